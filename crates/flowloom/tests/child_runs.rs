@@ -186,3 +186,37 @@ fn a_cancelled_run_ends_its_child_runs_on_a_server() {
     let child = question["run"].as_str().expect("a run");
     assert_eq!(server.get(&format!("/api/v1/runs/{child}")).json()["status"], "cancelled");
 }
+
+/// `workflow::run` is a function like one with `workflow`: its child run is uncertain, then waits, and the parent run shows it.
+#[test]
+fn a_workflow_that_a_step_runs_can_be_uncertain_and_ask() {
+    let world = TestServer::start();
+    let place = Workspace::new(&format!("recovery_interval_ms = 100\n{}", world.egress_config()));
+    let step = |name: &str, function: &str, prompt: &str| {
+        json!({"name": name, "functionId": function, "mode": "sequential", "promptTemplate": prompt, "outputVar": name,
+            "errorMode": "fail"})
+    };
+    let request = json!({"url": format!("http://{}/slow", world.address), "method": "POST", "body": "x"}).to_string();
+    let steps = [step("send", "tool::http_request", &request), step("ask", "human::ask", "What?")];
+    place.write("inner.json", &json!({"id": "inner", "name": "inner", "steps": steps}).to_string());
+    let call = json!({"workflowId": "inner", "input": "x"}).to_string();
+    place.write(
+        "outer.json",
+        &json!({"id": "outer", "name": "outer", "steps": [step("run", "workflow::run", &call)]}).to_string(),
+    );
+    let mut server = RunningServer::start(&place, &[]);
+    let started = server.post("/api/v1/runs", &json!({"workflow": "outer", "inputs": "x"})).json();
+    let run = started["run_id"].as_str().expect("an id").to_owned();
+    world.wait_for_requests("/slow", 1);
+    server.child.kill().expect("killed");
+    server.child.wait().expect("gone");
+    let server = RunningServer::start(&place, &[]);
+    let uncertain = server.post(&format!("/api/v1/runs/{run}/resume?wait=20"), &json!({})).json();
+    assert_eq!(uncertain["status"], "uncertain", "{uncertain}");
+    world.release_slow();
+    let target = format!("/api/v1/runs/{run}/resolve?wait=20");
+    let waiting = server.post(&target, &json!({"path": "/run/run~1/send", "how": "resend"})).json();
+    assert_eq!(waiting["status"], "waiting", "{waiting}");
+    let ended = server.post(&format!("/api/v1/runs/{run}/answer?wait=20"), &json!({"value": "sea"})).json();
+    assert_eq!((&ended["status"], world.request_count("/slow")), (&json!("succeeded"), 2), "{ended}");
+}

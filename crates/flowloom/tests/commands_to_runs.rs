@@ -6,7 +6,7 @@ use std::sync::Barrier;
 
 use serde_json::{Value, json};
 use support::http::{HttpAnswer, RunningServer};
-use support::{TestServer, Workspace, exit_code, send_signal, stderr_text, two_calls_flow};
+use support::{TestServer, Workspace, exit_code, send_signal, stderr_text, two_calls_flow, write_posting_pipeline};
 
 const ECHO_CONFIG: &str = "default_model = \"scripted:echo\"\n";
 
@@ -210,21 +210,6 @@ fn a_stored_answer_is_applied_by_the_next_resume() {
     assert_eq!((code, &ended["status"]), (0, &json!("succeeded")), "{ended}");
 }
 
-/// A pipeline whose only node is a Python block that sends a POST.
-fn write_posting_pipeline(world: &TestServer, place: &Workspace) {
-    let source = format!(
-        "import httpx\n\nasync def execute(inputs, context):\n    async with httpx.AsyncClient() as client:\n        \
-         reply = await client.post('http://{}/slow', json={{}})\n    return {{'status': reply.status_code}}\n",
-        world.address
-    );
-    let block = json!({"id": "post", "name": "post", "description": "d", "category": "process",
-        "execution_type": "python", "source_code": source, "input_schema": {}, "output_schema": {}});
-    std::fs::create_dir(place.path("blocks")).expect("created");
-    place.write("blocks/post.json", &block.to_string());
-    let node = json!({"id": "n1", "block_id": "post", "inputs": {}});
-    place.write("p.json", &json!({"id": "p", "name": "p", "nodes": [node], "edges": []}).to_string());
-}
-
 #[test]
 fn an_uncertain_request_of_a_block_suspends_the_run() {
     let world = TestServer::start();
@@ -293,4 +278,34 @@ fn a_second_signal_stops_a_server_at_once() {
     world.release_slow();
     let (code, ended) = place.run_json(&["resume", started["run_id"].as_str().expect("an id")]);
     assert_eq!((code, &ended["status"]), (0, &json!("succeeded")), "{ended}");
+}
+
+/// The commands that talk and plan leave their run behind as `run` does.
+#[test]
+fn signals_leave_the_runs_of_other_commands_interrupted() {
+    let world = TestServer::start();
+    let model = format!("[providers.slow]\nbase_url = \"http://{}/slow\"\n", world.address);
+    let place = Workspace::new(&format!("default_model = \"slow:m\"\n{model}{}", world.egress_config()));
+    place.write("helper.json", r#"{"agentId": "helper", "systemPrompt": "h", "tools": [], "maxToolCalls": 2}"#);
+    let commands: [&[&str]; 3] = [
+        &["chat", "helper.json", "--message", "hi"],
+        &["agent", "helper.json", "--message", "hi"],
+        &["new", "Shout hello", "--yes"],
+    ];
+    let mut requests = 0;
+    for command in commands {
+        for signal in ["-INT", "-TERM"] {
+            let child = place.start(command);
+            requests += 1;
+            world.wait_for_requests("/slow/chat/completions", requests);
+            send_signal(&child, signal);
+            let output = child.wait_with_output().expect("it ended");
+            let said = stderr_text(&output);
+            assert_eq!(exit_code(&output), 130, "{command:?} {signal}: {said}");
+            assert!(said.contains("flowloom resume") && said.contains("flowloom cancel"), "{command:?}: {said}");
+            let (_, runs) = place.run_json(&["runs"]);
+            assert_eq!(runs[0]["status"], "interrupted", "{command:?} {signal}: {runs}");
+            assert_eq!(exit_code(&place.run(&["cancel", "last"])), 0);
+        }
+    }
 }

@@ -5,6 +5,7 @@
 
 mod support;
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -116,6 +117,44 @@ async fn every_stored_journal_is_read_and_replayed() {
     assert_eq!(damages, []);
 }
 
+/// The events that some kept journal must have, beside those of every run.
+const KEPT_EVENTS: [&str; 17] = [
+    "step_started",
+    "step_finished",
+    "step_failed",
+    "step_skipped",
+    "step_aborted",
+    "step_uncertain",
+    "step_resent",
+    "resolved",
+    "asked",
+    "answered",
+    "evaluated",
+    "cancel_requested",
+    "run_suspended",
+    "run_reopened",
+    "run_finished",
+    "child_suspended",
+    "child_resumed",
+];
+
+#[test]
+fn every_status_and_event_is_kept() {
+    let kept: Vec<StoredJournal> =
+        kept_files().iter().map(|file| StoredJournal::parse(&std::fs::read_to_string(file).expect("UTF-8"))).collect();
+    let events: BTreeSet<&str> =
+        kept.iter().flat_map(|journal| &journal.records).map(|record| record.event.name()).collect();
+    let missing: Vec<_> = KEPT_EVENTS.iter().filter(|name| !events.contains(*name)).collect();
+    assert!(missing.is_empty(), "no journal has {missing:?}");
+    for definition in &DEFINITIONS {
+        for outcome in definition.outcomes() {
+            let file = journals_folder().join(format!("v1/{}-{}.jsonl", definition.name, outcome.file_name()));
+            let text = std::fs::read_to_string(&file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+            assert!(StoredJournal::parse(&text).has_outcome(*outcome), "{}", file.display());
+        }
+    }
+}
+
 /// What becomes of a run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Outcome {
@@ -128,9 +167,32 @@ enum Outcome {
     Uncertain,
     /// A person decided to send that effect again.
     Resolved,
+    /// The run was cancelled before its first effect was sent, and then retried.
+    Retried,
+    /// The run was cancelled while a request was in progress.
+    Aborted,
+    /// The run reached its time limit while a request was in progress.
+    TimedOut,
+    /// The budget does not suffice for the first answer of a model.
+    BudgetExceeded,
+    /// Three processes ended during the first effect.
+    Quarantined,
     /// A person is asked.
     Waiting,
     Answered,
+}
+
+impl Outcome {
+    /// The name in the names of files.
+    fn file_name(self) -> String {
+        let words = format!("{self:?}");
+        let is_start = |at: usize, letter: char| at > 0 && letter.is_uppercase();
+        let spaced = words.char_indices().map(|(at, letter)| {
+            let gap = if is_start(at, letter) { "-" } else { "" };
+            format!("{gap}{}", letter.to_ascii_lowercase())
+        });
+        spaced.collect()
+    }
 }
 
 /// A definition, and how its runs are started.
@@ -145,7 +207,7 @@ struct Definition {
     asks: bool,
 }
 
-const DEFINITIONS: [Definition; 8] = [
+const DEFINITIONS: [Definition; 9] = [
     Definition {
         name: "steps",
         arguments: &["steps.json", "--input", "tea.txt"],
@@ -156,6 +218,13 @@ const DEFINITIONS: [Definition; 8] = [
     Definition {
         name: "steps-question",
         arguments: &["question.json", "--input", "tea.txt"],
+        failing: &[],
+        uncertain_hit: 0,
+        asks: true,
+    },
+    Definition {
+        name: "steps-child",
+        arguments: &["child.json", "--input", "tea.txt"],
         failing: &[],
         uncertain_hit: 0,
         asks: true,
@@ -209,10 +278,25 @@ const PIPELINE_HIT: u32 = 3;
 
 impl Definition {
     fn outcomes(&self) -> &'static [Outcome] {
-        use Outcome::{Answered, Cancelled, Failed, Interrupted, Resolved, Succeeded, Uncertain, Waiting};
+        use Outcome::{
+            Aborted, Answered, BudgetExceeded, Cancelled, Failed, Interrupted, Quarantined, Resolved, Retried,
+            Succeeded, TimedOut, Uncertain, Waiting,
+        };
         match self.asks {
             true => &[Waiting, Answered, Cancelled],
-            false => &[Succeeded, Failed, Interrupted, Cancelled, Uncertain, Resolved],
+            false => &[
+                Succeeded,
+                Failed,
+                Interrupted,
+                Cancelled,
+                Retried,
+                Aborted,
+                TimedOut,
+                BudgetExceeded,
+                Quarantined,
+                Uncertain,
+                Resolved,
+            ],
         }
     }
 
@@ -221,18 +305,28 @@ impl Definition {
         let place = Workspace::new("");
         copy_definitions(&journals_folder().join("definitions"), &place.path(""), &server.address);
         place.write("tea.txt", "tea");
+        if matches!(outcome, Outcome::Aborted | Outcome::TimedOut) {
+            self.stop_slow_run(outcome, &place);
+            return StoredJournal::read_last(&place);
+        }
         let failpoint = match outcome {
-            Outcome::Interrupted => Some("effect_response_after:1".to_owned()),
-            Outcome::Cancelled if !self.asks => Some("effect_dispatch_before:1".to_owned()),
+            Outcome::Interrupted | Outcome::Quarantined => Some("effect_response_after:1".to_owned()),
+            Outcome::Cancelled | Outcome::Retried if !self.asks => Some("effect_dispatch_before:1".to_owned()),
             Outcome::Uncertain | Outcome::Resolved => Some(format!("effect_response_after:{}", self.uncertain_hit)),
             _ => None,
         };
         let arguments = if outcome == Outcome::Failed { self.failing } else { self.arguments };
-        let mut run = place.build_command(&[&["run"], arguments].concat());
+        let budget: &[&str] = if outcome == Outcome::BudgetExceeded { &["--budget", "tokens=1"] } else { &[] };
+        let mut run = place.build_command(&[&["run"], arguments, budget].concat());
         run.envs(failpoint.map(|failpoint| ("FLOWLOOM_FAILPOINT", failpoint)));
         run.output().expect("it runs");
         match outcome {
             Outcome::Cancelled => drop(place.run(&["cancel", "last"])),
+            Outcome::Retried => {
+                place.run(&["cancel", "last"]);
+                place.run(&["retry", "last"]);
+            }
+            Outcome::Quarantined => quarantine_last(&place),
             Outcome::Uncertain => drop(place.run(&["resume", "last"])),
             Outcome::Resolved => {
                 place.run(&["resume", "last"]);
@@ -243,6 +337,42 @@ impl Definition {
             _ => {}
         }
         StoredJournal::read_last(&place)
+    }
+}
+
+impl Definition {
+    /// Runs the definition with a server that does not answer, and cancels the run or lets it reach its time limit.
+    fn stop_slow_run(&self, outcome: Outcome, place: &Workspace) {
+        let server = TestServer::start();
+        let definitions = journals_folder().join("definitions");
+        copy_definitions(&definitions, &place.path(""), &server.address);
+        rewrite_files(&place.path(""), "/post", "/slow");
+        let limit: &[&str] = if outcome == Outcome::TimedOut { &["--budget", "time=3s"] } else { &[] };
+        let run = place.start(&[&["run"], self.arguments, limit].concat());
+        server.wait_for_requests("/slow", 1);
+        if outcome == Outcome::Aborted {
+            place.run(&["cancel", "last"]);
+        }
+        run.wait_with_output().expect("it ends");
+    }
+}
+
+/// Does with the newest run what a server does after its third process has died.
+fn quarantine_last(place: &Workspace) {
+    let store = open_store(place);
+    let run = store.find_run("last", "").expect("a run");
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
+    runtime.block_on(store.quarantine_run(run.id, run.created_at + 1000)).expect("nobody drives it");
+}
+
+/// Replaces a text in the definitions.
+fn rewrite_files(folder: &Path, from: &str, to: &str) {
+    for path in files_in(folder) {
+        if path.is_dir() && !path.ends_with("data") {
+            rewrite_files(&path, from, to);
+        } else if let Ok(text) = std::fs::read_to_string(&path) {
+            std::fs::write(&path, text.replace(from, to)).expect("written");
+        }
     }
 }
 
@@ -261,9 +391,14 @@ impl StoredJournal {
             Outcome::Failed => Status::Failed,
             Outcome::Interrupted => Status::Running,
             Outcome::Cancelled => Status::Cancelled,
+            Outcome::Retried if is_made(|event| matches!(event, Event::RunReopened { .. })) => Status::Succeeded,
+            Outcome::Aborted if is_made(|event| matches!(event, Event::StepAborted { .. })) => Status::Cancelled,
+            Outcome::TimedOut => Status::TimedOut,
+            Outcome::BudgetExceeded => Status::BudgetExceeded,
+            Outcome::Quarantined => Status::Quarantined,
             Outcome::Uncertain => Status::Uncertain,
             Outcome::Waiting => Status::Waiting,
-            Outcome::Resolved | Outcome::Answered => return false,
+            Outcome::Resolved | Outcome::Answered | Outcome::Retried | Outcome::Aborted => return false,
         };
         self.header.status == status.name()
     }
@@ -292,12 +427,15 @@ fn write_journals() {
     let mut wrong = Vec::new();
     for definition in &DEFINITIONS {
         for outcome in definition.outcomes() {
-            let name = format!("{}-{}", definition.name, format!("{outcome:?}").to_lowercase());
+            let file = folder.join(format!("{}-{}.jsonl", definition.name, outcome.file_name()));
+            if file.exists() {
+                continue;
+            }
             let journal = definition.write_journal(*outcome, &server);
             if journal.has_outcome(*outcome) {
-                std::fs::write(folder.join(name + ".jsonl"), journal.render()).expect("written");
+                std::fs::write(&file, journal.render()).expect("written");
             } else {
-                wrong.push(format!("{name} is {}", journal.header.status));
+                wrong.push(format!("{} is {}", file.display(), journal.header.status));
             }
         }
     }

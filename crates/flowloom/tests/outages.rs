@@ -13,6 +13,9 @@ use serde_json::json;
 use support::http::{HttpAnswer, RunningServer};
 use support::{TestServer, Workspace, two_calls_flow};
 
+/// The lease of servers whose database is away for longer.
+const SHORT_LEASE: Duration = Duration::from_secs(2);
+
 /// A server with a short recovery interval and a run that waits for the reply to a POST.
 fn start_run_with_post(world: &TestServer, database: &str) -> (Workspace, RunningServer, String) {
     let place = Workspace::new(&format!(
@@ -71,9 +74,7 @@ fn a_locked_file_interrupts_no_run() {
 #[test]
 fn a_postgres_that_is_away_interrupts_no_run() {
     let Some(database) = test_postgres::TestDatabase::create_database() else { return };
-    let proxy = CuttableProxy::start(database.socket_path());
-    let name = database.url.split('/').nth(3).and_then(|rest| rest.split('?').next()).expect("a name");
-    let url = format!("database = \"postgres://postgres@127.0.0.1:{}/{name}\"\n", proxy.port);
+    let (proxy, url) = CuttableProxy::start_for(&database);
     let world = TestServer::start();
     let (_place, server, run) = start_run_with_post(&world, &url);
     proxy.cut();
@@ -88,6 +89,44 @@ fn a_postgres_that_is_away_interrupts_no_run() {
     assert_eq!(server.get("/health/ready").status, 200);
 }
 
+/// After an outage that is longer than the lease, every lease has expired, although both servers live.
+#[test]
+fn an_outage_longer_than_the_lease_takes_no_run_from_its_server() {
+    let Some(database) = test_postgres::TestDatabase::create_database() else { return };
+    let (proxy, url) = CuttableProxy::start_for(&database);
+    let world = TestServer::start();
+    let settings = format!("{url}lease_ms = {}\n", SHORT_LEASE.as_millis());
+    let pair = [start_run_with_post(&world, &settings), start_run_with_post(&world, &settings)];
+    let mut runs: Vec<String> = pair.iter().map(|(_, _, run)| run.clone()).collect();
+    for number in 2..6 {
+        let started = pair[number % 2].1.post("/api/v1/runs", &json!({"workflow": "flow"}));
+        runs.push(started.json()["run_id"].as_str().expect("an id").to_owned());
+    }
+    world.wait_for_requests("/slow", runs.len() as u32);
+    proxy.cut();
+    // Waiting is the only way to let the leases expire.
+    std::thread::sleep(SHORT_LEASE * 2);
+    proxy.restore();
+    // Both servers have looked for abandoned runs when they answer, and do so every tenth of a second.
+    for (_, server, _) in &pair {
+        wait_until_ready(server);
+    }
+    std::thread::sleep(SHORT_LEASE / 2);
+    world.release_slow();
+    for run in &runs {
+        assert_run_succeeds(&pair[0].1, run);
+    }
+    assert_eq!(world.request_count("/slow") as usize, runs.len());
+}
+
+fn wait_until_ready(server: &RunningServer) {
+    let end = Instant::now() + Duration::from_secs(30);
+    while server.get("/health/ready").status != 200 {
+        assert!(Instant::now() < end, "{}", server.read_log());
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
 /// A proxy in front of Postgres that can lose all its connections.
 struct CuttableProxy {
     port: u16,
@@ -96,6 +135,14 @@ struct CuttableProxy {
 }
 
 impl CuttableProxy {
+    /// A proxy in front of a database, and the setting that names it.
+    fn start_for(database: &test_postgres::TestDatabase) -> (CuttableProxy, String) {
+        let proxy = CuttableProxy::start(database.socket_path());
+        let name = database.url.split('/').nth(3).and_then(|rest| rest.split('?').next()).expect("a name");
+        let setting = format!("database = \"postgres://postgres@127.0.0.1:{}/{name}\"\n", proxy.port);
+        (proxy, setting)
+    }
+
     fn start(socket: String) -> CuttableProxy {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let port = listener.local_addr().expect("an address").port();

@@ -228,3 +228,37 @@ fn a_retry_keeps_what_succeeded_in_child_runs() {
         assert_eq!(exit_code(&place.run(&["replay", run["run_id"].as_str().expect("an id")])), 0);
     }
 }
+
+#[test]
+fn a_retried_block_keeps_the_requests_that_succeeded() {
+    let world = RepairableServer::start();
+    let place = Workspace::new(&format!("[egress]\nallow = [\"{}\"]\n", world.address));
+    let send = |path: &str| format!("await client.post('http://{}{path}', json={{}})", world.address);
+    let get = format!("await client.get('http://{}/third')", world.address);
+    let (first, second) = (send("/first"), send("/second"));
+    let source = format!(
+        "import httpx\n\nasync def execute(inputs, context):\n    async with httpx.AsyncClient() as client:\n        \
+         {first}\n        {first}\n        {get}\n        reply = {second}\n        reply.raise_for_status()\n    \
+         return {{'status': reply.status_code}}\n"
+    );
+    let block = json!({"id": "post", "name": "post", "description": "d", "category": "process",
+        "execution_type": "python", "source_code": source, "input_schema": {}, "output_schema": {}});
+    std::fs::create_dir(place.path("blocks")).expect("created");
+    place.write("blocks/post.json", &block.to_string());
+    let node = json!({"id": "n1", "block_id": "post", "inputs": {}});
+    place.write("p.json", &json!({"id": "p", "name": "p", "nodes": [node], "edges": []}).to_string());
+    let counts = || ["/first", "/second", "/third"].map(|path| world.count_requests(path));
+    assert_eq!(place.run_json(&["run", "p.json"]).1["status"], "failed");
+    assert_eq!(counts(), [2, 1, 1]);
+    assert_eq!(place.run_json(&["retry", "last"]).1["status"], "failed");
+    assert_eq!(counts(), [2, 2, 2], "what succeeded and changed something is kept; what only reads is read again");
+    world.repair();
+    let (code, ended) = place.run_json(&["retry", "last"]);
+    assert_eq!((code, &ended["status"]), (0, &json!("succeeded")), "{ended}");
+    assert_eq!(counts(), [2, 3, 3]);
+    assert_eq!(exit_code(&place.run(&["replay", "last"])), 0);
+    // A person who names the step wants all of it again.
+    assert_eq!(place.run_json(&["retry", "last", "--from", "/nodes~1/n1"]).1["status"], "succeeded");
+    assert_eq!(counts(), [4, 4, 4]);
+    assert_eq!(exit_code(&place.run(&["replay", "last"])), 0);
+}

@@ -1,5 +1,5 @@
 //! File descriptors, of which a process has a limited number. Work that needs one waits instead of failing: connections of
-//! callers and outgoing calls each have their share, and an operation that finds none left is repeated.
+//! callers, outgoing calls and processes of sandboxes each have their share, and an operation that finds none left is repeated.
 
 use std::error::Error;
 use std::future::Future;
@@ -10,7 +10,7 @@ use std::time::Duration;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::sync::{Semaphore, SemaphorePermit};
 
-/// Number of descriptors that are left to everything without a share: the database, sandboxes, idle connections.
+/// Number of descriptors that are left to everything without a share: the database, idle connections.
 const RESERVED_DESCRIPTORS: u64 = 512;
 
 /// How often an operation is attempted: for a minute.
@@ -22,16 +22,30 @@ pub const RETRY_INTERVAL: Duration = Duration::from_millis(50);
 /// The system's error numbers for too many open files: of this process, and of the machine.
 const OUT_OF_DESCRIPTORS: [i32; 2] = [24, 23];
 
+/// The fraction of all descriptors that each kind of sandbox may use for its processes.
+const SANDBOX_FRACTION: u64 = 8;
+
 /// Raises the soft limit of this process to the hard limit. Returns how many descriptors the connections of callers may
 /// use, and as many outgoing calls.
 pub fn raise_limit() -> usize {
+    let share = share_of(raise_soft_limit());
+    usize::try_from(share).unwrap_or(usize::MAX).clamp(1, Semaphore::MAX_PERMITS)
+}
+
+/// How many processes a kind of sandbox may have at the same time, if each uses `descriptors` of this process; at least one.
+pub fn max_sandbox_processes(descriptors: u64) -> usize {
+    let processes = raise_soft_limit() / SANDBOX_FRACTION / descriptors.max(1);
+    usize::try_from(processes).unwrap_or(usize::MAX).max(1)
+}
+
+/// Raises the soft limit of this process to the hard limit, and returns the limit.
+fn raise_soft_limit() -> u64 {
     let mut limit = getrlimit(Resource::Nofile);
     let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
     if setrlimit(Resource::Nofile, raised).is_ok() {
         limit = raised;
     }
-    let share = limit.current.map_or(u64::MAX, share_of);
-    usize::try_from(share).unwrap_or(usize::MAX).clamp(1, Semaphore::MAX_PERMITS)
+    limit.current.unwrap_or(u64::MAX)
 }
 
 fn share_of(limit: u64) -> u64 {

@@ -205,6 +205,30 @@ fn a_retry_survives_a_crash_after_each_of_its_events() {
     }
 }
 
+/// A request of a function that succeeded is kept, and one without an outcome is asked about.
+#[test]
+fn a_retried_function_sends_no_request_again_without_a_decision() {
+    let mut step = call_step("host", "posts");
+    step.policy.timeout_ms = Some(1_000_000);
+    let trial = Trial::new(make_plan(step));
+    let failed = trial.start();
+    assert_eq!(
+        (failed.state.status, failed.state.error.map(|error| error.code)),
+        (Status::Failed, Some(Code::StepTimeout))
+    );
+    let count =
+        |name: &str| trial.sent().iter().filter(|(key, _)| key.contains(name)).map(|(_, count)| *count).sum::<u32>();
+    assert_eq!((count("/call~1 "), count("/call~2 ")), (1, 1), "{:?}", trial.sent());
+    trial.world.repair();
+    let asking = trial.retry(failed.id, "again", None).expect("retried");
+    assert_eq!(asking.state.status, Status::Uncertain);
+    assert_eq!((count("/call~1 "), count("/call~2 ")), (1, 1), "{:?}", trial.sent());
+    let outcome = trial.drive_until_end(asking);
+    assert_eq!(outcome.state.status, Status::Succeeded, "{:?}", outcome.state.error);
+    assert_eq!((count("/call~1 "), count("/call~2 ")), (1, 2), "{:?}", trial.sent());
+    trial.check_replay(&outcome);
+}
+
 fn retried(mut step: Step) -> Step {
     step.policy.retry = Some(RetryRule { max: 2, base_ms: 100, cap_ms: 10_000 });
     step

@@ -7,6 +7,8 @@ mod plans;
 #[allow(dead_code)]
 mod world;
 
+use std::sync::atomic::AtomicU32;
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex};
 
 use flowloom_core::code::Code;
@@ -30,15 +32,25 @@ use world::World;
 struct UnreadableMemory {
     inner: MemoryJournal,
     reason: Mutex<Option<JournalError>>,
+    /// Number of reads that fail before the memory is back by itself.
+    failures: AtomicU32,
 }
 
 impl UnreadableMemory {
     fn new(reason: JournalError) -> Arc<UnreadableMemory> {
-        Arc::new(UnreadableMemory { inner: MemoryJournal::new(), reason: Mutex::new(Some(reason)) })
+        Arc::new(UnreadableMemory {
+            inner: MemoryJournal::new(),
+            reason: Mutex::new(Some(reason)),
+            failures: AtomicU32::new(u32::MAX),
+        })
     }
 
     fn check_reason(&self) -> Result<(), JournalError> {
-        self.reason.lock().expect("not poisoned").clone().map_or(Ok(()), Err)
+        let is_back = self.failures.fetch_update(Relaxed, Relaxed, |left| left.checked_sub(1)).is_err();
+        match self.reason.lock().expect("not poisoned").clone() {
+            Some(reason) if !is_back => Err(reason),
+            _ => Ok(()),
+        }
     }
 }
 
@@ -129,7 +141,7 @@ fn a_damaged_memory_fails_the_step_and_the_run_ends() {
 }
 
 #[test]
-fn a_memory_out_of_reach_stops_the_run_until_it_is_back() {
+fn a_memory_that_stays_out_of_reach_stops_the_run_until_it_is_back() {
     for operation in OPERATIONS {
         let world = World::new(1);
         let outage = StepFailure::new(Code::StoreUnreachable, "the database cannot be reached");
@@ -143,6 +155,20 @@ fn a_memory_out_of_reach_stops_the_run_until_it_is_back() {
         *journal.reason.lock().expect("not poisoned") = None;
         let resumed = world.clock.block_on(engine.resume_run(stopped.id, plan)).expect("no deadlock");
         let outcome = world.clock.block_on(resumed.expect("accepted").drive_to_end()).expect("no deadlock");
+        assert_eq!((outcome.broken, outcome.state.status), (None, Status::Succeeded), "{operation:?}");
+    }
+}
+
+#[test]
+fn a_memory_that_comes_back_does_not_stop_the_run() {
+    for operation in OPERATIONS {
+        let world = World::new(1);
+        let outage = StepFailure::new(Code::StoreUnreachable, "the database cannot be reached");
+        let journal = UnreadableMemory::new(JournalError::Unavailable(outage));
+        journal.failures.store(20, Relaxed);
+        let engine = Engine::new(world.make_effects(), journal);
+        let run = engine.start_run(reading_run(operation)).expect("accepted");
+        let outcome = world.clock.block_on(run.drive_to_end()).expect("no deadlock");
         assert_eq!((outcome.broken, outcome.state.status), (None, Status::Succeeded), "{operation:?}");
     }
 }

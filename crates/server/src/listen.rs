@@ -25,7 +25,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::guard::GuardedRouter;
-use crate::peer::PeerOwner;
+use crate::peer::{OwnerFinder, PeerOwner};
 
 /// Maximum size of a request head, and of buffered output per connection, in bytes.
 const MAX_HEAD_BYTES: usize = 64 << 10;
@@ -51,11 +51,17 @@ pub(crate) async fn serve_connections(
     let seats = settings.connections.clamp(1, descriptors::raise_limit());
     let seats = Arc::new(Semaphore::new(seats));
     let connections = TaskTracker::new();
+    let finder = finds_owner.then(OwnerFinder::open);
     while let Some((stream, peer, seat)) = accept_next(&listener, &seats, &shutdown).await {
         // A token of its own: connections that share one take turns at its lock whenever they are polled.
         let (http, router, shutdown) = (http.clone(), router.clone(), shutdown.child_token());
+        let finder = finder.clone();
         connections.spawn(async move {
-            let connected = Connected { peer, owner: finds_owner.then(|| find_owner(&stream, peer)).flatten() };
+            let owner = match (finder, stream.local_addr()) {
+                (Some(finder), Ok(local)) => Some(finder.find_owner(local, peer).await),
+                _ => None,
+            };
+            let connected = Connected { peer, owner };
             let stream = TimeoutStream { stream, timeout, write_timer: None };
             serve_connection(&http, stream, connected, router, shutdown).await;
             drop(seat);
@@ -93,10 +99,6 @@ async fn accept_next(
 struct Connected {
     peer: SocketAddr,
     owner: Option<PeerOwner>,
-}
-
-fn find_owner(stream: &TcpStream, peer: SocketAddr) -> Option<PeerOwner> {
-    Some(PeerOwner::find_owner(stream.local_addr().ok()?, peer))
 }
 
 async fn serve_connection(

@@ -1,11 +1,16 @@
 //! The owner of the process at the other end of a loopback connection.
 //!
 //! A server without keys takes requests from its own user and from root only. The kernel knows the owner of every socket
-//! of this machine; it is asked for each connection.
+//! of this machine; it is asked for each connection, through a socket that is opened once, so that no descriptor is needed
+//! when connections have used up all of them.
 
+use std::future::ready;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Mutex, PoisonError};
 
+use flowloom_runtime::descriptors::retry_without_descriptors;
 use rustix::net::netlink::{SOCK_DIAG, SocketAddrNetlink};
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recv, sendto, socket_with};
 use rustix::process::geteuid;
@@ -40,31 +45,46 @@ const OVERFLOW_UID: u32 = 65534;
 pub(crate) struct PeerOwner(Option<u32>);
 
 impl PeerOwner {
-    /// Asks the kernel for the owner of the socket at `peer` that is connected to `local`.
-    pub(crate) fn find_owner(local: SocketAddr, peer: SocketAddr) -> PeerOwner {
-        let found = match query_kernel(local, peer) {
-            Ok(found) => found,
-            // Without this kind of query, for example in some containers, the same facts are in a table.
-            Err(_) => read_tables(local, peer),
-        };
-        PeerOwner(found.filter(|owner| *owner != OVERFLOW_UID))
-    }
-
     /// Whether it is the user of this process, or root.
     pub(crate) fn is_trusted(self) -> bool {
         self.0.is_some_and(|owner| owner == 0 || owner == geteuid().as_raw())
     }
 }
 
-/// The owner of a socket by a query of its exact addresses; `None` if there is no such socket, or no process has it.
-fn query_kernel(local: SocketAddr, peer: SocketAddr) -> io::Result<Option<u32>> {
-    let flags = SocketFlags::CLOEXEC;
-    let socket = socket_with(AddressFamily::NETLINK, SocketType::DGRAM, flags, Some(SOCK_DIAG))?;
-    sendto(&socket, &build_request(local, peer), SendFlags::empty(), &SocketAddrNetlink::new(0, 0))?;
-    let mut buffer = [0; 1024];
-    // The kernel has answered when the request is sent.
-    let (_, length) = recv(&socket, &mut buffer, RecvFlags::DONTWAIT)?;
-    parse_reply(buffer.get(..length).unwrap_or(&buffer))
+/// Finds the owners of connections.
+#[derive(Clone)]
+pub(crate) struct OwnerFinder {
+    /// The socket for queries of the kernel, which answers one after the other; `None` if the kernel offers none.
+    socket: Option<Arc<Mutex<OwnedFd>>>,
+}
+
+impl OwnerFinder {
+    pub(crate) fn open() -> OwnerFinder {
+        let socket = socket_with(AddressFamily::NETLINK, SocketType::DGRAM, SocketFlags::CLOEXEC, Some(SOCK_DIAG));
+        OwnerFinder { socket: socket.ok().map(|socket| Arc::new(Mutex::new(socket))) }
+    }
+
+    /// Asks the kernel for the owner of the socket at `peer` that is connected to `local`. Waits for a descriptor if it
+    /// needs one.
+    pub(crate) async fn find_owner(&self, local: SocketAddr, peer: SocketAddr) -> PeerOwner {
+        let found = match self.query_kernel(local, peer) {
+            Ok(found) => found,
+            // Without this kind of query, for example in some containers, the same facts are in a table.
+            Err(_) => retry_without_descriptors(|| ready(read_tables(local, peer))).await.unwrap_or_default(),
+        };
+        PeerOwner(found.filter(|owner| *owner != OVERFLOW_UID))
+    }
+
+    /// The owner of a socket by a query of its exact addresses; `None` if there is no such socket, or no process has it.
+    fn query_kernel(&self, local: SocketAddr, peer: SocketAddr) -> io::Result<Option<u32>> {
+        let socket = self.socket.as_ref().ok_or(io::ErrorKind::Unsupported)?;
+        let socket = socket.lock().unwrap_or_else(PoisonError::into_inner);
+        sendto(&*socket, &build_request(local, peer), SendFlags::empty(), &SocketAddrNetlink::new(0, 0))?;
+        let mut buffer = [0; 1024];
+        // The kernel has answered when the request is sent, with one message.
+        let (_, length) = recv(&*socket, &mut buffer, RecvFlags::DONTWAIT)?;
+        parse_reply(buffer.get(..length).unwrap_or(&buffer))
+    }
 }
 
 /// The query for the socket whose own address is `peer`.
@@ -122,15 +142,18 @@ fn read_number(bytes: &[u8], at: usize) -> Option<u32> {
 }
 
 /// The owner of a socket according to the tables of all sockets.
-fn read_tables(local: SocketAddr, peer: SocketAddr) -> Option<u32> {
+fn read_tables(local: SocketAddr, peer: SocketAddr) -> io::Result<Option<u32>> {
     let search = |table: &str, map: fn(IpAddr) -> IpAddr| {
-        let text = std::fs::read_to_string(table).ok()?;
+        let text = std::fs::read_to_string(table)?;
         let of = |address: SocketAddr| format_table_address(SocketAddr::new(map(address.ip()), address.port()));
-        find_row_owner(&text, &of(peer), &of(local))
+        Ok(find_row_owner(&text, &of(peer), &of(local)))
     };
-    let found = peer.is_ipv4().then(|| search("/proc/net/tcp", |address| address)).flatten();
-    // A socket for both versions has an IPv4 address in the form of IPv6.
-    found.or_else(|| search("/proc/net/tcp6", to_ipv6))
+    let found = if peer.is_ipv4() { search("/proc/net/tcp", |address| address)? } else { None };
+    match found {
+        Some(owner) => Ok(Some(owner)),
+        // A socket for both versions has an IPv4 address in the form of IPv6.
+        None => search("/proc/net/tcp6", to_ipv6),
+    }
 }
 
 fn to_ipv6(address: IpAddr) -> IpAddr {
@@ -173,31 +196,35 @@ mod tests {
         (server.local_addr().expect("an address"), server.peer_addr().expect("an address"))
     }
 
-    #[test]
-    fn the_owner_of_a_connection_is_found_in_both_ways() {
+    #[tokio::test]
+    async fn the_owner_of_a_connection_is_found_in_both_ways() {
+        let finder = OwnerFinder::open();
         for address in ["127.0.0.1:0", "[::1]:0"] {
             let (_client, server) = connect(address);
             let (local, peer) = ends(&server);
-            assert_eq!(query_kernel(local, peer).ok().flatten(), Some(geteuid().as_raw()), "{address}");
-            assert_eq!(read_tables(local, peer), Some(geteuid().as_raw()), "{address}");
-            assert!(PeerOwner::find_owner(local, peer).is_trusted());
+            assert_eq!(finder.query_kernel(local, peer).ok().flatten(), Some(geteuid().as_raw()), "{address}");
+            assert_eq!(read_tables(local, peer).ok().flatten(), Some(geteuid().as_raw()), "{address}");
+            assert!(finder.find_owner(local, peer).await.is_trusted());
+            let without_queries = OwnerFinder { socket: None };
+            assert!(without_queries.find_owner(local, peer).await.is_trusted());
         }
     }
 
-    #[test]
-    fn a_closed_socket_has_no_owner() {
+    #[tokio::test]
+    async fn a_closed_socket_has_no_owner() {
+        let finder = OwnerFinder::open();
         let (client, server) = connect("127.0.0.1:0");
         let (local, peer) = ends(&server);
         drop(client);
-        assert_eq!(query_kernel(local, peer).ok().flatten(), None);
-        assert_eq!(read_tables(local, peer), None);
-        assert!(!PeerOwner::find_owner(local, peer).is_trusted());
+        assert_eq!(finder.query_kernel(local, peer).ok().flatten(), None);
+        assert_eq!(read_tables(local, peer).ok().flatten(), None);
+        assert!(!finder.find_owner(local, peer).await.is_trusted());
     }
 
-    #[test]
-    fn an_unknown_socket_has_no_owner() {
+    #[tokio::test]
+    async fn an_unknown_socket_has_no_owner() {
         let nobody = |port| SocketAddr::from(([127, 0, 0, 1], port));
-        assert!(!PeerOwner::find_owner(nobody(1), nobody(2)).is_trusted());
+        assert!(!OwnerFinder::open().find_owner(nobody(1), nobody(2)).await.is_trusted());
         assert!(!PeerOwner(Some(OVERFLOW_UID)).is_trusted() || geteuid().as_raw() == OVERFLOW_UID);
     }
 

@@ -79,7 +79,7 @@ pub use run_row::{RunFilter, RunRow};
 pub use run_statistics::{RunCount, RunStatistics, WorkflowStatistics};
 pub use schedules::ScheduleRow;
 pub use search::{BlockQuery, FoundBlock, UnembeddedText};
-pub use settings::{DEFAULT_LEASE, Durability, RecoveryScope, StoreSettings};
+pub use settings::{DATABASE_FILE, DEFAULT_LEASE, Durability, RecoveryScope, StoreSettings};
 pub use store::Store;
 pub use users::{BUILTIN_USER, SHARED_USER};
 pub use worker::ServerLock;

@@ -74,6 +74,13 @@ impl Board {
         }
     }
 
+    /// The address of a living server other than that at `place`; the same one if there is no other.
+    pub(crate) fn find_other(&self, place: Place) -> SocketAddr {
+        let state = self.lock_state();
+        let other = state.addresses.iter().find(|address| **address != place.address);
+        *other.unwrap_or(&place.address)
+    }
+
     /// Waits until the servers have changed since `place` was read, at most for `limit`.
     pub(crate) fn wait_for_change(&self, place: ServerPlace, limit: Duration) {
         let state = self.lock_state();

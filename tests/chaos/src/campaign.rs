@@ -10,11 +10,15 @@ use crate::definitions::CASES;
 use crate::http::ConnectionLost;
 use crate::oracle::{Violation, find_unfinished, judge_run, learn_expectation};
 use crate::program::{Database, DatabaseKind, Server, Site};
+use crate::races::PlannedCancel;
 use crate::random::Random;
 use crate::run_client::{Expectation, RunClient};
 
 /// Number of runs at the same time.
 const CLIENT_COUNT: usize = 10;
+/// One of how many clients cancels its run, and after how many events at most.
+const CANCEL_INTERVAL: usize = 8;
+const MAX_EVENTS_BEFORE_CANCEL: usize = 16;
 /// How long a run may take after the last kill.
 const LAST_RUN_TIMEOUT: Duration = Duration::from_secs(60);
 
@@ -149,6 +153,9 @@ impl<'a> Crowd<'a> {
             let tag = format!("run-{}-{:x}-{}", case.workflow, self.seed, number + 1);
             let random = Random::for_part(self.seed, &tag);
             let mut client = RunClient::new(case, tag, self.expectations.get(case.workflow), &self.board, random);
+            if client.random.below(CANCEL_INTERVAL) == 0 {
+                client.cancel = Some(PlannedCancel::after_events(client.random.below(MAX_EVENTS_BEFORE_CANCEL)));
+            }
             let has_ended = client.run_to_end();
             self.ended_runs.fetch_add(1, Ordering::Relaxed);
             clients.lock().unwrap_or_else(PoisonError::into_inner).push((client, has_ended));
@@ -160,7 +167,7 @@ impl<'a> Crowd<'a> {
         let expectation = self.expectations.get(client.case.workflow)?;
         let mut problems = Vec::new();
         match has_ended {
-            true => match judge_run(server.address, client, expectation, &requests) {
+            true => match judge_run(server.address, client, expectation, &self.site.effects) {
                 Ok(found) => problems.extend(found),
                 Err(ConnectionLost) => problems.push("the server does not answer".to_owned()),
             },

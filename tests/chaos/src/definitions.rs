@@ -12,6 +12,8 @@ pub(crate) struct Case {
     pub(crate) workflow: &'static str,
     pub(crate) file: &'static str,
     input: CaseInput,
+    /// Whether its runs fail until they are retried.
+    pub(crate) is_retried: bool,
 }
 
 /// How a run receives its tag, which occurs in all its requests.
@@ -26,7 +28,7 @@ enum CaseInput {
 }
 
 const fn case(workflow: &'static str, file: &'static str, input: CaseInput) -> Case {
-    Case { workflow, file, input }
+    Case { workflow, file, input, is_retried: false }
 }
 
 /// All cases.
@@ -40,6 +42,7 @@ pub(crate) const CASES: &[Case] = &[
     case("desk", "desk.json", CaseInput::Named("message")),
     case("letters", "letters.mdx", CaseInput::Named("tag")),
     case("clerk", "clerk.json", CaseInput::Named("message")),
+    Case { is_retried: true, ..case("mended", "mended.json", CaseInput::Named("tag")) },
 ];
 
 /// What stands for a run's tag in the results that runs are compared with.

@@ -63,6 +63,11 @@ impl EffectServer {
         requests.iter().filter(|request| request.tag.as_deref() == Some(tag)).cloned().collect()
     }
 
+    /// The time of a moment since the server was started, as requests have it.
+    pub(crate) fn time_of(&self, moment: Instant) -> Duration {
+        moment.saturating_duration_since(self.log.started)
+    }
+
     /// Number of all requests.
     pub(crate) fn request_count(&self) -> usize {
         lock(&self.log.requests).len()
@@ -140,13 +145,16 @@ fn answer_request(request: &RecordedRequest, log: &RequestLog) -> (&'static str,
         return ("200 OK", "text/event-stream", model::answer_stream(&body));
     }
     let name = request.path.rsplit('/').next().unwrap_or_default();
-    if request.path.starts_with("/flaky/") {
+    if request.path.starts_with("/flaky/") || request.path.starts_with("/broken/") {
         let place = format!("{} {}", request.tag.as_deref().unwrap_or_default(), request.path);
         let mut tries = lock(&log.tries);
         let tried = tries.entry(place).or_default();
         *tried += 1;
         if *tried == 1 {
-            return ("503 Service Unavailable", "application/json", "{}".to_owned());
+            // The program tries the one again by itself, and not the other.
+            let is_flaky = request.path.starts_with("/flaky/");
+            let status = if is_flaky { "503 Service Unavailable" } else { "400 Bad Request" };
+            return (status, "application/json", "{}".to_owned());
         }
     }
     ("200 OK", "application/json", json!({ "reply": format!("{name} done") }).to_string())

@@ -1,7 +1,9 @@
 //! Faults other than kills: each is a scenario with a seed.
 
 use std::fs;
-use std::path::PathBuf;
+use std::ops::Range;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -31,42 +33,54 @@ pub type Scenario = fn(seed: u64) -> Result<Option<CampaignReport>, String>;
 
 /// All scenarios, by name.
 pub const SCENARIOS: &[(&str, Scenario)] = &[
-    ("stop-postgres", stop_postgres),
+    ("stop-postgres", |seed| interrupt_postgres("postgres", seed, [10..1000, 10..1000])),
+    // Afterwards the leases of both servers have expired.
+    ("outlast-leases", |seed| interrupt_postgres("outage", seed, [LEASE_MS + 500..LEASE_MS + 1500, 10..1000])),
     ("terminate-connections", terminate_connections),
     ("pause-worker", pause_worker),
     ("race-commands", race_commands),
     ("fill-disk", fill_disk),
 ];
 
-/// Stops Postgres at once, and starts it again, while two servers drive runs.
-fn stop_postgres(seed: u64) -> Result<Option<CampaignReport>, String> {
+/// Stops Postgres at once, and starts it again, while two servers drive runs; once for each range of milliseconds.
+fn interrupt_postgres(part: &str, seed: u64, outages_ms: [Range<usize>; 2]) -> Result<Option<CampaignReport>, String> {
     let Some(server) = OwnPostgres::start()? else { return Ok(None) };
     let site = Site::new(Database::OwnPostgres(server))?;
-    let mut random = Random::for_part(seed, "postgres");
-    disturb_pair(&site, seed, |_| {
+    let mut random = Random::for_part(seed, part);
+    let report = disturb_pair(&site, seed, |_| {
         let Database::OwnPostgres(server) = &site.database else { return Ok(()) };
-        for _ in 0..2 {
+        for outage in outages_ms {
             std::thread::sleep(random.duration(100, 600));
             server.stop_at_once()?;
-            std::thread::sleep(random.duration(10, 1000));
+            std::thread::sleep(random.duration(outage.start, outage.end));
             server.start_again()?;
         }
         Ok(())
-    })
+    })?;
+    Ok(report.map(require_no_decisions))
+}
+
+/// No effect becomes uncertain if no server dies and none is paused.
+fn require_no_decisions(mut report: CampaignReport) -> CampaignReport {
+    if report.decisions > 0 {
+        report.violations.push(format!("VIOLATION an outage made {} effects uncertain", report.decisions));
+    }
+    report
 }
 
 /// Closes all connections to Postgres several times while two servers drive runs.
 fn terminate_connections(seed: u64) -> Result<Option<CampaignReport>, String> {
     let Some(site) = Site::of_kind(DatabaseKind::Postgres)? else { return Ok(None) };
     let mut random = Random::for_part(seed, "connections");
-    disturb_pair(&site, seed, |_| {
+    let report = disturb_pair(&site, seed, |_| {
         let Database::Postgres(database) = &site.database else { return Ok(()) };
         for _ in 0..4 {
             std::thread::sleep(random.duration(50, 500));
             database.close_connections();
         }
         Ok(())
-    })
+    })?;
+    Ok(report.map(require_no_decisions))
 }
 
 /// Pauses one of two servers for longer than its lease. The other one reclaims its runs; then it continues.
@@ -210,13 +224,19 @@ struct SmallDisk {
 }
 
 impl SmallDisk {
-    /// Mounts it; `None` if this user may not.
+    /// Mounts it, as root or with `sudo`; `None` if this user may not and nothing is required.
     fn mount(folder: PathBuf) -> Result<Option<SmallDisk>, String> {
         fs::create_dir_all(&folder).map_err(|error| error.to_string())?;
-        let mut mount = Command::new("mount");
-        mount.args(["-t", "tmpfs", "-o", "size=12m,mode=700", "tmpfs"]).arg(&folder).stderr(Stdio::null());
-        let is_mounted = mount.status().is_ok_and(|status| status.success());
-        Ok(is_mounted.then_some(SmallDisk { folder }))
+        let own = fs::metadata(&folder).map_err(|error| error.to_string())?;
+        let options = format!("size=12m,mode=700,uid={},gid={}", own.uid(), own.gid());
+        let is_required = std::env::var_os("FLOWLOOM_REQUIRE_POSTGRES").is_some();
+        match run_as_root("mount", &["-t", "tmpfs", "-o", &options, "tmpfs"], &folder) {
+            true => Ok(Some(SmallDisk { folder })),
+            false if is_required => {
+                Err("a small disk cannot be mounted; run as root, or allow sudo without a password".to_owned())
+            }
+            false => Ok(None),
+        }
     }
 
     /// Takes all space that is left.
@@ -235,6 +255,16 @@ impl SmallDisk {
 impl Drop for SmallDisk {
     fn drop(&mut self) {
         // The processes that used it are gone; a lazy unmount does not fail.
-        let _ = Command::new("umount").arg("-l").arg(&self.folder).status();
+        run_as_root("umount", &["-l"], &self.folder);
     }
+}
+
+/// Runs a command on a folder; if that fails, with `sudo`. Returns whether it succeeded.
+fn run_as_root(name: &str, arguments: &[&str], folder: &Path) -> bool {
+    let succeeds = |words: &[&str]| {
+        let mut command = Command::new(words[0]);
+        command.args(&words[1..]).args(arguments).arg(folder).stdout(Stdio::null()).stderr(Stdio::null());
+        command.status().is_ok_and(|status| status.success())
+    };
+    succeeds(&[name]) || succeeds(&["sudo", "-n", name])
 }

@@ -15,13 +15,14 @@ mod model;
 mod oracle;
 mod own_postgres;
 mod program;
+mod races;
 mod random;
 mod run_client;
 mod terminal;
 
 pub use campaign::{CampaignReport, kill_servers, kill_servers_and_set_clocks};
 pub use cluster::kill_cluster;
-pub use failpoints::{FAILPOINTS, HITS, kill_at_failpoints};
+pub use failpoints::{FAILPOINTS, HITS, UNREACHED, kill_at_failpoints};
 pub use faults::{SCENARIOS, Scenario};
 pub use program::DatabaseKind;
 pub use terminal::kill_commands;

@@ -4,12 +4,12 @@
 use std::process::ExitCode;
 
 use chaos::{
-    CampaignReport, DatabaseKind, FAILPOINTS, HITS, SCENARIOS, kill_at_failpoints, kill_cluster, kill_commands,
-    kill_servers, kill_servers_and_set_clocks,
+    CampaignReport, DatabaseKind, FAILPOINTS, HITS, SCENARIOS, UNREACHED, kill_at_failpoints, kill_cluster,
+    kill_commands, kill_servers, kill_servers_and_set_clocks,
 };
 
-/// The parts of a campaign.
-const PARTS: [&str; 11] = [
+/// The parts of a campaign that kill at random times.
+const KILL_PARTS: [&str; 9] = [
     "sqlite-normal",
     "sqlite-full",
     "postgres",
@@ -19,9 +19,10 @@ const PARTS: [&str; 11] = [
     "clock-postgres",
     "terminal-normal",
     "terminal-full",
-    "failpoints",
-    "faults",
 ];
+
+/// The other parts.
+const OTHER_PARTS: [&str; 2] = ["failpoints", "faults"];
 
 struct Options {
     seed: u64,
@@ -29,11 +30,21 @@ struct Options {
     parts: Vec<String>,
 }
 
+impl Options {
+    /// The number of kills of each part that kills at random times.
+    fn kill_share(&self) -> usize {
+        self.kills.div_ceil(self.parts.iter().filter(|part| KILL_PARTS.contains(&part.as_str())).count().max(1))
+    }
+}
+
 fn main() -> ExitCode {
     let options = match read_options(std::env::args().skip(1)) {
         Ok(options) => options,
         Err(problem) => {
-            eprintln!("{problem}\nusage: chaos [--seed N] [--kills N] [PART …]\nparts: {}", PARTS.join(" "));
+            eprintln!(
+                "{problem}\nusage: chaos [--seed N] [--kills N] [PART …]\nparts: {}",
+                all_parts().collect::<Vec<_>>().join(" ")
+            );
             return ExitCode::from(2);
         }
     };
@@ -46,18 +57,32 @@ fn main() -> ExitCode {
     if is_held { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
+fn all_parts() -> impl Iterator<Item = &'static str> {
+    KILL_PARTS.into_iter().chain(OTHER_PARTS)
+}
+
 /// Runs a part and prints its report; returns whether everything held.
 fn is_part_held(part: &str, options: &Options) -> bool {
     match run_part(part, options) {
         Ok(report) => {
             print_report(part, options.seed, &report);
-            report.violations.is_empty()
+            let missing = describe_missing_kills(part, report.kills, options.kill_share());
+            if let Some(missing) = &missing {
+                println!("{missing}");
+            }
+            report.violations.is_empty() && missing.is_none()
         }
         Err(error) => {
             println!("{part}: {error}");
             false
         }
     }
+}
+
+/// Complains if a part has killed fewer processes than it should have, for example because a server is not installed.
+fn describe_missing_kills(part: &str, kills: usize, wanted: usize) -> Option<String> {
+    let is_short = KILL_PARTS.contains(&part) && kills < wanted;
+    is_short.then(|| format!("{part}: FAILED: only {kills} of {wanted} kills were done"))
 }
 
 fn read_options(mut arguments: impl Iterator<Item = String>) -> Result<Options, String> {
@@ -68,20 +93,19 @@ fn read_options(mut arguments: impl Iterator<Item = String>) -> Result<Options, 
         match argument.as_str() {
             "--seed" => options.seed = number().ok_or("--seed takes a number")?,
             "--kills" => options.kills = number().ok_or("--kills takes a number")? as usize,
-            part if PARTS.contains(&part) => options.parts.push(argument),
+            part if all_parts().any(|known| known == part) => options.parts.push(argument),
             other => return Err(format!("unknown argument: {other}")),
         }
     }
     if options.parts.is_empty() {
-        options.parts = PARTS.map(str::to_owned).to_vec();
+        options.parts = all_parts().map(str::to_owned).collect();
     }
     Ok(options)
 }
 
 /// Runs a part with its share of the kills.
 fn run_part(part: &str, options: &Options) -> Result<CampaignReport, String> {
-    let Options { seed, kills, .. } = *options;
-    let share = kills.div_ceil(options.parts.iter().filter(|part| !part.starts_with("fa")).count().max(1));
+    let (seed, share) = (options.seed, options.kill_share());
     match part {
         "sqlite-normal" => kill_servers(DatabaseKind::SqliteNormal, seed, share),
         "sqlite-full" => kill_servers(DatabaseKind::SqliteFull, seed, share),
@@ -96,6 +120,7 @@ fn run_part(part: &str, options: &Options) -> Result<CampaignReport, String> {
         _ => {
             let (report, table) = kill_at_failpoints(seed, FAILPOINTS, &HITS)?;
             println!("{:26} {:14} {:14} {:14}\n{table}", "failpoint", "hit 1", "hit 2", "hit 5");
+            UNREACHED.iter().for_each(|(name, reason)| println!("{name}: not reached, because {reason}"));
             Ok(report)
         }
     }
@@ -139,4 +164,23 @@ fn print_report(part: &str, seed: u64, report: &CampaignReport) {
         violations.len(),
         duration.as_secs_f64()
     );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_part_that_kills_too_little_fails() {
+        assert!(describe_missing_kills("restate-sqlite", 0, 100).is_some());
+        assert_eq!(describe_missing_kills("restate-sqlite", 100, 100), None);
+        assert_eq!(describe_missing_kills("faults", 0, 100), None);
+    }
+
+    #[test]
+    fn kills_are_shared_among_the_parts_that_kill() {
+        let options = |parts: &[&str]| read_options(parts.iter().map(|part| (*part).to_owned())).expect("valid");
+        assert_eq!(options(&[]).kill_share(), 112);
+        assert_eq!(options(&["--kills", "50", "postgres", "faults"]).kill_share(), 50);
+    }
 }

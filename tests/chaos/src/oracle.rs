@@ -1,16 +1,18 @@
 //! Judges a run after it has ended: what its client saw, what the journal has, and what the outside world received.
 
-use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use flowloom_core::hash::Hasher;
 use serde_json::{Value, json};
 
 use crate::child_runs::{Journals, StepPlace, list_child_runs, list_places};
 use crate::definitions::mark_tag;
-use crate::effects::RecordedRequest;
+use crate::effects::{EffectServer, RecordedRequest};
 use crate::http::{ConnectionLost, Request};
+use crate::races::Rivals;
 use crate::run_client::{Decision, Expectation, RunClient};
 
 /// Statuses of runs that have ended.
@@ -18,6 +20,9 @@ const FINAL_STATUSES: [&str; 5] = ["succeeded", "failed", "cancelled", "timed_ou
 
 /// The time limit of graph runs, in milliseconds. The time in which no server drives a run counts.
 const TIME_LIMIT_MS: u64 = 90_000;
+
+/// How long a request may be on its way that was sent before its run was cancelled.
+const ARRIVAL_TIME: Duration = Duration::from_secs(1);
 
 /// What a run promised and did not keep.
 #[derive(Debug)]
@@ -70,7 +75,7 @@ pub(crate) fn judge_run(
     address: SocketAddr,
     client: &RunClient<'_>,
     expectation: &Expectation,
-    requests: &[RecordedRequest],
+    effects: &EffectServer,
 ) -> Result<Vec<String>, ConnectionLost> {
     let mut problems = client.problems.clone();
     let Some(run) = client.run.as_deref() else {
@@ -78,19 +83,30 @@ pub(crate) fn judge_run(
         return Ok(problems);
     };
     let journals = read_journals(address, run)?;
+    let requests = effects.requests_of(&client.tag);
     compare_events(&client.seen, &journals[run], &mut problems);
+    let confirmed_at = client.cancel.as_ref().and_then(|cancel| cancel.confirmed_at);
+    if let Some(moment) = confirmed_at {
+        check_cancelled(&journals[run], &requests, effects.time_of(moment), &mut problems);
+    }
+    for rivals in &client.rivals {
+        check_rivals(address, rivals, &mut problems)?;
+    }
     for (child, seen) in &client.seen_in_child_runs {
         compare_events(seen, journals.get(child).map_or(&[], Vec::as_slice), &mut problems);
     }
     for (run, journal) in &journals {
         check_end(journal, &mut problems);
+        check_kept_steps(journal, &mut problems);
+        check_silence_after_cancel(journal, &mut problems);
         check_replay(address, run, &mut problems)?;
     }
     let events: Vec<Value> = journals.into_values().flatten().collect();
     check_commands(client, &events, &mut problems);
-    check_sends(client, &events, requests, &mut problems);
+    check_sends(client, &events, &requests, &mut problems);
     let result = read_result(address, run, &client.tag)?;
-    if result != expectation.result && !has_reached_time_limit(&events) {
+    let is_cancelled = client.may_be_cancelled() && result["status"] == "cancelled";
+    if result != expectation.result && !is_cancelled && !has_reached_time_limit(&events) {
         problems.push(format!("the result is {result}; undisturbed it is {}", expectation.result));
     }
     Ok(problems)
@@ -150,7 +166,7 @@ pub(crate) fn find_unfinished(address: SocketAddr) -> Result<Vec<String>, Connec
     let (mut found, mut cursor) = (Vec::new(), String::new());
     loop {
         let (_, page) = Request::get(&format!("/api/v1/runs?limit=100{cursor}")).send_json(address)?;
-        for run in page["runs"].as_array().into_iter().flatten() {
+        for run in page["items"].as_array().into_iter().flatten() {
             let status = run["status"].as_str().unwrap_or_default();
             if !FINAL_STATUSES.contains(&status) {
                 found.push(format!("the run {} ({}) is {status}", run["run_id"], run["name"]));
@@ -187,10 +203,76 @@ fn compare_events(seen: &[Value], journal: &[Value], problems: &mut Vec<String>)
 }
 
 fn check_end(journal: &[Value], problems: &mut Vec<String>) {
-    let ends = journal.iter().filter(|event| event["event"] == "run_finished").count();
-    if ends != 1 || journal.last().is_none_or(|event| event["event"] != "run_finished") {
-        problems.push(format!("the run has {ends} terminal events"));
+    let count = |name: &str| journal.iter().filter(|event| event["event"] == name).count();
+    let (ends, reopenings) = (count("run_finished"), count("run_reopened"));
+    if ends != reopenings + 1 || journal.last().is_none_or(|event| event["event"] != "run_finished") {
+        problems.push(format!("the run has {ends} terminal events and was reopened {reopenings} times"));
     }
+}
+
+/// A retried run performs no step again that had succeeded, unless the retry says so.
+fn check_kept_steps(journal: &[Value], problems: &mut Vec<String>) {
+    let is_outcome = |event: &&Value| event["event"] == "step_finished" && event["attempt"] != 0;
+    for (number, reopened) in journal.iter().enumerate().filter(|(_, event)| event["event"] == "run_reopened") {
+        let reset: Vec<&str> = reopened
+            .pointer("/data/reset")
+            .and_then(Value::as_array)
+            .into_iter()
+            .flatten()
+            .filter_map(Value::as_str)
+            .collect();
+        let kept: BTreeSet<&str> =
+            journal[..number].iter().filter(is_outcome).filter_map(|event| event["path"].as_str()).collect();
+        for event in journal[number..].iter().filter(|event| event["event"] == "step_started") {
+            let path = event["path"].as_str().unwrap_or_default();
+            if kept.contains(path) && !reset.contains(&path) {
+                problems.push(format!("{path} had succeeded, and the retry performed it again"));
+            }
+        }
+    }
+}
+
+/// Nothing starts, and no other command is applied, after the event of a cancellation.
+fn check_silence_after_cancel(journal: &[Value], problems: &mut Vec<String>) {
+    let cancelled = journal.iter().skip_while(|event| event["event"] != "cancel_requested");
+    for event in cancelled {
+        let name = event["event"].as_str().unwrap_or_default();
+        if matches!(name, "step_started" | "step_resent" | "answered" | "resolved" | "run_reopened") {
+            problems.push(format!("{name} at {} follows the cancellation", event["path"]));
+        }
+    }
+}
+
+/// A run whose cancellation was confirmed is cancelled, and sends nothing from then on.
+fn check_cancelled(
+    journal: &[Value],
+    requests: &[RecordedRequest],
+    confirmed_at: Duration,
+    problems: &mut Vec<String>,
+) {
+    let status = journal.last().and_then(|event| event.pointer("/data/status")).cloned().unwrap_or_default();
+    if status != "cancelled" {
+        problems.push(format!("the cancellation was confirmed, and the run ends with {status}"));
+    }
+    for request in requests.iter().filter(|request| request.at > confirmed_at + ARRIVAL_TIME) {
+        problems.push(format!("{} {} was sent after the cancellation was confirmed", request.method, request.path));
+    }
+}
+
+/// Of two commands that ask for the same, at most one is applied, and none is left undecided.
+fn check_rivals(address: SocketAddr, rivals: &Rivals, problems: &mut Vec<String>) -> Result<(), ConnectionLost> {
+    let mut outcomes = Vec::new();
+    for key in &rivals.keys {
+        let target = format!("/api/v1/runs/{}/commands/{key}", rivals.run);
+        // A command that never arrived, or that was refused at once, is not stored.
+        let (_, command) = Request::get(&target).send_json(address)?;
+        outcomes.extend(command["outcome"].as_str().map(str::to_owned));
+    }
+    let count = |outcome: &str| outcomes.iter().filter(|found| *found == outcome).count();
+    if count("applied") > 1 || count("pending") > 0 {
+        problems.push(format!("the outcomes of the rivals {:?} are {outcomes:?}", rivals.keys));
+    }
+    Ok(())
 }
 
 /// Every command that a server applied is in the journal of its run, once.
@@ -323,6 +405,42 @@ mod tests {
         assert_eq!(problems.len(), 0);
         check_end(&[end.clone(), end], &mut problems);
         assert_eq!(problems.len(), 1);
+    }
+
+    #[test]
+    fn what_follows_a_cancellation_is_found() {
+        let journal = |name: &str| {
+            let path = json!("/pay");
+            [
+                json!({"event": "cancel_requested"}),
+                json!({"event": name, "path": path}),
+                make_event(3, "run_finished", &json!({"status": "cancelled"})),
+            ]
+        };
+        let count = |journal: &[Value], request_ms: u64| {
+            let mut problems = Vec::new();
+            check_silence_after_cancel(journal, &mut problems);
+            let request = RecordedRequest { at: Duration::from_millis(request_ms), ..make_request("k") };
+            check_cancelled(journal, &[request], Duration::from_millis(100), &mut problems);
+            problems.len()
+        };
+        assert_eq!(count(&journal("step_aborted"), 100), 0);
+        assert_eq!(count(&journal("step_started"), 100), 1);
+        assert_eq!(count(&journal("answered"), 100), 1);
+        assert_eq!(count(&journal("step_aborted"), 2000), 1);
+        assert_eq!(count(&journal("step_aborted")[..2], 100), 1);
+    }
+
+    #[test]
+    fn a_repetition_of_a_kept_step_is_found() {
+        let count = |reset: &[&str]| {
+            let mut problems = Vec::new();
+            let [mut first, mut again] = ["step_finished", "step_started"].map(|name| make_event(1, name, &json!({})));
+            (first["attempt"], again["attempt"]) = (1.into(), 2.into());
+            check_kept_steps(&[first, make_event(2, "run_reopened", &json!({"reset": reset})), again], &mut problems);
+            problems.len()
+        };
+        assert_eq!((count(&["/pay"]), count(&["/other"])), (0, 1));
     }
 
     #[test]

@@ -10,6 +10,7 @@ use crate::board::{Board, ServerPlace};
 use crate::child_runs::{EventId, Journals, OpenStep, StepPlace, find_open_steps, list_child_runs};
 use crate::definitions::{Case, insert_tag};
 use crate::http::{ConnectionLost, Request};
+use crate::races::{ClientCommand, PlannedCancel, Rivals};
 use crate::random::Random;
 
 /// The pause after a request that could not be sent or changed nothing.
@@ -46,7 +47,7 @@ pub(crate) struct RunClient<'a> {
     pub(crate) case: &'static Case,
     pub(crate) tag: String,
     expectation: Option<&'a Expectation>,
-    board: &'a Board,
+    pub(crate) board: &'a Board,
     pub(crate) random: Random,
     /// The id of the run, once a server has told it.
     pub(crate) run: Option<String>,
@@ -62,6 +63,10 @@ pub(crate) struct RunClient<'a> {
     pub(crate) problems: Vec<String>,
     /// The last answer to a command.
     pub(crate) last_answer: String,
+    /// Commands that raced.
+    pub(crate) rivals: Vec<Rivals>,
+    /// The cancellation, if the client plans one.
+    pub(crate) cancel: Option<PlannedCancel>,
 }
 
 /// What the client does next.
@@ -93,6 +98,8 @@ impl<'a> RunClient<'a> {
             answers: BTreeMap::new(),
             problems: Vec::new(),
             last_answer: String::new(),
+            rivals: Vec::new(),
+            cancel: None,
         }
     }
 
@@ -124,8 +131,9 @@ impl<'a> RunClient<'a> {
                 self.problems.push(format!("the state of the run is {status} {state}"));
                 Ok(Turn::Wait)
             }
-            _ if self.seen.last().is_some_and(|event| event["event"] == "run_finished") => Ok(Turn::Ended),
-            _ => Ok(Turn::Again),
+            _ if self.seen.last().is_none_or(|event| event["event"] != "run_finished") => Ok(Turn::Again),
+            "failed" if self.case.is_retried => self.retry(place, &run),
+            _ => Ok(Turn::Ended),
         }
     }
 
@@ -193,6 +201,7 @@ impl<'a> RunClient<'a> {
                 self.problems.push(format!("event {} of {run} follows event {known}", event["seq"]));
             }
             self.events_of(run).push(event);
+            self.cancel_if_due(place);
         }
     }
 
@@ -219,14 +228,15 @@ impl<'a> RunClient<'a> {
             let StepPlace { run, path } = &question.places[Random::for_part(0, &key).below(question.places.len())];
             let answer = question.answer();
             let body = json!({"path": path, "value": answer});
-            let target = format!("/api/v1/runs/{run}/answer");
-            let (status, state) = Request::post(&target, Some(&key), Some(&body)).send_json(place.address)?;
+            let command = ClientCommand { run, name: "answer", key: &key, body };
+            let (status, state) = self.send_command(place, &command)?;
             self.last_answer = format!("{key}: {status} {state}");
             match status {
                 200 | 409 if state.get("status").is_some_and(Value::is_string) => {
                     self.answers.insert(own.clone(), answer);
                 }
                 202 | 429 | 500..=599 => {}
+                409 if self.may_be_cancelled() => {}
                 _ => self.problems.push(format!("the answer to {path} was refused: {status} {state}")),
             }
         }
@@ -245,8 +255,9 @@ impl<'a> RunClient<'a> {
             // A refused command keeps its outcome, so the next one has another key.
             let id = step.event_id();
             let key = format!("{}-{}-{}-resolve-{}", self.tag, id.run, id.seq, decision.refusals);
-            let target = format!("/api/v1/runs/{run}/resolve");
-            let (status, state) = Request::post(&target, Some(&key), Some(&body)).send_json(place.address)?;
+            let command = ClientCommand { run, name: "resolve", key: &key, body };
+            let (status, state) = self.send_command(place, &command)?;
+            let may_be_cancelled = self.may_be_cancelled();
             self.last_answer = format!("{key}: {status} {state}");
             let decision = self.decisions.entry(id).or_insert(decision);
             match status {
@@ -256,6 +267,7 @@ impl<'a> RunClient<'a> {
                 // A block waits for a decision, and so do the effects in it: one after the other.
                 409 if state["code"] == "FL1208" => decision.refusals += 1,
                 202 | 429 | 500..=599 => {}
+                409 if may_be_cancelled => {}
                 _ => {
                     let path = &decision.place.path;
                     self.problems.push(format!("the decision about {path} was refused: {status} {state}"))
@@ -281,6 +293,19 @@ impl<'a> RunClient<'a> {
         let own_place = step.places[0].clone();
         let decision = Decision { own_place, place, attempt, how, value, is_acknowledged: false, refusals: 0 };
         self.decisions.entry(step.event_id()).or_insert(decision).clone()
+    }
+
+    /// Retries a run that has failed. The requests of a retry that another one has overtaken are refused.
+    fn retry(&mut self, place: ServerPlace, run: &str) -> Result<Turn, ConnectionLost> {
+        let key = format!("{}-retry-{}", self.tag, self.seen.len());
+        let command = ClientCommand { run, name: "retry", key: &key, body: json!({}) };
+        let (status, state) = self.send_command(place, &command)?;
+        self.last_answer = format!("{key}: {status} {state}");
+        match status {
+            200 | 202 | 409 | 429 | 500..=599 => {}
+            _ => self.problems.push(format!("the retry was refused: {status} {state}")),
+        }
+        Ok(Turn::Wait)
     }
 
     fn resume(&self, place: ServerPlace, run: &str) -> Result<Turn, ConnectionLost> {

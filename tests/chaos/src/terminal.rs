@@ -60,6 +60,10 @@ fn run_commands(site: &Site, client: &mut RunClient<'_>, kills: &mut usize) -> R
             event["seq"].is_u64() && client.run.as_ref().is_none_or(|run| event["run"] == run.as_str())
         }));
         command = match show_run(site, client)? {
+            Some(state) if state["status"] == "failed" && client.case.is_retried => {
+                let run = client.run.clone().unwrap_or_default();
+                site.command(&["retry", &run, "--events"])
+            }
             Some(state) if state["status"] == "succeeded" || state["status"] == "failed" => return Ok(true),
             Some(state) => next_command(site, client, state["events"].as_array().map_or(&[], Vec::as_slice))?,
             None => start_command(site, client)?,

@@ -21,5 +21,8 @@ mod world;
 
 pub mod patches;
 
+/// The exit code of a search that found nothing, but ran fewer schedules than it should have.
+pub const TOO_FEW_SCHEDULES: u8 = 3;
+
 pub use schedule::{FailedSchedule, Settings, run_schedule, shrink_schedule};
 pub use search::{SearchReport, search_schedules};

@@ -1,11 +1,11 @@
 //! The simulation from the command line: `simulation [--seed N] [--schedules N] [--seconds N]`. With `--replay N`, one
-//! schedule is run and its trace is printed.
+//! schedule is run and its trace is printed. Fails if fewer schedules fit into the time.
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
 use std::process::ExitCode;
 use std::time::Duration;
 
-use simulation::{FailedSchedule, Settings, run_schedule, search_schedules, shrink_schedule};
+use simulation::{FailedSchedule, Settings, TOO_FEW_SCHEDULES, run_schedule, search_schedules, shrink_schedule};
 
 /// Lines of a trace that are printed.
 const MAX_TRACE_LINES: usize = 400;
@@ -39,6 +39,10 @@ fn main() -> ExitCode {
         report.schedules as f64 / seconds,
         report.polls as f64 / report.schedules.max(1) as f64
     );
+    if report.failed.is_none() && report.schedules < options.schedules {
+        println!("FAILED: only {} of {} schedules fitted into {seconds:.0} s", report.schedules, options.schedules);
+        return ExitCode::from(TOO_FEW_SCHEDULES);
+    }
     report_failure(report.failed.map(|failed| shrink_schedule(&failed)))
 }
 

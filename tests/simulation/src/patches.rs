@@ -24,6 +24,8 @@ pub struct PlantedBug {
     pub file: PathBuf,
     /// What must notice it.
     pub check: Check,
+    /// The seed of a schedule that failed with it. The search for it begins there.
+    pub seed: Option<u64>,
 }
 
 /// The root of the repository.
@@ -44,9 +46,14 @@ pub fn read_bugs() -> Result<Vec<PlantedBug>, String> {
 
 fn read_bug(file: PathBuf) -> Result<PlantedBug, String> {
     let text = std::fs::read_to_string(&file).map_err(|error| format!("{}: {error}", file.display()))?;
-    let header = |name: &str| {
+    let find = |name: &str| {
         let line = text.lines().take_while(|line| !line.is_empty()).find_map(|line| line.strip_prefix(name));
-        line.map(|value| value.trim().to_owned()).ok_or_else(|| format!("{} has no line {name}", file.display()))
+        line.map(|value| value.trim().to_owned())
+    };
+    let header = |name: &str| find(name).ok_or_else(|| format!("{} has no line {name}", file.display()));
+    let seed = match (header("Caught by:")?.as_str(), find("Seed:")) {
+        ("simulation", None) => return Err(format!("{} has no line Seed:", file.display())),
+        (_, seed) => seed.and_then(|seed| seed.parse().ok()),
     };
     let check = match header("Caught by:")?.as_str() {
         "simulation" => Check::Simulation,
@@ -54,7 +61,7 @@ fn read_bug(file: PathBuf) -> Result<PlantedBug, String> {
         other => return Err(format!("{}: nothing is called {other}", file.display())),
     };
     let name = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-    Ok(PlantedBug { name, breaks: header("Breaks:")?, promise: header("Promise:")?, file, check })
+    Ok(PlantedBug { name, breaks: header("Breaks:")?, promise: header("Promise:")?, file, check, seed })
 }
 
 impl PlantedBug {

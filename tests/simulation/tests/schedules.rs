@@ -1,7 +1,8 @@
-//! A search with fixed seeds, and the seeds of schedules that failed before.
+//! A search with fixed seeds, and the seeds of schedules that failed with a bug: those in the headers of the planted bugs.
 
 use std::time::Duration;
 
+use simulation::patches::read_bugs;
 use simulation::{Settings, run_schedule, search_schedules};
 
 /// Number of schedules; `make chaos` runs more.
@@ -22,4 +23,30 @@ fn a_seed_repeats_its_schedule() {
         let polls = || run_schedule(seed, &settings, false).map_err(|failed| failed.violations);
         assert_eq!(polls(), polls());
     }
+}
+
+#[test]
+fn the_schedules_that_failed_with_a_bug_hold_without_it() {
+    let seeds: Vec<u64> = read_bugs().expect("headers").iter().filter_map(|bug| bug.seed).collect();
+    assert!(seeds.len() >= 15, "{seeds:?}");
+    for seed in seeds {
+        let failed = run_schedule(seed, &Settings::from_seed(seed), false).err();
+        assert_eq!(failed.map(|failed| failed.violations), None, "seed {seed}");
+    }
+}
+
+/// A search that runs fewer schedules than it should says so.
+#[test]
+fn a_search_without_time_fails() {
+    let search = |schedules: &str, seconds: &str| {
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_simulation"));
+        command.args(["--seed", "1", "--schedules", schedules, "--seconds", seconds]).output().expect("it runs")
+    };
+    let short = search("100", "0");
+    let text = String::from_utf8_lossy(&short.stdout);
+    assert_eq!(short.status.code(), Some(simulation::TOO_FEW_SCHEDULES.into()), "{text}");
+    assert!(text.contains("only 0 of 100 schedules"), "{text}");
+    let complete = search("3", "600");
+    let text = String::from_utf8_lossy(&complete.stdout);
+    assert!(complete.status.success() && text.contains("schedules per second"), "{text}");
 }

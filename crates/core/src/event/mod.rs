@@ -74,8 +74,8 @@ pub enum Event {
         /// Memory writes stored together with this event.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         memory: Vec<MemoryWrite>,
-        /// Whether the outcome was taken from the run that this one was forked from. Nothing was performed: the usage was
-        /// not spent again, and the memory writes are not stored again.
+        /// Whether the outcome was taken from the run that this one was forked from, or from the attempt that this one
+        /// retries. Nothing was performed: the usage was not spent again, and the memory writes are not stored again.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         reused: bool,
     },

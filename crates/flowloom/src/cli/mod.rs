@@ -284,7 +284,7 @@ pub(crate) enum Command {
     },
     /// Show the configuration, its origin, and what is missing
     Doctor {
-        /// Also read the whole database, and report every damaged run
+        /// Read the whole database, also a large one, and report every damaged run
         #[arg(long)]
         read_data: bool,
     },

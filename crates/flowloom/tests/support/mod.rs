@@ -260,3 +260,18 @@ pub(crate) fn two_calls_flow(server: &TestServer, method: &str, path: &str) -> S
 ]}}"#
     )
 }
+
+/// Writes `p.json`: a pipeline whose only node is a Python block that sends a POST to `/slow`.
+pub(crate) fn write_posting_pipeline(world: &TestServer, place: &Workspace) {
+    let source = format!(
+        "import httpx\n\nasync def execute(inputs, context):\n    async with httpx.AsyncClient() as client:\n        \
+         reply = await client.post('http://{}/slow', json={{}})\n    return {{'status': reply.status_code}}\n",
+        world.address
+    );
+    let block = json!({"id": "post", "name": "post", "description": "d", "category": "process",
+        "execution_type": "python", "source_code": source, "input_schema": {}, "output_schema": {}});
+    std::fs::create_dir(place.path("blocks")).expect("created");
+    place.write("blocks/post.json", &block.to_string());
+    let node = json!({"id": "n1", "block_id": "post", "inputs": {}});
+    place.write("p.json", &json!({"id": "p", "name": "p", "nodes": [node], "edges": []}).to_string());
+}

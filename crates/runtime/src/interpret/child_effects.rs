@@ -2,7 +2,8 @@
 //! below the step that requests it.
 //!
 //! A step with a recorded outcome is not performed again, so its child effects are not looked up. A step that a crash
-//! interrupted is performed again and receives the recorded results.
+//! interrupted is performed again and receives the recorded results. A step whose failed attempt is retried receives the
+//! results of the requests of that attempt that changed something and succeeded, as long as it sends the same ones.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,15 +12,16 @@ use flowloom_core::chat::{GenerateOptions, Message};
 use flowloom_core::code::Code;
 use flowloom_core::effect::{GenerateReply, GenerateRequest, HttpReply, HttpRequest, Purpose, Request};
 use flowloom_core::error::StepFailure;
-use flowloom_core::event::ChildSuspension;
+use flowloom_core::event::{ChildSuspension, Event, EventKind};
 use flowloom_core::id::RunId;
 use flowloom_core::path::{Key, Path};
-use flowloom_core::plan::Policy;
+use flowloom_core::plan::{EffectClass, Policy};
+use flowloom_core::status::Status;
 use flowloom_core::value::Value;
 
 use super::{Interpreter, Interrupt, StepContext};
 use crate::effects::{BoxFuture, ChildEffects, EffectFuture, SandboxHost};
-use crate::log::{ActivityScope, HostGuard};
+use crate::log::{ActivityScope, EarlierEffect, EarlierOutcome, HostGuard};
 
 /// The run as seen by one attempt of a step. Most steps have no child effects, so this is small and clones nothing
 /// until the first one.
@@ -32,6 +34,8 @@ pub(super) struct ChildEffectRunner<'a> {
     request_count: AtomicUsize,
     progress_count: AtomicUsize,
     interrupt: Mutex<Option<Box<Interrupt>>>,
+    /// The child effects of the attempt that this one retries, without those that were taken; `None` until the first request.
+    earlier: Mutex<Option<Vec<EarlierEffect>>>,
 }
 
 impl<'a> ChildEffectRunner<'a> {
@@ -51,6 +55,7 @@ impl<'a> ChildEffectRunner<'a> {
             request_count,
             progress_count,
             interrupt,
+            earlier: Mutex::default(),
         }
     }
 
@@ -62,31 +67,98 @@ impl<'a> ChildEffectRunner<'a> {
     /// The path of the next child effect of a kind.
     fn next_path(&self, kind: &str, counter: &AtomicUsize) -> Path {
         let key = Key::numbered_key(kind, counter.fetch_add(1, Ordering::Relaxed) + 1);
-        match self.attempt {
-            0 | 1 => self.place.path.child_path(&key),
-            attempt => self.place.path.visit_path(u64::from(attempt)).child_path(&key),
+        self.attempt_path(self.attempt).child_path(&key)
+    }
+
+    /// The path of the child effects of an attempt.
+    fn attempt_path(&self, attempt: u32) -> Path {
+        match attempt {
+            0 | 1 => self.place.path.clone(),
+            attempt => self.place.path.visit_path(u64::from(attempt)),
         }
     }
 
+    /// Whether a request may change something in the world, also one that a server recognises under the same key. One that
+    /// only reads may have another answer now.
+    fn changes_something(&self, request: &Request) -> bool {
+        let class = match request {
+            Request::HttpExchange(request) => request.effect_class(),
+            request => self.interpreter.effect_class(request),
+        };
+        class == EffectClass::AtMostOnce
+    }
+
+    /// Takes what became of the same request in the attempt that this one retries. Each is taken once.
+    fn take_earlier(&self, request: &Request) -> Option<EarlierOutcome> {
+        let log = &self.interpreter.log;
+        let retried = log.retried_attempt(&self.place.path);
+        if retried == 0 || retried >= self.attempt || !self.changes_something(request) {
+            return None;
+        }
+        let mut earlier = self.earlier.lock().unwrap_or_else(PoisonError::into_inner);
+        let earlier = earlier.get_or_insert_with(|| log.list_child_effects(&self.attempt_path(retried)));
+        let hash = request.hash();
+        let at = earlier.iter().position(|effect| effect.hash == hash)?;
+        Some(earlier.remove(at).outcome)
+    }
+
+    /// Records the result of an earlier attempt as that of this request, unless that was recorded before.
+    fn keep_result(&self, place: &StepContext, request: &Request, output: Option<Value>) -> Result<(), Interrupt> {
+        let (interpreter, path, attempt) = (self.interpreter, &place.path, 1);
+        interpreter.count_step().map_err(|error| Interrupt::Limit(Status::Failed, error, path.clone()))?;
+        let started = Event::StepStarted {
+            kind: request.kind_name().into(),
+            target: request.describe_target(),
+            hash: request.hash(),
+            class: interpreter.effect_class(request),
+        };
+        interpreter.log.emit_event(path, attempt, started)?;
+        let finished = Event::StepFinished { output, usage: None, memory: Vec::new(), reused: true };
+        interpreter.log.emit_event(path, attempt, finished)?;
+        Ok(())
+    }
+
     async fn perform_child(&self, request: Request) -> Result<Value, StepFailure> {
-        let place = StepContext {
+        let mut place = StepContext {
             enclosing: Some(self.scope.clone()),
             ..self.place.with_path(self.next_path(request.kind_name(), &self.request_count))
         };
+        let is_recorded = self.interpreter.log.has_record(&place.path, 1, EventKind::StepStarted);
+        match self.take_earlier(&request).filter(|_| !is_recorded) {
+            Some(EarlierOutcome::Finished(output)) if is_success(&request, output.as_ref()) => {
+                let kept = self.keep_result(&place, &request, output.clone());
+                return kept.map(|()| output.unwrap_or_default()).map_err(|halt| self.note_interrupt(halt));
+            }
+            Some(EarlierOutcome::Unknown) => place.may_have_happened = true,
+            _ => {}
+        }
         let request_count = self.interpreter.run_attempts(&Policy::default(), &place, || Ok(request.clone())).await;
         match request_count {
             Ok(output) => Ok(output.unwrap_or_default()),
             Err(Interrupt::Failed(error, _)) => Err(error),
-            Err(halt) => {
-                let reason = match &halt {
-                    // The step reports why the run ends, for example that its budget is used up.
-                    Interrupt::Limit(_, error, _) => error.clone(),
-                    _ => StepFailure::new(Code::StepRefused, "the run is ending"),
-                };
-                *self.interrupt.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(halt));
-                Err(reason)
-            }
+            Err(halt) => Err(self.note_interrupt(halt)),
         }
+    }
+
+    /// Notes an interrupt of the run, and returns what the step is told.
+    fn note_interrupt(&self, halt: Interrupt) -> StepFailure {
+        let reason = match &halt {
+            // The step reports why the run ends, for example that its budget is used up.
+            Interrupt::Limit(_, error, _) => error.clone(),
+            _ => StepFailure::new(Code::StepRefused, "the run is ending"),
+        };
+        *self.interrupt.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(halt));
+        reason
+    }
+}
+
+/// Whether the result of a request is a success. The answer of a server that refuses a request is a result, too.
+fn is_success(request: &Request, output: Option<&Value>) -> bool {
+    match request {
+        Request::HttpExchange(_) => {
+            output.and_then(HttpReply::from_value).is_some_and(|reply| (200..300).contains(&reply.status))
+        }
+        _ => true,
     }
 }
 

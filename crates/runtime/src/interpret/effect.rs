@@ -144,7 +144,7 @@ impl Interpreter {
         }
     }
 
-    fn count_step(&self) -> Result<(), StepFailure> {
+    pub(super) fn count_step(&self) -> Result<(), StepFailure> {
         let count = self.steps.fetch_add(1, std::sync::atomic::Ordering::Relaxed) + 1;
         if count > self.limits.steps {
             return Err(StepFailure::new(
@@ -155,8 +155,8 @@ impl Interpreter {
         Ok(())
     }
 
-    /// Decides about an effect that may have happened before: it was started in an earlier session and has no outcome, or
-    /// it is one of a fork. It is performed if its class allows that; otherwise a person decides. `None`: perform it.
+    /// Decides about an effect that may have happened before: it was started in an earlier session or in an attempt that is
+    /// retried and has no outcome, or it is one of a fork. It is performed if its class allows that; otherwise a person decides. `None`: perform it.
     async fn resolve_uncertain(
         &self,
         place: &StepContext,
@@ -164,7 +164,7 @@ impl Interpreter {
         effect: &Effect<'_>,
         was_started: bool,
     ) -> Result<Option<EffectOutcome>, EffectFailure> {
-        let asks_first = self.fork.as_ref().is_some_and(|fork| !fork.repeats_effects);
+        let asks_first = place.may_have_happened || self.fork.as_ref().is_some_and(|fork| !fork.repeats_effects);
         if !(was_started || asks_first) || effect.class == EffectClass::AtLeastOnce {
             return Ok(None);
         }
@@ -278,7 +278,7 @@ impl Interpreter {
                 }
             }
             Request::MemoryGet { key } => {
-                let value = self.memory.read_memory(&self.user, key).await?;
+                let value = self.read_store(|| self.memory.read_memory(&self.user, key)).await?;
                 Ok(plain_outcome(value.unwrap_or_default()))
             }
             Request::Memories => self.read_namespace(&self.user).await,
@@ -324,7 +324,7 @@ impl Interpreter {
     }
 
     async fn read_namespace(&self, user: &str) -> Result<EffectOutcome, EffectFailure> {
-        let memories = self.memory.read_memories(user).await?;
+        let memories = self.read_store(|| self.memory.read_memories(user)).await?;
         Ok(plain_outcome(memories.into()))
     }
 

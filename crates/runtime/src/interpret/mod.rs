@@ -17,6 +17,7 @@ mod requests;
 mod scoped;
 mod script;
 mod semaphore;
+mod store_reads;
 mod tool;
 mod turn;
 
@@ -110,6 +111,8 @@ pub(crate) struct StepContext {
     pub(crate) depth: u32,
     /// The effect around this one, if this is a child effect; it shares the permit of its step.
     pub(crate) enclosing: Option<Arc<ActivityScope>>,
+    /// Whether an earlier attempt may have sent the same effect, so that a person decides about it.
+    pub(crate) may_have_happened: bool,
 }
 
 impl StepContext {
@@ -156,7 +159,14 @@ impl Interpreter {
         let start = Env { missing: Some(self.missing.clone()), ..start };
         let mut guard = EnvGuard { env: start, final_env: left };
         let env = &mut guard.env;
-        let place = StepContext { path: Path::root(), text: plan.text, nesting: 0, depth: self.depth, enclosing: None };
+        let place = StepContext {
+            path: Path::root(),
+            text: plan.text,
+            nesting: 0,
+            depth: self.depth,
+            enclosing: None,
+            may_have_happened: false,
+        };
         match self.run_step_at(&plan.root, env, place).await {
             Err(Interrupt::Return(output)) => Ok(output),
             result => result,

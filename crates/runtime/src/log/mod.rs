@@ -7,6 +7,7 @@
 
 mod activity;
 mod child_runs;
+mod earlier_effects;
 mod forgotten;
 mod reuse;
 mod suspension;
@@ -32,6 +33,7 @@ use crate::journal::{AppendResult, Batch, Journal, Lease, LeaseState};
 use crate::publish::Publisher;
 pub(crate) use activity::{ActivityPause, ActivityScope, HostGuard};
 use child_runs::ChildRuns;
+pub(crate) use earlier_effects::{EarlierEffect, EarlierOutcome};
 use forgotten::ForgottenAttempts;
 pub(crate) use reuse::ReusableRecord;
 pub use reuse::{Response, ScriptValue};

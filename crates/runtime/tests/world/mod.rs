@@ -158,6 +158,10 @@ impl Functions for World {
         Box::pin(async move {
             match &*request.function {
                 "hang" => self.clock.sleep_for(u64::MAX).await,
+                "once late" if !self.is_repaired.load(Ordering::Relaxed) => {
+                    self.wait_for_latency(context).await;
+                    self.clock.sleep_for(u64::MAX).await;
+                }
                 _ => self.wait_for_latency(context).await,
             }
             match &*request.function {
@@ -178,6 +182,7 @@ impl Functions for World {
                     Ok(Value::map([("text", Value::from("seen")), ("is_final", true.into())]))
                 }
                 "asks" => run_child_effects(below).await,
+                "posts" => run_posts(below).await,
                 name => Ok(format!("{name}:{}", context.path).into()),
             }
         })
@@ -196,6 +201,15 @@ async fn run_child_effects(below: &dyn ChildEffects) -> Result<Value, StepFailur
     let call = CallRequest { function: "inner".into(), payload: Payload::from_arguments(Map::new()) };
     let inner = below.perform_request(Request::Call(call)).await?;
     Ok(Value::list(vec![prompt, inner]))
+}
+
+/// A function that requests two effects that must not be repeated.
+async fn run_posts(below: &dyn ChildEffects) -> Result<Value, StepFailure> {
+    let request =
+        |function: &str| CallRequest { function: function.into(), payload: Payload::from_arguments(Map::new()) };
+    let kept = below.perform_request(Request::Call(request("once kept"))).await?;
+    let late = below.perform_request(Request::Call(request("once late"))).await?;
+    Ok(Value::list(vec![kept, late]))
 }
 
 impl effects::CodeRunner for World {

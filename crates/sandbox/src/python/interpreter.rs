@@ -1,10 +1,12 @@
 //! Finds a Python interpreter, and keeps a pool of started ones.
 
+use std::future::ready;
 use std::path::Path;
 use std::process::Stdio;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use flowloom_runtime::descriptors::retry_without_descriptors;
 use serde::Deserialize;
 use tokio::io::AsyncWriteExt;
 use tokio::process::Command;
@@ -42,6 +44,8 @@ struct ProbeReport {
 /// The interpreter to use, found once, and its started processes.
 pub(super) struct InterpreterPool {
     config: Arc<SandboxConfig>,
+    /// Number of interpreters that may wait for a block.
+    warm: usize,
     interpreter: OnceCell<Result<Arc<PythonInterpreter>, Arc<InterpreterSearchError>>>,
     idle: Arc<Mutex<IdleProcesses>>,
 }
@@ -59,8 +63,8 @@ fn lock_idle(idle: &Mutex<IdleProcesses>) -> std::sync::MutexGuard<'_, IdleProce
 }
 
 impl InterpreterPool {
-    pub(super) fn new(config: Arc<SandboxConfig>) -> InterpreterPool {
-        InterpreterPool { config, interpreter: OnceCell::new(), idle: Arc::default() }
+    pub(super) fn new(config: Arc<SandboxConfig>, warm: usize) -> InterpreterPool {
+        InterpreterPool { config, warm, interpreter: OnceCell::new(), idle: Arc::default() }
     }
 
     /// The interpreter for blocks, or why there is none.
@@ -96,7 +100,7 @@ impl InterpreterPool {
         let interpreter = self.get_interpreter().await?;
         let waiting = {
             let mut idle = lock_idle(&self.idle);
-            idle.wanted = (idle.wanted + 1).min(self.config.python.warm);
+            idle.wanted = (idle.wanted + 1).min(self.warm);
             std::iter::from_fn(|| idle.waiting.pop()).find_map(|mut process| process.is_alive().then_some(process))
         };
         if let Some(process) = waiting {
@@ -137,7 +141,7 @@ async fn probe_interpreter(path: &Path, config: &SandboxConfig) -> Result<Python
     let mut command = Command::new(path);
     command.args(["-I", "-S", "-B", "-c", include_str!("probe.py")]).kill_on_drop(true).process_group(0);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = command.spawn().map_err(InterpreterError::Io)?;
+    let mut child = retry_without_descriptors(|| ready(command.spawn())).await.map_err(InterpreterError::Io)?;
     let sources = serde_json::json!({
         "runner": include_str!("runner.py"), "aio": include_str!("aio.py"), "web": include_str!("web.py"),
         "extra": config.extra_modules.join(" "),

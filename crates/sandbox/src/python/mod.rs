@@ -15,6 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use flowloom_core::effect::{PythonReply, PythonRequest};
+use flowloom_runtime::descriptors::max_sandbox_processes;
 use flowloom_runtime::effects::{EffectContext, SandboxHost};
 use flowloom_runtime::fair::{FairPermit, FairSemaphore};
 use futures_util::stream::{FuturesUnordered, StreamExt};
@@ -34,9 +35,27 @@ const MAX_CONCURRENT_REQUESTS: usize = 64;
 /// Number of interpreters for each block that may compute; the others wait for their runs.
 const PROCESSES_PER_TURN: usize = 4;
 
+/// Descriptors of this process that an interpreter needs: its channel, its printed text, and a handle of the process.
+const PROCESS_DESCRIPTORS: u64 = 4;
+
 /// The number of permits that one user may hold: a quarter is left for others.
 fn user_share(permits: usize) -> usize {
     permits - permits / 4
+}
+
+/// How many interpreters may run blocks, and how many more may wait for one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct ProcessBounds {
+    busy: usize,
+    warm: usize,
+}
+
+impl ProcessBounds {
+    /// The bounds that are wanted, made smaller where `most` processes are possible. At least one runs a block.
+    fn new(busy: usize, warm: usize, most: usize) -> ProcessBounds {
+        let warm = warm.min(most / 2);
+        ProcessBounds { busy: busy.min(most - warm).max(1), warm }
+    }
 }
 
 /// The turn of a block, which it gives up while it waits for its run.
@@ -82,9 +101,13 @@ impl BlockRunner {
     pub(crate) fn new(config: Arc<SandboxConfig>) -> BlockRunner {
         let blocks = config.python.blocks.max(1);
         let turns = FairSemaphore::new("python_blocks", blocks, user_share(blocks));
-        let processes = blocks * PROCESSES_PER_TURN;
-        let processes = FairSemaphore::new("python_processes", processes, user_share(processes));
-        BlockRunner { processes, turns, interpreters: InterpreterPool::new(config.clone()), config }
+        let bounds = ProcessBounds::new(
+            blocks * PROCESSES_PER_TURN,
+            config.python.warm,
+            max_sandbox_processes(PROCESS_DESCRIPTORS),
+        );
+        let processes = FairSemaphore::new("python_processes", bounds.busy, user_share(bounds.busy));
+        BlockRunner { processes, turns, interpreters: InterpreterPool::new(config.clone(), bounds.warm), config }
     }
 
     /// Describes how blocks run on this machine, or what is missing.
@@ -195,5 +218,17 @@ impl BlockRunner {
                 SandboxError::BlockMemoryExceeded { limit_mebibytes: self.config.python.memory_bytes >> 20 }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn few_descriptors_mean_few_interpreters() {
+        let bounds = [1, 2, 9, 1000].map(|most| ProcessBounds::new(64, 4, most));
+        assert_eq!(bounds.map(|bounds| bounds.busy), [1, 1, 5, 64]);
+        assert_eq!(bounds.map(|bounds| bounds.warm), [0, 1, 4, 4]);
     }
 }

@@ -17,7 +17,7 @@ use std::time::Duration;
 use flowloom_core::effect::ScriptRequest;
 use flowloom_core::json;
 use flowloom_core::value::Value;
-use flowloom_runtime::descriptors::retry_without_descriptors;
+use flowloom_runtime::descriptors::{max_sandbox_processes, retry_without_descriptors};
 use flowloom_runtime::fair::FairSemaphore;
 use tokio::io::AsyncWriteExt;
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
@@ -42,9 +42,14 @@ const END_TIMEOUT: Duration = Duration::from_secs(1);
 /// Length of an expression in an error message, in characters.
 const MAX_SHOWN_CHARS: usize = 80;
 
+/// Descriptors of this process that a worker needs: its channel, and a handle of the process.
+const WORKER_DESCRIPTORS: u64 = 3;
+
 /// The pool of workers.
 pub(crate) struct WorkerPool {
     config: Arc<SandboxConfig>,
+    /// How many workers may evaluate, and how many may be idle.
+    workers: usize,
     turns: FairSemaphore,
     idle: Mutex<Vec<ScriptWorker>>,
 }
@@ -59,8 +64,10 @@ struct ScriptWorker {
 
 impl WorkerPool {
     pub(crate) fn new(config: Arc<SandboxConfig>) -> WorkerPool {
-        let workers = config.script.workers.max(1);
-        WorkerPool { config, turns: FairSemaphore::new("expressions", workers, workers), idle: Mutex::default() }
+        // As many again may be idle.
+        let workers = config.script.workers.clamp(1, (max_sandbox_processes(WORKER_DESCRIPTORS) / 2).max(1));
+        let turns = FairSemaphore::new("expressions", workers, workers);
+        WorkerPool { config, workers, turns, idle: Mutex::default() }
     }
 
     /// Describes how expressions are evaluated on this machine, or what is missing.
@@ -136,7 +143,7 @@ impl WorkerPool {
     fn return_worker(&self, worker: ScriptWorker) {
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         idle.push(worker);
-        if idle.len() > self.config.script.workers.max(1) {
+        if idle.len() > self.workers {
             idle.remove(0);
         }
     }

@@ -47,6 +47,17 @@ impl LeaseRenewal {
 }
 
 impl LeaseRenewal {
+    /// Names of the living processes. After an outage every lease has expired. So a process counts as dead only if the
+    /// database was up, and this process reached it, for the time in which each living one renews its lease.
+    pub(crate) fn read_living(&self, db: &DbConnection) -> Result<HashSet<String>, StoreError> {
+        let lease = self.process.lease_ms();
+        let sql = "select name, expires_at > clock_timestamp() \
+                   or clock_timestamp() - pg_postmaster_start_time() < $1 * interval '1 millisecond' from worker";
+        let workers = db.query_rows(sql, params![lease], |row| Ok((row.get(0)?, row.get::<bool>(1)?)))?;
+        let is_steady = self.database.contact.is_steady_for(self.process.lease);
+        Ok(workers.into_iter().filter(|(_, has_lease)| *has_lease || !is_steady).map(|(name, _)| name).collect())
+    }
+
     /// Stops renewing the lease; `false` if it was not being renewed.
     pub(crate) fn stop_renewal(&self) -> bool {
         let renewing = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -72,10 +83,4 @@ fn renew_lease(postgres: &Postgres, process: &WorkerIdentity, stopped: &Receiver
             is_known = postgres.run_script(DELETE_DEAD_SQL).is_ok();
         }
     }
-}
-
-/// Names of the living processes.
-pub(crate) fn living_workers(db: &DbConnection) -> Result<HashSet<String>, StoreError> {
-    let names = db.query_rows("select name from worker where expires_at > clock_timestamp()", &[], |row| row.get(0))?;
-    Ok(names.into_iter().collect())
 }

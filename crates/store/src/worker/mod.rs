@@ -134,7 +134,7 @@ impl LocalWorker {
     pub(crate) fn living_workers(&self, db: &DbConnection) -> Result<LivingWorkers, StoreError> {
         match &self.proof {
             LivenessProof::Locks(_) => Ok(LivingWorkers::Locks),
-            LivenessProof::Leases(_) => leases::living_workers(db).map(LivingWorkers::Named),
+            LivenessProof::Leases(leases) => leases.read_living(db).map(LivingWorkers::Named),
         }
     }
 

@@ -3,10 +3,14 @@
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode, Output};
+use std::process::{Command, ExitCode, ExitStatus, Output};
 use std::time::{Duration, Instant};
 
+use simulation::TOO_FEW_SCHEDULES;
 use simulation::patches::{Check, PlantedBug, apply_patch, read_bugs, repository_root};
+
+/// How many schedules the simulation searches, at most: more than it can.
+const MAX_SCHEDULES: &str = "1000000000";
 
 /// How long the simulation searches for a bug, in seconds.
 const MAX_SEARCH_SECONDS: &str = "60";
@@ -90,7 +94,8 @@ fn check_bug(copy: &Copy, bug: &PlantedBug) -> Result<(bool, f64, String), Strin
     let mut check = match bug.check {
         Check::Simulation => {
             let mut simulation = Command::new(copy.target.join("debug/simulation"));
-            simulation.args(["--seed", "1", "--schedules", "1000000", "--seconds", MAX_SEARCH_SECONDS]);
+            let seed = bug.seed.unwrap_or(1).to_string();
+            simulation.args(["--seed", &seed, "--schedules", MAX_SCHEDULES, "--seconds", MAX_SEARCH_SECONDS]);
             simulation
         }
         Check::Store => {
@@ -101,15 +106,20 @@ fn check_bug(copy: &Copy, bug: &PlantedBug) -> Result<(bool, f64, String), Strin
     };
     let started = Instant::now();
     let output = run_for(&mut check, &copy.root.with_extension("output"))?;
-    let Some((is_success, text)) = output else {
+    let Some((status, text)) = output else {
         return Ok((true, started.elapsed().as_secs_f64(), "it hangs".to_owned()));
     };
     let lines = || text.lines();
     let searched = lines().find(|line| line.contains("schedules in")).and_then(|line| line.split(':').next());
     let broken = lines().find_map(|line| line.strip_prefix("broken: "));
     let failed = lines().find(|line| line.contains("panicked") || line.contains("FAILED"));
-    let how = [searched, broken.or(failed)].into_iter().flatten().collect::<Vec<_>>().join("; ");
-    Ok((!is_success, started.elapsed().as_secs_f64(), how.chars().take(120).collect()))
+    // The seed of the failed schedule, for the header of the patch.
+    let seed = lines()
+        .find_map(|line| line.strip_prefix("seed ")?.split_once(" fails"))
+        .map(|(seed, _)| format!("seed {seed}"));
+    let how = [searched, seed.as_deref(), broken.or(failed)].into_iter().flatten().collect::<Vec<_>>().join("; ");
+    let is_noticed = !status.success() && status.code() != Some(TOO_FEW_SCHEDULES.into());
+    Ok((is_noticed, started.elapsed().as_secs_f64(), how.chars().take(120).collect()))
 }
 
 impl Copy {
@@ -124,8 +134,8 @@ fn run_command(command: &mut Command) -> Result<Output, String> {
     command.output().map_err(|error| format!("{command:?}: {error}"))
 }
 
-/// Runs a command for at most [`MAX_CHECK_TIME`]. Returns whether it succeeds, and its output; `None` if it hangs.
-fn run_for(command: &mut Command, output: &Path) -> Result<Option<(bool, String)>, String> {
+/// Runs a command for at most [`MAX_CHECK_TIME`]. Returns its status and its output; `None` if it hangs.
+fn run_for(command: &mut Command, output: &Path) -> Result<Option<(ExitStatus, String)>, String> {
     let failed = |error: std::io::Error| format!("{}: {error}", output.display());
     let file = std::fs::File::create(output).map_err(failed)?;
     let errors = file.try_clone().map_err(failed)?;
@@ -134,7 +144,7 @@ fn run_for(command: &mut Command, output: &Path) -> Result<Option<(bool, String)
     loop {
         if let Some(status) = child.try_wait().map_err(failed)? {
             let text = std::fs::read(output).map_err(failed)?;
-            return Ok(Some((status.success(), String::from_utf8_lossy(&text).into_owned())));
+            return Ok(Some((status, String::from_utf8_lossy(&text).into_owned())));
         }
         if started.elapsed() > MAX_CHECK_TIME {
             child.kill().and_then(|()| child.wait()).map_err(failed)?;

@@ -40,9 +40,10 @@ pub(crate) async fn run_doctor(global: &Global, reads_data: bool) -> CommandResu
         check_servers(&config).await,
     ]
     .concat();
-    if reads_data {
-        findings.extend(stored_data::check_stored_data(&config));
-    }
+    findings.extend(match reads_data {
+        true => stored_data::check_stored_data(&config),
+        false => stored_data::check_small_data(&config),
+    });
     if global.json {
         let list: Vec<_> = findings
             .iter()

@@ -1,7 +1,7 @@
-//! `flowloom doctor --read-data`: reads the whole database and reports what is damaged.
+//! Reads the whole database and reports what is damaged: a small one always, a large one for `flowloom doctor --read-data`.
 
 use flowloom_app::config::Config;
-use flowloom_store::{CheckedRows, Damage, Store};
+use flowloom_store::{CheckedRows, DATABASE_FILE, Damage, Store, check_private};
 
 use super::{DoctorCheck, passed_check};
 
@@ -14,6 +14,22 @@ const MAX_DAMAGES: usize = 100;
 /// What to do about a damaged database.
 const FIX: &str = "stop the server, keep a copy of the database, and restore a backup: flowloom restore FILE --replace \
                    (on Postgres: pg_restore)";
+
+/// Size up to which a database is read without being asked for, in bytes: reading it takes seconds.
+const MAX_SMALL_BYTES: u64 = 64 << 20;
+
+/// Reads the database if it is a file that is small; otherwise says how to have it read. Creates no database.
+pub(super) fn check_small_data(config: &Config) -> Vec<DoctorCheck> {
+    let is_local = config.database.value.is_none();
+    let size = std::fs::metadata(config.data_dir.value.join(DATABASE_FILE)).map(|file| file.len());
+    match size {
+        Err(_) if is_local => Vec::new(),
+        Ok(bytes) if is_local && bytes <= MAX_SMALL_BYTES && check_private(&config.data_dir.value).is_ok() => {
+            check_stored_data(config)
+        }
+        _ => vec![passed_check("stored data", "not read; flowloom doctor --read-data", "")],
+    }
+}
 
 /// Reads the whole database: a line for each damage, and what to do.
 pub(super) fn check_stored_data(config: &Config) -> Vec<DoctorCheck> {

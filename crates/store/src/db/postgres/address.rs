@@ -1,5 +1,6 @@
 //! Address of a Postgres server, parsed from a URL. The password is never displayed.
 
+use super::contact::DatabaseContact;
 use crate::error::StoreError;
 use std::fmt;
 use std::sync::Arc;
@@ -15,6 +16,7 @@ const CONNECTION_TIMEOUT: Duration = Duration::from_secs(10);
 #[derive(Clone)]
 pub struct Database {
     pub(crate) config: Arc<Config>,
+    pub(crate) contact: Arc<DatabaseContact>,
 }
 
 impl Database {
@@ -36,7 +38,7 @@ impl Database {
         config.ssl_mode(ssl_mode(mode, is_local)?);
         config.application_name("flowloom").connect_timeout(CONNECTION_TIMEOUT).tcp_user_timeout(CONNECTION_TIMEOUT);
         config.keepalives_idle(CONNECTION_TIMEOUT);
-        Ok(Database { config: Arc::new(config) })
+        Ok(Database { config: Arc::new(config), contact: Arc::default() })
     }
 }
 

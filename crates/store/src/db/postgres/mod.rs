@@ -5,6 +5,7 @@
 //! not. While the server cannot be reached, the outcome stays unknown, and the writer asks again.
 
 mod address;
+mod contact;
 mod listener;
 mod migrate;
 mod queued_writes;
@@ -55,7 +56,7 @@ pub(crate) struct WorkerIdentity {
 }
 
 impl WorkerIdentity {
-    fn lease_ms(&self) -> i64 {
+    pub(crate) fn lease_ms(&self) -> i64 {
         i64::try_from(self.lease.as_millis()).unwrap_or(i64::MAX)
     }
 }
@@ -100,7 +101,12 @@ impl Postgres {
     fn connect(&self) -> Result<(), StoreError> {
         let mut session = self.session.borrow_mut();
         if session.is_none() {
-            let new = PgSession::open(&self.database)?;
+            let opened = PgSession::open(&self.database);
+            match &opened {
+                Ok(_) => self.database.contact.note_reached(),
+                Err(_) => self.database.contact.note_lost(),
+            }
+            let new = opened?;
             if let Some(process) = &self.process {
                 // The server rolls back a stopped process's transaction before those that wait for it give up.
                 let (idle, wait) =
@@ -115,10 +121,15 @@ impl Postgres {
     }
 
     fn with_session<T>(&self, use_it: impl FnOnce(&PgSession) -> Result<T, StoreError>) -> Result<T, StoreError> {
-        match &*self.session.borrow() {
+        let used = match &*self.session.borrow() {
             Some(session) => use_it(session),
             None => Err(StoreError::ConnectionLost),
-        }
+        };
+        used.inspect_err(|error| {
+            if error.is_connection_lost() {
+                self.database.contact.note_lost();
+            }
+        })
     }
 
     fn disconnect(&self) {
