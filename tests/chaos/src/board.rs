@@ -75,7 +75,7 @@ impl Board {
     }
 
     /// The address of a living server other than that at `place`; the same one if there is no other.
-    pub(crate) fn find_other(&self, place: Place) -> SocketAddr {
+    pub(crate) fn find_other(&self, place: ServerPlace) -> SocketAddr {
         let state = self.lock_state();
         let other = state.addresses.iter().find(|address| **address != place.address);
         *other.unwrap_or(&place.address)

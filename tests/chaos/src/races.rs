@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use serde_json::{Value, json};
 
-use crate::board::Place;
+use crate::board::ServerPlace;
 use crate::http::{ConnectionLost, Request};
 use crate::random::Random;
 use crate::run_client::RunClient;
@@ -65,7 +65,7 @@ impl RunClient<'_> {
 
     /// Sends a command; sometimes together with a rival, or with the cancellation of the run. Returns the response to the one
     /// that won.
-    pub(crate) fn send_command(&mut self, place: Place, command: &ClientCommand<'_>) -> CommandResponse {
+    pub(crate) fn send_command(&mut self, place: ServerPlace, command: &ClientCommand<'_>) -> CommandResponse {
         if self.is_cancel_due(usize::MAX) {
             let cancel = self.cancel_command();
             let (first, second) = self.send_both(place, |address| command.send(address, command.key), &cancel);
@@ -90,13 +90,13 @@ impl RunClient<'_> {
         }
         let is_applied = |response: &CommandResponse| response.as_ref().is_ok_and(|(status, _)| *status == 200);
         if is_applied(&first) && is_applied(&second) {
-            self.complaints.push(format!("two servers applied the command {} and its rival", command.key));
+            self.problems.push(format!("two servers applied the command {} and its rival", command.key));
         }
         if is_applied(&second) { second } else { first }
     }
 
     /// Sends the cancellation if it is due after so many events.
-    pub(crate) fn cancel_if_due(&mut self, place: Place) {
+    pub(crate) fn cancel_if_due(&mut self, place: ServerPlace) {
         if self.is_cancel_due(self.seen.len()) {
             let response = self.cancel_command()(self.board.find_other(place));
             self.note_cancel(response);
@@ -115,7 +115,7 @@ impl RunClient<'_> {
     /// Sends one command to the server at `place` and the other one to another server, at the same time.
     fn send_both(
         &self,
-        place: Place,
+        place: ServerPlace,
         first: impl Fn(SocketAddr) -> CommandResponse,
         second: impl Fn(SocketAddr) -> CommandResponse + Sync,
     ) -> (CommandResponse, CommandResponse) {
@@ -139,7 +139,7 @@ impl RunClient<'_> {
             Ok((202 | 429 | 500..=599, _)) | Err(ConnectionLost) => {}
             Ok((status, state)) => {
                 cancel.is_decided = true;
-                self.complaints.push(format!("the cancellation was refused: {status} {state}"));
+                self.problems.push(format!("the cancellation was refused: {status} {state}"));
             }
         }
     }
