@@ -143,7 +143,7 @@ fn to_usd(cost: Count) -> Option<f64> {
     cost.0.map(|micro| micro as f64 / 1e6)
 }
 
-/// What the newest runs of a workflow have used: the median of each figure.
+/// The use of the newest runs of a workflow: the median of each figure.
 #[derive(Debug, Serialize)]
 pub struct TypicalCase {
     /// Number of runs.

@@ -152,7 +152,7 @@ impl SandboxMeter for StoreMeter {
     }
 }
 
-/// What a user has used of a quota.
+/// The use of a quota by one user.
 #[derive(Clone, Debug, PartialEq)]
 pub struct QuotaUsage {
     /// Name of the quota.

@@ -6,11 +6,22 @@ use flowloom_core::value::{Map, Value};
 
 use crate::required::required_names;
 
-/// Maximum number of blocks that are offered.
+/// Maximum number of candidates.
 pub const MAX_CANDIDATE_BLOCKS: usize = 30;
 
-/// A block as it is offered: its id, what it does, when to use it, and the types of its inputs and outputs. The name of an
-/// input that may be left out ends with a question mark.
+/// A candidate as the model sees it: its id, what it does, when to use it, and the types of its inputs and outputs. The name
+/// of an input that may be left out ends with a question mark.
+///
+/// # Examples
+///
+/// ```
+/// use flowloom_author::candidates::describe_block;
+/// use flowloom_core::json::parse_value;
+///
+/// let block = r#"{"id": "upper", "description": "Upper case", "input_schema": {"properties": {"text": {"type": "string"}}}}"#;
+/// let described = describe_block(&parse_value(block).expect("JSON"));
+/// assert_eq!(described.get("inputs"), parse_value(r#"{"text?": "string"}"#).ok().as_ref());
+/// ```
 pub fn describe_block(block: &Value) -> Value {
     let field = |key: &str| block.get(key).cloned().unwrap_or_default();
     Value::map([
@@ -35,7 +46,7 @@ fn describe_fields(schema: &Value, marks_optional: bool) -> Value {
     properties.iter().map(describe).collect::<Map>().into()
 }
 
-/// The offered blocks as a text with one line for each.
+/// The candidates as a text with one line for each.
 pub(crate) fn list_blocks(candidates: &[Value]) -> String {
     candidates.iter().map(render::to_json).collect::<Vec<_>>().join("\n")
 }

@@ -20,7 +20,7 @@ pub struct ConversionSource<'a> {
     pub plan: &'a Plan,
 }
 
-/// What a conversion gives.
+/// The result of a conversion.
 #[derive(Debug)]
 pub struct Conversion {
     /// The definition in the other format; `None` if that format has nothing for it.
@@ -48,6 +48,23 @@ impl Conversion {
 
 /// Converts a definition. `has_comments`: comments in the result say what is lost; in JSON, only files whose name ends
 /// with `.jsonc` may hold them. A definition that is in the format already is laid out.
+///
+/// # Examples
+///
+/// ```
+/// use flowloom_convert::{ConversionSource, Fate, convert_definition};
+/// use flowloom_formats::{Sources, compile, flow, markdown};
+///
+/// let text = "Say hello.\n\n<GenText as=\"greeting\" />\n";
+/// let files = [("greet.mdx".to_owned(), text.as_bytes().to_vec())].into();
+/// let compiled = compile("greet.mdx", &Sources { files, source_bytes: 1 << 20, ..Sources::default() }, None);
+/// let plan = compiled.plan.expect("no errors");
+/// let source = ConversionSource { file: "greet.mdx", text, plan: &plan };
+///
+/// let laid_out = convert_definition(&source, markdown::FORMAT, true);
+/// assert!(!laid_out.has_losses() && laid_out.count(Fate::Kept) > 0);
+/// assert!(convert_definition(&source, flow::FORMAT, true).text.expect("a flow").contains("Say hello."));
+/// ```
 pub fn convert_definition(source: &ConversionSource<'_>, to: Format, has_comments: bool) -> Conversion {
     let plan = source.plan;
     let mut report = Report::default();

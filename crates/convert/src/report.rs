@@ -3,7 +3,7 @@
 use flowloom_core::code::Code;
 use flowloom_core::diagnostic::{Diagnostic, Severity, Span};
 
-/// What became of a construct.
+/// The outcome of a construct.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Fate {
     /// It gives the same outputs, requests and model calls.

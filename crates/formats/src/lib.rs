@@ -27,6 +27,7 @@ mod shape;
 mod sources;
 pub mod steps;
 mod stop;
+mod wording;
 
 pub use answer_source::AnswerSource;
 pub use conversation::present_stored_messages;

@@ -32,7 +32,7 @@ pub struct OpenedRun {
     pub plan: Arc<Plan>,
 }
 
-/// What a worker needs of the program.
+/// The services of the program that a worker needs.
 pub trait WorkerHost: Send + Sync + 'static {
     /// The journal of a run.
     fn journal(&self, run: RunId) -> Arc<dyn Journal>;

@@ -23,7 +23,7 @@ pub struct RunCommand {
     pub action: CommandAction,
 }
 
-/// What a command asks a run to do.
+/// The request of a command to a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CommandAction {

@@ -75,7 +75,7 @@ impl EffectContext {
     }
 }
 
-/// Who supplied the definition of a run, and its names. What the definition may use depends on them.
+/// The supplier of the definition of a run, and its names. What the definition may use depends on them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DefinitionIdentity {
     /// The tenant who stored or sent it; `None` if it is the operator's own.

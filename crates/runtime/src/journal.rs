@@ -20,7 +20,7 @@ pub struct Lease {
     pub epoch: u64,
 }
 
-/// What one append stores: all of it, or nothing.
+/// The content of one append: all of it is stored, or nothing.
 #[derive(Clone, Debug, Default)]
 pub struct Batch {
     /// Events, in order.
@@ -72,6 +72,20 @@ impl AppendResult {
 }
 
 /// The journal of all runs, and the data committed with it.
+///
+/// # Examples
+///
+/// ```
+/// use flowloom_core::id::RunId;
+/// use flowloom_runtime::journal::Journal as _;
+/// use flowloom_runtime::memory::MemoryJournal;
+///
+/// let journal = MemoryJournal::new();
+/// let run = RunId::parse("01a20536-48af-7530-b4af-d834a3e9ed5c").expect("an id");
+/// let lease = journal.begin_run(run)?;
+/// assert_eq!((lease.run, lease.epoch), (run, 1));
+/// # Ok::<(), flowloom_runtime::JournalError>(())
+/// ```
 pub trait Journal: Send + Sync {
     /// Takes the lease of a new run. Its first append holds `RunCreated`.
     fn begin_run(&self, run: RunId) -> Result<Lease, JournalError>;

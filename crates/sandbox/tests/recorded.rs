@@ -7,7 +7,7 @@ use std::sync::Arc;
 use flowloom_core::effect::{CallRequest, GenerateReply, GenerateRequest, HttpReply, HttpRequest, ScrapeRequest};
 use flowloom_core::error::StepFailure;
 use flowloom_core::event::Event;
-use flowloom_core::expr::{Data, Missing, TextRules};
+use flowloom_core::expr::{Data, Missing, TextRules, Wording};
 use flowloom_core::hash::Hash;
 use flowloom_core::limits::Limits;
 use flowloom_core::path::Key;
@@ -129,7 +129,13 @@ fn plan_with_root(root: Step) -> Arc<Plan> {
         name: "test".into(),
         description: String::new(),
         inputs: Inputs::Named { declared: Vec::new(), defaults: Map::new(), accepts_others: true },
-        text: TextRules { missing: Missing::Keep, null_is_missing: false, style: TextStyle::Json, keeps_type: false },
+        text: TextRules {
+            missing: Missing::Keep,
+            null_is_missing: false,
+            style: TextStyle::Json,
+            keeps_type: false,
+            wording: Wording::PLAIN,
+        },
         limits: Limits::default(),
         functions: Vec::new(),
         thread: None,

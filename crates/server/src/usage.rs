@@ -35,7 +35,7 @@ pub(crate) struct UsageQuery {
     user: Option<String>,
 }
 
-/// What a user has used.
+/// The use of a user.
 #[derive(Serialize, ToSchema)]
 pub struct UserUsage {
     user: String,

@@ -7,7 +7,7 @@ use crate::db::{DbConnection, DbRow, WriteJob, params};
 use crate::error::StoreError;
 use crate::store::Store;
 
-/// Who changes something, and from where.
+/// The author of a change, and the place that it comes from.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Actor {
     /// Id of the API key; `None` for the operator and for runs.

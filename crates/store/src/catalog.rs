@@ -21,7 +21,7 @@ use crate::worker::LivingWorkers;
 /// Maximum number of keys that an entry of the audit log names.
 const MAX_NAMED_KEYS: usize = 5;
 
-/// What a person writes to a user's memory or profile.
+/// Entries that a person writes to a user's memory or profile.
 #[derive(Clone, Debug)]
 pub struct PersonalWrites {
     /// The user.

@@ -32,7 +32,7 @@ pub struct Damage {
     pub problem: String,
 }
 
-/// What [`Store::check_database`] read.
+/// The rows that [`Store::check_database`] read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CheckedRows {
     /// Number of runs whose rows are readable.

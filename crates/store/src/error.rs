@@ -199,7 +199,7 @@ pub enum StoreError {
     NoPageLimit,
 }
 
-/// What is damaged.
+/// The damaged part of the data.
 #[derive(Debug, thiserror::Error)]
 pub enum Corruption {
     /// A run's bundle is missing.

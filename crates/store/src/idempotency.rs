@@ -15,7 +15,7 @@ pub struct StartKey<'a> {
     pub key: &'a str,
 }
 
-/// What an idempotency key is used for.
+/// The use of an idempotency key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IdempotentStart {
     /// The run that this call starts or has started.

@@ -59,7 +59,7 @@ pub struct KeyRotation {
     pub hash: String,
     /// Time until which the old secret works, in milliseconds since the Unix epoch.
     pub old_until: u64,
-    /// The new expiry time; `None` keeps the present one.
+    /// The new expiry time, in milliseconds since the Unix epoch; `None` keeps the present one.
     pub expires_at: Option<u64>,
 }
 

@@ -203,9 +203,9 @@ pub struct QuotaExceeded {
     pub user: String,
     /// The quota.
     pub quota: Quota,
-    /// What is used.
+    /// The amount that is used, as it is measured: [`QuotaInfo::to_unit`] converts it.
     pub used: u64,
-    /// What may be used.
+    /// The amount that may be used, as it is measured.
     pub limit: u64,
     /// When more can be used, in milliseconds since the Unix epoch; `None` if that is not known.
     pub until: Option<u64>,
@@ -219,7 +219,7 @@ impl std::fmt::Display for QuotaExceeded {
     }
 }
 
-/// What a user used.
+/// The use of a user in a day.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DailyUsage {
     /// Time that the sandbox computed, in milliseconds.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::db::postgres::Database;
 use crate::quota::Quotas;
 
-/// What an acknowledged write survives.
+/// The failures that an acknowledged write survives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Durability {
     /// A crash of the machine: one fsync per commit.

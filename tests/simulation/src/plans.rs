@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use flowloom_core::expr::{Data, Missing, Template, TextRules};
+use flowloom_core::expr::{Data, Missing, Template, TextRules, Wording};
 use flowloom_core::limits::Limits;
 use flowloom_core::path::{Key, Path};
 use flowloom_core::plan::*;
@@ -12,8 +12,13 @@ use flowloom_core::value::{Map, Value};
 use crate::choices::Choices;
 use crate::world::PlannedRun;
 
-const RULES: TextRules =
-    TextRules { missing: Missing::Keep, null_is_missing: false, style: TextStyle::Json, keeps_type: false };
+const RULES: TextRules = TextRules {
+    missing: Missing::Keep,
+    null_is_missing: false,
+    style: TextStyle::Json,
+    keeps_type: false,
+    wording: Wording::PLAIN,
+};
 
 /// Composites in composites.
 const MAX_DEPTH: u32 = 2;

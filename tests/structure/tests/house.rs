@@ -203,6 +203,27 @@ fn crates_that_are_replayed_have_the_same_lints() {
 }
 
 #[test]
+fn documentation_of_public_items_names_them() {
+    let mut broken = Vec::new();
+    for file in read_product_files(&["crates"]) {
+        let mut first: Option<&str> = None;
+        for line in file.text.lines() {
+            match line.strip_prefix("/// ") {
+                Some(doc) => first = first.or(Some(doc)),
+                None if line.starts_with("///") || line.starts_with('#') => {}
+                None => {
+                    let doc = first.take().filter(|_| line.starts_with("pub ")).unwrap_or_default();
+                    if ["What", "Who", "Whose"].iter().any(|word| doc.split(' ').next() == Some(word)) {
+                        broken.push(format!("{}: {doc}", file.path));
+                    }
+                }
+            }
+        }
+    }
+    assert!(broken.is_empty(), "say what the item is, not \"what …\" or \"who …\":\n{}", broken.join("\n"));
+}
+
+#[test]
 fn every_crate_warns_of_missing_documentation() {
     for name in list_crates() {
         let folder = repository_root().join("crates").join(&name).join("src");
@@ -246,7 +267,7 @@ fn what_runs_does_not_know_where_it_came_from() {
 }
 
 /// Names of the systems that the formats come from, and words of theirs, in lower case.
-const ORIGINS: [&str; 9] = [
+const ORIGINS: [&str; 11] = [
     "anythingllm",
     "anything-llm",
     "agentflow",
@@ -256,6 +277,8 @@ const ORIGINS: [&str; 9] = [
     "mdx",
     "safejsonparse",
     "docs/formats",
+    "http error!",
+    "please fix your mistakes",
 ];
 
 #[test]

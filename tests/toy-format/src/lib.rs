@@ -5,7 +5,7 @@
 use flowloom_core::chat::{GenerateOptions, Role};
 use flowloom_core::code::Code;
 use flowloom_core::diagnostic::Span;
-use flowloom_core::expr::{Data, Missing, Ref, Template, TemplatePart, TextRules};
+use flowloom_core::expr::{Data, Missing, Ref, Template, TemplatePart, TextRules, Wording};
 use flowloom_core::limits::Limits;
 use flowloom_core::path::Siblings;
 use flowloom_core::plan::{Composite, Env, Format, Generate, Inputs, Leaf, Plan, Step, Write};
@@ -60,7 +60,13 @@ fn compile(source: DefinitionSource<'_>, _: &Sources, problems: &mut Problems, _
         name: definition.name,
         description: String::new(),
         inputs: Inputs::Whole("last".into()),
-        text: TextRules { missing: Missing::Empty, null_is_missing: true, style: TextStyle::Json, keeps_type: false },
+        text: TextRules {
+            missing: Missing::Empty,
+            null_is_missing: true,
+            style: TextStyle::Json,
+            keeps_type: false,
+            wording: Wording::PLAIN,
+        },
         limits: Limits::default(),
         functions: Vec::new(),
         thread: None,

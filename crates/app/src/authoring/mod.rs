@@ -54,7 +54,7 @@ impl BuiltInWorkflow {
     }
 }
 
-/// What the authoring stages need: store, models, sandbox and block registry.
+/// The environment of the authoring stages: store, models, sandbox and block registry.
 pub struct AuthoringEnv {
     /// Where blocks and pipelines are stored.
     pub store: Arc<Store>,

@@ -89,7 +89,7 @@ pub enum ConfigError {
     },
 }
 
-/// What is wrong with a table.
+/// A problem of a table.
 #[derive(Debug, thiserror::Error)]
 pub enum TableProblem {
     /// `[search]` has settings but no provider.

@@ -183,7 +183,7 @@ impl ToolSettings {
     }
 }
 
-/// What the caller of [`Config::load`] sets itself. Each value names where it comes from, for example a flag.
+/// Settings that the caller of [`Config::load`] makes itself. Each value names where it comes from, for example a flag.
 #[derive(Clone, Debug, Default)]
 pub struct Overrides {
     /// The file in the place of `flowloom.toml`.

@@ -15,7 +15,7 @@ pub const DATA_FOLDER: &str = ".flowloom";
 /// Name of the file in a project with environment variables.
 const ENV_FILE: &str = ".env";
 
-/// What a command works on.
+/// The object of a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ProjectTarget {
     /// A definition, or a folder that is read once. Outside of a project, its data is kept in the current folder.

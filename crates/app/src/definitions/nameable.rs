@@ -22,7 +22,7 @@ pub struct Nameable {
     pub description: String,
 }
 
-/// What a definition can name.
+/// The things that a definition can name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NameableThings {
     /// Built-in and configured functions.

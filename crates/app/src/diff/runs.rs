@@ -78,7 +78,7 @@ pub enum StepChange {
     OnlyInB,
 }
 
-/// What a step of one of the runs took.
+/// The duration and the use of a step of one of the runs.
 #[derive(Debug, Serialize)]
 pub struct StepFacts {
     /// Its phase.

@@ -46,7 +46,7 @@ pub struct StepDetails {
     pub reused: bool,
     /// Time of its first event, in milliseconds since the Unix epoch.
     pub started_at: u64,
-    /// Time of its end.
+    /// Time of its end, in milliseconds since the Unix epoch; `None` if it has not ended.
     pub finished_at: Option<u64>,
 }
 

@@ -21,7 +21,7 @@ use crate::definitions::edit::{StepEdit, find_path};
 use crate::engines::{App, LoadedRun};
 use crate::error::AppError;
 
-/// What a fork changes.
+/// The changes of a fork.
 #[derive(Default)]
 pub struct ForkChanges {
     /// The step from which everything is performed, as a person writes its path. `None`: the step that failed, or else the

@@ -49,7 +49,7 @@ impl HaltedStep {
     }
 }
 
-/// What a halting run comes to.
+/// An event of a halting run.
 pub enum HaltingEvent {
     /// A step waits.
     Halted(HaltedStep),

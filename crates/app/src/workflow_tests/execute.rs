@@ -47,7 +47,7 @@ pub struct TestRunner<'a> {
     app: OnceCell<Arc<App>>,
 }
 
-/// What a test found.
+/// The result of a test.
 pub struct TestOutcome {
     /// The file of the test.
     pub file: PathBuf,

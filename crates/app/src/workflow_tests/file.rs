@@ -113,7 +113,7 @@ pub struct TestExpression {
     pub value: Option<Value>,
 }
 
-/// What must be true at the end of a test.
+/// The conditions at the end of a test.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Expectations {

@@ -15,7 +15,7 @@ pub use walk::bound_plan;
 use crate::diagnostic::Span;
 use crate::path::Path;
 
-/// What the bound of a model call depends on.
+/// The figures of models that the bound of a model call depends on.
 pub trait ModelFigures {
     /// The model that a step gets if it names `named`, as `provider:model`.
     fn resolve(&self, named: Option<&str>) -> String;

@@ -47,6 +47,22 @@ pub struct TextRules {
     pub style: TextStyle,
     /// Whether a text that consists of a single reference preserves the type of the value.
     pub keeps_type: bool,
+    /// The words of the engine in results and requests.
+    pub wording: Wording,
+}
+
+/// The words of the engine in errors that a model or a later step reads. They are part of what is recorded.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Wording {
+    /// What stands before the status of an HTTP reply that is an error.
+    pub http_status: &'static str,
+    /// What follows the error of a tool call that a model receives.
+    pub after_tool_error: &'static str,
+}
+
+impl Wording {
+    /// The words of a format without words of its own.
+    pub const PLAIN: Wording = Wording { http_status: "the server answered with status ", after_tool_error: "" };
 }
 
 /// The treatment of a reference without a value.

@@ -215,7 +215,7 @@ pub enum MemoryOperation {
     Profile,
 }
 
-/// What happens to an effect that was in flight during a crash.
+/// The treatment of an effect that was in flight during a crash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EffectClass {

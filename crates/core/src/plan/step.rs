@@ -14,6 +14,38 @@ use crate::limits::Limits;
 use crate::path::Key;
 
 /// A compiled definition, ready to run.
+///
+/// # Examples
+///
+/// ```
+/// use flowloom_core::Plan;
+/// use flowloom_core::expr::{Missing, TextRules, Wording};
+/// use flowloom_core::limits::Limits;
+/// use flowloom_core::path::Key;
+/// use flowloom_core::plan::{Composite, Format, Inputs, Step};
+/// use flowloom_core::render::TextStyle;
+/// use flowloom_core::value::Map;
+///
+/// let plan = Plan {
+///     format: Format::new("steps"),
+///     id: None,
+///     name: "nothing".into(),
+///     description: String::new(),
+///     inputs: Inputs::Named { declared: Vec::new(), defaults: Map::new(), accepts_others: true },
+///     text: TextRules {
+///         missing: Missing::Error,
+///         null_is_missing: false,
+///         style: TextStyle::Json,
+///         keeps_type: true,
+///         wording: Wording::PLAIN,
+///     },
+///     limits: Limits::default(),
+///     functions: Vec::new(),
+///     thread: None,
+///     root: Step::new(Key::numbered_key("sequence", 1), Composite::Sequence(Vec::new())),
+/// };
+/// assert_eq!(plan.root.key.as_str(), "sequence~1");
+/// ```
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// The format of the definition.
@@ -145,7 +177,7 @@ pub enum Merge {
     Append,
 }
 
-/// What a step does.
+/// The work of a step.
 #[derive(Clone, Debug)]
 pub enum StepKind {
     /// Performs one effect.

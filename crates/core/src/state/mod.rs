@@ -22,6 +22,26 @@ use order::StepOrder;
 pub use order::{IllegalEvent, Violation};
 
 /// The state that the events of a run add up to.
+///
+/// # Examples
+///
+/// ```
+/// use flowloom_core::event::Record;
+/// use flowloom_core::state::RunState;
+/// use flowloom_core::status::Status;
+///
+/// let line = r#"{"run":"01a20536-48af-7530-b4af-d834a3e9ed5c","seq":1,"at":1795383773360,"path":"/","attempt":0,
+///     "event":"run_created","data":{"engine_semantics":1,"format":"flow","name":"greet",
+///     "bundle":"491f173d1a425ba00bf07625f2b2bbb6","inputs":{"name":"Ann"},"user":"local","limits":{"steps":10,
+///     "iterations":10,"nesting":64,"subflow_depth":8,"parallel":10,"time_ms":null,"output_bytes":1000,
+///     "source_bytes":1000,"tokens":null,"micro_usd":null}}}"#;
+/// let created: Record = serde_json::from_str(line)?;
+/// let mut state = RunState::from_records([&created])?;
+/// assert_eq!(state.inputs().get("name").and_then(|name| name.as_str()), Some("Ann"));
+/// // An event that cannot follow is refused.
+/// assert!(state.apply(&created).is_err() && state.status == Status::Queued);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct RunState {
     /// The run; `None` before the first event.

@@ -22,6 +22,7 @@ use crate::front_end::DefinitionSource;
 use crate::problems::Problems;
 use crate::reader::{Fields, read_json};
 use crate::sources::Sources;
+use crate::wording::ORIGINAL_WORDING;
 use tools::ToolCollector;
 
 pub use crate::sources::AvailableFlow;
@@ -59,8 +60,13 @@ pub const DEFAULT_DEFINITION: &str = "{}";
 const THREAD_NAME: &str = "messages";
 
 /// The text rules of an agent; only requests of tools contain references.
-const TEXT_RULES: TextRules =
-    TextRules { missing: Missing::Null, null_is_missing: true, style: TextStyle::Json, keeps_type: true };
+const TEXT_RULES: TextRules = TextRules {
+    missing: Missing::Null,
+    null_is_missing: true,
+    style: TextStyle::Json,
+    keeps_type: true,
+    wording: ORIGINAL_WORDING,
+};
 
 /// The id of the format.
 pub const FORMAT: Format = Format::new("agent");

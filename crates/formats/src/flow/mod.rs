@@ -22,6 +22,7 @@ use flowloom_core::value::{Map, Value};
 use crate::front_end::DefinitionSource;
 use crate::problems::Problems;
 use crate::reader::{Fields, read_json};
+use crate::wording::ORIGINAL_WORDING;
 
 pub use check::describe_unused_inputs;
 pub(crate) use front_end::FRONT_END;
@@ -29,8 +30,13 @@ pub(crate) use tool::tool_name_of_uuid;
 pub use tool::{ToolReply, flow_tool, is_active, tool_reply};
 
 /// The text rules of a flow: unknown and null references stay as text; everything else is rendered as in JavaScript.
-pub const TEXT_RULES: TextRules =
-    TextRules { missing: Missing::Keep, null_is_missing: true, style: TextStyle::JavaScript, keeps_type: false };
+pub const TEXT_RULES: TextRules = TextRules {
+    missing: Missing::Keep,
+    null_is_missing: true,
+    style: TextStyle::JavaScript,
+    keeps_type: false,
+    wording: ORIGINAL_WORDING,
+};
 
 /// The supported block types.
 pub const BLOCK_TYPES: [&str; 4] = ["start", "apiCall", "llmInstruction", "webScraping"];

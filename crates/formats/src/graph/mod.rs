@@ -28,13 +28,19 @@ use crate::front_end::DefinitionSource;
 use crate::problems::Problems;
 use crate::reader::{Fields, read_json, related_path};
 use crate::sources::Sources;
+use crate::wording::ORIGINAL_WORDING;
 use agents::AgentCatalog;
 
 pub(crate) use front_end::FRONT_END;
 
 /// The text rules of a graph; only requests of tools contain references.
-pub const TEXT_RULES: TextRules =
-    TextRules { missing: Missing::Null, null_is_missing: true, style: TextStyle::Json, keeps_type: true };
+pub const TEXT_RULES: TextRules = TextRules {
+    missing: Missing::Null,
+    null_is_missing: true,
+    style: TextStyle::Json,
+    keeps_type: true,
+    wording: ORIGINAL_WORDING,
+};
 
 /// Maximum number of nodes per user turn, including the executor.
 pub const MAX_NODE_VISITS: u64 = 15;

@@ -15,7 +15,7 @@ use oxc_syntax::scope::ScopeFlags;
 use super::check::byte_range;
 use super::native::static_key;
 
-/// What an expression names. Ranges are bytes of the expression.
+/// The names in an expression. Ranges are bytes of the expression.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ExpressionNames {
     /// The names that it reads from outside, at every place.
@@ -52,7 +52,7 @@ pub struct ObjectKey {
     pub is_shorthand: bool,
 }
 
-/// What the JavaScript expression `text` names; `None` if it cannot be parsed.
+/// The names in the JavaScript expression `text`; `None` if it cannot be parsed.
 pub fn inspect_expression(text: &str) -> Option<ExpressionNames> {
     let allocator = Allocator::default();
     let options = ParseOptions { preserve_parens: false, ..ParseOptions::default() };

@@ -43,6 +43,7 @@ use markdown::mdast::Node;
 use crate::front_end::DefinitionSource;
 use crate::problems::Problems;
 use crate::sources::Sources;
+use crate::wording::ORIGINAL_WORDING;
 use frontmatter::Frontmatter;
 use nodes::node_range;
 use parse::TextPiece;
@@ -64,8 +65,13 @@ offer of further help. Write Markdown where it helps, unless the text asks for a
 it is, and later steps build on it.";
 
 /// The text rules of this format.
-const TEXT_RULES: TextRules =
-    TextRules { missing: Missing::Keep, null_is_missing: false, style: TextStyle::JavaScript, keeps_type: true };
+const TEXT_RULES: TextRules = TextRules {
+    missing: Missing::Keep,
+    null_is_missing: false,
+    style: TextStyle::JavaScript,
+    keeps_type: true,
+    wording: ORIGINAL_WORDING,
+};
 
 /// Stack size for the recursion over the most deeply nested text, in bytes.
 const STACK_BYTES: usize = 96 << 20;

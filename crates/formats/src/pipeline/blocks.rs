@@ -16,11 +16,17 @@ use super::{BLOCKS_FOLDER, template};
 use crate::json_schema::find_schema_problem;
 use crate::problems::Problems;
 use crate::sources::Sources;
+use crate::wording::ORIGINAL_WORDING;
 
 /// The text rules of block prompts: non-text values become JSON, and references to unknown inputs keep their source
 /// text.
-const PROMPT_RULES: TextRules =
-    TextRules { missing: Missing::Keep, null_is_missing: false, style: TextStyle::PythonJson, keeps_type: false };
+const PROMPT_RULES: TextRules = TextRules {
+    missing: Missing::Keep,
+    null_is_missing: false,
+    style: TextStyle::PythonJson,
+    keeps_type: false,
+    wording: ORIGINAL_WORDING,
+};
 
 /// The definitions of the built-in blocks, as JSON.
 const BUILT_IN_JSON: &str = include_str!("built_in.json");

@@ -29,6 +29,7 @@ use crate::front_end::DefinitionSource;
 use crate::problems::Problems;
 use crate::reader::{Fields, read_json, related_path};
 use crate::sources::Sources;
+use crate::wording::ORIGINAL_WORDING;
 use blocks::{BlockCatalog, BlockDefinition};
 
 pub use blocks::{built_in_blocks, check_block};
@@ -37,8 +38,13 @@ pub use memory::memory_keys;
 pub use present::{PlanNode, find_dag, log_order, node_results, plan_nodes};
 
 /// The text rules of a pipeline: as in Python; a missing value is `null`, or empty within text.
-pub const TEXT_RULES: TextRules =
-    TextRules { missing: Missing::Null, null_is_missing: true, style: TextStyle::Python, keeps_type: true };
+pub const TEXT_RULES: TextRules = TextRules {
+    missing: Missing::Null,
+    null_is_missing: true,
+    style: TextStyle::Python,
+    keeps_type: true,
+    wording: ORIGINAL_WORDING,
+};
 
 /// The reason for a node that is skipped, in AgentFlow's words.
 const SKIP_REASON: &str = "upstream node(s) {} failed";

@@ -29,14 +29,20 @@ use crate::front_end::DefinitionSource;
 use crate::problems::Problems;
 use crate::reader::{Fields, find_span, read_json};
 use crate::sources::Sources;
+use crate::wording::ORIGINAL_WORDING;
 
 pub(crate) use front_end::FRONT_END;
 pub(crate) use functions::{BUILT_IN_FUNCTIONS, STEP_KIND_FUNCTIONS};
 pub use present::{not_found_message, run_record, status_word};
 
 /// The text rules of a step list: unknown names stay as text, objects become compact JSON.
-pub const TEXT_RULES: TextRules =
-    TextRules { missing: Missing::Keep, null_is_missing: false, style: TextStyle::JavaScript, keeps_type: false };
+pub const TEXT_RULES: TextRules = TextRules {
+    missing: Missing::Keep,
+    null_is_missing: false,
+    style: TextStyle::JavaScript,
+    keeps_type: false,
+    wording: ORIGINAL_WORDING,
+};
 
 /// Maximum iterations of a loop that does not set them.
 const DEFAULT_ITERATIONS: u64 = 10;

@@ -65,7 +65,7 @@ impl Proposal {
     }
 }
 
-/// What can be written at byte `offset` of a file of a definition.
+/// The texts that can be written at byte `offset` of a file of a definition.
 pub fn list_proposals(definition: &Definition, file: &IndexedFile, offset: usize, known: &Known) -> Vec<Proposal> {
     let context = Context { definition, file, index: &file.index, offset, known };
     match &file.index.body {

@@ -15,7 +15,7 @@ pub enum PathStep {
 /// The way from the whole document to a part of it.
 pub type JsonPath = Vec<PathStep>;
 
-/// What is at a position.
+/// The key or value at a position.
 #[derive(Debug)]
 pub enum JsonPlace<'t> {
     /// A key of an object, or a place where one can be.
@@ -41,7 +41,7 @@ pub fn to_pattern(path: &[PathStep]) -> Vec<&str> {
     path.iter().map(|step| if let PathStep::Key(key) = step { key } else { "*" }).collect()
 }
 
-/// What is at byte `offset` of `text`, whose tree is `tree`; `None` outside of it.
+/// The key or value at byte `offset` of `text`, whose tree is `tree`; `None` outside of it.
 pub fn find_place<'t>(text: &str, tree: &'t Node, offset: usize) -> Option<JsonPlace<'t>> {
     let mut path = JsonPath::new();
     let mut node = tree;

@@ -2,7 +2,7 @@
 
 use flowloom_app::definitions::nameable::{Nameable, NameableThings};
 
-/// What a definition can name besides its own names.
+/// The names outside of a definition that it can use.
 #[derive(Clone, Debug, Default)]
 pub struct Known {
     /// Functions.

@@ -22,6 +22,19 @@ pub struct TextPosition {
 }
 
 /// The lines of a text.
+///
+/// # Examples
+///
+/// ```
+/// use flowloom_lsp::analysis::lines::{ColumnUnit, Lines, TextPosition};
+///
+/// let text = "one\ntwö three\n";
+/// let lines = Lines::new(text);
+/// let three = text.find("three").expect("found");
+/// let place = lines.find_place(text, three, ColumnUnit::Utf16);
+/// assert_eq!(place, TextPosition { line: 1, column: 4 });
+/// assert_eq!(lines.find_offset(text, place, ColumnUnit::Utf16), three);
+/// ```
 #[derive(Clone, Debug)]
 pub struct Lines {
     /// The offset of each line's first byte.

@@ -2,7 +2,7 @@
 
 use flowloom_core::diagnostic::Span;
 
-/// What a name names.
+/// The kind of thing that a name stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum NameKind {
     /// A variable, an input or the result of an action.
@@ -47,7 +47,7 @@ impl NameKind {
     }
 }
 
-/// What happens to a name at a place.
+/// The use of a name at a place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Role {
     /// It is declared.

@@ -6,7 +6,7 @@ use flowloom_formats::{agent, flow, graph, pipeline, steps};
 use super::names::{NameKind, Role};
 use super::templates::TemplateStyle;
 
-/// What a text of a definition is.
+/// The role of a text in a definition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TextRole {
     /// A name.

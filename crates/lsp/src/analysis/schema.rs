@@ -153,7 +153,7 @@ fn fits(variant: &Value, node: &Node) -> bool {
     }
 }
 
-/// What is written for a value of a schema, with the places to fill in as a snippet. `stop` is the number of the last
+/// The text for a value of a schema, with the places to fill in as a snippet. `stop` is the number of the last
 /// place.
 pub fn write_skeleton(schema: &Value, stop: &mut u32) -> String {
     let mut next = || {

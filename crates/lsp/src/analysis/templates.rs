@@ -80,7 +80,7 @@ fn is_reference(inner: &str, style: TemplateStyle) -> bool {
     }
 }
 
-/// What is written of the reference in which byte `at` of `text` is, from its start up to there; `None` outside of a
+/// The start of the reference in which byte `at` of `text` is, from its start up to there; `None` outside of a
 /// reference.
 pub fn find_started(text: &str, at: usize, style: TemplateStyle) -> Option<&str> {
     let before = text.get(..at)?;

@@ -89,7 +89,7 @@ pub enum Edit {
     },
 }
 
-/// What changes are made in.
+/// The surroundings of a change.
 #[derive(Clone, Copy, Debug)]
 pub struct Workshop<'a> {
     /// The format.

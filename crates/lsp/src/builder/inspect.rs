@@ -22,7 +22,7 @@ use crate::analysis::index::Index;
 use crate::analysis::json_place::{JsonPath, PathStep};
 use crate::analysis::names::{NameKind, Role};
 
-/// What a definition consists of.
+/// The parts of a definition.
 #[derive(Clone, Debug, Default)]
 pub struct Inspection {
     /// Why the parts cannot be shown; the source must be mended.

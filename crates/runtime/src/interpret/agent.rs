@@ -89,7 +89,7 @@ impl Interpreter {
             if let ToolOutcome::Answer(text) = outcome {
                 return Ok(Some(text));
             }
-            let message = Message::new(Role::Tool, outcome.to_model_text());
+            let message = Message::new(Role::Tool, outcome.to_model_text(turn.text.wording));
             request.messages.push(Message { tool_call_id: Some(call.id.clone()), ..message });
         }
         Ok(None)

@@ -8,6 +8,7 @@ use flowloom_core::code::Code;
 use flowloom_core::effect::{CallRequest, GenerateReply, GenerateRequest, Purpose, PythonReply, Request};
 use flowloom_core::error::StepFailure;
 use flowloom_core::event::{AfterFailure, Event, EventKind, MemoryWrite, Record, Resolution};
+use flowloom_core::expr::Wording;
 use flowloom_core::path::Path;
 use flowloom_core::plan::EffectClass;
 use flowloom_core::status::Status;
@@ -258,7 +259,7 @@ impl Interpreter {
             Request::Generate(request) => self.generate_within_budget(request, &context).await,
             Request::Http(request) => {
                 let reply = effects.http.send_request(request, &context).await;
-                reply.map_err(EffectFailure::from).and_then(|reply| read_reply(&reply))
+                reply.map_err(EffectFailure::from).and_then(|reply| read_reply(&reply, place.text.wording))
             }
             Request::Scrape(request) => {
                 let content = effects.scraper.fetch_page(request, &context).await;
@@ -443,11 +444,11 @@ fn answer_outcome(generated: GenerateReply, request: &GenerateRequest) -> Effect
     EffectOutcome { output, usage, memory: Vec::new() }
 }
 
-fn read_reply(reply: &flowloom_core::effect::HttpReply) -> Result<EffectOutcome, EffectFailure> {
+fn read_reply(reply: &flowloom_core::effect::HttpReply, wording: Wording) -> Result<EffectOutcome, EffectFailure> {
     if (200..300).contains(&reply.status) {
         return Ok(plain_outcome(flowloom_core::effect::parse_reply(&reply.body)));
     }
-    let message = format!("HTTP error! status: {}", reply.status);
+    let message = format!("{}{}", wording.http_status, reply.status);
     let error = if flowloom_core::effect::is_retryable_status(reply.status) {
         StepFailure::new_retryable
     } else {

@@ -4,6 +4,7 @@
 use flowloom_core::chat::{ToolCall, ToolDeclaration};
 use flowloom_core::effect::{AskRequest, CallRequest, HttpRequest, Payload, Request};
 use flowloom_core::error::StepFailure;
+use flowloom_core::expr::Wording;
 use flowloom_core::hash::{Hash, Hasher};
 use flowloom_core::path::Key;
 use flowloom_core::plan::{AgentTool, Env, Policy, ToolEffect};
@@ -25,11 +26,11 @@ pub(super) enum ToolOutcome {
 
 impl ToolOutcome {
     /// The outcome as the model receives it.
-    pub(super) fn to_model_text(&self) -> String {
+    pub(super) fn to_model_text(&self, wording: Wording) -> String {
         match self {
             ToolOutcome::Result(value) => render::render_text(value, TextStyle::Json),
             ToolOutcome::Answer(text) => text.clone(),
-            ToolOutcome::Error(message) => format!("Error: {message}\n Please fix your mistakes."),
+            ToolOutcome::Error(message) => format!("Error: {message}{}", wording.after_tool_error),
         }
     }
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use flowloom_core::chat::{Message, Role, ToolCall, unanswered_call_message};
 use flowloom_core::effect::Request;
+use flowloom_core::expr::Wording;
 use flowloom_core::path::Key;
 use flowloom_core::plan::{CallTools, Env, Router, Step, Turn};
 use flowloom_core::value::Value;
@@ -38,7 +39,7 @@ impl Interpreter {
             let answer = read_answer(output);
             let text = answer.text.unwrap_or_default();
             let (routes, calls) = split_routing_calls(turn.router.as_ref(), answer.calls);
-            let (next, is_lost) = match choose_destination(turn.router.as_ref(), routes) {
+            let (next, is_lost) = match choose_destination(turn.router.as_ref(), routes, place.text.wording) {
                 RoutingChoice::Unknown(wrong, reply) if round < retries => {
                     request.messages.push(Message { tool_calls: wrong.clone(), ..Message::new(Role::Assistant, text) });
                     for call in wrong {
@@ -95,7 +96,7 @@ impl Interpreter {
         let reply = scope::join_all(called).await;
         let mut results = Vec::new();
         for (call, reply) in calls.iter().zip(reply) {
-            let text = reply?.to_model_text();
+            let text = reply?.to_model_text(place.text.wording);
             results.push(Value::map([
                 ("name", call.name.as_str().into()),
                 ("args", call.arguments.clone()),
@@ -128,7 +129,7 @@ fn split_routing_calls(router: Option<&Router>, calls: Vec<ToolCall>) -> (Vec<To
 }
 
 /// The destination of the last routing call.
-fn choose_destination(router: Option<&Router>, routes: Vec<ToolCall>) -> RoutingChoice {
+fn choose_destination(router: Option<&Router>, routes: Vec<ToolCall>, wording: Wording) -> RoutingChoice {
     let (Some(router), Some(last)) = (router, routes.last()) else { return RoutingChoice::Missing };
     let named = last.arguments.as_map().and_then(|map| map.values().find_map(Value::as_str));
     let end = router.end.as_ref().filter(|end| *end.name == *last.name);
@@ -141,7 +142,7 @@ fn choose_destination(router: Option<&Router>, routes: Vec<ToolCall>) -> Routing
         (None, None) => {
             let places = router.destinations.join(", ");
             let reply =
-                format!("Error: there is no {named:?} to go to; choose one of: {places}.\n Please fix your mistakes.");
+                format!("Error: there is no {named:?} to go to; choose one of: {places}.{}", wording.after_tool_error);
             RoutingChoice::Unknown(routes, reply)
         }
     }

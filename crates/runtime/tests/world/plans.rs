@@ -3,15 +3,20 @@
 use std::sync::Arc;
 
 use flowloom_core::chat::{Content, GenerateOptions, Role, ToolDeclaration};
-use flowloom_core::expr::{Data, Expr, Missing, Ref, Script, Template, TemplatePart, TextRules};
+use flowloom_core::expr::{Data, Expr, Missing, Ref, Script, Template, TemplatePart, TextRules, Wording};
 use flowloom_core::limits::Limits;
 use flowloom_core::path::Key;
 use flowloom_core::plan::{BodySpec, Capture, HttpSpec, *};
 use flowloom_core::render::TextStyle;
 use flowloom_core::value::{Map, Value};
 
-pub(crate) const RULES: TextRules =
-    TextRules { missing: Missing::Keep, null_is_missing: false, style: TextStyle::Json, keeps_type: false };
+pub(crate) const RULES: TextRules = TextRules {
+    missing: Missing::Keep,
+    null_is_missing: false,
+    style: TextStyle::Json,
+    keeps_type: false,
+    wording: Wording::PLAIN,
+};
 
 pub(crate) fn make_plan(root: Step) -> Plan {
     Plan {

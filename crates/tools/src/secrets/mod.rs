@@ -32,7 +32,7 @@ impl Secrets for BTreeMap<String, String> {
     }
 }
 
-/// Who uses a secret, and where its value goes.
+/// The user of a secret, and the destination of its value.
 #[derive(Clone, Copy, Debug)]
 pub struct SecretPurpose<'a> {
     /// Who names the secret.
@@ -41,7 +41,7 @@ pub struct SecretPurpose<'a> {
     pub destination: Destination<'a>,
 }
 
-/// Who names a secret.
+/// The party that names a secret.
 #[derive(Clone, Copy, Debug)]
 pub enum Requester<'a> {
     /// The operator's configuration.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use conformance::{CaseEngine, block_on, case_effects, load_cases, set_engine};
-use flowloom_core::expr::{Missing, Template, TemplatePart, TextRules};
+use flowloom_core::expr::{Missing, Template, TemplatePart, TextRules, Wording};
 use flowloom_core::hash::Hash;
 use flowloom_core::limits::Limits;
 use flowloom_core::path::Key;
@@ -67,7 +67,13 @@ fn plan_of(steps: Vec<(&str, Leaf)>) -> Arc<Plan> {
         name: "test".into(),
         description: String::new(),
         inputs: Inputs::Named { declared: Vec::new(), defaults: Map::new(), accepts_others: true },
-        text: TextRules { missing: Missing::Keep, null_is_missing: false, style: TextStyle::Json, keeps_type: false },
+        text: TextRules {
+            missing: Missing::Keep,
+            null_is_missing: false,
+            style: TextStyle::Json,
+            keeps_type: false,
+            wording: Wording::PLAIN,
+        },
         limits: Limits::default(),
         functions: Vec::new(),
         thread: None,
