@@ -82,17 +82,22 @@ impl FlowRun {
     #[handler]
     pub(crate) async fn wake(&self, ctx: SharedWorkflowContext<'_>, epoch: Json<u64>) -> Result<(), HandlerError> {
         let epoch = epoch.into_inner();
-        if let Some(waiting) = ctx.get::<u64>(WAIT_KEY).await?.filter(|waiting| *waiting < epoch) {
+        let waiting = ctx.get::<u64>(WAIT_KEY).await?;
+        if let Some(waiting) = waiting.filter(|waiting| *waiting < epoch) {
             ctx.resolve_promise(&promise_name(waiting), ());
         }
-        // The workflow may not have begun to wait.
-        ctx.resolve_promise(&promise_name(epoch), ());
+        // The workflow may not know yet that its session has ended.
+        let first = waiting.map_or(0, |waiting| waiting + 1).max(epoch.saturating_sub(MAX_LATER_CLAIMS)).min(epoch);
+        (first..=epoch).for_each(|ended| ctx.resolve_promise(&promise_name(ended), ()));
         Ok(())
     }
 }
 
 /// The key of a workflow's state that holds the epoch of the session since which it waits.
 const WAIT_KEY: &str = "waits-since";
+
+/// Number of times that a run may be claimed between the end of its session and a command.
+const MAX_LATER_CLAIMS: u64 = 8;
 
 /// The name of the promise that ends a wait. The epoch of a run grows with each session.
 fn promise_name(epoch: u64) -> String {
