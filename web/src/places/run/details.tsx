@@ -81,7 +81,7 @@ function StepDetails({ view, path, onClose }: { view: RunView; path: string; onC
             onClose={() => setIsForking(false)}
           />
         )}
-        {step && <Facts step={step} />}
+        {step && <Facts step={step} time={view.state.at} />}
       </header>
       <Tabs
         label={path}
@@ -100,8 +100,8 @@ function StepDetails({ view, path, onClose }: { view: RunView; path: string; onC
   );
 }
 
-function Facts({ step }: { step: StepState }) {
-  const ms = (step.finishedAt ?? Date.now()) - step.startedAt;
+function Facts({ step, time }: { step: StepState; time: number }) {
+  const ms = (step.finishedAt ?? time) - step.startedAt;
   return (
     <dl className="facts">
       <div>

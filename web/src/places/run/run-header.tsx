@@ -13,10 +13,10 @@ import { StatusMark } from "../../ui/state";
 import { SaveTest } from "./save-test";
 import type { RunView } from "./use-run";
 
-export function RunHeader({ view, now }: { view: RunView; now: number }) {
-  const { state, at, follower } = view;
+export function RunHeader({ view, time }: { view: RunView; time: number }) {
+  const { state, follower } = view;
   const created = state.created;
-  const end = state.finishedAt ?? (at === undefined ? now : state.at);
+  const end = state.finishedAt ?? time;
   return (
     <header className="run-header">
       <div className="run-title">

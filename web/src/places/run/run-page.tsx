@@ -11,7 +11,7 @@ import { Tabs } from "../../ui/tabs";
 import { Details } from "./details";
 import { RunHeader } from "./run-header";
 import { Scrubber } from "./scrubber";
-import { type RunView, useNow, useRunView } from "./use-run";
+import { type RunView, timeOf, useNow, useRunView } from "./use-run";
 import { Waterfall } from "./waterfall";
 import "./run.css";
 
@@ -46,7 +46,8 @@ function ShownRun({ view }: { view: RunView }) {
     search.step || state.status === "waiting" ? "details" : "waterfall",
   );
   const [folds, setFolds] = useState<ReadonlyMap<string, boolean>>(new Map());
-  const now = useNow(at === undefined && !isFinal(state.status));
+  const present = useNow(at === undefined && !isFinal(state.status));
+  const time = timeOf(view, present);
   const selected = search.step;
   const select = useCallback(
     (step: string | undefined) => {
@@ -79,10 +80,12 @@ function ShownRun({ view }: { view: RunView }) {
     if (next) select(next.row.path);
   });
   const fold = (path: string, isOpen: boolean) => setFolds(new Map(folds).set(path, isOpen));
-  const graph = <GraphView run={follower.run} state={state} selected={selected} onSelect={open} now={now} />;
+  const graph = (
+    <GraphView run={follower.run} state={state} selected={selected} onSelect={open} time={time} />
+  );
   return (
     <div className="run" data-pane={pane}>
-      <RunHeader view={view} now={now} />
+      <RunHeader view={view} time={time} />
       <div className="run-panes-tabs">
         <Tabs
           label={t.palette.run}
@@ -100,7 +103,14 @@ function ShownRun({ view }: { view: RunView }) {
           <Suspense fallback={<p className="empty">{t.loading}</p>}>{graph}</Suspense>
         </section>
         <section className="run-pane waterfall-pane" aria-label={t.run.waterfall}>
-          <Waterfall view={view} shown={shown} selected={selected} onSelect={open} onFold={fold} now={now} />
+          <Waterfall
+            view={view}
+            shown={shown}
+            selected={selected}
+            onSelect={open}
+            onFold={fold}
+            time={time}
+          />
         </section>
         <section className="run-pane details" aria-label={t.run.details}>
           <Details view={view} selected={selected} onSelect={select} />

@@ -21,11 +21,12 @@ type WaterfallProps = {
   selected: string | undefined;
   onSelect: (path: string) => void;
   onFold: (path: string, isOpen: boolean) => void;
-  now: number;
+  /** The time at the position. */
+  time: number;
 };
 
-export function Waterfall({ view, shown, selected, onSelect, onFold, now }: WaterfallProps) {
-  const { state, at } = view;
+export function Waterfall({ view, shown, selected, onSelect, onFold, time }: WaterfallProps) {
+  const { state } = view;
   const [zoom, setZoom] = useState<TimeSpan>();
   const scroller = useRef<HTMLDivElement>(null);
   const virtual = useVirtualizer({
@@ -38,7 +39,6 @@ export function Waterfall({ view, shown, selected, onSelect, onFold, now }: Wate
   useEffect(() => {
     if (place >= 0) virtual.scrollToIndex(place, { align: "auto" });
   }, [place, virtual]);
-  const time = at === undefined && !isFinal(state.status) ? now : state.at;
   const end = endOf(state, time);
   const span = zoom ?? { start: state.createdAt, end: Math.max(end, state.createdAt + 1) };
   if (shown.length === 0) return <p className="empty">{t.run.noSteps}</p>;
@@ -81,10 +81,10 @@ export function Waterfall({ view, shown, selected, onSelect, onFold, now }: Wate
 }
 
 /** The end of the time axis. The time in which a run only waits is not drawn in full: it would hide what happened. */
-function endOf(state: RunState, now: number): number {
+function endOf(state: RunState, time: number): number {
   if (isFinal(state.status)) return state.at;
   const isSuspended = state.status === "waiting" || state.status === "uncertain";
-  return isSuspended ? Math.min(now, state.at + (state.at - state.createdAt) / 8 + 1) : now;
+  return isSuspended ? Math.min(time, state.at + (state.at - state.createdAt) / 8 + 1) : time;
 }
 
 function rowId(index: number): string {
@@ -100,7 +100,7 @@ type RowProps = {
   span: TimeSpan;
   /** The end of the time axis. */
   end: number;
-  /** The present time, or that of the position. */
+  /** The time at the position. */
   time: number;
   isSelected: boolean;
   onSelect: (path: string) => void;
