@@ -38,7 +38,7 @@ export function buildRows(steps: readonly StepState[]): Row[] {
     }
     parent.step = at;
   });
-  return root.children.map(joinSingle);
+  return root.children;
 }
 
 /** A segment for people. The first of its kind among its siblings needs no number. */
@@ -46,48 +46,63 @@ function toLabel(segment: string): string {
   return segment.replace(/^\//, "").replace(/~1$/, "") || "/";
 }
 
-/** Joins a row that only holds one other with it. */
-function joinSingle(row: Row): Row {
-  const children = row.children.map(joinSingle);
-  const [only] = children;
-  if (row.step === undefined && only && children.length === 1) {
-    // A single visit says nothing.
-    const label = only.label === "#1" || only.label === "[0]" ? row.label : joinLabels(row.label, only.label);
-    return { ...only, label };
-  }
-  return { ...row, children };
-}
-
 function joinLabels(parent: string, child: string): string {
+  // A single visit says nothing.
+  if (child === "#1" || child === "[0]") return parent;
   return /^[[#]/.test(child) ? parent + child : `${parent} / ${child}`;
 }
 
-export type VisibleRow = { row: Row; depth: number; isOpen: boolean };
+/** A row as it is shown. `children` counts those that exist so far. */
+export type VisibleRow = { row: Row; label: string; children: number; depth: number; isOpen: boolean };
 
 /** A row with more children is folded until the viewer opens it. */
 const MAX_OPEN_CHILDREN = 12;
 
-/** Whether a row shows its children, unless the viewer decided otherwise. */
-export function isOpenByDefault(row: Row): boolean {
-  return row.children.length <= MAX_OPEN_CHILDREN;
-}
-
-/** The rows that are shown when the first `count` steps exist. `folds` holds the viewer's decisions by path. */
+/**
+ * The rows that are shown when the first `count` steps exist: a row that only holds one other is joined with it. They do
+ * not depend on later steps. `folds` holds the viewer's decisions by path.
+ */
 export function listRows(
   rows: readonly Row[],
   count: number,
   folds: ReadonlyMap<string, boolean>,
 ): VisibleRow[] {
   const shown: VisibleRow[] = [];
-  const add = (row: Row, depth: number) => {
-    const first = row.steps[0];
-    if (first === undefined || first >= count) return;
-    const isOpen = row.children.length > 0 && (folds.get(row.path) ?? isOpenByDefault(row));
-    shown.push({ row, depth, isOpen });
-    if (isOpen) for (const child of row.children) add(child, depth + 1);
+  const add = (whole: Row, depth: number) => {
+    let row = whole;
+    let { label } = row;
+    let children = countStarted(row, count);
+    while (children === 1 && !(row.step !== undefined && row.step < count)) {
+      const [only] = row.children;
+      if (!only) break;
+      label = joinLabels(label, only.label);
+      row = only;
+      children = countStarted(row, count);
+    }
+    const isOpen = children > 0 && (folds.get(row.path) ?? children <= MAX_OPEN_CHILDREN);
+    shown.push({ row, label, children, depth, isOpen });
+    if (!isOpen) return;
+    for (const child of row.children.slice(0, children)) add(child, depth + 1);
   };
-  for (const row of rows) add(row, 0);
+  for (const row of rows.slice(0, countStartedOf(rows, count))) add(row, 0);
   return shown;
+}
+
+/** How many rows in a row have one of the first `count` steps. */
+function countStarted(row: Row, count: number): number {
+  return countStartedOf(row.children, count);
+}
+
+/** Rows are in the order of their first steps. */
+function countStartedOf(rows: readonly Row[], count: number): number {
+  let low = 0;
+  let high = rows.length;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if ((rows[middle]?.steps[0] ?? count) < count) low = middle + 1;
+    else high = middle;
+  }
+  return low;
 }
 
 /** What several steps add up to. */

@@ -3,7 +3,7 @@ import { useVirtualizer } from "@tanstack/react-virtual";
 import { memo, useEffect, useRef, useState } from "react";
 import type { RunState, StepState } from "../../run/fold";
 import { isFinal } from "../../run/record";
-import { isOver, type Row, summarizeSteps, type VisibleRow } from "../../run/rows";
+import { isOver, summarizeSteps, type VisibleRow } from "../../run/rows";
 import { t } from "../../strings";
 import { formatDuration } from "../../ui/format";
 import { Icon, kindIcon } from "../../ui/icon";
@@ -109,11 +109,11 @@ type RowProps = {
 
 const WaterfallRow = memo(function WaterfallRow(props: RowProps) {
   const { id, top, line, state, span, end, time, isSelected, onSelect, onFold } = props;
-  const { row, depth, isOpen } = line;
+  const { row, label, children, depth, isOpen } = line;
   const step = row.step === undefined ? undefined : state.steps[row.step];
   const summary = summarizeSteps(state, row.steps);
   if (!summary) return null;
-  const isGroup = row.children.length > 0;
+  const isGroup = children > 0;
   const endedAt = step && isOver(step) ? (step.finishedAt ?? summary.endedAt) : summary.endedAt;
   return (
     // biome-ignore lint/a11y/useKeyWithClickEvents: the keys are those of the tree.
@@ -124,7 +124,7 @@ const WaterfallRow = memo(function WaterfallRow(props: RowProps) {
       aria-level={depth + 1}
       aria-selected={isSelected}
       {...(isGroup && { "aria-expanded": isOpen })}
-      aria-label={describeRow(row, step, summary.phase, (endedAt ?? time) - summary.startedAt)}
+      aria-label={describeRow(label, step, summary.phase, (endedAt ?? time) - summary.startedAt)}
       className="waterfall-row"
       data-state={summary.phase}
       style={{ transform: `translateY(${top}px)` }}
@@ -136,7 +136,7 @@ const WaterfallRow = memo(function WaterfallRow(props: RowProps) {
             type="button"
             tabIndex={-1}
             className="fold"
-            aria-label={isOpen ? t.run.collapse(row.label) : t.run.expand(row.label)}
+            aria-label={isOpen ? t.run.collapse(label) : t.run.expand(label)}
             onClick={(event) => {
               event.stopPropagation();
               onFold(row.path, !isOpen);
@@ -149,36 +149,41 @@ const WaterfallRow = memo(function WaterfallRow(props: RowProps) {
             <Icon name={kindIcon(step?.kind)} />
           </span>
         )}
-        <span className="cut">{row.label}</span>
-        {isGroup && <span className="badge number">{t.run.iterations(row.children.length)}</span>}
+        <span className="cut">{label}</span>
+        {isGroup && <span className="badge number">{t.run.iterations(children)}</span>}
         {step && step.attempts > 1 && <span className="badge number">↻ {step.attempts}</span>}
         <span className="waterfall-phase">
           <PhaseMark phase={summary.phase} isIconOnly />
         </span>
       </span>
       <span className="waterfall-lane">
-        <Bars row={row} step={step} summary={summary} span={span} end={end} />
+        <Bars isGroup={isGroup} step={step} summary={summary} span={span} end={end} />
       </span>
       <span className="waterfall-time number">{formatDuration((endedAt ?? time) - summary.startedAt)}</span>
     </div>
   );
 });
 
-function describeRow(row: Row, step: StepState | undefined, phase: StepState["phase"], ms: number): string {
+function describeRow(
+  label: string,
+  step: StepState | undefined,
+  phase: StepState["phase"],
+  ms: number,
+): string {
   const kind = step?.kind ? `, ${step.kind}` : "";
-  return `${row.label}${kind}, ${t.phase[phase]}, ${formatDuration(ms)}`;
+  return `${label}${kind}, ${t.phase[phase]}, ${formatDuration(ms)}`;
 }
 
 type BarsProps = {
-  row: Row;
+  isGroup: boolean;
   step: StepState | undefined;
   summary: { startedAt: number; endedAt: number | undefined };
   span: TimeSpan;
   end: number;
 };
 
-function Bars({ row, step, summary, span, end }: BarsProps) {
-  if (step && step.tries.length > 0 && row.children.length === 0) {
+function Bars({ isGroup, step, summary, span, end }: BarsProps) {
+  if (step && step.tries.length > 0 && !isGroup) {
     return step.tries.map((one, at) => {
       const isLast = at === step.tries.length - 1;
       const stop = one.endedAt ?? (isLast ? end : one.startedAt);
