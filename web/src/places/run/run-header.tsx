@@ -1,8 +1,9 @@
 // The header of a run: its state, time, tokens and cost against the budget, and what can be done with it.
-import { useMutation } from "@tanstack/react-query";
+import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { useState } from "react";
 import { api, read } from "../../api/client";
+import { runQuery } from "../../api/queries";
 import { isFinal } from "../../run/record";
 import { t } from "../../strings";
 import { Button, CopyButton } from "../../ui/button";
@@ -13,8 +14,12 @@ import { StatusMark } from "../../ui/state";
 import { SaveTest } from "./save-test";
 import type { RunView } from "./use-run";
 
+/** A run that goes on is asked in these intervals whether anyone performs it. */
+const INTERRUPTION_CHECK_MS = 5000;
+
 export function RunHeader({ view, time }: { view: RunView; time: number }) {
   const { state, follower } = view;
+  const isInterrupted = useInterruption(view);
   const created = state.created;
   const end = state.finishedAt ?? time;
   return (
@@ -35,7 +40,7 @@ export function RunHeader({ view, time }: { view: RunView; time: number }) {
         </h1>
         <span className="badge">{created?.format}</span>
         <span aria-live="polite">
-          <StatusMark status={state.status} />
+          <StatusMark status={isInterrupted ? "interrupted" : state.status} />
         </span>
       </div>
       <dl className="run-facts number">
@@ -50,7 +55,7 @@ export function RunHeader({ view, time }: { view: RunView; time: number }) {
           <dd>{formatNumber(state.seq)}</dd>
         </div>
       </dl>
-      <RunActions view={view} />
+      <RunActions view={view} isInterrupted={isInterrupted} />
       {follower.connection === "lost" && <Problem severity="warning">{t.run.lost}</Problem>}
     </header>
   );
@@ -91,9 +96,23 @@ function Budget({ used, limit, label }: { used: number; limit: number; label: st
   return <meter min={0} max={limit} high={limit * 0.9} value={used} aria-label={label} />;
 }
 
-function RunActions({ view }: { view: RunView }) {
+/** Whether the process that performed the run is gone. Its events cannot say that. */
+function useInterruption({ follower, state, at }: RunView): boolean {
+  const isRunning = at === undefined && state.status === "running";
+  const { data } = useQuery({
+    ...runQuery(follower.run),
+    enabled: isRunning,
+    refetchInterval: INTERRUPTION_CHECK_MS,
+  });
+  return isRunning && data?.status === "interrupted";
+}
+
+type ActionsProps = { view: RunView; isInterrupted: boolean };
+
+function RunActions({ view, isInterrupted }: ActionsProps) {
   const { follower, state, at } = view;
   const id = follower.run;
+  const queries = useQueryClient();
   const [isConfirming, setIsConfirming] = useState(false);
   const params = { params: { path: { id } } };
   const onSuccess = () => {
@@ -108,10 +127,17 @@ function RunActions({ view }: { view: RunView }) {
     mutationFn: () => read(api.POST("/api/v1/runs/{id}/retry", params)),
     onSuccess,
   });
+  const resume = useMutation({
+    mutationFn: () => read(api.POST("/api/v1/runs/{id}/resume", params)),
+    onSuccess: () => {
+      onSuccess();
+      void queries.invalidateQueries({ queryKey: runQuery(id).queryKey });
+    },
+  });
   const replay = useMutation({ mutationFn: () => read(api.POST("/api/v1/runs/{id}/replay", params)) });
   const isLive = at === undefined;
   const isEnded = isFinal(state.status);
-  const error = cancel.error ?? retry.error ?? replay.error;
+  const error = cancel.error ?? retry.error ?? resume.error ?? replay.error;
   return (
     <div className="run-actions">
       <CopyButton text={() => window.location.href} label={t.run.actions.copyLink} />
@@ -124,6 +150,11 @@ function RunActions({ view }: { view: RunView }) {
       {isLive && isEnded && state.status !== "succeeded" && (
         <Button icon="undo" onClick={() => retry.mutate()} disabled={retry.isPending}>
           {t.run.actions.retry}
+        </Button>
+      )}
+      {isInterrupted && (
+        <Button icon="play" onClick={() => resume.mutate()} disabled={resume.isPending}>
+          {t.run.actions.resume}
         </Button>
       )}
       {isLive && !isEnded && (

@@ -6,8 +6,9 @@ import { isFinal } from "../../run/record";
 import { listRows } from "../../run/rows";
 import { t } from "../../strings";
 import { isTyping, useKeys } from "../../ui/keyboard";
-import { Empty } from "../../ui/problem";
+import { EmptyPlace } from "../../ui/problem";
 import { Tabs } from "../../ui/tabs";
+import { useTitle } from "../../ui/title";
 import { Details } from "./details";
 import { RunHeader } from "./run-header";
 import { Scrubber } from "./scrubber";
@@ -32,7 +33,8 @@ function OneRun({ run }: { run: string }) {
 }
 
 function Opening({ follower }: { follower: RunFollower | undefined }) {
-  if (follower?.connection === "missing") return <Empty title={t.errors.notFound}>{t.run.missing}</Empty>;
+  if (follower?.connection === "missing")
+    return <EmptyPlace title={t.errors.notFound}>{t.run.missing}</EmptyPlace>;
   return <p className="page soft">{follower?.connection === "lost" ? t.run.lost : t.loading}</p>;
 }
 
@@ -49,6 +51,7 @@ function ShownRun({ view }: { view: RunView }) {
   const present = useNow(at === undefined && !isFinal(state.status));
   const time = timeOf(view, present);
   const selected = search.step;
+  useTitle(state.created && `${state.created.name}: ${t.status[state.status]}`);
   const select = useCallback(
     (step: string | undefined) => {
       void navigate({ search: (before) => withValue(before, "step", step), replace: true });

@@ -8,7 +8,8 @@ import { t } from "../../strings";
 import { Button } from "../../ui/button";
 import { useKeys } from "../../ui/keyboard";
 import { LeaveGuard } from "../../ui/leave-guard";
-import { Empty, ErrorBox, Problem } from "../../ui/problem";
+import { EmptyPlace, ErrorBox, Problem } from "../../ui/problem";
+import { useTitle } from "../../ui/title";
 import { CopyDialog } from "./copy-dialog";
 import { DeleteDialog } from "./delete-dialog";
 import { ExportDialog } from "./export-dialog";
@@ -30,7 +31,7 @@ export function WorkflowPage() {
   const stored = useStoredSource(id, data?.file != null);
   const problem = error ?? stored.error;
   if (problem instanceof ApiError && problem.status === 404) {
-    return <Empty title={t.errors.notFound}>{t.workflow.notFound}</Empty>;
+    return <EmptyPlace title={t.errors.notFound}>{t.workflow.notFound}</EmptyPlace>;
   }
   if (problem) {
     return (
@@ -49,6 +50,7 @@ function OpenWorkflow({ workflow, stored }: { workflow: Workflow; stored: Stored
   const queries = useQueryClient();
   const navigate = useNavigate({ from: "/workflows/$workflow" });
   const isFile = workflow.file != null;
+  useTitle(workflow.name || workflow.id);
   const edited = useEdited(workflow.id, stored, isFile);
   const { source, changed } = edited;
   const judgement = useJudgement(source);
