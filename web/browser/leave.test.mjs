@@ -142,3 +142,27 @@ test("a workflow is deleted after a question", async () => {
   await page.locator('a[href$="/workflows/doomed"]').waitFor({ state: "detached" });
   await close(opened);
 });
+
+test("typing over coloured text breaks no rule of the page, and keeps brackets around a selection", async () => {
+  await store("typed", "one");
+  const opened = await openPage(browser, studio.address);
+  const { page } = opened;
+  await page.goto(`${studio.address}/workflows/typed`);
+  await page.getByRole("textbox", { name: /Source of/ }).click();
+  await page.waitForFunction(
+    () => document.querySelector(".editor").shadowRoot.querySelectorAll(".cm-line span").length > 3,
+  );
+  await page.keyboard.press("Control+a");
+  await page.keyboard.type("ab");
+  await page.keyboard.press("Control+a");
+  await page.keyboard.type("[");
+  const line = () => document.querySelector(".editor").shadowRoot.querySelector(".cm-content").textContent;
+  assert.equal(await page.evaluate(line), "[ab]");
+  await page.keyboard.press("Control+z");
+  await page.keyboard.press("Control+z");
+  await page.waitForFunction(() =>
+    document.querySelector(".editor").shadowRoot.textContent.includes("promptTemplate"),
+  );
+  await page.getByText("Unsaved changes").waitFor({ state: "detached" });
+  await close(opened);
+});

@@ -1,6 +1,6 @@
 // Every text of the page, in one place for translation.
-import type { Phase } from "./run/fold";
 import type { RunStatus } from "./run/record";
+import type { ShownPhase } from "./run/rows";
 import { builderStrings } from "./strings/builder";
 import { chat } from "./strings/chat";
 import { alone, cost, family, versionDiff } from "./strings/cost";
@@ -23,7 +23,7 @@ const STATUS_NAMES: Record<RunStatus, string> = {
   quarantined: "Quarantined",
 };
 
-const PHASE_NAMES: Record<Phase, string> = {
+const PHASE_NAMES: Record<ShownPhase, string> = {
   running: "Running",
   finished: "Finished",
   failed: "Failed",
@@ -32,6 +32,8 @@ const PHASE_NAMES: Record<Phase, string> = {
   waiting: "Waiting",
   uncertain: "Uncertain",
   reset: "To be repeated",
+  retrying: "Waits to try again",
+  reused: "Reused",
 };
 
 export const t = {
@@ -99,20 +101,52 @@ export const t = {
   keys: {
     title: "Keyboard shortcuts",
     open: "Shortcuts",
-    list: [
-      ["Ctrl K", "Search for pages, workflows and runs"],
-      ["?", "Show this list"],
-      ["g h · g n · g c · g r · g i · g l", "Go to home, create, chat, runs, inbox, library"],
-      ["← →", "Run: one event back or forward"],
-      ["Shift ← →", "Run: ten events"],
-      ["Home End", "Run: first and last event"],
-      ["Space", "Run: play or pause"],
-      ["e", "Run: next failure"],
-      ["↑ ↓", "Run: previous or next step"],
-      ["Ctrl S", "Workflow: save"],
-      ["Ctrl Enter", "Workflow: run; inbox: send the answer"],
-      ["Esc", "Close"],
-    ] as [string, string][],
+    groups: [
+      {
+        title: "Everywhere",
+        keys: [
+          ["Ctrl K", "Search for pages, workflows, runs and commands"],
+          ["?", "Show this list"],
+          ["g h · g n · g c · g r", "Go to home, create, chat, runs"],
+          ["g i · g l · g t · g s", "Go to inbox, library, tests, settings"],
+          ["Esc", "Close; leave the editor"],
+        ],
+      },
+      {
+        title: "Run",
+        keys: [
+          ["← →", "One event back or forward"],
+          ["Shift ← →", "Ten events"],
+          ["Page Up · Page Down", "A tenth of the run"],
+          ["Home · End", "First and last event"],
+          ["Space", "Play or pause"],
+          ["e", "Next failure"],
+          ["↑ ↓", "Previous or next step"],
+          ["o", "Open or fold the selected step"],
+          ["z", "Zoom to the selected step, and back"],
+        ],
+      },
+      {
+        title: "Workflow",
+        keys: [
+          ["Ctrl S", "Save; in the library, too"],
+          ["Ctrl Enter", "Run"],
+          ["Ctrl Z · Ctrl Shift Z", "Undo, redo"],
+          ["Alt ↑ ↓", "Move the selected part"],
+          ["Ctrl D · Delete", "Duplicate, delete the selected part"],
+          ["Ctrl C · Ctrl V", "Copy the selected part, paste one"],
+          ["Ctrl Space", "Complete in the source"],
+        ],
+      },
+      {
+        title: "Inbox and chat",
+        keys: [
+          ["↑ ↓ · j k", "Next or previous item of the inbox"],
+          ["Ctrl Enter", "Send the answer"],
+          ["Enter · Shift Enter", "Chat: send, new line"],
+        ],
+      },
+    ] as { title: string; keys: [string, string][] }[],
   },
   home: {
     title: "Workflows",
@@ -253,6 +287,9 @@ export const t = {
     expand: (name: string) => `Expand ${name}`,
     collapse: (name: string) => `Collapse ${name}`,
     iterations: (count: number) => `×${count}`,
+    firstToken: (time: string) => `First token after ${time}`,
+    pauseOf: (time: string) => `Waited ${time} before the next attempt`,
+    queuedFor: (time: string) => `Queued for ${time}`,
     attempt: (number: number) => `Attempt ${number}`,
     notYet: "This step has not started at this position.",
     noSteps: "No step has started yet.",

@@ -9,6 +9,7 @@ import { loadLanguage } from "./code-language";
 import { useForm } from "./context";
 import { type FieldProps, Frame, useEntry, useStore } from "./fields";
 import { endlessHistory, replaceText } from "./history";
+import { typeOverSelection } from "./typing";
 
 export function CodeField(props: FieldProps) {
   const { schema, value, label } = props;
@@ -40,6 +41,7 @@ export function CodeField(props: FieldProps) {
     const extensions = [
       ...(isExpression ? [] : [lineNumbers()]),
       endlessHistory,
+      typeOverSelection,
       bracketMatching(),
       indentUnit.of(isExpression ? "  " : "    "),
       EditorState.readOnly.of(isReadOnly),

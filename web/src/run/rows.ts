@@ -53,7 +53,15 @@ function joinLabels(parent: string, child: string): string {
 }
 
 /** A row as it is shown. `children` counts those that exist so far. */
-export type VisibleRow = { row: Row; label: string; children: number; depth: number; isOpen: boolean };
+export type VisibleRow = {
+  row: Row;
+  label: string;
+  children: number;
+  depth: number;
+  isOpen: boolean;
+  /** The position of the attempt that the row shows, if it shows one. */
+  attempt?: number;
+};
 
 /** A row with more children is folded until the viewer opens it. */
 const MAX_OPEN_CHILDREN = 12;
@@ -88,6 +96,26 @@ export function listRows(
   return shown;
 }
 
+/** The rows with one more for each attempt of steps that were tried again. `folds` holds decisions by path. */
+export function withAttempts(
+  shown: readonly VisibleRow[],
+  steps: readonly StepState[],
+  folds: ReadonlyMap<string, boolean>,
+): VisibleRow[] {
+  return shown.flatMap((line) => {
+    const { row, depth } = line;
+    const tries = row.step === undefined ? 0 : (steps[row.step]?.tries.length ?? 0);
+    if (tries < 2 || line.children > 0) return [line];
+    const isOpen = folds.get(row.path) ?? tries <= MAX_OPEN_CHILDREN;
+    const own = { ...line, children: tries, isOpen };
+    if (!isOpen) return [own];
+    const attempts = Array.from({ length: tries }, (_, attempt) => {
+      return { row, label: "", children: 0, depth: depth + 1, isOpen: false, attempt };
+    });
+    return [own, ...attempts];
+  });
+}
+
 /** How many rows in a row have one of the first `count` steps. */
 function countStarted(row: Row, count: number): number {
   return countStartedOf(row.children, count);
@@ -105,18 +133,23 @@ function countStartedOf(rows: readonly Row[], count: number): number {
   return low;
 }
 
+/** A phase, or what is known about it beyond the events: it waits to try again, or its outcome is that of another run. */
+export type ShownPhase = Phase | "retrying" | "reused";
+
 /** What several steps add up to. */
-export type Summary = { phase: Phase; count: number; startedAt: number; endedAt: number | undefined };
+export type Summary = { phase: ShownPhase; count: number; startedAt: number; endedAt: number | undefined };
 
 /** The phases, the one that needs most attention first. */
-const ORDER: readonly Phase[] = [
+const ORDER: readonly ShownPhase[] = [
   "uncertain",
   "waiting",
   "failed",
+  "retrying",
   "running",
   "aborted",
   "reset",
   "finished",
+  "reused",
   "skipped",
 ];
 const RANKS = new Map(ORDER.map((phase, rank) => [phase, rank]));
@@ -146,8 +179,16 @@ function addToSummary(summary: Summary | undefined, step: StepState): Summary {
 }
 
 /** A failure that the run went on after counts as skipped in a sum. */
-function phaseOf(step: StepState): Phase {
-  return step.phase === "failed" && step.isFailureIgnored ? "skipped" : step.phase;
+function phaseOf(step: StepState): ShownPhase {
+  return step.phase === "failed" && step.isFailureIgnored ? "skipped" : shownPhase(step);
+}
+
+/** The phase of a step as people see it. */
+export function shownPhase(step: StepState): ShownPhase {
+  const last = step.tries.at(-1);
+  if (step.phase === "running" && last?.error && last.endedAt !== undefined) return "retrying";
+  if (step.phase === "finished" && step.isReused) return "reused";
+  return step.phase;
 }
 
 /** Whether nothing more happens to a step by itself. */

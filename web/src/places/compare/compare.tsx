@@ -6,6 +6,7 @@ import { firstDivergence, pairSteps, type StepPair, textOf } from "../../run/com
 import type { RunState, StepState } from "../../run/fold";
 import type { RunFollower } from "../../run/follow";
 import type { Usage } from "../../run/record";
+import { shownPhase } from "../../run/rows";
 import { t } from "../../strings";
 import { DiffView } from "../../ui/diff-view";
 import { formatCost, formatDuration, formatNumber, formatTime } from "../../ui/format";
@@ -131,7 +132,7 @@ function StepCell({ step }: { step: StepState | undefined }) {
   const ms = step.finishedAt === undefined ? undefined : step.finishedAt - step.startedAt;
   return (
     <td className="number">
-      <PhaseMark phase={step.phase} isIconOnly /> {ms !== undefined && formatDuration(ms)}
+      <PhaseMark phase={shownPhase(step)} isIconOnly /> {ms !== undefined && formatDuration(ms)}
       {step.usage && <span className="compare-usage soft">{describeUsage(step.usage)}</span>}
     </td>
   );

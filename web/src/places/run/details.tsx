@@ -5,7 +5,7 @@ import { useState } from "react";
 import { api, read } from "../../api/client";
 import type { StepState } from "../../run/fold";
 import { isFinal } from "../../run/record";
-import { isOver, toStaticPath } from "../../run/rows";
+import { isOver, shownPhase, toStaticPath } from "../../run/rows";
 import { streamAt } from "../../run/stream";
 import { t } from "../../strings";
 import { AnswerForm, ResolveForm } from "../../ui/answer-form";
@@ -138,7 +138,7 @@ function Facts({ step, time }: { step: StepState; time: number }) {
       <div>
         <dt>{t.run.state}</dt>
         <dd>
-          <PhaseMark phase={step.phase} />
+          <PhaseMark phase={shownPhase(step)} />
         </dd>
       </div>
       {step.kind && (

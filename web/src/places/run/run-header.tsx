@@ -1,12 +1,13 @@
 // The header of a run: its state, time, tokens and cost against the budget, and what can be done with it.
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
-import { Link } from "@tanstack/react-router";
+import { Link, useNavigate } from "@tanstack/react-router";
 import { useState } from "react";
 import { api, read } from "../../api/client";
 import { runQuery } from "../../api/queries";
 import { isFinal } from "../../run/record";
 import { t } from "../../strings";
 import { Button, CopyButton } from "../../ui/button";
+import { useCommands } from "../../ui/commands";
 import { ConfirmDialog } from "../../ui/dialog";
 import { formatCost, formatDuration, formatNumber, formatShortNumber, formatTime } from "../../ui/format";
 import { ErrorBox, Problem } from "../../ui/problem";
@@ -113,6 +114,7 @@ function RunActions({ view, isInterrupted }: ActionsProps) {
   const { follower, state, at } = view;
   const id = follower.run;
   const queries = useQueryClient();
+  const navigate = useNavigate();
   const [isConfirming, setIsConfirming] = useState(false);
   const params = { params: { path: { id } } };
   const onSuccess = () => {
@@ -137,6 +139,18 @@ function RunActions({ view, isInterrupted }: ActionsProps) {
   const replay = useMutation({ mutationFn: () => read(api.POST("/api/v1/runs/{id}/replay", params)) });
   const isLive = at === undefined;
   const isEnded = isFinal(state.status);
+  const canRetry = isLive && isEnded && state.status !== "succeeded";
+  const copyLink = () => void navigator.clipboard.writeText(window.location.href);
+  const compare = () => void navigate({ to: "/runs/compare", search: { right: id } });
+  useCommands([
+    { title: t.run.actions.copyLink, icon: "copy", run: copyLink },
+    { title: t.compare.title, icon: "swap", run: compare },
+    !isLive && { title: t.run.goLive, icon: "last", run: () => view.seek(undefined) },
+    isLive && isEnded && { title: t.run.actions.replay, icon: "check", run: () => replay.mutate() },
+    canRetry && { title: t.run.actions.retry, icon: "undo", run: () => retry.mutate() },
+    isInterrupted && { title: t.run.actions.resume, icon: "play", run: () => resume.mutate() },
+    isLive && !isEnded && { title: t.run.actions.cancel, icon: "stop", run: () => setIsConfirming(true) },
+  ]);
   const error = cancel.error ?? retry.error ?? resume.error ?? replay.error;
   return (
     <div className="run-actions">
@@ -147,7 +161,7 @@ function RunActions({ view, isInterrupted }: ActionsProps) {
           {replay.data ? t.run.replayed(replay.data.events) : t.run.actions.replay}
         </Button>
       )}
-      {isLive && isEnded && state.status !== "succeeded" && (
+      {canRetry && (
         <Button icon="undo" onClick={() => retry.mutate()} disabled={retry.isPending}>
           {t.run.actions.retry}
         </Button>

@@ -3,7 +3,7 @@ import { useNavigate, useParams, useSearch } from "@tanstack/react-router";
 import { lazy, Suspense, useCallback, useEffect, useState } from "react";
 import type { RunFollower } from "../../run/follow";
 import { isFinal } from "../../run/record";
-import { listRows } from "../../run/rows";
+import { listRows, withAttempts } from "../../run/rows";
 import { t } from "../../strings";
 import { isTyping, useKeys } from "../../ui/keyboard";
 import { EmptyPlace } from "../../ui/problem";
@@ -72,14 +72,15 @@ function ShownRun({ view }: { view: RunView }) {
     }, ADDRESS_DELAY_MS);
     return () => clearTimeout(timer);
   }, [at, isAddressRight, navigate]);
-  const shown = listRows(view.rows, state.steps.length, folds);
+  const rows = listRows(view.rows, state.steps.length, folds);
+  const shown = withAttempts(rows, state.steps, folds);
   useKeys((event) => {
     const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
     if (isTyping(event) || step === undefined || event.ctrlKey || event.metaKey) return;
     if (event.target instanceof Element && event.target.closest(".details, .react-flow")) return;
     event.preventDefault();
-    const place = shown.findIndex(({ row }) => row.path === selected);
-    const next = shown[place < 0 ? 0 : Math.max(0, Math.min(shown.length - 1, place + step))];
+    const place = rows.findIndex(({ row }) => row.path === selected);
+    const next = rows[place < 0 ? 0 : Math.max(0, Math.min(rows.length - 1, place + step))];
     if (next) select(next.row.path);
   });
   const fold = (path: string, isOpen: boolean) => setFolds(new Map(folds).set(path, isOpen));

@@ -25,6 +25,7 @@ import {
   historyOf,
   replaceText,
 } from "../../builder/history";
+import { typeOverSelection } from "../../builder/typing";
 import { t } from "../../strings";
 import { COLOURS } from "../../ui/editor-colours";
 
@@ -110,6 +111,7 @@ function extensionsFor(file: string, isReadOnly: boolean) {
     foldGutter(),
     lintGutter(),
     endlessHistory,
+    typeOverSelection,
     bracketMatching(),
     closeBrackets(),
     highlightActiveLine(),

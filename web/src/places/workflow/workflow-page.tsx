@@ -6,6 +6,7 @@ import { ApiError, type Schemas } from "../../api/client";
 import { workflowQuery } from "../../api/queries";
 import { t } from "../../strings";
 import { Button } from "../../ui/button";
+import { useCommands } from "../../ui/commands";
 import { useKeys } from "../../ui/keyboard";
 import { LeaveGuard } from "../../ui/leave-guard";
 import { EmptyPlace, ErrorBox, Problem } from "../../ui/problem";
@@ -90,6 +91,18 @@ function OpenWorkflow({ workflow, stored }: { workflow: Workflow; stored: Stored
     if (!isKept) setNotice(t.workflow.noRoom);
     return isKept;
   };
+  const open = (name: Overlay) => () => setOverlay(name);
+  useCommands([
+    !workflow.is_refused && { title: t.workflow.run, icon: "play", run: open("run") },
+    canSave && { title: t.workflow.save, icon: "check", run: store },
+    edited.isUnkept && { title: t.workflow.keepDraft, icon: "copy", run: keep },
+    { title: t.build.triggers, icon: "clock", run: open("triggers") },
+    { title: t.build.exportTitle, icon: "copy", run: open("export") },
+    { title: t.workflow.use, icon: "code", run: open("snippets") },
+    isFile && { title: t.workflow.copy, icon: "copy", run: open("copy") },
+    !isFile && { title: t.workflow.versions, icon: "swap", run: open("versions") },
+    !isFile && { title: t.workflow.delete, icon: "trash", run: open("delete") },
+  ]);
   const loadTheirs = () => {
     save.reset();
     edited.discard();
