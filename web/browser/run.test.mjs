@@ -160,7 +160,7 @@ test("a run is forked at a step, and the fork leads back to it", async () => {
   await page.getByRole("treeitem", { name: /^draft/ }).click();
   await page.getByRole("button", { name: "Fork from here" }).click();
   const dialog = page.getByRole("dialog", { name: "Fork from this step" });
-  await dialog.getByLabel("New prompt").fill("Write something else.");
+  await dialog.getByLabel("Prompt", { exact: true }).fill("Write something else.");
   await dialog.getByRole("button", { name: "Start the fork" }).click();
   await page.waitForURL((address) => address.pathname.includes("/runs/") && !address.pathname.includes(run));
   await page.getByRole("tree").waitFor();

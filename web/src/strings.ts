@@ -1,6 +1,6 @@
 // Every text of the page, in one place for translation.
-import type { Phase } from "./run/fold";
 import type { RunStatus } from "./run/record";
+import type { ShownPhase } from "./run/rows";
 import { builderStrings } from "./strings/builder";
 import { chat } from "./strings/chat";
 import { alone, cost, family, versionDiff } from "./strings/cost";
@@ -23,7 +23,7 @@ const STATUS_NAMES: Record<RunStatus, string> = {
   quarantined: "Quarantined",
 };
 
-const PHASE_NAMES: Record<Phase, string> = {
+const PHASE_NAMES: Record<ShownPhase, string> = {
   running: "Running",
   finished: "Finished",
   failed: "Failed",
@@ -32,6 +32,8 @@ const PHASE_NAMES: Record<Phase, string> = {
   waiting: "Waiting",
   uncertain: "Uncertain",
   reset: "To be repeated",
+  retrying: "Waits to try again",
+  reused: "Reused",
 };
 
 export const t = {
@@ -99,20 +101,52 @@ export const t = {
   keys: {
     title: "Keyboard shortcuts",
     open: "Shortcuts",
-    list: [
-      ["Ctrl K", "Search for pages, workflows and runs"],
-      ["?", "Show this list"],
-      ["g h · g n · g c · g r · g i · g l", "Go to home, create, chat, runs, inbox, library"],
-      ["← →", "Run: one event back or forward"],
-      ["Shift ← →", "Run: ten events"],
-      ["Home End", "Run: first and last event"],
-      ["Space", "Run: play or pause"],
-      ["e", "Run: next failure"],
-      ["↑ ↓", "Run: previous or next step"],
-      ["Ctrl S", "Workflow: save"],
-      ["Ctrl Enter", "Workflow: run; inbox: send the answer"],
-      ["Esc", "Close"],
-    ] as [string, string][],
+    groups: [
+      {
+        title: "Everywhere",
+        keys: [
+          ["Ctrl K", "Search for pages, workflows, runs and commands"],
+          ["?", "Show this list"],
+          ["g h · g n · g c · g r", "Go to home, create, chat, runs"],
+          ["g i · g l · g t · g s", "Go to inbox, library, tests, settings"],
+          ["Esc", "Close; leave the editor"],
+        ],
+      },
+      {
+        title: "Run",
+        keys: [
+          ["← →", "One event back or forward"],
+          ["Shift ← →", "Ten events"],
+          ["Page Up · Page Down", "A tenth of the run"],
+          ["Home · End", "First and last event"],
+          ["Space", "Play or pause"],
+          ["e", "Next failure"],
+          ["↑ ↓", "Previous or next step"],
+          ["o", "Open or fold the selected step"],
+          ["z", "Zoom to the selected step, and back"],
+        ],
+      },
+      {
+        title: "Workflow",
+        keys: [
+          ["Ctrl S", "Save; in the library, too"],
+          ["Ctrl Enter", "Run"],
+          ["Ctrl Z · Ctrl Shift Z", "Undo, redo"],
+          ["Alt ↑ ↓", "Move the selected part"],
+          ["Ctrl D · Delete", "Duplicate, delete the selected part"],
+          ["Ctrl C · Ctrl V", "Copy the selected part, paste one"],
+          ["Ctrl Space", "Complete in the source"],
+        ],
+      },
+      {
+        title: "Inbox and chat",
+        keys: [
+          ["↑ ↓ · j k", "Next or previous item of the inbox"],
+          ["Ctrl Enter", "Send the answer"],
+          ["Enter · Shift Enter", "Chat: send, new line"],
+        ],
+      },
+    ] as { title: string; keys: [string, string][] }[],
   },
   home: {
     title: "Workflows",
@@ -128,8 +162,9 @@ export const t = {
     addExample: "Add an example",
     describe: "Describe what you want",
     firstCommand: "flowloom init hello && flowloom studio hello",
-    drop: "Drop a file to add a workflow",
-    add: "Add a file",
+    drop: "Drop files or a folder to add a workflow",
+    add: "Add files",
+    noDefinition: "None of these files is a definition in one of the six formats.",
     problems: (count: number) => (count === 1 ? "1 problem" : `${count} problems`),
     refused: "Cannot run",
     noMatch: "No workflow matches.",
@@ -184,13 +219,23 @@ export const t = {
       atLeast: (cost: string) => `${cost} or more`,
     },
   },
+  leave: {
+    title: "Leave without saving?",
+    help: "What you have changed here is lost.",
+    stay: "Stay",
+    leave: "Leave without saving",
+  },
   fork: {
     open: "Fork from here",
     title: "Fork from this step",
     help: (path: string) =>
       `A new run reuses what happened before ${path}, and performs this step and what follows it.`,
-    prompt: "New prompt",
-    unchanged: "Unchanged",
+    prompt: "Prompt",
+    variables: (count: number) =>
+      count === 1 ? "The variable before this step" : `The ${count} variables before this step`,
+    inputsOpen: "Fork with other inputs",
+    inputsTitle: "Fork with other inputs",
+    inputsHelp: "A new run reuses what the inputs do not change, and performs the rest again.",
     repeats: "Send requests again that must not be repeated, without asking before each",
     start: "Start the fork",
     from: "Forked from",
@@ -242,6 +287,9 @@ export const t = {
     expand: (name: string) => `Expand ${name}`,
     collapse: (name: string) => `Collapse ${name}`,
     iterations: (count: number) => `×${count}`,
+    firstToken: (time: string) => `First token after ${time}`,
+    pauseOf: (time: string) => `Waited ${time} before the next attempt`,
+    queuedFor: (time: string) => `Queued for ${time}`,
     attempt: (number: number) => `Attempt ${number}`,
     notYet: "This step has not started at this position.",
     noSteps: "No step has started yet.",
@@ -251,14 +299,21 @@ export const t = {
       output: "Output",
       request: "Request",
       attempts: "Attempts",
+      variables: "Variables",
       events: "Events",
       input: "Input",
     },
+    overviewTabs: { output: "Result", variables: "Variables" },
     inputs: "Inputs",
     output: "Output",
     noOutput: "No output yet.",
     noOutputEver: "This step has no output of its own.",
     streaming: "Streaming…",
+    approximate: "approximate",
+    approximateHelp:
+      "The record has the whole answer only. This is the part that fits the time that had passed.",
+    variablesHelp: "The variables at this position of the run.",
+    noVariables: "No variable has a value at this position.",
     error: "Error",
     skipped: "Skipped",
     warnings: "Warnings",
@@ -288,6 +343,7 @@ export const t = {
     outputs: "Difference of the outputs",
     same: (count: number) => `All ${count} steps have the same result.`,
     diverges: (path: string) => `The runs diverge at ${path}.`,
+    tokens: (count: string) => `${count} tokens`,
     differences: {
       same: "same",
       differs: "differs",
@@ -338,7 +394,12 @@ export const t = {
     runTitle: (name: string) => `Run ${name}`,
     save: "Save",
     saved: "Saved",
-    saveDraft: "Save as draft",
+    saveRefused: "Save with errors",
+    keepDraft: "Keep as draft",
+    keepDraftHelp: "The changes stay in this browser. Runs use the saved version.",
+    draftOf: (time: string) => `Draft of ${time}, kept in this browser`,
+    noRoom: "This browser has no room for the draft. Save it, or copy the text.",
+    discard: "Discard the changes",
     file: "This workflow is a file in the served folder. Edit it there; the page follows.",
     unsaved: "Unsaved changes",
     conflict: "Someone else saved this workflow meanwhile. Your text is kept; load theirs to compare.",

@@ -85,9 +85,18 @@ fn the_api_returns_the_same_steps() {
     assert_eq!((&step["warnings"], &step["kind"]), (&warnings, &json!("generate")));
     let message = &step["requests"][0]["request"]["messages"][0]["content"];
     assert_eq!(message, "Tell me of /weather, ${weather.wind} and ${cty}.");
+    assert_eq!(step["prompt"], "Tell me of ${weather.path}, ${weather.wind} and ${cty}.");
     let all = api.get(&format!("/api/v1/runs/{run}/steps")).json();
     assert!(all["steps"].as_array().is_some_and(|steps| steps.len() > 1), "{all}");
     assert_eq!(api.get(&format!("/api/v1/runs/{run}/steps?path=/none")).status, 404);
+    let after = api.get(&format!("/api/v1/runs/{run}/variables")).json();
+    assert_eq!(
+        (&after["variables"]["city"], &after["variables"]["weather"]["path"]),
+        (&json!("Oslo"), &json!("/weather"))
+    );
+    let before = api.get(&format!("/api/v1/runs/{run}/variables?at=1")).json();
+    assert_eq!(before["variables"]["weather"], json!(null), "{before}");
+    assert_eq!(api.get("/api/v1/runs/none/variables").status, 404);
     let detail = api.get(&format!("/api/v1/runs/{run}")).json();
     let step =
         detail["steps"].as_array().and_then(|steps| steps.iter().find(|step| step["path"] == "/letter")).cloned();

@@ -76,7 +76,7 @@ pub use quota::{
     DailyUsage, QUOTA_TABLE, Quota, QuotaExceeded, QuotaInfo, QuotaLimits, QuotaWindow, Quotas, START_QUOTAS,
 };
 pub use run_row::{RunFilter, RunRow};
-pub use run_statistics::{RunCount, RunStatistics, WorkflowStatistics};
+pub use run_statistics::{IntervalDurations, RunCount, RunStatistics, WorkflowStatistics};
 pub use schedules::ScheduleRow;
 pub use search::{BlockQuery, FoundBlock, UnembeddedText};
 pub use settings::{DATABASE_FILE, DEFAULT_LEASE, Durability, RecoveryScope, StoreSettings};

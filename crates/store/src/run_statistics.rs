@@ -12,6 +12,8 @@ const MAX_WORKFLOWS: u32 = 50;
 pub struct RunStatistics {
     /// Numbers of runs by interval and status, in order of time.
     pub counts: Vec<RunCount>,
+    /// Durations of the ended runs by the interval in which they were created, in order of time.
+    pub durations: Vec<IntervalDurations>,
     /// Durations by workflow, the most frequent first.
     pub workflows: Vec<WorkflowStatistics>,
 }
@@ -25,6 +27,17 @@ pub struct RunCount {
     pub status: String,
     /// Number of runs.
     pub count: u64,
+}
+
+/// The durations of the ended runs that were created in one interval.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IntervalDurations {
+    /// Number of the interval since the Unix epoch.
+    pub interval: u64,
+    /// Half of the runs took at most this, in milliseconds.
+    pub median_ms: u64,
+    /// Of 20 runs, 19 took at most this, in milliseconds.
+    pub p95_ms: u64,
 }
 
 /// The ended runs of a workflow.
@@ -45,6 +58,15 @@ pub struct WorkflowStatistics {
 /// Runs by interval and status.
 const COUNTS_SQL: &str = "select created_at / $1, status, count(*) from run \
                           where (user_id = $2 or $2 is null) and created_at >= $3 group by 1, 2 order by 1, 2";
+
+/// Durations by interval.
+const DURATIONS_SQL: &str = "with timed as (select created_at / $1 as slot, finished_at - created_at as ms from run \
+                             where (user_id = $2 or $2 is null) and created_at >= $3 and finished_at is not null), \
+                             ranked as (select slot, ms, row_number() over (partition by slot order by ms) as rank_of_run, \
+                             count(*) over (partition by slot) as total from timed) \
+                             select slot, min(case when rank_of_run * 2 >= total then ms end), \
+                             min(case when rank_of_run * 20 >= total * 19 then ms end) \
+                             from ranked group by slot order by slot";
 
 /// Durations by workflow.
 const WORKFLOWS_SQL: &str = "with ranked as (select coalesce(workflow, name) as flow, status, \
@@ -72,6 +94,15 @@ impl Store {
                 Ok(RunCount { interval: row.get_count(0)?, status: row.get(1)?, count: row.get_count(2)? })
             })
         })?;
+        let durations = self.read_with(|db| {
+            db.query_rows(DURATIONS_SQL, params![interval_ms, &user, since], |row| {
+                Ok(IntervalDurations {
+                    interval: row.get_count(0)?,
+                    median_ms: row.get_count(1)?,
+                    p95_ms: row.get_count(2)?,
+                })
+            })
+        })?;
         let workflows = self.read_with(|db| {
             db.query_rows(WORKFLOWS_SQL, params![&user, since, MAX_WORKFLOWS], |row| {
                 Ok(WorkflowStatistics {
@@ -83,6 +114,6 @@ impl Store {
                 })
             })
         })?;
-        Ok(RunStatistics { counts, workflows })
+        Ok(RunStatistics { counts, durations, workflows })
     }
 }

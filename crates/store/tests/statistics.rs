@@ -10,7 +10,7 @@ use flowloom_core::path::{Key, Path};
 use flowloom_core::plan::EffectClass;
 use flowloom_core::status::Status;
 use flowloom_runtime::journal::Journal as _;
-use flowloom_store::{ModelUsage, RunCount, WorkflowStatistics};
+use flowloom_store::{IntervalDurations, ModelUsage, RunCount, WorkflowStatistics};
 
 use support::{TestDatabase, append_records, created_event, new_record, run_id};
 
@@ -44,13 +44,15 @@ async fn runs_are_counted_by_interval_and_workflow(place: &TestDatabase) {
     let all = store.summarize_runs(None, 1_000, 500).expect("readable");
     let count = |interval, status: &str, count| RunCount { interval, status: status.to_owned(), count };
     assert_eq!(all.counts, [count(2, "succeeded", 5), count(3, "failed", 1), count(3, "succeeded", 4)]);
+    let durations = |interval, median_ms, p95_ms| IntervalDurations { interval, median_ms, p95_ms };
+    assert_eq!(all.durations, [durations(2, 30, 50), durations(3, 80, 100)]);
     let [workflow] = &all.workflows[..] else { panic!("{all:?}") };
     let expected = WorkflowStatistics { count: 10, failures: 1, median_ms: 50, p95_ms: 100, ..workflow.clone() };
     assert_eq!(*workflow, expected);
     let later = store.summarize_runs(None, 1_500, 500).expect("readable");
     assert_eq!(later.counts.iter().map(|one| one.count).sum::<u64>(), 5);
     let nobody = store.summarize_runs(Some("nobody"), 0, 500).expect("readable");
-    assert_eq!((nobody.counts.len(), nobody.workflows.len()), (0, 0));
+    assert_eq!((nobody.counts.len(), nobody.durations.len(), nobody.workflows.len()), (0, 0, 0));
 }
 
 /// Stores a run with a call of each of these models: its answer used 10 tokens in, 5 out, and `micro_usd`.

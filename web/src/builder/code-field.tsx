@@ -1,5 +1,5 @@
 // Code in an editor with line numbers.
-import { defaultKeymap, history, historyKeymap, indentWithTab } from "@codemirror/commands";
+import { defaultKeymap, historyKeymap, indentWithTab } from "@codemirror/commands";
 import { bracketMatching, indentUnit } from "@codemirror/language";
 import { Compartment, EditorState } from "@codemirror/state";
 import { EditorView, keymap, lineNumbers } from "@codemirror/view";
@@ -8,7 +8,8 @@ import type { Json } from "../api/json";
 import { loadLanguage } from "./code-language";
 import { useForm } from "./context";
 import { type FieldProps, Frame, useEntry, useStore } from "./fields";
-import { replaceText } from "./history";
+import { endlessHistory, replaceText } from "./history";
+import { typeOverSelection } from "./typing";
 
 export function CodeField(props: FieldProps) {
   const { schema, value, label } = props;
@@ -39,7 +40,8 @@ export function CodeField(props: FieldProps) {
     });
     const extensions = [
       ...(isExpression ? [] : [lineNumbers()]),
-      history(),
+      endlessHistory,
+      typeOverSelection,
       bracketMatching(),
       indentUnit.of(isExpression ? "  " : "    "),
       EditorState.readOnly.of(isReadOnly),

@@ -1,7 +1,10 @@
 // The history of the editor is that of the forms, too: every change of the text is in it.
-import { isolateHistory, redo, redoDepth, undo, undoDepth } from "@codemirror/commands";
+import { history, isolateHistory, redo, redoDepth, undo, undoDepth } from "@codemirror/commands";
 import type { EditorState } from "@codemirror/state";
 import type { EditorView } from "@codemirror/view";
+
+/** The history of an editor. It has no end: CodeMirror's own keeps the last 100 changes. */
+export const endlessHistory = history({ minDepth: Number.POSITIVE_INFINITY });
 
 /** What the page can do with the history of the editor. */
 export type History = { undo: () => void; redo: () => void };

@@ -1,4 +1,5 @@
 // A new workflow: its format and its id. It begins with one step that runs as it is.
+
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useNavigate, useSearch } from "@tanstack/react-router";
 import { useState } from "react";
@@ -6,12 +7,14 @@ import { api, read } from "../api/client";
 import { isConflict, saveSource } from "../places/workflow/use-draft";
 import { t } from "../strings";
 import { ErrorBox, Problem } from "../ui/problem";
+import { useTitle } from "../ui/title";
 import { rememberView } from "./view";
 import "./new-workflow.css";
 
 const FORMATS = ["steps", "flow", "pipeline", "graph", "markdown", "agent"];
 
 export function NewWorkflow() {
+  useTitle(t.build.newWorkflow);
   const search = useSearch({ from: "/new" });
   const queries = useQueryClient();
   const navigate = useNavigate();

@@ -1,7 +1,7 @@
 // What the fields of the selected part can name: variables with their last values, and things outside of the definition.
 import { useQuery } from "@tanstack/react-query";
 import { useMemo } from "react";
-import { api, read } from "../api/client";
+import { api, read, readExactly } from "../api/client";
 import type { Json } from "../api/json";
 import { runsQuery } from "../api/queries";
 import {
@@ -95,16 +95,23 @@ function useLastValues(
     enabled: run !== undefined,
     queryFn: () => read(api.GET("/api/v1/runs/{id}/steps", { params: { path: { id: run as string } } })),
   });
+  const known = useQuery({
+    queryKey: ["runs", "variables", run, runs.data?.items[0]?.status],
+    enabled: run !== undefined,
+    queryFn: () => readExactly(`api/v1/runs/${run}/variables`),
+  });
   return useMemo(() => {
     const outputs = new Map<string, Json>();
     for (const step of steps.data?.steps ?? [])
       outputs.set(step.path.replaceAll(/\[\d+\]|#\d+/g, ""), step.output as Json);
-    const values = new Map<string, Json>();
+    // Inputs are variables, too.
+    const { variables = {} } = (known.data ?? {}) as { variables?: { [name: string]: Json } };
+    const values = new Map<string, Json>(Object.entries(variables));
     for (const part of inspection?.parts ?? []) {
       const output = part.step ? outputs.get(part.step) : undefined;
       if (output === undefined || output === null) continue;
       for (const name of resultNames(part)) values.set(name, output);
     }
     return values;
-  }, [steps.data, inspection]);
+  }, [steps.data, known.data, inspection]);
 }

@@ -48,6 +48,8 @@ export type RunState = {
   created: RunCreated | undefined;
   status: RunStatus;
   createdAt: number;
+  /** When it began for the first time. Only the page keeps this. */
+  startedAt: number | undefined;
   finishedAt: number | undefined;
   error: StepError | undefined;
   failed: string | undefined;
@@ -65,6 +67,7 @@ export function createState(): RunState {
     created: undefined,
     status: "queued",
     createdAt: 0,
+    startedAt: undefined,
     finishedAt: undefined,
     error: undefined,
     failed: undefined,
@@ -101,6 +104,7 @@ function applyToRun(state: RunState, index: StepIndex, record: RunRecord): void 
       break;
     case "run_started":
       state.status = "running";
+      state.startedAt ??= record.at;
       break;
     case "run_suspended":
       state.status = record.data.status;

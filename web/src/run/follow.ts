@@ -13,6 +13,8 @@ export type Connection = "loading" | "live" | "lost" | "ended" | "missing";
 
 export class RunFollower {
   readonly history = new RunHistory();
+  /** Of steps that began later, every piece of their answers was seen when it arrived. */
+  readonly openedAt = Date.now();
   connection: Connection = "loading";
   /** Increases with every change that the page should show. */
   version = 0;
@@ -77,7 +79,7 @@ export class RunFollower {
   /** Takes an event in; the status of the run if it is the last one of the stream. */
   private take({ name, data }: StreamedEvent): RunStatus | undefined {
     if (name === "delta") {
-      this.history.addDelta(JSON.parse(data) as Delta);
+      this.history.addDelta(JSON.parse(data) as Delta, Date.now());
       return undefined;
     }
     if (name === "done") return (JSON.parse(data) as { status: RunStatus }).status;

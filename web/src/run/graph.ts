@@ -1,6 +1,6 @@
 // The graph of a definition with the state of a run on it.
-import type { Phase, RunState } from "./fold";
-import { summarizeSteps, toStaticPath } from "./rows";
+import type { RunState } from "./fold";
+import { type ShownPhase, summarizeSteps, toStaticPath } from "./rows";
 
 export type GraphNode = {
   path: string;
@@ -13,7 +13,7 @@ export type GraphEdge = { from: number; to?: number | null; label: string };
 export type Graph = { nodes: GraphNode[]; edges: GraphEdge[] };
 
 /** What a run did at a node. */
-export type NodeState = { phase: Phase; count: number; startedAt: number; endedAt: number | undefined };
+export type NodeState = { phase: ShownPhase; count: number; startedAt: number; endedAt: number | undefined };
 
 /** How a step belongs to a node: as one of its iterations, as the node itself, or as a step within it. */
 type Rank = 0 | 1 | 2;

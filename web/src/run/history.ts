@@ -1,6 +1,6 @@
 // All events of a run that have arrived, and the state after any of them. States in between are kept, so that moving to
 // an event folds at most INTERVAL events.
-import { applyRecord, copyState, createState, type RunState, type StepIndex } from "./fold";
+import { applyRecord, copyState, createState, type RunState, type StepIndex, type StepState } from "./fold";
 import type { Delta, RunRecord } from "./record";
 
 const INTERVAL = 512;
@@ -26,15 +26,19 @@ export class RunHistory {
     return true;
   }
 
-  /** Adds a piece of a model's answer. A new subscriber gets the text so far again. */
-  addDelta(delta: Delta): void {
+  /** Adds a piece of a model's answer, which arrived at `now`. A new subscriber gets the text so far again. */
+  addDelta(delta: Delta, now: number): void {
     const key = textKey(delta.path, delta.attempt);
-    const known = this.texts.get(key) ?? { text: "", characters: 0 };
+    const known = this.texts.get(key) ?? { text: "", characters: 0, firstAt: now, marks: [] };
     if (delta.offset > known.characters) return;
     const isNext = delta.offset === known.characters;
-    const start = isNext ? known.text : Array.from(known.text).slice(0, delta.offset).join("");
+    const start = isNext ? known.text : cutText(known.text, delta.offset);
     const characters = delta.offset + countCharacters(delta.text);
-    this.texts.set(key, { text: start + delta.text, characters });
+    // A mark holds how much was there while its event was the last one.
+    const marks = isNext ? known.marks : known.marks.filter((mark) => mark.characters <= characters);
+    if (marks.at(-1)?.seq === this.last.seq) marks.pop();
+    marks.push({ seq: this.last.seq, characters });
+    this.texts.set(key, { ...known, text: start + delta.text, characters, marks });
   }
 
   /** Number of events. */
@@ -42,9 +46,22 @@ export class RunHistory {
     return this.last.seq;
   }
 
-  /** What a model has answered so far; undefined if nothing arrived. */
-  liveText(path: string, attempt: number): string | undefined {
-    return this.texts.get(textKey(path, attempt))?.text;
+  /** What a model had answered when `seq` was the last event; undefined if that was not seen. */
+  textAt(path: string, attempt: number, seq: number): string | undefined {
+    const known = this.texts.get(textKey(path, attempt));
+    const mark = known?.marks.findLast((one) => one.seq <= seq);
+    return known && mark && cutText(known.text, mark.characters);
+  }
+
+  /** When the first piece of an answer arrived here. */
+  firstTokenAt(path: string, attempt: number): number | undefined {
+    return this.texts.get(textKey(path, attempt))?.firstAt;
+  }
+
+  /** A step after the last event. */
+  newestStep(path: string): StepState | undefined {
+    const at = this.index.get(path);
+    return at === undefined ? undefined : this.last.steps[at];
   }
 
   /** The state after event `seq`. It is the caller's own. */
@@ -89,7 +106,19 @@ export class RunHistory {
 }
 
 /** Text as it arrives, with its number of code points, by which the server counts. */
-type LiveText = { text: string; characters: number };
+type LiveText = {
+  text: string;
+  characters: number;
+  firstAt: number;
+  /** How much of it was there at which event, in order. */
+  marks: { seq: number; characters: number }[];
+};
+
+/** The first code points of a text. */
+export function cutText(text: string, characters: number): string {
+  if (text.length <= characters) return text;
+  return Array.from(text).slice(0, characters).join("");
+}
 
 function countCharacters(text: string): number {
   let count = 0;

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import type { StepState } from "./fold";
 import { createState } from "./fold";
-import { buildRows, listRows, type Row, summarizeSteps, toStaticPath } from "./rows";
+import { buildRows, listRows, summarizeSteps, toStaticPath } from "./rows";
 
 function stepAt(path: string, phase: StepState["phase"] = "finished"): StepState {
   return {
@@ -17,9 +17,10 @@ function stepAt(path: string, phase: StepState["phase"] = "finished"): StepState
   };
 }
 
-/** Rows as indented labels. */
-function draw(rows: Row[], depth = 0): string[] {
-  return rows.flatMap((row) => ["  ".repeat(depth) + row.label, ...draw(row.children, depth + 1)]);
+/** The rows of the first `count` steps, as indented labels. */
+function draw(paths: string[], count = paths.length): string[] {
+  const rows = buildRows(paths.map((path) => stepAt(path)));
+  return listRows(rows, count, new Map()).map(({ label, depth }) => "  ".repeat(depth) + label);
 }
 
 test("loops and visits hold their iterations, and a part with one step is one row", () => {
@@ -31,7 +32,7 @@ test("loops and visits hold their iterations, and a part with one step is one ro
     "/deep/only",
     "/deep/only/tool~1[0]",
   ];
-  expect(draw(buildRows(paths.map((path) => stepAt(path))))).toEqual([
+  expect(draw(paths)).toEqual([
     "fetch",
     "refine",
     "  [0] / page",
@@ -46,10 +47,19 @@ test("rows appear when their first step has happened, and long groups start fold
   const steps = Array.from({ length: 20 }, (_, at) => stepAt(`/each[${at}]`));
   const rows = buildRows([stepAt("/first"), ...steps]);
   const labels = (count: number, folds = new Map<string, boolean>()) =>
-    listRows(rows, count, folds).map(({ row }) => row.label);
+    listRows(rows, count, folds).map(({ label }) => label);
   expect(labels(1)).toEqual(["first"]);
   expect(labels(21)).toEqual(["first", "each"]);
   expect(labels(3, new Map([["/each", true]]))).toEqual(["first", "each", "[0]", "[1]"]);
+});
+
+test("rows do not depend on steps that come later", () => {
+  const paths = ["/improve[0]", "/improve[1]", "/route#1", "/route#2/tool", "/each", "/each[0]"];
+  for (let count = 0; count <= paths.length; count++) {
+    expect(draw(paths, count)).toEqual(draw(paths.slice(0, count)));
+  }
+  expect(draw(paths, 1)).toEqual(["improve"]);
+  expect(draw(paths, 2)).toEqual(["improve", "  [0]", "  [1]"]);
 });
 
 test("a group has the phase that needs most attention", () => {

@@ -38,7 +38,7 @@ export function buildRows(steps: readonly StepState[]): Row[] {
     }
     parent.step = at;
   });
-  return root.children.map(joinSingle);
+  return root.children;
 }
 
 /** A segment for people. The first of its kind among its siblings needs no number. */
@@ -46,62 +46,110 @@ function toLabel(segment: string): string {
   return segment.replace(/^\//, "").replace(/~1$/, "") || "/";
 }
 
-/** Joins a row that only holds one other with it. */
-function joinSingle(row: Row): Row {
-  const children = row.children.map(joinSingle);
-  const [only] = children;
-  if (row.step === undefined && only && children.length === 1) {
-    // A single visit says nothing.
-    const label = only.label === "#1" || only.label === "[0]" ? row.label : joinLabels(row.label, only.label);
-    return { ...only, label };
-  }
-  return { ...row, children };
-}
-
 function joinLabels(parent: string, child: string): string {
+  // A single visit says nothing.
+  if (child === "#1" || child === "[0]") return parent;
   return /^[[#]/.test(child) ? parent + child : `${parent} / ${child}`;
 }
 
-export type VisibleRow = { row: Row; depth: number; isOpen: boolean };
+/** A row as it is shown. `children` counts those that exist so far. */
+export type VisibleRow = {
+  row: Row;
+  label: string;
+  children: number;
+  depth: number;
+  isOpen: boolean;
+  /** The position of the attempt that the row shows, if it shows one. */
+  attempt?: number;
+};
 
 /** A row with more children is folded until the viewer opens it. */
 const MAX_OPEN_CHILDREN = 12;
 
-/** Whether a row shows its children, unless the viewer decided otherwise. */
-export function isOpenByDefault(row: Row): boolean {
-  return row.children.length <= MAX_OPEN_CHILDREN;
-}
-
-/** The rows that are shown when the first `count` steps exist. `folds` holds the viewer's decisions by path. */
+/**
+ * The rows that are shown when the first `count` steps exist: a row that only holds one other is joined with it. They do
+ * not depend on later steps. `folds` holds the viewer's decisions by path.
+ */
 export function listRows(
   rows: readonly Row[],
   count: number,
   folds: ReadonlyMap<string, boolean>,
 ): VisibleRow[] {
   const shown: VisibleRow[] = [];
-  const add = (row: Row, depth: number) => {
-    const first = row.steps[0];
-    if (first === undefined || first >= count) return;
-    const isOpen = row.children.length > 0 && (folds.get(row.path) ?? isOpenByDefault(row));
-    shown.push({ row, depth, isOpen });
-    if (isOpen) for (const child of row.children) add(child, depth + 1);
+  const add = (whole: Row, depth: number) => {
+    let row = whole;
+    let { label } = row;
+    let children = countStarted(row, count);
+    while (children === 1 && !(row.step !== undefined && row.step < count)) {
+      const [only] = row.children;
+      if (!only) break;
+      label = joinLabels(label, only.label);
+      row = only;
+      children = countStarted(row, count);
+    }
+    const isOpen = children > 0 && (folds.get(row.path) ?? children <= MAX_OPEN_CHILDREN);
+    shown.push({ row, label, children, depth, isOpen });
+    if (!isOpen) return;
+    for (const child of row.children.slice(0, children)) add(child, depth + 1);
   };
-  for (const row of rows) add(row, 0);
+  for (const row of rows.slice(0, countStartedOf(rows, count))) add(row, 0);
   return shown;
 }
 
+/** The rows with one more for each attempt of steps that were tried again. `folds` holds decisions by path. */
+export function withAttempts(
+  shown: readonly VisibleRow[],
+  steps: readonly StepState[],
+  folds: ReadonlyMap<string, boolean>,
+): VisibleRow[] {
+  return shown.flatMap((line) => {
+    const { row, depth } = line;
+    const tries = row.step === undefined ? 0 : (steps[row.step]?.tries.length ?? 0);
+    if (tries < 2 || line.children > 0) return [line];
+    const isOpen = folds.get(row.path) ?? tries <= MAX_OPEN_CHILDREN;
+    const own = { ...line, children: tries, isOpen };
+    if (!isOpen) return [own];
+    const attempts = Array.from({ length: tries }, (_, attempt) => {
+      return { row, label: "", children: 0, depth: depth + 1, isOpen: false, attempt };
+    });
+    return [own, ...attempts];
+  });
+}
+
+/** How many rows in a row have one of the first `count` steps. */
+function countStarted(row: Row, count: number): number {
+  return countStartedOf(row.children, count);
+}
+
+/** Rows are in the order of their first steps. */
+function countStartedOf(rows: readonly Row[], count: number): number {
+  let low = 0;
+  let high = rows.length;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if ((rows[middle]?.steps[0] ?? count) < count) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}
+
+/** A phase, or what is known about it beyond the events: it waits to try again, or its outcome is that of another run. */
+export type ShownPhase = Phase | "retrying" | "reused";
+
 /** What several steps add up to. */
-export type Summary = { phase: Phase; count: number; startedAt: number; endedAt: number | undefined };
+export type Summary = { phase: ShownPhase; count: number; startedAt: number; endedAt: number | undefined };
 
 /** The phases, the one that needs most attention first. */
-const ORDER: readonly Phase[] = [
+const ORDER: readonly ShownPhase[] = [
   "uncertain",
   "waiting",
   "failed",
+  "retrying",
   "running",
   "aborted",
   "reset",
   "finished",
+  "reused",
   "skipped",
 ];
 const RANKS = new Map(ORDER.map((phase, rank) => [phase, rank]));
@@ -131,8 +179,16 @@ function addToSummary(summary: Summary | undefined, step: StepState): Summary {
 }
 
 /** A failure that the run went on after counts as skipped in a sum. */
-function phaseOf(step: StepState): Phase {
-  return step.phase === "failed" && step.isFailureIgnored ? "skipped" : step.phase;
+function phaseOf(step: StepState): ShownPhase {
+  return step.phase === "failed" && step.isFailureIgnored ? "skipped" : shownPhase(step);
+}
+
+/** The phase of a step as people see it. */
+export function shownPhase(step: StepState): ShownPhase {
+  const last = step.tries.at(-1);
+  if (step.phase === "running" && last?.error && last.endedAt !== undefined) return "retrying";
+  if (step.phase === "finished" && step.isReused) return "reused";
+  return step.phase;
 }
 
 /** Whether nothing more happens to a step by itself. */

@@ -5,6 +5,7 @@ import { type KeyboardEvent, useState } from "react";
 import { readKey, storeKey } from "../api/key";
 import { runsQuery, workflowsQuery } from "../api/queries";
 import { t } from "../strings";
+import { listCommands } from "../ui/commands";
 import { Dialog } from "../ui/dialog";
 import { formatAge } from "../ui/format";
 import { Icon, type IconName } from "../ui/icon";
@@ -100,6 +101,15 @@ function useTargets(): Target[] {
     }),
   );
   const commands: Target[] = [
+    ...listCommands().map(
+      ({ title, icon, run }): Target => ({
+        id: `command ${title}`,
+        title,
+        hint: t.palette.command,
+        icon,
+        open: run,
+      }),
+    ),
     { id: "theme", title: t.theme.switch, hint: t.palette.command, icon: "sun", open: switchTheme },
   ];
   if (readKey()) {
@@ -124,5 +134,5 @@ function useTargets(): Target[] {
       open: () => void navigate({ to: "/runs/$run", params: { run: run.run_id } }),
     }),
   );
-  return [...pages, ...flows, ...recent, ...commands];
+  return [...commands, ...pages, ...flows, ...recent];
 }

@@ -8,6 +8,7 @@ import { waitingQuery } from "../api/queries";
 import { t } from "../strings";
 import { Icon } from "../ui/icon";
 import { isTyping, useKeys } from "../ui/keyboard";
+import { useNotifications } from "../ui/notifications";
 import { readTheme, switchTheme } from "../ui/theme";
 import { KeyDialog } from "./key-dialog";
 import { KeyList } from "./key-list";
@@ -20,6 +21,8 @@ export function Shell() {
   const [overlay, setOverlay] = useState<Overlay>();
   const isKeyAsked = useSyncExternalStore(subscribeToKey, isKeyWanted);
   useShortcuts(setOverlay);
+  const navigate = useNavigate();
+  useNotifications((item) => void navigate({ to: "/inbox", search: { item } }));
   return (
     <div className="shell">
       <a className="skip-link" href="#main">

@@ -2,7 +2,7 @@
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { type KeyboardEvent, useMemo, useState } from "react";
 import { ApiError, api, read } from "../api/client";
-import type { Json } from "../api/json";
+import { type Json, parseJson } from "../api/json";
 import type { Question } from "../run/record";
 import { t } from "../strings";
 import { Button } from "./button";
@@ -105,7 +105,7 @@ export function ResolveForm({ run, path, onDone }: ResolveProps) {
   });
   const giveValue = () => {
     try {
-      resolve.mutate({ how: "value", value: JSON.parse(text) as Json });
+      resolve.mutate({ how: "value", value: parseJson(text) });
       setIsInvalid(false);
     } catch {
       setIsInvalid(true);

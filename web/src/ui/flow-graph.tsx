@@ -33,7 +33,7 @@ type StepData = {
   title: string;
   kind: string;
   state: NodeState | undefined;
-  now: number;
+  time: number;
   isMarked: boolean;
   canConnect: boolean;
 };
@@ -54,7 +54,8 @@ type FlowGraphProps = {
   onConnect?: (from: number, to: number | undefined) => void;
   /** Whether the end is drawn even if nothing leads to it. */
   hasEnd?: boolean;
-  now?: number;
+  /** The time at which the states are shown. */
+  time?: number;
   children?: ReactNode;
 };
 
@@ -68,7 +69,7 @@ export function FlowGraph(props: FlowGraphProps) {
 
 function Drawing(props: FlowGraphProps) {
   const { graph, states, selected, marked, onSelect, selectedEdge, onSelectEdge, onConnect } = props;
-  const { hasEnd = false, now = 0, children } = props;
+  const { hasEnd = false, time = 0, children } = props;
   const places = useMemo(() => placeNodes(graph, hasEnd), [graph, hasEnd]);
   const canConnect = onConnect !== undefined;
   const nodes = useMemo(() => {
@@ -79,7 +80,7 @@ function Drawing(props: FlowGraphProps) {
         title: node.title,
         kind: node.kind,
         state,
-        now: isMoving ? now : 0,
+        time: isMoving ? time : 0,
         isMarked: !!marked?.has(at),
         canConnect,
       };
@@ -96,7 +97,7 @@ function Drawing(props: FlowGraphProps) {
     });
     const end = places.get(END_ID);
     return end ? [...steps, endNode(end, canConnect)] : steps;
-  }, [graph, states, places, selected, marked, now, canConnect]);
+  }, [graph, states, places, selected, marked, time, canConnect]);
   const edges = useMemo(() => drawEdges(graph, states, selectedEdge), [graph, states, selectedEdge]);
   return (
     <ReactFlow
@@ -207,7 +208,7 @@ function drawEdges(
 }
 
 const StepBox = memo(function StepBox({ data, selected }: NodeProps<StepNode>) {
-  const { title, kind, state, now, isMarked, canConnect } = data;
+  const { title, kind, state, time, isMarked, canConnect } = data;
   return (
     <div
       className="node"
@@ -220,7 +221,7 @@ const StepBox = memo(function StepBox({ data, selected }: NodeProps<StepNode>) {
       <span className="node-text">
         <span className="node-title cut">{title}</span>
         <span className="node-facts number">
-          {describeTime(state, now) ?? kind}
+          {describeTime(state, time) ?? kind}
           {state && state.count > 1 && ` ${t.run.iterations(state.count)}`}
         </span>
       </span>
@@ -231,9 +232,9 @@ const StepBox = memo(function StepBox({ data, selected }: NodeProps<StepNode>) {
 });
 
 /** How long a step took or has been running; undefined if that cannot be told. */
-function describeTime(state: NodeState | undefined, now: number): string | undefined {
+function describeTime(state: NodeState | undefined, time: number): string | undefined {
   if (!state || state.endedAt === state.startedAt) return undefined;
-  return formatDuration((state.endedAt ?? Math.max(now, state.startedAt)) - state.startedAt);
+  return formatDuration((state.endedAt ?? Math.max(time, state.startedAt)) - state.startedAt);
 }
 
 function EndBox({ data }: NodeProps<EndNode>) {

@@ -42,6 +42,32 @@ export function formatNumber(number: number): string {
   return numbers.format(number);
 }
 
+/** A number of bytes, in the unit that fits. */
+export function formatBytes(bytes: number): string {
+  const units = ["bytes", "KB", "MB", "GB", "TB"];
+  let size = bytes;
+  let unit = 0;
+  while (size >= 1000 && unit < units.length - 1) {
+    size /= 1000;
+    unit++;
+  }
+  return `${unit === 0 ? numbers.format(size) : size.toPrecision(3)} ${units[unit]}`;
+}
+
+/** An amount of a quota with its unit. */
+export function formatAmount(amount: number, unit: string): string {
+  switch (unit) {
+    case "bytes":
+      return formatBytes(amount);
+    case "seconds":
+      return formatDuration(amount * 1000);
+    case "dollars":
+      return formatCost(amount * 1e6);
+    default:
+      return `${numbers.format(amount)} ${unit}`;
+  }
+}
+
 export function formatShortNumber(number: number): string {
   return shortNumbers.format(number);
 }

@@ -47,6 +47,7 @@ const PATHS = {
   agent: "M4 6.5h8v6H4zM8 3.5v3M6.3 9v.8M9.7 9v.8M2.5 9v1.5M13.5 9v1.5",
   step: "M3 3h10v10H3z",
   plus: "M8 3v10M3 8h10",
+  history: "M3 8a5 5 0 1 0 1.6-3.7M3 2.5v3h3M8 5.5V8l2 1.2",
   copy: "M5.5 5.5h8v8h-8zM10.5 5.5v-3h-8v8h3",
   more: "M3.5 8h.1M8 8h.1M12.5 8h.1",
 } as const;

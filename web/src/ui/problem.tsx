@@ -3,6 +3,7 @@ import type { ReactNode } from "react";
 import { ApiError, SERVER } from "../api/client";
 import { t } from "../strings";
 import { Icon } from "./icon";
+import { useTitle } from "./title";
 
 /** A link to the page of an error code. */
 export function CodeLink({ code }: { code: string }) {
@@ -56,6 +57,17 @@ export function Empty({ title, children }: EmptyProps) {
   return (
     <div className="empty">
       <h2>{title}</h2>
+      {children}
+    </div>
+  );
+}
+
+/** A place without content. */
+export function EmptyPlace({ title, children }: EmptyProps) {
+  useTitle(title);
+  return (
+    <div className="empty">
+      <h1>{title}</h1>
       {children}
     </div>
   );

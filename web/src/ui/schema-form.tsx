@@ -1,5 +1,5 @@
 // Fields for a value that a JSON Schema describes. What no field fits is entered as JSON.
-import type { Json } from "../api/json";
+import { type Json, parseJson } from "../api/json";
 import { t } from "../strings";
 
 /** The part of a JSON Schema that fields show. */
@@ -84,7 +84,7 @@ export function readEntries(fields: readonly Field[], entries: Entries): Json {
 }
 
 function readEntry(field: Field, text: string): Json {
-  return field.kind === "text" || field.kind === "long" ? text : (JSON.parse(text) as Json);
+  return field.kind === "text" || field.kind === "long" ? text : parseJson(text);
 }
 
 type FieldsProps = {

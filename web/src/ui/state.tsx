@@ -1,10 +1,10 @@
 // The state of a run or a step: an icon, a word and a colour, so that none of them is needed alone.
-import type { Phase } from "../run/fold";
 import type { RunStatus } from "../run/record";
+import type { ShownPhase } from "../run/rows";
 import { t } from "../strings";
 import { Icon, type IconName } from "./icon";
 
-const ICONS: Record<RunStatus | Phase, IconName> = {
+const ICONS: Record<RunStatus | ShownPhase, IconName> = {
   queued: "clock",
   running: "spin",
   interrupted: "warn",
@@ -20,6 +20,8 @@ const ICONS: Record<RunStatus | Phase, IconName> = {
   quarantined: "warn",
   skipped: "skip",
   reset: "undo",
+  retrying: "redo",
+  reused: "history",
 };
 
 export function StatusMark({ status }: { status: RunStatus }) {
@@ -32,7 +34,7 @@ export function StatusMark({ status }: { status: RunStatus }) {
 }
 
 /** The phase of a step; with `isIconOnly` the word is for screen readers. */
-export function PhaseMark({ phase, isIconOnly = false }: { phase: Phase; isIconOnly?: boolean }) {
+export function PhaseMark({ phase, isIconOnly = false }: { phase: ShownPhase; isIconOnly?: boolean }) {
   return (
     <span className="state" data-state={phase} title={isIconOnly ? t.phase[phase] : undefined}>
       <Icon name={ICONS[phase]} />

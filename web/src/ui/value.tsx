@@ -14,9 +14,13 @@ const OPEN_DEPTH = 2;
 /** Deeper values are shown as one line. */
 const MAX_DEPTH = 60;
 
-type Look = "text" | "formatted" | "tree" | "table" | "json";
+/** A longer address is shown as text. */
+const MAX_PICTURE_CHARACTERS = 20_000_000;
+
+type Look = "picture" | "text" | "formatted" | "tree" | "table" | "json";
 
 const LOOK_NAMES: Record<Look, string> = {
+  picture: "Picture",
   text: "Text",
   formatted: "Formatted",
   tree: "Tree",
@@ -49,6 +53,7 @@ export function ValueView({ value, label }: { value: Json; label: string }) {
         <CopyButton text={() => text} />
       </header>
       <div className="value-body">
+        {look === "picture" && <img className="value-picture" src={text.trim()} alt={label} />}
         {look === "text" && <LongText text={text} />}
         {look === "formatted" && <Markdown text={text.slice(0, MAX_SHOWN_CHARACTERS)} />}
         {look === "json" && <LongText text={text} isCode />}
@@ -60,9 +65,17 @@ export function ValueView({ value, label }: { value: Json; label: string }) {
 }
 
 function looksOf(value: Json): Look[] {
-  if (typeof value === "string") return ["text", "formatted"];
+  if (typeof value === "string") return isPicture(value) ? ["picture", "text"] : ["text", "formatted"];
   if (value === null || typeof value !== "object" || value instanceof ExactNumber) return ["json"];
   return isTable(value) ? ["table", "tree", "json"] : ["tree", "json"];
+}
+
+/** Formats of pictures that cannot hold scripts. */
+const PICTURE = /^\s*data:image\/(png|jpeg|webp|gif);base64,[A-Za-z0-9+/=\s]+$/;
+
+/** Whether a text is the address of a picture that holds the picture itself. */
+export function isPicture(text: string): boolean {
+  return text.length < MAX_PICTURE_CHARACTERS && PICTURE.test(text);
 }
 
 function isTable(value: Json): boolean {

@@ -40,16 +40,29 @@ pub struct StepEdit {
 impl Bundle {
     /// The same bundle with one field of a step replaced in the text of its definition. `plan` is compiled from it.
     pub fn edit_step(mut self, plan: &Plan, edit: &StepEdit) -> Result<Bundle, EditError> {
-        let span = find_step_span(plan, &edit.path)?;
-        let is_markdown = self.format == markdown::FORMAT;
-        let (file, span, text) = match is_markdown {
-            true => self.find_markdown_field(span, edit)?,
-            false => self.find_json_field(span, edit)?,
-        };
+        let (file, span, text) = self.find_field(plan, edit)?;
         if let Some(content) = self.files.get_mut(&file) {
             content.replace_range(span.start..span.end(), &text);
         }
         Ok(self)
+    }
+
+    /// The prompt of a step as the text of its definition has it: with references. `None` if it sends no text.
+    pub fn read_prompt(&self, plan: &Plan, path: &Path) -> Option<String> {
+        let edit = StepEdit { path: path.clone(), field: PROMPT.0.to_owned(), text: String::new() };
+        let (file, span, _) = self.find_field(plan, &edit).ok()?;
+        let written = self.files.get(&file)?.get(span.start..span.end())?;
+        let value = parse_value(written).ok();
+        Some(value.as_ref().and_then(Value::as_str).unwrap_or(written.trim()).to_owned())
+    }
+
+    /// The place of the field of an edit, its file first, and what is written there.
+    fn find_field(&self, plan: &Plan, edit: &StepEdit) -> Result<(String, Span, String), EditError> {
+        let span = find_step_span(plan, &edit.path)?;
+        match self.format == markdown::FORMAT {
+            true => self.find_markdown_field(span, edit),
+            false => self.find_json_field(span, edit),
+        }
     }
 
     fn find_json_field(&self, step: Span, edit: &StepEdit) -> Result<(String, Span, String), EditError> {

@@ -29,6 +29,9 @@ pub struct StepDetails {
     pub kind: Option<String>,
     /// The target of its effect: model, address or function.
     pub target: Option<String>,
+    /// The text that it sends, as the definition has it: with references. Only of the step that is asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub prompt: Option<String>,
     /// Its requests, one for each attempt.
     pub requests: Vec<RequestDetails>,
     /// What it received.
@@ -69,7 +72,14 @@ pub async fn read_details(app: &App, opened: &LoadedRun, within: Option<&Path>) 
     }
     let state = opened.state();
     let is_within = |step: &&StepState| within.is_none_or(|within| step.path.is_within(within));
-    let describe = |step: &StepState| describe_step(step, by_path.get(&step.path).map_or(&[], Vec::as_slice));
+    let describe = |step: &StepState| {
+        let details = describe_step(step, by_path.get(&step.path).map_or(&[], Vec::as_slice));
+        let is_wanted = within.is_some_and(|within| *within == step.path);
+        StepDetails {
+            prompt: is_wanted.then(|| opened.bundle().read_prompt(&opened.plan, &step.path)).flatten(),
+            ..details
+        }
+    };
     Ok(state.steps().iter().filter(is_within).map(describe).collect())
 }
 
@@ -80,6 +90,7 @@ fn describe_step(step: &StepState, sent: &[&SentRequest]) -> StepDetails {
         phase: step.phase.name(),
         kind: step.kind.as_deref().map(str::to_owned),
         target: step.target.as_deref().map(str::to_owned),
+        prompt: None,
         requests: sent
             .iter()
             .map(|sent| RequestDetails { attempt: sent.attempt, request: request_to_json(&sent.request) })

@@ -5,7 +5,7 @@ use flowloom_core::diagnostic::Span;
 use flowloom_core::event::Event;
 use flowloom_core::path::Path;
 use flowloom_core::state::RunState;
-use flowloom_core::value::Value;
+use flowloom_core::value::{Map, Value};
 use flowloom_runtime::Engine;
 
 use crate::config::Config;
@@ -86,6 +86,15 @@ impl Playback {
         let env = self.engine.final_env(records, self.opened.plan.clone()).await;
         env.vars.as_map().iter().map(|(name, value)| (name.to_string(), value.clone())).collect()
     }
+}
+
+/// The variables of a run after its first `events` events, or after all of them, in the order of their first write. Nothing
+/// is performed. Fails if the engine of the run cannot be built.
+pub async fn read_variables(app: &App, opened: &LoadedRun, events: Option<usize>) -> Result<Map, AppError> {
+    let count = events.map_or(opened.records.len(), |events| events.min(opened.records.len()));
+    let records = opened.records[..count].to_vec();
+    let env = app.engine_for_run(opened)?.final_env(records, opened.plan.clone()).await;
+    Ok(env.vars.as_map().clone())
 }
 
 /// The node of the plan that a step of the run is, or in which it is.

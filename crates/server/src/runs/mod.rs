@@ -12,6 +12,7 @@ pub(crate) mod run_schema;
 pub(crate) mod start;
 mod statistics;
 mod steps;
+mod variables;
 
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -24,6 +25,7 @@ pub(crate) fn routes() -> OpenApiRouter<Server> {
         .routes(routes!(read::list_runs, start::post_run))
         .routes(routes!(read::get_run))
         .routes(routes!(steps::list_steps))
+        .routes(routes!(variables::get_run_variables))
         .routes(routes!(graph::get_run_graph))
         .routes(routes!(family::get_run_family))
         .routes(routes!(statistics::get_run_statistics))

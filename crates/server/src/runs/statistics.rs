@@ -57,6 +57,8 @@ pub(crate) struct RunStatisticsSchema {
     interval_ms: u64,
     /// Runs by interval and status; intervals without runs are left out.
     counts: Vec<RunCountSchema>,
+    /// Durations of the ended runs by the interval in which they were created; intervals without one are left out.
+    durations: Vec<DurationsSchema>,
     /// Ended runs by workflow, the most frequent first, at most 50.
     workflows: Vec<WorkflowStatisticsSchema>,
 }
@@ -68,6 +70,17 @@ pub(crate) struct RunCountSchema {
     at: u64,
     status: String,
     count: u64,
+}
+
+/// The durations of the ended runs that were created in one interval.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct DurationsSchema {
+    /// Start of the interval, in milliseconds since the Unix epoch.
+    at: u64,
+    /// Half of the runs took at most this.
+    median_ms: u64,
+    /// Of 20 runs, 19 took at most this.
+    p95_ms: u64,
 }
 
 /// The ended runs of a workflow.
@@ -102,6 +115,11 @@ pub(crate) async fn get_run_statistics(
         status: one.status,
         count: one.count,
     });
+    let durations = statistics.durations.into_iter().map(|one| DurationsSchema {
+        at: one.interval * interval_ms,
+        median_ms: one.median_ms,
+        p95_ms: one.p95_ms,
+    });
     let workflows = statistics.workflows.into_iter().map(|one| WorkflowStatisticsSchema {
         workflow: one.workflow,
         count: one.count,
@@ -109,7 +127,13 @@ pub(crate) async fn get_run_statistics(
         median_ms: one.median_ms,
         p95_ms: one.p95_ms,
     });
-    Ok(Json(RunStatisticsSchema { since, interval_ms, counts: counts.collect(), workflows: workflows.collect() }))
+    Ok(Json(RunStatisticsSchema {
+        since,
+        interval_ms,
+        counts: counts.collect(),
+        durations: durations.collect(),
+        workflows: workflows.collect(),
+    }))
 }
 
 /// Model calls of a period.

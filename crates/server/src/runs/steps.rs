@@ -54,6 +54,8 @@ pub(crate) struct StepDetailsSchema {
     kind: Option<String>,
     /// Model, address or function.
     target: Option<String>,
+    /// The text that it sends, as the definition has it: with references. Only of the step that `path` selects.
+    prompt: Option<String>,
     /// One for each attempt.
     requests: Vec<RequestSchema>,
     /// What it received.

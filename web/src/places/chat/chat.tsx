@@ -1,4 +1,5 @@
 // Conversations with graphs and agents: whom one can talk with and the threads on the left, the messages on the right.
+
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link, useNavigate, useSearch } from "@tanstack/react-router";
 import { useState } from "react";
@@ -8,11 +9,13 @@ import { IconButton } from "../../ui/button";
 import { ConfirmDialog } from "../../ui/dialog";
 import { Icon } from "../../ui/icon";
 import { Empty, ErrorBox } from "../../ui/problem";
+import { useTitle } from "../../ui/title";
 import { Conversation } from "./conversation";
 import { newThreadName, type Partner, type ThreadInfo, threadsQuery, usePartners } from "./partners";
 import "./chat.css";
 
 export function Chat() {
+  useTitle(t.places.chat);
   const partners = usePartners();
   const threads = useQuery(threadsQuery);
   const search = useSearch({ from: "/chat" });

@@ -137,7 +137,7 @@ function Entry({ entry, follower, speaker }: EntryProps) {
   switch (entry.kind) {
     case "said": {
       const { step } = entry;
-      const text = entry.text ?? follower.history.liveText(step.path, step.attempts);
+      const text = entry.text ?? follower.history.textAt(step.path, step.attempts, follower.history.length);
       if (text === undefined || text === "") return null;
       return (
         <div className="chat-said" data-who="model">

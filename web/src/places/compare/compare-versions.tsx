@@ -1,4 +1,5 @@
 // Compares two workflows, or two versions of one: what differs in their meaning, and in their text.
+
 import { useQuery } from "@tanstack/react-query";
 import { useNavigate, useSearch } from "@tanstack/react-router";
 import { useId, useState } from "react";
@@ -9,6 +10,7 @@ import { IconButton } from "../../ui/button";
 import { DiffView } from "../../ui/diff-view";
 import { ErrorBox } from "../../ui/problem";
 import { Tabs } from "../../ui/tabs";
+import { useTitle } from "../../ui/title";
 import { joinFiles, type Source } from "../workflow/use-draft";
 import { parseSide, type Side, writeSide } from "./side";
 import "./compare.css";
@@ -18,6 +20,7 @@ type FieldDifference = Schemas["FieldDifference"];
 type View = "meaning" | "text";
 
 export function CompareVersions() {
+  useTitle(t.versionDiff.title);
   const { a = "", b = "" } = useSearch({ from: "/compare" });
   const navigate = useNavigate({ from: "/compare" });
   const [view, setView] = useState<View>("meaning");

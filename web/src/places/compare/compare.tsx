@@ -1,19 +1,24 @@
 // Compares two runs: their steps by path, the first divergence, and the difference of the outputs.
+
 import { Link, useNavigate, useSearch } from "@tanstack/react-router";
 import { useMemo } from "react";
 import { firstDivergence, pairSteps, type StepPair, textOf } from "../../run/compare";
 import type { RunState, StepState } from "../../run/fold";
 import type { RunFollower } from "../../run/follow";
+import type { Usage } from "../../run/record";
+import { shownPhase } from "../../run/rows";
 import { t } from "../../strings";
 import { DiffView } from "../../ui/diff-view";
 import { formatCost, formatDuration, formatNumber, formatTime } from "../../ui/format";
-import { Empty } from "../../ui/problem";
+import { EmptyPlace } from "../../ui/problem";
 import { PhaseMark, StatusMark } from "../../ui/state";
+import { useTitle } from "../../ui/title";
 import { useFollower } from "../run/use-run";
 import { FamilyTree } from "./family-tree";
 import "./compare.css";
 
 export function Compare() {
+  useTitle(t.compare.title);
   const { left = "", right = "" } = useSearch({ from: "/runs/compare" });
   const run = right || left;
   if (left === "" || right === "") return run === "" ? <NothingChosen /> : <ChooseRelative run={run} />;
@@ -22,12 +27,12 @@ export function Compare() {
 
 function NothingChosen() {
   return (
-    <Empty title={t.compare.title}>
+    <EmptyPlace title={t.compare.title}>
       <p>{t.family.choose}</p>
       <Link to="/runs" className="button">
         {t.home.allRuns}
       </Link>
-    </Empty>
+    </EmptyPlace>
   );
 }
 
@@ -48,7 +53,7 @@ function TwoRuns({ left, right }: { left: string; right: string }) {
   const one = useFollower(left);
   const other = useFollower(right);
   if (one?.connection === "missing" || other?.connection === "missing") {
-    return <Empty title={t.errors.notFound}>{t.run.missing}</Empty>;
+    return <EmptyPlace title={t.errors.notFound}>{t.run.missing}</EmptyPlace>;
   }
   if (!one || !other || one.history.length === 0 || other.history.length === 0) {
     return <p className="page soft">{t.loading}</p>;
@@ -127,9 +132,16 @@ function StepCell({ step }: { step: StepState | undefined }) {
   const ms = step.finishedAt === undefined ? undefined : step.finishedAt - step.startedAt;
   return (
     <td className="number">
-      <PhaseMark phase={step.phase} isIconOnly /> {ms !== undefined && formatDuration(ms)}
+      <PhaseMark phase={shownPhase(step)} isIconOnly /> {ms !== undefined && formatDuration(ms)}
+      {step.usage && <span className="compare-usage soft">{describeUsage(step.usage)}</span>}
     </td>
   );
+}
+
+/** Tokens and cost of a step. */
+function describeUsage({ input_tokens, output_tokens, micro_usd }: Usage): string {
+  const tokens = t.compare.tokens(formatNumber(input_tokens + output_tokens));
+  return micro_usd === undefined ? tokens : `${tokens} · ${formatCost(micro_usd)}`;
 }
 
 function Outputs({ pair }: { pair: StepPair }) {
@@ -152,6 +164,8 @@ function RunCard({ run, state, base }: { run: string; state: RunState; base?: Ru
     return amount === 0 ? "" : ` (${amount > 0 ? "+" : "−"}${format(Math.abs(amount))})`;
   };
   const cost = state.usage.micro_usd;
+  const costOf = (one: RunState) => one.usage.micro_usd ?? 0;
+  const isCostKnown = base === undefined || base.usage.micro_usd !== undefined;
   return (
     <section className="panel compare-run">
       <h2>
@@ -175,7 +189,11 @@ function RunCard({ run, state, base }: { run: string; state: RunState; base?: Ru
         </div>
         <div>
           <dt>{t.run.cost}</dt>
-          <dd>{cost === undefined ? t.run.unknownCost : formatCost(cost)}</dd>
+          <dd>
+            {cost === undefined
+              ? t.run.unknownCost
+              : formatCost(cost) + (isCostKnown ? change(costOf, formatCost) : "")}
+          </dd>
         </div>
       </dl>
     </section>

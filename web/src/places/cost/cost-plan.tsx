@@ -3,6 +3,7 @@ import { useQuery } from "@tanstack/react-query";
 import { useEffect, useMemo, useState } from "react";
 import { api, read, type Schemas } from "../../api/client";
 import type { Json } from "../../api/json";
+import { parseJson } from "../../api/json";
 import { t } from "../../strings";
 import { formatCost, formatDuration, formatNumber } from "../../ui/format";
 import { ErrorBox } from "../../ui/problem";
@@ -28,7 +29,7 @@ export function useEstimate(request: CostRequest) {
   return useQuery({
     queryKey: ["estimate", settled],
     placeholderData: (before) => before,
-    queryFn: () => read(api.POST("/api/v1/estimate", { body: JSON.parse(settled) as never })),
+    queryFn: () => read(api.POST("/api/v1/estimate", { body: parseJson(settled) as never })),
   });
 }
 

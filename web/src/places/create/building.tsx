@@ -24,7 +24,7 @@ export function Building({ run }: { run: string }) {
   const length = follower?.history.length ?? 0;
   const state = follower && length > 0 ? follower.history.stateAt(length) : undefined;
   const isOver = state !== undefined && isFinal(state.status);
-  const now = useNow(!isOver);
+  const time = useNow(!isOver);
   // biome-ignore lint/correctness/useExhaustiveDependencies: the records only grow, so they depend on their number.
   const planner = useMemo(() => foldPlanner(follower?.history.records ?? []), [follower, length]);
   const { graph, states } = useMemo(() => drawPlanner(planner), [planner]);
@@ -40,7 +40,7 @@ export function Building({ run }: { run: string }) {
           {t.create.another}
         </Link>
       </header>
-      <Stages planner={planner} state={state} run={run} now={now} />
+      <Stages planner={planner} state={state} run={run} time={time} />
       {isOver && <Result planner={planner} state={state} run={run} />}
       <div className="create-work">
         <section className="create-blocks" aria-label={t.create.blocks}>
@@ -55,7 +55,7 @@ export function Building({ run }: { run: string }) {
           <div className="create-graph panel">
             <Suspense fallback={<p className="soft">{t.loading}</p>}>
               {graph.nodes.length > 0 && (
-                <FlowGraph graph={graph} states={states} onSelect={() => undefined} now={now} />
+                <FlowGraph graph={graph} states={states} onSelect={() => undefined} time={time} />
               )}
             </Suspense>
           </div>
@@ -73,15 +73,15 @@ const STAGE_ICONS: Record<string, [IconName, string]> = {
   failed: ["cross", "failed"],
 };
 
-type StagesProps = { planner: Planner; state: RunState; run: string; now: number };
+type StagesProps = { planner: Planner; state: RunState; run: string; time: number };
 
-function Stages({ planner, state, run, now }: StagesProps) {
+function Stages({ planner, state, run, time }: StagesProps) {
   const isOver = isFinal(state.status);
   const stop = useMutation({
     mutationFn: () => read(api.POST("/api/v1/runs/{id}/cancel", { params: { path: { id: run } } })),
   });
   const { usage } = state;
-  const ms = (state.finishedAt ?? now) - state.createdAt;
+  const ms = (state.finishedAt ?? time) - state.createdAt;
   return (
     <section className="create-stages panel" aria-label={t.create.stagesTitle} aria-live="polite">
       <ol>

@@ -1,4 +1,5 @@
 // Creates a pipeline from plain language: the goal, at most three questions, then the stages as they happen.
+
 import { useMutation } from "@tanstack/react-query";
 import { useNavigate, useSearch } from "@tanstack/react-router";
 import { type KeyboardEvent, useEffect, useRef, useState } from "react";
@@ -6,11 +7,13 @@ import { api, read } from "../../api/client";
 import { t } from "../../strings";
 import { Button } from "../../ui/button";
 import { ErrorBox } from "../../ui/problem";
+import { useTitle } from "../../ui/title";
 import { Building } from "./building";
 import { startPlanner } from "./start";
 import "./create.css";
 
 export function Create() {
+  useTitle(t.places.create);
   const { run } = useSearch({ from: "/create" });
   return <div className="page create-page">{run ? <Building key={run} run={run} /> : <Goal />}</div>;
 }

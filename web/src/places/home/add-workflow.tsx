@@ -1,4 +1,5 @@
-// Adds a definition: a file that is chosen, or dropped anywhere on the page. The server recognises its format.
+// Adds a definition: files that are chosen, or files and folders that are dropped anywhere on the page. The server
+// recognises the format.
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
 import { type DragEvent, type ReactNode, useRef, useState } from "react";
@@ -6,6 +7,8 @@ import { ApiError, api, read } from "../../api/client";
 import { t } from "../../strings";
 import { Button } from "../../ui/button";
 import { ErrorBox, Problem } from "../../ui/problem";
+import type { Source } from "../workflow/use-draft";
+import { chooseEntry, type GivenFile, placeCompanion, readDropped, withoutCommonFolder } from "./dropped";
 
 /** The id of a workflow that a file has: its name without what ids cannot contain. */
 export function idOfFile(name: string): string {
@@ -26,16 +29,36 @@ function idOfDefinition(name: string, text: string): string {
   return idOfFile(name);
 }
 
+/** None of several files is a definition. */
+class NoDefinition extends Error {}
+
+/** The files as one source. The server says which of them is the definition. */
+async function readSource(given: GivenFile[]): Promise<Source> {
+  const paths = withoutCommonFolder(given.map(({ path }) => path));
+  const texts = await Promise.all(given.map(({ file }) => file.text()));
+  const files = Object.fromEntries(paths.map((path, at) => [path, texts[at] ?? ""]));
+  const found = await chooseEntry(paths, async (entry) => {
+    const { format, is_refused, problems } = await read(
+      api.POST("/api/v1/check", { body: { entry, files } as never }),
+    );
+    return { format: format ?? null, isRefused: is_refused, problems: problems.length };
+  });
+  if (!found) throw new NoDefinition();
+  const { path: entry, format } = found;
+  const placed = Object.entries(files).map(([path, text]) => [placeCompanion(path, entry, format), text]);
+  return { entry, files: Object.fromEntries(placed) };
+}
+
 export function AddWorkflow({ children }: { children: (button: ReactNode) => ReactNode }) {
   const queries = useQueryClient();
   const navigate = useNavigate();
   const input = useRef<HTMLInputElement>(null);
   const [isOver, setIsOver] = useState(false);
   const add = useMutation({
-    mutationFn: async (file: File) => {
-      const text = await file.text();
-      const id = idOfDefinition(file.name, text);
-      const body = { entry: file.name, files: { [file.name]: text } } as never;
+    mutationFn: async (given: GivenFile[]) => {
+      const source = await readSource(given);
+      const id = idOfDefinition(source.entry, source.files[source.entry] ?? "");
+      const body = source as never;
       // A definition with problems becomes a draft, so that it can be mended here.
       const params = { path: { id }, query: { draft: true }, header: { "If-None-Match": "*" } } as never;
       await read(api.PUT("/api/v1/workflows/{id}", { params, body }));
@@ -49,8 +72,7 @@ export function AddWorkflow({ children }: { children: (button: ReactNode) => Rea
   const drop = (event: DragEvent) => {
     event.preventDefault();
     setIsOver(false);
-    const [file] = event.dataTransfer.files;
-    if (file) add.mutate(file);
+    void readDropped(event.dataTransfer).then((files) => files.length > 0 && add.mutate(files));
   };
   const isTaken = add.error instanceof ApiError && add.error.status === 412;
   return (
@@ -69,8 +91,10 @@ export function AddWorkflow({ children }: { children: (button: ReactNode) => Rea
       {isOver && <p className="drop-hint">{t.home.drop}</p>}
       {add.error && (
         <div className="page drop-error">
-          {isTaken ? (
-            <Problem>{t.home.exists(idOfFile(add.variables?.name ?? ""))}</Problem>
+          {add.error instanceof NoDefinition ? (
+            <Problem>{t.home.noDefinition}</Problem>
+          ) : isTaken ? (
+            <Problem>{t.home.exists(idOfFile(add.variables?.[0]?.path ?? ""))}</Problem>
           ) : (
             <ErrorBox error={add.error} />
           )}
@@ -81,10 +105,12 @@ export function AddWorkflow({ children }: { children: (button: ReactNode) => Rea
         type="file"
         hidden
         aria-label={t.home.add}
-        accept=".json,.md,.mdx,.yaml,.yml"
+        multiple
+        accept=".json,.jsonc,.js,.md,.mdx,.yaml,.yml"
         onChange={(event) => {
-          const file = event.target.files?.[0];
-          if (file) add.mutate(file);
+          const files = [...(event.target.files ?? [])];
+          event.target.value = "";
+          if (files.length > 0) add.mutate(files.map((file) => ({ path: file.name, file })));
         }}
       />
       {children(

@@ -1,4 +1,5 @@
 // Home: the workflows as cards, what waits for the viewer, and the latest runs.
+
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link, useNavigate } from "@tanstack/react-router";
 import { useState } from "react";
@@ -13,6 +14,8 @@ import { Icon } from "../../ui/icon";
 import { Empty, ErrorBox } from "../../ui/problem";
 import { RunHistory } from "../../ui/run-history";
 import { StatusMark } from "../../ui/state";
+import { useTitle } from "../../ui/title";
+import { useSeen } from "../../ui/visible";
 import { AddWorkflow } from "./add-workflow";
 import "./home.css";
 
@@ -21,10 +24,13 @@ type RunItem = Schemas["RunItem"];
 
 /** Runs of a workflow that its card shows. */
 const CARD_RUNS = 8;
+const CARD_REFRESH_MS = 15_000;
+const RECENT_RUNS = 10;
 
 export function Home() {
+  useTitle(t.home.title);
   const workflows = useQuery(workflowsQuery);
-  const runs = useQuery(runsQuery({ limit: 100 }));
+  const runs = useQuery(runsQuery({ limit: RECENT_RUNS }));
   const schedules = useQuery({
     queryKey: ["schedules"],
     queryFn: () => read(api.GET("/api/v1/schedules")),
@@ -62,12 +68,7 @@ export function Home() {
           {items.length > 0 && found.length === 0 && <p className="soft">{t.home.noMatch}</p>}
           <ul className="cards">
             {found.map((workflow) => (
-              <Card
-                key={workflow.id}
-                workflow={workflow}
-                runs={runsOf(workflow, runs.data?.items ?? [])}
-                isScheduled={scheduled.has(workflow.id)}
-              />
+              <Card key={workflow.id} workflow={workflow} isScheduled={scheduled.has(workflow.id)} />
             ))}
           </ul>
           <div className="home-lists">
@@ -80,21 +81,16 @@ export function Home() {
   );
 }
 
-function runsOf(workflow: Workflow, runs: RunItem[]): RunItem[] {
-  return runs.filter((run) => (run.workflow ?? run.name) === workflow.id).slice(0, CARD_RUNS);
-}
-
-function Card({
-  workflow,
-  runs,
-  isScheduled,
-}: {
-  workflow: Workflow;
-  runs: RunItem[];
-  isScheduled: boolean;
-}) {
+function Card({ workflow, isScheduled }: { workflow: Workflow; isScheduled: boolean }) {
+  const [element, isSeen] = useSeen<HTMLLIElement>();
+  // Other workflows may have run more often lately, so that each is asked about its own runs.
+  const runs = useQuery({
+    ...runsQuery({ workflow: workflow.id, limit: CARD_RUNS }),
+    refetchInterval: CARD_REFRESH_MS,
+    enabled: isSeen,
+  });
   return (
-    <li className="card panel">
+    <li className="card panel" ref={element}>
       <Link to="/workflows/$workflow" params={{ workflow: workflow.id }} className="card-link">
         <h2 className="cut">{workflow.name || workflow.id}</h2>
       </Link>
@@ -113,7 +109,7 @@ function Card({
             {workflow.is_refused ? t.home.refused : t.home.problems(workflow.problems.length)}
           </span>
         )}
-        <RunHistory runs={runs} />
+        <RunHistory runs={runs.data?.items ?? []} />
       </div>
     </li>
   );
@@ -209,7 +205,7 @@ function Recent({ runs }: { runs: RunItem[] }) {
       </header>
       {runs.length === 0 && <p className="soft home-none">{t.home.noRuns}</p>}
       <ul>
-        {runs.slice(0, 10).map((run) => (
+        {runs.map((run) => (
           <li key={run.run_id}>
             <Link to="/runs/$run" params={{ run: run.run_id }} className="home-run">
               <StatusMark status={run.status as RunStatus} />

@@ -1,4 +1,5 @@
 // The inbox: what waits for a person. A list on the left, the selected item with its form on the right.
+
 import { useQuery } from "@tanstack/react-query";
 import { Link, useNavigate, useSearch } from "@tanstack/react-router";
 import { useEffect, useRef } from "react";
@@ -13,6 +14,7 @@ import { formatAge } from "../../ui/format";
 import { isTyping, useKeys } from "../../ui/keyboard";
 import { Empty, ErrorBox } from "../../ui/problem";
 import { StatusMark } from "../../ui/state";
+import { useTitle } from "../../ui/title";
 import { StepRequests } from "../run/step-requests";
 import { useFollower } from "../run/use-run";
 import { NotifyButton } from "./notify-button";
@@ -21,6 +23,7 @@ import "./inbox.css";
 type RunItem = Schemas["RunItem"];
 
 export function Inbox() {
+  useTitle(t.inbox.title);
   const { data, error } = useQuery(waitingQuery);
   const search = useSearch({ from: "/inbox" });
   const navigate = useNavigate({ from: "/inbox" });
@@ -40,7 +43,7 @@ export function Inbox() {
     <div className="page inbox-page">
       <header className="page-head">
         <h1>{t.inbox.title}</h1>
-        <NotifyButton waiting={items.length} />
+        <NotifyButton />
       </header>
       {error && <ErrorBox error={error} />}
       {data && items.length === 0 && (
@@ -90,8 +93,14 @@ function OpenItem({ run }: { run: RunItem }) {
   const follower = useFollower(run.run_id);
   const panel = useRef<HTMLElement>(null);
   const length = follower?.history.length ?? 0;
+  const hasFocused = useRef(false);
   useEffect(() => {
-    if (length > 0) panel.current?.querySelector<HTMLElement>("input, textarea, select, button")?.focus();
+    if (length === 0 || hasFocused.current) return;
+    const control = panel.current?.querySelector<HTMLElement>(".answer :is(input, textarea, select, button)");
+    if (!control) return;
+    // Later events must not take the focus from someone who types.
+    hasFocused.current = true;
+    control.focus();
   }, [length]);
   return (
     <section className="panel inbox-open" aria-label={run.name} ref={panel}>

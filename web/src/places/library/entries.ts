@@ -1,6 +1,7 @@
 // The lists of the library.
 import { queryOptions } from "@tanstack/react-query";
 import { api, read, type Schemas } from "../../api/client";
+import { parseJson } from "../../api/json";
 import { t } from "../../strings";
 
 export const KINDS = ["blocks", "agents", "tools", "functions", "servers"] as const;
@@ -51,13 +52,15 @@ export function originOf(part: Part): string {
 
 /** A part with the tag of its content. */
 export async function readPart(kind: StoredKind, id: string): Promise<{ part: Part; tag: string | null }> {
-  const params = { params: { path: { id } } };
+  // Read as text, so that no number is rounded.
+  const params = { params: { path: { id } }, parseAs: "text" } as const;
   const answer = await (kind === "blocks"
     ? api.GET("/api/v1/blocks/{id}", params)
     : kind === "agents"
       ? api.GET("/api/v1/agents/{id}", params)
       : api.GET("/api/v1/tools/{id}", params));
-  return { part: await read(Promise.resolve(answer)), tag: answer.response.headers.get("etag") };
+  const text = await read<string>(Promise.resolve(answer));
+  return { part: parseJson(text) as unknown as Part, tag: answer.response.headers.get("etag") };
 }
 
 /** Stores a part if its content is still that of `tag`; without a tag only if it does not exist. */
@@ -97,12 +100,13 @@ export async function readVersions(kind: StoredKind, id: string) {
 }
 
 export async function readVersion(kind: StoredKind, id: string, version: number): Promise<Part> {
-  const params = { params: { path: { id }, query: { version } } };
-  return read(
+  const params = { params: { path: { id }, query: { version } }, parseAs: "text" } as const;
+  const text = await read<string>(
     kind === "blocks"
       ? api.GET("/api/v1/blocks/{id}", params)
       : kind === "agents"
         ? api.GET("/api/v1/agents/{id}", params)
         : api.GET("/api/v1/tools/{id}", params),
   );
+  return parseJson(text) as unknown as Part;
 }

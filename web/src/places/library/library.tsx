@@ -1,4 +1,5 @@
 // Blocks, agents, tools, functions and MCP servers: a list with a search, and the selected one.
+
 import { useQuery } from "@tanstack/react-query";
 import { Link, useNavigate, useSearch } from "@tanstack/react-router";
 import { useDeferredValue, useState } from "react";
@@ -6,6 +7,7 @@ import { api, read } from "../../api/client";
 import { t } from "../../strings";
 import { Empty, ErrorBox } from "../../ui/problem";
 import { Tabs } from "../../ui/tabs";
+import { useTitle } from "../../ui/title";
 import { FunctionDetails, ServerDetails } from "./configured";
 import { type Entry, KINDS, type Kind, listQuery } from "./entries";
 import { NewPart } from "./new-part";
@@ -13,6 +15,7 @@ import { PartDetails } from "./part-details";
 import "./library.css";
 
 export function Library() {
+  useTitle(t.library.title);
   const search = useSearch({ from: "/library" });
   const navigate = useNavigate({ from: "/library" });
   const kind = KINDS.find((one) => one === search.kind) ?? "blocks";

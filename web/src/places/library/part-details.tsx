@@ -3,6 +3,7 @@ import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link, useNavigate } from "@tanstack/react-router";
 import { useState } from "react";
 import { ApiError } from "../../api/client";
+import { parseJson } from "../../api/json";
 import { t } from "../../strings";
 import { Button } from "../../ui/button";
 import { ConfirmDialog } from "../../ui/dialog";
@@ -136,7 +137,7 @@ function Definition({ kind, part, tag }: DefinitionProps) {
   });
   const send = () => {
     try {
-      save.mutate(JSON.parse(text));
+      save.mutate(parseJson(text));
       setProblem(undefined);
     } catch (error) {
       setProblem(t.library.invalid((error as Error).message));

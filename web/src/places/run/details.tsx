@@ -1,13 +1,17 @@
 // Details of the selected step at the position, or of the whole run.
+import { useMutation } from "@tanstack/react-query";
 import { useNavigate, useSearch } from "@tanstack/react-router";
 import { useState } from "react";
+import { api, read } from "../../api/client";
 import type { StepState } from "../../run/fold";
-import { isOver, toStaticPath } from "../../run/rows";
+import { isFinal } from "../../run/record";
+import { isOver, shownPhase, toStaticPath } from "../../run/rows";
+import { streamAt } from "../../run/stream";
 import { t } from "../../strings";
 import { AnswerForm, ResolveForm } from "../../ui/answer-form";
 import { Button, IconButton } from "../../ui/button";
 import { formatCost, formatDuration, formatNumber, formatTime } from "../../ui/format";
-import { Problem } from "../../ui/problem";
+import { ErrorBox, Problem } from "../../ui/problem";
 import { PhaseMark } from "../../ui/state";
 import { Tabs } from "../../ui/tabs";
 import { LongText, ValueView } from "../../ui/value";
@@ -17,8 +21,9 @@ import { StepAloneDialog } from "./step-alone";
 import { StepEvents } from "./step-events";
 import { StepRequests } from "./step-requests";
 import type { RunView } from "./use-run";
+import { Variables } from "./variables";
 
-const TABS = ["output", "request", "attempts", "events"] as const;
+const TABS = ["output", "request", "attempts", "variables", "events"] as const;
 type Tab = (typeof TABS)[number];
 
 type DetailsProps = {
@@ -64,6 +69,7 @@ function StepDetails({ view, path, onClose }: { view: RunView; path: string; onC
               {t.fork.open}
             </Button>
           )}
+          {step && <RetryFrom view={view} path={path} />}
         </div>
         {isAlone && workflow && (
           <StepAloneDialog
@@ -73,15 +79,15 @@ function StepDetails({ view, path, onClose }: { view: RunView; path: string; onC
             onClose={() => setIsAlone(false)}
           />
         )}
-        {isForking && (
+        {isForking && step && (
           <ForkDialog
             run={view.follower.run}
-            path={path}
-            hasPrompt={step?.kind === "generate"}
+            step={step}
+            inputs={view.state.created?.inputs ?? null}
             onClose={() => setIsForking(false)}
           />
         )}
-        {step && <Facts step={step} />}
+        {step && <Facts step={step} time={view.state.at} />}
       </header>
       <Tabs
         label={path}
@@ -90,24 +96,49 @@ function StepDetails({ view, path, onClose }: { view: RunView; path: string; onC
         tabs={TABS.map((name) => ({ name, title: t.run.tabs[name] }))}
       />
       <div className="details-body">
-        {!step && tab !== "events" && <p className="soft">{t.run.notYet}</p>}
+        {!step && tab !== "events" && tab !== "variables" && <p className="soft">{t.run.notYet}</p>}
         {step && tab === "output" && <StepOutput view={view} step={step} />}
         {step && tab === "request" && <StepRequests run={view.follower.run} step={step} />}
         {step && tab === "attempts" && <Attempts step={step} />}
+        {tab === "variables" && <Variables view={view} />}
         {tab === "events" && <StepEvents view={view} path={path} />}
       </div>
     </>
   );
 }
 
-function Facts({ step }: { step: StepState }) {
-  const ms = (step.finishedAt ?? Date.now()) - step.startedAt;
+/** Performs a step of a run that has ended again, with everything that started after it. */
+function RetryFrom({ view, path }: { view: RunView; path: string }) {
+  const { follower, state, at, seek } = view;
+  const retry = useMutation({
+    mutationFn: () => {
+      const params = { path: { id: follower.run } };
+      return read(api.POST("/api/v1/runs/{id}/retry", { params, body: { from: path } }));
+    },
+    onSuccess: () => {
+      seek(undefined);
+      follower.refresh();
+    },
+  });
+  if (at !== undefined || !isFinal(state.status)) return null;
+  return (
+    <>
+      <Button look="quiet" icon="undo" disabled={retry.isPending} onClick={() => retry.mutate()}>
+        {t.run.actions.retryFrom}
+      </Button>
+      {retry.error && <ErrorBox error={retry.error} />}
+    </>
+  );
+}
+
+function Facts({ step, time }: { step: StepState; time: number }) {
+  const ms = (step.finishedAt ?? time) - step.startedAt;
   return (
     <dl className="facts">
       <div>
         <dt>{t.run.state}</dt>
         <dd>
-          <PhaseMark phase={step.phase} />
+          <PhaseMark phase={shownPhase(step)} />
         </dd>
       </div>
       {step.kind && (
@@ -151,7 +182,7 @@ function Facts({ step }: { step: StepState }) {
 
 function StepOutput({ view, step }: { view: RunView; step: StepState }) {
   const { follower, at } = view;
-  const live = step.phase === "running" ? follower.history.liveText(step.path, step.attempts) : undefined;
+  const live = streamAt(follower.history, view.state, step);
   const onDone = () => follower.refresh();
   const isLive = at === undefined;
   return (
@@ -179,9 +210,14 @@ function StepOutput({ view, step }: { view: RunView; step: StepState }) {
         <section className="value" aria-label={t.run.streaming}>
           <header className="value-head">
             <h3>{t.run.streaming}</h3>
+            {live.isApproximate && (
+              <span className="badge" title={t.run.approximateHelp}>
+                {t.run.approximate}
+              </span>
+            )}
           </header>
           <div className="value-body" data-testid="stream">
-            <LongText text={live} />
+            <LongText text={live.text} />
           </div>
         </section>
       )}

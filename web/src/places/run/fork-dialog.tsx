@@ -1,30 +1,102 @@
-// Forks a run at a step: what happened before is reused, the rest is performed again.
-import { useMutation } from "@tanstack/react-query";
+// Forks a run: at a step, with another prompt or other variables; or from the beginning, with other inputs. What happened
+// before is reused, the rest is performed again.
+import { useMutation, useQuery } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
 import { useId, useState } from "react";
-import { api, read } from "../../api/client";
+import { api, read, readExactly } from "../../api/client";
+import { formatJson, type Json } from "../../api/json";
+import type { StepState } from "../../run/fold";
+import { changedValues, entryOf } from "../../run/values";
 import { t } from "../../strings";
 import { Button } from "../../ui/button";
 import { Dialog } from "../../ui/dialog";
-import { ErrorBox } from "../../ui/problem";
+import { ErrorBox, Problem } from "../../ui/problem";
+
+type Values = { [name: string]: Json };
 
 type ForkProps = {
   run: string;
-  path: string;
-  /** Whether the step sends a text that can be changed. */
-  hasPrompt: boolean;
+  /** The step at which the fork begins; without one it begins at the start of the run. */
+  step?: StepState | undefined;
+  inputs: Json;
   onClose: () => void;
 };
 
-export function ForkDialog({ run, path, hasPrompt, onClose }: ForkProps) {
+export function ForkDialog({ run, step, inputs, onClose }: ForkProps) {
+  const values = useValues(run, step, inputs);
+  const prompt = usePrompt(run, step);
+  const title = step ? t.fork.title : t.fork.inputsTitle;
+  const error = values.error ?? prompt.error;
+  return (
+    <Dialog label={title} onClose={onClose} className="fork">
+      <div className="dialog-body">
+        <h2>{title}</h2>
+        <p className="soft">{step ? t.fork.help(step.path) : t.fork.inputsHelp}</p>
+        {error && <ErrorBox error={error} />}
+        {values.data && prompt.data !== undefined ? (
+          <ForkForm run={run} step={step} values={values.data} prompt={prompt.data} onClose={onClose} />
+        ) : (
+          !error && <p className="soft">{t.loading}</p>
+        )}
+      </div>
+    </Dialog>
+  );
+}
+
+/** What can be set: the variables before the step, or the inputs by name. */
+function useValues(run: string, step: StepState | undefined, inputs: Json) {
+  const at = step ? Math.max(1, step.firstSeq - 1) : 1;
+  return useQuery({
+    queryKey: ["runs", "variables", run, at],
+    staleTime: Number.POSITIVE_INFINITY,
+    queryFn: ({ signal }) => readExactly(`api/v1/runs/${encodeURIComponent(run)}/variables?at=${at}`, signal),
+    select: (data) => {
+      const { variables } = data as { variables: Values };
+      if (step) return variables;
+      if (typeof inputs === "object" && inputs !== null && !Array.isArray(inputs)) return inputs as Values;
+      // An input that is no object is the value of one variable.
+      const given = formatJson(inputs);
+      return Object.fromEntries(
+        Object.entries(variables)
+          .filter(([, value]) => formatJson(value) === given)
+          .slice(0, 1),
+      );
+    },
+  });
+}
+
+/** The prompt of a step in the definition; empty if it has none. */
+function usePrompt(run: string, step: StepState | undefined) {
+  return useQuery({
+    queryKey: ["runs", "prompt", run, step?.path],
+    queryFn: async ({ signal }) => {
+      if (step?.kind !== "generate") return "";
+      const path = `api/v1/runs/${run}/steps?path=${encodeURIComponent(step.path)}`;
+      const { steps } = (await readExactly(path, signal)) as { steps: { path: string; prompt?: string }[] };
+      return steps.find((one) => one.path === step.path)?.prompt ?? "";
+    },
+  });
+}
+
+type FormProps = {
+  run: string;
+  step: StepState | undefined;
+  values: Values;
+  prompt: string;
+  onClose: () => void;
+};
+
+function ForkForm({ run, step, values, prompt: before, onClose }: FormProps) {
   const navigate = useNavigate();
   const id = useId();
-  const [prompt, setPrompt] = useState("");
+  const [prompt, setPrompt] = useState(before);
+  const [entries, setEntries] = useState<{ [name: string]: string }>({});
   const [repeats, setRepeats] = useState(false);
+  const [isInvalid, setIsInvalid] = useState(false);
   const fork = useMutation({
-    mutationFn: () => {
-      const edits = prompt.trim() === "" ? [] : [{ path, field: "prompt", text: prompt }];
-      const body = { at: path, edits, repeat_effects: repeats };
+    mutationFn: (set: Values) => {
+      const edits = step && prompt !== before ? [{ path: step.path, field: "prompt", text: prompt }] : [];
+      const body = { edits, repeat_effects: repeats, set: set as never, ...(step && { at: step.path }) };
       return read(api.POST("/api/v1/runs/{id}/fork", { params: { path: { id: run } }, body }));
     },
     onSuccess: (started) => {
@@ -32,42 +104,69 @@ export function ForkDialog({ run, path, hasPrompt, onClose }: ForkProps) {
       void navigate({ to: "/runs/$run", params: { run: started.run_id } });
     },
   });
+  const send = () => {
+    try {
+      fork.mutate(changedValues(values, entries));
+      setIsInvalid(false);
+    } catch {
+      setIsInvalid(true);
+    }
+  };
+  const names = Object.keys(values);
+  const fields = names.map((name) => (
+    <div className="field" key={name}>
+      <label htmlFor={`${id} ${name}`} className="mono">
+        {name}
+      </label>
+      <textarea
+        id={`${id} ${name}`}
+        className="input"
+        rows={2}
+        value={entries[name] ?? entryOf(values[name])}
+        onChange={(event) => setEntries({ ...entries, [name]: event.target.value })}
+      />
+    </div>
+  ));
   return (
-    <Dialog label={t.fork.title} onClose={onClose}>
-      <form
-        className="dialog-body"
-        onSubmit={(event) => {
-          event.preventDefault();
-          fork.mutate();
-        }}
-      >
-        <h2>{t.fork.title}</h2>
-        <p className="soft">{t.fork.help(path)}</p>
-        {hasPrompt && (
-          <div className="field">
-            <label htmlFor={`${id}-prompt`}>{t.fork.prompt}</label>
-            <textarea
-              id={`${id}-prompt`}
-              className="input"
-              rows={4}
-              value={prompt}
-              placeholder={t.fork.unchanged}
-              onChange={(event) => setPrompt(event.target.value)}
-            />
-          </div>
-        )}
-        <label className="fork-repeat">
-          <input type="checkbox" checked={repeats} onChange={(event) => setRepeats(event.target.checked)} />
-          <span>{t.fork.repeats}</span>
-        </label>
-        {fork.error && <ErrorBox error={fork.error} />}
-        <div className="dialog-actions">
-          <Button onClick={onClose}>{t.cancel}</Button>
-          <Button look="main" icon="branch" type="submit" disabled={fork.isPending}>
-            {t.fork.start}
-          </Button>
+    <form
+      className="fork-form"
+      onSubmit={(event) => {
+        event.preventDefault();
+        send();
+      }}
+    >
+      {before !== "" && (
+        <div className="field">
+          <label htmlFor={`${id}-prompt`}>{t.fork.prompt}</label>
+          <textarea
+            id={`${id}-prompt`}
+            className="input"
+            rows={5}
+            value={prompt}
+            onChange={(event) => setPrompt(event.target.value)}
+          />
         </div>
-      </form>
-    </Dialog>
+      )}
+      {step && names.length > 0 && (
+        <details>
+          <summary>{t.fork.variables(names.length)}</summary>
+          {fields}
+        </details>
+      )}
+      {!step && fields}
+      {!step && names.length === 0 && <p className="soft">{t.workflow.noInputs}</p>}
+      <label className="fork-repeat">
+        <input type="checkbox" checked={repeats} onChange={(event) => setRepeats(event.target.checked)} />
+        <span>{t.fork.repeats}</span>
+      </label>
+      {isInvalid && <Problem>{t.answer.invalid}</Problem>}
+      {fork.error && <ErrorBox error={fork.error} />}
+      <div className="dialog-actions">
+        <Button onClick={onClose}>{t.cancel}</Button>
+        <Button look="main" icon="branch" type="submit" disabled={fork.isPending}>
+          {t.fork.start}
+        </Button>
+      </div>
+    </form>
   );
 }

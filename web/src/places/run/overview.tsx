@@ -1,21 +1,31 @@
 // The run as a whole: what it waits for, how it ended, its inputs and its output.
 import { useQuery } from "@tanstack/react-query";
-import { Link } from "@tanstack/react-router";
+import { Link, useNavigate, useSearch } from "@tanstack/react-router";
+import { useState } from "react";
 import { readExactly } from "../../api/client";
 import type { Json } from "../../api/json";
 import { isFinal } from "../../run/record";
 import { t } from "../../strings";
 import { AnswerForm, ResolveForm } from "../../ui/answer-form";
+import { Button } from "../../ui/button";
 import { formatTime } from "../../ui/format";
 import { Problem } from "../../ui/problem";
+import { Tabs } from "../../ui/tabs";
 import { ValueView } from "../../ui/value";
 import { useFamily } from "../compare/family-tree";
+import { ForkDialog } from "./fork-dialog";
 import type { RunView } from "./use-run";
+import { Variables } from "./variables";
+
+/** The same tab stays when a step is selected, or no longer. */
+const OVERVIEW_TABS = ["output", "variables"] as const;
 
 export function Overview({ view, onSelect }: { view: RunView; onSelect: (path: string) => void }) {
-  const { state, follower, at } = view;
+  const search = useSearch({ from: "/runs/$run" });
+  const navigate = useNavigate({ from: "/runs/$run" });
+  const tab = OVERVIEW_TABS.find((one) => one === search.tab) ?? "output";
+  const { state, follower } = view;
   const created = state.created;
-  const { failed } = state;
   return (
     <>
       <header className="details-head">
@@ -64,24 +74,57 @@ export function Overview({ view, onSelect }: { view: RunView; onSelect: (path: s
           )}
         </dl>
       </header>
+      <Tabs
+        label={t.run.overview}
+        selected={tab}
+        onSelect={(name) => void navigate({ search: (before) => ({ ...before, tab: name }), replace: true })}
+        tabs={OVERVIEW_TABS.map((name) => ({ name, title: t.run.overviewTabs[name] }))}
+      />
       <div className="details-body">
-        {state.error && (
-          <Problem code={state.error.code}>
-            {state.error.message}
-            {failed && (
-              <p>
-                <button type="button" className="text-button mono" onClick={() => onSelect(failed)}>
-                  {failed}
-                </button>
-              </p>
-            )}
-          </Problem>
-        )}
-        {at === undefined && <OpenSteps view={view} />}
-        {isFinal(state.status) && at === undefined && <RunOutput run={follower.run} seq={state.seq} />}
-        {created && <ValueView value={created.inputs} label={t.run.inputs} />}
-        {state.steps.length > 0 && <p className="faint">{t.run.selectStep}</p>}
+        {tab === "variables" ? <Variables view={view} /> : <Summary view={view} onSelect={onSelect} />}
       </div>
+    </>
+  );
+}
+
+/** How the run ended, what it waits for, its inputs and its output. */
+function Summary({ view, onSelect }: { view: RunView; onSelect: (path: string) => void }) {
+  const { state, follower, at } = view;
+  const { created, failed } = state;
+  return (
+    <>
+      {state.error && (
+        <Problem code={state.error.code}>
+          {state.error.message}
+          {failed && (
+            <p>
+              <button type="button" className="text-button mono" onClick={() => onSelect(failed)}>
+                {failed}
+              </button>
+            </p>
+          )}
+        </Problem>
+      )}
+      {at === undefined && <OpenSteps view={view} />}
+      {isFinal(state.status) && at === undefined && <RunOutput run={follower.run} seq={state.seq} />}
+      {created && <Inputs run={follower.run} inputs={created.inputs} />}
+      {state.steps.length > 0 && <p className="faint">{t.run.selectStep}</p>}
+    </>
+  );
+}
+
+/** The inputs, and a fork with others. */
+function Inputs({ run, inputs }: { run: string; inputs: Json }) {
+  const [isForking, setIsForking] = useState(false);
+  return (
+    <>
+      <ValueView value={inputs} label={t.run.inputs} />
+      <p>
+        <Button icon="branch" onClick={() => setIsForking(true)}>
+          {t.fork.inputsOpen}
+        </Button>
+      </p>
+      {isForking && <ForkDialog run={run} inputs={inputs} onClose={() => setIsForking(false)} />}
     </>
   );
 }

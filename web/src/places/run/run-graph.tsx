@@ -13,10 +13,11 @@ type RunGraphProps = {
   state: RunState;
   selected: string | undefined;
   onSelect: (path: string | undefined) => void;
-  now: number;
+  /** The time at the position. */
+  time: number;
 };
 
-export default function RunGraph({ run, state, selected, onSelect, now }: RunGraphProps) {
+export default function RunGraph({ run, state, selected, onSelect, time }: RunGraphProps) {
   const { data: graph, isError } = useQuery({
     queryKey: ["runs", "graph", run],
     queryFn: () => read(api.GET("/api/v1/runs/{id}/graph", { params: { path: { id: run } } })),
@@ -31,7 +32,7 @@ export default function RunGraph({ run, state, selected, onSelect, now }: RunGra
     onSelect(path === undefined ? undefined : latestStepOf(state, path));
   };
   const chosen = selected === undefined ? undefined : finder.nodeOf(selected);
-  return <FlowGraph graph={graph} states={states} selected={chosen} onSelect={select} now={now} />;
+  return <FlowGraph graph={graph} states={states} selected={chosen} onSelect={select} time={time} />;
 }
 
 /** The newest step of a node: its last iteration or visit. */

@@ -1,11 +1,13 @@
 // The header of a run: its state, time, tokens and cost against the budget, and what can be done with it.
-import { useMutation } from "@tanstack/react-query";
-import { Link } from "@tanstack/react-router";
+import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { Link, useNavigate } from "@tanstack/react-router";
 import { useState } from "react";
 import { api, read } from "../../api/client";
+import { runQuery } from "../../api/queries";
 import { isFinal } from "../../run/record";
 import { t } from "../../strings";
 import { Button, CopyButton } from "../../ui/button";
+import { useCommands } from "../../ui/commands";
 import { ConfirmDialog } from "../../ui/dialog";
 import { formatCost, formatDuration, formatNumber, formatShortNumber, formatTime } from "../../ui/format";
 import { ErrorBox, Problem } from "../../ui/problem";
@@ -13,10 +15,14 @@ import { StatusMark } from "../../ui/state";
 import { SaveTest } from "./save-test";
 import type { RunView } from "./use-run";
 
-export function RunHeader({ view, now }: { view: RunView; now: number }) {
-  const { state, at, follower } = view;
+/** A run that goes on is asked in these intervals whether anyone performs it. */
+const INTERRUPTION_CHECK_MS = 5000;
+
+export function RunHeader({ view, time }: { view: RunView; time: number }) {
+  const { state, follower } = view;
+  const isInterrupted = useInterruption(view);
   const created = state.created;
-  const end = state.finishedAt ?? (at === undefined ? now : state.at);
+  const end = state.finishedAt ?? time;
   return (
     <header className="run-header">
       <div className="run-title">
@@ -35,7 +41,7 @@ export function RunHeader({ view, now }: { view: RunView; now: number }) {
         </h1>
         <span className="badge">{created?.format}</span>
         <span aria-live="polite">
-          <StatusMark status={state.status} />
+          <StatusMark status={isInterrupted ? "interrupted" : state.status} />
         </span>
       </div>
       <dl className="run-facts number">
@@ -50,7 +56,7 @@ export function RunHeader({ view, now }: { view: RunView; now: number }) {
           <dd>{formatNumber(state.seq)}</dd>
         </div>
       </dl>
-      <RunActions view={view} />
+      <RunActions view={view} isInterrupted={isInterrupted} />
       {follower.connection === "lost" && <Problem severity="warning">{t.run.lost}</Problem>}
     </header>
   );
@@ -91,9 +97,24 @@ function Budget({ used, limit, label }: { used: number; limit: number; label: st
   return <meter min={0} max={limit} high={limit * 0.9} value={used} aria-label={label} />;
 }
 
-function RunActions({ view }: { view: RunView }) {
+/** Whether the process that performed the run is gone. Its events cannot say that. */
+function useInterruption({ follower, state, at }: RunView): boolean {
+  const isRunning = at === undefined && state.status === "running";
+  const { data } = useQuery({
+    ...runQuery(follower.run),
+    enabled: isRunning,
+    refetchInterval: INTERRUPTION_CHECK_MS,
+  });
+  return isRunning && data?.status === "interrupted";
+}
+
+type ActionsProps = { view: RunView; isInterrupted: boolean };
+
+function RunActions({ view, isInterrupted }: ActionsProps) {
   const { follower, state, at } = view;
   const id = follower.run;
+  const queries = useQueryClient();
+  const navigate = useNavigate();
   const [isConfirming, setIsConfirming] = useState(false);
   const params = { params: { path: { id } } };
   const onSuccess = () => {
@@ -108,10 +129,29 @@ function RunActions({ view }: { view: RunView }) {
     mutationFn: () => read(api.POST("/api/v1/runs/{id}/retry", params)),
     onSuccess,
   });
+  const resume = useMutation({
+    mutationFn: () => read(api.POST("/api/v1/runs/{id}/resume", params)),
+    onSuccess: () => {
+      onSuccess();
+      void queries.invalidateQueries({ queryKey: runQuery(id).queryKey });
+    },
+  });
   const replay = useMutation({ mutationFn: () => read(api.POST("/api/v1/runs/{id}/replay", params)) });
   const isLive = at === undefined;
   const isEnded = isFinal(state.status);
-  const error = cancel.error ?? retry.error ?? replay.error;
+  const canRetry = isLive && isEnded && state.status !== "succeeded";
+  const copyLink = () => void navigator.clipboard.writeText(window.location.href);
+  const compare = () => void navigate({ to: "/runs/compare", search: { right: id } });
+  useCommands([
+    { title: t.run.actions.copyLink, icon: "copy", run: copyLink },
+    { title: t.compare.title, icon: "swap", run: compare },
+    !isLive && { title: t.run.goLive, icon: "last", run: () => view.seek(undefined) },
+    isLive && isEnded && { title: t.run.actions.replay, icon: "check", run: () => replay.mutate() },
+    canRetry && { title: t.run.actions.retry, icon: "undo", run: () => retry.mutate() },
+    isInterrupted && { title: t.run.actions.resume, icon: "play", run: () => resume.mutate() },
+    isLive && !isEnded && { title: t.run.actions.cancel, icon: "stop", run: () => setIsConfirming(true) },
+  ]);
+  const error = cancel.error ?? retry.error ?? resume.error ?? replay.error;
   return (
     <div className="run-actions">
       <CopyButton text={() => window.location.href} label={t.run.actions.copyLink} />
@@ -121,9 +161,14 @@ function RunActions({ view }: { view: RunView }) {
           {replay.data ? t.run.replayed(replay.data.events) : t.run.actions.replay}
         </Button>
       )}
-      {isLive && isEnded && state.status !== "succeeded" && (
+      {canRetry && (
         <Button icon="undo" onClick={() => retry.mutate()} disabled={retry.isPending}>
           {t.run.actions.retry}
+        </Button>
+      )}
+      {isInterrupted && (
+        <Button icon="play" onClick={() => resume.mutate()} disabled={resume.isPending}>
+          {t.run.actions.resume}
         </Button>
       )}
       {isLive && !isEnded && (

@@ -3,15 +3,16 @@ import { useNavigate, useParams, useSearch } from "@tanstack/react-router";
 import { lazy, Suspense, useCallback, useEffect, useState } from "react";
 import type { RunFollower } from "../../run/follow";
 import { isFinal } from "../../run/record";
-import { listRows } from "../../run/rows";
+import { listRows, withAttempts } from "../../run/rows";
 import { t } from "../../strings";
 import { isTyping, useKeys } from "../../ui/keyboard";
-import { Empty } from "../../ui/problem";
+import { EmptyPlace } from "../../ui/problem";
 import { Tabs } from "../../ui/tabs";
+import { useTitle } from "../../ui/title";
 import { Details } from "./details";
 import { RunHeader } from "./run-header";
 import { Scrubber } from "./scrubber";
-import { type RunView, useNow, useRunView } from "./use-run";
+import { type RunView, timeOf, useNow, useRunView } from "./use-run";
 import { Waterfall } from "./waterfall";
 import "./run.css";
 
@@ -32,7 +33,8 @@ function OneRun({ run }: { run: string }) {
 }
 
 function Opening({ follower }: { follower: RunFollower | undefined }) {
-  if (follower?.connection === "missing") return <Empty title={t.errors.notFound}>{t.run.missing}</Empty>;
+  if (follower?.connection === "missing")
+    return <EmptyPlace title={t.errors.notFound}>{t.run.missing}</EmptyPlace>;
   return <p className="page soft">{follower?.connection === "lost" ? t.run.lost : t.loading}</p>;
 }
 
@@ -46,8 +48,10 @@ function ShownRun({ view }: { view: RunView }) {
     search.step || state.status === "waiting" ? "details" : "waterfall",
   );
   const [folds, setFolds] = useState<ReadonlyMap<string, boolean>>(new Map());
-  const now = useNow(at === undefined && !isFinal(state.status));
+  const present = useNow(at === undefined && !isFinal(state.status));
+  const time = timeOf(view, present);
   const selected = search.step;
+  useTitle(state.created && `${state.created.name}: ${t.status[state.status]}`);
   const select = useCallback(
     (step: string | undefined) => {
       void navigate({ search: (before) => withValue(before, "step", step), replace: true });
@@ -68,21 +72,24 @@ function ShownRun({ view }: { view: RunView }) {
     }, ADDRESS_DELAY_MS);
     return () => clearTimeout(timer);
   }, [at, isAddressRight, navigate]);
-  const shown = listRows(view.rows, state.steps.length, folds);
+  const rows = listRows(view.rows, state.steps.length, folds);
+  const shown = withAttempts(rows, state.steps, folds);
   useKeys((event) => {
     const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
     if (isTyping(event) || step === undefined || event.ctrlKey || event.metaKey) return;
     if (event.target instanceof Element && event.target.closest(".details, .react-flow")) return;
     event.preventDefault();
-    const place = shown.findIndex(({ row }) => row.path === selected);
-    const next = shown[place < 0 ? 0 : Math.max(0, Math.min(shown.length - 1, place + step))];
+    const place = rows.findIndex(({ row }) => row.path === selected);
+    const next = rows[place < 0 ? 0 : Math.max(0, Math.min(rows.length - 1, place + step))];
     if (next) select(next.row.path);
   });
   const fold = (path: string, isOpen: boolean) => setFolds(new Map(folds).set(path, isOpen));
-  const graph = <GraphView run={follower.run} state={state} selected={selected} onSelect={open} now={now} />;
+  const graph = (
+    <GraphView run={follower.run} state={state} selected={selected} onSelect={open} time={time} />
+  );
   return (
     <div className="run" data-pane={pane}>
-      <RunHeader view={view} now={now} />
+      <RunHeader view={view} time={time} />
       <div className="run-panes-tabs">
         <Tabs
           label={t.palette.run}
@@ -100,7 +107,14 @@ function ShownRun({ view }: { view: RunView }) {
           <Suspense fallback={<p className="empty">{t.loading}</p>}>{graph}</Suspense>
         </section>
         <section className="run-pane waterfall-pane" aria-label={t.run.waterfall}>
-          <Waterfall view={view} shown={shown} selected={selected} onSelect={open} onFold={fold} now={now} />
+          <Waterfall
+            view={view}
+            shown={shown}
+            selected={selected}
+            onSelect={open}
+            onFold={fold}
+            time={time}
+          />
         </section>
         <section className="run-pane details" aria-label={t.run.details}>
           <Details view={view} selected={selected} onSelect={select} />

@@ -2,8 +2,8 @@
 import { useMutation, useQuery } from "@tanstack/react-query";
 import { Link, useNavigate } from "@tanstack/react-router";
 import { useState } from "react";
-import { api, read, type Schemas } from "../../api/client";
-import type { Json } from "../../api/json";
+import { api, read, readExactly, type Schemas } from "../../api/client";
+import { formatJson, type Json, parseJson } from "../../api/json";
 import { t } from "../../strings";
 import { Button } from "../../ui/button";
 import { Dialog } from "../../ui/dialog";
@@ -27,9 +27,13 @@ export function StepAloneDialog({ workflow, path, run, isUnsaved = false, onClos
     queryKey: ["workflows", workflow, "step", path, run],
     // Values of a run that goes on change.
     gcTime: 0,
-    queryFn: () => {
-      const params = { path: { id: workflow }, query: { path, run } };
-      return read(api.GET("/api/v1/workflows/{id}/step", { params }));
+    queryFn: async ({ signal }) => {
+      const query = new URLSearchParams({ path, run });
+      const step = await readExactly(
+        `api/v1/workflows/${encodeURIComponent(workflow)}/step?${query}`,
+        signal,
+      );
+      return step as unknown as StepAlone;
     },
   });
   return (
@@ -139,7 +143,7 @@ function startEntries(step: StepAlone): Entries {
 function toEntry(step: StepAlone, name: string, value: Json): string {
   const kind = KINDS[step.inputs.find((input) => input.name === name)?.kind ?? ""];
   if (kind !== undefined) return JSON.stringify(value);
-  return typeof value === "string" ? value : JSON.stringify(value, null, 2);
+  return typeof value === "string" ? value : formatJson(value);
 }
 
 /** What was entered. A value that was not changed stays as it was; a text that looks like JSON is a value. */
@@ -157,5 +161,5 @@ function readValues(step: StepAlone, fields: Field[], entries: Entries): Json {
 /** Throws a SyntaxError if the text is not valid JSON but should be. */
 function readValue(field: Field, text: string): Json {
   const isText = field.kind === "long" && !/^\s*[[{]/.test(text);
-  return isText ? text : (JSON.parse(text) as Json);
+  return isText ? text : parseJson(text);
 }

@@ -15,19 +15,16 @@ export function StepEvents({ view, path }: { view: RunView; path: string }) {
     <ol className="events">
       {records.slice(-MAX_EVENTS).map((record) => (
         <li key={record.seq}>
+          <button
+            type="button"
+            className="text-button number"
+            title={t.run.position(record.seq, follower.history.length)}
+            onClick={() => view.seek(record.seq)}
+          >
+            {record.seq}
+          </button>
           <details>
             <summary>
-              <button
-                type="button"
-                className="text-button number"
-                title={t.run.position(record.seq, follower.history.length)}
-                onClick={(event) => {
-                  event.preventDefault();
-                  view.seek(record.seq);
-                }}
-              >
-                {record.seq}
-              </button>{" "}
               <span className="mono">{record.event}</span>{" "}
               <span className="faint number">+{formatDuration(record.at - state.createdAt)}</span>
             </summary>

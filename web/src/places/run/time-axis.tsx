@@ -26,11 +26,13 @@ type TimeAxisProps = {
   span: TimeSpan;
   /** The time that counts as zero. */
   origin: number;
+  /** When the run began; before that it was queued. */
+  queue: number | undefined;
   isZoomed: boolean;
   onZoom: (span: TimeSpan | undefined) => void;
 };
 
-export function TimeAxis({ span, origin, isZoomed, onZoom }: TimeAxisProps) {
+export function TimeAxis({ span, origin, queue, isZoomed, onZoom }: TimeAxisProps) {
   const lane = useRef<HTMLDivElement>(null);
   const [drag, setDrag] = useState<{ from: number; to: number }>();
   const positionOf = (event: PointerEvent) => {
@@ -73,6 +75,13 @@ export function TimeAxis({ span, origin, isZoomed, onZoom }: TimeAxisProps) {
             {formatTick(tick.time)}
           </span>
         ))}
+        {queue !== undefined && queue > span.start && (
+          <span
+            className="axis-queue"
+            title={t.run.queuedFor(formatDuration(queue - origin))}
+            style={{ width: `${Math.min(1, (queue - span.start) / (span.end - span.start)) * 100}%` }}
+          />
+        )}
         {drag && (
           <span
             className="brush"

@@ -2,6 +2,7 @@
 import { useCallback, useEffect, useMemo, useState, useSyncExternalStore } from "react";
 import type { RunState } from "../../run/fold";
 import { RunFollower } from "../../run/follow";
+import { isFinal } from "../../run/record";
 import { buildRows, type Row } from "../../run/rows";
 
 export type RunView = {
@@ -64,4 +65,9 @@ export function useNow(isMoving: boolean): number {
     return () => clearInterval(timer);
   }, [isMoving]);
   return now;
+}
+
+/** The time at the position: the present while a run is followed, and else that of the event that is shown. */
+export function timeOf({ state, at }: Pick<RunView, "state" | "at">, now: number): number {
+  return at === undefined && !isFinal(state.status) ? now : state.at;
 }

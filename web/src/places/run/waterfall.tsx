@@ -2,18 +2,19 @@
 import { useVirtualizer } from "@tanstack/react-virtual";
 import { memo, useEffect, useRef, useState } from "react";
 import type { RunState, StepState } from "../../run/fold";
+import type { RunFollower } from "../../run/follow";
 import { isFinal } from "../../run/record";
-import { isOver, type Row, summarizeSteps, type VisibleRow } from "../../run/rows";
+import { isOver, type ShownPhase, shownPhase, summarizeSteps, type VisibleRow } from "../../run/rows";
 import { t } from "../../strings";
 import { formatDuration } from "../../ui/format";
 import { Icon, kindIcon } from "../../ui/icon";
+import { isTyping, useKeys } from "../../ui/keyboard";
 import { PhaseMark } from "../../ui/state";
 import { TimeAxis, type TimeSpan } from "./time-axis";
 import type { RunView } from "./use-run";
+import { AttemptBars, Bar } from "./waterfall-bars";
 
 const ROW_HEIGHT_PX = 28;
-/** Shorter bars would not be visible. */
-const MIN_BAR_PERCENT = 0.4;
 
 type WaterfallProps = {
   view: RunView;
@@ -21,11 +22,12 @@ type WaterfallProps = {
   selected: string | undefined;
   onSelect: (path: string) => void;
   onFold: (path: string, isOpen: boolean) => void;
-  now: number;
+  /** The time at the position. */
+  time: number;
 };
 
-export function Waterfall({ view, shown, selected, onSelect, onFold, now }: WaterfallProps) {
-  const { state, at } = view;
+export function Waterfall({ view, shown, selected, onSelect, onFold, time }: WaterfallProps) {
+  const { state, follower } = view;
   const [zoom, setZoom] = useState<TimeSpan>();
   const scroller = useRef<HTMLDivElement>(null);
   const virtual = useVirtualizer({
@@ -38,13 +40,26 @@ export function Waterfall({ view, shown, selected, onSelect, onFold, now }: Wate
   useEffect(() => {
     if (place >= 0) virtual.scrollToIndex(place, { align: "auto" });
   }, [place, virtual]);
-  const time = at === undefined && !isFinal(state.status) ? now : state.at;
   const end = endOf(state, time);
   const span = zoom ?? { start: state.createdAt, end: Math.max(end, state.createdAt + 1) };
+  useKeys((event) => {
+    if (isTyping(event) || event.ctrlKey || event.metaKey || event.altKey) return;
+    const line = shown[place];
+    if (event.key === "o" && line && line.children > 0) onFold(line.row.path, !line.isOpen);
+    else if (event.key === "z") setZoom(zoom || !line ? undefined : spanOf(state, line, time));
+    else return;
+    event.preventDefault();
+  });
   if (shown.length === 0) return <p className="empty">{t.run.noSteps}</p>;
   return (
     <>
-      <TimeAxis span={span} origin={state.createdAt} isZoomed={zoom !== undefined} onZoom={setZoom} />
+      <TimeAxis
+        span={span}
+        origin={state.createdAt}
+        queue={state.startedAt}
+        isZoomed={zoom !== undefined}
+        onZoom={setZoom}
+      />
       <div
         className="waterfall"
         ref={scroller}
@@ -59,7 +74,8 @@ export function Waterfall({ view, shown, selected, onSelect, onFold, now }: Wate
             if (!line) return null;
             return (
               <WaterfallRow
-                key={line.row.path}
+                key={`${line.row.path} ${line.attempt ?? ""}`}
+                follower={follower}
                 id={rowId(item.index)}
                 top={item.start}
                 line={line}
@@ -68,7 +84,7 @@ export function Waterfall({ view, shown, selected, onSelect, onFold, now }: Wate
                 span={span}
                 end={end}
                 time={time}
-                isSelected={line.row.path === selected}
+                isSelected={line.row.path === selected && line.attempt === undefined}
                 onSelect={onSelect}
                 onFold={onFold}
               />
@@ -80,11 +96,20 @@ export function Waterfall({ view, shown, selected, onSelect, onFold, now }: Wate
   );
 }
 
+/** The time of a row, with some room around it. */
+function spanOf(state: RunState, { row }: VisibleRow, time: number): TimeSpan | undefined {
+  const summary = summarizeSteps(state, row.steps);
+  if (!summary) return undefined;
+  const end = summary.endedAt ?? time;
+  const room = Math.max(5, (end - summary.startedAt) / 20);
+  return { start: summary.startedAt - room, end: end + room };
+}
+
 /** The end of the time axis. The time in which a run only waits is not drawn in full: it would hide what happened. */
-function endOf(state: RunState, now: number): number {
+function endOf(state: RunState, time: number): number {
   if (isFinal(state.status)) return state.at;
   const isSuspended = state.status === "waiting" || state.status === "uncertain";
-  return isSuspended ? Math.min(now, state.at + (state.at - state.createdAt) / 8 + 1) : now;
+  return isSuspended ? Math.min(time, state.at + (state.at - state.createdAt) / 8 + 1) : time;
 }
 
 function rowId(index: number): string {
@@ -92,6 +117,7 @@ function rowId(index: number): string {
 }
 
 type RowProps = {
+  follower: RunFollower;
   id: string;
   top: number;
   line: VisibleRow;
@@ -100,7 +126,7 @@ type RowProps = {
   span: TimeSpan;
   /** The end of the time axis. */
   end: number;
-  /** The present time, or that of the position. */
+  /** The time at the position. */
   time: number;
   isSelected: boolean;
   onSelect: (path: string) => void;
@@ -108,12 +134,15 @@ type RowProps = {
 };
 
 const WaterfallRow = memo(function WaterfallRow(props: RowProps) {
-  const { id, top, line, state, span, end, time, isSelected, onSelect, onFold } = props;
-  const { row, depth, isOpen } = line;
+  const { follower, id, top, line, state, span, end, time, isSelected, onSelect, onFold } = props;
+  const { row, label, children, depth, isOpen } = line;
   const step = row.step === undefined ? undefined : state.steps[row.step];
   const summary = summarizeSteps(state, row.steps);
   if (!summary) return null;
-  const isGroup = row.children.length > 0;
+  if (step && line.attempt !== undefined) {
+    return <AttemptRow {...props} step={step} attempt={line.attempt} />;
+  }
+  const isGroup = children > 0;
   const endedAt = step && isOver(step) ? (step.finishedAt ?? summary.endedAt) : summary.endedAt;
   return (
     // biome-ignore lint/a11y/useKeyWithClickEvents: the keys are those of the tree.
@@ -124,7 +153,7 @@ const WaterfallRow = memo(function WaterfallRow(props: RowProps) {
       aria-level={depth + 1}
       aria-selected={isSelected}
       {...(isGroup && { "aria-expanded": isOpen })}
-      aria-label={describeRow(row, step, summary.phase, (endedAt ?? time) - summary.startedAt)}
+      aria-label={describeRow(label, step, summary.phase, (endedAt ?? time) - summary.startedAt)}
       className="waterfall-row"
       data-state={summary.phase}
       style={{ transform: `translateY(${top}px)` }}
@@ -136,7 +165,7 @@ const WaterfallRow = memo(function WaterfallRow(props: RowProps) {
             type="button"
             tabIndex={-1}
             className="fold"
-            aria-label={isOpen ? t.run.collapse(row.label) : t.run.expand(row.label)}
+            aria-label={isOpen ? t.run.collapse(label) : t.run.expand(label)}
             onClick={(event) => {
               event.stopPropagation();
               onFold(row.path, !isOpen);
@@ -149,71 +178,72 @@ const WaterfallRow = memo(function WaterfallRow(props: RowProps) {
             <Icon name={kindIcon(step?.kind)} />
           </span>
         )}
-        <span className="cut">{row.label}</span>
-        {isGroup && <span className="badge number">{t.run.iterations(row.children.length)}</span>}
+        <span className="cut">{label}</span>
+        {isGroup && row.children.length > 0 && (
+          <span className="badge number">{t.run.iterations(children)}</span>
+        )}
         {step && step.attempts > 1 && <span className="badge number">↻ {step.attempts}</span>}
         <span className="waterfall-phase">
           <PhaseMark phase={summary.phase} isIconOnly />
         </span>
       </span>
       <span className="waterfall-lane">
-        <Bars row={row} step={step} summary={summary} span={span} end={end} />
+        {step && step.tries.length > 0 && (!isGroup || row.children.length === 0) ? (
+          <AttemptBars
+            follower={follower}
+            step={step}
+            attempts={[...step.tries.keys()]}
+            span={span}
+            end={end}
+          />
+        ) : (
+          <Bar start={summary.startedAt} stop={summary.endedAt ?? end} span={span} look="group" />
+        )}
       </span>
       <span className="waterfall-time number">{formatDuration((endedAt ?? time) - summary.startedAt)}</span>
     </div>
   );
 });
 
-function describeRow(row: Row, step: StepState | undefined, phase: StepState["phase"], ms: number): string {
+function describeRow(label: string, step: StepState | undefined, phase: ShownPhase, ms: number): string {
   const kind = step?.kind ? `, ${step.kind}` : "";
-  return `${row.label}${kind}, ${t.phase[phase]}, ${formatDuration(ms)}`;
+  return `${label}${kind}, ${t.phase[phase]}, ${formatDuration(ms)}`;
 }
 
-type BarsProps = {
-  row: Row;
-  step: StepState | undefined;
-  summary: { startedAt: number; endedAt: number | undefined };
-  span: TimeSpan;
-  end: number;
-};
-
-function Bars({ row, step, summary, span, end }: BarsProps) {
-  if (step && step.tries.length > 0 && row.children.length === 0) {
-    return step.tries.map((one, at) => {
-      const isLast = at === step.tries.length - 1;
-      const stop = one.endedAt ?? (isLast ? end : one.startedAt);
-      const state = one.error ? "failed" : isLast ? step.phase : "failed";
-      return (
-        <Bar key={one.number} start={one.startedAt} stop={stop} span={span} kind={step.kind} state={state} />
-      );
-    });
-  }
-  return <Bar start={summary.startedAt} stop={summary.endedAt ?? end} span={span} isGroup />;
-}
-
-type BarProps = {
-  start: number;
-  stop: number;
-  span: TimeSpan;
-  kind?: string | undefined;
-  state?: string;
-  isGroup?: boolean;
-};
-
-function Bar({ start, stop, span, kind, state, isGroup = false }: BarProps) {
-  const length = span.end - span.start;
-  const left = Math.max(0, ((start - span.start) / length) * 100);
-  const right = Math.min(100, ((stop - span.start) / length) * 100);
-  if (right < 0 || left > 100) return null;
-  const width = Math.max(MIN_BAR_PERCENT, right - left);
-  const style = { left: `${Math.min(left, 100 - MIN_BAR_PERCENT)}%`, width: `${width}%` };
+/** An attempt of a step that was tried again. */
+function AttemptRow(props: RowProps & { step: StepState; attempt: number }) {
+  const { id, top, line, follower, step, attempt, span, end, time, isSelected, onSelect } = props;
+  const one = step.tries[attempt];
+  if (!one) return null;
+  const isLast = attempt === step.tries.length - 1;
+  const stop = one.endedAt ?? (isLast ? time : one.startedAt);
+  const phase = one.error || !isLast ? "failed" : shownPhase(step);
+  const label = t.run.attempt(one.number);
   return (
-    <span
-      className="bar"
-      data-kind={kind}
-      data-state={state}
-      data-group={isGroup || undefined}
-      style={style}
-    />
+    // biome-ignore lint/a11y/useKeyWithClickEvents: the keys are those of the tree.
+    <div
+      id={id}
+      role="treeitem"
+      tabIndex={-1}
+      aria-level={line.depth + 1}
+      aria-selected={isSelected}
+      aria-label={describeRow(label, undefined, phase, stop - one.startedAt)}
+      className="waterfall-row"
+      data-state={phase}
+      style={{ transform: `translateY(${top}px)` }}
+      onClick={() => onSelect(step.path)}
+    >
+      <span className="waterfall-name" style={{ paddingLeft: 8 + line.depth * 14 }}>
+        <span className="fold" />
+        <span className="cut soft">{label}</span>
+        <span className="waterfall-phase">
+          <PhaseMark phase={phase} isIconOnly />
+        </span>
+      </span>
+      <span className="waterfall-lane">
+        <AttemptBars follower={follower} step={step} attempts={[attempt]} span={span} end={end} />
+      </span>
+      <span className="waterfall-time number">{formatDuration(stop - one.startedAt)}</span>
+    </div>
   );
 }

@@ -1,4 +1,5 @@
 // Runs: a live table with filters, commands for several runs, and charts over time.
+
 import { useInfiniteQuery, useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link, useNavigate, useSearch } from "@tanstack/react-router";
 import { useMemo, useState } from "react";
@@ -11,6 +12,7 @@ import { ConfirmDialog } from "../../ui/dialog";
 import { formatAge, formatDuration, formatTime, shortenId } from "../../ui/format";
 import { Empty, ErrorBox } from "../../ui/problem";
 import { StatusMark } from "../../ui/state";
+import { useTitle } from "../../ui/title";
 import { Charts } from "./charts";
 import { ModelCharts } from "./model-charts";
 import "./runs.css";
@@ -21,6 +23,7 @@ const REFRESH_MS = 3000;
 const PAGE_RUNS = 50;
 
 export function Runs() {
+  useTitle(t.runs.title);
   const search = useSearch({ from: "/runs" });
   const { status, workflow } = search;
   const runs = useInfiniteQuery({

@@ -2,7 +2,7 @@
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { api, read, readExactly } from "../../api/client";
-import { formatJson, type Json } from "../../api/json";
+import { formatJson, type Json, parseJson } from "../../api/json";
 import { t } from "../../strings";
 import { Button } from "../../ui/button";
 import { ErrorBox, Problem } from "../../ui/problem";
@@ -82,7 +82,7 @@ function Entry({ user, name: known, text: before, onClose }: EntryProps) {
       onSubmit={(event) => {
         event.preventDefault();
         try {
-          save.mutate(JSON.parse(text) as Json);
+          save.mutate(parseJson(text));
           setIsInvalid(false);
         } catch {
           setIsInvalid(true);

@@ -1,17 +1,21 @@
 // Settings: health, models, quotas, keys, secrets, memory and the audit log.
+
 import { useQuery } from "@tanstack/react-query";
 import { api, read, SERVER } from "../../api/client";
 import { keyHeaders } from "../../api/key";
 import { t } from "../../strings";
-import { formatNumber, formatTime } from "../../ui/format";
+import { formatAmount, formatTime } from "../../ui/format";
 import { Icon } from "../../ui/icon";
+import { useTitle } from "../../ui/title";
 import { Keys } from "./keys";
 import { Memory } from "./memory";
+import { Models } from "./models";
 import { Part } from "./part";
 import { Secrets } from "./secrets";
 import "./settings.css";
 
 export function Settings() {
+  useTitle(t.settings.title);
   return (
     <div className="page">
       <h1>{t.settings.title}</h1>
@@ -44,56 +48,6 @@ function Health() {
   );
 }
 
-type ModelList = {
-  default?: string;
-  local?: { name?: string; is_installed?: boolean }[];
-  providers?: { name: string; key_env?: string | null; problem?: string | null }[];
-};
-
-function Models() {
-  const { data, error } = useQuery({
-    queryKey: ["models"],
-    queryFn: async () => (await read(api.GET("/api/v1/models"))) as unknown as ModelList,
-  });
-  return (
-    <Part title={t.settings.models} error={error}>
-      {data && (
-        <>
-          <p>
-            <span className="soft">{t.settings.defaultModel}: </span>
-            <code>{data.default}</code>
-          </p>
-          <table className="table">
-            <thead>
-              <tr>
-                <th scope="col">{t.settings.provider}</th>
-                <th scope="col">{t.settings.key}</th>
-              </tr>
-            </thead>
-            <tbody>
-              {data.providers?.map((provider) => (
-                <tr key={provider.name}>
-                  <td>{provider.name}</td>
-                  <td>
-                    {provider.problem ? (
-                      <span className="soft">{provider.problem}</span>
-                    ) : (
-                      <span className="state" data-state="succeeded">
-                        <Icon name="check" />
-                        {provider.key_env ? t.settings.keySet : t.settings.noKeyNeeded}
-                      </span>
-                    )}
-                  </td>
-                </tr>
-              ))}
-            </tbody>
-          </table>
-        </>
-      )}
-    </Part>
-  );
-}
-
 function Usage() {
   const { data, error } = useQuery({ queryKey: ["usage"], queryFn: () => read(api.GET("/api/v1/usage")) });
   return (
@@ -110,10 +64,8 @@ function Usage() {
           {data?.quotas.map((quota) => (
             <tr key={quota.name}>
               <td>{quota.name}</td>
-              <td>{quota.used == null ? "" : `${formatNumber(quota.used)} ${quota.unit}`}</td>
-              <td>
-                {quota.limit == null ? t.settings.unlimited : `${formatNumber(quota.limit)} ${quota.unit}`}
-              </td>
+              <td>{quota.used == null ? "" : formatAmount(quota.used, quota.unit)}</td>
+              <td>{quota.limit == null ? t.settings.unlimited : formatAmount(quota.limit, quota.unit)}</td>
             </tr>
           ))}
         </tbody>

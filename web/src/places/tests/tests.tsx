@@ -1,4 +1,5 @@
 // The tests of the project: run them, and see what is not as they expect.
+
 import { useMutation, useQuery } from "@tanstack/react-query";
 import { api, read, type Schemas } from "../../api/client";
 import { t } from "../../strings";
@@ -7,12 +8,14 @@ import { DiffView } from "../../ui/diff-view";
 import { formatDuration } from "../../ui/format";
 import { Icon, type IconName } from "../../ui/icon";
 import { Empty, ErrorBox, Problem } from "../../ui/problem";
+import { useTitle } from "../../ui/title";
 import "./tests.css";
 
 type Info = Schemas["TestInfo"];
 type Result = Schemas["TestResult"];
 
 export function Tests() {
+  useTitle(t.tests.title);
   const { data, error } = useQuery({
     queryKey: ["tests"],
     queryFn: () => read(api.GET("/api/v1/tests")),

@@ -6,7 +6,7 @@ import {
   closeBracketsKeymap,
   completionKeymap,
 } from "@codemirror/autocomplete";
-import { defaultKeymap, history, historyKeymap, indentWithTab } from "@codemirror/commands";
+import { defaultKeymap, historyKeymap, indentWithTab } from "@codemirror/commands";
 import { json } from "@codemirror/lang-json";
 import { markdown } from "@codemirror/lang-markdown";
 import { yaml } from "@codemirror/lang-yaml";
@@ -17,7 +17,15 @@ import { EditorState } from "@codemirror/state";
 import { EditorView, highlightActiveLine, keymap, lineNumbers } from "@codemirror/view";
 import { useEffect, useRef } from "react";
 import { completeFrom, explainFrom, type Shown } from "../../builder/assist";
-import { type Depths, depthsOf, type History, historyOf, replaceText } from "../../builder/history";
+import {
+  type Depths,
+  depthsOf,
+  endlessHistory,
+  type History,
+  historyOf,
+  replaceText,
+} from "../../builder/history";
+import { typeOverSelection } from "../../builder/typing";
 import { t } from "../../strings";
 import { COLOURS } from "../../ui/editor-colours";
 
@@ -102,7 +110,8 @@ function extensionsFor(file: string, isReadOnly: boolean) {
     lineNumbers(),
     foldGutter(),
     lintGutter(),
-    history(),
+    endlessHistory,
+    typeOverSelection,
     bracketMatching(),
     closeBrackets(),
     highlightActiveLine(),

@@ -3,27 +3,28 @@ import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useNavigate, useParams } from "@tanstack/react-router";
 import { useCallback, useState } from "react";
 import { ApiError, type Schemas } from "../../api/client";
-import { runsQuery, workflowQuery } from "../../api/queries";
+import { workflowQuery } from "../../api/queries";
 import { t } from "../../strings";
 import { Button } from "../../ui/button";
+import { useCommands } from "../../ui/commands";
 import { useKeys } from "../../ui/keyboard";
-import { Empty, ErrorBox, Problem } from "../../ui/problem";
-import { RunHistory } from "../../ui/run-history";
+import { LeaveGuard } from "../../ui/leave-guard";
+import { EmptyPlace, ErrorBox, Problem } from "../../ui/problem";
+import { useTitle } from "../../ui/title";
 import { CopyDialog } from "./copy-dialog";
+import { DeleteDialog } from "./delete-dialog";
 import { ExportDialog } from "./export-dialog";
 import { Panes } from "./panes";
 import { RunDialog } from "./run-dialog";
 import { SnippetsDialog } from "./snippets";
 import { TriggersDialog } from "./triggers-dialog";
 import { isConflict, type Source, saveSource, useJudgement, useStoredSource } from "./use-draft";
+import { useEdited } from "./use-edited";
 import { VersionsDialog } from "./versions";
+import { type Overlay, WorkflowHead } from "./workflow-head";
 import "./workflow.css";
 
-/** So many of the last runs are shown. */
-const LAST_RUNS = 10;
-
 type Workflow = Schemas["WorkflowInfo"];
-type Overlay = "run" | "versions" | "snippets" | "copy" | "export" | "triggers" | undefined;
 
 export function WorkflowPage() {
   const { workflow: id } = useParams({ from: "/workflows/$workflow" });
@@ -31,7 +32,7 @@ export function WorkflowPage() {
   const stored = useStoredSource(id, data?.file != null);
   const problem = error ?? stored.error;
   if (problem instanceof ApiError && problem.status === 404) {
-    return <Empty title={t.errors.notFound}>{t.workflow.notFound}</Empty>;
+    return <EmptyPlace title={t.errors.notFound}>{t.workflow.notFound}</EmptyPlace>;
   }
   if (problem) {
     return (
@@ -44,99 +45,81 @@ export function WorkflowPage() {
   return <OpenWorkflow key={id} workflow={data} stored={stored.data} />;
 }
 
-type Stored = { source: Source; tag: string | null };
+type StoredSource = { source: Source; tag: string | null };
 
-function OpenWorkflow({ workflow, stored }: { workflow: Workflow; stored: Stored }) {
+function OpenWorkflow({ workflow, stored }: { workflow: Workflow; stored: StoredSource }) {
   const queries = useQueryClient();
   const navigate = useNavigate({ from: "/workflows/$workflow" });
   const isFile = workflow.file != null;
-  const [edited, setEdited] = useState<Stored>();
-  const source = edited?.source ?? stored.source;
+  useTitle(workflow.name || workflow.id);
+  const edited = useEdited(workflow.id, stored, isFile);
+  const { source, changed } = edited;
   const judgement = useJudgement(source);
   const [overlay, setOverlay] = useState<Overlay>();
   const [notice, setNotice] = useState<string>();
+  const { edit: change } = edited;
   const edit = useCallback(
     (file: string, text: string) => {
       setNotice(undefined);
-      setEdited((before) => {
-        const base = before ?? stored;
-        return { tag: base.tag, source: { ...base.source, files: { ...base.source.files, [file]: text } } };
-      });
+      change(file, text);
     },
-    [stored],
+    [change],
   );
   const save = useMutation({
-    mutationFn: (draft: Stored) => saveSource(workflow.id, draft.source, { tag: draft.tag }),
-    onSuccess: async () => {
+    mutationFn: (draft: StoredSource) => saveSource(workflow.id, draft.source, { tag: draft.tag }),
+    onSuccess: async (_, draft) => {
       await queries.invalidateQueries({ queryKey: ["workflows"] });
-      setEdited(undefined);
+      const now = queries.getQueryData<StoredSource>(["workflows", workflow.id, "source"]);
+      edited.finishSave(draft, now?.tag ?? null);
       setNotice(t.workflow.saved);
     },
   });
-  const isChanged = edited !== undefined;
-  const canSave = isChanged && !isFile && !save.isPending;
+  const canSave = changed !== undefined && !isFile && !save.isPending;
+  const store = () => canSave && changed && save.mutate(changed);
   useKeys((event) => {
     if (!event.ctrlKey && !event.metaKey) return;
     if (event.key === "s") {
       event.preventDefault();
-      if (canSave && edited) save.mutate(edited);
+      store();
     } else if (event.key === "Enter" && overlay === undefined) {
       event.preventDefault();
       setOverlay("run");
     }
   });
-  const saveLabel = judgement.isRefused ? t.workflow.saveDraft : t.workflow.save;
-  const restore = (version: Source, number: number) => {
-    setEdited({ source: version, tag: stored.tag });
-    setNotice(t.workflow.restored(number));
-    setOverlay(undefined);
+  const keep = () => {
+    const isKept = edited.keep();
+    if (!isKept) setNotice(t.workflow.noRoom);
+    return isKept;
   };
+  const open = (name: Overlay) => () => setOverlay(name);
+  useCommands([
+    !workflow.is_refused && { title: t.workflow.run, icon: "play", run: open("run") },
+    canSave && { title: t.workflow.save, icon: "check", run: store },
+    edited.isUnkept && { title: t.workflow.keepDraft, icon: "copy", run: keep },
+    { title: t.build.triggers, icon: "clock", run: open("triggers") },
+    { title: t.build.exportTitle, icon: "copy", run: open("export") },
+    { title: t.workflow.use, icon: "code", run: open("snippets") },
+    isFile && { title: t.workflow.copy, icon: "copy", run: open("copy") },
+    !isFile && { title: t.workflow.versions, icon: "swap", run: open("versions") },
+    !isFile && { title: t.workflow.delete, icon: "trash", run: open("delete") },
+  ]);
   const loadTheirs = () => {
     save.reset();
-    setEdited(undefined);
+    edited.discard();
     void queries.invalidateQueries({ queryKey: ["workflows", workflow.id] });
   };
   return (
     <div className="workflow">
-      <header className="workflow-head">
-        <div className="run-title">
-          <h1 className="cut">{workflow.name || workflow.id}</h1>
-          <span className="badge">{workflow.format}</span>
-          {workflow.version != null && <span className="badge">{t.workflow.version(workflow.version)}</span>}
-          <span className="soft" aria-live="polite">
-            {isChanged ? t.workflow.unsaved : notice}
-          </span>
-        </div>
-        <LastRuns workflow={workflow.id} />
-        <div className="workflow-actions">
-          <Button look="quiet" onClick={() => setOverlay("triggers")}>
-            {t.build.triggers}
-          </Button>
-          <Button look="quiet" onClick={() => setOverlay("export")}>
-            {t.build.exportTitle}
-          </Button>
-          <Button look="quiet" onClick={() => setOverlay("snippets")}>
-            {t.workflow.use}
-          </Button>
-          {isFile ? (
-            <Button look="quiet" onClick={() => setOverlay("copy")}>
-              {t.workflow.copy}
-            </Button>
-          ) : (
-            <>
-              <Button look="quiet" onClick={() => setOverlay("versions")}>
-                {t.workflow.versions}
-              </Button>
-              <Button disabled={!canSave} onClick={() => edited && save.mutate(edited)}>
-                {saveLabel}
-              </Button>
-            </>
-          )}
-          <Button look="main" icon="play" onClick={() => setOverlay("run")} disabled={workflow.is_refused}>
-            {t.workflow.run}
-          </Button>
-        </div>
-        {isFile && <p className="soft workflow-note">{t.workflow.file}</p>}
+      <WorkflowHead
+        workflow={workflow}
+        edited={edited}
+        notice={notice}
+        saveLabel={judgement.isRefused ? t.workflow.saveRefused : t.workflow.save}
+        canSave={canSave}
+        onSave={store}
+        onKeep={keep}
+        onOpen={setOverlay}
+      >
         {isConflict(save.error) ? (
           <Problem severity="warning">
             {t.workflow.conflict} <Button onClick={loadTheirs}>{t.workflow.loadTheirs}</Button>
@@ -144,54 +127,70 @@ function OpenWorkflow({ workflow, stored }: { workflow: Workflow; stored: Stored
         ) : (
           save.error && <ErrorBox error={save.error} />
         )}
-      </header>
+      </WorkflowHead>
+      <LeaveGuard isUnsaved={edited.isUnkept} onKeep={keep} />
       <Panes
         workflow={workflow}
         source={source}
         isReadOnly={isFile}
-        isUnsaved={isChanged}
+        isUnsaved={changed !== undefined}
         judgement={judgement}
         onEdit={edit}
       />
-      {overlay === "run" && (
-        <RunDialog
+      {overlay && (
+        <OpenOverlay
+          overlay={overlay}
           workflow={workflow}
-          isUnsaved={isChanged}
-          onStep={(step) => {
-            setOverlay(undefined);
-            void navigate({ search: { step }, replace: true });
+          source={source}
+          isUnsaved={changed !== undefined}
+          onStep={(step) => void navigate({ search: { step }, replace: true })}
+          onRestore={(version, number) => {
+            edited.replace(version);
+            setNotice(t.workflow.restored(number));
           }}
           onClose={() => setOverlay(undefined)}
         />
-      )}
-      {overlay === "versions" && (
-        <VersionsDialog
-          workflow={workflow}
-          source={source}
-          onRestore={restore}
-          onClose={() => setOverlay(undefined)}
-        />
-      )}
-      {overlay === "snippets" && <SnippetsDialog workflow={workflow} onClose={() => setOverlay(undefined)} />}
-      {overlay === "export" && (
-        <ExportDialog
-          workflow={workflow.id}
-          format={workflow.format}
-          source={source}
-          onClose={() => setOverlay(undefined)}
-        />
-      )}
-      {overlay === "triggers" && (
-        <TriggersDialog workflow={workflow.id} onClose={() => setOverlay(undefined)} />
-      )}
-      {overlay === "copy" && (
-        <CopyDialog workflow={workflow.id} source={source} onClose={() => setOverlay(undefined)} />
       )}
     </div>
   );
 }
 
-function LastRuns({ workflow }: { workflow: string }) {
-  const { data } = useQuery(runsQuery({ workflow, limit: LAST_RUNS }));
-  return <RunHistory runs={data?.items ?? []} />;
+type OverlayProps = {
+  overlay: Overlay;
+  workflow: Workflow;
+  source: Source;
+  isUnsaved: boolean;
+  onStep: (step: string) => void;
+  onRestore: (version: Source, number: number) => void;
+  onClose: () => void;
+};
+
+function OpenOverlay({ overlay, workflow, source, isUnsaved, onStep, onRestore, onClose }: OverlayProps) {
+  const { id, format } = workflow;
+  switch (overlay) {
+    case "run": {
+      const showStep = (step: string) => {
+        onClose();
+        onStep(step);
+      };
+      return <RunDialog workflow={workflow} isUnsaved={isUnsaved} onStep={showStep} onClose={onClose} />;
+    }
+    case "versions": {
+      const restore = (version: Source, number: number) => {
+        onClose();
+        onRestore(version, number);
+      };
+      return <VersionsDialog workflow={workflow} source={source} onRestore={restore} onClose={onClose} />;
+    }
+    case "snippets":
+      return <SnippetsDialog workflow={workflow} onClose={onClose} />;
+    case "export":
+      return <ExportDialog workflow={id} format={format} source={source} onClose={onClose} />;
+    case "triggers":
+      return <TriggersDialog workflow={id} onClose={onClose} />;
+    case "copy":
+      return <CopyDialog workflow={id} source={source} onClose={onClose} />;
+    case "delete":
+      return <DeleteDialog workflow={id} onClose={onClose} />;
+  }
 }

@@ -1,0 +1,168 @@
+// Changes of a workflow in a browser: they are not lost by leaving, can be kept as a draft, and a workflow is deleted.
+import assert from "node:assert/strict";
+import { after, before, test } from "node:test";
+import { openBrowser, openPage, startStudio } from "./studio.mjs";
+
+let studio;
+let browser;
+
+before(async () => {
+  studio = await startStudio();
+  browser = await openBrowser();
+});
+
+after(async () => {
+  await browser?.close();
+  await studio?.close();
+});
+
+async function close({ context, faults }) {
+  await context.close();
+  assert.deepEqual(faults, []);
+}
+
+function definitionOf(id, promptTemplate) {
+  const step = {
+    name: "a",
+    functionId: "agent::chat",
+    mode: "sequential",
+    promptTemplate,
+    errorMode: "fail",
+  };
+  return { id, name: "Kept", steps: [step] };
+}
+
+async function store(id, prompt) {
+  const response = await fetch(`${studio.address}/api/v1/workflows/${id}`, {
+    method: "PUT",
+    headers: { "content-type": "application/json" },
+    body: JSON.stringify(definitionOf(id, prompt)),
+  });
+  assert.ok(response.ok, await response.text());
+}
+
+/** Opens a workflow, and replaces its text. */
+async function change(page, id, prompt) {
+  await page.goto(studio.address);
+  await page.locator(`a[href$="/workflows/${id}"]`).click();
+  await page.getByRole("tab", { name: "Source" }).first().click();
+  await page.getByRole("textbox", { name: /Source of/ }).click();
+  await page.keyboard.press("Control+a");
+  await page.keyboard.press("Delete");
+  await page.keyboard.insertText(JSON.stringify(definitionOf(id, prompt)));
+  await page.getByText("Unsaved changes").waitFor();
+}
+
+function readSource(page) {
+  return page.evaluate(() => document.querySelector(".editor").shadowRoot.textContent);
+}
+
+test("whoever leaves with unsaved changes is asked first", async () => {
+  await store("asked", "one");
+  const opened = await openPage(browser, studio.address);
+  const { page } = opened;
+  await change(page, "asked", "two");
+  await page.getByRole("link", { name: "Runs" }).click();
+  const dialog = page.getByRole("dialog", { name: "Leave without saving?" });
+  await dialog.getByRole("button", { name: "Stay" }).click();
+  await dialog.waitFor({ state: "detached" });
+  assert.match(page.url(), /workflows\/asked/);
+  assert.match(await readSource(page), /two/);
+  // The browser asks before the tab is closed or loaded again.
+  const asked = new Promise((resolve) => page.once("dialog", resolve));
+  const reloading = page.reload().catch(() => undefined);
+  const question = await asked;
+  assert.equal(question.type(), "beforeunload");
+  await question.dismiss();
+  await reloading;
+  await page.evaluate(() => window.history.back());
+  await dialog.getByRole("button", { name: "Leave without saving" }).click();
+  await page.waitForURL((address) => !address.pathname.includes("/workflows/"));
+  await close(opened);
+});
+
+test("changes that were taken back are not asked about", async () => {
+  await store("back", "one");
+  const opened = await openPage(browser, studio.address);
+  const { page } = opened;
+  await page.goto(`${studio.address}/workflows/back`);
+  await page.getByRole("textbox", { name: /Source of/ }).click();
+  await page.keyboard.type("x");
+  await page.getByText("Unsaved changes").waitFor();
+  await page.keyboard.press("Control+z");
+  await page.getByText("Unsaved changes").waitFor({ state: "detached" });
+  await page.getByRole("link", { name: "Runs" }).click();
+  await page.waitForURL(/\/runs/);
+  await close(opened);
+});
+
+test("a workflow without errors is kept as a draft, which is there again and can be saved or discarded", async () => {
+  await store("draft", "one");
+  const opened = await openPage(browser, studio.address);
+  const { page } = opened;
+  await change(page, "draft", "two");
+  await page.getByRole("button", { name: "Keep as draft" }).click();
+  await page.getByText(/^Draft of .*, kept in this browser$/).waitFor();
+  await page.getByRole("link", { name: "Home" }).click();
+  await page.getByRole("heading", { name: "Kept" }).first().waitFor();
+  await page.goto(`${studio.address}/workflows/draft`);
+  await page.getByText(/^Draft of/).waitFor();
+  await page.waitForFunction(() =>
+    document.querySelector(".editor")?.shadowRoot?.textContent.includes("two"),
+  );
+  const readStored = async () =>
+    (await fetch(`${studio.address}/api/v1/workflows/draft/source`)).json().then(JSON.stringify);
+  assert.match(await readStored(), /one/);
+  await page.getByRole("button", { name: "Save", exact: true }).click();
+  await page.getByText("Saved").waitFor();
+  assert.match(await readStored(), /two/);
+  await change(page, "draft", "three");
+  await page.getByRole("button", { name: "Keep as draft" }).click();
+  await page.getByRole("button", { name: "Discard the changes" }).click();
+  await page.waitForFunction(() => document.querySelector(".editor").shadowRoot.textContent.includes("two"));
+  await page.reload();
+  await page.getByRole("textbox", { name: /Source of/ }).waitFor();
+  assert.equal(await page.getByText(/^Draft of/).count(), 0);
+  await close(opened);
+});
+
+test("a workflow is deleted after a question", async () => {
+  await store("doomed", "one");
+  const opened = await openPage(browser, studio.address);
+  const { page } = opened;
+  await change(page, "doomed", "two");
+  await page.getByRole("button", { name: "Delete", exact: true }).click();
+  const dialog = page.getByRole("dialog", { name: "Delete doomed?" });
+  await dialog.getByRole("button", { name: "Cancel" }).click();
+  await page.getByRole("button", { name: "Delete", exact: true }).click();
+  await dialog.getByRole("button", { name: "Delete" }).click();
+  await page.waitForURL(`${studio.address}/`);
+  assert.equal((await fetch(`${studio.address}/api/v1/workflows/doomed`)).status, 404);
+  await page.getByRole("heading", { name: "Echo a topic" }).waitFor();
+  await page.locator('a[href$="/workflows/doomed"]').waitFor({ state: "detached" });
+  await close(opened);
+});
+
+test("typing over coloured text breaks no rule of the page, and keeps brackets around a selection", async () => {
+  await store("typed", "one");
+  const opened = await openPage(browser, studio.address);
+  const { page } = opened;
+  await page.goto(`${studio.address}/workflows/typed`);
+  await page.getByRole("textbox", { name: /Source of/ }).click();
+  await page.waitForFunction(
+    () => document.querySelector(".editor").shadowRoot.querySelectorAll(".cm-line span").length > 3,
+  );
+  await page.keyboard.press("Control+a");
+  await page.keyboard.type("ab");
+  await page.keyboard.press("Control+a");
+  await page.keyboard.type("[");
+  const line = () => document.querySelector(".editor").shadowRoot.querySelector(".cm-content").textContent;
+  assert.equal(await page.evaluate(line), "[ab]");
+  await page.keyboard.press("Control+z");
+  await page.keyboard.press("Control+z");
+  await page.waitForFunction(() =>
+    document.querySelector(".editor").shadowRoot.textContent.includes("promptTemplate"),
+  );
+  await page.getByText("Unsaved changes").waitFor({ state: "detached" });
+  await close(opened);
+});

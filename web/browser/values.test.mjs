@@ -1,0 +1,77 @@
+// Values in a browser: pictures are shown, and numbers are sent as they were written.
+import assert from "node:assert/strict";
+import { after, before, test } from "node:test";
+import { openBrowser, openPage, startRun, startStudio } from "./studio.mjs";
+
+let studio;
+let browser;
+
+before(async () => {
+  studio = await startStudio();
+  browser = await openBrowser();
+});
+
+after(async () => {
+  await browser?.close();
+  await studio?.close();
+});
+
+/** More than a double can hold exactly. */
+const BIG = "9007199254740993";
+/** One pixel. */
+const PIXEL = "R0lGODlhAQABAIAAAP///wAAACwAAAAAAQABAAACAkQBADs=";
+
+async function close({ context, faults }) {
+  await context.close();
+  assert.deepEqual(faults, []);
+}
+
+test("an output that is a picture is shown as one, but not as SVG", async () => {
+  const opened = await openPage(browser, studio.address);
+  const { page } = opened;
+  const show = async (address) => {
+    const run = await startRun(studio.address, "hostile", address, 30);
+    await page.goto(`${studio.address}/runs/${run}?step=/repeat`);
+    await page.getByRole("region", { name: "Output" }).waitFor();
+    return page.locator(".value-body img");
+  };
+  const picture = await show(`data:image/gif;base64,${PIXEL}`);
+  await page.waitForFunction(() => document.querySelector(".value-body img")?.naturalWidth === 1);
+  assert.equal(await picture.count(), 1);
+  const svg = Buffer.from("<svg xmlns='http://www.w3.org/2000/svg' onload='alert(1)'/>").toString("base64");
+  assert.equal(await (await show(`data:image/svg+xml;base64,${svg}`)).count(), 0);
+  await close(opened);
+});
+
+test("a large number is stored as it was written", async () => {
+  const opened = await openPage(browser, studio.address);
+  const { page } = opened;
+  await page.goto(`${studio.address}/settings`);
+  await page.getByRole("button", { name: "New entry" }).click();
+  await page.getByLabel("Key", { exact: true }).last().fill("big");
+  await page.getByLabel("Value as JSON").fill(`{"id": ${BIG}}`);
+  await page.getByRole("button", { name: "Save", exact: true }).click();
+  await page.getByRole("button", { name: "big", exact: true }).waitFor();
+  const stored = await (await fetch(`${studio.address}/api/v1/memory/local`)).text();
+  assert.match(stored, new RegExp(`:${BIG}\\D`));
+  await close(opened);
+});
+
+test("a definition in the library and the values of a step keep large numbers", async () => {
+  const headers = { "content-type": "application/json" };
+  const agent = `{"agentId": "exact", "name": "Exact", "description": "d", "systemPrompt": "p", "options": {"seed": ${BIG}}}`;
+  await fetch(`${studio.address}/api/v1/agents/exact`, { method: "PUT", headers, body: agent });
+  const opened = await openPage(browser, studio.address);
+  const { page } = opened;
+  await page.goto(`${studio.address}/library?kind=agents&item=exact`);
+  const source = page.getByRole("textbox", { name: "Definition" });
+  assert.match(await source.inputValue(), new RegExp(`${BIG}\\D`));
+  await source.fill((await source.inputValue()).replace('"Exact"', '"Exactly"'));
+  const saved = page.waitForResponse((response) => response.request().method() === "PUT");
+  await page.getByRole("button", { name: "Save", exact: true }).click();
+  assert.ok((await saved).ok());
+  const stored = await (await fetch(`${studio.address}/api/v1/agents/exact`)).text();
+  assert.match(stored, /Exactly/);
+  assert.match(stored, new RegExp(`:${BIG}\\D`));
+  await close(opened);
+});

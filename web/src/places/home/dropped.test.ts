@@ -1,0 +1,30 @@
+import { expect, test } from "vitest";
+import { chooseEntry, placeCompanion, type Verdict, withoutCommonFolder } from "./dropped";
+
+const verdicts: Record<string, Verdict> = {
+  "agents/orders/systemPrompt.md": { format: "markdown", isRefused: false, problems: 0 },
+  "notes.json": { format: null, isRefused: true, problems: 1 },
+  "clerk.json": { format: "agent", isRefused: false, problems: 0 },
+  "helpdesk.json": { format: "graph", isRefused: false, problems: 2 },
+  "broken.json": { format: "graph", isRefused: true, problems: 1 },
+};
+
+test("among several files the workflow is the entry", async () => {
+  const judge = async (path: string) => verdicts[path] ?? { format: null, isRefused: true, problems: 0 };
+  const choose = async (paths: string[]) => (await chooseEntry(paths, judge))?.path;
+  expect(await choose(Object.keys(verdicts))).toBe("helpdesk.json");
+  expect(await choose(["clerk.json", "notes.json"])).toBe("clerk.json");
+  expect(await choose(["notes.json", "x.txt"])).toBeUndefined();
+});
+
+test("the folder that was dropped is no part of the paths", () => {
+  expect(withoutCommonFolder(["graph/a.json", "graph/agents/b.md"])).toEqual(["a.json", "agents/b.md"]);
+  expect(withoutCommonFolder(["a.json", "graph/b.json"])).toEqual(["a.json", "graph/b.json"]);
+  expect(withoutCommonFolder(["a.json"])).toEqual(["a.json"]);
+});
+
+test("loose blocks belong into the folder of blocks", () => {
+  expect(placeCompanion("count.json", "main.json", "pipeline")).toBe("blocks/count.json");
+  expect(placeCompanion("main.json", "main.json", "pipeline")).toBe("main.json");
+  expect(placeCompanion("part.mdx", "main.mdx", "markdown")).toBe("part.mdx");
+});

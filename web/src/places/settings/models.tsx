@@ -1,0 +1,109 @@
+// Models: which ones there are, and whether they can be reached.
+import { useQuery } from "@tanstack/react-query";
+import { api, read } from "../../api/client";
+import { t } from "../../strings";
+import { formatBytes } from "../../ui/format";
+import { Icon, type IconName } from "../../ui/icon";
+import { Part } from "./part";
+
+type Provider = {
+  name: string;
+  base_url?: string;
+  key_env?: string | null;
+  problem?: string | null;
+  /** Whether the provider is nearby, and was asked for its models. */
+  probed?: boolean;
+  /** What it has answered. */
+  models?: string[] | null;
+};
+
+type ModelFile = { model: string; bytes: number; window_tokens?: number | null; problem?: string | null };
+
+type ModelList = { default?: string | null; files?: ModelFile[]; providers?: Provider[] };
+
+export function Models() {
+  const { data, error } = useQuery({
+    queryKey: ["models"],
+    queryFn: async () => (await read(api.GET("/api/v1/models"))) as unknown as ModelList,
+  });
+  return (
+    <Part title={t.settings.models} error={error}>
+      {data && (
+        <>
+          <p>
+            <span className="soft">{t.settings.defaultModel}: </span>
+            <code>{data.default ?? t.none}</code>
+          </p>
+          <LocalModels files={data.files ?? []} />
+          <table className="table">
+            <thead>
+              <tr>
+                <th scope="col">{t.settings.provider}</th>
+                <th scope="col">{t.runs.status}</th>
+              </tr>
+            </thead>
+            <tbody>
+              {data.providers?.map((provider) => (
+                <tr key={provider.name}>
+                  <td>{provider.name}</td>
+                  <td>
+                    <Reach provider={provider} />
+                  </td>
+                </tr>
+              ))}
+            </tbody>
+          </table>
+        </>
+      )}
+    </Part>
+  );
+}
+
+function LocalModels({ files }: { files: ModelFile[] }) {
+  if (files.length === 0) return <p className="soft">{t.settings.noLocal}</p>;
+  return (
+    <table className="table">
+      <thead>
+        <tr>
+          <th scope="col">{t.settings.local}</th>
+          <th scope="col">{t.settings.size}</th>
+        </tr>
+      </thead>
+      <tbody>
+        {files.map((file) => (
+          <tr key={file.model}>
+            <td className="mono">{file.model}</td>
+            <td>
+              {file.problem ? (
+                <Mark icon="cross" state="failed" text={file.problem} />
+              ) : (
+                formatBytes(file.bytes)
+              )}
+            </td>
+          </tr>
+        ))}
+      </tbody>
+    </table>
+  );
+}
+
+/** Whether a provider can be used. Only one nearby is asked; of others the key is all that is known. */
+function Reach({ provider }: { provider: Provider }) {
+  const { problem, probed, models, key_env } = provider;
+  if (problem) return <span className="soft">{problem}</span>;
+  if (probed && !models) {
+    return <Mark icon="cross" state="failed" text={t.settings.noAnswer(provider.base_url ?? "")} />;
+  }
+  if (probed) return <Mark icon="check" state="succeeded" text={t.settings.serves(models ?? [])} />;
+  const text = key_env ? t.settings.keySet : t.settings.notAsked;
+  return <Mark icon={key_env ? "check" : "help"} state={key_env ? "succeeded" : "queued"} text={text} />;
+}
+
+function Mark({ icon, state, text }: { icon: IconName; state: string; text: string }) {
+  return (
+    <span className="state" data-state={state}>
+      <Icon name={icon} />
+      {text}
+    </span>
+  );
+}

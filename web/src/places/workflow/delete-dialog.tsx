@@ -1,0 +1,40 @@
+// Deletes a workflow, after it has asked.
+import { useMutation, useQueryClient } from "@tanstack/react-query";
+import { useNavigate } from "@tanstack/react-router";
+import { api, read } from "../../api/client";
+import { t } from "../../strings";
+import { Button } from "../../ui/button";
+import { Dialog } from "../../ui/dialog";
+import { ErrorBox } from "../../ui/problem";
+import { removeDraft } from "./kept-draft";
+
+export function DeleteDialog({ workflow, onClose }: { workflow: string; onClose: () => void }) {
+  const queries = useQueryClient();
+  const navigate = useNavigate();
+  const title = t.workflow.confirmDelete(workflow);
+  const remove = useMutation({
+    mutationFn: () => read(api.DELETE("/api/v1/workflows/{id}", { params: { path: { id: workflow } } })),
+    onSuccess: async () => {
+      removeDraft(workflow);
+      // Its changes are deleted with it.
+      await navigate({ to: "/", ignoreBlocker: true });
+      queries.removeQueries({ queryKey: ["workflows", workflow] });
+      await queries.invalidateQueries({ queryKey: ["workflows"], exact: true });
+    },
+  });
+  return (
+    <Dialog label={title} onClose={onClose}>
+      <div className="dialog-body">
+        <h2>{title}</h2>
+        <p className="soft">{t.workflow.confirmDeleteHelp}</p>
+        {remove.error && <ErrorBox error={remove.error} />}
+        <div className="dialog-actions">
+          <Button onClick={onClose}>{t.cancel}</Button>
+          <Button look="danger" icon="trash" disabled={remove.isPending} onClick={() => remove.mutate()}>
+            {t.workflow.delete}
+          </Button>
+        </div>
+      </div>
+    </Dialog>
+  );
+}

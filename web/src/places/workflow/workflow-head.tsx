@@ -1,0 +1,90 @@
+// The header of a workflow: what it is, whether it has changed, its last runs, and what can be done with it.
+import { useQuery } from "@tanstack/react-query";
+import type { ReactNode } from "react";
+import type { Schemas } from "../../api/client";
+import { runsQuery } from "../../api/queries";
+import { t } from "../../strings";
+import { Button, IconButton } from "../../ui/button";
+import { formatTime } from "../../ui/format";
+import { RunHistory } from "../../ui/run-history";
+import type { Edited } from "./use-edited";
+
+/** So many of the last runs are shown. */
+const LAST_RUNS = 10;
+
+/** What opens over the page. */
+export type Overlay = "run" | "versions" | "snippets" | "copy" | "export" | "triggers" | "delete";
+
+type HeadProps = {
+  workflow: Schemas["WorkflowInfo"];
+  edited: Edited;
+  notice: string | undefined;
+  saveLabel: string;
+  canSave: boolean;
+  onSave: () => void;
+  onKeep: () => void;
+  onOpen: (overlay: Overlay) => void;
+  children: ReactNode;
+};
+
+export function WorkflowHead(props: HeadProps) {
+  const { workflow, edited, notice, saveLabel, canSave, onSave, onKeep, onOpen, children } = props;
+  const isFile = workflow.file != null;
+  const { draftAt, isUnkept } = edited;
+  const state = isUnkept ? t.workflow.unsaved : draftAt ? t.workflow.draftOf(formatTime(draftAt)) : notice;
+  return (
+    <header className="workflow-head">
+      <div className="run-title">
+        <h1 className="cut">{workflow.name || workflow.id}</h1>
+        <span className="badge">{workflow.format}</span>
+        {workflow.version != null && <span className="badge">{t.workflow.version(workflow.version)}</span>}
+        <span className="soft" aria-live="polite">
+          {state}
+        </span>
+        {edited.changed && <IconButton icon="close" label={t.workflow.discard} onClick={edited.discard} />}
+      </div>
+      <LastRuns workflow={workflow.id} />
+      <div className="workflow-actions">
+        <Button look="quiet" onClick={() => onOpen("triggers")}>
+          {t.build.triggers}
+        </Button>
+        <Button look="quiet" onClick={() => onOpen("export")}>
+          {t.build.exportTitle}
+        </Button>
+        <Button look="quiet" onClick={() => onOpen("snippets")}>
+          {t.workflow.use}
+        </Button>
+        {isFile ? (
+          <Button look="quiet" onClick={() => onOpen("copy")}>
+            {t.workflow.copy}
+          </Button>
+        ) : (
+          <>
+            <Button look="quiet" onClick={() => onOpen("versions")}>
+              {t.workflow.versions}
+            </Button>
+            <IconButton icon="trash" label={t.workflow.delete} onClick={() => onOpen("delete")} />
+            {isUnkept && (
+              <Button title={t.workflow.keepDraftHelp} onClick={onKeep}>
+                {t.workflow.keepDraft}
+              </Button>
+            )}
+            <Button disabled={!canSave} onClick={onSave}>
+              {saveLabel}
+            </Button>
+          </>
+        )}
+        <Button look="main" icon="play" onClick={() => onOpen("run")} disabled={workflow.is_refused}>
+          {t.workflow.run}
+        </Button>
+      </div>
+      {isFile && <p className="soft workflow-note">{t.workflow.file}</p>}
+      {children}
+    </header>
+  );
+}
+
+function LastRuns({ workflow }: { workflow: string }) {
+  const { data } = useQuery(runsQuery({ workflow, limit: LAST_RUNS }));
+  return <RunHistory runs={data?.items ?? []} />;
+}

@@ -1,0 +1,21 @@
+// Values that are edited as text: a text as it is, anything else as JSON.
+import { formatJson, type Json, parseJson } from "../api/json";
+
+/** A value as people edit it. */
+export function entryOf(value: Json | undefined): string {
+  return typeof value === "string" ? value : formatJson(value);
+}
+
+/** The values whose text was changed. A text stays a text. Throws a `SyntaxError` if another value is no JSON. */
+export function changedValues(
+  values: { [name: string]: Json },
+  entries: { [name: string]: string },
+): { [name: string]: Json } {
+  const changed: { [name: string]: Json } = {};
+  for (const [name, text] of Object.entries(entries)) {
+    const before = values[name];
+    if (text === entryOf(before)) continue;
+    changed[name] = typeof before === "string" ? text : parseJson(text);
+  }
+  return changed;
+}

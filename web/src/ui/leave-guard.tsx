@@ -1,0 +1,41 @@
+// Asks before a place with unsaved changes is left: by a link, a key, the browser's buttons, or by closing the tab.
+import { useBlocker } from "@tanstack/react-router";
+import { t } from "../strings";
+import { Button } from "./button";
+import { Dialog } from "./dialog";
+
+type LeaveGuardProps = {
+  /** Whether leaving loses changes. */
+  isUnsaved: boolean;
+  /** Keeps the changes, so that nothing is lost; false if that was not possible. */
+  onKeep?: () => boolean;
+};
+
+export function LeaveGuard({ isUnsaved, onKeep }: LeaveGuardProps) {
+  const blocker = useBlocker({
+    // Another selection in the same place loses nothing.
+    shouldBlockFn: ({ current, next }) => isUnsaved && current.pathname !== next.pathname,
+    enableBeforeUnload: isUnsaved,
+    withResolver: true,
+  });
+  if (blocker.status !== "blocked") return null;
+  return (
+    <Dialog label={t.leave.title} onClose={blocker.reset}>
+      <div className="dialog-body">
+        <h2>{t.leave.title}</h2>
+        <p className="soft">{t.leave.help}</p>
+        <div className="dialog-actions">
+          <Button onClick={blocker.reset}>{t.leave.stay}</Button>
+          {onKeep && (
+            <Button onClick={() => (onKeep() ? blocker.proceed() : blocker.reset())}>
+              {t.workflow.keepDraft}
+            </Button>
+          )}
+          <Button look="danger" onClick={blocker.proceed}>
+            {t.leave.leave}
+          </Button>
+        </div>
+      </div>
+    </Dialog>
+  );
+}
