@@ -23,6 +23,9 @@ use crate::params::{PathParam, QueryParams};
 use crate::problem::{ApiResult, Problem};
 use crate::state::Server;
 
+/// Maximum number of changes of steps in a fork: the definition is compiled for each.
+const MAX_EDITS: usize = 100;
+
 /// What a fork changes.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
@@ -104,6 +107,9 @@ fn build_changes(request: ForkRequest, tenant: Option<String>) -> ApiResult<Fork
         Some(Value::Map(map)) => (*map).clone(),
         Some(_) => return Err(Problem::new(Code::RequestInvalid, "`set` must be an object")),
     };
+    if request.edits.len() > MAX_EDITS {
+        return Err(Problem::new(Code::RequestInvalid, format!("there are more than {MAX_EDITS} changes")));
+    }
     let edits = request.edits.into_iter().map(|edit| {
         let path = read_step_path(&edit.path)?;
         Ok(StepEdit { path, field: edit.field, text: edit.text })
