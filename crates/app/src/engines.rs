@@ -28,6 +28,7 @@ use crate::blocks::BlockRegistry as Blocks;
 use crate::config::error::{ConfigError, TableProblem};
 use crate::config::{AgentSettings, Config, FunctionSettings};
 use crate::definitions::bundle::{Bundle, compile_bundle};
+use crate::definitions::secret_check::find_unbound_secret;
 use crate::definitions::source::Loader;
 use crate::definitions::sources::ServerTools;
 use crate::error::AppError;
@@ -269,6 +270,7 @@ impl App {
             tools: self.config.tools.clone(),
             tenant: None,
             step: None,
+            is_steered: false,
         })
     }
 
@@ -381,6 +383,11 @@ impl LoadedRun {
     /// The bundle that its plan is compiled from.
     pub(crate) fn bundle(&self) -> &Bundle {
         &self.ready.bundle
+    }
+
+    /// A secret without hosts that its definition names, if the definition is the operator's own.
+    pub fn find_unbound_secret(&self, config: &Config) -> Option<&str> {
+        find_unbound_secret(config, self.bundle())
     }
 
     /// The configuration under which it was started. Old versions did not record it.

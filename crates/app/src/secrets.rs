@@ -116,13 +116,11 @@ fn check_destination(name: &str, settings: &SecretSettings, purpose: &SecretPurp
 /// Fails unless a definition may use the secret.
 fn check_definition(name: &str, settings: &SecretSettings, definition: &DefinitionIdentity) -> Result<(), SecretError> {
     let name = name.to_owned();
-    if let Some(user) = &definition.tenant {
-        if !settings.users.contains(user) {
-            return Err(SecretError::OtherUser { name, user: user.clone() });
-        }
-        if settings.hosts.is_empty() {
-            return Err(SecretError::NoHosts { name });
-        }
+    if let Some(user) = definition.tenant.as_ref().filter(|user| !settings.users.contains(user)) {
+        return Err(SecretError::OtherUser { name, user: user.clone() });
+    }
+    if settings.hosts.is_empty() && (definition.tenant.is_some() || definition.is_steered) {
+        return Err(SecretError::NoHosts { name });
     }
     if !settings.workflows.is_empty() && !settings.workflows.iter().any(|workflow| definition.is_named(workflow)) {
         let workflow = definition.id.clone().unwrap_or_else(|| definition.file.clone());

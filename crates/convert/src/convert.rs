@@ -3,11 +3,11 @@
 use flowloom_core::diagnostic::{Diagnostic, Span};
 use flowloom_core::json::{NodeKind, parse_node};
 use flowloom_core::plan::{Format, Plan};
-use flowloom_formats::{format_source, markdown, pipeline};
+use flowloom_formats::{StopFlag, format_source, markdown, pipeline};
 
 use crate::draft::{Body, read_body};
 use crate::emit::{Emitter, emit_plan};
-use crate::names::Names;
+use crate::names::{Names, declared_inputs};
 use crate::report::{Fate, Finding, Report};
 
 /// A definition to convert.
@@ -18,6 +18,8 @@ pub struct ConversionSource<'a> {
     pub text: &'a str,
     /// Its plan.
     pub plan: &'a Plan,
+    /// Ends the conversion when it is set. What it gives is of no use then.
+    pub stop: &'a StopFlag,
 }
 
 /// The result of a conversion.
@@ -74,8 +76,17 @@ pub fn convert_definition(source: &ConversionSource<'_>, to: Format, has_comment
         return Conversion { text, findings: report.into_findings() };
     }
     let has_comments = has_comments || to == markdown::FORMAT;
-    let mut emitter =
-        Emitter { plan, source: source.text, report, names: Names::default(), has_comments, is_member: false };
+    let mut emitter = Emitter {
+        plan,
+        source: source.text,
+        report,
+        names: Names::default(),
+        inputs: declared_inputs(plan).into_iter().map(|input| input.name).collect(),
+        stop: source.stop,
+        has_comments,
+        is_member: false,
+        is_input_replaced: false,
+    };
     if matches!(read_body(plan), Body::Items(_)) {
         emitter.report.add_kept(Span::default(), "the name and the description");
     }

@@ -1,5 +1,8 @@
 //! A plan as a converter reads it: items in order, whichever format they come from, or a conversation of agents.
 
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap};
+
 use flowloom_core::chat::{Content, Role};
 use flowloom_core::diagnostic::Span;
 use flowloom_core::expr::{Data, Expr, Segment, Template, TemplatePart};
@@ -81,12 +84,21 @@ pub(crate) fn read_body(plan: &Plan) -> Body<'_> {
 
 /// The nodes of a pipeline, each after those that it needs.
 fn read_nodes(dag: &Dag) -> Vec<Item<'_>> {
-    let mut done = vec![false; dag.nodes.len()];
+    let mut needs: Vec<usize> = Vec::new();
+    let mut needed_by: Vec<Vec<usize>> = vec![Vec::new(); dag.nodes.len()];
+    for (index, node) in dag.nodes.iter().enumerate() {
+        needs.push(node.needs.len());
+        node.needs.iter().for_each(|need| needed_by[*need].push(index));
+    }
+    // Of the nodes that can be next, the first one of the definition.
+    let mut ready: BinaryHeap<Reverse<usize>> =
+        needs.iter().enumerate().filter(|(_, count)| **count == 0).map(|(index, _)| Reverse(index)).collect();
     let mut items = Vec::new();
-    while let Some(next) =
-        (0..done.len()).find(|index| !done[*index] && dag.nodes[*index].needs.iter().all(|need| done[*need]))
-    {
-        done[next] = true;
+    while let Some(Reverse(next)) = ready.pop() {
+        for index in &needed_by[next] {
+            needs[*index] -= 1;
+            ready.extend((needs[*index] == 0).then_some(Reverse(*index)));
+        }
         let step = &dag.nodes[next].step;
         let kind = match &step.kind {
             StepKind::Leaf(Leaf::Block(block)) => match &block.code {
@@ -106,6 +118,7 @@ fn read_nodes(dag: &Dag) -> Vec<Item<'_>> {
 /// A prompt of a block with the inputs of its node in the place of their names.
 fn fill_inputs(prompt: &Data, inputs: &Data) -> Template {
     let (Data::Text(prompt), Data::Map(inputs)) = (prompt, inputs) else { return Template::default() };
+    let inputs: HashMap<&str, &Data> = inputs.iter().map(|(name, data)| (&**name, data)).collect();
     let mut parts = Vec::new();
     for part in &prompt.parts {
         let TemplatePart::Ref(reference) = part else {
@@ -113,7 +126,7 @@ fn fill_inputs(prompt: &Data, inputs: &Data) -> Template {
             continue;
         };
         let [Segment::Field(name)] = reference.path.as_slice() else { continue };
-        match inputs.iter().find(|(key, _)| key == name).map(|(_, data)| data) {
+        match inputs.get(&**name) {
             Some(Data::Text(text)) => parts.extend(text.parts.iter().cloned()),
             Some(Data::Constant(value)) => {
                 parts.push(TemplatePart::Text(render_text(value, TextStyle::PythonJson).into()));

@@ -1,5 +1,7 @@
 //! The variables of a source, as the target calls them.
 
+use std::collections::{HashMap, HashSet};
+
 use flowloom_core::expr::Template;
 use flowloom_core::plan::{Input, InputKind, Inputs, Plan};
 
@@ -8,8 +10,6 @@ use crate::draft::{Item, ItemKind};
 /// A variable of the source that is set at this point.
 #[derive(Clone, Debug)]
 pub(crate) struct Known {
-    /// Its name in the source.
-    pub(crate) source: String,
     /// The reference to it in the target, without delimiters.
     pub(crate) target: String,
     /// Whether it always is a text that is not missing.
@@ -17,67 +17,111 @@ pub(crate) struct Known {
 }
 
 /// The variables that are set at a point of the source.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 pub(crate) struct Names {
-    known: Vec<Known>,
+    known: HashMap<String, Known>,
+    /// The variables of the source by the reference to them.
+    sources: HashMap<String, HashSet<String>>,
     /// Variables of the source whose steps are lost.
-    lost: Vec<String>,
+    lost: HashSet<String>,
     /// Names of the target that are used up, also by variables that are set no more.
-    taken: Vec<String>,
+    taken: HashSet<String>,
+    /// The number of the last name that was made from each.
+    numbers: HashMap<String, usize>,
+    /// What each change replaced, so that a member of a fan-out can be left.
+    changes: Vec<(String, Option<Known>, bool)>,
 }
+
+/// A point to which [`Names::leave_member`] returns.
+#[derive(Clone, Copy)]
+pub(crate) struct NamesMark(usize);
 
 impl Names {
     pub(crate) fn set(&mut self, source: &str, target: &str, is_text: bool) {
-        self.known.retain(|known| known.source != source);
-        self.lost.retain(|lost| lost != source);
-        self.known.push(Known { source: source.to_owned(), target: target.to_owned(), is_text });
+        self.change(source, Some(Known { target: target.to_owned(), is_text }), false);
     }
 
     pub(crate) fn find(&self, source: &str) -> Option<&Known> {
-        self.known.iter().find(|known| known.source == source)
+        self.known.get(source)
     }
 
     /// Notes that a variable cannot be read any more.
     pub(crate) fn forget(&mut self, source: &str) {
-        self.known.retain(|known| known.source != source);
+        let is_lost = self.is_lost(source);
+        self.change(source, None, is_lost);
     }
 
-    /// Whether a name of the target is used already.
-    pub(crate) fn is_taken(&self, target: &str) -> bool {
-        self.has_target(target) || self.taken.iter().any(|taken| taken == target)
-    }
-
-    /// Uses up a name of the target.
-    pub(crate) fn take(&mut self, target: &str) {
-        self.taken.push(target.to_owned());
+    /// A name of the target that is not used yet: this one, or this one with a number. It is used up then.
+    pub(crate) fn take_name(&mut self, base: &str) -> String {
+        let mut name = base.to_owned();
+        let mut number = self.numbers.get(base).copied().unwrap_or(1);
+        while self.has_target(&name) || self.taken.contains(&name) {
+            number += 1;
+            name = format!("{base}{number}");
+        }
+        self.numbers.insert(base.to_owned(), number);
+        self.taken.insert(name.clone());
+        name
     }
 
     pub(crate) fn has_target(&self, target: &str) -> bool {
-        self.known.iter().any(|known| known.target == target)
+        self.sources.contains_key(target)
     }
 
     /// Notes that a step sets a variable of the target again: what else was kept in it cannot be read any more.
     pub(crate) fn overwrite(&mut self, target: &str) {
-        let gone: Vec<String> =
-            self.known.iter().filter(|known| known.target == target).map(|known| known.source.clone()).collect();
+        let gone = self.sources.get(target).cloned().unwrap_or_default();
         gone.iter().for_each(|source| self.lose(source));
     }
 
     /// Notes that the step which sets a variable is lost.
     pub(crate) fn lose(&mut self, source: &str) {
-        self.forget(source);
-        self.lost.push(source.to_owned());
+        self.change(source, None, true);
     }
 
     /// Whether the step that sets a variable is lost.
     pub(crate) fn is_lost(&self, source: &str) -> bool {
-        self.lost.iter().any(|lost| lost == source)
+        self.lost.contains(source)
     }
 
-    /// Keeps what a member of a fan-out used up, and forgets what it set.
-    pub(crate) fn leave_member(&mut self, before: &Names) {
-        self.known.clone_from(&before.known);
-        self.lost.clone_from(&before.lost);
+    /// The present point.
+    pub(crate) fn mark(&self) -> NamesMark {
+        NamesMark(self.changes.len())
+    }
+
+    /// Keeps the names that a member of a fan-out used up, and forgets what it set since a mark.
+    pub(crate) fn leave_member(&mut self, mark: NamesMark) {
+        for (source, known, is_lost) in self.changes.split_off(mark.0).into_iter().rev() {
+            self.replace(&source, known, is_lost);
+        }
+    }
+
+    /// Changes what is known about a variable.
+    fn change(&mut self, source: &str, known: Option<Known>, is_lost: bool) {
+        let was_lost = self.is_lost(source);
+        let before = self.replace(source, known, is_lost);
+        self.changes.push((source.to_owned(), before, was_lost));
+    }
+
+    fn replace(&mut self, source: &str, known: Option<Known>, is_lost: bool) -> Option<Known> {
+        let before = self.known.remove(source);
+        if let Some(old) = &before
+            && let Some(sources) = self.sources.get_mut(&old.target)
+        {
+            sources.remove(source);
+            if sources.is_empty() {
+                self.sources.remove(&old.target);
+            }
+        }
+        if let Some(known) = known {
+            self.sources.entry(known.target.clone()).or_default().insert(source.to_owned());
+            self.known.insert(source.to_owned(), known);
+        }
+        match is_lost {
+            true => self.lost.insert(source.to_owned()),
+            false => self.lost.remove(source),
+        };
+        before
     }
 
     /// Notes the result of an item under the name of its variable, and as the next input of a step list.

@@ -1,10 +1,12 @@
 //! What became of each construct of a definition.
 
+use std::collections::HashSet;
+
 use flowloom_core::code::Code;
 use flowloom_core::diagnostic::{Diagnostic, Severity, Span};
 
 /// The outcome of a construct.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Fate {
     /// It gives the same outputs, requests and model calls.
     Kept,
@@ -57,6 +59,8 @@ impl Finding {
 #[derive(Debug, Default)]
 pub(crate) struct Report {
     findings: Vec<Finding>,
+    /// The findings that there are, since each is reported once.
+    known: HashSet<(Fate, usize, usize, String)>,
 }
 
 impl Report {
@@ -65,7 +69,8 @@ impl Report {
     }
 
     fn push(&mut self, finding: Finding) {
-        if !self.findings.contains(&finding) {
+        let Span { start, length } = finding.span;
+        if self.known.insert((finding.fate, start, length, finding.message.clone())) {
             self.findings.push(finding);
         }
     }

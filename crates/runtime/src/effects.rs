@@ -84,6 +84,9 @@ pub struct DefinitionIdentity {
     pub file: String,
     /// The id under which it is run, if it has one.
     pub id: Option<String>,
+    /// Whether a caller chose values that the definition computes otherwise: the inputs of a step alone, or variables of
+    /// a fork. Such a run may send what it reads to where the definition never would.
+    pub is_steered: bool,
 }
 
 impl DefinitionIdentity {

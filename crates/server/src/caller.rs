@@ -151,6 +151,12 @@ impl Caller {
         self.user.as_deref().unwrap_or("local")
     }
 
+    /// The user to whom definitions in the caller's requests belong: whoever has a key is a tenant. `None` for the operator,
+    /// who needs none.
+    pub(crate) fn tenant(&self) -> Option<String> {
+        self.key.as_ref().map(|_| self.user_id().to_owned())
+    }
+
     /// Resolves the user of a request that names `named`. Fails with `NotThere` if the key belongs to another user.
     pub(crate) fn resolve_user(&self, named: Option<String>) -> Result<String, Problem> {
         match (&self.user, named) {

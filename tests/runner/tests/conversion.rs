@@ -9,6 +9,7 @@ use conformance::{CaseDefinition, Observation, describe_plan, load_cases, observ
 use flowloom_convert::{Conversion, ConversionSource, Fate, convert_definition};
 use flowloom_core::plan::{Format, Inputs, Plan};
 use flowloom_core::value::{Map, Value};
+use flowloom_formats::StopFlag;
 use flowloom_formats::{compile, find_format, formats};
 use proptest::prelude::*;
 
@@ -96,7 +97,8 @@ fn read_files(root: &Path, folder: &Path, files: &mut BTreeMap<String, Vec<u8>>)
 impl Subject {
     fn convert(&self, to: Format) -> Conversion {
         let text = self.definition.text();
-        let source = ConversionSource { file: &self.definition.entry, text, plan: &self.plan };
+        let source =
+            ConversionSource { file: &self.definition.entry, text, plan: &self.plan, stop: &StopFlag::default() };
         convert_definition(&source, to, false)
     }
 
@@ -214,7 +216,8 @@ fn the_way_back_gives_the_same_plan_if_everything_was_kept() {
             let text = there.text.clone().unwrap_or_default();
             let between = subject.converted(to, &text);
             let plan = between.compile().plan.expect("a valid result");
-            let source = ConversionSource { file: "converted.json", text: &text, plan: &plan };
+            let source =
+                ConversionSource { file: "converted.json", text: &text, plan: &plan, stop: &StopFlag::default() };
             let back = convert_definition(&source, subject.plan.format, false);
             if !is_kept(&back) {
                 continue;

@@ -23,17 +23,19 @@ pub fn plan_step(plan: &Plan, step: &Path) -> Result<Plan, DefinitionError> {
 }
 
 impl App {
-    /// A definition of which only one step runs.
+    /// A definition of which only one step runs. `is_steered` says whether a caller with a key chose its inputs.
     pub async fn prepare_step(
         self: &Arc<App>,
         whole: Arc<PreparedDefinition>,
         step: &Path,
+        is_steered: bool,
     ) -> Result<Arc<PreparedDefinition>, AppError> {
         let (app, step) = (self.clone(), step.clone());
         let prepare = move || {
             let plan = plan_step(&whole.plan, &step)?;
             let mut bundle = whole.parse_bundle()?;
             bundle.step = Some(step);
+            bundle.is_steered |= is_steered;
             app.prepare(Arc::new(plan), &bundle).map(Arc::new)
         };
         // The bundle of a large definition takes a while.

@@ -80,6 +80,9 @@ pub struct Bundle {
     /// The only step that runs; `None` for the whole definition.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub step: Option<Path>,
+    /// Whether a caller with a key chose values that the definition computes otherwise.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_steered: bool,
 }
 
 impl Bundle {
@@ -95,7 +98,12 @@ impl Bundle {
 
     /// Whose definition it is, and its file.
     pub(crate) fn definition_identity(&self) -> DefinitionIdentity {
-        DefinitionIdentity { tenant: self.tenant.clone(), file: self.entry.clone(), id: None }
+        DefinitionIdentity {
+            tenant: self.tenant.clone(),
+            file: self.entry.clone(),
+            id: None,
+            is_steered: self.is_steered,
+        }
     }
 
     /// The JSON to store; the same bundle always gives the same text.

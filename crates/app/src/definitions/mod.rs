@@ -16,7 +16,7 @@ mod injection_check;
 pub mod nameable;
 pub mod outline;
 pub mod reader;
-mod secret_check;
+pub(crate) mod secret_check;
 pub mod source;
 pub mod sources;
 pub mod stored;

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use flowloom_core::code::Code;
 use flowloom_core::diagnostic::{Diagnostic, Span};
 
+use super::bundle::Bundle;
 use super::source::LoadedDefinition;
 use crate::config::Config;
 
@@ -38,6 +39,19 @@ pub(super) fn check_secrets(config: &Config, source: &LoadedDefinition, tenant: 
     found
 }
 
+/// A secret without hosts that the operator's own definition of a run names.
+pub(crate) fn find_unbound_secret<'a>(config: &Config, bundle: &'a Bundle) -> Option<&'a str> {
+    if bundle.tenant.is_some() || bundle.is_steered {
+        return None;
+    }
+    let names = bundle.files.values().flat_map(|text| find_secrets(text)).map(|(_, name)| name);
+    names.into_iter().find(|name| !is_bound(config, name))
+}
+
+fn is_bound(config: &Config, name: &str) -> bool {
+    config.secrets.get(name).is_some_and(|settings| !settings.hosts.is_empty())
+}
+
 /// What is wrong with the use of a secret.
 struct SecretProblem {
     code: Code,
@@ -62,8 +76,7 @@ fn check_secret(config: &Config, name: &str, tenant: Option<&str>) -> Option<Sec
             help: format!("the operator can add the user to `users` of [secrets.{name}]"),
         });
     }
-    let is_bound = settings.is_some_and(|settings| !settings.hosts.is_empty());
-    (!is_bound).then(|| SecretProblem {
+    (!is_bound(config, name)).then(|| SecretProblem {
         code: Code::SecretUnbound,
         message: format!("the secret {name} is bound to no host, so this definition may send it anywhere"),
         help: format!("list its hosts in the configuration: [secrets.{name}] hosts = [\"api.example\"]"),

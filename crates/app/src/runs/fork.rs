@@ -35,7 +35,8 @@ pub struct ForkChanges {
     pub definition: Option<Bundle>,
     /// Models, as `--model` names them: `p:m` for the default model, `name=p:m` for an alias.
     pub models: Vec<String>,
-    /// The tenant who changes steps or models, so that the definition becomes theirs; `None` for the operator.
+    /// The user of the key with which the fork was requested. Changed steps and models become their definition, and chosen
+    /// values make secrets without hosts unavailable. `None` for the operator.
     pub tenant: Option<String>,
     /// Whether effects that must not be repeated automatically are performed without asking a person.
     pub repeats_effects: bool,
@@ -141,6 +142,9 @@ fn change_bundle(from: &LoadedRun, changes: &ForkChanges) -> Result<Bundle, AppE
     if changes.tenant.is_some() && !(changes.edits.is_empty() && changes.models.is_empty()) {
         bundle.tenant.clone_from(&changes.tenant);
     }
+    // Values that replace what earlier steps computed, or outcomes that another definition had.
+    let chooses_values = changes.definition.is_some() || (changes.at.is_some() && !changes.set.is_empty());
+    bundle.is_steered |= changes.tenant.is_some() && chooses_values;
     Ok(bundle)
 }
 

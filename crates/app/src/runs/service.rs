@@ -60,6 +60,8 @@ pub struct StartRunRequest {
     pub thread: Option<String>,
     /// The only step that runs; `None` for the whole workflow.
     pub step: Option<Path>,
+    /// Whether a key authenticated the caller, who is then not the operator.
+    pub has_key: bool,
     /// Whether the run is followed from its first event, whatever the call says.
     pub needs_events: bool,
     /// The id that was reserved for it.
@@ -69,7 +71,16 @@ pub struct StartRunRequest {
 impl StartRunRequest {
     /// A run with nothing but inputs.
     pub fn with_inputs(inputs: Value) -> StartRunRequest {
-        StartRunRequest { inputs, agent: None, budget: None, thread: None, step: None, needs_events: false, id: None }
+        StartRunRequest {
+            inputs,
+            agent: None,
+            budget: None,
+            thread: None,
+            step: None,
+            has_key: false,
+            needs_events: false,
+            id: None,
+        }
     }
 }
 
@@ -131,7 +142,7 @@ impl RunService {
             return Err(DefinitionError::Invalid { id, problems }.into());
         };
         let prepared = match &new.step {
-            Some(step) => self.app.prepare_step(prepared, step).await?,
+            Some(step) => self.app.prepare_step(prepared, step, new.has_key).await?,
             None => prepared,
         };
         let mut limits = self.app.config.limits.narrow_to(&prepared.plan.limits);

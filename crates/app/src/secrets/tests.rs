@@ -21,6 +21,7 @@ fn definition_of(tenant: Option<&str>) -> DefinitionIdentity {
         tenant: tenant.map(str::to_owned),
         file: "/srv/flows/orders.json".to_owned(),
         id: Some("sales".to_owned()),
+        is_steered: false,
     }
 }
 
@@ -48,6 +49,16 @@ fn definitions_of_users_use_secrets_that_list_them() {
     assert!(matches!(deny_sending("UNLISTED", Some("ann"), "shop.example:443"), Some(SecretError::OtherUser { .. })));
     assert!(matches!(deny_sending("LOOSE", Some("ann"), "shop.example:443"), Some(SecretError::NoHosts { .. })));
     assert_eq!(deny_sending("UNLISTED", None, "shop.example:443"), None);
+}
+
+#[test]
+fn a_run_with_chosen_values_uses_secrets_with_hosts() {
+    let definition = DefinitionIdentity { is_steered: true, ..definition_of(None) };
+    let place = HostPort::parse("shop.example:443").expect("a host");
+    let purpose =
+        SecretPurpose { requester: Requester::Definition(&definition), destination: Destination::Host(&place) };
+    assert!(secrets().check_purpose("SHOP", &purpose).is_ok());
+    assert!(matches!(secrets().check_purpose("UNLISTED", &purpose), Err(SecretError::NoHosts { .. })));
 }
 
 #[test]

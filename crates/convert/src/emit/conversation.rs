@@ -1,5 +1,7 @@
 //! Writes agents, and graphs with one agent.
 
+use std::collections::BTreeSet;
+
 use flowloom_core::diagnostic::Span;
 use flowloom_core::expr::{Data, Template};
 use flowloom_core::json::parse_node;
@@ -40,13 +42,17 @@ impl Emitter<'_> {
             self.report.add_loss(span, "all workflows as tools: the tools of a graph are records");
             return;
         };
+        let own_name = |tool: &'_ AgentTool| match &tool.effect {
+            ToolEffect::Function(id) => id.to_string(),
+            ToolEffect::Flow(_) | ToolEffect::Http(_) | ToolEffect::Client => tool.declaration.name.clone(),
+        };
+        let names: Vec<String> = tools.iter().map(own_name).collect();
+        let known: BTreeSet<&str> = names.iter().map(String::as_str).collect();
         for item in list.items().unwrap_or_default() {
             let Some(name) = item.as_str() else { continue };
             let server = name.strip_suffix('*').filter(|server| server.ends_with("::"));
-            let is_known = tools.iter().any(|tool| match &tool.effect {
-                ToolEffect::Function(id) => **id == *name || server.is_some_and(|server| id.starts_with(server)),
-                ToolEffect::Flow(_) | ToolEffect::Http(_) | ToolEffect::Client => tool.declaration.name == name,
-            });
+            let has_server = |server: &str| known.range(server..).next().is_some_and(|id| id.starts_with(server));
+            let is_known = known.contains(&*name) || server.is_some_and(has_server);
             if !is_known {
                 let message = format!("the tool {name}: a workflow or a server, and the tools of a graph are records");
                 self.report.add_loss(item.span, message);

@@ -1,7 +1,9 @@
 //! Writes flows.
 
+use std::collections::HashMap;
+
 use flowloom_core::expr::{Data, Template};
-use flowloom_core::plan::{Assignment, BodySpec, Capture, HttpSpec, InputKind, Inputs, Scrape};
+use flowloom_core::plan::{Assignment, BodySpec, Capture, HttpSpec, Input, InputKind, Inputs, Scrape};
 use flowloom_core::render::to_json;
 use flowloom_core::value::Value;
 use flowloom_formats::flow;
@@ -31,7 +33,7 @@ impl Emitter<'_> {
             }
         }
         let declared = rows.len();
-        for item in items {
+        for item in items.iter().take_while(|_| !self.stop.is_stopped()) {
             self.push_flow_item(item, &mut rows);
         }
         if !rows[declared..].iter().any(|row| row.value.is_some()) {
@@ -236,9 +238,10 @@ impl Emitter<'_> {
 
     fn flow_defaults(&mut self, rows: &[Assignment]) -> ObjectBuilder {
         let inputs = declared_inputs(self.plan);
+        let inputs: HashMap<&str, &Input> = inputs.iter().map(|input| (input.name.as_str(), input)).collect();
         let variables = rows.iter().map(|row| {
             let name = row.name.show_source();
-            let declared = inputs.iter().find(|input| input.name == name);
+            let declared = inputs.get(name.as_str());
             let value = match &row.value {
                 Data::Constant(value) => {
                     declared.and_then(|input| input.default.clone()).unwrap_or_else(|| value.clone())

@@ -1,5 +1,7 @@
 //! Writes Markdown workflows: a phase for each step.
 
+use std::collections::{HashMap, HashSet};
+
 use flowloom_core::expr::Data;
 use flowloom_core::plan::{Exhausted, Generate, Input, InputKind, Inputs, Loop, LoopTest};
 use flowloom_core::render::to_json;
@@ -29,7 +31,7 @@ impl Emitter<'_> {
         let system = self.common_system(items);
         let head = self.write_frontmatter(items, system.as_ref());
         let mut phases = Vec::new();
-        for item in items {
+        for item in items.iter().take_while(|_| !self.stop.is_stopped()) {
             self.push_phase(item, system.as_ref(), &mut phases);
         }
         if !phases.iter().any(|phase| !phase.action.is_empty()) {
@@ -40,7 +42,7 @@ impl Emitter<'_> {
         let literal: Vec<bool> = phases.iter().map(|phase| !is_plain(&phase.pieces)).collect();
         let text = write_file(&head, &description, &phases, &literal, self.has_comments);
         // What Markdown reads differently is written as an expression.
-        let literal = find_changed_texts(&text, &phases, literal);
+        let literal = find_changed_texts(&text, &phases, literal, self.stop);
         let text = write_file(&head, &description, &phases, &literal, self.has_comments);
         Some(format_source(markdown::FORMAT, CHECKED_FILE, &text).unwrap_or(text))
     }
@@ -79,17 +81,13 @@ impl Emitter<'_> {
 
     fn write_input(&mut self, input: &Input) -> String {
         let span = self.plan.root.span;
-        let mut name = to_identifier(&input.name, "input1");
-        while self.names.is_taken(&name) {
-            name.push('2');
-        }
+        let name = self.names.take_name(&to_identifier(&input.name, "input1"));
         let is_any = input.kind == InputKind::Any;
         let has_defaults = matches!(&self.plan.inputs, Inputs::Named { .. }) && is_any;
         let default = input.default.clone().filter(|value| value.is_truthy() || !is_any);
         let is_text = default.as_ref().is_none_or(|value| value.as_str().is_some())
             && matches!(input.kind, InputKind::Any | InputKind::Text | InputKind::OneOf(_));
         self.names.set(&input.name, &name, is_text);
-        self.names.take(&name);
         if is_any {
             let rest = if has_defaults { ", and an empty text no longer takes the default" } else { "" };
             let message = format!("the input {name} is a text; lists and objects are refused{rest}");
@@ -302,13 +300,7 @@ impl Emitter<'_> {
     fn action_name(&mut self, item: &Item<'_>, title: &str) -> String {
         let wanted = item.variable.as_deref().unwrap_or(title);
         let base = to_identifier(wanted, "answer");
-        let mut name = base.clone();
-        let mut number = 1;
-        while self.names.is_taken(&name) {
-            number += 1;
-            name = format!("{base}{number}");
-        }
-        self.names.take(&name);
+        let name = self.names.take_name(&base);
         if item.variable.as_deref() != Some(&name) {
             let what = item
                 .variable
@@ -346,26 +338,30 @@ impl Emitter<'_> {
 /// The pieces of a text in a block, which sees only what is provided to it, and the attribute that provides it.
 fn provide_values(pieces: Vec<Piece>) -> (Vec<Piece>, String) {
     let mut provided: Vec<(String, String)> = Vec::new();
+    let mut names: HashMap<String, String> = HashMap::new();
+    let mut taken: HashSet<String> = INNER_NAMES.map(str::to_owned).into();
+    let mut numbers: HashMap<String, usize> = HashMap::new();
     let inner = pieces.into_iter().map(|piece| match piece {
         Piece::Value(reference) => {
             let value = write_value(&reference);
-            let found = provided.iter().find(|(_, known)| *known == value).map(|(name, _)| name.clone());
-            let name = found.unwrap_or_else(|| {
+            let known = names.entry(value).or_insert_with_key(|value| {
                 let base = if value.contains("$.index") {
                     "iteration"
-                } else if is_identifier(&value) {
-                    &value
+                } else if is_identifier(value) {
+                    value
                 } else {
                     "input"
                 };
                 let mut name = base.to_owned();
-                while INNER_NAMES.contains(&name.as_str()) || provided.iter().any(|(other, _)| *other == name) {
-                    name.push('2');
+                let number = numbers.entry(name.clone()).or_insert(1);
+                while !taken.insert(name.clone()) {
+                    *number += 1;
+                    name = format!("{base}{number}");
                 }
-                provided.push((name.clone(), value));
+                provided.push((name.clone(), value.clone()));
                 name
             });
-            Piece::Value(Reference { name, path: Vec::new(), source: String::new() })
+            Piece::Value(Reference { name: known.clone(), path: Vec::new(), source: String::new() })
         }
         other => other,
     });

@@ -4,7 +4,7 @@ use flowloom_core::chat::GenerateOptions;
 use flowloom_core::plan::{Composite, Plan, StepKind};
 use flowloom_core::render::to_json;
 use flowloom_core::value::Value;
-use flowloom_formats::{Sources, compile, markdown};
+use flowloom_formats::{Sources, StopFlag, compile, markdown};
 
 use crate::draft::{ItemKind, read_phase_of};
 use crate::prose::{write_literal, write_plain, write_value};
@@ -103,9 +103,9 @@ fn write_comment(comment: &str) -> String {
 }
 
 /// Which texts must be written as expressions: those that are, and those that Markdown reads differently.
-pub(super) fn find_changed_texts(text: &str, phases: &[Phase], literal: Vec<bool>) -> Vec<bool> {
+pub(super) fn find_changed_texts(text: &str, phases: &[Phase], literal: Vec<bool>, stop: &StopFlag) -> Vec<bool> {
     let files = [(CHECKED_FILE.to_owned(), text.as_bytes().to_vec())].into();
-    let sources = Sources { files, source_bytes: u64::MAX, ..Sources::default() };
+    let sources = Sources { files, source_bytes: u64::MAX, stop: stop.clone(), ..Sources::default() };
     let compiled = compile(CHECKED_FILE, &sources, Some(markdown::FORMAT));
     let read: Option<Vec<Vec<Piece>>> = compiled.plan.as_ref().map(read_prompts);
     let expected = phases.iter().zip(&literal).filter(|(phase, _)| !phase.action.is_empty());

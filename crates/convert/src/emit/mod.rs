@@ -7,17 +7,20 @@ mod markdown_text;
 mod pipeline;
 mod steps;
 
+use std::collections::HashSet;
+
 use flowloom_core::chat::GenerateOptions;
 use flowloom_core::diagnostic::Span;
 use flowloom_core::expr::Template;
 use flowloom_core::plan::{Format, Inputs, OnError, Plan};
 use flowloom_core::value::Value;
 use flowloom_formats::{
-    agent, flow as flow_format, graph, markdown as markdown_format, pipeline as pipeline_format, steps as steps_format,
+    StopFlag, agent, flow as flow_format, graph, markdown as markdown_format, pipeline as pipeline_format,
+    steps as steps_format,
 };
 
 use crate::draft::{Body, Item, ItemKind, Prompt, read_body};
-use crate::names::{Known, Names, chains_outputs, declared_inputs};
+use crate::names::{Known, Names, chains_outputs};
 use crate::report::Report;
 use crate::text::{Piece, Reference, read_pieces, shorten};
 
@@ -28,10 +31,16 @@ pub(crate) struct Emitter<'p> {
     pub(crate) source: &'p str,
     pub(crate) report: Report,
     pub(crate) names: Names,
+    /// Names of the declared inputs.
+    pub(crate) inputs: HashSet<String>,
+    /// Ends the conversion when it is set.
+    pub(crate) stop: &'p StopFlag,
     /// Whether comments say what is lost.
     pub(crate) has_comments: bool,
     /// Whether the present step is a member of a fan-out, whose output does not become the next input.
     pub(crate) is_member: bool,
+    /// Whether an output has replaced the input of the step list that is written.
+    pub(crate) is_input_replaced: bool,
 }
 
 /// What a format can say about a step, besides what it does.
@@ -84,14 +93,14 @@ impl Emitter<'_> {
 
     /// Writes the members of a fan-out. Each sees the variables as they were before, and they set theirs after all.
     fn emit_members<'m>(&mut self, members: &'m [Item<'m>], mut write: impl FnMut(&mut Self, &'m Item<'m>)) {
-        let before = self.names.clone();
+        let before = self.names.mark();
         let mut set = Vec::new();
-        for member in members {
+        for member in members.iter().take_while(|_| !self.stop.is_stopped()) {
             self.is_member = true;
             write(self, member);
             let known = member.variable.as_ref().and_then(|variable| self.names.find(variable).cloned());
             set.push((member.variable.clone(), known));
-            self.names.leave_member(&before);
+            self.names.leave_member(before);
         }
         self.is_member = false;
         for (variable, known) in set {
@@ -254,8 +263,8 @@ impl Emitter<'_> {
 
     /// The text of a constant that a definition declares.
     fn find_constant(&self, reference: &Reference) -> Option<String> {
-        let Inputs::Named { declared, defaults, accepts_others: false } = &self.plan.inputs else { return None };
-        let is_input = declared.iter().any(|input| input.name == reference.name);
+        let Inputs::Named { defaults, accepts_others: false, .. } = &self.plan.inputs else { return None };
+        let is_input = self.inputs.contains(&reference.name);
         let is_set = self.names.find(&reference.name).is_some();
         let value = defaults.get(reference.name.as_str()).filter(|_| !is_input && !is_set && reference.path.is_empty());
         value.and_then(Value::as_str).map(str::to_owned)
@@ -286,7 +295,7 @@ impl Emitter<'_> {
         if !known.is_text || !reference.path.is_empty() {
             let message = format!("{source} may be no text, and other values are written differently here");
             self.report.add_loss(span, message);
-        } else if !declared_inputs(self.plan).iter().any(|input| input.name == reference.name) {
+        } else if !self.inputs.contains(&reference.name) {
             let message = "a reference to an answer without any text is written as this format writes missing values";
             self.report.add_difference(self.plan.root.span, message);
         }

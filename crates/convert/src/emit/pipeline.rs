@@ -28,7 +28,7 @@ impl Emitter<'_> {
             self.report.add_loss(self.plan.root.span, message);
         }
         let mut rows = PipelineRows::default();
-        for item in items {
+        for item in items.iter().take_while(|_| !self.stop.is_stopped()) {
             self.push_node(item, &mut rows);
         }
         if !rows.nodes.iter().any(|row| row.value.is_some()) {
@@ -139,13 +139,6 @@ impl Emitter<'_> {
     fn node_id(&mut self, item: &Item<'_>, title: &str) -> String {
         let base = to_identifier(item.variable.as_deref().unwrap_or(title), "answer");
         let base = if matches!(base.as_str(), "memory" | "user") { format!("{base}1") } else { base };
-        let mut id = base.clone();
-        let mut number = 1;
-        while self.names.is_taken(&id) {
-            number += 1;
-            id = format!("{base}{number}");
-        }
-        self.names.take(&id);
-        id
+        self.names.take_name(&base)
     }
 }

@@ -21,7 +21,7 @@ impl Emitter<'_> {
     pub(super) fn emit_steps(&mut self, items: &[Item<'_>]) -> Option<String> {
         self.note_steps_input();
         let mut rows: Vec<Row> = Vec::new();
-        for item in items {
+        for item in items.iter().take_while(|_| !self.stop.is_stopped()) {
             self.push_steps_item(item, "sequential", &mut rows);
         }
         if !rows.iter().any(|row| row.value.is_some()) {
@@ -157,11 +157,10 @@ impl Emitter<'_> {
     fn note_steps_result(&mut self, item: &Item<'_>, mode: &str) {
         let is_text = item.gives_text() && item.is_certain();
         if mode != "fanout" {
-            let inputs = declared_inputs(self.plan);
-            if !chains_outputs(self.plan) {
-                inputs.iter().for_each(|input| self.names.forget(&input.name));
-            } else {
+            if chains_outputs(self.plan) {
                 self.names.set("input", "input", is_text);
+            } else if !std::mem::replace(&mut self.is_input_replaced, true) {
+                declared_inputs(self.plan).iter().for_each(|input| self.names.forget(&input.name));
             }
         }
         if let Some(variable) = &item.variable {

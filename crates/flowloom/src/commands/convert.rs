@@ -3,7 +3,7 @@
 use flowloom_app::definitions::convert::{ConversionOptions, ConvertedDefinition, convert_loaded};
 use flowloom_app::definitions::source::{self, Loader};
 use flowloom_convert::Fate;
-use flowloom_formats::markdown;
+use flowloom_formats::{StopFlag, markdown};
 use serde_json::json;
 
 use crate::cli::{ConvertArgs, Global};
@@ -24,7 +24,7 @@ pub(crate) fn convert_file(global: &Global, arguments: &ConvertArgs) -> CommandR
     let is_jsonc = arguments.out.as_ref().is_some_and(|out| out.extension().is_some_and(|end| end == "jsonc"));
     let options =
         ConversionOptions { to, is_strict: arguments.strict, has_comments: is_jsonc || to == markdown::FORMAT };
-    let converted = match convert_loaded(loaded, options) {
+    let converted = match convert_loaded(loaded, options, &StopFlag::default()) {
         Ok(converted) => converted,
         Err(invalid) => {
             diagnostics::print_diagnostics(&invalid);
@@ -50,6 +50,7 @@ fn describe_conversion(converted: &ConvertedDefinition, arguments: &ConvertArgs)
         "kept": converted.count(Fate::Kept),
         "differently": converted.count(Fate::Differently),
         "lost": converted.count(Fate::Lost),
+        "omitted": converted.count_omitted(),
         "findings": converted.describe_findings(),
     })
 }

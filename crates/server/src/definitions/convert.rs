@@ -78,7 +78,9 @@ pub(crate) struct ConvertResult {
     differently: usize,
     /// Number of constructs that are lost.
     lost: usize,
-    /// What became of each construct, in source order.
+    /// Number of constructs that are not in `findings`.
+    omitted: usize,
+    /// What became of each construct, in source order: at most 200, those that are lost before others.
     findings: Vec<ConversionFinding>,
     /// The diagnostics of a definition that does not compile, or what is not kept.
     #[schema(value_type = Vec<crate::openapi_types::DiagnosticSchema>)]
@@ -111,12 +113,13 @@ pub(crate) async fn convert_definition(
     let converted = crate::blocking::compile_blocking(move |stop| {
         let loader = Loader { stop: Some(stop), format, ..Loader::new(&server.app.config) };
         let compiled = stored::compile_for_user(&server.app.store, &loader, &user, &content)?;
-        Ok::<_, AppError>(match convert_loaded(compiled.source, options) {
+        Ok::<_, AppError>(match convert_loaded(compiled.source, options, stop) {
             Ok(converted) => ConvertResult {
                 format: converted.source.compiled.format.map(|format| format.to_string()),
                 kept: converted.count(Fate::Kept),
                 differently: converted.count(Fate::Differently),
                 lost: converted.count(Fate::Lost),
+                omitted: converted.count_omitted(),
                 findings: converted.describe_findings().into_iter().map(read_finding).collect(),
                 problems: converted.source.problems(),
                 text: converted.text,
@@ -127,6 +130,7 @@ pub(crate) async fn convert_definition(
                 kept: 0,
                 differently: 0,
                 lost: 0,
+                omitted: 0,
                 findings: Vec::new(),
                 problems: source.problems(),
             },

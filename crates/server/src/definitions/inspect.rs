@@ -34,6 +34,9 @@ use crate::state::Server;
 /// Maximum number of changes of one request.
 const MAX_EDITS: usize = 1000;
 
+/// Maximum sum of the bytes that the changes of one request read: each reads the whole text.
+const MAX_EDITED_BYTES: usize = 64 << 20;
+
 /// A step of a path: a key, or a position in a list.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(untagged)]
@@ -294,8 +297,13 @@ pub(crate) async fn edit_open_definition(
     let edits: Vec<Edit> = asked.edits.into_iter().map(EditRequest::read).collect::<ApiResult<_>>()?;
     let edited = crate::blocking::compile_blocking(move |stop| {
         let blocks = list_blocks(opened.compile(&server, &user, stop)?.source.files());
-        let mut part = None;
+        let (mut part, mut read_bytes) = (None, 0);
         for edit in edits {
+            read_bytes += opened.text().len();
+            if read_bytes > MAX_EDITED_BYTES || opened.text().len() as u64 > server.app.config.limits.source_bytes {
+                let message = "the definition is too large for so many changes in one request";
+                return Err(Problem::new(Code::RequestInvalid, message));
+            }
             if stop.is_stopped() {
                 return Err(Problem::new(Code::CompileStopped, "changing this definition took too long"));
             }

@@ -258,6 +258,7 @@ pub(crate) enum ResolutionKind {
     params(("id" = String, Path), WaitQuery, ("Idempotency-Key" = Option<String>, Header, description = "Requests with the same key and body are one command; the key is the id of the command")), security(("key" = ["run"])),
     responses((status = 200, description = "The command was applied; the body is the state of the run", content((RunSchema = "application/json"), (String = "text/event-stream"))),
         (status = 202, description = "The command is stored and will be applied; `Location` names it", body = RunSchema),
+        (status = 403, description = "The output could send a secret without hosts anywhere"),
         (status = 404, description = "The run does not exist, or belongs to another user"),
         (status = 409, description = "The run has no such uncertain effect, or another command resolved it")))]
 pub(crate) async fn resolve_run(
@@ -271,6 +272,7 @@ pub(crate) async fn resolve_run(
         (ResolutionKind::Value, Some(value)) => Resolution::Value(value),
         _ => return Err(Problem::new(Code::RequestInvalid, "\"value\" requires, and is only for, how: value")),
     };
+    let is_value = matches!(how, Resolution::Value(_));
     let build = |state: &RunState, known: Option<&CommandAction>| {
         let path = match known.and_then(CommandAction::path) {
             Some(path) => path.clone(),
@@ -279,5 +281,17 @@ pub(crate) async fn resolve_run(
         Ok(CommandAction::Resolve { path, how })
     };
     let opened = call.open_run().await?;
+    if is_value && let Some(name) = find_exposed_secret(&call, &opened) {
+        let message = format!(
+            "an output of your choice could send the secret {name} anywhere, because it is bound to no host; the operator \
+             can set `hosts` of [secrets.{name}]"
+        );
+        return Err(Problem::new(Code::SecretDenied, message));
+    }
     call.send_command(opened, waiting, build).await
+}
+
+/// A secret that a caller with a key could send to a host of their choice by choosing the output of a step.
+fn find_exposed_secret<'a>(call: &CommandRequest, opened: &'a LoadedRun) -> Option<&'a str> {
+    call.caller.key.as_ref().and_then(|_| opened.find_unbound_secret(&call.server.app.config))
 }

@@ -7,6 +7,7 @@ use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
 use flowloom_app::definitions::edit::StepEdit;
+use flowloom_app::keys::Scope;
 use flowloom_app::runs::fork::ForkChanges;
 use flowloom_core::code::Code;
 use flowloom_core::value::{Map, Value};
@@ -22,6 +23,9 @@ use crate::params::{PathParam, QueryParams};
 use crate::problem::{ApiResult, Problem};
 use crate::state::Server;
 
+/// Maximum number of changes of steps in a fork: the definition is compiled for each.
+const MAX_EDITS: usize = 100;
+
 /// What a fork changes.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
@@ -34,13 +38,14 @@ pub(crate) struct ForkRequest {
     #[serde(default)]
     #[schema(value_type = std::collections::BTreeMap<String, serde_json::Value>)]
     set: Option<Value>,
-    /// Changes of single steps.
+    /// Changes of single steps. They require the scope `write`, and make the definition one of the key's user.
     #[serde(default)]
     edits: Vec<StepEditRequest>,
     /// Id of the workflow that the fork follows. Without it: the definition of the run, as it was.
     #[serde(default)]
     workflow: Option<String>,
     /// Models: `provider:model` for the default model, `name=provider:model` for the steps that name `name`.
+    /// Like `edits`, they require `write`.
     #[serde(default)]
     models: Vec<String>,
     /// Whether requests that must not be repeated automatically are performed without a decision. Without it, the run
@@ -69,6 +74,7 @@ pub(crate) struct StepEditRequest {
     security(("key" = ["run"])),
     responses((status = 200, description = "The fork has ended", content((RunSchema = "application/json"), (String = "text/event-stream"))),
         (status = 202, description = "The fork is still running or waiting", body = RunSchema),
+        (status = 403, description = "The request has `edits` or `models`, and the key has no scope `write`"),
         (status = 404, description = "The run or the workflow does not exist, or belongs to another user"),
         (status = 409, description = "Nothing would change, there is no such step, the outcome of the fork is uncertain, or the Idempotency-Key was used for another request"),
         (status = 422, description = "The definition does not compile with the changes")))]
@@ -80,11 +86,14 @@ pub(crate) async fn fork_run(
     headers: HeaderMap,
     JsonObject(request, text): JsonObject<ForkRequest>,
 ) -> ApiResult<Response> {
+    if !(request.edits.is_empty() && request.models.is_empty()) {
+        caller.require_scope(Scope::Write)?;
+    }
     let opened = open_own_run(&server.app, &caller, &id).await?;
     let user = opened.state().created.map(|created| created.user.clone());
     let call = StartContext::admitted(&server, &caller, user, &headers)?;
     let workflow = request.workflow.clone();
-    let changes = build_changes(request, caller.user.clone())?;
+    let changes = build_changes(request, caller.tenant())?;
     let from = format!("{id} {text}");
     let run = call.start_once(&from, async |id| {
         Ok(server.runs.fork_run(&call.start, opened, workflow.as_deref(), changes, id).await?)
@@ -98,6 +107,9 @@ fn build_changes(request: ForkRequest, tenant: Option<String>) -> ApiResult<Fork
         Some(Value::Map(map)) => (*map).clone(),
         Some(_) => return Err(Problem::new(Code::RequestInvalid, "`set` must be an object")),
     };
+    if request.edits.len() > MAX_EDITS {
+        return Err(Problem::new(Code::RequestInvalid, format!("there are more than {MAX_EDITS} changes")));
+    }
     let edits = request.edits.into_iter().map(|edit| {
         let path = read_step_path(&edit.path)?;
         Ok(StepEdit { path, field: edit.field, text: edit.text })

@@ -83,7 +83,13 @@ pub(crate) async fn post_run(
     let run = call.start_once(&text, async |id| {
         let definition = call.find_definition(&new.workflow).await?;
         let RunRequest { agent, budget, inputs, .. } = new;
-        let starting = StartRunRequest { agent, budget, step, ..StartRunRequest::with_inputs(inputs) };
+        let starting = StartRunRequest {
+            agent,
+            budget,
+            step,
+            has_key: caller.key.is_some(),
+            ..StartRunRequest::with_inputs(inputs)
+        };
         call.start_run(&definition, StartRunRequest { id, ..starting }).await
     });
     respond_with_run(&server, run.await?, waiting, &headers).await

@@ -81,10 +81,11 @@ pub enum SecretError {
         /// The hosts that it is bound to.
         hosts: Vec<String>,
     },
-    /// It is bound to no host, and the definition is a tenant's.
+    /// It is bound to no host, and the definition is a tenant's, or a caller with a key chose values in it.
     #[error(
-        "the secret {name} is not available to definitions of users: it is bound to no host; the operator can set \
-         `hosts` of [secrets.{name}]"
+        "the secret {name} is bound to no host, so it is available neither to definitions of users nor to a run in which \
+         a caller chose more than the inputs (a step alone, a fork with other values); the operator can set `hosts` of \
+         [secrets.{name}]"
     )]
     NoHosts {
         /// Its name.

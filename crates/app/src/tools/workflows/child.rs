@@ -46,10 +46,11 @@ impl WorkflowHost {
     /// step waits. Its usage is charged to the parent's budget, and it is cancelled if the step is abandoned.
     pub(super) async fn run_child_to_end(
         &self,
-        child: ChildRun,
+        mut child: ChildRun,
         step: &CallingStep<'_>,
     ) -> Result<ChildOutcome, StepFailure> {
         let context = step.context;
+        child.bundle.is_steered |= self.bundle.is_steered;
         let plan = compile_bundle(&child.bundle)?;
         let depth = context.depth + 1;
         let limits = context

@@ -1,0 +1,155 @@
+//! The processor time of the routes that read a definition grows in proportion to its size.
+
+mod support;
+
+use serde_json::{Value, json};
+use support::Workspace;
+use support::http::RunningServer;
+
+#[path = "../../formats/tests/hostile/definitions.rs"]
+mod definitions;
+
+use definitions::{HostileDefinition, hostile_definitions};
+
+/// Sizes of the definitions that are compared, in bytes.
+const SIZES: (usize, usize) = (16 << 10, 128 << 10);
+
+/// Least processor time that counts, in ticks of 10 ms: less is not measured exactly.
+const MIN_TICKS: u64 = 3;
+
+/// Eight times the size takes eight times the time in linear code, and 64 times the time in quadratic code.
+const MAX_RATIO: u64 = 24;
+
+/// Maximum size of the reply to a conversion, in sizes of the definition: a pipeline needs a block for each step.
+const MAX_GROWTH: usize = 16;
+
+/// Writes the request about a definition in a format, if it must be named.
+type MakeRequest = fn(&str, Option<&str>) -> Value;
+
+/// The routes, with the request about a definition.
+fn routes() -> Vec<(&'static str, MakeRequest)> {
+    fn convert(text: &str, format: Option<&str>, to: &str) -> Value {
+        json!({"source": text, "format": format, "to": to})
+    }
+    fn open(text: &str, format: Option<&str>) -> Value {
+        json!({"entry": "x.json", "files": {"x.json": text}, "format": format})
+    }
+    vec![
+        ("/api/v1/convert", |text, format| convert(text, format, "markdown")),
+        ("/api/v1/convert", |text, format| convert(text, format, "pipeline")),
+        (
+            "/api/v1/diff",
+            |text, format| json!({"a": {"source": open(text, format)}, "b": {"source": open(&text.replace("0\"", "1\""), format)}}),
+        ),
+        ("/api/v1/estimate", |text, format| json!({"source": open(text, format)})),
+        ("/api/v1/definitions/inspect", |text, format| json!({"source": open(text, format)})),
+        ("/api/v1/definitions/edit", |text, format| {
+            let edit = json!({"do": "set", "path": ["name"], "value": "y"});
+            json!({"source": open(text, format), "edits": [edit]})
+        }),
+    ]
+}
+
+/// Definitions that compile, besides those that do not.
+fn all_definitions() -> Vec<HostileDefinition> {
+    let many_inputs = HostileDefinition {
+        name: "prompts that read many inputs",
+        format: None,
+        write: |bytes| {
+            let count = bytes / 200;
+            let variable = |n: usize| json!({"name": format!("v{n}"), "value": "x"});
+            let variables: Vec<Value> = (0..count).map(variable).collect();
+            let ask = |n: usize| {
+                let config =
+                    json!({"instruction": format!("${{v{n}}} and ${{v{}}}", n / 2), "resultVariable": format!("r{n}")});
+                json!({"type": "llmInstruction", "config": config})
+            };
+            let start = json!({"type": "start", "config": {"variables": variables}});
+            let steps: Vec<Value> = std::iter::once(start).chain((0..count).map(ask)).collect();
+            json!({"name": "x", "description": "d", "steps": steps}).to_string()
+        },
+    };
+    let one_title = HostileDefinition {
+        name: "valid steps with one name",
+        format: None,
+        write: |bytes| {
+            let step = json!({"name": "a", "functionId": "agent::chat", "mode": "sequential",
+                "promptTemplate": "{{input}}", "errorMode": "fail"});
+            json!({"name": "x", "steps": vec![step; bytes / 120]}).to_string()
+        },
+    };
+    let mut all = hostile_definitions();
+    all.extend([many_inputs, one_title]);
+    all
+}
+
+/// The processor time of a process and of its threads, in ticks.
+fn read_ticks(process: u32) -> u64 {
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).expect("its times");
+    let after_name = stat.rsplit_once(')').expect("a name").1;
+    let fields: Vec<&str> = after_name.split_whitespace().collect();
+    fields[11..13].iter().map(|field| field.parse::<u64>().expect("ticks")).sum()
+}
+
+#[test]
+fn routes_take_linear_time() {
+    let place = Workspace::new("default_model = \"scripted:echo\"\n");
+    let server = RunningServer::start(&place, &[]);
+    let measure = |path: &str, body: &Value| {
+        let before = read_ticks(server.child.id());
+        let answer = server.post(path, body);
+        assert!(!answer.body.contains("invalid request body"), "{path}: {}", answer.body);
+        (read_ticks(server.child.id()) - before, answer.body.len())
+    };
+    let mut problems = Vec::new();
+    for definition in all_definitions() {
+        for (path, request) in routes() {
+            let ((small, _), (large, bytes)) = (
+                measure(path, &request(&(definition.write)(SIZES.0), definition.format)),
+                measure(path, &request(&(definition.write)(SIZES.1), definition.format)),
+            );
+            if large > small.max(MIN_TICKS) * MAX_RATIO {
+                problems.push(format!("{path}, {}: {small}0 ms, then {large}0 ms", definition.name));
+            }
+            if path == "/api/v1/convert" && bytes > MAX_GROWTH * SIZES.1 {
+                problems.push(format!("{path}, {}: a reply of {bytes} bytes", definition.name));
+            }
+        }
+    }
+    assert!(problems.is_empty(), "{problems:#?}");
+}
+
+#[test]
+fn a_conversion_lists_two_hundred_findings_and_counts_the_others() {
+    let place = Workspace::new("");
+    let server = RunningServer::start(&place, &[]);
+    let step = |n: usize| {
+        json!({"name": format!("s{n}"), "functionId": "agent::chat", "mode": "sequential",
+            "promptTemplate": "x", "errorMode": "skip"})
+    };
+    let steps: Vec<Value> = (0..300).map(step).collect();
+    let text = json!({"name": "x", "steps": steps}).to_string();
+    let answer = server.post("/api/v1/convert", &json!({"source": text, "to": "flow"})).json();
+    let (shown, omitted) = (answer["findings"].as_array().expect("findings"), &answer["omitted"]);
+    assert_eq!(shown.len(), 200);
+    assert!(omitted.as_u64().is_some_and(|count| count >= 100), "{omitted}");
+    assert!(shown.iter().all(|finding| finding["fate"] == "lost"), "what is lost is shown before other findings");
+    let problems = answer["problems"].as_array().expect("problems");
+    assert_eq!((problems.len(), &problems[200]["code"]), (201, &json!("FL0117")));
+}
+
+#[test]
+fn changes_of_a_large_definition_are_limited() {
+    let place = Workspace::new("");
+    let server = RunningServer::start(&place, &[]);
+    let step =
+        json!({"name": "a", "functionId": "agent::chat", "mode": "sequential", "promptTemplate": "x".repeat(1 << 20)});
+    let text = json!({"name": "x", "steps": [step]}).to_string();
+    let edits = vec![json!({"do": "duplicate", "path": ["steps", 0]}); 400];
+    let answer = server.post(
+        "/api/v1/definitions/edit",
+        &json!({"source": {"entry": "x.json", "files": {"x.json": text}}, "edits": edits}),
+    );
+    assert_eq!((answer.status, answer.error_code().as_str()), (400, "FL1505"), "{}", answer.status);
+    assert!(answer.body.contains("too large"), "{}", answer.body);
+}
