@@ -86,9 +86,10 @@ impl Interpreter {
         let parts = say.content.render_parts(env).map_err(|error| Interrupt::Failed(error, place.path.clone()))?;
         // The text is part of the next request.
         self.missing.hold_messages();
+        let written = if say.in_transcript { content::describe_parts(&parts) } else { String::new() };
         let message = content::build_message(say.role, parts);
-        if say.in_transcript && !message.content.is_empty() {
-            env.write_text(place.path.parent(), message.content.clone());
+        if !written.is_empty() {
+            env.write_text(place.path.parent(), written);
         }
         match &say.thread {
             Some(thread) if say.role != Role::System => env.append_message(thread, message),
