@@ -180,12 +180,16 @@ fn parse_js_index(key: &str) -> Option<u32> {
 }
 
 /// The number as JavaScript writes it (`1.0` becomes `1`), or as it is written in its source if JavaScript would change
-/// its value: ids of 64 bits, and numbers beyond the range of a double.
+/// its value, or an integer to an exponent: ids of 64 bits, and numbers beyond the range of a double.
 pub fn to_js_number(number: &Number) -> String {
     if let Some(int) = number.as_i64() {
         return int.to_string();
     }
     let source = number.to_text();
+    // An integer never becomes an exponent.
+    if number.as_f64() != 0.0 && source.trim_start_matches('-').bytes().all(|byte| byte.is_ascii_digit()) {
+        return source;
+    }
     let text = format_js_number(number.as_f64());
     if is_same_number(&text, &source) { text } else { source }
 }
@@ -385,6 +389,7 @@ mod tests {
             ("1e99999999999", "1e99999999999"),
             ("0.0e-7", "0"),
             ("1e21", "1e+21"),
+            ("100000000000000000000000", "100000000000000000000000"),
             ("-0", "0"),
             ("1e-7", "1e-7"),
             ("0.000001", "0.000001"),

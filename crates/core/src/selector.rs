@@ -1,8 +1,32 @@
-//! Selectors of elements of a web page: CSS, with the extensions of jQuery that people use: `:contains("text")`,
-//! `:first`, `:last`, `:eq(n)`, `:gt(n)`, `:lt(n)`, `:even`, `:odd` and `[name!=value]`.
+//! Selectors of elements of a web page: CSS, with the extensions of jQuery: `:contains("text")`, positions such as
+//! `:first` and `:eq(n)`, kinds of elements such as `:header` and `:checked`, `[name!=value]`, and `:not(…)`, `:is(…)` and
+//! `:has(…)` with these in them.
 //!
 //! The positions count all elements that the selector has found so far, unlike CSS's `:first-child`. A selector is
 //! therefore a list of steps, each of which narrows or follows what the previous one found.
+
+/// Maximum nesting of selectors in selectors.
+const MAX_NESTING: usize = 8;
+
+/// Kinds of elements that have names in jQuery, and the plain CSS that means the same.
+const ALIASES: [(&str, &str); 16] = [
+    ("any-link", ":is(a, area, link)[href]"),
+    ("button", ":is(button, input[type=button])"),
+    ("checkbox", "[type=checkbox]"),
+    ("checked", ":is(input:is([type=radio], [type=checkbox])[checked], option[selected])"),
+    ("file", "[type=file]"),
+    ("header", ":is(h1, h2, h3, h4, h5, h6)"),
+    ("image", "[type=image]"),
+    ("input", ":is(input, textarea, select, button)"),
+    ("link", ":is(a, area, link)[href]"),
+    ("parent", ":not(:empty)"),
+    ("password", "[type=password]"),
+    ("radio", "[type=radio]"),
+    ("reset", "[type=reset]"),
+    ("selected", "option[selected]"),
+    ("submit", "[type=submit]"),
+    ("text", "input:is(:not([type]), [type=\"\"], [type=text])"),
+];
 
 /// A selector: alternatives, whose matches are united.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,6 +53,15 @@ pub enum SelectorStep {
     Match(String),
     /// Those whose text contains this text.
     Contains(String),
+    /// Those whose text contains this text in capital or small letters. The text has small letters.
+    ContainsIgnoringCase(String),
+    /// Those that match the selector.
+    Is(PageSelector),
+    /// Those that do not match the selector.
+    Not(PageSelector),
+    /// Those with an element that is related to them and matches the selector. Each of its alternatives is CSS, or has one
+    /// relation and no position.
+    Has(PageSelector),
     /// The one at this position, counted from the end if it is negative.
     At(i64),
     /// Those after this position.
@@ -80,38 +113,63 @@ impl PageSelector {
     /// assert_eq!(selector.css_parts().collect::<Vec<_>>(), ["h1", "p"]);
     /// ```
     pub fn parse(text: &str) -> Result<PageSelector, SelectorError> {
-        let mut reader = SelectorReader { text, at: 0 };
-        let mut alternatives = Vec::new();
-        loop {
-            let alternative = reader.read_alternative().map_err(|problem| SelectorError::new(text, problem))?;
-            alternatives.push(alternative);
-            if !reader.skip(',') {
-                return Ok(PageSelector { alternatives });
-            }
-        }
+        parse_alternatives(text, 0).map_err(|problem| SelectorError::new(text, problem))
     }
 
     /// The parts that are plain CSS.
     pub fn css_parts(&self) -> impl Iterator<Item = &str> {
-        self.alternatives.iter().flat_map(|alternative| match alternative {
-            Alternative::Css(css) => vec![css.as_str()],
-            Alternative::Steps(steps) => steps
-                .iter()
-                .filter_map(|step| match step {
-                    SelectorStep::Follow(_, css) | SelectorStep::Match(css) => Some(css.as_str()),
-                    _ => None,
-                })
-                .collect(),
-        })
+        let mut parts = Vec::new();
+        self.collect_css_parts(&mut parts);
+        parts.into_iter()
+    }
+
+    fn collect_css_parts<'s>(&'s self, parts: &mut Vec<&'s str>) {
+        for alternative in &self.alternatives {
+            match alternative {
+                Alternative::Css(css) => parts.push(css.trim_start_matches(is_relation_char)),
+                Alternative::Steps(steps) => {
+                    for step in steps {
+                        match step {
+                            SelectorStep::Follow(_, css) | SelectorStep::Match(css) => parts.push(css),
+                            SelectorStep::Is(inner) | SelectorStep::Not(inner) | SelectorStep::Has(inner) => {
+                                inner.collect_css_parts(parts);
+                            }
+                            _ => {}
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    fn has_extension(&self) -> bool {
+        self.alternatives.iter().any(|alternative| matches!(alternative, Alternative::Steps(_)))
+    }
+}
+
+/// Whether a character stands between two elements of a selector.
+fn is_relation_char(c: char) -> bool {
+    matches!(c, ' ' | '\t' | '\n' | '\r' | '\u{c}' | '>' | '+' | '~')
+}
+
+fn parse_alternatives(text: &str, nesting: usize) -> Result<PageSelector, String> {
+    let mut reader = SelectorReader { text, at: 0, nesting };
+    let mut alternatives = Vec::new();
+    loop {
+        alternatives.push(reader.read_alternative()?);
+        if !reader.skip(',') {
+            return Ok(PageSelector { alternatives });
+        }
     }
 }
 
 struct SelectorReader<'a> {
     text: &'a str,
     at: usize,
+    nesting: usize,
 }
 
-impl SelectorReader<'_> {
+impl<'a> SelectorReader<'a> {
     fn peek(&self) -> Option<char> {
         self.text[self.at..].chars().next()
     }
@@ -135,19 +193,17 @@ impl SelectorReader<'_> {
         let mut relation = self.read_relation();
         let mut has_extension = false;
         loop {
-            let css = self.read_css(&mut has_extension)?;
-            let is_bare = css.is_empty() && self.peek() == Some(':');
-            if css.is_empty() && !is_bare {
+            let (css, mut extension) = self.read_css(&mut has_extension)?;
+            if css.is_empty() && extension.is_none() {
                 return Err("a part of it is missing".to_owned());
             }
-            steps.push(SelectorStep::Follow(
-                relation.unwrap_or(Relation::Descendant),
-                if is_bare { "*".into() } else { css },
-            ));
-            while let Some(extension) = self.read_extension()? {
-                steps.push(extension);
+            let css = if css.is_empty() { "*".into() } else { css };
+            steps.push(SelectorStep::Follow(relation.unwrap_or(Relation::Descendant), css));
+            while let Some(step) = extension.take() {
+                steps.push(step);
                 has_extension = true;
-                let css = self.read_css(&mut has_extension)?;
+                let css;
+                (css, extension) = self.read_css(&mut has_extension)?;
                 if !css.is_empty() {
                     steps.push(SelectorStep::Match(css));
                 }
@@ -177,44 +233,77 @@ impl SelectorReader<'_> {
         relation
     }
 
-    /// Reads plain CSS up to an extension, a combinator or a comma. `[a!=b]` becomes plain CSS.
-    fn read_css(&mut self, has_extension: &mut bool) -> Result<String, String> {
+    /// Reads plain CSS up to an extension, which is read, too, or up to a combinator or a comma. `[a!=b]` and `:header`
+    /// become plain CSS.
+    fn read_css(&mut self, has_extension: &mut bool) -> Result<(String, Option<SelectorStep>), String> {
         let mut css = String::new();
         while let Some(next) = self.peek() {
             match next {
-                ' ' | '\t' | '\n' | '\r' | '\u{c}' | '>' | '+' | '~' | ',' => break,
-                ':' if self.extension_name().is_some() => break,
+                ',' => break,
+                next if is_relation_char(next) => break,
                 '[' => css.push_str(&self.read_attribute(has_extension)?),
                 '(' => css.push_str(self.read_balanced('(', ')')?),
                 '\\' => css.extend(self.next().into_iter().chain(self.next())),
+                // A pseudo-element.
+                ':' if self.text[self.at..].starts_with("::") => css.extend(self.next().into_iter().chain(self.next())),
                 ':' => {
-                    // A pseudo-element has two colons.
-                    css.extend(self.next());
-                    css.extend(self.peek().filter(|next| *next == ':').and_then(|_| self.next()));
+                    let name = self.read_pseudo_name();
+                    if let Some((_, meaning)) = ALIASES.iter().find(|(alias, _)| *alias == name) {
+                        *has_extension = true;
+                        // A name of an element goes first.
+                        match meaning.starts_with(char::is_alphabetic) && !css.is_empty() {
+                            true => css.push_str(&format!(":is({meaning})")),
+                            false => css.push_str(meaning),
+                        }
+                    } else if name == "scope" && self.nesting == 0 {
+                        *has_extension = true;
+                        css.push_str(":root");
+                    } else if let Some(step) = self.read_extension(name)? {
+                        return Ok((css, Some(step)));
+                    } else {
+                        css.push(':');
+                        css.push_str(name);
+                    }
                 }
                 _ => css.extend(self.next()),
             }
         }
-        Ok(css)
+        Ok((css, None))
     }
 
-    /// The extension that starts here, with its length.
-    fn extension_name(&self) -> Option<&'static str> {
-        const NAMES: [&str; 8] = ["contains", "first", "last", "eq", "gt", "lt", "even", "odd"];
-        let rest = self.text[self.at..].strip_prefix(':')?;
+    /// Reads a colon and a name.
+    fn read_pseudo_name(&mut self) -> &'a str {
+        let rest = &self.text[self.at + 1..];
         let length =
             rest.bytes().take_while(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_')).count();
-        NAMES.into_iter().find(|name| *name == &rest[..length])
+        self.at += 1 + length;
+        &rest[..length]
     }
 
-    fn read_extension(&mut self) -> Result<Option<SelectorStep>, String> {
-        let Some(name) = self.extension_name() else { return Ok(None) };
-        self.at += 1 + name.len();
+    /// The extension of this name, whose argument follows; `None`, with nothing read, if it is plain CSS.
+    fn read_extension(&mut self, name: &str) -> Result<Option<SelectorStep>, String> {
+        const NAMES: [&str; 9] = ["contains", "icontains", "first", "last", "eq", "gt", "lt", "even", "odd"];
+        const NESTING_NAMES: [&str; 5] = ["not", "is", "where", "matches", "has"];
+        let start = self.at;
+        if !NAMES.contains(&name) && !NESTING_NAMES.contains(&name) {
+            return Ok(None);
+        }
         let argument = if self.peek() == Some('(') { Some(self.read_balanced('(', ')')?) } else { None };
         let argument = argument.map(|text| text[1..text.len() - 1].trim());
+        if NESTING_NAMES.contains(&name) {
+            let step = self.read_nested(name, argument.unwrap_or_default())?;
+            if step.is_none() {
+                self.at = start;
+            }
+            return Ok(step);
+        }
         let position = || {
             let number = argument.and_then(|text| text.parse::<i64>().ok());
             number.ok_or_else(|| format!(":{name} needs a position, for example :{name}(0)"))
+        };
+        let text = || {
+            let text = argument.map(unquote);
+            text.ok_or_else(|| format!(":{name} needs a text, for example :{name}(\"sold out\")"))
         };
         Ok(Some(match name {
             "first" => SelectorStep::At(0),
@@ -222,11 +311,38 @@ impl SelectorReader<'_> {
             "eq" => SelectorStep::At(position()?),
             "gt" => SelectorStep::After(position()?),
             "lt" => SelectorStep::Before(position()?),
-            "contains" => match argument.map(unquote) {
-                Some(text) => SelectorStep::Contains(text),
-                None => return Err(":contains needs a text, for example :contains(\"sold out\")".to_owned()),
-            },
+            "contains" => SelectorStep::Contains(text()?),
+            "icontains" => SelectorStep::ContainsIgnoringCase(text()?.to_lowercase()),
             name => SelectorStep::Even(name == "even"),
+        }))
+    }
+
+    /// The step of a selector in a selector; `None` if it is plain CSS.
+    fn read_nested(&self, name: &str, argument: &str) -> Result<Option<SelectorStep>, String> {
+        if self.nesting >= MAX_NESTING {
+            return Err(format!("it has more than {MAX_NESTING} selectors in one another"));
+        }
+        let inner = parse_alternatives(argument, self.nesting + 1)?;
+        if !inner.has_extension() {
+            return Ok(None);
+        }
+        Ok(Some(match name {
+            "not" => SelectorStep::Not(inner),
+            "has" => {
+                let is_simple = |step: &SelectorStep| {
+                    use SelectorStep::{After, At, Before, Even, Follow};
+                    !matches!(step, Follow(..) | At(_) | After(_) | Before(_) | Even(_))
+                };
+                let is_supported = |alternative: &Alternative| match alternative {
+                    Alternative::Css(_) => true,
+                    Alternative::Steps(steps) => steps.iter().skip(1).all(is_simple),
+                };
+                if !inner.alternatives.iter().all(is_supported) {
+                    return Err(":has(…) with an extension of jQuery takes one element and no position".to_owned());
+                }
+                SelectorStep::Has(inner)
+            }
+            _ => SelectorStep::Is(inner),
         }))
     }
 
@@ -243,7 +359,7 @@ impl SelectorReader<'_> {
     }
 
     /// Reads up to the bracket that closes the one here.
-    fn read_balanced(&mut self, open: char, close: char) -> Result<&str, String> {
+    fn read_balanced(&mut self, open: char, close: char) -> Result<&'a str, String> {
         let start = self.at;
         let mut depth = 0;
         let mut quote = None;
@@ -312,6 +428,11 @@ mod tests {
         assert_eq!(steps_of(":eq(-2)"), [follow(Relation::Descendant, "*"), At(-2)]);
         assert_eq!(steps_of("li:gt(1):odd"), [follow(Relation::Descendant, "li"), After(1), Even(false)]);
         assert_eq!(steps_of("p[class!=a]"), [follow(Relation::Descendant, "p:not([class=\"a\"])")]);
+        assert_eq!(steps_of(":header"), [follow(Relation::Descendant, ":is(h1, h2, h3, h4, h5, h6)")]);
+        let is_text = ":is(input:is(:not([type]), [type=\"\"], [type=text]))";
+        assert_eq!(steps_of("input:text"), [follow(Relation::Descendant, &format!("input{is_text}"))]);
+        let inner = PageSelector { alternatives: vec![Alternative::Steps(steps_of(":contains(zz)"))] };
+        assert_eq!(steps_of("p:not(:contains(zz))"), [follow(Relation::Descendant, "p"), SelectorStep::Not(inner)]);
     }
 
     #[test]
@@ -322,6 +443,9 @@ mod tests {
             ("p:contains", "text"),
             ("p,", "missing"),
             ("p:eq(x)", "position"),
+            ("p:has(a:first)", "no position"),
+            (&":not(".repeat(20_000), "not closed"),
+            (&format!("{}:first{}", ":not(".repeat(50), ")".repeat(50)), "in one another"),
         ] {
             let error = PageSelector::parse(text).expect_err(text).to_string();
             assert!(error.contains(part), "{text}: {error}");

@@ -52,6 +52,11 @@ pub(crate) fn read_json(
                 let message = format_args!("the key {key:?} is given again; only this last value counts");
                 problems.add_warning(Code::DuplicateKey, span, message);
             }
+            for span in json::find_lone_surrogates(text) {
+                let message = "this escape is half of a character, and is read as U+FFFD (\u{fffd})";
+                problems.add_warning(Code::NotUtf8, span, message).help =
+                    Some("write the character itself, or both of its escapes".into());
+            }
             Some(node)
         }
         Err(error) => {

@@ -53,7 +53,8 @@ fn fit_object(given: &Map, schema: &Value) -> Value {
     }
     for (name, property) in properties {
         if let Some(default) = property.get("default").filter(|_| !fitted.contains_key(name)) {
-            fitted.insert(name.clone(), default.clone());
+            // A default has defaults, too.
+            fitted.insert(name.clone(), fit_answer(default.clone(), property));
         }
     }
     fitted.into()
@@ -78,6 +79,7 @@ mod tests {
             (&format!(r#"{{"anyOf":[{person},{{"type":"null"}}]}}"#), "{}", r#"{"d":7}"#),
             (&map, r#"{"a":{"x":1}}"#, r#"{"a":{"d":7}}"#),
             ("{}", r#"{"a":1}"#, r#"{"a":1}"#),
+            (r#"{"properties":{"o":{"properties":{"k":{"default":"q"}},"default":{}}}}"#, "{}", r#"{"o":{"k":"q"}}"#),
             (r#"{"properties":{"a":{"x-conversions":["trim"]}}}"#, r#"{"a":" b "}"#, r#"{"a":"b"}"#),
             (r#"{"items":{"anyOf":[{"x-conversions":["number"]},{"type":"null"}]}}"#, r#"["1",2]"#, "[1,2]"),
         ];

@@ -97,7 +97,8 @@ impl PartsBuilder {
             }
             Some(Value::Blob(blob)) => {
                 self.flush_text();
-                self.list.push(MessagePart::Image { mime: blob.mime.clone(), data: blob.data.clone() });
+                let (mime, data, name) = (blob.mime.clone(), blob.data.clone(), blob.name.as_str().into());
+                self.list.push(MessagePart::Image { mime, data, name });
             }
             Some(value) => self.push_json(&value),
         }
@@ -144,6 +145,15 @@ pub fn join_texts(parts: &[MessagePart]) -> String {
         })
         .collect();
     texts.join("\n\n")
+}
+
+/// The parts as Markdown, for a transcript: an image is its media type and the name of its file.
+pub fn describe_parts(parts: &[MessagePart]) -> String {
+    let describe = |part: &MessagePart| match part {
+        MessagePart::Text { text } => text.clone(),
+        MessagePart::Image { mime, name, .. } => format!("![{mime}]({name})"),
+    };
+    parts.iter().map(describe).collect::<Vec<_>>().join("\n\n")
 }
 
 /// A message with these parts. A message of one text has no separate `parts`.

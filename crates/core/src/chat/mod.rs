@@ -69,6 +69,9 @@ pub enum MessagePart {
         mime: String,
         /// The bytes in base64.
         data: std::sync::Arc<str>,
+        /// The name of the file, for transcripts; it is not sent.
+        #[serde(skip)]
+        name: std::sync::Arc<str>,
     },
 }
 

@@ -150,7 +150,7 @@ fn hash_message(hasher: &mut Hasher, message: &Message) {
     for part in &message.parts {
         match part {
             MessagePart::Text { text } => hasher.add_number(0).add_text(text),
-            MessagePart::Image { mime, data } => hasher.add_number(1).add_text(mime).add_text(data),
+            MessagePart::Image { mime, data, .. } => hasher.add_number(1).add_text(mime).add_text(data),
         };
     }
 }

@@ -37,7 +37,8 @@ fn read_file(file: &Blob) -> Result<MessagePart, String> {
         if !file.is_base64() {
             return Err(format!("{} is not encoded in base64", file.name));
         }
-        return Ok(MessagePart::Image { mime: file.mime.clone(), data: file.data.clone() });
+        let (mime, data, name) = (file.mime.clone(), file.data.clone(), file.name.as_str().into());
+        return Ok(MessagePart::Image { mime, data, name });
     }
     match file.decode_text() {
         Some(text) => Ok(MessagePart::Text { text: format!("{}:\n\n{text}", file.name) }),

@@ -253,7 +253,8 @@ fn check_header(key: &str, value: &Rich) -> Result<(), StepFailure> {
     }
     check_header_name(key)?;
     let text = value.fill_secrets(|_| String::new());
-    if text.bytes().any(|b| matches!(b, b'\r' | b'\n' | 0)) {
+    // White space around a value is not sent.
+    if text.trim_matches([' ', '\t', '\r', '\n']).bytes().any(|b| matches!(b, b'\r' | b'\n' | 0)) {
         let message = format!("the value of header {key} holds a line break or NUL, which cannot be sent");
         return Err(StepFailure::new(Code::HttpRequestInvalid, message));
     }
@@ -278,6 +279,12 @@ mod tests {
         for name in ["Accept", "Authorization", "X-Api-Key", "Security-Token"] {
             assert!(check_header_name(name).is_ok(), "{name}");
         }
+    }
+
+    #[test]
+    fn white_space_around_a_value_is_not_sent() {
+        assert!(check_header("X-Api-Key", &"tok\r\n".into()).is_ok());
+        assert!(check_header("X-Api-Key", &"to\nk".into()).is_err());
     }
 
     #[test]

@@ -30,6 +30,30 @@ pub fn parse_value(text: &str) -> Result<Value, JsonError> {
     parse::parse_text(text, &mut ValueBuilder)
 }
 
+/// The places of escapes that are half of a character, such as `\\ud83d` without `\\ude00`. They are no text, and are read as
+/// U+FFFD.
+pub fn find_lone_surrogates(text: &str) -> Vec<Span> {
+    let unit_at = |at: usize| -> Option<u32> {
+        let digits = text.get(at..at + 6)?.strip_prefix("\\u")?;
+        u32::from_str_radix(digits, 16).ok()
+    };
+    let mut lone = Vec::new();
+    let mut at = 0;
+    while let Some(found) = text[at..].find('\\') {
+        at += found;
+        match unit_at(at) {
+            Some(0xd800..0xdc00) if unit_at(at + 6).is_some_and(|low| (0xdc00..0xe000).contains(&low)) => at += 12,
+            Some(0xd800..0xe000) => {
+                lone.push(Span { start: at, length: 6 });
+                at += 6;
+            }
+            Some(_) => at += 6,
+            None => at += 1 + text[at + 1..].chars().next().map_or(0, char::len_utf8),
+        }
+    }
+    lone
+}
+
 /// The value as compact JSON, with the source text of numbers.
 pub fn write_json(value: &Value) -> String {
     crate::render::to_json(value)
@@ -59,5 +83,18 @@ impl parse::Build for ValueBuilder {
             map.insert(key.into(), value);
         }
         Value::Map(Arc::new(map))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn halves_of_characters_are_found() {
+        let starts = |text: &str| find_lone_surrogates(text).iter().map(|span| span.start).collect::<Vec<_>>();
+        assert_eq!(starts(r#"["\ud83d\ude00", "\\ud83d", "\u00e9"]"#), Vec::<usize>::new());
+        assert_eq!(starts(r#"["\uDADA", "\udc00\ud83d"]"#), [2, 12, 18]);
+        assert_eq!(starts("\\"), Vec::<usize>::new());
     }
 }

@@ -66,21 +66,27 @@ impl Inputs {
         if let Some(unknown) = given.as_map().into_iter().flat_map(Map::keys).find(|name| !self.accepts(name)) {
             return Some(StepFailure::new(Code::InputInvalid, self.describe_unknown(unknown)));
         }
+        let missing = |input: &&Input| input.required && given.get(&input.name).is_none();
+        let missing: Vec<&str> = declared.iter().filter(missing).map(|input| input.name.as_str()).collect();
+        if let Some(failure) = describe_missing(&missing) {
+            return Some(failure);
+        }
         declared.iter().find_map(|input| {
-            let name = &input.name;
-            match given.get(name) {
-                None if input.required => {
-                    let message = format!("the input {name} is required; give it with -i {name}=…");
-                    Some(StepFailure::new(Code::InputMissing, message))
-                }
-                None => None,
-                Some(value) => {
-                    let problem = input.kind.find_problem(value)?;
-                    Some(StepFailure::new(Code::InputInvalid, format!("the input {name} {problem}")))
-                }
-            }
+            let problem = input.kind.find_problem(given.get(&input.name)?)?;
+            Some(StepFailure::new(Code::InputInvalid, format!("the input {} {problem}", input.name)))
         })
     }
+}
+
+/// The error that names all missing inputs.
+fn describe_missing(missing: &[&str]) -> Option<StepFailure> {
+    let options: Vec<String> = missing.iter().map(|name| format!("-i {name}=…")).collect();
+    let message = match missing {
+        [] => return None,
+        [name] => format!("the input {name} is required; give it with {}", options.join(" ")),
+        names => format!("the inputs {} are required; give them with {}", names.join(", "), options.join(" ")),
+    };
+    Some(StepFailure::new(Code::InputMissing, message))
 }
 
 impl Inputs {
@@ -199,6 +205,10 @@ mod tests {
         let inputs = Inputs::Named { declared, defaults: Map::new(), accepts_others: false };
         let code = |given: Value| inputs.check_inputs(&given).map(|error| error.code);
         assert_eq!(code(Value::Null), Some(Code::InputMissing));
+        let two = ["a", "b"].map(|name| Input { name: name.into(), required: true, ..Input::default() });
+        let inputs = Inputs::Named { declared: two.to_vec(), defaults: Map::new(), accepts_others: false };
+        let missing = inputs.check_inputs(&Value::Null).map(|error| error.message);
+        assert_eq!(missing.as_deref(), Some("the inputs a, b are required; give them with -i a=… -i b=…"));
         assert_eq!(code(Value::map([("n", Value::from("x"))])), Some(Code::InputInvalid));
         assert_eq!(code(Value::map([("n", Value::from(1))])), None);
     }

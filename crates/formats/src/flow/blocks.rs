@@ -314,7 +314,8 @@ impl FlowCompiler<'_> {
         let checked = PageSelector::parse(text).and_then(|selector| selector.css_parts().try_for_each(is_css));
         if let Err(error) = checked {
             self.problems.add_error(Code::BadSelector, span, error).help = Some(
-                "write a CSS selector; :contains(\"…\"), :first, :last, :eq(n), :gt(n), :lt(n), :even, :odd and [a!=b] work, too"
+                "write a CSS selector; jQuery's :contains(\"…\"), :first, :last, :eq(n), :gt(n), :lt(n), :even, :odd, \
+                 [a!=b], :header, :checked and the like work, too"
                     .into(),
             );
         }

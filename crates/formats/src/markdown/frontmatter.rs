@@ -107,11 +107,14 @@ fn describe_error(error: &serde_saphyr::Error) -> String {
     match error {
         serde_saphyr::Error::DuplicateMappingKey { key: Some(key), .. } => format!("the key {key} is given twice"),
         serde_saphyr::Error::DuplicateMappingKey { key: None, .. } => "a key is given twice".to_owned(),
-        serde_saphyr::Error::Budget { .. } => {
-            format!("it has more than {MAX_YAML_NODES} values, or more than {MAX_YAML_DEPTH} levels of nesting")
-        }
         error => {
             let message = error.to_string();
+            // Where an alias leads to the limit, the parser wraps the error.
+            if message.contains("budget breached") {
+                return format!(
+                    "it has more than {MAX_YAML_NODES} values, or more than {MAX_YAML_DEPTH} levels of nesting"
+                );
+            }
             let first = message.lines().next().unwrap_or_default();
             let first = first.split(" (set ").next().unwrap_or(first);
             first.split(": set ").next().unwrap_or(first).to_owned()

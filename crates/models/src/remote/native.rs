@@ -116,7 +116,7 @@ fn user_content(message: &Message) -> MessageContent {
     }
     let part = |part: &MessagePart| match part {
         MessagePart::Text { text } => ContentPart::from_text(text.clone()),
-        MessagePart::Image { mime, data } => ContentPart::from_binary_base64(mime.clone(), data.clone(), None),
+        MessagePart::Image { mime, data, .. } => ContentPart::from_binary_base64(mime.clone(), data.clone(), None),
     };
     MessageContent::from_parts(message.parts.iter().map(part).collect::<Vec<_>>())
 }

@@ -84,7 +84,7 @@ fn write_arguments(arguments: &Value) -> String {
 fn parts_json(parts: &[MessagePart]) -> Json {
     let part = |part: &MessagePart| match part {
         MessagePart::Text { text } => json!({ "type": "text", "text": text }),
-        MessagePart::Image { mime, data } => {
+        MessagePart::Image { mime, data, .. } => {
             json!({ "type": "image_url", "image_url": { "url": format!("data:{mime};base64,{data}") } })
         }
     };

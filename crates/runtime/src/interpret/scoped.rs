@@ -86,9 +86,10 @@ impl Interpreter {
         let parts = append.content.render_parts(env).map_err(|error| Interrupt::Failed(error, place.path.clone()))?;
         // The text is part of the next request.
         self.missing.hold_messages();
+        let written = if append.in_transcript { content::describe_parts(&parts) } else { String::new() };
         let message = content::build_message(append.role, parts);
-        if append.in_transcript && !message.content.is_empty() {
-            env.write_text(place.path.parent(), message.content.clone());
+        if !written.is_empty() {
+            env.write_text(place.path.parent(), written);
         }
         match &append.thread {
             Some(thread) if append.role != Role::System => env.append_message(thread, message),

@@ -83,6 +83,14 @@ pub enum RequestError {
         /// Name of the header.
         name: String,
     },
+    /// The value of a header has a character outside of Latin-1.
+    #[error("the value of header {name} contains {character:?}, and headers can only have the characters of Latin-1")]
+    HeaderNotLatin {
+        /// Name of the header.
+        name: String,
+        /// The first such character.
+        character: char,
+    },
     /// The argument `headers` of `tool::http_request` is of another kind.
     #[error("the argument headers must be an object")]
     HeadersNotAnObject,

@@ -111,7 +111,25 @@ fn check_name(name: &str) -> Result<HeaderName, RequestError> {
 fn check_value(name: &str, text: &str) -> Result<HeaderValue, RequestError> {
     let invalid = || RequestError::InvalidHeaderValue { name: name.to_owned() };
     // As `fetch` does: white space around a value is no part of it, and each character is one byte (Latin-1).
-    let bytes: Option<Vec<u8>> =
-        text.trim_matches([' ', '\t', '\r', '\n']).chars().map(|c| u8::try_from(u32::from(c)).ok()).collect();
-    HeaderValue::from_bytes(&bytes.ok_or_else(invalid)?).map_err(|_| invalid())
+    let mut bytes = Vec::with_capacity(text.len());
+    for c in text.trim_matches([' ', '\t', '\r', '\n']).chars() {
+        let byte = u8::try_from(u32::from(c));
+        bytes.push(byte.map_err(|_| RequestError::HeaderNotLatin { name: name.to_owned(), character: c })?);
+    }
+    HeaderValue::from_bytes(&bytes).map_err(|_| invalid())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_is_sent_as_fetch_sends_it() {
+        let bytes = |text: &str| check_value("x", text).map(|value| value.as_bytes().to_vec());
+        assert_eq!(bytes(" tok\n").expect("a value"), b"tok");
+        assert_eq!(bytes("é").expect("a value"), [0xe9]);
+        let message = |text: &str| bytes(text).expect_err(text).to_string();
+        assert!(message("a 中").contains("中"), "{}", message("a 中"));
+        assert!(message("a\nb").contains("line break"));
+    }
 }

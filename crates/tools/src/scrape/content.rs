@@ -5,6 +5,8 @@ use scraper::node::Element;
 use scraper::{ElementRef, Html, Node, Selector};
 use url::Url;
 
+use super::hidden::{find_hidden_by_rules, is_hidden_by};
+
 /// The main part of a page, in order of preference.
 const MAIN_PARTS: [&str; 3] = ["article", "main", "[role=main]"];
 
@@ -23,7 +25,12 @@ const SURROUNDING_ROLES: [&str; 3] = ["banner", "complementary", "contentinfo"];
 pub(super) fn select_content(html: &str, url: &str) -> String {
     let mut page = Html::parse_document(html);
     let base = find_base(&page, url);
-    let title = select_first(&page, "title").map(collect_text).unwrap_or_default();
+    let title = find_title(&page);
+    for id in find_hidden_by_rules(&page) {
+        if let Some(mut node) = page.tree.get_mut(id) {
+            node.detach();
+        }
+    }
     remove_elements(&mut page, &|element| is_skipped(element) && !is_open_dialog(element) || is_hidden(element));
     if let Some(base) = base {
         make_links_absolute(&mut page, &base);
@@ -53,6 +60,16 @@ fn find_main_part(page: &Html) -> Option<ElementRef<'_>> {
         let first = found.next()?;
         found.next().is_none().then_some(first)
     })
+}
+
+/// The title of the page. A drawing can have one, too, which is not that of the page.
+fn find_title(page: &Html) -> String {
+    let is_drawn = |element: &ElementRef<'_>| {
+        element.ancestors().filter_map(ElementRef::wrap).any(|outer| outer.value().name() == "svg")
+    };
+    let titles = Selector::parse("title").ok();
+    let title = titles.and_then(|titles| page.select(&titles).find(|element| !is_drawn(element)).map(collect_text));
+    title.unwrap_or_default()
 }
 
 fn select_first<'a>(page: &'a Html, selector: &str) -> Option<ElementRef<'a>> {
@@ -110,29 +127,30 @@ fn is_hidden(element: &Element) -> bool {
     is_hidden_by(element.attrs())
 }
 
-/// Whether attributes hide their element from readers.
-pub(super) fn is_hidden_by<'a>(mut attributes: impl Iterator<Item = (&'a str, &'a str)>) -> bool {
-    attributes.any(|(name, value)| match name {
-        "hidden" => true,
-        "aria-hidden" => value.trim().eq_ignore_ascii_case("true"),
-        "style" => {
-            value.split(';').filter_map(|rule| rule.split_once(':')).any(|(property, value)| hides(property, value))
-        }
-        _ => false,
-    })
-}
-
-/// Whether a CSS declaration hides its element.
-fn hides(property: &str, value: &str) -> bool {
-    let value = value.to_ascii_lowercase();
-    let value = value.split('!').next().unwrap_or_default().trim();
-    match property.trim().to_ascii_lowercase().as_str() {
-        "display" => value == "none",
-        "visibility" => matches!(value, "hidden" | "collapse"),
-        _ => false,
-    }
-}
-
 fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_title_of_a_drawing_is_not_that_of_the_page() {
+        let drawing = "<main><svg><title>Cart</title></svg><p>Text</p></main>";
+        assert!(!select_content(drawing, "http://a.example/").contains("<h1>"));
+        let page = format!("<body><svg><title>Cart</title></svg></body><title>Shop</title>{drawing}");
+        assert!(select_content(&page, "http://a.example/").contains("<h1>Shop</h1>"));
+    }
+
+    #[test]
+    fn hidden_text_is_left_out() {
+        let page = "<style>.off { position: absolute; left: -9999px }</style><main><p>seen</p><p class=off>ruled</p>
+            <p style='opacity:0'>clear</p><p style='font-size:0'>small</p><p style='text-indent:-9999px'>away</p></main>";
+        let content = select_content(page, "http://a.example/");
+        assert!(content.contains("seen"), "{content}");
+        for hidden in ["ruled", "clear", "small", "away"] {
+            assert!(!content.contains(hidden), "{content}");
+        }
+    }
 }

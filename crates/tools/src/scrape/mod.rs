@@ -1,11 +1,12 @@
 //! Web pages: fetching, conversion to Markdown, and CSS selectors.
 //!
 //! A page is read as it is served: no scripts run, nothing it refers to is loaded, and a requested refresh is ignored.
-//! `shape` checks whether a page is safe to parse; `content` selects what is converted, and `markdown` and `table` convert
-//! it; `select` finds the matches of a selector.
+//! `shape` checks whether a page is safe to parse; `content` selects what is converted, without what `hidden` finds, and
+//! `markdown` and `table` convert it; `select` finds the matches of a selector.
 
 mod content;
 pub(crate) mod error;
+mod hidden;
 mod markdown;
 mod select;
 mod shape;

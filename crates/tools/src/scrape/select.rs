@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 
+use ego_tree::NodeId;
 use flowloom_core::selector::{Alternative, PageSelector, Relation, SelectorError, SelectorStep};
 use scraper::{ElementRef, Html, Selector};
 
@@ -28,11 +29,8 @@ pub(super) fn select_inner_html(html: &str, text: &str) -> Result<Vec<String>, S
         match alternative {
             Alternative::Css(css) => found.extend(page.select(&parse_css(text, css)?).map(|element| element.id())),
             Alternative::Steps(steps) => {
-                let mut matches = None;
-                for step in steps {
-                    matches = Some(take_step(text, step, matches, &elements)?);
-                }
-                found.extend(matches.into_iter().flatten().map(|element| element.id()));
+                let matches = take_steps(text, steps, None, &elements)?;
+                found.extend(matches.into_iter().map(|element| element.id()));
             }
         }
     }
@@ -42,6 +40,91 @@ pub(super) fn select_inner_html(html: &str, text: &str) -> Result<Vec<String>, S
 fn parse_css(selector: &str, css: &str) -> Result<Selector, ScrapeError> {
     Selector::parse(css)
         .map_err(|_| ScrapeError::InvalidSelector(SelectorError::new(selector, format!("{css:?} is not valid CSS"))))
+}
+
+/// What steps make of the matches so far.
+fn take_steps<'a>(
+    selector: &str,
+    steps: &[SelectorStep],
+    mut matches: Option<Vec<ElementRef<'a>>>,
+    elements: &[ElementRef<'a>],
+) -> Result<Vec<ElementRef<'a>>, ScrapeError> {
+    for step in steps {
+        matches = Some(take_step(selector, step, matches, elements)?);
+    }
+    Ok(matches.unwrap_or_default())
+}
+
+/// The ids of elements.
+type ElementIds = HashSet<NodeId>;
+
+/// Those of `among` that match an inner selector. The positions in a selector of one element count `among`.
+fn match_nested<'a>(
+    selector: &str,
+    inner: &PageSelector,
+    among: &[ElementRef<'a>],
+    elements: &[ElementRef<'a>],
+) -> Result<ElementIds, ScrapeError> {
+    let mut ids = HashSet::new();
+    for alternative in &inner.alternatives {
+        let matches = match alternative {
+            Alternative::Css(css) => {
+                let css = parse_css(selector, css)?;
+                among.iter().copied().filter(|element| css.matches(element)).collect()
+            }
+            Alternative::Steps(steps) => match &steps[..] {
+                [SelectorStep::Follow(_, css), rest @ ..] if !rest.iter().any(is_follow) => {
+                    let first = SelectorStep::Match(css.clone());
+                    let narrowed = take_step(selector, &first, Some(among.to_vec()), elements)?;
+                    take_steps(selector, rest, Some(narrowed), elements)?
+                }
+                steps => take_steps(selector, steps, None, elements)?,
+            },
+        };
+        ids.extend(matches.into_iter().map(|element| element.id()));
+    }
+    Ok(ids)
+}
+
+fn is_follow(step: &SelectorStep) -> bool {
+    matches!(step, SelectorStep::Follow(..))
+}
+
+/// The elements that have a related element which matches an inner selector.
+fn find_owners(selector: &str, inner: &PageSelector, elements: &[ElementRef<'_>]) -> Result<ElementIds, ScrapeError> {
+    let mut owners = HashSet::new();
+    for alternative in &inner.alternatives {
+        match alternative {
+            Alternative::Css(css) => {
+                let css = parse_css(selector, &format!(":has({css})"))?;
+                owners.extend(elements.iter().filter(|element| css.matches(element)).map(|element| element.id()));
+            }
+            Alternative::Steps(steps) => {
+                let relation = match steps.first() {
+                    Some(SelectorStep::Follow(relation, _)) => *relation,
+                    _ => Relation::Descendant,
+                };
+                let mut found = HashSet::new();
+                for element in take_steps(selector, steps, None, elements)? {
+                    add_owners(&mut found, element, relation);
+                }
+                owners.extend(found);
+            }
+        }
+    }
+    Ok(owners)
+}
+
+/// Adds the elements to which an element has a relation.
+fn add_owners(owners: &mut ElementIds, element: ElementRef<'_>, relation: Relation) {
+    let parent = || element.parent().and_then(ElementRef::wrap);
+    match relation {
+        // The ancestors above one that was added were added as well.
+        Relation::Descendant => element.ancestors().take_while(|outer| owners.insert(outer.id())).for_each(drop),
+        Relation::Child => owners.extend(parent().map(|parent| parent.id())),
+        Relation::Next => owners.extend(element.prev_siblings().find_map(ElementRef::wrap).map(|other| other.id())),
+        Relation::Sibling => element.prev_siblings().take_while(|other| owners.insert(other.id())).for_each(drop),
+    }
 }
 
 /// What a step makes of the matches so far, in the order of the page; `None` before the first step.
@@ -71,6 +154,18 @@ fn take_step<'a>(
             keep(&|_, element| css.matches(element))
         }
         SelectorStep::Contains(text) => keep(&|_, element| element.text().collect::<String>().contains(text)),
+        SelectorStep::ContainsIgnoringCase(text) => {
+            keep(&|_, element| element.text().collect::<String>().to_lowercase().contains(text))
+        }
+        SelectorStep::Is(inner) | SelectorStep::Not(inner) => {
+            let ids = match_nested(selector, inner, matches.as_deref().unwrap_or_default(), elements)?;
+            let is_wanted = matches!(step, SelectorStep::Is(_));
+            keep(&|_, element| ids.contains(&element.id()) == is_wanted)
+        }
+        SelectorStep::Has(inner) => {
+            let owners = find_owners(selector, inner, elements)?;
+            keep(&|_, element| owners.contains(&element.id()))
+        }
         SelectorStep::At(position) => keep(&|index, _| index == from_start(*position)),
         SelectorStep::After(position) => keep(&|index, _| index > from_start(*position)),
         SelectorStep::Before(position) => keep(&|index, _| index < from_start(*position)),
@@ -101,4 +196,50 @@ fn find_related<'a>(
         Relation::Sibling => is_match(*element),
     };
     candidates.filter(is_related).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PAGE: &str =
+        "<html><head></head><body><h2>A</h2><div id=one><p>B</p><p>zz</p></div><div id=two><p>C</p></div>
+        <a href=x>link</a><a>anchor</a><form><input type=checkbox checked id=c><input id=t><button>Go</button>
+        <select><option>no</option><option selected>yes</option></select></form><p></p></body></html>";
+
+    fn select(selector: &str) -> Vec<String> {
+        let found = select_inner_html(PAGE, selector).unwrap_or_else(|error| panic!("{selector}: {error}"));
+        found.iter().map(|html| html.split_whitespace().collect::<Vec<_>>().join(" ")).collect()
+    }
+
+    #[test]
+    fn extensions_of_jquery_select_as_in_cheerio() {
+        for (selector, expected) in [
+            (":header", &["A"][..]),
+            ("p:not(:first)", &["zz", "C", ""]),
+            ("div:not(:contains(zz))", &["<p>C</p>"]),
+            ("div:has(:contains(B))", &["<p>B</p><p>zz</p>"]),
+            ("div:has(> p:contains(C)) > p", &["C"]),
+            ("h2:has(+ div:contains(B))", &["A"]),
+            ("p:is(:contains(B), :contains(C))", &["B", "C"]),
+            ("p:icontains(ZZ)", &["zz"]),
+            ("div p:parent", &["B", "zz", "C"]),
+            (":link", &["link"]),
+            ("a:any-link", &["link"]),
+            (":button", &["Go"]),
+            (":selected", &["yes"]),
+            ("option:checked", &["yes"]),
+            (":checkbox:checked", &[""]),
+            ("form > :text", &[""]),
+            ("h2, p:last", &["A", ""]),
+            (":scope p:first", &["B"]),
+            (":first p:first", &["B"]),
+            (":root > body h2", &["A"]),
+        ] {
+            assert_eq!(select(selector), expected, "{selector}");
+        }
+        assert_eq!(select("form :input").len(), 4);
+        assert_eq!(select(":scope p").len(), 4);
+        assert_eq!(select(":first p").len(), 4);
+    }
 }

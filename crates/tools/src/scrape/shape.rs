@@ -12,7 +12,7 @@ use html5ever::tendril::StrTendril;
 use html5ever::tokenizer::states::RawKind;
 use html5ever::tokenizer::{BufferQueue, Tag, TagKind, Token, TokenSink, TokenSinkResult, Tokenizer, TokenizerOpts};
 
-use super::content::is_hidden_by;
+use super::hidden::is_hidden_by;
 
 /// Maximum nesting that is parsed. Browsers stop at 512; pages written by people stay below 50.
 const MAX_TREE_DEPTH: usize = 256;
