@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::chat::Usage;
+
 /// The limits of a run. `None` means no limit.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -31,6 +33,16 @@ pub struct Limits {
 }
 
 impl Limits {
+    /// What is left of these limits after this usage.
+    pub fn without(&self, used: &Usage) -> Limits {
+        let left = |limit: Option<u64>, used: u64| limit.map(|limit| limit.saturating_sub(used));
+        Limits {
+            tokens: left(self.tokens, used.input_tokens + used.output_tokens),
+            micro_usd: left(self.micro_usd, used.micro_usd.unwrap_or_default()),
+            ..self.clone()
+        }
+    }
+
     /// These limits, or those of `plan` where they are stricter.
     ///
     /// # Examples

@@ -37,8 +37,8 @@ pub use jsonc::blank_comments;
 pub use layout::format_source;
 pub use problems::{MAX_PROBLEMS, Problems};
 pub use registry::{
-    Registry, compile, find_answer_source, find_format, format_schema, formats, recognise, related_file_patterns,
-    render_result,
+    Registry, compile, find_answer_source, find_format, format_schema, formats, is_test, recognise,
+    related_file_patterns, render_result,
 };
 pub use shape::DocumentShape;
 pub use sources::{Approval, FunctionDeclaration, Sources, ToolHost, ToolServer};

@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use flowloom_core::code::Code;
 use flowloom_core::diagnostic::Span;
-use flowloom_core::json::Node;
+use flowloom_core::json::{Node, parse_node};
 use flowloom_core::plan::{Env, Format, Plan};
 use flowloom_core::state::RunState;
 use flowloom_core::value::Value;
@@ -132,6 +132,12 @@ pub fn recognise(file: &str, text: &str, tree: Option<&Node>) -> Option<Format> 
     let by_name = front_ends.iter().find(|front_end| (front_end.recognises)(file, text));
     let found = by_name.or_else(|| find_likely(front_ends, &DocumentShape::of(tree?)));
     found.map(|front_end| front_end.format)
+}
+
+/// Whether a text is a test of a workflow (docs/testing.md), and not a definition.
+pub fn is_test(text: &str) -> bool {
+    // Most definitions are told apart without being parsed.
+    text.contains("\"definition\"") && parse_node(text).is_ok_and(|(tree, _)| Shape::of(&tree).is_test())
 }
 
 /// The JSON Schema of a format of this crate; of Markdown, that of the frontmatter.

@@ -19,6 +19,12 @@ impl<'a> DocumentShape<'a> {
         DocumentShape { whole, definition: inner.unwrap_or(whole) }
     }
 
+    /// Whether the document is a test of a workflow: it names a `definition`, and has what is expected or received.
+    pub(crate) fn is_test(&self) -> bool {
+        let names_definition = self.whole.get("definition").is_some_and(|definition| definition.as_str().is_some());
+        names_definition && ["expect", "steps", "answers"].iter().any(|key| self.whole.get(key).is_some())
+    }
+
     /// Whether the definition has one of these keys.
     pub fn has(&self, keys: &[&str]) -> bool {
         keys.iter().any(|key| self.definition.get(key).is_some())

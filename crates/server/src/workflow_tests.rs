@@ -116,6 +116,17 @@ pub(crate) struct TestResult {
     duration_ms: u64,
     /// Empty if it passed.
     problems: Vec<TestProblemInfo>,
+    /// Questions that a model must judge: no model was asked.
+    skipped: Vec<SkippedInfo>,
+}
+
+/// An expectation that was not checked.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct SkippedInfo {
+    /// The step, or `output`.
+    place: String,
+    /// The question.
+    judge: String,
 }
 
 /// Something that is not as a test expects.
@@ -137,19 +148,31 @@ impl TestResult {
             expected: problem.expected,
             found: problem.found,
         };
+        let skipped = |skipped: flowloom_app::workflow_tests::SkippedQuestion| SkippedInfo {
+            place: skipped.place,
+            judge: skipped.question,
+        };
         TestResult {
             file,
             passed,
             name: outcome.name,
             duration_ms: outcome.duration_ms,
             problems: outcome.problems.into_iter().map(problem).collect(),
+            skipped: outcome.skipped.into_iter().map(skipped).collect(),
         }
     }
 
     /// The result of a file that is no test, or whose definition has errors.
     fn from_error(file: String, message: String) -> TestResult {
         let problem = TestProblemInfo { place: "file".to_owned(), message, expected: None, found: None };
-        TestResult { name: file.clone(), file, passed: false, duration_ms: 0, problems: vec![problem] }
+        TestResult {
+            name: file.clone(),
+            file,
+            passed: false,
+            duration_ms: 0,
+            problems: vec![problem],
+            skipped: Vec::new(),
+        }
     }
 }
 

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use flowloom_core::code::Code;
 use flowloom_core::diagnostic::find_similar_name;
+use flowloom_formats::is_test;
 
 use super::error::DefinitionError;
 use super::folder::{has_definition_extension, id_from_path, is_definition, list_files};
@@ -19,12 +20,16 @@ pub struct FoundFile {
     pub source: LoadedDefinition,
 }
 
-/// The files of a folder that are definitions, also broken ones, by path; and the paths of the others.
+/// The files of a folder that are definitions, also broken ones, by path; and the paths of the others. Tests of
+/// workflows are neither.
 pub fn find_definitions(folder: &Path, loader: &Loader<'_>) -> (Vec<FoundFile>, Vec<PathBuf>) {
     let (mut found, mut others) = (Vec::new(), Vec::new());
     for path in sorted_files(folder) {
         let source = loader.compile(&path);
         let is_foreign = source.compiled.diagnostics.iter().any(|problem| problem.code == Code::UnknownFormat);
+        if is_foreign && is_test_file(&path) {
+            continue;
+        }
         if is_foreign || !is_definition(&path, source.bytes()) {
             others.push(path);
         } else {
@@ -49,7 +54,7 @@ pub fn find_named(root: &Path, named: &Path) -> Result<PathBuf, DefinitionError>
         return Ok(file.clone());
     }
     let has_name = |file: &&PathBuf| file.file_stem().is_some_and(|stem| stem.to_string_lossy() == name);
-    let mut fitting: Vec<&PathBuf> = files.iter().filter(has_name).collect();
+    let mut fitting: Vec<&PathBuf> = files.iter().filter(has_name).filter(|file| !is_test_file(file)).collect();
     match (fitting.pop(), fitting.is_empty()) {
         (Some(file), true) => Ok(file.clone()),
         (Some(file), false) => {
@@ -62,6 +67,10 @@ pub fn find_named(root: &Path, named: &Path) -> Result<PathBuf, DefinitionError>
             Err(DefinitionError::NotInProject { name, meant })
         }
     }
+}
+
+fn is_test_file(path: &Path) -> bool {
+    std::fs::read_to_string(path).is_ok_and(|text| is_test(&text))
 }
 
 fn sorted_files(folder: &Path) -> Vec<PathBuf> {
@@ -84,6 +93,8 @@ mod tests {
             std::fs::create_dir_all(root.join(file).parent().expect("a folder")).expect("created");
             std::fs::write(root.join(file), "{}").expect("written");
         }
+        std::fs::create_dir(root.join("tests")).expect("created");
+        std::fs::write(root.join("tests/weather.json"), r#"{"definition": "x", "expect": {}}"#).expect("written");
         let find = |name: &str| find_named(root, Path::new(name)).map_err(|error| error.to_string());
         assert_eq!(find("poem"), Ok(root.join("poem.json")));
         assert_eq!(find("flow.weather"), Ok(root.join("flow/weather.json")), "an id has an extension, too");

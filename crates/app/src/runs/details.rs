@@ -17,6 +17,7 @@ use serde_json::json;
 
 use crate::engines::{App, LoadedRun};
 use crate::error::AppError;
+use crate::runs::masking::mask_header;
 
 /// A step with what it sent and received.
 #[derive(Debug, Serialize)]
@@ -137,7 +138,7 @@ pub(crate) fn request_to_json(request: &Request) -> serde_json::Value {
 
 fn http_to_json(request: &HttpRequest) -> serde_json::Value {
     let headers: serde_json::Map<_, _> =
-        request.headers.iter().map(|(name, value)| (name.clone(), value.to_redacted_text().into())).collect();
+        request.headers.iter().map(|(name, value)| (name.clone(), mask_header(name, value).into())).collect();
     let mut all = json!({"method": request.method, "url": request.url.to_redacted_text()});
     if !headers.is_empty() {
         all["headers"] = headers.into();

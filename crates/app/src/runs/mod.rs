@@ -11,6 +11,7 @@ pub mod fork_error;
 pub mod halting;
 pub mod inputs;
 pub mod last;
+pub(crate) mod masking;
 pub mod open_steps;
 mod ownership;
 pub mod playback;

@@ -1,11 +1,12 @@
 //! Running a test: the definition runs as it is now, and receives what the test has.
 
-use std::collections::{BTreeMap, HashMap};
-use std::path::{Path as FilePath, PathBuf};
+use std::collections::BTreeMap;
+use std::path::Path as FilePath;
 use std::sync::Arc;
 use std::time::Instant;
 
 use flowloom_core::chat::Usage;
+use flowloom_core::diagnostic::find_similar_name;
 use flowloom_core::event::{AfterFailure, Event};
 use flowloom_core::hash::Hash;
 use flowloom_core::limits::Limits;
@@ -14,6 +15,7 @@ use flowloom_core::plan::Plan;
 use flowloom_core::status::Status;
 use flowloom_core::value::Value;
 use flowloom_formats::render_result;
+use flowloom_models::Models;
 use flowloom_models_local::LocalEngine;
 use flowloom_runtime::effects::CodeRunner;
 use flowloom_runtime::memory::MemoryJournal;
@@ -21,16 +23,18 @@ use flowloom_runtime::requests::CollectedRequests;
 use flowloom_runtime::{Engine, Response, RunOutcome, ScriptValue, StartOptions};
 use tokio::sync::OnceCell;
 
+use super::compare::{compare_requests, list_moved};
+use super::expectation::Expectation;
 use super::file::{TestFile, TestFileError, TestStep};
-use super::judge::ask_judge;
-use super::offline::OfflineEffects;
+use super::judge::{ask_judge, list_questions};
+use super::offline::{OfflineEffects, is_recorded_block};
+use super::outcome::{TestOutcome, TestProblem};
 use super::record::build_steps;
 use crate::config::Config;
 use crate::definitions::bundle::AvailableTools;
 use crate::definitions::source::{LoadedDefinition, Loader};
 use crate::engines::App;
 use crate::error::AppError;
-use crate::runs::details::describe_request;
 use crate::tools::agents::attach_workflows;
 use crate::wiring::{ModelChoice, build_models, build_sandbox};
 
@@ -45,47 +49,6 @@ pub struct TestRunner<'a> {
     live: Option<Limits>,
     /// Opened for the first agent, whose tools are the workflows beside it.
     app: OnceCell<Arc<App>>,
-}
-
-/// The result of a test.
-pub struct TestOutcome {
-    /// The file of the test.
-    pub file: PathBuf,
-    /// What is tested.
-    pub name: String,
-    /// Why the test failed; empty if it passed.
-    pub problems: Vec<TestProblem>,
-    /// How long it took, in milliseconds.
-    pub duration_ms: u64,
-    /// What the models used that were asked.
-    pub usage: Usage,
-    /// The test that expects what has happened now.
-    pub updated: TestFile,
-    /// Whether the run reached its end, so that `updated` is complete.
-    pub is_complete: bool,
-}
-
-/// Something that is not as a test expects.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TestProblem {
-    /// The step, or `output` or `status`.
-    pub place: String,
-    /// What is wrong.
-    pub message: String,
-    /// What the test has.
-    pub expected: Option<String>,
-    /// What there is.
-    pub found: Option<String>,
-}
-
-impl TestProblem {
-    fn new(place: &str, message: impl Into<String>) -> TestProblem {
-        TestProblem { place: place.to_owned(), message: message.into(), expected: None, found: None }
-    }
-
-    fn with_texts(self, expected: String, found: String) -> TestProblem {
-        TestProblem { expected: Some(expected), found: Some(found), ..self }
-    }
 }
 
 impl<'a> TestRunner<'a> {
@@ -104,16 +67,11 @@ impl<'a> TestRunner<'a> {
     /// Runs the test in a file. Fails if the file is not a test, or if its definition has errors.
     pub async fn run_test(&self, file: &FilePath) -> Result<TestOutcome, TestFileError> {
         let started = Instant::now();
-        let test = TestFile::read(file)?;
+        let mut test = TestFile::read(file)?;
         let plan = Arc::new(self.compile(file, &test).await?);
-        let models = ModelChoice {
-            default: test.model.clone().or_else(|| self.config.default_model.value.clone()),
-            aliases: &test.aliases.clone().into_iter().collect::<Vec<_>>(),
-            allows_named_files: true,
-        };
-        let models = build_models(self.config, models, self.local.clone());
-        let effects = OfflineEffects::build(models, self.live.is_some(), test.answers.clone(), self.code.clone());
-        let engine = Engine::new(effects, Arc::new(MemoryJournal::new()));
+        let offline = OfflineEffects::new(self.build_models(&test), self.live.is_some(), &test, self.code.clone());
+        let offline = Arc::new(offline);
+        let engine = Engine::new(offline.clone().into_effects(), Arc::new(MemoryJournal::new()));
         let name = test.name.clone().unwrap_or_else(|| plan.name.clone());
         let (run, collected) = match engine.start_with_responses(
             self.start_options(&plan, &test),
@@ -127,21 +85,56 @@ impl<'a> TestRunner<'a> {
             }
         };
         let outcome = run.drive_to_end().await;
+        let is_complete = is_complete(&outcome);
         let mut problems = compare_requests(&test, &collected, self.live.is_some());
-        check_expectations(&test, &plan, &outcome, &mut problems);
-        let mut usage = outcome.state.usage;
-        if self.live.is_some() {
-            usage.add(&ask_judge(&engine, &test, &plan, &outcome, &mut problems).await);
+        for (before, now) in list_moved(&test, &collected) {
+            if let Some(expectations) = test.expect.steps.remove(&before) {
+                test.expect.steps.insert(now, expectations);
+            }
         }
+        let checked = list_checked_values(&test, &plan, &outcome);
+        check_status(&test, &outcome, &mut problems);
+        check_expectations(&checked, &outcome, &mut problems);
+        check_answers(&offline, is_complete, &mut problems);
+        let has_checks = !test.steps.is_empty() || checked.iter().any(CheckedValue::has_checks);
+        let mut usage = outcome.state.usage;
+        let skipped = if self.live.is_none() { list_questions(&checked) } else { Vec::new() };
+        usage.add(&self.ask_judge(&test, &plan, &usage, &checked, &mut problems).await);
         Ok(TestOutcome {
             file: file.to_owned(),
             name,
             problems,
+            skipped,
+            has_checks,
             duration_ms: started.elapsed().as_millis() as u64,
             usage,
-            is_complete: is_complete(&outcome),
+            is_complete,
             updated: build_updated(test, &plan, &outcome, &collected),
         })
+    }
+
+    /// Asks models what the test wants to be judged, if they are live. `used` is what the run has used of the limits.
+    async fn ask_judge(
+        &self,
+        test: &TestFile,
+        plan: &Arc<Plan>,
+        used: &Usage,
+        checked: &[CheckedValue<'_>],
+        problems: &mut Vec<TestProblem>,
+    ) -> Usage {
+        let Some(limits) = &self.live else { return Usage::none() };
+        let models = Arc::new(OfflineEffects::only_models(self.build_models(test), self.code.clone()));
+        let engine = Engine::new(models.into_effects(), Arc::new(MemoryJournal::new()));
+        ask_judge(&engine, limits.without(used), plan, checked, problems).await
+    }
+
+    fn build_models(&self, test: &TestFile) -> Models {
+        let choice = ModelChoice {
+            default: test.model.clone().or_else(|| self.config.default_model.value.clone()),
+            aliases: &test.aliases.clone().into_iter().collect::<Vec<_>>(),
+            allows_named_files: true,
+        };
+        build_models(self.config, choice, self.local.clone())
     }
 
     async fn compile(&self, file: &FilePath, test: &TestFile) -> Result<Plan, TestFileError> {
@@ -185,25 +178,6 @@ impl<'a> TestRunner<'a> {
     }
 }
 
-impl TestOutcome {
-    fn failed(file: &FilePath, name: String, problems: Vec<TestProblem>, test: TestFile) -> TestOutcome {
-        TestOutcome {
-            file: file.to_owned(),
-            name,
-            problems,
-            duration_ms: 0,
-            usage: Usage::none(),
-            updated: test,
-            is_complete: false,
-        }
-    }
-
-    /// Whether everything was as expected.
-    pub fn has_passed(&self) -> bool {
-        self.problems.is_empty()
-    }
-}
-
 /// What the steps of the test receive. `is_live`: a response counts for its own request only.
 fn list_test_responses(test: &TestFile, is_live: bool) -> Vec<Response> {
     let response = |step: &TestStep| {
@@ -219,8 +193,10 @@ fn list_test_responses(test: &TestFile, is_live: bool) -> Vec<Response> {
                 reused: false,
             },
         };
-        let hash = step.request_hash.filter(|_| is_live);
-        Some(Response { path: Path::parse(&step.path)?, attempt: step.attempt, hash, outcome })
+        let (path, hash) = (Path::parse(&step.path)?, step.request_hash);
+        // A block that gets another request runs.
+        let answers_any_request = hash.is_none() || !(is_live || is_recorded_block(step));
+        Some(Response { path, attempt: step.attempt, hash, answers_any_request, outcome })
     };
     test.steps.iter().filter_map(response).collect()
 }
@@ -233,71 +209,80 @@ fn list_script_values(test: &TestFile) -> Vec<ScriptValue> {
     test.expressions.iter().filter_map(value).collect()
 }
 
-/// The requests that are not those of the test. `is_live`: a changed request was asked anew, so it is no problem.
-fn compare_requests(test: &TestFile, collected: &CollectedRequests, is_live: bool) -> Vec<TestProblem> {
-    let sent = collected.list_sent();
-    let sent: HashMap<(&str, u32), &flowloom_runtime::requests::SentRequest> =
-        sent.iter().map(|sent| ((sent.path.as_str(), sent.attempt), sent)).collect();
-    let mut problems = Vec::new();
-    for step in &test.steps {
-        let Some(expected) = &step.request else { continue };
-        let Some(sent) = sent.get(&(step.path.as_str(), step.attempt)) else {
-            problems.push(TestProblem::new(&step.path, "the step no longer sends a request"));
-            continue;
-        };
-        let found = crate::runs::details::request_to_json(&sent.request);
-        if *expected == found || is_live {
-            continue;
-        }
-        let kind = sent.request.kind_name();
-        let (mut before, mut after) = (describe_request(kind, expected), describe_request(kind, &found));
-        if before == after {
-            let pretty = |value: &serde_json::Value| serde_json::to_string_pretty(value).ok();
-            (before, after) = (pretty(expected), pretty(&found));
-        }
-        let problem = TestProblem::new(&step.path, "the step sends another request");
-        problems.push(problem.with_texts(before.unwrap_or_default(), after.unwrap_or_default()));
+fn check_status(test: &TestFile, outcome: &RunOutcome, problems: &mut Vec<TestProblem>) {
+    let status = outcome.state.status;
+    let expected = test.expect.status.as_deref().unwrap_or(Status::Succeeded.name());
+    if status.name() != expected {
+        let error = outcome.find_error().map(|error| format!(": {}: {}", error.code, error.message));
+        let message = format!("the run is {}{}", status.name(), error.unwrap_or_default());
+        let problem = TestProblem::new("status", message);
+        problems.push(problem.with_texts(expected.to_owned(), status.name().to_owned()));
     }
-    problems
 }
 
-fn check_expectations(test: &TestFile, plan: &Plan, outcome: &RunOutcome, problems: &mut Vec<TestProblem>) {
-    let state = &outcome.state;
-    let expected = test.expect.status.as_deref().unwrap_or(Status::Succeeded.name());
-    if state.status.name() != expected {
-        let error = outcome.find_error().map(|error| format!(": {}: {}", error.code, error.message));
-        let message = format!("the run is {}{}", state.status.name(), error.unwrap_or_default());
-        let problem = TestProblem::new("status", message);
-        problems.push(problem.with_texts(expected.to_owned(), state.status.name().to_owned()));
-    }
-    for (place, value, expectations) in list_checked_values(test, plan, outcome) {
-        let Some(value) = value else {
-            problems.push(TestProblem::new(&place, "the step has no output"));
+fn check_expectations(checked: &[CheckedValue<'_>], outcome: &RunOutcome, problems: &mut Vec<TestProblem>) {
+    for checked in checked {
+        let place = &checked.place;
+        let Some(value) = &checked.value else {
+            let step = Path::parse(place).and_then(|path| outcome.state.find_step(&path));
+            let message = match step {
+                Some(_) => "the step has no output".to_owned(),
+                None => describe_unknown_step(place, outcome),
+            };
+            problems.push(TestProblem::new(place, message));
             continue;
         };
-        for expectation in expectations {
-            match expectation.find_mismatch(&value) {
+        for expectation in checked.expectations {
+            match expectation.find_mismatch(value) {
                 Ok(None) => {}
                 Ok(Some(found)) => {
-                    problems.push(TestProblem::new(&place, found.message).with_texts(found.expected, found.found));
+                    problems.push(TestProblem::new(place, found.message).with_texts(found.expected, found.found));
                 }
-                Err(message) => problems.push(TestProblem::new(&place, message)),
+                Err(message) => problems.push(TestProblem::new(place, message)),
             }
         }
     }
 }
 
+fn describe_unknown_step(place: &str, outcome: &RunOutcome) -> String {
+    let paths: Vec<&str> = outcome.state.steps().iter().map(|step| step.path.as_str()).collect();
+    let similar = find_similar_name(place, paths).map(|path| format!("; did you mean {path}?")).unwrap_or_default();
+    format!("the run has no such step{similar}")
+}
+
+/// Reports answers that were not used. A run that stopped before its end says why, which is enough.
+fn check_answers(offline: &OfflineEffects, is_complete: bool, problems: &mut Vec<TestProblem>) {
+    let unused = offline.count_unused_answers();
+    if is_complete && unused > 0 {
+        let noun = if unused == 1 { "answer is" } else { "answers are" };
+        problems.push(TestProblem::new("answers", format!("the last {unused} {noun} not used")));
+    }
+}
+
+/// A value with what a test expects of it.
+pub(super) struct CheckedValue<'t> {
+    /// The step, or `output`.
+    pub(super) place: String,
+    /// The value; `None` if there is none.
+    pub(super) value: Option<Value>,
+    /// What is expected.
+    pub(super) expectations: &'t [Expectation],
+}
+
+impl CheckedValue<'_> {
+    fn has_checks(&self) -> bool {
+        self.expectations.iter().any(Expectation::is_checked_offline)
+    }
+}
+
 /// The values that a test has expectations of: the output of the run, and those of steps.
-pub(super) fn list_checked_values<'t>(
-    test: &'t TestFile,
-    plan: &Plan,
-    outcome: &RunOutcome,
-) -> Vec<(String, Option<Value>, &'t [super::expectation::Expectation])> {
+fn list_checked_values<'t>(test: &'t TestFile, plan: &Plan, outcome: &RunOutcome) -> Vec<CheckedValue<'t>> {
     let output = render_result(plan, &outcome.state, &outcome.env).output;
-    let mut all = vec![("output".to_owned(), Some(output), test.expect.output.as_slice())];
+    let place = "output".to_owned();
+    let mut all = vec![CheckedValue { place, value: Some(output), expectations: &test.expect.output }];
     for (path, expectations) in &test.expect.steps {
         let step = Path::parse(path).and_then(|path| outcome.state.find_step(&path).cloned());
-        all.push((path.clone(), step.and_then(|step| step.output), expectations.as_slice()));
+        all.push(CheckedValue { place: path.clone(), value: step.and_then(|step| step.output), expectations });
     }
     all
 }
@@ -315,9 +300,11 @@ fn build_updated(test: TestFile, plan: &Plan, outcome: &RunOutcome, collected: &
     let (steps, expressions) = build_steps(&outcome.records, collected);
     let output = render_result(plan, &outcome.state, &outcome.env).output;
     let mut expect = test.expect.clone();
-    for expectation in expect.output.iter_mut().filter(|expectation| expectation.jsonpath.is_none()) {
-        if expectation.equals.is_some() {
-            expectation.equals = Some(output.clone());
+    expect.output.iter_mut().for_each(|expectation| expectation.accept(&output));
+    for (path, expectations) in &mut expect.steps {
+        let step = Path::parse(path).and_then(|path| outcome.state.find_step(&path));
+        if let Some(output) = step.and_then(|step| step.output.as_ref()) {
+            expectations.iter_mut().for_each(|expectation| expectation.accept(output));
         }
     }
     let status = outcome.state.status;

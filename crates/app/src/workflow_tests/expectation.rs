@@ -25,6 +25,9 @@ pub struct Expectation {
     /// A question about it that a model must answer with yes. It is asked with `--live` only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub judge: Option<String>,
+    /// The model that is asked, instead of the default model.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
 }
 
 fn deserialize_present<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
@@ -34,18 +37,32 @@ fn deserialize_present<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Res
 impl Expectation {
     /// That a value is this one.
     pub(super) fn equal_to(value: Value) -> Expectation {
-        Expectation { jsonpath: None, equals: Some(value), contains: None, schema: None, judge: None }
+        Expectation { jsonpath: None, equals: Some(value), contains: None, schema: None, judge: None, model: None }
+    }
+
+    /// Expects this value from now on, if it expected a certain one.
+    pub(super) fn accept(&mut self, value: &Value) {
+        if self.equals.is_some() && self.jsonpath.is_none() {
+            self.equals = Some(value.clone());
+        }
+    }
+
+    /// Whether it has a check that needs no model.
+    pub(super) fn is_checked_offline(&self) -> bool {
+        self.equals.is_some() || self.contains.is_some() || self.schema.is_some()
+    }
+
+    /// The part of a value that is checked.
+    pub(super) fn select_part(&self, value: &Value) -> Result<Value, String> {
+        self.jsonpath.as_ref().map_or_else(|| Ok(value.clone()), |path| select_part(path, value))
     }
 
     /// Why a value is not what is expected; `None` if it is. `judge` is not checked.
     pub(super) fn find_mismatch(&self, value: &Value) -> Result<Option<Mismatch>, String> {
-        if self.equals.is_none() && self.contains.is_none() && self.schema.is_none() && self.judge.is_none() {
+        if !self.is_checked_offline() && self.judge.is_none() {
             return Err("an expectation needs `equals`, `contains`, `schema` or `judge`".to_owned());
         }
-        let part = match &self.jsonpath {
-            Some(path) => select_part(path, value)?,
-            None => value.clone(),
-        };
+        let part = self.select_part(value)?;
         let mismatch = |message: String, expected: &Value| {
             Some(Mismatch { message, expected: to_text(expected), found: to_text(&part) })
         };

@@ -192,8 +192,8 @@ impl TestFile {
     }
 }
 
-/// The files of tests in a folder and below it, in order. A file is a test if it is an object with a `definition` and with
-/// `expect`, `steps` or `answers`.
+/// The files of tests in a folder and below it, in order. A file is a test if it is an object with the path of a
+/// `definition` and with `expect`, `steps` or `answers`.
 pub fn find_tests(folder: &Path) -> Result<Vec<PathBuf>, TestFileError> {
     if folder.is_file() {
         return Ok(vec![folder.to_owned()]);
@@ -220,7 +220,5 @@ pub fn find_tests(folder: &Path) -> Result<Vec<PathBuf>, TestFileError> {
 }
 
 fn is_test(file: &Path) -> bool {
-    let Ok(text) = std::fs::read_to_string(file) else { return false };
-    let Ok(serde_json::Value::Object(map)) = serde_json::from_str(&text) else { return false };
-    map.contains_key("definition") && ["expect", "steps", "answers"].iter().any(|key| map.contains_key(*key))
+    std::fs::read_to_string(file).is_ok_and(|text| flowloom_formats::is_test(&text))
 }

@@ -1,11 +1,14 @@
 //! Tests of workflows: files with inputs, responses and expectations, which run without models and without the network.
 
+mod compare;
 mod execute;
 mod expectation;
 pub mod file;
 mod judge;
 mod offline;
+mod outcome;
 mod record;
 
-pub use execute::{TestOutcome, TestProblem, TestRunner};
+pub use execute::TestRunner;
+pub use outcome::{SkippedQuestion, TestOutcome, TestProblem};
 pub use record::record_test;

@@ -1,18 +1,20 @@
-//! The effects of a test: nothing is performed. Models answer from the `answers` of the test, or live if that is asked for.
+//! The effects of a test: nothing is performed but code in the sandbox. Models answer from the `answers` of the test, or live
+//! if that is asked for.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use flowloom_core::bound::can_call_out;
 use flowloom_core::code::Code;
 use flowloom_core::effect::{
-    CallRequest, GenerateReply, GenerateRequest, HttpReply, HttpRequest, PythonReply, PythonRequest, ScrapeRequest,
-    ScriptRequest,
+    CallRequest, GenerateReply, GenerateRequest, HttpReply, HttpRequest, PythonReply, PythonRequest, Request,
+    ScrapeRequest, ScriptRequest,
 };
 use flowloom_core::error::StepFailure;
 use flowloom_core::plan::EffectClass;
 use flowloom_core::value::Value;
-use flowloom_models::{ModelError, Models, parse_scripted_answer};
+use flowloom_models::{ModelError, Models, ResolveError, parse_scripted_answer};
 use flowloom_runtime::clock::SystemClock;
 use flowloom_runtime::effects::{
     BoxFuture, ChildEffects, Clock, CodeRunner, EffectContext, EffectFuture, Effects, Functions, HttpSender, Model,
@@ -20,8 +22,14 @@ use flowloom_runtime::effects::{
 };
 use flowloom_tools::PageScraper;
 
+use super::compare::request_to_test_json;
+use super::file::{TestFile, TestStep};
+
 /// Start of the clock of a test, in milliseconds since the Unix epoch: 2026-01-01.
 const START_MS: u64 = 1_767_225_600_000;
+
+/// The model of requests that name none, if none is configured: a test needs no model.
+const PLACEHOLDER_MODEL: &str = "scripted:test";
 
 /// What a test is given besides the responses of its steps.
 pub(super) struct OfflineEffects {
@@ -29,27 +37,63 @@ pub(super) struct OfflineEffects {
     /// Whether models are asked where the test has no answer.
     is_live: bool,
     answers: Mutex<VecDeque<Value>>,
-    /// Evaluates expressions whose values the test does not have.
+    /// Steps that run a block, by path and attempt.
+    blocks: HashMap<(String, u32), TestStep>,
+    /// Evaluates expressions whose values the test does not have, and runs blocks that have changed.
     code: Arc<dyn CodeRunner>,
 }
 
 impl OfflineEffects {
-    /// Effects of one test.
-    pub(super) fn build(models: Models, is_live: bool, answers: Vec<Value>, code: Arc<dyn CodeRunner>) -> Effects {
-        let clock: Arc<dyn Clock> = match is_live {
+    /// What one test is given.
+    pub(super) fn new(models: Models, is_live: bool, test: &TestFile, code: Arc<dyn CodeRunner>) -> OfflineEffects {
+        let blocks = test.steps.iter().filter(|step| is_recorded_block(step));
+        let blocks = blocks.map(|step| ((step.path.clone(), step.attempt), step.clone())).collect();
+        OfflineEffects { models, is_live, answers: Mutex::new(test.answers.clone().into()), blocks, code }
+    }
+
+    /// Live models, for questions about a test.
+    pub(super) fn only_models(models: Models, code: Arc<dyn CodeRunner>) -> OfflineEffects {
+        OfflineEffects { models, is_live: true, answers: Mutex::default(), blocks: HashMap::new(), code }
+    }
+
+    /// The effects of one run.
+    pub(super) fn into_effects(self: Arc<OfflineEffects>) -> Effects {
+        let clock: Arc<dyn Clock> = match self.is_live {
             true => Arc::new(SystemClock),
             false => Arc::new(InstantClock { now_ms: AtomicU64::new(START_MS) }),
         };
-        let offline = Arc::new(OfflineEffects { models, is_live, answers: Mutex::new(answers.into()), code });
         Effects {
-            model: offline.clone(),
-            http: offline.clone(),
-            scraper: offline.clone(),
-            functions: offline.clone(),
-            code: offline,
+            model: self.clone(),
+            http: self.clone(),
+            scraper: self.clone(),
+            functions: self.clone(),
+            code: self,
             clock,
         }
     }
+
+    /// The number of answers that no model call has taken.
+    pub(super) fn count_unused_answers(&self) -> usize {
+        self.answers.lock().unwrap_or_else(PoisonError::into_inner).len()
+    }
+
+    /// The recorded response of a block.
+    fn recorded_block(&self, context: &EffectContext) -> Result<PythonReply, StepFailure> {
+        let step = self.blocks.get(&(context.path.as_str().to_owned(), context.attempt));
+        let step = step.ok_or_else(|| missing_response(context, "the block"))?;
+        match &step.error {
+            Some(error) => Err(error.clone()),
+            None => Ok(PythonReply {
+                output: step.output.clone().unwrap_or_default(),
+                memory: step.memory.iter().map(|write| (write.key.clone(), write.value.clone())).collect(),
+            }),
+        }
+    }
+}
+
+/// Whether a step of a test has the response of a block to a certain request. If it gets another one, the block runs.
+pub(super) fn is_recorded_block(step: &TestStep) -> bool {
+    step.kind.as_deref() == Some("python") && step.request.is_some()
 }
 
 fn missing_response(context: &EffectContext, what: &str) -> StepFailure {
@@ -61,7 +105,10 @@ impl Model for OfflineEffects {
     fn resolve(&self, named: Option<&str>) -> Result<String, StepFailure> {
         match self.is_live {
             true => self.models.resolve(named),
-            false => Ok(self.models.choose_model(named).map_err(ModelError::from)?),
+            false => match self.models.choose_model(named) {
+                Err(ResolveError::NoModelChosen) => Ok(PLACEHOLDER_MODEL.to_owned()),
+                chosen => Ok(chosen.map_err(ModelError::from)?),
+            },
         }
     }
 
@@ -139,11 +186,22 @@ impl Functions for OfflineEffects {
 impl CodeRunner for OfflineEffects {
     fn run_python<'a>(
         &'a self,
-        _request: &'a PythonRequest,
-        _host: &'a dyn SandboxHost,
+        request: &'a PythonRequest,
+        host: &'a dyn SandboxHost,
         context: &'a EffectContext,
     ) -> EffectFuture<'a, PythonReply> {
-        Box::pin(async move { Err(missing_response(context, "the block")) })
+        Box::pin(async move {
+            let sent = request_to_test_json(&Request::Python(request.clone()));
+            let recorded = self.blocks.get(&(context.path.as_str().to_owned(), context.attempt));
+            let is_same = recorded.is_some_and(|step| step.request.as_ref() == Some(&sent));
+            if is_same || can_call_out(&request.source) {
+                return self.recorded_block(context);
+            }
+            match self.code.run_python(request, host, context).await {
+                Err(error) if error.code == Code::NoSandbox => self.recorded_block(context),
+                ran => ran,
+            }
+        })
     }
 
     fn evaluate_script<'a>(

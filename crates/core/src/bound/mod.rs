@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 pub use count::Count;
-pub use walk::bound_plan;
+pub use walk::{bound_plan, can_call_out};
 
 use crate::diagnostic::Span;
 use crate::path::Path;

@@ -418,6 +418,11 @@ fn find_host(url: &Template) -> String {
     host.filter(|_| is_whole || has_path).unwrap_or_else(|| "*".to_owned())
 }
 
+/// Whether the Python code of a block can call models or send requests.
+pub fn can_call_out(source: &str) -> bool {
+    ["httpx", "call_llm"].iter().any(|name| may_use(source, name))
+}
+
 /// Whether Python code can use a function of the sandbox: it names it, or finds names in other ways.
 fn may_use(source: &str, name: &str) -> bool {
     [name, "globals(", "getattr(", "eval(", "exec(", "__"].iter().any(|word| source.contains(word))

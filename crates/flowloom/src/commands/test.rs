@@ -81,13 +81,7 @@ impl LiveBudget {
     }
 
     fn spend(&mut self, used: &Usage) {
-        let Some(limits) = &mut self.limits else { return };
-        if let Some(left) = &mut limits.micro_usd {
-            *left = left.saturating_sub(used.micro_usd.unwrap_or_default());
-        }
-        if let Some(left) = &mut limits.tokens {
-            *left = left.saturating_sub(used.input_tokens + used.output_tokens);
-        }
+        self.limits = self.limits.as_ref().map(|limits| limits.without(used));
     }
 }
 

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use flowloom_app::diff::FieldChange;
-use flowloom_app::workflow_tests::{TestOutcome, TestProblem};
+use flowloom_app::workflow_tests::{SkippedQuestion, TestOutcome, TestProblem};
 use serde_json::{Value, json};
 
 use super::diff::render_lines;
@@ -13,6 +13,7 @@ use crate::style::{Style, paint_text};
 /// One test: a line, and what is wrong. `is_updated`: the test was written anew.
 pub(crate) fn render_outcome(outcome: &TestOutcome, is_updated: bool) -> String {
     let (mark, style, note) = match outcome.has_passed() {
+        true if outcome.why_skipped().is_some() => ("○", Style::Attention, "  skipped"),
         true => ("✓", Style::Good, ""),
         false if is_updated && outcome.is_complete => ("↻", Style::Attention, "  updated"),
         false => ("✗", Style::Bad, ""),
@@ -30,14 +31,26 @@ pub(crate) fn render_outcome(outcome: &TestOutcome, is_updated: bool) -> String 
             render_lines(&change, "    ", &mut out);
         }
     }
+    for skipped in &outcome.skipped {
+        let text = format!("skipped, a model must judge: {}", skipped.question);
+        let _ = writeln!(out, "  {}: {}", paint_text(Style::Heading, &skipped.place), paint_text(Style::Dim, &text));
+    }
     out
 }
 
 /// The last lines for people.
 pub(crate) fn render_summary(outcomes: &[TestOutcome]) -> String {
-    let passed = outcomes.iter().filter(|outcome| outcome.has_passed()).count();
-    let failed = outcomes.len() - passed;
-    let mut out = format!("{passed} passed, {failed} failed\n");
+    let failed = outcomes.iter().filter(|outcome| !outcome.has_passed()).count();
+    let skipped = outcomes.iter().filter(|outcome| outcome.why_skipped().is_some()).count();
+    let mut out = format!("{} passed, {failed} failed", outcomes.len() - failed - skipped);
+    if skipped > 0 {
+        let _ = write!(out, ", {skipped} skipped");
+    }
+    out.push('\n');
+    if outcomes.iter().any(|outcome| !outcome.skipped.is_empty()) {
+        let advice = "ask a model the questions that were skipped: flowloom test --live";
+        let _ = writeln!(out, "{}", paint_text(Style::Dim, advice));
+    }
     if failed > 0 {
         let advice = "accept what happens now: flowloom test --update; ask the models again: flowloom test --live";
         let _ = writeln!(out, "{}", paint_text(Style::Dim, advice));
@@ -57,15 +70,21 @@ pub(crate) fn describe_outcome(outcome: &TestOutcome) -> Value {
         "passed": outcome.has_passed(),
         "duration_ms": outcome.duration_ms,
         "problems": outcome.problems.iter().map(problem).collect::<Vec<_>>(),
+        "skipped": outcome.skipped.iter().map(describe_question).collect::<Vec<_>>(),
     })
+}
+
+fn describe_question(skipped: &SkippedQuestion) -> Value {
+    json!({"place": skipped.place, "judge": skipped.question})
 }
 
 /// The tests as JUnit XML, as CI systems read it.
 pub(crate) fn render_junit(outcomes: &[TestOutcome]) -> String {
     let failed = outcomes.iter().filter(|outcome| !outcome.has_passed()).count();
+    let skipped = outcomes.iter().filter(|outcome| outcome.why_skipped().is_some()).count();
     let total_ms: u64 = outcomes.iter().map(|outcome| outcome.duration_ms).sum();
     let mut out = format!(
-        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuite name=\"flowloom\" tests=\"{}\" failures=\"{failed}\" time=\"{}\">\n",
+        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuite name=\"flowloom\" tests=\"{}\" failures=\"{failed}\" skipped=\"{skipped}\" time=\"{}\">\n",
         outcomes.len(),
         to_seconds(total_ms)
     );
@@ -79,11 +98,14 @@ pub(crate) fn render_junit(outcomes: &[TestOutcome]) -> String {
             escape_xml(&file),
             to_seconds(outcome.duration_ms)
         );
-        if outcome.has_passed() {
+        if outcome.has_passed() && outcome.skipped.is_empty() {
             out += "/>\n";
             continue;
         }
         out += ">\n";
+        if let Some(why) = outcome.why_skipped() {
+            let _ = writeln!(out, "    <skipped message=\"{}\"/>", escape_xml(why));
+        }
         for problem in &outcome.problems {
             let _ = writeln!(
                 out,
@@ -91,6 +113,13 @@ pub(crate) fn render_junit(outcomes: &[TestOutcome]) -> String {
                 escape_xml(&format!("{}: {}", problem.place, problem.message)),
                 escape_xml(&describe_texts(problem))
             );
+        }
+        if !outcome.skipped.is_empty() {
+            let line = |skipped: &SkippedQuestion| {
+                format!("skipped: {}: a model must judge: {}", skipped.place, skipped.question)
+            };
+            let lines: Vec<String> = outcome.skipped.iter().map(line).collect();
+            let _ = writeln!(out, "    <system-out>{}</system-out>", escape_xml(&lines.join("\n")));
         }
         out += "  </testcase>\n";
     }
@@ -103,11 +132,17 @@ pub(crate) fn render_tap(outcomes: &[TestOutcome]) -> String {
     for (number, outcome) in outcomes.iter().enumerate() {
         let word = if outcome.has_passed() { "ok" } else { "not ok" };
         let name = outcome.name.replace(['#', '\n'], " ");
-        let _ = writeln!(out, "{word} {} - {name} ({})", number + 1, outcome.file.display());
-        if outcome.has_passed() {
+        let skip = outcome.why_skipped().map(|why| format!(" # SKIP {why}")).unwrap_or_default();
+        let _ = writeln!(out, "{word} {} - {name} ({}){skip}", number + 1, outcome.file.display());
+        if outcome.has_passed() && outcome.skipped.is_empty() {
             continue;
         }
-        out += "  ---\n  problems:\n";
+        out += "  ---\n";
+        for (index, skipped) in outcome.skipped.iter().enumerate() {
+            out += if index == 0 { "  skipped:\n" } else { "" };
+            let _ = writeln!(out, "    - {}", describe_question(skipped));
+        }
+        out += if outcome.has_passed() { "" } else { "  problems:\n" };
         for problem in &outcome.problems {
             // JSON text is YAML text.
             let texts = json!({"place": problem.place, "message": problem.message,

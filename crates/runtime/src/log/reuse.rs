@@ -1,7 +1,7 @@
 //! What a fork takes from the record of another run: the outcomes of effects and the values of scripts, as long as their
-//! requests are the same. A test of a workflow is given outcomes in the same way.
+//! requests are the same. A test of a workflow is given outcomes in the same way, but whatever happened before.
 //!
-//! Outcomes are handed over in the order in which they happened in the other run. One that nobody waits for when its turn
+//! Outcomes of a fork are handed over in the order in which they happened in the other run. One that nobody waits for when its turn
 //! comes lies behind a step that differs, so it is dropped, and that step is performed. What was reused is stored together
 //! with the creation of the fork: a crash cannot separate them, and resuming the fork never needs the other run again.
 
@@ -22,6 +22,9 @@ use super::{LogState, RecordedOutcome, RunLog};
 pub(crate) struct ReusableRecord {
     attempts: HashMap<(Path, u32), ReusableAttempt>,
     scripts: HashMap<Path, ReusableScript>,
+    /// The outcomes of a test by the hash of their request and the attempt, for steps that have another path now; `None` if
+    /// this is the record of a run.
+    by_request: Option<HashMap<(Hash, u32), Event>>,
 }
 
 /// An outcome that a run is given instead of performing an effect.
@@ -31,8 +34,10 @@ pub struct Response {
     pub path: Path,
     /// The attempt, from 1.
     pub attempt: u32,
-    /// Hash of the request that it answers; `None` for any request.
+    /// Hash of the request that it was recorded for; `None` if there is none.
     pub hash: Option<Hash>,
+    /// Whether the step receives it for any request, and not only for the recorded one.
+    pub answers_any_request: bool,
     /// `step_finished` or `step_failed`.
     pub outcome: Event,
 }
@@ -123,8 +128,14 @@ impl ReusableRecord {
 
     /// What a run is given instead of a record, in the order in which it happens.
     pub(crate) fn from_responses(responses: Vec<Response>, scripts: Vec<ScriptValue>) -> ReusableRecord {
+        let by_request = responses.iter().filter_map(|response| {
+            let key = (response.hash?, response.attempt);
+            Some((key, response.outcome.clone()))
+        });
+        let by_request = Some(by_request.collect());
         let attempt = |(index, response): (usize, Response)| {
-            let Response { path, attempt, hash, outcome } = response;
+            let Response { path, attempt, hash, answers_any_request, outcome } = response;
+            let hash = hash.filter(|_| !answers_any_request);
             let seq = index as u64 + 1;
             let reusable = ReusableAttempt { hash, seq, at: 0, outcome, answer: None, child_effects: Vec::new() };
             ((path, attempt), reusable)
@@ -133,6 +144,7 @@ impl ReusableRecord {
         ReusableRecord {
             attempts: responses.into_iter().enumerate().map(attempt).collect(),
             scripts: scripts.into_iter().map(script).collect(),
+            by_request,
         }
     }
 
@@ -144,6 +156,7 @@ impl ReusableRecord {
             path,
             attempt,
             hash: reusable.hash,
+            answers_any_request: false,
             outcome: reusable.outcome,
         };
         let script =
@@ -151,6 +164,11 @@ impl ReusableRecord {
         let mut scripts: Vec<ScriptValue> = self.scripts.into_iter().map(script).collect();
         scripts.sort_by(|a, b| a.path.as_str().cmp(b.path.as_str()));
         (attempts.into_iter().map(response).collect(), scripts)
+    }
+
+    /// Whether an outcome is handed over also after the run went on without one.
+    fn outlasts_differences(&self) -> bool {
+        self.by_request.is_some()
     }
 
     fn outcome_positions(&self) -> impl Iterator<Item = u64> {
@@ -197,8 +215,9 @@ impl RunLog {
     /// Whether the other run has an outcome of this attempt, whatever its request was.
     pub(crate) fn has_reusable_attempt(&self, path: &Path, attempt: u32) -> bool {
         let state = self.lock_state();
-        !state.live
-            && state.reusable.as_ref().is_some_and(|reusable| reusable.attempts.contains_key(&(path.clone(), attempt)))
+        let is_usable = |reusable: &&ReusableRecord| !state.live || reusable.outlasts_differences();
+        let reusable = state.reusable.as_ref().filter(is_usable);
+        reusable.is_some_and(|reusable| reusable.attempts.contains_key(&(path.clone(), attempt)))
     }
 
     /// The outcome of an attempt with the same request in the other run, once it is its turn; `None` if there is none.
@@ -239,10 +258,9 @@ impl RunLog {
     /// The value of the same script over the same variables in the other run.
     pub(crate) fn reuse_script(&self, path: &Path, hash: impl FnOnce() -> Hash) -> Option<Option<Value>> {
         let mut state = self.lock_state();
-        if state.live {
-            return None;
-        }
-        let script = state.reusable.as_mut()?.scripts.remove(path)?;
+        let is_live = state.live;
+        let reusable = state.reusable.as_mut().filter(|reusable| !is_live || reusable.outlasts_differences())?;
+        let script = reusable.scripts.remove(path)?;
         (script.hash == hash()).then_some(script.value)
     }
 }
@@ -250,8 +268,13 @@ impl RunLog {
 impl LogState {
     fn take_reusable(&mut self, path: &Path, attempt: u32, hash: &Hash) -> Option<ReusableAttempt> {
         let reusable = self.reusable.as_mut()?;
-        let reused = reusable.attempts.remove(&(path.clone(), attempt))?;
+        let Some(reused) = reusable.attempts.remove(&(path.clone(), attempt)) else {
+            let outcome = reusable.by_request.as_ref()?.get(&(*hash, attempt))?.clone();
+            let (answer, child_effects) = (None, Vec::new());
+            return Some(ReusableAttempt { hash: Some(*hash), seq: 0, at: 0, outcome, answer, child_effects });
+        };
         let is_same = reused.hash.is_none_or(|known| known == *hash);
-        (is_same && self.outcomes.contains(&reused.seq)).then_some(reused)
+        let is_in_order = reusable.outlasts_differences() || self.outcomes.contains(&reused.seq);
+        (is_same && is_in_order).then_some(reused)
     }
 }

@@ -1,0 +1,336 @@
+//! Tests of workflows in a project: what else happens to their files, what they notice, and what they say.
+
+mod support;
+
+use serde_json::{Value, json};
+use support::http::RunningServer;
+use support::{TestServer, Workspace, exit_code, stderr_text};
+
+fn stdout_text(output: &std::process::Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// The standard output of a command that ends with this exit code.
+#[track_caller]
+fn stdout_of(place: &Workspace, expected: i32, arguments: &[&str]) -> String {
+    let output = place.run(arguments);
+    assert_eq!(exit_code(&output), expected, "{arguments:?}: {}{}", stdout_text(&output), stderr_text(&output));
+    stdout_text(&output)
+}
+
+/// The commands that the file of the hooks, or of the action, runs with `flowloom`.
+fn list_commands(file: &str) -> Vec<Vec<String>> {
+    let text = std::fs::read_to_string(format!("{}/../../{file}", env!("CARGO_MANIFEST_DIR"))).expect("there");
+    let text = text.replace("\"$FOLDER\"", ".").replace("\"$TESTS\"", "tests").replace("> \"$REPORT\"", "");
+    let commands = text.lines().filter_map(|line| {
+        line.split_once("flowloom ")
+            .filter(|(before, _)| before.trim_end().ends_with("entry:") || before.trim_end().ends_with("run:"))
+    });
+    let words = |(_, command): (&str, &str)| {
+        let command = command.split("||").next().unwrap_or_default();
+        command.split_whitespace().map(str::to_owned).collect::<Vec<_>>()
+    };
+    commands.map(words).collect()
+}
+
+#[test]
+fn a_new_project_with_a_test_passes_the_hooks_and_the_action() {
+    let place = Workspace::new("default_model = \"scripted:echo\"\n");
+    std::fs::remove_file(place.path("flowloom.toml")).expect("removed");
+    stdout_of(&place, 0, &["init", "."]);
+    stdout_of(&place, 0, &["run", "describe.json", "--model", "*=scripted:echo"]);
+    stdout_of(&place, 0, &["test", "record", "last", "--as", "tests/describe.json"]);
+    let commands = [list_commands(".pre-commit-hooks.yaml"), list_commands("action.yml")].concat();
+    assert_eq!(commands.len(), 4, "{commands:?}");
+    for command in &commands {
+        stdout_of(&place, 0, &command.iter().map(String::as_str).collect::<Vec<_>>());
+    }
+    let test = std::fs::read_to_string(place.path("tests/describe.json")).expect("there");
+    assert_eq!(stdout_of(&place, 0, &["fmt", "--check", "."]), "");
+    stdout_of(&place, 0, &["fmt", "."]);
+    assert_eq!(std::fs::read_to_string(place.path("tests/describe.json")).expect("there"), test);
+    let (_, listed) = place.run_json(&["list"]);
+    assert_eq!(listed.as_array().map(Vec::len), Some(1), "{listed}");
+    stdout_of(&place, 0, &["check", "describe"]);
+    let server = RunningServer::start(&place, &[]);
+    let listed = server.get("/api/v1/workflows").json();
+    assert_eq!(listed["workflows"].as_array().or(listed.as_array()).map(Vec::len), Some(1), "{listed}");
+    let checked = place.run(&["check", "tests/describe.json"]);
+    assert!(stderr_text(&checked).contains("this is a test of a workflow"), "{}", stderr_text(&checked));
+}
+
+/// A workspace with the scripted model that repeats its prompt.
+fn place_with_echo() -> Workspace {
+    let place = Workspace::new("default_model = \"scripted:echo\"\n");
+    std::fs::create_dir(place.path("tests")).expect("a folder");
+    place
+}
+
+fn chat_step(name: &str, prompt: &str) -> Value {
+    json!({"name": name, "functionId": "agent::chat", "mode": "sequential", "errorMode": "fail",
+        "promptTemplate": prompt, "outputVar": name})
+}
+
+fn step_list(steps: &[Value]) -> String {
+    json!({"id": "story", "name": "Story", "description": "d", "steps": steps}).to_string()
+}
+
+/// Runs a definition to its end and records the test `tests/t.json`.
+fn record(place: &Workspace, file: &str, inputs: &[&str]) -> Value {
+    stdout_of(place, 0, &[&["run", file], inputs].concat());
+    stdout_of(place, 0, &["test", "record", "last", "--as", "tests/t.json", "--force"]);
+    serde_json::from_str(&std::fs::read_to_string(place.path("tests/t.json")).expect("there")).expect("JSON")
+}
+
+#[test]
+fn answers_and_steps_can_be_mixed() {
+    let place = place_with_echo();
+    let mut question = chat_step("q", "Which one of {{first}}?");
+    question["functionId"] = "human::ask".into();
+    place.write("story.json", &step_list(&[chat_step("first", "One"), question, chat_step("last", "{{q}}")]));
+    let test = json!({"definition": "../story.json", "answers": ["d", "e"],
+        "steps": [{"path": "/q", "output": "the second"}],
+        "expect": {"output": [{"equals": "e"}], "steps": {"/first": [{"equals": "d"}], "/q": [{"contains": "second"}]}}});
+    place.write("tests/t.json", &test.to_string());
+    stdout_of(&place, 0, &["test"]);
+}
+
+#[test]
+fn a_live_test_keeps_the_responses_of_unchanged_requests() {
+    let server = TestServer::start();
+    let place = Workspace::new(&format!("default_model = \"scripted:echo\"\n{}", server.egress_config()));
+    let flow = |first: &str| {
+        json!({"name": "two", "description": "d", "steps": [
+            {"type": "llmInstruction", "config": {"instruction": first, "resultVariable": "a"}},
+            {"type": "apiCall", "config": {"url": format!("http://{}/page", server.address), "method": "GET",
+                "responseVariable": "page"}},
+            {"type": "llmInstruction", "config": {"instruction": "${a} ${page.path}", "resultVariable": "b"}},
+        ]})
+    };
+    place.write("two.json", &flow("One").to_string());
+    record(&place, "two.json", &[]);
+    place.write("two.json", &flow("Two").to_string());
+    let live = stdout_of(&place, 3, &["test", "--live"]);
+    assert!(live.contains("LLM(LLM(Two) /page)") && !live.contains("FL1211"), "{live}");
+    stdout_of(&place, 0, &["test", "--live", "--update"]);
+    stdout_of(&place, 0, &["test"]);
+    assert_eq!(server.request_count("/page"), 1, "the page is not requested again");
+}
+
+#[test]
+fn changed_code_and_changed_tools_are_noticed() {
+    let place = place_with_echo();
+    std::fs::create_dir(place.path("blocks")).expect("a folder");
+    let block = |method: &str| {
+        let source = format!("def execute(inputs, context):\n    return {{\"out\": inputs[\"text\"].{method}()}}\n");
+        json!({"id": "up", "name": "Up", "description": "d", "category": "process", "execution_type": "python",
+            "input_schema": {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]},
+            "output_schema": {"type": "object", "properties": {"out": {"type": "string"}}, "required": ["out"]},
+            "source_code": source})
+    };
+    let node = json!({"id": "n1", "block_id": "up", "inputs": {"text": "a lamp"}});
+    place.write(
+        "p.json",
+        &json!({"id": "p", "name": "P", "user_prompt": "x", "nodes": [node], "edges": []}).to_string(),
+    );
+    place.write("blocks/up.json", &block("upper").to_string());
+    record(&place, "p.json", &[]);
+    stdout_of(&place, 0, &["test"]);
+    place.write("blocks/up.json", &block("title").to_string());
+    let failed = stdout_of(&place, 3, &["test"]);
+    assert!(failed.contains("/n1: the step sends another request"), "{failed}");
+    assert!(failed.contains(".upper()") && failed.contains(".title()"), "the code differs: {failed}");
+    assert!(failed.contains("A Lamp"), "the block runs in the sandbox: {failed}");
+    stdout_of(&place, 0, &["test", "--update"]);
+    stdout_of(&place, 0, &["test"]);
+
+    let agent = |description: &str, kind: &str| {
+        json!({"id": "ag", "systemPrompt": "Help", "tools": [{"type": "function", "functionId": "tool::web_fetch",
+            "function": {"name": "fetch", "description": description,
+                "parameters": {"type": "object", "properties": {"url": {"type": kind}}}}}]})
+        .to_string()
+    };
+    place.write("ag.json", &agent("Reads a page", "string"));
+    record(&place, "ag.json", &["-i", "message=Hello"]);
+    stdout_of(&place, 0, &["test"]);
+    for (description, kind, found) in [("Reads it", "string", "Reads it"), ("Reads a page", "number", "number")] {
+        place.write("ag.json", &agent(description, kind));
+        let failed = stdout_of(&place, 3, &["test"]);
+        assert!(failed.contains("another request") && failed.contains(found), "{failed}");
+    }
+}
+
+#[test]
+fn secrets_in_headers_do_not_reach_the_test() {
+    let server = TestServer::start();
+    let place = Workspace::new(&format!("default_model = \"scripted:echo\"\n{}", server.egress_config()));
+    let flow = |key: &str| {
+        let header = |name: &str, value: &str| json!({"key": name, "value": value});
+        let headers = [
+            header("Authorization", "Bearer bearer-1234"),
+            header("Cookie", "a=1; session=cookie-1234"),
+            header("X-Api-Key", key),
+            header("Accept", "text/plain"),
+        ];
+        // The path comes back in the reply, as a secret may.
+        let url = format!("http://{}/page/cookie-1234", server.address);
+        json!({"name": "secret", "description": "d", "steps": [
+            {"type": "apiCall", "config": {"url": url, "method": "GET", "headers": headers, "responseVariable": "page"}},
+            {"type": "llmInstruction", "config": {"instruction": "Read ${page.path}", "resultVariable": "b"}},
+        ]})
+        .to_string()
+    };
+    place.write("secret.json", &flow("key-123456"));
+    let test = record(&place, "secret.json", &[]).to_string();
+    for secret in ["bearer-1234", "cookie-1234", "key-123456"] {
+        assert!(!test.contains(secret), "{secret}: {test}");
+    }
+    assert!(test.contains("Bearer (masked)") && test.contains("text/plain"), "{test}");
+    // The address is masked, too, since it contains a secret.
+    stdout_of(&place, 3, &["test"]);
+
+    let place = Workspace::new(&format!("default_model = \"scripted:echo\"\n{}", server.egress_config()));
+    let plain = |key: &str| flow(key).replace("/page/cookie-1234", "/page");
+    place.write("secret.json", &plain("key-123456"));
+    record(&place, "secret.json", &[]);
+    stdout_of(&place, 0, &["test"]);
+    place.write("secret.json", &plain("key-654321"));
+    let failed = stdout_of(&place, 3, &["test"]);
+    assert!(failed.contains("a part that the test masks") && !failed.contains("654321"), "{failed}");
+}
+
+#[test]
+fn tests_written_by_hand_need_no_model() {
+    let place = Workspace::new("");
+    for folder in ["tests", "blocks"] {
+        std::fs::create_dir(place.path(folder)).expect("a folder");
+    }
+    let prompt = json!({"type": "llmInstruction", "config": {"instruction": "Say", "resultVariable": "said"}});
+    let block = json!({"id": "say", "name": "Say", "description": "d", "category": "process", "execution_type": "llm",
+        "input_schema": {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]},
+        "output_schema": {"type": "object", "properties": {"said": {"type": "string"}}, "required": ["said"]},
+        "prompt_template": "Say {text}"});
+    place.write("blocks/say.json", &block.to_string());
+    let node = json!({"id": "n1", "block_id": "say", "inputs": {"text": "a lamp"}});
+    let agent = json!({"id": "a", "systemPrompt": "Help"});
+    let definitions = [
+        ("markdown.mdx", "Say\n\n<GenText as=\"said\" model=\"\" />\n".to_owned()),
+        ("flow.json", json!({"name": "f", "description": "d", "steps": [prompt]}).to_string()),
+        (
+            "pipeline.json",
+            json!({"id": "p", "name": "P", "user_prompt": "x", "nodes": [node], "edges": []}).to_string(),
+        ),
+        (
+            "graph.json",
+            json!({"id": "g", "name": "G", "isConversational": false, "entrypointNodeId": "n1", "agents": [agent],
+            "nodes": [{"id": "n1", "nodeType": "AGENT", "nodeName": "A", "agentId": "a"}], "edges": []})
+            .to_string(),
+        ),
+        ("steps.json", step_list(&[chat_step("said", "Say")])),
+        ("agent.json", agent.to_string()),
+    ];
+    for (file, text) in definitions {
+        place.write(file, &text);
+        let answer = if file == "pipeline.json" { json!({"json": {"said": "a lamp"}}) } else { json!("a lamp") };
+        let inputs = if ["graph.json", "agent.json"].contains(&file) { json!({"message": "Hi"}) } else { json!({}) };
+        let test = json!({"definition": format!("../{file}"), "inputs": inputs, "answers": [answer],
+            "expect": {"output": [{"contains": "a lamp"}]}});
+        place.write("tests/t.json", &test.to_string());
+        stdout_of(&place, 0, &["test"]);
+    }
+}
+
+#[test]
+fn questions_to_a_judge_are_skipped_or_answered_by_a_model_of_their_own() {
+    let place = place_with_echo();
+    place.write("story.json", &step_list(&[chat_step("said", "Say")]));
+    let judge = json!({"match": [{"contains": "Oslo", "answer": "Yes, it is."}], "default": "No."});
+    place.write("judge.json", &judge.to_string());
+    let write = |expectations: Value, answers: Value| {
+        let test = json!({"definition": "../story.json", "answers": answers, "expect": {"output": expectations}});
+        place.write("tests/t.json", &test.to_string());
+    };
+    let answer = "{\"city\": \"Oslo\", \"land\": \"Norway\"}";
+    let ask = |path: &str| json!({"judge": "Is it a capital?", "model": "scripted:judge.json", "jsonpath": path});
+    write(json!([ask("$")]), json!([answer]));
+    let text = stdout_of(&place, 0, &["test"]);
+    assert!(text.contains("skipped, a model must judge: Is it a capital?") && text.contains("1 skipped"), "{text}");
+    let tap = stdout_of(&place, 0, &["test", "--report", "tap"]);
+    assert!(tap.contains("ok 1 - Story (tests/t.json) # SKIP a model must judge; use --live"), "{tap}");
+    let junit = stdout_of(&place, 0, &["test", "--report", "junit"]);
+    assert!(junit.contains("skipped=\"1\"") && junit.contains("<skipped message="), "{junit}");
+    let (_, outcomes) = place.run_json(&["test"]);
+    assert_eq!(outcomes[0]["skipped"], json!([{"place": "output", "judge": "Is it a capital?"}]));
+    write(json!([{"contains": "Oslo"}, ask("$")]), json!([answer]));
+    let tap = stdout_of(&place, 0, &["test", "--report", "tap"]);
+    assert!(!tap.contains("# SKIP") && tap.contains("Is it a capital?"), "{tap}");
+
+    // Live, its own model answers, and not what is left of the answers.
+    stdout_of(&place, 0, &["test", "--live"]);
+    write(json!([ask("$")]), json!([answer, "Yes."]));
+    let failed = stdout_of(&place, 3, &["test", "--live"]);
+    assert!(failed.contains("the last 1 answer is not used"), "{failed}");
+    // Only the part that is selected is shown to the model.
+    write(json!([ask("$.land")]), json!([answer]));
+    let failed = stdout_of(&place, 3, &["test", "--live"]);
+    assert!(failed.contains("does not answer yes"), "{failed}");
+    let spent = place.run(&["test", "--live", "--budget", "tokens=1"]);
+    assert!(stdout_text(&spent).contains("the model that judges failed"), "{}", stdout_text(&spent));
+}
+
+#[test]
+fn a_recorded_test_expects_the_outputs_of_named_steps() {
+    let place = place_with_echo();
+    place.write("story.json", &step_list(&[chat_step("first", "One"), chat_step("second", "{{first}}!")]));
+    let test = record(&place, "story.json", &["-i", "input=x"]);
+    assert_eq!(test["expect"]["steps"]["/first"], json!([{"equals": "LLM(One)"}]), "{test}");
+    assert_eq!(test["expect"]["steps"]["/second"], json!([{"equals": "LLM(LLM(One)!)"}]), "{test}");
+    place.write("story.json", &step_list(&[chat_step("first", "Two"), chat_step("second", "{{first}}!")]));
+    stdout_of(&place, 0, &["test", "--live", "--update"]);
+    let test = std::fs::read_to_string(place.path("tests/t.json")).expect("there");
+    assert!(test.contains("\"equals\": \"LLM(Two)\""), "{test}");
+}
+
+#[test]
+fn a_renamed_step_keeps_its_response() {
+    let place = place_with_echo();
+    let list = |name: &str| step_list(&[chat_step(name, "One"), chat_step("last", "Two")]);
+    place.write("story.json", &list("first"));
+    record(&place, "story.json", &["-i", "input=x"]);
+    place.write("story.json", &list("begin"));
+    let failed = stdout_of(&place, 3, &["test"]);
+    assert!(failed.contains("/first: the step has another path now: /begin") && !failed.contains("FL1211"), "{failed}");
+    stdout_of(&place, 0, &["test", "--update"]);
+    stdout_of(&place, 0, &["test"]);
+    // A further step with the same request is a new one.
+    place.write(
+        "story.json",
+        &step_list(&[chat_step("begin", "One"), chat_step("again", "One"), chat_step("last", "Two")]),
+    );
+    let failed = stdout_of(&place, 3, &["test"]);
+    assert!(failed.contains("/again: the step is new, and sends the same request as /begin"), "{failed}");
+}
+
+#[test]
+fn what_a_test_has_for_nothing_is_reported() {
+    let place = place_with_echo();
+    place.write("story.json", &step_list(&[chat_step("first", "One")]));
+    let write = |test: Value| {
+        let mut whole = json!({"definition": "../story.json", "inputs": "x", "answers": ["a"], "expect": {}});
+        for (key, value) in test.as_object().expect("an object") {
+            whole[key] = value.clone();
+        }
+        place.write("tests/t.json", &whole.to_string());
+        stdout_text(&place.run(&["test"]))
+    };
+    let unknown = write(json!({"expect": {"steps": {"/frist": [{"equals": "a"}]}}}));
+    assert!(unknown.contains("/frist: the run has no such step; did you mean /first?"), "{unknown}");
+    let unused = write(json!({"answers": ["a", "b", "c"]}));
+    assert!(unused.contains("answers: the last 2 answers are not used"), "{unused}");
+    let unused = write(json!({"steps": [{"path": "/second", "output": 1}]}));
+    assert!(unused.contains("/second: there is no step at this path that needs a response"), "{unused}");
+    let unused = write(
+        json!({"answers": [], "steps": [{"path": "/first", "output": 1}, {"path": "/first", "attempt": 2, "output": 1}]}),
+    );
+    assert!(unused.contains("/first: the step has no attempt 2"), "{unused}");
+}
