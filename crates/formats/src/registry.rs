@@ -137,7 +137,7 @@ pub fn recognise(file: &str, text: &str, tree: Option<&Node>) -> Option<Format> 
 /// Whether a text is a test of a workflow (docs/testing.md), and not a definition.
 pub fn is_test(text: &str) -> bool {
     // Most definitions are told apart without being parsed.
-    text.contains("\"definition\"") && parse_node(text).is_ok_and(|(tree, _)| Shape::of(&tree).is_test())
+    text.contains("\"definition\"") && parse_node(text).is_ok_and(|(tree, _)| DocumentShape::of(&tree).is_test())
 }
 
 /// The JSON Schema of a format of this crate; of Markdown, that of the frontmatter.

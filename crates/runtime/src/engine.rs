@@ -29,7 +29,6 @@ use crate::remote::{RemoteRun, RunDriver};
 use crate::reopen::{decide_retries, records_since_reopened};
 use crate::requests::{CollectedRequests, SentRequest};
 use crate::run::{LocalRun, Run, stop_driving};
-use crate::semantics::ENGINE_SEMANTICS;
 
 /// The parameters of a new run.
 pub struct StartOptions {

@@ -22,7 +22,6 @@ use flowloom_core::status::Status;
 use crate::command::{CommandAction, CommandOutcome, DecidedCommand, RunCommand};
 use crate::engine_semantics;
 use crate::error::RunError;
-use crate::semantics::ENGINE_SEMANTICS;
 
 /// Number of similar paths that an error lists.
 const MAX_SIMILAR_PATHS: usize = 3;
