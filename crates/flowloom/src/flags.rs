@@ -55,9 +55,9 @@ pub(crate) fn hint_for_failure(code: Code) -> Option<&'static str> {
 /// The hint of a problem of a definition.
 pub(crate) fn hint_for_diagnostic(code: Code, is_error: bool) -> Option<&'static str> {
     match code {
-        Code::UnknownFormat => Some("name the format with --as"),
+        Code::UnknownFormat => Some("or name the format with --as"),
         Code::DanglingEdge if is_error => Some("--lenient leaves it out"),
-        Code::ConversionLoss if is_error => Some("without --strict the rest is converted"),
+        Code::ConversionLoss if is_error => Some("leave out --strict to convert the rest"),
         _ => None,
     }
 }
