@@ -12,7 +12,7 @@ use flowloom_core::id::RunId;
 use flowloom_core::status::Status;
 pub use flowloom_restate::RestateAdmin;
 use flowloom_restate::{
-    Deployment, OpenedRun, RestateClient, RestateError, RunLife, RunServices, StartOutcome, WorkerHost,
+    Deployment, Discovery, OpenedRun, RestateClient, RestateError, RunLife, RunServices, StartOutcome, WorkerHost,
 };
 use flowloom_runtime::clock::SystemClock;
 use flowloom_runtime::effects::{BoxFuture, Clock as _};
@@ -164,6 +164,13 @@ impl RestateWorker {
         format!("{}/{}", url.trim_end_matches('/'), self.services.workflow())
     }
 
+    /// Whether workers that drive other runs have the address at which Restate reaches this one. If Restate cannot be asked,
+    /// they may.
+    pub async fn finds_strangers(&self, admin: &RestateAdmin, url: &str) -> bool {
+        let found = admin.look_up_address(&self.service_address(url), &self.services).await;
+        matches!(found, Ok(Discovery::OtherServices))
+    }
+
     /// Drives runs until `stop` completes.
     pub async fn serve(self: Arc<RestateWorker>, listener: TcpListener, stop: impl Future<Output = ()>) {
         let services = self.services.clone();
@@ -215,7 +222,7 @@ impl RestateWorker {
         let others: BTreeSet<&str> =
             deployments.iter().map(Deployment::address).filter(|other| *other != address).collect();
         for other in others {
-            if admin.finds_services(other, &self.services).await? {
+            if admin.look_up_address(other, &self.services).await? == Discovery::Services {
                 suspects.silent.remove(other);
                 if suspects.reported.insert(other.to_owned()) {
                     tracing::warn!(

@@ -47,6 +47,17 @@ impl Deployment {
     }
 }
 
+/// What a server finds at an address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Discovery {
+    /// No worker.
+    Nobody,
+    /// Workers with the services that were looked for.
+    Services,
+    /// Workers with other services.
+    OtherServices,
+}
+
 fn has_workflow(deployed: &[DeployedService], services: &RunServices) -> bool {
     let workflow = services.workflow();
     deployed.iter().any(|service| service.name == workflow)
@@ -70,8 +81,8 @@ impl RestateAdmin {
         listed.map(|list| list.deployments).map_err(|error| self.unexpected(&error))
     }
 
-    /// Whether the server finds the services at an address. Changes nothing.
-    pub async fn finds_services(&self, worker: &str, services: &RunServices) -> Result<bool, RestateError> {
+    /// What the server finds at an address. Changes nothing.
+    pub async fn look_up_address(&self, worker: &str, services: &RunServices) -> Result<Discovery, RestateError> {
         let look = json!({"uri": worker, "force": true, "dry_run": true});
         match self.send(Method::POST, "deployments", &look).await {
             Ok(text) => {
@@ -80,10 +91,10 @@ impl RestateAdmin {
                     services: Vec<DeployedService>,
                 }
                 let found = serde_json::from_str::<Found>(&text).map_err(|error| self.unexpected(&error))?;
-                Ok(has_workflow(&found.services, services))
+                let is_wanted = has_workflow(&found.services, services);
+                Ok(if is_wanted { Discovery::Services } else { Discovery::OtherServices })
             }
-            // Nobody listens there, or somebody else.
-            Err(RestateError::Refused { .. }) => Ok(false),
+            Err(RestateError::Refused { .. }) => Ok(Discovery::Nobody),
             Err(error) => Err(error),
         }
     }

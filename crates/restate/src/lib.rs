@@ -15,7 +15,7 @@ mod service;
 mod session;
 mod sleeping;
 
-pub use admin::{Deployment, RestateAdmin};
+pub use admin::{Deployment, Discovery, RestateAdmin};
 pub use client::{RestateClient, RestateError, RunLife, StartOutcome};
 pub use endpoint::serve_worker;
 pub use names::RunServices;

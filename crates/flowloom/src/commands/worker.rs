@@ -9,7 +9,7 @@ use flowloom_app::engines::App;
 use flowloom_app::restate::{RestateAdmin, RestateWorker, admin_address};
 use flowloom_core::code::Code;
 use flowloom_runtime::descriptors;
-use tokio::net::{TcpListener, TcpSocket};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 
 use crate::cli::{Global, WorkerArgs};
 use crate::failure::{CommandError, CommandResult};
@@ -30,27 +30,20 @@ pub(crate) async fn drive_runs(global: &Global, arguments: WorkerArgs) -> Comman
     log::start_logging(style);
     let refused =
         |error| CommandError::new(Code::BindRefused, format!("cannot listen on {}: {error}", arguments.listen));
+    let (admin, worker) = (RestateAdmin::new(&admin), Arc::new(RestateWorker::new(app, &ingress)?));
+    check_neighbours(&worker, &admin, arguments.listen, arguments.url.as_deref()).await?;
     // A few calls share a connection.
     descriptors::raise_limit();
     let listener = listen_shared(arguments.listen).map_err(refused)?;
-    let address = listener.local_addr().map_err(refused)?;
     let url = match arguments.url {
         Some(url) => url,
-        None if address.ip().is_unspecified() => {
-            return Err(CommandError::usage(format!(
-                "Restate cannot call the address {address}; add --url with the address at which it reaches this worker, for example \
-             --url http://worker.example:{}",
-                address.port()
-            )));
-        }
-        None => format!("http://{address}"),
+        None => build_worker_url(listener.local_addr().map_err(refused)?)?,
     };
     let guard = stop::defer_stop();
     let stopped = async {
         guard.wait_for_request().await;
     };
-    let worker = Arc::new(RestateWorker::new(app, &ingress)?);
-    let (admin, registered_address) = (RestateAdmin::new(&admin), worker.service_address(&url));
+    let registered_address = worker.service_address(&url);
     let serving = worker.clone().serve(listener, stopped);
     let registered = worker.register(&admin, &registered_address);
     tokio::pin!(serving);
@@ -66,6 +59,40 @@ pub(crate) async fn drive_runs(global: &Global, arguments: WorkerArgs) -> Comman
         () = worker.keep_registered(&admin, &registered_address) => {}
     }
     Ok(0)
+}
+
+/// The URL at which Restate reaches a worker that listens on an address of this machine. Fails if that is all of them.
+fn build_worker_url(address: SocketAddr) -> Result<String, CommandError> {
+    match address.ip().is_unspecified() {
+        false => Ok(format!("http://{address}")),
+        true => Err(CommandError::usage(format!(
+            "Restate cannot call the address {address}; add --url with the address at which it reaches this worker, for \
+             example --url http://worker.example:{}",
+            address.port()
+        ))),
+    }
+}
+
+/// Fails if workers that drive other runs listen on an address: a call could reach either of them.
+async fn check_neighbours(
+    worker: &RestateWorker,
+    admin: &RestateAdmin,
+    listen: SocketAddr,
+    url: Option<&str>,
+) -> Result<(), CommandError> {
+    if TcpStream::connect(listen).await.is_err() {
+        return Ok(());
+    }
+    let url = url.map_or_else(|| format!("http://{listen}"), str::to_owned);
+    match worker.finds_strangers(admin, &url).await {
+        false => Ok(()),
+        true => Err(CommandError::new(
+            Code::BindRefused,
+            format!(
+                "workers of another version, database or project listen on {listen}; choose another address: --listen ADDRESS"
+            ),
+        )),
+    }
 }
 
 /// Number of connections that may wait to be accepted.

@@ -26,7 +26,7 @@ fn a_worker_of_another_database_does_not_lose_a_run() {
 }
 
 #[test]
-fn databases_may_share_the_address_of_their_workers() {
+fn databases_may_use_an_address_one_after_the_other() {
     let Some(cluster) = Cluster::start("") else { return };
     let other = cluster.add_place("");
     let places = [&cluster.place, &other];
@@ -34,8 +34,8 @@ fn databases_may_share_the_address_of_their_workers() {
     assert_eq!(exit_code(&cluster.place.run(&["run", "ask.json"])), 4);
     let [address] = free_addresses();
     let listen = ["--listen", &address.to_string(), "--url", &format!("http://{address}")];
-    let _own = cluster.spawn_worker(&cluster.place, &listen, &[]);
-    drop(_own);
+    let own = cluster.spawn_worker(&cluster.place, &listen, &[]);
+    drop(own);
     let _worker = cluster.spawn_worker(&other, &listen, &[]);
     assert_eq!(exit_code(&other.run(&["run", "ask.json"])), 4);
     let _own = cluster.spawn_worker(&cluster.place, &[], &[]);
@@ -43,6 +43,15 @@ fn databases_may_share_the_address_of_their_workers() {
         let (exit, answered) = place.run_json(&["answer", "last", "rain"]);
         assert_eq!((exit, &answered["output"]), (0, &json!("LLM(A poem about rain)")), "{answered}");
     }
+}
+
+#[test]
+fn databases_do_not_share_an_address_at_the_same_time() {
+    let Some(cluster) = Cluster::start("") else { return };
+    let other = cluster.add_place("");
+    let refused = other.run(&["worker", "--admin", &cluster.restate.admin(), "--listen", &cluster.address]);
+    let said = stderr_text(&refused);
+    assert!(exit_code(&refused) != 0 && said.contains("another version, database or project"), "{said}");
 }
 
 #[test]
