@@ -122,13 +122,13 @@ async function measureGraph(page, address) {
 async function measureLongRun(page, address) {
   const events = writeLongRun();
   const answer = (body, contentType) => (route) => route.fulfill({ body, contentType });
-  await page.route(`**/runs/${LONG_RUN}/events*`, answer(events, "text/event-stream"));
-  await page.route(`**/runs/${LONG_RUN}/graph`, answer('{"nodes":[],"edges":[]}', "application/json"));
+  await page.route(`**/api/v1/runs/${LONG_RUN}/events*`, answer(events, "text/event-stream"));
+  await page.route(`**/api/v1/runs/${LONG_RUN}/graph`, answer('{"nodes":[],"edges":[]}', "application/json"));
   await page.route(
-    `**/runs/${LONG_RUN}/family`,
+    `**/api/v1/runs/${LONG_RUN}/family`,
     answer('{"members":[],"has_more":false}', "application/json"),
   );
-  await page.route(`**/runs/${LONG_RUN}`, answer("{}", "application/json"));
+  await page.route(`**/api/v1/runs/${LONG_RUN}`, answer("{}", "application/json"));
   const last = events.match(/^id: /gm).length;
   const opened = await timed(async () => {
     await page.goto(`${address}/runs/${LONG_RUN}`);
