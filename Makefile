@@ -15,7 +15,7 @@ help:  ## Show this list
 demo: model program  ## Run the bundled examples on the local model, and show their runs in the studio
 	@target/release/flowloom demo --data-dir examples/.flowloom
 	@if [ -t 1 ]; then target/release/flowloom studio examples --no-open; \
-	else echo "In the browser: target/release/flowloom studio examples"; fi
+	else echo "In the browser, at http://127.0.0.1:8700: target/release/flowloom studio examples"; fi
 
 page: web/node_modules/.package-lock.json  ## Build the studio, which the program embeds (Node 20)
 	@npm run build --silent --prefix web

@@ -11,6 +11,7 @@ import { t } from "../../strings";
 import { Button } from "../../ui/button";
 import { Dialog } from "../../ui/dialog";
 import { ErrorBox, Problem } from "../../ui/problem";
+import "./variables.css";
 
 type Values = { [name: string]: Json };
 

@@ -5,6 +5,8 @@ import { api, read, type Schemas } from "../../api/client";
 import { t } from "../../strings";
 import { formatDuration, formatNumber, formatShortTime } from "../../ui/format";
 
+import { DurationChart } from "./duration-chart";
+
 type Statistics = Schemas["RunStatisticsSchema"];
 
 const REFRESH_MS = 15_000;
@@ -54,6 +56,7 @@ export function Charts({ days }: { days: number }) {
         </header>
         <Bars intervals={intervals} />
       </div>
+      <DurationChart statistics={data} />
       <div className="panel chart">
         <header>
           <h2>{t.runs.chart.byWorkflow}</h2>

@@ -31,8 +31,28 @@ export function ModelCharts({ days }: { days: number }) {
           <span className="number">{formatNumber(total.tokens)}</span>
           <span className="number soft">{describeCost(total)}</span>
         </header>
-        <TokenBars since={data.since} intervalMs={data.interval_ms} intervals={intervals} />
+        <SumBars
+          since={data.since}
+          intervalMs={data.interval_ms}
+          intervals={intervals}
+          amountOf={(sum) => sum.tokens}
+        />
+        <UsageByTime since={data.since} intervalMs={data.interval_ms} intervals={intervals} />
       </div>
+      {total.microUsd > 0 && (
+        <div className="panel chart">
+          <header>
+            <h2>{t.runs.chart.cost}</h2>
+            <span className="number">{describeCost(total)}</span>
+          </header>
+          <SumBars
+            since={data.since}
+            intervalMs={data.interval_ms}
+            intervals={intervals}
+            amountOf={(sum) => sum.microUsd}
+          />
+        </div>
+      )}
       <div className="panel chart chart-tables">
         <UsageTable title={t.runs.chart.model} sums={models} />
         <UsageTable title={t.runs.workflow} sums={workflows} />
@@ -72,8 +92,8 @@ function describeCost({ microUsd, unpriced, calls }: Sum): string {
 
 type BarsProps = { since: number; intervalMs: number; intervals: Sum[] };
 
-function TokenBars({ since, intervalMs, intervals }: BarsProps) {
-  const most = Math.max(1, ...intervals.map((one) => one.tokens));
+function SumBars({ since, intervalMs, intervals, amountOf }: BarsProps & { amountOf: (sum: Sum) => number }) {
+  const most = Math.max(1, ...intervals.map(amountOf));
   return (
     <>
       <div className="chart-bars" aria-hidden="true">
@@ -84,7 +104,7 @@ function TokenBars({ since, intervalMs, intervals }: BarsProps) {
             className="chart-bar"
             title={`${formatShortTime(since + at * intervalMs)}: ${formatNumber(one.tokens)}, ${describeCost(one)}`}
           >
-            <i data-state="running" style={{ height: `${(one.tokens / most) * 100}%` }} />
+            <i data-state="running" style={{ height: `${(amountOf(one) / most) * 100}%` }} />
           </span>
         ))}
       </div>
@@ -93,6 +113,32 @@ function TokenBars({ since, intervalMs, intervals }: BarsProps) {
         <span>{formatShortTime(since + (INTERVALS - 1) * intervalMs)}</span>
       </div>
     </>
+  );
+}
+
+/** The same for screen readers. */
+function UsageByTime({ since, intervalMs, intervals }: BarsProps) {
+  return (
+    <table className="unseen">
+      <caption>{t.runs.chart.costTable}</caption>
+      <thead>
+        <tr>
+          <th scope="col">{t.runs.chart.hour}</th>
+          <th scope="col">{t.runs.chart.tokens}</th>
+          <th scope="col">{t.runs.chart.cost}</th>
+        </tr>
+      </thead>
+      <tbody>
+        {intervals.map((one, at) => (
+          // biome-ignore lint/suspicious/noArrayIndexKey: intervals have no identity but their position.
+          <tr key={at}>
+            <td>{formatShortTime(since + at * intervalMs)}</td>
+            <td>{formatNumber(one.tokens)}</td>
+            <td>{one.calls === 0 ? "" : describeCost(one)}</td>
+          </tr>
+        ))}
+      </tbody>
+    </table>
   );
 }
 

@@ -7,7 +7,7 @@ import { t } from "../../strings";
 import { Button } from "../../ui/button";
 import { Dialog } from "../../ui/dialog";
 import { DiffView } from "../../ui/diff-view";
-import { formatTime } from "../../ui/format";
+import { formatShortTime, formatTime } from "../../ui/format";
 import { ErrorBox } from "../../ui/problem";
 import { writeSide } from "../compare/side";
 import { joinFiles, type Source } from "./use-draft";
@@ -55,7 +55,9 @@ export function VersionsDialog({ workflow, source, onRestore, onClose }: Version
                 >
                   {t.workflow.version(item.version)}
                   {item.version === workflow.version && <span className="badge">{t.workflow.current}</span>}
-                  <span className="faint number">{formatTime(item.created_at)}</span>
+                  <span className="faint number" title={formatTime(item.created_at)}>
+                    {formatShortTime(item.created_at)}
+                  </span>
                 </button>
               </li>
             ))}
