@@ -141,6 +141,20 @@ fn a_secret_that_a_server_returns_encoded_is_not_recorded() {
 }
 
 #[test]
+fn variables_of_blocks_are_not_recorded() {
+    let receiver = TestServer::start();
+    let place = create_workspace(&receiver, "[sandbox]\nenv = [\"SERPER_API_KEY\"]\n");
+    // The receiver returns the path.
+    place.write("flow.json", &sending_flow(&receiver, "SHOP", &format!("/{OTHER}")).to_string());
+    let server = RunningServer::start_with(&place, &[], &[("FLOWLOOM_SECRET_SHOP", SHOP), ("SERPER_API_KEY", OTHER)]);
+    let run = server.post("/api/v1/runs?wait=60", &json!({"workflow": "flow", "inputs": {}})).json();
+    assert_eq!(run["status"], "succeeded", "{run}");
+    let events = server.get(&format!("/api/v1/runs/{}/events", run["run_id"].as_str().expect("an id"))).body;
+    let finished = events.lines().find(|line| line.contains("\"step_finished\"")).expect("the step finished");
+    assert!(finished.contains("${secret.SERPER_API_KEY}") && !finished.contains(OTHER), "{finished}");
+}
+
+#[test]
 fn a_pipeline_sends_secrets_in_requests_only() {
     let receiver = TestServer::start();
     let place = create_workspace(&receiver, "");

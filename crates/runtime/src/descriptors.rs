@@ -4,11 +4,13 @@
 use std::error::Error;
 use std::future::Future;
 use std::io;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::sync::Semaphore;
+
+use crate::fair::{FairPermit, FairSemaphore};
 
 /// Number of descriptors that are left to everything without a share: the database, idle connections.
 const RESERVED_DESCRIPTORS: u64 = 512;
@@ -52,12 +54,20 @@ fn share_of(limit: u64) -> u64 {
     limit.saturating_sub(RESERVED_DESCRIPTORS).max(limit / 4)
 }
 
-/// Waits until an outgoing call may use a descriptor, and keeps it until the permit is dropped. A call that holds a
-/// permit must not wait for another one.
-pub async fn acquire_for_call() -> Option<SemaphorePermit<'static>> {
-    static CALLS: OnceLock<Semaphore> = OnceLock::new();
-    // The semaphore is never closed.
-    CALLS.get_or_init(|| Semaphore::new(raise_limit())).acquire().await.ok()
+/// Waits until an outgoing call of a user may use a descriptor, and keeps it until the permit is dropped. Users share the
+/// descriptors fairly. A call that holds a permit must not wait for another one.
+pub async fn acquire_for_call(user: &Arc<str>) -> FairPermit {
+    static CALLS: OnceLock<FairSemaphore> = OnceLock::new();
+    let calls = CALLS.get_or_init(|| {
+        let permits = raise_limit();
+        FairSemaphore::new("calls", permits, user_share(permits))
+    });
+    calls.acquire_permit(user).await
+}
+
+/// The number of calls that one user may have: a quarter is left for others.
+fn user_share(permits: usize) -> usize {
+    permits - permits / 4
 }
 
 /// Repeats an operation as long as it fails because no descriptor is left. Such a failure must be without effect.
@@ -94,6 +104,11 @@ mod tests {
     #[test]
     fn a_small_limit_is_shared_too() {
         assert_eq!([64, 1024, 1 << 20].map(share_of), [16, 512, (1 << 20) - 512]);
+    }
+
+    #[test]
+    fn one_user_leaves_a_quarter_of_the_calls_to_others() {
+        assert_eq!([1, 4, 1000].map(user_share), [1, 3, 750]);
     }
 
     #[tokio::test]

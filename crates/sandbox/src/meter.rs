@@ -37,6 +37,11 @@ impl<'a> ComputingTime<'a> {
         self.used += self.since.take().map_or(Duration::ZERO, |since| since.elapsed());
     }
 
+    /// Counts at least this time.
+    pub(crate) fn raise_to(&mut self, least: Duration) {
+        self.used = self.used.max(least);
+    }
+
     /// The time so far, without that since the last start.
     pub(crate) fn used(&self) -> Duration {
         self.used

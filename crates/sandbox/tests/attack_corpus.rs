@@ -3,6 +3,8 @@
 
 mod support;
 
+use std::time::Duration;
+
 use flowloom_sandbox::{SandboxConfig, ScriptLimits};
 use serde_json::Value;
 use support::attack::{GuardedSandbox, again_as_an_ordinary_user, guarded_sandboxes};
@@ -93,13 +95,38 @@ async fn run_attempts(guarded: &GuardedSandbox, row: &Row, attempts: &[String]) 
 
 #[tokio::test]
 async fn blocks_reach_no_file_connection_or_process() {
-    let rows = rows_at(ATTEMPTS, "python-expression");
-    assert!(rows.iter().map(|row| row.inputs.len()).sum::<usize>() > 150);
+    let mut rows = rows_at(ATTEMPTS, "python-expression");
+    rows.extend(rows_at(ATTEMPTS, "python-look"));
+    assert!(rows.iter().map(|row| row.inputs.len()).sum::<usize>() > 250);
     let mut unexpected = Vec::new();
     for guarded in guarded_sandboxes(|_| ()).await {
         for row in &rows {
             for attempts in row.inputs.chunks(ATTEMPTS_PER_BLOCK) {
                 unexpected.extend(run_attempts(&guarded, row, attempts).await);
+            }
+        }
+        guarded.check_next_block().await;
+    }
+    assert!(unexpected.is_empty(), "{}", unexpected.join("\n"));
+}
+
+/// Time limit of a block that may run for ever.
+const BLOCK_TIMEOUT: Duration = Duration::from_secs(2);
+
+#[tokio::test]
+async fn whole_blocks_fail_alone() {
+    let rows = rows_at(ATTEMPTS, "python-block");
+    assert!(rows.iter().map(|row| row.inputs.len()).sum::<usize>() > 40);
+    let mut unexpected = Vec::new();
+    for guarded in guarded_sandboxes(|config| config.python.timeout = BLOCK_TIMEOUT).await {
+        for row in &rows {
+            for source in &row.inputs {
+                let outcome = guarded.run_attack(source).await;
+                // An output with an error fails the node of a pipeline, not the block.
+                let is_error = outcome.as_ref().is_ok_and(|output| output.starts_with("{\"error\":"));
+                if row.must_fail && outcome.is_ok() && !is_error {
+                    unexpected.push(format!("{}: {source}: {outcome:?}", guarded.name));
+                }
             }
         }
         guarded.check_next_block().await;

@@ -67,3 +67,65 @@ async fn a_block_that_waits_for_its_run_leaves_its_turn_to_others() {
         reply = sandbox.run_python(&trivial, &run, &ann) => assert!(reply.is_ok(), "{reply:?}"),
     }
 }
+
+/// Starts a request that nobody answers, and computes for ever.
+const COMPUTE_WITH_REQUEST: &str = "import asyncio\nasyncio.create_task(httpx.AsyncClient().get('http://a.test'))\nawait asyncio.sleep(0)\n\
+                                    await asyncio.sleep(0.01)\nwhile True: pass";
+
+/// Counts time by user.
+#[derive(Debug, Default)]
+struct CountingMeter(std::sync::Mutex<Duration>);
+
+impl flowloom_sandbox::SandboxMeter for CountingMeter {
+    fn check_user(&self, _user: &str) -> Result<(), flowloom_core::error::StepFailure> {
+        Ok(())
+    }
+
+    fn add_time(&self, _user: &str, time: Duration) {
+        *self.0.lock().expect("a lock") += time;
+    }
+}
+
+fn limited(blocks: usize, timeout: Duration) -> SandboxConfig {
+    SandboxConfig { python: PythonLimits { blocks, timeout, warm: 0, ..PythonLimits::default() }, ..test_config() }
+}
+
+#[tokio::test]
+async fn an_open_request_does_not_give_a_block_more_time() {
+    let meter = std::sync::Arc::new(CountingMeter::default());
+    let config = SandboxConfig { meter: Some(meter.clone()), ..limited(1, Duration::from_secs(1)) };
+    let sandbox = Sandbox::new(config);
+    let (silent, ann) = (support::SilentRun::default(), context_of("ann"));
+    let computing = block_request(COMPUTE_WITH_REQUEST);
+    let done = tokio::time::timeout(Duration::from_secs(20), sandbox.run_python(&computing, &silent, &ann)).await;
+    let failure = done.expect("it ends").expect_err("its time is over");
+    assert_eq!(failure.code, flowloom_core::Code::BlockLimit, "{failure:?}");
+    let counted = *meter.0.lock().expect("a lock");
+    assert!(counted >= Duration::from_millis(900), "{counted:?}");
+}
+
+#[tokio::test]
+async fn blocks_with_open_requests_compute_in_turns() {
+    let sandbox = Sandbox::new(limited(1, Duration::from_secs(1)));
+    let (silent, ann) = (support::SilentRun::default(), context_of("ann"));
+    let computing = block_request(COMPUTE_WITH_REQUEST);
+    let since = tokio::time::Instant::now();
+    let all = join_all((0..3).map(|_| sandbox.run_python(&computing, &silent, &ann))).await;
+    assert!(all.iter().all(Result::is_err), "{all:?}");
+    assert!(since.elapsed() >= Duration::from_millis(2700), "{:?}: they computed at the same time", since.elapsed());
+}
+
+#[tokio::test]
+async fn a_block_that_sleeps_leaves_its_turn_to_others() {
+    for sleep in ["import time\ntime.sleep(60)\nreturn {}", "import asyncio\nawait asyncio.sleep(60)\nreturn {}"] {
+        let sandbox = Sandbox::new(limited(1, BUSY_TIMEOUT * 6));
+        let (sleeping, trivial) = (block_request(sleep), block_request("return {'done': True}"));
+        let (run, ann, bob) = (AnsweringRun::default(), context_of("ann"), context_of("bob"));
+        tokio::select! {
+            biased;
+            done = sandbox.run_python(&sleeping, &run, &ann) => panic!("it sleeps for long: {done:?}"),
+            reply = sandbox.run_python(&trivial, &run, &bob) => assert!(reply.is_ok(), "{reply:?}"),
+            () = tokio::time::sleep(BUSY_TIMEOUT * 2) => panic!("{sleep}: it keeps its turn"),
+        }
+    }
+}

@@ -162,3 +162,33 @@ fn the_summary_lists_every_page() {
         .collect();
     assert_eq!(listed, existing);
 }
+
+/// The names of the packages that the program uses directly: those under `[dependencies]` and the like, but not for tests.
+fn list_direct_dependencies() -> BTreeSet<String> {
+    let manifests = list_files("crates", "toml");
+    let mut names = BTreeSet::new();
+    for manifest in manifests.iter().filter(|path| path.file_name().is_some_and(|name| name == "Cargo.toml")) {
+        let text = read_text(manifest);
+        let mut is_listed = false;
+        for line in text.lines() {
+            if line.starts_with('[') {
+                is_listed = line.ends_with("dependencies]") && !line.contains("dev-");
+            } else if let Some((name, _)) =
+                line.split_once(['.', ' ', '=']).filter(|(name, _)| is_listed && !name.is_empty())
+            {
+                names.insert(name.to_owned());
+            }
+        }
+    }
+    names.retain(|name| !name.starts_with("flowloom") && !name.starts_with('#'));
+    names
+}
+
+#[test]
+fn every_direct_dependency_has_a_row_with_its_purpose() {
+    let page = read_text(&repository_root().join("docs/dependencies.md"));
+    let names = list_direct_dependencies();
+    assert!(names.contains("tokio") && names.len() > 50, "{names:?}");
+    let missing: Vec<&String> = names.iter().filter(|name| !page.contains(&format!("\n| {name} |"))).collect();
+    assert!(missing.is_empty(), "docs/dependencies.md has no row for {missing:?}");
+}

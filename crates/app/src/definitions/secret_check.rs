@@ -5,15 +5,14 @@ use std::collections::BTreeSet;
 use flowloom_core::code::Code;
 use flowloom_core::diagnostic::{Diagnostic, Span};
 
+use flowloom_formats::flow;
+
 use super::bundle::Bundle;
 use super::source::LoadedDefinition;
 use crate::config::Config;
 
 /// How definitions write a secret: the text before the name, and the text after it.
 const NOTATIONS: [(&str, &str); 2] = [("${secret.", "}"), ("{{secret.", "}}")];
-
-/// In a flow, this text means that `secret` is the name of a variable.
-const VARIABLE_MARK: &str = "\"secret\"";
 
 /// Maximum number of secrets of a definition that are checked.
 const MAX_CHECKED_SECRETS: usize = 100;
@@ -25,7 +24,7 @@ pub(super) fn check_secrets(config: &Config, source: &LoadedDefinition, tenant: 
     let mut known: BTreeSet<&str> = BTreeSet::new();
     for (file, bytes) in source.files() {
         let Ok(text) = std::str::from_utf8(bytes) else { continue };
-        if text.contains(VARIABLE_MARK) {
+        if source.compiled.format == Some(flow::FORMAT) && flow::declares_variable(text, "secret") {
             continue;
         }
         for (start, name) in find_secrets(text) {
@@ -116,5 +115,21 @@ mod tests {
         assert_eq!(warnings.iter().map(|warning| warning.code).collect::<Vec<_>>(), [Code::SecretUnbound]);
         let denied = check_secrets(&config, &source, Some("ann"));
         assert_eq!(denied.iter().map(|warning| warning.code).collect::<Vec<_>>(), [Code::SecretDenied]);
+    }
+
+    #[test]
+    fn a_text_that_says_secret_hides_no_secret() {
+        let config = Config::load(crate::config::Overrides::default()).expect("the defaults");
+        let warnings = |variable: &str| {
+            let text = format!(
+                r#"{{"name": "secret", "description": "d", "steps": [
+                    {{"type": "start", "config": {{"variables": [{{"name": "{variable}", "value": "secret"}}]}}}},
+                    {{"type": "apiCall", "config": {{"url": "http://a.test/?q=${{secret.SHOP}}", "method": "GET"}}}}]}}"#
+            );
+            let files = [("flow.json".to_owned(), text.into_bytes())].into();
+            let source = crate::definitions::source::Loader::new(&config).compile_files("flow.json", files);
+            check_secrets(&config, &source, None).len()
+        };
+        assert_eq!((warnings("other"), warnings("secret")), (1, 0));
     }
 }

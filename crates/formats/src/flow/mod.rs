@@ -271,6 +271,13 @@ impl FlowCompiler<'_> {
     }
 }
 
+/// Whether the text of a flow declares a variable with this name, which hides what the name means otherwise.
+pub fn declares_variable(text: &str, name: &str) -> bool {
+    let Ok((node, _)) = parse_node(text) else { return false };
+    let steps = [node.get("steps"), node.get("config").and_then(|config| config.get("steps"))];
+    steps.into_iter().flatten().filter_map(Node::items).flatten().any(|item| sets_variable(item, name))
+}
+
 /// Whether a step sets a variable with this name.
 fn sets_variable(item: &Node, name: &str) -> bool {
     let Some(config) = item.get("config") else { return false };

@@ -114,7 +114,7 @@ impl RemoteModels {
         let (traceparent, native_schema) = (context.traceparent(), request.schema.is_some());
         let call = ProviderCall { target, request, key, traceparent, max_tokens, native_schema, idle: self.idle };
         // The time in which the call waits for a descriptor does not count.
-        let _permit = descriptors::acquire_for_call().await;
+        let _permit = descriptors::acquire_for_call(&context.user).await;
         self.with_timeout(target, self.call_with_retries(call, context)).await
     }
 

@@ -24,6 +24,21 @@ pub(crate) fn fork_process() -> io::Result<ForkSide> {
     Ok(rustix::process::Pid::from_raw(pid).map_or(ForkSide::Child, ForkSide::Parent))
 }
 
+/// The processor time that a process has used.
+pub(crate) fn read_processor_time(process: rustix::process::Pid) -> io::Result<Duration> {
+    let mut clock: libc::clockid_t = 0;
+    // SAFETY: the kernel writes a clock id.
+    match unsafe { libc::clock_getcpuclockid(process.as_raw_nonzero().get(), &raw mut clock) } {
+        0 => {}
+        error => return Err(io::Error::from_raw_os_error(error)),
+    }
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the kernel writes a time.
+    check_result(unsafe { libc::clock_gettime(clock, &raw mut time) }.into())?;
+    let nanoseconds = u32::try_from(time.tv_nsec).unwrap_or_default();
+    Ok(Duration::new(u64::try_from(time.tv_sec).unwrap_or_default(), nanoseconds))
+}
+
 /// Makes the descriptor number `to` a copy of `from` that stays open across exec.
 pub(crate) fn duplicate_descriptor(from: BorrowedFd<'_>, to: RawFd) -> io::Result<()> {
     // SAFETY: plain integers. Whoever owned `to` before owns a descriptor that now means something else; the launcher

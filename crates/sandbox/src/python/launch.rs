@@ -21,7 +21,7 @@ use rustix::process::{
     setsid, waitpid,
 };
 
-use super::wire::{HeldMessage, LaunchMessage};
+use super::wire::{HeldMessage, LaunchMessage, StartedMessage};
 use crate::frame::{self, PLAIN_MARK};
 use crate::lock::error::{LockError, LockStep};
 use crate::lock::filter::{END_OF_START_CALL, SyscallFilter};
@@ -106,6 +106,9 @@ fn start_interpreter(launch: &LaunchMessage) -> Result<(Pid, OwnedFd), LockError
             drop(theirs);
             match receive_listener(&ours) {
                 Some((listener, report)) => {
+                    let started = StartedMessage { process: child.as_raw_nonzero().get() };
+                    let started = serde_json::to_vec(&started).unwrap_or_default();
+                    let _ = frame::write_frame(PlainWriter(rustix::stdio::stdout()), &launch.mark, &started);
                     let _ = frame::write_frame(PlainWriter(rustix::stdio::stdout()), &launch.mark, &report);
                     Ok((child, listener))
                 }

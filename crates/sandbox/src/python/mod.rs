@@ -9,6 +9,8 @@ mod interpreter;
 mod launch;
 mod process;
 mod requests;
+mod turn;
+mod watch;
 mod wire;
 
 use std::sync::Arc;
@@ -17,7 +19,7 @@ use std::time::Duration;
 use flowloom_core::effect::{PythonReply, PythonRequest};
 use flowloom_runtime::descriptors::max_sandbox_processes;
 use flowloom_runtime::effects::{EffectContext, SandboxHost};
-use flowloom_runtime::fair::{FairPermit, FairSemaphore};
+use flowloom_runtime::fair::FairSemaphore;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 
 use crate::config::{Protection, SandboxConfig};
@@ -27,6 +29,7 @@ use error::MessageError;
 use interpreter::InterpreterPool;
 pub(crate) use launch::run_launcher;
 use process::{BlockProcess, ProcessMessage};
+use turn::BlockTurn;
 use wire::{BlockFailure, BlockMessage, InterpreterMessage};
 
 /// Maximum number of requests of one block that are performed concurrently; further ones are read when one is done.
@@ -58,33 +61,14 @@ impl ProcessBounds {
     }
 }
 
-/// The turn of a block, which it gives up while it waits for its run.
-struct BlockTurn<'a> {
-    turns: &'a FairSemaphore,
-    user: &'a Arc<str>,
-    permit: Option<FairPermit>,
-}
-
-impl<'a> BlockTurn<'a> {
-    async fn take_turn(turns: &'a FairSemaphore, user: &'a Arc<str>) -> BlockTurn<'a> {
-        BlockTurn { turns, user, permit: Some(turns.acquire_permit(user).await) }
-    }
-
-    fn leave_turn(&mut self) {
-        self.permit = None;
-    }
-
-    async fn retake_turn(&mut self) {
-        if self.permit.is_none() {
-            self.permit = Some(self.turns.acquire_permit(self.user).await);
-        }
-    }
-}
-
-/// The time that a block has, and the time that it has used. While it waits for its run, none is used.
-struct BlockTime<'a> {
-    limit: Duration,
-    time: ComputingTime<'a>,
+/// What comes next for a block.
+enum BlockEvent {
+    Message(ProcessMessage),
+    /// The answer to a request of the block.
+    Answer(Vec<u8>),
+    /// It is time to look at what the block does.
+    Look,
+    TimeIsOver,
 }
 
 /// Runs blocks.
@@ -128,7 +112,7 @@ impl BlockRunner {
         }
     }
 
-    /// Runs a block for at most `limit`, not counting the time that it waits for its run.
+    /// Runs a block for at most `limit`, not counting the time that it waits for its run without computing.
     pub(crate) async fn run_block(
         &self,
         request: &PythonRequest,
@@ -137,7 +121,8 @@ impl BlockRunner {
         limit: Duration,
     ) -> Result<PythonReply, SandboxError> {
         let _process = self.processes.acquire_permit(&context.user).await;
-        let turn = BlockTurn::take_turn(&self.turns, &context.user).await;
+        let time = ComputingTime::new(self.config.meter.as_deref(), &context.user);
+        let turn = BlockTurn::take_turn(&self.turns, &context.user, limit, time).await;
         let (mut process, is_ready) = self.interpreters.take_process().await?;
         let job = BlockMessage::from_request(request, &context.user, &self.config);
         process.send_block(&job).map_err(SandboxError::InputsNotSerialized)?;
@@ -147,8 +132,7 @@ impl BlockRunner {
             // Starting up does not count as the block's time. The block is in the pipe already, so it starts at once.
             process.wait_until_ready().await.map_err(UnavailableError::from)?;
         }
-        let time = ComputingTime::new(self.config.meter.as_deref(), &context.user);
-        let done = self.serve_block(&mut process, host, BlockTime { limit, time }, turn).await;
+        let done = self.serve_block(&mut process, host, turn).await;
         // The next interpreter is started only after this one ends, because this may be the last block.
         drop(process);
         self.interpreters.refill_idle();
@@ -160,52 +144,56 @@ impl BlockRunner {
         &self,
         process: &mut BlockProcess,
         host: &dyn SandboxHost,
-        block_time: BlockTime<'_>,
         mut turn: BlockTurn<'_>,
     ) -> Result<PythonReply, SandboxError> {
         let bounds = &self.config.python;
-        let BlockTime { limit, mut time } = block_time;
         let mut count = 0;
         let mut requests = FuturesUnordered::new();
+        turn.begin(process.watch.as_ref());
         loop {
-            let waits_for_itself = requests.is_empty();
-            let left = limit.saturating_sub(time.used());
-            if waits_for_itself {
-                time.start();
-            }
-            let came = tokio::select! {
-                Some(answer) = requests.next(), if !waits_for_itself => {
-                    let answer: Vec<u8> = answer;
+            let end = turn.start_time(!requests.is_empty());
+            let event = tokio::select! {
+                Some(answer) = requests.next(), if !requests.is_empty() => BlockEvent::Answer(answer),
+                came = process.next_message(), if requests.len() < MAX_CONCURRENT_REQUESTS => BlockEvent::Message(came),
+                () = tokio::time::sleep_until(end) => BlockEvent::TimeIsOver,
+                () = tokio::time::sleep_until(turn.next_look()) => BlockEvent::Look,
+            };
+            turn.pause_time();
+            let message = match event {
+                BlockEvent::TimeIsOver => return Err(turn.time_error()),
+                BlockEvent::Look => {
+                    turn.look(process.watch.as_ref()).await?;
+                    continue;
+                }
+                BlockEvent::Answer(answer) => {
                     turn.retake_turn().await;
                     process.push_frame(&answer);
-                    None
+                    continue;
                 }
-                came = process.next_message(), if requests.len() < MAX_CONCURRENT_REQUESTS => Some(came),
-                () = tokio::time::sleep(left), if waits_for_itself => {
-                    return Err(SandboxError::BlockTimeExceeded { limit_ms: limit.as_millis() });
-                }
+                BlockEvent::Message(message) => message,
             };
-            time.pause();
-            match came {
-                None => {}
-                Some(ProcessMessage::Message(InterpreterMessage::Done(reply))) => return Ok(reply),
-                Some(ProcessMessage::Message(InterpreterMessage::Failed(why, message))) => {
+            match message {
+                ProcessMessage::Message(InterpreterMessage::Done(reply)) => return Ok(reply),
+                ProcessMessage::Message(InterpreterMessage::Failed(why, message)) => {
                     return Err(self.block_failure(why, message));
                 }
-                Some(ProcessMessage::Message(InterpreterMessage::Request(id, question))) => {
+                ProcessMessage::Message(InterpreterMessage::Request(id, question)) => {
                     count += 1;
                     if count > bounds.requests {
                         return Err(SandboxError::BlockRequestsExceeded { limit: bounds.requests });
                     }
                     requests.push(requests::perform_request(host, id, question));
-                    turn.leave_turn();
+                    turn.leave_turn(process.watch.as_ref());
                 }
                 // The process has started long ago, so this is the block's own text.
-                Some(ProcessMessage::Message(
-                    InterpreterMessage::Ready | InterpreterMessage::LockedDown(_) | InterpreterMessage::Missing(_),
-                )) => return Err(SandboxError::InvalidMessage(MessageError::NotFromBlock)),
-                Some(ProcessMessage::Invalid(error)) => return Err(SandboxError::InvalidMessage(error)),
-                Some(ProcessMessage::End) => return Err(SandboxError::BlockEnded(process.find_end().await)),
+                ProcessMessage::Message(
+                    InterpreterMessage::Ready
+                    | InterpreterMessage::Started(_)
+                    | InterpreterMessage::LockedDown(_)
+                    | InterpreterMessage::Missing(_),
+                ) => return Err(SandboxError::InvalidMessage(MessageError::NotFromBlock)),
+                ProcessMessage::Invalid(error) => return Err(SandboxError::InvalidMessage(error)),
+                ProcessMessage::End => return Err(SandboxError::BlockEnded(process.find_end().await)),
             }
         }
     }

@@ -17,6 +17,7 @@ use tokio::time::timeout;
 
 use super::error::{InterpreterError, MessageError, ProcessEnd};
 use super::interpreter::PythonInterpreter;
+use super::watch::InterpreterWatch;
 use super::wire::{BlockMessage, HelloMessage, InterpreterMessage, LaunchMessage};
 use crate::PYTHON_WORKER;
 use crate::config::SandboxConfig;
@@ -41,6 +42,8 @@ pub(super) struct BlockProcess {
     mark: FrameMark,
     /// Its protections, once it has started.
     pub(super) lock_report: LockReport,
+    /// What the kernel says about it, once it has started.
+    pub(super) watch: Option<InterpreterWatch>,
     /// Data still to be written. It is written while frames are read, so that neither side blocks forever.
     out: VecDeque<u8>,
 }
@@ -84,7 +87,7 @@ impl BlockProcess {
         let log = tokio::spawn(collect_log(log, bounds.log_bytes));
         let to = Some(to);
         let lock_report = LockReport::default();
-        let mut process = BlockProcess { child, to, from, log, mark, lock_report, out: VecDeque::new() };
+        let mut process = BlockProcess { child, to, from, log, mark, lock_report, watch: None, out: VecDeque::new() };
         process.push_marked_frame(&PLAIN_MARK, &serde_json::to_vec(&launch)?);
         process.push_frame(&interpreter.codes);
         process.push_frame(&serde_json::to_vec(&HelloMessage { mark, output_bytes: bounds.output_bytes })?);
@@ -140,6 +143,10 @@ impl BlockProcess {
             return match self.next_message().await {
                 ProcessMessage::Message(InterpreterMessage::LockedDown(report)) => {
                     self.lock_report = report;
+                    continue;
+                }
+                ProcessMessage::Message(InterpreterMessage::Started(process)) => {
+                    self.watch = InterpreterWatch::open(process);
                     continue;
                 }
                 ProcessMessage::Message(InterpreterMessage::Ready) => Ok(()),

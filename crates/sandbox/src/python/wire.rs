@@ -32,6 +32,12 @@ pub(super) struct HeldMessage {
     pub(super) held: LockReport,
 }
 
+/// The launcher's frame once the interpreter exists: its process id.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct StartedMessage {
+    pub(super) process: i32,
+}
+
 /// The interpreter's first frame: the mark of its frames, and their maximum size.
 #[derive(Serialize)]
 pub(super) struct HelloMessage {
@@ -57,6 +63,8 @@ pub(super) enum InterpreterMessage {
     Ready,
     /// The lock-down or the start failed; the text describes what is missing.
     Missing(String),
+    /// Its process.
+    Started(i32),
     /// Its protections.
     LockedDown(LockReport),
     /// The block returned.
@@ -96,6 +104,10 @@ impl InterpreterMessage {
         if message.get("held").is_some() {
             let held = serde_json::from_str::<HeldMessage>(text).map_err(|_| MessageError::Unknown)?;
             return Ok(InterpreterMessage::LockedDown(held.held));
+        }
+        if message.get("process").is_some() {
+            let started = serde_json::from_str::<StartedMessage>(text).map_err(|_| MessageError::Unknown)?;
+            return Ok(InterpreterMessage::Started(started.process));
         }
         if let Some(failure) = message.get("failed").and_then(Value::as_str) {
             let why = match message.get("kind").and_then(Value::as_str) {

@@ -59,7 +59,7 @@ impl HttpClient {
         let mut used = UsedSecrets::new(self.secrets(), destination);
         let limit = self.limits.total;
         // The time in which the call waits for a descriptor does not count.
-        let _permit = acquire_for_call().await;
+        let _permit = acquire_for_call(&sender.user).await;
         let result = match tokio::time::timeout(limit, self.follow_hops(request, sender, &mut used)).await {
             Ok(result) => result,
             Err(_) => Err(ExchangeError::TotalTimeout { origin: display_origin(&url), limit }.into()),

@@ -63,6 +63,8 @@ impl Default for HttpLimits {
 
 /// On whose behalf a request is sent.
 pub(crate) struct RequestSender<'a> {
+    /// The user of the run.
+    pub(crate) user: Arc<str>,
     /// The idempotency key of requests that change something.
     key: String,
     /// The trace that the request belongs to, as the header `traceparent`.
@@ -78,14 +80,14 @@ impl<'a> RequestSender<'a> {
     pub(crate) fn of_definition(context: &'a EffectContext) -> RequestSender<'a> {
         let requester = Requester::Definition(&context.definition);
         let (key, traceparent) = (context.idempotency_key(), context.traceparent());
-        RequestSender { key, traceparent, head: requester, body: requester }
+        RequestSender { user: context.user.clone(), key, traceparent, head: requester, body: requester }
     }
 
     /// For a test: with an idempotency key, and all secrets named by the configuration.
     #[cfg(test)]
     pub(crate) fn with_key(key: &str) -> RequestSender<'static> {
         let (head, body) = (Requester::Configuration, Requester::Configuration);
-        RequestSender { key: key.to_owned(), traceparent: None, head, body }
+        RequestSender { user: "local".into(), key: key.to_owned(), traceparent: None, head, body }
     }
 
     /// For a request whose URL and headers are configured, with a body from a definition.

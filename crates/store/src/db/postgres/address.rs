@@ -40,6 +40,11 @@ impl Database {
         config.keepalives_idle(CONNECTION_TIMEOUT);
         Ok(Database { config: Arc::new(config), contact: Arc::default() })
     }
+
+    /// The password of its URL, if it is a text.
+    pub fn password(&self) -> Option<String> {
+        self.config.get_password().and_then(|password| String::from_utf8(password.to_vec()).ok())
+    }
 }
 
 fn host_name(host: &Host) -> Option<&str> {
