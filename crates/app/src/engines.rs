@@ -24,7 +24,7 @@ use flowloom_tools::{
 };
 
 use crate::authoring::{self, AuthoringEnv, BuiltInWorkflow};
-use crate::blocks::BlockRegistry as Blocks;
+use crate::blocks::{BlockRegistry as Blocks, PythonSyntax};
 use crate::config::error::{ConfigError, TableProblem};
 use crate::config::{AgentSettings, Config, FunctionSettings};
 use crate::definitions::bundle::{Bundle, compile_bundle};
@@ -88,7 +88,7 @@ impl App {
             exclude_from_git(&config.data_dir.value);
         }
         let sandbox = Arc::new(build_sandbox(&config, build_sandbox_meter(&store)));
-        let blocks = Arc::new(Blocks::new(store.clone(), &config));
+        let blocks = Arc::new(Blocks::new(store.clone(), &config, PythonSyntax::new(sandbox.clone())));
         let (redactor, local_engine, ready) = (OnceLock::new(), Arc::default(), Mutex::default());
         let telemetry = OnceLock::new();
         Ok(App { config, store, servers, blocks, sandbox, redactor, local_engine, telemetry, ready })

@@ -1,5 +1,7 @@
 //! Stage 3: missing blocks are written, tried, and rewritten if they fail.
 
+use std::collections::VecDeque;
+
 use flowloom_core::code::Code;
 use flowloom_core::error::StepFailure;
 use flowloom_core::render;
@@ -14,7 +16,7 @@ use crate::fence::fence_text;
 use crate::limits::{MAX_REPAIRS, MAX_TRIAL_TIMEOUTS};
 use crate::model::TrialOutcome;
 use crate::required::RequiredBlock;
-use crate::trial::{Verdict, judge_trial, trial_cases};
+use crate::trial::{Verdict, find_constant_output, find_doubtful_case, judge_trial, trial_cases};
 
 /// The name of the stage.
 pub const STAGE_NAME: &str = "create";
@@ -190,23 +192,27 @@ async fn test_block(
     block: &Value,
     timeouts: &mut TimeoutAllowance,
 ) -> Result<Vec<String>, StepFailure> {
-    let mut problems = Vec::new();
-    let mut has_passed = false;
-    for case in trial_cases(block) {
+    let (mut problems, mut passed) = (Vec::new(), Vec::new());
+    let (mut cases, mut has_doubted) = (VecDeque::from(trial_cases(block)), false);
+    while let Some(case) = cases.pop_front() {
         let trial = world.try_block(block, &case.inputs).await?;
+        let is_limited = matches!(&trial, TrialOutcome::Failed(error) if error.code == Code::BlockLimit);
         match judge_trial(block, &case, &trial) {
-            Verdict::Passed => has_passed = true,
+            Verdict::Passed(output) => passed.push((case.inputs, output)),
             Verdict::Refused => {}
             Verdict::Failed(why) => problems.push(why),
         }
-        if matches!(&trial, TrialOutcome::Failed(error) if error.code == Code::BlockLimit) {
+        if is_limited {
             timeouts.0 = timeouts.0.saturating_sub(1);
             break;
         }
+        // One more trial, if there is doubt whether the outputs depend on the inputs.
+        if cases.is_empty() && problems.is_empty() && !std::mem::replace(&mut has_doubted, true) {
+            cases.extend(find_doubtful_case(block, &passed));
+        }
     }
-    if problems.is_empty() && !has_passed {
-        problems
-            .push("there is no trial in which it gave an output; give an example whose inputs it can use".to_owned());
+    if problems.is_empty() {
+        problems.extend(find_constant_output(block, &passed));
     }
     Ok(problems)
 }

@@ -1,7 +1,7 @@
 //! The required blocks of a goal as the decomposition lists them, and the validation of that list.
 
 use flowloom_core::value::{Map, Value};
-use flowloom_runtime::schema::find_schema_error;
+use flowloom_formats::json_schema::find_schema_problem;
 use serde::{Deserialize, Serialize};
 
 use crate::object::{find_object, text_of, texts_of};
@@ -19,9 +19,9 @@ pub(crate) const EXECUTION_TYPES: [&str; 2] = ["python", "llm"];
 const TYPE_KEYWORDS: [&str; 7] = ["type", "enum", "const", "anyOf", "oneOf", "allOf", "$ref"];
 
 /// Verbs that say of a block that it acts on the outside world. Verbs that are also said of computing are not among them.
-const ACTING_VERBS: [&str; 13] = [
-    "alert", "deliver", "dispatch", "e-mail", "email", "notify", "post", "publish", "push", "remind", "send", "tweet",
-    "upload",
+const ACTING_VERBS: [&str; 14] = [
+    "alert", "deliver", "dispatch", "e-mail", "email", "mail", "notify", "post", "publish", "push", "remind", "send",
+    "tweet", "upload",
 ];
 
 /// Whether a word is such a verb, in its base form or as `sends` and `pushes`.
@@ -62,13 +62,15 @@ impl RequiredBlock {
         self.input_schema.is_none() && self.output_schema.is_none()
     }
 
-    /// Why no code can do what the block does: it acts on the outside world. A block that computes is never refused.
+    /// Why neither code nor a prompt can do what the block does: it acts on the outside world. A block that computes is
+    /// never refused.
     pub(crate) fn find_outside_effect(&self) -> Option<String> {
         let first = self.description.split(|c: char| !c.is_alphanumeric() && c != '-').find(|word| !word.is_empty());
         let is_action = self.category == "action" || first.is_some_and(|word| is_acting_verb(&word.to_lowercase()));
-        (is_action && self.execution_type == "python").then(|| {
-            "it acts on the outside world, and a written block runs in a sandbox, from which it cannot; existing blocks \
-             that act are http_request, notify_push and memory_write, or store a block that does it"
+        is_action.then(|| {
+            "it acts on the outside world, and a written block cannot: its code runs in a sandbox, and its prompt only \
+             writes a text; existing blocks that act are http_request, notify_push and memory_write, or store a block \
+             that does it"
                 .to_owned()
         })
     }
@@ -193,7 +195,7 @@ fn read_schema(map: &Map, key: &str, id: &str, problems: &mut Vec<String>) -> Op
 
 /// The reasons why a schema is not that of an object with typed fields. An output schema needs at least one field.
 pub(crate) fn schema_errors(schema: &Value, key: &str) -> Vec<String> {
-    if let Some(why) = find_schema_error(schema) {
+    if let Some(why) = find_schema_problem(schema) {
         return vec![format!("{key} is no JSON Schema: {why}")];
     }
     let mut problems = Vec::new();

@@ -21,6 +21,35 @@ pub(crate) fn sample_inputs(schema: &Value) -> Vec<Value> {
     samples
 }
 
+/// Inputs that match a schema and differ from the other samples wherever the schema allows it; `None` if there are none.
+pub(crate) fn sample_other_inputs(schema: &Value) -> Option<Value> {
+    let other = vary_value(schema, &sample_object(schema, MAX_SAMPLE_DEPTH, false));
+    (validation_errors(schema, &other).is_none() && !sample_inputs(schema).contains(&other)).then_some(other)
+}
+
+/// Another value for the same schema. What does not match there stays.
+fn vary_value(schema: &Value, value: &Value) -> Value {
+    let part = |key: &str| schema.get(key).unwrap_or(&Value::Null);
+    let choices = schema.get("enum").and_then(Value::as_list).unwrap_or_default();
+    let varied = match value {
+        _ if !choices.is_empty() => choices.last().cloned().unwrap_or_default(),
+        Value::String(_) => sample_text(schema, 1).into(),
+        Value::Number(number) => Number::from_f64(number.as_f64() + 41.0).map_or(Value::Null, Value::Number),
+        Value::Bool(given) => (!given).into(),
+        Value::List(items) => {
+            let first = items.first().cloned().unwrap_or_default();
+            Value::list(vec![vary_value(part("items"), &first), first])
+        }
+        Value::Map(fields) => {
+            let properties = part("properties");
+            let vary = |name: &str, field: &Value| vary_value(properties.get(name).unwrap_or(&Value::Null), field);
+            fields.iter().map(|(name, field)| (name.clone(), vary(name, field))).collect::<Map>().into()
+        }
+        other => other.clone(),
+    };
+    if validation_errors(schema, &varied).is_none() { varied } else { value.clone() }
+}
+
 fn sample_object(schema: &Value, depth: usize, only_required: bool) -> Value {
     let none = Map::new();
     let fields = schema.get("properties").and_then(Value::as_map).unwrap_or(&none);
@@ -49,7 +78,7 @@ fn sample_value(schema: &Value, depth: usize, only_required: bool) -> Value {
         "object" if depth > 0 => sample_object(schema, depth - 1, only_required),
         "object" => Map::new().into(),
         "null" => Value::Null,
-        _ => sample_text(schema).into(),
+        _ => sample_text(schema, 0).into(),
     }
 }
 
@@ -71,17 +100,18 @@ fn sample_list(schema: &Value, depth: usize, only_required: bool) -> Value {
     Value::list(vec![item.unwrap_or_else(|| "item".into()); count])
 }
 
-fn sample_text(schema: &Value) -> String {
-    let defaults = match schema.get("format").and_then(Value::as_str).unwrap_or_default() {
-        "date" => "2024-02-29",
-        "date-time" => "2024-02-29T12:00:00Z",
-        "time" => "12:00:00Z",
-        "email" => "someone@example.com",
-        "uri" | "url" => "https://example.com/",
-        _ => "some text",
+/// A text that matches a schema. `variant` is 0, or 1 for a text that has nothing in common with it.
+fn sample_text(schema: &Value, variant: usize) -> String {
+    let texts = match schema.get("format").and_then(Value::as_str).unwrap_or_default() {
+        "date" => ["2024-02-29", "1999-12-31"],
+        "date-time" => ["2024-02-29T12:00:00Z", "1999-12-31T23:59:59Z"],
+        "time" => ["12:00:00Z", "23:59:59Z"],
+        "email" => ["someone@example.com", "nobody@example.org"],
+        "uri" | "url" => ["https://example.com/", "https://example.org/23"],
+        _ => ["some text", "Other words: 23 pairs, e.g. \u{201c}none\u{201d}."],
     };
     let bound = |key: &str| schema.get(key).and_then(Value::as_i64).map(|bound| bound.clamp(0, 1000) as usize);
-    let mut text = defaults.to_owned();
+    let mut text = texts[variant].to_owned();
     while text.len() < bound("minLength").unwrap_or(0) {
         text.push('x');
     }
@@ -111,6 +141,17 @@ mod tests {
             "once, if they are the same"
         );
         assert_eq!(samples_text("", ""), ["{}"]);
+    }
+
+    #[test]
+    fn other_inputs_differ_wherever_they_can() {
+        let fields = r#""text":{"type":"string"},"day":{"type":"string","format":"date"},"n":{"type":"integer","maximum":9},
+            "kind":{"enum":["x","y"]},"list":{"type":"array","items":{"type":"number"}},"is":{"type":"boolean"}"#;
+        let schema = parse_value(&format!(r#"{{"type":"object","properties":{{{fields}}}}}"#)).expect("JSON");
+        let other = flowloom_core::render::to_json(&sample_other_inputs(&schema).expect("inputs"));
+        let expected = r#"{"text":"Other words: 23 pairs, e.g. “none”.","day":"1999-12-31","n":1,"kind":"y","list":[42.5,1.5],"is":false}"#;
+        assert_eq!(other, expected);
+        assert_eq!(sample_other_inputs(&parse_value("{}").expect("JSON")), None);
     }
 
     #[test]

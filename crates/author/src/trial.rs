@@ -6,7 +6,7 @@ use flowloom_core::value::Value;
 use flowloom_runtime::schema::validation_errors;
 
 use crate::model::TrialOutcome;
-use crate::sample::sample_inputs;
+use crate::sample::{sample_inputs, sample_other_inputs};
 
 /// Maximum length of a value or an error in a message, in characters.
 const MAX_SHOWN_CHARS: usize = 600;
@@ -26,8 +26,8 @@ pub(crate) struct TrialCase {
 /// The verdict on a trial.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Verdict {
-    /// The block did what it should.
-    Passed,
+    /// The block did what it should, and gave this output.
+    Passed(Value),
     /// The block rejected generated inputs, which it need not support.
     Refused,
     /// The reason why the block is unusable.
@@ -92,8 +92,55 @@ pub(crate) fn judge_trial(block: &Value, case: &TrialCase, trial: &TrialOutcome)
             );
             Verdict::Failed(why)
         }
-        _ => Verdict::Passed,
+        _ => Verdict::Passed(output.clone()),
     }
+}
+
+/// The inputs and the output of a trial that passed.
+type PassedTrial = (Value, Value);
+
+/// One more trial, if all outputs so far are equal: with inputs that differ in every field.
+pub(crate) fn find_doubtful_case(block: &Value, passed: &[PassedTrial]) -> Option<TrialCase> {
+    if passed.is_empty() || !has_equal_outputs(passed) || !is_judged_by_outputs(block) {
+        return None;
+    }
+    let inputs = sample_other_inputs(block.get("input_schema").unwrap_or(&Value::Null))?;
+    let is_new = passed.iter().all(|(tried, _)| *tried != inputs);
+    is_new.then_some(TrialCase { inputs, is_example: false, outputs: None })
+}
+
+/// Why a block that passed all its trials is unusable all the same: there is no output, or the output is the same whatever
+/// the inputs are, so that the block can only claim to have done something.
+pub(crate) fn find_constant_output(block: &Value, passed: &[PassedTrial]) -> Option<String> {
+    let Some((inputs, output)) = passed.first() else {
+        return Some(
+            "there is no trial in which it gave an output; give an example whose inputs it can use".to_owned(),
+        );
+    };
+    let is_varied = passed.iter().any(|(other, _)| other != inputs);
+    (is_varied && has_equal_outputs(passed) && is_judged_by_outputs(block)).then(|| {
+        format!(
+            "it gives {} whatever its inputs are, so it does nothing; if that is by chance, give one more example, with \
+             another output; if it would have to act on the outside world, answer {{\"error\": \"why it cannot be \
+             written\"}}",
+            shorten_text(&render::to_json(output))
+        )
+    })
+}
+
+fn has_equal_outputs(passed: &[PassedTrial]) -> bool {
+    passed.windows(2).all(|pair| pair[0].1 == pair[1].1)
+}
+
+/// Whether equal outputs say something about a block: code computes, but a model may write the same text twice. Of a
+/// prompt, only claims count: outputs that are all yes or no.
+fn is_judged_by_outputs(block: &Value) -> bool {
+    if block.get("execution_type").and_then(Value::as_str) != Some("llm") {
+        return true;
+    }
+    let fields = block.get("output_schema").and_then(|schema| schema.get("properties")).and_then(Value::as_map);
+    let is_claim = |field: &Value| field.get("type").and_then(Value::as_str) == Some("boolean");
+    fields.is_some_and(|fields| fields.values().all(is_claim))
 }
 
 /// Whether an output has everything that an example has; it may have more.
@@ -166,12 +213,10 @@ mod tests {
 
     #[test]
     fn outputs_must_fit_and_be_as_the_example_says() {
-        assert_eq!(judge_text_block(true, None, returned(r#"{"n":1}"#)), Verdict::Passed);
-        assert_eq!(
-            judge_text_block(true, Some(r#"{"n":0.3}"#), returned(r#"{"n":0.30000000000000004,"more":1}"#)),
-            Verdict::Passed
-        );
-        assert_eq!(judge_text_block(true, Some("{}"), returned(r#"{"n":1}"#)), Verdict::Passed);
+        assert!(matches!(judge_text_block(true, None, returned(r#"{"n":1}"#)), Verdict::Passed(_)));
+        for (example, output) in [(r#"{"n":0.3}"#, r#"{"n":0.30000000000000004,"more":1}"#), ("{}", r#"{"n":1}"#)] {
+            assert!(matches!(judge_text_block(true, Some(example), returned(output)), Verdict::Passed(_)), "{output}");
+        }
         for output in ["{}", "null", "[]", r#"{"n":"1"}"#] {
             assert!(
                 failure_reason(judge_text_block(false, None, returned(output))).contains("output_schema"),

@@ -2,7 +2,8 @@
 
 mod support;
 
-use flowloom_author::create::{CreateOutcome, TimeoutAllowance, create_block, free_id};
+use flowloom_author::RequiredBlock;
+use flowloom_author::create::{BlockOrder, CreateOutcome, TimeoutAllowance, create_block, free_id};
 use flowloom_core::code::Code;
 use flowloom_core::error::StepFailure;
 use flowloom_core::value::Value;
@@ -89,6 +90,54 @@ async fn a_stub_never_passes() {
     let made = create_shout(&world).await.expect("told");
     let CreateOutcome::Failed { errors, .. } = made else { panic!("{made:?}") };
     assert!(errors[0].contains("the example says {\"text\":\"AB\"}"), "{errors:?}");
+}
+
+fn claim_order(description: &str, kind: &str, category: &str) -> BlockOrder {
+    let output =
+        parse_json(r#"{"type":"object","properties":{"delivered":{"type":"boolean"}},"required":["delivered"]}"#);
+    let mut order = shout_order();
+    order.wanted = RequiredBlock {
+        description: description.into(),
+        category: category.into(),
+        execution_type: kind.into(),
+        output_schema: Some(output),
+        ..order.wanted
+    };
+    order
+}
+
+#[tokio::test]
+async fn a_block_that_would_act_is_not_written() {
+    for (description, kind, category) in [
+        ("Send an e-mail to the user", "llm", "action"),
+        ("Sends the summary by e-mail to the customer", "llm", "process"),
+        ("Mail the summary to the boss", "python", "process"),
+        ("Reserve a seat", "llm", "action"),
+    ] {
+        let world = Scripted::with_answers([block_answer("upper")]);
+        let order = claim_order(description, kind, category);
+        let made = create_block(&world, &order, &mut TimeoutAllowance::default()).await.expect("told");
+        assert!(made.block().is_none() && world.asked_questions().is_empty(), "{description}: {made:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_block_that_only_claims_to_have_acted_never_passes() {
+    let example = r#""examples":[{"inputs":{"text":"x"},"outputs":{"delivered":true}}]"#;
+    for (description, kind, code) in [
+        ("Tell the user the summary as a notification", "python", r#""source_code":"deliver""#),
+        ("Book a table at the restaurant", "python", r#""source_code":"deliver""#),
+        ("Tell the user", "llm", r#""prompt_template":"deliver {text}""#),
+    ] {
+        for examples in ["", example] {
+            let answer = format!("{{{code}{}{examples}}}", if examples.is_empty() { "" } else { "," });
+            let world = Scripted::with_answers(vec![answer; 4]);
+            let order = claim_order(description, kind, "process");
+            let made = create_block(&world, &order, &mut TimeoutAllowance::default()).await.expect("told");
+            let CreateOutcome::Failed { errors, .. } = made else { panic!("{description}: {made:?}") };
+            assert!(errors[0].contains("whatever its inputs are"), "{errors:?}");
+        }
+    }
 }
 
 #[tokio::test]

@@ -320,7 +320,7 @@ const COMMANDS_WITH_ERRORS: &[&[&str]] = &[
 #[test]
 fn with_json_there_is_exactly_one_value() {
     let place = Workspace::with_hello("[embeddings]\nmodel = \"none\"\n");
-    let item = json!({"item": {"flow": json!({"name": "f", "config": {"steps": []}}).to_string()}});
+    let item = json!({"item": {"flow": json!({"name": "f", "steps": []}).to_string()}});
     place.write("item.json", &item.to_string());
     place.write("broken.json", "{");
     for arguments in COMMANDS_WITH_RESULTS.iter().chain(COMMANDS_WITH_ERRORS) {
@@ -329,6 +329,29 @@ fn with_json_there_is_exactly_one_value() {
         let (first, second) = (values.next(), values.next());
         assert!(matches!(first, Some(Ok(_))) && second.is_none(), "{arguments:?}: {done:?}");
     }
+}
+
+#[test]
+fn an_imported_item_is_checked() {
+    let place = Workspace::new("");
+    let write_item = |name: &str, step: Value| {
+        let flow = json!({"name": "f", "steps": [{"type": "start", "config": {"variables": []}}, step]});
+        place.write(name, &json!({"item": {"name": "f", "flow": flow.to_string()}}).to_string());
+    };
+    write_item("file.json", json!({"type": "file", "config": {"operation": "read", "path": "a.txt"}}));
+    let refused = place.run(&["import", "file.json", "--out", "flow.json"]);
+    let said = stderr_text(&refused);
+    assert_eq!((exit_code(&refused), said.contains("FL0201")), (2, true), "{said}");
+    assert!(!place.path("flow.json").exists());
+
+    write_item(
+        "good.json",
+        json!({"type": "llmInstruction", "config": {"instruction": "${nme}", "resultVariable": "r"}}),
+    );
+    let warned = place.run(&["import", "good.json", "--out", "flow.json"]);
+    let said = stderr_text(&warned);
+    assert_eq!((exit_code(&warned), said.contains("warning[")), (0, true), "{said}");
+    assert_eq!(exit_code(&place.run(&["check", "flow.json"])), 0);
 }
 
 #[test]

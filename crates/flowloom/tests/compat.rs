@@ -2,6 +2,8 @@
 
 mod support;
 
+use std::os::unix::fs::PermissionsExt as _;
+
 use serde_json::{Value, json};
 use support::Workspace;
 use support::http::{HttpAnswer, RunningServer};
@@ -98,10 +100,17 @@ fn agentflow() {
     let place = Workspace::new(ECHO_CONFIG);
     let server = RunningServer::start(&place, &[]);
     assert_eq!(server.post("/api/blocks", &shout_block()).json(), json!({"status": "created", "block_id": "shout"}));
+    let mut broken = shout_block();
+    broken["source_code"] = "def execute(:".into();
+    let refused = server.post("/api/blocks", &broken);
+    assert!(refused.status == 422 && refused.body.contains("is not Python: line 1"), "{refused:?}");
     let blocks = server.get("/api/blocks").json();
     let ids: Vec<&Value> = blocks.as_array().expect("a bare list").iter().map(|block| &block["id"]).collect();
     assert!(ids.contains(&&json!("shout")) && ids.contains(&&json!("memory_read")), "{ids:?}");
     assert_eq!(server.get("/api/blocks/shout").json()["name"], "Shout");
+    assert_eq!(server.get("/api/blocks/shout/").json()["name"], "Shout", "FastAPI leads there, too");
+    assert_eq!(server.get("/api/blocks/?user_id=local").json(), blocks);
+    assert_eq!(server.get("/api/v1/blocks/").status, 404);
     assert_eq!(server.get("/api/blocks/shout/source").json(), json!({"source": SHOUT_SOURCE, "type": "python"}));
     assert_eq!(server.get("/api/blocks/memory_read/source").json()["type"], "python");
     assert_eq!(server.get("/api/blocks/nobody").json()["detail"], "Block not found: nobody");
@@ -202,6 +211,9 @@ fn anythingllm_builder_on_its_own_folder() {
     let finish = json!({"type": "finish", "config": {}});
     let old = json!({"name": "Old", "description": "d", "active": true, "steps": [step, finish]});
     std::fs::write(flows.join("3f2a-1.json"), old.to_string()).expect("written");
+    // AnythingLLM may run as another user, in a container.
+    std::fs::set_permissions(flows.join("3f2a-1.json"), std::fs::Permissions::from_mode(0o664)).expect("set");
+    let mode_of = |file: &str| std::fs::metadata(flows.join(file)).expect("a flow").permissions().mode() & 0o777;
     let server = RunningServer::start(&place, &[]);
     let listed = server.get("/api/agent-flows/list").json();
     assert_eq!(listed["flows"][0]["uuid"], "3f2a-1", "{listed}");
@@ -218,12 +230,14 @@ fn anythingllm_builder_on_its_own_folder() {
 
     let toggled = server.post("/api/agent-flows/3f2a-1/toggle", &json!({"active": false})).json();
     assert_eq!((&toggled["success"], &read("3f2a-1.json")["active"]), (&json!(true), &json!(false)));
+    assert_eq!((mode_of("3f2a-1.json"), mode_of("3f2a-1.json.previous")), (0o664, 0o664));
     let ran = server.post("/api/agent-flows/3f2a-1/run", &json!({})).json();
     assert_eq!(ran["variables"]["said"], "LLM(Hi)", "{ran}");
 
     let created = server.post("/api/agent-flows/save", &json!({"name": "Third", "config": config})).json();
     let uuid = created["flow"]["uuid"].as_str().expect("a uuid").to_owned();
     assert_eq!(read(&format!("{uuid}.json"))["name"], "Third");
+    assert_eq!(mode_of(&format!("{uuid}.json")), 0o664, "a new flow has the mode of the others");
     assert_eq!(send_delete(&server, &format!("/api/agent-flows/{uuid}")).json(), json!({"success": true}));
     assert!(!flows.join(format!("{uuid}.json")).exists());
     assert_eq!(server.get(&format!("/api/agent-flows/{uuid}")).status, 404);

@@ -202,6 +202,21 @@ fn definitions_belong_to_their_users() {
 }
 
 #[test]
+fn files_with_the_same_id_are_reported_by_every_command() {
+    let place = Workspace::new(ECHO_CONFIG);
+    std::fs::create_dir_all(place.path("flows")).expect("a folder");
+    place.write("flows/a.json", &steps_json("twin", "A").to_string());
+    place.write("flows/b.json", &steps_json("twin", "B").to_string());
+    let checked = place.run(&["check", "flows"]);
+    assert_eq!((exit_code(&checked), stderr_text(&checked).matches("have the same id \"twin\"").count()), (2, 2));
+    let (_, listed) = place.run_json(&["list", "flows"]);
+    assert!(listed.as_array().is_some_and(|all| all.iter().all(|one| one["errors"] == 1)), "{listed}");
+    let agent = place.run(&["agent", "flows", "-m", "hi"]);
+    assert!(stderr_text(&agent).contains("the agent cannot use a.json"), "{}", stderr_text(&agent));
+    assert!(stderr_text(&agent).contains("have the same id \"twin\""), "{}", stderr_text(&agent));
+}
+
+#[test]
 fn a_folder_is_taken_over_as_a_whole() {
     let place = Workspace::new(ECHO_CONFIG);
     let server = RunningServer::start(&place, &[]);
@@ -225,6 +240,11 @@ fn a_folder_is_taken_over_as_a_whole() {
     let (_, pruned) = sync(&["--prune"]);
     assert_eq!((&pruned["updated"], &pruned["deleted"]), (&json!(["a"]), &json!(["p"])));
     assert_eq!(server.get("/api/v1/workflows/other").status, 200);
+
+    place.write("flows/other.json", &steps_json("other", "y").to_string());
+    let replaced = place.run(&["sync", folder]);
+    assert!(stderr_text(&replaced).contains("replaced what was stored through the API: other"), "{replaced:?}");
+    std::fs::remove_file(place.path("flows/other.json")).expect("removed");
 
     place.write("flows/bad.json", "{\"steps\": 1, \"name\": \"bad\", \"description\": \"\"}");
     let refused = place.run(&["sync", folder]);
@@ -251,7 +271,10 @@ fn a_folder_is_taken_over_as_a_whole() {
     let items =
         json!({"items": [{"id": "c", "entry": "c.json", "files": {"c.json": steps_json("c", "C").to_string()}}]});
     let over_http = send_put(&server, "/api/v1/workflows?prune=true", &items);
-    assert_eq!(over_http.json(), json!({"created": ["c"], "updated": [], "unchanged": [], "deleted": ["a", "b"]}));
+    assert_eq!(
+        over_http.json(),
+        json!({"created": ["c"], "updated": [], "unchanged": [], "deleted": ["a", "b", "other"]})
+    );
 }
 
 #[test]

@@ -69,6 +69,31 @@ fn after_a_lost_connection_the_text_continues() {
 }
 
 #[test]
+fn the_answer_in_a_markdown_workflow_is_streamed() {
+    let model = StreamingModel::start();
+    let place = Workspace::new(&model.config());
+    place.write(
+        "poem.mdx",
+        "<Loop as=\"all\" until={$.index === 1}>\n\nWrite.\n\n<GenText as=\"poem\" model=\"test:m\" />\n\n</Loop>\n",
+    );
+    let server = RunningServer::start(&place, &[]);
+    let run = server.post("/api/v1/runs", &json!({"workflow": "poem"})).json();
+    let path = format!("/api/v1/runs/{}/events?deltas=true", run["run_id"].as_str().unwrap_or_else(|| panic!("{run}")));
+    let mut text = ReceivedText::default();
+    model.send_piece("Roses ");
+    text.read_deltas(server.stream(&path, &[]), 6);
+    assert!(text.equals("Roses "), "before the answer has ended");
+    model.send_piece("are red.");
+    model.end_answer();
+    let mut all = ReceivedText::default();
+    let mut lines = server.stream(&path, &[]);
+    all.read_deltas(lines.by_ref(), 14);
+    assert!(all.equals("Roses are red.") && lines.any(|line| line == "event: done"));
+    let ended = server.get(path.split("/events").next().expect("a path")).json();
+    assert!(ended["output"].as_str().is_some_and(|output| output.contains("Roses are red.")), "{ended}");
+}
+
+#[test]
 fn a_run_of_another_process_is_followed() {
     let slow = TestServer::start();
     let place = Workspace::new(&format!("default_model = \"scripted:echo\"\n{}", slow.egress_config()));

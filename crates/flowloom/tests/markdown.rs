@@ -38,6 +38,18 @@ fn create_workspace() -> Workspace {
 }
 
 #[test]
+fn a_large_frontmatter_is_refused_in_plain_words() {
+    let place = Workspace::new("");
+    let items = "[".to_owned() + &"1,".repeat(199) + "1]";
+    let aliases = "*a,".repeat(120);
+    place.write("many.mdx", &format!("---\ndata:\n  a: &a {items}\n  b: [{aliases}1]\n---\n\nHi.\n"));
+    let checked = place.run(&["check", "many.mdx"]);
+    let said = stderr_text(&checked);
+    assert_eq!(exit_code(&checked), 2, "{said}");
+    assert!(said.contains("more than 20000 values") && !said.contains("Nodes {"), "{said}");
+}
+
+#[test]
 fn inputs_of_every_kind_come_from_flags() {
     let place = create_workspace();
     let inputs = "-i topic=cats -i tone=dry -i lines=2 -i rhymes=true -i names=[\"Tom\",\"Ann\"] -i picture=@pixel.gif";

@@ -175,6 +175,27 @@ fn a_killed_command_is_resumed_up_to_its_files() {
     }
 }
 
+/// Kills `new` in the clarifier's runs and between them, and resumes what is there.
+#[test]
+fn a_command_that_is_killed_while_it_clarifies_is_resumed_up_to_its_files() {
+    for count in 1..=6 {
+        let place = create_workspace();
+        place.write("answers.txt", "everyone\n");
+        let mut command = place.build_command(&["new", "Shout hello", "--answers", "answers.txt", "--out", "here"]);
+        let killed =
+            command.env("FLOWLOOM_FAILPOINT", format!("finish_append_after:{count}")).output().expect("it runs");
+        assert!(killed.status.code() != Some(0) && !place.path("here/pipeline.json").exists(), "{count}: {killed:?}");
+        let resumed = place.run(&["resume", "last"]);
+        assert_eq!(exit_code(&resumed), 0, "{count}: {}", stderr_text(&resumed));
+        assert!(place.path("here/pipeline.json").is_file(), "{count}: {resumed:?}");
+        let again = place.run(&["resume", "last"]);
+        assert_eq!(exit_code(&again), 0, "{count}: {}", stderr_text(&again));
+        let (_, runs) = place.run_json(&["runs"]);
+        let is_made = |run: &&Value| run["output"]["pipeline_json"].is_object();
+        assert_eq!(runs.as_array().map(|all| all.iter().filter(is_made).count()), Some(1), "{count}: {runs}");
+    }
+}
+
 #[test]
 fn blocks_that_could_be_written_are_kept_when_others_could_not() {
     let place = create_workspace();

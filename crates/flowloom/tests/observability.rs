@@ -42,15 +42,26 @@ fn logs_are_lines_of_json() {
     assert_eq!((&serving["message"], &serving["level"]), (&json!("serving"), &json!("INFO")), "{serving}");
     let address = serving["address"].as_str().expect("an address").to_owned();
     let mut stream = std::net::TcpStream::connect(&address).expect("it listens");
-    std::io::Write::write_all(&mut stream, format!("GET /nowhere HTTP/1.0\r\nHost: {address}\r\n\r\n").as_bytes())
-        .expect("sent");
+    std::io::Write::write_all(
+        &mut stream,
+        format!("GET /nowhere HTTP/1.0\r\nHost: {address}\r\nX-Request-Id: proxy-7\r\n\r\n").as_bytes(),
+    )
+    .expect("sent");
     let call = next();
     assert_eq!(
         (&call["message"], &call["path"], &call["status"]),
         (&json!("call"), &json!("/nowhere"), &json!(404)),
         "{call}"
     );
-    assert!(call["ms"].is_number() && call["timestamp"].is_string(), "{call}");
+    assert!(call["ms"].is_number() && call["timestamp"].is_string() && call["request"] == "proxy-7", "{call}");
+    let mut head = String::new();
+    std::io::Read::read_to_string(&mut stream, &mut head).expect("an answer");
+    assert!(head.contains("x-request-id: proxy-7"), "{head}");
+    let mut stream = std::net::TcpStream::connect(&address).expect("it listens");
+    let request = format!("GET /nowhere HTTP/1.0\r\nHost: {address}\r\nX-Request-Id: a b\r\n\r\n");
+    std::io::Write::write_all(&mut stream, request.as_bytes()).expect("sent");
+    let call = next();
+    assert_eq!(call["request"].as_str().map(str::len), Some(32), "it gets one: {call}");
     support::send_signal(&child, "-TERM");
     assert_eq!(next()["message"], "stopped");
     assert!(child.wait().expect("ended").success());

@@ -1,15 +1,128 @@
-//! Whether a JSON Schema of a definition is valid.
+//! Whether a JSON Schema is valid, and what is wrong with it.
 
+use flowloom_core::diagnostic::find_similar_name;
 use flowloom_core::value::Value;
+use jsonschema::ValidationError;
+use jsonschema::error::{TypeKind, ValidationErrorKind};
 
-/// The reason why a value is not a valid JSON Schema; `None` for a valid one and for `null`. External references are not
-/// fetched.
-pub(crate) fn find_schema_problem(schema: &Value) -> Option<String> {
-    let parsed = match schema {
-        Value::Null => return None,
-        Value::Map(_) | Value::Bool(_) => serde_json::to_value(schema).map_err(|error| error.to_string()),
-        other => Err(format!("it is {}, not an object", other.kind_name())),
+/// The values of the keyword `type`.
+const TYPE_NAMES: [&str; 7] = ["array", "boolean", "integer", "null", "number", "object", "string"];
+/// Maximum length of a value in a message, in characters.
+const MAX_SHOWN_CHARS: usize = 60;
+
+/// The reason why a value is not a JSON Schema to which values can be held; `None` for one that is, and for `null`.
+/// External references are not fetched.
+pub fn find_schema_problem(schema: &Value) -> Option<String> {
+    match schema {
+        Value::Null => None,
+        Value::Bool(false) => Some("it is false, so it accepts no value at all".to_owned()),
+        Value::Map(_) | Value::Bool(true) => {
+            let parsed = serde_json::to_value(schema).map_err(|error| error.to_string());
+            let built =
+                parsed.and_then(|schema| jsonschema::validator_for(&schema).map_err(|error| describe_error(&error)));
+            built.err()
+        }
+        other => Some(format!("it is {}, not an object", other.kind_name())),
+    }
+}
+
+/// What is wrong with a schema, and where in it.
+fn describe_error(error: &ValidationError<'_>) -> String {
+    let path = error.instance_path().to_string();
+    let keyword = path.rsplit('/').next().filter(|keyword| !keyword.is_empty()).unwrap_or("it");
+    let shown = shorten_value(error.instance());
+    let problem = match error.kind() {
+        ValidationErrorKind::Referencing(_) => return describe_reference(error),
+        ValidationErrorKind::AnyOf { .. } | ValidationErrorKind::Enum { .. } if is_in_type(&path) => {
+            let meant = error.instance().as_str().and_then(|given| find_similar_name(given, TYPE_NAMES));
+            let advice = match meant {
+                Some(meant) => format!("did you mean {meant:?}?"),
+                None => format!("the types are {}", TYPE_NAMES.join(", ")),
+            };
+            format!("there is no type {shown}; {advice}")
+        }
+        ValidationErrorKind::Type { kind: TypeKind::Single(expected) } => {
+            format!("{keyword:?} is {shown}; expected {expected}")
+        }
+        ValidationErrorKind::Type { .. } => format!("{keyword:?} is {shown}; expected an object, true or false"),
+        ValidationErrorKind::Format { format } if format == "regex" => {
+            format!("{keyword:?} is {shown}, which is no regular expression")
+        }
+        ValidationErrorKind::UniqueItems => format!("{keyword:?} has an entry twice: {shown}"),
+        ValidationErrorKind::Minimum { limit } => format!("{keyword:?} is {shown}; the least value is {limit}"),
+        ValidationErrorKind::MinItems { .. } => format!("{keyword:?} is empty"),
+        _ => format!("{keyword:?} cannot be {shown}"),
     };
-    let built = parsed.and_then(|schema| jsonschema::validator_for(&schema).map_err(|error| error.to_string()));
-    built.err()
+    // The keyword itself is in the message.
+    match path.rsplit_once('/').map_or("", |(parent, _)| parent) {
+        "" => problem,
+        parent => format!("in {parent}: {problem}"),
+    }
+}
+
+/// Whether a path leads to the keyword `type` or to an entry of it. A property may be called `type`, too.
+fn is_in_type(path: &str) -> bool {
+    let parts: Vec<&str> = path.split('/').collect();
+    let at = |from_end: usize| parts.len().checked_sub(from_end).and_then(|index| parts.get(index)).copied();
+    let is_keyword = |from_end| at(from_end) == Some("type") && at(from_end + 1) != Some("properties");
+    is_keyword(1) || (is_keyword(2) && at(1).is_some_and(|index| index.bytes().all(|byte| byte.is_ascii_digit())))
+}
+
+/// A reference that leads nowhere.
+fn describe_reference(error: &ValidationError<'_>) -> String {
+    let text = error.to_string();
+    // The library names the address or the pointer in quotes.
+    match text.split('\'').nth(1) {
+        Some(target) if target.contains("://") => {
+            format!("the reference to {target} leads out of the schema, and nothing is fetched")
+        }
+        Some(target) => format!("the schema has no part {target}, to which it refers"),
+        None => "it has a reference that leads nowhere".to_owned(),
+    }
+}
+
+fn shorten_value(value: &serde_json::Value) -> String {
+    let text = value.to_string();
+    match text.char_indices().nth(MAX_SHOWN_CHARS) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use flowloom_core::json::parse_value;
+
+    use super::*;
+
+    fn problem(schema: &str) -> String {
+        find_schema_problem(&parse_value(schema).expect("JSON")).unwrap_or_default()
+    }
+
+    #[test]
+    fn a_wrong_schema_is_described_in_plain_words() {
+        for (schema, expected) in [
+            ("null", ""),
+            ("true", ""),
+            (r#"{"type": ["integer", "null"], "properties": {"type": {"type": "string"}}}"#, ""),
+            ("false", "it is false, so it accepts no value at all"),
+            ("[]", "it is a list, not an object"),
+            (r#"{"type": "integr"}"#, r#"there is no type "integr"; did you mean "integer"?"#),
+            (
+                r#"{"properties": {"v": {"type": "txet"}}}"#,
+                r#"in /properties/v: there is no type "txet"; the types are array, boolean, integer, null, number, object, string"#,
+            ),
+            (r#"{"required": "a"}"#, r#""required" is "a"; expected array"#),
+            (r#"{"properties": {"a": 1}}"#, r#"in /properties: "a" is 1; expected an object, true or false"#),
+            (r#"{"minLength": -1}"#, r#""minLength" is -1; the least value is 0"#),
+            (r#"{"pattern": "("}"#, r#""pattern" is "(", which is no regular expression"#),
+            (r##"{"$ref": "#/$defs/none"}"##, "the schema has no part /$defs/none, to which it refers"),
+            (
+                r#"{"$ref": "http://localhost:1234/a.json"}"#,
+                "the reference to http://localhost:1234/a.json leads out of the schema, and nothing is fetched",
+            ),
+        ] {
+            assert_eq!(problem(schema), expected, "{schema}");
+        }
+    }
 }

@@ -14,7 +14,7 @@ pub mod flow;
 mod front_end;
 mod functions;
 pub mod graph;
-mod json_schema;
+pub mod json_schema;
 mod jsonc;
 mod layout;
 pub mod markdown;

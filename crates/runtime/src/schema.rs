@@ -32,11 +32,6 @@ pub fn validation_errors(schema: &Value, value: &Value) -> Option<String> {
     (!problems.is_empty()).then(|| problems.join("; "))
 }
 
-/// The reason why `schema` is not a valid JSON Schema. External references are not fetched.
-pub fn find_schema_error(schema: &Value) -> Option<String> {
-    build_validator(schema).err()
-}
-
 fn build_validator(schema: &Value) -> Result<jsonschema::Validator, String> {
     let read = match serde_json::to_value(schema) {
         Ok(read @ (serde_json::Value::Object(_) | serde_json::Value::Bool(_))) => read,

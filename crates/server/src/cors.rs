@@ -44,12 +44,13 @@ const SENT: [HeaderName; 29] = [
 ];
 
 /// Headers of answers that pages may read.
-const EXPOSED_HEADERS: [HeaderName; 5] = [
+const EXPOSED_HEADERS: [HeaderName; 6] = [
     header::ETAG,
     header::LOCATION,
     header::RETRY_AFTER,
     HeaderName::from_static("mcp-session-id"),
     HeaderName::from_static("x-flowloom-run-id"),
+    HeaderName::from_static("x-request-id"),
 ];
 
 /// What lets pages of the listed origins call; `None` if there are none.

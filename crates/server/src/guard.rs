@@ -12,6 +12,7 @@ use axum::response::{IntoResponse, Response};
 use flowloom_core::code::Code;
 use flowloom_core::trace::TraceContext;
 use tower_service::Service as _;
+use uuid::Uuid;
 
 use crate::body::{MAX_BODY_BYTES, body_too_large, discard_body};
 use crate::caller::{Caller, UsedKey};
@@ -19,6 +20,11 @@ use crate::definitions::upload::BodyKind as Upload;
 use crate::problem::Problem;
 use crate::state::Server;
 use crate::{cors, openai};
+
+/// The header with the id of a request, in requests and responses.
+const REQUEST_ID_HEADER: &str = "x-request-id";
+/// Maximum length of a request's id that a client chooses, in characters.
+const MAX_REQUEST_ID_CHARS: usize = 128;
 
 /// The routes behind the checks that every request must pass. Not a layer of the router: it copies all its layers for
 /// each request.
@@ -37,9 +43,13 @@ impl GuardedRouter {
     pub(crate) async fn handle_request(self, request: Request) -> Response {
         let (started, method) = (Instant::now(), request.method().clone());
         let logged = tracing::enabled!(tracing::Level::INFO).then(|| LoggedRequest::new(&request));
+        let request_id = find_request_id(request.headers());
         let accepts_encoding = request.headers().contains_key(header::ACCEPT_ENCODING);
         let router = if accepts_encoding { self.compressing } else { self.plain };
-        let answer = guard_request(&self.server, request, router).await;
+        let mut answer = guard_request(&self.server, request, router).await;
+        if let Ok(value) = HeaderValue::from_str(&request_id) {
+            answer.headers_mut().entry(REQUEST_ID_HEADER).or_insert(value);
+        }
         let elapsed = started.elapsed();
         let duration_ms = u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX);
         self.server.requests.record_request(&method, &answer, duration_ms);
@@ -47,10 +57,18 @@ impl GuardedRouter {
             let (status, ms) = (answer.status().as_u16(), elapsed.as_secs_f64() * 1e3);
             let key = answer.extensions().get::<Caller>().and_then(|caller| caller.key.as_ref()).map(UsedKey::id);
             let run = run_of(answer.headers());
-            tracing::info!(%method, path, status, ms, key, run, trace, "call");
+            tracing::info!(%method, path, status, ms, key, run, trace, request = request_id, "call");
         }
         answer
     }
+}
+
+/// The id of a request: the client's or the proxy's, or else a new one.
+fn find_request_id(headers: &HeaderMap) -> String {
+    let is_plain = |id: &str| id.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.:".contains(&byte));
+    let given = headers.get(REQUEST_ID_HEADER).and_then(|value| value.to_str().ok());
+    let given = given.filter(|id| (1..=MAX_REQUEST_ID_CHARS).contains(&id.len()) && is_plain(id));
+    given.map_or_else(|| Uuid::new_v4().simple().to_string(), str::to_owned)
 }
 
 /// What the log says of a request.
@@ -75,7 +93,20 @@ fn run_of(headers: &HeaderMap) -> Option<&str> {
     text("x-flowloom-run-id").or_else(in_location)
 }
 
+/// A route of AgentFlow without the slash at its end: FastAPI leads clients from the one to the other.
+fn drop_trailing_slash(mut request: Request) -> Request {
+    let uri = request.uri();
+    let is_compat = uri.path().starts_with("/api/") && !uri.path().starts_with("/api/v1/");
+    let Some(path) = uri.path().strip_suffix('/').filter(|_| is_compat) else { return request };
+    let query = uri.query().map_or_else(String::new, |query| format!("?{query}"));
+    if let Ok(uri) = format!("{path}{query}").parse() {
+        *request.uri_mut() = uri;
+    }
+    request
+}
+
 async fn guard_request(server: &Server, request: Request, mut router: Router) -> Response {
+    let request = drop_trailing_slash(request);
     let is_openai = request.uri().path().starts_with(openai::names::ROUTE_PREFIX);
     let (parts, body) = request.into_parts();
     let is_listed = cors::is_listed(&server.cors, &parts.headers);

@@ -23,6 +23,7 @@ mod mcp;
 mod metrics;
 mod models;
 mod openai;
+mod openapi_parameters;
 mod openapi_types;
 mod params;
 mod peer;

@@ -1,9 +1,11 @@
-//! Types in the OpenAPI document that generated clients need: objects with any fields, ids with their patterns, and one
-//! type for each response.
+//! Types in the OpenAPI document that generated clients need: objects with any fields, and one type for each
+//! response.
 
 use serde::Serialize;
 use serde_json::{Value, json};
 use utoipa::ToSchema;
+
+use crate::openapi_parameters::complete_path_parameters;
 
 /// A problem of a definition, as `flowloom check --json` reports it.
 #[derive(Serialize, ToSchema)]
@@ -43,45 +45,16 @@ pub(crate) struct SyncItemSchema {
     files: std::collections::BTreeMap<String, String>,
 }
 
-/// Pattern of the ids of stored definitions.
-const DEFINITION_ID_PATTERN: &str = "^[A-Za-z0-9_:-][A-Za-z0-9._:-]{0,255}$";
-
-/// Routes whose parameter `id` is the id of a stored definition, when the method changes it.
-const DEFINITION_ROUTES: [&str; 6] = [
-    "/api/v1/workflows/{id}",
-    "/api/v1/blocks/{id}",
-    "/api/v1/agents/{id}",
-    "/api/v1/tools/{id}",
-    "/api/blocks/{id}",
-    "/api/pipelines/{id}",
-];
-
-/// Start of the routes whose parameter `id` is the id of a run.
-const RUN_ROUTES: &str = "/api/v1/runs/{id}";
-
 /// Completes the types of all operations and schemas.
 pub(crate) fn complete_types(document: &mut Value) {
     for (path, item) in document["paths"].as_object_mut().into_iter().flatten() {
         for (method, operation) in item.as_object_mut().into_iter().flatten() {
-            add_id_pattern(path, method, operation);
+            complete_path_parameters(path, method, operation);
             let responses = operation.get_mut("responses").and_then(Value::as_object_mut).into_iter().flatten();
             responses.for_each(|(_, response)| keep_one_type(response));
         }
     }
     open_objects(document);
-}
-
-/// Adds the pattern of an id to the parameter.
-fn add_id_pattern(path: &str, method: &str, operation: &mut Value) {
-    let schema = if path.starts_with(RUN_ROUTES) {
-        json!({"type": "string", "format": "uuid"})
-    } else if DEFINITION_ROUTES.contains(&path) && matches!(method, "put" | "delete") {
-        json!({"type": "string", "pattern": DEFINITION_ID_PATTERN})
-    } else {
-        return;
-    };
-    let parameters = operation.get_mut("parameters").and_then(Value::as_array_mut).into_iter().flatten();
-    parameters.filter(|parameter| parameter["name"] == "id").for_each(|parameter| parameter["schema"] = schema.clone());
 }
 
 /// Describes a stream of events that replaces a JSON response in words: a client has one type for each response.
@@ -122,26 +95,19 @@ mod tests {
     fn a_generated_client_gets_one_usable_type_for_each_body() {
         let mut document = json!({"paths": {
             "/api/v1/runs/{id}": {"post": {
-                "parameters": [{"name": "id", "schema": {"type": "string"}}],
                 "requestBody": {"content": {"application/json": {"schema": {"type": ["object", "null"]}}}},
                 "responses": {"200": {"description": "It ended", "content": {"application/json": {}, "text/event-stream": {}}}},
             }},
-            "/api/v1/blocks/{id}": {
-                "get": {"parameters": [{"name": "id", "schema": {"type": "string"}}]},
-                "put": {"parameters": [{"name": "id", "schema": {"type": "string"}}]},
-            },
+            "/api/v1/blocks/{id}": {"get": {}},
         }});
         complete_types(&mut document);
         let run = &document["paths"]["/api/v1/runs/{id}"]["post"];
-        assert_eq!(run["parameters"][0]["schema"]["format"], "uuid");
         assert_eq!(run["responses"]["200"]["content"], json!({"application/json": {}}));
         assert_eq!(
             run["requestBody"]["content"]["application/json"]["schema"],
             json!({"type": ["object", "null"], "additionalProperties": {}})
         );
-        let block = &document["paths"]["/api/v1/blocks/{id}"];
-        assert_eq!(block["put"]["parameters"][0]["schema"]["pattern"], DEFINITION_ID_PATTERN);
-        assert!(block["get"].get("responses").is_none(), "nothing is added that was not there");
-        assert_eq!(block["get"]["parameters"][0]["schema"], json!({"type": "string"}), "reading refuses no id");
+        let block = &document["paths"]["/api/v1/blocks/{id}"]["get"];
+        assert!(block.get("responses").is_none(), "nothing is added that was not there");
     }
 }

@@ -247,12 +247,14 @@ pub(crate) struct UserMessage<'a> {
     pub(crate) keep: Option<usize>,
     /// Whether the request streams events.
     pub(crate) subscribes: bool,
+    /// Limits of the run.
+    pub(crate) budget: Option<String>,
 }
 
 impl<'a> UserMessage<'a> {
     /// A text in a thread.
     pub(crate) fn new(definition: &'a CatalogEntry, thread: &'a str, text: &'a str) -> UserMessage<'a> {
-        UserMessage { definition, thread, text, files: &[], keep: None, subscribes: false }
+        UserMessage { definition, thread, text, files: &[], keep: None, subscribes: false, budget: None }
     }
 
     /// The message as an input of a run: a text, or a list of a text and files.
@@ -321,6 +323,7 @@ pub(crate) async fn run_turn(
             let new = StartRunRequest {
                 thread: Some(key),
                 needs_events: sent.subscribes,
+                budget: sent.budget.clone(),
                 id,
                 ..StartRunRequest::with_inputs(inputs)
             };

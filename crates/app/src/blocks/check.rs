@@ -1,8 +1,8 @@
 //! Validates a block before it is stored: reports every problem, in the words of AgentFlow's schema of blocks.
 
 use flowloom_core::value::Value;
+use flowloom_formats::json_schema::find_schema_problem;
 use flowloom_formats::pipeline::check_block;
-use flowloom_runtime::schema::find_schema_error;
 
 use crate::definitions::stored::is_definition_id;
 
@@ -63,7 +63,7 @@ fn check_schema(key: &str, given: Option<&Value>) -> Option<String> {
     if schema.get("type").is_some_and(|kind| kind.as_str() != Some("object")) {
         return Some(format!("{key:?} must have the type \"object\""));
     }
-    find_schema_error(schema).map(|why| format!("{key:?} is not a valid JSON Schema: {why}"))
+    find_schema_problem(schema).map(|why| format!("{key:?} is not a valid JSON Schema: {why}"))
 }
 
 fn check_examples(given: Option<&Value>) -> Vec<String> {

@@ -7,6 +7,7 @@ mod embeddings;
 mod error;
 mod find;
 mod persist;
+mod syntax;
 mod vectors;
 
 use std::sync::Arc;
@@ -26,11 +27,14 @@ use embeddings::BlockEmbedder;
 pub use error::BlockError;
 pub use find::BlockMatch;
 pub use flowloom_formats::pipeline::built_in_blocks;
+pub use syntax::PythonSyntax;
 
 /// The blocks of one installation.
 pub struct BlockRegistry {
     store: Arc<Store>,
     embeddings: BlockEmbedder,
+    /// Parses the sources of blocks before they are stored.
+    syntax: PythonSyntax,
     /// Notified after blocks were stored that may lack an embedding.
     blocks_changed: Notify,
     /// Set once the search index contains the built-in blocks.
@@ -40,10 +44,11 @@ pub struct BlockRegistry {
 }
 
 impl BlockRegistry {
-    /// A registry over a store, with the embeddings that are configured.
-    pub fn new(store: Arc<Store>, config: &Config) -> BlockRegistry {
+    /// A registry over a store, with the embeddings that are configured. `syntax` parses the sources of blocks.
+    pub fn new(store: Arc<Store>, config: &Config, syntax: PythonSyntax) -> BlockRegistry {
         BlockRegistry {
             store,
+            syntax,
             embeddings: BlockEmbedder::new(config),
             blocks_changed: Notify::new(),
             indexed_built_in: OnceCell::new(),
@@ -139,6 +144,8 @@ mod tests {
         let data_dir = Setting { value: folder.to_owned(), origin: "the test".to_owned() };
         let overrides = Overrides { data_dir: Some(data_dir), ..Overrides::default() };
         let store = Store::open(folder, Durability::Off).expect("a store");
-        BlockRegistry::new(store, &Config::load(overrides).expect("a configuration"))
+        let config = Config::load(overrides).expect("a configuration");
+        let syntax = PythonSyntax::from_config(&config);
+        BlockRegistry::new(store, &config, syntax)
     }
 }

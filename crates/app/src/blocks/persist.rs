@@ -28,7 +28,10 @@ impl BlockRegistry {
             let problems = validate_block(block);
             (!problems.is_empty()).then(|| (id_of(block).to_owned(), problems))
         };
-        let wrong: Vec<(String, Vec<String>)> = blocks.iter().filter_map(wrong).collect();
+        let mut wrong: Vec<(String, Vec<String>)> = blocks.iter().filter_map(wrong).collect();
+        if wrong.is_empty() {
+            wrong = self.find_syntax_errors(blocks).await;
+        }
         if !wrong.is_empty() {
             let messages =
                 wrong.iter().map(|(id, problems)| format!("the block {id:?}: {}", problems.join("; "))).collect();
@@ -44,6 +47,21 @@ impl BlockRegistry {
         let changed = self.store.change_definitions_if(changes, condition, by, SystemClock.now_ms()).await?;
         self.notify_changed();
         Ok(changed)
+    }
+
+    /// The ids of blocks whose source is not Python, with the reason.
+    async fn find_syntax_errors(&self, blocks: &[Value]) -> Vec<(String, Vec<String>)> {
+        let is_python = |block: &&Value| block.get("execution_type").and_then(Value::as_str) == Some("python");
+        let source = |block| Some((id_of(block), Value::as_str(Value::get(block, "source_code")?)?));
+        let (ids, sources): (Vec<&str>, Vec<&str>) = blocks.iter().filter(is_python).filter_map(source).unzip();
+        if sources.is_empty() {
+            return Vec::new();
+        }
+        let problems = self.syntax.find_problems(&sources).await;
+        let wrong = |(id, problem): (&str, Option<String>)| {
+            Some((id.to_owned(), vec![format!("\"source_code\" is not Python: {}", problem?)]))
+        };
+        ids.into_iter().zip(problems).filter_map(wrong).collect()
     }
 
     /// Deletes a block of a user. Fails with `StillUsed` while a pipeline uses it, `NotMine` if it is built in,

@@ -146,6 +146,9 @@ pub enum TableProblem {
     /// A function has both an address and a workflow, or neither.
     #[error("needs either a url or a workflow")]
     UrlOrWorkflow,
+    /// The schema of a function's arguments is not valid.
+    #[error("parameters is not a valid JSON Schema: {0}")]
+    BadSchema(String),
     /// The workflow of a function cannot be read.
     #[error("workflow cannot be read: {0}")]
     UnreadableWorkflow(String),

@@ -7,7 +7,10 @@ use flowloom_core::json::parse_value;
 use flowloom_core::plan::EffectClass;
 use flowloom_core::value::Value;
 use flowloom_formats::FunctionDeclaration;
+use flowloom_formats::json_schema::find_schema_problem;
 use serde::{Deserialize, Serialize};
+
+use super::error::{ConfigError, TableProblem};
 
 /// `[agents.ID]`: prefixes of the function ids that an agent may call, and for graphs the folder of its prompt and
 /// tools.
@@ -87,6 +90,17 @@ impl FunctionSettings {
         };
         functions.iter().map(|(id, function)| (id.clone(), declaration(function))).collect()
     }
+}
+
+/// Checks the schemas of the functions' arguments.
+pub(super) fn validate(functions: &BTreeMap<String, FunctionSettings>) -> Result<(), ConfigError> {
+    for (id, function) in functions {
+        let parameters = function.parameters.as_ref().map(to_value).unwrap_or_default();
+        if let Some(why) = find_schema_problem(&parameters) {
+            return Err(ConfigError::in_table(format!("functions.{id:?}"), TableProblem::BadSchema(why)));
+        }
+    }
+    Ok(())
 }
 
 fn to_value(value: &serde_json::Value) -> Value {

@@ -297,6 +297,7 @@ impl Config {
         )?;
         let base = path.as_deref().and_then(Path::parent).map(Path::to_owned).unwrap_or_default();
         mcp::validate(&file.mcp)?;
+        functions::validate(&file.functions)?;
         file.engine.validate(durability.value)?;
         Ok(Config {
             project_name: file.project.unwrap_or_default(),

@@ -7,7 +7,7 @@ use flowloom_core::diagnostic::find_similar_name;
 use flowloom_formats::is_test;
 
 use super::error::DefinitionError;
-use super::folder::{has_definition_extension, id_from_path, is_definition, list_files};
+use super::folder::{find_shared_ids, has_definition_extension, id_from_path, is_definition, list_files};
 use super::source::{LoadedDefinition, Loader, STDIN_PATH};
 
 /// A file of a folder, as it was read.
@@ -37,7 +37,19 @@ pub fn find_definitions(folder: &Path, loader: &Loader<'_>) -> (Vec<FoundFile>, 
             found.push(FoundFile { id: id_from_path(&file.display().to_string()), file, source });
         }
     }
+    report_shared_ids(&mut found);
     (found, others)
+}
+
+/// Adds an error to each definition that shares its id with another one, as a server does.
+fn report_shared_ids(found: &mut [FoundFile]) {
+    let own_id = |file: &FoundFile| file.source.compiled.plan.as_ref().and_then(|plan| plan.id.clone());
+    let ids: Vec<String> = found.iter().map(|file| own_id(file).unwrap_or_else(|| file.id.clone())).collect();
+    let items: Vec<(&str, &str)> =
+        ids.iter().zip(found.iter()).map(|(id, file)| (id.as_str(), file.source.name())).collect();
+    for (index, problem) in find_shared_ids(&items) {
+        found[index].source.compiled.diagnostics.push(problem);
+    }
 }
 
 /// The definition that a person means: the file or folder at a path, or the workflow of a project with this id or file

@@ -2,8 +2,10 @@
 //! deletes flows in it; the previous version of a flow stays next to it.
 
 use std::fs::{self, File};
-use std::io::{self, Write as _};
+use std::io;
 use std::path::{Path, PathBuf};
+
+use super::replace_file::replace_file;
 
 /// The name of the folder.
 pub(super) const FLOW_FOLDER: &str = "agent-flows";
@@ -27,13 +29,11 @@ impl FlowFolder {
         PLACES.iter().map(|place| root.join(place)).find(|path| path.is_dir()).map(|path| FlowFolder { path })
     }
 
-    /// Writes a flow. The file is replaced as a whole, and its previous version is kept as `UUID.json.previous`.
+    /// Writes a flow. The file is replaced as a whole and keeps its mode; its previous version is kept as
+    /// `UUID.json.previous`.
     pub fn write_flow(&self, uuid: &str, text: &str) -> io::Result<()> {
-        let file = self.path_of(uuid);
-        let new = self.path.join(format!(".{uuid}.json.new"));
-        let written = write_durably(&new, text).and_then(|()| self.keep_previous(uuid));
-        written.and_then(|()| fs::rename(&new, &file)).inspect_err(|_| drop(fs::remove_file(&new)))?;
-        File::open(&self.path)?.sync_all()
+        self.keep_previous(uuid)?;
+        replace_file(&self.path_of(uuid), text)
     }
 
     /// Deletes a flow. Its last version is kept as `UUID.json.previous`.
@@ -63,12 +63,6 @@ impl FlowFolder {
     fn previous_of(&self, uuid: &str) -> PathBuf {
         self.path.join(format!("{uuid}.json.previous"))
     }
-}
-
-fn write_durably(path: &Path, text: &str) -> io::Result<()> {
-    let mut file = File::create(path)?;
-    file.write_all(text.as_bytes())?;
-    file.sync_all()
 }
 
 #[cfg(test)]

@@ -34,6 +34,9 @@ pub struct SyncOutcome {
     pub unchanged: Vec<String>,
     /// Workflows that were removed.
     pub deleted: Vec<String>,
+    /// Those of the changed ones that were not stored by a synchronization, but by hand or through the API.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub replaced: Vec<String>,
 }
 
 /// The changes to apply and their outcome.
@@ -134,7 +137,12 @@ pub fn plan_sync(
         let list = match store.get_definition(&new.key)? {
             None => &mut planned.outcome.created,
             Some(row) if row.hash == hash => &mut planned.outcome.unchanged,
-            Some(_) => &mut planned.outcome.updated,
+            Some(row) => {
+                if row.origin != Origin::Sync {
+                    planned.outcome.replaced.push(item.id.clone());
+                }
+                &mut planned.outcome.updated
+            }
         };
         list.push(item.id.clone());
         planned.changes.push(DefinitionChange::Put(new));

@@ -98,6 +98,7 @@ impl PlannerEnv for Scripted {
             "upper" | "Shout {text}" => {
                 TrialOutcome::Returned(Value::map([("text", Value::from(given.to_uppercase()))]))
             }
+            "deliver" | "deliver {text}" => TrialOutcome::Returned(parse_json(r#"{"delivered": true}"#)),
             "nothing" => TrialOutcome::Returned(parse_json("{}")),
             "number" => TrialOutcome::Returned(parse_json(r#"{"text": 1}"#)),
             "refuse" => TrialOutcome::Returned(parse_json(r#"{"error": "no"}"#)),

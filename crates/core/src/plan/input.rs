@@ -66,15 +66,13 @@ impl Inputs {
         if let Some(unknown) = given.as_map().into_iter().flat_map(Map::keys).find(|name| !self.accepts(name)) {
             return Some(StepFailure::new(Code::InputInvalid, self.describe_unknown(unknown)));
         }
-        let missing = |input: &&Input| input.required && given.get(&input.name).is_none();
-        let missing: Vec<&str> = declared.iter().filter(missing).map(|input| input.name.as_str()).collect();
-        if let Some(failure) = describe_missing(&missing) {
-            return Some(failure);
-        }
-        declared.iter().find_map(|input| {
+        let invalid = declared.iter().find_map(|input| {
             let problem = input.kind.find_problem(given.get(&input.name)?)?;
             Some(StepFailure::new(Code::InputInvalid, format!("the input {} {problem}", input.name)))
-        })
+        });
+        let missing = |input: &&Input| input.required && given.get(&input.name).is_none();
+        let missing: Vec<&str> = declared.iter().filter(missing).map(|input| input.name.as_str()).collect();
+        invalid.or_else(|| describe_missing(&missing))
     }
 }
 

@@ -87,11 +87,22 @@ pub(crate) async fn chat_with_agent(global: &Global, arguments: AgentArgs) -> Co
     let catalog = Arc::new(Catalog::new(path, app.clone()));
     let content = DefinitionContent::agent(agent::DEFAULT_DEFINITION.to_owned());
     let definition = catalog.compile_unstored(&talk.user, "agent:default", content, &StopFlag::default())?;
+    report_unusable(&catalog, &talk.user)?;
     let refused = || CommandError::usage("the agent cannot be compiled");
     let prepared = definition.prepare_for_run(&catalog, &talk.user).await?.ok_or_else(refused)?;
     // Each folder has its own conversation.
     let thread = format!("{}/{place}", definition.id);
     ChatSession { global, app, workflow: prepared, thread, talk, output: OutputArgs::default() }.run_turns().await
+}
+
+/// Says which workflows of the folder the agent cannot use, and why.
+fn report_unusable(catalog: &Catalog, user: &str) -> Result<(), CommandError> {
+    for definition in catalog.list_definitions(user)?.iter().filter(|definition| definition.is_refused) {
+        let problems = definition.problems.iter().filter(|problem| problem["severity"] == "error");
+        let why = problems.last().and_then(|problem| problem["message"].as_str()).unwrap_or("it has errors");
+        eprintln!("warning: the agent cannot use {}: {why}", definition.file_path().unwrap_or(&definition.id));
+    }
+    Ok(())
 }
 
 impl ChatSession<'_> {

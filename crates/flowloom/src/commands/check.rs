@@ -1,7 +1,8 @@
-//! `flowloom check FILE…`: reports every problem and applies fixes. Never runs anything.
+//! `flowloom check FILE…`: reports every problem and applies fixes. Never runs anything of a definition.
 
 use std::path::Path;
 
+use flowloom_app::blocks::PythonSyntax;
 use flowloom_app::config::Config;
 use flowloom_app::config::project::ProjectTarget;
 use flowloom_app::definitions::find::find_definitions;
@@ -16,7 +17,7 @@ use crate::terminal::diagnostics;
 /// Maximum number of rounds of fixes.
 const MAX_FIX_ROUNDS: u32 = 10;
 
-pub(crate) fn check_definitions(global: &Global, arguments: CheckArgs) -> CommandResult {
+pub(crate) async fn check_definitions(global: &Global, arguments: CheckArgs) -> CommandResult {
     let format = source::parse_format(arguments.format.as_deref())?;
     let mut sources = Vec::new();
     let mut loaded: Option<Config> = None;
@@ -35,6 +36,7 @@ pub(crate) fn check_definitions(global: &Global, arguments: CheckArgs) -> Comman
                 source = fix_source(source, &loader)?;
             }
             source.add_check_warnings(&loader);
+            source.add_python_errors(&PythonSyntax::from_config(config)).await;
             sources.push(source);
         }
     }

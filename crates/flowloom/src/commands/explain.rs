@@ -1,12 +1,11 @@
-//! `flowloom explain`, `schema`, `import` and `man`: commands that need neither a run nor a database.
+//! `flowloom explain`, `schema` and `man`: commands that need neither a run nor a database.
 
 use std::path::Path;
 
 use flowloom_app::error_pages;
-use flowloom_app::runs::summary;
 use flowloom_core::code::Code;
 use flowloom_core::diagnostic::find_similar_name;
-use flowloom_formats::{flow, markdown};
+use flowloom_formats::markdown;
 
 use crate::cli::{self, Global};
 use crate::failure::{CommandError, CommandResult};
@@ -68,25 +67,4 @@ pub(crate) fn print_schema(name: &str) -> CommandResult {
             Err(CommandError::usage(format!("no schema for {name:?}; expected one of {}", names.join(", "))))
         }
     }
-}
-
-pub(crate) fn import_hub_item(global: &Global, file: &Path, out: Option<&Path>) -> CommandResult {
-    let text = std::fs::read_to_string(file)
-        .map_err(|error| CommandError::usage(format!("{} cannot be read: {error}", file.display())))?;
-    let Some(definition) = flow::unwrap_item(&text) else {
-        let message =
-            format!("{} is not a community hub item: expected a flow as JSON text in item.flow", file.display());
-        return Err(CommandError::usage(message));
-    };
-    // The stored form has no line break at its end.
-    let written = summary::to_indented_json(&definition);
-    match out {
-        None => println!("{written}"),
-        Some(out) => {
-            let failed = |error| CommandError::usage(format!("{} cannot be written: {error}", out.display()));
-            std::fs::write(out, written).map_err(failed)?;
-            super::results::print_result(global, serde_json::json!({"file": out.display().to_string()}), "");
-        }
-    }
-    Ok(0)
 }

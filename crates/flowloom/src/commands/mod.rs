@@ -1,6 +1,7 @@
 //! The commands. Each one returns an exit code; errors are printed here, in one place.
 
 mod audit;
+mod author_session;
 mod authored;
 mod blocks;
 mod chat;
@@ -16,6 +17,7 @@ mod explain;
 mod fmt;
 mod fork;
 mod graph;
+mod import;
 mod init;
 mod keys;
 mod list;
@@ -82,7 +84,7 @@ async fn dispatch_command(cli: Cli) -> CommandResult {
         Command::Lsp { .. } => lsp::serve_editor(&global).await,
         Command::List { folder } => list::list_workflows(&global, &folder),
         Command::New(arguments) => new::create_pipeline(&global, arguments).await,
-        Command::Check(arguments) => check::check_definitions(&global, arguments),
+        Command::Check(arguments) => check::check_definitions(&global, arguments).await,
         Command::Convert(arguments) => convert::convert_file(&global, &arguments),
         Command::Fmt(arguments) => fmt::format_definitions(&global, arguments),
         Command::Runs(arguments) => runs::list_runs(&global, &arguments).await,
@@ -99,7 +101,7 @@ async fn dispatch_command(cli: Cli) -> CommandResult {
         Command::Resolve(arguments) => resume::resolve_effect(&global, arguments).await,
         Command::Models { command: ModelsCommand::List } => models::list_models(&global).await,
         Command::Models { command: ModelsCommand::Pull(arguments) } => models::pull_models(&global, &arguments).await,
-        Command::Import { file, out } => explain::import_hub_item(&global, &file, out.as_deref()),
+        Command::Import { file, out } => import::import_hub_item(&global, &file, out.as_deref()),
         Command::Schema { format } => explain::print_schema(&format),
         Command::Chat(arguments) => chat::chat_with_graph(&global, arguments).await,
         Command::Agent(arguments) => chat::chat_with_agent(&global, arguments).await,

@@ -15,6 +15,7 @@ use flowloom_runtime::command::{CommandAction, RunCommand};
 use flowloom_runtime::effects::Clock as _;
 use flowloom_runtime::{Run, RunOutcome};
 
+use super::author_session::ClarifiedRun;
 use super::authored::{AuthoredRun, find_target, finish_authoring};
 use super::display::RunDisplay;
 use super::send::{Delivery, DrivenRun, send_command};
@@ -33,6 +34,11 @@ async fn continue_run(global: &Global, app: &App, opened: LoadedRun, output: &Ou
     if opened.state().status.is_final() {
         let past = read_outcome(app, &opened).await?;
         eprintln!("the run has already ended: {}", past.state.status.name());
+        // If there is a later run, the clarified goal has been taken up.
+        let is_last = app.store.find_run("last", &app.config.project_name)?.id == opened.id;
+        if let Some(clarified) = ClarifiedRun::find(&opened.plan, &past).filter(|_| is_last) {
+            return clarified.continue_authoring(global).await;
+        }
         return report_resumed(&RunDisplay::new(global, app, output), &opened.plan, &past);
     }
     let child = opened.id;
@@ -45,6 +51,9 @@ async fn continue_run(global: &Global, app: &App, opened: LoadedRun, output: &Ou
     let outcome = display.drive_loaded(run, &opened).await?;
     let driven = DrivenRun { plan: opened.plan, outcome };
     let driven = display.answer_questions(driven, "resume").await?;
+    if let Some(clarified) = ClarifiedRun::find(&driven.plan, &driven.outcome) {
+        return clarified.continue_authoring(global).await;
+    }
     report_resumed(&display, &driven.plan, &driven.outcome)
 }
 

@@ -67,9 +67,15 @@ async fn sync_to_server(server: &str, arguments: &SyncArgs, items: Vec<SyncItem>
 }
 
 fn print_changes(synced: &SyncOutcome, is_dry: bool) {
-    let SyncOutcome { created, updated, unchanged, deleted } = synced;
+    let SyncOutcome { created, updated, unchanged, deleted, replaced } = synced;
     for (sign, word, ids) in [("+", "created", created), ("~", "updated", updated), ("-", "deleted", deleted)] {
         ids.iter().for_each(|id| println!("{sign} {word} {id}"));
+    }
+    if !replaced.is_empty() {
+        eprintln!(
+            "replaced what was stored through the API: {}; the earlier version is kept (flowloom diff NAME@1 NAME@2)",
+            replaced.join(", ")
+        );
     }
     let mood = if is_dry { " (nothing was changed: --dry-run)" } else { "" };
     let counts = [("created", created), ("updated", updated), ("deleted", deleted), ("unchanged", unchanged)];

@@ -11,6 +11,7 @@ use flowloom_core::plan::{AgentTool, BodySpec, HttpSpec, ToolEffect};
 use flowloom_core::value::Value;
 
 use super::TOOLS_FOLDER;
+use crate::json_schema::find_schema_problem;
 use crate::problems::Problems;
 use crate::reader::related_path;
 use crate::servers::tool_name;
@@ -73,6 +74,11 @@ impl<'a> ToolRecordReader<'a> {
         let mut parameters = function.get("parameters").cloned().unwrap_or_default();
         while let Some(inner) = parameters.get("function").and_then(|inner| inner.get("parameters")) {
             parameters = inner.clone();
+        }
+        if let Some(why) = find_schema_problem(&parameters) {
+            let message = format_args!("\"parameters\" of the tool {name} is not a valid JSON Schema: {why}");
+            problems.add_error(Code::BadSchema, span, message);
+            return None;
         }
         let field = |keys: &[&str]| keys.iter().find_map(|key| text(tool, key).or_else(|| text(function, key)));
         let mut needs_approval = tool.get("needsApproval").is_some_and(Value::is_truthy);

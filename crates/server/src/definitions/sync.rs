@@ -54,6 +54,9 @@ pub(crate) struct SyncResult {
     updated: Vec<String>,
     unchanged: Vec<String>,
     deleted: Vec<String>,
+    /// Those of the updated ones that were stored through the API.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    replaced: Vec<String>,
 }
 
 /// Makes the stored workflows match a folder, or changes nothing if one of them has an error. Each item is `{"id",
@@ -82,7 +85,7 @@ pub(crate) async fn sync_workflows(
         Problem::new(Code::StepRefused, "workflows of the folder have errors; nothing was changed")
             .with_errors(problems)
     })?;
-    let SyncOutcome { created, updated, unchanged, deleted } =
+    let SyncOutcome { created, updated, unchanged, deleted, replaced } =
         sync::apply_plan(&app.store, changes, how.dry_run, &caller.to_actor()).await?;
-    Ok(Json(SyncResult { created, updated, unchanged, deleted }))
+    Ok(Json(SyncResult { created, updated, unchanged, deleted, replaced }))
 }

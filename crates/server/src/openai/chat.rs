@@ -40,6 +40,9 @@ pub(crate) struct ChatRequest {
     #[serde(default)]
     #[schema(value_type = Option<Object>)]
     metadata: Option<Map>,
+    /// Limits of the run, such as `tokens=2000,usd=0.05`. They can only narrow the configured ones.
+    #[serde(default)]
+    budget: Option<String>,
     /// Number of answers; only 1 is supported.
     #[serde(default)]
     n: Option<u64>,
@@ -175,6 +178,7 @@ pub(crate) async fn complete_chat(
         metadata: new.metadata.unwrap_or_default(),
         thread: None,
         previous: None,
+        budget: new.budget,
     };
     let wanted = wanted.with_thread(&headers);
     let asking = OpenAiContext { server: &server, caller: &caller, headers: &headers };

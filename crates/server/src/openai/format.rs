@@ -6,7 +6,8 @@ use flowloom_core::json::read_lenient;
 use flowloom_core::render;
 use flowloom_core::status::Status;
 use flowloom_core::value::{Map, Value};
-use flowloom_runtime::schema::{find_schema_error, validation_errors};
+use flowloom_formats::json_schema::find_schema_problem;
+use flowloom_runtime::schema::validation_errors;
 use serde::Deserialize;
 use utoipa::ToSchema;
 
@@ -150,7 +151,8 @@ fn strip_fence(text: &str) -> &str {
 }
 
 fn check_schema(schema: &Value) -> ApiResult<()> {
-    match find_schema_error(schema) {
+    let missing = || (*schema == Value::Null).then(|| "it is null".to_owned());
+    match find_schema_problem(schema).or_else(missing) {
         Some(why) => Err(invalid_request(format!("the schema of the answer is not a JSON Schema: {why}"))),
         None => Ok(()),
     }

@@ -23,7 +23,7 @@ pub(crate) struct OpenAiModel {
     /// Id of the workflow.
     id: String,
     object: &'static str,
-    /// Creation time in seconds since the Unix epoch; 0 for a file.
+    /// Creation time in seconds since the Unix epoch; for a file, when it was last changed.
     created: u64,
     owned_by: &'static str,
     /// Name of the workflow.
@@ -70,10 +70,11 @@ pub(crate) async fn get_model(
 
 fn to_model(definition: &CatalogEntry) -> OpenAiModel {
     let plan = definition.prepared.as_ref().map(|prepared| &prepared.plan);
+    let created_at = definition.stored_row().map(|row| row.created_at).or_else(|| definition.changed_at());
     OpenAiModel {
         id: definition.id.clone(),
         object: "model",
-        created: definition.stored_row().map_or(0, |row| row.created_at / 1000),
+        created: created_at.unwrap_or_default() / 1000,
         owned_by: "flowloom",
         name: plan.map(|plan| plan.name.clone()).unwrap_or_default(),
         description: plan.map(|plan| plan.description.clone()).unwrap_or_default(),

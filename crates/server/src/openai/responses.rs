@@ -60,6 +60,9 @@ pub(crate) struct ResponseRequest {
     #[serde(default)]
     #[schema(value_type = Option<Object>)]
     metadata: Option<Map>,
+    /// Limits of the run, such as `tokens=2000,usd=0.05`. They can only narrow the configured ones.
+    #[serde(default)]
+    budget: Option<String>,
     /// Whether to answer at once, while the run continues; `GET /v1/responses/{id}` then returns its state.
     #[serde(default)]
     background: Option<bool>,
@@ -145,7 +148,7 @@ impl ResponseRequest {
         });
         let metadata = self.metadata.unwrap_or_default();
         let conversation = Conversation::new(messages)?;
-        Ok(ModelRequest { model: self.model, conversation, metadata, thread, previous })
+        Ok(ModelRequest { model: self.model, conversation, metadata, thread, previous, budget: self.budget })
     }
 }
 

@@ -37,6 +37,8 @@ pub(crate) struct ModelRequest {
     pub(crate) thread: Option<String>,
     /// The run that this one continues.
     pub(crate) previous: Option<RunId>,
+    /// Limits of the run.
+    pub(crate) budget: Option<String>,
 }
 
 /// The context of a request.
@@ -95,7 +97,11 @@ impl OpenAiContext<'_> {
         if let (Some(thread), Some(_)) = (&wanted.thread, &plan.thread) {
             let text = wanted.conversation.last_user_text()?;
             let words = find_answer_source(&plan, &Value::Null);
-            let turn = UserMessage { subscribes: true, ..UserMessage::new(definition, thread, &text) };
+            let turn = UserMessage {
+                subscribes: true,
+                budget: wanted.budget.clone(),
+                ..UserMessage::new(definition, thread, &text)
+            };
             return Ok((run_turn(call, turn, id).await?, words));
         }
         let mut inputs = inputs::build_inputs(&plan, &wanted.conversation, &wanted.metadata)?;
@@ -103,7 +109,8 @@ impl OpenAiContext<'_> {
             inputs = self.continue_from(previous, inputs).await?;
         }
         let words = find_answer_source(&plan, &inputs);
-        let starting = StartRunRequest { needs_events: true, ..StartRunRequest::with_inputs(inputs) };
+        let budget = wanted.budget.clone();
+        let starting = StartRunRequest { needs_events: true, budget, ..StartRunRequest::with_inputs(inputs) };
         Ok((call.start_run(definition, StartRunRequest { id, ..starting }).await?, words))
     }
 

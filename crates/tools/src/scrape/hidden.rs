@@ -3,7 +3,7 @@
 //! Text that nobody sees is a way to give orders to a model, so doubtful cases count as hidden. Nothing is laid out: a text
 //! in the colour of its background, or one that a script hides, is not recognized.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 use ego_tree::NodeId;
 use scraper::{ElementRef, Html, Selector};
@@ -67,7 +67,7 @@ pub(super) fn is_hidden_by<'a>(mut attributes: impl Iterator<Item = (&'a str, &'
 
 /// The declarations of an element that can hide it: lower case, the last of each property.
 #[derive(Clone, Debug, Default)]
-struct Style(HashMap<String, Declaration>);
+struct Style(BTreeMap<String, Declaration>);
 
 #[derive(Clone, Debug)]
 struct Declaration {
