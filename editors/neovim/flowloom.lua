@@ -25,6 +25,22 @@ local function add_commands(program)
   vim.lsp.commands['flowloom.showRun'] = function(command)
     vim.cmd('split | terminal ' .. program .. ' show ' .. vim.fn.shellescape(command.arguments[1]))
   end
+  vim.lsp.commands['flowloom.debug'] = function(command)
+    local is_installed, dap = pcall(require, 'dap')
+    if not is_installed then
+      vim.notify('stepping through a run needs nvim-dap; see the README', vim.log.levels.WARN)
+      return
+    end
+    local played = command.arguments[1]
+    dap.adapters.flowloom = dap.adapters.flowloom or { type = 'executable', command = program, args = { 'dap' } }
+    dap.run({
+      type = 'flowloom',
+      request = 'launch',
+      name = 'Last run',
+      definition = vim.uri_to_fname(played.definition),
+      run = played.run,
+    })
+  end
 end
 
 -- One server for each root.

@@ -119,7 +119,7 @@ impl Estimate {
 
     /// The estimate as JSON. Bounds that do not exist are null.
     pub fn to_json(&self) -> serde_json::Value {
-        let Bound { models, requests, functions, blocks, writes, questions, chain_ms } = &self.worst.bound;
+        let Bound { models, requests, redirects, functions, blocks, writes, questions, chain_ms } = &self.worst.bound;
         let model = |(model, call): (&String, &CallBound)| {
             let cost = self.micro_usd.get(model).copied().flatten();
             json!({"model": model, "calls": call.calls, "input_tokens": call.input_tokens,
@@ -130,6 +130,7 @@ impl Estimate {
             "models": models.iter().map(model).collect::<Vec<_>>(),
             "usd": self.total_micro_usd().and_then(to_usd),
             "requests": requests.iter().map(request).collect::<Vec<_>>(),
+            "redirects": redirects,
             "functions": functions,
             "blocks": blocks,
             "writes": writes,

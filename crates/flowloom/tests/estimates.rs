@@ -119,3 +119,62 @@ fn the_worst_case_is_read_over_http() {
     assert_eq!(estimate(json!({})).status, 400);
     assert_eq!(estimate(json!({"workflow": "hello", "source": {"entry": "a", "files": {}}})).status, 400);
 }
+
+/// Plans a flow with one request, or a pipeline with a Python block, and returns the estimate.
+fn plan_definition(place: &Workspace, file: &str, text: &str, arguments: &[&str]) -> serde_json::Value {
+    place.write(file, text);
+    let (exit, estimate) = place.run_json(&[&["plan", file], arguments].concat());
+    assert_eq!(exit, 0, "{estimate}");
+    estimate
+}
+
+#[test]
+fn requests_have_their_redirects_and_the_host_of_known_inputs() {
+    let place = Workspace::new("");
+    let flow = json!({"name": "r", "description": "d", "steps": [
+        {"type": "start", "config": {"variables": [{"name": "base", "value": "http://default.test"}]}},
+        {"type": "apiCall", "config": {"url": "${base}/now", "method": "GET", "responseVariable": "a"}},
+    ]})
+    .to_string();
+    let estimate = plan_definition(&place, "r.json", &flow, &[]);
+    assert_eq!((&estimate["requests"][0]["host"], &estimate["redirects"]), (&json!("*"), &json!(5)), "{estimate}");
+    let estimate = plan_definition(&place, "r.json", &flow, &["-i", "base=http://api.test"]);
+    assert_eq!(estimate["requests"], json!([{"method": "GET", "host": "api.test", "count": 1}]), "{estimate}");
+    let text = place.run(&["plan", "r.json"]);
+    assert!(String::from_utf8_lossy(&text.stdout).contains("redirects      5  any host"));
+}
+
+#[test]
+fn the_chain_has_the_calls_of_a_block_and_of_a_summary() {
+    let place = Workspace::new("default_model = \"scripted:echo\"\n");
+    std::fs::create_dir(place.path("blocks")).expect("a folder");
+    let block = json!({"id": "up", "name": "Up", "description": "d", "category": "process", "execution_type": "python",
+        "input_schema": {"type": "object", "properties": {}}, "output_schema": {"type": "object", "properties": {}},
+        "source_code": "async def execute(inputs, context):\n    return {'a': await call_llm('s', 'u')}\n"});
+    place.write("blocks/up.json", &block.to_string());
+    let node = json!({"id": "n1", "block_id": "up", "inputs": {}});
+    let pipeline = json!({"id": "p", "name": "P", "user_prompt": "x", "nodes": [node], "edges": []}).to_string();
+    let estimate = plan_definition(&place, "p.json", &pipeline, &[]);
+    assert_eq!(estimate["models"][0]["calls"], 1_000, "{estimate}");
+    assert_eq!(estimate["longest_chain_ms"], 1_000 * 2_000 + 200, "{estimate}");
+    let flow = json!({"name": "s", "description": "d", "steps": [
+        {"type": "webScraping", "config": {"url": "http://a.test/", "captureAs": "text", "enableSummarization": true,
+            "resultVariable": "page"}},
+    ]});
+    let estimate = plan_definition(&place, "s.json", &flow.to_string(), &[]);
+    assert_eq!(estimate["longest_chain_ms"], json!(null), "{estimate}");
+}
+
+#[test]
+fn what_only_a_budget_ends_is_a_warning() {
+    let place = Workspace::new("default_model = \"scripted:echo\"\n");
+    let check = |file: &str, text: &str| {
+        place.write(file, text);
+        stderr_text(&place.run(&["check", file]))
+    };
+    let looped = "---\ninput:\n  a: {type: text}\n---\n\n<Loop as=\"l\" until={false}>\n  Say it\n\n  <GenText as=\"b\" model=\"\" />\n</Loop>\n";
+    let found = check("loop.mdx", looped);
+    assert!(found.contains("FL0125") && found.contains("the loop may run 1000 times"), "{found}");
+    let found = stderr_text(&place.run(&["check", &example("graph/helpdesk.json")]));
+    assert!(found.contains("FL0125") && found.contains("an answer may request any number"), "{found}");
+}

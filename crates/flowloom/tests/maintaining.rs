@@ -12,25 +12,85 @@ struct Example {
     inputs: &'static [&'static str],
     model: &'static str,
     step: &'static str,
+    /// The file with the text of a prompt that the run sends, and a part of this text.
+    prompt: (&'static str, &'static str),
 }
+
+/// What most of the examples ask a model for.
+const REWRITE: &str = "to make it more concise";
 
 /// Workflows in every format. They call models, an API, a web page, blocks and tools.
 const EXAMPLES: [Example; 10] = [
-    Example { file: "flow/summarize-page.json", inputs: &[], model: "scripted:echo", step: "/summary" },
-    Example { file: "flow/weather-report.json", inputs: &["city=Oslo"], model: "scripted:echo", step: "/report" },
-    Example { file: "steps/review-document.json", inputs: &["input=nice"], model: "scripted:echo", step: "/merge" },
-    Example { file: "steps/refine.json", inputs: &["input=lamps"], model: "scripted:echo", step: "/improve" },
-    Example { file: "steps/ask-a-person.json", inputs: &["input=lamps"], model: "scripted:echo", step: "/poem" },
-    Example { file: "markdown/poem.mdx", inputs: &["topic=lamps"], model: "scripted:echo", step: "/shorter" },
+    Example {
+        file: "flow/summarize-page.json",
+        inputs: &[],
+        model: "scripted:echo",
+        step: "/summary",
+        prompt: ("flow/summarize-page.json", REWRITE),
+    },
+    Example {
+        file: "flow/weather-report.json",
+        inputs: &["city=Oslo"],
+        model: "scripted:echo",
+        step: "/report",
+        prompt: ("flow/weather-report.json", REWRITE),
+    },
+    Example {
+        file: "steps/review-document.json",
+        inputs: &["input=nice"],
+        model: "scripted:echo",
+        step: "/merge",
+        prompt: ("steps/review-document.json", REWRITE),
+    },
+    Example {
+        file: "steps/refine.json",
+        inputs: &["input=lamps"],
+        model: "scripted:echo",
+        step: "/improve",
+        prompt: ("steps/refine.json", REWRITE),
+    },
+    Example {
+        file: "steps/ask-a-person.json",
+        inputs: &["input=lamps"],
+        model: "scripted:echo",
+        step: "/poem",
+        prompt: ("steps/ask-a-person.json", "Write a poem of four"),
+    },
+    Example {
+        file: "markdown/poem.mdx",
+        inputs: &["topic=lamps"],
+        model: "scripted:echo",
+        step: "/shorter",
+        prompt: ("markdown/poem.mdx", REWRITE),
+    },
     Example {
         file: "markdown/postcards.mdx",
         inputs: &[],
         model: "scripted:echo",
         step: "/phase~1/cards[1]/phase~1/text",
+        prompt: ("markdown/postcards.mdx", REWRITE),
     },
-    Example { file: "markdown/review.mdx", inputs: &[], model: "scripted:answers.json", step: "/short" },
-    Example { file: "pipeline/analyse-review.json", inputs: &[], model: "scripted:answers.json", step: "/n3" },
-    Example { file: "graph/helpdesk.json", inputs: &["message=Hello"], model: "scripted:talk.json", step: "/Orders" },
+    Example {
+        file: "markdown/review.mdx",
+        inputs: &[],
+        model: "scripted:answers.json",
+        step: "/short",
+        prompt: ("markdown/review.mdx", REWRITE),
+    },
+    Example {
+        file: "pipeline/analyse-review.json",
+        inputs: &[],
+        model: "scripted:answers.json",
+        step: "/n3",
+        prompt: ("pipeline/blocks/shorten.json", REWRITE),
+    },
+    Example {
+        file: "graph/helpdesk.json",
+        inputs: &["message=Hello"],
+        model: "scripted:talk.json",
+        step: "/Orders",
+        prompt: ("graph/agents/orders/systemPrompt.md", "You look up orders."),
+    },
 ];
 
 /// A workspace with the examples, whose pages come from a server of the test.
@@ -86,6 +146,24 @@ fn convert_example(place: &Workspace, file: &str) {
     assert!((0..=1).contains(&exit) && diff["steps"].is_array(), "{file}: {diff}");
 }
 
+/// Changes a prompt of an example: its test fails and shows the difference, until the change is accepted. Then the change is
+/// taken back, and accepted again.
+fn change_example(place: &Workspace, example: &Example, test: &str) {
+    let (path, prompt) = example.prompt;
+    let before = std::fs::read_to_string(place.path(path)).expect("there");
+    let changed = before.replace(prompt, "Speak of boats.");
+    assert_ne!(changed, before, "{path} has the prompt");
+    place.write(path, &changed);
+    let failed = stdout_of(place, 3, &["test", test]);
+    let has_both = failed.contains("Speak of boats.") && failed.contains(prompt);
+    assert!(failed.contains("the step sends another request") && has_both, "{path}: {failed}");
+    stdout_of(place, 0, &["test", test, "--update"]);
+    stdout_of(place, 0, &["test", test]);
+    place.write(path, &before);
+    stdout_of(place, 3, &["test", test]);
+    stdout_of(place, 0, &["test", test, "--update"]);
+}
+
 /// Runs an example to its end, and answers its questions.
 fn run_example(place: &Workspace, example: &Example) -> String {
     let model = format!("*={}", example.model);
@@ -125,6 +203,7 @@ fn ten_workflows_are_recorded_changed_tested_forked_and_compared() {
         assert!(first.split(['/', '[', '#']).any(|part| part == name), "{file}: {first}");
         let (_, shown) = place.run_json(&["show", fork_id]);
         assert_eq!(shown["forked_from"]["run_id"], json!(id), "{file}");
+        change_example(&place, example, &test);
         convert_example(&place, file);
         stdout_of(&place, 0, &["replay", fork_id]);
     }
@@ -344,33 +423,6 @@ fn an_agent_is_tested_with_the_workflows_beside_it() {
     stdout_of(&place, 0, &["test"]);
 }
 
-#[test]
-fn definitions_are_compared_by_what_they_mean() {
-    let (place, _) = place_with_run();
-    let text = std::fs::read_to_string(place.path("story.json")).expect("there");
-    place.write("same.json", &serde_json::from_str::<Value>(&text).expect("JSON").to_string());
-    assert_eq!(stdout_of(&place, 0, &["diff", "story.json", "same.json"]), "the definitions mean the same\n");
-
-    let mut changed: Value = serde_json::from_str(&text).expect("JSON");
-    let steps = changed["steps"].as_array_mut().expect("steps");
-    steps[1]["promptTemplate"] = "Improve this in one sentence: {{draft}}".into();
-    let mut added = steps[0].clone();
-    (added["name"], added["outputVar"], added["promptTemplate"]) =
-        ("check".into(), "check".into(), "Check: {{improve}}".into());
-    steps.insert(2, added);
-    steps.swap(2, 3);
-    place.write("changed.json", &changed.to_string());
-    insta::assert_snapshot!("definitions", stdout_of(&place, 1, &["diff", "story.json", "changed.json"]));
-    let (exit, diff) = place.run_json(&["diff", "story.json", "changed.json"]);
-    assert_eq!((exit, diff["steps"].as_array().map(Vec::len)), (1, Some(2)), "{diff}");
-
-    place.write("story.mdx", "---\ninput:\n  input: {type: text}\n---\n\nDraft: {input}\n\n<GenText as=\"draft\" model=\"scripted:echo\" />\n");
-    let across = stdout_of(&place, 1, &["diff", "story.json", "story.mdx"]);
-    assert!(across.contains("/draft"), "{across}");
-    let missing = place.run(&["diff", "story.json", "nothing.json"]);
-    assert_eq!(exit_code(&missing), 2);
-}
-
 /// The text without the times that differ from run to run.
 fn without_times(text: &str) -> String {
     let time = |word: &str| word.strip_suffix("ms").is_some_and(|digits| digits.parse::<u64>().is_ok());
@@ -411,48 +463,4 @@ fn show_draws_the_family_of_a_run() {
     );
     let (_, shown) = place.run_json(&["show", &id]);
     assert_eq!(shown["family"].as_array().map(Vec::len), Some(4), "{shown}");
-}
-
-#[test]
-fn versions_are_compared_by_meaning() {
-    let (place, _) = place_with_run();
-    let text = std::fs::read_to_string(place.path("story.json")).expect("there");
-    std::fs::remove_file(place.path("story.json")).expect("removed");
-    let server = RunningServer::start(&place, &[]);
-    let put = |text: &str| {
-        let headers = ["Content-Type: application/json"];
-        let stored = server.send_and_read("PUT", "/api/v1/workflows/story", &headers, text);
-        assert!((200..300).contains(&stored.status), "{}", stored.body);
-    };
-    put(&text);
-    put(&text.replace("Improve:", "Better:"));
-    let diff = |a: Value, b: Value| server.post("/api/v1/diff", &json!({"a": a, "b": b}));
-    let version = |number: u32| json!({"workflow": "story", "version": number});
-    let found = diff(version(1), version(2)).json();
-    assert_eq!((found["same"].as_bool(), found["steps"].as_array().map(Vec::len)), (Some(false), Some(1)), "{found}");
-    assert_eq!((&found["steps"][0]["b"], &found["steps"][0]["changes"]), (&json!("/improve"), &json!(["changed"])));
-    assert_eq!(diff(version(2), json!({"workflow": "story"})).json()["same"], true, "the newest is the current one");
-    let source = json!({"source": {"entry": "story.json", "files": {"story.json": text}}});
-    assert_eq!(diff(source.clone(), version(1)).json()["same"], true);
-    let missing = diff(version(9), version(1));
-    assert_eq!(missing.status, 404);
-    assert!(
-        missing.body.contains("there is no version 9 of the workflow story; it has the versions 1, 2"),
-        "{}",
-        missing.body
-    );
-    assert_eq!(diff(json!({"workflow": "none"}), version(1)).status, 404);
-    assert_eq!(diff(json!({}), version(1)).status, 400);
-    let broken = json!({"source": {"entry": "story.json", "files": {"story.json": "{\"steps\": 1}"}}});
-    assert_eq!(diff(broken, version(1)).status, 422);
-    drop(server);
-
-    let shown = stdout_of(&place, 1, &["diff", "story@1", "story@2"]);
-    assert!(shown.contains("Better:") && shown.contains("/improve"), "{shown}");
-    stdout_of(&place, 0, &["diff", "story@2", "story@2"]);
-    place.write("other.json", &text);
-    stdout_of(&place, 0, &["diff", "story@1", "other.json"]);
-    let missing = place.run(&["diff", "story@1", "story@7"]);
-    assert_eq!(exit_code(&missing), 2, "{}", stderr_text(&missing));
-    assert!(stderr_text(&missing).contains("it has the versions 1, 2"), "{}", stderr_text(&missing));
 }

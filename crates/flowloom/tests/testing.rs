@@ -51,10 +51,9 @@ fn a_new_project_with_a_test_passes_the_hooks_and_the_action() {
     assert_eq!(std::fs::read_to_string(place.path("tests/describe.json")).expect("there"), test);
     let (_, listed) = place.run_json(&["list"]);
     assert_eq!(listed.as_array().map(Vec::len), Some(1), "{listed}");
-    stdout_of(&place, 0, &["check", "describe"]);
     let server = RunningServer::start(&place, &[]);
     let listed = server.get("/api/v1/workflows").json();
-    assert_eq!(listed["workflows"].as_array().or(listed.as_array()).map(Vec::len), Some(1), "{listed}");
+    assert_eq!(listed["items"].as_array().map(Vec::len), Some(1), "{listed}");
     let checked = place.run(&["check", "tests/describe.json"]);
     assert!(stderr_text(&checked).contains("this is a test of a workflow"), "{}", stderr_text(&checked));
 }
@@ -333,4 +332,35 @@ fn what_a_test_has_for_nothing_is_reported() {
         json!({"answers": [], "steps": [{"path": "/first", "output": 1}, {"path": "/first", "attempt": 2, "output": 1}]}),
     );
     assert!(unused.contains("/first: the step has no attempt 2"), "{unused}");
+}
+
+#[test]
+fn a_run_is_not_forked_at_a_step_that_it_has_not_reached() {
+    let place = place_with_echo();
+    let mut question = chat_step("q", "Which one?");
+    question["functionId"] = "human::ask".into();
+    place.write("story.json", &step_list(&[question, chat_step("e", "{{q}}")]));
+    let (_, run) = place.run_json(&["run", "story.json", "-i", "input=x"]);
+    let id = run["run_id"].as_str().expect("an id");
+    let refused = place.run(&["fork", id, "--at", "/e"]);
+    let message = stderr_text(&refused);
+    assert!(message.contains("the step /e has not run yet"), "{message}");
+    let refused = place.run(&["fork", id, "--at", "/nothing"]);
+    assert!(stderr_text(&refused).contains("the run has no step /nothing"), "{}", stderr_text(&refused));
+}
+
+#[test]
+fn the_examples_are_formatted() {
+    let place = Workspace::new("");
+    let examples = format!("{}/../../examples", env!("CARGO_MANIFEST_DIR"));
+    let folders = std::fs::read_dir(&examples).expect("there").flatten().map(|entry| entry.path());
+    // Seeds are kept as their authors have sent them.
+    let folders = folders.filter(|path| path.is_dir() && !path.ends_with("seeds"));
+    let mut paths: Vec<String> = folders.map(|path| path.display().to_string()).collect();
+    // Folders without workflows.
+    paths.retain(|path| !["author", "site"].iter().any(|name| path.ends_with(name)));
+    paths.sort();
+    assert!(paths.len() >= 6, "{paths:?}");
+    let arguments: Vec<&str> = ["fmt", "--check"].into_iter().chain(paths.iter().map(String::as_str)).collect();
+    assert_eq!(stdout_of(&place, 0, &arguments), "");
 }

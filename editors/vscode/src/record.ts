@@ -30,7 +30,7 @@ export interface RunLine {
 }
 
 const MAX_DESCRIPTION_CHARS = 80;
-const ENDED = ['succeeded', 'failed', 'cancelled', 'timed_out', 'budget_exceeded'];
+const ENDED = ['succeeded', 'failed', 'cancelled', 'timed_out', 'budget_exceeded', 'quarantined'];
 
 /** Whether nothing more happens to a run. */
 export function hasEnded(record: RunRecord): boolean {

@@ -1,30 +1,23 @@
-//! Warnings about cost without a bound: loops that call a model and that only the limits of the run would end.
+//! Warnings about cost without a bound of its own, if a definition calls models: loops that only the limits of the run or of
+//! the format would end, and agents that may call any number of tools.
 
-use flowloom_core::bound::{Count, Latencies, bound_plan};
+use flowloom_core::bound::{Count, Latencies, Unbounded, bound_plan};
 use flowloom_core::code::Code;
 use flowloom_core::diagnostic::Diagnostic;
-use flowloom_core::plan::{Composite, Step, StepKind};
+use flowloom_core::plan::{Composite, StepKind};
 
 use super::source::LoadedDefinition;
 use crate::config::Config;
 use crate::estimate::ConfiguredFigures;
 use crate::wiring::build_default_models;
 
+/// A loop that may run as often as this is meant to end by its condition.
+const MANY_ITERATIONS: u64 = 1_000;
+
 impl LoadedDefinition {
-    /// Adds a warning for each loop without a bound of its own, if it calls a model.
+    /// Adds a warning for each part of a definition that calls models and has no bound of its own.
     pub fn add_cost_warnings(&mut self, config: &Config) {
         let Some(plan) = &self.compiled.plan else { return };
-        let mut loops: Vec<(&Step, u64)> = Vec::new();
-        plan.root.visit(&mut |step| {
-            if let StepKind::Composite(Composite::Loop(looped)) = &step.kind
-                && looped.max >= config.limits.iterations
-            {
-                loops.push((step, looped.max));
-            }
-        });
-        if loops.is_empty() {
-            return;
-        }
         let models = build_default_models(config);
         let figures = ConfiguredFigures(&models);
         let worst = bound_plan(plan, None, &config.limits, &figures, Latencies::default());
@@ -32,12 +25,21 @@ impl LoadedDefinition {
             return;
         }
         let file = self.name().to_owned();
-        let warn = |(step, max): (&Step, u64)| {
-            let message = format!("the loop may run {max} times, and it calls models: its cost has no bound");
-            Diagnostic::new_warning(Code::CostUnbounded, &file, step.span, message)
-                .with_help("set a smaller maximum; `flowloom plan` shows the worst case")
+        let warn = |unbounded: &Unbounded| {
+            let message = format!("the cost has no bound: {}", unbounded.reason);
+            Diagnostic::new_warning(Code::CostUnbounded, &file, unbounded.span, message)
+                .with_help("set a maximum, or a budget for the run; `flowloom plan` shows the worst case")
         };
-        let warnings: Vec<Diagnostic> = loops.into_iter().map(warn).collect();
+        let mut warnings: Vec<Diagnostic> = worst.unbounded.iter().filter(|open| open.needs_budget).map(warn).collect();
+        plan.root.visit(&mut |step| {
+            if let StepKind::Composite(Composite::Loop(looped)) = &step.kind
+                && (MANY_ITERATIONS..config.limits.iterations).contains(&looped.max)
+            {
+                let message = format!("the loop may run {} times, and it calls models", looped.max);
+                let warning = Diagnostic::new_warning(Code::CostUnbounded, &file, step.span, message);
+                warnings.push(warning.with_help("set a smaller maximum; `flowloom plan` shows the worst case"));
+            }
+        });
         self.compiled.diagnostics.extend(warnings);
     }
 }
@@ -69,6 +71,6 @@ mod tests {
 
     #[test]
     fn a_loop_that_only_the_limits_end_is_a_warning() {
-        assert_eq!((count_warnings(10), count_warnings(1_000_000)), (0, 1));
+        assert_eq!((count_warnings(10), count_warnings(1_000), count_warnings(1_000_000)), (0, 1, 1));
     }
 }

@@ -158,7 +158,7 @@ pub(crate) fn find_path<'a>(paths: &[&'a Path], wanted: &str) -> Option<&'a Path
 }
 
 /// A path without iterations and visits.
-pub(super) fn drop_repetitions(path: &Path) -> String {
+pub(crate) fn drop_repetitions(path: &Path) -> String {
     let mut kept = String::new();
     let mut is_dropping = false;
     for c in path.as_str().chars() {

@@ -51,13 +51,20 @@ pub fn compare_definitions(a: &Plan, b: &Plan) -> DefinitionDiff {
     let fields = [
         ("name", text(&a.name), text(&b.name)),
         ("description", text(&a.description), text(&b.description)),
-        ("conversation", a.thread.as_deref().map(str::to_owned), b.thread.as_deref().map(str::to_owned)),
+        ("conversation", find_thread(a), find_thread(b)),
     ];
+    // Formats write conversations differently.
+    let is_across = a.format != b.format;
+    let fields = fields.into_iter().filter(|(name, ..)| !is_across || *name != "conversation");
     let fields: Vec<FieldChange> =
-        fields.into_iter().filter_map(|(name, before, after)| FieldChange::between(name, before, after)).collect();
+        fields.filter_map(|(name, before, after)| FieldChange::between(name, before, after)).collect();
     let inputs = compare_inputs(a, b);
-    let steps = compare_steps(&describe_steps(a), &describe_steps(b));
+    let steps = compare_steps(&describe_steps(a, is_across), &describe_steps(b, is_across));
     DefinitionDiff { same: fields.is_empty() && inputs.is_empty() && steps.is_empty(), fields, inputs, steps }
+}
+
+fn find_thread(plan: &Plan) -> Option<String> {
+    plan.thread.as_deref().map(str::to_owned)
 }
 
 fn compare_inputs(a: &Plan, b: &Plan) -> Vec<InputChange> {
@@ -132,10 +139,10 @@ fn compare_step(a: &DescribedStep, b: &DescribedStep, is_moved: bool) -> Option<
     if !fields.is_empty() {
         changes.push("changed");
     }
-    if is_moved || a.path.parent() != b.path.parent() {
+    if is_moved || a.outer_place() != b.outer_place() {
         changes.push("moved");
     }
-    if a.path != b.path && a.path.parent() == b.path.parent() {
+    if a.place != b.place && a.outer_place() == b.outer_place() {
         changes.push("renamed");
     }
     let (path_a, path_b) = (Some(a.path.clone()), Some(b.path.clone()));

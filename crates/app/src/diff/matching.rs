@@ -2,42 +2,119 @@
 
 use std::collections::{HashMap, VecDeque};
 
+use flowloom_core::chat::{Content, Role};
 use flowloom_core::path::Path;
-use flowloom_core::plan::{Plan, Step};
+use flowloom_core::plan::{AppendMessage, Composite, Inputs, Plan, Step, StepKind};
 
-use super::describe::{DescribedFields, describe_step};
+use super::describe::{DescribedFields, describe_step, render_template};
 
 /// A step with what it means.
 pub(super) struct DescribedStep {
     pub(super) path: Path,
+    /// Its place among the steps: its path, without what only one format has.
+    pub(super) place: String,
     pub(super) title: String,
     pub(super) kind: &'static str,
     pub(super) fields: DescribedFields,
 }
 
-/// The steps of a plan that do something, in order.
-pub(super) fn describe_steps(plan: &Plan) -> Vec<DescribedStep> {
+impl DescribedStep {
+    /// The place of the step around it.
+    pub(super) fn outer_place(&self) -> &str {
+        self.place.rsplit_once('/').map_or("", |(outer, _)| outer)
+    }
+}
+
+/// The steps of a plan that do something, in order. `is_across`: the other plan has another format, so only what both
+/// formats can say is described.
+pub(super) fn describe_steps(plan: &Plan, is_across: bool) -> Vec<DescribedStep> {
     let mut steps = Vec::new();
-    add_steps(&plan.root, Path::root(), true, &mut steps);
+    add_steps(&plan.root, Path::root(), true, &mut Listed { plan, is_across, steps: &mut steps });
     steps
 }
 
-fn add_steps(step: &Step, path: Path, is_root: bool, steps: &mut Vec<DescribedStep>) {
+struct Listed<'a> {
+    plan: &'a Plan,
+    is_across: bool,
+    steps: &'a mut Vec<DescribedStep>,
+}
+
+fn add_steps(step: &Step, path: Path, is_root: bool, listed: &mut Listed<'_>) {
     let path = if is_root { path } else { path.child_path(&step.key) };
-    let fields = describe_step(step);
-    if step.kind.is_leaf() || !fields.is_empty() {
+    let mut fields = describe_step(step);
+    if listed.is_across {
+        fields = keep_common_fields(fields);
+    }
+    let is_default = listed.is_across && sets_only_inputs(step, listed.plan);
+    if (step.kind.is_leaf() || !fields.is_empty()) && !is_default {
         let (title, kind) = (step.title.clone(), step.kind.name());
-        steps.push(DescribedStep { path: path.clone(), title, kind, fields });
+        let place = if listed.is_across { find_common_place(&path) } else { path.as_str().to_owned() };
+        listed.steps.push(DescribedStep { path: path.clone(), place, title, kind, fields });
     }
+    // What a person says, and the call that answers it, are one prompt in other formats.
+    let (mut said, mut calls) = (None, 0);
     for child in step.kind.child_steps() {
-        add_steps(child, path.clone(), false, steps);
+        if listed.is_across
+            && let StepKind::Composite(Composite::Say(message)) = &child.kind
+        {
+            // The answer of a call is also noted in the conversation.
+            said = find_said_text(message).or(said);
+            continue;
+        }
+        let first = listed.steps.len();
+        add_steps(child, path.clone(), false, listed);
+        let Some(call) = listed.steps.get_mut(first).filter(|step| listed.is_across && step.kind == "generate") else {
+            continue;
+        };
+        if let Some(text) = said.take() {
+            call.fields.push(("prompt", text));
+            call.fields.retain(|(name, _)| calls > 0 || *name != "conversation");
+            call.fields.sort_unstable();
+        }
+        calls += 1;
     }
+}
+
+/// The fields without those that only one format has: what a step list passes on, its grants, and the default model.
+fn keep_common_fields(fields: Fields) -> Fields {
+    let keep = |(name, text): (&'static str, String)| match name {
+        "capability" => None,
+        "model" if text.is_empty() => None,
+        "writes" if text.lines().count() > 1 => {
+            Some((name, text.lines().filter(|line| *line != "input").collect::<Vec<_>>().join("\n")))
+        }
+        _ => Some((name, text)),
+    };
+    let mut fields: Fields = fields.into_iter().filter_map(keep).collect();
+    fields.sort_unstable();
+    fields
+}
+
+/// The path without phases, which only Markdown has.
+fn find_common_place(path: &Path) -> String {
+    let parts = path.as_str().split('/').filter(|part| !part.is_empty() && !part.starts_with("phase~"));
+    parts.fold(String::new(), |place, part| place + "/" + part)
+}
+
+/// The text that a person says in a conversation.
+fn find_said_text(message: &AppendMessage) -> Option<String> {
+    let Content::Blocks(blocks) = &message.content else { return None };
+    let text = blocks.iter().map(render_template).collect::<Vec<_>>().join("\n\n");
+    (message.role == Role::User).then_some(text)
+}
+
+/// Whether a step only gives inputs their defaults, which the inputs themselves have in other formats.
+fn sets_only_inputs(step: &Step, plan: &Plan) -> bool {
+    let StepKind::Composite(Composite::Assign(rows)) = &step.kind else { return false };
+    let Inputs::Named { declared, .. } = &plan.inputs else { return false };
+    let is_input = |name: &str| declared.iter().any(|input| input.name == name);
+    rows.iter().all(|row| row.only_if_falsy && row.name.as_literal().is_some_and(is_input))
 }
 
 /// Pairs of indexes of steps that are the same step.
 pub(super) fn match_steps(a: &[DescribedStep], b: &[DescribedStep]) -> Vec<(usize, usize)> {
     let mut matches = Matches { a: vec![None; a.len()], b: vec![None; b.len()] };
-    matches.pair_by(a, b, |step| (step.path.as_str().to_owned(), step.kind));
+    matches.pair_by(a, b, |step| (step.place.clone(), step.kind));
     matches.pair_by(a, b, |step| (step.fields.clone(), step.kind));
     matches.pair_by(a, b, |step| (step.title.to_lowercase(), step.kind));
     // What is left of a kind is paired in order if one side has as many of it as the other.

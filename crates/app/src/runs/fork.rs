@@ -17,7 +17,8 @@ use super::fork_error::ForkError;
 use super::retry::parse_step_path;
 use super::start::{PreparedDefinition, StartRun, StartedRun};
 use crate::definitions::bundle::{Bundle, compile_changed_bundle};
-use crate::definitions::edit::{StepEdit, find_path};
+use crate::definitions::edit::{StepEdit, drop_repetitions, find_path};
+use crate::definitions::outline::outline_plan;
 use crate::engines::{App, LoadedRun};
 use crate::error::AppError;
 
@@ -108,7 +109,12 @@ fn find_start(from: &LoadedRun, changes: &ForkChanges) -> Result<Option<Path>, A
         let paths: Vec<&Path> = state.steps().iter().map(|step| &step.path).collect();
         let path = parse_step_path(text).unwrap_or_else(Path::root);
         let path = find_path(&paths, path.as_str()).cloned().unwrap_or(path);
-        return Ok(Some(find_performed_step(&state, &path)?));
+        return match find_performed_step(&state, &path) {
+            Err(RunError::NoSuchStep { path, .. }) if is_in_plan(&from.plan, &path) => {
+                Err(ForkError::NotRunYet(path.to_string()).into())
+            }
+            found => Ok(Some(found?)),
+        };
     }
     let is_same =
         changes.set.is_empty() && changes.edits.is_empty() && changes.definition.is_none() && changes.models.is_empty();
@@ -117,6 +123,13 @@ fn find_start(from: &LoadedRun, changes: &ForkChanges) -> Result<Option<Path>, A
         Status::Failed => Ok(state.failed),
         _ => Ok(None),
     }
+}
+
+/// Whether a plan has a step at this path, or at one that ends with it.
+fn is_in_plan(plan: &Plan, path: &Path) -> bool {
+    let outline = outline_plan(plan);
+    let paths: Vec<&Path> = outline.nodes.iter().map(|node| &node.path).collect();
+    find_path(&paths, &drop_repetitions(path)).is_some()
 }
 
 fn change_bundle(from: &LoadedRun, changes: &ForkChanges) -> Result<Bundle, AppError> {

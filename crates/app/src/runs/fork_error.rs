@@ -13,6 +13,11 @@ pub enum ForkError {
          definition, or the model"
     )]
     NothingChanges,
+    /// The run has not reached the step at which the fork shall begin.
+    #[error(
+        "the step {0} has not run yet, so there is nothing to repeat; continue the run instead of forking it there"
+    )]
+    NotRunYet(String),
     /// Inputs are set by name, and these have none.
     #[error("the input of this run is not an object, so it has no field {0:?}; name the step to set a variable at")]
     InputWithoutNames(String),
@@ -28,7 +33,7 @@ impl ForkError {
     /// The error code.
     pub fn code(&self) -> Code {
         match self {
-            ForkError::NothingChanges => Code::NothingToDo,
+            ForkError::NothingChanges | ForkError::NotRunYet(_) => Code::NothingToDo,
             ForkError::FileModel(_) => Code::ModelUnknown,
             ForkError::InputWithoutNames(_) | ForkError::Edit(_) => Code::UsageInvalid,
         }

@@ -300,11 +300,11 @@ fn build_updated(test: TestFile, plan: &Plan, outcome: &RunOutcome, collected: &
     let (steps, expressions) = build_steps(&outcome.records, collected);
     let output = render_result(plan, &outcome.state, &outcome.env).output;
     let mut expect = test.expect.clone();
-    expect.output.iter_mut().for_each(|expectation| expectation.accept(&output));
+    expect.output.iter_mut().for_each(|expectation| expectation.accept_value(&output));
     for (path, expectations) in &mut expect.steps {
         let step = Path::parse(path).and_then(|path| outcome.state.find_step(&path));
         if let Some(output) = step.and_then(|step| step.output.as_ref()) {
-            expectations.iter_mut().for_each(|expectation| expectation.accept(output));
+            expectations.iter_mut().for_each(|expectation| expectation.accept_value(output));
         }
     }
     let status = outcome.state.status;

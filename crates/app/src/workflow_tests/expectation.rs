@@ -41,7 +41,7 @@ impl Expectation {
     }
 
     /// Expects this value from now on, if it expected a certain one.
-    pub(super) fn accept(&mut self, value: &Value) {
+    pub(super) fn accept_value(&mut self, value: &Value) {
         if self.equals.is_some() && self.jsonpath.is_none() {
             self.equals = Some(value.clone());
         }

@@ -59,7 +59,10 @@ impl Emitter<'_> {
                 self.report.add_loss(span, message);
             }
             let how = match is_single {
-                true => format!("the input {} is the whole input of the step list, a text", input.name),
+                true => format!(
+                    "the input {} is the whole input of the step list, a text, and its name is not kept",
+                    input.name
+                ),
                 false => format!("the input {} is a field of the input of the step list, a text", input.name),
             };
             self.report.add_change(span, how);

@@ -15,6 +15,9 @@ pub use walk::{bound_plan, can_call_out};
 use crate::diagnostic::Span;
 use crate::path::Path;
 
+/// Maximum number of redirects that a request follows.
+pub const MAX_REDIRECTS: u64 = 5;
+
 /// The figures of models that the bound of a model call depends on.
 pub trait ModelFigures {
     /// The model that a step gets if it names `named`, as `provider:model`.
@@ -51,6 +54,8 @@ pub struct Bound {
     pub models: BTreeMap<String, CallBound>,
     /// HTTP requests and pages, by method and host; the host is `*` if it depends on the run.
     pub requests: BTreeMap<(String, String), Count>,
+    /// Further requests that follow redirects of these, to any host.
+    pub redirects: Count,
     /// Calls of functions and tools.
     pub functions: BTreeMap<String, Count>,
     /// Runs of Python blocks.
@@ -92,9 +97,17 @@ pub struct Unbounded {
     pub span: Span,
     /// What has no bound, and why.
     pub reason: String,
+    /// Whether only a budget ends it: neither the definition nor a person does.
+    pub needs_budget: bool,
 }
 
 impl Bound {
+    /// Requests of one kind, with the redirects that they may follow.
+    fn of_requests(method: String, host: String, count: Count) -> Bound {
+        let redirects = count.times(Count::from(MAX_REDIRECTS));
+        Bound { requests: [((method, host), count)].into(), redirects, ..Bound::default() }
+    }
+
     /// One after the other.
     fn then(mut self, next: Bound) -> Bound {
         let chain = self.chain_ms.plus(next.chain_ms);
@@ -125,7 +138,8 @@ impl Bound {
             scale(&mut call.output_tokens);
         }
         self.requests.values_mut().chain(self.functions.values_mut()).for_each(scale);
-        for count in [&mut self.blocks, &mut self.writes, &mut self.questions, &mut self.chain_ms] {
+        let Bound { redirects, blocks, writes, questions, chain_ms, .. } = &mut self;
+        for count in [redirects, blocks, writes, questions, chain_ms] {
             *count = count.times(times);
         }
         self
@@ -146,6 +160,7 @@ impl Bound {
             let own = self.functions.entry(key).or_default();
             *own = combine(*own, count);
         }
+        self.redirects = combine(self.redirects, other.redirects);
         self.blocks = combine(self.blocks, other.blocks);
         self.writes = combine(self.writes, other.writes);
         self.questions = combine(self.questions, other.questions);

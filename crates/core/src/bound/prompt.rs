@@ -19,6 +19,8 @@ const RETOKENIZED: u64 = 6;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Sizes {
     variables: HashMap<Arc<str>, Count>,
+    /// Texts of inputs that no step has replaced.
+    texts: HashMap<Arc<str>, Arc<str>>,
 }
 
 impl Sizes {
@@ -28,7 +30,7 @@ impl Sizes {
         match &plan.inputs {
             Inputs::Whole(name) => {
                 if let Some(inputs) = inputs {
-                    sizes.variables.insert(name.clone(), measure_value(inputs));
+                    sizes.know(name, inputs);
                 }
             }
             Inputs::Named { declared, defaults, .. } => {
@@ -36,19 +38,36 @@ impl Sizes {
                     sizes.variables.insert(name.clone(), measure_value(value));
                 }
                 for input in declared.iter().filter(|input| inputs.is_some() && !input.required) {
-                    let size = input.default.as_ref().map_or(Count::from(9), measure_value);
-                    sizes.variables.insert(input.name.as_str().into(), size);
+                    match &input.default {
+                        Some(default) => sizes.know(&input.name.as_str().into(), default),
+                        None => drop(sizes.variables.insert(input.name.as_str().into(), Count::from(9))),
+                    }
                 }
                 for (name, value) in inputs.and_then(Value::as_map).into_iter().flatten() {
-                    sizes.variables.insert(name.clone(), measure_value(value));
+                    sizes.know(name, value);
                 }
             }
         }
         sizes
     }
 
+    /// Notes the value of an input.
+    fn know(&mut self, name: &Arc<str>, value: &Value) {
+        self.variables.insert(name.clone(), measure_value(value));
+        match value {
+            Value::String(text) => drop(self.texts.insert(name.clone(), text.as_ref().into())),
+            _ => drop(self.texts.remove(name)),
+        }
+    }
+
+    /// The text of an input that no step has replaced.
+    pub(super) fn find_text(&self, name: &str) -> Option<&str> {
+        self.texts.get(name).map(|text| &**text)
+    }
+
     /// Notes that a variable can get a value of this size.
     pub(super) fn write(&mut self, name: &str, size: Count) {
+        self.texts.remove(name);
         let known = self.variables.entry(name.into()).or_insert(size);
         *known = known.max(size);
     }

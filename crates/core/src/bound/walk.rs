@@ -7,7 +7,7 @@ use crate::expr::{Template, TemplatePart};
 use crate::limits::Limits;
 use crate::path::Path;
 use crate::plan::{
-    Agent, AgentTool, Block, BlockCode, CallLimit, Composite, Dag, Generate, HttpSpec, Leaf, Loop, Machine,
+    Agent, AgentTool, Assignment, Block, BlockCode, CallLimit, Composite, Dag, Generate, HttpSpec, Leaf, Loop, Machine,
     MemoryOperation, Plan, Scrape, Step, StepKind, ToolEffect, Turn,
 };
 use crate::value::Value;
@@ -56,8 +56,17 @@ impl StepLocation {
 
 impl Walk<'_> {
     fn report(&mut self, step: &Step, place: &StepLocation, reason: impl Into<String>) {
+        self.report_unbounded(step, place, reason.into(), false);
+    }
+
+    /// Reports what only a budget ends.
+    fn report_endless(&mut self, step: &Step, place: &StepLocation, reason: &str) {
+        self.report_unbounded(step, place, reason.to_owned(), true);
+    }
+
+    fn report_unbounded(&mut self, step: &Step, place: &StepLocation, reason: String, needs_budget: bool) {
         let span = if place.is_included { Span::default() } else { step.span };
-        let found = Unbounded { path: place.path.clone(), span, reason: reason.into() };
+        let found = Unbounded { path: place.path.clone(), span, reason, needs_budget };
         if !self.unbounded.contains(&found) {
             self.unbounded.push(found);
         }
@@ -86,9 +95,14 @@ impl Walk<'_> {
 
     fn note_own_writes(&mut self, step: &Step) {
         if let StepKind::Composite(Composite::Assign(rows)) = &step.kind {
-            for name in rows.iter().filter_map(|row| row.name.as_literal()) {
-                self.sizes.write(name, Count::UNBOUNDED);
-            }
+            // A default does not replace a text that is known.
+            let is_kept = |row: &&Assignment| {
+                let known = row.name.as_literal().and_then(|name| self.sizes.find_text(name));
+                row.only_if_falsy && known.is_some_and(|text| !text.is_empty())
+            };
+            let written: Vec<&str> =
+                rows.iter().filter(|row| !is_kept(row)).filter_map(|row| row.name.as_literal()).collect();
+            written.into_iter().for_each(|name| self.sizes.write(name, Count::UNBOUNDED));
         }
         let size = match &step.kind {
             StepKind::Leaf(Leaf::Generate(generate)) => size_of_answer(self.answer_tokens(generate)),
@@ -106,7 +120,7 @@ impl Walk<'_> {
         let (effect, ms) = match leaf {
             Leaf::Fail { .. } => (Bound::default(), 0),
             Leaf::Generate(generate) => (self.bound_call(generate), latencies.model_ms),
-            Leaf::Http(http) => (bound_http(http), latencies.request_ms),
+            Leaf::Http(http) => (self.bound_http(http), latencies.request_ms),
             Leaf::Scrape(scrape) => (self.bound_scrape(step, scrape, place), latencies.request_ms),
             Leaf::Call(call) => (self.bound_function(step, place, &call.function), latencies.function_ms),
             Leaf::Block(block) => (self.bound_block(step, block, place), self.block_latency(block)),
@@ -175,13 +189,13 @@ impl Walk<'_> {
     }
 
     fn bound_scrape(&mut self, step: &Step, scrape: &Scrape, place: &StepLocation) -> Bound {
-        let mut bound = Bound::default();
-        bound.requests.insert(("GET".to_owned(), find_host(&scrape.url)), Count::ONE);
+        let mut bound = Bound::of_requests("GET".to_owned(), self.find_host(&scrape.url), Count::ONE);
         if scrape.summary.is_some() {
             let model = self.figures.resolve(None);
             let any =
                 CallBound { calls: Count::UNBOUNDED, input_tokens: Count::UNBOUNDED, output_tokens: Count::UNBOUNDED };
             bound.models.insert(model, any);
+            bound.chain_ms = Count::UNBOUNDED;
             self.report(step, place, "model calls: a page that does not fit the model's window is summarised in parts");
         }
         bound
@@ -191,7 +205,7 @@ impl Walk<'_> {
         let mut bound = Bound { writes: Count::ONE, ..Bound::default() };
         bound.functions.insert(function.to_owned(), Count::ONE);
         if let Some(workflow) = function.strip_prefix("flow::") {
-            self.add_unknown_calls(&mut bound);
+            self.add_unknown_effects(&mut bound);
             self.report(step, place, format!("everything that the workflow {workflow} does; plan it by itself"));
         }
         bound
@@ -202,11 +216,13 @@ impl Walk<'_> {
             BlockCode::Prompt { generate, .. } => self.bound_conversation_call(generate),
             BlockCode::Function(function) => self.bound_function(step, place, function),
             BlockCode::Python { source, .. } => {
-                let mut bound = Bound { blocks: Count::ONE, ..Bound::default() };
+                let mut bound = Bound::default();
                 let most = Count::from(MAX_BLOCK_REQUESTS);
+                let mut slowest_ms = 0;
                 if may_use(source, "httpx") {
-                    bound.requests.insert(("*".to_owned(), "*".to_owned()), most);
+                    bound = Bound::of_requests("*".to_owned(), "*".to_owned(), most);
                     bound.writes = most;
+                    slowest_ms = self.latencies.request_ms;
                 }
                 if may_use(source, "call_llm") {
                     let model = self.figures.resolve(None);
@@ -217,13 +233,20 @@ impl Walk<'_> {
                         output_tokens: Count::from(answer).times(most),
                     };
                     bound.models.insert(model, call);
+                    slowest_ms = slowest_ms.max(self.latencies.model_ms);
                 }
-                bound
+                // All requests of a block together are bounded.
+                let chain_ms = Count::from(slowest_ms).times(most);
+                Bound { blocks: Count::ONE, chain_ms, ..bound }
             }
         }
     }
 
-    fn add_unknown_calls(&self, bound: &mut Bound) {
+    /// Whatever another workflow can do.
+    fn add_unknown_effects(&self, bound: &mut Bound) {
+        let any_request = Bound::of_requests("*".to_owned(), "*".to_owned(), Count::UNBOUNDED);
+        (bound.requests, bound.redirects) = (any_request.requests, any_request.redirects);
+        (bound.writes, bound.chain_ms) = (Count::UNBOUNDED, Count::UNBOUNDED);
         let any =
             CallBound { calls: Count::UNBOUNDED, input_tokens: Count::UNBOUNDED, output_tokens: Count::UNBOUNDED };
         bound.models.insert("*".to_owned(), any);
@@ -234,6 +257,8 @@ impl Walk<'_> {
             Composite::Sequence(steps) => self.bound_sequence(steps, place),
             Composite::Scoped(scoped) => self.bound_sequence(&scoped.body, place),
             Composite::Parallel(members) => {
+                // A member may use what another one has written.
+                members.iter().for_each(|member| self.note_writes(member));
                 members.iter().map(|member| self.bound_child(member, place)).fold(Bound::default(), Bound::beside)
             }
             Composite::Dag(dag) => self.bound_dag(dag, place),
@@ -267,6 +292,8 @@ impl Walk<'_> {
 
     /// All nodes; the chain is the longest path along the needs.
     fn bound_dag(&mut self, dag: &Dag, place: &StepLocation) -> Bound {
+        // A node may use what any other node has written.
+        dag.nodes.iter().for_each(|node| self.note_writes(&node.step));
         let bounds: Vec<Bound> = dag.nodes.iter().map(|node| self.bound_child(&node.step, place)).collect();
         let mut waits: Vec<usize> = dag.nodes.iter().map(|node| node.needs.len()).collect();
         let mut dependents: Vec<Vec<usize>> = vec![Vec::new(); bounds.len()];
@@ -316,7 +343,7 @@ impl Walk<'_> {
         let body = self.bound_step(&looped.body, place);
         let times = match looped.max {
             max if max >= self.limits.iterations => {
-                self.report(step, place, "everything: the loop has no bound");
+                self.report_endless(step, place, "everything: the loop has no bound");
                 Count::UNBOUNDED
             }
             max => Count::from(max),
@@ -360,7 +387,7 @@ impl Walk<'_> {
         if tools.is_empty() {
             return Bound::default();
         }
-        self.report(step, place, reason);
+        self.report_endless(step, place, reason);
         self.bound_each_tool(step, place, tools).repeated(Count::UNBOUNDED)
     }
 
@@ -371,15 +398,45 @@ impl Walk<'_> {
             let effect = match &tool.effect {
                 ToolEffect::Function(function) => self.bound_function(step, place, function),
                 ToolEffect::Flow(id) => self.bound_function(step, place, &crate::plan::flow_function_id(id)),
-                ToolEffect::Http(http) => bound_http(http),
+                ToolEffect::Http(http) => self.bound_http(http),
                 ToolEffect::Client => Bound { questions: Count::ONE, ..Bound::default() },
             };
             let approval = if tool.needs_approval { Count::ONE } else { Count::ZERO };
             let questions = effect.questions.plus(approval);
-            let chain_ms = Count::from(self.latencies.function_ms);
+            let chain_ms = effect.chain_ms.plus(Count::from(self.latencies.function_ms));
             most = most.or(with_retries(step, Bound { questions, chain_ms, ..effect }));
         }
         most
+    }
+
+    fn bound_http(&self, http: &HttpSpec) -> Bound {
+        let method = http.method.as_literal().map(|method| method.trim().to_ascii_uppercase());
+        let method = method.map_or("*".to_owned(), |method| if method.is_empty() { "GET".to_owned() } else { method });
+        let is_write = !matches!(method.as_str(), "GET" | "HEAD" | "OPTIONS");
+        let writes = if is_write { Count::ONE } else { Count::ZERO };
+        Bound { writes, ..Bound::of_requests(method, self.find_host(&http.url), Count::ONE) }
+    }
+
+    /// The host of an address; `*` if a value of the run can decide it.
+    fn find_host(&self, url: &Template) -> String {
+        let mut known = String::new();
+        let mut is_whole = true;
+        for part in &url.parts {
+            let text = match part {
+                TemplatePart::Text(text) => Some(&**text),
+                TemplatePart::Ref(reference) if reference.path.is_empty() => self.sizes.find_text(&reference.name),
+                _ => None,
+            };
+            let Some(text) = text else {
+                is_whole = false;
+                break;
+            };
+            known += text;
+        }
+        // Up to the first value that is not known, the host must be complete.
+        let has_path = known.split_once("://").is_some_and(|(_, rest)| rest.contains(['/', '?', '#']));
+        let host = url::Url::parse(&known).ok().and_then(|url| url.host_str().map(str::to_owned));
+        host.filter(|_| is_whole || has_path).unwrap_or_else(|| "*".to_owned())
     }
 }
 
@@ -388,34 +445,6 @@ fn with_retries(step: &Step, attempt: Bound) -> Bound {
     let delays = Count::from(retry.cap_ms).times(Count::from(u64::from(retry.max)));
     let all = attempt.repeated(Count::from(u64::from(retry.max) + 1));
     Bound { chain_ms: all.chain_ms.plus(delays), ..all }
-}
-
-fn bound_http(http: &HttpSpec) -> Bound {
-    let method = http.method.as_literal().map(|method| method.trim().to_ascii_uppercase());
-    let method = method.map_or("*".to_owned(), |method| if method.is_empty() { "GET".to_owned() } else { method });
-    let is_write = !matches!(method.as_str(), "GET" | "HEAD" | "OPTIONS");
-    let mut bound = Bound { writes: if is_write { Count::ONE } else { Count::ZERO }, ..Bound::default() };
-    bound.requests.insert((method, find_host(&http.url)), Count::ONE);
-    bound
-}
-
-/// The host of an address; `*` if a value of the run can decide it.
-fn find_host(url: &Template) -> String {
-    let mut known = String::new();
-    let mut is_whole = true;
-    for part in &url.parts {
-        match part {
-            TemplatePart::Text(text) => known += text,
-            _ => {
-                is_whole = false;
-                break;
-            }
-        }
-    }
-    // Up to the first reference, the host must be complete.
-    let has_path = known.split_once("://").is_some_and(|(_, rest)| rest.contains(['/', '?', '#']));
-    let host = url::Url::parse(&known).ok().and_then(|url| url.host_str().map(str::to_owned));
-    host.filter(|_| is_whole || has_path).unwrap_or_else(|| "*".to_owned())
 }
 
 /// Whether the Python code of a block can call models or send requests.

@@ -50,6 +50,9 @@ pub(crate) fn render_estimate(
         let method = if method == "*" { "any method" } else { method };
         row("requests", &format!("{}  {method} {host}", show_count(*count)));
     }
+    if bound.redirects != Count::ZERO {
+        row("redirects", &format!("{}  any host", show_count(bound.redirects)));
+    }
     for (function, count) in &bound.functions {
         row("functions", &format!("{}  {function}", show_count(*count)));
     }

@@ -55,6 +55,8 @@ pub(crate) struct CostEstimate {
     prices_known: bool,
     /// HTTP requests and pages in the worst case, by method and host; `*` depends on the run.
     requests: Vec<RequestBound>,
+    /// Further requests that follow redirects of these, to any host.
+    redirects: Option<u64>,
     /// Calls of functions and tools in the worst case.
     #[schema(value_type = std::collections::BTreeMap<String, Option<u64>>)]
     functions: serde_json::Value,
@@ -187,6 +189,7 @@ fn estimate(server: &Server, plan: &Plan, inputs: Option<&Value>) -> Result<Cost
         usd: total.and_then(|cost| cost.0).map(to_usd),
         prices_known: total.is_some(),
         requests: requests.collect(),
+        redirects: bound.redirects.0,
         functions: serde_json::json!(bound.functions),
         blocks: bound.blocks.0,
         writes: bound.writes.0,
@@ -206,6 +209,7 @@ impl CostEstimate {
             usd: None,
             prices_known: false,
             requests: Vec::new(),
+            redirects: None,
             functions: serde_json::json!({}),
             blocks: None,
             writes: None,

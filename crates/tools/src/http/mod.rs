@@ -11,6 +11,7 @@ mod headers;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use flowloom_core::bound::MAX_REDIRECTS;
 use flowloom_core::effect::{HttpReply, HttpRequest};
 use flowloom_core::plan::EffectClass;
 use flowloom_core::rich::Rich;
@@ -56,7 +57,7 @@ impl Default for HttpLimits {
             ratio: 100,
             headers: 200,
             header_bytes: 64 << 10,
-            redirects: 5,
+            redirects: MAX_REDIRECTS as usize,
         }
     }
 }

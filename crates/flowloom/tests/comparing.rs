@@ -1,0 +1,112 @@
+//! Comparing definitions by what they mean: files, formats and stored versions.
+
+mod support;
+
+use serde_json::{Value, json};
+use support::http::RunningServer;
+use support::{Workspace, exit_code, stderr_text};
+
+fn stdout_of(place: &Workspace, expected: i32, arguments: &[&str]) -> String {
+    let output = place.run(arguments);
+    assert_eq!(exit_code(&output), expected, "{arguments:?}: {}", stderr_text(&output));
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// A workspace with a step list of three model calls.
+fn place_with_list() -> Workspace {
+    let place = Workspace::new("default_model = \"scripted:echo\"\n");
+    let step = |name: &str, prompt: &str| {
+        json!({"name": name, "functionId": "agent::chat", "mode": "sequential", "promptTemplate": prompt,
+            "outputVar": name, "errorMode": "fail"})
+    };
+    let steps =
+        [step("draft", "Draft: {{input}}"), step("improve", "Improve: {{draft}}"), step("title", "Title: {{improve}}")];
+    let list = json!({"id": "story", "name": "Story", "description": "d", "steps": steps});
+    place.write("story.json", &serde_json::to_string_pretty(&list).expect("JSON"));
+    place
+}
+
+#[test]
+fn definitions_are_compared_by_what_they_mean() {
+    let place = place_with_list();
+    let text = std::fs::read_to_string(place.path("story.json")).expect("there");
+    place.write("same.json", &serde_json::from_str::<Value>(&text).expect("JSON").to_string());
+    assert_eq!(stdout_of(&place, 0, &["diff", "story.json", "same.json"]), "the definitions mean the same\n");
+
+    let mut changed: Value = serde_json::from_str(&text).expect("JSON");
+    let steps = changed["steps"].as_array_mut().expect("steps");
+    steps[1]["promptTemplate"] = "Improve this in one sentence: {{draft}}".into();
+    let mut added = steps[0].clone();
+    (added["name"], added["outputVar"], added["promptTemplate"]) =
+        ("check".into(), "check".into(), "Check: {{improve}}".into());
+    steps.insert(2, added);
+    steps.swap(2, 3);
+    place.write("changed.json", &changed.to_string());
+    insta::assert_snapshot!("definitions", stdout_of(&place, 1, &["diff", "story.json", "changed.json"]));
+    let (exit, diff) = place.run_json(&["diff", "story.json", "changed.json"]);
+    assert_eq!((exit, diff["steps"].as_array().map(Vec::len)), (1, Some(2)), "{diff}");
+
+    place.write("story.mdx", "---\ninput:\n  input: {type: text}\n---\n\nDraft: {input}\n\n<GenText as=\"draft\" model=\"scripted:echo\" />\n");
+    let across = stdout_of(&place, 1, &["diff", "story.json", "story.mdx"]);
+    assert!(across.contains("/draft"), "{across}");
+    let mut two: Value = serde_json::from_str(&text).expect("JSON");
+    two["steps"].as_array_mut().expect("steps").truncate(2);
+    two["steps"][0]["promptTemplate"] = "Draft.".into();
+    place.write("two.json", &two.to_string());
+    for (format, file) in [("flow", "two-flow.json"), ("markdown", "two.mdx")] {
+        stdout_of(&place, 0, &["convert", "two.json", "--to", format, "--out", file]);
+        let (_, diff) = place.run_json(&["diff", "two.json", file]);
+        assert_eq!(diff["steps"], json!([]), "{format}: {diff}");
+        let written = std::fs::read_to_string(place.path(file)).expect("there");
+        place.write(file, &written.replace("Improve: ", "Better: "));
+        let (_, diff) = place.run_json(&["diff", "two.json", file]);
+        assert_eq!(diff["steps"].as_array().map(Vec::len), Some(1), "{format}: {diff}");
+        assert_eq!(diff["steps"][0]["changes"], json!(["changed"]), "{format}: {diff}");
+    }
+    let missing = place.run(&["diff", "story.json", "nothing.json"]);
+    assert_eq!(exit_code(&missing), 2);
+}
+
+#[test]
+fn versions_are_compared_by_meaning() {
+    let place = place_with_list();
+    let text = std::fs::read_to_string(place.path("story.json")).expect("there");
+    std::fs::remove_file(place.path("story.json")).expect("removed");
+    let server = RunningServer::start(&place, &[]);
+    let put = |text: &str| {
+        let headers = ["Content-Type: application/json"];
+        let stored = server.send_and_read("PUT", "/api/v1/workflows/story", &headers, text);
+        assert!((200..300).contains(&stored.status), "{}", stored.body);
+    };
+    put(&text);
+    put(&text.replace("Improve:", "Better:"));
+    let diff = |a: Value, b: Value| server.post("/api/v1/diff", &json!({"a": a, "b": b}));
+    let version = |number: u32| json!({"workflow": "story", "version": number});
+    let found = diff(version(1), version(2)).json();
+    assert_eq!((found["same"].as_bool(), found["steps"].as_array().map(Vec::len)), (Some(false), Some(1)), "{found}");
+    assert_eq!((&found["steps"][0]["b"], &found["steps"][0]["changes"]), (&json!("/improve"), &json!(["changed"])));
+    assert_eq!(diff(version(2), json!({"workflow": "story"})).json()["same"], true, "the newest is the current one");
+    let source = json!({"source": {"entry": "story.json", "files": {"story.json": text}}});
+    assert_eq!(diff(source.clone(), version(1)).json()["same"], true);
+    let missing = diff(version(9), version(1));
+    assert_eq!(missing.status, 404);
+    assert!(
+        missing.body.contains("there is no version 9 of the workflow story; it has the versions 1, 2"),
+        "{}",
+        missing.body
+    );
+    assert_eq!(diff(json!({"workflow": "none"}), version(1)).status, 404);
+    assert_eq!(diff(json!({}), version(1)).status, 400);
+    let broken = json!({"source": {"entry": "story.json", "files": {"story.json": "{\"steps\": 1}"}}});
+    assert_eq!(diff(broken, version(1)).status, 422);
+    drop(server);
+
+    let shown = stdout_of(&place, 1, &["diff", "story@1", "story@2"]);
+    assert!(shown.contains("Better:") && shown.contains("/improve"), "{shown}");
+    stdout_of(&place, 0, &["diff", "story@2", "story@2"]);
+    place.write("other.json", &text);
+    stdout_of(&place, 0, &["diff", "story@1", "other.json"]);
+    let missing = place.run(&["diff", "story@1", "story@7"]);
+    assert_eq!(exit_code(&missing), 2, "{}", stderr_text(&missing));
+    assert!(stderr_text(&missing).contains("it has the versions 1, 2"), "{}", stderr_text(&missing));
+}
