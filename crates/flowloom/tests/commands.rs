@@ -40,14 +40,29 @@ fn data_on_stdout_and_everything_else_on_stderr() {
 #[test]
 fn every_end_has_its_exit_code_and_one_object() {
     let place = Workspace::new(ECHO_CONFIG);
-    let chat = step_json("say", "agent::chat", "sequential", "");
+    let chat = step_json("say", "agent::chat", "sequential", r#", "promptTemplate": "Hi""#);
     place.write("ok.json", &steps_json(&chat));
     place.write(
         "ask.json",
         &steps_json(&step_json("ask", "human::ask", "sequential", r#", "promptTemplate": "Really?""#)),
     );
     place.write("bad.json", "{\"name\": ");
-    let cases: [(&[&str], i32, &str); 5] = [
+    place.write(
+        "needs.mdx",
+        "---\ninput:\n  topic: text\n---\n\n{topic}\n\n<GenText as=\"a\" model=\"scripted:echo\" />\n",
+    );
+    let graph = json!({"id": "g", "name": "g", "agents": [{"id": "a", "systemPrompt": "Help."}],
+        "nodes": [{"id": "n", "type": "agent", "executorRef": "a"}],
+        "edges": [{"id": "e1", "source": "START", "target": "n"}, {"id": "e2", "source": "n", "target": "END"}]});
+    place.write("graph.json", &graph.to_string());
+    let cases: [(&[&str], i32, &str); 12] = [
+        (&["run", "steps.json"], 2, "there is no input, or it is empty; give one with -i input="),
+        (&["run", "steps.json", "-i", "input= "], 2, "there is no input, or it is empty"),
+        (&["run", "steps.json", "-i", "inptu=1"], 2, "there is no input inptu; did you mean input?"),
+        (&["run", "graph.json", "-i", "mesage=hi"], 2, "there is no input mesage; did you mean message?"),
+        (&["run", "graph.json", "-i", "message=hi", "-i", "foo=1"], 2, "there is no input foo; the inputs of a"),
+        (&["run", "graph.json", "-i", "message="], 2, "there is no message to answer"),
+        (&["run", "needs.mdx", "-i", "topic="], 2, "the input topic is required"),
         (&["run", "ok.json"], 0, "succeeded"),
         (&["run", "ok.json", "--model", "scripted:/nowhere.json"], 1, "failed"),
         (&["run", "bad.json"], 2, "failed"),
@@ -149,7 +164,7 @@ fn fixes_give_a_file_that_is_fine() {
 #[test]
 fn models_that_cannot_answer_say_why() {
     let place = Workspace::new("");
-    place.write("w.json", &steps_json(&step_json("say", "agent::chat", "sequential", "")));
+    place.write("w.json", &steps_json(&step_json("say", "agent::chat", "sequential", r#", "promptTemplate": "Hi""#)));
     let cases = [
         (&[][..], "FL1013"),
         (&["--model", "openai:gpt-4o"][..], "FL1012"),
@@ -282,7 +297,33 @@ const COMMANDS_WITH_RESULTS: &[&[&str]] = &[
     &["prune", "--older", "30d"],
     &["doctor"],
     &["sync", "."],
+    &["init", "project"],
+    &["list"],
+    &["fmt", "--check", "hello.json"],
+    &["convert", "hello.json", "--to", "markdown"],
+    &["plan", "hello.json"],
+    &["diff", "hello.json", "hello.json"],
+    &["fork", "last"],
+    &["test"],
+    &["logs", "last"],
+    &["notifications"],
+    &["schema", "flow"],
+    &["man", "man"],
+    &["completions", "bash"],
+    &["help"],
+    &["help", "blocks", "list"],
+    &["demo", "--model", "scripted:echo"],
+    &["import", "item.json"],
+    &["hooks", "add", "hello"],
+    &["hooks", "list"],
+    &["eval", "author", "--set", "nowhere"],
+    &["keys", "rotate", "k"],
+    &["agent", ".", "-m", "hello"],
+    &["models", "pull", "nowhere.gguf"],
 ];
+
+/// Commands that talk to another program until it is done: their output is a protocol, or that of many runs.
+const CONVERSATIONS: &[&str] = &["serve", "studio", "worker", "mcp", "lsp", "dap", "dev"];
 
 /// Commands that fail.
 const COMMANDS_WITH_ERRORS: &[&[&str]] = &[
@@ -315,6 +356,10 @@ const COMMANDS_WITH_ERRORS: &[&[&str]] = &[
     &["new", " ", "--yes"],
     &["no-such-command"],
     &["run"],
+    &["help", "nothing"],
+    &["init", "."],
+    &["chat", "hello.json"],
+    &["logs", "ffff"],
 ];
 
 #[test]
@@ -329,6 +374,56 @@ fn with_json_there_is_exactly_one_value() {
         let (first, second) = (values.next(), values.next());
         assert!(matches!(first, Some(Ok(_))) && second.is_none(), "{arguments:?}: {done:?}");
     }
+}
+
+#[test]
+fn lists_have_colours_when_they_are_asked_for() {
+    let place = Workspace::with_hello("[embeddings]\nmodel = \"none\"\n");
+    for arguments in [
+        &["keys", "create", "--name", "k"][..],
+        &["user", "set", "name=Ada"],
+        &["schedule", "add", "hello.json", "0 6 * * *"],
+    ] {
+        assert_eq!(exit_code(&place.run(arguments)), 0, "{arguments:?}");
+    }
+    for arguments in [
+        &["models", "list"][..],
+        &["usage"],
+        &["keys", "list"],
+        &["audit"],
+        &["schedule", "list"],
+        &["blocks", "list"],
+        &["user", "show"],
+        &["explain", "FL1001"],
+        &["list"],
+    ] {
+        let coloured = place.run(&[arguments, &["--color", "always"]].concat());
+        assert!(String::from_utf8_lossy(&coloured.stdout).contains("\x1b["), "{arguments:?}: {coloured:?}");
+        let plain = place.run(arguments);
+        assert!(!String::from_utf8_lossy(&plain.stdout).contains('\x1b'), "{arguments:?}: {plain:?}");
+    }
+    let wrong = place.run(&["user", "set", "x"]);
+    assert!(stderr_text(&wrong).contains("an entry is name=value"), "{}", stderr_text(&wrong));
+}
+
+/// There is a man page for each command.
+#[test]
+fn every_command_is_tried_with_json() {
+    let place = Workspace::new("");
+    assert_eq!(exit_code(&place.run(&["man", "man"])), 0);
+    let files = std::fs::read_dir(place.path("man")).expect("pages");
+    let names = files.map(|file| file.expect("a file").file_name().to_string_lossy().into_owned());
+    let pages: Vec<String> =
+        names.filter_map(|name| Some(name.strip_prefix("flowloom-")?.strip_suffix(".1")?.to_owned())).collect();
+    let is_group = |page: &str| pages.iter().any(|other| other.starts_with(&format!("{page}-")));
+    let tried: Vec<String> =
+        COMMANDS_WITH_RESULTS.iter().chain(COMMANDS_WITH_ERRORS).map(|words| words.join("-")).collect();
+    let is_tried = |page: &str| tried.iter().any(|words| words == page || words.starts_with(&format!("{page}-")));
+    let forgotten: Vec<&String> = pages
+        .iter()
+        .filter(|page| !is_group(page) && !CONVERSATIONS.contains(&page.as_str()) && !is_tried(page))
+        .collect();
+    assert!(pages.len() > 40 && forgotten.is_empty(), "{forgotten:?}");
 }
 
 #[test]
@@ -362,6 +457,55 @@ fn a_pipeline_without_nodes_is_refused() {
     let refused = place.run(&["run", "pipeline.json"]);
     assert_eq!(exit_code(&refused), 2);
     assert!(stderr_text(&refused).contains("error[FL0111]: this pipeline has no nodes"), "{}", stderr_text(&refused));
+}
+
+/// A key that is missing is found before the first step, whatever asks the model.
+#[test]
+fn a_model_of_an_agent_or_block_is_checked_before_the_run() {
+    let place = Workspace::new(ECHO_CONFIG);
+    let graph = json!({"id": "g", "name": "g", "agents": [{"id": "a", "systemPrompt": "Help.", "model": "openai:gpt-4o"}],
+        "nodes": [{"id": "n", "type": "agent", "executorRef": "a"}],
+        "edges": [{"id": "e1", "source": "START", "target": "n"}, {"id": "e2", "source": "n", "target": "END"}]});
+    place.write("graph.json", &graph.to_string());
+    let agent = json!({"name": "a", "systemPrompt": "Help.", "model": "openai:gpt-4o", "tools": []});
+    place.write("agent.json", &agent.to_string());
+    for file in ["graph.json", "agent.json"] {
+        for arguments in [&["run", file, "-i", "message=hi"][..], &["chat", file, "-m", "hi"]] {
+            let output = place.run(arguments);
+            assert_eq!(exit_code(&output), 1, "{arguments:?}: {}", stderr_text(&output));
+            assert!(stderr_text(&output).contains("error[FL1012]"), "{arguments:?}: {}", stderr_text(&output));
+        }
+    }
+    assert_eq!(place.run_json(&["runs"]).1, json!([]));
+    std::fs::create_dir_all(place.path("stored")).expect("created");
+    let stored =
+        steps_json(&step_json("say", "agent::chat", "sequential", r#", "promptTemplate": "Hi", "model": "x""#));
+    place.write("stored/kept.json", &stored.replacen('{', r#"{"id": "kept", "#, 1));
+    assert_eq!(exit_code(&place.run(&["sync", "stored"])), 0);
+    std::fs::remove_dir_all(place.path("stored")).expect("removed");
+    let run = place.run(&["run", "kept", "--model", "openai:gpt-4o"]);
+    assert!(stderr_text(&run).contains("error[FL1012]"), "{}", stderr_text(&run));
+    assert_eq!(place.run_json(&["runs"]).1, json!([]));
+}
+
+/// `check` finds what would be refused when the agent runs.
+#[test]
+fn unknown_tools_are_found_by_check() {
+    let place = Workspace::new(ECHO_CONFIG);
+    let tool =
+        json!({"name": "stock", "functionId": "stok::count", "description": "d", "parameters": {"type": "object"}});
+    let graph = json!({"id": "g", "name": "g", "agents": [{"id": "a", "systemPrompt": "Help.", "tools": [tool]}],
+        "nodes": [{"id": "n", "type": "agent", "executorRef": "a"}],
+        "edges": [{"id": "e1", "source": "START", "target": "n"}, {"id": "e2", "source": "n", "target": "END"}]});
+    place.write("graph.json", &graph.to_string());
+    place.write("agent.json", r#"{"name": "a", "systemPrompt": "Help.", "tools": ["nothing"]}"#);
+    for (file, part) in
+        [("graph.json", "there is no function stok::count"), ("agent.json", "no tool or workflow nothing")]
+    {
+        let output = place.run(&["check", file]);
+        let said = stderr_text(&output);
+        assert!(exit_code(&output) == 2 && said.contains("error[FL0618]") && said.contains(part), "{file}: {said}");
+    }
 }
 
 #[test]

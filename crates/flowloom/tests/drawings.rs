@@ -49,5 +49,14 @@ fn drawings_have_a_background_and_one_end_and_fit_a_page() {
         assert!(width.parse::<f64>().is_ok_and(|width| width <= 800.0), "{path} is {width} px wide");
         assert!(svg.contains("rx=\"8\" fill=\"#fff\"/>"), "{path} has no background");
         assert_eq!(svg.matches(">END</text>").count(), 1, "{path} has one end");
+        for arrow in svg.split("<path class=\"e\" d=\"M").skip(1) {
+            let arrow = arrow.split('"').next().expect("a path");
+            let end_of = |part: &str| {
+                let numbers: Vec<&str> = part.split(' ').collect();
+                numbers[numbers.len() - 2..].join(" ")
+            };
+            let ends: Vec<String> = arrow.split(['L', 'C']).map(end_of).collect();
+            assert!(ends.windows(2).all(|pair| pair[0] != pair[1]), "{path}: a segment without a length in {arrow}");
+        }
     }
 }

@@ -91,4 +91,4 @@ impl StoreSettings {
 pub const DEFAULT_LEASE: Duration = Duration::from_secs(15);
 
 /// Name of SQLite's file in the data folder.
-pub(crate) const DATABASE_FILE: &str = "flowloom.db";
+pub const DATABASE_FILE: &str = "flowloom.db";

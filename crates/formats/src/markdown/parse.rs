@@ -116,9 +116,16 @@ pub(super) fn parse(text: &TextPiece<'_>, is_file: bool, problems: &mut Problems
                 None => 0,
             };
             let code = if *message.rule_id == "complex" { Code::TooComplex } else { Code::MarkdownSyntax };
-            let span = text.file_span(at, (at + 1).min(text.text.len()));
+            let opened = find_opened_tag(text.text, &message.reason);
+            // A tag that is never closed is the mistake, not the end of the text.
+            let (start, end) = match &opened {
+                Some(tag) if message.reason.starts_with("Expected a closing tag") => (tag.start, tag.end),
+                _ => (at, (at + 1).min(text.text.len())),
+            };
+            let span = text.file_span(start, end);
             let (help, fix) = syntax_help(text, at, &message.reason);
-            let diagnostic = problems.add_error(code, span, clean_reason(text.text, at, &message.reason));
+            let reason = opened.map_or_else(|| message.reason.clone(), |tag| tag.reason);
+            let diagnostic = problems.add_error(code, span, clean_reason(text.text, at, &reason));
             diagnostic.file = text.file.to_owned();
             (diagnostic.help, diagnostic.fix) = (help, fix);
             None
@@ -148,6 +155,28 @@ fn find_unfinished_tag(nodes: &[Node], text: &str) -> Option<usize> {
 }
 
 /// The parser's message without the parts that only its authors understand.
+/// The tag that an error names as not closed.
+struct OpenedTag {
+    /// The place of `<` and the name in the text.
+    start: usize,
+    end: usize,
+    /// The error without the position of the tag.
+    reason: String,
+}
+
+/// Finds the tag whose position an error states as `(LINE:COLUMN)`.
+fn find_opened_tag(text: &str, reason: &str) -> Option<OpenedTag> {
+    let (before, rest) = reason.rsplit_once(" (")?;
+    let (position, after) = rest.split_once(')')?;
+    let (line, column) = position.split_once(':')?;
+    let (line, column): (usize, usize) = (line.parse().ok()?, column.parse().ok()?);
+    let line_start: usize = text.split_inclusive('\n').take(line.checked_sub(1)?).map(str::len).sum();
+    let skipped: usize = text.get(line_start..)?.chars().take(column.checked_sub(1)?).map(char::len_utf8).sum();
+    let start = line_start + skipped;
+    let name = text.get(start..)?.strip_prefix('<')?.chars().take_while(|c| c.is_alphanumeric()).map(char::len_utf8);
+    Some(OpenedTag { start, end: start + 1 + name.sum::<usize>(), reason: format!("{before}{after}") })
+}
+
 fn clean_reason(text: &str, at: usize, reason: &str) -> String {
     let reason = reason.split(" (note").next().unwrap_or(reason).trim().replace("\u{2019}", "'");
     let mut reason = reason.trim_end_matches('.').to_owned();
