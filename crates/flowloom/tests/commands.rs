@@ -37,6 +37,12 @@ fn data_on_stdout_and_everything_else_on_stderr() {
     assert_eq!(lines.last().expect("events")["event"], "run_finished");
 }
 
+/// A graph with one agent, which has the id `a`.
+fn one_agent_graph(agent: &Value) -> Value {
+    json!({"id": "g", "name": "g", "entrypointNodeId": "n", "agents": [agent], "edges": [],
+        "nodes": [{"id": "n", "nodeType": "AGENT", "nodeName": "N", "agentId": "a"}]})
+}
+
 #[test]
 fn every_end_has_its_exit_code_and_one_object() {
     let place = Workspace::new(ECHO_CONFIG);
@@ -47,22 +53,7 @@ fn every_end_has_its_exit_code_and_one_object() {
         &steps_json(&step_json("ask", "human::ask", "sequential", r#", "promptTemplate": "Really?""#)),
     );
     place.write("bad.json", "{\"name\": ");
-    place.write(
-        "needs.mdx",
-        "---\ninput:\n  topic: text\n---\n\n{topic}\n\n<GenText as=\"a\" model=\"scripted:echo\" />\n",
-    );
-    let graph = json!({"id": "g", "name": "g", "agents": [{"id": "a", "systemPrompt": "Help."}],
-        "nodes": [{"id": "n", "type": "agent", "executorRef": "a"}],
-        "edges": [{"id": "e1", "source": "START", "target": "n"}, {"id": "e2", "source": "n", "target": "END"}]});
-    place.write("graph.json", &graph.to_string());
-    let cases: [(&[&str], i32, &str); 12] = [
-        (&["run", "steps.json"], 2, "there is no input, or it is empty; give one with -i input="),
-        (&["run", "steps.json", "-i", "input= "], 2, "there is no input, or it is empty"),
-        (&["run", "steps.json", "-i", "inptu=1"], 2, "there is no input inptu; did you mean input?"),
-        (&["run", "graph.json", "-i", "mesage=hi"], 2, "there is no input mesage; did you mean message?"),
-        (&["run", "graph.json", "-i", "message=hi", "-i", "foo=1"], 2, "there is no input foo; the inputs of a"),
-        (&["run", "graph.json", "-i", "message="], 2, "there is no message to answer"),
-        (&["run", "needs.mdx", "-i", "topic="], 2, "the input topic is required"),
+    let cases: [(&[&str], i32, &str); 5] = [
         (&["run", "ok.json"], 0, "succeeded"),
         (&["run", "ok.json", "--model", "scripted:/nowhere.json"], 1, "failed"),
         (&["run", "bad.json"], 2, "failed"),
@@ -210,9 +201,12 @@ fn a_workflow_can_create_and_run_workflows() {
 #[test]
 fn agents_may_do_what_they_are_granted() {
     let place = Workspace::new(&format!("{ECHO_CONFIG}[agents.reader]\ntools = [\"agent::\"]\n"));
-    let chat = step_json("say", "agent::chat", "sequential", "");
+    let chat = step_json("say", "agent::chat", "sequential", r#", "promptTemplate": "Hi""#);
     place.write("chat.json", &steps_json(&chat));
-    place.write("more.json", &steps_json(&format!("{chat},{}", step_json("get", "memory::get", "sequential", ""))));
+    place.write(
+        "more.json",
+        &steps_json(&format!("{chat},{}", step_json("get", "memory::get", "sequential", r#", "promptTemplate": "k""#))),
+    );
     assert_eq!(exit_code(&place.run(&["run", "chat.json", "--agent", "reader"])), 0);
     let denied = place.run(&["run", "more.json", "--agent", "reader"]);
     assert_eq!((exit_code(&denied), stderr_text(&denied).contains("Agent reader denied: memory::get")), (2, true));
@@ -360,6 +354,7 @@ const COMMANDS_WITH_ERRORS: &[&[&str]] = &[
     &["init", "."],
     &["chat", "hello.json"],
     &["logs", "ffff"],
+    &["test", "record", "ffff"],
 ];
 
 #[test]
@@ -382,7 +377,8 @@ fn lists_have_colours_when_they_are_asked_for() {
     for arguments in [
         &["keys", "create", "--name", "k"][..],
         &["user", "set", "name=Ada"],
-        &["schedule", "add", "hello.json", "0 6 * * *"],
+        &["sync", "."],
+        &["schedule", "add", "hello", "0 6 * * *"],
     ] {
         assert_eq!(exit_code(&place.run(arguments)), 0, "{arguments:?}");
     }
@@ -463,9 +459,7 @@ fn a_pipeline_without_nodes_is_refused() {
 #[test]
 fn a_model_of_an_agent_or_block_is_checked_before_the_run() {
     let place = Workspace::new(ECHO_CONFIG);
-    let graph = json!({"id": "g", "name": "g", "agents": [{"id": "a", "systemPrompt": "Help.", "model": "openai:gpt-4o"}],
-        "nodes": [{"id": "n", "type": "agent", "executorRef": "a"}],
-        "edges": [{"id": "e1", "source": "START", "target": "n"}, {"id": "e2", "source": "n", "target": "END"}]});
+    let graph = one_agent_graph(&json!({"id": "a", "systemPrompt": "Help.", "model": "openai:gpt-4o"}));
     place.write("graph.json", &graph.to_string());
     let agent = json!({"name": "a", "systemPrompt": "Help.", "model": "openai:gpt-4o", "tools": []});
     place.write("agent.json", &agent.to_string());
@@ -494,9 +488,7 @@ fn unknown_tools_are_found_by_check() {
     let place = Workspace::new(ECHO_CONFIG);
     let tool =
         json!({"name": "stock", "functionId": "stok::count", "description": "d", "parameters": {"type": "object"}});
-    let graph = json!({"id": "g", "name": "g", "agents": [{"id": "a", "systemPrompt": "Help.", "tools": [tool]}],
-        "nodes": [{"id": "n", "type": "agent", "executorRef": "a"}],
-        "edges": [{"id": "e1", "source": "START", "target": "n"}, {"id": "e2", "source": "n", "target": "END"}]});
+    let graph = one_agent_graph(&json!({"id": "a", "systemPrompt": "Help.", "tools": [tool]}));
     place.write("graph.json", &graph.to_string());
     place.write("agent.json", r#"{"name": "a", "systemPrompt": "Help.", "tools": ["nothing"]}"#);
     for (file, part) in
@@ -522,7 +514,20 @@ fn unknown_inputs_are_not_ignored() {
     let start = r#"{"type": "start", "config": {"variables": [{"name": "city", "value": "Oslo"}]}}"#;
     let ask = r#"{"type": "llmInstruction", "config": {"instruction": "${city} ${day}"}}"#;
     place.write("flow.json", &format!(r#"{{"name": "f", "description": "d", "steps": [{start}, {ask}]}}"#));
-    let cases: [(&[&str], i32, &str); 5] = [
+    place.write(
+        "needs.mdx",
+        "---\ninput:\n  topic: {type: text, message: Which?}\n---\n\n{topic}\n\n<GenText as=\"a\" model=\"scripted:echo\" />\n",
+    );
+    let graph = one_agent_graph(&json!({"id": "a", "systemPrompt": "Help."}));
+    place.write("graph.json", &graph.to_string());
+    let cases: [(&[&str], i32, &str); 12] = [
+        (&["run", "steps.json"], 2, "there is no input, or it is empty; give one with -i input="),
+        (&["run", "steps.json", "-i", "input= "], 2, "there is no input, or it is empty"),
+        (&["run", "steps.json", "-i", "inptu=1"], 2, "there is no input inptu; did you mean input?"),
+        (&["run", "graph.json", "-i", "mesage=hi"], 2, "there is no input mesage; did you mean message?"),
+        (&["run", "graph.json", "-i", "message=hi", "-i", "foo=1"], 2, "there is no input foo; the inputs of a"),
+        (&["run", "graph.json", "-i", "message="], 2, "there is no message to answer"),
+        (&["run", "needs.mdx", "-i", "topic="], 2, "the input topic is required"),
         (&["run", "poem.mdx", "-i", "topc=dogs"], 2, "there is no input topc; did you mean topic?"),
         (&["run", "pipeline.json", "-i", "text=abc"], 2, "there is no input text: this workflow takes none"),
         (&["run", "flow.json", "-i", "cty=Bergen"], 0, "warning: there is no input cty; did you mean city?"),

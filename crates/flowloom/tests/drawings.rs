@@ -23,7 +23,7 @@ const EXAMPLES: [&str; 11] = [
 
 fn draw(path: &str, format: &str) -> String {
     let examples: PathBuf = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
-    let place = Workspace::new("");
+    let place = Workspace::new("[mcp.stock]\ncommand = \"python3\"\n");
     let file = examples.join(path);
     let output = place.run(&["graph", file.to_str().expect("UTF-8"), "--format", format]);
     assert_eq!(exit_code(&output), 0, "{path}: {}", stderr_text(&output));

@@ -61,14 +61,15 @@ pub(crate) fn read_json(
 /// Reports a syntax error and those after it, as far as their causes are plain. Returns the tree, so that the other problems
 /// are reported, too; `None` if it cannot be told what is meant.
 fn read_rest(text: &str, error: JsonError, problems: &mut Problems) -> Option<Node> {
+    let start = if text.starts_with('\u{feff}') { '\u{feff}'.len_utf8() } else { 0 };
+    let is_json = text[start..].trim_start().starts_with(['{', '[']);
     let (mut error, mut read, mut is_literal) = (error, text.to_owned(), false);
     for _ in 0..MAX_SYNTAX_ERRORS {
-        let masked = blank_out(&read, &error).or_else(|| {
-            is_literal = true;
-            quote_word(&read, &error)
-        });
-        report_syntax(text, error, problems);
-        let Some(masked) = masked else { break };
+        let blanked = blank_out(&read, &error);
+        let word = find_word(&read, &error).filter(|_| is_json && blanked.is_none());
+        report_syntax(text, error, word, problems);
+        let Some(masked) = blanked.or_else(|| Some(quote_word(&read, word?))) else { break };
+        is_literal |= word.is_some();
         read = masked;
         match parse_node(&read) {
             Ok((node, _)) if !is_literal => return Some(node),
@@ -77,25 +78,29 @@ fn read_rest(text: &str, error: JsonError, problems: &mut Problems) -> Option<No
         }
     }
     // Quoted or not, keys and texts of JavaScript say what is meant.
-    let start = if text.starts_with('\u{feff}') { '\u{feff}'.len_utf8() } else { 0 };
-    parse_literal(text, start).ok().map(|(node, _)| node)
+    parse_literal(text, start).ok().filter(|_| is_json).map(|(node, _)| node)
 }
 
-/// The text with a bare key or a text in single quotes as one of the same length in double quotes, so that the syntax after
-/// it can be checked. `None` if the error has another cause.
-fn quote_word(text: &str, error: &JsonError) -> Option<String> {
-    let rest = text.get(error.span.start..).filter(|_| error.kind == JsonErrorKind::Syntax)?;
+/// The bare key or the text in single quotes at which an error is; `None` if the error has another cause.
+fn find_word(text: &str, error: &JsonError) -> Option<Span> {
+    let start = error.span.start;
+    let rest = text.get(start..).filter(|_| error.kind == JsonErrorKind::Syntax)?;
     let length = match rest.strip_prefix('\'') {
         Some(inner) => inner.find(['\'', '\n']).filter(|end| inner[*end..].starts_with('\''))? + 2,
         None => rest.find(|c: char| !c.is_ascii_alphanumeric() && !matches!(c, '_' | '$')).filter(|end| *end > 1)?,
     };
-    let (before, after) = (&text[..error.span.start], &rest[length..]);
-    Some(format!("{before}\"{}\"{after}", "x".repeat(length - 2)))
+    Some(Span { start, length })
 }
 
-fn report_syntax(text: &str, error: JsonError, problems: &mut Problems) {
+/// The text with a word as one of the same length in double quotes, so that the syntax after it can be checked.
+fn quote_word(text: &str, word: Span) -> String {
+    format!("{}\"{}\"{}", &text[..word.start], "x".repeat(word.length - 2), &text[word.end()..])
+}
+
+/// Reports a syntax error, at the whole word if it is at one.
+fn report_syntax(text: &str, error: JsonError, word: Option<Span>, problems: &mut Problems) {
     let (help, fix) = json_help(text, &error);
-    let diagnostic = problems.add_error(json_code(error.kind), error.span, error.message);
+    let diagnostic = problems.add_error(json_code(error.kind), word.unwrap_or(error.span), error.message);
     (diagnostic.help, diagnostic.fix) = (help.map(str::to_owned), fix);
 }
 

@@ -108,7 +108,9 @@ fn every_list_fits_a_terminal_of_60_columns() {
     user.start("hello", &["keys", "create", "--name", "a-key-with-a-long-name", "--scopes", "read,run"]).finish();
     for arguments in NARROW_COMMANDS {
         let screen = user.start("hello", arguments).finish();
-        assert!(screen.wrapped.is_empty(), "{arguments:?}: {:#?}\n{}", screen.wrapped, screen.text);
+        // A path without blanks cannot be broken.
+        let wide: Vec<_> = screen.wrapped.iter().filter(|line| line.trim().contains(' ')).collect();
+        assert!(wide.is_empty(), "{arguments:?}: {wide:#?}\n{}", screen.text);
     }
     // The answer is broken between its words.
     let words: Vec<&str> = first.text.split_whitespace().collect();

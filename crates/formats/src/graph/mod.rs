@@ -175,7 +175,7 @@ impl GraphCompiler<'_> {
         let description = fields.read_text("description", self.problems).map(|(text, _)| text.to_owned());
         let conversational = either_key(&fields, "isConversational", "is_conversational");
         let is_conversational = matches!(conversational.map(|node| &node.kind), Some(NodeKind::Bool(true)));
-        let (items, span) = fields.read_required_list("nodes", self.problems)?;
+        let (items, _) = fields.read_required_list("nodes", self.problems)?;
         let nodes = NodeList::new(items.iter().filter_map(|item| self.read_node(item)).collect());
         let edges = self.read_edges(&fields, &nodes);
         let entry = self.read_entry(&fields, &nodes);

@@ -82,6 +82,11 @@ pub(super) fn map_offset(stops: &[(usize, usize)], at: usize) -> usize {
 
 /// The tree of a text; `None`, with an error, if it cannot be parsed.
 pub(super) fn parse(text: &TextPiece<'_>, is_file: bool, problems: &mut Problems) -> Option<Vec<Node>> {
+    parse_without(text, is_file, problems, MAX_OPEN_TAGS)
+}
+
+/// The same. Up to `left` tags that are never closed are left out, so that the problems of the rest are reported, too.
+fn parse_without(text: &TextPiece<'_>, is_file: bool, problems: &mut Problems, left: u32) -> Option<Vec<Node>> {
     let looks = Cell::new(SCAN_BUDGET_BYTES.0 * text.text.len() + SCAN_BUDGET_BYTES.1);
     let constructs = Constructs { frontmatter: is_file, mdx_esm: false, ..Constructs::mdx() };
     let hook = move |expression: &str, _: &markdown::MdxExpressionKind| {
@@ -124,11 +129,17 @@ pub(super) fn parse(text: &TextPiece<'_>, is_file: bool, problems: &mut Problems
             };
             let span = text.file_span(start, end);
             let (help, fix) = syntax_help(text, at, &message.reason);
+            let is_open = message.reason.starts_with("Expected a closing tag");
+            let masked =
+                opened.as_ref().filter(|_| is_open && left > 0).and_then(|tag| blank_tag(text.text, tag.start));
             let reason = opened.map_or_else(|| message.reason.clone(), |tag| tag.reason);
             let diagnostic = problems.add_error(code, span, clean_reason(text.text, at, &reason));
             diagnostic.file = text.file.to_owned();
             (diagnostic.help, diagnostic.fix) = (help, fix);
-            None
+            let masked = masked?;
+            // The tag may give names to what is in it.
+            problems.distrust_names();
+            parse_without(&TextPiece { text: &masked, ..text.clone() }, is_file, problems, left - 1)
         }
     }
 }
@@ -155,6 +166,32 @@ fn find_unfinished_tag(nodes: &[Node], text: &str) -> Option<usize> {
 }
 
 /// The parser's message without the parts that only its authors understand.
+/// Maximum number of tags that are never closed and that are left out.
+const MAX_OPEN_TAGS: u32 = 10;
+
+/// The text with blanks in the place of the tag at `start`; `None` if the tag itself has no end.
+fn blank_tag(text: &str, start: usize) -> Option<String> {
+    let mut depth = 0_usize;
+    let (mut quote, mut end) = (None, None);
+    for (at, c) in text.get(start..)?.char_indices() {
+        match (quote, c) {
+            (Some(open), c) if c == open => quote = None,
+            (Some(_), _) => {}
+            (None, '"' | '\'' | '`') => quote = Some(c),
+            (None, '{') => depth += 1,
+            (None, '}') => depth = depth.saturating_sub(1),
+            (None, '>') if depth == 0 => {
+                end = Some(start + at + 1);
+                break;
+            }
+            _ => {}
+        }
+    }
+    let end = end?;
+    let blanks: String = text[start..end].bytes().map(|byte| if byte == b'\n' { '\n' } else { ' ' }).collect();
+    Some(format!("{}{blanks}{}", &text[..start], &text[end..]))
+}
+
 /// The tag that an error names as not closed.
 struct OpenedTag {
     /// The place of `<` and the name in the text.
