@@ -374,12 +374,8 @@ fn with_json_there_is_exactly_one_value() {
 #[test]
 fn lists_have_colours_when_they_are_asked_for() {
     let place = Workspace::with_hello("[embeddings]\nmodel = \"none\"\n");
-    for arguments in [
-        &["keys", "create", "--name", "k"][..],
-        &["user", "set", "name=Ada"],
-        &["sync", "."],
-        &["schedule", "add", "hello", "0 6 * * *"],
-    ] {
+    for arguments in [&["keys", "create", "--name", "k"][..], &["user", "set", "name=Ada"], &["hooks", "add", "hello"]]
+    {
         assert_eq!(exit_code(&place.run(arguments)), 0, "{arguments:?}");
     }
     for arguments in [
@@ -387,7 +383,7 @@ fn lists_have_colours_when_they_are_asked_for() {
         &["usage"],
         &["keys", "list"],
         &["audit"],
-        &["schedule", "list"],
+        &["hooks", "list"],
         &["blocks", "list"],
         &["user", "show"],
         &["explain", "FL1001"],

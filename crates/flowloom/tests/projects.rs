@@ -164,6 +164,30 @@ fn each_folder_has_its_own_conversation() {
     assert!(stderr_text(&again).contains("continuing with 2 messages"), "{}", stderr_text(&again));
 }
 
+/// The commands that `doctor` prints for the data of earlier versions, as a person would type them.
+fn run_offered_commands(place: &Workspace, folder: &str) {
+    let report = stdout_text(&run_in(place, folder, &["doctor"]));
+    let commands: Vec<&str> = report.lines().map(str::trim).filter(|line| line.starts_with("flowloom ")).collect();
+    assert_eq!(commands.len(), 2, "{report}");
+    for command in commands {
+        let arguments: Vec<&str> = command.split(' ').skip(1).collect();
+        stdout_text(&run_in(place, folder, &arguments));
+    }
+}
+
+#[test]
+fn data_of_earlier_versions_is_copied_with_the_commands_that_doctor_prints() {
+    let place = two_projects();
+    std::fs::create_dir_all(place.path("home/.local/share")).expect("created");
+    let shared = place.path("home/.local/share/flowloom").display().to_string();
+    stdout_text(&run_in(&place, "a", &["run", "greet", "--data-dir", &shared]));
+    // A fresh project, and one with runs of its own.
+    run_offered_commands(&place, "b");
+    assert!(stdout_text(&run_in(&place, "b", &["runs", "--json"])).contains("\"succeeded\""));
+    stdout_text(&run_in(&place, "a", &["run", "greet"]));
+    run_offered_commands(&place, "a");
+}
+
 #[test]
 fn projects_that_share_a_database_share_no_conversations_memory_or_workflows() {
     let place = two_projects();

@@ -23,6 +23,7 @@ use super::print_json;
 use crate::cli::{Global, OutputArgs, ShowArgs};
 use crate::failure::{CommandError, CommandResult};
 use crate::hint;
+use crate::print::print_wrapped;
 use crate::terminal::details::{DetailLevel, render_details};
 use crate::terminal::family::render_family;
 use crate::terminal::report;
@@ -66,14 +67,18 @@ pub(crate) async fn show_run(global: &Global, arguments: &ShowArgs) -> CommandRe
         return Ok(0);
     }
     let state = opened.state();
-    print!("{}", report::render_waterfall(opened.id, &opened.plan, &state, stdout_columns()));
+    let waterfall = report::render_waterfall(opened.id, &opened.plan, &state, stdout_columns());
+    print_wrapped(waterfall.trim_end_matches('\n'), 4);
     let level = if arguments.verbose { DetailLevel::Full } else { DetailLevel::Short };
     let mut steps = read_details(&app, &opened, None).await?;
     if state.status == Status::Interrupted {
         let is_open = |step: &&mut StepDetails| step.phase == Phase::Running.name();
         steps.iter_mut().filter(is_open).for_each(|step| step.phase = state.status.name());
     }
-    print!("{}", render_details(&steps, level, terminal_columns()));
+    let details = render_details(&steps, level, terminal_columns());
+    if !details.is_empty() {
+        print_wrapped(details.trim_end_matches('\n'), 4);
+    }
     print_origin(opened.id, &find_family(&app.store, opened.id, &state)?);
     print!("{}", render_family(&find_family_tree(&app.store, opened.id)?, opened.id));
     print_next_command(opened.id, &state, interruption);
