@@ -374,8 +374,7 @@ fn with_json_there_is_exactly_one_value() {
 #[test]
 fn lists_have_colours_when_they_are_asked_for() {
     let place = Workspace::with_hello("[embeddings]\nmodel = \"none\"\n");
-    for arguments in [&["keys", "create", "--name", "k"][..], &["user", "set", "name=Ada"], &["hooks", "add", "hello"]]
-    {
+    for arguments in [&["keys", "create", "--name", "k"][..], &["user", "set", "name=Ada"]] {
         assert_eq!(exit_code(&place.run(arguments)), 0, "{arguments:?}");
     }
     for arguments in [
@@ -383,7 +382,6 @@ fn lists_have_colours_when_they_are_asked_for() {
         &["usage"],
         &["keys", "list"],
         &["audit"],
-        &["hooks", "list"],
         &["blocks", "list"],
         &["user", "show"],
         &["explain", "FL1001"],

@@ -32,7 +32,8 @@ pub(crate) async fn list_models(global: &Global) -> CommandResult {
     let folder = wiring::build_default_models(&config).local_dir().display().to_string();
     print_wrapped(&format!("{} in {folder}:", title("local models")), 2);
     if list.files.is_empty() {
-        println!("  none; download local:{} with flowloom models pull", flowloom_models::LOCAL_MODEL);
+        let advice = format!("  none; download local:{} with flowloom models pull", flowloom_models::LOCAL_MODEL);
+        print_wrapped(&advice, 2);
     }
     let width = list.files.iter().map(|file| file.model.len()).max().unwrap_or_default();
     for file in &list.files {
@@ -40,7 +41,7 @@ pub(crate) async fn list_models(global: &Global) -> CommandResult {
         let model = paint_text(mark, &format!("{:width$}", file.model));
         print_wrapped(&format!("  {model}  {}", describe_file(file)), 4);
     }
-    println!("{} {}", title("default model:"), list.default.as_deref().unwrap_or("none"));
+    print_wrapped(&format!("{} {}", title("default model:"), list.default.as_deref().unwrap_or("none")), 2);
     println!("{}", title("providers:"));
     for provider in &list.providers {
         let is_silent = provider.probed && provider.models.is_none();
