@@ -172,7 +172,7 @@ pub async fn measure_user(app: &App, user: &str) -> Result<Vec<QuotaUsage>, AppE
     let (store, owner) = (app.store.clone(), user.to_owned());
     // Measuring the size of a user's data reads all of it.
     let mut rows = tokio::task::spawn_blocking(move || measure_quotas(&store, &owner)).await??;
-    let memories = app.store.read_memories(user).await?;
+    let memories = app.store.read_memories(&app.store.owner_of(user)).await?;
     rows.push(QuotaUsage {
         name: "memory_bytes",
         unit: "bytes",

@@ -72,7 +72,7 @@ async fn claim_and_start(runs: &RunService, mut row: ScheduleRow, now: u64) -> R
         return Ok(runs.app.store.claim_schedule(&row, next_at, None).await?);
     }
     // The run id is derived from the schedule and the time, so that every server would start the same run.
-    let run = derive_run_id(&format!("{}\n{}\n{at}", row.user, row.id), at);
+    let run = derive_run_id(&format!("{}\n{}\n{at}", runs.app.store.owner_of(&row.user), row.id), at);
     runs.app.store.claim_schedule(&row, next_at, Some((run, at))).await?;
     row.last_run = Some(run.to_string());
     start_run(runs, &row, run).await

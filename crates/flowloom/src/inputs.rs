@@ -2,20 +2,22 @@
 
 use std::io::Read as _;
 use std::path::Path;
+use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use flowloom_app::runs;
 use flowloom_app::runs::inputs::coerce_to_kind;
+use flowloom_core::diagnostic::find_similar_name;
 use flowloom_core::json::parse_value;
 use flowloom_core::limits::Limits;
-use flowloom_core::plan::{InputKind, Inputs, Plan};
+use flowloom_core::plan::{InputKind, Inputs, Plan, list_read_names};
 use flowloom_core::value::{Map, Value};
 use flowloom_formats::flow;
 
 use crate::failure::CommandError;
 
-/// Reads the inputs of a run: `--input`, overridden by each `-i`.
+/// Reads the inputs of a run: `--input`, overridden by each `-i`. Required texts that are empty count as missing.
 pub(crate) fn read_inputs(plan: &Plan, values: &[String], file: Option<&Path>) -> Result<Value, CommandError> {
     let whole = file.map(read_text_file).transpose()?;
     let is_whole = matches!(plan.inputs, Inputs::Whole(_));
@@ -35,6 +37,12 @@ pub(crate) fn read_inputs(plan: &Plan, values: &[String], file: Option<&Path>) -
     let mut map = base;
     for value in values {
         let (name, value) = parse_input(plan, value)?;
+        if let Inputs::Whole(own) = &plan.inputs
+            && name != &**own
+            && find_similar_name(name, [&**own]).is_some()
+        {
+            return Err(CommandError::usage(format!("there is no input {name}; did you mean {own}?")));
+        }
         map.insert(name.into(), value);
     }
     // The only input of a step list is called `input`.
@@ -43,15 +51,79 @@ pub(crate) fn read_inputs(plan: &Plan, values: &[String], file: Option<&Path>) -
     {
         return Ok(value.clone());
     }
-    if plan.thread.is_some() && !has_message(&map) {
-        return Err(CommandError::usage("there is no message to answer; give one with -i message='…'"));
+    if plan.thread.is_some()
+        && let Some(unknown) = map.keys().find(|name| !is_conversation_input(plan, name))
+    {
+        return Err(CommandError::usage(describe_unknown_input(unknown)));
     }
     if plan.format == flow::FORMAT {
         for warning in flow::describe_unused_inputs(plan, &map) {
             eprintln!("warning: {warning}");
         }
     }
+    map.retain(|name, value| !is_empty_text(value) || !requires_input(plan, name));
     Ok(map.into())
+}
+
+/// Fails if what the definition works on is missing or empty: the input of a step list, the message of a conversation.
+pub(crate) fn check_subject(plan: &Plan, inputs: &Value) -> Result<(), CommandError> {
+    match find_missing_subject(plan, inputs) {
+        None => Ok(()),
+        Some(MissingSubject::Message) => {
+            Err(CommandError::usage("there is no message to answer; give one with -i message='…'"))
+        }
+        Some(MissingSubject::Whole(name)) => {
+            let message = format!("there is no input, or it is empty; give one with -i {name}='…' or --input FILE");
+            Err(CommandError::usage(message))
+        }
+    }
+}
+
+/// What a definition works on, if it is missing.
+pub(crate) enum MissingSubject {
+    /// The message of a conversation.
+    Message,
+    /// The only input of a step list, with its name.
+    Whole(Arc<str>),
+}
+
+/// What is missing that the definition works on; `None` if nothing is.
+pub(crate) fn find_missing_subject(plan: &Plan, inputs: &Value) -> Option<MissingSubject> {
+    match &plan.inputs {
+        Inputs::Whole(name) if is_empty_text(inputs) && list_read_names(&plan.root).contains(name) => {
+            Some(MissingSubject::Whole(name.clone()))
+        }
+        Inputs::Named { .. } if plan.thread.is_some() && !inputs.as_map().is_some_and(has_message) => {
+            Some(MissingSubject::Message)
+        }
+        _ => None,
+    }
+}
+
+fn is_empty_text(value: &Value) -> bool {
+    value.as_str().is_some_and(|text| text.trim().is_empty())
+}
+
+fn requires_input(plan: &Plan, name: &str) -> bool {
+    let Inputs::Named { declared, .. } = &plan.inputs else { return false };
+    declared.iter().any(|input| input.required && input.name == name)
+}
+
+/// The inputs that every conversation has.
+const CONVERSATION_INPUTS: [&str; 2] = ["message", "messages"];
+
+/// Whether a conversation does something with an input: functions receive all variables.
+fn is_conversation_input(plan: &Plan, name: &str) -> bool {
+    CONVERSATION_INPUTS.contains(&name)
+        || !plan.functions.is_empty()
+        || list_read_names(&plan.root).iter().any(|read| &**read == name)
+}
+
+fn describe_unknown_input(name: &str) -> String {
+    match find_similar_name(name, CONVERSATION_INPUTS) {
+        Some(meant) => format!("there is no input {name}; did you mean {meant}?"),
+        None => format!("there is no input {name}; the inputs of a conversation are message and messages"),
+    }
 }
 
 /// Whether the inputs of a conversation hold something that was said.
@@ -103,11 +175,25 @@ pub(crate) fn read_text_file(path: &Path) -> Result<String, CommandError> {
     Ok(text)
 }
 
-/// Parses `name=text`, `name=@file` or `name:=JSON`.
+/// Parses the `name=text`, `name=@file` or `name:=JSON` of an `-i`.
 pub(crate) fn parse_pair(text: &str) -> Result<(&str, Value), CommandError> {
-    let Some((name, value)) = text.split_once('=') else {
-        return Err(CommandError::usage(format!("-i expects name=value, name=@file or name:=JSON, not {text:?}")));
-    };
+    let wrong = || CommandError::usage(format!("-i expects name=value, name=@file or name:=JSON, not {text:?}"));
+    parse_assignment(text).ok_or_else(wrong)?
+}
+
+/// Parses an entry of a profile in the same form.
+pub(crate) fn parse_entry(text: &str) -> Result<(&str, Value), CommandError> {
+    let wrong = || CommandError::usage(format!("an entry is name=value, name=@file or name:=JSON, not {text:?}"));
+    parse_assignment(text).ok_or_else(wrong)?
+}
+
+/// `None` if the text has no `=`.
+fn parse_assignment(text: &str) -> Option<Result<(&str, Value), CommandError>> {
+    let (name, value) = text.split_once('=')?;
+    Some(parse_assigned(name, value))
+}
+
+fn parse_assigned<'a>(name: &'a str, value: &str) -> Result<(&'a str, Value), CommandError> {
     if let Some(name) = name.strip_suffix(':') {
         let value = parse_value(value)
             .map_err(|error| CommandError::usage(format!("the value of {name} is not JSON: {error}")))?;

@@ -50,9 +50,7 @@ fn main() -> ExitCode {
             // Help and version are not errors; clap prints each to the right stream.
             let _ = error.print();
             if error.use_stderr() && std::env::args_os().any(|argument| argument == "--json") {
-                let text = error.to_string();
-                let message = text.trim().trim_start_matches("error: ").lines().next().unwrap_or_default();
-                println!("{:#}", commands::results::build_error(Code::UsageInvalid, message));
+                println!("{:#}", commands::results::build_error(Code::UsageInvalid, &cli::first_line(&error)));
             }
             return ExitCode::from(if error.use_stderr() { 2 } else { 0 });
         }

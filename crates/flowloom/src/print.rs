@@ -9,7 +9,7 @@ use std::io::IsTerminal as _;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::style::{apply_styles, colors_stderr, colors_stdout};
-use crate::terminal::width::{stderr_columns, wrap_lines};
+use crate::terminal::width::{stderr_columns, stdout_columns, wrap_hanging, wrap_lines};
 
 /// Whether a terminal does something else with a character than showing it.
 pub(crate) fn is_control(c: char) -> bool {
@@ -46,6 +46,15 @@ pub(crate) fn write_stdout(text: fmt::Arguments<'_>) {
     let text = text.to_string();
     let text = if std::io::stdout().is_terminal() { replace_controls(&text) } else { text.into() };
     std::print!("{}", apply_styles(&text, colors_stdout()));
+}
+
+/// Prints a text for people to stdout. On a terminal, lines that are too long are broken between words, and further lines
+/// start in column `hang`.
+pub(crate) fn print_wrapped(text: &str, hang: usize) {
+    match stdout_columns() {
+        Some(columns) => write_stdout(format_args!("{}\n", wrap_hanging(text, columns, hang))),
+        None => write_stdout(format_args!("{text}\n")),
+    }
 }
 
 /// Prints to stderr, which is for people. On a terminal, lines that are too long are broken between words.

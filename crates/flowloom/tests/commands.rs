@@ -37,10 +37,16 @@ fn data_on_stdout_and_everything_else_on_stderr() {
     assert_eq!(lines.last().expect("events")["event"], "run_finished");
 }
 
+/// A graph with one agent, which has the id `a`.
+fn one_agent_graph(agent: &Value) -> Value {
+    json!({"id": "g", "name": "g", "entrypointNodeId": "n", "agents": [agent], "edges": [],
+        "nodes": [{"id": "n", "nodeType": "AGENT", "nodeName": "N", "agentId": "a"}]})
+}
+
 #[test]
 fn every_end_has_its_exit_code_and_one_object() {
     let place = Workspace::new(ECHO_CONFIG);
-    let chat = step_json("say", "agent::chat", "sequential", "");
+    let chat = step_json("say", "agent::chat", "sequential", r#", "promptTemplate": "Hi""#);
     place.write("ok.json", &steps_json(&chat));
     place.write(
         "ask.json",
@@ -149,7 +155,7 @@ fn fixes_give_a_file_that_is_fine() {
 #[test]
 fn models_that_cannot_answer_report_why() {
     let place = Workspace::new("");
-    place.write("w.json", &steps_json(&step_json("say", "agent::chat", "sequential", "")));
+    place.write("w.json", &steps_json(&step_json("say", "agent::chat", "sequential", r#", "promptTemplate": "Hi""#)));
     let cases = [
         (&[][..], "FL1013"),
         (&["--model", "openai:gpt-4o"][..], "FL1012"),
@@ -195,9 +201,12 @@ fn a_workflow_can_create_and_run_workflows() {
 #[test]
 fn agents_may_do_what_they_are_granted() {
     let place = Workspace::new(&format!("{ECHO_CONFIG}[agents.reader]\ntools = [\"agent::\"]\n"));
-    let chat = step_json("say", "agent::chat", "sequential", "");
+    let chat = step_json("say", "agent::chat", "sequential", r#", "promptTemplate": "Hi""#);
     place.write("chat.json", &steps_json(&chat));
-    place.write("more.json", &steps_json(&format!("{chat},{}", step_json("get", "memory::get", "sequential", ""))));
+    place.write(
+        "more.json",
+        &steps_json(&format!("{chat},{}", step_json("get", "memory::get", "sequential", r#", "promptTemplate": "k""#))),
+    );
     assert_eq!(exit_code(&place.run(&["run", "chat.json", "--agent", "reader"])), 0);
     let denied = place.run(&["run", "more.json", "--agent", "reader"]);
     assert_eq!((exit_code(&denied), stderr_text(&denied).contains("Agent reader denied: memory::get")), (2, true));
@@ -282,7 +291,33 @@ const COMMANDS_WITH_RESULTS: &[&[&str]] = &[
     &["prune", "--older", "30d"],
     &["doctor"],
     &["sync", "."],
+    &["init", "project"],
+    &["list"],
+    &["fmt", "--check", "hello.json"],
+    &["convert", "hello.json", "--to", "markdown"],
+    &["plan", "hello.json"],
+    &["diff", "hello.json", "hello.json"],
+    &["fork", "last"],
+    &["test"],
+    &["logs", "last"],
+    &["notifications"],
+    &["schema", "flow"],
+    &["man", "man"],
+    &["completions", "bash"],
+    &["help"],
+    &["help", "blocks", "list"],
+    &["demo", "--model", "scripted:echo"],
+    &["import", "item.json"],
+    &["hooks", "add", "hello"],
+    &["hooks", "list"],
+    &["eval", "author", "--set", "nowhere"],
+    &["keys", "rotate", "k"],
+    &["agent", ".", "-m", "hello"],
+    &["models", "pull", "nowhere.gguf"],
 ];
+
+/// Commands that talk to another program until it is done: their output is a protocol, or that of many runs.
+const CONVERSATIONS: &[&str] = &["serve", "studio", "worker", "mcp", "lsp", "dap", "dev"];
 
 /// Commands that fail.
 const COMMANDS_WITH_ERRORS: &[&[&str]] = &[
@@ -315,6 +350,11 @@ const COMMANDS_WITH_ERRORS: &[&[&str]] = &[
     &["new", " ", "--yes"],
     &["no-such-command"],
     &["run"],
+    &["help", "nothing"],
+    &["init", "."],
+    &["chat", "hello.json"],
+    &["logs", "ffff"],
+    &["test", "record", "ffff"],
 ];
 
 #[test]
@@ -340,8 +380,8 @@ fn an_imported_item_is_checked() {
     };
     write_item("file.json", json!({"type": "file", "config": {"operation": "read", "path": "a.txt"}}));
     let refused = place.run(&["import", "file.json", "--out", "flow.json"]);
-    let said = stderr_text(&refused);
-    assert_eq!((exit_code(&refused), said.contains("FL0201")), (2, true), "{said}");
+    let printed = stderr_text(&refused);
+    assert_eq!((exit_code(&refused), printed.contains("FL0201")), (2, true), "{printed}");
     assert!(!place.path("flow.json").exists());
 
     write_item(
@@ -349,9 +389,54 @@ fn an_imported_item_is_checked() {
         json!({"type": "llmInstruction", "config": {"instruction": "${nme}", "resultVariable": "r"}}),
     );
     let warned = place.run(&["import", "good.json", "--out", "flow.json"]);
-    let said = stderr_text(&warned);
-    assert_eq!((exit_code(&warned), said.contains("warning[")), (0, true), "{said}");
+    let printed = stderr_text(&warned);
+    assert_eq!((exit_code(&warned), printed.contains("warning[")), (0, true), "{printed}");
     assert_eq!(exit_code(&place.run(&["check", "flow.json"])), 0);
+}
+
+#[test]
+fn lists_have_colours_when_they_are_asked_for() {
+    let place = Workspace::with_hello("[embeddings]\nmodel = \"none\"\n");
+    for arguments in [&["keys", "create", "--name", "k"][..], &["user", "set", "name=Ada"]] {
+        assert_eq!(exit_code(&place.run(arguments)), 0, "{arguments:?}");
+    }
+    for arguments in [
+        &["models", "list"][..],
+        &["usage"],
+        &["keys", "list"],
+        &["audit"],
+        &["blocks", "list"],
+        &["user", "show"],
+        &["explain", "FL1001"],
+        &["list"],
+    ] {
+        let coloured = place.run(&[arguments, &["--color", "always"]].concat());
+        assert!(String::from_utf8_lossy(&coloured.stdout).contains("\x1b["), "{arguments:?}: {coloured:?}");
+        let plain = place.run(arguments);
+        assert!(!String::from_utf8_lossy(&plain.stdout).contains('\x1b'), "{arguments:?}: {plain:?}");
+    }
+    let wrong = place.run(&["user", "set", "x"]);
+    assert!(stderr_text(&wrong).contains("an entry is name=value"), "{}", stderr_text(&wrong));
+}
+
+/// There is a man page for each command.
+#[test]
+fn every_command_is_tried_with_json() {
+    let place = Workspace::new("");
+    assert_eq!(exit_code(&place.run(&["man", "man"])), 0);
+    let files = std::fs::read_dir(place.path("man")).expect("pages");
+    let names = files.map(|file| file.expect("a file").file_name().to_string_lossy().into_owned());
+    let pages: Vec<String> =
+        names.filter_map(|name| Some(name.strip_prefix("flowloom-")?.strip_suffix(".1")?.to_owned())).collect();
+    let is_group = |page: &str| pages.iter().any(|other| other.starts_with(&format!("{page}-")));
+    let tried: Vec<String> =
+        COMMANDS_WITH_RESULTS.iter().chain(COMMANDS_WITH_ERRORS).map(|words| words.join("-")).collect();
+    let is_tried = |page: &str| tried.iter().any(|words| words == page || words.starts_with(&format!("{page}-")));
+    let forgotten: Vec<&String> = pages
+        .iter()
+        .filter(|page| !is_group(page) && !CONVERSATIONS.contains(&page.as_str()) && !is_tried(page))
+        .collect();
+    assert!(pages.len() > 40 && forgotten.is_empty(), "{forgotten:?}");
 }
 
 #[test]
@@ -387,6 +472,51 @@ fn a_pipeline_without_nodes_is_refused() {
     assert!(stderr_text(&refused).contains("error[FL0111]: this pipeline has no nodes"), "{}", stderr_text(&refused));
 }
 
+/// A key that is missing is found before the first step, whatever asks the model.
+#[test]
+fn a_model_of_an_agent_or_block_is_checked_before_the_run() {
+    let place = Workspace::new(ECHO_CONFIG);
+    let graph = one_agent_graph(&json!({"id": "a", "systemPrompt": "Help.", "model": "openai:gpt-4o"}));
+    place.write("graph.json", &graph.to_string());
+    let agent = json!({"name": "a", "systemPrompt": "Help.", "model": "openai:gpt-4o", "tools": []});
+    place.write("agent.json", &agent.to_string());
+    for file in ["graph.json", "agent.json"] {
+        for arguments in [&["run", file, "-i", "message=hi"][..], &["chat", file, "-m", "hi"]] {
+            let output = place.run(arguments);
+            assert_eq!(exit_code(&output), 1, "{arguments:?}: {}", stderr_text(&output));
+            assert!(stderr_text(&output).contains("error[FL1012]"), "{arguments:?}: {}", stderr_text(&output));
+        }
+    }
+    assert_eq!(place.run_json(&["runs"]).1, json!([]));
+    std::fs::create_dir_all(place.path("stored")).expect("created");
+    let stored =
+        steps_json(&step_json("say", "agent::chat", "sequential", r#", "promptTemplate": "Hi", "model": "x""#));
+    place.write("stored/kept.json", &stored.replacen('{', r#"{"id": "kept", "#, 1));
+    assert_eq!(exit_code(&place.run(&["sync", "stored"])), 0);
+    std::fs::remove_dir_all(place.path("stored")).expect("removed");
+    let run = place.run(&["run", "kept", "--model", "openai:gpt-4o"]);
+    assert!(stderr_text(&run).contains("error[FL1012]"), "{}", stderr_text(&run));
+    assert_eq!(place.run_json(&["runs"]).1, json!([]));
+}
+
+/// `check` finds what would be refused when the agent runs.
+#[test]
+fn unknown_tools_are_found_by_check() {
+    let place = Workspace::new(ECHO_CONFIG);
+    let tool =
+        json!({"name": "stock", "functionId": "stok::count", "description": "d", "parameters": {"type": "object"}});
+    let graph = one_agent_graph(&json!({"id": "a", "systemPrompt": "Help.", "tools": [tool]}));
+    place.write("graph.json", &graph.to_string());
+    place.write("agent.json", r#"{"name": "a", "systemPrompt": "Help.", "tools": ["nothing"]}"#);
+    for (file, part) in
+        [("graph.json", "there is no function stok::count"), ("agent.json", "no tool or workflow nothing")]
+    {
+        let output = place.run(&["check", file]);
+        let said = stderr_text(&output);
+        assert!(exit_code(&output) == 2 && said.contains("error[FL0618]") && said.contains(part), "{file}: {said}");
+    }
+}
+
 #[test]
 fn unknown_inputs_are_not_ignored() {
     let place = Workspace::new(ECHO_CONFIG);
@@ -401,7 +531,20 @@ fn unknown_inputs_are_not_ignored() {
     let start = r#"{"type": "start", "config": {"variables": [{"name": "city", "value": "Oslo"}]}}"#;
     let ask = r#"{"type": "llmInstruction", "config": {"instruction": "${city} ${day}"}}"#;
     place.write("flow.json", &format!(r#"{{"name": "f", "description": "d", "steps": [{start}, {ask}]}}"#));
-    let cases: [(&[&str], i32, &str); 5] = [
+    place.write(
+        "needs.mdx",
+        "---\ninput:\n  topic: {type: text, message: Which?}\n---\n\n{topic}\n\n<GenText as=\"a\" model=\"scripted:echo\" />\n",
+    );
+    let graph = one_agent_graph(&json!({"id": "a", "systemPrompt": "Help."}));
+    place.write("graph.json", &graph.to_string());
+    let cases: [(&[&str], i32, &str); 12] = [
+        (&["run", "steps.json"], 2, "there is no input, or it is empty; give one with -i input="),
+        (&["run", "steps.json", "-i", "input= "], 2, "there is no input, or it is empty"),
+        (&["run", "steps.json", "-i", "inptu=1"], 2, "there is no input inptu; did you mean input?"),
+        (&["run", "graph.json", "-i", "mesage=hi"], 2, "there is no input mesage; did you mean message?"),
+        (&["run", "graph.json", "-i", "message=hi", "-i", "foo=1"], 2, "there is no input foo; the inputs of a"),
+        (&["run", "graph.json", "-i", "message="], 2, "there is no message to answer"),
+        (&["run", "needs.mdx", "-i", "topic="], 2, "the input topic is required"),
         (&["run", "poem.mdx", "-i", "topc=dogs"], 2, "there is no input topc; did you mean topic?"),
         (&["run", "pipeline.json", "-i", "text=abc"], 2, "there is no input text: this workflow takes none"),
         (&["run", "flow.json", "-i", "cty=Bergen"], 0, "warning: there is no input cty; did you mean city?"),

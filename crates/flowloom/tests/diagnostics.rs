@@ -104,7 +104,7 @@ fn agents_are_reported_what_they_may_not_do() {
     );
     let mut printed = String::new();
     for agent in ["reader", "nobody"] {
-        let output = place.run(&["run", "w.json", "--agent", agent]);
+        let output = place.run(&["run", "w.json", "-i", "input=x", "--agent", agent]);
         printed += &format!("--agent {agent}\n{}exit {}\n\n", stderr_text(&output), exit_code(&output));
     }
     snapshot_settings("agents").bind(|| insta::assert_snapshot!("refused", printed));

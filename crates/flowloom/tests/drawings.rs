@@ -23,7 +23,7 @@ const EXAMPLES: [&str; 11] = [
 
 fn draw(path: &str, format: &str) -> String {
     let examples: PathBuf = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
-    let place = Workspace::new("");
+    let place = Workspace::new("[mcp.stock]\ncommand = \"python3\"\n");
     let file = examples.join(path);
     let output = place.run(&["graph", file.to_str().expect("UTF-8"), "--format", format]);
     assert_eq!(exit_code(&output), 0, "{path}: {}", stderr_text(&output));
@@ -49,5 +49,14 @@ fn drawings_have_a_background_and_one_end_and_fit_a_page() {
         assert!(width.parse::<f64>().is_ok_and(|width| width <= 800.0), "{path} is {width} px wide");
         assert!(svg.contains("rx=\"8\" fill=\"#fff\"/>"), "{path} has no background");
         assert_eq!(svg.matches(">END</text>").count(), 1, "{path} has one end");
+        for arrow in svg.split("<path class=\"e\" d=\"M").skip(1) {
+            let arrow = arrow.split('"').next().expect("a path");
+            let end_of = |part: &str| {
+                let numbers: Vec<&str> = part.split(' ').collect();
+                numbers[numbers.len() - 2..].join(" ")
+            };
+            let ends: Vec<String> = arrow.split(['L', 'C']).map(end_of).collect();
+            assert!(ends.windows(2).all(|pair| pair[0] != pair[1]), "{path}: a segment without a length in {arrow}");
+        }
     }
 }

@@ -39,7 +39,7 @@ fn run_with_usual_mask(place: &Workspace, arguments: &[&str]) -> std::process::O
 #[test]
 fn other_users_cannot_read_what_the_program_writes() {
     let place = Workspace::with_hello("");
-    for arguments in [&["run", "hello.json"][..], &["backup", "backup.db"], &["show", "last"]] {
+    for arguments in [&["run", "hello.json", "-i", "input=x"][..], &["backup", "backup.db"], &["show", "last"]] {
         let output = run_with_usual_mask(&place, arguments);
         assert_eq!(exit_code(&output), 0, "{arguments:?}: {}", stderr_text(&output));
     }

@@ -36,7 +36,7 @@ fn a_backup_is_written_next_to_a_server_and_restored() {
     assert!(restored["replaced"].as_str().expect("a file").ends_with("flowloom.db.replaced-2"), "{restored}");
     assert_eq!(exit_code(&shown(&lost)), 0);
     // Runs continue to work in a restored database.
-    assert_eq!(exit_code(&place.run(&["run", "hello.json"])), 0);
+    assert_eq!(exit_code(&place.run(&["run", "hello.json", "-i", "input=x"])), 0);
 
     place.write("odd.db", "this is no database");
     let odd = place.run(&["restore", place.path("odd.db").to_str().expect("text"), "--replace"]);
@@ -48,7 +48,7 @@ fn a_backup_is_written_next_to_a_server_and_restored() {
 fn a_damaged_run_is_reported_and_the_others_are_listed() {
     let place = Workspace::with_hello("");
     let [damaged, intact] = [(), ()].map(|()| {
-        let (_, run) = place.run_json(&["run", "hello.json"]);
+        let (_, run) = place.run_json(&["run", "hello.json", "-i", "input=x"]);
         run["run_id"].as_str().expect("an id").to_owned()
     });
     let (_, report) = place.run_json(&["doctor", "--read-data"]);
@@ -103,7 +103,7 @@ fn doctor_reads_a_small_database_and_says_that_it_does_not_read_a_large_one() {
 #[test]
 fn old_runs_are_pruned_as_asked_or_configured() {
     let place = Workspace::with_hello("[retention]\nsucceeded = \"0s\"\n");
-    assert_eq!(exit_code(&place.run(&["run", "hello.json"])), 0);
+    assert_eq!(exit_code(&place.run(&["run", "hello.json", "-i", "input=x"])), 0);
     assert_eq!(place.run_json(&["prune", "--older", "1d"]).1["succeeded"], 0);
     assert_eq!(place.run_json(&["prune", "--dry-run"]).1, json!({"succeeded": 1}));
     assert_eq!(place.run_json(&["runs"]).1.as_array().map(Vec::len), Some(1));

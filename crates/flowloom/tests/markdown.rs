@@ -210,7 +210,7 @@ fn an_expression_without_a_value_is_reported_at_the_next_action() {
     place.write("w.mdx", &format!("{head}<GenText as=\"a\" model=\"scripted:echo\" />\n"));
     let run = place.run(&["run", "w.mdx"]);
     assert_eq!(exit_code(&run), 0);
-    let expected = "! /phase~1/a  weather.nwo is undefined; the variables are weather";
+    let expected = "! /phase~1/a  weather.nwo is undefined; weather has now";
     assert!(stderr_text(&run).contains(expected), "{}", stderr_text(&run));
 }
 

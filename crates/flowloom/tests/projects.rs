@@ -164,6 +164,57 @@ fn each_folder_has_its_own_conversation() {
     assert!(stderr_text(&again).contains("continuing with 2 messages"), "{}", stderr_text(&again));
 }
 
+/// The commands that `doctor` prints for the data of earlier versions, as a person would type them.
+fn run_offered_commands(place: &Workspace, folder: &str) {
+    let report = stdout_text(&run_in(place, folder, &["doctor"]));
+    let commands: Vec<&str> = report.lines().map(str::trim).filter(|line| line.starts_with("flowloom ")).collect();
+    assert_eq!(commands.len(), 2, "{report}");
+    for command in commands {
+        let arguments: Vec<&str> = command.split(' ').skip(1).collect();
+        stdout_text(&run_in(place, folder, &arguments));
+    }
+}
+
+#[test]
+fn data_of_earlier_versions_is_copied_with_the_commands_that_doctor_prints() {
+    let place = two_projects();
+    std::fs::create_dir_all(place.path("home/.local/share")).expect("created");
+    let shared = place.path("home/.local/share/flowloom").display().to_string();
+    stdout_text(&run_in(&place, "a", &["run", "greet", "--data-dir", &shared]));
+    // A fresh project, and one with runs of its own.
+    run_offered_commands(&place, "b");
+    assert!(stdout_text(&run_in(&place, "b", &["runs", "--json"])).contains("\"succeeded\""));
+    stdout_text(&run_in(&place, "a", &["run", "greet"]));
+    run_offered_commands(&place, "a");
+}
+
+#[test]
+fn projects_that_share_a_database_share_no_conversations_memory_or_workflows() {
+    let place = two_projects();
+    for project in ["a", "b"] {
+        write_file(&place, &format!("{project}/flowloom.toml"), &format!("project = \"{project}\"\n{SCRIPTED}"));
+    }
+    let run =
+        |folder: &str, arguments: &[&str]| run_in(&place, folder, &[&["--data-dir", "../data"], arguments].concat());
+    stdout_text(&run("a", &["agent", "flows", "-m", "my password is swordfish"]));
+    let other = run("b", &["agent", "flows", "-m", "hello"]);
+    assert!(!stderr_text(&other).contains("continuing"), "{}", stderr_text(&other));
+    let again = run("a", &["agent", "flows", "-m", "hello"]);
+    assert!(stderr_text(&again).contains("continuing with 2 messages"), "{}", stderr_text(&again));
+
+    stdout_text(&run("a", &["user", "set", "name=Ann"]));
+    assert_eq!(stdout_text(&run("b", &["user", "show"])), "");
+    assert_eq!(stdout_text(&run("a", &["user", "show"])), "name = Ann\n");
+
+    stdout_text(&run("a", &["sync", "flows"]));
+    std::fs::remove_dir_all(place.path("a/flows")).expect("removed");
+    std::fs::remove_dir_all(place.path("b/flows")).expect("removed");
+    stdout_text(&run("a", &["run", "greet"]));
+    assert_eq!(exit_code(&run("b", &["run", "greet"])), 2);
+    let listed = |folder: &str| stdout_text(&run(folder, &["runs", "--json"]));
+    assert!(listed("b").contains("hello") && !listed("b").contains("greet"), "{}", listed("b"));
+}
+
 /// Starts a run of `flow.json` in a folder, and kills it in its second call.
 fn interrupt_run(place: &Workspace, slow: &TestServer, folder: &str) {
     let before = slow.request_count("/slow");

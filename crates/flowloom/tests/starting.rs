@@ -40,7 +40,11 @@ fn a_misspelt_name_creates_no_data() {
 fn runs_are_filtered() {
     let place = Workspace::with_hello("");
     place.write("script.json", r#"{"match": [], "default": {"error": "down"}}"#);
-    for arguments in [&["run", "hello"][..], &["run", "hello", "--model", "scripted:script.json"], &["run", "hello"]] {
+    for arguments in [
+        &["run", "hello", "-i", "input=x"][..],
+        &["run", "hello", "-i", "input=x", "--model", "scripted:script.json"],
+        &["run", "hello", "-i", "input=x"],
+    ] {
         place.run(arguments);
     }
     let count = |options: &[&str]| listed(&place, options).len();

@@ -60,6 +60,15 @@ impl Sources {
         Some(AgentTool { declaration, alias: None, effect: ToolEffect::Function(function.into()), needs_approval })
     }
 
+    /// Reports a function that a tool names and that there is not.
+    pub(crate) fn check_function(&self, function: &str, span: Span, problems: &mut Problems) {
+        let known = self.functions.iter().map(String::as_str);
+        let mut known = known.chain(BUILT_IN_FUNCTIONS.iter().copied()).chain(STEP_KIND_FUNCTIONS.iter().copied());
+        if !known.any(|name| name == function) {
+            self.report_unknown_function(function, span, problems);
+        }
+    }
+
     fn report_unknown_function(&self, function: &str, span: Span, problems: &mut Problems) {
         let refused = match function {
             name if STEP_KIND_FUNCTIONS.contains(&name) => Some("is a step kind, not a tool"),

@@ -30,6 +30,8 @@ pub struct Problems {
     /// The remaining budget for suggestions.
     suggestion_budget: usize,
     stop: StopFlag,
+    /// Whether a name that is not known may have been given by a part that cannot be read.
+    distrusts_names: bool,
     /// The JSON string that contains the text, if the text is embedded in the file (a flow inside a hub item).
     inside: Option<EmbeddedText>,
     /// The start offsets of further files, if the text is a concatenation of several files.
@@ -112,6 +114,7 @@ impl Problems {
             unreported: Diagnostic::new_warning(Code::MoreProblems, file, Span::default(), ""),
             suggestion_budget: SUGGESTION_BUDGET,
             stop: StopFlag::default(),
+            distrusts_names: false,
             inside: None,
             further: Vec::new(),
         }
@@ -120,6 +123,16 @@ impl Problems {
     /// The same list, for a compilation that this flag stops.
     pub(crate) fn with_stop(self, stop: StopFlag) -> Problems {
         Problems { stop, ..self }
+    }
+
+    /// From now on, a name that is not known may have been given by a part that cannot be read.
+    pub(crate) fn distrust_names(&mut self) {
+        self.distrusts_names = true;
+    }
+
+    /// Whether names that are not known are no problem.
+    pub(crate) fn distrusts_names(&self) -> bool {
+        self.distrusts_names
     }
 
     /// Whether the rest of the definition need not be looked at.

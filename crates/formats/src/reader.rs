@@ -2,7 +2,7 @@
 
 use flowloom_core::code::Code;
 use flowloom_core::diagnostic::{Diagnostic, Fix, Span};
-use flowloom_core::json::{self, Duplicate, JsonError, JsonErrorKind, Node, NodeKind, parse_node};
+use flowloom_core::json::{self, Duplicate, JsonError, JsonErrorKind, Node, NodeKind, parse_literal, parse_node};
 use flowloom_core::value::Value;
 
 use crate::problems::Problems;
@@ -59,26 +59,53 @@ pub(crate) fn read_json(
             }
             Some(node)
         }
-        Err(error) => {
-            let mut read = blank_out(text, &error);
-            report_syntax(text, error, problems);
-            for _ in 1..MAX_SYNTAX_ERRORS {
-                match parse_node(read.as_deref()?) {
-                    Ok((node, _)) => return Some(node),
-                    Err(error) => {
-                        read = blank_out(read.as_deref()?, &error);
-                        report_syntax(text, error, problems);
-                    }
-                }
-            }
-            None
-        }
+        Err(error) => read_rest(text, error, problems),
     }
 }
 
-fn report_syntax(text: &str, error: JsonError, problems: &mut Problems) {
+/// Reports a syntax error and those after it, as far as their causes are plain. Returns the tree, so that the other problems
+/// are reported, too; `None` if it cannot be told what is meant.
+fn read_rest(text: &str, error: JsonError, problems: &mut Problems) -> Option<Node> {
+    let start = if text.starts_with('\u{feff}') { '\u{feff}'.len_utf8() } else { 0 };
+    let is_json = text[start..].trim_start().starts_with(['{', '[']);
+    let (mut error, mut read, mut is_literal) = (error, text.to_owned(), false);
+    for _ in 0..MAX_SYNTAX_ERRORS {
+        let blanked = blank_out(&read, &error);
+        let word = find_word(&read, &error).filter(|_| is_json && blanked.is_none());
+        report_syntax(text, error, word, problems);
+        let Some(masked) = blanked.or_else(|| Some(quote_word(&read, word?))) else { break };
+        is_literal |= word.is_some();
+        read = masked;
+        match parse_node(&read) {
+            Ok((node, _)) if !is_literal => return Some(node),
+            Ok(_) => break,
+            Err(next) => error = next,
+        }
+    }
+    // Quoted or not, keys and texts of JavaScript say what is meant.
+    parse_literal(text, start).ok().filter(|_| is_json).map(|(node, _)| node)
+}
+
+/// The bare key or the text in single quotes at which an error is; `None` if the error has another cause.
+fn find_word(text: &str, error: &JsonError) -> Option<Span> {
+    let start = error.span.start;
+    let rest = text.get(start..).filter(|_| error.kind == JsonErrorKind::Syntax)?;
+    let length = match rest.strip_prefix('\'') {
+        Some(inner) => inner.find(['\'', '\n']).filter(|end| inner[*end..].starts_with('\''))? + 2,
+        None => rest.find(|c: char| !c.is_ascii_alphanumeric() && !matches!(c, '_' | '$')).filter(|end| *end > 1)?,
+    };
+    Some(Span { start, length })
+}
+
+/// The text with a word as one of the same length in double quotes, so that the syntax after it can be checked.
+fn quote_word(text: &str, word: Span) -> String {
+    format!("{}\"{}\"{}", &text[..word.start], "x".repeat(word.length - 2), &text[word.end()..])
+}
+
+/// Reports a syntax error, at the whole word if it is at one.
+fn report_syntax(text: &str, error: JsonError, word: Option<Span>, problems: &mut Problems) {
     let (help, fix) = json_help(text, &error);
-    let diagnostic = problems.add_error(json_code(error.kind), error.span, error.message);
+    let diagnostic = problems.add_error(json_code(error.kind), word.unwrap_or(error.span), error.message);
     (diagnostic.help, diagnostic.fix) = (help.map(str::to_owned), fix);
 }
 
@@ -116,6 +143,9 @@ fn json_help(text: &str, error: &JsonError) -> (Option<&'static str>, Option<Fix
             return (Some("remove the comma before it"), Some(fix));
         }
         Some('\'') => "JSON strings need double quotes",
+        Some(found) if found.is_alphabetic() && before.ends_with(['{', ',']) && !is_in_list(before) => {
+            "write the key in double quotes"
+        }
         Some('/') => "JSON has no comments",
         Some('\n' | '\r') => "write a line break inside a text as \\n",
         Some(found) if found.is_alphabetic() => {
@@ -124,6 +154,33 @@ fn json_help(text: &str, error: &JsonError) -> (Option<&'static str>, Option<Fix
         _ => return (None, None),
     };
     (Some(help), None)
+}
+
+/// Whether the innermost open bracket of a text is that of a list.
+fn is_in_list(before: &str) -> bool {
+    let mut depth = 0;
+    for c in before.chars().rev() {
+        match c {
+            ']' | '}' => depth += 1,
+            '[' | '{' if depth > 0 => depth -= 1,
+            '[' => return true,
+            '{' => return false,
+            _ => {}
+        }
+    }
+    false
+}
+
+/// The keys by which people know an object.
+const LABEL_KEYS: [&str; 8] = ["name", "id", "type", "functionId", "block_id", "nodeName", "agentId", "tool_name"];
+
+/// The place of an object in a diagnostic: its name, else its first key; the brackets if it is empty.
+pub(crate) fn label_span(node: &Node) -> Span {
+    let is_label = |node: &&Node| node.as_str().is_some_and(|text| !text.is_empty());
+    let label = LABEL_KEYS.iter().find_map(|key| node.get(key).filter(is_label)).map(|node| node.span);
+    let first = || node.entries().first().map(|(_, span, _)| *span);
+    let brackets = || Span { start: node.span.start, length: node.span.length.min(2) };
+    label.or_else(first).unwrap_or_else(brackets)
 }
 
 /// The first occurrence of `needle`, JSON-escaped, in the JSON at `span`; the start of the span if there is none.
@@ -198,9 +255,9 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// The start of the object, for diagnostics that should not underline all of it.
+    /// The place of the object, for diagnostics that should not underline all of it.
     pub(crate) fn start_span(&self) -> Span {
-        Span { start: self.node.span.start, length: 1 }
+        label_span(self.node)
     }
 
     /// The field, if it exists.

@@ -123,20 +123,26 @@ pub enum ResolveError {
     #[error("`scripted:` needs a file; write scripted:PATH")]
     NoScriptPath,
     /// There is no file of this local model.
-    #[error("the model file {} is missing{}", file.display(), pull_advice(*can_be_pulled))]
+    #[error("the model file {} is missing{}", file.display(), missing_advice(*can_be_pulled, present))]
     FileMissing {
         /// The file.
         file: PathBuf,
         /// Whether `flowloom models pull` downloads it.
         can_be_pulled: bool,
+        /// The local models that there are.
+        present: Vec<String>,
     },
     /// This program cannot run local models.
     #[error("this program was built without local models; name another provider")]
     NoInferenceEngine,
 }
 
-fn pull_advice(can_be_pulled: bool) -> &'static str {
-    if can_be_pulled { "; fetch it with `flowloom models pull`" } else { "" }
+fn missing_advice(can_be_pulled: bool, present: &[String]) -> String {
+    match (can_be_pulled, present) {
+        (true, _) => "; fetch it with `flowloom models pull`".to_owned(),
+        (false, []) => String::new(),
+        (false, present) => format!("; the local models are {}", present.join(", ")),
+    }
 }
 
 /// Why a scripted model has no answer.

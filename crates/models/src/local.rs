@@ -66,7 +66,18 @@ impl LocalModels {
         if file.is_file() {
             return Ok(file);
         }
-        Err(ResolveError::FileMissing { file, can_be_pulled: name == LOCAL_MODEL })
+        let present = if is_path { Vec::new() } else { self.list_names() };
+        Err(ResolveError::FileMissing { file, can_be_pulled: name == LOCAL_MODEL, present })
+    }
+
+    /// The names of the models in the folder, as `local:NAME`.
+    pub(crate) fn list_names(&self) -> Vec<String> {
+        let entries = std::fs::read_dir(&self.folder).into_iter().flatten().flatten();
+        let mut names: Vec<String> = entries
+            .filter_map(|entry| Some(format!("local:{}", entry.file_name().to_str()?.strip_suffix(".gguf")?)))
+            .collect();
+        names.sort();
+        names
     }
 
     /// Tokens that a prompt and its answer may have together.
@@ -101,6 +112,8 @@ mod tests {
         let local = LocalModels::new(folder.path().into(), None);
         assert!(matches!(local.find_file("../etc/passwd"), Err(ResolveError::FileMissing { .. })));
         assert!(local.find_file("bad").is_ok());
+        let missing = local.find_file("bat").expect_err("there is no such model").to_string();
+        assert!(missing.ends_with("is missing; the local models are local:bad"), "{missing}");
         assert_eq!(local.engine().map(|_| ()), Err(ResolveError::NoInferenceEngine));
     }
 }

@@ -90,12 +90,7 @@ impl Models {
 
     /// Names of the available local models.
     pub fn list_local_models(&self) -> Vec<String> {
-        let entries = std::fs::read_dir(self.local.model_folder()).into_iter().flatten().flatten();
-        let mut names: Vec<String> = entries
-            .filter_map(|entry| Some(format!("local:{}", entry.file_name().to_str()?.strip_suffix(".gguf")?)))
-            .collect();
-        names.sort();
-        names
+        self.local.list_names()
     }
 
     /// The providers over the network, and whether each can be used.

@@ -69,10 +69,15 @@ impl EffectContext {
 
     /// The idempotency key of another attempt at the same step.
     pub fn attempt_key(&self, attempt: u32) -> String {
-        let mut hasher = Hasher::new();
-        hasher.add_text(&self.run.to_string()).add_text(self.path.as_str()).add_number(u64::from(attempt));
-        hasher.finish().to_string()
+        effect_key(self.run, &self.path, attempt)
     }
+}
+
+/// The idempotency key of an attempt at a step.
+pub fn effect_key(run: RunId, path: &Path, attempt: u32) -> String {
+    let mut hasher = Hasher::new();
+    hasher.add_text(&run.to_string()).add_text(path.as_str()).add_number(u64::from(attempt));
+    hasher.finish().to_string()
 }
 
 /// The supplier of the definition of a run, and its names. What the definition may use depends on them.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use flowloom_core::event::Record;
+use flowloom_core::event::{Record, RunCreated};
 use flowloom_core::id::RunId;
 use flowloom_core::value::{Map, Value};
 
@@ -128,7 +128,8 @@ pub trait Journal: Send + Sync {
     /// The records of a run after sequence number `after`.
     fn read(&self, run: RunId, after: u64) -> BoxFuture<'_, Result<Vec<Arc<Record>>, JournalError>>;
 
-    /// The whole memory of a namespace, by key: a user's name for the memory of the user. Profiles are stored in the same way, under [`profile_namespace`].
+    /// The whole memory of a namespace, by key: its owner for the memory of a user ([`scope_user`]). Profiles are stored in
+    /// the same way, under [`profile_namespace`].
     fn read_memories<'a>(&'a self, namespace: &'a str) -> BoxFuture<'a, Result<Map, JournalError>>;
 
     /// One value of a namespace.
@@ -149,6 +150,26 @@ pub trait Journal: Send + Sync {
     fn text_relay(&self) -> Option<Arc<dyn TextRelay>> {
         None
     }
+}
+
+/// The owner of what a user has in a project: in a database that projects share, a user has a memory, conversations and
+/// definitions in each project with a name. It cannot collide with a user, because user names contain no control
+/// characters.
+pub fn scope_user(project: &str, user: &str) -> String {
+    if project.is_empty() { user.to_owned() } else { format!("{user}{PROJECT_MARK}{project}") }
+}
+
+/// The user and the project of an owner.
+pub fn split_owner(owner: &str) -> (&str, &str) {
+    owner.split_once(PROJECT_MARK).unwrap_or((owner, ""))
+}
+
+/// Separates the user from the project in an owner.
+const PROJECT_MARK: &str = "\u{1}project ";
+
+/// The owner of the memory of a run.
+pub fn memory_owner(created: &RunCreated) -> String {
+    scope_user(created.project.as_ref().map_or("", |project| &project.name), &created.user)
 }
 
 /// The memory namespace of a user's conversations, each stored under its thread key.

@@ -15,7 +15,7 @@ use crate::command::{CommandRecord, RunCommand};
 use crate::effects::BoxFuture;
 use crate::error::JournalError;
 use crate::inbox::MemoryInbox;
-use crate::journal::{AppendResult, Batch, Journal, Lease, LeaseState, thread_namespace};
+use crate::journal::{AppendResult, Batch, Journal, Lease, LeaseState, memory_owner, thread_namespace};
 
 /// Journals of any number of runs, lost when the process ends.
 #[derive(Default)]
@@ -105,7 +105,7 @@ impl MemoryState {
             return Err(JournalError::OwnershipLost);
         };
         for record in records {
-            let user = || find_user(&stored.records, records);
+            let user = || find_owner(&stored.records, records);
             let (user, writes) = match &record.event {
                 Event::StepFinished { memory, reused: false, .. } if !memory.is_empty() => (user(), memory.as_slice()),
                 Event::RunFinished { thread: Some(thread), .. } => {
@@ -128,9 +128,9 @@ impl MemoryState {
     }
 }
 
-fn find_user(stored: &[Arc<Record>], new: &[Arc<Record>]) -> String {
+fn find_owner(stored: &[Arc<Record>], new: &[Arc<Record>]) -> String {
     match stored.first().or(new.first()).map(|record| &record.event) {
-        Some(Event::RunCreated(created)) => created.user.clone(),
+        Some(Event::RunCreated(created)) => memory_owner(created),
         _ => String::new(),
     }
 }

@@ -94,7 +94,11 @@ impl Problem {
         let Problem { code, status, detail, errors, .. } = self.clone();
         ProblemDocument {
             kind: format!("{prefix}/errors/{code}"),
-            title: code.title(),
+            // The code is also that of a step of a run.
+            title: match code {
+                Code::StepRefused if !errors.is_empty() => "the definition has errors",
+                code => code.title(),
+            },
             status: status.as_u16(),
             code: code.to_string(),
             detail,

@@ -101,7 +101,8 @@ pub(crate) async fn list_threads(
     QueryParams(whose): QueryParams<OwnerQuery>,
 ) -> ApiResult<Json<ThreadList>> {
     caller.require_scope(Scope::Read)?;
-    let threads = store.read_memories(&thread_namespace(&caller.resolve_user(whose.user)?)).await?;
+    let owner = store.owner_of(&caller.resolve_user(whose.user)?);
+    let threads = store.read_memories(&thread_namespace(&owner)).await?;
     let thread = |(key, messages_value): (&Arc<str>, &Value)| {
         let workflow = key.split(KEY_SEPARATOR).next().unwrap_or_default();
         let messages = messages_value.as_list().unwrap_or_default();
@@ -123,7 +124,7 @@ pub(crate) struct ThreadMessages {
 }
 
 async fn load_messages(store: &Store, user: &str, key: &str) -> ApiResult<Option<Value>> {
-    Ok(store.read_memory(&thread_namespace(user), key).await?)
+    Ok(store.read_memory(&thread_namespace(&store.owner_of(user)), key).await?)
 }
 
 /// Returns the messages of a conversation.
@@ -158,7 +159,8 @@ pub(crate) async fn delete_thread(
     if load_messages(&server.app.store, &user, &key).await?.is_none() {
         return Err(Problem::not_found("thread", &thread));
     }
-    server.app.store.write_memory(thread_namespace(&user), vec![MemoryWrite { key, value: None }]).await?;
+    let store = &server.app.store;
+    store.write_memory(thread_namespace(&store.owner_of(&user)), vec![MemoryWrite { key, value: None }]).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 

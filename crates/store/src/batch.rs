@@ -12,7 +12,7 @@ use flowloom_core::status::Status;
 use flowloom_runtime::JournalError;
 use flowloom_runtime::clock::SystemClock;
 use flowloom_runtime::effects::Clock as _;
-use flowloom_runtime::journal::{Batch, Lease, thread_namespace};
+use flowloom_runtime::journal::{Batch, Lease, memory_owner, scope_user, thread_namespace};
 
 use crate::checksum::{RunColumns, StatusColumns, memory_checksum};
 use crate::commands::{self, CausedCommand};
@@ -81,7 +81,7 @@ impl BatchWrite {
         let mut caused = Vec::new();
         insert_events(connection, locked.number, &self.rows)?;
         for record in records {
-            write_memories(connection, &locked.user, record)?;
+            write_memories(connection, &locked.memory_owner, record)?;
             caused.extend(commands::cancel_children(connection, record)?);
         }
         let is_released = self.write_decisions(connection, &locked)?;
@@ -90,7 +90,7 @@ impl BatchWrite {
         self.effects.is_released.store(is_released, Ordering::Relaxed);
         // A transaction that is rolled back runs again.
         *self.effects.lock_caused() = caused;
-        *self.effects.lock_run() = Some(RunIdentity { number: locked.number, user: locked.user });
+        *self.effects.lock_run() = Some(RunIdentity { number: locked.number, memory_owner: locked.memory_owner });
         Ok(())
     }
 
@@ -132,7 +132,7 @@ impl BatchWrite {
     ) -> Result<LockedRun, StoreError> {
         let RunCreated { name, user, workflow, thread_key, parent, project, fork, .. } = created;
         if let Some(thread_key) = thread_key {
-            self.check_turn(connection, user, thread_key)?;
+            self.check_turn(connection, created, thread_key)?;
         }
         // A child run belongs to a run that has started.
         if parent.is_none() {
@@ -194,17 +194,21 @@ impl BatchWrite {
             // A statement that inserts one row returns one row.
             None => connection.query_first(sql, params, |row| row.get(0))?.ok_or(JournalError::OwnershipLost)?,
         };
-        let user = user.as_str().into();
-        Ok(LockedRun { number, user, origin: RowOrigin::Inserted, has_failed_claims: false, pending_commands: 0 })
+        let memory_owner = memory_owner(created).into();
+        let origin = RowOrigin::Inserted;
+        Ok(LockedRun { number, memory_owner, origin, has_failed_claims: false, pending_commands: 0 })
     }
 
     /// Rejects a second turn of a conversation while a living process drives one. A suspended turn does not block
     /// others.
-    fn check_turn(&self, connection: &DbConnection, user: &str, thread_key: &str) -> Result<(), StoreError> {
+    fn check_turn(&self, connection: &DbConnection, created: &RunCreated, thread_key: &str) -> Result<(), StoreError> {
         connection.serialize_changes("starts")?;
         let sql = "select id, worker from run where user_id = $1 and thread_key = $2 and finished_at is null \
+                   and coalesce(project, '') = $3 \
                    and (status = 'queued' or (status = 'running' and worker is not null))";
-        let others = connection.query_rows(sql, params![user, thread_key], |row| Ok((row.get(0)?, row.get(1)?)))?;
+        let project = created.project.as_ref().map_or("", |project| project.name.as_str());
+        let params = params![&created.user, thread_key, project];
+        let others = connection.query_rows(sql, params, |row| Ok((row.get(0)?, row.get(1)?)))?;
         let living = self.worker.living_workers(connection)?;
         // A run without a worker is one that another engine is about to drive.
         let driven = |(id, worker): (String, Option<String>)| {
@@ -222,8 +226,10 @@ impl BatchWrite {
     /// is pending, and the run has made progress since it was claimed. The commit verifies it.
     fn assume_run(&self, connection: &DbConnection) -> Option<LockedRun> {
         let may_assume = connection.may_assume() && self.batch.decided.is_empty();
-        let RunIdentity { number, user } = may_assume.then(|| self.worker.find_stored_run(self.lease.run)).flatten()?;
-        Some(LockedRun { number, user, origin: RowOrigin::Assumed, has_failed_claims: false, pending_commands: 0 })
+        let known = may_assume.then(|| self.worker.find_stored_run(self.lease.run)).flatten()?;
+        let RunIdentity { number, memory_owner } = known;
+        let origin = RowOrigin::Assumed;
+        Some(LockedRun { number, memory_owner, origin, has_failed_claims: false, pending_commands: 0 })
     }
 
     /// Writes the status that the run has after the batch, and, if the row was not read, verifies it and gives up the lease.
@@ -249,13 +255,13 @@ impl BatchWrite {
 
     /// Reads and locks the run's row. Fails with `OwnershipLost` if the lease is no longer valid.
     fn lock_run(&self, connection: &DbConnection) -> Result<LockedRun, StoreError> {
-        let sql = "select number, user_id, failed_claims, pending_commands from run \
+        let sql = "select number, user_id, failed_claims, pending_commands, coalesce(project, '') from run \
                    where id = $1 and epoch = $2 and worker = $3";
         let run = self.lease.run.to_string();
         let read = |row: &DbRow<'_>| {
             Ok(LockedRun {
                 number: row.get(0)?,
-                user: row.get::<String>(1)?.into(),
+                memory_owner: scope_user(&row.get::<String>(4)?, &row.get::<String>(1)?).into(),
                 origin: RowOrigin::Read,
                 has_failed_claims: row.get_count(2)? > 0,
                 pending_commands: row.get_count(3)?,
@@ -281,7 +287,7 @@ enum RowOrigin {
 /// Columns of a run that an append needs.
 struct LockedRun {
     number: i64,
-    user: Arc<str>,
+    memory_owner: Arc<str>,
     origin: RowOrigin,
     /// Whether the run made no progress since it was claimed.
     has_failed_claims: bool,
@@ -290,11 +296,11 @@ struct LockedRun {
 }
 
 /// Writes what an event changes in the memory of the run's user.
-fn write_memories(connection: &DbConnection, user: &str, record: &Record) -> Result<(), StoreError> {
+fn write_memories(connection: &DbConnection, owner: &str, record: &Record) -> Result<(), StoreError> {
     match &record.event {
-        Event::RunFinished { thread: Some(thread), .. } => write_memory(connection, &thread_namespace(user), thread),
+        Event::RunFinished { thread: Some(thread), .. } => write_memory(connection, &thread_namespace(owner), thread),
         Event::StepFinished { memory, reused: false, .. } => {
-            memory.iter().try_for_each(|write| write_memory(connection, user, write))
+            memory.iter().try_for_each(|write| write_memory(connection, owner, write))
         }
         _ => Ok(()),
     }

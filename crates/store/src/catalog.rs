@@ -245,10 +245,10 @@ impl Store {
         Ok(RunRow { is_driven, ..row })
     }
 
-    /// Writes to a user's memory, as a step with memory writes does.
-    pub async fn write_memory(&self, user: String, writes: Vec<MemoryWrite>) -> Result<(), StoreError> {
+    /// Writes to a namespace, as a step with memory writes does.
+    pub async fn write_memory(&self, namespace: String, writes: Vec<MemoryWrite>) -> Result<(), StoreError> {
         let remember = move |connection: &DbConnection| {
-            writes.iter().try_for_each(|write| crate::batch::write_memory(connection, &user, write))
+            writes.iter().try_for_each(|write| crate::batch::write_memory(connection, &namespace, write))
         };
         self.writer.submit_job(Box::new(remember)).await
     }
@@ -260,7 +260,8 @@ impl Store {
         }
         let object = written.describe_object();
         let PersonalWrites { user, is_profile, writes } = written;
-        let namespace = if is_profile { profile_namespace(&user) } else { user.clone() };
+        let owner = self.owner_of(&user);
+        let namespace = if is_profile { profile_namespace(&owner) } else { owner };
         let change = AuditedChange::new(AuditAction::WriteMemory, Some(user), object);
         let (attempted, actor) = (vec![change.clone()], by.clone());
         let job = move |connection: &DbConnection| {

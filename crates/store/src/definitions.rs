@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use flowloom_core::hash::Hash;
+use flowloom_runtime::journal::{scope_user, split_owner};
 
 use crate::audit::{Actor, AuditAction, AuditedChange};
 use crate::db::{DbConnection, DbRow, params};
@@ -159,6 +160,13 @@ impl DefinitionChange {
         }
     }
 
+    fn with_key(self, replace: impl FnOnce(&DefinitionKey) -> DefinitionKey) -> DefinitionChange {
+        match self {
+            DefinitionChange::Put(new) => DefinitionChange::Put(NewDefinition { key: replace(&new.key), ..new }),
+            DefinitionChange::Delete(key) => DefinitionChange::Delete(replace(&key)),
+        }
+    }
+
     fn to_audited(&self) -> AuditedChange {
         let action = match self {
             DefinitionChange::Put(_) => AuditAction::PutDefinition,
@@ -228,6 +236,8 @@ impl Store {
         for new in changes.iter().filter_map(DefinitionChange::as_put) {
             self.check_database_quota(&new.key.user, at)?;
         }
+        let changes: Vec<DefinitionChange> =
+            changes.into_iter().map(|change| change.with_key(|key| self.stored_key(key))).collect();
         let (audited, actor, quotas) = (attempted.clone(), by.clone(), self.quotas.clone());
         let notified = Arc::new(Mutex::new(Vec::new()));
         let tell = notified.clone();
@@ -239,7 +249,7 @@ impl Store {
             let done = done?;
             check_unused(connection, &changes)?;
             let created = changes.iter().zip(&done).filter(|(_, result)| **result == ChangeResult::Created);
-            let users: BTreeSet<&str> = created.map(|(change, _)| change.key().user.as_str()).collect();
+            let users: BTreeSet<&str> = created.map(|(change, _)| split_owner(&change.key().user).0).collect();
             users.into_iter().try_for_each(|user| check_definitions(&quotas, connection, user, at))?;
             let mut recorded = audited.iter().zip(&done).filter(|(_, result)| result.is_change());
             recorded.try_for_each(|(change, result)| change.record_entry(connection, &actor, at, result.name()))?;
@@ -254,27 +264,29 @@ impl Store {
     /// A definition, if it exists.
     pub fn get_definition(&self, key: &DefinitionKey) -> Result<Option<DefinitionRow>, StoreError> {
         let sql = format!("select {DEFINITION_COLUMNS} from definition where user_id = $1 and kind = $2 and id = $3");
-        let DefinitionKey { user, kind, id } = key;
+        let DefinitionKey { user, kind, id } = &self.stored_key(key);
         self.read_with(|db| db.query_first(&sql, params![user, kind.name(), id], parse_definition_row))
     }
 
     /// All definitions of one kind and user, ordered by id.
     pub fn list_definitions(&self, user: &str, kind: DefinitionKind) -> Result<Vec<DefinitionRow>, StoreError> {
         let sql = format!("select {DEFINITION_COLUMNS} from definition where user_id = $1 and kind = $2 order by id");
-        self.read_with(|db| db.query_rows(&sql, params![user, kind.name()], parse_definition_row))
+        self.read_with(|db| db.query_rows(&sql, params![&self.owner_of(user), kind.name()], parse_definition_row))
     }
 
     /// The users who have a definition of a kind, in order; only those who have the one called `id`, if it is given.
     pub fn list_owners(&self, kind: DefinitionKind, id: Option<&str>) -> Result<Vec<String>, StoreError> {
         let sql = "select distinct user_id from definition where kind = $1 and ($2 = '' or id = $2) order by user_id";
-        self.read_with(|db| db.query_rows(sql, params![kind.name(), id.unwrap_or_default()], |row| row.get(0)))
+        let owners: Vec<String> =
+            self.read_with(|db| db.query_rows(sql, params![kind.name(), id.unwrap_or_default()], |row| row.get(0)))?;
+        Ok(owners.iter().filter_map(|owner| self.own_user(owner)).collect())
     }
 
     /// All versions of a definition, newest first; also of a deleted definition.
     pub fn list_versions(&self, key: &DefinitionKey) -> Result<Vec<VersionRow>, StoreError> {
         let sql = "select version, hash, at, content from definition_version \
                    where user_id = $1 and kind = $2 and id = $3 order by version desc";
-        let DefinitionKey { user, kind, id } = key;
+        let DefinitionKey { user, kind, id } = &self.stored_key(key);
         let version = |row: &DbRow<'_>| {
             let version = row.get_count(0)? as u32;
             Ok(VersionRow { version, hash: row.get(1)?, at: row.get_count(2)?, content: row.get(3)? })
@@ -286,14 +298,15 @@ impl Store {
     pub fn list_uses(&self, user: &str, kind: DefinitionKind, id: &str) -> Result<Vec<String>, StoreError> {
         let sql = "select distinct id from definition_use where used_kind = $1 and used_id = $2 \
                    and (user_id = $3 or user_id = $4) order by id";
-        self.read_with(|db| db.query_rows(sql, params![kind.name(), id, user, SHARED_USER], |row| row.get(0)))
+        let (user, everyone) = (self.owner_of(user), self.owner_of(SHARED_USER));
+        self.read_with(|db| db.query_rows(sql, params![kind.name(), id, &user, &everyone], |row| row.get(0)))
     }
 }
 
 fn parse_definition_row(row: &DbRow<'_>) -> Result<DefinitionRow, StoreError> {
     let kind = DefinitionKind::parse(&row.get::<String>(1)?);
     Ok(DefinitionRow {
-        key: DefinitionKey { user: row.get(0)?, kind, id: row.get(2)? },
+        key: DefinitionKey { user: split_owner(&row.get::<String>(0)?).0.to_owned(), kind, id: row.get(2)? },
         version: row.get_count(3)? as u32,
         hash: row.get(4)?,
         format: row.get(5)?,
@@ -321,7 +334,7 @@ fn check_condition(
         return Ok(());
     }
     let tag = match read_tag(connection, key, &key.user)? {
-        None => read_tag(connection, key, SHARED_USER)?,
+        None => read_tag(connection, key, &scope_user(split_owner(&key.user).1, SHARED_USER))?,
         own => own,
     };
     match condition.is_met(tag.as_deref()) {
@@ -396,16 +409,19 @@ fn delete_uses(connection: &DbConnection, key: &DefinitionKey) -> Result<(), Sto
 fn check_unused(connection: &DbConnection, changes: &[DefinitionChange]) -> Result<(), StoreError> {
     for change in changes {
         let DefinitionChange::Delete(DefinitionKey { user, kind, id }) = change else { continue };
-        let users: Vec<String> = if *kind == DefinitionKind::Workflow {
-            let sql = "select 'the schedule ' || id as used from schedule where workflow = $1 and ($2 = $3 or user_id = $2) \
-                       union select 'the hook ' || id from hook where workflow = $1 and ($2 = $3 or user_id = $2) \
-                       order by used";
-            connection.query_rows(sql, params![id, user, SHARED_USER], |row| row.get(0))?
+        let read = |row: &DbRow<'_>| Ok((row.get(0)?, row.get(1)?));
+        let used: Vec<(String, String)> = if *kind == DefinitionKind::Workflow {
+            let sql = "select 'the schedule ' || id as used, user_id from schedule where workflow = $1 \
+                       union select 'the hook ' || id, user_id from hook where workflow = $1 order by used";
+            connection.query_rows(sql, params![id], read)?
         } else {
-            let sql = "select id from definition_use where used_kind = $1 and used_id = $2 \
-                       and ($3 = $4 or user_id = $3) order by id";
-            connection.query_rows(sql, params![kind.name(), id, user, SHARED_USER], |row| row.get(0))?
+            let sql = "select id, user_id from definition_use where used_kind = $1 and used_id = $2 order by id";
+            connection.query_rows(sql, params![kind.name(), id], read)?
         };
+        let (owner, project) = split_owner(user);
+        let may_use = |by: &str| by == user || (owner == SHARED_USER && split_owner(by).1 == project);
+        let mut users: Vec<String> = used.into_iter().filter(|(_, by)| may_use(by)).map(|(name, _)| name).collect();
+        users.dedup();
         if !users.is_empty() {
             return Err(StoreError::StillUsed { kind: kind.name(), id: id.clone(), users });
         }

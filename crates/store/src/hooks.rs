@@ -2,7 +2,7 @@
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
-use crate::db::{DbConnection, DbRow, params};
+use crate::db::{DbConnection, DbRow, Param, params};
 use crate::error::StoreError;
 use crate::store::Store;
 use crate::users::SHARED_USER;
@@ -53,11 +53,12 @@ fn table_key(user: &str, id: &str) -> String {
 impl Store {
     /// Creates or replaces a user's hook with this id.
     pub async fn put_hook(&self, new: HookRow) -> Result<(), StoreError> {
+        let user = self.owner_of(&new.user);
         let put = move |connection: &DbConnection| {
-            let HookRow { id, user, workflow, secret_hash, secret_name, created_at } = &new;
+            let HookRow { id, workflow, secret_hash, secret_name, created_at, .. } = &new;
             let replaced = connection.execute_sql(
                 "update hook set workflow = $1, secret_hash = $2, secret_name = $3 where id = $4 and user_id = $5",
-                params![workflow, secret_hash, secret_name, id, user],
+                params![workflow, secret_hash, secret_name, id, &user],
             )?;
             if replaced > 0 {
                 return Ok(());
@@ -65,8 +66,8 @@ impl Store {
             let sql = "insert into hook values ($1, $2, $3, $4, $5, $6) on conflict (id) do update set \
                        workflow = excluded.workflow, secret_hash = excluded.secret_hash, \
                        secret_name = excluded.secret_name";
-            let key = table_key(user, id);
-            connection.execute_sql(sql, params![&key, user, workflow, secret_hash, secret_name, *created_at])?;
+            let key = table_key(&user, id);
+            connection.execute_sql(sql, params![&key, &user, workflow, secret_hash, secret_name, *created_at])?;
             Ok(())
         };
         self.writer.submit_job(Box::new(put)).await
@@ -75,7 +76,8 @@ impl Store {
     /// The hooks of one user, or of all users, ordered by id.
     pub fn list_hooks(&self, user: Option<&str>) -> Result<Vec<HookRow>, StoreError> {
         let sql = format!("select {HOOK_COLUMNS} from hook where (user_id = $1 or $1 is null) order by id");
-        self.read_with(|db| db.query_rows(&sql, params![user], parse_hook_row))
+        let owner = user.map(|user| self.owner_of(user));
+        self.select_hooks(&sql, params![&owner])
     }
 
     /// The hooks with this id, of one user or of all users. Those of the user `local` come first, then older ones.
@@ -84,14 +86,22 @@ impl Store {
             "select {HOOK_COLUMNS} from hook where (id = $1 or id = $1 || '{USER_SEPARATOR}' || user_id) \
              and (user_id = $2 or $2 is null)"
         );
-        let mut found = self.read_with(|db| db.query_rows(&sql, params![id, user], parse_hook_row))?;
+        let owner = user.map(|user| self.owner_of(user));
+        let mut found = self.select_hooks(&sql, params![id, &owner])?;
         found.sort_by_key(|hook| (hook.user != SHARED_USER, hook.created_at));
         Ok(found)
     }
 
+    /// The hooks of this project that a query finds.
+    fn select_hooks(&self, sql: &str, params: &[Param<'_>]) -> Result<Vec<HookRow>, StoreError> {
+        let rows = self.read_with(|db| db.query_rows(sql, params, parse_hook_row))?;
+        let own = |row: HookRow| Some(HookRow { user: self.own_user(&row.user)?, ..row });
+        Ok(rows.into_iter().filter_map(own).collect())
+    }
+
     /// Deletes a hook. Fails with `NotThere` if the user has no hook with this id.
     pub async fn delete_hook(&self, user: &str, id: &str) -> Result<(), StoreError> {
-        let (user, id) = (user.to_owned(), id.to_owned());
+        let (user, id) = (self.owner_of(user), id.to_owned());
         let delete = move |connection: &DbConnection| match connection.execute_sql(
             "delete from hook where user_id = $1 and (id = $2 or id = $3)",
             params![&user, &id, &table_key(&user, &id)],

@@ -212,8 +212,8 @@ impl Store {
         if !batch.records.iter().any(|record| writes_memory(&record.event)) {
             return AppendResult::Done(Ok(lease_state));
         }
-        let user = runs.run_user(lease.run).unwrap_or_default();
-        let writes: Vec<_> = batch.records.iter().flat_map(|record| memory_writes_of(&user, &record.event)).collect();
+        let owner = runs.memory_owner(lease.run).unwrap_or_default();
+        let writes: Vec<_> = batch.records.iter().flat_map(|record| memory_writes_of(&owner, &record.event)).collect();
         let write = move |connection: &DbConnection| {
             writes.iter().try_for_each(|(namespace, write)| write_memory(connection, namespace, write))
         };
@@ -262,12 +262,12 @@ fn writes_memory(event: &Event) -> bool {
     }
 }
 
-/// Memory writes of an event, each with the user that they belong to.
-pub fn memory_writes_of(user: &str, event: &Event) -> Vec<(String, MemoryWrite)> {
+/// Memory writes of an event, each with its namespace.
+pub fn memory_writes_of(owner: &str, event: &Event) -> Vec<(String, MemoryWrite)> {
     match event {
-        Event::RunFinished { thread: Some(thread), .. } => vec![(thread_namespace(user), thread.clone())],
+        Event::RunFinished { thread: Some(thread), .. } => vec![(thread_namespace(owner), thread.clone())],
         Event::StepFinished { memory, reused: false, .. } => {
-            memory.iter().map(|write| (user.to_owned(), write.clone())).collect()
+            memory.iter().map(|write| (owner.to_owned(), write.clone())).collect()
         }
         _ => Vec::new(),
     }

@@ -26,6 +26,7 @@ mod memory_runs;
 mod migrate_checksums;
 mod model_usage;
 mod notifications;
+mod ownership;
 mod private;
 mod prune;
 mod quota;

@@ -9,7 +9,7 @@ use flowloom_core::id::RunId;
 use flowloom_runtime::JournalError;
 use flowloom_runtime::command::{CommandRecord, RunCommand};
 use flowloom_runtime::inbox::MemoryInbox;
-use flowloom_runtime::journal::{Batch, Lease, LeaseState};
+use flowloom_runtime::journal::{Batch, Lease, LeaseState, scope_user};
 use flowloom_runtime::remote::DriveState;
 
 use crate::commands::{
@@ -147,9 +147,11 @@ impl MemoryRuns {
         self.lock_state().runs.get(&run).map(|stored| stored.row.clone())
     }
 
-    /// The user that owns a run.
-    pub(crate) fn run_user(&self, run: RunId) -> Option<String> {
-        self.lock_state().runs.get(&run).map(|stored| stored.row.user.clone())
+    /// The owner of the memory of a run.
+    pub(crate) fn memory_owner(&self, run: RunId) -> Option<String> {
+        let state = self.lock_state();
+        let row = &state.runs.get(&run)?.row;
+        Some(scope_user(row.project.as_ref().map_or("", |project| &project.name), &row.user))
     }
 
     /// Creation time of the oldest unfinished run; ids are ordered by creation.

@@ -62,6 +62,17 @@ impl Store {
         self.read_with(|db| db.query_rows(&sql, params![user, limit], parse_notification_row))
     }
 
+    /// The notifications with one of these keys, in the order of their creation.
+    pub fn find_notifications(&self, keys: &[String]) -> Result<Vec<NotificationRow>, StoreError> {
+        let sql = format!("select {NOTIFICATION_COLUMNS} from notification where key = $1");
+        let mut found = Vec::new();
+        for key in keys {
+            found.extend(self.read_with(|db| db.query_first(&sql, params![key], parse_notification_row))?);
+        }
+        found.sort_by_key(|row| row.id);
+        Ok(found)
+    }
+
     /// Marks a notification as read. Fails with `NotThere` if the user has no notification with this id.
     pub async fn mark_notification_read(&self, user: Option<&str>, id: i64, at: u64) -> Result<(), StoreError> {
         let sql = "update notification set read_at = coalesce(read_at, $1) \

@@ -86,7 +86,7 @@ pub const QUOTA_TABLE: [QuotaInfo; 7] = [
         window: QuotaWindow::Now,
         scale: 1,
         advice: "delete definitions",
-        sql: "select count(*) from definition where user_id = $1",
+        sql: "select count(*) from definition where user_id = $1 or substr(user_id, 1, length($1) + 1) = $1 || '\u{1}'",
     },
     QuotaInfo {
         quota: Quota::DatabaseBytes,
@@ -99,8 +99,10 @@ pub const QUOTA_TABLE: [QuotaInfo; 7] = [
               + coalesce(octet_length(blob.content), 0) + octet_length(event.path) + 40), 0) \
               from run join event on event.id >= run.number * 4294967296 and event.id < (run.number + 1) * 4294967296 \
               left join blob on blob.hash = event.output where run.user_id = $1) \
-              + (select coalesce(sum(octet_length(content)), 0) from definition_version where user_id = $1) \
-              + (select coalesce(sum(octet_length(key) + octet_length(value)), 0) from memory where namespace = $1) \
+              + (select coalesce(sum(octet_length(content)), 0) from definition_version \
+              where user_id = $1 or substr(user_id, 1, length($1) + 1) = $1 || '\u{1}') \
+              + (select coalesce(sum(octet_length(key) + octet_length(value)), 0) from memory \
+              where namespace = $1 or substr(namespace, 1, length($1) + 1) = $1 || '\u{1}') \
               as bigint)",
     },
     QuotaInfo {

@@ -3,7 +3,7 @@
 
 use flowloom_core::id::RunId;
 
-use crate::db::{DbConnection, DbRow, params};
+use crate::db::{DbConnection, DbRow, Param, params};
 use crate::error::StoreError;
 use crate::store::Store;
 
@@ -42,31 +42,40 @@ const SCHEDULE_COLUMNS: &str = "id, user_id, workflow, cron, timezone, inputs, c
 impl Store {
     /// Creates or replaces the schedule with this id.
     pub async fn put_schedule(&self, new: ScheduleRow) -> Result<(), StoreError> {
+        let owner = self.owner_of(&new.user);
         let put = move |connection: &DbConnection| {
             let sql = "insert into schedule (id, user_id, workflow, cron, timezone, inputs, catches_up, created_at, next_at) \
                        values ($1, $2, $3, $4, $5, $6, $7, $8, $9) on conflict (user_id, id) do update set \
                        workflow = excluded.workflow, cron = excluded.cron, timezone = excluded.timezone, \
                        inputs = excluded.inputs, catches_up = excluded.catches_up, next_at = excluded.next_at";
-            let ScheduleRow { id, user, workflow, cron, timezone, inputs, catches_up, created_at, next_at, .. } = &new;
+            let ScheduleRow { id, workflow, cron, timezone, inputs, catches_up, created_at, next_at, .. } = &new;
             let catches_up = i64::from(*catches_up);
-            let values = params![id, user, workflow, cron, timezone, inputs, catches_up, *created_at, *next_at];
+            let values = params![id, &owner, workflow, cron, timezone, inputs, catches_up, *created_at, *next_at];
             connection.execute_unchecked(sql, values)
         };
         self.writer.submit_job(Box::new(put)).await
     }
 
-    /// The schedules of one user, or of all users, ordered by id.
+    /// The schedules of one user, or of all users of the project, ordered by id.
     pub fn list_schedules(&self, user: Option<&str>) -> Result<Vec<ScheduleRow>, StoreError> {
         let sql =
             format!("select {SCHEDULE_COLUMNS} from schedule where (user_id = $1 or $1 is null) order by id, user_id");
-        self.read_with(|db| db.query_rows(&sql, params![user], parse_schedule_row))
+        let owner = user.map(|user| self.owner_of(user));
+        self.select_schedules(&sql, params![&owner])
     }
 
     /// Schedules that are due at `now`, or whose claimed run has not started.
     pub fn list_due_schedules(&self, now: u64) -> Result<Vec<ScheduleRow>, StoreError> {
         let sql =
             format!("select {SCHEDULE_COLUMNS} from schedule where next_at <= $1 or is_pending = 1 order by next_at");
-        self.read_with(|db| db.query_rows(&sql, params![now], parse_schedule_row))
+        self.select_schedules(&sql, params![now])
+    }
+
+    /// The schedules of this project that a query finds.
+    fn select_schedules(&self, sql: &str, params: &[Param<'_>]) -> Result<Vec<ScheduleRow>, StoreError> {
+        let rows = self.read_with(|db| db.query_rows(sql, params, parse_schedule_row))?;
+        let own = |row: ScheduleRow| Some(ScheduleRow { user: self.own_user(&row.user)?, ..row });
+        Ok(rows.into_iter().filter_map(own).collect())
     }
 
     /// Claims a due schedule: its next due time becomes `next_at`, and `run` is recorded as the run for its due time,
@@ -77,7 +86,7 @@ impl Store {
         next_at: u64,
         run: Option<(RunId, u64)>,
     ) -> Result<(), StoreError> {
-        let (user, id, seen) = (seen.user.clone(), seen.id.clone(), seen.next_at);
+        let (user, id, seen) = (self.owner_of(&seen.user), seen.id.clone(), seen.next_at);
         let claim = move |connection: &DbConnection| {
             let quicker = StoreError::ScheduleClaimed;
             match run {
@@ -97,7 +106,7 @@ impl Store {
 
     /// Records that the claimed run has started, or cannot start.
     pub async fn settle_claim(&self, seen: &ScheduleRow) -> Result<(), StoreError> {
-        let (user, id, run) = (seen.user.clone(), seen.id.clone(), seen.last_run.clone());
+        let (user, id, run) = (self.owner_of(&seen.user), seen.id.clone(), seen.last_run.clone());
         let settle = move |connection: &DbConnection| {
             let sql = "update schedule set is_pending = 0 where user_id = $1 and id = $2 and last_run = $3";
             connection.execute_unchecked(sql, params![&user, &id, &run])
@@ -107,7 +116,7 @@ impl Store {
 
     /// Deletes a schedule. Fails with `NotThere` if the user has no schedule with this id.
     pub async fn delete_schedule(&self, user: &str, id: &str) -> Result<(), StoreError> {
-        let (user, id) = (user.to_owned(), id.to_owned());
+        let (user, id) = (self.owner_of(user), id.to_owned());
         let delete = move |connection: &DbConnection| {
             let missing = StoreError::NotFound { kind: "schedule", id: id.clone() };
             connection.execute_required(

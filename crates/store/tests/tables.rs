@@ -8,8 +8,8 @@ use flowloom_core::event::{Event, MemoryWrite};
 use flowloom_core::status::Status;
 use flowloom_runtime::journal::Journal;
 use flowloom_store::{
-    Actor, ChangeResult, DefinitionChange, DefinitionKey, DefinitionKind, NewDefinition, NewNotification, Origin,
-    PruneFilter, SHARED_USER, ScheduleRow,
+    Actor, BlockQuery, ChangeResult, DefinitionChange, DefinitionKey, DefinitionKind, NewDefinition, NewNotification,
+    Origin, PruneFilter, SHARED_USER, ScheduleRow, Store,
 };
 
 use support::{TestDatabase, append_records, created_event, finished_event, new_record, run_id};
@@ -18,6 +18,7 @@ on_both!(
     definitions_of_two_processes_have_versions_of_their_own,
     definitions_have_versions_and_change_together,
     what_is_used_is_not_taken_away,
+    projects_have_definitions_and_schedules_of_their_own,
     notifications_are_there_once_and_read_by_their_user,
     what_is_due_is_claimed_once,
     old_runs_are_taken_away_with_what_only_they_had,
@@ -36,6 +37,53 @@ fn put_change(key: DefinitionKey, content: &str, uses: &[(DefinitionKind, &str)]
         origin: Origin::Api,
         uses,
     })
+}
+
+async fn projects_have_definitions_and_schedules_of_their_own(place: &TestDatabase) {
+    let (a, b, unnamed) = (place.open_for_project("a"), place.open_for_project("b"), place.open());
+    let block = |user: &str| DefinitionKey { user: user.into(), kind: DefinitionKind::Block, id: "helper".into() };
+    let by = Actor::command_line();
+    let changes = vec![
+        put_change(block(SHARED_USER), r#"{"name": "Helper", "description": "Shortens a text"}"#, &[]),
+        put_change(workflow_key("w"), "in a", &[(DefinitionKind::Block, "helper")]),
+    ];
+    assert_eq!(a.change_definitions(changes, &by, 1).await.expect("made"), [ChangeResult::Created; 2]);
+    let content = |store: &Store| store.get_definition(&workflow_key("w")).expect("readable").map(|row| row.content);
+    assert_eq!((content(&a).as_deref(), content(&b), content(&unnamed)), (Some("in a"), None, None));
+    let stored = a.get_definition(&workflow_key("w")).expect("readable").expect("a row");
+    assert_eq!(stored.key, workflow_key("w"), "the project is no part of the user");
+    let made = b.change_definitions(vec![put_change(workflow_key("w"), "in b", &[])], &by, 2).await.expect("made");
+    assert_eq!((made, content(&a).as_deref()), (vec![ChangeResult::Created], Some("in a")));
+    let owners = |store: &Store| store.list_owners(DefinitionKind::Workflow, None).expect("readable");
+    assert_eq!((owners(&a), owners(&unnamed)), (vec!["ann".to_owned()], Vec::new()));
+    let found = |store: &Store| {
+        let query = BlockQuery { user: "ann", words: "shortens", vector: None, limit: 5 };
+        store.search_blocks(query).expect("readable").into_iter().map(|block| block.user).collect::<Vec<_>>()
+    };
+    assert_eq!((found(&a), found(&b)), (vec![SHARED_USER.to_owned()], Vec::new()));
+    // A block of a is in use there only.
+    let used = a.change_definitions(vec![DefinitionChange::Delete(block(SHARED_USER))], &by, 3).await;
+    assert_eq!(used.expect_err("in use").code(), Code::StillUsed);
+    let missing = b.change_definitions(vec![DefinitionChange::Delete(block(SHARED_USER))], &by, 3).await.expect("done");
+    assert_eq!(missing, [ChangeResult::Missing]);
+
+    let schedule = ScheduleRow {
+        id: "daily".into(),
+        user: "ann".into(),
+        workflow: "w".into(),
+        cron: "0 6 * * *".into(),
+        timezone: "UTC".into(),
+        inputs: "{}".into(),
+        catches_up: false,
+        created_at: 1,
+        next_at: 1,
+        last_at: None,
+        last_run: None,
+        is_pending: false,
+    };
+    a.put_schedule(schedule.clone()).await.expect("stored");
+    assert_eq!(a.list_due_schedules(5).expect("readable"), [schedule]);
+    assert_eq!(b.list_due_schedules(5).expect("readable"), []);
 }
 
 async fn definitions_have_versions_and_change_together(place: &TestDatabase) {

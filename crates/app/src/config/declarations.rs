@@ -21,6 +21,26 @@ pub fn copy_declarations(text: &str, definition: &[&str], has_tools: bool) -> St
     toml::to_string(&copied).unwrap_or_default()
 }
 
+/// The files that declarations name: arguments of programs that are started, and workflows that are functions. Whether they
+/// exist is not checked.
+pub fn list_declared_files(declarations: &str) -> Vec<String> {
+    let Ok(whole) = declarations.parse::<toml::Table>() else { return Vec::new() };
+    let rows = |table: &str| {
+        let rows = whole.get(table).and_then(toml::Value::as_table).cloned().unwrap_or_default();
+        rows.into_iter().map(|(_, row)| row).collect::<Vec<_>>()
+    };
+    let mut files = Vec::new();
+    for row in rows("mcp") {
+        files.extend(row.get("command").and_then(toml::Value::as_str).map(str::to_owned));
+        let arguments = row.get("args").and_then(toml::Value::as_array).into_iter().flatten();
+        files.extend(arguments.filter_map(toml::Value::as_str).map(str::to_owned));
+    }
+    for row in rows("functions") {
+        files.extend(row.get("workflow").and_then(toml::Value::as_str).map(str::to_owned));
+    }
+    files
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -48,6 +68,8 @@ base_url = "https://tools.example"
         );
         assert_eq!(copy_declarations(CONFIG, &["nothing"], true), "[tools]\nbase_url = \"https://tools.example\"\n");
         assert_eq!(copy_declarations(CONFIG, &["nothing"], false), "");
+        let files = "[mcp.a]\ncommand = \"python3\"\nargs = [\"a.py\"]\n[functions.b]\nworkflow = \"b.json\"\n";
+        assert_eq!(list_declared_files(files), ["python3", "a.py", "b.json"]);
         assert_eq!(copy_declarations("not TOML", &["shop::find"], true), "");
     }
 }

@@ -39,13 +39,21 @@ fn check_injection(config: &Config, plan: &Plan, source: &LoadedDefinition) -> V
 
 fn warn_about(source: &LoadedDefinition, tool: &str, origin: &str) -> Diagnostic {
     let text = std::str::from_utf8(source.bytes()).unwrap_or_default();
-    let span = text.find(tool).map_or_else(Span::default, |start| Span { start, length: tool.len() });
+    let span = find_tool(text, tool);
     let message = format!(
         "a model that reads text of strangers ({origin}) can be talked into calling {tool}, which changes something \
          without approval"
     );
     Diagnostic::new_warning(Code::UntrustedTool, source.name(), span, message)
         .with_help("let a person approve each call with `needs_approval` or `needsApproval`, or do not offer the tool")
+}
+
+/// Where a definition names a tool: itself, all tools of its server, or the agent that has it in a file of its own.
+fn find_tool(text: &str, tool: &str) -> Span {
+    let server = tool.split_once("::").map(|(server, _)| format!("{server}::*"));
+    let words = [Some(tool), server.as_deref(), Some("\"tools\""), Some("\"agentId\""), Some("\"name\"")];
+    let mut found = words.into_iter().flatten().filter_map(|word| Some((text.find(word)?, word.len())));
+    found.next().map_or_else(Span::default, |(start, length)| Span { start, length })
 }
 
 fn collect_tools(plan: &Plan) -> Vec<&AgentTool> {

@@ -7,16 +7,17 @@ use flowloom_core::code::Code;
 use flowloom_core::diagnostic::{Diagnostic, Span, find_similar_name};
 use flowloom_core::json::{Node, parse_node};
 use flowloom_formats::{agent, graph};
+use flowloom_store::{DATABASE_FILE, DefinitionKind, Store};
 
 use super::bundle::AvailableTools;
 use super::folder;
 use super::source::{LoadedDefinition, Loader};
+use crate::config::Config;
 use crate::tools::descriptor::ToolDescriptor;
 
 impl LoadedDefinition {
     /// Adds the warnings that `check` gives besides the problems of compiling. Reads the folder of an agent.
     pub fn add_check_warnings(&mut self, loader: &Loader<'_>) {
-        // They are no errors: a workflow that is stored in the database is found when the agent runs.
         let warnings = check_tools(loader, self);
         self.compiled.diagnostics.extend(warnings);
         self.add_secret_warnings(loader.config, None);
@@ -38,17 +39,43 @@ fn check_tools(loader: &Loader<'_>, source: &LoadedDefinition) -> Vec<Diagnostic
         let plain = name.strip_prefix("@@").unwrap_or(name);
         [Some(plain), plain.strip_prefix("flow_")].into_iter().flatten().any(|name| known.iter().any(|one| one == name))
     };
-    let unknown = named.into_iter().filter(|(name, _)| !is_known(name));
-    unknown.map(|(name, span)| unknown_tool(source, &name, span, &known)).collect()
+    let unknown: Vec<(String, Span)> = named.into_iter().filter(|(name, _)| !is_known(name)).collect();
+    // A workflow that is stored in the database is found when the agent runs.
+    let may_be_stored = !unknown.is_empty() && has_stored_workflows(loader.config);
+    unknown.iter().map(|(name, span)| unknown_tool(source, name, *span, &known, may_be_stored)).collect()
 }
 
-fn unknown_tool(source: &LoadedDefinition, name: &str, span: Span, known: &[String]) -> Diagnostic {
+fn unknown_tool(
+    source: &LoadedDefinition,
+    name: &str,
+    span: Span,
+    known: &[String],
+    may_be_stored: bool,
+) -> Diagnostic {
     let message = format!("there is no tool or workflow {name} in this folder");
-    let help = match find_similar_name(name, known.iter().map(String::as_str)) {
-        Some(meant) => format!("did you mean {meant:?}?"),
-        None => "a workflow that is stored in the database is found when the agent runs".to_owned(),
-    };
-    Diagnostic::new_warning(Code::UnknownTool, source.name(), span, message).with_help(help)
+    let similar = find_similar_name(name, known.iter().map(String::as_str));
+    let meant = similar.map(|meant| format!("did you mean {meant:?}?"));
+    match may_be_stored {
+        true => {
+            let help = "a workflow that is stored in the database is found when the agent runs".to_owned();
+            Diagnostic::new_warning(Code::UnknownTool, source.name(), span, message).with_help(meant.unwrap_or(help))
+        }
+        false => {
+            let help = format!("write the workflow {name}, or a tool record in {}{name}.json", graph::TOOLS_FOLDER);
+            Diagnostic::new_error(Code::UnknownTool, source.name(), span, message).with_help(meant.unwrap_or(help))
+        }
+    }
+}
+
+/// Whether the data of the project has workflows. Creates no data folder.
+fn has_stored_workflows(config: &Config) -> bool {
+    if config.database.value.is_none() && !config.data_dir.value.join(DATABASE_FILE).is_file() {
+        return false;
+    }
+    let stored =
+        Store::open_with(&config.store_settings()).and_then(|store| store.list_owners(DefinitionKind::Workflow, None));
+    // A database that cannot be read may have any.
+    stored.map_or(true, |owners| !owners.is_empty())
 }
 
 /// The names in `tools` that can only be those of workflows.

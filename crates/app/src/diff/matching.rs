@@ -76,7 +76,7 @@ fn add_steps(step: &Step, path: Path, is_root: bool, listed: &mut Listed<'_>) {
 }
 
 /// The fields without those that only one format has: what a step list passes on, its grants, and the default model.
-fn keep_common_fields(fields: Fields) -> Fields {
+fn keep_common_fields(fields: DescribedFields) -> DescribedFields {
     let keep = |(name, text): (&'static str, String)| match name {
         "capability" => None,
         "model" if text.is_empty() => None,
@@ -85,7 +85,7 @@ fn keep_common_fields(fields: Fields) -> Fields {
         }
         _ => Some((name, text)),
     };
-    let mut fields: Fields = fields.into_iter().filter_map(keep).collect();
+    let mut fields: DescribedFields = fields.into_iter().filter_map(keep).collect();
     fields.sort_unstable();
     fields
 }

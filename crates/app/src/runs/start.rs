@@ -37,7 +37,7 @@ impl PreparedDefinition {
     }
 
     /// The bundle of its runs.
-    pub(crate) fn parse_bundle(&self) -> Result<Bundle, DefinitionError> {
+    pub fn parse_bundle(&self) -> Result<Bundle, DefinitionError> {
         Bundle::parse(&self.bundle.1)
     }
 

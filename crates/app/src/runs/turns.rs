@@ -111,7 +111,8 @@ impl ThreadTurn {
         let messages = serde_json::to_string(past.env.find_thread(thread).messages()).unwrap_or_default();
         let Ok(messages) = parse_value(&messages) else { return Ok(()) };
         let write = MemoryWrite { key: self.at.1.clone(), value: Some(messages) };
-        Ok(app.store.write_memory(thread_namespace(&self.at.0), vec![write]).await?)
+        let namespace = thread_namespace(&app.store.owner_of(&self.at.0));
+        Ok(app.store.write_memory(namespace, vec![write]).await?)
     }
 }
 

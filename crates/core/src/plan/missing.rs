@@ -86,7 +86,13 @@ impl Env {
     pub(super) fn describe_undefined(&self, expr: &Expr) -> String {
         let source = match expr {
             Expr::Js(js) => match &**js {
-                Js::Placed(_, place) => place.source.trim().to_owned(),
+                Js::Placed(inner, place) => {
+                    let source = place.source.trim();
+                    if let Some(offer) = describe_base(inner, self) {
+                        return format!("{source} is undefined; {offer}");
+                    }
+                    source.to_owned()
+                }
                 Js::Name(name) => name.to_string(),
                 _ => "an expression".to_owned(),
             },
@@ -96,6 +102,38 @@ impl Env {
         let locals = self.locals.iter().map(|(name, _)| &**name);
         let names = self.vars.as_map().keys().map(|name| &**name).chain(locals);
         format!("{source} is undefined; {}", list_names("the variables are", names))
+    }
+}
+
+/// What the value offers of which an expression names a member; `None` if it is no such expression.
+fn describe_base(js: &Js, env: &Env) -> Option<String> {
+    match js {
+        Js::Placed(inner, _) | Js::Chain(inner) => describe_base(inner, env),
+        Js::Member(base, _, _) => match base.evaluate(env).ok()? {
+            Some(Value::Map(map)) => {
+                let path = member_path(base).unwrap_or_else(|| "the object".to_owned());
+                Some(list_names(&format!("{path} has"), map.keys().map(|key| &**key)))
+            }
+            Some(Value::List(items)) => {
+                let path = member_path(base).unwrap_or_else(|| "it".to_owned());
+                Some(format!("{path} is a list of {} items", items.len()))
+            }
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// A name or members of one, as they are written.
+fn member_path(js: &Js) -> Option<String> {
+    match js {
+        Js::Name(name) => Some(name.to_string()),
+        Js::Placed(inner, _) | Js::Chain(inner) => member_path(inner),
+        Js::Member(base, key, _) => match &**key {
+            Js::Literal(Value::String(key)) => Some(format!("{}.{key}", member_path(base)?)),
+            _ => None,
+        },
+        _ => None,
     }
 }
 

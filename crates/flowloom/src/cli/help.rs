@@ -3,9 +3,10 @@
 use clap::builder::StyledStr;
 use clap::{Command, CommandFactory as _};
 
-use super::Cli;
 use super::exit_codes::find_exit_codes;
 use super::listing::{GROUPS, find_examples};
+use super::{Cli, MAX_HELP_COLUMNS};
+use crate::terminal::width::{stdout_columns, wrap_hanging};
 
 /// The last lines of `flowloom --help`.
 const EPILOGUE: &str = "For the options and examples of a command: flowloom COMMAND --help";
@@ -29,12 +30,19 @@ fn render_template(command: &Command) -> StyledStr {
             let about = command.find_subcommand(name).and_then(Command::get_about);
             let about = about.map(StyledStr::to_string).unwrap_or_default();
             let literal = command.get_styles().get_literal();
-            groups += &format!("  {literal}{name:<width$}{literal:#}  {about}\n");
+            let line = format!("  {literal}{name:<width$}{literal:#}  {}\n", wrap_about(&about, width + 4));
+            groups += &line;
         }
         groups.push('\n');
     }
     let options = render_heading(command, "Options");
     format!("{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\n{groups}{options}{{options}}{{after-help}}").into()
+}
+
+/// The description of a command within the terminal, with further lines in column `indent`.
+fn wrap_about(about: &str, indent: usize) -> String {
+    let columns = stdout_columns().unwrap_or(MAX_HELP_COLUMNS).min(MAX_HELP_COLUMNS);
+    wrap_hanging(&format!("{}{about}", " ".repeat(indent)), columns, indent).trim_start().to_owned()
 }
 
 fn render_heading(command: &Command, title: &str) -> String {
@@ -59,12 +67,18 @@ fn add_examples(command: Command, path: &str) -> Command {
     command.after_help(text)
 }
 
-/// Prints the help of the command that `words` name, such as `blocks list`; of the program if there are none. Returns the
-/// exit code: 2 if there is no such command.
-pub(crate) fn print_help(words: &[String]) -> u8 {
+/// The help of the command that `words` name, or the error that there is no such command.
+pub(crate) fn find_help(words: &[String]) -> clap::Error {
     let line = ["flowloom"].into_iter().chain(words.iter().map(String::as_str)).chain(["--help"]);
-    let Err(help) = build_command().try_get_matches_from(line) else { return 0 };
-    // clap prints help to stdout, and a wrong command to stderr.
-    let _ = help.print();
-    if help.use_stderr() { 2 } else { 0 }
+    let mut command = build_command();
+    match command.try_get_matches_from_mut(line) {
+        Err(help) => help,
+        Ok(_) => command.error(clap::error::ErrorKind::DisplayHelp, ""),
+    }
+}
+
+/// What is wrong with the command line, in one line.
+pub(crate) fn first_line(error: &clap::Error) -> String {
+    let text = error.to_string();
+    text.trim().trim_start_matches("error: ").lines().next().unwrap_or_default().to_owned()
 }

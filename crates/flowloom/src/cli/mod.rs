@@ -33,7 +33,7 @@ pub(crate) use blocks::BlocksCommand;
 pub(crate) use eval::{EvalAuthorArgs, EvalCommand};
 pub(crate) use fork::{DiffArgs, ForkArgs};
 pub(crate) use global::{ExistingData, Global};
-pub(crate) use help::{build_command, print_help};
+pub(crate) use help::{build_command, find_help, first_line};
 pub(crate) use keys::KeysCommand;
 pub(crate) use maintain::{ConvertArgs, FmtArgs};
 pub(crate) use man::write_man_pages;
@@ -57,8 +57,11 @@ const HELP_STYLES: Styles = Styles::styled()
     .placeholder(AnsiColor::Cyan.on_default());
 
 /// Run agent workflows from files in six formats, on any model
+/// Maximum width of help texts, in columns.
+const MAX_HELP_COLUMNS: usize = 80;
+
 #[derive(Debug, Parser)]
-#[command(name = "flowloom", version, max_term_width = 80, arg_required_else_help = true, styles = HELP_STYLES)]
+#[command(name = "flowloom", version, max_term_width = MAX_HELP_COLUMNS, arg_required_else_help = true, styles = HELP_STYLES)]
 #[command(disable_help_subcommand = true)]
 pub(crate) struct Cli {
     #[command(flatten)]

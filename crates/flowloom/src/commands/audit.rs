@@ -10,7 +10,9 @@ use flowloom_store::{Actor, AuditFilter, AuditRow};
 use super::results::print_json;
 use crate::cli::Global;
 use crate::failure::CommandResult;
+use crate::style::{Style, paint_text};
 use crate::terminal::report::truncate_line;
+use crate::terminal::width::{fit_line, terminal_columns};
 
 /// Characters of a line that are shown; a longer one has an ellipsis after them.
 const LINE_CHARS: usize = 79;
@@ -32,9 +34,13 @@ pub(crate) fn print_audit(global: &Global, since: Option<&str>, user: Option<Str
 
 fn print_row(row: &AuditRow) {
     let owner = row.user.as_deref().map(|user| format!(" of {user}")).unwrap_or_default();
-    let what = format!("{}  {:<17} {:<8} {}{owner}", format_time(row.at), row.action, row.result, row.object);
-    println!("{}", truncate_line(&what, LINE_CHARS));
-    println!("{}", truncate_line(&format!("    by {}", describe_actor(&row.actor)), LINE_CHARS));
+    let mark = if row.result == "failed" { Style::Bad } else { Style::Good };
+    let result = paint_text(mark, &format!("{:<8}", row.result));
+    let what = format!("{}  {:<17} {result} {}{owner}", format_time(row.at), row.action, row.object);
+    let actor = format!("    by {}", describe_actor(&row.actor));
+    let columns = terminal_columns() - 1;
+    println!("{}", fit_line(&truncate_line(&what, LINE_CHARS), columns));
+    println!("{}", fit_line(&truncate_line(&actor, LINE_CHARS), columns));
 }
 
 fn describe_actor(actor: &Actor) -> String {

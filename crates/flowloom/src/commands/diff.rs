@@ -13,6 +13,7 @@ use flowloom_store::SHARED_USER;
 use super::results::print_json;
 use crate::cli::{DiffArgs, Global};
 use crate::failure::{CommandError, CommandResult};
+use crate::print::print_wrapped;
 use crate::terminal::diagnostics;
 use crate::terminal::diff::{render_definition_diff, render_run_diff};
 
@@ -29,7 +30,7 @@ pub(crate) async fn compare(global: &Global, arguments: &DiffArgs) -> CommandRes
             let diff = compare_runs(&app, &a, &b).await?;
             match global.json {
                 true => print_json(&diff),
-                false => print!("{}", render_run_diff(&diff, arguments.verbose)),
+                false => print_wrapped(render_run_diff(&diff, arguments.verbose).trim_end(), 6),
             }
             diff.same
         }
@@ -38,7 +39,7 @@ pub(crate) async fn compare(global: &Global, arguments: &DiffArgs) -> CommandRes
             let diff = compare_definitions(&a, &b);
             match global.json {
                 true => print_json(&diff),
-                false => print!("{}", render_definition_diff(&diff)),
+                false => print_wrapped(render_definition_diff(&diff).trim_end(), 6),
             }
             diff.same
         }

@@ -14,7 +14,7 @@ use flowloom_core::value::Value;
 use flowloom_formats::render_result;
 use flowloom_runtime::clock::SystemClock;
 use flowloom_runtime::command::CommandAction;
-use flowloom_runtime::effects::Clock as _;
+use flowloom_runtime::effects::{Clock as _, effect_key};
 use flowloom_runtime::{Run, RunOutcome};
 
 use super::results::print_json;
@@ -26,6 +26,9 @@ use crate::stop::{self, StopSignal};
 use crate::terminal::answer::StreamedText;
 use crate::terminal::ask;
 use crate::terminal::screen::ProgressScreen;
+
+/// The function that leaves a notification.
+const NOTIFY_FUNCTION: &str = "notify::push";
 
 /// The terminal of a command that drives a run.
 pub(super) struct RunDisplay<'a> {
@@ -97,6 +100,16 @@ impl<'a> RunDisplay<'a> {
         Ok(driven)
     }
 
+    /// Prints the notifications that a run has left. What cannot be read is listed by `flowloom notifications`.
+    fn print_notifications(&self, run: RunId, state: &RunState) {
+        let steps = state.steps().iter().filter(|step| step.target.as_deref() == Some(NOTIFY_FUNCTION));
+        let keys: Vec<String> = steps.map(|step| effect_key(run, &step.path, step.attempts)).collect();
+        for row in self.app.store.find_notifications(&keys).unwrap_or_default() {
+            eprintln!("notification for {}: {}", row.user, row.title);
+            row.body.lines().for_each(|line| eprintln!("  {line}"));
+        }
+    }
+
     /// Prints the result of a run, unless it was streamed. Returns the exit code.
     pub(super) fn print_outcome(&self, plan: &Plan, outcome: &RunOutcome) -> u8 {
         let (id, state) = (outcome.id, &outcome.state);
@@ -117,6 +130,9 @@ impl<'a> RunDisplay<'a> {
             if !self.streamed.is_shown(&text) {
                 println!("{text}");
             }
+        }
+        if !self.global.json {
+            self.print_notifications(id, state);
         }
         if state.status == Status::Cancelled && self.on_interrupt == OnInterrupt::Cancel {
             eprintln!("cancelled; what was said so far stays in the conversation");

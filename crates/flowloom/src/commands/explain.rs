@@ -9,14 +9,42 @@ use flowloom_formats::markdown;
 
 use crate::cli::{self, Global};
 use crate::failure::{CommandError, CommandResult};
+use crate::style::{Style, paint_text};
 use crate::terminal::width::{stdout_columns, wrap_page};
 
 /// Writes the man pages of all commands.
-pub(crate) fn write_man_pages(folder: &Path) -> CommandResult {
+pub(crate) fn write_man_pages(global: &Global, folder: &Path) -> CommandResult {
     let failed = |error| CommandError::usage(format!("{} cannot be written: {error}", folder.display()));
     let count = cli::write_man_pages(folder).map_err(failed)?;
-    println!("{count} pages in {}", folder.display());
+    let text = format!("{count} pages in {}", folder.display());
+    super::print_result(global, serde_json::json!({"folder": folder, "pages": count}), &text);
     Ok(0)
+}
+
+/// Prints a completion script.
+pub(crate) fn print_completions(global: &Global, shell: clap_complete::Shell) -> CommandResult {
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut cli::build_command(), "flowloom", &mut script);
+    let script = String::from_utf8_lossy(&script);
+    match global.json {
+        true => super::print_json(&serde_json::json!({"shell": shell.to_string(), "script": script})),
+        false => print!("{script}"),
+    }
+    Ok(0)
+}
+
+/// Prints the help of the command that `words` name, such as `blocks list`; of the program if there are none.
+pub(crate) fn print_help(global: &Global, words: &[String]) -> CommandResult {
+    let help = cli::find_help(words);
+    if !global.json {
+        // clap prints help to stdout, and a wrong command to stderr.
+        let _ = help.print();
+    } else if help.use_stderr() {
+        return Err(CommandError::usage(cli::first_line(&help)));
+    } else {
+        super::print_json(&serde_json::json!({"help": help.to_string()}));
+    }
+    Ok(if help.use_stderr() { 2 } else { 0 })
 }
 
 pub(crate) fn explain_code(global: &Global, text: &str) -> CommandResult {
@@ -39,12 +67,26 @@ pub(crate) fn explain_code(global: &Global, text: &str) -> CommandResult {
     }
     match page {
         Some(page) => match stdout_columns() {
-            Some(columns) => println!("{}", wrap_page(page, columns)),
-            None => print!("{page}"),
+            Some(columns) => println!("{}", paint_headings(&wrap_page(page, columns))),
+            None => print!("{}", paint_headings(page)),
         },
         None => println!("{code}: {}", code.title()),
     }
     Ok(0)
+}
+
+/// A page with its headings in the style of headings.
+fn paint_headings(page: &str) -> String {
+    let mut is_code = false;
+    let mut paint = |line: &str| {
+        is_code ^= line.starts_with("```");
+        let text = line.trim_end_matches('\n');
+        match !is_code && line.starts_with('#') {
+            true => paint_text(Style::Heading, text) + &line[text.len()..],
+            false => line.to_owned(),
+        }
+    };
+    page.split_inclusive('\n').map(&mut paint).collect()
 }
 
 /// Prints the system prompt of Markdown workflows.

@@ -1,14 +1,18 @@
 //! `flowloom init`: creates a project.
 
+use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::path::{Component, Path, PathBuf};
 
-use flowloom_app::config::declarations::copy_declarations;
+use flowloom_app::config::declarations::{copy_declarations, list_declared_files};
 use flowloom_app::config::project::{CONFIG_FILE, ProjectTarget};
-use flowloom_app::definitions::source::Loader;
+use flowloom_app::definitions::find::find_definitions;
+use flowloom_app::definitions::source::{LoadedDefinition, Loader};
 use flowloom_app::wiring;
-use flowloom_formats::graph;
+use flowloom_formats::{agent, graph};
+use serde_json::json;
 
+use super::print_json;
 use crate::cli::{Global, InitArgs};
 use crate::failure::{CommandError, CommandResult};
 use crate::terminal::diagnostics;
@@ -54,9 +58,16 @@ pub(crate) fn create_project(global: &Global, arguments: &InitArgs) -> CommandRe
         let path = folder.join(path);
         write_new_file(&path, content)
             .map_err(|error| CommandError::usage(format!("{} cannot be written: {error}", path.display())))?;
-        println!("created {}", path.display());
+        if !global.json {
+            println!("created {}", path.display());
+        }
     }
     report_problems(global, folder, &first)?;
+    if global.json {
+        let created: Vec<String> = files.iter().map(|(path, _)| display_path(folder.join(path))).collect();
+        print_json(&json!({"folder": folder, "workflow": first, "created": created}));
+        return Ok(0);
+    }
     print_next_steps(global, folder, &first)
 }
 
@@ -72,7 +83,8 @@ struct StartDefinition {
 /// The files of a definition, by their paths in its folder, and its declarations in its own project.
 fn read_definition(global: &Global, from: &Path) -> Result<StartDefinition, CommandError> {
     let config = global.load_config_for(Some(&ProjectTarget::Definition(from.to_owned())))?;
-    let source = Loader::new(&config).compile(from);
+    let loader = Loader::new(&config);
+    let source = loader.compile(from);
     if source.bytes().is_empty() {
         diagnostics::print_diagnostics(&source);
         return Err(CommandError::usage(format!("{} cannot be copied", from.display())));
@@ -85,13 +97,45 @@ fn read_definition(global: &Global, from: &Path) -> Result<StartDefinition, Comm
     let files = source.files().iter().map(|(path, bytes)| (below(Path::new(path)), bytes.clone()));
     let texts: Vec<&str> = source.files().values().filter_map(|bytes| std::str::from_utf8(bytes).ok()).collect();
     let has_tools = source.compiled.format == Some(graph::FORMAT);
-    let own = config.file.as_ref().and_then(|file| std::fs::read_to_string(file).ok()).unwrap_or_default();
+    let own_file = find_own_config(&entry).or_else(|| config.file.clone());
+    let own = own_file.as_ref().and_then(|file| std::fs::read_to_string(file).ok()).unwrap_or_default();
+    let mut files: BTreeMap<PathBuf, Vec<u8>> = files.filter(|(path, _)| is_inside(path)).collect();
+    let mut texts: Vec<String> = texts.into_iter().map(str::to_owned).collect();
+    if source.compiled.format == Some(agent::FORMAT) {
+        for (path, bytes) in list_workflows_of_agent(&loader, &base, &source) {
+            texts.extend(String::from_utf8(bytes.clone()));
+            files.entry(below(&path)).or_insert(bytes);
+        }
+    }
+    let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
     let declarations = copy_declarations(&own, &texts, has_tools);
-    Ok(StartDefinition {
-        first: below(&entry),
-        files: files.filter(|(path, _)| is_inside(path)).collect(),
-        declarations,
-    })
+    let root = own_file.as_deref().and_then(Path::parent).unwrap_or(Path::new(""));
+    for name in list_declared_files(&declarations) {
+        if let (true, Ok(bytes)) = (is_inside(Path::new(&name)), std::fs::read(root.join(&name))) {
+            files.entry(PathBuf::from(name)).or_insert(bytes);
+        }
+    }
+    let files = files.into_iter().filter(|(path, _)| is_inside(path)).collect();
+    Ok(StartDefinition { first: below(&entry), files, declarations })
+}
+
+/// The configuration of the project that a definition comes from, whatever project the current folder is in.
+fn find_own_config(entry: &Path) -> Option<PathBuf> {
+    let entry = std::path::absolute(entry).ok()?;
+    entry.ancestors().skip(1).map(|folder| folder.join(CONFIG_FILE)).find(|file| file.is_file())
+}
+
+/// The files of the workflows in the folder of an agent that it can call.
+fn list_workflows_of_agent(loader: &Loader<'_>, base: &Path, agent: &LoadedDefinition) -> Vec<NewFile> {
+    let folder = if base.as_os_str().is_empty() { Path::new(".") } else { base };
+    let text = String::from_utf8_lossy(agent.bytes());
+    let offers_all = !text.contains("\"tools\"");
+    let is_named = |id: &str| offers_all || text.contains(id) || text.contains(&id.replace(['-', '.'], "_"));
+    let (found, _) = find_definitions(folder, loader);
+    let others = found.iter().filter(|file| file.source.name() != agent.name() && is_named(&file.id));
+    let files = others.flat_map(|file| file.source.files());
+    let plain = |path: &String| PathBuf::from(path.strip_prefix("./").unwrap_or(path));
+    files.map(|(path, bytes)| (plain(path), bytes.clone())).collect()
 }
 
 /// Reports what the definition lacks in its new project, such as a function that must be declared.

@@ -12,6 +12,8 @@ use serde_json::json;
 use crate::cli::{Global, KeysCommand};
 use crate::failure::CommandResult;
 use crate::hint;
+use crate::print::print_wrapped;
+use crate::style::{Style, paint_text};
 use crate::terminal::table::print_header;
 
 pub(crate) async fn manage_keys(global: &Global, command: KeysCommand) -> CommandResult {
@@ -72,14 +74,21 @@ fn list_keys(global: &Global, app: &App, now: u64) -> Result<(), StoreError> {
         println!("{:#}", serde_json::Value::Array(key_rows.collect()));
         return Ok(());
     }
-    match keys.first() {
-        None => eprintln!("no keys; create one: {}", hint::command_line("keys create --name NAME --scopes read,run")),
-        Some(key) => print_header(&format!("{:<1$}  {2:<15} {3:<16} USER", "KEY", key.id.len(), "NAME", "SCOPES")),
+    if keys.is_empty() {
+        eprintln!("no keys; create one: {}", hint::command_line("keys create --name NAME --scopes read,run"));
+        return Ok(());
     }
+    let name_width = keys.iter().map(|key| key.name.chars().count()).max().unwrap_or_default();
+    print_header(&format!("{:<name_width$}  {:<16} USER", "NAME", "SCOPES"));
     for key in &keys {
         let user = key.user.as_deref().unwrap_or("any user");
-        println!("{}  {:<15} {:<16} {user}", key.id, key.name, key.scopes);
-        println!("    {}", describe_validity(key, now));
+        let mark = if key.revoked_at.is_some() || key.is_expired(now) { Style::Bad } else { Style::Good };
+        print_wrapped(
+            &format!("{}  {:<16} {user}", paint_text(mark, &format!("{:<name_width$}", key.name)), key.scopes),
+            4,
+        );
+        print_wrapped(&format!("    {}", paint_text(Style::Dim, &key.id)), 4);
+        print_wrapped(&format!("    {}", describe_validity(key, now)), 4);
     }
     Ok(())
 }

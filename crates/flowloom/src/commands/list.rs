@@ -9,7 +9,9 @@ use serde_json::json;
 use crate::cli::Global;
 use crate::failure::{CommandError, CommandResult};
 use crate::hint;
+use crate::print::print_wrapped;
 use crate::style::{Style, paint_text};
+use crate::terminal::table::print_header;
 
 pub(crate) fn list_workflows(global: &Global, folder: &Path) -> CommandResult {
     let config = global.load_config()?;
@@ -25,12 +27,15 @@ pub(crate) fn list_workflows(global: &Global, folder: &Path) -> CommandResult {
     if found.is_empty() {
         eprintln!("there are no workflows in {}; create one: {}", folder.display(), hint::command_line("init"));
     }
-    let width = found.iter().map(|file| file.id.chars().count()).max().unwrap_or(0);
+    let width = found.iter().map(|file| file.id.chars().count()).max().unwrap_or(0).max("ID".len());
+    if !found.is_empty() {
+        print_header(&format!("  {:<width$}  {:<8}  FILE", "ID", "FORMAT"));
+    }
     for file in &found {
         let mark =
             if file.source.is_refused() { paint_text(Style::Bad, "✗") } else { paint_text(Style::Good, "✓") };
         let format = file.source.compiled.format.as_ref().map_or("", flowloom_core::plan::Format::name);
-        println!("{mark} {:<width$}  {format:<8}  {}", file.id, file.file.display());
+        print_wrapped(&format!("{mark} {:<width$}  {format:<8}  {}", file.id, file.file.display()), 4);
     }
     if found.iter().any(|file| file.source.is_refused()) {
         eprintln!("✗ has errors; to see them: flowloom check FILE");

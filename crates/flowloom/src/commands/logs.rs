@@ -2,11 +2,13 @@
 
 use flowloom_core::event::{Event, Record};
 
+use super::print_json;
 use super::show::follow_events;
 use crate::cli::Global;
 use crate::failure::CommandResult;
 use crate::style::{Style, paint_text};
 use crate::terminal::report::truncate_line;
+use crate::terminal::width::{fit_line, stdout_columns};
 
 /// Maximum width of the detail of an event, in columns.
 const MAX_DETAIL_COLUMNS: usize = 100;
@@ -15,9 +17,16 @@ pub(crate) async fn print_log(global: &Global, name: &str, follows: bool) -> Com
     let app = global.open_existing()?;
     let opened = app.open_run(name).await?;
     let start = opened.records.first().map_or(0, |record| record.at);
+    if global.json && !follows {
+        print_json(&opened.records.iter().map(|record| &**record).collect::<Vec<_>>());
+        return Ok(0);
+    }
     let mut print = |record: &Record| match global.json {
         true => println!("{}", serde_json::to_string(record).unwrap_or_default()),
-        false => println!("{}", render_event(record, start)),
+        false => match stdout_columns() {
+            Some(columns) => println!("{}", fit_line(&render_event(record, start), columns)),
+            None => println!("{}", render_event(record, start)),
+        },
     };
     if follows {
         follow_events(&app, opened, &mut print).await?;

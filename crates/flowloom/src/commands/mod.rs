@@ -135,17 +135,10 @@ async fn dispatch_command(cli: Cli) -> CommandResult {
         Command::Demo(arguments) => demo::run_demo(&global, arguments).await,
         Command::Logs { run, follow } => logs::print_log(&global, &run, follow).await,
         Command::Notifications { user, limit } => notifications::list_notifications(&global, &user, limit),
-        Command::Help { words } => Ok(cli::print_help(&words)),
-        Command::Man { folder } => explain::write_man_pages(&folder),
-        Command::Completions { shell } => {
-            print_completions(shell);
-            Ok(0)
-        }
+        Command::Help { words } => explain::print_help(&global, &words),
+        Command::Man { folder } => explain::write_man_pages(&global, &folder),
+        Command::Completions { shell } => explain::print_completions(&global, shell),
     }
 }
 
-fn print_completions(shell: clap_complete::Shell) {
-    let mut script = Vec::new();
-    clap_complete::generate(shell, &mut cli::build_command(), "flowloom", &mut script);
-    print!("{}", String::from_utf8_lossy(&script));
 }

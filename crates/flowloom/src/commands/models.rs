@@ -15,6 +15,8 @@ use serde_json::json;
 
 use crate::cli::{Global, PullArgs};
 use crate::failure::{CommandError, CommandResult};
+use crate::print::print_wrapped;
+use crate::style::{Style, paint_text};
 
 /// Maximum number of names that are shown for a provider.
 const MAX_SHOWN_NAMES: usize = 8;
@@ -26,18 +28,30 @@ pub(crate) async fn list_models(global: &Global) -> CommandResult {
         super::results::print_result(global, serde_json::to_value(&list).unwrap_or_default(), "");
         return Ok(0);
     }
-    println!("local models in {}:", wiring::build_default_models(&config).local_dir().display());
+    let title = |text: &str| paint_text(Style::Heading, text);
+    let folder = wiring::build_default_models(&config).local_dir().display().to_string();
+    print_wrapped(&format!("{} in {folder}:", title("local models")), 2);
     if list.files.is_empty() {
-        println!("  none; download local:{} with flowloom models pull", flowloom_models::LOCAL_MODEL);
+        let advice = format!("  none; download local:{} with flowloom models pull", flowloom_models::LOCAL_MODEL);
+        print_wrapped(&advice, 2);
     }
     let width = list.files.iter().map(|file| file.model.len()).max().unwrap_or_default();
     for file in &list.files {
-        println!("  {:width$}  {}", file.model, describe_file(file));
+        let mark = if file.problem.is_some() { Style::Bad } else { Style::Good };
+        let model = paint_text(mark, &format!("{:width$}", file.model));
+        print_wrapped(&format!("  {model}  {}", describe_file(file)), 4);
     }
-    println!("default model: {}", list.default.as_deref().unwrap_or("none"));
-    println!("providers:");
+    print_wrapped(&format!("{} {}", title("default model:"), list.default.as_deref().unwrap_or("none")), 2);
+    println!("{}", title("providers:"));
     for provider in &list.providers {
-        println!("  {:<12} {}", provider.name, describe_provider(provider));
+        let is_silent = provider.probed && provider.models.is_none();
+        let mark = match &provider.problem {
+            None if is_silent => Style::Attention,
+            None => Style::Good,
+            Some(_) => Style::Dim,
+        };
+        let name = paint_text(mark, &format!("{:<12}", provider.name));
+        print_wrapped(&format!("  {name} {}", describe_provider(provider)), 15);
     }
     Ok(0)
 }

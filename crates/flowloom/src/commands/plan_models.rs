@@ -4,7 +4,7 @@ use flowloom_app::definitions::bundle::Bundle;
 use flowloom_app::engines::App;
 use flowloom_app::models::ModelList;
 use flowloom_app::wiring::build_default_models;
-use flowloom_core::plan::{Leaf, Plan, StepKind};
+use flowloom_core::plan::{Block, BlockCode, Composite, Generate, Leaf, Plan, Step, StepKind};
 use flowloom_runtime::effects::Model as _;
 
 use crate::cli::SMALL_MODEL;
@@ -64,19 +64,37 @@ fn is_alias_of(given: &str, name: &str) -> bool {
 /// The models of the steps, `None` for the default, each once. Names that are computed are left out.
 fn list_models(plan: &Plan) -> Vec<Option<String>> {
     let mut models = Vec::new();
-    plan.root.visit(&mut |step| {
-        if let StepKind::Leaf(Leaf::Generate(generate)) = &step.kind {
-            let named = match &generate.model {
-                None => None,
-                Some(model) => match model.as_literal() {
-                    Some(name) => Some(name.to_owned()),
-                    None => return,
-                },
-            };
-            if !models.contains(&named) {
-                models.push(named);
-            }
+    collect_models(&plan.root, &mut models);
+    models
+}
+
+fn collect_models(root: &Step, models: &mut Vec<Option<String>>) {
+    root.visit(&mut |step| {
+        // The plan of another definition is no child of its step.
+        if let StepKind::Composite(Composite::Subflow(subflow)) = &step.kind {
+            collect_models(&subflow.plan.root, models);
+        }
+        let named = match find_generate(step).map(|generate| &generate.model) {
+            None => return,
+            Some(None) => None,
+            Some(Some(model)) => match model.as_literal() {
+                Some(name) => Some(name.to_owned()),
+                None => return,
+            },
+        };
+        if !models.contains(&named) {
+            models.push(named);
         }
     });
-    models
+}
+
+/// The model call of a step.
+fn find_generate(step: &Step) -> Option<&Generate> {
+    match &step.kind {
+        StepKind::Leaf(Leaf::Generate(generate)) => Some(generate),
+        StepKind::Leaf(Leaf::Block(Block { code: BlockCode::Prompt { generate, .. }, .. })) => Some(generate),
+        StepKind::Composite(Composite::Agent(agent)) => Some(&agent.generate),
+        StepKind::Composite(Composite::Turn(turn)) => Some(&turn.generate),
+        _ => None,
+    }
 }

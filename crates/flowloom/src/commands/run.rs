@@ -97,6 +97,7 @@ fn read_request(
     if !global.json && ask::can_prompt() {
         inputs = tokio::task::block_in_place(|| ask::prompt_missing_inputs(plan, inputs))?;
     }
+    inputs::check_subject(plan, &inputs)?;
     Ok(RunRequest { inputs, limits })
 }
 
@@ -118,6 +119,7 @@ async fn run_stored(global: &Global, config: Config, arguments: &RunArgs, missin
         out::create_folder(folder)?;
     }
     report_fixed_models(&workflow.plan, &arguments.model);
+    check_models(&app, &workflow.parse_bundle()?, &workflow.plan)?;
     start_and_print(global, &app, arguments, &workflow, wanted).await
 }
 

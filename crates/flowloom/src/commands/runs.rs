@@ -108,7 +108,7 @@ fn print_table(rows: &[RunRow]) {
         let id = row.id.to_string();
         if is_terminal {
             let age = report::format_age(now.saturating_sub(row.created_at));
-            let name = report::truncate_line(&row.name, terminal_columns().saturating_sub(52));
+            let name = report::truncate_line(&row.name, terminal_columns().saturating_sub(53));
             println!("{}  {status} {age:>7} {took:>7}  {:<8} {name}", &id[id.len() - SHORT_ID_CHARS..], row.format);
         } else {
             println!("{id}  {status} {took:>7}  {:<8} {}", row.format, report::truncate_line(&row.name, 60));

@@ -10,6 +10,7 @@ use flowloom_server::{RunningServer, ServerOptions};
 use super::run::choose_models;
 use crate::cli::{Global, ServeArgs};
 use crate::failure::{CommandError, CommandResult};
+use crate::style::{Style, paint_text};
 use crate::terminal::log;
 
 /// What a server does with the studio.
@@ -67,8 +68,14 @@ fn print_greeting(serving: &RunningServer) -> Result<(), AppError> {
     let (address, definitions) = (serving.address(), serving.list_definitions()?);
     eprintln!("Serving {} workflows at http://{address}", definitions.iter().filter(|one| !one.is_refused).count());
     for definition in &definitions {
-        let mark = if definition.is_refused { "✗" } else { "✓" };
+        let mark = if definition.is_refused { paint_text(Style::Bad, "✗") } else { paint_text(Style::Good, "✓") };
         eprintln!("  {mark} {:<32} {}", definition.id, definition.file_path().unwrap_or("(stored in the database)"));
+        if let Some(reason) = find_first_error(&definition.problems) {
+            eprintln!("      {reason}");
+        }
+    }
+    if definitions.iter().any(|one| one.is_refused) {
+        eprintln!("✗ has errors and is not served; to see all of them: flowloom check FILE");
     }
     if let Some(first) = definitions.iter().find(|one| !one.is_refused) {
         let key = if serving.is_open() { "" } else { " -H 'Authorization: Bearer fl_…'" };
@@ -80,6 +87,12 @@ fn print_greeting(serving: &RunningServer) -> Result<(), AppError> {
     eprintln!("OpenAI-compatible API: http://{address}/v1; MCP: http://{address}/mcp");
     eprintln!("All routes: http://{address}/openapi.json");
     Ok(())
+}
+
+/// The first error among the problems of a definition, in one line.
+fn find_first_error(problems: &[serde_json::Value]) -> Option<String> {
+    let error = problems.iter().find(|problem| problem["severity"] == "error")?;
+    Some(format!("error[{}]: {}", error["code"].as_str()?, error["message"].as_str()?))
 }
 
 /// Opens an address in the browser. If that is not possible, the address has been printed.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use flowloom_app::engines::{App, LoadedRun};
-use flowloom_app::runs::details::read_details;
+use flowloom_app::runs::details::{StepDetails, read_details};
 use flowloom_app::runs::family::{ForkParent, RunFamily, find_family};
 use flowloom_app::runs::family_tree::{FamilyMember, find_family_tree};
 use flowloom_app::runs::finished::read_outcome;
@@ -13,7 +13,7 @@ use flowloom_app::runs::summary::{self, StepSummary};
 use flowloom_app::runs::watch::Watcher as _;
 use flowloom_core::RunId;
 use flowloom_core::event::Record;
-use flowloom_core::state::RunState;
+use flowloom_core::state::{Phase, RunState};
 use flowloom_core::status::Status;
 use flowloom_runtime::journal::Journal as _;
 use serde::Serialize;
@@ -22,6 +22,8 @@ use super::display::{print_uncertain, print_waiting};
 use super::results::print_json;
 use crate::cli::{Global, OutputArgs, ShowArgs};
 use crate::failure::{CommandError, CommandResult};
+use crate::hint;
+use crate::print::print_wrapped;
 use crate::terminal::details::{DetailLevel, render_details};
 use crate::terminal::family::render_family;
 use crate::terminal::report;
@@ -65,10 +67,18 @@ pub(crate) async fn show_run(global: &Global, arguments: &ShowArgs) -> CommandRe
         return Ok(0);
     }
     let state = opened.state();
-    print!("{}", report::render_waterfall(opened.id, &opened.plan, &state, stdout_columns()));
+    let waterfall = report::render_waterfall(opened.id, &opened.plan, &state, stdout_columns());
+    print_wrapped(waterfall.trim_end_matches('\n'), 4);
     let level = if arguments.verbose { DetailLevel::Full } else { DetailLevel::Short };
-    let steps = read_details(&app, &opened, None).await?;
-    print!("{}", render_details(&steps, level, terminal_columns()));
+    let mut steps = read_details(&app, &opened, None).await?;
+    if state.status == Status::Interrupted {
+        let is_open = |step: &&mut StepDetails| step.phase == Phase::Running.name();
+        steps.iter_mut().filter(is_open).for_each(|step| step.phase = state.status.name());
+    }
+    let details = render_details(&steps, level, terminal_columns());
+    if !details.is_empty() {
+        print_wrapped(details.trim_end_matches('\n'), 4);
+    }
     print_origin(opened.id, &find_family(&app.store, opened.id, &state)?);
     print!("{}", render_family(&find_family_tree(&app.store, opened.id)?, opened.id));
     print_next_command(opened.id, &state, interruption);
@@ -88,6 +98,11 @@ fn print_next_command(run: RunId, state: &RunState, interruption: Option<String>
     match state.status {
         Status::Waiting => print_waiting(run, state),
         Status::Uncertain => print_uncertain(run, state),
+        Status::Interrupted if interruption.is_none() => {
+            let (resume, cancel) =
+                (hint::command_line(&format!("resume {run}")), hint::command_line(&format!("cancel {run}")));
+            println!("\ninterrupted; continue it with {resume}, or end it with {cancel}");
+        }
         _ => {}
     }
     if let Some(interruption) = interruption {

@@ -12,6 +12,7 @@ use super::results::print_json;
 use crate::cli::{Global, UserCommand};
 use crate::failure::CommandResult;
 use crate::inputs;
+use crate::style::{Style, paint_text};
 
 pub(crate) async fn manage_user(global: &Global, command: UserCommand) -> CommandResult {
     let app = App::open(global.load_config()?)?;
@@ -19,7 +20,7 @@ pub(crate) async fn manage_user(global: &Global, command: UserCommand) -> Comman
         UserCommand::Set { values, user } => {
             let mut writes = Vec::new();
             for value in &values {
-                let (key, value) = inputs::parse_pair(value)?;
+                let (key, value) = inputs::parse_entry(value)?;
                 writes.push(MemoryWrite { key: key.to_owned(), value: Some(value) });
             }
             let written = PersonalWrites { user: user.clone(), is_profile: true, writes };
@@ -28,7 +29,7 @@ pub(crate) async fn manage_user(global: &Global, command: UserCommand) -> Comman
         }
         UserCommand::Show { user } => user,
     };
-    let profile = app.store.read_memories(&profile_namespace(&user)).await?;
+    let profile = app.store.read_memories(&profile_namespace(&app.store.owner_of(&user))).await?;
     if global.json {
         print_json(&profile);
         return Ok(0);
@@ -37,7 +38,7 @@ pub(crate) async fn manage_user(global: &Global, command: UserCommand) -> Comman
         eprintln!("{user} has no profile; set one with: flowloom user set name=Ada city=London");
     }
     for (name, value) in &profile {
-        println!("{name} = {}", render::render_text(value, render::TextStyle::Json));
+        println!("{} = {}", paint_text(Style::Heading, name), render::render_text(value, render::TextStyle::Json));
     }
     Ok(0)
 }

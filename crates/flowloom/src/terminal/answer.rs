@@ -9,6 +9,8 @@ use flowloom_core::plan::{Composite, Plan, StepKind};
 use flowloom_core::value::Value;
 use flowloom_formats::{AnswerSource, find_answer_source};
 
+use super::width::stdout_columns;
+use super::word_wrap::WordWrap;
 use crate::style::{Style, paint_text};
 
 /// The text that was streamed last. The command that prints the result asks for it, so that nothing is printed twice.
@@ -45,6 +47,7 @@ pub(crate) struct AnswerStream {
     /// The attempt that writes.
     writer: Option<(Path, u32)>,
     ends_line: bool,
+    wrap: WordWrap,
     held: Vec<String>,
     streamed: StreamedText,
 }
@@ -53,15 +56,20 @@ impl AnswerStream {
     /// The stream of a run of `plan` with these inputs; `None` if stdout is no terminal or the answer is known only when
     /// the run has ended.
     pub(crate) fn open(plan: &Plan, inputs: &Value, streamed: StreamedText) -> Option<AnswerStream> {
-        if !std::io::stdout().is_terminal() {
-            return None;
-        }
+        let columns = stdout_columns().filter(|_| std::io::stdout().is_terminal())?;
         let steps = match find_answer_source(plan, inputs) {
             Some(source) => AnswerSteps::Single(source),
             None if plan.thread.is_some() => AnswerSteps::Turns(list_agents(plan)),
             None => return None,
         };
-        Some(AnswerStream { steps, writer: None, ends_line: true, held: Vec::new(), streamed })
+        Some(AnswerStream {
+            steps,
+            writer: None,
+            ends_line: true,
+            wrap: WordWrap::new(columns),
+            held: Vec::new(),
+            streamed,
+        })
     }
 
     /// Whether the text of a step is the answer.
@@ -120,7 +128,8 @@ impl AnswerStream {
         if text.is_empty() {
             return;
         }
-        print!("{text}");
+        let wrapped = self.wrap.push(text);
+        print!("{wrapped}");
         // The rest of the answer follows even if the terminal does not take this piece now.
         let _ = std::io::stdout().flush();
         self.ends_line = text.ends_with('\n');
@@ -128,8 +137,11 @@ impl AnswerStream {
     }
 
     fn end_line(&mut self) {
+        let rest = self.wrap.finish();
+        print!("{rest}");
         if !std::mem::replace(&mut self.ends_line, true) {
             println!();
+            self.wrap.push("\n");
         }
     }
 

@@ -10,7 +10,7 @@ use inquire::validator::Validation;
 use inquire::{Confirm, InquireError, Select, Text};
 
 use crate::failure::CommandError;
-use crate::inputs;
+use crate::inputs::{self, MissingSubject, find_missing_subject};
 
 /// Whether stdin and stderr are terminals, so that a person can answer prompts.
 pub(crate) fn can_prompt() -> bool {
@@ -19,6 +19,17 @@ pub(crate) fn can_prompt() -> bool {
 
 /// Returns the given inputs, completed with prompted values for required inputs that are missing.
 pub(crate) fn prompt_missing_inputs(plan: &Plan, given: Value) -> Result<Value, CommandError> {
+    match find_missing_subject(plan, &given) {
+        Some(MissingSubject::Whole(name)) => {
+            return prompt_subject(&name).and_then(resolve_text);
+        }
+        Some(MissingSubject::Message) => {
+            let mut map = given.as_map().cloned().unwrap_or_default();
+            map.insert("message".into(), prompt_subject("message")?.into());
+            return Ok(map.into());
+        }
+        None => {}
+    }
     let (Inputs::Named { declared, .. }, Some(map)) = (&plan.inputs, given.as_map()) else { return Ok(given) };
     let mut map = map.clone();
     for input in declared.iter().filter(|input| input.required) {
@@ -28,6 +39,11 @@ pub(crate) fn prompt_missing_inputs(plan: &Plan, given: Value) -> Result<Value, 
         }
     }
     Ok(map.into())
+}
+
+/// Prompts for what a definition works on.
+fn prompt_subject(name: &str) -> Result<String, CommandError> {
+    prompt_line(name, None).map_err(|error| advise_option(name, error))
 }
 
 fn prompt_input(input: &Input) -> Result<Value, CommandError> {

@@ -17,3 +17,4 @@ pub(crate) mod stages;
 pub(crate) mod table;
 pub(crate) mod test_report;
 pub(crate) mod width;
+mod word_wrap;

@@ -1,6 +1,7 @@
 //! Runs as people read them in a terminal: times, signs, and the waterfall.
 
 use std::fmt::Write as _;
+use std::ops::Range;
 
 use flowloom_core::id::RunId;
 use flowloom_core::plan::Plan;
@@ -81,12 +82,14 @@ pub(crate) fn paint_status(status: &str) -> String {
     paint_text(style, status)
 }
 
-/// Width of the bars of the waterfall, in columns.
-const BAR_COLUMNS: u64 = 32;
+/// Maximum width of the bars of the waterfall, in columns.
+const MAX_BAR_COLUMNS: usize = 32;
 /// Width of what stands around path, bar and detail, in columns.
-const FIXED_COLUMNS: usize = BAR_COLUMNS as usize + 17;
+const FIXED_COLUMNS: usize = 17;
 /// Maximum width of a path, in columns.
 const MAX_PATH_COLUMNS: usize = 36;
+/// Width of a terminal in which paths and bars have their full widths.
+const FULL_COLUMNS: usize = 100;
 
 /// Renders a run as a text waterfall: one row per step, with bars on a common time axis. Rows are as wide as the terminal, if
 /// it is one.
@@ -104,15 +107,18 @@ pub(crate) fn render_waterfall(id: RunId, plan: &Plan, state: &RunState, columns
         format_duration(total)
     );
     let visible: Vec<&StepState> = state.steps().iter().filter(|step| is_shown(step)).collect();
-    let width = visible.iter().map(|step| step.path.as_str().chars().count()).max().unwrap_or(0).min(MAX_PATH_COLUMNS);
+    // A narrow terminal has narrower paths and bars.
+    let narrow = |full: usize| full * columns.unwrap_or(FULL_COLUMNS).min(FULL_COLUMNS) / FULL_COLUMNS;
+    let (max_path, bar_columns) = (narrow(MAX_PATH_COLUMNS), narrow(MAX_BAR_COLUMNS));
+    let width = visible.iter().map(|step| step.path.as_str().chars().count()).max().unwrap_or(0).min(max_path);
     for step in visible {
-        let path = truncate_line(step.path.as_str(), MAX_PATH_COLUMNS);
-        let bar = render_bar(step, state.created_at, end);
+        let path = truncate_line(step.path.as_str(), max_path.saturating_sub(1).max(1));
+        let bar = render_bar(step, state.created_at..end, bar_columns as u64);
         let took =
             step.finished_at.map_or_else(|| "…".to_owned(), |at| format_duration(at.saturating_sub(step.started_at)));
         let mut detail = render_detail(step);
         if let Some(columns) = columns {
-            detail = truncate_line(&detail, columns.saturating_sub(width + FIXED_COLUMNS).max(1));
+            detail = truncate_line(&detail, columns.saturating_sub(width + bar_columns + FIXED_COLUMNS).max(1));
         }
         let line = format!("{} {path:<width$} ▏{bar}▕ {took:>7}  {detail}", paint_step(step));
         let _ = writeln!(out, "{}", line.trim_end());
@@ -138,17 +144,13 @@ fn is_shown(step: &StepState) -> bool {
     step.kind.is_some() || !matches!(step.phase, Phase::Finished)
 }
 
-fn render_bar(step: &StepState, start: u64, end: u64) -> String {
+fn render_bar(step: &StepState, time: Range<u64>, columns: u64) -> String {
+    let Range { start, end } = time;
     let total = (end - start).max(1);
-    let column = |at: u64| (at.saturating_sub(start) * BAR_COLUMNS / total).min(BAR_COLUMNS);
-    let from = column(step.started_at).min(BAR_COLUMNS - 1);
+    let column = |at: u64| (at.saturating_sub(start) * columns / total).min(columns);
+    let from = column(step.started_at).min(columns - 1);
     let to = column(step.finished_at.unwrap_or(end)).max(from + 1);
-    format!(
-        "{}{}{}",
-        " ".repeat(from as usize),
-        "━".repeat((to - from) as usize),
-        " ".repeat((BAR_COLUMNS - to) as usize)
-    )
+    format!("{}{}{}", " ".repeat(from as usize), "━".repeat((to - from) as usize), " ".repeat((columns - to) as usize))
 }
 
 fn render_detail(step: &StepState) -> String {

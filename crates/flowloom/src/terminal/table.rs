@@ -31,21 +31,31 @@ fn render_table<const N: usize>(header: [&str; N], rows: &[[String; N]]) -> Vec<
     let all = || std::iter::once(&header).chain(rows);
     let widths: [usize; N] =
         std::array::from_fn(|column| all().map(|row| row[column].chars().count()).max().unwrap_or(0));
-    let render = |row: &[String; N]| {
-        let cells = row.iter().zip(widths).map(|(cell, width)| format!("{cell:<width$}"));
+    let render = |row: &[String; N], paint: &dyn Fn(&str) -> String| {
+        let cells = row.iter().zip(widths).enumerate().map(|(column, (cell, width))| {
+            let blanks = " ".repeat(width - cell.chars().count());
+            let cell = if column == 0 { paint(cell) } else { cell.clone() };
+            format!("{cell}{blanks}")
+        });
         cells.collect::<Vec<_>>().join(GAP).trim_end().to_owned()
     };
-    all().map(render).collect()
+    // The first column names the row.
+    let name = |cell: &str| paint_text(Style::Heading, cell);
+    let rows = rows.iter().map(|row| render(row, &name));
+    std::iter::once(render(&header, &str::to_owned)).chain(rows).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::style::apply_styles;
 
     #[test]
     fn columns_are_as_wide_as_their_widest_cell() {
         let row = |id: &str, workflow: &str| [id.to_owned(), workflow.to_owned()];
         let lines = render_table(["ID", "WORKFLOW"], &[row("a", "weather"), row("nightly", "")]);
-        assert_eq!(lines, ["ID       WORKFLOW", "a        weather", "nightly"]);
+        let shown: Vec<_> = lines.iter().map(|line| apply_styles(line, false)).collect();
+        assert_eq!(shown, ["ID       WORKFLOW", "a        weather", "nightly"]);
+        assert_eq!(apply_styles(&lines[2], true), "\x1b[1mnightly\x1b[0m");
     }
 }

@@ -54,6 +54,15 @@ pub(crate) fn wrap_lines(text: &str, columns: usize) -> String {
     text.split('\n').map(wrap).collect::<Vec<_>>().join("\n")
 }
 
+/// The text with lines of at most `columns`, broken between words; further lines start in column `hang`.
+pub(crate) fn wrap_hanging(text: &str, columns: usize, hang: usize) -> String {
+    let wrap = |line: &str| {
+        let indent = line.len() - line.trim_start_matches(' ').len();
+        wrap_line(line, columns, hang.saturating_sub(indent))
+    };
+    text.split('\n').map(wrap).collect::<Vec<_>>().join("\n")
+}
+
 /// A page of text with lines of at most `columns`. Lists stay lists, and code stays as it is.
 pub(crate) fn wrap_page(text: &str, columns: usize) -> String {
     let mut is_code = false;
@@ -132,6 +141,10 @@ mod tests {
             "error: one two\n  three four\n  flowloom\n    resume 01a2\n    now\n 1 │ a line of a source stays"
         );
         assert_eq!(wrap_lines("short\n", 16), "short\n");
+        assert_eq!(
+            wrap_hanging("✓ name  one two three\n        four five", 14, 8),
+            "✓ name  one\n        two\n        three\n        four\n        five"
+        );
     }
 
     #[test]

@@ -82,6 +82,41 @@ impl NewUser {
     }
 }
 
+/// Lists, reports and help, which fit the narrowest terminal that is supported.
+const NARROW_COMMANDS: &[&[&str]] = &[
+    &["--help"],
+    &["doctor"],
+    &["list"],
+    &["runs"],
+    &["show", "last"],
+    &["logs", "last"],
+    &["models", "list"],
+    &["keys", "list"],
+    &["audit"],
+    &["usage"],
+    &["user", "show"],
+    &["run", "describe", "--modle", "x"],
+];
+
+#[test]
+fn every_list_fits_a_terminal_of_60_columns() {
+    let user = NewUser::new(60);
+    for arguments in [&["init", "hello"][..]] {
+        user.start("", arguments).finish();
+    }
+    let first = user.start("hello", &["run", "describe", "-i", "topic=a lighthouse"]).finish();
+    user.start("hello", &["keys", "create", "--name", "a-key-with-a-long-name", "--scopes", "read,run"]).finish();
+    for arguments in NARROW_COMMANDS {
+        let screen = user.start("hello", arguments).finish();
+        // A path without blanks cannot be broken.
+        let wide: Vec<_> = screen.wrapped.iter().filter(|line| line.trim().contains(' ')).collect();
+        assert!(wide.is_empty(), "{arguments:?}: {wide:#?}\n{}", screen.text);
+    }
+    // The answer is broken between its words.
+    let words: Vec<&str> = first.text.split_whitespace().collect();
+    assert!(ANSWER.split(' ').all(|word| words.contains(&word)), "{}", first.text);
+}
+
 /// Whether what follows an escape sequence's start makes it a colour or a style.
 fn ends_colour(code: &str) -> bool {
     code.trim_start_matches(|c: char| c.is_ascii_digit() || c == ';').starts_with('m')

@@ -7,11 +7,10 @@ use flowloom_core::code::Code;
 use flowloom_core::diagnostic::{Span, find_similar_name};
 use flowloom_core::json::Node;
 use flowloom_core::plan::{AgentTool, ToolEffect};
-use flowloom_core::value::Value;
 
 use super::AvailableFlow;
 use crate::flow::tool_name_of_uuid;
-use crate::graph::{TOOLS_FOLDER, ToolRecordReader};
+use crate::graph::{TOOLS_FOLDER, ToolPlace, ToolRecordReader};
 use crate::problems::Problems;
 use crate::reader::related_path;
 use crate::servers::tool_name;
@@ -47,7 +46,7 @@ impl<'a> ToolCollector<'a> {
     /// Adds the tool that an item of the list names.
     pub(super) fn add(&mut self, item: &Node) {
         let span = item.span;
-        let Some(name) = item.as_str() else { return self.add_record(&item.to_value(), span) };
+        let Some(name) = item.as_str() else { return self.add_record(item) };
         if let Some(flow) = self.find_flow(name) {
             return self.add_flow(flow, span);
         }
@@ -58,7 +57,7 @@ impl<'a> ToolCollector<'a> {
             None => {
                 let path = related_path(self.file, &format!("{TOOLS_FOLDER}{name}.json"));
                 match self.sources.files.contains_key(&path) {
-                    true => self.add_record(&item.to_value(), span),
+                    true => self.add_record(item),
                     false => self.report_unknown(name, path, span),
                 }
             }
@@ -125,12 +124,12 @@ impl<'a> ToolCollector<'a> {
         }
     }
 
-    fn add_record(&mut self, record: &Value, span: Span) {
+    fn add_record(&mut self, record: &Node) {
         let mut records = ToolRecordReader::new(self.file, self.sources);
-        let tool = records.read(record, span, self.problems);
+        let tool = records.read(&record.to_value(), ToolPlace::of_node(record), self.problems);
         self.missing.append(&mut records.missing);
         if let Some(tool) = tool {
-            self.push(tool, span);
+            self.push(tool, record.span);
         }
     }
 

@@ -192,7 +192,8 @@ impl FlowCompiler<'_> {
             }
         }
         let (name, value) = (self.scalar_template(key), self.scalar_template(fields.get("value")));
-        self.warn_literal_secret(&name, &value, row.span);
+        let place = fields.get("value").map_or(row.span, |value| value.span);
+        self.warn_literal_secret(&name, &value, place);
         Some((name, value))
     }
 

@@ -21,7 +21,7 @@ use flowloom_core::value::{Map, Value};
 
 use crate::front_end::DefinitionSource;
 use crate::problems::Problems;
-use crate::reader::{Fields, read_json};
+use crate::reader::{Fields, label_span, read_json};
 use crate::wording::ORIGINAL_WORDING;
 
 pub use check::describe_unused_inputs;
@@ -302,7 +302,7 @@ fn step_title(kind: &str, name: Option<&str>) -> String {
 
 /// The start of an object, for diagnostics that should not underline all of it.
 fn start_span(node: &Node) -> Span {
-    Span { start: node.span.start, length: 1 }
+    label_span(node)
 }
 
 /// The result of JavaScript's `String()` for a scalar; objects as JSON.

@@ -10,7 +10,7 @@ use flowloom_core::json::{Node, parse_value};
 use flowloom_core::plan::AgentTool;
 use flowloom_core::value::Value;
 
-use super::ToolRecordReader;
+use super::{ToolPlace, ToolRecordReader};
 use crate::problems::Problems;
 use crate::reader::Fields;
 use crate::sources::Sources;
@@ -115,9 +115,9 @@ impl<'s> AgentCatalog<'s> {
         }
         let model = text(&["model", "llmModelId", "llm_model_id"]);
         let places = place.and_then(|node| node.get("tools")).and_then(Node::items).unwrap_or_default();
-        let places = places.iter().map(|node| node.span).chain(std::iter::repeat(span));
+        let places = places.iter().map(ToolPlace::of_node).chain(std::iter::repeat(ToolPlace::elsewhere(span)));
         let tools =
-            tools.iter().zip(places).filter_map(|(tool, span)| self.records.read(tool, span, problems)).collect();
+            tools.iter().zip(places).filter_map(|(tool, place)| self.records.read(tool, place, problems)).collect();
         if let Some(name) = name.filter(|name| *name != id) {
             let alias = AgentRecord { id: name, prompt: prompt.clone(), model: model.clone(), tools, size_bytes };
             self.push_record(AgentRecord { id, ..alias.clone() });

@@ -52,7 +52,7 @@ pub const TIMEOUT_MS: u64 = 90_000;
 const THREAD_NAME: &str = "messages";
 
 pub(crate) use tables::is_table;
-pub(crate) use tools::ToolRecordReader;
+pub(crate) use tools::{ToolPlace, ToolRecordReader};
 
 /// The folder next to a graph that holds its agents.
 pub const AGENTS_FOLDER: &str = "agents/";
@@ -181,10 +181,10 @@ impl GraphCompiler<'_> {
         let description = fields.read_text("description", self.problems).map(|(text, _)| text.to_owned());
         let conversational = either_key(&fields, "isConversational", "is_conversational");
         let is_conversational = matches!(conversational.map(|node| &node.kind), Some(NodeKind::Bool(true)));
-        let (items, span) = fields.read_required_list("nodes", self.problems)?;
+        let (items, _) = fields.read_required_list("nodes", self.problems)?;
         let nodes = NodeList::new(items.iter().filter_map(|item| self.read_node(item)).collect());
         let edges = self.read_edges(&fields, &nodes);
-        let entry = self.read_entry(&fields, &nodes, span);
+        let entry = self.read_entry(&fields, &nodes);
         let mut outgoing = vec![Vec::new(); nodes.nodes.len()];
         edges.iter().enumerate().for_each(|(index, edge)| outgoing[edge.from].push(index));
         let entry = entry.unwrap_or_default();
@@ -237,11 +237,10 @@ impl GraphCompiler<'_> {
         Some(GraphNode { id, name, span, kind, agent })
     }
 
-    fn read_entry(&mut self, fields: &Fields<'_>, nodes: &NodeList<'_>, span: Span) -> Option<usize> {
+    fn read_entry(&mut self, fields: &Fields<'_>, nodes: &NodeList<'_>) -> Option<usize> {
         let entry = either_key(fields, "entrypointNodeId", "entrypoint_node_id");
         let Some((id, span)) = entry.and_then(|node| Some((node.as_str()?, node.span))) else {
-            let at = Span { start: span.start, length: 1 };
-            self.problems.add_error(Code::NoEntry, at, "the graph has no \"entrypointNodeId\"").help =
+            self.problems.add_error(Code::NoEntry, fields.start_span(), "the graph has no \"entrypointNodeId\"").help =
                 Some("name the id of the node that the conversation starts with".into());
             return None;
         };
@@ -273,12 +272,13 @@ impl GraphCompiler<'_> {
         };
         let written = either_key(&fields, "conditionType", "condition_type");
         let value = either_key(&fields, "conditionValue", "condition_value").and_then(Node::as_str);
+        // An edge without a valid condition is checked as far as possible.
         let condition = match (written.and_then(Node::as_str), value) {
-            (Some("CONDITIONAL"), Some(value)) => Condition::Value(value),
-            (Some("ALWAYS" | "ON_COMPLETE") | None, _) => Condition::Always,
+            (Some("CONDITIONAL"), Some(value)) => Some(Condition::Value(value)),
+            (Some("ALWAYS" | "ON_COMPLETE") | None, _) => Some(Condition::Always),
             (Some("CONDITIONAL"), None) => {
                 fields.report_missing("conditionValue", self.problems);
-                return None;
+                None
             }
             (Some(other), _) => {
                 let span = written.map_or(node.span, |node| node.span);
@@ -286,12 +286,17 @@ impl GraphCompiler<'_> {
                 let message = format_args!("there is no condition type {other:?}; there are CONDITIONAL and ALWAYS");
                 self.problems.add_error(Code::UnknownNodeType, span, message).help =
                     meant.map(|meant| format!("did you mean {meant:?}?"));
-                return None;
+                None
             }
         };
         let from = self.find_edge_node(id, "from", source, nodes, None);
         let to = target.map(|target| self.find_edge_node(id, "to", target, nodes, from));
-        let span = Span { start: node.span.start, length: 1 };
+        let condition = condition?;
+        let place = match condition {
+            Condition::Value(_) => either_key(&fields, "conditionValue", "condition_value"),
+            Condition::Always => written,
+        };
+        let span = place.map_or_else(|| fields.start_span(), |node| node.span);
         match (from, to) {
             (Some(from), None) => Some(GraphEdge { from, to: None, condition, span }),
             (Some(from), Some(Some(to))) => Some(GraphEdge { from, to: Some(to), condition, span }),

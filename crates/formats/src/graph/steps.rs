@@ -167,7 +167,13 @@ fn build_edges(graph: &Graph<'_>, index: usize) -> Vec<Edge> {
             let calls = Expr::Not(Box::new(Expr::Equals(Box::new(output("tool_calls")), Box::new(none))));
             let executor =
                 own.iter().find(|found| found.to.is_some_and(|to| graph.nodes[to].kind == NodeType::Executor));
-            edges.extend(executor.map(|found| edge(found.to, Some(calls), TOOLS_LABEL)));
+            edges.extend(executor.map(|found| {
+                let label = match found.condition {
+                    Condition::Value(value) => value,
+                    Condition::Always => TOOLS_LABEL,
+                };
+                edge(found.to, Some(calls), label)
+            }));
             "next"
         }
         NodeType::Executor => "tool",

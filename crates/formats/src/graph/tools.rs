@@ -6,7 +6,7 @@ use flowloom_core::chat::ToolDeclaration;
 use flowloom_core::code::Code;
 use flowloom_core::diagnostic::Span;
 use flowloom_core::expr::{Data, Ref, Template, TemplatePart};
-use flowloom_core::json::parse_value;
+use flowloom_core::json::{Node, parse_value};
 use flowloom_core::plan::{AgentTool, BodySpec, HttpSpec, ToolEffect};
 use flowloom_core::value::Value;
 
@@ -25,6 +25,27 @@ pub(crate) struct ToolRecordReader<'a> {
     pub(crate) missing: Vec<String>,
 }
 
+/// Where a tool is written.
+#[derive(Clone, Copy)]
+pub(crate) struct ToolPlace {
+    tool: Span,
+    /// Where it names its function; `None` if it names none.
+    function: Option<Span>,
+}
+
+impl ToolPlace {
+    /// The place of the record or name at a node.
+    pub(crate) fn of_node(node: &Node) -> ToolPlace {
+        let named = |node: &Node| Some(node.get("functionId").or_else(|| node.get("function_id"))?.span);
+        ToolPlace { tool: node.span, function: named(node).or_else(|| named(node.get("function")?)) }
+    }
+
+    /// The place of a tool in another file than the definition.
+    pub(crate) fn elsewhere(span: Span) -> ToolPlace {
+        ToolPlace { tool: span, function: None }
+    }
+}
+
 impl<'a> ToolRecordReader<'a> {
     /// A reader for the definition `file`.
     pub(crate) fn new(file: &'a str, sources: &'a Sources) -> ToolRecordReader<'a> {
@@ -32,9 +53,9 @@ impl<'a> ToolRecordReader<'a> {
     }
 
     /// The tool of a record, or of the file that it refers to; `None`, with an error, if it is not valid.
-    pub(crate) fn read(&mut self, tool: &Value, span: Span, problems: &mut Problems) -> Option<AgentTool> {
-        let record = self.find_record(tool, span, problems)?;
-        self.build_tool(&record, span, problems)
+    pub(crate) fn read(&mut self, tool: &Value, place: ToolPlace, problems: &mut Problems) -> Option<AgentTool> {
+        let record = self.find_record(tool, place.tool, problems)?;
+        self.build_tool(&record, place, problems)
     }
 
     /// The record of a tool. A tool that is only named, as text or by its `toolId`, is read from `tools/ID.json`;
@@ -46,8 +67,13 @@ impl<'a> ToolRecordReader<'a> {
         let path = related_path(self.file, &format!("{TOOLS_FOLDER}{id}.json"));
         let Some(bytes) = self.sources.files.get(&path) else {
             let message = format!("the tool {id} does not exist");
-            problems.add_error(Code::MissingKey, span, message).help =
-                Some(format!("put its record into {TOOLS_FOLDER}{id}.json"));
+            problems.add_error(Code::MissingKey, span, message).help = Some(match id.contains("::") {
+                true => format!(
+                    "a function is named in a record: {{\"name\": \"…\", \"functionId\": \"{id}\"}}; \
+                     a record can also be in {TOOLS_FOLDER}{id}.json"
+                ),
+                false => format!("put its record into {TOOLS_FOLDER}{id}.json"),
+            });
             self.missing.push(path);
             return None;
         };
@@ -61,7 +87,8 @@ impl<'a> ToolRecordReader<'a> {
     }
 
     /// The tool of a record. Older records wrap the declaration once more.
-    fn build_tool(&self, tool: &Value, span: Span, problems: &mut Problems) -> Option<AgentTool> {
+    fn build_tool(&self, tool: &Value, place: ToolPlace, problems: &mut Problems) -> Option<AgentTool> {
+        let span = place.tool;
         let mut function = tool;
         while let Some(inner) = function.get("function").filter(|inner| inner.as_map().is_some()) {
             function = inner;
@@ -100,6 +127,8 @@ impl<'a> ToolRecordReader<'a> {
                             parameters =
                                 if parameters == Value::Null { declared.parameters.clone() } else { parameters };
                         }
+                    } else if let Some(named) = place.function {
+                        self.sources.check_function(&function, named, problems);
                     }
                     ToolEffect::Function(function.into())
                 }

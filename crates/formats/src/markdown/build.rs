@@ -55,6 +55,15 @@ struct ActionContext<'n> {
     thread: &'n Arc<str>,
 }
 
+/// The place of the value of an attribute whose name is at `start..end`; that of the name if the value is elsewhere.
+fn find_value(text: &str, start: usize, end: usize, value: &str) -> (usize, usize) {
+    let after = text.get(end..).unwrap_or_default();
+    match after.find(value).filter(|gap| after[..*gap].chars().all(|c| "=\"'{ ".contains(c))) {
+        Some(gap) => (end + gap, end + gap + value.len()),
+        None => (start, end),
+    }
+}
+
 impl MarkdownCompiler<'_> {
     /// Compiles a scope from its nodes.
     pub(super) fn compile_scope(
@@ -118,8 +127,9 @@ impl MarkdownCompiler<'_> {
             if let Some(name) = name
                 && (names.find_meaning(name).is_some() || names.find_meaning(&format!("${name}")).is_some())
             {
-                let (start, end) =
-                    action.get("as").map_or((action.start, action.end), |given| (given.start, given.end));
+                let (start, end) = action
+                    .get("as")
+                    .map_or((action.start, action.end), |given| find_value(text.text, given.start, given.end, name));
                 let message = format!("the name {name} is used already in this scope");
                 self.report_error(text, Code::RepeatedName, start, end, message).help =
                     Some("every input, data entry, provided value and action of a scope has a name of its own".into());

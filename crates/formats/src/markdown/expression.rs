@@ -268,6 +268,9 @@ impl MarkdownCompiler<'_> {
 
     fn report_unknown_name(&mut self, text: &TextPiece<'_>, name: &str, range: Range<usize>, names: &ScopeNames) {
         let meant = self.problems.find_similar(name, names.all_names()).map(str::to_owned);
+        if self.problems.distrusts_names() && meant.is_none() {
+            return;
+        }
         let use_ = text.text.get(range.end..).unwrap_or_default();
         let is_list =
             use_.starts_with('[') || [".length", ".map", ".join", ".filter"].iter().any(|m| use_.starts_with(m));

@@ -64,6 +64,8 @@ pub(super) fn read(yaml: &str, start: usize, text: &TextPiece<'_>, problems: &mu
                 .map(str::len)
                 .sum();
             let message = format!("the frontmatter is not valid YAML: {}", describe_error(error.without_snippet()));
+            // The position is that of the line that is shown.
+            let message = message.split(" at line ").next().unwrap_or(&message).to_owned();
             problems.add_error(Code::FrontmatterSyntax, reader.line_span(at), message).help =
                 Some("the lines between the two --- are YAML: name: value".into());
             return Frontmatter::default();

@@ -82,6 +82,11 @@ pub(super) fn map_offset(stops: &[(usize, usize)], at: usize) -> usize {
 
 /// The tree of a text; `None`, with an error, if it cannot be parsed.
 pub(super) fn parse(text: &TextPiece<'_>, is_file: bool, problems: &mut Problems) -> Option<Vec<Node>> {
+    parse_without(text, is_file, problems, MAX_OPEN_TAGS)
+}
+
+/// The same. Up to `left` tags that are never closed are left out, so that the problems of the rest are reported, too.
+fn parse_without(text: &TextPiece<'_>, is_file: bool, problems: &mut Problems, left: u32) -> Option<Vec<Node>> {
     let looks = Cell::new(SCAN_BUDGET_BYTES.0 * text.text.len() + SCAN_BUDGET_BYTES.1);
     let constructs = Constructs { frontmatter: is_file, mdx_esm: false, ..Constructs::mdx() };
     let hook = move |expression: &str, _: &markdown::MdxExpressionKind| {
@@ -116,12 +121,25 @@ pub(super) fn parse(text: &TextPiece<'_>, is_file: bool, problems: &mut Problems
                 None => 0,
             };
             let code = if *message.rule_id == "complex" { Code::TooComplex } else { Code::MarkdownSyntax };
-            let span = text.file_span(at, (at + 1).min(text.text.len()));
+            let opened = find_opened_tag(text.text, &message.reason);
+            // A tag that is never closed is the mistake, not the end of the text.
+            let (start, end) = match &opened {
+                Some(tag) if message.reason.starts_with("Expected a closing tag") => (tag.start, tag.end),
+                _ => (at, (at + 1).min(text.text.len())),
+            };
+            let span = text.file_span(start, end);
             let (help, fix) = syntax_help(text, at, &message.reason);
-            let diagnostic = problems.add_error(code, span, clean_reason(text.text, at, &message.reason));
+            let is_open = message.reason.starts_with("Expected a closing tag");
+            let masked =
+                opened.as_ref().filter(|_| is_open && left > 0).and_then(|tag| blank_tag(text.text, tag.start));
+            let reason = opened.map_or_else(|| message.reason.clone(), |tag| tag.reason);
+            let diagnostic = problems.add_error(code, span, clean_reason(text.text, at, &reason));
             diagnostic.file = text.file.to_owned();
             (diagnostic.help, diagnostic.fix) = (help, fix);
-            None
+            let masked = masked?;
+            // The tag may give names to what is in it.
+            problems.distrust_names();
+            parse_without(&TextPiece { text: &masked, ..text.clone() }, is_file, problems, left - 1)
         }
     }
 }
@@ -148,6 +166,54 @@ fn find_unfinished_tag(nodes: &[Node], text: &str) -> Option<usize> {
 }
 
 /// The parser's message without the parts that only its authors understand.
+/// Maximum number of tags that are never closed and that are left out.
+const MAX_OPEN_TAGS: u32 = 10;
+
+/// The text with blanks in the place of the tag at `start`; `None` if the tag itself has no end.
+fn blank_tag(text: &str, start: usize) -> Option<String> {
+    let mut depth = 0_usize;
+    let (mut quote, mut end) = (None, None);
+    for (at, c) in text.get(start..)?.char_indices() {
+        match (quote, c) {
+            (Some(open), c) if c == open => quote = None,
+            (Some(_), _) => {}
+            (None, '"' | '\'' | '`') => quote = Some(c),
+            (None, '{') => depth += 1,
+            (None, '}') => depth = depth.saturating_sub(1),
+            (None, '>') if depth == 0 => {
+                end = Some(start + at + 1);
+                break;
+            }
+            _ => {}
+        }
+    }
+    let end = end?;
+    let blanks: String = text[start..end].bytes().map(|byte| if byte == b'\n' { '\n' } else { ' ' }).collect();
+    Some(format!("{}{blanks}{}", &text[..start], &text[end..]))
+}
+
+/// The tag that an error names as not closed.
+struct OpenedTag {
+    /// The place of `<` and the name in the text.
+    start: usize,
+    end: usize,
+    /// The error without the position of the tag.
+    reason: String,
+}
+
+/// Finds the tag whose position an error states as `(LINE:COLUMN)`.
+fn find_opened_tag(text: &str, reason: &str) -> Option<OpenedTag> {
+    let (before, rest) = reason.rsplit_once(" (")?;
+    let (position, after) = rest.split_once(')')?;
+    let (line, column) = position.split_once(':')?;
+    let (line, column): (usize, usize) = (line.parse().ok()?, column.parse().ok()?);
+    let line_start: usize = text.split_inclusive('\n').take(line.checked_sub(1)?).map(str::len).sum();
+    let skipped: usize = text.get(line_start..)?.chars().take(column.checked_sub(1)?).map(char::len_utf8).sum();
+    let start = line_start + skipped;
+    let name = text.get(start..)?.strip_prefix('<')?.chars().take_while(|c| c.is_alphanumeric()).map(char::len_utf8);
+    Some(OpenedTag { start, end: start + 1 + name.sum::<usize>(), reason: format!("{before}{after}") })
+}
+
 fn clean_reason(text: &str, at: usize, reason: &str) -> String {
     let reason = reason.split(" (note").next().unwrap_or(reason).trim().replace("\u{2019}", "'");
     let mut reason = reason.trim_end_matches('.').to_owned();

@@ -15,6 +15,7 @@ use flowloom_core::value::{Map, Value};
 use super::{BLOCKS_FOLDER, template};
 use crate::json_schema::find_schema_problem;
 use crate::problems::Problems;
+use crate::reader::label_span;
 use crate::sources::Sources;
 use crate::wording::ORIGINAL_WORDING;
 
@@ -43,7 +44,7 @@ pub fn built_in_blocks() -> &'static [Value] {
 /// Checks the definition of a block outside a pipeline.
 pub fn check_block(block: &Value) -> Vec<Diagnostic> {
     let mut problems = Problems::new("block");
-    report_missing_parts(block, Span::default(), &mut problems);
+    report_missing_parts(block, |_| Span::default(), &mut problems);
     problems.into_list().0
 }
 
@@ -76,7 +77,11 @@ impl BlockCatalog {
         }
         for node in root.get("blocks").and_then(Node::items).unwrap_or_default() {
             let value = node.to_value();
-            report_missing_parts(&value, node.span, problems);
+            report_missing_parts(
+                &value,
+                |key| node.get(key).map_or_else(|| label_span(node), |part| part.span),
+                problems,
+            );
             report_bad_schemas(&value, |key| node.get(key).map_or(node.span, |schema| schema.span), problems);
             blocks.add_block(value, false);
         }
@@ -96,7 +101,7 @@ impl BlockCatalog {
         };
         let list = value.as_list().map_or_else(|| vec![value.clone()], <[Value]>::to_vec);
         for block in list {
-            report_missing_parts(&block, Span::default(), problems);
+            report_missing_parts(&block, |_| Span::default(), problems);
             report_bad_schemas(&block, |_| Span::default(), problems);
             self.add_block(block, false);
         }
@@ -126,11 +131,11 @@ fn is_block_file(path: &str) -> bool {
     (folder == "blocks" || folder.ends_with("/blocks")) && path.ends_with(".json")
 }
 
-/// Reports missing parts of a block.
-fn report_missing_parts(block: &Value, span: Span, problems: &mut Problems) {
+/// Reports missing parts of a block. `span_of` is the place of a part, or that of the block if it is missing.
+fn report_missing_parts(block: &Value, span_of: impl Fn(&str) -> Span, problems: &mut Problems) {
     let text = |key: &str| block.get(key).and_then(Value::as_str).filter(|text| !text.trim().is_empty());
     let Some(id) = text("id") else {
-        problems.add_error(Code::BlockIncomplete, span, "a block has no \"id\"").help =
+        problems.add_error(Code::BlockIncomplete, span_of("id"), "a block has no \"id\"").help =
             Some("nodes name a block by its id; give it one".into());
         return;
     };
@@ -146,14 +151,14 @@ fn report_missing_parts(block: &Value, span: Span, problems: &mut Problems) {
             let message = format_args!(
                 "the block {id} has the execution_type {other:?}; there are \"python\", \"llm\" and \"function\""
             );
-            problems.add_error(Code::BlockIncomplete, span, message).help =
+            problems.add_error(Code::BlockIncomplete, span_of("execution_type"), message).help =
                 Some("write it in Python, as a prompt, or name a function".into());
             return;
         }
     };
     if let Some(key) = lacks {
         let message = format_args!("the block {id} is {kind} and has no {key:?}");
-        problems.add_error(Code::BlockIncomplete, span, message).help =
+        problems.add_error(Code::BlockIncomplete, span_of(key), message).help =
             Some(format!("put it into the block's definition, in the file or in {BLOCKS_FOLDER}{id}.json"));
     }
 }

@@ -10,7 +10,7 @@ use flowloom_core::json::{Node, parse_node};
 use super::{template, unwrap_pipeline};
 use crate::jsonc::blank_comments;
 use crate::problems::Problems;
-use crate::reader::Fields;
+use crate::reader::{Fields, find_span};
 
 /// A name that never exists; it replaces references to undeclared keys.
 const UNDECLARED_NAME: &str = "\u{1}undeclared";
@@ -67,14 +67,18 @@ fn is_declared(key: &str, keys: &BTreeSet<String>) -> bool {
     keys.is_empty() || keys.contains(key)
 }
 
+/// A node whose use of the memory is checked.
+pub(super) struct CheckedNode<'a> {
+    pub(super) id: &'a str,
+    pub(super) block: &'a str,
+    pub(super) inputs: &'a [(String, Data, Span)],
+    /// The text of the definition.
+    pub(super) text: &'a str,
+}
+
 /// Warns about uses of undeclared keys in a node.
-pub(super) fn check_keys(
-    node: &str,
-    block: &str,
-    inputs: &[(String, Data, Span)],
-    keys: &BTreeSet<String>,
-    problems: &mut Problems,
-) {
+pub(super) fn check_keys(node: &CheckedNode<'_>, keys: &BTreeSet<String>, problems: &mut Problems) {
+    let CheckedNode { id: node, block, inputs, text } = *node;
     let mut report_undeclared = |key: &str, span: Span, what: &str| {
         let message = format_args!("the node {node} {what} {key:?} of the memory, which memory_keys does not name");
         let meant = problems.find_similar(key, keys.iter().map(String::as_str));
@@ -87,7 +91,7 @@ pub(super) fn check_keys(
         data.visit(&mut |template| {
             for reference in template.iter_refs().filter(|reference| is_undeclared(reference)) {
                 if let Some(Segment::Field(key) | Segment::Key(key)) = reference.path.first() {
-                    report_undeclared(key, *span, "refers to");
+                    report_undeclared(key, find_span(text, *span, &reference.source), "refers to");
                 }
             }
         });

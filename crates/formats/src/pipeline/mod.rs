@@ -27,7 +27,7 @@ use flowloom_core::value::{Map, Value};
 
 use crate::front_end::DefinitionSource;
 use crate::problems::Problems;
-use crate::reader::{Fields, read_json, related_path};
+use crate::reader::{Fields, find_span, read_json, related_path};
 use crate::sources::Sources;
 use crate::wording::ORIGINAL_WORDING;
 use blocks::{BlockCatalog, BlockDefinition};
@@ -61,7 +61,7 @@ pub const PIPELINE_FILE: &str = "pipeline.json";
 /// The folder next to a pipeline that holds its blocks.
 pub const BLOCKS_FOLDER: &str = "blocks/";
 
-const KNOWN_KEYS: [&str; 13] = [
+const KNOWN_KEYS: [&str; 14] = [
     "id",
     "name",
     "user_intent",
@@ -69,6 +69,7 @@ const KNOWN_KEYS: [&str; 13] = [
     "description",
     "nodes",
     "edges",
+    "blocks",
     "memory_keys",
     "status",
     "trigger_type",
@@ -96,6 +97,7 @@ fn compile(
         blocks,
         sources,
         file,
+        text,
         missing_files: needs,
         missing_blocks: HashSet::new(),
         keys: BTreeSet::new(),
@@ -113,6 +115,7 @@ struct PipelineCompiler<'a> {
     blocks: BlockCatalog,
     sources: &'a Sources,
     file: &'a str,
+    text: &'a str,
     /// Files of unknown blocks, and of blocks that could override built-in ones.
     missing_files: &'a mut Vec<String>,
     /// Ids of those blocks.
@@ -250,9 +253,10 @@ impl PipelineCompiler<'_> {
             self.check_function(function, span);
         }
         if let Some(block) = &block {
-            self.check_inputs(block, &inputs, id, node.span);
+            self.check_inputs(block, &inputs, id, span);
             self.check_secrets(block, &inputs);
-            memory::check_keys(id, &block.id, &inputs, &self.keys, self.problems);
+            let node = memory::CheckedNode { id, block: &block.id, inputs: &inputs, text: self.text };
+            memory::check_keys(&node, &self.keys, self.problems);
         }
         Some(PipelineNode { id, span, block, inputs })
     }
@@ -308,11 +312,10 @@ impl PipelineCompiler<'_> {
         let given: HashSet<&str> = inputs.iter().map(|(given, _, _)| given.as_str()).collect();
         for name in block.required_inputs() {
             if !given.contains(name.as_str()) {
-                let at = Span { start: span.start, length: 1 };
                 let message = format_args!("the node {node} gives no {name:?}, which the block {} requires", block.id);
                 let names = inputs.iter().map(|(given, _, _)| given.as_str());
                 let meant = self.problems.find_similar(name, names);
-                self.problems.add_error(Code::InputNotGiven, at, message).help = Some(match meant {
+                self.problems.add_error(Code::InputNotGiven, span, message).help = Some(match meant {
                     Some(meant) => format!("is {meant:?} meant to be it? rename it"),
                     None => format!("add {name:?} to its inputs"),
                 });
@@ -386,7 +389,8 @@ impl PipelineCompiler<'_> {
                     };
                     for reference in template.iter_refs().filter(is_of_node) {
                         let target = rows.find_index(&reference.name).map(|index| &rows.nodes[index]);
-                        self.check_reference(reference, target, *span, rows);
+                        let span = find_span(self.text, *span, &reference.source);
+                        self.check_reference(reference, target, span, rows);
                     }
                 });
             }

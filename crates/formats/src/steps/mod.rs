@@ -27,7 +27,7 @@ use flowloom_core::value::{Map, Value};
 
 use crate::front_end::DefinitionSource;
 use crate::problems::Problems;
-use crate::reader::{Fields, find_span, read_json};
+use crate::reader::{Fields, find_span, label_span, read_json};
 use crate::sources::Sources;
 use crate::wording::ORIGINAL_WORDING;
 
@@ -419,5 +419,5 @@ fn is_id(id: &str) -> bool {
 }
 
 fn start_span(node: &Node) -> Span {
-    Span { start: node.span.start, length: 1 }
+    label_span(node)
 }

@@ -279,11 +279,11 @@ impl Interpreter {
                 }
             }
             Request::MemoryGet { key } => {
-                let value = self.read_store(|| self.memory.read_memory(&self.user, key)).await?;
+                let value = self.read_store(|| self.memory.read_memory(&self.memory_owner, key)).await?;
                 Ok(plain_outcome(value.unwrap_or_default()))
             }
-            Request::Memories => self.read_namespace(&self.user).await,
-            Request::Profile => self.read_namespace(&profile_namespace(&self.user)).await,
+            Request::Memories => self.read_namespace(&self.memory_owner).await,
+            Request::Profile => self.read_namespace(&profile_namespace(&self.memory_owner)).await,
             Request::MemorySet { key, value } => Ok(EffectOutcome {
                 output: Some(value.clone()),
                 usage: None,

@@ -42,6 +42,7 @@ use flowloom_core::value::Value;
 use crate::divergence::Divergence;
 use crate::effects::{BoxFuture, DefinitionIdentity, Effects};
 use crate::error::{JournalError, RunError};
+use crate::journal::memory_owner;
 use crate::log::{ActivityScope, RunLog};
 use crate::memory_quota::MemoryUsage;
 use crate::redact::Redactor;
@@ -81,6 +82,8 @@ pub(crate) struct Interpreter {
     pub(crate) log: Arc<RunLog>,
     pub(crate) limits: Limits,
     pub(crate) user: Arc<str>,
+    /// The owner of the memory that the run reads.
+    memory_owner: String,
     pub(crate) agent: Option<Arc<str>>,
     pub(crate) definition: Arc<DefinitionIdentity>,
     pub(crate) redactor: Option<Arc<dyn Redactor>>,
@@ -138,6 +141,7 @@ impl Interpreter {
             memory_usage: Mutex::default(),
             limits: created.limits.clone(),
             user: created.user.as_str().into(),
+            memory_owner: memory_owner(created),
             agent: created.agent.as_deref().map(Into::into),
             definition: Arc::default(),
             redactor: None,

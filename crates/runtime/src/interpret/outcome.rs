@@ -38,7 +38,7 @@ impl Interpreter {
         let is_known = lock_usage().is_some();
         if !is_known {
             // The effect was performed. It does not fail because the database cannot be reached now.
-            let Ok(memories) = self.memory.read_memories(&self.user).await else { return Ok(outcome) };
+            let Ok(memories) = self.memory.read_memories(&self.memory_owner).await else { return Ok(outcome) };
             lock_usage().get_or_insert_with(|| MemoryUsage::of_memories(&memories));
         }
         lock_usage().get_or_insert_default().add_writes(&outcome.memory, self.limits.memory_bytes)?;

@@ -119,6 +119,7 @@ pub(crate) async fn list_runs(
         workflow: filter.workflow,
         format: filter.format,
         before,
+        project: store.project(),
         limit: limit + 1,
         ..RunFilter::default()
     };

@@ -13,6 +13,7 @@ mod vectors;
 use std::collections::BTreeMap;
 
 use flowloom_core::block::significant_words;
+use flowloom_runtime::journal::split_owner;
 
 use crate::db::{DbConnection, params};
 use crate::error::StoreError;
@@ -57,6 +58,14 @@ pub struct FoundBlock {
     pub similarity: Option<f32>,
 }
 
+/// The owners of the stored blocks that are searched.
+#[derive(Clone, Copy)]
+pub(crate) struct BlockOwners<'a> {
+    user: &'a str,
+    /// Owner of the shared blocks.
+    everyone: &'a str,
+}
+
 /// Name of a block within one search: its user and its id.
 type BlockName = (String, String);
 
@@ -64,16 +73,23 @@ impl Store {
     /// Searches for blocks of a user, shared blocks and built-in ones. Of several blocks with one id, the user's comes
     /// before the shared one, and that before the built-in one.
     pub fn search_blocks(&self, query: BlockQuery<'_>) -> Result<Vec<FoundBlock>, StoreError> {
-        self.read_with(|db| {
-            let similarity =
-                query.vector.map(|(model, vector)| self.vectors.compare_blocks(db, query.user, model, vector));
-            Ok(fuse_rankings(&search_words(db, query)?, similarity.transpose()?.as_ref(), query.limit))
-        })
+        let (user, everyone) = (self.owner_of(query.user), self.owner_of(SHARED_USER));
+        let owners = BlockOwners { user: &user, everyone: &everyone };
+        let found = self.read_with(|db| {
+            let similarity = query.vector.map(|(model, vector)| self.vectors.compare_blocks(db, owners, model, vector));
+            Ok(fuse_rankings(&search_words(db, query.words, owners)?, similarity.transpose()?.as_ref(), query.limit))
+        })?;
+        let with_user = |block: FoundBlock| FoundBlock { user: split_owner(&block.user).0.to_owned(), ..block };
+        Ok(found.into_iter().map(with_user).collect())
     }
 }
 
-fn search_words(connection: &DbConnection, query: BlockQuery<'_>) -> Result<Vec<(BlockName, f64)>, StoreError> {
-    let words = significant_words(query.words);
+fn search_words(
+    connection: &DbConnection,
+    words: &str,
+    owners: BlockOwners<'_>,
+) -> Result<Vec<(BlockName, f64)>, StoreError> {
+    let words = significant_words(words);
     if words.is_empty() {
         return Ok(Vec::new());
     }
@@ -102,7 +118,7 @@ fn search_words(connection: &DbConnection, query: BlockQuery<'_>) -> Result<Vec<
     );
     connection.query_rows(
         &sql,
-        params![&asked, query.user, SHARED_USER, BUILTIN_USER, MAX_RANKED_BLOCKS as u64],
+        params![&asked, owners.user, owners.everyone, BUILTIN_USER, MAX_RANKED_BLOCKS as u64],
         |row| Ok(((row.get(0)?, row.get(1)?), row.get(2)?)),
     )
 }

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use super::BlockOwners;
 use crate::db::{DbConnection, params};
 use crate::error::StoreError;
 use crate::users::{BUILTIN_USER, SHARED_USER};
@@ -38,17 +39,18 @@ impl VectorCache {
     pub(crate) fn compare_blocks(
         &self,
         connection: &DbConnection,
-        user: &str,
+        owners: BlockOwners<'_>,
         model: &str,
         vector: &[f32],
     ) -> Result<Similarities, StoreError> {
         let sql = "select user_id, version from block_state where user_id = $1 or user_id = $2 or user_id = $3";
-        let states = connection
-            .query_rows(sql, params![user, SHARED_USER, BUILTIN_USER], |row| Ok((row.get(0)?, row.get_count(1)?)))?;
+        let states = connection.query_rows(sql, params![owners.user, owners.everyone, BUILTIN_USER], |row| {
+            Ok((row.get(0)?, row.get_count(1)?))
+        })?;
         let vector: Vec<f32> = to_unit(vector).collect();
         let mut states: Vec<(String, u64)> = states;
         // Of several blocks with one id, the first counts.
-        states.sort_by_key(|(whose, _)| (whose != user, whose == BUILTIN_USER));
+        states.sort_by_key(|(whose, _)| (whose != owners.user, whose == BUILTIN_USER));
         let mut tables: Vec<Arc<VectorTable>> = Vec::new();
         for (user, version) in states {
             tables.push(self.load_table(connection, &user, model, version)?);

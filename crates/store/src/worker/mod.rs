@@ -30,7 +30,7 @@ pub(crate) struct LocalWorker {
 #[derive(Clone, Debug)]
 pub(crate) struct RunIdentity {
     pub(crate) number: i64,
-    pub(crate) user: Arc<str>,
+    pub(crate) memory_owner: Arc<str>,
 }
 
 /// How processes detect that others are alive.

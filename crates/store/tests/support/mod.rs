@@ -13,7 +13,7 @@ use flowloom_core::plan::Format;
 use flowloom_core::value::Value;
 use flowloom_runtime::JournalError;
 use flowloom_runtime::journal::{AppendResult, Batch, Journal, Lease, LeaseState};
-use flowloom_store::{Database, Durability, Quotas, Store, StoreSettings};
+use flowloom_store::{Database, Durability, Quotas, RecoveryScope, Store, StoreSettings};
 
 /// Runs each of these tests on SQLite and on Postgres.
 #[allow(unused_macros)]
@@ -71,6 +71,14 @@ impl TestDatabase {
         let database = self.postgres.as_ref().map(|postgres| Database::parse(&postgres.url).expect("an address"));
         let settings = StoreSettings::for_folder(self.folder.path(), Durability::Normal);
         Store::open_with(&StoreSettings { database, lease: self.lease, quotas, ..settings }).expect("it opens")
+    }
+
+    /// Opens the database as a process of a project with a name would.
+    pub(crate) fn open_for_project(&self, project: &str) -> Arc<Store> {
+        let database = self.postgres.as_ref().map(|postgres| Database::parse(&postgres.url).expect("an address"));
+        let settings = StoreSettings::for_folder(self.folder.path(), Durability::Normal);
+        let recovery = RecoveryScope { project: project.to_owned(), config: None };
+        Store::open_with(&StoreSettings { database, lease: self.lease, recovery, ..settings }).expect("it opens")
     }
 
     pub(crate) fn open_at(&self, url: Option<&str>, durability: Durability) -> Arc<Store> {

@@ -53,7 +53,10 @@ pub(super) async fn run_authoring(global: &Global, app: &mut App) -> Result<Exam
     // Removes the output of an earlier demo.
     let _ = std::fs::remove_dir_all(&folder);
     let folder = OutputFolder::prepare(&folder)?;
-    pipeline_folder::print_summary(&made, &folder, &folder.write(&made)?);
+    let files = folder.write(&made)?;
+    if !global.json {
+        pipeline_folder::print_summary(&made, &folder, &files);
+    }
     let (status, steps) = run_pipeline(global, app, &folder).await?;
     let took = report::format_duration(began.elapsed().as_millis() as u64);
     Ok(ExampleResult { file: "(authored) pipeline.json", status, steps, took })
@@ -74,7 +77,9 @@ async fn run_pipeline(
     let limits = app.config.limits.clone();
     let workflow = app.prepare(plan, &bundle)?;
     let outcome = run_workflow(app, &workflow, Map::new().into(), SHARED_USER, limits, watcher).await?;
-    println!("{}", summary::render_output(&render_result(&workflow.plan, &outcome.state, &outcome.env).output));
+    if !global.json {
+        println!("{}", summary::render_output(&render_result(&workflow.plan, &outcome.state, &outcome.env).output));
+    }
     let steps = outcome.state.steps().iter().filter(|step| step.kind.is_some()).count();
     Ok((outcome.state.status.name(), steps))
 }

@@ -19,6 +19,7 @@ use flowloom_formats::render_result;
 use flowloom_store::SHARED_USER;
 use tokio::net::TcpListener;
 
+use super::print_json;
 use crate::cli::{DemoArgs, Global, OutputArgs, SMALL_MODEL};
 use crate::commands::run::run_workflow;
 use crate::failure::{CommandError, CommandResult, print_failure};
@@ -140,13 +141,18 @@ pub(crate) async fn run_demo(global: &Global, arguments: DemoArgs) -> CommandRes
         rows.push(run_example(global, &app, example, &format!("http://{address}")).await?);
     }
     rows.push(authored::run_authoring(global, &mut app).await?);
+    let exit = u8::from(rows.iter().any(|row| row.status != "succeeded"));
+    if global.json {
+        print_json(&rows.iter().map(ExampleResult::to_json).collect::<Vec<_>>());
+        return Ok(exit);
+    }
     println!("\n{:<38} {:<10} {:>6} {:>8}", "definition", "status", "steps", "time");
     for row in &rows {
         println!("{:<38} {:<10} {:>6} {:>8}", row.file, row.status, row.steps, row.took);
     }
     println!("\nAnswered by {}. Every step is recorded: {}", arguments.model, hint::command_line("show last"));
     println!("Next: flowloom run {} --input examples/site/review.txt", DEMO_EXAMPLES[2].file);
-    Ok(u8::from(rows.iter().any(|row| row.status != "succeeded")))
+    Ok(exit)
 }
 
 struct ExampleResult {
@@ -154,6 +160,12 @@ struct ExampleResult {
     status: &'static str,
     steps: usize,
     took: String,
+}
+
+impl ExampleResult {
+    fn to_json(&self) -> serde_json::Value {
+        serde_json::json!({"definition": self.file, "status": self.status, "steps": self.steps, "time": self.took})
+    }
 }
 
 async fn run_example(global: &Global, app: &App, example: &Example, base: &str) -> Result<ExampleResult, CommandError> {
@@ -180,7 +192,9 @@ async fn run_example(global: &Global, app: &App, example: &Example, base: &str) 
     let watcher = Box::new(screen::ProgressScreen::new(&OutputArgs::default(), global.json));
     let (workflow, limits) = (app.prepare(plan, &bundle)?, app.config.limits.clone());
     let outcome = run_workflow(app, &workflow, (example.inputs)(base), SHARED_USER, limits, watcher).await?;
-    println!("{}", summary::render_output(&render_result(&workflow.plan, &outcome.state, &outcome.env).output));
+    if !global.json {
+        println!("{}", summary::render_output(&render_result(&workflow.plan, &outcome.state, &outcome.env).output));
+    }
     if let Some(error) = &outcome.state.error {
         print_failure(error.code, "", &error.message);
     }

@@ -3,20 +3,25 @@
 mod stored_data;
 
 use flowloom_app::config::{Config, find_shared_data_folder};
+use flowloom_app::models::ModelList;
 use flowloom_app::secrets::list_secret_names;
 use flowloom_app::wiring;
 use flowloom_models_local::check_processor;
 use flowloom_runtime::effects::Model as _;
 use flowloom_sandbox::Protection;
-use flowloom_store::Store;
+use flowloom_store::{DATABASE_FILE, Store};
 
 use crate::cli::Global;
 use crate::failure::CommandResult;
 use crate::hint;
+use crate::print::print_wrapped;
 use crate::style::{Style, paint_text};
 
 /// Continues a value in the next line, in its column.
 const LINE_BREAK: &str = "\n                     ";
+
+/// The column in which values start.
+const VALUE_COLUMN: usize = 21;
 
 /// One line of the report, or several if its value has several.
 #[derive(Clone)]
@@ -35,15 +40,18 @@ pub(crate) async fn run_doctor(global: &Global, reads_data: bool) -> CommandResu
         check_settings(&config),
         check_machine(),
         check_parts(&config),
+        vec![check_providers(&config).await],
         check_secrets(&config),
         check_sandbox(&config).await,
         check_servers(&config).await,
     ]
     .concat();
-    findings.extend(match reads_data {
-        true => stored_data::check_stored_data(&config),
-        false => stored_data::check_small_data(&config),
-    });
+    if has_database(&config) {
+        findings.extend(match reads_data {
+            true => stored_data::check_stored_data(&config),
+            false => stored_data::check_small_data(&config),
+        });
+    }
     if global.json {
         let list: Vec<_> = findings
             .iter()
@@ -63,7 +71,8 @@ pub(crate) async fn run_doctor(global: &Global, reads_data: bool) -> CommandResu
                 (true, _) => paint_text(Style::Good, "✓"),
             };
             let origin = if finding.origin.is_empty() { String::new() } else { format!("  ({})", finding.origin) };
-            println!("{sign} {:<18} {}{origin}", finding.name, finding.value.replace('\n', LINE_BREAK));
+            let line = format!("{sign} {:<18} {}{origin}", finding.name, finding.value.replace('\n', LINE_BREAK));
+            print_wrapped(&line, VALUE_COLUMN);
         }
     }
     Ok(u8::from(findings.iter().any(|finding| !finding.is_fine)))
@@ -125,9 +134,12 @@ fn check_earlier_data(config: &Config) -> Option<DoctorCheck> {
     if is_used || !folder.join("flowloom.db").is_file() {
         return None;
     }
+    // The data of the project is kept aside, and named by the command.
+    let restore =
+        if has_database(config) { "flowloom restore earlier.db --replace" } else { "flowloom restore earlier.db" };
     let value = format!(
         "{} has the runs of all projects of an earlier version\nto copy them into this project:\n\
-         flowloom --data-dir {} backup earlier.db\nflowloom restore earlier.db",
+         flowloom --data-dir {} backup earlier.db\n{restore}",
         folder.display(),
         hint::quote_argument(&folder)
     );
@@ -213,19 +225,29 @@ async fn check_servers(config: &Config) -> Vec<DoctorCheck> {
     rows
 }
 
-fn check_parts(config: &Config) -> Vec<DoctorCheck> {
+/// Opens the database, if there is one: a report creates none.
+fn check_database(config: &Config) -> DoctorCheck {
+    if !has_database(config) {
+        return passed_check("database", "none yet; the first run creates it", &config.database.origin);
+    }
     let opened = Store::open_with(&config.store_settings()).and_then(|store| store.describe_database());
-    let database = match opened {
+    match opened {
         Ok(which) => passed_check("database", which, &config.database.origin),
         Err(error) => DoctorCheck { is_fine: false, ..passed_check("database", error.to_string(), "") },
-    };
+    }
+}
+
+fn has_database(config: &Config) -> bool {
+    config.database.value.is_some() || config.data_dir.value.join(DATABASE_FILE).is_file()
+}
+
+fn check_parts(config: &Config) -> Vec<DoctorCheck> {
+    let database = check_database(config);
     let models = wiring::build_default_models(config);
     let local = match models.list_local_models().as_slice() {
         [] => "none; download one with flowloom models pull".to_owned(),
         names => names.join(", "),
     };
-    let usable: Vec<String> =
-        models.list_providers().into_iter().filter(|provider| provider.problem.is_none()).map(|p| p.name).collect();
     let named = config.embeddings.model.as_deref();
     let embeddings = match models.open_embedder(named) {
         _ if named == Some("none") => passed_check("embeddings", "none: block search uses full text only", ""),
@@ -242,10 +264,22 @@ fn check_parts(config: &Config) -> Vec<DoctorCheck> {
         embeddings,
         passed_check("web search", search, ""),
         passed_check("local models", local, &models.local_dir().display().to_string()),
-        passed_check(
-            "providers",
-            if usable.is_empty() { "no API key configured".to_owned() } else { usable.join(", ") },
-            "",
-        ),
     ]
+}
+
+/// The providers that can be used: those with a key, and those nearby that answer.
+async fn check_providers(config: &Config) -> DoctorCheck {
+    let list = ModelList::collect(config).await;
+    let configured = list.providers.iter().filter(|provider| provider.problem.is_none());
+    let (usable, silent): (Vec<_>, Vec<_>) =
+        configured.partition(|provider| !provider.probed || provider.models.is_some());
+    let mut value = match usable.as_slice() {
+        [] => "none: no API key is set, and no model server answers nearby".to_owned(),
+        usable => join_items(usable.iter().map(|provider| &provider.name)),
+    };
+    if !usable.is_empty() && !silent.is_empty() {
+        value += &format!("\ndoes not answer: {}", join_items(silent.iter().map(|provider| &provider.name)));
+    }
+    let is_active = usable.is_empty().then_some(false);
+    DoctorCheck { is_active, ..passed_check("providers", value, "") }
 }

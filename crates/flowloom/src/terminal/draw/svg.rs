@@ -239,6 +239,10 @@ impl Picture<'_> {
         for pair in points.windows(2) {
             let ((x, y), (next_x, next_y)) = (pair[0], pair[1]);
             if (x - next_x).abs() < 0.5 {
+                // A segment without a length has no direction, and an arrowhead at its end would point anywhere.
+                if (y - next_y).abs() < 0.05 {
+                    continue;
+                }
                 let _ = write!(path, "L{} {}", show(next_x), show(next_y));
                 continue;
             }

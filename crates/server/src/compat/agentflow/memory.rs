@@ -38,7 +38,7 @@ fn resolve_user(caller: &Caller, named: String) -> ApiResult<String> {
 
 async fn read_all(store: &Arc<Store>, caller: &Caller, named: String) -> ApiResult<Json<Value>> {
     caller.require_scope(Scope::Read)?;
-    let memories: Map = store.read_memories(&resolve_user(caller, named)?).await?;
+    let memories: Map = store.read_memories(&store.owner_of(&resolve_user(caller, named)?)).await?;
     Ok(Json(memories.into()))
 }
 
@@ -137,7 +137,8 @@ pub(crate) async fn remove_native(
 async fn delete_key(server: &Server, caller: &Caller, named: String, key: String) -> ApiResult<StatusCode> {
     caller.require_scope(Scope::Write)?;
     let user = resolve_user(caller, named.clone())?;
-    if server.app.store.read_memory(&user, &key).await?.is_none() {
+    let store = &server.app.store;
+    if store.read_memory(&store.owner_of(&user), &key).await?.is_none() {
         return Err(Problem::not_found("memory", &key));
     }
     write_keys(server, caller, named, vec![MemoryWrite { key, value: None }]).await
@@ -152,7 +153,8 @@ async fn replace_all(server: &Server, caller: &Caller, named: String, memory: &V
             format!("a memory must be an object, not {}", memory.kind_name()),
         ));
     };
-    let before = server.app.store.read_memories(&user).await?;
+    let store = &server.app.store;
+    let before = store.read_memories(&store.owner_of(&user)).await?;
     let gone = before.keys().filter(|key| !map.contains_key(&**key));
     let mut writes: Vec<MemoryWrite> = gone.map(|key| MemoryWrite { key: key.to_string(), value: None }).collect();
     let memories = map.iter().map(|(key, value)| MemoryWrite { key: key.to_string(), value: Some(value.clone()) });
@@ -175,7 +177,8 @@ async fn write_keys(
         return Err(Problem::new(Code::RequestInvalid, "a key cannot contain a null character"));
     }
     let user = resolve_user(caller, named)?;
-    let mut usage = MemoryUsage::of_memories(&server.app.store.read_memories(&user).await?);
+    let store = &server.app.store;
+    let mut usage = MemoryUsage::of_memories(&store.read_memories(&store.owner_of(&user)).await?);
     usage.add_writes(&writes, server.app.config.limits.memory_bytes).map_err(AppError::from)?;
     let written = PersonalWrites { user, is_profile: false, writes };
     server.app.store.write_memory_as(written, &caller.to_actor(), SystemClock.now_ms()).await?;
