@@ -57,7 +57,7 @@ impl Conversion {
 /// use flowloom_convert::{ConversionSource, Fate, convert_definition};
 /// use flowloom_formats::{Sources, compile, flow, markdown};
 ///
-/// let text = "Say hello.\n\n<GenText as=\"greeting\" />\n";
+/// let text = "Say hello.\n\n<GenText as=\"greeting\" model=\"local:smollm2\" />\n";
 /// let files = [("greet.mdx".to_owned(), text.as_bytes().to_vec())].into();
 /// let compiled = compile("greet.mdx", &Sources { files, source_bytes: 1 << 20, ..Sources::default() }, None);
 /// let plan = compiled.plan.expect("no errors");
