@@ -228,7 +228,7 @@ impl Store {
     ) -> Result<Vec<ChangeResult>, StoreError> {
         let attempted: Vec<AuditedChange> = changes.iter().map(DefinitionChange::to_audited).collect();
         for new in changes.iter().filter_map(DefinitionChange::as_put) {
-            self.check_database_quota(&new.key.user, at)?;
+            self.check_database_quota(&new.key.user, new.content.len(), at)?;
         }
         let (audited, actor, quotas) = (attempted.clone(), by.clone(), self.quotas.clone());
         let notified = Arc::new(Mutex::new(Vec::new()));

@@ -18,7 +18,7 @@ pub enum Quota {
     StartsPerMinute,
     /// Stored definitions.
     Definitions,
-    /// Bytes of the user's runs, definitions and memory in the database.
+    /// Bytes of what the user has in the database.
     DatabaseBytes,
     /// Time that the sandbox computes, each day.
     SandboxTime,
@@ -100,7 +100,21 @@ pub const QUOTA_TABLE: [QuotaInfo; 7] = [
               from run join event on event.id >= run.number * 4294967296 and event.id < (run.number + 1) * 4294967296 \
               left join blob on blob.hash = event.output where run.user_id = $1) \
               + (select coalesce(sum(octet_length(content)), 0) from definition_version where user_id = $1) \
-              + (select coalesce(sum(octet_length(key) + octet_length(value)), 0) from memory where namespace = $1) \
+              + (select coalesce(sum(octet_length(content)), 0) from bundle \
+              where hash in (select bundle from run where user_id = $1)) \
+              + (select coalesce(sum(octet_length(action) + 40), 0) from command \
+              where run in (select id from run where user_id = $1)) \
+              + (select coalesce(sum(octet_length(key) + octet_length(value)), 0) from memory \
+              where namespace in ($1, cast($1 as text) || '\u{1}profile', cast($1 as text) || '\u{1}thread')) \
+              + (select coalesce(sum(octet_length(id) + octet_length(workflow) + octet_length(inputs) + 40), 0) \
+              from schedule where user_id = $1) \
+              + (select coalesce(sum(octet_length(id) + octet_length(workflow) + 40), 0) from hook where user_id = $1) \
+              + (select coalesce(sum(octet_length(title) + octet_length(body) + octet_length(metadata) + 40), 0) \
+              from notification where user_id = $1) \
+              + (select coalesce(sum(octet_length(content) + octet_length(purpose) + 40), 0) \
+              from block_card where user_id = $1) \
+              + (select coalesce(sum(octet_length(key) + octet_length(request) + 40), 0) \
+              from idempotency_key where user_id = $1) \
               as bigint)",
     },
     QuotaInfo {
