@@ -120,6 +120,25 @@ fn stored_definitions_are_limited() {
     assert_eq!(put("two", "a").status, 201);
 }
 
+#[test]
+fn definitions_that_are_sent_and_schedules_count_for_the_size() {
+    let place = Workspace::with_hello("[quotas]\ndatabase_bytes = 1000000\n");
+    let server = RunningServer::start(&place, &[]);
+    let object = json!({"type": "object", "properties": {"text": {"type": "string"}}});
+    let block = json!({"id": "b", "name": "b", "description": "Asks.", "category": "process", "execution_type": "llm",
+        "input_schema": object, "output_schema": object, "prompt_template": "Hello"});
+    let send = |n: usize| {
+        let nodes = json!([{"id": "a", "block_id": "b", "inputs": {}}]);
+        let pipeline = json!({"id": format!("p{n}"), "name": "p", "nodes": nodes, "edges": [], "user_prompt": "x".repeat(400_000)});
+        server.post("/api/pipeline/run", &json!({"pipeline": pipeline, "blocks": [block], "user_id": "ann"}))
+    };
+    let sent: Vec<HttpAnswer> = (0..12).map(send).collect();
+    let refused = sent.iter().filter(|answer| answer.status == 429).count();
+    assert_eq!(sent[0].status, 200, "{:?}", sent[0]);
+    assert!(refused >= 8, "{refused} of 12 are refused");
+    assert!(read_usage(&server, "ann", "database_bytes")["used"].as_f64() > Some(400_000.0));
+}
+
 fn check_database_bytes(config: &str) {
     let place = Workspace::with_hello("");
     place.write(

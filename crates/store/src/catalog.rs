@@ -256,7 +256,9 @@ impl Store {
     /// Writes to a user's memory or profile on behalf of a person, and records it.
     pub async fn write_memory_as(&self, written: PersonalWrites, by: &Actor, at: u64) -> Result<(), StoreError> {
         if written.writes.iter().any(|write| write.value.is_some()) {
-            self.check_database_quota(&written.user, at)?;
+            let sizes = written.writes.iter().filter_map(|write| write.value.as_ref());
+            let bytes = sizes.map(|value| flowloom_core::json::write_json(value).len()).sum();
+            self.check_database_quota(&written.user, bytes, at)?;
         }
         let object = written.describe_object();
         let PersonalWrites { user, is_profile, writes } = written;

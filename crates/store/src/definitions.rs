@@ -234,7 +234,7 @@ impl Store {
     ) -> Result<Vec<ChangeResult>, StoreError> {
         let attempted: Vec<AuditedChange> = changes.iter().map(DefinitionChange::to_audited).collect();
         for new in changes.iter().filter_map(DefinitionChange::as_put) {
-            self.check_database_quota(&new.key.user, at)?;
+            self.check_database_quota(&new.key.user, new.content.len(), at)?;
         }
         let changes: Vec<DefinitionChange> =
             changes.into_iter().map(|change| change.with_key(|key| self.stored_key(key))).collect();

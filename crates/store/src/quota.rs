@@ -18,7 +18,7 @@ pub enum Quota {
     StartsPerMinute,
     /// Stored definitions.
     Definitions,
-    /// Bytes of the user's runs, definitions and memory in the database.
+    /// Bytes of what the user has in the database.
     DatabaseBytes,
     /// Time that the sandbox computes, each day.
     SandboxTime,
@@ -101,8 +101,22 @@ pub const QUOTA_TABLE: [QuotaInfo; 7] = [
               left join blob on blob.hash = event.output where run.user_id = $1) \
               + (select coalesce(sum(octet_length(content)), 0) from definition_version \
               where user_id = $1 or substr(user_id, 1, length($1) + 1) = $1 || '\u{1}') \
+              + (select coalesce(sum(octet_length(content)), 0) from bundle \
+              where hash in (select bundle from run where user_id = $1)) \
+              + (select coalesce(sum(octet_length(action) + 40), 0) from command \
+              where run in (select id from run where user_id = $1)) \
               + (select coalesce(sum(octet_length(key) + octet_length(value)), 0) from memory \
               where namespace = $1 or substr(namespace, 1, length($1) + 1) = $1 || '\u{1}') \
+              + (select coalesce(sum(octet_length(id) + octet_length(workflow) + octet_length(inputs) + 40), 0) \
+              from schedule where user_id = $1 or substr(user_id, 1, length($1) + 1) = $1 || '\u{1}') \
+              + (select coalesce(sum(octet_length(id) + octet_length(workflow) + 40), 0) from hook \
+              where user_id = $1 or substr(user_id, 1, length($1) + 1) = $1 || '\u{1}') \
+              + (select coalesce(sum(octet_length(title) + octet_length(body) + octet_length(metadata) + 40), 0) \
+              from notification where user_id = $1) \
+              + (select coalesce(sum(octet_length(content) + octet_length(purpose) + 40), 0) \
+              from block_card where user_id = $1 or substr(user_id, 1, length($1) + 1) = $1 || '\u{1}') \
+              + (select coalesce(sum(octet_length(key) + octet_length(request) + 40), 0) \
+              from idempotency_key where user_id = $1) \
               as bigint)",
     },
     QuotaInfo {

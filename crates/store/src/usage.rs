@@ -7,6 +7,12 @@ use crate::quota_check::{check_quota, measure_quota, refuse_above};
 use crate::size_cache::MeasuredSize;
 use crate::store::Store;
 
+/// The size of a user's data is measured again after this part of the quota was written.
+const SIZE_TOLERANCE_DIVISOR: u64 = 16;
+
+/// The size is not measured again before so many bytes were written.
+const MIN_TOLERANCE_BYTES: u64 = 64 << 10;
+
 impl Store {
     /// The configured quotas.
     pub fn quotas(&self) -> &Quotas {
@@ -17,14 +23,14 @@ impl Store {
     /// measured at most once a minute.
     pub fn measure_usage(&self, user: &str, quota: Quota, now: u64) -> Result<u64, StoreError> {
         match quota {
-            Quota::DatabaseBytes => Ok(self.measure_size(user, now)?.bytes),
+            Quota::DatabaseBytes => Ok(self.measure_size(user, now, u64::MAX)?.bytes),
             _ => self.read_with(|db| measure_quota(db, user, quota, now)),
         }
     }
 
-    fn measure_size(&self, user: &str, now: u64) -> Result<MeasuredSize, StoreError> {
+    fn measure_size(&self, user: &str, now: u64, tolerance: u64) -> Result<MeasuredSize, StoreError> {
         let measured = || self.read_with(|db| measure_quota(db, user, Quota::DatabaseBytes, now));
-        self.sizes.get_or_measure(user, now, measured)
+        self.sizes.get_or_measure(user, now, tolerance, measured)
     }
 
     /// Fails with `QuotaExceeded` if a user has used up one of these quotas. Quotas that are not set cost nothing.
@@ -36,11 +42,13 @@ impl Store {
         Ok(())
     }
 
-    /// Fails with `QuotaExceeded` if a user's data has reached its quota.
-    pub fn check_database_quota(&self, user: &str, now: u64) -> Result<(), StoreError> {
+    /// Fails with `QuotaExceeded` if a user's data has reached its quota. The user is about to write at most `bytes`.
+    pub fn check_database_quota(&self, user: &str, bytes: usize, now: u64) -> Result<(), StoreError> {
         let quota = Quota::DatabaseBytes;
         let Some(limit) = self.quotas.find_limit(user, quota) else { return Ok(()) };
-        let MeasuredSize { bytes: used, until } = self.measure_size(user, now)?;
+        let tolerance = (limit / SIZE_TOLERANCE_DIVISOR).max(MIN_TOLERANCE_BYTES);
+        let MeasuredSize { bytes: used, until, .. } = self.measure_size(user, now, tolerance)?;
+        self.sizes.note_written(user, bytes as u64);
         refuse_above(used, limit, || QuotaExceeded { user: user.to_owned(), quota, used, limit, until: Some(until) })
     }
 

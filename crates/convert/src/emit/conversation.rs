@@ -52,7 +52,7 @@ impl Emitter<'_> {
             let Some(name) = item.as_str() else { continue };
             let server = name.strip_suffix('*').filter(|server| server.ends_with("::"));
             let has_server = |server: &str| known.range(server..).next().is_some_and(|id| id.starts_with(server));
-            let is_known = known.contains(&*name) || server.is_some_and(has_server);
+            let is_known = known.contains(name) || server.is_some_and(has_server);
             if !is_known {
                 let message = format!("the tool {name}: a workflow or a server, and the tools of a graph are records");
                 self.report.add_loss(item.span, message);
