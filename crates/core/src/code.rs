@@ -55,7 +55,7 @@ codes! {
     BadSchema = 122 "a JSON Schema is not valid";
     ExpressedDifferently = 123 "a construct is expressed differently in the other format";
     ConversionLoss = 124 "a construct is lost in the other format";
-    CostUnbounded = 125 "a loop that calls models has no bound";
+    CostUnbounded = 125 "the cost of a workflow has no bound";
     UnknownBlock = 201 "unknown block type";
     UnknownVariable = 202 "a reference names a variable that nothing sets";
     LateVariable = 203 "a variable is used before it is set";
