@@ -64,7 +64,7 @@ codes! {
     BadSchema = 122 Rejected "a JSON Schema is not valid";
     ExpressedDifferently = 123 Rejected "a construct is expressed differently in the other format";
     ConversionLoss = 124 Rejected "a construct is lost in the other format";
-    CostUnbounded = 125 Rejected "a loop that calls models has no bound";
+    CostUnbounded = 125 Rejected "the cost of a workflow has no bound";
     UnknownBlock = 201 Rejected "unknown block type";
     UnknownVariable = 202 Rejected "a reference names a variable that nothing sets";
     LateVariable = 203 Rejected "a variable is used before it is set";

@@ -111,7 +111,8 @@ fn check_models(plan: &Plan, worst: &Bound, state: &RunState) {
         let can_be = |name: &String| *name == model || ["*", "default"].contains(&name.as_str());
         let is_known = worst.models.contains_key(&model);
         let possible = worst.models.iter().filter(|(name, _)| !is_known || can_be(name));
-        let possible = Bound { models: possible.map(|(name, call)| (name.clone(), *call)).collect(), ..Bound::default() };
+        let possible =
+            Bound { models: possible.map(|(name, call)| (name.clone(), *call)).collect(), ..Bound::default() };
         let bound = possible.total_calls();
         let fits = bound.calls.allows(calls)
             && bound.input_tokens.allows(usage.input_tokens)
