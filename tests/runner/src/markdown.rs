@@ -419,7 +419,7 @@ fn message_value(message: &Message) -> Value {
     let role = if message.role == Role::Assistant { "assistant" } else { "user" };
     let part = |part: &MessagePart| match part {
         MessagePart::Text { text } => text_part(text),
-        MessagePart::Image { mime, data } => {
+        MessagePart::Image { mime, data, .. } => {
             Value::map([("type", Value::from("image")), ("mime", mime.as_str().into()), ("base64", (**data).into())])
         }
     };
