@@ -325,13 +325,16 @@ impl Definition {
             Outcome::Retried => {
                 place.run(&["cancel", "last"]);
                 place.run(&["retry", "last"]);
+                // A request that must not be repeated was about to be sent.
+                if KeptJournal::read_last(&place).header.status == Status::Uncertain.name() {
+                    resend_uncertain(&place);
+                }
             }
             Outcome::Quarantined => quarantine_last(&place),
             Outcome::Uncertain => drop(place.run(&["resume", "last"])),
             Outcome::Resolved => {
                 place.run(&["resume", "last"]);
-                let path = KeptJournal::read_last(&place).uncertain_path();
-                place.run(&["resolve", "last", &path, "--resend"]);
+                resend_uncertain(&place);
             }
             Outcome::Answered => drop(place.run(&["answer", "last", "true"])),
             _ => {}
@@ -355,6 +358,11 @@ impl Definition {
         }
         run.wait_with_output().expect("it ends");
     }
+}
+
+fn resend_uncertain(place: &Workspace) {
+    let path = KeptJournal::read_last(place).uncertain_path();
+    place.run(&["resolve", "last", &path, "--resend"]);
 }
 
 /// Does with the newest run what a server does after its third process has died.
@@ -387,7 +395,12 @@ impl KeptJournal {
         let status = match outcome {
             Outcome::Succeeded => Status::Succeeded,
             Outcome::Resolved if is_made(|event| matches!(event, Event::Resolved { .. })) => Status::Succeeded,
-            Outcome::Answered if is_made(|event| matches!(event, Event::Answered { .. })) => Status::Succeeded,
+            // The answer to a child run is in its own journal.
+            Outcome::Answered
+                if is_made(|event| matches!(event, Event::Answered { .. } | Event::ChildResumed { .. })) =>
+            {
+                Status::Succeeded
+            }
             Outcome::Failed => Status::Failed,
             Outcome::Interrupted => Status::Running,
             Outcome::Cancelled => Status::Cancelled,

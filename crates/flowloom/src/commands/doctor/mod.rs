@@ -41,7 +41,7 @@ pub(crate) async fn run_doctor(global: &Global, reads_data: bool) -> CommandResu
     ]
     .concat();
     findings.extend(match reads_data {
-        true => stored_data::check_stored_data(&config),
+        true => stored_data::check_all_data(&config),
         false => stored_data::check_small_data(&config),
     });
     if global.json {
