@@ -198,13 +198,14 @@ fn a_workflow_that_a_step_runs_can_be_uncertain_and_ask() {
     };
     let request = json!({"url": format!("http://{}/slow", world.address), "method": "POST", "body": "x"}).to_string();
     let steps = [step("send", "tool::http_request", &request), step("ask", "human::ask", "What?")];
-    place.write("inner.json", &json!({"id": "inner", "name": "inner", "steps": steps}).to_string());
     let call = json!({"workflowId": "inner", "input": "x"}).to_string();
-    place.write(
-        "outer.json",
-        &json!({"id": "outer", "name": "outer", "steps": [step("run", "workflow::run", &call)]}).to_string(),
-    );
     let mut server = RunningServer::start(&place, &[]);
+    for (id, steps) in [("inner", &steps[..]), ("outer", &[step("run", "workflow::run", &call)])] {
+        let body = json!({"id": id, "name": id, "steps": steps}).to_string();
+        let kind = ["Content-Type: application/json"];
+        let stored = server.send_and_read("PUT", &format!("/api/v1/workflows/{id}"), &kind, &body);
+        assert_eq!(stored.status, 201, "{stored:?}");
+    }
     let started = server.post("/api/v1/runs", &json!({"workflow": "outer", "inputs": "x"})).json();
     let run = started["run_id"].as_str().expect("an id").to_owned();
     world.wait_for_requests("/slow", 1);

@@ -118,7 +118,7 @@ async fn every_stored_journal_is_read_and_replayed() {
 }
 
 /// The events that some kept journal must have, beside those of every run.
-const KEPT_EVENTS: [&str; 17] = [
+const KEPT_EVENTS: [&str; 16] = [
     "step_started",
     "step_finished",
     "step_failed",
@@ -129,7 +129,6 @@ const KEPT_EVENTS: [&str; 17] = [
     "resolved",
     "asked",
     "answered",
-    "evaluated",
     "cancel_requested",
     "run_suspended",
     "run_reopened",
@@ -325,13 +324,16 @@ impl Definition {
             Outcome::Retried => {
                 place.run(&["cancel", "last"]);
                 place.run(&["retry", "last"]);
+                // A request that must not be repeated was about to be sent.
+                if StoredJournal::read_last(&place).header.status == Status::Uncertain.name() {
+                    resend_uncertain(&place);
+                }
             }
             Outcome::Quarantined => quarantine_last(&place),
             Outcome::Uncertain => drop(place.run(&["resume", "last"])),
             Outcome::Resolved => {
                 place.run(&["resume", "last"]);
-                let path = StoredJournal::read_last(&place).uncertain_path();
-                place.run(&["resolve", "last", &path, "--resend"]);
+                resend_uncertain(&place);
             }
             Outcome::Answered => drop(place.run(&["answer", "last", "true"])),
             _ => {}
@@ -355,6 +357,11 @@ impl Definition {
         }
         run.wait_with_output().expect("it ends");
     }
+}
+
+fn resend_uncertain(place: &Workspace) {
+    let path = StoredJournal::read_last(place).uncertain_path();
+    place.run(&["resolve", "last", &path, "--resend"]);
 }
 
 /// Does with the newest run what a server does after its third process has died.
@@ -387,7 +394,12 @@ impl StoredJournal {
         let status = match outcome {
             Outcome::Succeeded => Status::Succeeded,
             Outcome::Resolved if is_made(|event| matches!(event, Event::Resolved { .. })) => Status::Succeeded,
-            Outcome::Answered if is_made(|event| matches!(event, Event::Answered { .. })) => Status::Succeeded,
+            // The answer to a child run is in its own journal.
+            Outcome::Answered
+                if is_made(|event| matches!(event, Event::Answered { .. } | Event::ChildResumed { .. })) =>
+            {
+                Status::Succeeded
+            }
             Outcome::Failed => Status::Failed,
             Outcome::Interrupted => Status::Running,
             Outcome::Cancelled => Status::Cancelled,

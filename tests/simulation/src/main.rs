@@ -43,6 +43,9 @@ fn main() -> ExitCode {
         println!("FAILED: only {} of {} schedules fitted into {seconds:.0} s", report.schedules, options.schedules);
         return ExitCode::from(TOO_FEW_SCHEDULES);
     }
+    if let Some(failed) = &report.failed {
+        println!("seed {} fails, and is made smaller", failed.seed);
+    }
     report_failure(report.failed.map(|failed| shrink_schedule(&failed)))
 }
 

@@ -48,7 +48,7 @@ pub(crate) async fn run_doctor(global: &Global, reads_data: bool) -> CommandResu
     .concat();
     if has_database(&config) {
         findings.extend(match reads_data {
-            true => stored_data::check_stored_data(&config),
+            true => stored_data::check_all_data(&config),
             false => stored_data::check_small_data(&config),
         });
     }

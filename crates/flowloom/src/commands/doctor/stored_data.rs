@@ -1,7 +1,7 @@
 //! Reads the whole database and reports what is damaged: a small one always, a large one for `flowloom doctor --read-data`.
 
 use flowloom_app::config::Config;
-use flowloom_store::{CheckedRows, DATABASE_FILE, Damage, Store, check_private};
+use flowloom_store::{CheckedRows, Damage, Store, StoreError};
 
 use super::{DoctorCheck, passed_check};
 
@@ -18,21 +18,23 @@ const FIX: &str = "stop the server, keep a copy of the database, and restore a b
 /// Size up to which a database is read without being asked for, in bytes: reading it takes seconds.
 const MAX_SMALL_BYTES: u64 = 64 << 20;
 
-/// Reads the database if it is a file that is small; otherwise says how to have it read. Creates no database.
+/// Reads the database if it is small; otherwise says how to have it read.
 pub(super) fn check_small_data(config: &Config) -> Vec<DoctorCheck> {
-    let is_local = config.database.value.is_none();
-    let size = std::fs::metadata(config.data_dir.value.join(DATABASE_FILE)).map(|file| file.len());
-    match size {
-        Err(_) if is_local => Vec::new(),
-        Ok(bytes) if is_local && bytes <= MAX_SMALL_BYTES && check_private(&config.data_dir.value).is_ok() => {
-            check_stored_data(config)
-        }
+    // The row of the database says why it cannot be opened.
+    let Ok(store) = Store::open_with(&config.store_settings()) else { return Vec::new() };
+    match store.size_bytes() {
+        Ok(bytes) if bytes <= MAX_SMALL_BYTES => read_data(|note| store.check_database(note)),
         _ => vec![passed_check("stored data", "not read; flowloom doctor --read-data", "")],
     }
 }
 
-/// Reads the whole database: a line for each damage, and what to do.
-pub(super) fn check_stored_data(config: &Config) -> Vec<DoctorCheck> {
+/// Reads the whole database, whatever its size.
+pub(super) fn check_all_data(config: &Config) -> Vec<DoctorCheck> {
+    read_data(|note| Store::open_with(&config.store_settings())?.check_database(note))
+}
+
+/// A line for each damage that `check` finds, and what to do.
+fn read_data(check: impl FnOnce(&mut dyn FnMut(Damage)) -> Result<CheckedRows, StoreError>) -> Vec<DoctorCheck> {
     let (mut count, mut damages) = (0, Vec::new());
     let mut note = |damage: Damage| {
         count += 1;
@@ -40,7 +42,7 @@ pub(super) fn check_stored_data(config: &Config) -> Vec<DoctorCheck> {
             damages.push(damage);
         }
     };
-    let checked = Store::open_with(&config.store_settings()).and_then(|store| store.check_database(&mut note));
+    let checked = check(&mut note);
     let failed = |name: &str, value: &str| {
         let value = wrap_words(value, VALUE_WIDTH);
         DoctorCheck { is_fine: false, ..passed_check(name, value, "") }
