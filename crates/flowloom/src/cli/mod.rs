@@ -56,10 +56,10 @@ const HELP_STYLES: Styles = Styles::styled()
     .literal(AnsiColor::Green.on_default())
     .placeholder(AnsiColor::Cyan.on_default());
 
-/// Run agent workflows from files in six formats, on any model
 /// Maximum width of help texts, in columns.
 const MAX_HELP_COLUMNS: usize = 80;
 
+/// Run agent workflows from files in six formats, on any model
 #[derive(Debug, Parser)]
 #[command(name = "flowloom", version, max_term_width = MAX_HELP_COLUMNS, arg_required_else_help = true, styles = HELP_STYLES)]
 #[command(disable_help_subcommand = true)]
