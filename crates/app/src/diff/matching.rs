@@ -55,7 +55,7 @@ fn add_steps(step: &Step, path: Path, is_root: bool, listed: &mut Listed<'_>) {
     let (mut said, mut calls) = (None, 0);
     for child in step.kind.child_steps() {
         if listed.is_across
-            && let StepKind::Composite(Composite::Say(message)) = &child.kind
+            && let StepKind::Composite(Composite::AppendMessage(message)) = &child.kind
         {
             // The answer of a call is also noted in the conversation.
             said = find_said_text(message).or(said);

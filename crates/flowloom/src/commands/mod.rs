@@ -140,5 +140,3 @@ async fn dispatch_command(cli: Cli) -> CommandResult {
         Command::Completions { shell } => explain::print_completions(&global, shell),
     }
 }
-
-}

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::BlockOwners;
 use crate::db::{DbConnection, params};
 use crate::error::StoreError;
-use crate::users::{BUILTIN_USER, SHARED_USER};
+use crate::users::BUILTIN_USER;
 
 /// Maximum number of tables in memory; the one loaded first is removed first.
 const MAX_TABLES: usize = 64;
