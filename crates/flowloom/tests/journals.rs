@@ -139,8 +139,10 @@ const KEPT_EVENTS: [&str; 16] = [
 
 #[test]
 fn every_status_and_event_is_kept() {
-    let kept: Vec<StoredJournal> =
-        journal_files().iter().map(|file| StoredJournal::parse(&std::fs::read_to_string(file).expect("UTF-8"))).collect();
+    let kept: Vec<StoredJournal> = journal_files()
+        .iter()
+        .map(|file| StoredJournal::parse(&std::fs::read_to_string(file).expect("UTF-8")))
+        .collect();
     let events: BTreeSet<&str> =
         kept.iter().flat_map(|journal| &journal.records).map(|record| record.event.name()).collect();
     let missing: Vec<_> = KEPT_EVENTS.iter().filter(|name| !events.contains(*name)).collect();
