@@ -17,7 +17,7 @@ pub(crate) fn write_man_pages(global: &Global, folder: &Path) -> CommandResult {
     let failed = |error| CommandError::usage(format!("{} cannot be written: {error}", folder.display()));
     let count = cli::write_man_pages(folder).map_err(failed)?;
     let text = format!("{count} pages in {}", folder.display());
-    super::print_result(global, serde_json::json!({"folder": folder, "pages": count}), &text);
+    super::results::print_result(global, serde_json::json!({"folder": folder, "pages": count}), &text);
     Ok(0)
 }
 
@@ -27,7 +27,7 @@ pub(crate) fn print_completions(global: &Global, shell: clap_complete::Shell) ->
     clap_complete::generate(shell, &mut cli::build_command(), "flowloom", &mut script);
     let script = String::from_utf8_lossy(&script);
     match global.json {
-        true => super::print_json(&serde_json::json!({"shell": shell.to_string(), "script": script})),
+        true => super::results::print_json(&serde_json::json!({"shell": shell.to_string(), "script": script})),
         false => print!("{script}"),
     }
     Ok(0)
@@ -42,7 +42,7 @@ pub(crate) fn print_help(global: &Global, words: &[String]) -> CommandResult {
     } else if help.use_stderr() {
         return Err(CommandError::usage(cli::first_line(&help)));
     } else {
-        super::print_json(&serde_json::json!({"help": help.to_string()}));
+        super::results::print_json(&serde_json::json!({"help": help.to_string()}));
     }
     Ok(if help.use_stderr() { 2 } else { 0 })
 }

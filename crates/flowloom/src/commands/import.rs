@@ -34,7 +34,7 @@ pub(crate) fn import_hub_item(global: &Global, file: &Path, out: Option<&Path>) 
         None => println!("{written}"),
         Some(out) => {
             replace_file(out, &written)?;
-            super::print_result(global, serde_json::json!({"file": out.display().to_string()}), "");
+            super::results::print_result(global, serde_json::json!({"file": out.display().to_string()}), "");
         }
     }
     Ok(0)

@@ -12,7 +12,7 @@ use flowloom_app::wiring;
 use flowloom_formats::{agent, graph};
 use serde_json::json;
 
-use super::print_json;
+use super::results::print_json;
 use crate::cli::{Global, InitArgs};
 use crate::failure::{CommandError, CommandResult};
 use crate::terminal::diagnostics;

@@ -2,7 +2,7 @@
 
 use flowloom_core::event::{Event, Record};
 
-use super::print_json;
+use super::results::print_json;
 use super::show::follow_events;
 use crate::cli::Global;
 use crate::failure::CommandResult;

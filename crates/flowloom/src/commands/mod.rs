@@ -49,7 +49,7 @@ mod worker;
 
 use flowloom_app::config::error::ConfigError;
 
-use crate::cli::{self, Cli, Command, EvalCommand, ModelsCommand};
+use crate::cli::{Cli, Command, EvalCommand, ModelsCommand};
 use crate::failure::CommandResult;
 
 /// Runs a command and returns its exit code. `environment` says whether the project's `.env` file could be read.

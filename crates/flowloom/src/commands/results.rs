@@ -29,7 +29,7 @@ pub(crate) fn build_error(code: Code, message: &str) -> serde_json::Value {
 }
 
 /// Prints a JSON value to stdout.
-pub(super) fn print_json(value: &impl serde::Serialize) {
+pub(crate) fn print_json(value: &impl serde::Serialize) {
     println!("{}", summary::to_indented_json(value));
 }
 

@@ -19,7 +19,7 @@ use flowloom_formats::render_result;
 use flowloom_store::SHARED_USER;
 use tokio::net::TcpListener;
 
-use super::print_json;
+use super::results::print_json;
 use crate::cli::{DemoArgs, Global, OutputArgs, SMALL_MODEL};
 use crate::commands::run::run_workflow;
 use crate::failure::{CommandError, CommandResult, print_failure};
