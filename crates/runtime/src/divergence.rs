@@ -5,8 +5,24 @@ use flowloom_core::event::{Event, Record};
 
 /// The plan does not reproduce the record.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct Divergence(pub(crate) String);
+#[error("{message}")]
+pub struct Divergence {
+    pub(crate) message: String,
+    /// Whether the replay produced an event that the record does not have.
+    pub(crate) is_beyond_record: bool,
+}
+
+impl Divergence {
+    /// A difference between an event of the record and the replay.
+    pub(crate) fn new(message: String) -> Divergence {
+        Divergence { message, is_beyond_record: false }
+    }
+
+    /// An event that the record does not have.
+    pub(crate) fn beyond_record(message: String) -> Divergence {
+        Divergence { message, is_beyond_record: true }
+    }
+}
 
 /// Compares an event of the interpreter with the recorded one. Fails if they differ.
 pub(crate) fn compare_event(record: &Record, event: &Event) -> Result<(), Divergence> {
@@ -17,7 +33,7 @@ pub(crate) fn compare_event(record: &Record, event: &Event) -> Result<(), Diverg
         }
         (was, is) => (format!("{was:?}"), format!("{is:?}")),
     };
-    Err(Divergence(format!("at {}, the record has {was}, and the replay produced {is}", record.path)))
+    Err(Divergence::new(format!("at {}, the record has {was}, and the replay produced {is}", record.path)))
 }
 
 /// Whether two events let a run continue in the same way. Messages for people may differ: another version of the program

@@ -349,15 +349,19 @@ impl Engine {
     /// Replays the record of a run without performing effects. The records of the outcome are those that were replayed.
     /// Fails with [`RunError::Divergence`] if the plan does not reproduce the record.
     pub async fn replay_run(&self, records: Vec<Arc<Record>>, plan: Arc<Plan>) -> Result<RunOutcome, RunError> {
-        let (outcome, left_over) = self.follow_records(records, plan, None).await?;
-        if let Some(error) = outcome.broken {
-            return Err(error);
+        let (mut outcome, left_over) = self.follow_records(records, plan, None).await?;
+        let has_external_end = ended_externally(&outcome.state);
+        match outcome.broken.take() {
+            // What ended the run came before the interpreter could produce this event.
+            Some(RunError::Divergence(divergence)) if divergence.is_beyond_record && has_external_end => {}
+            Some(error) => return Err(error),
+            None => {}
         }
         match left_over {
-            Some(record) if !ended_externally(&outcome.state) => {
+            Some(record) if !has_external_end => {
                 let message =
                     format!("the record has {} at {}, but the replay does not", record.event.name(), record.path);
-                Err(Divergence(message).into())
+                Err(Divergence::new(message).into())
             }
             _ => Ok(outcome),
         }

@@ -271,6 +271,19 @@ fn a_cancelled_run_says_so() {
 }
 
 #[test]
+fn a_run_that_is_cancelled_before_its_first_step_is_replayed() {
+    let trial = Trial::new(sequence_step("all", vec![sequence_step("nothing", Vec::new()), call_step("a", "f")]));
+    let run = trial.start_run().expect("accepted");
+    let cancel = RunCommand { id: "1".to_owned(), sender: "me".to_owned(), action: CommandAction::Cancel {} };
+    trial.journal.post_command(run.id(), cancel).expect("accepted");
+    let outcome = trial.world.clock.block_on(run.drive_to_end()).expect("no deadlock");
+    assert!(outcome.records.iter().all(|record| record.path.as_str() == "/"), "{:?}", outcome.records);
+    let replay = trial.engine.replay_run(outcome.records, trial.plan.clone());
+    let replayed = trial.world.clock.block_on(replay).expect("no deadlock").expect("no divergence");
+    assert_eq!(replayed.state.status, Status::Cancelled);
+}
+
+#[test]
 fn a_journal_that_fails_stops_the_run() {
     let trial = Trial::new(call_step("a", "f"));
     trial.journal.crash_after(1);

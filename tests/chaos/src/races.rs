@@ -92,7 +92,9 @@ impl RunClient<'_> {
         if is_applied(&first) && is_applied(&second) {
             self.problems.push(format!("two servers applied the command {} and its rival", command.key));
         }
-        if is_applied(&second) { second } else { first }
+        // The one that was refused may have lost to the other one, whose response was lost.
+        let is_refused = |response: &CommandResponse| response.as_ref().is_ok_and(|(status, _)| *status == 409);
+        if is_applied(&second) || (is_refused(&first) && !is_refused(&second)) { second } else { first }
     }
 
     /// Sends the cancellation if it is due after so many events.

@@ -165,7 +165,7 @@ impl RunLog {
         }
         if self.mode == Mode::Replay {
             let message = format!("the record has no {} at {path}, attempt {attempt}", event.name());
-            return Err(Divergence(message));
+            return Err(Divergence::beyond_record(message));
         }
         self.push_event(&mut state, path, attempt, event);
         Ok(None)
