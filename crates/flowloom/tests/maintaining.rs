@@ -333,7 +333,7 @@ fn forks_are_started_over_http() {
 fn a_fork_gives_a_user_no_files_of_the_server_and_no_runs_of_others() {
     let (place, of_operator) = place_with_run();
     place.write("answers.json", r#"{"match": [], "default": "a file of the server"}"#);
-    let created = place.run(&["keys", "create", "--name", "ann", "--scopes", "read,run", "--user", "ann"]);
+    let created = place.run(&["keys", "create", "--name", "ann", "--scopes", "read,run,write", "--user", "ann"]);
     let key = String::from_utf8_lossy(&created.stdout).trim().to_owned();
     let server = RunningServer::start(&place, &[]);
     let headers = [&*format!("Authorization: Bearer {key}"), "Content-Type: application/json"];

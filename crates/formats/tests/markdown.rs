@@ -43,7 +43,7 @@ fn every_problem_has_a_code_and_a_place() {
         ("A\n\n<GenText as=\"a\" />\n".into(), Code::ActionAttribute, (3, 2)),
         ("A\n\n<GenText as=\"a\" model=\"m:x\" {...b} />\n".into(), Code::AttributeSyntax, (3, 29)),
         ("Say {1 + nobody} now\n".into(), Code::UnknownName, (1, 10)),
-        (format!("A\n\n{gen_text}\n\nB\n\n{gen_text}\n"), Code::RepeatedName, (7, 10)),
+        (format!("A\n\n{gen_text}\n\nB\n\n{gen_text}\n"), Code::RepeatedName, (7, 14)),
         ("Say {1 1}\n".into(), Code::ExpressionSyntax, (1, 8)),
         ("Say {new Date()}\n".into(), Code::ExpressionUnsupported, (1, 6)),
         ("Say {[].eval}\n".into(), Code::RestrictedName, (1, 9)),

@@ -97,7 +97,7 @@ fn a_tenant_cannot_name_a_file() {
 #[test]
 fn what_cannot_be_chosen_says_why() {
     let table: &[(Option<&str>, Code, &str)] = &[
-        (None, Code::ModelNone, "--model"),
+        (None, Code::ModelNone, "provider:model"),
         (Some("opnai:gpt-4o"), Code::ModelUnknown, "`openai:gpt-4o`"),
         (Some("llama3:8b"), Code::ModelUnknown, "`ollama:llama3:8b`"),
         (Some("openai/gpt-4o"), Code::ModelUnknown, "`openai:gpt-4o`"),

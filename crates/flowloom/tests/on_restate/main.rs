@@ -21,8 +21,7 @@ pub(crate) const CONFIG: &str = "default_model = \"scripted:echo\"\nrecovery_int
 /// The events of the last run, without times and ids.
 pub(crate) fn read_events(place: &Workspace) -> Vec<Value> {
     let log = place.run(&["logs", "last", "--json"]);
-    let strip = |line: &str| {
-        let mut event: Value = serde_json::from_str(line).expect("JSON");
+    let strip = |mut event: Value| {
         for key in ["run", "at"] {
             event.as_object_mut().expect("an object").remove(key);
         }
@@ -32,7 +31,8 @@ pub(crate) fn read_events(place: &Workspace) -> Vec<Value> {
         }
         event
     };
-    String::from_utf8_lossy(&log.stdout).lines().map(strip).collect()
+    let events: Vec<Value> = serde_json::from_slice(&log.stdout).expect("JSON");
+    events.into_iter().map(strip).collect()
 }
 
 pub(crate) const ASK: &str = r#"{"id": "ask", "name": "ask", "description": "d", "steps": [

@@ -9,6 +9,7 @@ use std::thread::JoinHandle;
 use crate::db::postgres::{Database, Postgres, WorkerIdentity, run_blocking};
 use crate::db::{DbConnection, params};
 use crate::error::StoreError;
+use crate::writer::MAX_APPEND_WAIT;
 
 /// Deletes rows of processes that have been dead for a day.
 const DELETE_DEAD_SQL: &str = "delete from worker where expires_at < clock_timestamp() - interval '1 day'";
@@ -48,14 +49,17 @@ impl LeaseRenewal {
 
 impl LeaseRenewal {
     /// Names of the living processes. After an outage every lease has expired. So a process counts as dead only if the
-    /// database was up, and this process reached it, for the time in which each living one renews its lease.
+    /// database was up, and this process reached it, for the time in which each living one renews its lease; or if its lease
+    /// expired longer ago than any process waits for the database.
     pub(crate) fn read_living(&self, db: &DbConnection) -> Result<HashSet<String>, StoreError> {
         let lease = self.process.lease_ms();
-        let sql = "select name, expires_at > clock_timestamp() \
-                   or clock_timestamp() - pg_postmaster_start_time() < $1 * interval '1 millisecond' from worker";
-        let workers = db.query_rows(sql, params![lease], |row| Ok((row.get(0)?, row.get::<bool>(1)?)))?;
-        let is_steady = self.database.contact.is_steady_for(self.process.lease);
-        Ok(workers.into_iter().filter(|(_, has_lease)| *has_lease || !is_steady).map(|(name, _)| name).collect())
+        let may_wait = lease + MAX_APPEND_WAIT.as_millis() as i64;
+        let was_lost = !self.database.contact.is_steady_for(self.process.lease);
+        let sql = "select name from worker where expires_at > clock_timestamp() \
+                   or expires_at > clock_timestamp() - $2 * interval '1 millisecond' and ($3 = 1 \
+                   or clock_timestamp() - pg_postmaster_start_time() < $1 * interval '1 millisecond')";
+        let names = db.query_rows(sql, params![lease, may_wait, i64::from(was_lost)], |row| row.get(0))?;
+        Ok(names.into_iter().collect())
     }
 
     /// Stops renewing the lease; `false` if it was not being renewed.
