@@ -210,7 +210,7 @@ fn a_retry_survives_a_crash_after_each_of_its_events() {
 fn a_retried_function_sends_no_request_again_without_a_decision() {
     let mut step = call_step("host", "posts");
     step.policy.timeout_ms = Some(1_000_000);
-    let trial = Trial::new(make_plan(step));
+    let trial = Trial::new(make_plan(sequence_step("all", vec![step])));
     let failed = trial.start();
     assert_eq!(
         (failed.state.status, failed.state.error.map(|error| error.code)),

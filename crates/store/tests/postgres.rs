@@ -50,14 +50,14 @@ async fn a_process_whose_lease_ran_out_cannot_write() {
     append_records(&*paused, lease, vec![new_record(run_id(1), 1, created_event(&paused))]).await.expect("stored");
     assert_eq!(other.claim_run(run_id(1)).await.expect_err("its owner lives").code(), Code::RunOwned);
     // As if the process had been silent for a long time.
-    place.postgres.as_ref().expect("a database").run_sql("update worker set expires_at = now() - interval '1 second'");
+    place.postgres.as_ref().expect("a database").run_sql("update worker set expires_at = now() - interval '1 day'");
     assert_eq!(other.abandoned_runs(9).expect("readable").len(), 1);
     let start = Event::RunStarted { epoch: 1 };
     append_records(&*paused, lease, vec![new_record(run_id(1), 2, start)])
         .await
         .expect("nobody has taken it, so it may");
     assert_eq!(other.claim_run(run_id(1)).await.expect_err("a commit renews the lease").code(), Code::RunOwned);
-    place.postgres.as_ref().expect("a database").run_sql("update worker set expires_at = now() - interval '1 second'");
+    place.postgres.as_ref().expect("a database").run_sql("update worker set expires_at = now() - interval '1 day'");
     assert_eq!(other.abandoned_runs(9).expect("readable").len(), 1);
     let taken = other.claim_run(run_id(1)).await.expect("it is silent");
     assert_eq!(taken.epoch, 2);
