@@ -227,7 +227,7 @@ impl RestateWorker {
                 if suspects.reported.insert(other.to_owned()) {
                     tracing::warn!(
                         "other workers have the address {other}: new runs go to the address that was registered last; to share \
-                         the load, give all workers one --url, such as that of a load balancer"
+                         the load, give all workers one URL, such as that of a load balancer"
                     );
                 }
             } else if !suspects.silent.insert(other.to_owned()) {

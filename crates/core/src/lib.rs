@@ -21,9 +21,7 @@ pub mod value;
 
 // Names and limits of runs and steps.
 pub mod id;
-pub mod limits;
 
-pub mod budget;
 pub mod path;
 pub mod status;
 pub mod trace;
@@ -31,7 +29,9 @@ pub mod trace;
 // A definition, from its expressions to its plan and to the worst case of it.
 pub mod expr;
 
+pub mod budget;
 pub mod chat;
+pub mod limits;
 
 pub mod plan;
 

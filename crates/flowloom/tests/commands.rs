@@ -354,8 +354,11 @@ fn unknown_tools_are_found_by_check() {
         [("graph.json", "there is no function stok::count"), ("agent.json", "no tool or workflow nothing")]
     {
         let output = place.run(&["check", file]);
-        let said = stderr_text(&output);
-        assert!(exit_code(&output) == 2 && said.contains("error[FL0618]") && said.contains(part), "{file}: {said}");
+        let printed = stderr_text(&output);
+        assert!(
+            exit_code(&output) == 2 && printed.contains("error[FL0618]") && printed.contains(part),
+            "{file}: {printed}"
+        );
     }
 }
 

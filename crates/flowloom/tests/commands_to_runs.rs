@@ -300,9 +300,12 @@ fn signals_leave_the_runs_of_other_commands_interrupted() {
             world.wait_for_requests("/slow/chat/completions", requests);
             send_signal(&child, signal);
             let output = child.wait_with_output().expect("it ended");
-            let said = stderr_text(&output);
-            assert_eq!(exit_code(&output), 130, "{command:?} {signal}: {said}");
-            assert!(said.contains("flowloom resume") && said.contains("flowloom cancel"), "{command:?}: {said}");
+            let printed = stderr_text(&output);
+            assert_eq!(exit_code(&output), 130, "{command:?} {signal}: {printed}");
+            assert!(
+                printed.contains("flowloom resume") && printed.contains("flowloom cancel"),
+                "{command:?}: {printed}"
+            );
             let (_, runs) = place.run_json(&["runs"]);
             assert_eq!(runs[0]["status"], "interrupted", "{command:?} {signal}: {runs}");
             assert_eq!(exit_code(&place.run(&["cancel", "last"])), 0);

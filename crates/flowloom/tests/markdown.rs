@@ -44,9 +44,9 @@ fn a_large_frontmatter_is_refused_in_plain_words() {
     let aliases = "*a,".repeat(120);
     place.write("many.mdx", &format!("---\ndata:\n  a: &a {items}\n  b: [{aliases}1]\n---\n\nHi.\n"));
     let checked = place.run(&["check", "many.mdx"]);
-    let said = stderr_text(&checked);
-    assert_eq!(exit_code(&checked), 2, "{said}");
-    assert!(said.contains("more than 20000 values") && !said.contains("Nodes {"), "{said}");
+    let printed = stderr_text(&checked);
+    assert_eq!(exit_code(&checked), 2, "{printed}");
+    assert!(printed.contains("more than 20000 values") && !printed.contains("Nodes {"), "{printed}");
 }
 
 #[test]
@@ -106,18 +106,18 @@ talk, arguments = json.loads(sys.argv[1]), sys.argv[2:]
 child, terminal = pty.fork()
 if child == 0:
     os.execv(arguments[0], arguments)
-said = b''
+read = b''
 for words, typed in talk:
-    while words.encode() not in said:
-        said += os.read(terminal, 4096)
-    said = said[said.index(words.encode()) + len(words):]
+    while words.encode() not in read:
+        read += os.read(terminal, 4096)
+    read = read[read.index(words.encode()) + len(words):]
     os.write(terminal, typed.encode())
 try:
     while chunk := os.read(terminal, 4096):
-        said += chunk
+        read += chunk
 except OSError:
     pass
-sys.stdout.buffer.write(said)
+sys.stdout.buffer.write(read)
 sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 ";
     let mut command = Command::new("python3");

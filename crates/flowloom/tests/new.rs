@@ -77,8 +77,8 @@ fn the_goal_of_the_readme_is_reached() {
     assert_eq!(exit_code(&made), 0, "{}", stderr_text(&made));
     let (code, ran) = place.run_json(&["run", "frequent_words"]);
     assert_eq!((code, &ran["output"]["delivered"]), (0, &json!(true)), "{ran}");
-    let said = stderr_text(&place.run(&["run", "frequent_words"]));
-    assert!(said.contains("notification for local: "), "{said}");
+    let printed = stderr_text(&place.run(&["run", "frequent_words"]));
+    assert!(printed.contains("notification for local: "), "{printed}");
 }
 
 #[test]

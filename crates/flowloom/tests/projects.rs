@@ -165,7 +165,7 @@ fn each_folder_has_its_own_conversation() {
 }
 
 /// The commands that `doctor` prints for the data of earlier versions, as a person would type them.
-fn run_offered_commands(place: &Workspace, folder: &str) {
+fn run_printed_commands(place: &Workspace, folder: &str) {
     let report = stdout_text(&run_in(place, folder, &["doctor"]));
     let commands: Vec<&str> = report.lines().map(str::trim).filter(|line| line.starts_with("flowloom ")).collect();
     assert_eq!(commands.len(), 2, "{report}");
@@ -182,10 +182,10 @@ fn data_of_earlier_versions_is_copied_with_the_commands_that_doctor_prints() {
     let shared = place.path("home/.local/share/flowloom").display().to_string();
     stdout_text(&run_in(&place, "a", &["run", "greet", "--data-dir", &shared]));
     // A fresh project, and one with runs of its own.
-    run_offered_commands(&place, "b");
+    run_printed_commands(&place, "b");
     assert!(stdout_text(&run_in(&place, "b", &["runs", "--json"])).contains("\"succeeded\""));
     stdout_text(&run_in(&place, "a", &["run", "greet"]));
-    run_offered_commands(&place, "a");
+    run_printed_commands(&place, "a");
 }
 
 #[test]

@@ -47,7 +47,7 @@ impl Deployment {
     }
 }
 
-/// What a server finds at an address.
+/// The services that a server finds at an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Discovery {
     /// No worker.

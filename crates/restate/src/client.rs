@@ -59,7 +59,7 @@ pub struct RunLife {
     pub lost_count: u32,
 }
 
-/// What became of a request to start a workflow.
+/// The outcome of a request to start a workflow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StartOutcome {
     /// It is started.

@@ -52,13 +52,13 @@ fn add_steps(step: &Step, path: Path, is_root: bool, listed: &mut Listed<'_>) {
         listed.steps.push(DescribedStep { path: path.clone(), place, title, kind, fields });
     }
     // What a person says, and the call that answers it, are one prompt in other formats.
-    let (mut said, mut calls) = (None, 0);
+    let (mut message_text, mut calls) = (None, 0);
     for child in step.kind.child_steps() {
         if listed.is_across
             && let StepKind::Composite(Composite::AppendMessage(message)) = &child.kind
         {
             // The answer of a call is also noted in the conversation.
-            said = find_said_text(message).or(said);
+            message_text = find_message_text(message).or(message_text);
             continue;
         }
         let first = listed.steps.len();
@@ -66,7 +66,7 @@ fn add_steps(step: &Step, path: Path, is_root: bool, listed: &mut Listed<'_>) {
         let Some(call) = listed.steps.get_mut(first).filter(|step| listed.is_across && step.kind == "generate") else {
             continue;
         };
-        if let Some(text) = said.take() {
+        if let Some(text) = message_text.take() {
             call.fields.push(("prompt", text));
             call.fields.retain(|(name, _)| calls > 0 || *name != "conversation");
             call.fields.sort_unstable();
@@ -97,7 +97,7 @@ fn find_common_place(path: &Path) -> String {
 }
 
 /// The text that a person says in a conversation.
-fn find_said_text(message: &AppendMessage) -> Option<String> {
+fn find_message_text(message: &AppendMessage) -> Option<String> {
     let Content::Blocks(blocks) = &message.content else { return None };
     let text = blocks.iter().map(render_template).collect::<Vec<_>>().join("\n\n");
     (message.role == Role::User).then_some(text)

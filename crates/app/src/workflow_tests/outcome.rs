@@ -6,7 +6,7 @@ use flowloom_core::chat::Usage;
 
 use super::file::TestFile;
 
-/// What a test found.
+/// The result of a test.
 pub struct TestOutcome {
     /// The file of the test.
     pub file: PathBuf,
@@ -78,7 +78,7 @@ impl TestOutcome {
     /// Why nothing was checked; `None` if something was.
     pub fn why_skipped(&self) -> Option<&'static str> {
         let is_skipped = self.has_passed() && !self.has_checks && !self.skipped.is_empty();
-        is_skipped.then_some("a model must judge; use --live")
+        is_skipped.then_some("a model must judge, which only a live test asks")
     }
 
     /// Whether everything was as expected.

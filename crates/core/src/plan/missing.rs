@@ -88,8 +88,8 @@ impl Env {
             Expr::Js(js) => match &**js {
                 Js::Placed(inner, place) => {
                     let source = place.source.trim();
-                    if let Some(offer) = describe_base(inner, self) {
-                        return format!("{source} is undefined; {offer}");
+                    if let Some(known) = describe_base(inner, self) {
+                        return format!("{source} is undefined; {known}");
                     }
                     source.to_owned()
                 }

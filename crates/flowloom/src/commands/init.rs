@@ -129,8 +129,8 @@ fn find_own_config(entry: &Path) -> Option<PathBuf> {
 fn list_workflows_of_agent(loader: &Loader<'_>, base: &Path, agent: &LoadedDefinition) -> Vec<NewFile> {
     let folder = if base.as_os_str().is_empty() { Path::new(".") } else { base };
     let text = String::from_utf8_lossy(agent.bytes());
-    let offers_all = !text.contains("\"tools\"");
-    let is_named = |id: &str| offers_all || text.contains(id) || text.contains(&id.replace(['-', '.'], "_"));
+    let names_all = !text.contains("\"tools\"");
+    let is_named = |id: &str| names_all || text.contains(id) || text.contains(&id.replace(['-', '.'], "_"));
     let (found, _) = find_definitions(folder, loader);
     let others = found.iter().filter(|file| file.source.name() != agent.name() && is_named(&file.id));
     let files = others.flat_map(|file| file.source.files());

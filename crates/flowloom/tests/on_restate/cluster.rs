@@ -11,7 +11,7 @@ use crate::CONFIG;
 use crate::support::Workspace;
 
 /// How long a test waits for a message of a worker.
-const SAY_TIMEOUT: Duration = Duration::from_secs(60);
+const LINE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A workspace whose runs a Restate server drives, with the workers of that server.
 pub(crate) struct Cluster {
@@ -24,23 +24,23 @@ pub(crate) struct Cluster {
 /// A worker, and what it says.
 pub(crate) struct Worker {
     child: Child,
-    said: Receiver<String>,
+    printed: Receiver<String>,
 }
 
 impl Worker {
     fn spawn(mut command: Command) -> Worker {
         let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("it starts");
-        let (sender, said) = channel();
+        let (sender, printed) = channel();
         let lines = BufReader::new(child.stderr.take().expect("a pipe")).lines();
         // A full pipe would stop it.
         std::thread::spawn(move || lines.map_while(Result::ok).for_each(|line| drop(sender.send(line))));
-        Worker { child, said }
+        Worker { child, printed }
     }
 
     /// Waits until the worker says something.
     pub(crate) fn wait_for_text(&self, text: &str) {
         let mut all = Vec::new();
-        while let Ok(line) = self.said.recv_timeout(SAY_TIMEOUT) {
+        while let Ok(line) = self.printed.recv_timeout(LINE_TIMEOUT) {
             if line.contains(text) {
                 return;
             }

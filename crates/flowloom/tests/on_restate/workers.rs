@@ -16,8 +16,8 @@ fn a_worker_of_another_database_does_not_lose_a_run() {
     let other = cluster.add_place("");
     other.write("hello.json", HELLO);
     let refused = other.run(&["run", "hello.json"]);
-    let said = stderr_text(&refused);
-    assert!(exit_code(&refused) == 1 && said.contains("FL1309") && said.contains("database"), "{said}");
+    let printed = stderr_text(&refused);
+    assert!(exit_code(&refused) == 1 && printed.contains("FL1309") && printed.contains("database"), "{printed}");
     assert_eq!(other.run_json(&["show", "last"]).1["status"], "queued");
     let [address] = free_addresses();
     let _worker = cluster.spawn_worker(&other, &["--listen", &address.to_string()], &[]);
@@ -50,8 +50,8 @@ fn databases_do_not_share_an_address_at_the_same_time() {
     let Some(cluster) = Cluster::start("") else { return };
     let other = cluster.add_place("");
     let refused = other.run(&["worker", "--admin", &cluster.restate.admin(), "--listen", &cluster.address]);
-    let said = stderr_text(&refused);
-    assert!(exit_code(&refused) != 0 && said.contains("another version, database or project"), "{said}");
+    let printed = stderr_text(&refused);
+    assert!(exit_code(&refused) != 0 && printed.contains("another version, database or project"), "{printed}");
 }
 
 #[test]
@@ -73,8 +73,8 @@ fn a_worker_leaves_the_runs_of_other_projects_alone() {
     other.write("hello.json", HELLO);
     let data = cluster.place.path("data").display().to_string();
     let refused = other.run(&["--data-dir", &data, "run", "hello.json"]);
-    let said = stderr_text(&refused);
-    assert!(exit_code(&refused) == 1 && said.contains("FL1309") && said.contains("project"), "{said}");
+    let printed = stderr_text(&refused);
+    assert!(exit_code(&refused) == 1 && printed.contains("FL1309") && printed.contains("project"), "{printed}");
     let [address] = free_addresses();
     let _worker = cluster.spawn_worker(&other, &["--data-dir", &data, "--listen", &address.to_string()], &[]);
     let resumed = other.run(&["--data-dir", &data, "resume", "last"]);
@@ -114,8 +114,8 @@ fn two_versions_serve_at_once() {
 fn a_worker_says_how_restate_reaches_it() {
     let Some(cluster) = Cluster::create("") else { return };
     let refused = cluster.place.run(&["worker", "--admin", &cluster.restate.admin(), "--listen", "0.0.0.0:0"]);
-    let said = stderr_text(&refused);
-    assert!(exit_code(&refused) == 2 && said.contains("--url"), "{said}");
+    let printed = stderr_text(&refused);
+    assert!(exit_code(&refused) == 2 && printed.contains("--url"), "{printed}");
 }
 
 #[test]
@@ -133,7 +133,7 @@ fn runs_of_a_dead_address_continue_at_another() {
 }
 
 #[test]
-fn a_server_that_has_lost_its_data_hears_of_the_workers_again() {
+fn a_server_that_has_lost_its_data_learns_of_the_workers_again() {
     let Some(mut cluster) = Cluster::create("") else { return };
     cluster.place.write("hello.json", HELLO);
     let worker = cluster.spawn_worker(&cluster.place, &[], &[]);

@@ -127,7 +127,7 @@ impl Style {
             || read_px(self.get("font-size")).is_some_and(|size| size < LEGIBLE_PX)
             || self.get("font").split([' ', '/']).any(|part| part.starts_with('0') && read_px(part) == Some(0.0))
             || read_px(self.get("text-indent")).is_some_and(|indent| indent.abs() >= OFF_SCREEN_PX)
-            || self.get("position") != "" && ["left", "right", "top", "bottom"].into_iter().any(is_outside)
+            || !self.get("position").is_empty() && ["left", "right", "top", "bottom"].into_iter().any(is_outside)
             || is_placed && is_empty_clip(self.get("clip"))
             || is_empty_clip(self.get("clip-path"))
             || moves_away(self.get("transform"))
