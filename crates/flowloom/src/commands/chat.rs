@@ -99,7 +99,7 @@ pub(crate) async fn chat_with_agent(global: &Global, arguments: AgentArgs) -> Co
 /// Says which workflows of the folder the agent cannot use, and why.
 fn report_unusable(catalog: &Catalog, user: &str) -> Result<(), CommandError> {
     for definition in catalog.list_definitions(user)?.iter().filter(|definition| definition.is_refused) {
-        let problems = definition.problems.iter().filter(|problem| problem["severity"] == "error");
+        let mut problems = definition.problems.iter().filter(|problem| problem["severity"] == "error");
         let why = problems.next_back().and_then(|problem| problem["message"].as_str()).unwrap_or("it has errors");
         eprintln!("warning: the agent cannot use {}: {why}", definition.file_path().unwrap_or(&definition.id));
     }
