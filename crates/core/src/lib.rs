@@ -29,9 +29,11 @@ pub mod trace;
 // A definition, from its expressions to its plan and to the worst case of it.
 pub mod expr;
 
-pub mod budget;
 pub mod chat;
+
 pub mod limits;
+
+pub mod budget;
 
 pub mod plan;
 
