@@ -351,9 +351,11 @@ impl Engine {
     pub async fn replay_run(&self, records: Vec<Arc<Record>>, plan: Arc<Plan>) -> Result<RunOutcome, RunError> {
         let (mut outcome, left_over) = self.follow_records(records, plan, None).await?;
         let has_external_end = ended_externally(&outcome.state);
+        let is_reproduced = left_over.as_ref().is_none_or(|record| matches!(record.event, Event::RunFinished { .. }));
         match outcome.broken.take() {
             // What ended the run came before the interpreter could produce this event.
-            Some(RunError::Divergence(divergence)) if divergence.is_beyond_record && has_external_end => {}
+            Some(RunError::Divergence(divergence))
+                if divergence.is_beyond_record && has_external_end && is_reproduced => {}
             Some(error) => return Err(error),
             None => {}
         }
