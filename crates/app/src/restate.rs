@@ -161,7 +161,7 @@ impl RestateWorker {
     /// The address at which Restate finds the services of this worker, if it reaches the worker at `url`. Workers of other
     /// versions, databases and projects have others, although they may share the host and the port.
     pub fn service_address(&self, url: &str) -> String {
-        format!("{}/{}", url.trim_end_matches('/'), self.services.workflow())
+        format!("{}/{}", url.trim_end_matches('/'), self.services.workflow_name())
     }
 
     /// Whether workers that drive other runs have the address at which Restate reaches this one. If Restate cannot be asked,

@@ -92,18 +92,18 @@ impl Names {
     /// Keeps the names that a member of a fan-out used up, and forgets what it set since a mark.
     pub(crate) fn leave_member(&mut self, mark: NamesMark) {
         for (source, known, is_lost) in self.changes.split_off(mark.0).into_iter().rev() {
-            self.replace(&source, known, is_lost);
+            self.set_known(&source, known, is_lost);
         }
     }
 
     /// Changes what is known about a variable.
     fn change(&mut self, source: &str, known: Option<Known>, is_lost: bool) {
         let was_lost = self.is_lost(source);
-        let before = self.replace(source, known, is_lost);
+        let before = self.set_known(source, known, is_lost);
         self.changes.push((source.to_owned(), before, was_lost));
     }
 
-    fn replace(&mut self, source: &str, known: Option<Known>, is_lost: bool) -> Option<Known> {
+    fn set_known(&mut self, source: &str, known: Option<Known>, is_lost: bool) -> Option<Known> {
         let before = self.known.remove(source);
         if let Some(old) = &before
             && let Some(sources) = self.sources.get_mut(&old.target)

@@ -59,7 +59,7 @@ pub enum Discovery {
 }
 
 fn has_workflow(deployed: &[DeployedService], services: &RunServices) -> bool {
-    let workflow = services.workflow();
+    let workflow = services.workflow_name();
     deployed.iter().any(|service| service.name == workflow)
 }
 
@@ -78,7 +78,7 @@ impl RestateAdmin {
     pub async fn list_deployments(&self) -> Result<Vec<Deployment>, RestateError> {
         let text = self.send(Method::GET, "deployments", &Value::Null).await?;
         let listed = serde_json::from_str::<DeploymentList>(&text);
-        listed.map(|list| list.deployments).map_err(|error| self.unexpected(&error))
+        listed.map(|list| list.deployments).map_err(|error| self.unreadable_answer(&error))
     }
 
     /// What the server finds at an address. Changes nothing.
@@ -90,7 +90,7 @@ impl RestateAdmin {
                 struct Found {
                     services: Vec<DeployedService>,
                 }
-                let found = serde_json::from_str::<Found>(&text).map_err(|error| self.unexpected(&error))?;
+                let found = serde_json::from_str::<Found>(&text).map_err(|error| self.unreadable_answer(&error))?;
                 let is_wanted = has_workflow(&found.services, services);
                 Ok(if is_wanted { Discovery::Services } else { Discovery::OtherServices })
             }
@@ -114,7 +114,7 @@ impl RestateAdmin {
         }
     }
 
-    fn unexpected(&self, error: &serde_json::Error) -> RestateError {
+    fn unreadable_answer(&self, error: &serde_json::Error) -> RestateError {
         RestateError::Unreachable { url: self.address.clone(), cause: format!("an answer cannot be read: {error}") }
     }
 }

@@ -97,7 +97,7 @@ impl RestateClient {
 
     /// Whether a workflow that was started has ended, in whatever way.
     pub async fn has_workflow_ended(&self, services: &RunServices, life: RunLife) -> Result<bool, RestateError> {
-        let url = format!("{}/restate/workflow/{}/{}/output", self.ingress, services.workflow(), life.to_key());
+        let url = format!("{}/restate/workflow/{}/{}/output", self.ingress, services.workflow_name(), life.to_key());
         let (status, message) = send_json(&self.http, Method::GET, &url, &Value::Null).await?;
         match status.as_u16() {
             // One that was killed has ended as well.
@@ -120,7 +120,7 @@ impl RestateClient {
         handler: &str,
         body: &Value,
     ) -> Result<Option<String>, RestateError> {
-        let url = format!("{}/{}/{}/{handler}/send", self.ingress, services.workflow(), life.to_key());
+        let url = format!("{}/{}/{}/{handler}/send", self.ingress, services.workflow_name(), life.to_key());
         let (status, message) = send_json(&self.http, Method::POST, &url, body).await?;
         match status {
             status if status.is_success() => Ok(Some(message)),

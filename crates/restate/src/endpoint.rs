@@ -68,10 +68,10 @@ fn build_endpoint(host: Arc<dyn WorkerHost>, services: &RunServices) -> Endpoint
             .retry_policy_max_attempts(u64::from(u32::MAX))
             .handler(handler, driving)
     };
-    let runs = FlowRun { session: services.session() };
+    let runs = FlowRun { session: services.session_name() };
     Endpoint::builder()
-        .bind(name_service(runs, services.workflow()).options(options("run", workflow)))
-        .bind(name_service(FlowSession::new(host), services.session()).options(options("drive", session)))
+        .bind(name_service(runs, services.workflow_name()).options(options("run", workflow)))
+        .bind(name_service(FlowSession::new(host), services.session_name()).options(options("drive", session)))
         .build()
 }
 

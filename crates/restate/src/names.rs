@@ -19,12 +19,12 @@ impl RunServices {
     }
 
     /// The name of the workflow of a run.
-    pub fn workflow(&self) -> String {
+    pub fn workflow_name(&self) -> String {
         format!("FlowRun{}", self.suffix)
     }
 
     /// The name of the service whose calls are the sessions of runs.
-    pub(crate) fn session(&self) -> String {
+    pub(crate) fn session_name(&self) -> String {
         format!("FlowSession{}", self.suffix)
     }
 }
@@ -46,10 +46,10 @@ mod tests {
     #[test]
     fn the_services_of_a_version_a_database_and_a_project_have_names_of_their_own() {
         let names = [(1, "5ca1ab1e", ""), (2, "5ca1ab1e", ""), (1, "0ddba11", ""), (1, "5ca1ab1e", "shop")]
-            .map(|(semantics, database, project)| RunServices::new(semantics, database, project).workflow());
+            .map(|(semantics, database, project)| RunServices::new(semantics, database, project).workflow_name());
         assert_eq!(names, ["FlowRun1-5ca1ab1e", "FlowRun2-5ca1ab1e", "FlowRun1-0ddba11", "FlowRun1-5ca1ab1e-shop"]);
         let own = RunServices::new(ENGINE_SEMANTICS, "5ca1ab1e", "");
-        assert_eq!(own.session(), format!("FlowSession{ENGINE_SEMANTICS}-5ca1ab1e"));
+        assert_eq!(own.session_name(), format!("FlowSession{ENGINE_SEMANTICS}-5ca1ab1e"));
     }
 
     #[test]

@@ -10,7 +10,7 @@ use std::time::Duration;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::sync::Semaphore;
 
-use crate::fair::{FairPermit, FairSemaphore};
+use crate::fair::{FairPermit, FairSemaphore, user_share};
 
 /// Number of descriptors that are left to everything without a share: the database, idle connections.
 const RESERVED_DESCRIPTORS: u64 = 512;
@@ -65,11 +65,6 @@ pub async fn acquire_for_call(user: &Arc<str>) -> FairPermit {
     calls.acquire_permit(user).await
 }
 
-/// The number of calls that one user may have: a quarter is left for others.
-fn user_share(permits: usize) -> usize {
-    permits - permits / 4
-}
-
 /// Repeats an operation as long as it fails because no descriptor is left. Such a failure must be without effect.
 pub async fn retry_without_descriptors<T, E, F>(mut attempt: impl FnMut() -> F) -> Result<T, E>
 where
@@ -104,11 +99,6 @@ mod tests {
     #[test]
     fn a_small_limit_is_shared_too() {
         assert_eq!([64, 1024, 1 << 20].map(share_of), [16, 512, (1 << 20) - 512]);
-    }
-
-    #[test]
-    fn one_user_leaves_a_quarter_of_the_calls_to_others() {
-        assert_eq!([1, 4, 1000].map(user_share), [1, 3, 750]);
     }
 
     #[tokio::test]

@@ -19,6 +19,11 @@ pub struct FairSemaphore {
     name: &'static str,
 }
 
+/// The number of permits that one user may hold: a quarter is left for others.
+pub fn user_share(permits: usize) -> usize {
+    permits - permits / 4
+}
+
 /// A permit. It returns to the semaphore when it is dropped.
 pub struct FairPermit {
     shared: Arc<PermitPool>,
@@ -175,6 +180,11 @@ mod tests {
     use futures_util::future::BoxFuture;
 
     use super::*;
+
+    #[test]
+    fn one_user_leaves_a_quarter_of_the_permits_to_others() {
+        assert_eq!([1, 4, 1000].map(user_share), [1, 3, 750]);
+    }
 
     /// Requests of a user that wait.
     fn queue_requests(semaphore: &FairSemaphore, user: &str, count: usize) -> Vec<BoxFuture<'static, FairPermit>> {

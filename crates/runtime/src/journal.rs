@@ -20,6 +20,10 @@ pub struct Lease {
     pub epoch: u64,
 }
 
+/// How long a run in progress waits for a journal that cannot be reached, in milliseconds. Without that the run would break
+/// off, and what it did meanwhile might become uncertain.
+pub const MAX_OUTAGE_MS: u64 = 600_000;
+
 /// The content of one append: all of it is stored, or nothing.
 #[derive(Clone, Debug, Default)]
 pub struct Batch {

@@ -15,10 +15,10 @@ use crate::publish::{Delta, SubscribeHandle};
 
 /// Carries text between the processes that share a journal.
 pub trait TextRelay: Send + Sync {
-    /// Offers the text of a run that this process drives to those that follow it, until it is withdrawn.
+    /// Announces that this process drives a run, and sends its text to those that follow it, until it is withdrawn.
     fn announce_run(&self, lease: Lease, text: SubscribeHandle);
 
-    /// Withdraws what was offered under this lease.
+    /// Withdraws what was announced under this lease.
     fn withdraw_run(&self, lease: Lease);
 
     /// The text of a run that another process drives, from now on, until the receiver is dropped. The text so far of answers

@@ -16,7 +16,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use flowloom_runtime::effects::BoxFuture;
-use flowloom_runtime::journal::{AppendResult, LeaseState};
+use flowloom_runtime::journal::{AppendResult, LeaseState, MAX_OUTAGE_MS};
 use tokio::sync::oneshot;
 
 use crate::commit_thread::CommitThread;
@@ -30,9 +30,8 @@ pub(crate) const COMMITS_PER_CHECKPOINT: u64 = 1000;
 /// How long a job waits for the database if someone waits for its result.
 pub(crate) const MAX_REQUEST_WAIT: Duration = Duration::from_secs(5);
 
-/// How long an append of a run in progress waits for the database. Without it the run would break off, and what it did
-/// meanwhile might become uncertain.
-pub(crate) const MAX_APPEND_WAIT: Duration = Duration::from_secs(600);
+/// How long an append of a run in progress waits for the database.
+pub(crate) const MAX_APPEND_WAIT: Duration = Duration::from_millis(MAX_OUTAGE_MS);
 
 /// A job of the thread.
 pub(crate) struct QueuedJob {

@@ -234,7 +234,7 @@ fn find_last_tag_end(text: &str) -> usize {
     let (mut end, mut from, mut unfinished) = (0, 0, 0);
     while let Some(tag) = text[from..].find('<').map(|at| from + at) {
         let is_tag = text[tag + 1..].starts_with(|c: char| c == '/' || c.is_ascii_uppercase());
-        match is_tag.then(|| measure_tag(&text[tag..])) {
+        match is_tag.then(|| markdown::measure_tag(&text[tag..])) {
             Some(Some(length)) => (end, from) = (tag + length, tag + length),
             // Each one that does not end is searched to the end of the text.
             Some(None) if unfinished == MAX_UNFINISHED_TAGS => break,
@@ -243,23 +243,6 @@ fn find_last_tag_end(text: &str) -> usize {
         }
     }
     end
-}
-
-/// Length of a tag from its `<` to its `>`, which stands outside of quotes and braces; `None` if it does not end.
-fn measure_tag(text: &str) -> Option<usize> {
-    let (mut depth, mut quote) = (0_usize, None);
-    for (at, c) in text.char_indices() {
-        match (quote, c) {
-            (Some(open), c) if c == open => quote = None,
-            (Some(_), _) => {}
-            (None, '"' | '\'' | '`') => quote = Some(c),
-            (None, '{') => depth += 1,
-            (None, '}') => depth = depth.saturating_sub(1),
-            (None, '>') if depth == 0 => return Some(at + 1),
-            (None, _) => {}
-        }
-    }
-    None
 }
 
 /// The value of an attribute of an element: the quoted text, or the expression with its braces.

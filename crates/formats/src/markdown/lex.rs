@@ -189,6 +189,23 @@ impl Lexer<'_> {
     }
 }
 
+/// Length of a tag from its `<` to its `>`, which stands outside of quotes and braces; `None` if it does not end.
+pub fn measure_tag(text: &str) -> Option<usize> {
+    let (mut depth, mut quote) = (0_usize, None);
+    for (at, c) in text.char_indices() {
+        match (quote, c) {
+            (Some(open), c) if c == open => quote = None,
+            (Some(_), _) => {}
+            (None, '"' | '\'' | '`') => quote = Some(c),
+            (None, '{') => depth += 1,
+            (None, '}') => depth = depth.saturating_sub(1),
+            (None, '>') if depth == 0 => return Some(at + 1),
+            (None, _) => {}
+        }
+    }
+    None
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -52,7 +52,7 @@ use scope::{Meaning, ScopeNames};
 pub(crate) use front_end::FRONT_END;
 pub use frontmatter::read_yaml;
 pub use inspect::{ExpressionNames, NameRead, ObjectKey, inspect_expression};
-pub use lex::find_expression_end;
+pub use lex::{find_expression_end, measure_tag};
 
 /// The text between the instructions and a role.
 pub const ROLE_PREFIX: &str = "\n\nYour role in this step: ";

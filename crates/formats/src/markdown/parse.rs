@@ -165,29 +165,12 @@ fn find_unfinished_tag(nodes: &[Node], text: &str) -> Option<usize> {
     nodes.iter().find_map(|node| in_text(node).or_else(|| find_unfinished_tag(node.children()?, text)))
 }
 
-/// The parser's message without the parts that only its authors understand.
 /// Maximum number of tags that are never closed and that are left out.
 const MAX_OPEN_TAGS: u32 = 10;
 
 /// The text with blanks in the place of the tag at `start`; `None` if the tag itself has no end.
 fn blank_tag(text: &str, start: usize) -> Option<String> {
-    let mut depth = 0_usize;
-    let (mut quote, mut end) = (None, None);
-    for (at, c) in text.get(start..)?.char_indices() {
-        match (quote, c) {
-            (Some(open), c) if c == open => quote = None,
-            (Some(_), _) => {}
-            (None, '"' | '\'' | '`') => quote = Some(c),
-            (None, '{') => depth += 1,
-            (None, '}') => depth = depth.saturating_sub(1),
-            (None, '>') if depth == 0 => {
-                end = Some(start + at + 1);
-                break;
-            }
-            _ => {}
-        }
-    }
-    let end = end?;
+    let end = start + lex::measure_tag(text.get(start..)?)?;
     let blanks: String = text[start..end].bytes().map(|byte| if byte == b'\n' { '\n' } else { ' ' }).collect();
     Some(format!("{}{blanks}{}", &text[..start], &text[end..]))
 }
@@ -214,6 +197,7 @@ fn find_opened_tag(text: &str, reason: &str) -> Option<OpenedTag> {
     Some(OpenedTag { start, end: start + 1 + name.sum::<usize>(), reason: format!("{before}{after}") })
 }
 
+/// The parser's message without the parts that only its authors understand.
 fn clean_reason(text: &str, at: usize, reason: &str) -> String {
     let reason = reason.split(" (note").next().unwrap_or(reason).trim().replace("\u{2019}", "'");
     let mut reason = reason.trim_end_matches('.').to_owned();

@@ -4,12 +4,10 @@
 use super::Interpreter;
 use crate::effects::BoxFuture;
 use crate::error::JournalError;
+use crate::journal::MAX_OUTAGE_MS;
 
 /// Pause between two attempts, in milliseconds.
 const RETRY_INTERVAL_MS: u64 = 200;
-
-/// How long a read waits for the store, in milliseconds. Then the run stops, and continues when the store is back.
-const MAX_OUTAGE_MS: u64 = 600_000;
 
 impl Interpreter {
     /// Repeats a read while the store cannot be reached.

@@ -19,7 +19,7 @@ use std::time::Duration;
 use flowloom_core::effect::{PythonReply, PythonRequest};
 use flowloom_runtime::descriptors::max_sandbox_processes;
 use flowloom_runtime::effects::{EffectContext, SandboxHost};
-use flowloom_runtime::fair::FairSemaphore;
+use flowloom_runtime::fair::{FairSemaphore, user_share};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 
 use crate::config::{Protection, SandboxConfig};
@@ -40,11 +40,6 @@ const PROCESSES_PER_TURN: usize = 4;
 
 /// Descriptors of this process that an interpreter needs: its channel, its printed text, and a handle of the process.
 const PROCESS_DESCRIPTORS: u64 = 4;
-
-/// The number of permits that one user may hold: a quarter is left for others.
-fn user_share(permits: usize) -> usize {
-    permits - permits / 4
-}
 
 /// How many interpreters may run blocks, and how many more may wait for one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -162,7 +157,7 @@ impl BlockRunner {
             let message = match event {
                 BlockEvent::TimeIsOver => return Err(turn.time_error()),
                 BlockEvent::Look => {
-                    turn.look(process.watch.as_ref()).await?;
+                    turn.check_block(process.watch.as_ref()).await?;
                     continue;
                 }
                 BlockEvent::Answer(answer) => {

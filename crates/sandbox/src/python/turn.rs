@@ -100,7 +100,7 @@ impl<'a> BlockTurn<'a> {
 
     /// Looks at the block: one that sleeps gives up its turn, and one that computes without a turn is stopped until it has
     /// one. Fails if it has computed for too long.
-    pub(super) async fn look(&mut self, watch: Option<&InterpreterWatch>) -> Result<(), SandboxError> {
+    pub(super) async fn check_block(&mut self, watch: Option<&InterpreterWatch>) -> Result<(), SandboxError> {
         self.next_look = Instant::now() + LOOK_INTERVAL;
         let Some(watch) = watch else { return Ok(()) };
         let Some(used) = watch.read_processor_time() else { return Ok(()) };

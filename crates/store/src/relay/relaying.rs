@@ -1,4 +1,4 @@
-//! The thread of the relay. All its state is here: what this process offers and follows, and who else follows what.
+//! The thread of the relay. All its state is here: what this process announces and follows, and who else follows what.
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;

@@ -6,10 +6,11 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Mutex, PoisonError};
 use std::thread::JoinHandle;
 
+use flowloom_runtime::journal::MAX_OUTAGE_MS;
+
 use crate::db::postgres::{Database, Postgres, WorkerIdentity, run_blocking};
 use crate::db::{DbConnection, params};
 use crate::error::StoreError;
-use crate::writer::MAX_APPEND_WAIT;
 
 /// Deletes rows of processes that have been dead for a day.
 const DELETE_DEAD_SQL: &str = "delete from worker where expires_at < clock_timestamp() - interval '1 day'";
@@ -53,7 +54,7 @@ impl LeaseRenewal {
     /// expired longer ago than any process waits for the database.
     pub(crate) fn read_living(&self, db: &DbConnection) -> Result<HashSet<String>, StoreError> {
         let lease = self.process.lease_ms();
-        let may_wait = lease + MAX_APPEND_WAIT.as_millis() as i64;
+        let may_wait = lease + MAX_OUTAGE_MS as i64;
         let was_lost = !self.database.contact.is_steady_for(self.process.lease);
         let sql = "select name from worker where expires_at > clock_timestamp() \
                    or expires_at > clock_timestamp() - $2 * interval '1 millisecond' and ($3 = 1 \
