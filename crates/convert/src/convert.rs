@@ -55,13 +55,13 @@ impl Conversion {
 ///
 /// ```
 /// use flowloom_convert::{ConversionSource, Fate, convert_definition};
-/// use flowloom_formats::{Sources, compile, flow, markdown};
+/// use flowloom_formats::{Sources, StopFlag, compile, flow, markdown};
 ///
 /// let text = "Say hello.\n\n<GenText as=\"greeting\" model=\"local:smollm2\" />\n";
 /// let files = [("greet.mdx".to_owned(), text.as_bytes().to_vec())].into();
 /// let compiled = compile("greet.mdx", &Sources { files, source_bytes: 1 << 20, ..Sources::default() }, None);
 /// let plan = compiled.plan.expect("no errors");
-/// let source = ConversionSource { file: "greet.mdx", text, plan: &plan };
+/// let source = ConversionSource { file: "greet.mdx", text, plan: &plan, stop: &StopFlag::default() };
 ///
 /// let laid_out = convert_definition(&source, markdown::FORMAT, true);
 /// assert!(!laid_out.has_losses() && laid_out.count(Fate::Kept) > 0);
