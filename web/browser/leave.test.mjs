@@ -131,10 +131,10 @@ test("a workflow is deleted after a question", async () => {
   const opened = await openPage(browser, studio.address);
   const { page } = opened;
   await change(page, "doomed", "two");
-  await page.getByRole("button", { name: "Delete", exact: true }).click();
+  await page.getByRole("button", { name: "Delete the workflow" }).click();
   const dialog = page.getByRole("dialog", { name: "Delete doomed?" });
   await dialog.getByRole("button", { name: "Cancel" }).click();
-  await page.getByRole("button", { name: "Delete", exact: true }).click();
+  await page.getByRole("button", { name: "Delete the workflow" }).click();
   await dialog.getByRole("button", { name: "Delete" }).click();
   await page.waitForURL(`${studio.address}/`);
   assert.equal((await fetch(`${studio.address}/api/v1/workflows/doomed`)).status, 404);

@@ -414,6 +414,7 @@ export const t = {
     current: "current",
     use: "Use it from…",
     delete: "Delete",
+    deleteWorkflow: "Delete the workflow",
     confirmDelete: (id: string) => `Delete ${id}?`,
     confirmDeleteHelp: "Its versions stay, and runs keep what they started with.",
     fix: "Fix",

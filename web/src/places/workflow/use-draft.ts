@@ -78,7 +78,10 @@ export function joinFiles(source: Source): string {
   return names.map((name) => (names.length > 1 ? `${name}\n` : "") + source.files[name]).join("\n");
 }
 
-/** Stores a source. Throws an `ApiError` with the status 412 if someone else stored another one since `tag`. */
+/**
+ * Stores a source and returns its tag. Throws an `ApiError` with the status 412 if someone else stored another one since
+ * `tag`.
+ */
 export async function saveSource(
   id: string,
   source: Source,
@@ -88,7 +91,9 @@ export async function saveSource(
   if (condition.tag) header["If-Match"] = condition.tag;
   if (condition.isNew) header["If-None-Match"] = "*";
   const params = { path: { id }, query: { draft: true }, header } as never;
-  return read(api.PUT("/api/v1/workflows/{id}", { params, body: source as never }));
+  const request = api.PUT("/api/v1/workflows/{id}", { params, body: source as never });
+  await read(request);
+  return (await request).response.headers.get("etag");
 }
 
 export function isConflict(error: unknown): boolean {

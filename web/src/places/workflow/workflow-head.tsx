@@ -63,7 +63,7 @@ export function WorkflowHead(props: HeadProps) {
             <Button look="quiet" onClick={() => onOpen("versions")}>
               {t.workflow.versions}
             </Button>
-            <IconButton icon="trash" label={t.workflow.delete} onClick={() => onOpen("delete")} />
+            <IconButton icon="trash" label={t.workflow.deleteWorkflow} onClick={() => onOpen("delete")} />
             {isUnkept && (
               <Button title={t.workflow.keepDraftHelp} onClick={onKeep}>
                 {t.workflow.keepDraft}

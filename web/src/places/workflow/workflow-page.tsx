@@ -67,11 +67,12 @@ function OpenWorkflow({ workflow, stored }: { workflow: Workflow; stored: Stored
   );
   const save = useMutation({
     mutationFn: (draft: StoredSource) => saveSource(workflow.id, draft.source, { tag: draft.tag }),
-    onSuccess: async (_, draft) => {
-      await queries.invalidateQueries({ queryKey: ["workflows"] });
-      const now = queries.getQueryData<StoredSource>(["workflows", workflow.id, "source"]);
-      edited.finishSave(draft, now?.tag ?? null);
+    onSuccess: (tag, draft) => {
+      // What is stored counts as stored at once, not only when it has been read again.
+      queries.setQueryData<StoredSource>(["workflows", workflow.id, "source"], { source: draft.source, tag });
+      edited.finishSave(draft, tag);
       setNotice(t.workflow.saved);
+      void queries.invalidateQueries({ queryKey: ["workflows"] });
     },
   });
   const canSave = changed !== undefined && !isFile && !save.isPending;
@@ -101,7 +102,7 @@ function OpenWorkflow({ workflow, stored }: { workflow: Workflow; stored: Stored
     { title: t.workflow.use, icon: "code", run: open("snippets") },
     isFile && { title: t.workflow.copy, icon: "copy", run: open("copy") },
     !isFile && { title: t.workflow.versions, icon: "swap", run: open("versions") },
-    !isFile && { title: t.workflow.delete, icon: "trash", run: open("delete") },
+    !isFile && { title: t.workflow.deleteWorkflow, icon: "trash", run: open("delete") },
   ]);
   const loadTheirs = () => {
     save.reset();
