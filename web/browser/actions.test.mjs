@@ -1,7 +1,7 @@
 // What can be done with a run and its steps in a browser: retry from a step, fork with other values, resume.
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import { openBrowser, openPage, startRun, startStudio } from "./studio.mjs";
+import { closePage, openBrowser, openPage, startRun, startStudio } from "./studio.mjs";
 
 let studio;
 let browser;
@@ -17,11 +17,6 @@ after(async () => {
 });
 
 const MESSAGE = "My lamp arrived broken!";
-
-async function close({ context, faults }) {
-  await context.close();
-  assert.deepEqual(faults, []);
-}
 
 async function openRun(run, search = "") {
   const opened = await openPage(browser, studio.address);
@@ -58,7 +53,7 @@ test("a run that has ended is retried from a step", async () => {
   // The step that had succeeded was performed again, too.
   await page.getByRole("tab", { name: "Attempts" }).click();
   await page.getByRole("heading", { name: "Attempt 2" }).waitFor();
-  await close(opened);
+  await closePage(opened);
 });
 
 test("a fork begins with the prompt of the step, and sets variables before it", async () => {
@@ -79,7 +74,7 @@ test("a fork begins with the prompt of the step, and sets variables before it", 
   await page.getByRole("tab", { name: "Request" }).click();
   await page.getByText("Mood: delighted").waitFor();
   assert.notEqual(fork, run);
-  await close(opened);
+  await closePage(opened);
 });
 
 test("a run is forked with other inputs", async () => {
@@ -95,7 +90,7 @@ test("a run is forked with other inputs", async () => {
   const fork = await waitForFork(page, run);
   await page.locator(".run-header").getByText("Succeeded").waitFor();
   assert.equal((await readRun(fork)).output, "two");
-  await close(opened);
+  await closePage(opened);
 });
 
 test("an interrupted run says so, and is resumed", async () => {
@@ -113,5 +108,5 @@ test("an interrupted run says so, and is resumed", async () => {
   await page.getByRole("button", { name: "Resume" }).click();
   assert.ok((await sent).ok());
   await page.locator(".run-header").getByText("Waiting").waitFor();
-  await close(opened);
+  await closePage(opened);
 });

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { AxeBuilder } from "@axe-core/playwright";
-import { openBrowser, openPage, startRun, startStudio } from "./studio.mjs";
+import { closePage, openBrowser, openPage, startRun, startStudio } from "./studio.mjs";
 
 let studio;
 let browser;
@@ -34,11 +34,6 @@ after(async () => {
   await browser?.close();
   await studio?.close();
 });
-
-async function close({ context, faults }) {
-  await context.close();
-  assert.deepEqual(faults, []);
-}
 
 const press = (role, name) => (page) => page.getByRole(role, { name, exact: true }).first().click();
 const STEP_TABS = ["output", "request", "attempts", "variables", "events"];
@@ -73,7 +68,7 @@ const listPlaces = () => [
   { path: "workflows/support-reply" },
   { path: "workflows/support-reply?step=/draft", prepare: press("tab", "Build") },
   { path: "workflows/support-reply", prepare: press("tab", "Cost") },
-  ...["Versions", "Delete", "Use it from…", "Run"].map((name) => ({
+  ...["Versions", "Delete the workflow", "Use it from…", "Run"].map((name) => ({
     path: "workflows/stored",
     prepare: press("button", name),
   })),
@@ -126,7 +121,7 @@ test("no place is wider than a screen of 390 px", async () => {
     const width = await page.evaluate(() => document.documentElement.scrollWidth);
     assert.ok(width <= 390, `${path} is ${width} px wide`);
   }
-  await close(opened);
+  await closePage(opened);
 });
 
 test("every place has a title of its own", async () => {
@@ -140,5 +135,5 @@ test("every place has a title of its own", async () => {
     titles.add(await page.title());
   }
   assert.equal(titles.size, places.length + 3, [...titles].join(", "));
-  await close(opened);
+  await closePage(opened);
 });

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { AxeBuilder } from "@axe-core/playwright";
-import { openBrowser, openPage, startStudio } from "./studio.mjs";
+import { closePage, openBrowser, openPage, startStudio } from "./studio.mjs";
 
 let studio;
 let browser;
@@ -16,11 +16,6 @@ after(async () => {
   await browser?.close();
   await studio?.close();
 });
-
-async function close({ context, faults }) {
-  await context.close();
-  assert.deepEqual(faults, []);
-}
 
 /** Creates a workflow on the page. */
 async function create(page, format, id) {
@@ -121,7 +116,7 @@ test("a step list", async () => {
   await fill(page, "Prompt template", "quick: repeat: Topic: {{answer}}");
   const text = await saveAndRun(page, (dialog) => dialog.getByRole("textbox").first().fill("A broken lamp."));
   assert.match(text, /Topic: a broken lamp/);
-  await close(opened);
+  await closePage(opened);
 });
 
 test("an agent flow", async () => {
@@ -141,7 +136,7 @@ test("an agent flow", async () => {
   );
   const text = await saveAndRun(page);
   assert.match(text, /Greetings from Oslo/);
-  await close(opened);
+  await closePage(opened);
 });
 
 test("a pipeline", async () => {
@@ -170,7 +165,7 @@ test("a pipeline", async () => {
   await form(page).getByRole("button", { name: "Connect", exact: true }).click();
   await page.getByText("n1 → n2").waitFor();
   await saveAndRun(page);
-  await close(opened);
+  await closePage(opened);
 });
 
 test("an agent graph", async () => {
@@ -188,7 +183,7 @@ test("an agent graph", async () => {
     dialog.getByRole("textbox").first().fill("quick: repeat: Good morning"),
   );
   assert.match(text, /Good morning/);
-  await close(opened);
+  await closePage(opened);
 });
 
 test("a Markdown workflow", async () => {
@@ -204,7 +199,7 @@ test("a Markdown workflow", async () => {
   await fill(page, "After", "Result: {answer}, {letter}");
   const text = await saveAndRun(page);
   assert.match(text, /Result: The lamp is repaired/);
-  await close(opened);
+  await closePage(opened);
 });
 
 test("an agent", async () => {
@@ -218,7 +213,7 @@ test("an agent", async () => {
     dialog.getByRole("textbox").first().fill("quick: repeat: Good evening"),
   );
   assert.match(text, /Good evening/);
-  await close(opened);
+  await closePage(opened);
 });
 
 test("undo goes back to the beginning, and redo to the end", async () => {
@@ -251,7 +246,7 @@ test("undo goes back to the beginning, and redo to the end", async () => {
   assert.equal(await readSource(page), first);
   assert.equal(await press("Redo"), undone);
   assert.equal(await readSource(page), last);
-  await close(opened);
+  await closePage(opened);
 });
 
 test("a part is copied to another workflow, and not to one of another format", async () => {
@@ -269,7 +264,7 @@ test("a part is copied to another workflow, and not to one of another format", a
   await create(page, "flow", "build-refused");
   await page.getByRole("button", { name: "Paste" }).click();
   await page.getByText("This is a part of the format Step list").waitFor();
-  await close(opened);
+  await closePage(opened);
 });
 
 test("steps are added, moved and removed with keys", async () => {
@@ -287,7 +282,7 @@ test("steps are added, moved and removed with keys", async () => {
   await page.waitForFunction(() => document.querySelectorAll(".part-title").length === 2);
   await page.keyboard.press("Control+z");
   await page.waitForFunction(() => document.querySelectorAll(".part-title").length === 3);
-  await close(opened);
+  await closePage(opened);
 });
 
 test("the editor completes, explains and fixes", async () => {
@@ -322,7 +317,7 @@ test("the editor completes, explains and fixes", async () => {
   const key = page.locator(".editor .cm-line span", { hasText: '"responseVariable"' }).first();
   await key.hover();
   await page.locator(".editor .cm-tooltip-hover", { hasText: "receives the response" }).waitFor();
-  await close(opened);
+  await closePage(opened);
 });
 
 test("a workflow is exported, and started by a schedule and a webhook", async () => {
@@ -350,7 +345,7 @@ test("a workflow is exported, and started by a schedule and a webhook", async ()
   await page.getByRole("button", { name: "Delete build-export" }).first().click();
   await page.getByRole("button", { name: "Delete", exact: true }).click();
   await page.getByText("It runs at no fixed time.").waitFor();
-  await close(opened);
+  await closePage(opened);
 });
 
 for (const colorScheme of ["light", "dark"]) {
@@ -369,7 +364,7 @@ for (const colorScheme of ["light", "dark"]) {
         assert.deepEqual(found, []);
       }
     }
-    await close(opened);
+    await closePage(opened);
   });
 }
 
@@ -382,5 +377,5 @@ test("the builder is no wider than a screen of 390 px", async () => {
     const width = await page.evaluate(() => document.documentElement.scrollWidth);
     assert.ok(width <= 390, `${tab} is ${width} px wide`);
   }
-  await close(opened);
+  await closePage(opened);
 });

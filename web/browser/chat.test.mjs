@@ -1,7 +1,7 @@
 // Conversations in a browser: who speaks, calls and approvals, editing, files, and what a hostile model answers.
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import { openBrowser, openPage, startStudio } from "./studio.mjs";
+import { closePage, openBrowser, openPage, startStudio } from "./studio.mjs";
 
 let studio;
 let browser;
@@ -27,11 +27,6 @@ async function openChat(partner, options) {
   return { ...opened, say };
 }
 
-async function close({ context, faults }) {
-  await context.close();
-  assert.deepEqual(faults, []);
-}
-
 const ANSWER = "The sea is calm today, and the light is soft.";
 
 test("agents of a graph hand over, call a tool, and stop for a person", async () => {
@@ -50,7 +45,7 @@ test("agents of a graph hand over, call a tool, and stop for a person", async ()
   await page.getByText(ANSWER).nth(1).waitFor();
   await page.getByRole("link", { name: "Run", exact: true }).first().click();
   await page.getByRole("tree").waitFor();
-  await close(opened);
+  await closePage(opened);
 });
 
 test("a call is approved where it is asked for", async () => {
@@ -60,7 +55,7 @@ test("a call is approved where it is asked for", async () => {
   await page.getByRole("button", { name: "Approve" }).click();
   await page.getByText(ANSWER).waitFor();
   await page.getByRole("link", { name: "Please echo tea" }).waitFor();
-  await close(opened);
+  await closePage(opened);
 });
 
 test("a message is edited, and the conversation continues from there", async () => {
@@ -81,7 +76,7 @@ test("a message is edited, and the conversation continues from there", async () 
     messages.map((message) => message.content),
     ["repeat: third", "third"],
   );
-  await close(opened);
+  await closePage(opened);
 });
 
 test("a picture is sent with a message", async () => {
@@ -96,7 +91,7 @@ test("a picture is sent with a message", async () => {
   await say("repeat: what is this?");
   await page.getByRole("img", { name: "pixel.png" }).waitFor();
   await page.getByText("what is this? [image_url]").waitFor();
-  await close(opened);
+  await closePage(opened);
 });
 
 test("a running answer is stopped", async () => {
@@ -107,7 +102,7 @@ test("a running answer is stopped", async () => {
   await page.getByText("Cancelled").first().waitFor();
   await say("repeat: after");
   await page.getByText("after", { exact: true }).waitFor();
-  await close(opened);
+  await closePage(opened);
 });
 
 test("what a model says stays text", async () => {
@@ -117,7 +112,7 @@ test("what a model says stays text", async () => {
   await page.locator(".markdown strong", { hasText: "bold" }).waitFor();
   assert.equal(await page.locator(".chat-log img, .chat-log script").count(), 0);
   assert.notEqual(await page.title(), "1");
-  await close(opened);
+  await closePage(opened);
 });
 
 test("a conversation fits a screen of 390 px", async () => {
@@ -128,5 +123,5 @@ test("a conversation fits a screen of 390 px", async () => {
   assert.ok((await page.evaluate(() => document.documentElement.scrollWidth)) <= 390);
   await page.getByRole("link", { name: "All conversations" }).click();
   await page.getByRole("heading", { name: "Chat" }).waitFor();
-  await close(opened);
+  await closePage(opened);
 });

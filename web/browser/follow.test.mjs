@@ -1,7 +1,7 @@
 // What follows runs in a browser: the waterfall, notifications, the inbox, the commands of a place, budgets of requests.
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import { openBrowser, openPage, startRun, startStudio } from "./studio.mjs";
+import { closePage, openBrowser, openPage, startRun, startStudio } from "./studio.mjs";
 
 let studio;
 let browser;
@@ -19,11 +19,6 @@ after(async () => {
 const MESSAGE = "My lamp arrived broken!";
 /** Rows that fit on the screen, with those that are drawn around it. */
 const MAX_DRAWN_ROWS = 80;
-
-async function close({ context, faults }) {
-  await context.close();
-  assert.deepEqual(faults, []);
-}
 
 async function storeWorkflow(id, steps) {
   const response = await fetch(`${studio.address}/api/v1/workflows/${id}`, {
@@ -72,7 +67,7 @@ test("attempts are rows, a step between two attempts says so, and so does a reus
   const forked = await fetch(`${studio.address}/api/v1/runs/${run}/fork`, { method: "POST", headers, body });
   await page.goto(`${studio.address}/runs/${(await forked.json()).run_id}`);
   await page.getByRole("treeitem", { name: /^first.*Reused/ }).waitFor();
-  await close(opened);
+  await closePage(opened);
 });
 
 test("the first token of a live answer is marked", async () => {
@@ -82,7 +77,7 @@ test("the first token of a live answer is marked", async () => {
   await page.goto(`${studio.address}/runs/${run}`);
   await page.locator(".first-token").first().waitFor({ state: "attached" });
   await page.locator(".run-header").getByText("Waiting").waitFor();
-  await close(opened);
+  await closePage(opened);
 });
 
 test("keys fold the selected loop, and zoom to it", async () => {
@@ -104,7 +99,7 @@ test("keys fold the selected loop, and zoom to it", async () => {
   await page.keyboard.press("o");
   await page.locator('[role=treeitem][aria-expanded="false"]').waitFor();
   assert.equal(await loop.count(), 1);
-  await close(opened);
+  await closePage(opened);
 });
 
 test("a live run loses no event, and no event is requested twice", async () => {
@@ -135,7 +130,7 @@ test("a live run loses no event, and no event is requested twice", async () => {
   await page.keyboard.press("Home");
   for (let at = 0; at < 20; at++) await page.keyboard.press("PageDown");
   assert.equal(requested.length, before);
-  await close(opened);
+  await closePage(opened);
 });
 
 test("whoever permits notifications is notified in every place", async () => {
@@ -158,7 +153,7 @@ test("whoever permits notifications is notified in every place", async () => {
   await startRun(studio.address, "one-question", "x", 10);
   await page.waitForFunction(() => window.notified.length > 0);
   assert.deepEqual(await page.evaluate(() => window.notified), ["A run waits for you: one-question"]);
-  await close(opened);
+  await closePage(opened);
 });
 
 test("someone who types in the inbox keeps the focus when something happens to the run", async () => {
@@ -181,7 +176,7 @@ test("someone who types in the inbox keeps the focus when something happens to t
   await page.waitForFunction(() => document.querySelectorAll(".inbox-open textarea").length === 2);
   await page.keyboard.type("answer");
   assert.equal(await second.inputValue(), "half an answer");
-  await close(opened);
+  await closePage(opened);
 });
 
 test("the palette has the commands of the place", async () => {
@@ -207,7 +202,7 @@ test("the palette has the commands of the place", async () => {
   await page.getByRole("heading", { name: "one-question" }).waitFor();
   await choose("Versions");
   await page.getByRole("dialog", { name: "Versions" }).waitFor();
-  await close(opened);
+  await closePage(opened);
 });
 
 test("a folder of files becomes one workflow", async () => {
@@ -238,5 +233,5 @@ test("a folder of files becomes one workflow", async () => {
   const source = await (await fetch(`${studio.address}/api/v1/workflows/dropped/source`)).json();
   assert.equal(source.entry, "dropped.json");
   assert.deepEqual(Object.keys(source.files).sort(), ["blocks/twice.json", "dropped.json"]);
-  await close(opened);
+  await closePage(opened);
 });

@@ -1,7 +1,7 @@
 // Changes of a workflow in a browser: they are not lost by leaving, can be kept as a draft, and a workflow is deleted.
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import { openBrowser, openPage, startStudio } from "./studio.mjs";
+import { closePage, openBrowser, openPage, startStudio } from "./studio.mjs";
 
 let studio;
 let browser;
@@ -15,11 +15,6 @@ after(async () => {
   await browser?.close();
   await studio?.close();
 });
-
-async function close({ context, faults }) {
-  await context.close();
-  assert.deepEqual(faults, []);
-}
 
 function definitionOf(id, promptTemplate) {
   const step = {
@@ -78,7 +73,7 @@ test("whoever leaves with unsaved changes is asked first", async () => {
   await page.evaluate(() => window.history.back());
   await dialog.getByRole("button", { name: "Leave without saving" }).click();
   await page.waitForURL((address) => !address.pathname.includes("/workflows/"));
-  await close(opened);
+  await closePage(opened);
 });
 
 test("changes that were taken back are not asked about", async () => {
@@ -93,7 +88,7 @@ test("changes that were taken back are not asked about", async () => {
   await page.getByText("Unsaved changes").waitFor({ state: "detached" });
   await page.getByRole("link", { name: "Runs" }).click();
   await page.waitForURL(/\/runs/);
-  await close(opened);
+  await closePage(opened);
 });
 
 test("a workflow without errors is kept as a draft, which is there again and can be saved or discarded", async () => {
@@ -123,7 +118,7 @@ test("a workflow without errors is kept as a draft, which is there again and can
   await page.reload();
   await page.getByRole("textbox", { name: /Source of/ }).waitFor();
   assert.equal(await page.getByText(/^Draft of/).count(), 0);
-  await close(opened);
+  await closePage(opened);
 });
 
 test("a workflow is deleted after a question", async () => {
@@ -140,7 +135,7 @@ test("a workflow is deleted after a question", async () => {
   assert.equal((await fetch(`${studio.address}/api/v1/workflows/doomed`)).status, 404);
   await page.getByRole("heading", { name: "Echo a topic" }).waitFor();
   await page.locator('a[href$="/workflows/doomed"]').waitFor({ state: "detached" });
-  await close(opened);
+  await closePage(opened);
 });
 
 test("typing over coloured text breaks no rule of the page, and keeps brackets around a selection", async () => {
@@ -164,5 +159,5 @@ test("typing over coloured text breaks no rule of the page, and keeps brackets a
     document.querySelector(".editor").shadowRoot.textContent.includes("promptTemplate"),
   );
   await page.getByText("Unsaved changes").waitFor({ state: "detached" });
-  await close(opened);
+  await closePage(opened);
 });

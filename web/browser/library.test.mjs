@@ -1,7 +1,7 @@
 // The library and the settings in a browser: blocks are found, created, changed, tried and deleted; keys and memory.
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import { openBrowser, openPage, startStudio } from "./studio.mjs";
+import { closePage, openBrowser, openPage, startStudio } from "./studio.mjs";
 
 let studio;
 let browser;
@@ -20,11 +20,6 @@ async function open(place) {
   const opened = await openPage(browser, studio.address);
   await opened.page.goto(`${studio.address}/${place}`);
   return opened;
-}
-
-async function close({ context, faults }) {
-  await context.close();
-  assert.deepEqual(faults, []);
 }
 
 test("a block is created, changed, tried, restored and deleted", async () => {
@@ -47,7 +42,7 @@ test("a block is created, changed, tried, restored and deleted", async () => {
   await page.getByRole("button", { name: "Delete" }).click();
   await page.getByRole("dialog").getByRole("button", { name: "Delete" }).click();
   await page.getByText("Select one to see its source.").waitFor();
-  await close(opened);
+  await closePage(opened);
 });
 
 test("blocks are found by what they do, and functions by name", async () => {
@@ -60,7 +55,7 @@ test("blocks are found by what they do, and functions by name", async () => {
   await page.getByRole("searchbox").fill("agent::chat");
   await page.getByRole("link", { name: /agent::chat/ }).click();
   await page.getByRole("heading", { name: "agent::chat" }).waitFor();
-  await close(opened);
+  await closePage(opened);
 });
 
 test("a key is created and revoked, and memory is changed", async () => {
@@ -86,5 +81,5 @@ test("a key is created and revoked, and memory is changed", async () => {
   await page.getByText("Berlin").waitFor();
   const memory = await (await fetch(`${studio.address}/api/v1/memory/local`)).json();
   assert.deepEqual(memory, { city: "Berlin" });
-  await close(opened);
+  await closePage(opened);
 });

@@ -1,7 +1,7 @@
 // Earlier positions of a run in a browser: what is shown there is what was shown when the run was there.
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import { openBrowser, openPage, startRun, startStudio } from "./studio.mjs";
+import { closePage, openBrowser, openPage, startRun, startStudio } from "./studio.mjs";
 
 let studio;
 let browser;
@@ -18,11 +18,6 @@ after(async () => {
 
 const MESSAGE = "My lamp arrived broken!";
 const HOUR_MS = 3_600_000;
-
-async function close({ context, faults }) {
-  await context.close();
-  assert.deepEqual(faults, []);
-}
 
 /** All events of a run, in order. */
 async function readEvents(run) {
@@ -44,7 +39,7 @@ test("the graph of an earlier position counts the time until there, not until to
   await node.waitFor();
   assert.match(await node.textContent(), /0 ms.*Running/);
   assert.match(await page.getByRole("treeitem", { name: /^improve/ }).textContent(), /Running.*0 ms/);
-  await close(opened);
+  await closePage(opened);
 });
 
 test("variables and the stream follow the position", async () => {
@@ -65,7 +60,7 @@ test("variables and the stream follow the position", async () => {
   for (let seq = started; seq < ended; seq++) await page.keyboard.press("ArrowRight");
   await variables.getByText("draft", { exact: true }).click();
   await variables.getByRole("region", { name: "draft" }).getByText(data.output.slice(0, 40)).waitFor();
-  await close(opened);
+  await closePage(opened);
 });
 
 /** Notes what the page shows at every position at which it is while the run goes on. */
@@ -113,6 +108,6 @@ test("a position shows afterwards what it showed live", async () => {
   }
   const past = await later.page.evaluate(() => window.seenPositions);
   for (const position of positions) assert.deepEqual(past[position], live[position], `at ${position}`);
-  await close(later);
-  await close(opened);
+  await closePage(later);
+  await closePage(opened);
 });

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
 import { after, before, test } from "node:test";
-import { openBrowser, openPage, PROGRAM, startProxy, startRun, startStudio } from "./studio.mjs";
+import { closePage, openBrowser, openPage, PROGRAM, startProxy, startRun, startStudio } from "./studio.mjs";
 
 let studio;
 let browser;
@@ -18,11 +18,6 @@ after(async () => {
   await studio?.close();
 });
 
-async function close({ context, faults }) {
-  await context.close();
-  assert.deepEqual(faults, []);
-}
-
 test("the inbox is worked off by keyboard", async () => {
   const run = await startRun(studio.address, "support-reply", "A question.", 30);
   const opened = await openPage(browser, studio.address);
@@ -32,7 +27,7 @@ test("the inbox is worked off by keyboard", async () => {
   await page.keyboard.type("yes");
   await page.keyboard.press("Control+Enter");
   await page.waitForFunction(() => document.querySelectorAll(".inbox-item").length === 1);
-  await close(opened);
+  await closePage(opened);
 });
 
 /** Types another text into the editor. */
@@ -70,7 +65,7 @@ test("a file is dropped, mended, saved, and restored", async () => {
   await page.getByRole("button", { name: /^Version 1/ }).click();
   await page.getByRole("button", { name: "Restore into the editor" }).click();
   await page.getByText("Unsaved changes").waitFor();
-  await close(opened);
+  await closePage(opened);
 });
 
 test("whoever saves second is told that someone else saved", async () => {
@@ -117,7 +112,7 @@ test("selecting a step shows its source, and the cursor selects the step", async
     .getByText("Which language")
     .click();
   await page.waitForURL(/language/);
-  await close(opened);
+  await closePage(opened);
 });
 
 test("a key is asked for once in a tab, and a revoked key is asked for again", async () => {
@@ -161,7 +156,7 @@ test("it works behind a path prefix", async () => {
   await page.waitForURL(`${proxy.address}/flows/workflows/echo`);
   await page.reload();
   await page.getByRole("textbox", { name: /Source of/ }).waitFor();
-  await close(opened);
+  await closePage(opened);
   await behind.close();
   proxy.close();
 });

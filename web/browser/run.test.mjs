@@ -1,7 +1,7 @@
 // The run page in a browser: live, in the past, by keyboard, through a crash of the server.
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import { openBrowser, openPage, startRun, startStudio } from "./studio.mjs";
+import { closePage, openBrowser, openPage, startRun, startStudio } from "./studio.mjs";
 
 let studio;
 let browser;
@@ -23,11 +23,6 @@ async function openRun(run, search = "") {
   await opened.page.goto(`${studio.address}/runs/${run}${search}`);
   await opened.page.getByRole("tree").waitFor();
   return opened;
-}
-
-async function close({ context, faults }) {
-  await context.close();
-  assert.deepEqual(faults, []);
 }
 
 /** What a person sees of a position, without times, which go on. */
@@ -61,7 +56,7 @@ test("a workflow is started with its form, and the answer is seen while it arriv
   );
   assert.match(page.url(), /step=%2Fdraft|step=\/draft/);
   await page.getByRole("banner").or(page.locator(".run-header")).getByText("Waiting").waitFor();
-  await close(opened);
+  await closePage(opened);
 });
 
 test("the position in the run is the same as it was live, and its address shows it again", async () => {
@@ -85,8 +80,8 @@ test("the position in the run is the same as it was live, and its address shows 
   await other.page.goto(page.url());
   await other.page.getByRole("tree").waitFor();
   assert.deepEqual((await describePosition(other.page)).rows, seen[8]);
-  await close(other);
-  await close(opened);
+  await closePage(other);
+  await closePage(opened);
 });
 
 test("everything on the run page can be done by keyboard", async () => {
@@ -107,7 +102,7 @@ test("everything on the run page can be done by keyboard", async () => {
   await page.getByRole("combobox", { name: /Search/ }).fill("inbox");
   await page.keyboard.press("Enter");
   await page.waitForURL(/\/inbox/);
-  await close(opened);
+  await closePage(opened);
 });
 
 test("a question is answered on the page, and the run goes on", async () => {
@@ -119,7 +114,7 @@ test("a question is answered on the page, and the run goes on", async () => {
   await page.locator(".run-header").getByText("Succeeded").waitFor();
   await page.getByRole("button", { name: "Verify by replay" }).click();
   await page.getByText(/Replay gives the same \d+ events/).waitFor();
-  await close(opened);
+  await closePage(opened);
 });
 
 test("a run is cancelled after a question", async () => {
@@ -131,7 +126,7 @@ test("a run is cancelled after a question", async () => {
   await page.getByRole("button", { name: "Cancel run" }).click();
   await page.getByRole("dialog").getByRole("button", { name: "Cancel run" }).click();
   await page.locator(".run-header").getByText("Cancelled").waitFor();
-  await close(opened);
+  await closePage(opened);
 });
 
 test("after a crash of the server the page goes on without a gap", async () => {
@@ -170,7 +165,7 @@ test("a run is forked at a step, and the fork leads back to it", async () => {
   await page.getByRole("button", { name: "Close", exact: true }).click();
   await page.getByRole("link", { name: "Compare" }).click();
   await page.waitForURL(/runs\/compare/);
-  await close(opened);
+  await closePage(opened);
 });
 
 test("two runs are compared at their first divergence", async () => {
@@ -185,7 +180,7 @@ test("two runs are compared at their first divergence", async () => {
   const changes = await page.locator(".diff [data-change]:not([data-change=same])").allTextContents();
   assert.deepEqual(changes, ["- and this\n", "+ and that\n"]);
   assert.match(page.url(), new RegExp(`left=${left}&right=${right}`));
-  await close(opened);
+  await closePage(opened);
 });
 
 test("hostile outputs stay text", async () => {
@@ -221,5 +216,5 @@ test("hostile outputs stay text", async () => {
     );
   }
   assert.equal(dialogs, 0);
-  await close(opened);
+  await closePage(opened);
 });

@@ -1,4 +1,5 @@
 // Starts the program with a project for tests, and a browser that may reach nothing else.
+import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { cp, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { createServer, request as httpRequest } from "node:http";
@@ -135,6 +136,12 @@ async function sendBuiltFile(route) {
   if (route.request().resourceType() !== "document") return route.continue();
   const response = await route.fetch();
   return route.fulfill({ response, path: join(PAGE_FOLDER, "index.html") });
+}
+
+/** Closes a page, which must have had no fault: no error in the console, no request to elsewhere. */
+export async function closePage({ context, faults }) {
+  await context.close();
+  assert.deepEqual(faults, []);
 }
 
 /** A page that notes every request to another host, every error and every refusal of the security policy. */

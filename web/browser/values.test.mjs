@@ -1,7 +1,7 @@
 // Values in a browser: pictures are shown, and numbers are sent as they were written.
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import { openBrowser, openPage, startRun, startStudio } from "./studio.mjs";
+import { closePage, openBrowser, openPage, startRun, startStudio } from "./studio.mjs";
 
 let studio;
 let browser;
@@ -21,11 +21,6 @@ const BIG = "9007199254740993";
 /** One pixel. */
 const PIXEL = "R0lGODlhAQABAIAAAP///wAAACwAAAAAAQABAAACAkQBADs=";
 
-async function close({ context, faults }) {
-  await context.close();
-  assert.deepEqual(faults, []);
-}
-
 test("an output that is a picture is shown as one, but not as SVG", async () => {
   const opened = await openPage(browser, studio.address);
   const { page } = opened;
@@ -40,7 +35,7 @@ test("an output that is a picture is shown as one, but not as SVG", async () => 
   assert.equal(await picture.count(), 1);
   const svg = Buffer.from("<svg xmlns='http://www.w3.org/2000/svg' onload='alert(1)'/>").toString("base64");
   assert.equal(await (await show(`data:image/svg+xml;base64,${svg}`)).count(), 0);
-  await close(opened);
+  await closePage(opened);
 });
 
 test("a large number is stored as it was written", async () => {
@@ -54,7 +49,7 @@ test("a large number is stored as it was written", async () => {
   await page.getByRole("button", { name: "big", exact: true }).waitFor();
   const stored = await (await fetch(`${studio.address}/api/v1/memory/local`)).text();
   assert.match(stored, new RegExp(`:${BIG}\\D`));
-  await close(opened);
+  await closePage(opened);
 });
 
 test("a definition in the library and the values of a step keep large numbers", async () => {
@@ -73,5 +68,5 @@ test("a definition in the library and the values of a step keep large numbers", 
   const stored = await (await fetch(`${studio.address}/api/v1/agents/exact`)).text();
   assert.match(stored, /Exactly/);
   assert.match(stored, new RegExp(`:${BIG}\\D`));
-  await close(opened);
+  await closePage(opened);
 });
