@@ -75,7 +75,7 @@ async function readSource(page) {
 /** Saves and runs on the page, and returns the run once it has ended. */
 async function saveAndRun(page, fillInputs) {
   await page.getByRole("button", { name: "Save", exact: true }).click();
-  await page.getByText("Saved", { exact: false }).first().waitFor();
+  await page.getByText("Saved", { exact: true }).first().waitFor();
   await page.getByRole("button", { name: "Run", exact: true }).click();
   const dialog = page.locator("dialog[open]");
   await dialog.waitFor();

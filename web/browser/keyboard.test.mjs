@@ -93,7 +93,7 @@ test("a step list is built, saved and run with the keyboard only", async () => {
   await page.locator(".part").nth(2).getByText("answer_2").waitFor();
 
   await keyboard.press("Control+s");
-  await page.getByText("Saved").first().waitFor();
+  await page.getByText("Saved", { exact: true }).first().waitFor();
   await keyboard.press("Control+Enter");
   await page.getByRole("dialog").waitFor();
   await tabTo(page, /^input/);

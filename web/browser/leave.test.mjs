@@ -109,7 +109,7 @@ test("a workflow without errors is kept as a draft, which is there again and can
     (await fetch(`${studio.address}/api/v1/workflows/draft/source`)).json().then(JSON.stringify);
   assert.match(await readStored(), /one/);
   await page.getByRole("button", { name: "Save", exact: true }).click();
-  await page.getByText("Saved").waitFor();
+  await page.getByText("Saved", { exact: true }).waitFor();
   assert.match(await readStored(), /two/);
   await change(page, "draft", "three");
   await page.getByRole("button", { name: "Keep as draft" }).click();

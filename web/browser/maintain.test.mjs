@@ -201,7 +201,7 @@ test("files beside the entry have forms, and undo takes a change back", async ()
   await form.getByLabel("Text").fill("Another note\n");
   await form.getByLabel("Text").blur();
   await page.keyboard.press("Control+s");
-  await page.getByText("Saved").first().waitFor();
+  await page.getByText("Saved", { exact: true }).first().waitFor();
   const source = await (await fetch(`${studio.address}/api/v1/workflows/analyse_review/source`)).json();
   assert.match(source.files["blocks/find_city.json"], /"description": "Says what a text is about"/);
   assert.equal(

@@ -59,7 +59,7 @@ test("a file is dropped, mended, saved, and restored", async () => {
   await replaceSource(page, text.replace("sequentia", "sequential"));
   await page.getByText("No problems").waitFor();
   await page.keyboard.press("Control+s");
-  await page.getByText("Saved").waitFor();
+  await page.getByText("Saved", { exact: true }).waitFor();
   await page.getByText("Version 2").waitFor();
   await page.getByRole("button", { name: "Versions" }).click();
   await page.getByRole("button", { name: /^Version 1/ }).click();

@@ -27,7 +27,7 @@ use crate::params::{PathParam, QueryParams};
 use crate::problem::{ApiResult, Problem, ProblemDocument};
 use crate::runs::answer::{WaitQuery, respond_with_run};
 use crate::runs::start::StartContext;
-use crate::state::Server;
+use crate::state::{RunHost, Server};
 use crate::threads::{AttachedFile, DEFAULT_THREAD, UserMessage, run_turn};
 
 /// The routes of agents.
@@ -64,14 +64,14 @@ pub(crate) struct AgentChatRequest {
     responses((status = 200, description = "The turn has ended"), (status = 202, description = "The turn is still running or waiting"),
         (status = 404, body = ProblemDocument), (status = 409, description = "Another turn of the conversation is running", body = ProblemDocument), (status = 422, body = ProblemDocument), (status = 429, body = ProblemDocument)))]
 pub(crate) async fn post_chat(
-    State(server): State<Server>,
+    State(host): State<Arc<RunHost>>,
     caller: Caller,
     PathParam(name): PathParam<String>,
     QueryParams(waiting): QueryParams<WaitQuery>,
     headers: HeaderMap,
     JsonObject(chat, text): JsonObject<AgentChatRequest>,
 ) -> ApiResult<Response> {
-    let call = StartContext::admitted(&server, &caller, chat.user, &headers)?;
+    let call = StartContext::admitted(&host, &caller, chat.user, &headers)?;
     let thread = chat.thread.as_deref().unwrap_or(DEFAULT_THREAD);
     let request = format!("agent {name}\n{text}");
     let run = call.start_once(&request, async |id| {
@@ -80,26 +80,25 @@ pub(crate) async fn post_chat(
         let turn = UserMessage { files: &chat.files, keep: chat.keep, ..UserMessage::new(&agent, thread, text) };
         run_turn(&call, turn, id).await
     });
-    respond_with_run(&server, run.await?, waiting, &headers).await
+    respond_with_run(&host, run.await?, waiting, &headers).await
 }
 
 /// Finds the agent called `name`.
 async fn find_agent(call: &StartContext<'_>, name: &str) -> ApiResult<Arc<CatalogEntry>> {
-    match call.server.runs.find_definition(call.user(), name).await {
+    match call.host.service.find_definition(call.user(), name).await {
         Ok(definition) if definition.format == agent::FORMAT => return Ok(definition),
         Ok(_) | Err(AppError::Definition(DefinitionError::NotFound(_))) => {}
         Err(error) => return Err(error.into()),
     }
-    let text = match parts::find_row(&call.server.app.store, call.user().to_owned(), DefinitionKind::Agent, name).await
-    {
+    let text = match parts::find_row(&call.host.app.store, call.user().to_owned(), DefinitionKind::Agent, name).await {
         Ok(row) => row.content,
         Err(_) if name == DEFAULT_THREAD => agent::DEFAULT_DEFINITION.to_owned(),
         Err(_) => return Err(Problem::not_found("agent", name)),
     };
     let content = DefinitionContent::agent(text);
     // A workflow may have the same id, and conversations are stored under it.
-    let (server, user, id) = (call.server.clone(), call.user().to_owned(), format!("agent:{name}"));
+    let (host, user, id) = (call.host.clone(), call.user().to_owned(), format!("agent:{name}"));
     let compiled =
-        crate::blocking::compile_blocking(move |stop| server.catalog.compile_unstored(&user, &id, content, stop));
+        crate::blocking::compile_blocking(move |stop| host.catalog.compile_unstored(&user, &id, content, stop));
     Ok(Arc::new(compiled.await??))
 }

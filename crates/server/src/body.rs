@@ -72,9 +72,20 @@ impl<T: DeserializeOwned + Default> FromRequest<Server> for OptionalJsonBody<T> 
     }
 }
 
+/// The text of a body of any kind.
+pub(crate) struct TextBody(pub(crate) String);
+
+impl FromRequest<Server> for TextBody {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, server: &Server) -> Result<TextBody, Problem> {
+        read_text(server, request).await.map(TextBody)
+    }
+}
+
 /// Reads the text of a body, within the size limit and the time-out.
 pub(crate) async fn read_text(server: &Server, request: Request) -> Result<String, Problem> {
-    let timeout = server.app.config.server.body_timeout();
+    let timeout = server.host.app.config.server.body_timeout();
     let read = tokio::time::timeout(timeout, read_bytes(request.into_body().into_data_stream())).await;
     let read = read.map_err(|_| {
         let message = format!("the body was not received within {} ms", timeout.as_millis());

@@ -87,7 +87,7 @@ impl Caller {
         if !row.accepts(&hash, now) {
             return Err(unknown_key());
         }
-        server.key_uses.record_use(&server.app.store, &row, now);
+        server.key_uses.record_use(&server.host.app.store, &row, now);
         let scopes = Scope::parse(&row.scopes)?;
         server.rates.take_token(RateKey::Key(row.id.clone()))?;
         let key = UsedKey { id: row.id, name: row.name, secret_hash: hash.into() };
@@ -112,7 +112,7 @@ impl Caller {
             Some(secret) => {
                 let hash = hash_secret(secret);
                 // The lookup compares hashes of 256 random bits through an index; its timing reveals nothing about the key.
-                if let Some(row) = server.app.store.get_key(&hash)? {
+                if let Some(row) = server.host.app.store.get_key(&hash)? {
                     return Caller::with_key(server, row, hash);
                 }
                 // Requests without a valid key are counted by address, which limits guessing.

@@ -24,13 +24,13 @@ use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use crate::body::{JsonObject, read_text};
+use crate::body::{JsonObject, TextBody};
 use crate::caller::Caller;
 use crate::definitions::change::{OwnerQuery, writable_user};
 use crate::params::{PathParam, QueryParams};
 use crate::problem::{ApiResult, Problem, ProblemDocument};
 use crate::runs::start::StartContext;
-use crate::state::Server;
+use crate::state::{RunHost, Server};
 
 /// The routes of webhooks.
 pub(crate) fn routes() -> OpenApiRouter<Server> {
@@ -99,17 +99,17 @@ pub(crate) async fn list_hooks(State(store): State<Arc<Store>>, caller: Caller) 
 #[utoipa::path(put, path = "/api/v1/hooks/{id}", operation_id = "put_hook", tag = "hooks", security(("key" = ["write"])), params(("id" = String, Path), OwnerQuery), request_body = HookRequest,
     responses((status = 200, body = HookInfo), (status = 404, description = "The workflow does not exist", body = ProblemDocument)))]
 pub(crate) async fn put_hook(
-    State(server): State<Server>,
+    State(host): State<Arc<RunHost>>,
     caller: Caller,
     PathParam(id): PathParam<String>,
     QueryParams(whose): QueryParams<OwnerQuery>,
     JsonObject(new, _): JsonObject<HookRequest>,
 ) -> ApiResult<Json<HookInfo>> {
     let user = writable_user(&caller, whose.user, &id)?;
-    StartContext::for_user(&server, &user).find_definition(&new.workflow).await?;
+    StartContext::for_user(&host, &user).find_definition(&new.workflow).await?;
     let new = NewHook { user, id, workflow: new.workflow, secret_name: new.secret_name };
-    let (row, secret) = new.into_row(&server.app.config)?;
-    server.app.store.put_hook(row.clone()).await?;
+    let (row, secret) = new.into_row(&host.app.config)?;
+    host.app.store.put_hook(row.clone()).await?;
     Ok(Json(HookInfo::from_row(row, secret)))
 }
 
@@ -150,28 +150,25 @@ pub(crate) struct HookQuery {
     responses((status = 202, description = "The run was started", body = HookRun), (status = 400, body = ProblemDocument), (status = 401, description = "The secret is missing or wrong, or the webhook does not exist", body = ProblemDocument),
         (status = 409, body = ProblemDocument), (status = 422, body = ProblemDocument), (status = 429, body = ProblemDocument)))]
 pub(crate) async fn call_hook(
-    State(server): State<Server>,
+    State(host): State<Arc<RunHost>>,
     PathParam(id): PathParam<String>,
     QueryParams(whose): QueryParams<HookQuery>,
     headers: HeaderMap,
-    request: axum::extract::Request,
+    TextBody(body): TextBody,
 ) -> ApiResult<(StatusCode, Json<HookRun>)> {
-    let body = read_text(&server, request).await?;
-    let shared = server.clone();
+    let shared = host.clone();
     let found =
         crate::blocking::run_blocking(move || shared.app.store.find_hooks(&id, whose.user.as_deref())).await??;
     let refused = || Problem::new(Code::KeyUnknown, "the webhook does not exist, or its secret is missing or wrong");
-    let hook = found
-        .into_iter()
-        .find(|hook| is_authenticated(hook, &server.app.config, &headers, &body))
-        .ok_or_else(refused)?;
-    server.supervisor.check_start(&hook.user)?;
+    let hook =
+        found.into_iter().find(|hook| is_authenticated(hook, &host.app.config, &headers, &body)).ok_or_else(refused)?;
+    host.supervisor.check_start(&hook.user)?;
     let inputs = match body.trim() {
         "" => Map::new().into(),
         _ => parse_value(&body)
             .map_err(|error| Problem::new(Code::RequestInvalid, format!("the body is not JSON: {}", error.message)))?,
     };
-    let call = StartContext::for_user(&server, &hook.user).with_key(delivery(&headers));
+    let call = StartContext::for_user(&host, &hook.user).with_key(delivery(&headers));
     let request = format!("{}\n{body}", hook.id);
     let run = call.start_once(&request, async |id| {
         let definition = call.find_definition(&hook.workflow).await?;
@@ -184,7 +181,7 @@ pub(crate) async fn call_hook(
     });
     let run = run.await?.id;
     // Respond only after the start of the run is stored.
-    server.supervisor.wait_until_stored(run).await;
+    host.supervisor.wait_until_stored(run).await;
     Ok((StatusCode::ACCEPTED, Json(HookRun { run_id: run.to_string() })))
 }
 

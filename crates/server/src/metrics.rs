@@ -50,11 +50,11 @@ impl RequestDurations {
 pub(crate) async fn get_metrics(State(server): State<Server>, caller: Caller) -> ApiResult<Response> {
     caller.require_scope(Scope::Read)?;
     let mut text = MetricsText::default();
-    text.write_gauge("runs_live", "Runs that this process drives.", server.supervisor.count() as u64);
+    text.write_gauge("runs_live", "Runs that this process drives.", server.host.supervisor.count() as u64);
     // The server itself holds one reference.
-    let followers = Arc::strong_count(&server.followers) - 1;
+    let followers = Arc::strong_count(&server.host.followers) - 1;
     text.write_gauge("followers", "Clients that follow a run.", followers as u64);
-    let without_vectors = u64::from(server.app.blocks.embedding_failure().is_some());
+    let without_vectors = u64::from(server.host.app.blocks.embedding_failure().is_some());
     text.write_gauge("embeddings_failing", "1 while block search uses full text only.", without_vectors);
     let durations = server.requests.read();
     let stored = crate::blocking::run_blocking(move || read_stored(&server)).await??;
@@ -81,7 +81,7 @@ struct StoredFigures {
 }
 
 fn read_stored(server: &Server) -> Result<StoredFigures, StoreError> {
-    let store = &server.app.store;
+    let store = &server.host.app.store;
     let age = |created: u64| SystemClock.now_ms().saturating_sub(created) / 1000;
     let counts = store.count_by_status()?;
     Ok(StoredFigures {

@@ -23,7 +23,7 @@ use crate::definitions::change::{OwnerQuery, writable_user};
 use crate::params::{PathParam, QueryParams};
 use crate::problem::{ApiResult, ProblemDocument};
 use crate::runs::start::StartContext;
-use crate::state::Server;
+use crate::state::{RunHost, Server};
 
 /// The routes of schedules.
 pub(crate) fn routes() -> OpenApiRouter<Server> {
@@ -117,14 +117,14 @@ pub(crate) async fn list_schedules(State(store): State<Arc<Store>>, caller: Call
 #[utoipa::path(put, path = "/api/v1/schedules/{id}", operation_id = "put_schedule", tag = "schedules", security(("key" = ["write"])), params(("id" = String, Path), OwnerQuery), request_body = ScheduleRequest,
     responses((status = 200, body = Schedule), (status = 404, description = "The workflow does not exist", body = ProblemDocument), (status = 422, body = ProblemDocument)))]
 pub(crate) async fn put_schedule(
-    State(server): State<Server>,
+    State(host): State<Arc<RunHost>>,
     caller: Caller,
     PathParam(id): PathParam<String>,
     QueryParams(whose): QueryParams<OwnerQuery>,
     JsonObject(new, _): JsonObject<ScheduleRequest>,
 ) -> ApiResult<Json<Schedule>> {
     let user = writable_user(&caller, whose.user, &id)?;
-    StartContext::for_user(&server, &user).find_definition(&new.workflow).await?;
+    StartContext::for_user(&host, &user).find_definition(&new.workflow).await?;
     let inputs = new.inputs.unwrap_or_else(|| Map::new().into());
     let schedule = flowloom_app::schedules::NewSchedule {
         user,
@@ -136,7 +136,7 @@ pub(crate) async fn put_schedule(
         catches_up: new.missed == MissedPolicy::Once,
     };
     let row = schedule.into_row()?;
-    server.app.store.put_schedule(row.clone()).await?;
+    host.app.store.put_schedule(row.clone()).await?;
     Ok(Json(Schedule::from_row(row)))
 }
 

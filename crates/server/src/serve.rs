@@ -25,10 +25,12 @@ use tower_http::compression::predicate::{NotForContentType, Predicate, SizeAbove
 
 use crate::error::ServeError;
 use crate::guard::GuardedRouter;
+use crate::key_uses::KeyUses;
+use crate::metrics::RequestDurations;
 use crate::problem::Problem;
 use crate::public_url::PublicUrl;
 use crate::rate::RateLimiter;
-use crate::state::{SHUTDOWN_TIMEOUT, Server, ServerParts};
+use crate::state::{RunHost, SHUTDOWN_TIMEOUT, Server, ServerParts};
 use crate::{cors, describe, guard, listen, mcp, revoked, routes, studio};
 
 /// How long answers may take to be sent when the server stops.
@@ -78,14 +80,14 @@ impl RunningServer {
 
     /// The definitions that everyone can run. Reads the folder.
     pub fn list_definitions(&self) -> Result<Vec<Arc<CatalogEntry>>, AppError> {
-        self.server.catalog.list_definitions(SHARED_USER)
+        self.server.host.catalog.list_definitions(SHARED_USER)
     }
 
     /// Answers calls until the program is told to stop; how many runs will continue at the next start.
     pub async fn run(self) -> usize {
         let RunningServer { listener, server, router, signals, shutdown, tasks, _alone, .. } = self;
-        let settings = server.app.config.server.clone();
-        let (live, store) = (server.supervisor.clone(), server.app.store.clone());
+        let settings = server.host.app.config.server.clone();
+        let (live, store) = (server.host.supervisor.clone(), server.host.app.store.clone());
         let is_open = server.is_open;
         let router = guard_routes(router, server);
         let serving = listen::serve_connections(listener, router, &settings, is_open, shutdown.clone());
@@ -133,7 +135,9 @@ pub async fn serve_http(app: App, options: ServerOptions) -> Result<RunningServe
     hosts.extend(public_url.as_ref().map(|url| url.host_name().to_owned()));
     let telemetry = app.start_telemetry()?;
     let openapi = describe::complete_document(serde_json::to_value(openapi).unwrap_or_default(), public_url.as_ref());
+    let supervisor = RunSupervisor::new(options.max_runs, telemetry);
     let server = Server::new(ServerParts {
+        host: RunHost::new(app, options.folder, supervisor),
         is_open: !has_keys,
         has_studio: options.has_studio,
         rates: RateLimiter::new(settings.rate_limit(is_local)),
@@ -142,7 +146,9 @@ pub async fn serve_http(app: App, options: ServerOptions) -> Result<RunningServe
         scopes: describe::collect_scopes(&openapi),
         openapi,
         public_url,
-        ..ServerParts::local(app, options.folder, RunSupervisor::new(options.max_runs, telemetry))
+        requests: RequestDurations::default(),
+        key_uses: KeyUses::default(),
+        streams: Arc::default(),
     });
     // Signal handlers are installed before the server announces itself, so that it can be stopped at once.
     let signals =
@@ -186,16 +192,16 @@ fn compressible() -> impl Predicate {
 
 /// Reclaims abandoned runs and starts the background tasks, which run until the server stops.
 async fn start_background_tasks(server: &Server, shutdown: &CancellationToken) -> Result<TaskTracker, AppError> {
-    let mut recovery = RecoveryTask::new(server.runs.clone());
+    let (host, shutdown) = (server.host.clone(), shutdown.clone());
+    let mut recovery = RecoveryTask::new(host.service.clone());
     recovery.reclaim_runs().await?;
     let tasks = TaskTracker::new();
     tasks.spawn(recovery.run_periodically(shutdown.clone()));
-    tasks.spawn(run_retention_task(server.app.store.clone(), server.app.config.retention.clone(), shutdown.clone()));
-    tasks.spawn(run_scheduler(server.runs.clone(), shutdown.clone()));
-    tasks.spawn(revoked::run_revocation_task(server.streams.clone(), server.app.store.clone(), shutdown.clone()));
-    let (shared, shutdown) = (server.clone(), shutdown.clone());
+    tasks.spawn(run_retention_task(host.app.store.clone(), host.app.config.retention.clone(), shutdown.clone()));
+    tasks.spawn(run_scheduler(host.service.clone(), shutdown.clone()));
+    tasks.spawn(revoked::run_revocation_task(server.streams.clone(), host.app.store.clone(), shutdown.clone()));
     tasks.spawn(async move {
-        shutdown.run_until_cancelled(shared.app.blocks.run_embedding_task()).await;
+        shutdown.run_until_cancelled(host.app.blocks.run_embedding_task()).await;
     });
     tasks.close();
     Ok(tasks)

@@ -45,41 +45,54 @@ impl Deref for Server {
     }
 }
 
-impl FromRef<Server> for Arc<App> {
-    fn from_ref(server: &Server) -> Arc<App> {
-        server.app.clone()
-    }
-}
-
-impl FromRef<Server> for Arc<Store> {
-    fn from_ref(server: &Server) -> Arc<Store> {
-        server.app.store.clone()
-    }
-}
-
-impl FromRef<Server> for Arc<Catalog> {
-    fn from_ref(server: &Server) -> Arc<Catalog> {
-        server.catalog.clone()
-    }
-}
-
-impl FromRef<Server> for Arc<BlockRegistry> {
-    fn from_ref(server: &Server) -> Arc<BlockRegistry> {
-        server.app.blocks.clone()
-    }
-}
-
-/// The parts of a server.
-pub(crate) struct ServerParts {
+/// What starts, drives and follows the runs of handlers, whatever protocol their callers use.
+pub(crate) struct RunHost {
     pub(crate) app: Arc<App>,
     pub(crate) catalog: Arc<Catalog>,
     pub(crate) supervisor: Arc<RunSupervisor>,
     /// Starts runs.
-    pub(crate) runs: RunService,
+    pub(crate) service: RunService,
     /// Each follower of a run holds a clone; the reference count is their number.
     pub(crate) followers: Arc<()>,
     /// Threads with a turn in progress.
     pub(crate) busy_threads: Arc<BusyThreads>,
+}
+
+impl RunHost {
+    /// Runs the definitions of a folder and of the store.
+    pub(crate) fn new(app: Arc<App>, folder: PathBuf, supervisor: Arc<RunSupervisor>) -> Arc<RunHost> {
+        let catalog = Arc::new(Catalog::new(folder, app.clone()));
+        Arc::new(RunHost {
+            service: RunService::new(app.clone(), catalog.clone(), supervisor.clone()),
+            busy_threads: Arc::new(BusyThreads::new(app.clone(), supervisor.clone())),
+            catalog,
+            supervisor,
+            followers: Arc::default(),
+            app,
+        })
+    }
+}
+
+/// Implements the extractor `State` for a part of the server, so that a handler takes only what it uses.
+macro_rules! extract_part {
+    ($part:ty, $server:ident => $clone:expr) => {
+        impl FromRef<Server> for $part {
+            fn from_ref($server: &Server) -> $part {
+                $clone
+            }
+        }
+    };
+}
+
+extract_part!(Arc<RunHost>, server => server.host.clone());
+extract_part!(Arc<App>, server => server.host.app.clone());
+extract_part!(Arc<Store>, server => server.host.app.store.clone());
+extract_part!(Arc<Catalog>, server => server.host.catalog.clone());
+extract_part!(Arc<BlockRegistry>, server => server.host.app.blocks.clone());
+
+/// The parts of a server: its runs, and what stands around all routes.
+pub(crate) struct ServerParts {
+    pub(crate) host: Arc<RunHost>,
     /// Whether requests without a key are accepted: no keys exist, and only this machine can connect.
     pub(crate) is_open: bool,
     /// Whether the studio is served.
@@ -100,30 +113,6 @@ pub(crate) struct ServerParts {
 }
 
 impl ServerParts {
-    /// A server without network access, for use inside this process.
-    pub(crate) fn local(app: Arc<App>, folder: PathBuf, live: Arc<RunSupervisor>) -> ServerParts {
-        let catalog = Arc::new(Catalog::new(folder, app.clone()));
-        ServerParts {
-            runs: RunService::new(app.clone(), catalog.clone(), live.clone()),
-            busy_threads: Arc::new(BusyThreads::new(app.clone(), live.clone())),
-            catalog,
-            supervisor: live,
-            followers: Arc::default(),
-            is_open: true,
-            has_studio: false,
-            rates: RateLimiter::new(None),
-            requests: RequestDurations::default(),
-            public_url: None,
-            key_uses: KeyUses::default(),
-            streams: Arc::default(),
-            cors: Vec::new(),
-            hosts: Vec::new(),
-            openapi: serde_json::Value::Null,
-            scopes: HashMap::new(),
-            app,
-        }
-    }
-
     /// Whether `host` (with or without a port) is a name of this server.
     pub(crate) fn is_own_host(&self, host: &str) -> bool {
         let name = match host.rsplit_once(':') {

@@ -41,7 +41,7 @@ use crate::problem::{ApiResult, Problem, ProblemDocument};
 use crate::runs::answer::{WaitQuery, respond_with_run};
 use crate::runs::run_schema::RunSchema;
 use crate::runs::start::StartContext;
-use crate::state::Server;
+use crate::state::{RunHost, Server};
 
 /// The routes of conversations.
 pub(crate) fn routes() -> OpenApiRouter<Server> {
@@ -131,15 +131,15 @@ async fn load_messages(store: &Store, user: &str, key: &str) -> ApiResult<Option
 #[utoipa::path(get, path = "/api/v1/threads/{workflow}/{thread}", operation_id = "get_thread", tag = "threads", security(("key" = ["read"])),
     params(("workflow" = String, Path), ("thread" = String, Path), OwnerQuery), responses((status = 200, body = ThreadMessages), (status = 404, body = ProblemDocument)))]
 pub(crate) async fn get_thread(
-    State(server): State<Server>,
+    State(host): State<Arc<RunHost>>,
     caller: Caller,
     PathParam((workflow, thread)): PathParam<(String, String)>,
     QueryParams(whose): QueryParams<OwnerQuery>,
 ) -> ApiResult<Json<ThreadMessages>> {
     caller.require_scope(Scope::Read)?;
     let (user, key) = (caller.resolve_user(whose.user)?, thread_key(&workflow, &thread));
-    server.busy_threads.wait_until_stored(&user, &key).await;
-    let found = load_messages(&server.app.store, &user, &key).await?;
+    host.busy_threads.wait_until_stored(&user, &key).await;
+    let found = load_messages(&host.app.store, &user, &key).await?;
     let stored = found.ok_or_else(|| Problem::not_found("thread", &thread))?;
     Ok(Json(ThreadMessages { messages: present_stored_messages(&stored) }))
 }
@@ -148,18 +148,18 @@ pub(crate) async fn get_thread(
 #[utoipa::path(delete, path = "/api/v1/threads/{workflow}/{thread}", operation_id = "delete_thread", tag = "threads", security(("key" = ["run"])),
     params(("workflow" = String, Path), ("thread" = String, Path), OwnerQuery), responses((status = 204, description = "Deleted"), (status = 404, body = ProblemDocument), (status = 409, body = ProblemDocument)))]
 pub(crate) async fn delete_thread(
-    State(server): State<Server>,
+    State(host): State<Arc<RunHost>>,
     caller: Caller,
     PathParam((workflow, thread)): PathParam<(String, String)>,
     QueryParams(whose): QueryParams<OwnerQuery>,
 ) -> ApiResult<StatusCode> {
     caller.require_scope(Scope::Run)?;
     let (user, key) = (caller.resolve_user(whose.user)?, thread_key(&workflow, &thread));
-    let _turn = ThreadTurn::acquire(&server.busy_threads, &user, &key).await?;
-    if load_messages(&server.app.store, &user, &key).await?.is_none() {
+    let _turn = ThreadTurn::acquire(&host.busy_threads, &user, &key).await?;
+    if load_messages(&host.app.store, &user, &key).await?.is_none() {
         return Err(Problem::not_found("thread", &thread));
     }
-    let store = &server.app.store;
+    let store = &host.app.store;
     store.write_memory(thread_namespace(&store.owner_of(&user)), vec![MemoryWrite { key, value: None }]).await?;
     Ok(StatusCode::NO_CONTENT)
 }
@@ -200,14 +200,14 @@ pub(crate) struct AttachedFile {
     responses((status = 200, description = "The turn has ended", body = RunSchema), (status = 202, description = "The turn is still running or waiting", body = RunSchema),
         (status = 404, body = ProblemDocument), (status = 409, description = "Another turn of the conversation is running", body = ProblemDocument), (status = 422, body = ProblemDocument), (status = 429, body = ProblemDocument)))]
 pub(crate) async fn send_message(
-    State(server): State<Server>,
+    State(host): State<Arc<RunHost>>,
     caller: Caller,
     PathParam((workflow, thread)): PathParam<(String, String)>,
     QueryParams(waiting): QueryParams<WaitQuery>,
     headers: HeaderMap,
     JsonObject(message, text): JsonObject<MessageRequest>,
 ) -> ApiResult<Response> {
-    let call = StartContext::admitted(&server, &caller, message.user, &headers)?;
+    let call = StartContext::admitted(&host, &caller, message.user, &headers)?;
     let request = format!("{}\n{text}", thread_key(&workflow, &thread));
     let run = call.start_once(&request, async |id| {
         let definition = call.find_definition(&workflow).await?;
@@ -218,11 +218,11 @@ pub(crate) async fn send_message(
         };
         run_turn(&call, sent, id).await
     });
-    respond_with_run(&server, run.await?, waiting, &headers).await
+    respond_with_run(&host, run.await?, waiting, &headers).await
 }
 
 /// The run of a thread that waits for an answer.
-async fn find_waiting_run(server: &Server, user: &str, key: &str) -> ApiResult<Option<RunId>> {
+async fn find_waiting_run(host: &Arc<RunHost>, user: &str, key: &str) -> ApiResult<Option<RunId>> {
     let filter = RunFilter {
         user: Some(user.to_owned()),
         thread_key: Some(key.to_owned()),
@@ -230,11 +230,11 @@ async fn find_waiting_run(server: &Server, user: &str, key: &str) -> ApiResult<O
         limit: 1,
         ..RunFilter::default()
     };
-    let shared = server.clone();
+    let shared = host.clone();
     let rows = crate::blocking::run_blocking(move || shared.app.store.list_runs_matching(&filter)).await??;
     let Some(row) = rows.first() else { return Ok(None) };
     // A run that waits for a time has no question.
-    let state = server.app.open_run_by_id(row.id).await?.state();
+    let state = host.app.open_run_by_id(row.id).await?.state();
     Ok(state.open_steps().any(|step| step.question.is_some()).then_some(row.id))
 }
 
@@ -304,22 +304,22 @@ pub(crate) async fn run_turn(
     id: Option<RunId>,
 ) -> ApiResult<ActiveRun> {
     sent.check()?;
-    let (server, key) = (call.server, thread_key(&sent.definition.id, sent.thread));
-    let turn = ThreadTurn::acquire(&server.busy_threads, call.user(), &key).await?;
-    let run = match find_waiting_run(server, call.user(), &key).await? {
+    let (host, key) = (call.host, thread_key(&sent.definition.id, sent.thread));
+    let turn = ThreadTurn::acquire(&host.busy_threads, call.user(), &key).await?;
+    let run = match find_waiting_run(host, call.user(), &key).await? {
         Some(run) if sent.keep.is_none() => {
             if !sent.files.is_empty() {
                 let message = "the conversation waits for an answer, and an answer is a text without files";
                 return Err(Problem::new(Code::RequestInvalid, message));
             }
             call.bind_to_run(run).await?;
-            answer_with_text(server, server.app.open_run_by_id(run).await?, sent.text, call.user()).await?
+            answer_with_text(host, host.app.open_run_by_id(run).await?, sent.text, call.user()).await?
         }
         waiting => {
-            let earlier = sent.select_earlier(load_messages(&server.app.store, call.user(), &key).await?)?;
+            let earlier = sent.select_earlier(load_messages(&host.app.store, call.user(), &key).await?)?;
             if let Some(run) = waiting {
                 let command = new_command(None, call.user(), CommandAction::Cancel {});
-                server.runs.send_command(server.app.open_run_by_id(run).await?, command, DECISION_TIMEOUT).await?;
+                host.service.send_command(host.app.open_run_by_id(run).await?, command, DECISION_TIMEOUT).await?;
             }
             let inputs = Value::map([("messages", earlier), ("message", sent.to_input())]);
             let new = StartRunRequest {
@@ -333,21 +333,21 @@ pub(crate) async fn run_turn(
         }
     };
     turn.hold_until_end(run.id);
-    server.runs.wait_until_stored(run.id, run.completion.clone()).await?;
+    host.service.wait_until_stored(run.id, run.completion.clone()).await?;
     Ok(run)
 }
 
 /// Answers the first question of a waiting run with a text and resumes the run.
-async fn answer_with_text(server: &Server, opened: LoadedRun, text: &str, by: &str) -> ApiResult<ActiveRun> {
+async fn answer_with_text(host: &Arc<RunHost>, opened: LoadedRun, text: &str, by: &str) -> ApiResult<ActiveRun> {
     let state = opened.state();
     let open = state.open_steps().find_map(|step| Some((step.path, step.question?)));
     let answers = open.map(|(path, question)| (path, read_answer(question, text)));
-    Ok(server.runs.send_answers(opened, answers.into_iter().collect(), by).await?)
+    Ok(host.service.send_answers(opened, answers.into_iter().collect(), by).await?)
 }
 
 /// Answers questions of a waiting run and holds the run's thread until the run is over.
 pub(crate) async fn answer_in_turn(
-    server: &Server,
+    host: &Arc<RunHost>,
     opened: LoadedRun,
     answers: Vec<(StepPath, Value)>,
     by: &str,
@@ -355,10 +355,10 @@ pub(crate) async fn answer_in_turn(
     let created = opened.state().created;
     let Some((user, key)) = created.as_ref().and_then(|created| Some((&created.user, created.thread_key.as_ref()?)))
     else {
-        return Ok(server.runs.send_answers(opened, answers, by).await?);
+        return Ok(host.service.send_answers(opened, answers, by).await?);
     };
-    let turn = ThreadTurn::acquire(&server.busy_threads, user, key).await?;
-    let run = server.runs.send_answers(opened, answers, by).await?;
+    let turn = ThreadTurn::acquire(&host.busy_threads, user, key).await?;
+    let run = host.service.send_answers(opened, answers, by).await?;
     turn.hold_until_end(run.id);
     Ok(run)
 }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant, SystemTime};
 use flowloom_core::diagnostic::Diagnostic;
 use flowloom_core::plan::{Format, Plan};
 use flowloom_formats::{StopFlag, compile};
-use flowloom_store::{DefinitionKey, DefinitionKind, DefinitionRow, Origin};
+use flowloom_store::{DefinitionKey, DefinitionKind, DefinitionRow, Origin, Store};
 use tokio::sync::OnceCell;
 
 use super::error::DefinitionError;
@@ -386,7 +386,13 @@ impl Catalog {
         stored::compile_for_user(&self.app.store, &loader, &row.key.user, &content)
     }
 
-    fn loader(&self) -> Loader<'_> {
+    /// The store with the stored definitions.
+    pub fn store(&self) -> &Arc<Store> {
+        &self.app.store
+    }
+
+    /// Loads definitions with the configuration of this installation.
+    pub fn loader(&self) -> Loader<'_> {
         Loader::new(&self.app.config)
     }
 

@@ -33,7 +33,7 @@ use crate::definitions::put;
 use crate::params::QueryParams;
 use crate::problem::{ApiResult, Problem, ProblemDocument};
 use crate::runs::start::StartContext;
-use crate::state::Server;
+use crate::state::{RunHost, Server};
 
 /// The routes of AgentOS' API.
 pub(crate) fn routes() -> OpenApiRouter<Server> {
@@ -47,7 +47,7 @@ pub(crate) fn routes() -> OpenApiRouter<Server> {
 #[utoipa::path(post, path = "/api/workflows", operation_id = "agentos_create", tag = "AgentOS", security(("key" = ["write"])), request_body = Object,
     responses((status = 200, description = "`{id}`"), (status = 400, body = ProblemDocument), (status = 422, body = ProblemDocument)))]
 pub(crate) async fn create_workflow(
-    State(server): State<Server>,
+    State(host): State<Arc<RunHost>>,
     caller: Caller,
     JsonBody(definition, _): JsonBody<Value>,
 ) -> ApiResult<Json<Value>> {
@@ -62,7 +62,7 @@ pub(crate) async fn create_workflow(
         format: Some(steps::FORMAT),
         ..DefinitionContent::single(&entry, render::to_json(&map.into()))
     };
-    put::store_workflow(&server, &caller, key, content, false).await?;
+    put::store_workflow(&host.catalog, &caller, key, content, false).await?;
     Ok(Json(Value::map([("id", id.into())])))
 }
 
@@ -107,12 +107,12 @@ pub(crate) struct RunWorkflowRequest {
     responses((status = 200, description = "The run has ended"), (status = 202, description = "The run is waiting for an answer"),
         (status = 403, body = ProblemDocument), (status = 404, body = ProblemDocument), (status = 409, body = ProblemDocument)))]
 pub(crate) async fn run_workflow(
-    State(server): State<Server>,
+    State(host): State<Arc<RunHost>>,
     caller: Caller,
     headers: HeaderMap,
     JsonObject(wanted, text): JsonObject<RunWorkflowRequest>,
 ) -> ApiResult<Response> {
-    let call = StartContext::admitted(&server, &caller, None, &headers)?;
+    let call = StartContext::admitted(&host, &caller, None, &headers)?;
     let missing = |_| Problem::new(Code::NotThere, steps::not_found_message(&wanted.workflow_id));
     let definition = call.find_definition(&wanted.workflow_id).await.map_err(missing)?;
     let starting = StartRunRequest { agent: wanted.agent_id, ..StartRunRequest::with_inputs(wanted.input) };

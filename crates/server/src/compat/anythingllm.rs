@@ -38,7 +38,7 @@ use crate::definitions::put;
 use crate::params::PathParam;
 use crate::problem::{ApiResult, Problem};
 use crate::runs::start::StartContext;
-use crate::state::Server;
+use crate::state::{RunHost, Server};
 
 /// The routes of AnythingLLM's API.
 pub(crate) fn routes() -> OpenApiRouter<Server> {
@@ -123,7 +123,7 @@ pub(crate) struct SaveFlowRequest {
 #[utoipa::path(post, path = "/api/agent-flows/save", operation_id = "agent_flows_save", tag = "AnythingLLM", security(("key" = ["write"])), request_body = SaveFlowRequest,
     responses((status = 200, description = "`{success, flow: {success, uuid}}`, or `{success: false, flow: null, error}` if the flow is refused"), (status = 400, description = "`{success: false, error}`")))]
 pub(crate) async fn save_flow(
-    State(server): State<Server>,
+    State(host): State<Arc<RunHost>>,
     caller: Caller,
     JsonObject(save, _): JsonObject<SaveFlowRequest>,
 ) -> FlowResult {
@@ -134,7 +134,7 @@ pub(crate) async fn save_flow(
     let uuid = save.uuid.filter(|uuid| !uuid.is_empty()).unwrap_or_else(|| uuid::Uuid::new_v4().to_string());
     let mut config = config.clone();
     config.insert("name".into(), name.into());
-    match store_flow(&server, &caller, &uuid, config).await {
+    match store_flow(&host, &caller, &uuid, config).await {
         // AnythingLLM's builder shows the reason only if the request itself succeeds.
         Err(error) if error.is_refusal() => return Ok(Json(error.to_body())),
         stored => stored?,
@@ -143,7 +143,7 @@ pub(crate) async fn save_flow(
     Ok(Json(Value::map([("success", true.into()), ("flow", flow)])))
 }
 
-async fn store_flow(server: &Server, caller: &Caller, uuid: &str, config: Map) -> Result<(), AnythingLlmError> {
+async fn store_flow(host: &Arc<RunHost>, caller: &Caller, uuid: &str, config: Map) -> Result<(), AnythingLlmError> {
     let key = writable_key(caller, None, DefinitionKind::Workflow, uuid)?;
     let kind = |step: &Value| step.get("type").and_then(Value::as_str).map(str::to_owned);
     let Some(steps) = config.get("steps").and_then(Value::as_list) else {
@@ -156,24 +156,24 @@ async fn store_flow(server: &Server, caller: &Caller, uuid: &str, config: Map) -
             format!("blocks of the type {kind:?} are not supported; there are {}", flow::BLOCK_TYPES.join(", "));
         return Err(invalid_request(&message));
     }
-    if let Some(folder) = find_flow_folder(server, caller, uuid).await? {
-        record_file_change(server, caller, uuid, false).await?;
-        return write_flow_file(server, folder, uuid, config.into()).await;
+    if let Some(folder) = find_flow_folder(host, caller, uuid).await? {
+        record_file_change(host, caller, uuid, false).await?;
+        return write_flow_file(host, folder, uuid, config.into()).await;
     }
     let text = render::to_json(&config.into());
     let content =
         DefinitionContent { format: Some(flow::FORMAT), ..DefinitionContent::single(&format!("{uuid}.json"), text) };
-    put::store_workflow(server, caller, key, content, true).await?;
+    put::store_workflow(&host.catalog, caller, key, content, true).await?;
     Ok(())
 }
 
 /// AnythingLLM's folder of flows, if the flow belongs there: it is served, the caller is not one of several users, and
 /// no flow of this id is stored in the database.
-async fn find_flow_folder(server: &Server, caller: &Caller, uuid: &str) -> ApiResult<Option<FlowFolder>> {
+async fn find_flow_folder(host: &Arc<RunHost>, caller: &Caller, uuid: &str) -> ApiResult<Option<FlowFolder>> {
     if caller.user.is_some() {
         return Ok(None);
     }
-    let (catalog, user, id) = (server.catalog.clone(), caller.resolve_user(None)?, uuid.to_owned());
+    let (catalog, user, id) = (host.catalog.clone(), caller.resolve_user(None)?, uuid.to_owned());
     let found = run_blocking(move || {
         let Some(folder) = catalog.flow_folder() else { return Ok(None) };
         let is_elsewhere = !folder.contains(&id) && catalog.find_definition(&user, &id)?.is_some();
@@ -183,20 +183,20 @@ async fn find_flow_folder(server: &Server, caller: &Caller, uuid: &str) -> ApiRe
 }
 
 /// Records in the audit log who changes the file of a flow.
-async fn record_file_change(server: &Server, caller: &Caller, uuid: &str, is_deleted: bool) -> ApiResult<()> {
+async fn record_file_change(host: &Arc<RunHost>, caller: &Caller, uuid: &str, is_deleted: bool) -> ApiResult<()> {
     let now = SystemClock.now_ms();
-    Ok(server.app.store.record_file_change(uuid, is_deleted, caller.to_actor(), now).await?)
+    Ok(host.app.store.record_file_change(uuid, is_deleted, caller.to_actor(), now).await?)
 }
 
 /// Writes a flow as AnythingLLM does.
 async fn write_flow_file(
-    server: &Server,
+    host: &Arc<RunHost>,
     folder: FlowFolder,
     uuid: &str,
     config: Value,
 ) -> Result<(), AnythingLlmError> {
     let text = serde_json::to_string_pretty(&config).unwrap_or_default();
-    let limit = server.app.config.limits.source_bytes;
+    let limit = host.app.config.limits.source_bytes;
     if text.len() as u64 > limit {
         let message = format!("the flow has {} bytes, and the limit is {limit}", text.len());
         return Err(Problem::new(Code::SourceTooLarge, message).into());
@@ -258,20 +258,20 @@ fn flow_response(uuid: &str, config: Map) -> Json<Value> {
 #[utoipa::path(delete, path = "/api/agent-flows/{uuid}", operation_id = "agent_flows_delete", tag = "AnythingLLM", security(("key" = ["write"])), params(("uuid" = String, Path)),
     responses((status = 200, description = "`{success}`"), (status = 404, description = "`{success: false, error}`"), (status = 409, description = "The id belongs to a file of the served folder")))]
 pub(crate) async fn delete_flow(
-    State(server): State<Server>,
+    State(host): State<Arc<RunHost>>,
     caller: Caller,
     PathParam(uuid): PathParam<String>,
 ) -> FlowResult {
     let key = writable_key(&caller, None, DefinitionKind::Workflow, &uuid)?;
-    if let Some(folder) = find_flow_folder(&server, &caller, &uuid).await?.filter(|folder| folder.contains(&uuid)) {
-        record_file_change(&server, &caller, &uuid, true).await?;
+    if let Some(folder) = find_flow_folder(&host, &caller, &uuid).await?.filter(|folder| folder.contains(&uuid)) {
+        record_file_change(&host, &caller, &uuid, true).await?;
         let id = uuid.clone();
         run_blocking(move || folder.delete_flow(&id)).await?.map_err(|error| file_problem(&uuid, &error))?;
         return Ok(Json(Value::map([("success", Value::from(true))])));
     }
-    reject_folder_file(&server.catalog, &uuid).await?;
-    find_definition(&server.catalog, key.user.clone(), flow::FORMAT, &uuid).await?;
-    delete_definition(&server.app, key, &caller).await?;
+    reject_folder_file(&host.catalog, &uuid).await?;
+    find_definition(&host.catalog, key.user.clone(), flow::FORMAT, &uuid).await?;
+    delete_definition(&host.app, key, &caller).await?;
     Ok(Json(Value::map([("success", true.into())])))
 }
 
@@ -287,19 +287,19 @@ pub(crate) struct ToggleRequest {
 #[utoipa::path(post, path = "/api/agent-flows/{uuid}/toggle", operation_id = "agent_flows_toggle", tag = "AnythingLLM", security(("key" = ["write"])), params(("uuid" = String, Path)), request_body = ToggleRequest,
     responses((status = 200, description = "`{success, flow}`"), (status = 404, description = "`{success: false, error}`"), (status = 409, description = "The id belongs to a file of the served folder")))]
 pub(crate) async fn toggle_flow(
-    State(server): State<Server>,
+    State(host): State<Arc<RunHost>>,
     caller: Caller,
     PathParam(uuid): PathParam<String>,
     JsonObject(toggle, _): JsonObject<ToggleRequest>,
 ) -> FlowResult {
     caller.require_scope(Scope::Write)?;
-    let (_, content) = find_definition(&server.catalog, caller.resolve_user(None)?, flow::FORMAT, &uuid).await?;
+    let (_, content) = find_definition(&host.catalog, caller.resolve_user(None)?, flow::FORMAT, &uuid).await?;
     let mut config = parse_config(&content);
     match toggle.active {
         Some(active) => drop(config.insert("active".into(), active.into())),
         None => drop(config.shift_remove("active")),
     }
-    store_flow(&server, &caller, &uuid, config.clone()).await?;
+    store_flow(&host, &caller, &uuid, config.clone()).await?;
     Ok(flow_response(&uuid, config))
 }
 
@@ -309,14 +309,14 @@ pub(crate) async fn toggle_flow(
     responses((status = 200, description = "`{success, results, variables, directOutput, run_id, status}`"), (status = 404, description = "`{success: false, error}`"),
         (status = 409, description = "The Idempotency-Key was used for another request"), (status = 422, description = "The flow has errors")))]
 pub(crate) async fn run_flow(
-    State(server): State<Server>,
+    State(host): State<Arc<RunHost>>,
     caller: Caller,
     PathParam(uuid): PathParam<String>,
     headers: HeaderMap,
     JsonBody(body, text): JsonBody<Value>,
 ) -> Result<Response, AnythingLlmError> {
-    let call = StartContext::admitted(&server, &caller, None, &headers)?;
-    let (flow, _) = find_definition(&server.catalog, call.user().to_owned(), flow::FORMAT, &uuid).await?;
+    let call = StartContext::admitted(&host, &caller, None, &headers)?;
+    let (flow, _) = find_definition(&host.catalog, call.user().to_owned(), flow::FORMAT, &uuid).await?;
     let inputs = body.get("variables").filter(|given| given.as_map().is_some()).unwrap_or(&body).clone();
     if inputs.as_map().is_none() {
         return Err(invalid_request("the variables of a flow are an object"));

@@ -59,8 +59,8 @@ pub(crate) async fn run_and_wait(
     let active = call
         .start_once(&request, async |id| call.start_run(definition, StartRunRequest { id, ..starting }).await)
         .await?;
-    call.server.runs.wait_with_timeout(active.id, active.completion, MAX_WAIT).await;
-    read_snapshot(&call.server.app, active.id).await
+    call.host.service.wait_with_timeout(active.id, active.completion, MAX_WAIT).await;
+    read_snapshot(&call.host.app, active.id).await
 }
 
 /// Reads the state of a run.

@@ -3,9 +3,13 @@
 // The route macros expand to longer paths than necessary.
 #![allow(unused_qualifications)]
 
+use std::sync::Arc;
+
 use axum::Json;
 use axum::extract::State;
 use flowloom_app::definitions::alone::plan_step;
+use flowloom_app::definitions::catalog::Catalog;
+use flowloom_app::engines::App;
 use flowloom_app::keys::Scope;
 use flowloom_core::path::Path;
 use flowloom_core::value::{Map, Value};
@@ -20,7 +24,6 @@ use crate::params::{PathParam, QueryParams};
 use crate::problem::{ApiResult, Problem, ProblemDocument};
 use crate::runs::answer::open_own_run;
 use crate::runs::start::read_step_path;
-use crate::state::Server;
 
 /// The run that stands for the newest one.
 const LAST_RUN: &str = "last";
@@ -63,7 +66,8 @@ pub(crate) struct StepAlone {
 #[utoipa::path(get, path = "/api/v1/workflows/{id}/step", tag = "workflows", operation_id = "get_step_inputs", security(("key" = ["read"])), params(("id" = String, Path), StepAloneQuery),
     responses((status = 200, body = StepAlone), (status = 404, description = "The workflow or the run does not exist, or the workflow does not compile", body = ProblemDocument)))]
 pub(crate) async fn get_step_inputs(
-    State(server): State<Server>,
+    State(app): State<Arc<App>>,
+    State(catalog): State<Arc<Catalog>>,
     caller: Caller,
     PathParam(id): PathParam<String>,
     QueryParams(query): QueryParams<StepAloneQuery>,
@@ -71,7 +75,7 @@ pub(crate) async fn get_step_inputs(
     caller.require_scope(Scope::Read)?;
     let user = caller.resolve_user(query.user)?;
     let step = read_step_path(&query.path)?;
-    let (catalog, wanted) = (server.catalog.clone(), id.clone());
+    let wanted = id.clone();
     let found = run_blocking(move || catalog.find_definition(&user, &wanted)).await??;
     let found = found.ok_or_else(|| Problem::not_found("workflow", &id))?;
     let prepared = found.prepared.as_ref().ok_or_else(|| Problem::not_found("step of the workflow", &query.path))?;
@@ -84,24 +88,24 @@ pub(crate) async fn get_step_inputs(
     };
     let inputs = to_input_infos(&alone.inputs);
     let run = match query.run.as_deref() {
-        Some(LAST_RUN) => find_newest_run(&server, &caller, &id).await?,
+        Some(LAST_RUN) => find_newest_run(&app, &caller, &id).await?,
         other => other.map(str::to_owned),
     };
     let values = match &run {
         None => Map::new(),
         Some(run) => {
-            let opened = open_own_run(&server.app, &caller, run).await?;
-            server.app.find_step_inputs(&opened, &step, &alone).await?
+            let opened = open_own_run(&app, &caller, run).await?;
+            app.find_step_inputs(&opened, &step, &alone).await?
         }
     };
     let run = run.filter(|_| !values.is_empty());
     Ok(Json(StepAlone { problem: None, inputs, run, values: values.into() }))
 }
 
-async fn find_newest_run(server: &Server, caller: &Caller, workflow: &str) -> ApiResult<Option<String>> {
+async fn find_newest_run(app: &App, caller: &Caller, workflow: &str) -> ApiResult<Option<String>> {
     let filter =
         RunFilter { user: caller.user.clone(), workflow: Some(workflow.to_owned()), limit: 1, ..RunFilter::default() };
-    let store = server.app.store.clone();
+    let store = app.store.clone();
     let rows = run_blocking(move || store.list_runs_matching(&filter)).await??;
     Ok(rows.first().map(|row| row.id.to_string()))
 }

@@ -3,8 +3,12 @@
 // The route macros expand to longer paths than necessary.
 #![allow(unused_qualifications)]
 
+use std::sync::Arc;
+
 use axum::Json;
 use axum::extract::State;
+use flowloom_app::definitions::catalog::Catalog;
+use flowloom_app::engines::App;
 use flowloom_app::keys::Scope;
 use flowloom_core::diagnostic::{Diagnostic, Fix, Span, apply_fixes};
 use flowloom_formats::StopFlag;
@@ -22,7 +26,6 @@ use crate::caller::Caller;
 use crate::definitions::change::OwnerQuery;
 use crate::params::QueryParams;
 use crate::problem::{ApiResult, Problem, ProblemDocument};
-use crate::state::Server;
 
 /// Maximum number of rounds of fixes: one can reveal further problems.
 const MAX_FIX_ROUNDS: u32 = 10;
@@ -162,7 +165,8 @@ pub(crate) struct NamedThing {
     request_body = AnalyzeRequest,
     responses((status = 200, body = Analysis), (status = 400, body = ProblemDocument)))]
 pub(crate) async fn analyze_definition(
-    State(server): State<Server>,
+    State(app): State<Arc<App>>,
+    State(catalog): State<Arc<Catalog>>,
     caller: Caller,
     QueryParams(whose): QueryParams<OwnerQuery>,
     JsonObject(asked, _): JsonObject<AnalyzeRequest>,
@@ -171,8 +175,12 @@ pub(crate) async fn analyze_definition(
     let user = caller.resolve_user(whose.user)?;
     let opened = asked.source.open()?;
     let answered = crate::blocking::compile_blocking(move |stop| match asked.what {
-        Question::Fixes => list_fixes(&server, &user, opened, stop),
-        what => look_up(&server, &user, &opened, Spot { what, file: asked.file.as_deref(), at: asked.at }),
+        Question::Fixes => list_fixes(&app, &user, opened, stop),
+        what => look_up(
+            list_known(&app, &catalog, &user)?,
+            &opened,
+            Spot { what, file: asked.file.as_deref(), at: asked.at },
+        ),
     });
     Ok(Json(answered.await??))
 }
@@ -185,11 +193,10 @@ struct Spot<'a> {
     at: usize,
 }
 
-fn look_up(server: &Server, user: &str, opened: &OpenDefinition, spot: Spot<'_>) -> Result<Analysis, Problem> {
+fn look_up(known: Known, opened: &OpenDefinition, spot: Spot<'_>) -> Result<Analysis, Problem> {
     let Some(definition) = opened.index() else { return Ok(Analysis::default()) };
     let file = find_file(&definition, spot.file)?;
     let offset = file.index.text.floor_char_boundary(spot.at);
-    let known = list_known(server, user)?;
     Ok(match spot.what {
         Question::Completions => {
             let proposals = list_proposals(&definition, file, offset, &known);
@@ -255,11 +262,11 @@ fn write_names(known: Known) -> NameLists {
     }
 }
 
-fn list_fixes(server: &Server, user: &str, mut opened: OpenDefinition, stop: &StopFlag) -> Result<Analysis, Problem> {
+fn list_fixes(app: &App, user: &str, mut opened: OpenDefinition, stop: &StopFlag) -> Result<Analysis, Problem> {
     let entry = opened.content.entry.clone();
     let text = opened.text().to_owned();
     let own = |opened: &OpenDefinition| -> Result<Vec<Diagnostic>, Problem> {
-        let mut found = opened.compile(server, user, stop)?.source.compiled.diagnostics;
+        let mut found = opened.compile(app, user, stop)?.source.compiled.diagnostics;
         found.retain(|problem| problem.file == entry && problem.fix.is_some());
         Ok(found)
     };

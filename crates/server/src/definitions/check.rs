@@ -3,22 +3,24 @@
 // The route macros expand to longer paths than necessary.
 #![allow(unused_qualifications)]
 
+use std::sync::Arc;
+
 use axum::Json;
-use axum::extract::{Request, State};
+use axum::extract::State;
 use flowloom_app::definitions::source::Loader;
 use flowloom_app::definitions::stored;
+use flowloom_app::engines::App;
 use flowloom_app::error::AppError;
 use flowloom_app::keys::Scope;
 use flowloom_store::SHARED_USER;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::upload;
+use super::upload::UploadedDefinition;
 use crate::caller::Caller;
 use crate::definitions::change::OwnerQuery;
 use crate::params::QueryParams;
 use crate::problem::{ApiResult, ProblemDocument};
-use crate::state::Server;
 
 /// The result of checking a definition.
 #[derive(Serialize, ToSchema)]
@@ -37,21 +39,21 @@ pub(crate) struct CheckResult {
     request_body(content((Object = "application/json"), (String = "text/markdown"))),
     responses((status = 200, body = CheckResult), (status = 400, body = ProblemDocument)))]
 pub(crate) async fn check_definition(
-    State(server): State<Server>,
+    State(app): State<Arc<App>>,
     caller: Caller,
     QueryParams(whose): QueryParams<OwnerQuery>,
-    request: Request,
+    upload: UploadedDefinition,
 ) -> ApiResult<Json<CheckResult>> {
     caller.require_scope(Scope::Read)?;
     let user = caller.resolve_user(whose.user)?;
-    let content = upload::read_definition(request, &server, "definition").await?;
+    let content = upload.into_content("definition")?;
     let checked = crate::blocking::compile_blocking(move |stop| {
-        let loader = Loader { stop: Some(stop), ..Loader::new(&server.app.config) };
-        let mut checked = stored::compile_for_user(&server.app.store, &loader, &user, &content)?;
+        let loader = Loader { stop: Some(stop), ..Loader::new(&app.config) };
+        let mut checked = stored::compile_for_user(&app.store, &loader, &user, &content)?;
         let tenant = Some(user.as_str()).filter(|user| *user != SHARED_USER);
-        checked.source.add_secret_warnings(&server.app.config, tenant);
-        checked.source.add_injection_warnings(&server.app.config);
-        checked.source.add_cost_warnings(&server.app.config);
+        checked.source.add_secret_warnings(&app.config, tenant);
+        checked.source.add_injection_warnings(&app.config);
+        checked.source.add_cost_warnings(&app.config);
         Ok::<_, AppError>(CheckResult {
             format: checked.source.compiled.format.map(|format| format.to_string()),
             is_refused: checked.source.is_refused(),

@@ -4,12 +4,14 @@
 #![allow(unused_qualifications)]
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
 use flowloom_app::definitions::convert::{ConversionOptions, convert_loaded};
 use flowloom_app::definitions::source::{Loader, parse_format};
 use flowloom_app::definitions::stored::{self, DefinitionContent};
+use flowloom_app::engines::App;
 use flowloom_app::error::AppError;
 use flowloom_app::keys::Scope;
 use flowloom_convert::Fate;
@@ -22,7 +24,6 @@ use crate::caller::Caller;
 use crate::definitions::change::OwnerQuery;
 use crate::params::QueryParams;
 use crate::problem::{ApiResult, Problem, ProblemDocument};
-use crate::state::Server;
 
 /// A definition to convert: its text, or its files.
 #[derive(Deserialize, ToSchema)]
@@ -92,7 +93,7 @@ pub(crate) struct ConvertResult {
     request_body = ConvertRequest,
     responses((status = 200, body = ConvertResult), (status = 400, body = ProblemDocument)))]
 pub(crate) async fn convert_definition(
-    State(server): State<Server>,
+    State(app): State<Arc<App>>,
     caller: Caller,
     QueryParams(whose): QueryParams<OwnerQuery>,
     JsonBody(asked, _): JsonBody<ConvertRequest>,
@@ -111,8 +112,8 @@ pub(crate) async fn convert_definition(
     content.validate()?;
     let options = ConversionOptions { to, is_strict: asked.strict, has_comments: false };
     let converted = crate::blocking::compile_blocking(move |stop| {
-        let loader = Loader { stop: Some(stop), format, ..Loader::new(&server.app.config) };
-        let compiled = stored::compile_for_user(&server.app.store, &loader, &user, &content)?;
+        let loader = Loader { stop: Some(stop), format, ..Loader::new(&app.config) };
+        let compiled = stored::compile_for_user(&app.store, &loader, &user, &content)?;
         Ok::<_, AppError>(match convert_loaded(compiled.source, options, stop) {
             Ok(converted) => ConvertResult {
                 format: converted.source.compiled.format.map(|format| format.to_string()),

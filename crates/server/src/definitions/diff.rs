@@ -3,11 +3,15 @@
 // The route macros expand to longer paths than necessary.
 #![allow(unused_qualifications)]
 
+use std::sync::Arc;
+
 use axum::Json;
 use axum::extract::State;
+use flowloom_app::definitions::catalog::Catalog;
 use flowloom_app::definitions::versions::VersionName;
 use flowloom_app::diff::FieldChange;
 use flowloom_app::diff::definitions::{InputChange, StepChange, compare_definitions};
+use flowloom_app::engines::App;
 use flowloom_app::keys::Scope;
 use flowloom_core::code::Code;
 use flowloom_core::plan::Plan;
@@ -22,7 +26,6 @@ use crate::caller::Caller;
 use crate::definitions::change::OwnerQuery;
 use crate::params::QueryParams;
 use crate::problem::{ApiResult, Problem, ProblemDocument};
-use crate::state::Server;
 
 /// Two definitions.
 #[derive(Deserialize, ToSchema)]
@@ -97,7 +100,8 @@ pub(crate) struct StepDifference {
     responses((status = 200, description = "The differences", body = DefinitionDifferences), (status = 400, body = ProblemDocument), (status = 404, description = "A workflow or a version does not exist", body = ProblemDocument),
         (status = 422, description = "One of them has errors", body = ProblemDocument)))]
 pub(crate) async fn compare_workflows(
-    State(server): State<Server>,
+    State(app): State<Arc<App>>,
+    State(catalog): State<Arc<Catalog>>,
     caller: Caller,
     QueryParams(whose): QueryParams<OwnerQuery>,
     JsonObject(asked, _): JsonObject<DiffRequest>,
@@ -105,8 +109,8 @@ pub(crate) async fn compare_workflows(
     caller.require_scope(Scope::Read)?;
     let user = caller.resolve_user(whose.user)?;
     let compared = compile_blocking(move |stop| {
-        let a = asked.a.compile_side(&server, &user, stop)?;
-        let b = asked.b.compile_side(&server, &user, stop)?;
+        let a = asked.a.compile_side(&app, &catalog, &user, stop)?;
+        let b = asked.b.compile_side(&app, &catalog, &user, stop)?;
         Ok::<_, Problem>(compare_definitions(&a, &b))
     });
     let diff = compared.await??;
@@ -119,14 +123,14 @@ pub(crate) async fn compare_workflows(
 }
 
 impl DiffSide {
-    fn compile_side(self, server: &Server, user: &str, stop: &StopFlag) -> Result<Plan, Problem> {
+    fn compile_side(self, app: &App, catalog: &Catalog, user: &str, stop: &StopFlag) -> Result<Plan, Problem> {
         let name = self.describe_name();
         let opened = match (self.workflow, self.version, self.source) {
             (None, None, Some(source)) => source.open()?,
             (Some(id), version, None) => {
                 let content = match version {
-                    Some(version) => Some(server.app.read_version(user, &VersionName { id: id.clone(), version })?),
-                    None => server.catalog.read_source(user, &id, None)?,
+                    Some(version) => Some(app.read_version(user, &VersionName { id: id.clone(), version })?),
+                    None => catalog.read_source(user, &id, None)?,
                 };
                 let content = content.ok_or_else(|| Problem::not_found("workflow", &id))?;
                 OpenDefinition { format: content.format, content }
@@ -136,7 +140,7 @@ impl DiffSide {
                 return Err(Problem::new(Code::RequestInvalid, message));
             }
         };
-        let compiled = opened.compile(server, user, stop)?.source.compiled;
+        let compiled = opened.compile(app, user, stop)?.source.compiled;
         compiled
             .plan
             .ok_or_else(|| Problem::new(Code::StepRefused, format!("{name} has errors, so it cannot be compared")))

@@ -3,9 +3,14 @@
 // The route macros expand to longer paths than necessary.
 #![allow(unused_qualifications)]
 
+use std::sync::Arc;
+
 use axum::Json;
 use axum::extract::State;
+use flowloom_app::config::Config;
+use flowloom_app::definitions::catalog::Catalog;
 use flowloom_app::definitions::stored::DefinitionContent;
+use flowloom_app::engines::App;
 use flowloom_app::error::AppError;
 use flowloom_app::estimate::{TypicalCase, estimate_plan, find_typical_case};
 use flowloom_app::keys::Scope;
@@ -24,7 +29,6 @@ use crate::caller::Caller;
 use crate::definitions::change::OwnerQuery;
 use crate::params::QueryParams;
 use crate::problem::{ApiResult, Problem, ProblemDocument};
-use crate::state::Server;
 
 /// What is estimated: a stored workflow, or a definition.
 #[derive(Deserialize, ToSchema)]
@@ -125,7 +129,8 @@ pub(crate) struct TypicalCost {
     request_body = EstimateRequest,
     responses((status = 200, description = "The estimate", body = CostEstimate), (status = 400, body = ProblemDocument), (status = 404, description = "The workflow does not exist", body = ProblemDocument)))]
 pub(crate) async fn estimate_cost(
-    State(server): State<Server>,
+    State(app): State<Arc<App>>,
+    State(catalog): State<Arc<Catalog>>,
     caller: Caller,
     QueryParams(whose): QueryParams<OwnerQuery>,
     JsonObject(asked, _): JsonObject<EstimateRequest>,
@@ -138,30 +143,29 @@ pub(crate) async fn estimate_cost(
         (None, Some(_)) => None,
         _ => return Err(Problem::new(Code::RequestInvalid, "give either \"workflow\" or \"source\"")),
     };
-    let shared = server.clone();
+    let shared = app.clone();
     let estimated = compile_blocking(move |stop| {
         let opened = match (opened, workflow) {
             (Some(opened), _) => opened,
-            (None, id) => read_stored(&shared, &owner, &id.unwrap_or_default())?,
+            (None, id) => read_stored(&catalog, &owner, &id.unwrap_or_default())?,
         };
         let Some(plan) = opened.compile(&shared, &owner, stop)?.source.compiled.plan else { return Ok(None) };
-        let estimate = estimate(&shared, &plan, inputs.as_ref())?;
+        let estimate = estimate(&shared.config, &plan, inputs.as_ref())?;
         Ok::<_, Problem>(Some((plan, estimate)))
     });
     let Some((plan, estimate)) = estimated.await?? else { return Ok(Json(CostEstimate::of_nothing())) };
-    let typical = find_typical_case(&server.app, &plan, caller.user.as_deref()).await?;
+    let typical = find_typical_case(&app, &plan, caller.user.as_deref()).await?;
     Ok(Json(CostEstimate { typical: typical.map(describe_typical), ..estimate }))
 }
 
 /// The files of a stored workflow, or of one of the served folder.
-fn read_stored(server: &Server, user: &str, id: &str) -> Result<OpenDefinition, Problem> {
-    let content: Option<DefinitionContent> = server.catalog.read_source(user, id, None)?;
+fn read_stored(catalog: &Catalog, user: &str, id: &str) -> Result<OpenDefinition, Problem> {
+    let content: Option<DefinitionContent> = catalog.read_source(user, id, None)?;
     let content = content.ok_or_else(|| Problem::not_found("workflow", id))?;
     Ok(OpenDefinition { format: content.format, content })
 }
 
-fn estimate(server: &Server, plan: &Plan, inputs: Option<&Value>) -> Result<CostEstimate, AppError> {
-    let config = &server.app.config;
+fn estimate(config: &Config, plan: &Plan, inputs: Option<&Value>) -> Result<CostEstimate, AppError> {
     let limits = config.limits.narrow_to(&plan.limits);
     let estimate = estimate_plan(plan, inputs, &limits, &build_default_models(config), Latencies::default());
     let bound = &estimate.worst.bound;

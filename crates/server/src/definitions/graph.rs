@@ -6,24 +6,24 @@
 use std::sync::Arc;
 
 use axum::Json;
-use axum::extract::{Request, State};
+use axum::extract::State;
 use flowloom_app::definitions::catalog::Catalog;
 use flowloom_app::definitions::outline::outline_plan;
 use flowloom_app::definitions::source::Loader;
 use flowloom_app::definitions::stored;
+use flowloom_app::engines::App;
 use flowloom_app::error::AppError;
 use flowloom_app::keys::Scope;
 use flowloom_core::plan::Plan;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::upload;
+use super::upload::UploadedDefinition;
 use crate::blocking::run_blocking;
 use crate::caller::Caller;
 use crate::definitions::change::OwnerQuery;
 use crate::params::{PathParam, QueryParams};
 use crate::problem::{ApiResult, Problem, ProblemDocument};
-use crate::state::Server;
 
 /// Steps as nodes, and which can follow which.
 #[derive(Serialize, ToSchema)]
@@ -98,17 +98,17 @@ pub(crate) async fn get_workflow_graph(
     request_body(content((Object = "application/json"), (String = "text/markdown"))),
     responses((status = 200, description = "The graph", body = Option<Graph>), (status = 400, body = ProblemDocument)))]
 pub(crate) async fn draw_definition(
-    State(server): State<Server>,
+    State(app): State<Arc<App>>,
     caller: Caller,
     QueryParams(whose): QueryParams<OwnerQuery>,
-    request: Request,
+    upload: UploadedDefinition,
 ) -> ApiResult<Json<Option<Graph>>> {
     caller.require_scope(Scope::Read)?;
     let user = caller.resolve_user(whose.user)?;
-    let content = upload::read_definition(request, &server, "definition").await?;
+    let content = upload.into_content("definition")?;
     let drawn = crate::blocking::compile_blocking(move |stop| {
-        let loader = Loader { stop: Some(stop), ..Loader::new(&server.app.config) };
-        let compiled = stored::compile_for_user(&server.app.store, &loader, &user, &content)?;
+        let loader = Loader { stop: Some(stop), ..Loader::new(&app.config) };
+        let compiled = stored::compile_for_user(&app.store, &loader, &user, &content)?;
         Ok::<_, AppError>(compiled.source.compiled.plan.as_ref().map(Graph::from_plan))
     });
     Ok(Json(drawn.await??))

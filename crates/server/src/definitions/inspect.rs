@@ -5,10 +5,12 @@
 #![allow(unused_qualifications)]
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
 use flowloom_app::definitions::outline::outline_plan;
+use flowloom_app::engines::App;
 use flowloom_app::error::AppError;
 use flowloom_app::keys::Scope;
 use flowloom_core::code::Code;
@@ -29,7 +31,6 @@ use crate::caller::Caller;
 use crate::definitions::change::OwnerQuery;
 use crate::params::QueryParams;
 use crate::problem::{ApiResult, Problem, ProblemDocument};
-use crate::state::Server;
 
 /// Maximum number of changes of one request.
 const MAX_EDITS: usize = 1000;
@@ -260,7 +261,7 @@ pub(crate) struct EditedDefinition {
     request_body = InspectRequest,
     responses((status = 200, body = InspectionInfo), (status = 400, body = ProblemDocument)))]
 pub(crate) async fn inspect_open_definition(
-    State(server): State<Server>,
+    State(app): State<Arc<App>>,
     caller: Caller,
     QueryParams(whose): QueryParams<OwnerQuery>,
     JsonObject(asked, _): JsonObject<InspectRequest>,
@@ -269,9 +270,9 @@ pub(crate) async fn inspect_open_definition(
     let user = caller.resolve_user(whose.user)?;
     let opened = asked.source.open()?;
     let inspected = crate::blocking::compile_blocking(move |stop| {
-        let compiled = opened.compile(&server, &user, stop)?;
+        let compiled = opened.compile(&app, &user, stop)?;
         let blocks = list_blocks(compiled.source.files());
-        Ok::<_, AppError>(inspect_text(&server, &opened, &blocks, compiled.source.compiled.plan.as_ref()))
+        Ok::<_, AppError>(inspect_text(&app, &opened, &blocks, compiled.source.compiled.plan.as_ref()))
     });
     Ok(Json(inspected.await??))
 }
@@ -283,7 +284,7 @@ pub(crate) async fn inspect_open_definition(
         (status = 400, description = "The changes cannot be made", body = ProblemDocument),
         (status = 422, description = "The format is not known", body = ProblemDocument)))]
 pub(crate) async fn edit_open_definition(
-    State(server): State<Server>,
+    State(app): State<Arc<App>>,
     caller: Caller,
     QueryParams(whose): QueryParams<OwnerQuery>,
     JsonObject(asked, _): JsonObject<EditsRequest>,
@@ -296,11 +297,11 @@ pub(crate) async fn edit_open_definition(
     let mut opened = asked.source.open()?;
     let edits: Vec<Edit> = asked.edits.into_iter().map(EditRequest::read).collect::<ApiResult<_>>()?;
     let edited = crate::blocking::compile_blocking(move |stop| {
-        let blocks = list_blocks(opened.compile(&server, &user, stop)?.source.files());
+        let blocks = list_blocks(opened.compile(&app, &user, stop)?.source.files());
         let (mut part, mut read_bytes) = (None, 0);
         for edit in edits {
             read_bytes += opened.text().len();
-            if read_bytes > MAX_EDITED_BYTES || opened.text().len() as u64 > server.app.config.limits.source_bytes {
+            if read_bytes > MAX_EDITED_BYTES || opened.text().len() as u64 > app.config.limits.source_bytes {
                 let message = "the definition is too large for so many changes in one request";
                 return Err(Problem::new(Code::RequestInvalid, message));
             }
@@ -308,15 +309,15 @@ pub(crate) async fn edit_open_definition(
                 return Err(Problem::new(Code::CompileStopped, "changing this definition took too long"));
             }
             let edit = std::slice::from_ref(&edit);
-            let edited = with_workshop(&server, &opened, &blocks, |shop| apply_edits(shop, opened.text(), edit));
+            let edited = with_workshop(&app, &opened, &blocks, |shop| apply_edits(shop, opened.text(), edit));
             let edited = edited
                 .ok_or_else(|| Problem::new(Code::UnknownFormat, "the format of this text is not known"))?
                 .map_err(|error| Problem::new(Code::RequestInvalid, error.to_string()))?;
             part = edited.part.or(part);
             opened.content.files.insert(opened.content.entry.clone(), edited.text);
         }
-        let plan = opened.compile(&server, &user, stop)?.source.compiled.plan;
-        let inspection = inspect_text(&server, &opened, &blocks, plan.as_ref());
+        let plan = opened.compile(&app, &user, stop)?.source.compiled.plan;
+        let inspection = inspect_text(&app, &opened, &blocks, plan.as_ref());
         let text = opened.text().to_owned();
         Ok(EditedDefinition { text, part: part.as_deref().map(write_path), inspection })
     });
@@ -332,17 +333,17 @@ fn list_blocks(files: &BTreeMap<String, Vec<u8>>) -> Vec<Value> {
 
 /// Calls a function with what changes are made in; `None` if the format is not known.
 fn with_workshop<T>(
-    server: &Server,
+    app: &App,
     opened: &OpenDefinition,
     blocks: &[Value],
     work: impl FnOnce(Workshop<'_>) -> T,
 ) -> Option<T> {
-    let model = server.app.config.default_model.value.as_deref().unwrap_or("provider:model");
+    let model = app.config.default_model.value.as_deref().unwrap_or("provider:model");
     Some(work(Workshop { format: opened.format?, file: &opened.content.entry, blocks, model }))
 }
 
-fn inspect_text(server: &Server, opened: &OpenDefinition, blocks: &[Value], plan: Option<&Plan>) -> InspectionInfo {
-    let inspection = with_workshop(server, opened, blocks, |workshop| inspect_definition(workshop, opened.text()));
+fn inspect_text(app: &App, opened: &OpenDefinition, blocks: &[Value], plan: Option<&Plan>) -> InspectionInfo {
+    let inspection = with_workshop(app, opened, blocks, |workshop| inspect_definition(workshop, opened.text()));
     let inspection = inspection.unwrap_or_else(|| Inspection {
         problem: Some("the format of this text is not known".to_owned()),
         ..Inspection::default()

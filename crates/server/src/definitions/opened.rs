@@ -3,9 +3,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use flowloom_app::definitions::catalog::Catalog;
 use flowloom_app::definitions::nameable::NameableThings;
 use flowloom_app::definitions::source::{Loader, parse_format};
 use flowloom_app::definitions::stored::{self, CompiledDefinition, DefinitionContent};
+use flowloom_app::engines::App;
 use flowloom_app::error::AppError;
 use flowloom_core::code::Code;
 use flowloom_core::plan::Format;
@@ -17,7 +19,6 @@ use serde::Deserialize;
 use utoipa::ToSchema;
 
 use crate::problem::{ApiResult, Problem};
-use crate::state::Server;
 
 /// The files of a definition that is being written.
 #[derive(Deserialize, ToSchema)]
@@ -69,9 +70,9 @@ impl OpenDefinition {
     }
 
     /// Compiles it for a user.
-    pub(crate) fn compile(&self, server: &Server, user: &str, stop: &StopFlag) -> Result<CompiledDefinition, AppError> {
-        let loader = Loader { stop: Some(stop), format: self.format, ..Loader::new(&server.app.config) };
-        stored::compile_for_user(&server.app.store, &loader, user, &self.content)
+    pub(crate) fn compile(&self, app: &App, user: &str, stop: &StopFlag) -> Result<CompiledDefinition, AppError> {
+        let loader = Loader { stop: Some(stop), format: self.format, ..Loader::new(&app.config) };
+        stored::compile_for_user(&app.store, &loader, user, &self.content)
     }
 }
 
@@ -86,7 +87,7 @@ pub(crate) fn find_file<'d>(definition: &'d Definition, path: Option<&str>) -> A
 }
 
 /// What a definition of a user can name.
-pub(crate) fn list_known(server: &Server, user: &str) -> Result<Known, AppError> {
-    let workflows = server.catalog.list_definitions(user)?.iter().map(|entry| entry.id.clone()).collect();
-    Ok(NameableThings::of_user(&server.app, user, workflows)?.into())
+pub(crate) fn list_known(app: &App, catalog: &Catalog, user: &str) -> Result<Known, AppError> {
+    let workflows = catalog.list_definitions(user)?.iter().map(|entry| entry.id.clone()).collect();
+    Ok(NameableThings::of_user(app, user, workflows)?.into())
 }

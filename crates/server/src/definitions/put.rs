@@ -7,11 +7,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use axum::Json;
-use axum::extract::{Request, State};
+use axum::extract::State;
 use axum::http::StatusCode;
 use flowloom_app::definitions::catalog::Catalog;
 use flowloom_app::definitions::source::Loader;
 use flowloom_app::definitions::stored::{self, DefinitionContent};
+use flowloom_app::engines::App;
 use flowloom_app::error::AppError;
 use flowloom_app::keys::Scope;
 use flowloom_core::code::Code;
@@ -21,7 +22,7 @@ use flowloom_store::{
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
-use super::upload;
+use super::upload::UploadedDefinition;
 use crate::caller::Caller;
 use crate::definitions::change::{
     ChangeTarget, OwnerQuery, apply_change, delete_definition, reject_folder_file, writable_key,
@@ -30,7 +31,6 @@ use crate::definitions::etag::{IfContent, Tagged};
 use crate::definitions::workflows::{WorkflowInfo, to_workflow_info};
 use crate::params::{PathParam, QueryParams};
 use crate::problem::{ApiResult, Problem, ProblemDocument};
-use crate::state::Server;
 
 /// Query parameters of storing a workflow.
 #[derive(Deserialize, IntoParams)]
@@ -61,17 +61,17 @@ pub(crate) struct PutResult {
     responses((status = 200, description = "Updated or unchanged", body = PutResult), (status = 201, description = "It is new", body = PutResult),
         (status = 409, description = "The id belongs to a file of the served folder", body = ProblemDocument), (status = 412, description = "It does not meet the condition", body = ProblemDocument), (status = 422, description = "It has errors", body = ProblemDocument)))]
 pub(crate) async fn put_workflow(
-    State(server): State<Server>,
+    State(catalog): State<Arc<Catalog>>,
     caller: Caller,
     PathParam(id): PathParam<String>,
     QueryParams(how): QueryParams<PutQuery>,
     IfContent(condition): IfContent,
-    request: Request,
+    upload: UploadedDefinition,
 ) -> ApiResult<Tagged<PutResult>> {
     let key = writable_key(&caller, how.user, DefinitionKind::Workflow, &id)?;
-    let content = upload::read_definition(request, &server, &id).await?;
+    let content = upload.into_content(&id)?;
     let target = ChangeTarget { key, condition };
-    let (changed, workflow) = store_workflow(&server, &caller, target, content, how.draft).await?;
+    let (changed, workflow) = store_workflow(&catalog, &caller, target, content, how.draft).await?;
     let status = if changed == ChangeResult::Created { StatusCode::CREATED } else { StatusCode::OK };
     let tag = workflow.content_tag();
     Ok(Tagged::changed(status, tag, PutResult { changed: changed.name(), workflow }))
@@ -79,35 +79,35 @@ pub(crate) async fn put_workflow(
 
 /// Stores a workflow. One with errors is stored only as a draft.
 pub(crate) async fn store_workflow(
-    server: &Server,
+    catalog: &Arc<Catalog>,
     caller: &Caller,
     target: impl Into<ChangeTarget>,
     content: DefinitionContent,
     is_draft: bool,
 ) -> ApiResult<(ChangeResult, WorkflowInfo)> {
     let ChangeTarget { key, condition } = target.into();
-    reject_folder_file(&server.catalog, &key.id).await?;
-    let (shared, whose) = (server.clone(), key.clone());
+    reject_folder_file(catalog, &key.id).await?;
+    let (shared, whose) = (catalog.clone(), key.clone());
     let new = crate::blocking::compile_blocking(move |stop| {
-        let loader = Loader { stop: Some(stop), ..Loader::new(&shared.app.config) };
-        compile_checked(&shared, &loader, whose, &content, is_draft)
+        let loader = Loader { stop: Some(stop), ..shared.loader() };
+        compile_checked(shared.store(), &loader, whose, &content, is_draft)
     });
     let new = new.await??;
-    let changed = apply_change(&server.app.store, DefinitionChange::Put(new), condition, caller).await?;
-    let shared = server.clone();
-    let found = crate::blocking::run_blocking(move || shared.catalog.find_definition(&key.user, &key.id)).await??;
+    let changed = apply_change(catalog.store(), DefinitionChange::Put(new), condition, caller).await?;
+    let catalog = catalog.clone();
+    let found = crate::blocking::run_blocking(move || catalog.find_definition(&key.user, &key.id)).await??;
     let found = found.ok_or_else(|| Problem::new(Code::StoreFailed, "the stored workflow is missing"))?;
     Ok((changed, to_workflow_info(&found)))
 }
 
 fn compile_checked(
-    server: &Server,
+    store: &Arc<Store>,
     loader: &Loader<'_>,
     key: DefinitionKey,
     content: &DefinitionContent,
     is_draft: bool,
 ) -> ApiResult<NewDefinition> {
-    let compiled = stored::compile_for_user(&server.app.store, loader, &key.user, content)?;
+    let compiled = stored::compile_for_user(store, loader, &key.user, content)?;
     let plan = compiled.source.compiled.plan.as_ref();
     if let Some(own) = plan.and_then(|plan| plan.id.as_ref()).filter(|own| **own != key.id) {
         let message = format!("the definition has the id {own:?}; expected the id of the URL");
@@ -127,15 +127,16 @@ fn compile_checked(
         (status = 409, description = "The id belongs to a file of the served folder, or the workflow is in use", body = ProblemDocument),
         (status = 412, description = "It does not meet the condition", body = ProblemDocument)))]
 pub(crate) async fn delete_workflow(
-    State(server): State<Server>,
+    State(app): State<Arc<App>>,
+    State(catalog): State<Arc<Catalog>>,
     caller: Caller,
     PathParam(id): PathParam<String>,
     QueryParams(whose): QueryParams<OwnerQuery>,
     IfContent(condition): IfContent,
 ) -> ApiResult<StatusCode> {
     let key = writable_key(&caller, whose.user, DefinitionKind::Workflow, &id)?;
-    reject_folder_file(&server.catalog, &id).await?;
-    delete_definition(&server.app, ChangeTarget { key, condition }, &caller).await?;
+    reject_folder_file(&catalog, &id).await?;
+    delete_definition(&app, ChangeTarget { key, condition }, &caller).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 

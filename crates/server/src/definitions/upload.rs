@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use axum::extract::{FromRequest as _, Multipart, Request};
+use axum::extract::{FromRequest, Multipart, Request};
 use axum::http::{Method, Uri, header};
 use flowloom_app::definitions::stored::DefinitionContent;
 use flowloom_core::code::Code;
@@ -43,17 +43,38 @@ impl BodyKind {
     }
 }
 
-/// Reads the definition in a body. `id` names its file if the body does not.
-pub(crate) async fn read_definition(request: Request, server: &Server, id: &str) -> ApiResult<DefinitionContent> {
-    let kind =
-        request.headers().get(header::CONTENT_TYPE).and_then(|value| BodyKind::from_content_type(value.to_str().ok()?));
-    let content = match kind {
-        Some(BodyKind::Form) => parse_form(request, server).await?,
-        Some(BodyKind::Markdown) => DefinitionContent::single(&format!("{id}.mdx"), read_text(server, request).await?),
-        Some(BodyKind::Json) | None => parse_json(read_text(server, request).await?, id)?,
-    };
-    content.validate()?;
-    Ok(content)
+/// The definition in a body.
+pub(crate) enum UploadedDefinition {
+    Json(String),
+    Markdown(String),
+    Files(DefinitionContent),
+}
+
+impl FromRequest<Server> for UploadedDefinition {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, server: &Server) -> ApiResult<UploadedDefinition> {
+        let content_type = request.headers().get(header::CONTENT_TYPE);
+        let kind = content_type.and_then(|value| BodyKind::from_content_type(value.to_str().ok()?));
+        Ok(match kind {
+            Some(BodyKind::Form) => UploadedDefinition::Files(parse_form(request, server).await?),
+            Some(BodyKind::Markdown) => UploadedDefinition::Markdown(read_text(server, request).await?),
+            Some(BodyKind::Json) | None => UploadedDefinition::Json(read_text(server, request).await?),
+        })
+    }
+}
+
+impl UploadedDefinition {
+    /// The files of the definition. `id` names its file if the body does not.
+    pub(crate) fn into_content(self, id: &str) -> ApiResult<DefinitionContent> {
+        let content = match self {
+            UploadedDefinition::Files(content) => content,
+            UploadedDefinition::Markdown(text) => DefinitionContent::single(&format!("{id}.mdx"), text),
+            UploadedDefinition::Json(text) => parse_json(text, id)?,
+        };
+        content.validate()?;
+        Ok(content)
+    }
 }
 
 /// Parses a JSON body: an object with `entry` and `files` is several files, everything else is the definition itself.

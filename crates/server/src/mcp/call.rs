@@ -4,6 +4,7 @@
 use std::convert::Infallible;
 use std::future::pending;
 use std::pin::pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::http::HeaderMap;
@@ -32,7 +33,7 @@ use crate::caller::Caller;
 use crate::problem::{ApiResult, Problem};
 use crate::runs::answer::find_own_run;
 use crate::runs::start::StartContext;
-use crate::state::Server;
+use crate::state::RunHost;
 use crate::threads::{UserMessage, run_turn};
 
 /// Interval of keep-alive pings; a session without any message ends after five minutes.
@@ -40,7 +41,7 @@ const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(60);
 
 /// A tool call in progress.
 pub(crate) struct ToolCallHandler<'a> {
-    pub(crate) server: &'a Server,
+    pub(crate) host: &'a Arc<RunHost>,
     pub(crate) caller: Caller,
     pub(crate) headers: HeaderMap,
     pub(crate) tool: ToolDescriptor,
@@ -84,7 +85,7 @@ impl ToolCallHandler<'_> {
     }
 
     async fn start_run(&self, request: &CallToolRequestParams) -> ApiResult<ActiveRun> {
-        let mut call = StartContext::admitted(self.server, &self.caller, None, &self.headers)?;
+        let mut call = StartContext::admitted(self.host, &self.caller, None, &self.headers)?;
         // What such a call accepts is its transport's affair.
         call.start.needs_events = ProgressReporter::is_requested(&self.context);
         let arguments = serde_json::Value::from(request.arguments.clone().unwrap_or_default()).to_string();
@@ -111,18 +112,18 @@ impl ToolCallHandler<'_> {
     /// Resumes a waiting run of this tool with the client's answers; `None` if there are none.
     async fn resume_run(&self, run: &str, responses: InputResponses) -> ApiResult<Option<ActiveRun>> {
         let id = self.find_own_run(run).await?;
-        self.server.supervisor.wait_for_run(id).await;
-        let state = self.server.app.open_run_by_id(id).await?.state();
+        self.host.supervisor.wait_for_run(id).await;
+        let state = self.host.app.open_run_by_id(id).await?.state();
         if state.status != Status::Waiting {
-            return Ok(Some(self.server.supervisor.find_started(id)));
+            return Ok(Some(self.host.supervisor.find_started(id)));
         }
         self.answer_questions(id, elicitation::parse_answers(&state, &responses)).await
     }
 
     /// The run of this tool that the client names. The id is untrusted and checked like any other.
     async fn find_own_run(&self, run: &str) -> ApiResult<RunId> {
-        let id = find_own_run(&self.server.app.store, &self.caller, run)?;
-        let state = self.server.app.open_run_by_id(id).await?.state();
+        let id = find_own_run(&self.host.app.store, &self.caller, run)?;
+        let state = self.host.app.open_run_by_id(id).await?.state();
         let workflow = state.created.as_ref().and_then(|created| created.workflow.as_deref());
         if workflow == Some(&self.tool.workflow) { Ok(id) } else { Err(Problem::not_found("run", run)) }
     }
@@ -132,8 +133,8 @@ impl ToolCallHandler<'_> {
         if answers.is_empty() {
             return Ok(None);
         }
-        let opened = self.server.app.open_run_by_id(id).await?;
-        Ok(Some(self.server.runs.send_answers(opened, answers, self.caller.user_id()).await?))
+        let opened = self.host.app.open_run_by_id(id).await?;
+        Ok(Some(self.host.service.send_answers(opened, answers, self.caller.user_id()).await?))
     }
 
     /// Asks the client's user while the call waits; `None` if the user declined.
@@ -157,9 +158,9 @@ impl ToolCallHandler<'_> {
     async fn wait_for_run(&self, active: ActiveRun) -> ApiResult<RunSnapshot> {
         let ActiveRun { id, completion, subscription } = active;
         let wanted = ProgressReporter::is_requested(&self.context);
-        let subscription = subscription.or_else(|| wanted.then(|| self.server.supervisor.subscribe(id)).flatten());
+        let subscription = subscription.or_else(|| wanted.then(|| self.host.supervisor.subscribe(id)).flatten());
         let mut progress = ProgressReporter::new(&self.context, subscription);
-        let mut over = pin!(self.server.runs.wait_until_ended(id, completion));
+        let mut over = pin!(self.host.service.wait_until_ended(id, completion));
         let mut pings = pin!(self.keep_session_alive());
         let ended = loop {
             let update = tokio::select! {
@@ -185,8 +186,8 @@ impl ToolCallHandler<'_> {
 
     /// Reads the state of a stored run.
     async fn read_snapshot(&self, id: RunId) -> ApiResult<RunSnapshot> {
-        let opened = self.server.app.open_run_by_id(id).await?;
-        let past = flowloom_app::runs::finished::read_outcome(&self.server.app, &opened).await?;
+        let opened = self.host.app.open_run_by_id(id).await?;
+        let past = flowloom_app::runs::finished::read_outcome(&self.host.app, &opened).await?;
         let presented = render_result(&opened.plan, &past.state, &past.env);
         Ok(RunSnapshot { id, state: past.state, presented })
     }
@@ -198,8 +199,8 @@ impl ToolCallHandler<'_> {
 
     /// Cancels the run of a cancelled call. A stopping program leaves the run to the next start.
     async fn cancel_run(&self, id: RunId) -> Problem {
-        if !self.server.supervisor.is_closed() {
-            self.server.runs.cancel_abandoned(id, self.caller.user_id()).await;
+        if !self.host.supervisor.is_closed() {
+            self.host.service.cancel_abandoned(id, self.caller.user_id()).await;
         }
         Problem::new(Code::Cancelled, "the call was cancelled")
     }

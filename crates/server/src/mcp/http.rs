@@ -35,10 +35,10 @@ struct McpEndpoint {
 
 /// The route of the endpoint.
 pub(crate) fn mcp_route(server: &Server) -> MethodRouter<Server> {
-    let (server, sessions) = (server.clone(), Arc::<LocalSessionManager>::default());
+    let (host, sessions) = (server.host.clone(), Arc::<LocalSessionManager>::default());
     // The guard has checked host and origin already.
     let config = StreamableHttpServerConfig::default().disable_allowed_hosts().with_json_response(true);
-    let handler = move || Ok(McpHandler { server: server.clone(), local_client: None });
+    let handler = move || Ok(McpHandler { host: host.clone(), local_client: None });
     let service =
         StreamableHttpService::new(handler, sessions.clone(), config.with_max_request_body_bytes(MAX_BODY_BYTES));
     let endpoint = Arc::new(McpEndpoint { service, sessions, session_users: Mutex::default() });

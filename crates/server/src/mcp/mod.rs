@@ -9,6 +9,8 @@ mod result;
 pub(crate) mod stdio;
 mod tools;
 
+use std::sync::Arc;
+
 use axum::http::HeaderMap;
 use axum::http::request::Parts;
 use flowloom_app::definitions::stored::is_definition_id;
@@ -26,7 +28,7 @@ use serde_json::json;
 
 use crate::caller::Caller;
 use crate::problem::{ApiResult, Problem};
-use crate::state::Server;
+use crate::state::RunHost;
 use call::ToolCallHandler;
 
 /// Instructions for models that use the tools.
@@ -41,7 +43,7 @@ const SESSION_HEADER: &str = "mcp-session-id";
 
 /// Handles the requests of one client.
 pub(crate) struct McpHandler {
-    server: Server,
+    host: Arc<RunHost>,
     /// The only client of this process; `None` over HTTP, where every request is authenticated.
     local_client: Option<LocalClient>,
 }
@@ -66,8 +68,8 @@ impl McpHandler {
 
     /// The tools available to the caller.
     async fn list_available(&self, caller: &Caller) -> ApiResult<Vec<ToolDescriptor>> {
-        let (server, user) = (self.server.clone(), caller.resolve_user(None)?);
-        Ok(crate::blocking::run_blocking(move || list_tools(&server.catalog, &user)).await?.map(make_names_unique)?)
+        let (host, user) = (self.host.clone(), caller.resolve_user(None)?);
+        Ok(crate::blocking::run_blocking(move || list_tools(&host.catalog, &user)).await?.map(make_names_unique)?)
     }
 
     /// The conversation of a call: the named one, or else the session's, or else a new one.
@@ -121,7 +123,7 @@ impl ServerHandler for McpHandler {
             Some(_) => Some(self.choose_thread(&context, &headers).map_err(to_protocol_error)?),
             None => None,
         };
-        let calling = ToolCallHandler { server: &self.server, caller, headers, tool: descriptor, thread, context };
+        let calling = ToolCallHandler { host: &self.host, caller, headers, tool: descriptor, thread, context };
         // Invalid arguments are reported as a tool result, so that the model can correct them.
         Ok(calling.handle(request).await.unwrap_or_else(|problem| result::problem_result(&problem).into()))
     }

@@ -11,26 +11,26 @@ use tokio::signal::unix::{SignalKind, signal};
 use super::{LocalClient, McpHandler};
 use crate::caller::Caller;
 use crate::error::ServeError;
-use crate::state::{SHUTDOWN_TIMEOUT, Server, ServerParts};
+use crate::state::{RunHost, SHUTDOWN_TIMEOUT};
 
 /// Serves until the client disconnects or the program is stopped. Runs of unanswered calls are cancelled.
 pub async fn serve_stdio(app: App, folder: PathBuf, user: &str) -> Result<(), ServeError> {
     let telemetry = app.start_telemetry()?;
-    let server = Server::new(ServerParts::local(Arc::new(app), folder, RunSupervisor::new(usize::MAX, telemetry)));
+    let host = RunHost::new(Arc::new(app), folder, RunSupervisor::new(usize::MAX, telemetry));
     let alone = LocalClient { caller: Caller::local(user), thread: uuid::Uuid::new_v4().to_string() };
-    let handler = McpHandler { server: server.clone(), local_client: Some(alone) };
+    let handler = McpHandler { host: host.clone(), local_client: Some(alone) };
     let served = serve_client(handler).await;
-    let ids = server.supervisor.run_ids();
+    let ids = host.supervisor.run_ids();
     let all = async {
         for id in ids {
-            server.supervisor.wait_for_run(id).await;
+            host.supervisor.wait_for_run(id).await;
         }
     };
     // Unfinished runs are left to the next server.
     let _ = tokio::time::timeout(SHUTDOWN_TIMEOUT, all).await;
-    server.supervisor.close();
+    host.supervisor.close();
     // If this fails, other workers notice by the expired lease.
-    let _ = server.app.store.announce_shutdown().await;
+    let _ = host.app.store.announce_shutdown().await;
     served
 }
 

@@ -15,11 +15,11 @@ use super::format::AnswerFormat;
 use super::reply::{RunAnswer, build_answer};
 use crate::problem::ApiResult;
 use crate::runs::answer::MAX_WAIT;
-use crate::state::Server;
+use crate::state::RunHost;
 
 /// Streams the answer of a run to a client.
 pub(crate) struct AnswerStream {
-    server: Server,
+    host: Arc<RunHost>,
     run: RunId,
     completion: Option<RunCompletion>,
     subscription: Option<Subscription>,
@@ -42,10 +42,10 @@ pub(crate) enum AnswerPiece {
 }
 
 impl AnswerStream {
-    pub(crate) fn new(server: Server, active: ActiveRun, words: Option<AnswerSource>) -> AnswerStream {
+    pub(crate) fn new(host: Arc<RunHost>, active: ActiveRun, words: Option<AnswerSource>) -> AnswerStream {
         let ActiveRun { id, completion, subscription } = active;
         AnswerStream {
-            server,
+            host,
             run: id,
             completion,
             subscription,
@@ -87,7 +87,7 @@ impl AnswerStream {
     /// The answer as a stream of pieces.
     pub(crate) fn into_pieces(mut self) -> impl Stream<Item = AnswerPiece> + Send + 'static {
         if self.subscription.is_none() {
-            self.subscription = self.server.supervisor.subscribe(self.run);
+            self.subscription = self.host.supervisor.subscribe(self.run);
         }
         stream::unfold(self, |mut stream| async move {
             if stream.is_finished {
@@ -138,10 +138,10 @@ impl AnswerStream {
     }
 
     async fn wait_for_outcome(&mut self, time: Duration) -> ApiResult<Arc<FinishedRun>> {
-        if let Some(ended) = self.server.runs.wait_with_timeout(self.run, self.completion.clone(), time).await {
+        if let Some(ended) = self.host.service.wait_with_timeout(self.run, self.completion.clone(), time).await {
             return Ok(ended);
         }
-        Ok(Arc::new(read_outcome(&self.server.app, self.run).await?))
+        Ok(Arc::new(read_outcome(&self.host.app, self.run).await?))
     }
 }
 
@@ -156,9 +156,9 @@ impl Drop for AnswerStream {
     fn drop(&mut self) {
         // Without a runtime the process is stopping, and the run continues when it starts again.
         if let (false, Some(sender), Ok(runtime)) = (self.is_finished, self.cancel_as.take(), Handle::try_current())
-            && self.server.supervisor.is_live(self.run)
+            && self.host.supervisor.is_live(self.run)
         {
-            let (runs, run) = (self.server.runs.clone(), self.run);
+            let (runs, run) = (self.host.service.clone(), self.run);
             runtime.spawn(async move { runs.cancel_abandoned(run, &sender).await });
         }
     }

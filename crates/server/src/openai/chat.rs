@@ -3,6 +3,8 @@
 // The route macros expand to longer paths than necessary.
 #![allow(unused_qualifications)]
 
+use std::sync::Arc;
+
 use axum::Json;
 use axum::extract::State;
 use axum::http::HeaderMap;
@@ -22,7 +24,7 @@ use super::run::{ModelRequest, OpenAiContext};
 use crate::body::JsonObject;
 use crate::caller::Caller;
 use crate::problem::{ApiResult, Problem};
-use crate::state::Server;
+use crate::state::RunHost;
 
 /// A chat request to a workflow. Other parameters of OpenAI's API are accepted and ignored.
 #[derive(Deserialize, ToSchema)]
@@ -161,7 +163,7 @@ impl RequestedCall {
     responses((status = 200, description = "The response", content((ChatCompletion = "application/json"), (String = "text/event-stream"))),
         (status = 404, description = "The workflow does not exist"), (status = 409, description = "Another turn of the conversation is running, or the Idempotency-Key was used for another request")))]
 pub(crate) async fn complete_chat(
-    State(server): State<Server>,
+    State(host): State<Arc<RunHost>>,
     caller: Caller,
     headers: HeaderMap,
     JsonObject(new, text): JsonObject<ChatRequest>,
@@ -181,7 +183,7 @@ pub(crate) async fn complete_chat(
         budget: new.budget,
     };
     let wanted = wanted.with_thread(&headers);
-    let asking = OpenAiContext { server: &server, caller: &caller, headers: &headers };
+    let asking = OpenAiContext { host: &host, caller: &caller, headers: &headers };
     let stream = asking.start_answer(&wanted, &format!("chat\n{text}")).await?.in_format(format);
     let run = stream.run_id();
     if new.stream == Some(true) {

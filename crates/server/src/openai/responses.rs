@@ -31,7 +31,7 @@ use crate::caller::Caller;
 use crate::params::PathParam;
 use crate::problem::{ApiResult, Problem};
 use crate::runs::answer::is_own_run;
-use crate::state::Server;
+use crate::state::RunHost;
 
 /// Prefix of response ids; the run's id follows.
 const RESPONSE_ID_PREFIX: &str = "resp_";
@@ -192,7 +192,7 @@ fn parse_response_id(id: &str) -> ApiResult<RunId> {
     responses((status = 200, description = "The response", content((Object = "application/json"), (String = "text/event-stream"))),
         (status = 404, description = "The workflow or the previous response does not exist"), (status = 409, description = "Another turn of the conversation is running, or the Idempotency-Key was used for another request")))]
 pub(crate) async fn create_response(
-    State(server): State<Server>,
+    State(host): State<Arc<RunHost>>,
     caller: Caller,
     headers: HeaderMap,
     JsonObject(mut new, text): JsonObject<ResponseRequest>,
@@ -205,7 +205,7 @@ pub(crate) async fn create_response(
         return Err(Problem::new(Code::RequestInvalid, message));
     }
     let wanted = new.into_request()?.with_thread(&headers);
-    let asking = OpenAiContext { server: &server, caller: &caller, headers: &headers };
+    let asking = OpenAiContext { host: &host, caller: &caller, headers: &headers };
     let mut stream = asking.start_answer(&wanted, &format!("responses\n{text}")).await?.in_format(format);
     if is_background {
         stream = stream.cancel_on_drop(None);

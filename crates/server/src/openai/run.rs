@@ -1,5 +1,7 @@
 //! Starts a run for a client's messages, or resumes the run that waits for them.
 
+use std::sync::Arc;
+
 use axum::http::HeaderMap;
 use flowloom_app::definitions::catalog::CatalogEntry;
 use flowloom_app::engines::LoadedRun;
@@ -21,7 +23,7 @@ use crate::caller::Caller;
 use crate::problem::{ApiResult, Problem};
 use crate::runs::answer::open_own_run;
 use crate::runs::start::StartContext;
-use crate::state::Server;
+use crate::state::RunHost;
 use crate::threads::{UserMessage, answer_in_turn, run_turn};
 
 /// The request header that names the conversation.
@@ -43,7 +45,7 @@ pub(crate) struct ModelRequest {
 
 /// The context of a request.
 pub(crate) struct OpenAiContext<'a> {
-    pub(crate) server: &'a Server,
+    pub(crate) host: &'a Arc<RunHost>,
     pub(crate) caller: &'a Caller,
     pub(crate) headers: &'a HeaderMap,
 }
@@ -62,7 +64,7 @@ impl ModelRequest {
 impl OpenAiContext<'_> {
     /// Starts or resumes the run that answers. `request` identifies the request under its Idempotency-Key.
     pub(crate) async fn start_answer(&self, wanted: &ModelRequest, request: &str) -> ApiResult<AnswerStream> {
-        let call = StartContext::admitted(self.server, self.caller, None, self.headers)?;
+        let call = StartContext::admitted(self.host, self.caller, None, self.headers)?;
         let mut words = None;
         let active = call.start_once(request, async |id| {
             let definition = call.find_definition(&wanted.model).await?;
@@ -76,7 +78,7 @@ impl OpenAiContext<'_> {
         });
         let active = active.await?;
         let is_kept = call.start.idempotency_key.is_some();
-        Ok(AnswerStream::new(self.server.clone(), active, words).cancel_on_drop((!is_kept).then_some(call.start.user)))
+        Ok(AnswerStream::new(self.host.clone(), active, words).cancel_on_drop((!is_kept).then_some(call.start.user)))
     }
 
     async fn start_run(
@@ -116,8 +118,8 @@ impl OpenAiContext<'_> {
 
     /// Prepends the messages of an earlier run to the inputs.
     async fn continue_from(&self, previous: RunId, inputs: Value) -> ApiResult<Value> {
-        let opened = open_own_run(&self.server.app, self.caller, &previous.to_string()).await?;
-        let past = flowloom_app::runs::finished::read_outcome(&self.server.app, &opened).await?;
+        let opened = open_own_run(&self.host.app, self.caller, &previous.to_string()).await?;
+        let past = flowloom_app::runs::finished::read_outcome(&self.host.app, &opened).await?;
         let result = render_result(&opened.plan, &past.state, &past.env).result;
         let list = |value: &Value| value.get("messages").and_then(Value::as_list).unwrap_or_default().to_vec();
         let mut map = inputs.as_map().cloned().unwrap_or_default();
@@ -131,7 +133,7 @@ impl OpenAiContext<'_> {
         let own: Vec<_> = results.iter().filter_map(|(id, text)| Some((parse_call_id(id)?, text.as_str()))).collect();
         let run = own.first().map(|((run, _), _)| *run).or(wanted.previous);
         let Some(run) = run else { return Ok(None) };
-        let opened = open_own_run(&self.server.app, self.caller, &run.to_string()).await?;
+        let opened = open_own_run(&self.host.app, self.caller, &run.to_string()).await?;
         let state = opened.state();
         let workflow = state.created.as_ref().and_then(|created| created.workflow.as_deref());
         if workflow != Some(definition.id.as_str()) {
@@ -169,8 +171,8 @@ struct WaitingRun {
 impl WaitingRun {
     async fn resume(self, call: &StartContext<'_>) -> ApiResult<ActiveRun> {
         match self.answers.is_empty() {
-            true => Ok(call.server.supervisor.find_started(self.opened.id)),
-            false => answer_in_turn(call.server, self.opened, self.answers, call.user()).await,
+            true => Ok(call.host.supervisor.find_started(self.opened.id)),
+            false => answer_in_turn(call.host, self.opened, self.answers, call.user()).await,
         }
     }
 }

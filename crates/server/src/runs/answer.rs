@@ -1,5 +1,6 @@
 //! Responses about a run: its summary after waiting, or its events.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::http::{HeaderMap, StatusCode, header};
@@ -21,7 +22,7 @@ use utoipa::IntoParams;
 use super::events;
 use crate::caller::Caller;
 use crate::problem::{ApiResult, Problem};
-use crate::state::Server;
+use crate::state::RunHost;
 
 /// Maximum time that a request waits for its run.
 pub(crate) const MAX_WAIT: Duration = Duration::from_secs(600);
@@ -55,7 +56,7 @@ impl WaitQuery {
 
 /// Responds with the state of the run after waiting, or with its events if the request accepts them.
 pub(crate) async fn respond_with_run(
-    server: &Server,
+    host: &Arc<RunHost>,
     active: ActiveRun,
     waiting: WaitQuery,
     headers: &HeaderMap,
@@ -65,14 +66,14 @@ pub(crate) async fn respond_with_run(
         return Ok(match subscription {
             Some(subscription) => {
                 let encoder = Box::new(events::JournalEncoder { with_text: true });
-                events::stream_encoded(server.clone(), id, 0, encoder, Some(subscription))
+                events::stream_encoded(host.clone(), id, 0, encoder, Some(subscription))
             }
-            None => events::stream_run(server.clone(), id, 0, true),
+            None => events::stream_run(host.clone(), id, 0, true),
         });
     }
     let mut ended = None;
     if let Some(time) = waiting.duration() {
-        ended = server.runs.wait_with_timeout(id, completion.clone(), time).await;
+        ended = host.service.wait_with_timeout(id, completion.clone(), time).await;
     }
     let (status, response) = match ended {
         Some(ended) => {
@@ -82,9 +83,9 @@ pub(crate) async fn respond_with_run(
             (outcome.state.status, summary_response(id, &ended.plan, outcome, family))
         }
         None => {
-            server.runs.wait_until_stored(id, completion).await?;
-            let opened = server.app.open_run_by_id(id).await?;
-            Box::pin(summarize_stored(&server.app, &opened)).await?
+            host.service.wait_until_stored(id, completion).await?;
+            let opened = host.app.open_run_by_id(id).await?;
+            Box::pin(summarize_stored(&host.app, &opened)).await?
         }
     };
     let status = StatusCode::from_u16(status.table_row().http_status).unwrap_or(StatusCode::OK);

@@ -3,6 +3,7 @@
 // The route macros expand to longer paths than necessary.
 #![allow(unused_qualifications)]
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use axum::extract::FromRequestParts;
@@ -32,7 +33,7 @@ use crate::body::{JsonObject, OptionalJsonBody};
 use crate::caller::Caller;
 use crate::params::{PathParam, QueryParams};
 use crate::problem::{ApiResult, Problem};
-use crate::state::Server;
+use crate::state::{RunHost, Server};
 
 /// Characters that an id cannot have in a URL as they are.
 const RESERVED_CHARACTERS: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
@@ -40,7 +41,7 @@ const RESERVED_CHARACTERS: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.
 /// A request that sends a command to a run. Query parameters are separate arguments, because the OpenAPI document is
 /// derived from the handlers.
 pub(crate) struct CommandRequest {
-    server: Server,
+    host: Arc<RunHost>,
     caller: Caller,
     /// Id of the run, from the path.
     id: String,
@@ -53,7 +54,7 @@ impl FromRequestParts<Server> for CommandRequest {
     async fn from_request_parts(parts: &mut Parts, server: &Server) -> ApiResult<CommandRequest> {
         let caller = Caller::from_request_parts(parts, server).await?;
         let PathParam(id) = PathParam::from_request_parts(parts, server).await?;
-        Ok(CommandRequest { server: server.clone(), caller, id, headers: parts.headers.clone() })
+        Ok(CommandRequest { host: server.host.clone(), caller, id, headers: parts.headers.clone() })
     }
 }
 
@@ -61,7 +62,7 @@ impl CommandRequest {
     /// Opens the run if the caller may send commands to it.
     async fn open_run(&self) -> ApiResult<LoadedRun> {
         self.caller.require_scope(Scope::Run)?;
-        open_own_run(&self.server.app, &self.caller, &self.id).await
+        open_own_run(&self.host.app, &self.caller, &self.id).await
     }
 
     /// Sends a command to a run that has not ended, like [`CommandRequest::send_action`]. `build` makes the command for the
@@ -79,7 +80,7 @@ impl CommandRequest {
         }
         let action = build(&state, known)?;
         let receiver = match repeated {
-            Some((receiver, _)) if receiver != run => self.server.app.open_run_by_id(receiver).await?,
+            Some((receiver, _)) if receiver != run => self.host.app.open_run_by_id(receiver).await?,
             _ => opened,
         };
         self.send_action(run, receiver, waiting, action).await
@@ -89,7 +90,7 @@ impl CommandRequest {
     /// its child runs.
     fn find_repeated(&self, run: RunId) -> ApiResult<Option<(RunId, CommandAction)>> {
         let Some(key) = idempotency_key(&self.headers) else { return Ok(None) };
-        let found = self.server.app.store.find_command_within(run, &key)?;
+        let found = self.host.app.store.find_command_within(run, &key)?;
         Ok(found.map(|(receiver, known)| (receiver, known.command.action)))
     }
 
@@ -103,12 +104,12 @@ impl CommandRequest {
     ) -> ApiResult<Response> {
         let command = new_command(idempotency_key(&self.headers), self.caller.user_id(), action);
         let (started, limit) = (Instant::now(), waiting.duration().unwrap_or(DECISION_TIMEOUT).min(DECISION_TIMEOUT));
-        let sent = self.server.runs.send_command(opened, command, limit).await?;
+        let sent = self.host.service.send_command(opened, command, limit).await?;
         let (SentCommand { receiver, command, is_applied }, waiting) = (sent, waiting.after(started.elapsed()));
         let location =
             format!("/api/v1/runs/{receiver}/commands/{}", utf8_percent_encode(&command, RESERVED_CHARACTERS));
-        let active = self.server.supervisor.find_started(run);
-        let mut response = respond_with_run(&self.server, active, waiting, &self.headers).await?;
+        let active = self.host.supervisor.find_started(run);
+        let mut response = respond_with_run(&self.host, active, waiting, &self.headers).await?;
         *response.status_mut() = if is_applied { StatusCode::OK } else { StatusCode::ACCEPTED };
         if let Ok(location) = HeaderValue::from_str(&location) {
             response.headers_mut().insert(header::LOCATION, location);
@@ -146,8 +147,8 @@ pub(crate) async fn resume_run(
     let opened = call.open_run().await?;
     // A run that has ended needs no resuming; its state answers the request.
     if opened.state().status.is_final() {
-        let active = call.server.supervisor.find_started(opened.id);
-        return respond_with_run(&call.server, active, waiting, &call.headers).await;
+        let active = call.host.supervisor.find_started(opened.id);
+        return respond_with_run(&call.host, active, waiting, &call.headers).await;
     }
     call.send_command(opened, waiting, |_, _| Ok(CommandAction::Resume {})).await
 }
@@ -176,7 +177,7 @@ pub(crate) async fn retry_run(
     let opened = call.open_run().await?;
     let action = match call.find_repeated(opened.id)? {
         Some(_) => CommandAction::Retry { from: request.from.as_deref().and_then(parse_step_path) },
-        None => build_retry(&call.server.app, &opened, request.from.as_deref())?,
+        None => build_retry(&call.host.app, &opened, request.from.as_deref())?,
     };
     call.send_action(opened.id, opened, waiting, action).await
 }
@@ -293,5 +294,5 @@ pub(crate) async fn resolve_run(
 
 /// A secret that a caller with a key could send to a host of their choice by choosing the output of a step.
 fn find_exposed_secret<'a>(call: &CommandRequest, opened: &'a LoadedRun) -> Option<&'a str> {
-    call.caller.key.as_ref().and_then(|_| opened.find_unbound_secret(&call.server.app.config))
+    call.caller.key.as_ref().and_then(|_| opened.find_unbound_secret(&call.host.app.config))
 }

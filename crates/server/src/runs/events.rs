@@ -17,7 +17,7 @@ use futures_util::stream::{self, StreamExt as _};
 use serde_json::json;
 use tokio::time::{Instant, timeout_at};
 
-use crate::state::Server;
+use crate::state::RunHost;
 
 /// Interval of heartbeats while nothing happens.
 const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(15);
@@ -54,7 +54,7 @@ pub(crate) trait EventEncoder: Send {
 
 /// The position of a client in the events of a run.
 struct Follower {
-    server: Server,
+    host: Arc<RunHost>,
     run: RunId,
     encoder: Box<dyn EventEncoder>,
     /// Sequence number of the last event sent.
@@ -81,34 +81,34 @@ enum StreamEnd {
 
 /// Streams every event of a run after `seq` until no worker drives it, with heartbeats; `with_text` adds streamed text
 /// of models.
-pub(crate) fn stream_run(server: Server, run: RunId, seq: u64, with_text: bool) -> axum::response::Response {
+pub(crate) fn stream_run(host: Arc<RunHost>, run: RunId, seq: u64, with_text: bool) -> axum::response::Response {
     // Subscribe before reading, so that no event falls between the two.
-    let subscription = server.supervisor.subscribe(run);
-    stream_encoded(server, run, seq, Box::new(JournalEncoder { with_text }), subscription)
+    let subscription = host.supervisor.subscribe(run);
+    stream_encoded(host, run, seq, Box::new(JournalEncoder { with_text }), subscription)
 }
 
 /// Streams a run's events after `seq`, as encoded by the given encoder, from an existing subscription to the run.
 pub(crate) fn stream_encoded(
-    server: Server,
+    host: Arc<RunHost>,
     run: RunId,
     seq: u64,
     encoder: Box<dyn EventEncoder>,
     subscription: Option<Subscription>,
 ) -> axum::response::Response {
-    stream_response(seq == 0, encode_stream(server, run, seq, encoder, subscription))
+    stream_response(seq == 0, encode_stream(host, run, seq, encoder, subscription))
 }
 
 /// The events as a stream that can be extended.
 pub(crate) fn encode_stream(
-    server: Server,
+    host: Arc<RunHost>,
     run: RunId,
     seq: u64,
     encoder: Box<dyn EventEncoder>,
     subscription: Option<Subscription>,
 ) -> impl futures_util::Stream<Item = Sse> + Send + 'static {
-    let counted = server.followers.clone();
+    let counted = host.followers.clone();
     let follower = Follower {
-        server,
+        host,
         run,
         encoder,
         seq,
@@ -212,7 +212,7 @@ impl Follower {
 
     /// Subscribes to new events; earlier events are in the journal.
     fn resubscribe(&mut self) {
-        self.subscription = self.server.supervisor.subscribe(self.run);
+        self.subscription = self.host.supervisor.subscribe(self.run);
         self.is_behind = true;
         if self.subscription.is_some() {
             self.text = FollowedText::default();
@@ -225,8 +225,8 @@ impl Follower {
         if self.subscription.is_some() {
             return;
         }
-        let (server, run) = (self.server.clone(), self.run);
-        let row = crate::blocking::run_blocking(move || server.app.store.get_run(run)).await;
+        let (host, run) = (self.host.clone(), self.run);
+        let row = crate::blocking::run_blocking(move || host.app.store.get_run(run)).await;
         match row {
             // Another worker drives it, or will: interrupted runs are reclaimed.
             Ok(Ok(Some(row))) if is_active_row(&row) => self.next_poll = Instant::now() + POLL_INTERVAL,
@@ -243,7 +243,7 @@ impl Follower {
         if self.next_poll <= Instant::now() {
             return None;
         }
-        let store = self.server.app.store.clone();
+        let store = self.host.app.store.clone();
         if self.encoder.wants_text() && !self.text.is_following() {
             // A failure to read is noticed by the next poll.
             let mut known = store.read(self.run, 0).await.unwrap_or_default();
@@ -260,10 +260,10 @@ impl Follower {
 
     /// The next stored events after the last one sent and before the subscription; empty if there are none.
     async fn read_page(&mut self) -> Vec<Sse> {
-        let (server, run, seq) = (self.server.clone(), self.run, self.seq);
+        let (host, run, seq) = (self.host.clone(), self.run, self.seq);
         let last = self.subscription.as_ref().map_or(u64::MAX, Subscription::after);
         let records = match seq < last {
-            true => crate::blocking::run_blocking(move || server.app.store.read_events(run, seq, PAGE_EVENTS)).await,
+            true => crate::blocking::run_blocking(move || host.app.store.read_events(run, seq, PAGE_EVENTS)).await,
             false => Ok(Ok(Vec::new())),
         };
         let records = match records.and_then(|read| Ok(read?)) {

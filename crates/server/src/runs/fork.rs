@@ -3,6 +3,8 @@
 // The route macros expand to longer paths than necessary.
 #![allow(unused_qualifications)]
 
+use std::sync::Arc;
+
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
@@ -21,7 +23,7 @@ use crate::body::JsonObject;
 use crate::caller::Caller;
 use crate::params::{PathParam, QueryParams};
 use crate::problem::{ApiResult, Problem};
-use crate::state::Server;
+use crate::state::RunHost;
 
 /// Maximum number of changes of steps in a fork: the definition is compiled for each.
 const MAX_EDITS: usize = 100;
@@ -79,7 +81,7 @@ pub(crate) struct StepEditRequest {
         (status = 409, description = "Nothing would change, there is no such step, the outcome of the fork is uncertain, or the Idempotency-Key was used for another request"),
         (status = 422, description = "The definition does not compile with the changes")))]
 pub(crate) async fn fork_run(
-    State(server): State<Server>,
+    State(host): State<Arc<RunHost>>,
     caller: Caller,
     PathParam(id): PathParam<String>,
     QueryParams(waiting): QueryParams<WaitQuery>,
@@ -89,16 +91,16 @@ pub(crate) async fn fork_run(
     if !(request.edits.is_empty() && request.models.is_empty()) {
         caller.require_scope(Scope::Write)?;
     }
-    let opened = open_own_run(&server.app, &caller, &id).await?;
+    let opened = open_own_run(&host.app, &caller, &id).await?;
     let user = opened.state().created.map(|created| created.user.clone());
-    let call = StartContext::admitted(&server, &caller, user, &headers)?;
+    let call = StartContext::admitted(&host, &caller, user, &headers)?;
     let workflow = request.workflow.clone();
     let changes = build_changes(request, caller.tenant())?;
     let from = format!("{id} {text}");
     let run = call.start_once(&from, async |id| {
-        Ok(server.runs.fork_run(&call.start, opened, workflow.as_deref(), changes, id).await?)
+        Ok(host.service.fork_run(&call.start, opened, workflow.as_deref(), changes, id).await?)
     });
-    respond_with_run(&server, run.await?, waiting, &headers).await
+    respond_with_run(&host, run.await?, waiting, &headers).await
 }
 
 fn build_changes(request: ForkRequest, tenant: Option<String>) -> ApiResult<ForkChanges> {

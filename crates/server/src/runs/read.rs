@@ -24,7 +24,7 @@ use crate::problem::{ApiResult, Problem};
 use crate::runs::answer::{find_own_run, open_own_run, summarize_stored};
 use crate::runs::events;
 use crate::runs::run_schema::RunSchema;
-use crate::state::Server;
+use crate::state::RunHost;
 use crate::threads::{thread_key, thread_name};
 
 /// Maximum number of runs per page.
@@ -196,14 +196,14 @@ pub(crate) struct FollowQuery {
     security(("key" = ["read"])),
     responses((status = 200, description = "Stream of events", body = String, content_type = "text/event-stream"), (status = 404, description = "The run does not exist, or belongs to another user")))]
 pub(crate) async fn follow_run(
-    State(server): State<Server>,
+    State(host): State<Arc<RunHost>>,
     caller: Caller,
     PathParam(id): PathParam<String>,
     QueryParams(from): QueryParams<FollowQuery>,
     headers: HeaderMap,
 ) -> ApiResult<Response> {
     caller.require_scope(Scope::Read)?;
-    let run = find_own_run(&server.app.store, &caller, &id)?;
+    let run = find_own_run(&host.app.store, &caller, &id)?;
     let last = headers.get("last-event-id").and_then(|value| value.to_str().ok()?.parse().ok());
-    Ok(events::stream_run(server, run, last.unwrap_or(from.from), from.deltas))
+    Ok(events::stream_run(host, run, last.unwrap_or(from.from), from.deltas))
 }

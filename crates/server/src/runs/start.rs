@@ -31,7 +31,7 @@ use crate::body::JsonObject;
 use crate::caller::Caller;
 use crate::params::QueryParams;
 use crate::problem::{ApiResult, Problem};
-use crate::state::Server;
+use crate::state::RunHost;
 
 /// The inputs of a request without any; `null` is a value.
 fn no_inputs() -> Value {
@@ -72,13 +72,13 @@ pub(crate) struct RunRequest {
         (status = 404, description = "The workflow or the step does not exist"),
         (status = 409, description = "The outcome of the run is uncertain, or the Idempotency-Key was used for another request")))]
 pub(crate) async fn post_run(
-    State(server): State<Server>,
+    State(host): State<Arc<RunHost>>,
     caller: Caller,
     QueryParams(waiting): QueryParams<WaitQuery>,
     headers: HeaderMap,
     JsonObject(new, text): JsonObject<RunRequest>,
 ) -> ApiResult<Response> {
-    let call = StartContext::admitted(&server, &caller, new.user.clone(), &headers)?;
+    let call = StartContext::admitted(&host, &caller, new.user.clone(), &headers)?;
     let step = new.step.as_deref().map(read_step_path).transpose()?;
     let run = call.start_once(&text, async |id| {
         let definition = call.find_definition(&new.workflow).await?;
@@ -92,7 +92,7 @@ pub(crate) async fn post_run(
         };
         call.start_run(&definition, StartRunRequest { id, ..starting }).await
     });
-    respond_with_run(&server, run.await?, waiting, &headers).await
+    respond_with_run(&host, run.await?, waiting, &headers).await
 }
 
 /// The path of a step that a request names.
@@ -103,23 +103,23 @@ pub(crate) fn read_step_path(text: &str) -> ApiResult<Path> {
 
 /// A call of a route, a schedule or a tool that starts a run.
 pub(crate) struct StartContext<'a> {
-    pub(crate) server: &'a Server,
+    pub(crate) host: &'a Arc<RunHost>,
     pub(crate) start: StartCall,
 }
 
 impl<'a> StartContext<'a> {
     /// The call of a caller who may start a run now, for themselves or for `user`.
     pub(crate) fn admitted(
-        server: &'a Server,
+        host: &'a Arc<RunHost>,
         caller: &Caller,
         user: Option<String>,
         headers: &HeaderMap,
     ) -> ApiResult<StartContext<'a>> {
         caller.require_scope(Scope::Run)?;
         let (user, needs_events) = (caller.resolve_user(user)?, accepts_events(headers));
-        server.supervisor.check_start(&user)?;
+        host.supervisor.check_start(&user)?;
         Ok(StartContext {
-            server,
+            host,
             start: StartCall {
                 user,
                 idempotency_key: idempotency_key(headers),
@@ -130,8 +130,8 @@ impl<'a> StartContext<'a> {
     }
 
     /// What this process does on behalf of `user`.
-    pub(crate) fn for_user(server: &'a Server, user: &str) -> StartContext<'a> {
-        StartContext { server, start: StartCall::for_user(user) }
+    pub(crate) fn for_user(host: &'a Arc<RunHost>, user: &str) -> StartContext<'a> {
+        StartContext { host, start: StartCall::for_user(user) }
     }
 
     /// The same under an idempotency key.
@@ -152,17 +152,17 @@ impl<'a> StartContext<'a> {
         request: &str,
         begin: impl AsyncFnOnce(Option<RunId>) -> ApiResult<ActiveRun>,
     ) -> ApiResult<ActiveRun> {
-        self.server.runs.start_once(&self.start, request, begin).await
+        self.host.service.start_once(&self.start, request, begin).await
     }
 
     /// Binds the call's idempotency key to a run that was there before, so that what the call says to it is said once.
     pub(crate) async fn bind_to_run(&self, run: RunId) -> ApiResult<()> {
-        Ok(self.server.runs.bind_key(&self.start, run).await?)
+        Ok(self.host.service.bind_key(&self.start, run).await?)
     }
 
     /// Finds the definition to run. Fails with `NotThere`, and names the one that may be meant.
     pub(crate) async fn find_definition(&self, id: &str) -> ApiResult<Arc<CatalogEntry>> {
-        match self.server.runs.find_definition(&self.start.user, id).await {
+        match self.host.service.find_definition(&self.start.user, id).await {
             Err(AppError::Definition(DefinitionError::NotFound(_))) => {
                 let meant = self.find_similar(id).await?;
                 let advice = meant.map(|meant| format!("; did you mean {meant}?")).unwrap_or_default();
@@ -174,9 +174,9 @@ impl<'a> StartContext<'a> {
 
     /// The id of the user's workflow that is most like `id`.
     async fn find_similar(&self, id: &str) -> ApiResult<Option<String>> {
-        let (server, user, wanted) = (self.server.clone(), self.start.user.clone(), id.to_owned());
+        let (host, user, wanted) = (self.host.clone(), self.start.user.clone(), id.to_owned());
         let found = run_blocking(move || {
-            let all = server.catalog.list_definitions(&user)?;
+            let all = host.catalog.list_definitions(&user)?;
             let ids = all.iter().map(|definition| definition.id.as_str());
             Ok::<_, AppError>(find_similar_name(&wanted, ids).map(str::to_owned))
         });
@@ -185,7 +185,7 @@ impl<'a> StartContext<'a> {
 
     /// Starts a run of a definition. Fails with `StepRefused` if it has errors.
     pub(crate) async fn start_run(&self, definition: &CatalogEntry, new: StartRunRequest) -> ApiResult<ActiveRun> {
-        Ok(self.server.runs.start_run(&self.start, definition, new).await?)
+        Ok(self.host.service.start_run(&self.start, definition, new).await?)
     }
 }
 

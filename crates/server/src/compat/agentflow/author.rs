@@ -3,6 +3,8 @@
 // The route macros expand to longer paths than necessary.
 #![allow(unused_qualifications)]
 
+use std::sync::Arc;
+
 use axum::Json;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
@@ -34,7 +36,7 @@ use crate::problem::{ApiResult, Problem, ProblemDocument};
 use crate::runs::answer::find_own_run;
 use crate::runs::events::{self, EventEncoder};
 use crate::runs::start::StartContext;
-use crate::state::Server;
+use crate::state::RunHost;
 
 /// Maximum size of a goal, in bytes: each stage sends it to a model.
 const MAX_GOAL_BYTES: usize = 1 << 20;
@@ -59,17 +61,17 @@ pub(crate) struct ClarifyMessage {
     responses((status = 200, description = "`{ready, refined_intent, question}`"), (status = 400, body = ProblemDocument), (status = 404, body = ProblemDocument),
         (status = 409, body = ProblemDocument), (status = 422, description = "The model returned no usable answer", body = ProblemDocument), (status = 502, description = "The provider of the model failed", body = ProblemDocument)))]
 pub(crate) async fn clarify_goal(
-    State(server): State<Server>,
+    State(host): State<Arc<RunHost>>,
     caller: Caller,
     headers: HeaderMap,
     JsonObject(request, text): JsonObject<ClarifyMessage>,
 ) -> ApiResult<Response> {
     check_goal("message", &request.message)?;
-    let call = StartContext::admitted(&server, &caller, request.user_id.clone(), &headers)?;
+    let call = StartContext::admitted(&host, &caller, request.user_id.clone(), &headers)?;
     let definition = compile_built_in(&call, BuiltInWorkflow::Clarifier).await?;
     let mut inputs = to_value(&request)?.as_map().cloned().unwrap_or_default();
-    inputs.insert("how".into(), to_value(&AuthoringOptions::from_config(&server.app.config))?);
-    let ended = run_and_wait(&call, &definition, start_options(&server, inputs.into()), &text).await?;
+    inputs.insert("how".into(), to_value(&AuthoringOptions::from_config(&host.app.config))?);
+    let ended = run_and_wait(&call, &definition, start_options(&host, inputs.into()), &text).await?;
     match (&ended.state.error, ended.state.status) {
         (None, Status::Succeeded) => Ok(Json(ended.presented.output).into_response()),
         (Some(error), _) => Err(clarify_problem(error.clone())),
@@ -120,14 +122,14 @@ fn check_goal(field: &str, goal: &str) -> ApiResult<()> {
     responses((status = 200, description = "`{pipeline_json, status, log, missing_blocks, usage, run_id}`"), (status = 202, description = "The run takes longer than a request may wait"),
         (status = 400, body = ProblemDocument), (status = 404, body = ProblemDocument), (status = 409, body = ProblemDocument)))]
 pub(crate) async fn create_agent(
-    State(server): State<Server>,
+    State(host): State<Arc<RunHost>>,
     caller: Caller,
     headers: HeaderMap,
     JsonObject(request, text): JsonObject<CreateAgentRequest>,
 ) -> ApiResult<Response> {
     caller.require_scope(Scope::Write)?;
     request.validate()?;
-    let call = StartContext::admitted(&server, &caller, request.user_id.clone(), &headers)?;
+    let call = StartContext::admitted(&host, &caller, request.user_id.clone(), &headers)?;
     let ended = run_authoring(&call, &request, &text).await?;
     Ok(ended.to_response(authoring_response(&ended)))
 }
@@ -139,12 +141,12 @@ pub(crate) async fn create_agent(
     responses((status = 200, description = "Stream of events", body = String, content_type = "text/event-stream"), (status = 204, description = "No further events"),
         (status = 400, body = ProblemDocument), (status = 404, body = ProblemDocument), (status = 409, body = ProblemDocument)))]
 pub(crate) async fn create_agent_stream(
-    State(server): State<Server>,
+    State(host): State<Arc<RunHost>>,
     caller: Caller,
     headers: HeaderMap,
     JsonObject(request, text): JsonObject<CreateAgentRequest>,
 ) -> ApiResult<Response> {
-    stream_authoring(&server, &caller, &headers, request, &text).await
+    stream_authoring(&host, &caller, &headers, request, &text).await
 }
 
 /// Like the POST route, for a browser's `EventSource`, which can only send GET. Rejects pages of other sites.
@@ -153,18 +155,18 @@ pub(crate) async fn create_agent_stream(
     responses((status = 200, description = "Stream of events", body = String, content_type = "text/event-stream"), (status = 204, description = "No further events"),
         (status = 400, body = ProblemDocument), (status = 404, body = ProblemDocument), (status = 409, body = ProblemDocument)))]
 pub(crate) async fn follow_create_agent(
-    State(server): State<Server>,
+    State(host): State<Arc<RunHost>>,
     caller: Caller,
     headers: HeaderMap,
     QueryParams(request): QueryParams<CreateAgentRequest>,
 ) -> ApiResult<Response> {
     guard::reject_cross_site(&headers)?;
     let text = request.intent.clone();
-    stream_authoring(&server, &caller, &headers, request, &text).await
+    stream_authoring(&host, &caller, &headers, request, &text).await
 }
 
 async fn stream_authoring(
-    server: &Server,
+    host: &Arc<RunHost>,
     caller: &Caller,
     headers: &HeaderMap,
     request: CreateAgentRequest,
@@ -173,13 +175,13 @@ async fn stream_authoring(
     caller.require_scope(Scope::Write)?;
     request.validate()?;
     if let Some(last) = parse_last_event_id(headers) {
-        let run = find_own_run(&server.app.store, caller, &last.run.to_string())?;
-        return resume_stream(server, run, last.seq).await;
+        let run = find_own_run(&host.app.store, caller, &last.run.to_string())?;
+        return resume_stream(host, run, last.seq).await;
     }
-    let call = StartContext::admitted(server, caller, request.user_id.clone(), headers)?;
+    let call = StartContext::admitted(host, caller, request.user_id.clone(), headers)?;
     let ActiveRun { id, subscription, .. } = start_authoring(&call, &request, text).await?;
-    let subscription = subscription.or_else(|| server.supervisor.subscribe(id));
-    Ok(events::stream_encoded(server.clone(), id, 0, Box::new(StageEncoder::starting_after(0)), subscription))
+    let subscription = subscription.or_else(|| host.supervisor.subscribe(id));
+    Ok(events::stream_encoded(host.clone(), id, 0, Box::new(StageEncoder::starting_after(0)), subscription))
 }
 
 /// Starts an authoring run, or finds the run that the same request has started.
@@ -189,14 +191,13 @@ pub(crate) async fn start_authoring(
     body: &str,
 ) -> ApiResult<ActiveRun> {
     let definition = compile_built_in(call, BuiltInWorkflow::Planner).await?;
-    let starting =
-        StartRunRequest { needs_events: true, ..start_options(call.server, build_job(call, request).await?) };
+    let starting = StartRunRequest { needs_events: true, ..start_options(call.host, build_job(call, request).await?) };
     call.start_once(body, async |id| call.start_run(&definition, StartRunRequest { id, ..starting }).await).await
 }
 
 /// Streams the events of an authoring run after the last one that the client has.
-async fn resume_stream(server: &Server, run: RunId, after: u64) -> ApiResult<Response> {
-    let opened = server.app.open_run_by_id(run).await?;
+async fn resume_stream(host: &Arc<RunHost>, run: RunId, after: u64) -> ApiResult<Response> {
+    let opened = host.app.open_run_by_id(run).await?;
     if opened.state().status.is_final() {
         let mut events = AuthoringEvents::default();
         let has_more = opened.records.iter().any(|record| events.convert(record).is_some() && record.seq > after);
@@ -204,8 +205,8 @@ async fn resume_stream(server: &Server, run: RunId, after: u64) -> ApiResult<Res
             return Ok(StatusCode::NO_CONTENT.into_response());
         }
     }
-    let subscription = server.supervisor.subscribe(run);
-    Ok(events::stream_encoded(server.clone(), run, 0, Box::new(StageEncoder::starting_after(after)), subscription))
+    let subscription = host.supervisor.subscribe(run);
+    Ok(events::stream_encoded(host.clone(), run, 0, Box::new(StageEncoder::starting_after(after)), subscription))
 }
 
 /// Encodes the stages of an authoring run in AgentFlow's form.
@@ -242,7 +243,7 @@ pub(crate) async fn run_authoring(
 ) -> ApiResult<CompatRun> {
     let definition = compile_built_in(call, BuiltInWorkflow::Planner).await?;
     let inputs = build_job(call, request).await?;
-    run_and_wait(call, &definition, start_options(call.server, inputs), body).await
+    run_and_wait(call, &definition, start_options(call.host, inputs), body).await
 }
 
 /// AgentFlow's response to a finished authoring run, successful or not.
@@ -281,22 +282,22 @@ fn log_entry(event: &AgentFlowEvent) -> Option<Value> {
 
 /// Compiles a built-in workflow for the caller.
 async fn compile_built_in(call: &StartContext<'_>, which: BuiltInWorkflow) -> ApiResult<CatalogEntry> {
-    let (server, user) = (call.server.clone(), call.user().to_owned());
+    let (host, user) = (call.host.clone(), call.user().to_owned());
     let found = crate::blocking::compile_blocking(move |stop| {
-        server.catalog.compile_unstored(&user, which.id(), which.load_content(), stop)
+        host.catalog.compile_unstored(&user, which.id(), which.load_content(), stop)
     });
     Ok(found.await??)
 }
 
 async fn build_job(call: &StartContext<'_>, request: &CreateAgentRequest) -> ApiResult<Value> {
-    let shared = call.server.clone();
+    let shared = call.host.clone();
     // Files of the folder take precedence over stored definitions, so a pipeline stored under the id of a file could
     // not be run.
     let taken = crate::blocking::run_blocking(move || shared.catalog.folder_ids()).await?;
-    let how = AuthoringOptions { keep: true, taken, ..AuthoringOptions::from_config(&call.server.app.config) };
+    let how = AuthoringOptions { keep: true, taken, ..AuthoringOptions::from_config(&call.host.app.config) };
     Ok(to_value(&AuthoringJob::new(&request.intent, call.user(), how))?)
 }
 
-fn start_options(server: &Server, inputs: Value) -> StartRunRequest {
-    StartRunRequest { budget: server.app.config.author.budget.clone(), ..StartRunRequest::with_inputs(inputs) }
+fn start_options(host: &Arc<RunHost>, inputs: Value) -> StartRunRequest {
+    StartRunRequest { budget: host.app.config.author.budget.clone(), ..StartRunRequest::with_inputs(inputs) }
 }

@@ -32,7 +32,7 @@ use crate::problem::{ApiResult, ProblemDocument};
 use crate::runs::answer::find_own_run;
 use crate::runs::events::{self, EventEncoder};
 use crate::runs::start::StartContext;
-use crate::state::Server;
+use crate::state::RunHost;
 
 /// Creates a pipeline for a goal, tests it, stores it and runs it: two runs, one after the other.
 #[utoipa::path(post, path = "/api/automate", operation_id = "agentflow_automate", tag = "AgentFlow", security(("key" = ["write"])), request_body = CreateAgentRequest,
@@ -41,14 +41,14 @@ use crate::state::Server;
         (status = 202, description = "The run takes longer than a request may wait"), (status = 400, body = ProblemDocument), (status = 404, body = ProblemDocument),
         (status = 409, body = ProblemDocument), (status = 422, body = ProblemDocument)))]
 pub(crate) async fn automate_goal(
-    State(server): State<Server>,
+    State(host): State<Arc<RunHost>>,
     caller: Caller,
     headers: HeaderMap,
     JsonObject(request, text): JsonObject<CreateAgentRequest>,
 ) -> ApiResult<Response> {
     caller.require_scope(Scope::Write)?;
     request.validate()?;
-    let call = StartContext::admitted(&server, &caller, request.user_id.clone(), &headers)?;
+    let call = StartContext::admitted(&host, &caller, request.user_id.clone(), &headers)?;
     let planner_run = run_authoring(&call, &request, &text).await?;
     let authored = authoring_response(&planner_run);
     let Some(id) = created_pipeline_id(&authored) else {
@@ -57,7 +57,7 @@ pub(crate) async fn automate_goal(
     };
     let call = call.with_key(Some(thread_key(planner_run.id)));
     let (definition, _) =
-        find_definition(&server.catalog, call.user().to_owned(), flowloom_formats::pipeline::FORMAT, &id).await?;
+        find_definition(&host.catalog, call.user().to_owned(), flowloom_formats::pipeline::FORMAT, &id).await?;
     let ended = run_and_wait(&call, &definition, StartRunRequest::with_inputs(Map::new().into()), "").await?;
     Ok(ended.to_response(automation_response(&authored, &ended)))
 }
@@ -69,12 +69,12 @@ pub(crate) async fn automate_goal(
     responses((status = 200, description = "Stream of events", body = String, content_type = "text/event-stream"), (status = 204, description = "No further events"),
         (status = 400, body = ProblemDocument), (status = 404, body = ProblemDocument), (status = 409, body = ProblemDocument)))]
 pub(crate) async fn automate_stream(
-    State(server): State<Server>,
+    State(host): State<Arc<RunHost>>,
     caller: Caller,
     headers: HeaderMap,
     JsonObject(request, text): JsonObject<CreateAgentRequest>,
 ) -> ApiResult<Response> {
-    stream_automation(&server, &caller, &headers, request, &text).await
+    stream_automation(&host, &caller, &headers, request, &text).await
 }
 
 /// Like the POST route, for a browser's `EventSource`, which can only send GET. Rejects pages of other sites.
@@ -83,18 +83,18 @@ pub(crate) async fn automate_stream(
     responses((status = 200, description = "Stream of events", body = String, content_type = "text/event-stream"), (status = 204, description = "No further events"),
         (status = 400, body = ProblemDocument), (status = 404, body = ProblemDocument), (status = 409, body = ProblemDocument)))]
 pub(crate) async fn follow_automate(
-    State(server): State<Server>,
+    State(host): State<Arc<RunHost>>,
     caller: Caller,
     headers: HeaderMap,
     QueryParams(request): QueryParams<CreateAgentRequest>,
 ) -> ApiResult<Response> {
     guard::reject_cross_site(&headers)?;
     let text = request.intent.clone();
-    stream_automation(&server, &caller, &headers, request, &text).await
+    stream_automation(&host, &caller, &headers, request, &text).await
 }
 
 async fn stream_automation(
-    server: &Server,
+    host: &Arc<RunHost>,
     caller: &Caller,
     headers: &HeaderMap,
     request: CreateAgentRequest,
@@ -104,37 +104,37 @@ async fn stream_automation(
     request.validate()?;
     let (active, after) = match parse_last_event_id(headers) {
         Some(last) => {
-            let run = find_own_run(&server.app.store, caller, &last.run.to_string())?;
-            if server.app.open_run_by_id(run).await?.plan.format == flowloom_formats::pipeline::FORMAT {
-                let authored = find_authored(server, run).await?;
-                return run_stream::resume_stream(server, caller, last, response_with(authored)).await;
+            let run = find_own_run(&host.app.store, caller, &last.run.to_string())?;
+            if host.app.open_run_by_id(run).await?.plan.format == flowloom_formats::pipeline::FORMAT {
+                let authored = find_authored(host, run).await?;
+                return run_stream::resume_stream(host, caller, last, response_with(authored)).await;
             }
-            (server.supervisor.find_started(run), last.seq)
+            (host.supervisor.find_started(run), last.seq)
         }
         None => {
-            let call = StartContext::admitted(server, caller, request.user_id.clone(), headers)?;
+            let call = StartContext::admitted(host, caller, request.user_id.clone(), headers)?;
             (author::start_authoring(&call, &request, text).await?, 0)
         }
     };
     let ActiveRun { id, subscription, .. } = active;
-    let subscription = subscription.or_else(|| server.supervisor.subscribe(id));
+    let subscription = subscription.or_else(|| host.supervisor.subscribe(id));
     let stages = events::encode_stream(
-        server.clone(),
+        host.clone(),
         id,
         0,
         Box::new(AutomationEncoder(StageEncoder::starting_after(after))),
         subscription,
     );
-    let shared = server.clone();
+    let shared = host.clone();
     let nodes = stream::once(async move { stream_pipeline_run(&shared, id).await }).flatten();
     Ok(events::stream_response(after == 0, stages.chain(nodes)))
 }
 
 /// Streams the run of the new pipeline, if there is one.
-async fn stream_pipeline_run(server: &Server, planner_run: RunId) -> BoxStream<'static, Sse> {
-    match start_pipeline_run(server, planner_run).await {
+async fn stream_pipeline_run(host: &Arc<RunHost>, planner_run: RunId) -> BoxStream<'static, Sse> {
+    match start_pipeline_run(host, planner_run).await {
         Ok(Some(PipelineRun { active, plan, authored })) => {
-            run_stream::stream_nodes(server, active, &plan, 0, response_with(authored)).boxed()
+            run_stream::stream_nodes(host, active, &plan, 0, response_with(authored)).boxed()
         }
         // The stages have reported the reason.
         Ok(None) => stream::empty().boxed(),
@@ -143,14 +143,14 @@ async fn stream_pipeline_run(server: &Server, planner_run: RunId) -> BoxStream<'
 }
 
 /// Starts the run of the pipeline that an authoring run created, for the same user. Repeated calls return the same run.
-async fn start_pipeline_run(server: &Server, planner_run: RunId) -> ApiResult<Option<PipelineRun>> {
-    let ended = read_snapshot(&server.app, planner_run).await?;
+async fn start_pipeline_run(host: &Arc<RunHost>, planner_run: RunId) -> ApiResult<Option<PipelineRun>> {
+    let ended = read_snapshot(&host.app, planner_run).await?;
     let authored = authoring_response(&ended);
     let Some(id) = created_pipeline_id(&authored) else { return Ok(None) };
     let user = ended.state.created.as_deref().map(|created| created.user.clone()).unwrap_or_default();
-    let call = StartContext::for_user(server, &user).with_key(Some(thread_key(planner_run)));
+    let call = StartContext::for_user(host, &user).with_key(Some(thread_key(planner_run)));
     let (definition, _) =
-        find_definition(&server.catalog, call.user().to_owned(), flowloom_formats::pipeline::FORMAT, &id).await?;
+        find_definition(&host.catalog, call.user().to_owned(), flowloom_formats::pipeline::FORMAT, &id).await?;
     let (active, plan) = run_stream::start_run(&call, &definition, "").await?;
     Ok(Some(PipelineRun { active, plan, authored }))
 }
@@ -163,8 +163,8 @@ struct PipelineRun {
 }
 
 /// The response of the authoring run whose pipeline a run runs; empty if there is none.
-async fn find_authored(server: &Server, pipeline_run: RunId) -> ApiResult<Map> {
-    let shared = server.clone();
+async fn find_authored(host: &Arc<RunHost>, pipeline_run: RunId) -> ApiResult<Map> {
+    let shared = host.clone();
     let planner_run = crate::blocking::run_blocking(move || {
         let store = &shared.app.store;
         let Some(row) = store.get_run(pipeline_run)? else { return Ok(None) };
@@ -172,7 +172,7 @@ async fn find_authored(server: &Server, pipeline_run: RunId) -> ApiResult<Map> {
         Ok::<_, StoreError>(keys.iter().find_map(|key| RunId::parse(key.strip_prefix(KEY_PREFIX)?)))
     });
     match planner_run.await?? {
-        Some(planner_run) => Ok(authoring_response(&read_snapshot(&server.app, planner_run).await?)),
+        Some(planner_run) => Ok(authoring_response(&read_snapshot(&host.app, planner_run).await?)),
         None => Ok(Map::new()),
     }
 }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
+use flowloom_app::engines::App;
 use flowloom_app::error::AppError;
 use flowloom_app::keys::Scope;
 use flowloom_core::code::Code;
@@ -23,7 +24,6 @@ use crate::body::JsonBody;
 use crate::caller::Caller;
 use crate::params::PathParam;
 use crate::problem::{ApiResult, Problem, ProblemDocument};
-use crate::state::Server;
 
 /// Maximum length of a key, in bytes.
 const MAX_KEY_BYTES: usize = 1024;
@@ -68,83 +68,83 @@ pub(crate) async fn get_native(
 #[utoipa::path(put, path = "/api/memory/{user_id}", operation_id = "agentflow_replace_memory", tag = "AgentFlow", security(("key" = ["write"])), params(("user_id" = String, Path)),
     request_body = Object, responses((status = 204, description = "Stored"), (status = 400, body = ProblemDocument), (status = 404, body = ProblemDocument)))]
 pub(crate) async fn replace_memory(
-    State(server): State<Server>,
+    State(app): State<Arc<App>>,
     caller: Caller,
     PathParam(user_id): PathParam<String>,
     JsonBody(memory, _): JsonBody<Value>,
 ) -> ApiResult<StatusCode> {
-    replace_all(&server, &caller, user_id, &memory).await
+    replace_all(&app, &caller, user_id, &memory).await
 }
 
 /// Same as `PUT /api/memory/{user_id}`.
 #[utoipa::path(put, path = "/api/v1/memory/{user}", operation_id = "replace_memory", tag = "memory", security(("key" = ["write"])), params(("user" = String, Path)),
     request_body = Object, responses((status = 204, description = "Stored"), (status = 400, body = ProblemDocument), (status = 404, body = ProblemDocument)))]
 pub(crate) async fn replace_native(
-    State(server): State<Server>,
+    State(app): State<Arc<App>>,
     caller: Caller,
     PathParam(user): PathParam<String>,
     JsonBody(memory, _): JsonBody<Value>,
 ) -> ApiResult<StatusCode> {
-    replace_all(&server, &caller, user, &memory).await
+    replace_all(&app, &caller, user, &memory).await
 }
 
 /// Same as `PUT /api/v1/memory/{user}/{key}`.
 #[utoipa::path(put, path = "/api/memory/{user_id}/{key}", operation_id = "agentflow_put_memory", tag = "AgentFlow", security(("key" = ["write"])), params(("user_id" = String, Path), ("key" = String, Path)),
     request_body = serde_json::Value, responses((status = 204, description = "Stored"), (status = 400, body = ProblemDocument), (status = 404, body = ProblemDocument)))]
 pub(crate) async fn put_one(
-    State(server): State<Server>,
+    State(app): State<Arc<App>>,
     caller: Caller,
     PathParam((named, key)): PathParam<(String, String)>,
     JsonBody(value, _): JsonBody<Value>,
 ) -> ApiResult<StatusCode> {
-    write_keys(&server, &caller, named, vec![MemoryWrite { key, value: Some(value) }]).await
+    write_keys(&app, &caller, named, vec![MemoryWrite { key, value: Some(value) }]).await
 }
 
 /// Same as `DELETE /api/v1/memory/{user}/{key}`.
 #[utoipa::path(delete, path = "/api/memory/{user_id}/{key}", operation_id = "agentflow_delete_memory", tag = "AgentFlow", security(("key" = ["write"])), params(("user_id" = String, Path), ("key" = String, Path)),
     responses((status = 204, description = "Deleted"), (status = 404, body = ProblemDocument)))]
 pub(crate) async fn remove_one(
-    State(server): State<Server>,
+    State(app): State<Arc<App>>,
     caller: Caller,
     PathParam((named, key)): PathParam<(String, String)>,
 ) -> ApiResult<StatusCode> {
-    delete_key(&server, &caller, named, key).await
+    delete_key(&app, &caller, named, key).await
 }
 
 /// Stores a value, any JSON, under a key.
 #[utoipa::path(put, path = "/api/v1/memory/{user}/{key}", operation_id = "put_memory", tag = "memory", security(("key" = ["write"])), params(("user" = String, Path), ("key" = String, Path)),
     request_body = serde_json::Value, responses((status = 204, description = "Stored"), (status = 400, body = ProblemDocument), (status = 404, body = ProblemDocument)))]
 pub(crate) async fn put_native(
-    State(server): State<Server>,
+    State(app): State<Arc<App>>,
     caller: Caller,
     PathParam((named, key)): PathParam<(String, String)>,
     JsonBody(value, _): JsonBody<Value>,
 ) -> ApiResult<StatusCode> {
-    write_keys(&server, &caller, named, vec![MemoryWrite { key, value: Some(value) }]).await
+    write_keys(&app, &caller, named, vec![MemoryWrite { key, value: Some(value) }]).await
 }
 
 /// Deletes a key.
 #[utoipa::path(delete, path = "/api/v1/memory/{user}/{key}", operation_id = "delete_memory", tag = "memory", security(("key" = ["write"])), params(("user" = String, Path), ("key" = String, Path)),
     responses((status = 204, description = "Deleted"), (status = 404, body = ProblemDocument)))]
 pub(crate) async fn remove_native(
-    State(server): State<Server>,
+    State(app): State<Arc<App>>,
     caller: Caller,
     PathParam((named, key)): PathParam<(String, String)>,
 ) -> ApiResult<StatusCode> {
-    delete_key(&server, &caller, named, key).await
+    delete_key(&app, &caller, named, key).await
 }
 
-async fn delete_key(server: &Server, caller: &Caller, named: String, key: String) -> ApiResult<StatusCode> {
+async fn delete_key(app: &App, caller: &Caller, named: String, key: String) -> ApiResult<StatusCode> {
     caller.require_scope(Scope::Write)?;
     let user = resolve_user(caller, named.clone())?;
-    let store = &server.app.store;
+    let store = &app.store;
     if store.read_memory(&store.owner_of(&user), &key).await?.is_none() {
         return Err(Problem::not_found("memory", &key));
     }
-    write_keys(server, caller, named, vec![MemoryWrite { key, value: None }]).await
+    write_keys(app, caller, named, vec![MemoryWrite { key, value: None }]).await
 }
 
-async fn replace_all(server: &Server, caller: &Caller, named: String, memory: &Value) -> ApiResult<StatusCode> {
+async fn replace_all(app: &App, caller: &Caller, named: String, memory: &Value) -> ApiResult<StatusCode> {
     caller.require_scope(Scope::Write)?;
     let user = resolve_user(caller, named.clone())?;
     let Some(map) = memory.as_map() else {
@@ -153,22 +153,17 @@ async fn replace_all(server: &Server, caller: &Caller, named: String, memory: &V
             format!("a memory must be an object, not {}", memory.kind_name()),
         ));
     };
-    let store = &server.app.store;
+    let store = &app.store;
     let before = store.read_memories(&store.owner_of(&user)).await?;
     let gone = before.keys().filter(|key| !map.contains_key(&**key));
     let mut writes: Vec<MemoryWrite> = gone.map(|key| MemoryWrite { key: key.to_string(), value: None }).collect();
     let memories = map.iter().map(|(key, value)| MemoryWrite { key: key.to_string(), value: Some(value.clone()) });
     writes.extend(memories);
-    write_keys(server, caller, named, writes).await
+    write_keys(app, caller, named, writes).await
 }
 
 /// Writes keys, all or none; other keys remain unchanged. Fails with `MemoryFull` if the memory would exceed its limit.
-async fn write_keys(
-    server: &Server,
-    caller: &Caller,
-    named: String,
-    writes: Vec<MemoryWrite>,
-) -> ApiResult<StatusCode> {
+async fn write_keys(app: &App, caller: &Caller, named: String, writes: Vec<MemoryWrite>) -> ApiResult<StatusCode> {
     caller.require_scope(Scope::Write)?;
     if writes.iter().any(|write| write.key.len() > MAX_KEY_BYTES) {
         return Err(Problem::new(Code::RequestInvalid, format!("a key may have at most {MAX_KEY_BYTES} bytes")));
@@ -177,10 +172,10 @@ async fn write_keys(
         return Err(Problem::new(Code::RequestInvalid, "a key cannot contain a null character"));
     }
     let user = resolve_user(caller, named)?;
-    let store = &server.app.store;
+    let store = &app.store;
     let mut usage = MemoryUsage::of_memories(&store.read_memories(&store.owner_of(&user)).await?);
-    usage.add_writes(&writes, server.app.config.limits.memory_bytes).map_err(AppError::from)?;
+    usage.add_writes(&writes, app.config.limits.memory_bytes).map_err(AppError::from)?;
     let written = PersonalWrites { user, is_profile: false, writes };
-    server.app.store.write_memory_as(written, &caller.to_actor(), SystemClock.now_ms()).await?;
+    app.store.write_memory_as(written, &caller.to_actor(), SystemClock.now_ms()).await?;
     Ok(StatusCode::NO_CONTENT)
 }

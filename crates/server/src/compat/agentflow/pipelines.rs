@@ -3,6 +3,8 @@
 // The route macros expand to longer paths than necessary.
 #![allow(unused_qualifications)]
 
+use std::sync::Arc;
+
 use axum::Json;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
@@ -31,7 +33,7 @@ use crate::definitions::put;
 use crate::params::{PathParam, QueryParams};
 use crate::problem::{ApiResult, Problem, ProblemDocument};
 use crate::runs::start::StartContext;
-use crate::state::Server;
+use crate::state::RunHost;
 
 /// The pipeline in a JSON value: its field `pipeline`, or the value itself.
 pub(crate) fn unwrap_pipeline(written: &Value) -> Map {
@@ -43,15 +45,15 @@ pub(crate) fn unwrap_pipeline(written: &Value) -> Map {
 #[utoipa::path(get, path = "/api/pipelines", operation_id = "agentflow_list_pipelines", tag = "AgentFlow", security(("key" = ["read"])), params(UserQuery),
     responses((status = 200, description = "`[{id, user_id, name, user_intent, user_prompt, status, trigger_type, node_count, created_at}]`")))]
 pub(crate) async fn list_pipelines(
-    State(server): State<Server>,
+    State(host): State<Arc<RunHost>>,
     caller: Caller,
     QueryParams(whose): QueryParams<UserQuery>,
 ) -> ApiResult<Json<Value>> {
     caller.require_scope(Scope::Read)?;
-    let users = list_users(&server.app.store, &caller, whose.user_id, DefinitionKind::Workflow).await?;
+    let users = list_users(&host.app.store, &caller, whose.user_id, DefinitionKind::Workflow).await?;
     let mut found = Vec::new();
     for (index, user) in users.into_iter().enumerate() {
-        let mut items = list_definitions(&server.catalog, user.clone(), flowloom_formats::pipeline::FORMAT).await?;
+        let mut items = list_definitions(&host.catalog, user.clone(), flowloom_formats::pipeline::FORMAT).await?;
         // Files and what everyone may use are in the first list.
         items.retain(|(definition, _)| index == 0 || definition.stored_row().is_some_and(|row| row.key.user == user));
         found.extend(items);
@@ -65,7 +67,7 @@ pub(crate) async fn list_pipelines(
         };
         found
             .iter()
-            .map(|(definition, content)| build_item(&server.app.store, user(definition), definition, content))
+            .map(|(definition, content)| build_item(&host.app.store, user(definition), definition, content))
             .collect()
     });
     let items: Result<Vec<Value>, AppError> = items.await?;
@@ -106,14 +108,14 @@ fn build_item(
 #[utoipa::path(get, path = "/api/pipelines/{id}", operation_id = "agentflow_get_pipeline", tag = "AgentFlow", security(("key" = ["read"])), params(("id" = String, Path), UserQuery),
     responses((status = 200, description = "The pipeline"), (status = 404, body = ProblemDocument)))]
 pub(crate) async fn get_pipeline(
-    State(server): State<Server>,
+    State(host): State<Arc<RunHost>>,
     caller: Caller,
     PathParam(id): PathParam<String>,
     QueryParams(whose): QueryParams<UserQuery>,
 ) -> ApiResult<Json<Value>> {
     caller.require_scope(Scope::Read)?;
-    let user = find_owner(&server.app.store, &caller, whose.user_id, DefinitionKind::Workflow, &id).await?;
-    let (_, content) = find_definition(&server.catalog, user, flowloom_formats::pipeline::FORMAT, &id).await?;
+    let user = find_owner(&host.app.store, &caller, whose.user_id, DefinitionKind::Workflow, &id).await?;
+    let (_, content) = find_definition(&host.catalog, user, flowloom_formats::pipeline::FORMAT, &id).await?;
     let mut pipeline = unwrap_pipeline(&parse_value(content.entry_text()).unwrap_or_default());
     pipeline.insert("id".into(), id.into());
     Ok(Json(pipeline.into()))
@@ -125,7 +127,7 @@ pub(crate) async fn get_pipeline(
 #[utoipa::path(post, path = "/api/pipelines", operation_id = "agentflow_put_pipeline", tag = "AgentFlow", security(("key" = ["write"])), params(UserQuery), request_body = Object,
     responses((status = 200, description = "`{id, status, problems}`"), (status = 400, body = ProblemDocument), (status = 409, body = ProblemDocument)))]
 pub(crate) async fn create_pipeline(
-    State(server): State<Server>,
+    State(host): State<Arc<RunHost>>,
     caller: Caller,
     QueryParams(whose): QueryParams<UserQuery>,
     JsonBody(written, _): JsonBody<Value>,
@@ -138,10 +140,10 @@ pub(crate) async fn create_pipeline(
     let id = ensure_id(&mut pipeline);
     let in_body = written.get("user_id").and_then(Value::as_str).filter(|_| caller.user.is_none());
     let named = whose.user_id.or_else(|| in_body.map(str::to_owned));
-    let user = find_owner(&server.app.store, &caller, named, DefinitionKind::Workflow, &id).await?;
+    let user = find_owner(&host.app.store, &caller, named, DefinitionKind::Workflow, &id).await?;
     let key = writable_key(&caller, Some(user), DefinitionKind::Workflow, &id)?;
     let (_, workflow) =
-        put::store_workflow(&server, &caller, key, build_content(&id, &written, pipeline), true).await?;
+        put::store_workflow(&host.catalog, &caller, key, build_content(&id, &written, pipeline), true).await?;
     Ok(Json(serde_json::json!({"id": id, "status": "created", "problems": workflow.problems})))
 }
 
@@ -161,17 +163,17 @@ fn build_content(id: &str, written: &Value, pipeline: Map) -> DefinitionContent 
 #[utoipa::path(delete, path = "/api/pipelines/{id}", operation_id = "agentflow_delete_pipeline", tag = "AgentFlow", security(("key" = ["write"])), params(("id" = String, Path), UserQuery),
     responses((status = 204, description = "Deleted"), (status = 404, body = ProblemDocument), (status = 409, body = ProblemDocument)))]
 pub(crate) async fn delete_pipeline(
-    State(server): State<Server>,
+    State(host): State<Arc<RunHost>>,
     caller: Caller,
     PathParam(id): PathParam<String>,
     QueryParams(whose): QueryParams<UserQuery>,
 ) -> ApiResult<StatusCode> {
     caller.require_scope(Scope::Write)?;
-    let user = find_owner(&server.app.store, &caller, whose.user_id, DefinitionKind::Workflow, &id).await?;
+    let user = find_owner(&host.app.store, &caller, whose.user_id, DefinitionKind::Workflow, &id).await?;
     let key = writable_key(&caller, Some(user), DefinitionKind::Workflow, &id)?;
-    reject_folder_file(&server.catalog, &id).await?;
-    find_definition(&server.catalog, key.user.clone(), flowloom_formats::pipeline::FORMAT, &id).await?;
-    delete_definition(&server.app, key, &caller).await?;
+    reject_folder_file(&host.catalog, &id).await?;
+    find_definition(&host.catalog, key.user.clone(), flowloom_formats::pipeline::FORMAT, &id).await?;
+    delete_definition(&host.app, key, &caller).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -181,17 +183,17 @@ pub(crate) async fn delete_pipeline(
     responses((status = 200, description = "`{pipeline_id, run_id, status, shared_context, node_results, errors}`"),
         (status = 404, body = ProblemDocument), (status = 409, body = ProblemDocument), (status = 422, body = ProblemDocument)))]
 pub(crate) async fn run_workflow(
-    State(server): State<Server>,
+    State(host): State<Arc<RunHost>>,
     caller: Caller,
     PathParam(id): PathParam<String>,
     QueryParams(whose): QueryParams<UserQuery>,
     headers: HeaderMap,
 ) -> ApiResult<Response> {
     caller.require_scope(Scope::Run)?;
-    let user = find_owner(&server.app.store, &caller, whose.user_id, DefinitionKind::Workflow, &id).await?;
-    let call = StartContext::admitted(&server, &caller, Some(user), &headers)?;
+    let user = find_owner(&host.app.store, &caller, whose.user_id, DefinitionKind::Workflow, &id).await?;
+    let call = StartContext::admitted(&host, &caller, Some(user), &headers)?;
     let (definition, _) =
-        find_definition(&server.catalog, call.user().to_owned(), flowloom_formats::pipeline::FORMAT, &id).await?;
+        find_definition(&host.catalog, call.user().to_owned(), flowloom_formats::pipeline::FORMAT, &id).await?;
     let ended = run_and_wait(&call, &definition, StartRunRequest::with_inputs(Map::new().into()), "").await?;
     Ok(ended.to_response(stored_response(&ended)))
 }
@@ -224,12 +226,12 @@ pub(crate) struct RunPipelineRequest {
     responses((status = 200, description = "`{run_id, pipeline_id, status, results, log, memory, errors}`"), (status = 404, body = ProblemDocument),
         (status = 409, body = ProblemDocument), (status = 422, description = "The pipeline has errors", body = ProblemDocument)))]
 pub(crate) async fn run_unstored(
-    State(server): State<Server>,
+    State(host): State<Arc<RunHost>>,
     caller: Caller,
     headers: HeaderMap,
     JsonObject(wanted, text): JsonObject<RunPipelineRequest>,
 ) -> ApiResult<Response> {
-    let call = StartContext::admitted(&server, &caller, wanted.user_id.clone(), &headers)?;
+    let call = StartContext::admitted(&host, &caller, wanted.user_id.clone(), &headers)?;
     let definition = compile_unstored(&call, &caller, wanted).await?;
     let ended = run_and_wait(&call, &definition, StartRunRequest::with_inputs(Map::new().into()), &text).await?;
     Ok(ended.to_response(unstored_response(&ended)))
@@ -245,7 +247,7 @@ pub(crate) async fn compile_unstored(
     let mut pipeline = unwrap_pipeline(&wanted.pipeline);
     let id = ensure_id(&mut pipeline);
     let given = Value::map(wanted.blocks.map(|blocks| ("blocks", blocks)));
-    let (shared, user) = (call.server.clone(), call.user().to_owned());
+    let (shared, user) = (call.host.clone(), call.user().to_owned());
     let found = crate::blocking::compile_blocking(move |stop| {
         shared.catalog.compile_unstored(&user, &id, build_content(&id, &given, pipeline), stop)
     });

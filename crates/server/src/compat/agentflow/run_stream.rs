@@ -36,7 +36,7 @@ use crate::problem::{ApiResult, Problem, ProblemDocument};
 use crate::runs::answer::find_own_run;
 use crate::runs::events::{self, EventEncoder};
 use crate::runs::start::StartContext;
-use crate::state::Server;
+use crate::state::RunHost;
 
 /// Builds the response of the route without a stream.
 pub(crate) type BuildResponse = Arc<dyn Fn(&CompatRun) -> Map + Send + Sync>;
@@ -48,15 +48,15 @@ pub(crate) type BuildResponse = Arc<dyn Fn(&CompatRun) -> Map + Send + Sync>;
     responses((status = 200, description = "Stream of events", body = String, content_type = "text/event-stream"), (status = 204, description = "No further events"),
         (status = 404, body = ProblemDocument), (status = 409, body = ProblemDocument), (status = 422, description = "The pipeline has errors", body = ProblemDocument)))]
 pub(crate) async fn stream_unstored(
-    State(server): State<Server>,
+    State(host): State<Arc<RunHost>>,
     caller: Caller,
     headers: HeaderMap,
     JsonObject(wanted, text): JsonObject<RunPipelineRequest>,
 ) -> ApiResult<Response> {
     if let Some(last) = parse_last_event_id(&headers) {
-        return resume_stream(&server, &caller, last, Arc::new(unstored_response)).await;
+        return resume_stream(&host, &caller, last, Arc::new(unstored_response)).await;
     }
-    let call = StartContext::admitted(&server, &caller, wanted.user_id.clone(), &headers)?;
+    let call = StartContext::admitted(&host, &caller, wanted.user_id.clone(), &headers)?;
     let definition = compile_unstored(&call, &caller, wanted).await?;
     start_stream(&call, &definition, &text, Arc::new(unstored_response)).await
 }
@@ -67,13 +67,13 @@ pub(crate) async fn stream_unstored(
     responses((status = 200, description = "Stream of events", body = String, content_type = "text/event-stream"), (status = 204, description = "No further events"),
         (status = 404, body = ProblemDocument), (status = 409, body = ProblemDocument), (status = 422, body = ProblemDocument)))]
 pub(crate) async fn stream_stored(
-    State(server): State<Server>,
+    State(host): State<Arc<RunHost>>,
     caller: Caller,
     PathParam(id): PathParam<String>,
     QueryParams(whose): QueryParams<UserQuery>,
     headers: HeaderMap,
 ) -> ApiResult<Response> {
-    stream_stored_run(&server, &caller, whose, &id, &headers).await
+    stream_stored_run(&host, &caller, whose, &id, &headers).await
 }
 
 /// Like the POST route, for a browser's `EventSource`, which can only send GET. Rejects pages of other sites.
@@ -82,18 +82,18 @@ pub(crate) async fn stream_stored(
     responses((status = 200, description = "Stream of events", body = String, content_type = "text/event-stream"), (status = 204, description = "No further events"),
         (status = 404, body = ProblemDocument), (status = 409, body = ProblemDocument), (status = 422, body = ProblemDocument)))]
 pub(crate) async fn follow_stored(
-    State(server): State<Server>,
+    State(host): State<Arc<RunHost>>,
     caller: Caller,
     PathParam(id): PathParam<String>,
     QueryParams(whose): QueryParams<UserQuery>,
     headers: HeaderMap,
 ) -> ApiResult<Response> {
     guard::reject_cross_site(&headers)?;
-    stream_stored_run(&server, &caller, whose, &id, &headers).await
+    stream_stored_run(&host, &caller, whose, &id, &headers).await
 }
 
 async fn stream_stored_run(
-    server: &Server,
+    host: &Arc<RunHost>,
     caller: &Caller,
     whose: UserQuery,
     id: &str,
@@ -101,12 +101,12 @@ async fn stream_stored_run(
 ) -> ApiResult<Response> {
     caller.require_scope(Scope::Run)?;
     if let Some(last) = parse_last_event_id(headers) {
-        return resume_stream(server, caller, last, Arc::new(stored_response)).await;
+        return resume_stream(host, caller, last, Arc::new(stored_response)).await;
     }
-    let user = find_owner(&server.app.store, caller, whose.user_id, DefinitionKind::Workflow, id).await?;
-    let call = StartContext::admitted(server, caller, Some(user), headers)?;
+    let user = find_owner(&host.app.store, caller, whose.user_id, DefinitionKind::Workflow, id).await?;
+    let call = StartContext::admitted(host, caller, Some(user), headers)?;
     let (definition, _) =
-        find_definition(&server.catalog, call.user().to_owned(), flowloom_formats::pipeline::FORMAT, id).await?;
+        find_definition(&host.catalog, call.user().to_owned(), flowloom_formats::pipeline::FORMAT, id).await?;
     start_stream(&call, &definition, "", Arc::new(stored_response)).await
 }
 
@@ -118,7 +118,7 @@ async fn start_stream(
     whole: BuildResponse,
 ) -> ApiResult<Response> {
     let (active, plan) = start_run(call, definition, request).await?;
-    Ok(events::stream_response(true, stream_nodes(call.server, active, &plan, 0, whole)))
+    Ok(events::stream_response(true, stream_nodes(call.host, active, &plan, 0, whole)))
 }
 
 /// Starts a run, or finds the run that the same request has started.
@@ -135,48 +135,48 @@ pub(crate) async fn start_run(
     let plan = match (&active.subscription, &definition.prepared) {
         (Some(_), Some(prepared)) => prepared.plan.clone(),
         // The definition under this id may have changed since.
-        _ => call.server.app.open_run_by_id(active.id).await?.plan,
+        _ => call.host.app.open_run_by_id(active.id).await?.plan,
     };
     Ok((active, plan))
 }
 
 /// Streams the events of a run after the last one that the client has.
 pub(crate) async fn resume_stream(
-    server: &Server,
+    host: &Arc<RunHost>,
     caller: &Caller,
     last: EventId,
     whole: BuildResponse,
 ) -> ApiResult<Response> {
     caller.require_scope(Scope::Run)?;
-    let run = find_own_run(&server.app.store, caller, &last.run.to_string())?;
-    let opened = server.app.open_run_by_id(run).await?;
+    let run = find_own_run(&host.app.store, caller, &last.run.to_string())?;
+    let opened = host.app.open_run_by_id(run).await?;
     let state = opened.state();
     if state.status.is_final() && last.seq >= state.seq {
         return Ok(StatusCode::NO_CONTENT.into_response());
     }
-    let active = server.supervisor.find_started(run);
-    Ok(events::stream_response(last.seq == 0, stream_nodes(server, active, &opened.plan, last.seq, whole)))
+    let active = host.supervisor.find_started(run);
+    Ok(events::stream_response(last.seq == 0, stream_nodes(host, active, &opened.plan, last.seq, whole)))
 }
 
 /// The events of a run's nodes after a given event, followed by its response.
 pub(crate) fn stream_nodes(
-    server: &Server,
+    host: &Arc<RunHost>,
     active: ActiveRun,
     plan: &Plan,
     after: u64,
     whole: BuildResponse,
 ) -> impl Stream<Item = Sse> + Send + use<> {
     let ActiveRun { id, subscription, .. } = active;
-    let subscription = subscription.or_else(|| server.supervisor.subscribe(id));
+    let subscription = subscription.or_else(|| host.supervisor.subscribe(id));
     let encoder = Box::new(NodeEncoder { events: NodeEvents::from_plan(plan), after });
-    let nodes = events::encode_stream(server.clone(), id, 0, encoder, subscription);
-    let server = server.clone();
-    nodes.chain(stream::once(async move { final_event(&server, id, whole).await }))
+    let nodes = events::encode_stream(host.clone(), id, 0, encoder, subscription);
+    let host = host.clone();
+    nodes.chain(stream::once(async move { final_event(&host, id, whole).await }))
 }
 
 /// The final event: the response of the route without a stream, or an error.
-async fn final_event(server: &Server, run: RunId, whole: BuildResponse) -> Sse {
-    match read_snapshot(&server.app, run).await {
+async fn final_event(host: &Arc<RunHost>, run: RunId, whole: BuildResponse) -> Sse {
+    match read_snapshot(&host.app, run).await {
         Ok(ended) => {
             let at = ended.state.finished_at.unwrap_or_else(|| SystemClock.now_ms());
             encode_event(&AgentFlowEvent::new("complete", at, whole(&ended)), EventId { run, seq: ended.state.seq })
