@@ -1,12 +1,11 @@
 //! What a step means, as texts by name. Two steps with the same texts do the same, whatever the formats of their definitions.
 
-use flowloom_core::chat::GenerateOptions;
+use flowloom_core::chat::Role;
 use flowloom_core::chat::content::Content;
 use flowloom_core::expr::{Data, Expr, Template, TemplatePart};
 use flowloom_core::plan::{
-    Agent, AgentTool, AppendMessage, Assignment, Block, BlockCode, BodySpec, CallLimit, Capture, Composite, Dag,
-    FunctionCall, Generate, HttpSpec, Leaf, Loop, LoopTest, Machine, Merge, OnError, Policy, ScopedSteps, Scrape, Step,
-    StepKind, Subflow, Turn, Write,
+    Agent, AgentTool, AppendMessage, Assignment, CallLimit, Composite, Dag, Field, FieldContent, Loop, LoopTest,
+    Machine, Merge, OnError, Policy, ScopedSteps, Step, StepKind, Subflow, Turn, Write,
 };
 use flowloom_core::render;
 use flowloom_core::value::Value;
@@ -20,7 +19,7 @@ pub(super) type DescribedFields = Vec<(&'static str, String)>;
 pub(super) fn describe_step(step: &Step) -> DescribedFields {
     let mut fields = DescribedFields::new();
     match &step.kind {
-        StepKind::Leaf(leaf) => describe_leaf(leaf, &mut fields),
+        StepKind::Leaf(leaf) => describe_fields(&leaf.list_fields(), &mut fields),
         StepKind::Composite(composite) => describe_composite(composite, &mut fields),
     }
     if let Some(condition) = &step.condition {
@@ -63,108 +62,35 @@ fn describe_write(write: &Write) -> String {
     if write.merge == Merge::Append { format!("{name} (appended)") } else { name }
 }
 
-fn describe_leaf(leaf: &Leaf, fields: &mut DescribedFields) {
-    match leaf {
-        Leaf::Fail { code, message } => fields.push(("fails with", format!("{code}: {message}"))),
-        Leaf::Generate(generate) => describe_generate(generate, fields),
-        Leaf::Http(http) => describe_http(http, fields),
-        Leaf::Scrape(scrape) => describe_scrape(scrape, fields),
-        Leaf::Call(call) => describe_call(call, fields),
-        Leaf::Block(block) => describe_block(block, fields),
-        Leaf::Memory(memory) => {
-            fields.push(("operation", format!("{:?}", memory.operation).to_lowercase()));
-            push_text(fields, "prompt", render_template(&memory.prompt));
+/// The texts of the fields of a leaf or of a model call. Empty fields are left out.
+fn describe_fields(list: &[Field<'_>], fields: &mut DescribedFields) {
+    for field in list {
+        push_text(fields, field.name, render_content(&field.content));
+    }
+}
+
+fn render_content(content: &FieldContent<'_>) -> String {
+    match content {
+        FieldContent::Fixed(text) => text.clone(),
+        FieldContent::Text(text) => render_template(text),
+        FieldContent::Data(data) => render_data(data),
+        FieldContent::Entries(data) => render_data_lines(data),
+        FieldContent::Expr(expr) => render_condition(expr),
+        FieldContent::Schema(schema) => render::to_json(schema),
+        FieldContent::Messages([(_, only)]) => render_data(only),
+        FieldContent::Messages(messages) => {
+            let message =
+                |(role, data): &(Role, Data)| format!("[{}] {}", format!("{role:?}").to_lowercase(), render_data(data));
+            join_lines(messages.iter().map(message))
         }
-        Leaf::Ask { question, schema } => {
-            fields.push(("question", render_template(question)));
-            push_schema(fields, "schema", schema.as_ref());
+        FieldContent::TextPairs(pairs) => join_lines(
+            pairs.iter().map(|(name, value)| format!("{}: {}", render_template(name), render_template(value))),
+        ),
+        FieldContent::Arguments(arguments) => {
+            join_lines(arguments.iter().map(|(name, value)| format!("{name}: {}", render_condition(value))))
         }
-        Leaf::Wait { duration_ms } => fields.push(("duration", format!("{duration_ms} ms"))),
+        FieldContent::Variables(rows) => join_lines(rows.iter().map(|(name, variable)| format!("{name}: {variable}"))),
     }
-}
-
-fn push_schema(fields: &mut DescribedFields, name: &'static str, schema: Option<&Value>) {
-    if let Some(schema) = schema {
-        fields.push((name, render::to_json(schema)));
-    }
-}
-
-fn describe_generate(generate: &Generate, fields: &mut DescribedFields) {
-    if let Some(model) = &generate.model {
-        fields.push(("model", render_template(model)));
-    }
-    if let Some(system) = &generate.system {
-        push_text(fields, "system", render_data(system));
-    }
-    let messages = generate.messages.iter().map(|(role, data)| match generate.messages.len() {
-        1 => render_data(data),
-        _ => format!("[{}] {}", format!("{role:?}").to_lowercase(), render_data(data)),
-    });
-    push_text(fields, "prompt", join_lines(messages));
-    push_schema(fields, "schema", generate.schema.as_ref());
-    push_text(fields, "options", describe_options(&generate.options));
-    if let Some(computed) = &generate.computed {
-        fields.push(("computed options", render_condition(computed)));
-    }
-    if let Some(thread) = &generate.thread {
-        fields.push(("conversation", thread.to_string()));
-    }
-}
-
-fn describe_options(options: &GenerateOptions) -> String {
-    match serde_json::to_value(options) {
-        Ok(serde_json::Value::Object(map)) if map.values().any(|value| !value.is_null()) => {
-            let given = map.into_iter().filter(|(_, value)| !value.is_null());
-            join_lines(given.map(|(name, value)| format!("{name}: {value}")))
-        }
-        _ => String::new(),
-    }
-}
-
-fn describe_http(http: &HttpSpec, fields: &mut DescribedFields) {
-    let method = render_template(&http.method);
-    fields.push(("method", if method.is_empty() { "GET".to_owned() } else { method }));
-    fields.push(("url", render_template(&http.url)));
-    let row = |(name, value): &(Template, Template)| format!("{}: {}", render_template(name), render_template(value));
-    push_text(fields, "headers", join_lines(http.headers.iter().map(row)));
-    let body = match &http.body {
-        BodySpec::None => String::new(),
-        BodySpec::JsonText(text) | BodySpec::Text(text) => render_template(text),
-        BodySpec::JsonValue(data) => render_data(data),
-        BodySpec::Form(rows) => join_lines(rows.iter().map(row)),
-    };
-    push_text(fields, "body", body);
-}
-
-fn describe_scrape(scrape: &Scrape, fields: &mut DescribedFields) {
-    fields.push(("url", render_template(&scrape.url)));
-    fields.push(("capture", if scrape.capture == Capture::Html { "html" } else { "text" }.to_owned()));
-    if let Some(selector) = &scrape.selector {
-        push_text(fields, "selector", render_template(selector));
-    }
-    if scrape.summary.is_some() {
-        fields.push(("summary", "if the page does not fit the model's window".to_owned()));
-    }
-}
-
-fn describe_call(call: &FunctionCall, fields: &mut DescribedFields) {
-    fields.push(("function", call.function.to_string()));
-    push_text(fields, "prompt", render_template(&call.prompt));
-    let arguments = call.arguments.iter().flatten().map(|(name, value)| format!("{name}: {}", render_condition(value)));
-    push_text(fields, "arguments", join_lines(arguments));
-    push_text(fields, "extra", join_lines(call.extra.iter().map(|(name, variable)| format!("{name}: {variable}"))));
-}
-
-fn describe_block(block: &Block, fields: &mut DescribedFields) {
-    fields.push(("block", block.id.to_string()));
-    match &block.code {
-        BlockCode::Python { source, .. } => fields.push(("code", source.to_string())),
-        BlockCode::Prompt { generate, .. } => describe_generate(generate, fields),
-        BlockCode::Function(function) => fields.push(("function", function.to_string())),
-    }
-    push_text(fields, "inputs", render_data_lines(&block.inputs));
-    push_schema(fields, "input schema", block.input_schema.as_ref());
-    push_schema(fields, "output schema", block.output_schema.as_ref());
 }
 
 fn describe_composite(composite: &Composite, fields: &mut DescribedFields) {
@@ -188,7 +114,7 @@ fn describe_composite(composite: &Composite, fields: &mut DescribedFields) {
             push_text(fields, "gives", gives.iter().map(|name| name.to_string()).collect::<Vec<_>>().join(", "));
         }
         Composite::Agent(Agent { generate, tools, limit, .. }) => {
-            describe_generate(generate, fields);
+            describe_fields(&generate.list_fields(), fields);
             push_text(fields, "tools", describe_tools(tools));
             fields.push((
                 "limit",
@@ -199,7 +125,7 @@ fn describe_composite(composite: &Composite, fields: &mut DescribedFields) {
             ));
         }
         Composite::Turn(Turn { generate, tools, router, .. }) => {
-            describe_generate(generate, fields);
+            describe_fields(&generate.list_fields(), fields);
             push_text(fields, "tools", describe_tools(tools));
             let destinations = router.iter().flat_map(|router| &router.destinations);
             push_text(fields, "destinations", destinations.map(|name| name.to_string()).collect::<Vec<_>>().join(", "));

@@ -134,6 +134,15 @@ pub struct GenerateOptions {
     pub stream: Option<bool>,
 }
 
+impl GenerateOptions {
+    /// The options that are given, each as `name: value`.
+    pub fn list_given(&self) -> Vec<String> {
+        // Serialisation leaves out those that are not given.
+        let Ok(serde_json::Value::Object(given)) = serde_json::to_value(self) else { return Vec::new() };
+        given.into_iter().map(|(name, value)| format!("{name}: {value}")).collect()
+    }
+}
+
 /// Tokens and cost of one or more model calls.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::fields::{Field, FieldContent, FieldList};
 use super::http::HttpSpec;
 use crate::chat::{GenerateOptions, Role};
 use crate::code::Code;
@@ -83,6 +84,41 @@ impl Leaf {
             Leaf::Call(_) | Leaf::Block(_) => self.is_read_only(),
             Leaf::Fail { .. } | Leaf::Generate(_) | Leaf::Ask { .. } | Leaf::Wait { .. } => true,
         }
+    }
+
+    /// The fields of the leaf, in the order in which people read them.
+    pub fn list_fields(&self) -> Vec<Field<'_>> {
+        let mut fields = FieldList::default();
+        match self {
+            Leaf::Fail { code, message } => fields.add_fixed("fails with", format!("{code}: {message}")),
+            Leaf::Generate(generate) => return generate.list_fields(),
+            Leaf::Http(http) => fields.add_http(http),
+            Leaf::Scrape(scrape) => {
+                fields.add("url", FieldContent::Text(&scrape.url));
+                fields.add_fixed("capture", if scrape.capture == Capture::Html { "html" } else { "text" });
+                fields.add_if("selector", scrape.selector.as_ref().map(FieldContent::Text));
+                if scrape.summary.is_some() {
+                    fields.add_fixed("summary", "if the page does not fit the model's window");
+                }
+            }
+            Leaf::Call(call) => {
+                fields.add_fixed("function", &*call.function);
+                fields.add("prompt", FieldContent::Text(&call.prompt));
+                fields.add_if("arguments", call.arguments.as_deref().map(FieldContent::Arguments));
+                fields.add("extra", FieldContent::Variables(&call.extra));
+            }
+            Leaf::Block(block) => fields.add_block(block),
+            Leaf::Memory(memory) => {
+                fields.add_fixed("operation", format!("{:?}", memory.operation).to_lowercase());
+                fields.add("prompt", FieldContent::Text(&memory.prompt));
+            }
+            Leaf::Ask { question, schema } => {
+                fields.add("question", FieldContent::Text(question));
+                fields.add_if("schema", schema.as_ref().map(FieldContent::Schema));
+            }
+            Leaf::Wait { duration_ms } => fields.add_fixed("duration", format!("{duration_ms} ms")),
+        }
+        fields.0
     }
 }
 

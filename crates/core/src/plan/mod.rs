@@ -3,12 +3,13 @@
 //! A tree of steps (`step`). Composites schedule their children; leaves (`leaf`, `http`) are effects; agents (`agent`) ask
 //! a model with tools. A format's quirks are data here (text rules, what an error does, where results go), never a
 //! question about the format at run time. `input` and `start` say what a run begins with, `env` what a step sees, and
-//! `bind` how outputs become variables.
+//! `bind` how outputs become variables. `fields` lists what a leaf consists of, for whoever compares or explains it.
 
 mod agent;
 mod alone;
 pub mod bind;
 mod env;
+mod fields;
 mod format;
 mod http;
 mod input;
@@ -21,6 +22,7 @@ mod step;
 pub use agent::*;
 pub use alone::*;
 pub use env::*;
+pub use fields::{Field, FieldContent};
 pub use format::*;
 pub use http::*;
 pub use input::*;

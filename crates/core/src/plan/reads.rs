@@ -4,8 +4,8 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::agent::AgentTool;
-use super::http::{BodySpec, HttpSpec};
-use super::leaf::{Generate, Leaf};
+use super::fields::Field;
+use super::leaf::Leaf;
 use super::step::{Composite, Loop, Step, StepKind};
 use crate::chat::Content;
 use crate::expr::{Data, Expr, Template};
@@ -48,7 +48,7 @@ impl Reads {
         step.condition.iter().for_each(|condition| self.read_expr(condition));
         step.scripts.iter().for_each(|script| script.names.iter().for_each(|name| self.read_name(name)));
         match &step.kind {
-            StepKind::Leaf(leaf) => self.read_leaf(leaf),
+            StepKind::Leaf(leaf) => self.read_fields(leaf.list_fields()),
             StepKind::Composite(composite) => self.read_composite(composite),
         }
         for name in step.writes.iter().flat_map(|write| &write.names) {
@@ -57,45 +57,9 @@ impl Reads {
         }
     }
 
-    fn read_leaf(&mut self, leaf: &Leaf) {
-        match leaf {
-            Leaf::Fail { .. } | Leaf::Wait { .. } => {}
-            Leaf::Generate(generate) => self.read_generate(generate),
-            Leaf::Http(http) => self.read_http(http),
-            Leaf::Scrape(scrape) => {
-                self.read_text(&scrape.url);
-                scrape.selector.iter().for_each(|selector| self.read_text(selector));
-            }
-            Leaf::Call(call) => {
-                self.read_text(&call.prompt);
-                call.extra.iter().for_each(|(_, variable)| self.read_name(variable));
-                call.arguments.iter().flatten().for_each(|(_, value)| self.read_expr(value));
-            }
-            // The code of a block sees its inputs only.
-            Leaf::Block(block) => self.read_data(&block.inputs),
-            Leaf::Memory(memory) => self.read_text(&memory.prompt),
-            Leaf::Ask { question, .. } => self.read_text(question),
-        }
-    }
-
-    fn read_generate(&mut self, generate: &Generate) {
-        generate.model.iter().for_each(|model| self.read_text(model));
-        generate.system.iter().for_each(|system| self.read_data(system));
-        generate.messages.iter().for_each(|(_, message)| self.read_data(message));
-        generate.computed.iter().for_each(|computed| self.read_expr(computed));
-    }
-
-    fn read_http(&mut self, http: &HttpSpec) {
-        let HttpSpec { method, url, headers, body } = http;
-        [method, url].into_iter().for_each(|text| self.read_text(text));
-        headers.iter().flat_map(|(name, value)| [name, value]).for_each(|text| self.read_text(text));
-        match body {
-            BodySpec::JsonText(text) | BodySpec::Text(text) => self.read_text(text),
-            BodySpec::JsonValue(data) => self.read_data(data),
-            BodySpec::Form(fields) => {
-                fields.iter().flat_map(|(name, value)| [name, value]).for_each(|text| self.read_text(text));
-            }
-            BodySpec::None => {}
+    fn read_fields(&mut self, fields: Vec<Field<'_>>) {
+        for field in fields.iter().filter(|field| field.reads_variables) {
+            field.content.visit_names(&mut |name| self.read_name(name));
         }
     }
 
@@ -124,8 +88,8 @@ impl Reads {
                 let own: Vec<Arc<str>> = scoped.provide.iter().map(|(name, _)| name.clone()).chain(helpers).collect();
                 self.read_within(own, |reads| scoped.body.iter().for_each(|step| reads.read_step(step)));
             }
-            Composite::Agent(agent) => self.read_generate(&agent.generate),
-            Composite::Turn(turn) => self.read_generate(&turn.generate),
+            Composite::Agent(agent) => self.read_fields(agent.generate.list_fields()),
+            Composite::Turn(turn) => self.read_fields(turn.generate.list_fields()),
             Composite::Tools(_) => {}
             Composite::AppendMessage(message) => match &message.content {
                 Content::Blocks(blocks) => blocks.iter().for_each(|block| self.read_text(block)),
