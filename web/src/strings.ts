@@ -36,6 +36,28 @@ const PHASE_NAMES: Record<ShownPhase, string> = {
   reused: "Reused",
 };
 
+const KIND_NAMES: Record<string, string> = {
+  agent: "Agent",
+  ask: "Person",
+  assign: "Variables",
+  block: "Block",
+  branch: "Choice",
+  call: "Function",
+  fail: "Failure",
+  generate: "Model",
+  http: "Request",
+  memories: "Memory",
+  memory: "Memory",
+  memory_get: "Memory",
+  memory_set: "Memory",
+  profile: "Profile",
+  python: "Python",
+  scrape: "Web page",
+  tools: "Tools",
+  turn: "Agent",
+  wait: "Pause",
+};
+
 export const t = {
   build: builderStrings,
   product: "Flowloom",
@@ -51,6 +73,8 @@ export const t = {
   versionDiff,
   status: STATUS_NAMES,
   phase: PHASE_NAMES,
+  /** What a step does, by the kind of its effect. */
+  kind: (kind: string) => KIND_NAMES[kind] ?? kind,
   places: {
     home: "Home",
     create: "Create",

@@ -63,7 +63,7 @@ fn graphs_have_the_paths_of_runs_and_the_places_of_the_source() {
     let start = graph["nodes"][1]["start"].as_u64().expect("a place") as usize;
     assert!(source.to_string()[start..].starts_with("{\"name\":\"second\""), "{graph}");
     let labels: Vec<_> = graph["edges"].as_array().expect("edges").iter().map(|edge| edge["label"].clone()).collect();
-    assert_eq!(labels, ["again", "", "", "skipped"]);
+    assert_eq!(labels, ["at most 2 times", "it contains \"x\"", "", "else"]);
     // The same without storing it, and of a run.
     assert_eq!(server.post("/api/v1/graph", &source).json(), graph);
     assert_eq!(server.post("/api/v1/graph", &json!({"id": "bad", "name": "n", "steps": 1})).body, "null");

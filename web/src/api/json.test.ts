@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { EventParser } from "./event-stream-parser";
-import { ExactNumber, formatJson, parseJson } from "./json";
+import { ExactNumber, formatJson, parseJson, spreadJson } from "./json";
 
 test("numbers that a double cannot hold keep their text", () => {
   const value = parseJson('{"id": 9007199254740993, "small": 12, "long": 0.12345678901234567891}') as Record<
@@ -20,4 +20,10 @@ test("events arrive in pieces", () => {
     { name: "asked", data: "{}", id: "1" },
     { name: "done", data: "1" },
   ]);
+});
+
+test("a document in one line is spread, and other texts stay", () => {
+  expect(spreadJson('{"a":1}')).toBe('{\n  "a": 1\n}');
+  expect(spreadJson('{\n"a":1}')).toBe('{\n"a":1}');
+  expect(spreadJson("# A title")).toBe("# A title");
 });

@@ -30,6 +30,16 @@ function isExact(value: number, source: string): boolean {
   return Number.isInteger(value) ? Number.isSafeInteger(value) : source.replace(/\D/g, "").length <= 16;
 }
 
+/** Spreads a document that is one line over several lines, for people; any other text stays as it is. */
+export function spreadJson(text: string): string {
+  if (text.trimEnd().includes("\n")) return text;
+  try {
+    return formatJson(parseJson(text));
+  } catch {
+    return text;
+  }
+}
+
 /** Writes a value as indented JSON. */
 export function formatJson(value: Json | undefined): string {
   return value === undefined ? "" : JSON.stringify(value, null, 2);

@@ -1,9 +1,11 @@
 // Draws a graph of steps. Both the run page and the workflow page use it.
-import { graphlib, layout } from "@dagrejs/dagre";
 import {
   Background,
+  BaseEdge,
   Controls,
   type Edge,
+  type EdgeProps,
+  getViewportForBounds,
   Handle,
   MarkerType,
   type Node,
@@ -14,20 +16,27 @@ import {
   useReactFlow,
   useStore,
 } from "@xyflow/react";
-import { memo, type ReactNode, useEffect, useMemo } from "react";
+import { memo, type ReactNode, useEffect, useMemo, useRef } from "react";
 import type { Graph, NodeState } from "../run/graph";
 import { t } from "../strings";
 import { formatDuration } from "./format";
+import {
+  type Bounds,
+  drawLine,
+  END_ID,
+  layOutGraph,
+  type Route,
+  shortenLabel,
+  sizeNode,
+} from "./graph-layout";
 import { Icon, kindIcon } from "./icon";
 import { PhaseMark } from "./state";
 import "@xyflow/react/dist/style.css";
 import "../styles/graph.css";
 
-const NODE_WIDTH_PX = 160;
-const NODE_HEIGHT_PX = 48;
 /** Above this number only visible nodes are drawn. */
 const MANY_NODES = 150;
-const END_ID = "end";
+const MIN_ZOOM = 0.05;
 
 type StepData = {
   title: string;
@@ -40,6 +49,7 @@ type StepData = {
 type StepNode = Node<StepData, "step">;
 type EndNode = Node<{ canConnect: boolean }, "end">;
 
+type RoutedEdge = Edge<{ route: Route | undefined; text: string }, "routed">;
 type FlowGraphProps = {
   graph: Graph;
   states?: Map<number, NodeState> | undefined;
@@ -70,7 +80,7 @@ export function FlowGraph(props: FlowGraphProps) {
 function Drawing(props: FlowGraphProps) {
   const { graph, states, selected, marked, onSelect, selectedEdge, onSelectEdge, onConnect } = props;
   const { hasEnd = false, time = 0, children } = props;
-  const places = useMemo(() => placeNodes(graph, hasEnd), [graph, hasEnd]);
+  const { nodes: places, routes, bounds } = useMemo(() => layOutGraph(graph, hasEnd), [graph, hasEnd]);
   const canConnect = onConnect !== undefined;
   const nodes = useMemo(() => {
     const steps = graph.nodes.map((node, at): StepNode => {
@@ -85,25 +95,30 @@ function Drawing(props: FlowGraphProps) {
         canConnect,
       };
       const position = places.get(`${at}`) ?? { x: 0, y: 0 };
+      const size = sizeNode(node.title);
       return {
         id: `${at}`,
         type: "step",
         position,
         data,
         selected: at === selected,
-        ...SIZE,
-        measured: SIZE,
+        ...size,
+        measured: size,
       };
     });
     const end = places.get(END_ID);
     return end ? [...steps, endNode(end, canConnect)] : steps;
   }, [graph, states, places, selected, marked, time, canConnect]);
-  const edges = useMemo(() => drawEdges(graph, states, selectedEdge), [graph, states, selectedEdge]);
+  const edges = useMemo(
+    () => drawEdges(graph, routes, states, selectedEdge),
+    [graph, routes, states, selectedEdge],
+  );
   return (
     <ReactFlow
       nodes={nodes}
       edges={edges}
       nodeTypes={NODE_TYPES}
+      edgeTypes={EDGE_TYPES}
       onNodeClick={(_, node) => onSelect(node.id === END_ID ? undefined : Number(node.id))}
       onPaneClick={() => onSelect(undefined)}
       onSelectionChange={() => undefined}
@@ -120,32 +135,35 @@ function Drawing(props: FlowGraphProps) {
       onEdgeClick={(_, edge) => onSelectEdge?.(Number(edge.id))}
       edgesFocusable={false}
       elementsSelectable
-      minZoom={0.05}
+      minZoom={MIN_ZOOM}
       maxZoom={1.5}
       proOptions={{ hideAttribution: true }}
       colorMode="system"
     >
       <Background gap={20} size={1} />
       <Controls showInteractive={false} />
-      <FitOnChange key={`${graph.nodes.length} ${graph.edges.length}`} />
+      <FitOnChange key={`${graph.nodes.length} ${graph.edges.length}`} bounds={bounds} />
       {children}
     </ReactFlow>
   );
 }
 
 /** Shows the whole graph when it is drawn, when it has grown, and when its pane gets another size. */
-function FitOnChange() {
+function FitOnChange({ bounds }: { bounds: Bounds }) {
   const flow = useReactFlow();
   const width = useStore((store) => store.width);
   const height = useStore((store) => store.height);
+  const latest = useRef(bounds);
+  // An edit that adds and removes nothing does not move what is shown.
   useEffect(() => {
-    if (width > 0 && height > 0) void flow.fitView({ padding: 0.05, maxZoom: 1 });
+    latest.current = bounds;
+  }, [bounds]);
+  useEffect(() => {
+    if (width === 0 || height === 0 || latest.current.width === 0) return;
+    void flow.setViewport(getViewportForBounds(latest.current, width, height, MIN_ZOOM, 1, 0.05));
   }, [width, height, flow]);
   return null;
 }
-
-const SIZE = { width: NODE_WIDTH_PX, height: NODE_HEIGHT_PX };
-const END_SIZE = { width: 56, height: 28 };
 
 function endNode(position: { x: number; y: number }, canConnect: boolean): EndNode {
   return {
@@ -160,51 +178,55 @@ function endNode(position: { x: number; y: number }, canConnect: boolean): EndNo
   };
 }
 
-/** Positions by node id, from top to bottom. */
-function placeNodes(graph: Graph, hasEnd: boolean): Map<string, { x: number; y: number }> {
-  const drawing = new graphlib.Graph({ multigraph: true });
-  drawing.setGraph({ rankdir: "TB", nodesep: 12, ranksep: 36 });
-  drawing.setDefaultEdgeLabel(() => ({}));
-  graph.nodes.forEach((_, at) => {
-    drawing.setNode(`${at}`, { ...SIZE });
-  });
-  if (hasEnd || graph.edges.some((edge) => edge.to == null)) drawing.setNode(END_ID, { ...END_SIZE });
-  graph.edges.forEach((edge, at) => {
-    const label = { width: Math.min(160, edge.label.length * 6), height: edge.label ? 16 : 0 };
-    drawing.setEdge(`${edge.from}`, edge.to == null ? END_ID : `${edge.to}`, label, `${at}`);
-  });
-  layout(drawing);
-  const places = new Map<string, { x: number; y: number }>();
-  for (const id of drawing.nodes()) {
-    const { x, y, width, height } = drawing.node(id) as {
-      x: number;
-      y: number;
-      width: number;
-      height: number;
-    };
-    places.set(id, { x: x - width / 2, y: y - height / 2 });
-  }
-  return places;
-}
-
 function drawEdges(
   graph: Graph,
+  routes: Route[],
   states: Map<number, NodeState> | undefined,
   selected: number | undefined,
-): Edge[] {
+): RoutedEdge[] {
+  const ran = (node: number) => states?.has(node) && states.get(node)?.phase !== "skipped";
   return graph.edges.map((edge, at) => {
-    const isTaken = !!states?.has(edge.from) && (edge.to == null || states.has(edge.to));
+    const route = routes[at];
+    // A way around a step was not taken if the step ran.
+    const isTaken = ran(edge.from) && (edge.to == null || ran(edge.to)) && !route?.around.some(ran);
     return {
       id: `${at}`,
       source: `${edge.from}`,
       target: edge.to == null ? END_ID : `${edge.to}`,
-      label: edge.label.length > 28 ? `${edge.label.slice(0, 27)}…` : edge.label,
-      type: "default",
+      type: "routed",
+      data: { route, text: edge.label },
       className: at === selected ? "edge-selected" : isTaken ? "edge-taken" : "edge-open",
       markerEnd: { type: MarkerType.ArrowClosed, width: 14, height: 14, color: "var(--line-strong)" },
       focusable: false,
     };
   });
+}
+
+function RoutedLine({ id, data, markerEnd, sourceX, sourceY, targetX, targetY }: EdgeProps<RoutedEdge>) {
+  const route = data?.route;
+  const points = route?.points ?? [
+    { x: sourceX, y: sourceY },
+    { x: targetX, y: targetY },
+  ];
+  const place = route?.label;
+  return (
+    <BaseEdge
+      id={id}
+      path={drawLine(points)}
+      {...(markerEnd && { markerEnd })}
+      {...(place && { label: <EdgeText text={data?.text ?? ""} />, labelX: place.x, labelY: place.y })}
+    />
+  );
+}
+
+/** A label, which tells its whole text when it is pointed at. */
+function EdgeText({ text }: { text: string }) {
+  return (
+    <>
+      {shortenLabel(text)}
+      <title>{text}</title>
+    </>
+  );
 }
 
 const StepBox = memo(function StepBox({ data, selected }: NodeProps<StepNode>) {
@@ -221,7 +243,7 @@ const StepBox = memo(function StepBox({ data, selected }: NodeProps<StepNode>) {
       <span className="node-text">
         <span className="node-title cut">{title}</span>
         <span className="node-facts number">
-          {describeTime(state, time) ?? kind}
+          {describeTime(state, time) ?? t.kind(kind)}
           {state && state.count > 1 && ` ${t.run.iterations(state.count)}`}
         </span>
       </span>
@@ -247,3 +269,4 @@ function EndBox({ data }: NodeProps<EndNode>) {
 }
 
 const NODE_TYPES = { step: StepBox, end: EndBox };
+const EDGE_TYPES = { routed: RoutedLine };

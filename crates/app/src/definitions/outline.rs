@@ -4,7 +4,7 @@
 use flowloom_core::diagnostic::Span;
 use flowloom_core::expr::Expr;
 use flowloom_core::path::Path;
-use flowloom_core::plan::{Composite, Dag, Machine, Plan, Step, StepKind};
+use flowloom_core::plan::{Composite, Dag, Leaf, Machine, Plan, Step, StepKind};
 
 use crate::definitions::conditions::render_condition;
 
@@ -62,6 +62,13 @@ impl OutlinePosition {
     }
 }
 
+/// Whether a step is a question to a person and the message that the answer becomes, as a format adds them for one node.
+pub fn asks_person(step: &Step) -> bool {
+    let StepKind::Composite(Composite::Sequence(steps)) = &step.kind else { return false };
+    matches!(steps.as_slice(), [ask, append] if matches!(ask.kind, StepKind::Leaf(Leaf::Ask { .. }))
+        && matches!(append.kind, StepKind::Composite(Composite::AppendMessage(_))) && ask.span == Span::default())
+}
+
 /// Outlines a plan.
 pub fn outline_plan(plan: &Plan) -> Outline {
     let mut outline = Outline::default();
@@ -74,7 +81,7 @@ pub fn outline_plan(plan: &Plan) -> Outline {
 
 impl Outline {
     fn add_node(&mut self, step: &Step, place: OutlinePosition) -> GraphFragment {
-        let kind = step.kind.name();
+        let kind = if asks_person(step) { "ask" } else { step.kind.name() };
         let title = if step.title.is_empty() { step.key.as_str().to_owned() } else { step.title.clone() };
         let span = (!place.is_included && step.span.length > 0).then_some(step.span);
         self.nodes.push(OutlineNode { path: place.path, title, kind, span });
@@ -98,8 +105,10 @@ impl Outline {
             StepKind::Composite(Composite::Machine(machine)) => self.add_machine(machine, &place),
             StepKind::Composite(Composite::Loop(looped)) => {
                 let body = self.add_step(&looped.body, place);
+                let until = looped.until.as_ref().map(|until| format!("until {}, ", render_condition(until)));
+                let again = format!("{}at most {} times", until.unwrap_or_default(), looped.max);
                 for (from, _) in &body.exits {
-                    self.connect_one(*from, &body.entries, "again");
+                    self.connect_one(*from, &body.entries, &again);
                 }
                 body
             }
@@ -128,19 +137,29 @@ impl Outline {
 
     fn add_chain(&mut self, steps: &[Step], place: &OutlinePosition) -> GraphFragment {
         let mut whole = GraphFragment::default();
+        // Whether the steps so far all have a condition, so that the next one can be the first that runs.
+        let mut can_begin = true;
         for step in steps {
             let part = self.add_child(step, place);
             if part.entries.is_empty() {
                 continue;
             }
-            if whole.entries.is_empty() {
-                whole.entries.clone_from(&part.entries);
+            if can_begin {
+                whole.entries.extend(&part.entries);
+                can_begin = step.condition.is_some();
             }
-            self.connect_all(&whole.exits, &part.entries);
-            whole.exits = part.exits;
-            // A step with a condition can be skipped.
-            if step.condition.is_some() {
-                whole.exits.extend(part.entries.iter().map(|at| (*at, "skipped".to_owned())));
+            match &step.condition {
+                None => {
+                    self.connect_all(&whole.exits, &part.entries);
+                    whole.exits = part.exits;
+                }
+                // What follows is also reached around a step with a condition.
+                Some(condition) => {
+                    let condition = render_condition(condition);
+                    self.connect_all(&add_condition(&whole.exits, &condition), &part.entries);
+                    let around = add_condition(&whole.exits, "else");
+                    whole.exits = [part.exits, around].concat();
+                }
             }
         }
         whole
@@ -216,6 +235,15 @@ impl Outline {
             self.arrows.push(OutlineArrow { from, to: Some(*to), label: label.to_owned() });
         }
     }
+}
+
+/// Arrows that are followed only if a further condition holds.
+fn add_condition(exits: &[(usize, String)], condition: &str) -> Vec<(usize, String)> {
+    let with_condition = |label: &str| match label {
+        "" => condition.to_owned(),
+        label => format!("{label}, {condition}"),
+    };
+    exits.iter().map(|(from, label)| (*from, with_condition(label))).collect()
 }
 
 fn join_parallel(parts: Vec<GraphFragment>) -> GraphFragment {

@@ -144,7 +144,7 @@ function Facts({ step, time }: { step: StepState; time: number }) {
       {step.kind && (
         <div>
           <dt>{t.run.kind}</dt>
-          <dd>{step.kind}</dd>
+          <dd>{t.kind(step.kind)}</dd>
         </div>
       )}
       {step.target && (

@@ -206,7 +206,7 @@ const WaterfallRow = memo(function WaterfallRow(props: RowProps) {
 });
 
 function describeRow(label: string, step: StepState | undefined, phase: ShownPhase, ms: number): string {
-  const kind = step?.kind ? `, ${step.kind}` : "";
+  const kind = step?.kind ? `, ${t.kind(step.kind)}` : "";
   return `${label}${kind}, ${t.phase[phase]}, ${formatDuration(ms)}`;
 }
 

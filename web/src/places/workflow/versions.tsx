@@ -3,6 +3,7 @@ import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { useState } from "react";
 import { api, read, type Schemas } from "../../api/client";
+import { spreadJson } from "../../api/json";
 import { t } from "../../strings";
 import { Button } from "../../ui/button";
 import { Dialog } from "../../ui/dialog";
@@ -18,6 +19,11 @@ type VersionsProps = {
   onRestore: (source: Source, version: number) => void;
   onClose: () => void;
 };
+
+function readable(source: Source): string {
+  const files = Object.entries(source.files).map(([name, text]) => [name, spreadJson(text)]);
+  return joinFiles({ ...source, files: Object.fromEntries(files) });
+}
 
 export function VersionsDialog({ workflow, source, onRestore, onClose }: VersionsProps) {
   const { id } = workflow;
@@ -62,7 +68,7 @@ export function VersionsDialog({ workflow, source, onRestore, onClose }: Version
               </li>
             ))}
           </ul>
-          {version.data && <DiffView before={joinFiles(version.data)} after={joinFiles(source)} />}
+          {version.data && <DiffView before={readable(version.data)} after={readable(source)} />}
         </div>
         <div className="dialog-actions">
           {chosen !== undefined && (

@@ -1,6 +1,7 @@
 //! Turns a plan into nodes and arrows.
 
 use flowloom_app::definitions::conditions::render_condition;
+use flowloom_app::definitions::outline::asks_person;
 use flowloom_core::diagnostic::Span;
 use flowloom_core::expr::Expr;
 use flowloom_core::plan::{Agent, Composite, Dag, Leaf, Loop, Machine, Plan, Step, StepKind};
@@ -74,7 +75,7 @@ impl Drawing {
 
     fn draw_kind(&mut self, step: &Step) -> GraphFragment {
         match &step.kind {
-            StepKind::Composite(Composite::Sequence(steps)) if is_person(steps) => self.draw_person(step),
+            StepKind::Composite(Composite::Sequence(_)) if asks_person(step) => self.draw_person(step),
             StepKind::Composite(Composite::Sequence(steps)) => self.draw_chain(steps),
             StepKind::Composite(Composite::Scoped(scoped)) => self.draw_chain(&scoped.body),
             StepKind::Composite(Composite::Subflow(subflow)) => self.draw_step(&subflow.plan.root),
@@ -180,7 +181,7 @@ impl Drawing {
             .nodes
             .iter()
             .filter_map(|node| {
-                let part = if is_person_step(node) { self.draw_person(node) } else { self.draw_node(node) };
+                let part = if asks_person(node) { self.draw_person(node) } else { self.draw_node(node) };
                 part.entries.first().copied()
             })
             .collect();
@@ -265,14 +266,4 @@ fn join_parallel(parts: Vec<GraphFragment>) -> GraphFragment {
         whole.exits.extend(part.exits);
     }
     whole
-}
-
-/// Whether steps are a question and the message that its answer becomes.
-fn is_person(steps: &[Step]) -> bool {
-    matches!(steps, [ask, append] if matches!(ask.kind, StepKind::Leaf(Leaf::Ask { .. }))
-        && matches!(append.kind, StepKind::Composite(Composite::AppendMessage(_))) && ask.span == Span::default())
-}
-
-fn is_person_step(step: &Step) -> bool {
-    matches!(&step.kind, StepKind::Composite(Composite::Sequence(steps)) if is_person(steps))
 }

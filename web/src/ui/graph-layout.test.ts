@@ -1,0 +1,56 @@
+import { expect, test } from "vitest";
+import { drawLine, END_ID, layOutGraph, sizeNode } from "./graph-layout";
+
+function step(title: string) {
+  return { path: `/${title}`, title, kind: "generate" };
+}
+
+const GRAPH = {
+  nodes: [step("first"), step("translate"), step("last")],
+  edges: [
+    { from: 0, to: 0, label: "at most 3 times" },
+    { from: 0, to: 1, label: 'it contains "in spanish"' },
+    { from: 0, to: 2, label: "else" },
+    { from: 1, to: 2, label: "" },
+    { from: 2, to: null, label: "" },
+  ],
+};
+
+test("nodes stand one below the other, and the end stands last", () => {
+  const { nodes } = layOutGraph(GRAPH, false);
+  const heights = ["0", "1", "2", END_ID].map((id) => nodes.get(id)?.y ?? -1);
+  expect(heights).toEqual([...heights].sort((a, b) => a - b));
+});
+
+test("a way around a step knows the step, and no edge crosses a node", () => {
+  const { nodes, routes } = layOutGraph(GRAPH, false);
+  expect(routes.map((route) => route.around)).toEqual([[], [], [1], [], []]);
+  const left = nodes.get("1")?.x ?? 0;
+  const top = nodes.get("1")?.y ?? 0;
+  const isInside = ({ x, y }: { x: number; y: number }) =>
+    x > left && x < left + 160 && y > top && y < top + 48;
+  expect(routes[2]?.points.some(isInside)).toBe(false);
+});
+
+test("a loop begins and ends at the right side of its node", () => {
+  const { nodes, routes } = layOutGraph(GRAPH, false);
+  const right = (nodes.get("0")?.x ?? 0) + 160;
+  const points = routes[0]?.points ?? [];
+  expect([points[0]?.x, points.at(-1)?.x]).toEqual([right, right]);
+  expect(points.every((point) => point.x >= right)).toBe(true);
+});
+
+test("a long title gets a wider node, up to a limit", () => {
+  const titles = ["a", "frequent_words", "x".repeat(80)];
+  expect(titles.map((title) => sizeNode(title).width)).toEqual([160, 188, 240]);
+});
+
+test("a line goes through the middle of neighbouring points", () => {
+  const points = [
+    { x: 0, y: 0 },
+    { x: 0, y: 10 },
+    { x: 10, y: 20 },
+  ];
+  expect(drawLine(points)).toBe("M 0 0 Q 0 10 5 15 L 10 20");
+  expect(drawLine([])).toBe("");
+});

@@ -1,0 +1,125 @@
+// Places the nodes of a graph, and leads its edges around them.
+import { graphlib, layout } from "@dagrejs/dagre";
+import type { Graph, GraphEdge } from "../run/graph";
+
+/** The id of the node at which a run ends. */
+export const END_ID = "end";
+
+const MIN_NODE_WIDTH_PX = 160;
+const MAX_NODE_WIDTH_PX = 240;
+const NODE_HEIGHT_PX = 48;
+/** What a node needs beside its title: the icon, the mark of its state, and the space around them. */
+const NODE_FRAME_PX = 76;
+/** The mean width of a character of a title. */
+const TITLE_CHARACTER_PX = 8;
+const LABEL_CHARACTER_PX = 6;
+const MAX_LABEL_CHARACTERS = 28;
+/** The size of the loop of a step that is repeated. */
+const LOOP_WIDTH_PX = 24;
+const LOOP_HEIGHT_PX = 20;
+
+export type Point = { x: number; y: number };
+/** The way of an edge, the place of its label, and the steps that a conditional edge leads around. */
+export type Route = { points: Point[]; label: Point | undefined; around: number[] };
+export type Bounds = Point & { width: number; height: number };
+export type Placement = { nodes: Map<string, Point>; routes: Route[]; bounds: Bounds };
+
+const EMPTY: Bounds = { x: 0, y: 0, width: 0, height: 0 };
+const END_SIZE = { width: 56, height: 28 };
+
+export function sizeNode(title: string) {
+  const wanted = NODE_FRAME_PX + title.length * TITLE_CHARACTER_PX;
+  return {
+    width: Math.min(MAX_NODE_WIDTH_PX, Math.max(MIN_NODE_WIDTH_PX, wanted)),
+    height: NODE_HEIGHT_PX,
+  };
+}
+
+export function shortenLabel(label: string): string {
+  return label.length > MAX_LABEL_CHARACTERS ? `${label.slice(0, MAX_LABEL_CHARACTERS - 1)}…` : label;
+}
+
+function measureLabel(label: string): number {
+  return shortenLabel(label).length * LABEL_CHARACTER_PX;
+}
+
+/** Places the nodes from top to bottom, and leads the edges around them. */
+export function layOutGraph(graph: Graph, hasEnd: boolean): Placement {
+  const drawing = new graphlib.Graph({ multigraph: true });
+  drawing.setGraph({ rankdir: "TB", nodesep: 16, edgesep: 12, ranksep: 36 });
+  drawing.setDefaultEdgeLabel(() => ({}));
+  graph.nodes.forEach((node, at) => {
+    drawing.setNode(`${at}`, sizeNode(node.title));
+  });
+  if (hasEnd || graph.edges.some((edge) => edge.to == null)) drawing.setNode(END_ID, { ...END_SIZE });
+  const target = (to: number | null | undefined) => (to == null ? END_ID : `${to}`);
+  graph.edges.forEach((edge, at) => {
+    const label = { width: measureLabel(edge.label), height: edge.label ? 16 : 0, labelpos: "c" };
+    drawing.setEdge(`${edge.from}`, target(edge.to), label, `${at}`);
+  });
+  layout(drawing);
+  const nodes = new Map<string, Point>();
+  const corners: Point[] = [];
+  for (const id of drawing.nodes()) {
+    const { x, y, width, height } = drawing.node(id) as Point & { width: number; height: number };
+    const corner = { x: x - width / 2, y: y - height / 2 };
+    nodes.set(id, corner);
+    corners.push(corner, { x: x + width / 2, y: y + height / 2 });
+  }
+  const following = graph.nodes.map((_, at) => drawing.successors(`${at}`) as string[]);
+  const listBetween = ({ from, to, label }: GraphEdge) => {
+    const between = (following[from] ?? [])
+      .map(Number)
+      .filter((node) => following[node]?.includes(target(to)));
+    return label ? between.filter((node) => node !== from && node !== to) : [];
+  };
+  const routes = graph.edges.map((edge, at): Route => {
+    const placed = drawing.edge(`${edge.from}`, target(edge.to), `${at}`) as Point & { points: Point[] };
+    const label = edge.label ? { x: placed.x, y: placed.y } : undefined;
+    if (edge.from !== edge.to) return { points: placed.points, label, around: listBetween(edge) };
+    const { x, y, width } = drawing.node(`${edge.from}`) as Point & { width: number };
+    return leadAround({ x: x + width / 2, y }, edge.label);
+  });
+  for (const route of routes) corners.push(...route.points);
+  routes.forEach(({ label }, at) => {
+    const half = measureLabel(graph.edges[at]?.label ?? "") / 2;
+    if (label) corners.push({ x: label.x - half, y: label.y }, { x: label.x + half, y: label.y });
+  });
+  return { nodes, routes, bounds: enclose(corners) };
+}
+
+function enclose(points: Point[]): Bounds {
+  let [left, top, right, bottom] = [Infinity, Infinity, -Infinity, -Infinity];
+  for (const { x, y } of points) {
+    [left, right] = [Math.min(left, x), Math.max(right, x)];
+    [top, bottom] = [Math.min(top, y), Math.max(bottom, y)];
+  }
+  return points.length > 0 ? { x: left, y: top, width: right - left, height: bottom - top } : EMPTY;
+}
+
+/** A loop at the right side of a node, which begins and ends at a point of it. */
+function leadAround(side: Point, label: string): Route {
+  const right = side.x + LOOP_WIDTH_PX;
+  const [top, bottom] = [side.y - LOOP_HEIGHT_PX / 2, side.y + LOOP_HEIGHT_PX / 2];
+  const points = [
+    { x: side.x, y: bottom },
+    { x: right, y: bottom },
+    { x: right, y: top },
+    { x: side.x, y: top },
+  ];
+  return { points, label: label ? { x: right + measureLabel(label) / 2, y: side.y } : undefined, around: [] };
+}
+
+/** A smooth line through the middle of each pair of neighbouring points. */
+export function drawLine(points: Point[]): string {
+  const [first, ...others] = points;
+  if (!first) return "";
+  let line = `M ${first.x} ${first.y}`;
+  others.forEach((point, at) => {
+    const next = others[at + 1];
+    line += next
+      ? ` Q ${point.x} ${point.y} ${(point.x + next.x) / 2} ${(point.y + next.y) / 2}`
+      : ` L ${point.x} ${point.y}`;
+  });
+  return line;
+}
