@@ -179,7 +179,8 @@ async fn write_keys(
     let user = resolve_user(caller, named)?;
     let store = &server.app.store;
     let mut usage = MemoryUsage::of_memories(&store.read_memories(&store.owner_of(&user)).await?);
-    usage.add_writes(&writes, server.app.config.limits.memory_bytes).map_err(AppError::from)?;
+    let limit = store.quotas().find_memory_limit(&user, server.app.config.limits.memory_bytes);
+    usage.add_writes(&writes, limit).map_err(AppError::from)?;
     let written = PersonalWrites { user, is_profile: false, writes };
     server.app.store.write_memory_as(written, &caller.to_actor(), SystemClock.now_ms()).await?;
     Ok(StatusCode::NO_CONTENT)
