@@ -165,13 +165,14 @@ pub(crate) async fn call_hook(
         .into_iter()
         .find(|hook| is_authenticated(hook, &server.app.config, &headers, &body))
         .ok_or_else(refused)?;
-    server.supervisor.check_start(&hook.user)?;
+    let place = server.supervisor.reserve_place(&hook.user)?;
     let inputs = match body.trim() {
         "" => Map::new().into(),
         _ => parse_value(&body)
             .map_err(|error| Problem::new(Code::RequestInvalid, format!("the body is not JSON: {}", error.message)))?,
     };
-    let call = StartContext::for_user(&server, &hook.user).with_key(delivery(&headers));
+    let mut call = StartContext::for_user(&server, &hook.user).with_key(delivery(&headers));
+    call.start.place = Some(place);
     let request = format!("{}\n{body}", hook.id);
     let run = call.start_once(&request, async |id| {
         let definition = call.find_definition(&hook.workflow).await?;
