@@ -91,8 +91,8 @@ chaos: postgres restate  ## Simulate 100,000 schedules, plant bugs, and kill the
 	target/debug/chaos $(if $(SEED),--seed $(SEED)) --kills $(or $(KILLS),1000)
 
 # Built with optimisations: the number of inputs counts.
-fuzz:  ## Feed mutated inputs to the readers of untrusted text (SECONDS= for each target, SEED=)
-	$(CARGO) run --release --locked -p fuzz -- $(or $(SECONDS),60) $(or $(SEED),1)
+fuzz:  ## Feed mutated inputs to the readers of untrusted text (SECONDS= for each target, SEED=, TARGETS=)
+	$(CARGO) run --release --locked -p fuzz -- $(or $(SECONDS),60) $(or $(SEED),1) $(TARGETS)
 
 # The files of a released version are never written again.
 journals:  ## Write the journals of this version that later versions must replay into tests/journals/v1

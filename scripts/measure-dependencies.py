@@ -6,11 +6,14 @@
 
 "Alone" means: the packages that the program would no longer need without the dependency. Seconds are the CPU time of
 compiling them on one core; kilobytes are the machine code that the symbols of the program attribute to them. Generic
-code counts where it is defined, and inlined code where it is used, so both are estimates.
+code counts where it is defined, and inlined code where it is used, so both are estimates. The newest release is that of the
+registry's index, as Cargo has it on this machine; the index has no dates.
 """
 
 import collections
 import json
+import os
+import pathlib
 import re
 import subprocess
 import sys
@@ -76,6 +79,26 @@ def find_crate(symbol):
     return next((name.replace("-", "_") for name, pattern in C_SYMBOLS if pattern.search(symbol)), "other")
 
 
+def find_newest_release(name):
+    """The newest release in Cargo's copy of the index that was not withdrawn; `None` if it is not there."""
+    home = pathlib.Path(os.environ.get("CARGO_HOME", pathlib.Path.home() / ".cargo"))
+    folder = {1: "1", 2: "2", 3: f"3/{name[0]}"}.get(len(name), f"{name[:2]}/{name[2:4]}")
+    versions = []
+    for path in home.glob(f"registry/index/*/.cache/{folder}/{name}"):
+        entries = (json.loads(line) for line in path.read_bytes().split(b"\0") if line.startswith(b"{"))
+        found = (entry["vers"].split("+")[0] for entry in entries if not entry["yanked"])
+        versions += [version for version in found if "-" not in version]
+    return max(versions, key=lambda version: [int(part) for part in version.split(".")], default=None)
+
+
+def describe_release(name, version):
+    """Whether a newer release than the one that is used is known."""
+    newest = find_newest_release(name)
+    if newest is None:
+        return "–"
+    return "the same" if newest == version.split("+")[0] else newest
+
+
 def main():
     program, timings = sys.argv[1:]
     packages, needs, own = read_graph()
@@ -85,7 +108,7 @@ def main():
     direct = {package for member in needed & own for package in needs[member]} - own
     versions = collections.Counter(packages[package]["name"] for package in needed)
     print(f"<!-- {len(needed - own)} packages, {sum(count > 1 for count in versions.values())} in several versions -->\n")
-    print("| dependency | version | purpose | packages | seconds | kB |\n|---|---|---|---:|---:|---:|")
+    print("| dependency | version | newest release | purpose | packages | seconds | kB |\n|---|---|---|---|---:|---:|---:|")
     rows = []
     for package in direct:
         alone = needed - find_needed(needs, root, without=package)
@@ -94,7 +117,8 @@ def main():
         row = (len(names), sum(seconds[name] for name in names), kilobytes)
         rows.append((packages[package]["name"], packages[package]["version"], row))
     for name, version, (count, time, kilobytes) in sorted(rows, key=lambda row: -row[2][0]):
-        print(f"| {name} | {version.split('+')[0]} | {purposes[name]} | {count} | {time:.1f} | {kilobytes:,.0f} |")
+        used = f"{version.split('+')[0]} | {describe_release(name, version)}"
+        print(f"| {name} | {used} | {purposes[name]} | {count} | {time:.1f} | {kilobytes:,.0f} |")
 
 
 if __name__ == "__main__":

@@ -173,13 +173,10 @@ pub async fn measure_user(app: &App, user: &str) -> Result<Vec<QuotaUsage>, AppE
     // Measuring the size of a user's data reads all of it.
     let mut rows = tokio::task::spawn_blocking(move || measure_quotas(&store, &owner)).await??;
     let memories = app.store.read_memories(&app.store.owner_of(user)).await?;
-    rows.push(QuotaUsage {
-        name: "memory_bytes",
-        unit: "bytes",
-        used: Some(MemoryUsage::of_memories(&memories).total_bytes() as f64),
-        limit: Some(app.config.limits.memory_bytes as f64),
-        resets_at: None,
-    });
+    if let Some(row) = rows.iter_mut().find(|row| row.name == Quota::MemoryBytes.info().name) {
+        row.used = Some(MemoryUsage::of_memories(&memories).total_bytes() as f64);
+        row.limit = Some(app.store.quotas().find_memory_limit(user, app.config.limits.memory_bytes) as f64);
+    }
     Ok(rows)
 }
 

@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::error::AppError;
 use crate::runs::service::{RunService, StartCall, StartRunRequest};
+use crate::runs::supervisor::StartPlace;
 use crate::schedules::CronTimes;
 use crate::tools::workflows::derive_run_id;
 
@@ -44,13 +45,11 @@ async fn start_due_schedules(runs: &RunService) -> Result<(), AppError> {
     let Ok(due) = tokio::task::spawn_blocking(move || store.list_due_schedules(now)).await else { return Ok(()) };
     for row in due? {
         // The schedule stays due.
-        if runs.live.check_start(&row.user).is_err() {
-            continue;
-        }
+        let Ok(place) = runs.live.reserve_place(&row.user) else { continue };
         match if row.is_pending {
-            start_claimed(runs, &row, now).await
+            start_claimed(runs, &row, place, now).await
         } else {
-            claim_and_start(runs, row.clone(), now).await
+            claim_and_start(runs, row.clone(), place, now).await
         } {
             Ok(()) => {}
             Err(AppError::Store(StoreError::ScheduleClaimed)) => {}
@@ -62,7 +61,7 @@ async fn start_due_schedules(runs: &RunService) -> Result<(), AppError> {
 }
 
 /// Claims the run of a due schedule and starts it.
-async fn claim_and_start(runs: &RunService, mut row: ScheduleRow, now: u64) -> Result<(), AppError> {
+async fn claim_and_start(runs: &RunService, mut row: ScheduleRow, place: StartPlace, now: u64) -> Result<(), AppError> {
     let times = CronTimes::parse(&row.cron, &row.timezone)?;
     // Of several missed times, the last one counts.
     let at = times.last_before(now).map_or(row.next_at, |last| last.max(row.next_at));
@@ -75,11 +74,11 @@ async fn claim_and_start(runs: &RunService, mut row: ScheduleRow, now: u64) -> R
     let run = derive_run_id(&format!("{}\n{}\n{at}", runs.app.store.owner_of(&row.user), row.id), at);
     runs.app.store.claim_schedule(&row, next_at, Some((run, at))).await?;
     row.last_run = Some(run.to_string());
-    start_run(runs, &row, run).await
+    start_run(runs, &row, place, run).await
 }
 
 /// Starts a run that was claimed by a server that ended before starting it.
-async fn start_claimed(runs: &RunService, row: &ScheduleRow, now: u64) -> Result<(), AppError> {
+async fn start_claimed(runs: &RunService, row: &ScheduleRow, place: StartPlace, now: u64) -> Result<(), AppError> {
     let run = row.last_run.as_deref().and_then(RunId::parse);
     let Some(run) = run.filter(|run| !matches!(runs.app.store.get_run(*run), Ok(Some(_)))) else {
         return Ok(runs.app.store.settle_claim(row).await?);
@@ -87,11 +86,11 @@ async fn start_claimed(runs: &RunService, row: &ScheduleRow, now: u64) -> Result
     if runs.live.is_live(run) || now.saturating_sub(row.last_at.unwrap_or(0)) < CLAIM_TIMEOUT_MS {
         return Ok(());
     }
-    start_run(runs, row, run).await
+    start_run(runs, row, place, run).await
 }
 
-async fn start_run(runs: &RunService, row: &ScheduleRow, run: RunId) -> Result<(), AppError> {
-    let call = StartCall::for_user(&row.user);
+async fn start_run(runs: &RunService, row: &ScheduleRow, place: StartPlace, run: RunId) -> Result<(), AppError> {
+    let call = StartCall { place: Some(place), ..StartCall::for_user(&row.user) };
     let inputs = parse_value(&row.inputs).unwrap_or_default();
     let started = async {
         let definition = runs.find_definition(&row.user, &row.workflow).await?;

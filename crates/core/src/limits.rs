@@ -43,6 +43,23 @@ impl Limits {
         }
     }
 
+    /// No limits: those of a definition that sets none.
+    pub fn unlimited() -> Limits {
+        Limits {
+            steps: u64::MAX,
+            iterations: u64::MAX,
+            nesting: u32::MAX,
+            subflow_depth: u32::MAX,
+            parallel: u32::MAX,
+            time_ms: None,
+            output_bytes: u64::MAX,
+            source_bytes: u64::MAX,
+            memory_bytes: u64::MAX,
+            tokens: None,
+            micro_usd: None,
+        }
+    }
+
     /// These limits, or those of `plan` where they are stricter.
     ///
     /// # Examples
@@ -51,7 +68,7 @@ impl Limits {
     /// use flowloom_core::limits::Limits;
     ///
     /// let configured = Limits { steps: 500, tokens: None, ..Limits::default() };
-    /// let of_plan = Limits { steps: 1_000, tokens: Some(2_000), ..Limits::default() };
+    /// let of_plan = Limits { steps: 1_000, tokens: Some(2_000), ..Limits::unlimited() };
     /// let limits = configured.narrow_to(&of_plan);
     /// assert_eq!((limits.steps, limits.tokens), (500, Some(2_000)));
     /// ```
@@ -68,7 +85,7 @@ impl Limits {
             parallel: self.parallel.min(plan.parallel),
             time_ms: least(self.time_ms, plan.time_ms),
             output_bytes: self.output_bytes.min(plan.output_bytes),
-            source_bytes: self.source_bytes,
+            source_bytes: self.source_bytes.min(plan.source_bytes),
             memory_bytes: self.memory_bytes.min(plan.memory_bytes),
             tokens: least(self.tokens, plan.tokens),
             micro_usd: least(self.micro_usd, plan.micro_usd),

@@ -118,7 +118,7 @@ async fn every_stored_journal_is_read_and_replayed() {
 }
 
 /// The events that some kept journal must have, beside those of every run.
-const KEPT_EVENTS: [&str; 16] = [
+const KEPT_EVENTS: [&str; 17] = [
     "step_started",
     "step_finished",
     "step_failed",
@@ -135,6 +135,7 @@ const KEPT_EVENTS: [&str; 16] = [
     "run_finished",
     "child_suspended",
     "child_resumed",
+    "evaluated",
 ];
 
 #[test]
@@ -148,7 +149,7 @@ fn every_status_and_event_is_kept() {
     let missing: Vec<_> = KEPT_EVENTS.iter().filter(|name| !events.contains(*name)).collect();
     assert!(missing.is_empty(), "no journal has {missing:?}");
     for definition in &DEFINITIONS {
-        for outcome in definition.outcomes() {
+        for outcome in definition.outcomes {
             let file = journals_folder().join(format!("v1/{}-{}.jsonl", definition.name, outcome.file_name()));
             let text = std::fs::read_to_string(&file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
             assert!(StoredJournal::parse(&text).has_outcome(*outcome), "{}", file.display());
@@ -204,73 +205,101 @@ struct Definition {
     failing: &'static [&'static str],
     /// The first hit of the failpoint `effect_response_after` in an effect that must not be repeated; 0 without one.
     uncertain_hit: u32,
-    /// Whether a person is asked.
-    asks: bool,
+    outcomes: &'static [Outcome],
 }
 
-const DEFINITIONS: [Definition; 9] = [
+/// The outcomes of definitions that send a request that must not be repeated.
+const OUTCOMES_WITH_POST: [Outcome; 11] = [
+    Outcome::Succeeded,
+    Outcome::Failed,
+    Outcome::Interrupted,
+    Outcome::Cancelled,
+    Outcome::Retried,
+    Outcome::Aborted,
+    Outcome::TimedOut,
+    Outcome::BudgetExceeded,
+    Outcome::Quarantined,
+    Outcome::Uncertain,
+    Outcome::Resolved,
+];
+
+/// The outcomes of definitions that ask a person.
+const OUTCOMES_WITH_QUESTION: [Outcome; 3] = [Outcome::Waiting, Outcome::Answered, Outcome::Cancelled];
+
+/// The outcomes of definitions whose expressions the sandbox evaluates.
+const OUTCOMES_WITH_EXPRESSIONS: [Outcome; 4] =
+    [Outcome::Succeeded, Outcome::Failed, Outcome::Interrupted, Outcome::Retried];
+
+const DEFINITIONS: [Definition; 10] = [
     Definition {
         name: "steps",
         arguments: &["steps.json", "--input", "tea.txt"],
         failing: &["steps.json", "--input", "tea.txt", "--model", "scripted:failing.json"],
         uncertain_hit: 2,
-        asks: false,
+        outcomes: &OUTCOMES_WITH_POST,
     },
     Definition {
         name: "steps-question",
         arguments: &["question.json", "--input", "tea.txt"],
         failing: &[],
         uncertain_hit: 0,
-        asks: true,
+        outcomes: &OUTCOMES_WITH_QUESTION,
     },
     Definition {
         name: "steps-child",
         arguments: &["child.json", "--input", "tea.txt"],
         failing: &[],
         uncertain_hit: 0,
-        asks: true,
+        outcomes: &OUTCOMES_WITH_QUESTION,
     },
     Definition {
         name: "flow",
         arguments: &["flow.json", "-i", "tag=tea"],
         failing: &["flow.json", "-i", "tag=fail"],
         uncertain_hit: 1,
-        asks: false,
+        outcomes: &OUTCOMES_WITH_POST,
     },
     Definition {
         name: "markdown",
         arguments: &["markdown.mdx", "-i", "tag=tea"],
         failing: &["markdown.mdx", "-i", "tag=fail"],
         uncertain_hit: 1,
-        asks: false,
+        outcomes: &OUTCOMES_WITH_POST,
+    },
+    Definition {
+        name: "markdown-expressions",
+        arguments: &["expressions.mdx", "-i", "tag=tea"],
+        failing: &["expressions.mdx", "-i", "tag=fail"],
+        uncertain_hit: 0,
+        outcomes: &OUTCOMES_WITH_EXPRESSIONS,
     },
     Definition {
         name: "pipeline",
         arguments: &["pipeline.json"],
         failing: &["pipeline.json", "--model", "scripted:failing.json"],
         uncertain_hit: PIPELINE_HIT,
-        asks: false,
+        outcomes: &OUTCOMES_WITH_POST,
     },
     Definition {
         name: "graph",
         arguments: &["graph.json", "-i", "message=tea", "--model", "scripted:calls.json"],
         failing: &["graph.json", "-i", "message=fail", "--model", "scripted:calls.json"],
         uncertain_hit: 2,
-        asks: false,
+        outcomes: &OUTCOMES_WITH_POST,
     },
     Definition {
         name: "agent",
         arguments: &["agent.json", "-i", "message=tea", "--model", "scripted:calls.json"],
         failing: &["agent.json", "-i", "message=fail", "--model", "scripted:calls.json"],
         uncertain_hit: 2,
-        asks: false,
+        outcomes: &OUTCOMES_WITH_POST,
     },
     Definition {
         name: "agent-approval",
         arguments: &["approval.json", "-i", "message=tea", "--model", "scripted:calls.json"],
         failing: &[],
         uncertain_hit: 0,
-        asks: true,
+        outcomes: &OUTCOMES_WITH_QUESTION,
     },
 ];
 
@@ -278,29 +307,6 @@ const DEFINITIONS: [Definition; 9] = [
 const PIPELINE_HIT: u32 = 3;
 
 impl Definition {
-    fn outcomes(&self) -> &'static [Outcome] {
-        use Outcome::{
-            Aborted, Answered, BudgetExceeded, Cancelled, Failed, Interrupted, Quarantined, Resolved, Retried,
-            Succeeded, TimedOut, Uncertain, Waiting,
-        };
-        match self.asks {
-            true => &[Waiting, Answered, Cancelled],
-            false => &[
-                Succeeded,
-                Failed,
-                Interrupted,
-                Cancelled,
-                Retried,
-                Aborted,
-                TimedOut,
-                BudgetExceeded,
-                Quarantined,
-                Uncertain,
-                Resolved,
-            ],
-        }
-    }
-
     /// Runs the definition to an outcome, and returns its journal.
     fn write_journal(&self, outcome: Outcome, server: &TestServer) -> StoredJournal {
         let place = Workspace::new("");
@@ -312,7 +318,9 @@ impl Definition {
         }
         let failpoint = match outcome {
             Outcome::Interrupted | Outcome::Quarantined => Some("effect_response_after:1".to_owned()),
-            Outcome::Cancelled | Outcome::Retried if !self.asks => Some("effect_dispatch_before:1".to_owned()),
+            Outcome::Cancelled | Outcome::Retried if self.outcomes != OUTCOMES_WITH_QUESTION => {
+                Some("effect_dispatch_before:1".to_owned())
+            }
             Outcome::Uncertain | Outcome::Resolved => Some(format!("effect_response_after:{}", self.uncertain_hit)),
             _ => None,
         };
@@ -440,7 +448,7 @@ fn write_journals() {
     std::fs::create_dir_all(&folder).expect("created");
     let mut wrong = Vec::new();
     for definition in &DEFINITIONS {
-        for outcome in definition.outcomes() {
+        for outcome in definition.outcomes {
             let file = folder.join(format!("{}-{}.jsonl", definition.name, outcome.file_name()));
             if file.exists() {
                 continue;

@@ -247,6 +247,116 @@ fn time_of_the_sandbox_is_limited() {
     );
 }
 
+/// A call that needs some of a quota.
+#[derive(Clone, Copy)]
+enum QuotaUse {
+    Start,
+    StoreDefinition,
+    WriteMemory,
+    CallModel,
+    RunCode,
+}
+
+/// Each quota, the call that needs some of it, and the code of the refusal.
+const QUOTA_ROWS: [(&str, QuotaUse, &str); 8] = [
+    ("concurrent_runs", QuotaUse::Start, "FL1113"),
+    ("starts_per_minute", QuotaUse::Start, "FL1113"),
+    ("definitions", QuotaUse::StoreDefinition, "FL1113"),
+    ("database_bytes", QuotaUse::Start, "FL1113"),
+    ("memory_bytes", QuotaUse::WriteMemory, "FL1108"),
+    ("sandbox_seconds_per_day", QuotaUse::RunCode, "FL1113"),
+    ("tokens_per_day", QuotaUse::CallModel, "FL1113"),
+    ("usd_per_day", QuotaUse::CallModel, "FL1113"),
+];
+
+fn use_quota(server: &RunningServer, user: &str, kind: QuotaUse) -> HttpAnswer {
+    let send = |path: &str, body: &Value| server.send_and_read("PUT", path, &[JSON_TYPE], &body.to_string());
+    match kind {
+        QuotaUse::Start | QuotaUse::CallModel => start_hello(server, user),
+        QuotaUse::StoreDefinition => {
+            let definition = json!({"id": "more", "name": "n", "description": "d", "steps": []});
+            send(&format!("/api/v1/workflows/more?user={user}"), &definition)
+        }
+        QuotaUse::WriteMemory => send(&format!("/api/v1/memory/{user}/more"), &json!("text")),
+        QuotaUse::RunCode => {
+            let object = json!({"type": "object", "properties": {}});
+            let block = json!({"id": "b", "name": "b", "description": "d", "category": "process", "execution_type": "python",
+                "input_schema": object, "output_schema": object,
+                "source_code": "async def execute(inputs, context):\n    return {}"});
+            let nodes = json!([{"id": "a", "block_id": "b", "inputs": {}}]);
+            let pipeline = json!({"id": "p", "name": "p", "nodes": nodes, "edges": []});
+            server.post("/api/pipeline/run", &json!({"pipeline": pipeline, "blocks": [block], "user_id": user}))
+        }
+    }
+}
+
+/// Each quota is set to nothing for one user, who has data from before: the next use is refused and says what to do, the
+/// quota is shown, the data can be read and deleted, and another user has no such limit.
+#[test]
+fn every_quota_is_set_for_a_user_and_shown_and_leaves_data_usable() {
+    let place = Workspace::with_hello("");
+    let before = RunningServer::start(&place, &[]);
+    let store_data = |(quota, ..): (&str, QuotaUse, &str)| {
+        let put = before.send_and_read("PUT", &format!("/api/v1/memory/{quota}/old"), &[JSON_TYPE], "1");
+        assert_eq!(put.status, 204);
+        start_hello(&before, quota).json()["run_id"].as_str().expect("an id").to_owned()
+    };
+    let runs = QUOTA_ROWS.map(store_data);
+    drop(before);
+    let limits: String =
+        QUOTA_ROWS.iter().map(|(quota, ..)| format!("[quotas.users.{quota}]\n{quota} = 0\n")).collect();
+    place.write("flowloom.toml", &format!("default_model = \"scripted:echo\"\n{limits}"));
+    let server = RunningServer::start(&place, &[]);
+    for ((quota, kind, code), run) in QUOTA_ROWS.into_iter().zip(runs) {
+        let refused = use_quota(&server, quota, kind);
+        let is_refused_call = matches!(kind, QuotaUse::Start | QuotaUse::StoreDefinition | QuotaUse::WriteMemory);
+        let has_sandbox = !matches!(kind, QuotaUse::RunCode) || std::env::var_os("FLOWLOOM_REQUIRE_SANDBOX").is_some();
+        match is_refused_call {
+            true => assert_eq!((refused.status, refused.error_code().as_str()), (429, code), "{quota}: {refused:?}"),
+            false => assert!(refused.body.contains("failed"), "{quota}: {refused:?}"),
+        }
+        let names_quota = refused.body.contains(quota) || (!has_sandbox && refused.body.contains("sandbox"));
+        assert!(names_quota, "{quota}: {refused:?}");
+        assert_eq!(read_usage(&server, quota, quota)["limit"], 0.0, "{quota}");
+        let (_, printed) = place.run_json(&["usage", "--user", quota]);
+        let limited = printed["quotas"].as_array().into_iter().flatten().filter(|row| row["limit"] == 0.0);
+        assert_eq!(limited.map(|row| row["name"].clone()).collect::<Vec<_>>(), [quota], "{printed}");
+        assert_eq!(server.get(&format!("/api/v1/runs/{run}")).json()["status"], "succeeded", "{quota}");
+        assert_eq!(server.get(&format!("/api/v1/memory/{quota}")).json()["old"], 1, "{quota}");
+        assert_eq!(server.send_and_read("DELETE", &format!("/api/v1/memory/{quota}/old"), &[], "").status, 204);
+        assert_ne!(use_quota(&server, &format!("not-{quota}"), kind).status, 429, "{quota}");
+    }
+}
+
+#[test]
+fn a_user_may_have_more_memory_than_the_others() {
+    let place = Workspace::new("[limits]\nmemory_bytes = 1000\n[quotas.users.ann]\nmemory_bytes = 20000000\n");
+    let server = RunningServer::start(&place, &[]);
+    let write = |user: &str, key: &str, bytes: usize| {
+        let object = json!({"type": "object", "properties": {}});
+        let body = format!(
+            "async def execute(inputs, context):\n    context['memory']['{key}'] = 'x' * {bytes}\n    return {{}}"
+        );
+        let block = json!({"id": "b", "name": "b", "description": "d", "category": "memory", "execution_type": "python",
+            "input_schema": object, "output_schema": object, "source_code": body});
+        let pipeline =
+            json!({"id": "p", "name": "p", "nodes": [{"id": "a", "block_id": "b", "inputs": {}}], "edges": []});
+        server.post("/api/pipeline/run", &json!({"pipeline": pipeline, "blocks": [block], "user_id": user})).json()
+    };
+    // More than the default of a run's limit, too.
+    let of_ann = write("ann", "one", 5_000_000);
+    if of_ann.to_string().contains("FL1032") && std::env::var_os("FLOWLOOM_REQUIRE_SANDBOX").is_none() {
+        return;
+    }
+    assert_eq!(of_ann["status"], "completed", "{of_ann}");
+    assert_eq!(write("ann", "two", 5_000_000)["status"], "completed");
+    let of_bob = write("bob", "one", 2000);
+    assert_eq!(of_bob["status"], "failed", "{of_bob}");
+    assert!(of_bob["errors"][0]["error"].as_str().is_some_and(|error| error.contains("at most 1000 are allowed")));
+    let limits = ["ann", "bob"].map(|user| read_usage(&server, user, "memory_bytes")["limit"].clone());
+    assert_eq!(limits, [json!(20_000_000.0), json!(1000.0)]);
+}
+
 #[test]
 fn nothing_is_limited_by_default_and_usage_is_printed() {
     let place = Workspace::with_hello("");

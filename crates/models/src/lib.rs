@@ -20,7 +20,7 @@ pub use catalog::{LOCAL_EMBEDDING_MODEL, LOCAL_MODEL, list_priced_models};
 pub use error::{ModelError, ResolveError, SchemaError, ScriptError};
 pub use local::{InferenceEngine, LOCAL_MAX_ANSWER_TOKENS};
 pub use models::{Models, ProviderStatus};
-pub use remote::ProviderCallError;
+pub use remote::{ProviderCallError, SseEvent, SseParser, Unreadable};
 pub use resolve::is_file_model;
 pub use scripted::parse_answer as parse_scripted_answer;
 pub use served::{is_nearby, list_served_models};

@@ -67,7 +67,7 @@ impl StartOptions {
             inputs,
             user: user.into(),
             agent: None,
-            limits: plan.limits.clone(),
+            limits: Limits::default().narrow_to(&plan.limits),
             depth: 0,
             parent: None,
             workflow: None,

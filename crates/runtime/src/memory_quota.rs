@@ -52,7 +52,7 @@ impl MemoryUsage {
         if total_bytes > limit_bytes && added > before {
             let message = format!(
                 "the user's memory would have {total_bytes} bytes; at most {limit_bytes} are allowed; delete keys, or \
-                 raise limits.memory_bytes"
+                 raise memory_bytes in [limits] or [quotas]"
             );
             return Err(StepFailure::new(Code::MemoryFull, message));
         }

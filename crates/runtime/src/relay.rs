@@ -10,6 +10,7 @@ use flowloom_core::id::RunId;
 use flowloom_core::path::Path;
 use tokio::sync::mpsc::UnboundedReceiver;
 
+use crate::effects::BoxFuture;
 use crate::journal::{Journal, Lease};
 use crate::publish::{Delta, SubscribeHandle};
 
@@ -24,6 +25,10 @@ pub trait TextRelay: Send + Sync {
     /// The text of a run that another process drives, from now on, until the receiver is dropped. The text so far of answers
     /// in progress comes first.
     fn follow_run(&self, run: RunId) -> UnboundedReceiver<RelayedText>;
+
+    /// Completes when the process that drives the run has withdrawn it. It may never complete: the run may have been withdrawn
+    /// before, and a message may be lost.
+    fn wait_for_withdrawal(&self, run: RunId) -> BoxFuture<'static, ()>;
 }
 
 /// A piece of text from another process.

@@ -25,7 +25,7 @@ use flowloom_runtime::effects::BoxFuture;
 use flowloom_runtime::journal::{AppendResult, Batch, Journal, Lease};
 use flowloom_runtime::memory::MemoryJournal;
 use flowloom_runtime::{Engine, JournalError, StartOptions};
-use plans::{call_step, make_plan, make_step, variable_text};
+use plans::{call_step, generate_spec, make_plan, make_step, python_step, story_step, variable_text};
 use world::World;
 
 /// A journal whose memory entries cannot be read for a reason, or can if there is none.
@@ -191,5 +191,21 @@ fn an_effect_that_may_be_repeated_waits_for_the_store() {
         let resumed = world.clock.block_on(engine.resume_run(stopped.id, plan)).expect("no deadlock");
         let outcome = world.clock.block_on(resumed.expect("accepted").drive_to_end()).expect("no deadlock");
         assert_eq!((outcome.broken, outcome.state.status), (None, Status::Succeeded));
+    }
+}
+
+/// Quotas and definitions are read while a step is performed. A short outage delays it, whatever it does.
+#[test]
+fn an_effect_that_does_not_reach_the_store_for_a_while_is_repeated() {
+    let generate = make_step("generate", Leaf::Generate(generate_spec()));
+    for step in [call_step("a", "add"), generate, python_step("block"), story_step()] {
+        let world = World::new(1);
+        world.store_failures.store(20, Relaxed);
+        let engine = Engine::new(world.make_effects(), Arc::new(MemoryJournal::new()));
+        let name = step.key.clone();
+        let run = engine.start_run(run_of(step)).expect("accepted");
+        let outcome = world.clock.block_on(run.drive_to_end()).expect("no deadlock");
+        assert_eq!((outcome.broken, outcome.state.status), (None, Status::Succeeded), "{name:?}");
+        assert!(world.store_failures.load(Relaxed) == 0, "{name:?}");
     }
 }

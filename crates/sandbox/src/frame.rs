@@ -8,15 +8,15 @@ use std::io::{self, Read, Write};
 use tokio::io::{AsyncRead, AsyncReadExt};
 
 /// The mark of a channel.
-pub(crate) type FrameMark = [u8; 16];
+pub type FrameMark = [u8; 16];
 
 /// The mark of channels that no block can write to: those of expression workers, and the first frame of every channel.
-pub(crate) const PLAIN_MARK: FrameMark = *b"flowloom channel";
+pub const PLAIN_MARK: FrameMark = *b"flowloom channel";
 
 const HEAD_BYTES: usize = 20;
 
 /// Appends one frame to a buffer.
-pub(crate) fn push_frame(out: &mut Vec<u8>, mark: &FrameMark, payload: &[u8]) {
+pub fn push_frame(out: &mut Vec<u8>, mark: &FrameMark, payload: &[u8]) {
     out.reserve(HEAD_BYTES + payload.len());
     out.extend_from_slice(mark);
     out.extend_from_slice(&u32::try_from(payload.len()).unwrap_or(u32::MAX).to_be_bytes());
@@ -24,7 +24,7 @@ pub(crate) fn push_frame(out: &mut Vec<u8>, mark: &FrameMark, payload: &[u8]) {
 }
 
 /// Writes and flushes one frame.
-pub(crate) fn write_frame(mut to: impl Write, mark: &FrameMark, payload: &[u8]) -> io::Result<()> {
+pub fn write_frame(mut to: impl Write, mark: &FrameMark, payload: &[u8]) -> io::Result<()> {
     let mut out = Vec::new();
     push_frame(&mut out, mark, payload);
     to.write_all(&out)?;
@@ -33,7 +33,7 @@ pub(crate) fn write_frame(mut to: impl Write, mark: &FrameMark, payload: &[u8]) 
 
 /// Reads exactly one frame; `None` at the end of the stream. Fails with `InvalidData` if the mark is wrong or the frame
 /// is larger than `cap` bytes.
-pub(crate) fn read_frame(mut from: impl Read, mark: &FrameMark, cap: usize) -> io::Result<Option<Vec<u8>>> {
+pub fn read_frame(mut from: impl Read, mark: &FrameMark, cap: usize) -> io::Result<Option<Vec<u8>>> {
     let mut head = [0; HEAD_BYTES];
     match from.read_exact(&mut head) {
         Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
@@ -55,7 +55,7 @@ fn parse_length(head: &[u8; HEAD_BYTES], mark: &FrameMark, cap: usize) -> io::Re
 }
 
 /// Reads frames as they arrive. Cancelling a read loses no data.
-pub(crate) struct FrameReader<R> {
+pub struct FrameReader<R> {
     from: R,
     mark: FrameMark,
     cap: usize,
@@ -63,12 +63,12 @@ pub(crate) struct FrameReader<R> {
 }
 
 impl<R: AsyncRead + Unpin> FrameReader<R> {
-    pub(crate) fn new(from: R, mark: FrameMark, cap: usize) -> FrameReader<R> {
+    pub fn new(from: R, mark: FrameMark, cap: usize) -> FrameReader<R> {
         FrameReader { from, mark, cap, buffer: Vec::new() }
     }
 
     /// The next frame; `None` at the end of the stream, also within a frame.
-    pub(crate) async fn next_frame(&mut self) -> io::Result<Option<Vec<u8>>> {
+    pub async fn next_frame(&mut self) -> io::Result<Option<Vec<u8>>> {
         loop {
             if let Some(head) = self.buffer.first_chunk::<HEAD_BYTES>() {
                 let end = HEAD_BYTES + parse_length(head, &self.mark, self.cap)?;

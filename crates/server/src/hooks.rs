@@ -162,13 +162,14 @@ pub(crate) async fn call_hook(
     let refused = || Problem::new(Code::KeyUnknown, "the webhook does not exist, or its secret is missing or wrong");
     let hook =
         found.into_iter().find(|hook| is_authenticated(hook, &host.app.config, &headers, &body)).ok_or_else(refused)?;
-    host.supervisor.check_start(&hook.user)?;
+    let place = host.supervisor.reserve_place(&hook.user)?;
     let inputs = match body.trim() {
         "" => Map::new().into(),
         _ => parse_value(&body)
             .map_err(|error| Problem::new(Code::RequestInvalid, format!("the body is not JSON: {}", error.message)))?,
     };
-    let call = StartContext::for_user(&host, &hook.user).with_key(delivery(&headers));
+    let mut call = StartContext::for_user(&host, &hook.user).with_key(delivery(&headers));
+    call.start.place = Some(place);
     let request = format!("{}\n{body}", hook.id);
     let run = call.start_once(&request, async |id| {
         let definition = call.find_definition(&hook.workflow).await?;

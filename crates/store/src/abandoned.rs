@@ -47,7 +47,7 @@ impl AbandonedRun {
 }
 
 impl Store {
-    /// Runs that a worker must drive and no living worker does, oldest first per worker; at most `limit`. These are runs of
+    /// Runs that a worker must drive and no living worker does, oldest first per worker, the users in turn; at most `limit`. These are runs of
     /// dead workers, runs with the status `running`, and runs with pending commands. A child run is not among them unless its
     /// parent run has ended: the parent run drives it. Neither are runs outside of the scope of this process.
     pub fn abandoned_runs(&self, limit: u32) -> Result<Vec<AbandonedRun>, StoreError> {
@@ -58,19 +58,16 @@ impl Store {
             for worker in db.query_rows("select distinct worker from run where worker is not null", &[], read_worker)? {
                 let is_own = worker == self.worker.name();
                 if is_own || !self.worker.is_alive(&worker, &living) {
-                    let sql = format!(
-                        "select {ABANDONED_COLUMNS} from run where {IN_SCOPE_SQL} and worker = $4 and {IS_OUTERMOST_SQL} \
-                         order by id limit $5"
-                    );
-                    let params = params![self.worker.name(), project, config, &worker, limit];
+                    let sql = select_in_turn(&format!("worker = $4 and {IS_OUTERMOST_SQL}"), "$5");
+                    // Most of its own runs are driven, and are removed below.
+                    let most = if is_own { u32::MAX } else { limit };
+                    let params = params![self.worker.name(), project, config, &worker, most];
                     let runs = db.query_rows(&sql, params, parse_abandoned)?;
                     found.extend(runs.into_iter().flatten().filter(|run| !is_own || !self.worker.is_driving(run.id)));
                 }
             }
-            let sql = format!(
-                "select {ABANDONED_COLUMNS} from run where {IN_SCOPE_SQL} and worker is null \
-                 and (status in ('queued', 'running') or pending_commands > 0) and {IS_OUTERMOST_SQL} order by id limit $4"
-            );
+            let due = "worker is null and (status in ('queued', 'running') or pending_commands > 0)";
+            let sql = select_in_turn(&format!("{due} and {IS_OUTERMOST_SQL}"), "$4");
             let params = params![self.worker.name(), project, config, limit];
             found.extend(db.query_rows(&sql, params, parse_abandoned)?.into_iter().flatten());
             found.truncate(limit as usize);
@@ -117,6 +114,15 @@ impl Store {
         let batch = Batch { releases_lease: true, ..Batch::with_records(vec![Arc::new(record)]) };
         self.append_batch(lease, batch).wait().await.map(drop)
     }
+}
+
+/// Selects the runs that are in scope and meet `condition`: the oldest of each user, then the second of each, and so on, so
+/// that a user with many runs does not delay those of others.
+fn select_in_turn(condition: &str, limit: &str) -> String {
+    format!(
+        "select {ABANDONED_COLUMNS} from run where {IN_SCOPE_SQL} and {condition} \
+         order by row_number() over (partition by user_id order by id), id limit {limit}"
+    )
 }
 
 /// `$1` is the worker that reads.

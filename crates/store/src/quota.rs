@@ -20,6 +20,8 @@ pub enum Quota {
     Definitions,
     /// Bytes of what the user has in the database.
     DatabaseBytes,
+    /// Bytes of the user's memory, keys and values. It replaces `limits.memory_bytes`.
+    MemoryBytes,
     /// Time that the sandbox computes, each day.
     SandboxTime,
     /// Tokens of model calls, each day.
@@ -53,12 +55,13 @@ pub struct QuotaInfo {
     pub scale: u32,
     /// What helps when it is used up.
     advice: &'static str,
-    /// Measures what the user `$1` uses; `$2` is where the window begins: the id of a run, or the number of a day.
-    pub(crate) sql: &'static str,
+    /// Measures what the user `$1` uses; `$2` is where the window begins: the id of a run, or the number of a day. `None` if
+    /// the runtime measures it.
+    pub(crate) sql: Option<&'static str>,
 }
 
 /// Every quota. The daily ones are counted in `daily_usage`, the others follow from the other tables.
-pub const QUOTA_TABLE: [QuotaInfo; 7] = [
+pub const QUOTA_TABLE: [QuotaInfo; 8] = [
     QuotaInfo {
         quota: Quota::ConcurrentRuns,
         name: "concurrent_runs",
@@ -67,7 +70,7 @@ pub const QUOTA_TABLE: [QuotaInfo; 7] = [
         scale: 1,
         advice: "wait until a run ends, or cancel one",
         // The index run_active has the same condition.
-        sql: "select count(*) from run where user_id = $1 and status in ('queued', 'running') and parent is null",
+        sql: Some("select count(*) from run where user_id = $1 and status in ('queued', 'running') and parent is null"),
     },
     QuotaInfo {
         quota: Quota::StartsPerMinute,
@@ -77,7 +80,7 @@ pub const QUOTA_TABLE: [QuotaInfo; 7] = [
         scale: 1,
         advice: "try again later",
         // Ids begin with the time of the start.
-        sql: "select count(*) from run where user_id = $1 and id >= $2 and parent is null",
+        sql: Some("select count(*) from run where user_id = $1 and id >= $2 and parent is null"),
     },
     QuotaInfo {
         quota: Quota::Definitions,
@@ -86,7 +89,9 @@ pub const QUOTA_TABLE: [QuotaInfo; 7] = [
         window: QuotaWindow::Now,
         scale: 1,
         advice: "delete definitions",
-        sql: "select count(*) from definition where user_id = $1 or substr(user_id, 1, length($1) + 1) = $1 || '\u{1}'",
+        sql: Some(
+            "select count(*) from definition where user_id = $1 or substr(user_id, 1, length($1) + 1) = $1 || '\u{1}'",
+        ),
     },
     QuotaInfo {
         quota: Quota::DatabaseBytes,
@@ -95,7 +100,8 @@ pub const QUOTA_TABLE: [QuotaInfo; 7] = [
         window: QuotaWindow::Now,
         scale: 1,
         advice: "delete memory, or ask the operator to prune runs; the size is measured again after a minute",
-        sql: "select cast((select coalesce(sum(coalesce(octet_length(event.data), 0) \
+        sql: Some(
+            "select cast((select coalesce(sum(coalesce(octet_length(event.data), 0) \
               + coalesce(octet_length(blob.content), 0) + octet_length(event.path) + 40), 0) \
               from run join event on event.id >= run.number * 4294967296 and event.id < (run.number + 1) * 4294967296 \
               left join blob on blob.hash = event.output where run.user_id = $1) \
@@ -118,6 +124,16 @@ pub const QUOTA_TABLE: [QuotaInfo; 7] = [
               + (select coalesce(sum(octet_length(key) + octet_length(request) + 40), 0) \
               from idempotency_key where user_id = $1) \
               as bigint)",
+        ),
+    },
+    QuotaInfo {
+        quota: Quota::MemoryBytes,
+        name: "memory_bytes",
+        unit: "bytes",
+        window: QuotaWindow::Now,
+        scale: 1,
+        advice: "delete keys",
+        sql: None,
     },
     QuotaInfo {
         quota: Quota::SandboxTime,
@@ -126,7 +142,9 @@ pub const QUOTA_TABLE: [QuotaInfo; 7] = [
         window: QuotaWindow::Day,
         scale: 1_000,
         advice: "continue after midnight UTC",
-        sql: "select cast(coalesce(sum(sandbox_ms), 0) as bigint) from daily_usage where user_id = $1 and day = $2",
+        sql: Some(
+            "select cast(coalesce(sum(sandbox_ms), 0) as bigint) from daily_usage where user_id = $1 and day = $2",
+        ),
     },
     QuotaInfo {
         quota: Quota::Tokens,
@@ -135,7 +153,7 @@ pub const QUOTA_TABLE: [QuotaInfo; 7] = [
         window: QuotaWindow::Day,
         scale: 1,
         advice: "continue after midnight UTC",
-        sql: "select cast(coalesce(sum(tokens), 0) as bigint) from daily_usage where user_id = $1 and day = $2",
+        sql: Some("select cast(coalesce(sum(tokens), 0) as bigint) from daily_usage where user_id = $1 and day = $2"),
     },
     QuotaInfo {
         quota: Quota::Cost,
@@ -144,7 +162,9 @@ pub const QUOTA_TABLE: [QuotaInfo; 7] = [
         window: QuotaWindow::Day,
         scale: 1_000_000,
         advice: "continue after midnight UTC",
-        sql: "select cast(coalesce(sum(micro_usd), 0) as bigint) from daily_usage where user_id = $1 and day = $2",
+        sql: Some(
+            "select cast(coalesce(sum(micro_usd), 0) as bigint) from daily_usage where user_id = $1 and day = $2",
+        ),
     },
 ];
 
@@ -198,6 +218,11 @@ impl Quotas {
     /// The limit of a user.
     pub fn find_limit(&self, user: &str, quota: Quota) -> Option<u64> {
         self.users.get(user).and_then(|own| own.get(&quota)).or_else(|| self.every_user.get(&quota)).copied()
+    }
+
+    /// Size of a user's memory that writes may not exceed, in bytes: the quota, or `default_bytes` if none is set.
+    pub fn find_memory_limit(&self, user: &str, default_bytes: u64) -> u64 {
+        self.find_limit(user, Quota::MemoryBytes).unwrap_or(default_bytes)
     }
 
     /// Whether what a user uses each day is counted.

@@ -2,13 +2,17 @@
 //!
 //! A target is an ordinary function that panics if a promise is broken, so that another fuzzer can drive it, too.
 
+mod http_head;
 mod mutator;
+mod streams;
 mod targets;
 
+use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use flowloom_core::hash::Hash;
 pub use mutator::Mutator;
 pub use targets::{TARGETS, Target};
 
@@ -30,8 +34,14 @@ pub enum FuzzLimit {
     Inputs(u64),
 }
 
-/// Feeds a target until the limit, or until an input breaks a promise. Returns the number of inputs.
-pub fn fuzz_target(target: &Target, mutator: &mut Mutator, limit: FuzzLimit) -> Result<u64, Finding> {
+/// Feeds a target until the limit, or until an input breaks a promise. Each input is given to `note_input` before. Returns
+/// the number of inputs.
+pub fn fuzz_target(
+    target: &Target,
+    mutator: &mut Mutator,
+    limit: FuzzLimit,
+    mut note_input: impl FnMut(&[u8]),
+) -> Result<u64, Finding> {
     let since = Instant::now();
     let mut count = 0;
     loop {
@@ -43,6 +53,7 @@ pub fn fuzz_target(target: &Target, mutator: &mut Mutator, limit: FuzzLimit) -> 
             return Ok(count);
         }
         let input = mutator.next_input();
+        note_input(&input);
         try_input(target, input)?;
         count += 1;
     }
@@ -74,10 +85,40 @@ pub fn load_seeds(repository: &Path) -> Vec<Vec<u8>> {
     seeds
 }
 
+/// The seeds of a target: the common ones, and as many of its own.
+pub fn seeds_of(target: &Target, common: &[Vec<u8>]) -> Vec<Vec<u8>> {
+    let own = target.seeds.iter().map(|seed| seed.to_vec()).cycle();
+    let count = if target.seeds.is_empty() { 0 } else { common.len() };
+    common.iter().cloned().chain(own.take(count)).collect()
+}
+
+/// The folder with the inputs that once broke a promise of a target.
+pub fn findings_folder(repository: &Path, target: &Target) -> PathBuf {
+    repository.join("tests/fuzz/findings").join(target.name)
+}
+
+/// Feeds a target the inputs that once broke a promise. Returns their number.
+pub fn replay_findings(target: &Target, repository: &Path) -> Result<usize, Finding> {
+    let entries = std::fs::read_dir(findings_folder(repository, target)).into_iter().flatten().flatten();
+    let inputs: Vec<Vec<u8>> = entries.filter_map(|entry| std::fs::read(entry.path()).ok()).collect();
+    inputs.iter().try_for_each(|input| try_input(target, input.clone()))?;
+    Ok(inputs.len())
+}
+
+/// Saves an input that breaks a promise, so that it is replayed from now on.
+pub fn save_finding(target: &Target, repository: &Path, finding: &Finding) -> io::Result<PathBuf> {
+    let folder = findings_folder(repository, target);
+    std::fs::create_dir_all(&folder)?;
+    let name = Hash::of_bytes(&finding.input).to_string().chars().take(16).collect::<String>();
+    let path = folder.join(name);
+    std::fs::write(&path, &finding.input)?;
+    Ok(path)
+}
+
 /// The files of a folder with these extensions, in the order of their names.
-fn list_files(folder: &Path, extensions: &[&str]) -> Vec<std::path::PathBuf> {
+fn list_files(folder: &Path, extensions: &[&str]) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
-    let has_extension = |path: &std::path::PathBuf| {
+    let has_extension = |path: &PathBuf| {
         path.extension()
             .and_then(|extension| extension.to_str())
             .is_some_and(|extension| extensions.contains(&extension))

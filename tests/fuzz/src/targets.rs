@@ -7,6 +7,9 @@ use flowloom_formats::{Compiled, Sources, compile};
 use flowloom_tools::EgressPolicy;
 use url::{Host, Url};
 
+use crate::http_head::{HTTP_HEADS, send_request};
+use crate::streams::{EVENT_STREAMS, FRAMES, parse_events, read_frames};
+
 /// The limit of the size of a definition; no input reaches it.
 const MAX_SOURCE_BYTES: u64 = 1 << 20;
 
@@ -16,15 +19,20 @@ pub struct Target {
     pub name: &'static str,
     /// Feeds it an input. Panics if a promise is broken.
     pub run: fn(&[u8]),
+    /// Inputs that it understands, beside the common seeds.
+    pub seeds: &'static [&'static [u8]],
 }
 
 /// All targets.
-pub const TARGETS: [Target; 5] = [
-    Target { name: "json", run: read_json },
-    Target { name: "definition", run: compile_json },
-    Target { name: "markdown", run: compile_markdown },
-    Target { name: "template", run: compile_template },
-    Target { name: "egress", run: check_address },
+pub const TARGETS: [Target; 8] = [
+    Target { name: "json", run: read_json, seeds: &[] },
+    Target { name: "definition", run: compile_json, seeds: &[] },
+    Target { name: "markdown", run: compile_markdown, seeds: &[] },
+    Target { name: "template", run: compile_template, seeds: &[] },
+    Target { name: "egress", run: check_address, seeds: &[] },
+    Target { name: "sse", run: parse_events, seeds: &EVENT_STREAMS },
+    Target { name: "frames", run: read_frames, seeds: &FRAMES },
+    Target { name: "http", run: send_request, seeds: &HTTP_HEADS },
 ];
 
 /// What is read is written and read again as the same value; the lenient reader reads whatever the strict one does.

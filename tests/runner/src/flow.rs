@@ -66,7 +66,7 @@ pub(crate) fn run_plan(
 ) -> Option<Result<RunOutcome, flowloom_core::StepFailure>> {
     let engine = Engine::new(world.to_effects(), Arc::new(MemoryJournal::new()));
     let engine = connect_engine(engine, &plan);
-    let limits = plan.limits.clone();
+    let limits = flowloom_core::limits::Limits::default().narrow_to(&plan.limits);
     let start =
         StartOptions { agent, limits, ..StartOptions::new(plan.clone(), Hash::of_bytes(b"case"), inputs, "local") };
     match engine.start_run(start) {

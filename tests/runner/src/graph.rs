@@ -115,7 +115,7 @@ fn run_turns(case: &Value, agents: &Arc<ScriptedAgents>, plan: Arc<Plan>) -> Res
     let journal = Arc::new(MemoryJournal::new());
     let input = case.get("input").cloned().unwrap_or_default();
     let number = |key: &str| input.get(key).and_then(Value::as_i64).and_then(|number| u64::try_from(number).ok());
-    let limits = Limits { time_ms: number("timeoutMs").or(plan.limits.time_ms), ..plan.limits.clone() };
+    let limits = Limits { time_ms: number("timeoutMs").or(plan.limits.time_ms), ..Limits::default() };
     let mut plan = (*plan).clone();
     if let (Some(most), StepKind::Composite(Composite::Machine(machine))) = (number("maxSteps"), &mut plan.root.kind) {
         machine.max_visits = most;

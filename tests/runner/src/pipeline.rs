@@ -172,7 +172,7 @@ fn run_plan(case: &Value, plan: Arc<Plan>) -> Result<PipelineRun, String> {
             clock: Arc::new(SystemClock),
         };
         let engine = connect_engine(Engine::new(effects, journal.clone()), &plan);
-        let limits = plan.limits.clone();
+        let limits = flowloom_core::limits::Limits::default().narrow_to(&plan.limits);
         let inputs = Value::map::<&str>([]);
         let start =
             StartOptions { limits, ..StartOptions::new(plan.clone(), Hash::of_bytes(b"case"), inputs, user.clone()) };

@@ -14,7 +14,7 @@ use flowloom_store::{IdempotentStart, StartKey};
 use super::fork::{ForkChanges, prepare_fork};
 use super::inputs::parse_budget;
 use super::start::StartRun;
-use super::supervisor::{ActiveRun, RunSupervisor};
+use super::supervisor::{ActiveRun, RunSupervisor, StartPlace};
 use crate::definitions::catalog::{Catalog, CatalogEntry};
 use crate::definitions::error::DefinitionError;
 use crate::engines::{App, LoadedRun};
@@ -29,7 +29,6 @@ pub struct RunService {
 }
 
 /// A request that starts a run.
-#[derive(Clone, Debug)]
 pub struct StartCall {
     /// The user whose run it is.
     pub user: String,
@@ -39,12 +38,21 @@ pub struct StartCall {
     pub needs_events: bool,
     /// The trace of the call.
     pub trace: Option<TraceContext>,
+    /// The place that is reserved for the run.
+    pub place: Option<StartPlace>,
 }
 
 impl StartCall {
     /// A call on behalf of a user, without an idempotency key, that does not follow the run.
     pub fn for_user(user: &str) -> StartCall {
-        StartCall { user: user.to_owned(), idempotency_key: None, needs_events: false, trace: None }
+        StartCall { user: user.to_owned(), idempotency_key: None, needs_events: false, trace: None, place: None }
+    }
+
+    /// Frees the place of a run that was not started.
+    fn release_place(&self) {
+        if let Some(place) = &self.place {
+            place.release();
+        }
     }
 }
 
@@ -108,6 +116,17 @@ impl RunService {
         request: &str,
         begin: impl AsyncFnOnce(Option<RunId>) -> Result<ActiveRun, E>,
     ) -> Result<ActiveRun, E> {
+        let started = self.find_or_begin(call, request, begin).await;
+        call.release_place();
+        started
+    }
+
+    async fn find_or_begin<E: From<AppError>>(
+        &self,
+        call: &StartCall,
+        request: &str,
+        begin: impl AsyncFnOnce(Option<RunId>) -> Result<ActiveRun, E>,
+    ) -> Result<ActiveRun, E> {
         let Some(key) = &call.idempotency_key else { return begin(None).await };
         let request = Hash::of_bytes(request.as_bytes()).to_string();
         let id = RunId(uuid::Uuid::now_v7());
@@ -158,7 +177,8 @@ impl RunService {
             trace,
             ..StartRun::new(&prepared, new.inputs, &call.user, limits)
         };
-        Ok(self.live.start_run(start.start(&self.app.store)?, call.needs_events || new.needs_events).await)
+        let started = start.start(&self.app.store)?;
+        Ok(self.live.start_run(started, call.place.as_ref(), call.needs_events || new.needs_events).await)
     }
 
     /// Forks a run and drives the fork. `workflow` is the id of the definition that it follows, if not that of the run.
@@ -186,7 +206,7 @@ impl RunService {
         let prepared = tokio::task::spawn_blocking(move || prepare_fork(&app, from, changes)).await??;
         let (id, trace) = self.continue_trace(call.trace.clone(), id);
         let started = prepared.start(&self.app, |start| StartRun { id, trace, ..start }).await?;
-        Ok(self.live.start_run(started, call.needs_events).await)
+        Ok(self.live.start_run(started, call.place.as_ref(), call.needs_events).await)
     }
 
     /// The trace of a new run and its id: the trace of the call, or, if runs are exported, one that begins with the run.

@@ -122,9 +122,10 @@ impl<'a> StartRun<'a> {
         }
         let PreparedDefinition { plan, engine, bundle: (bundle, text) } = self.workflow;
         store.hold_hashed_bundle(*bundle, text);
+        let memory_bytes = store.quotas().find_memory_limit(&self.user, self.limits.memory_bytes);
         let options = StartOptions {
             agent: self.agent,
-            limits: self.limits,
+            limits: Limits { memory_bytes, ..self.limits },
             depth: self.depth,
             parent: self.parent,
             workflow: self.workflow_id,

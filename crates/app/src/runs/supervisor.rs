@@ -17,6 +17,11 @@ use crate::telemetry::TraceExporter;
 /// The share of the places that is kept for users with few runs: one of eight.
 const RESERVED_SHARE: usize = 8;
 
+/// The number of places of `max` that are kept for users with fewer runs; at least one, unless there is only one.
+fn count_kept_places(max: usize) -> usize {
+    (max / RESERVED_SHARE).max(1).min(max - max.min(1))
+}
+
 /// The runs that this process drives, and what waits for them.
 pub struct RunSupervisor {
     runs: Mutex<LiveRuns>,
@@ -26,12 +31,14 @@ pub struct RunSupervisor {
     telemetry: Option<TraceExporter>,
 }
 
-/// The live runs.
+/// The live runs, and the places of those that are about to start.
 #[derive(Default)]
 struct LiveRuns {
     by_id: HashMap<RunId, SupervisedRun>,
-    /// The number of live runs of each user who has some.
+    /// The number of live runs and reserved places of each user who has some.
     counts: HashMap<Arc<str>, usize>,
+    /// The number of reserved places.
+    reserved: usize,
 }
 
 impl LiveRuns {
@@ -43,13 +50,55 @@ impl LiveRuns {
     }
 
     fn remove(&mut self, id: RunId) {
-        let Some(run) = self.by_id.remove(&id) else { return };
-        if let Some(count) = self.counts.get_mut(&run.user) {
+        if let Some(run) = self.by_id.remove(&id) {
+            self.uncount_user(&run.user);
+        }
+    }
+
+    fn reserve_place(&mut self, user: &Arc<str>) {
+        self.reserved += 1;
+        *self.counts.entry(user.clone()).or_default() += 1;
+    }
+
+    fn free_place(&mut self, user: &str) {
+        self.reserved -= 1;
+        self.uncount_user(user);
+    }
+
+    fn uncount_user(&mut self, user: &str) {
+        if let Some(count) = self.counts.get_mut(user) {
             *count -= 1;
             if *count == 0 {
-                self.counts.remove(&run.user);
+                self.counts.remove(user);
             }
         }
+    }
+}
+
+/// A place for a run that a user is about to start. It becomes free when the run is counted instead, or when the place is
+/// dropped.
+pub struct StartPlace {
+    live: Arc<RunSupervisor>,
+    user: Arc<str>,
+    is_free: AtomicBool,
+}
+
+impl StartPlace {
+    /// Frees the place, if it is not free yet.
+    pub(crate) fn release(&self) {
+        self.release_in(&mut self.live.lock_runs());
+    }
+
+    fn release_in(&self, live: &mut LiveRuns) {
+        if !self.is_free.swap(true, Ordering::Relaxed) {
+            live.free_place(&self.user);
+        }
+    }
+}
+
+impl Drop for StartPlace {
+    fn drop(&mut self) {
+        self.release();
     }
 }
 
@@ -110,27 +159,36 @@ impl RunSupervisor {
         self.lock_runs().by_id.len()
     }
 
-    /// Fails with `TooManyRuns` if the limit is reached or the server is stopping.
+    /// Fails with `TooManyRuns` if no run can be reclaimed: the limit is reached, but for the places that are kept for users
+    /// with few runs, or the server is stopping.
     pub fn check_capacity(&self) -> Result<(), AppError> {
+        self.check_places(&self.lock_runs(), self.max - count_kept_places(self.max))
+    }
+
+    /// Fails with `TooManyRuns` if `places` are taken or the server is stopping.
+    fn check_places(&self, live: &LiveRuns, places: usize) -> Result<(), AppError> {
         if self.is_closed() {
             return Err(AppError::Stopping);
         }
-        match self.count() < self.max {
+        match live.by_id.len() + live.reserved < places {
             true => Ok(()),
             false => Err(AppError::TooManyRuns(self.max)),
         }
     }
 
-    /// Fails with `TooManyRuns` if a user may start no further run: the limit is reached, or only the places are left that
-    /// are kept for users with fewer runs.
-    pub fn check_start(&self, user: &str) -> Result<(), AppError> {
-        self.check_capacity()?;
-        let live = self.lock_runs();
-        let (reserved, own) = (self.max / RESERVED_SHARE, live.counts.get(user).copied().unwrap_or_default());
-        match live.by_id.len() < self.max - reserved || own < reserved {
-            true => Ok(()),
-            false => Err(AppError::TooManyRunsOfUser { own, reserved, max: self.max }),
+    /// Reserves a place for a run of a user. Calls that start at the same time cannot exceed a limit together. Fails with
+    /// `TooManyRuns` if the user may start no further run: the limit is reached, or only the places are left that are kept
+    /// for users with fewer runs.
+    pub fn reserve_place(self: &Arc<RunSupervisor>, user: &str) -> Result<StartPlace, AppError> {
+        let mut live = self.lock_runs();
+        self.check_places(&live, self.max)?;
+        let (kept, own) = (count_kept_places(self.max), live.counts.get(user).copied().unwrap_or_default());
+        if live.by_id.len() + live.reserved >= self.max - kept && own >= kept {
+            return Err(AppError::TooManyRunsOfUser { own, reserved: kept, max: self.max });
         }
+        let user = Arc::from(user);
+        live.reserve_place(&user);
+        Ok(StartPlace { live: self.clone(), user, is_free: AtomicBool::new(false) })
     }
 
     /// Whether no further runs are accepted because the program is stopping.
@@ -144,10 +202,15 @@ impl RunSupervisor {
     }
 
     /// Drives a run that was started, and hears it from its first event on if the call wants that.
-    pub async fn start_run(self: &Arc<RunSupervisor>, started: StartedRun, needs_events: bool) -> ActiveRun {
+    pub async fn start_run(
+        self: &Arc<RunSupervisor>,
+        started: StartedRun,
+        place: Option<&StartPlace>,
+        needs_events: bool,
+    ) -> ActiveRun {
         let StartedRun { run, plan } = started;
         let (id, subscription) = (run.id(), needs_events.then(|| run.subscribe()));
-        ActiveRun { id, subscription, completion: Some(self.drive_run(run, plan).await) }
+        ActiveRun { id, subscription, completion: Some(self.supervise_run(run, plan, place).await) }
     }
 
     /// A run that was started before.
@@ -157,12 +220,27 @@ impl RunSupervisor {
 
     /// Drives a run of `plan`, on its own task once it first suspends.
     pub async fn drive_run(self: &Arc<RunSupervisor>, run: Run, plan: Arc<Plan>) -> RunCompletion {
+        self.supervise_run(run, plan, None).await
+    }
+
+    async fn supervise_run(
+        self: &Arc<RunSupervisor>,
+        run: Run,
+        plan: Arc<Plan>,
+        place: Option<&StartPlace>,
+    ) -> RunCompletion {
         let id = run.id();
         let (over, ending) = watch::channel(None);
         let ending = RunCompletion(ending);
         let supervised =
             SupervisedRun { user: run.user().clone(), listen: run.subscribe_handle(), ending: ending.clone() };
-        self.lock_runs().insert(id, supervised);
+        {
+            let mut live = self.lock_runs();
+            if let Some(place) = place {
+                place.release_in(&mut live);
+            }
+            live.insert(id, supervised);
+        }
         let live = self.clone();
         let mut driving = Box::pin(async move {
             let outcome = run.drive_to_end().await;
@@ -235,18 +313,48 @@ mod tests {
     fn a_user_with_many_runs_leaves_places_for_others() {
         let supervisor = RunSupervisor::new(16, None);
         add_runs(&supervisor, "greedy", 14);
-        assert!(matches!(supervisor.check_start("greedy"), Err(AppError::TooManyRunsOfUser { own: 14, .. })));
-        assert!(supervisor.check_start("ann").is_ok());
+        assert!(matches!(supervisor.reserve_place("greedy"), Err(AppError::TooManyRunsOfUser { own: 14, .. })));
+        assert!(supervisor.reserve_place("ann").is_ok());
         add_runs(&supervisor, "ann", 2);
-        assert!(matches!(supervisor.check_start("bob"), Err(AppError::TooManyRuns(16))));
+        assert!(matches!(supervisor.reserve_place("bob"), Err(AppError::TooManyRuns(16))));
         supervisor.run_ids().into_iter().for_each(|id| supervisor.lock_runs().remove(id));
-        assert!(supervisor.check_start("greedy").is_ok() && supervisor.lock_runs().counts.is_empty());
+        assert!(supervisor.reserve_place("greedy").is_ok() && supervisor.lock_runs().counts.is_empty());
     }
 
     #[test]
-    fn few_places_are_for_whoever_comes_first() {
+    fn the_last_of_few_places_is_for_a_user_without_runs() {
+        assert_eq!([0, 1, 2, 7, 8, 64].map(count_kept_places), [0, 0, 1, 1, 1, 8]);
         let supervisor = RunSupervisor::new(2, None);
         add_runs(&supervisor, "ann", 1);
-        assert!(supervisor.check_start("ann").is_ok());
+        assert!(matches!(supervisor.reserve_place("ann"), Err(AppError::TooManyRunsOfUser { own: 1, .. })));
+        assert!(supervisor.reserve_place("bob").is_ok());
+        assert!(RunSupervisor::new(1, None).reserve_place("ann").is_ok());
+    }
+
+    #[test]
+    fn starts_at_the_same_time_leave_the_share_of_others() {
+        let supervisor = RunSupervisor::new(16, None);
+        let greedy: Vec<StartPlace> = (0..1000).filter_map(|_| supervisor.reserve_place("greedy").ok()).collect();
+        let others: Vec<StartPlace> =
+            ["ann", "bob", "cid"].into_iter().filter_map(|user| supervisor.reserve_place(user).ok()).collect();
+        assert_eq!((greedy.len(), others.len()), (14, 2));
+        // A place that its run has taken is not freed twice.
+        greedy[0].release();
+        drop(greedy);
+        assert_eq!(supervisor.lock_runs().reserved, 2);
+        drop(others);
+        assert!(supervisor.lock_runs().counts.is_empty());
+    }
+
+    /// Users who each retry a refused start get what runs that end make free, whoever asks first.
+    #[test]
+    fn a_place_that_becomes_free_goes_to_the_user_with_fewer_runs() {
+        let supervisor = RunSupervisor::new(8, None);
+        let mut greedy: Vec<StartPlace> = (0..7).filter_map(|_| supervisor.reserve_place("greedy").ok()).collect();
+        let ann = supervisor.reserve_place("ann").ok();
+        assert!(ann.is_some() && supervisor.reserve_place("bob").is_err());
+        greedy.pop();
+        let refused = supervisor.reserve_place("greedy").is_err();
+        assert!(refused && supervisor.reserve_place("bob").is_ok());
     }
 }

@@ -6,14 +6,23 @@ use std::time::Duration;
 use flowloom_core::id::RunId;
 use flowloom_core::status::Status;
 use flowloom_runtime::RunError;
+use flowloom_runtime::effects::BoxFuture;
+use flowloom_runtime::journal::Journal as _;
+use flowloom_runtime::relay::TextRelay;
 use flowloom_store::RunRow;
 
 use super::service::RunService;
 use super::supervisor::{FinishedRun, RunCompletion};
 use crate::error::AppError;
 
-/// Interval of polling a run that another worker drives.
-const POLL_INTERVAL: Duration = Duration::from_millis(100);
+/// The shortest interval of polling a run that another worker drives.
+const MIN_POLL_INTERVAL: Duration = Duration::from_millis(100);
+
+/// The longest interval if only polling shows the end of the run.
+const MAX_POLL_INTERVAL: Duration = Duration::from_millis(500);
+
+/// The longest interval if the process that drives the run tells when it no longer does.
+const MAX_NOTIFIED_POLL_INTERVAL: Duration = Duration::from_secs(5);
 
 impl RunService {
     /// Whether a worker drives a run or will: a run with status `running` is reclaimed if its worker is dead.
@@ -24,8 +33,14 @@ impl RunService {
     /// Waits until no worker drives a run.
     pub async fn wait_until_idle(&self, id: RunId) {
         self.live.wait_for_run(id).await;
+        // The first look finds most runs ended.
+        if !self.is_active(id) {
+            return;
+        }
+        let mut polls = PollTimer::new(self.app.store.text_relay(), id);
+        // A change after the timer was made, and before the next look, is not missed.
         while self.is_active(id) {
-            tokio::time::sleep(POLL_INTERVAL).await;
+            polls.wait_for_next().await;
             self.live.wait_for_run(id).await;
         }
     }
@@ -71,4 +86,81 @@ impl RunService {
 /// Whether a worker drives a run or will.
 pub fn is_active_row(run: &RunRow) -> bool {
     run.finished_at.is_none() && (run.is_driven || run.status == Status::Running.name())
+}
+
+/// Says when to look next at a run that another worker drives: at once when its process says that it no longer drives the
+/// run, otherwise less and less often.
+struct PollTimer {
+    run: RunId,
+    relay: Option<Arc<dyn TextRelay>>,
+    withdrawn: BoxFuture<'static, ()>,
+    interval: Duration,
+}
+
+impl PollTimer {
+    fn new(relay: Option<Arc<dyn TextRelay>>, run: RunId) -> PollTimer {
+        PollTimer { run, withdrawn: listen_to(relay.as_deref(), run), relay, interval: MIN_POLL_INTERVAL }
+    }
+
+    async fn wait_for_next(&mut self) {
+        let longest = if self.relay.is_some() { MAX_NOTIFIED_POLL_INTERVAL } else { MAX_POLL_INTERVAL };
+        match tokio::time::timeout(self.interval, &mut self.withdrawn).await {
+            // Another worker may have claimed it since.
+            Ok(()) => *self = PollTimer::new(self.relay.take(), self.run),
+            Err(_) => self.interval = (self.interval * 2).min(longest),
+        }
+    }
+}
+
+fn listen_to(relay: Option<&dyn TextRelay>, run: RunId) -> BoxFuture<'static, ()> {
+    match relay {
+        Some(relay) => relay.wait_for_withdrawal(run),
+        None => Box::pin(std::future::pending()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use flowloom_runtime::SubscribeHandle;
+    use flowloom_runtime::journal::Lease;
+    use flowloom_runtime::relay::RelayedText;
+    use futures_util::FutureExt as _;
+    use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+
+    use super::*;
+
+    /// A relay that tells at once.
+    struct EagerRelay;
+
+    impl TextRelay for EagerRelay {
+        fn announce_run(&self, _lease: Lease, _text: SubscribeHandle) {}
+
+        fn withdraw_run(&self, _lease: Lease) {}
+
+        fn follow_run(&self, _run: RunId) -> UnboundedReceiver<RelayedText> {
+            unbounded_channel().1
+        }
+
+        fn wait_for_withdrawal(&self, _run: RunId) -> BoxFuture<'static, ()> {
+            Box::pin(std::future::ready(()))
+        }
+    }
+
+    #[tokio::test]
+    async fn a_run_is_looked_at_when_its_process_says_so_and_otherwise_seldom() {
+        let run = RunId::new(0, [0; 10]);
+        let mut told = PollTimer::new(Some(Arc::new(EagerRelay)), run);
+        for _ in 0..100 {
+            told.wait_for_next().now_or_never().expect("at once");
+        }
+        assert_eq!(told.interval, MIN_POLL_INTERVAL);
+        let mut alone = PollTimer::new(None, run);
+        alone.wait_for_next().await;
+        assert_eq!(alone.interval, 2 * MIN_POLL_INTERVAL);
+        alone.interval = MIN_POLL_INTERVAL / 100;
+        for _ in 0..8 {
+            alone.wait_for_next().await;
+        }
+        assert!(alone.interval > 2 * MIN_POLL_INTERVAL && alone.interval <= MAX_POLL_INTERVAL);
+    }
 }

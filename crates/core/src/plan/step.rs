@@ -39,7 +39,7 @@ use crate::path::Key;
 ///         keeps_type: true,
 ///         wording: Wording::PLAIN,
 ///     },
-///     limits: Limits::default(),
+///     limits: Limits::unlimited(),
 ///     functions: Vec::new(),
 ///     thread: None,
 ///     root: Step::new(Key::numbered_key("sequence", 1), Composite::Sequence(Vec::new())),

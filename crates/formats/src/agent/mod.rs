@@ -135,7 +135,7 @@ fn compile(
         description,
         inputs: Inputs::Named { declared: Vec::new(), defaults: Map::new(), accepts_others: true },
         text: TEXT_RULES,
-        limits: Limits::default(),
+        limits: Limits::unlimited(),
         functions,
         thread: Some(THREAD_NAME.into()),
         root: Step::new(Key::numbered_key("agent", 1), Composite::Agent(agent)),

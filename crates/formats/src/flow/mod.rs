@@ -148,7 +148,7 @@ impl FlowCompiler<'_> {
             description: description.unwrap_or_default(),
             inputs: Inputs::Named { declared, defaults, accepts_others: true },
             text: TEXT_RULES,
-            limits: Limits::default(),
+            limits: Limits::unlimited(),
             functions: Vec::new(),
             thread: None,
             root,

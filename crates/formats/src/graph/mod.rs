@@ -203,7 +203,7 @@ impl GraphCompiler<'_> {
             description: description.unwrap_or_default(),
             inputs: Inputs::Named { declared: Vec::new(), defaults: Map::new(), accepts_others: true },
             text: TEXT_RULES,
-            limits: Limits { time_ms: Some(TIMEOUT_MS), ..Limits::default() },
+            limits: Limits { time_ms: Some(TIMEOUT_MS), ..Limits::unlimited() },
             functions: Vec::new(),
             thread: Some(THREAD_NAME.into()),
             root: steps::build_machine(&graph, &self.agents),

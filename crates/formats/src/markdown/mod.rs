@@ -229,7 +229,7 @@ impl MarkdownCompiler<'_> {
             description,
             inputs: Inputs::Named { declared, defaults, accepts_others: false },
             text: TEXT_RULES,
-            limits: Limits::default(),
+            limits: Limits::unlimited(),
             functions: std::mem::take(&mut self.functions),
             thread: None,
             root,

@@ -163,7 +163,9 @@ impl MarkdownCompiler<'_> {
     /// The text in the lines of a block quote that are no comments.
     fn compile_lazy_lines(&mut self, quote: &Node, text: &TextPiece<'_>, around: &TextContext<'_>) -> Vec<Paragraph> {
         let mut blocks = Vec::new();
-        for range in lazy_ranges(text.text, quote) {
+        // A tag that is never closed is left out for the parser, which then takes what follows it for a quote.
+        let shorter = |range: &Range<usize>| range.len() < text.text.len();
+        for range in lazy_ranges(text.text, quote).into_iter().filter(shorter) {
             let piece = text.slice(range.start, range.end);
             let nodes = parse::parse(&piece, false, self.problems).unwrap_or_default();
             blocks.extend(self.compile_blocks(&nodes.iter().collect::<Vec<_>>(), &piece, around));

@@ -221,7 +221,7 @@ impl PipelineCompiler<'_> {
             description: prompt.unwrap_or_default(),
             inputs: Inputs::Named { declared: Vec::new(), defaults: Map::new(), accepts_others: false },
             text: TEXT_RULES,
-            limits: Limits::default(),
+            limits: Limits::unlimited(),
             functions,
             thread: None,
             root: Step::new(Key::numbered_key("pipeline", 1), root),

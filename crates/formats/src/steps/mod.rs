@@ -173,7 +173,7 @@ impl StepsCompiler<'_> {
             description: description.unwrap_or_default(),
             inputs: Inputs::Whole("input".into()),
             text: TEXT_RULES,
-            limits: Limits::default(),
+            limits: Limits::unlimited(),
             functions: self.functions,
             thread: None,
             root,

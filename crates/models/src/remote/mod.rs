@@ -28,6 +28,7 @@ use error::ProviderError;
 use http::{HttpClient, HttpReply};
 use idle::{IdleTimer, with_idle_timeout};
 use openai::Progress;
+pub use sse::{SseEvent, SseParser, Unreadable};
 
 use crate::catalog::Protocol;
 use crate::error::ModelError;

@@ -5,16 +5,16 @@ const MAX_EVENT_BYTES: usize = 8 << 20;
 
 /// One event.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct SseEvent {
+pub struct SseEvent {
     /// The `event:` name, often empty.
-    pub(crate) name: String,
+    pub name: String,
     /// The `data:` lines.
-    pub(crate) data: String,
+    pub data: String,
 }
 
 /// Why a stream cannot be read.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum Unreadable {
+pub enum Unreadable {
     /// An event is larger than any real one.
     #[error("an event is too large")]
     TooLarge,
@@ -25,7 +25,7 @@ pub(crate) enum Unreadable {
 
 /// The parser of one stream.
 #[derive(Default)]
-pub(crate) struct SseParser {
+pub struct SseParser {
     line: Vec<u8>,
     name: String,
     data: String,
@@ -36,7 +36,7 @@ pub(crate) struct SseParser {
 
 impl SseParser {
     /// Adds the next bytes, in pieces of any size, and returns the events they complete.
-    pub(crate) fn push_bytes(&mut self, bytes: &[u8]) -> Result<Vec<SseEvent>, Unreadable> {
+    pub fn push_bytes(&mut self, bytes: &[u8]) -> Result<Vec<SseEvent>, Unreadable> {
         let mut events = Vec::new();
         for &byte in bytes {
             // CR LF is one line end, also if a piece ends between the two.
@@ -56,7 +56,7 @@ impl SseParser {
 
     /// The event that the end of the stream completes, for servers that omit the last empty line. A line that is cut
     /// off is ignored.
-    pub(crate) fn finish_stream(&mut self) -> Option<SseEvent> {
+    pub fn finish_stream(&mut self) -> Option<SseEvent> {
         self.take_event()
     }
 

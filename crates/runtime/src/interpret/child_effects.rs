@@ -64,6 +64,11 @@ impl<'a> ChildEffectRunner<'a> {
         self.interrupt.into_inner().unwrap_or_else(PoisonError::into_inner).map(|halt| *halt)
     }
 
+    /// Whether the step has requested or reported anything.
+    pub(super) fn has_begun(&self) -> bool {
+        self.request_count.load(Ordering::Relaxed) + self.progress_count.load(Ordering::Relaxed) > 0
+    }
+
     /// The path of the next child effect of a kind.
     fn next_path(&self, kind: &str, counter: &AtomicUsize) -> Path {
         let key = Key::numbered_key(kind, counter.fetch_add(1, Ordering::Relaxed) + 1);

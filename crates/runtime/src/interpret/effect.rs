@@ -272,7 +272,8 @@ impl Interpreter {
             }
             Request::Python(request) => {
                 let below = ChildEffectRunner::new(self, place, attempt, activity.scope());
-                let reply = effects.code.run_python(request, &below, &context).await;
+                let run = || effects.code.run_python(request, &below, &context);
+                let reply = self.repeat_in_outage(|| !below.has_begun(), run).await;
                 match below.into_interrupt() {
                     Some(halt) => Err(EffectFailure::Halt(halt)),
                     None => reply.map(block_outcome).map_err(EffectFailure::from),
@@ -315,7 +316,10 @@ impl Interpreter {
         let allowance = Arc::new(BudgetAllowance::new(self.ledger.remaining_limits(&self.limits)));
         context.allowance = Some(allowance.clone());
         let below = ChildEffectRunner::new(self, place, context.attempt, scope);
-        let output = self.effects.functions.call_function(request, &context, &below).await;
+        let functions = &self.effects.functions;
+        let is_repeatable = functions.effect_class(request) == EffectClass::AtLeastOnce;
+        let call = || functions.call_function(request, &context, &below);
+        let output = self.repeat_in_outage(|| is_repeatable && !below.has_begun(), call).await;
         let usage = allowance.recorded_usage();
         self.ledger.add_usage(usage.as_ref());
         match below.into_interrupt() {
@@ -375,7 +379,7 @@ impl Interpreter {
     ) -> Result<EffectOutcome, EffectFailure> {
         let model = &self.effects.model;
         if self.limits.tokens.is_none() && self.limits.micro_usd.is_none() {
-            let generated = model.generate_reply(request, context).await?;
+            let generated = self.repeat_in_outage(|| true, || model.generate_reply(request, context)).await?;
             self.ledger.add_usage(Some(&generated.usage));
             return Ok(answer_outcome(generated, request));
         }
@@ -384,7 +388,7 @@ impl Interpreter {
             |error| EffectFailure::Halt(Interrupt::Limit(Status::BudgetExceeded, error, context.path.clone()));
         let claim = self.bound_cost(&mut bounded).map_err(exceeded)?;
         let held = self.ledger.reserve_amount(&self.limits, claim).await.map_err(exceeded)?;
-        let generated = model.generate_reply(&bounded, context).await?;
+        let generated = self.repeat_in_outage(|| true, || model.generate_reply(&bounded, context)).await?;
         held.settle_usage(&generated.usage);
         Ok(answer_outcome(generated, request))
     }

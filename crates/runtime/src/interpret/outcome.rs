@@ -12,6 +12,7 @@ use flowloom_core::value::Value;
 
 use super::Interpreter;
 use super::effect::{EffectFailure, EffectOutcome};
+use super::store_reads::is_outage;
 use crate::error::JournalError;
 use crate::memory_quota::MemoryUsage;
 use crate::redact::{Redactor, redact_value};
@@ -57,14 +58,12 @@ impl From<JournalError> for EffectFailure {
     }
 }
 
-/// Effects read the store, too: quotas, definitions, blocks. If it cannot be reached, an effect that may be repeated is,
-/// later. A block has no effects but its child effects, each of which is decided about by itself.
+/// Effects read the store, too: quotas, definitions, blocks. If it stays out of reach, an effect that may be repeated is, when
+/// the run continues. A block has no effects but its child effects, each of which is decided about by itself.
 pub(super) fn halt_on_outage(failure: EffectFailure, request: &Request, class: EffectClass) -> EffectFailure {
     let may_repeat = class == EffectClass::AtLeastOnce || matches!(request, Request::Python(_));
     match failure {
-        EffectFailure::Step(failure, None)
-            if may_repeat && matches!(failure.code, Code::StoreUnreachable | Code::StoreLocked) =>
-        {
+        EffectFailure::Step(failure, None) if may_repeat && is_outage(&failure) => {
             JournalError::Unavailable(failure).into()
         }
         failure => failure,

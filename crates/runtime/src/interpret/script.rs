@@ -12,7 +12,9 @@ use flowloom_core::path::Key;
 use flowloom_core::plan::Env;
 use flowloom_core::value::Value;
 
+use super::store_reads::is_outage;
 use super::{Interpreter, Interrupt, StepContext};
+use crate::error::JournalError;
 use crate::log::Mode;
 
 impl Interpreter {
@@ -76,7 +78,12 @@ impl Interpreter {
         };
         let evaluated = {
             let _activity = self.log.start_activity(at.enclosing.as_ref());
-            let evaluated = self.effects.code.evaluate_script(&request, &self.effect_context(at, 1)).await;
+            let context = self.effect_context(at, 1);
+            let evaluate = || self.effects.code.evaluate_script(&request, &context);
+            let evaluated = self.repeat_in_outage(|| true, evaluate).await;
+            if let Some(outage) = evaluated.as_ref().err().filter(|error| is_outage(error)) {
+                return Err(JournalError::Unavailable(outage.clone()).into());
+            }
             evaluated.map_err(|error| script.place.locate_error(error))
         };
         let event = match &evaluated {

@@ -1,8 +1,11 @@
 //! Reads of the store while a step is performed. They wait while the store cannot be reached, as writes do: a run that broke
 //! off would abandon the requests that its other branches have in flight.
 
+use flowloom_core::code::Code;
+use flowloom_core::error::StepFailure;
+
 use super::Interpreter;
-use crate::effects::BoxFuture;
+use crate::effects::{BoxFuture, EffectFuture};
 use crate::error::JournalError;
 use crate::journal::MAX_OUTAGE_MS;
 
@@ -23,4 +26,26 @@ impl Interpreter {
         }
         read().await
     }
+    /// Repeats an effect that read the store, for example for a quota or a definition, and did not reach it, as long as
+    /// `may_repeat` says that nothing has happened that must not happen twice.
+    pub(super) async fn repeat_in_outage<'a, T>(
+        &self,
+        may_repeat: impl Fn() -> bool + Send + Sync,
+        perform: impl Fn() -> EffectFuture<'a, T> + Send + Sync,
+    ) -> Result<T, StepFailure> {
+        for _ in 0..MAX_OUTAGE_MS / RETRY_INTERVAL_MS {
+            match perform().await {
+                Err(failure) if is_outage(&failure) && may_repeat() => {
+                    self.effects.clock.sleep_for(RETRY_INTERVAL_MS).await;
+                }
+                done => return done,
+            }
+        }
+        perform().await
+    }
+}
+
+/// Whether the store could not be reached.
+pub(super) fn is_outage(failure: &StepFailure) -> bool {
+    matches!(failure.code, Code::StoreUnreachable | Code::StoreLocked)
 }

@@ -1,7 +1,7 @@
 //! Scripted effects for the runtime's tests: seeded latencies on virtual time, and a count of the sent requests.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
 use flowloom_core::chat::{GenerateOptions, Message, Role, ToolCall, Usage};
@@ -29,11 +29,28 @@ pub(crate) struct World {
     pub(crate) sent: Arc<Mutex<BTreeMap<String, u32>>>,
     /// Whether functions called `repairable` and `stored` work.
     is_repaired: Arc<AtomicBool>,
+    /// Number of effects that do not reach the store before it is back.
+    pub(crate) store_failures: Arc<AtomicU32>,
 }
 
 impl World {
     pub(crate) fn new(seed: u64) -> World {
-        World { clock: SimClock::new(1_000_000), seed, sent: Arc::default(), is_repaired: Arc::default() }
+        World {
+            clock: SimClock::new(1_000_000),
+            seed,
+            sent: Arc::default(),
+            is_repaired: Arc::default(),
+            store_failures: Arc::default(),
+        }
+    }
+
+    /// Fails if the store cannot be reached.
+    fn read_store(&self) -> Result<(), StepFailure> {
+        let relaxed = Ordering::Relaxed;
+        match self.store_failures.fetch_update(relaxed, relaxed, |left| left.checked_sub(1)) {
+            Ok(_) => Err(StepFailure::new(Code::StoreUnreachable, "the database cannot be reached")),
+            Err(_) => Ok(()),
+        }
     }
 
     /// Lets functions called `repairable` and `stored` work.
@@ -77,6 +94,7 @@ impl Model for World {
         context: &'a EffectContext,
     ) -> EffectFuture<'a, GenerateReply> {
         Box::pin(async move {
+            self.read_store()?;
             self.wait_for_latency(context).await;
             context.deltas.push(&context.path, context.attempt, "answer");
             let prompt = request.messages.last().map(|message| message.content.clone()).unwrap_or_default();
@@ -156,6 +174,7 @@ impl Functions for World {
         below: &'a dyn ChildEffects,
     ) -> EffectFuture<'a, Value> {
         Box::pin(async move {
+            self.read_store()?;
             match &*request.function {
                 "hang" => self.clock.sleep_for(u64::MAX).await,
                 "once late" if !self.is_repaired.load(Ordering::Relaxed) => {
@@ -220,6 +239,7 @@ impl effects::CodeRunner for World {
         context: &'a EffectContext,
     ) -> EffectFuture<'a, PythonReply> {
         Box::pin(async move {
+            self.read_store()?;
             self.wait_for_latency(context).await;
             let url = Rich::from("http://example.test/block");
             let request_of = HttpRequest { method: "GET".into(), url, headers: Vec::new(), body: None };
@@ -243,6 +263,7 @@ impl effects::CodeRunner for World {
         context: &'a EffectContext,
     ) -> EffectFuture<'a, Option<Value>> {
         Box::pin(async move {
+            self.read_store()?;
             self.wait_for_latency(context).await;
             let read: String = request.names.iter().map(|(name, value)| format!("{name}={value:?};")).collect();
             Ok(Some(format!("{} {} {:x} {read}", request.source, context.path, request.seed).into()))

@@ -59,7 +59,7 @@ pub(crate) fn sequence_step(key: &str, steps: Vec<Step>) -> Step {
     make_step(key, Composite::Sequence(steps))
 }
 
-fn generate_spec() -> Generate {
+pub(crate) fn generate_spec() -> Generate {
     Generate {
         model: None,
         system: None,
@@ -207,7 +207,7 @@ fn conversation_step() -> Step {
 }
 
 /// A loop whose body has variables of its own, with scripts in every possible position.
-fn story_step() -> Step {
+pub(crate) fn story_step() -> Step {
     let script = |slot: &str, names: &[&str]| {
         let names = names.iter().map(|name| (*name).into()).collect();
         Arc::new(Script {
@@ -296,7 +296,7 @@ fn subflow_step() -> Step {
     make_step("sub", Composite::Subflow(Subflow { plan: Arc::new(inner), inputs: Data::Constant(Value::Null) }))
 }
 
-fn python_step(key: &str) -> Step {
+pub(crate) fn python_step(key: &str) -> Step {
     make_step(
         key,
         Leaf::Block(Block {

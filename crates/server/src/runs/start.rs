@@ -117,10 +117,11 @@ impl<'a> StartContext<'a> {
     ) -> ApiResult<StartContext<'a>> {
         caller.require_scope(Scope::Run)?;
         let (user, needs_events) = (caller.resolve_user(user)?, accepts_events(headers));
-        host.supervisor.check_start(&user)?;
+        let place = Some(host.supervisor.reserve_place(&user)?);
         Ok(StartContext {
             host,
             start: StartCall {
+                place,
                 user,
                 idempotency_key: idempotency_key(headers),
                 needs_events,

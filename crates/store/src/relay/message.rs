@@ -43,6 +43,8 @@ pub(super) enum FollowMessage {
     Ask,
     /// The text of these runs is wanted on `channel`.
     Follow { kind: FollowKind, channel: String, runs: Vec<RunId> },
+    /// An [`EndMessage`] is wanted on `channel` when one of these runs is no longer driven.
+    Await { channel: String, runs: Vec<RunId> },
 }
 
 impl FollowMessage {
@@ -52,14 +54,30 @@ impl FollowMessage {
         runs.chunks(MAX_RUNS).map(message).collect()
     }
 
+    /// The messages that ask for the ends of all these runs.
+    pub(super) fn for_ends(channel: &str, runs: &[RunId]) -> Vec<FollowMessage> {
+        let message = |runs: &[RunId]| FollowMessage::Await { channel: channel.to_owned(), runs: runs.to_vec() };
+        runs.chunks(MAX_RUNS).map(message).collect()
+    }
+
     /// Reads a message; `None` if it is not understood, as one of another version may be.
     pub(super) fn parse(payload: &str) -> Option<FollowMessage> {
         let message = serde_json::from_str(payload).ok()?;
         match &message {
-            FollowMessage::Follow { channel, .. } if !channel.starts_with(TEXT_CHANNEL_PREFIX) => None,
+            FollowMessage::Follow { channel, .. } | FollowMessage::Await { channel, .. }
+                if !channel.starts_with(TEXT_CHANNEL_PREFIX) =>
+            {
+                None
+            }
             _ => Some(message),
         }
     }
+}
+
+/// The run is no longer driven by the process that sends this.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct EndMessage {
+    pub(super) ended: RunId,
 }
 
 /// A piece of text.

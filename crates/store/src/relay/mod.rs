@@ -1,7 +1,8 @@
 //! Carries the text of answers between the processes that share a Postgres, with its notifications.
 //!
 //! A process that follows a run says so to all (`message.rs`). The process that drives the run sends text only then, and only
-//! to those that follow. Text is not stored, and costs nothing while nobody follows.
+//! to those that follow. Text is not stored, and costs nothing while nobody follows. In the same way, a process that waits for
+//! a run is told when it is no longer driven.
 
 mod message;
 mod relaying;
@@ -11,9 +12,11 @@ use std::sync::OnceLock;
 
 use flowloom_core::id::RunId;
 use flowloom_runtime::SubscribeHandle;
+use flowloom_runtime::effects::BoxFuture;
 use flowloom_runtime::journal::Lease;
 use flowloom_runtime::relay::{RelayedText, TextRelay};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::sync::oneshot;
 
 use crate::db::postgres::Database;
 
@@ -22,6 +25,7 @@ enum RelayRequest {
     Announce(Lease, SubscribeHandle),
     Withdraw(Lease),
     Follow(RunId, UnboundedSender<RelayedText>),
+    Await(RunId, oneshot::Sender<()>),
 }
 
 /// The relay of this process. Its thread starts with the first request, and ends with the relay.
@@ -63,5 +67,16 @@ impl TextRelay for PostgresRelay {
         let (sender, receiver) = unbounded_channel();
         self.send_request(RelayRequest::Follow(run, sender));
         receiver
+    }
+
+    fn wait_for_withdrawal(&self, run: RunId) -> BoxFuture<'static, ()> {
+        let (sender, receiver) = oneshot::channel();
+        self.send_request(RelayRequest::Await(run, sender));
+        Box::pin(async move {
+            if receiver.await.is_err() {
+                // The relay is gone.
+                std::future::pending().await
+            }
+        })
     }
 }

@@ -6,14 +6,16 @@ use std::time::Duration;
 use flowloom_core::id::RunId;
 use flowloom_runtime::SubscribeHandle;
 use flowloom_runtime::relay::RelayedText;
+use serde::Serialize;
 use tokio::runtime::Builder;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
+use tokio::sync::oneshot;
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, interval, timeout};
 use tokio_postgres::Notification;
 
 use super::RelayRequest;
-use super::message::{FOLLOW_CHANNEL, FollowKind, FollowMessage, TextMessage, new_text_channel};
+use super::message::{EndMessage, FOLLOW_CHANNEL, FollowKind, FollowMessage, TextMessage, new_text_channel};
 use super::sending::{Notifier, send_text};
 use crate::db::postgres::{Database, ListenSession};
 
@@ -43,6 +45,10 @@ struct Relay {
     followed: HashMap<RunId, Vec<UnboundedSender<RelayedText>>>,
     /// Who follows a run, by their channels.
     followers: HashMap<RunId, BTreeMap<String, Follower>>,
+    /// Those in this process who wait until a run is no longer driven.
+    awaited: HashMap<RunId, Vec<oneshot::Sender<()>>>,
+    /// The channels of the processes that wait for a run, with the times until which they are believed to.
+    waiting: HashMap<RunId, BTreeMap<String, Instant>>,
 }
 
 /// A process that follows a run.
@@ -71,7 +77,8 @@ impl Relay {
     fn new(requests: UnboundedReceiver<RelayRequest>) -> Relay {
         let channel = new_text_channel();
         let (announced, followed, followers) = (HashMap::new(), HashMap::new(), HashMap::new());
-        Relay { requests, channel, announced, followed, followers }
+        let (awaited, waiting) = (HashMap::new(), HashMap::new());
+        Relay { requests, channel, announced, followed, followers, awaited, waiting }
     }
 
     async fn relay_with(mut self, database: &Database) {
@@ -96,7 +103,8 @@ impl Relay {
     ) -> SessionEnd {
         // Those who follow answer with what they follow.
         self.followers.clear();
-        notify_later(notifier, vec![FollowMessage::Ask]);
+        self.waiting.clear();
+        notify_all_later(notifier, vec![FollowMessage::Ask]);
         let mut renewals = interval(RENEW_INTERVAL);
         loop {
             tokio::select! {
@@ -104,7 +112,11 @@ impl Relay {
                     None => return SessionEnd::Unused,
                     Some(TakenRequest::Announced(run)) => self.send_to_followers(notifier, run),
                     Some(TakenRequest::Followed(run)) => self.announce_followed(notifier, FollowKind::Start, &[run]),
-                    Some(TakenRequest::Withdrawn) => {}
+                    Some(TakenRequest::Withdrawn(run)) => self.tell_end(notifier, run),
+                    Some(TakenRequest::Awaited(run)) => {
+                        notify_all_later(notifier, FollowMessage::for_ends(&self.channel, &[run]));
+                    }
+                    Some(TakenRequest::Outdated) => {}
                 },
                 notification = notifications.recv() => match notification {
                     None => return SessionEnd::Lost,
@@ -127,14 +139,23 @@ impl Relay {
             }
             RelayRequest::Withdraw(lease) => {
                 // The run may have been claimed again.
-                if self.announced.get(&lease.run).is_some_and(|(epoch, _)| *epoch == lease.epoch) {
-                    self.announced.remove(&lease.run);
+                match self.announced.get(&lease.run).is_some_and(|(epoch, _)| *epoch == lease.epoch) {
+                    true => {
+                        self.announced.remove(&lease.run);
+                        TakenRequest::Withdrawn(lease.run)
+                    }
+                    false => TakenRequest::Outdated,
                 }
-                TakenRequest::Withdrawn
             }
             RelayRequest::Follow(run, sender) => {
                 self.followed.entry(run).or_default().push(sender);
                 TakenRequest::Followed(run)
+            }
+            RelayRequest::Await(run, sender) => {
+                let awaiting = self.awaited.entry(run).or_default();
+                awaiting.retain(|sender| !sender.is_closed());
+                awaiting.push(sender);
+                TakenRequest::Awaited(run)
             }
         })
     }
@@ -143,6 +164,8 @@ impl Relay {
         if notification.channel() == self.channel {
             if let Ok(message) = serde_json::from_str(notification.payload()) {
                 self.deliver_text(message);
+            } else if let Ok(EndMessage { ended }) = serde_json::from_str(notification.payload()) {
+                self.deliver_end(ended);
             }
             return;
         }
@@ -154,7 +177,27 @@ impl Relay {
                     self.note_follower(notifier, run, &channel, kind);
                 }
             }
+            Some(FollowMessage::Await { channel, runs }) => {
+                let until = Instant::now() + FOLLOW_TIMEOUT;
+                for run in runs {
+                    self.waiting.entry(run).or_default().insert(channel.clone(), until);
+                }
+            }
         }
+    }
+
+    fn deliver_end(&mut self, run: RunId) {
+        for sender in self.awaited.remove(&run).into_iter().flatten() {
+            // The receiver may have given up.
+            let _ = sender.send(());
+        }
+    }
+
+    /// Tells those who wait for a run that this process no longer drives it.
+    fn tell_end(&mut self, notifier: &Notifier, run: RunId) {
+        let Some(waiting) = self.waiting.remove(&run) else { return };
+        let messages = waiting.into_keys().map(|channel| (channel, EndMessage { ended: run }));
+        notify_later(notifier, messages.collect());
     }
 
     fn deliver_text(&mut self, message: TextMessage) {
@@ -203,23 +246,36 @@ impl Relay {
             senders.retain(|sender| !sender.is_closed());
             !senders.is_empty()
         });
+        self.awaited.retain(|_, senders| {
+            senders.retain(|sender| !sender.is_closed());
+            !senders.is_empty()
+        });
+        self.waiting.retain(|_, channels| {
+            channels.retain(|_, until| *until > now);
+            !channels.is_empty()
+        });
     }
 
     fn announce_all(&self, notifier: &Notifier, kind: FollowKind) {
         let runs: Vec<RunId> = self.followed.keys().copied().collect();
         self.announce_followed(notifier, kind, &runs);
+        let awaited: Vec<RunId> = self.awaited.keys().copied().collect();
+        notify_all_later(notifier, FollowMessage::for_ends(&self.channel, &awaited));
     }
 
     fn announce_followed(&self, notifier: &Notifier, kind: FollowKind, runs: &[RunId]) {
-        notify_later(notifier, FollowMessage::for_runs(kind, &self.channel, runs));
+        notify_all_later(notifier, FollowMessage::for_runs(kind, &self.channel, runs));
     }
 }
 
 /// What a request has changed.
 enum TakenRequest {
     Announced(RunId),
-    Withdrawn,
+    Withdrawn(RunId),
     Followed(RunId),
+    Awaited(RunId),
+    /// Nothing: it was about an earlier lease.
+    Outdated,
 }
 
 fn start_sending(notifier: &Notifier, run: RunId, channel: &str, text: &SubscribeHandle) -> AbortHandle {
@@ -232,14 +288,19 @@ fn start_sending(notifier: &Notifier, run: RunId, channel: &str, text: &Subscrib
 }
 
 /// Sends messages to all without waiting. They are repeated anyway.
-fn notify_later(notifier: &Notifier, messages: Vec<FollowMessage>) {
+fn notify_all_later(notifier: &Notifier, messages: Vec<FollowMessage>) {
+    notify_later(notifier, messages.into_iter().map(|message| (FOLLOW_CHANNEL.to_owned(), message)).collect());
+}
+
+/// Sends messages, each to a channel, without waiting.
+fn notify_later<M: Serialize + Send + Sync + 'static>(notifier: &Notifier, messages: Vec<(String, M)>) {
     if messages.is_empty() {
         return;
     }
     let notifier = notifier.clone();
     tokio::spawn(async move {
-        for message in messages {
-            if notifier.notify(FOLLOW_CHANNEL, &message).await.is_err() {
+        for (channel, message) in messages {
+            if notifier.notify(&channel, &message).await.is_err() {
                 return;
             }
         }

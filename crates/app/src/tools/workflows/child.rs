@@ -53,10 +53,8 @@ impl WorkflowHost {
         child.bundle.is_steered |= self.bundle.is_steered;
         let plan = compile_bundle(&child.bundle)?;
         let depth = context.depth + 1;
-        let limits = context
-            .allowance
-            .as_ref()
-            .map_or(plan.limits.clone(), |allowance| allowance.remaining.narrow_to(&plan.limits));
+        let remaining = context.allowance.as_ref().map(|allowance| allowance.remaining.clone());
+        let limits = remaining.unwrap_or_default().narrow_to(&plan.limits);
         if depth > limits.subflow_depth {
             let message = format!("workflows call each other more than {} levels deep", limits.subflow_depth);
             return Err(StepFailure::new(Code::LimitSubflow, message));

@@ -174,7 +174,8 @@ async fn write_keys(app: &App, caller: &Caller, named: String, writes: Vec<Memor
     let user = resolve_user(caller, named)?;
     let store = &app.store;
     let mut usage = MemoryUsage::of_memories(&store.read_memories(&store.owner_of(&user)).await?);
-    usage.add_writes(&writes, app.config.limits.memory_bytes).map_err(AppError::from)?;
+    let limit = store.quotas().find_memory_limit(&user, app.config.limits.memory_bytes);
+    usage.add_writes(&writes, limit).map_err(AppError::from)?;
     let written = PersonalWrites { user, is_profile: false, writes };
     app.store.write_memory_as(written, &caller.to_actor(), SystemClock.now_ms()).await?;
     Ok(StatusCode::NO_CONTENT)
