@@ -113,7 +113,7 @@ impl<'a> ChildEffectRunner<'a> {
             class: interpreter.effect_class(request),
         };
         interpreter.log.emit_event(path, attempt, started)?;
-        let finished = Event::StepFinished { output, usage: None, memory: Vec::new(), reused: true };
+        let finished = Event::StepFinished { output, usage: None, memory: Vec::new(), reused: true, response: None };
         interpreter.log.emit_event(path, attempt, finished)?;
         Ok(())
     }
