@@ -78,8 +78,8 @@ impl Interpreter {
         effect: Effect<'_>,
     ) -> Result<Option<Value>, EffectFailure> {
         let path = &place.path;
-        self.count_step()
-            .map_err(|error| EffectFailure::Halt(Interrupt::Limit(Status::Failed, error, path.clone())))?;
+        let exceeded = |error| Interrupt::Limit(Status::BudgetExceeded, error, path.clone());
+        self.count_step().map_err(|error| EffectFailure::Halt(exceeded(error)))?;
         let hash = effect.request.hash();
         let started = Event::StepStarted {
             kind: effect.request.kind_name().into(),
