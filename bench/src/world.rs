@@ -172,7 +172,12 @@ impl Model for InstantModel {
     ) -> EffectFuture<'a, GenerateReply> {
         let text = "There is not much more to say about this than what has been said already.";
         let usage = Usage { input_tokens: 20, output_tokens: 20, micro_usd: Some(0) };
-        Box::pin(ready(Ok(GenerateReply { text: Some(text.to_owned()), tool_calls: Vec::new(), usage })))
+        Box::pin(ready(Ok(GenerateReply {
+            text: Some(text.to_owned()),
+            tool_calls: Vec::new(),
+            usage,
+            ..GenerateReply::default()
+        })))
     }
 
     fn context_window(&self, _model: &str) -> u64 {

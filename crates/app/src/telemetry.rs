@@ -6,6 +6,7 @@
 use std::borrow::Cow;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use flowloom_core::effect::{FinishReason, failed_status};
 use flowloom_core::error::StepFailure;
 use flowloom_core::id::RunId;
 use flowloom_core::path::Path;
@@ -13,7 +14,7 @@ use flowloom_core::state::{Phase, RunState, StepState};
 use flowloom_core::status::Status as RunStatus;
 use flowloom_core::trace::TraceContext;
 use opentelemetry::trace::{SpanContext, SpanId, SpanKind, Status, TraceFlags, TraceId, TraceState};
-use opentelemetry::{InstrumentationScope, KeyValue};
+use opentelemetry::{Array, InstrumentationScope, KeyValue, StringValue, Value as OtelValue};
 use opentelemetry_otlp::{SpanExporter, WithExportConfig as _};
 use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::trace::{SpanData, SpanEvents, SpanExporter as _, SpanLinks};
@@ -26,6 +27,9 @@ const MAX_QUEUED_RUNS: usize = 1024;
 
 /// Maximum number of spans per export.
 const MAX_BATCH_SPANS: usize = 2048;
+
+/// The status of a response of which the record says nothing.
+const DEFAULT_STATUS: u16 = 200;
 
 /// Time-out of an export.
 const EXPORT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -122,8 +126,13 @@ fn build_step_span(trace: &RunTrace, step: &StepState) -> SpanData {
         KeyValue::new("flowloom.step.phase", step.phase.name()),
     ]);
     attributes.extend(usage_attributes(step.usage.as_ref()));
+    attributes.extend(response_attributes(kind, step));
     let failure = step.error.as_ref().filter(|_| step.phase == Phase::Failed);
-    attributes.extend(failure.map(error_type));
+    attributes.extend(failure.map(|error| match response_status(kind, step) {
+        // The conventions of HTTP: the error is the status, if there was one.
+        Some(status) => KeyValue::new("error.type", status.to_string()),
+        None => error_type(error),
+    }));
     SpanData {
         name: name.into(),
         parent_span_id: SpanId::from_bytes(TraceContext::span_id(trace.run, &Path::root())),
@@ -171,6 +180,36 @@ fn describe_effect(kind: &str, target: &str, path: &str) -> EffectSpan {
             EffectSpan { name: method.to_owned(), kind: SpanKind::Client, attributes }
         }
         kind => EffectSpan { name: format!("{kind} {path}"), kind: SpanKind::Internal, attributes: Vec::new() },
+    }
+}
+
+/// What the span of an effect says of the response: the model that answered and why it ended, or the status.
+fn response_attributes(kind: &str, step: &StepState) -> Vec<KeyValue> {
+    if kind == "generate" && step.phase == Phase::Finished {
+        let facts = step.response.as_deref().cloned().unwrap_or_default();
+        let asked = step.target.as_deref().unwrap_or_default();
+        let model = facts.model.unwrap_or_else(|| asked.split_once(':').map_or(asked, |(_, name)| name).to_owned());
+        let calls = step.output.as_ref().and_then(|output| output.get("tool_calls")?.as_list());
+        let ended = if calls.is_some_and(|calls| !calls.is_empty()) { "tool_calls" } else { "stop" };
+        let reason = StringValue::from(facts.finish_reason.map_or(ended, FinishReason::name));
+        return vec![
+            KeyValue::new("gen_ai.response.model", model),
+            KeyValue::new("gen_ai.response.finish_reasons", OtelValue::Array(Array::String(vec![reason]))),
+        ];
+    }
+    let status =
+        response_status(kind, step).map(|status| KeyValue::new("http.response.status_code", i64::from(status)));
+    status.into_iter().collect()
+}
+
+/// The status of the response to an HTTP step; `None` if there was none.
+fn response_status(kind: &str, step: &StepState) -> Option<u16> {
+    match (kind, step.phase) {
+        ("http", Phase::Finished) => {
+            Some(step.response.as_ref().and_then(|facts| facts.status).unwrap_or(DEFAULT_STATUS))
+        }
+        ("http", Phase::Failed) => step.error.as_ref().and_then(failed_status),
+        _ => None,
     }
 }
 

@@ -170,7 +170,7 @@ codes! {
     BlockLimit = 1053 Rejected "the Python block reached its limit";
     BlockResult = 1054 Rejected "the Python block's result cannot be used";
     AuthoringFailed = 1060 Rejected "the request could not be made into a workflow";
-    LimitSteps = 1101 Rejected "the run reached its step limit";
+    LimitSteps = 1101 OverBudget "the run reached its step limit";
     LimitIterations = 1102 Rejected "a loop reached its iteration limit";
     LimitNesting = 1103 Rejected "steps are nested too deeply";
     LimitSubflow = 1104 Rejected "workflows call each other too deeply";

@@ -405,3 +405,24 @@ fn unknown_inputs_are_not_ignored() {
     let output = place.run(&["run", "steps.json", "-i", "input=a lamp"]);
     assert_eq!(String::from_utf8_lossy(&output.stdout), "LLM(Hi a lamp)\n");
 }
+
+#[test]
+fn a_budget_of_steps_ends_a_run_as_the_other_budgets_do() {
+    let place = Workspace::with_hello("");
+    for budget in ["steps=0", "tokens=1"] {
+        let (code, run) = place.run_json(&["run", "hello.json", "-i", "input=x", "--budget", budget]);
+        assert_eq!((code, &run["status"]), (5, &json!("budget_exceeded")), "{budget}: {run}");
+    }
+}
+
+#[test]
+fn a_row_without_a_value_keeps_its_place_among_the_variables() {
+    let place = Workspace::new("");
+    let rows = json!([{"name": "a"}, {"name": "b", "value": "B"}]);
+    let start = json!({"type": "start", "config": {"variables": rows}});
+    let ask = json!({"type": "llmInstruction", "config": {"instruction": "${a}-${b}", "resultVariable": "out"}});
+    place.write("flow.json", &json!({"name": "f", "description": "d", "steps": [start, ask]}).to_string());
+    let output = place.run(&["run", "flow.json", "--model", "scripted:echo", "--json"]);
+    let printed = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(printed.replace([' ', '\n'], "").contains(r#""variables":{"a":"","b":"B","out":"LLM(-B)"}"#), "{printed}");
+}

@@ -2,6 +2,7 @@
 
 mod support;
 
+use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use support::{Workspace, exit_code, stderr_text};
@@ -59,4 +60,59 @@ fn drawings_have_a_background_and_one_end_and_fit_a_page() {
             assert!(ends.windows(2).all(|pair| pair[0] != pair[1]), "{path}: a segment without a length in {arrow}");
         }
     }
+}
+
+/// Definitions of every format whose names have blanks and letters of other scripts, each with the names.
+const NAMED: [(&str, &str, &[&str]); 4] = [
+    (
+        "flow.json",
+        r#"{"name": "Wetter in Köln", "config": {"steps": [
+            {"type": "llmInstruction", "config": {"instruction": "Say", "resultVariable": "kurze Fassung"}}]}}"#,
+        &["Wetter in Köln", "llmInstruction → kurze Fassung"],
+    ),
+    (
+        "steps.json",
+        r#"{"name": "s", "steps": [
+            {"name": "Text prüfen", "functionId": "agent::chat", "promptTemplate": "x", "mode": "sequential"},
+            {"name": "数字", "functionId": "agent::chat", "promptTemplate": "x", "mode": "fanout"}]}"#,
+        &["Text prüfen", "数字"],
+    ),
+    ("page.mdx", "Hi\n\n<GenText as=\"größe\" model=\"scripted:x\" />\n", &["größe"]),
+    (
+        "graph.json",
+        r#"{"workflow": {"id": "h", "name": "Hilfe", "isConversational": true, "entrypointNodeId": "n1",
+            "nodes": [{"id": "n1", "nodeType": "AGENT", "nodeName": "Erste Hilfe", "agentId": "a"},
+                      {"id": "n2", "nodeType": "TOOL_EXECUTOR", "nodeName": "tool_executor", "agentId": null}],
+            "edges": [{"id": "e", "sourceNodeId": "n1", "targetNodeId": "n2", "conditionType": "CONDITIONAL",
+                       "conditionValue": "tool_executor"}]},
+            "agents": [{"id": "a", "systemPrompt": "x", "model": "openai:gpt-4o", "tools": [TOOLS]}]}"#,
+        &["Erste Hilfe  openai:gpt-4o, tools: t0, t1, t2, and 2 more"],
+    ),
+];
+
+#[test]
+fn drawings_show_names_as_they_are_written_and_the_tools_of_agents() {
+    let place = Workspace::new("");
+    let mut tools = String::new();
+    for number in 0..5 {
+        let comma = if number == 0 { "" } else { "," };
+        let _ = write!(tools, r#"{comma}{{"name": "t{number}", "functionId": "tool::web_fetch"}}"#);
+    }
+    for (file, text, names) in NAMED {
+        place.write(file, &text.replace("TOOLS", &tools));
+        let output = place.run(&["graph", file]);
+        let drawing = String::from_utf8(output.stdout).expect("UTF-8");
+        for name in names {
+            assert!(drawing.contains(name), "{file} lacks {name}:\n{drawing}");
+        }
+        assert!(!drawing.contains('~'), "{file} shows a key:\n{drawing}");
+    }
+}
+
+#[test]
+fn a_definition_without_steps_ends_at_once() {
+    let place = Workspace::new("");
+    place.write("empty.mdx", "Hello.\n");
+    let output = place.run(&["graph", "empty.mdx", "--format", "svg"]);
+    assert_eq!(String::from_utf8(output.stdout).expect("UTF-8").matches(">END</text>").count(), 1);
 }

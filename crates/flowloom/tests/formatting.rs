@@ -70,3 +70,33 @@ fn what_does_not_parse_stays_as_it_is() {
         serde_json::from_slice(&place.run(&["fmt", "--check", "--json", "messy.json"]).stdout).expect("JSON");
     assert_eq!(listed, serde_json::json!({"changed": [], "unchanged": 1, "refused": []}));
 }
+
+#[test]
+fn blocks_and_records_of_agents_are_laid_out_and_mean_the_same() {
+    let place = Workspace::new("");
+    for folder in ["flows/blocks", "flows/agents/clerk", "blocks"] {
+        std::fs::create_dir_all(place.path(folder)).expect("created");
+    }
+    let block = "{\"execution_type\": \"llm\", \"prompt_template\": \"x {b} {a}\",\n\"input_schema\": {\"properties\": \
+                 {\"b\": {\"type\": \"string\"}, \"a\": {}}, \"type\": \"object\"}, \"id\": \"twice\", \"name\": \"Twice\"}";
+    let agent = "{\"tools\": [], \"agentId\": \"clerk\"}";
+    place.write("flows/blocks/twice.json", block);
+    place.write("flows/agents/clerk/jsonSchema.json", agent);
+    place.write("blocks/of-another-program.json", "{\"b\":1,\"a\":2}");
+    let listed = stdout_text(&place.run(&["fmt", "--check", "flows", "blocks/../flows/blocks/twice.json"]));
+    assert_eq!(
+        listed.lines().collect::<Vec<_>>(),
+        ["flows/agents/clerk/jsonSchema.json", "flows/blocks/twice.json", "blocks/../flows/blocks/twice.json"]
+    );
+    let formatted = place.run(&["fmt", "flows"]);
+    assert_eq!(exit_code(&formatted), 0, "{}", stderr_text(&formatted));
+    let read = |file: &str| std::fs::read_to_string(place.path(file)).expect("a file");
+    assert_eq!(read("flows/agents/clerk/jsonSchema.json"), "{\n  \"agentId\": \"clerk\",\n  \"tools\": []\n}\n");
+    let laid_out = read("flows/blocks/twice.json");
+    assert!(laid_out.starts_with("{\n  \"id\": \"twice\",\n  \"name\": \"Twice\",\n"), "{laid_out}");
+    let parse = |text: &str| serde_json::from_str::<serde_json::Value>(text).expect("JSON");
+    assert_eq!(parse(&laid_out), parse(block));
+    assert!(laid_out.contains("{\"b\": {\"type\": \"string\"}, \"a\": {}}"), "free data keeps its order: {laid_out}");
+    assert_eq!(exit_code(&place.run(&["fmt", "--check", "flows"])), 0, "it is stable");
+    assert_eq!(read("blocks/of-another-program.json"), "{\"b\":1,\"a\":2}");
+}

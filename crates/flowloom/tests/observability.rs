@@ -122,6 +122,63 @@ fn traces_continue_those_of_callers_and_contain_nothing_that_was_written() {
     }
 }
 
+/// A model server that answers everything with one answer. Returns its address.
+fn serve_answer(answer: &Value) -> String {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("an address").to_string();
+    let body = answer.to_string();
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            let mut lines = BufReader::new(stream.try_clone().expect("a handle")).lines();
+            while lines.next().is_some_and(|line| line.is_ok_and(|line| !line.is_empty())) {}
+            let head = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nconnection: close";
+            let reply = format!("{head}\r\ncontent-length: {}\r\n\r\n{body}", body.len());
+            std::io::Write::write_all(&mut stream, reply.as_bytes()).expect("sent");
+        }
+    });
+    address
+}
+
+#[test]
+fn spans_say_what_the_other_side_said() {
+    let (collector, api) = (TestServer::start(), TestServer::start());
+    let model = serve_answer(&json!({"model": "small-2026", "usage": {"prompt_tokens": 7, "completion_tokens": 2},
+        "choices": [{"message": {"content": "cut wish"}, "finish_reason": "length"}]}));
+    let config = format!(
+        "default_model = \"house:small\"\n{}[telemetry]\notlp = \"http://{}\"\n[providers.house]\nbase_url = \"http://{}/v1\"\n",
+        api.egress_config(),
+        collector.address,
+        model
+    );
+    let place = Workspace::new(&config);
+    let call = |path: &str, name: &str| {
+        json!({"type": "apiCall", "config": {"url": format!("http://{}/{path}", api.address), "method": "GET",
+            "responseVariable": name}})
+    };
+    let ask = json!({"type": "llmInstruction", "config": {"instruction": "Say a wish", "resultVariable": "said"}});
+    let steps = |steps: &[Value]| json!({"name": "f", "config": {"steps": steps}}).to_string();
+    place.write("said.json", &steps(&[call("ok", "ok"), ask]));
+    place.write("failed.json", &steps(&[call("status/503", "bad")]));
+    let server = RunningServer::start(&place, &[]);
+    let run = |workflow: &str| server.post("/api/v1/runs?wait=60", &json!({"workflow": workflow})).json();
+    let said = run("said");
+    assert_eq!(said["output"], "cut wish", "{said}");
+    collector.wait_for_requests("/v1/traces", 1);
+    let spans = collector.last_body("/v1/traces");
+    for expected in
+        ["gen_ai.response.model", "small-2026", "gen_ai.response.finish_reasons", "length", "http.response.status_code"]
+    {
+        assert!(spans.contains(expected), "{expected} is not in {spans}");
+    }
+    assert!(!spans.contains("wish"), "{spans}");
+    run("failed");
+    collector.wait_for_requests("/v1/traces", 2);
+    let spans = collector.last_body("/v1/traces");
+    let last = spans.rsplit("error.type").next().unwrap_or_default();
+    assert!(last.contains("503"), "{spans}");
+    assert!(spans.contains("http.response.status_code"), "{spans}");
+}
+
 #[test]
 fn child_runs_are_part_of_the_trace_of_their_parent_run() {
     let (collector, api) = (TestServer::start(), TestServer::start());

@@ -393,3 +393,16 @@ fn a_definition_runs_again_when_it_is_saved() {
     child.kill().expect("killed");
     child.wait().expect("ended");
 }
+
+#[test]
+fn schedules_and_webhooks_belong_to_the_project_of_their_workflow() {
+    let place = two_projects();
+    for arguments in
+        [&["schedule", "add", "a/flows/greet.json", "--cron", "0 6 * * *"][..], &["hooks", "add", "a/flows/greet.json"]]
+    {
+        stdout_text(&run_in(&place, ".", arguments));
+        let listed = |folder: &str| stdout_text(&run_in(&place, folder, &[arguments[0], "list", "--json"]));
+        assert!(listed("a").contains("greet"), "{}", listed("a"));
+        assert!(!listed(".").contains("greet"), "{}", listed("."));
+    }
+}

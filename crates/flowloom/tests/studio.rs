@@ -74,6 +74,39 @@ fn graphs_have_the_paths_of_runs_and_the_places_of_the_source() {
 }
 
 #[test]
+fn a_graph_names_its_nodes_and_arrows_as_the_drawing_does() {
+    let place = Workspace::new("");
+    for (file, example) in
+        [("helpdesk.json", "graph/helpdesk.json"), ("analyse_review.json", "pipeline/analyse-review.json")]
+    {
+        let examples = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
+        place.write(file, &std::fs::read_to_string(examples.join(example)).expect("an example"));
+    }
+    for block in ["count_words", "shorten", "find_city", "report"] {
+        let text = json!({"id": block, "name": block, "description": "d", "execution_type": "llm",
+            "prompt_template": "x", "input_schema": {"type": "object"}, "output_schema": {"type": "object"}});
+        std::fs::create_dir_all(place.path("blocks")).expect("a folder");
+        place.write(&format!("blocks/{block}.json"), &text.to_string());
+    }
+    let server = RunningServer::start(&place, &[]);
+    for file in ["helpdesk", "analyse_review"] {
+        let graph = server.get(&format!("/api/v1/workflows/{file}/graph")).json();
+        let output = place.run(&["graph", &format!("{file}.json"), "--format", "mermaid"]);
+        let drawing = String::from_utf8(output.stdout).expect("UTF-8");
+        // Steps without a place are not in the definition: they read and write the memory.
+        for node in graph["nodes"].as_array().expect("nodes").iter().filter(|node| !node["start"].is_null()) {
+            let title = node["title"].as_str().expect("a title");
+            let is_drawn = ["<br/>", "\""].iter().any(|end| drawing.contains(&format!("\"{title}{end}")));
+            assert!(is_drawn, "{title} is not in {drawing}");
+        }
+        for edge in graph["edges"].as_array().expect("edges") {
+            let label = edge["label"].as_str().expect("a label");
+            assert!(["", "END"].contains(&label) || drawing.contains(label), "{label} is not in {drawing}");
+        }
+    }
+}
+
+#[test]
 fn statistics_count_runs() {
     let place = Workspace::with_hello("");
     let server = RunningServer::start(&place, &[]);

@@ -117,7 +117,8 @@ fn a_conversation_that_waits_is_continued_from_an_earlier_message() {
 #[test]
 fn images_and_texts_are_part_of_a_message() {
     let place = Workspace::new("");
-    let answers = place.write("answers.json", &json!([{"text": "A picture."}, {"text": "A dog."}]).to_string());
+    let answers =
+        place.write("answers.json", &json!([{"text": "A picture."}, {"text": "Yes."}, {"text": "A dog."}]).to_string());
     place.write("flowloom.toml", &format!("default_model = \"scripted:{}\"\n", answers.display()));
     place.write("g.json", &graph_json().to_string());
     let server = RunningServer::start(&place, &[]);
@@ -134,6 +135,14 @@ fn images_and_texts_are_part_of_a_message() {
     assert_eq!(sent, [json!({"mime": "image/png", "data": "iVBORw0="}), json!("b.txt:\n\nhello")]);
     let stored = server.get(thread).json();
     assert_eq!(stored["messages"][0]["content"], "what is this?\n\nb.txt:\n\nhello");
+
+    // The conversation comes from the store.
+    let again = server.post(&format!("{thread}?wait=60"), &json!({"message": "are you sure?"})).json();
+    let run = again["run_id"].as_str().expect("an id");
+    let steps = server.get(&format!("/api/v1/runs/{run}/steps")).json();
+    let request = &steps["steps"][0]["requests"][0]["request"];
+    let first = request["messages"].as_array().and_then(|messages| messages.iter().find(|one| one["role"] == "user"));
+    assert_eq!(first.map(|first| &first["parts"][1]["name"]), Some(&json!("a.png")), "{request}");
 
     let image = json!({"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}});
     let content = json!([{"type": "text", "text": "and this?"}, image]);

@@ -1,5 +1,7 @@
 //! Whether a JSON Schema is valid, and what is wrong with it.
 
+use std::fmt;
+
 use flowloom_core::diagnostic::find_similar_name;
 use flowloom_core::value::Value;
 use jsonschema::ValidationError;
@@ -9,25 +11,48 @@ use jsonschema::error::{TypeKind, ValidationErrorKind};
 const TYPE_NAMES: [&str; 7] = ["array", "boolean", "integer", "null", "number", "object", "string"];
 /// Maximum length of a value in a message, in characters.
 const MAX_SHOWN_CHARS: usize = 60;
+/// How to correct a reference.
+const REFERENCE_HELP: &str = "references have to lead to a part of the schema itself; nothing is fetched";
+
+/// What is wrong with a schema.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SchemaProblem {
+    /// The problem, and its place in the schema.
+    pub message: String,
+    /// How to correct it, where the message does not say so.
+    pub help: Option<&'static str>,
+}
+
+impl fmt::Display for SchemaProblem {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(&self.message)
+    }
+}
+
+impl From<String> for SchemaProblem {
+    fn from(message: String) -> SchemaProblem {
+        SchemaProblem { message, help: None }
+    }
+}
 
 /// The reason why a value is not a JSON Schema to which values can be held; `None` for one that is, and for `null`.
 /// External references are not fetched.
-pub fn find_schema_problem(schema: &Value) -> Option<String> {
+pub fn find_schema_problem(schema: &Value) -> Option<SchemaProblem> {
     match schema {
         Value::Null => None,
-        Value::Bool(false) => Some("it is false, so it accepts no value at all".to_owned()),
+        Value::Bool(false) => Some("it is false, so it accepts no value at all".to_owned().into()),
         Value::Map(_) | Value::Bool(true) => {
-            let parsed = serde_json::to_value(schema).map_err(|error| error.to_string());
+            let parsed = serde_json::to_value(schema).map_err(|error| error.to_string().into());
             let built =
                 parsed.and_then(|schema| jsonschema::validator_for(&schema).map_err(|error| describe_error(&error)));
             built.err()
         }
-        other => Some(format!("it is {}, not an object", other.kind_name())),
+        other => Some(format!("it is {}, not an object", other.kind_name()).into()),
     }
 }
 
 /// What is wrong with a schema, and where in it.
-fn describe_error(error: &ValidationError<'_>) -> String {
+fn describe_error(error: &ValidationError<'_>) -> SchemaProblem {
     let path = error.instance_path().to_string();
     let keyword = path.rsplit('/').next().filter(|keyword| !keyword.is_empty()).unwrap_or("it");
     let shown = shorten_value(error.instance());
@@ -55,8 +80,8 @@ fn describe_error(error: &ValidationError<'_>) -> String {
     };
     // The keyword itself is in the message.
     match path.rsplit_once('/').map_or("", |(parent, _)| parent) {
-        "" => problem,
-        parent => format!("in {parent}: {problem}"),
+        "" => problem.into(),
+        parent => format!("in {parent}: {problem}").into(),
     }
 }
 
@@ -69,16 +94,17 @@ fn is_in_type(path: &str) -> bool {
 }
 
 /// A reference that leads nowhere.
-fn describe_reference(error: &ValidationError<'_>) -> String {
+fn describe_reference(error: &ValidationError<'_>) -> SchemaProblem {
     let text = error.to_string();
     // The library names the address or the pointer in quotes.
-    match text.split('\'').nth(1) {
+    let message = match text.split('\'').nth(1) {
         Some(target) if target.contains("://") => {
             format!("the reference to {target} leads out of the schema, and nothing is fetched")
         }
         Some(target) => format!("the schema has no part {target}, to which it refers"),
         None => "it has a reference that leads nowhere".to_owned(),
-    }
+    };
+    SchemaProblem { message, help: Some(REFERENCE_HELP) }
 }
 
 fn shorten_value(value: &serde_json::Value) -> String {
@@ -96,7 +122,7 @@ mod tests {
     use super::*;
 
     fn problem(schema: &str) -> String {
-        find_schema_problem(&parse_value(schema).expect("JSON")).unwrap_or_default()
+        find_schema_problem(&parse_value(schema).expect("JSON")).map_or_else(String::new, |problem| problem.message)
     }
 
     #[test]

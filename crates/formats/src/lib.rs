@@ -34,7 +34,7 @@ pub use conversation::present_stored_messages;
 pub use front_end::{Compiled, DefinitionSource, FrontEnd, OmittedProblems, RenderedResult};
 pub use functions::list_built_in_functions;
 pub use jsonc::blank_comments;
-pub use layout::format_source;
+pub use layout::{format_part, format_source};
 pub use problems::{MAX_PROBLEMS, Problems};
 pub use registry::{
     Registry, compile, find_answer_source, find_format, format_schema, formats, is_test, recognise,

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use flowloom_core::chat::{Message, Usage};
-use flowloom_core::effect::{GenerateReply, GenerateRequest, Purpose};
+use flowloom_core::effect::{GenerateReply, GenerateRequest, Purpose, ResponseFacts};
 use flowloom_core::{StepFailure, Value};
 use flowloom_runtime::effects::{EffectContext, EffectFuture, Model, Price};
 use futures_util::TryFutureExt as _;
@@ -185,7 +185,10 @@ impl Models {
             },
         };
         let text = (!answer.text.is_empty()).then_some(answer.text);
-        GenerateReply { text, tool_calls: answer.calls, usage }
+        let asked = split_model_name(&request.model).map_or("", |(_, name)| name);
+        let model = (!answer.model.is_empty() && answer.model != asked).then_some(answer.model);
+        let response = ResponseFacts { model, finish_reason: answer.finish_reason, status: None };
+        GenerateReply { text, tool_calls: answer.calls, usage, response }
     }
 
     fn script_path(&self, name: &str) -> Result<String, ResolveError> {

@@ -111,7 +111,7 @@ pub fn parse_answer(answer: &Value) -> Result<GenerateReply, ScriptError> {
         arguments: call.get("arguments").cloned().unwrap_or_else(|| Value::map::<&str>([])),
     });
     let text = map.get("text").and_then(Value::as_str).map(str::to_owned);
-    Ok(GenerateReply { text, tool_calls: calls.collect(), usage: Usage::default() })
+    Ok(GenerateReply { text, tool_calls: calls.collect(), usage: Usage::default(), ..GenerateReply::default() })
 }
 
 #[cfg(test)]

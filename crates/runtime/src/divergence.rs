@@ -1,5 +1,6 @@
 //! The comparison of a replayed event with the recorded one.
 
+use flowloom_core::code::Code;
 use flowloom_core::error::StepFailure;
 use flowloom_core::event::{Event, Record};
 
@@ -54,7 +55,9 @@ fn is_same_decision(was: &Event, is: &Event) -> bool {
                 (Some(was), Some(is)) => is_same_error(was, is),
                 (was, is) => was == is,
             };
-            is_same && (old, old_path, old_thread) == (new, new_path, new_thread)
+            // Earlier versions ended a run that had used up its steps as failed.
+            let had_no_steps = is.as_ref().is_some_and(|is| is.code == Code::LimitSteps);
+            is_same && (old == new || had_no_steps) && (old_path, old_thread) == (new_path, new_thread)
         }
         (was, is) => was == is,
     }
@@ -96,6 +99,11 @@ mod tests {
     fn codes_and_consequences_are_compared() {
         assert!(!compare(failed(Code::LimitOutput, "words"), &failed(Code::LimitSteps, "words")));
         assert!(!compare(finished(Status::Failed, "words"), &finished(Status::Cancelled, "words")));
+        let no_steps = |status| {
+            let error = Some(StepFailure::new(Code::LimitSteps, "words"));
+            Event::RunFinished { status, error, failed: Some(Path::root()), thread: None }
+        };
+        assert!(compare(no_steps(Status::Failed), &no_steps(Status::BudgetExceeded)), "a record of an earlier version");
         let retried = Event::StepFailed {
             error: StepFailure::new(Code::LimitOutput, "words"),
             then: AfterFailure::Retry(5),

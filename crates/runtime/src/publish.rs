@@ -331,7 +331,8 @@ mod tests {
         let mut later = listen.subscribe().expect("it goes on");
         assert_eq!(later.after(), 7);
         deltas.push(&path, 1, "!");
-        let ended = Event::StepFinished { output: None, usage: None, memory: Vec::new(), reused: false };
+        let ended =
+            Event::StepFinished { output: None, usage: None, memory: Vec::new(), reused: false, response: None };
         publisher.publish_records(&[Arc::new(Record { attempt: 1, event: ended, ..(*make_record(8)).clone() })]);
         let mut last = listen.subscribe().expect("it goes on");
         drop((publisher, deltas));

@@ -175,7 +175,10 @@ mod tests {
     }
 
     fn finished(seq: u64) -> Record {
-        make_record(seq, Event::StepFinished { output: None, usage: None, memory: Vec::new(), reused: false })
+        make_record(
+            seq,
+            Event::StepFinished { output: None, usage: None, memory: Vec::new(), reused: false, response: None },
+        )
     }
 
     fn piece(seq: u64, offset: u64, text: &str) -> RelayedText {

@@ -119,7 +119,7 @@ fn nested_workflows(depth: u32) -> Step {
 fn every_limit_ends_the_run_with_its_code() {
     let one = Limits { steps: 1, ..Limits::default() };
     let two_calls = || sequence_step("s", vec![call_step("a", "f"), call_step("b", "f")]);
-    Trial::new(two_calls()).with_limits(one).assert_failure(Status::Failed, Code::LimitSteps);
+    Trial::new(two_calls()).with_limits(one).assert_failure(Status::BudgetExceeded, Code::LimitSteps);
     Trial::new(loop_step(call_step("a", "f"), Exhausted::Fail)).assert_failure(Status::Failed, Code::LimitIterations);
     let few = Limits { iterations: 2, ..Limits::default() };
     Trial::new(loop_step(call_step("a", "f"), Exhausted::Succeed))

@@ -54,10 +54,11 @@ impl EventRow {
             checksum: 0,
         };
         match &record.event {
-            Event::StepFinished { output: Some(output), usage, memory, reused }
+            Event::StepFinished { output: Some(output), usage, memory, reused, response }
                 if output.approximate_bytes() >= LARGE_OUTPUT_BYTES =>
             {
-                let slim = Event::StepFinished { output: None, usage: *usage, memory: memory.clone(), reused: *reused };
+                let (memory, response) = (memory.clone(), response.clone());
+                let slim = Event::StepFinished { output: None, usage: *usage, memory, reused: *reused, response };
                 let content = render::to_json(output);
                 stored.data = slim.data_json().map_err(StoreError::Unserializable)?;
                 stored.blob = Some((Hash::of_bytes(content.as_bytes()).to_string(), content));

@@ -209,7 +209,7 @@ async fn begin_run(store: &Store, run: RunId) -> Result<LeaseState, JournalError
 fn batch_of(run: RunId, seq: u64, change: Change) -> Batch {
     let write = |value: Option<i64>| {
         let memory = vec![MemoryWrite { key: "step".to_owned(), value: value.map(Into::into) }];
-        Event::StepFinished { output: None, usage: None, memory, reused: false }
+        Event::StepFinished { output: None, usage: None, memory, reused: false, response: None }
     };
     let event = match change {
         Change::Start => Event::RunStarted { epoch: seq },

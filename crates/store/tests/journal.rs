@@ -80,7 +80,11 @@ async fn memory_is_written_with_its_event_and_belongs_to_its_owner(journal: &dyn
     let lease = begin_run(journal).await;
     let write = |key: &str, value| MemoryWrite { key: key.into(), value };
     let step = |seq, memory| {
-        new_record(run_id(1), seq, Event::StepFinished { output: None, usage: None, memory, reused: false })
+        new_record(
+            run_id(1),
+            seq,
+            Event::StepFinished { output: None, usage: None, memory, reused: false, response: None },
+        )
     };
     let first = step(3, vec![write("k", Some(7.into())), write("l", Some("x".into()))]);
     append_records(journal, lease, vec![first]).await.expect("stored");

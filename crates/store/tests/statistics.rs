@@ -74,7 +74,7 @@ async fn store_calls(place: &TestDatabase, n: u8, at: u64, calls: &[(&str, Optio
         let (kind, class) = ("generate".into(), EffectClass::AtLeastOnce);
         push(path.clone(), Event::StepStarted { kind, target: (*model).into(), hash, class });
         let usage = Some(Usage { input_tokens: 10, output_tokens: 5, micro_usd: *micro_usd });
-        push(path, Event::StepFinished { output: None, usage, memory: Vec::new(), reused: *reused });
+        push(path, Event::StepFinished { output: None, usage, memory: Vec::new(), reused: *reused, response: None });
     }
     append_records(&*store, lease, records).await.expect("stored");
 }

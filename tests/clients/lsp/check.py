@@ -38,11 +38,16 @@ class Editor:
         self.client = LanguageClient("flowloom-tests", "1")
         self.diagnostics = {}
         self.published = asyncio.Event()
+        self.refreshed = asyncio.Event()
 
         @self.client.feature(types.TEXT_DOCUMENT_PUBLISH_DIAGNOSTICS)
         def on_diagnostics(params):
             self.diagnostics[params.uri] = params
             self.published.set()
+
+        @self.client.feature(types.WORKSPACE_CODE_LENS_REFRESH)
+        def on_refresh(params):
+            self.refreshed.set()
 
         @self.client.feature(types.CLIENT_REGISTER_CAPABILITY)
         def on_register(params):
@@ -53,7 +58,8 @@ class Editor:
         await self.client.start_io(program, "lsp", "--stdio", cwd=str(folder))
         capabilities = types.ClientCapabilities(
             workspace=types.WorkspaceClientCapabilities(
-                did_change_watched_files=types.DidChangeWatchedFilesClientCapabilities(dynamic_registration=True)
+                did_change_watched_files=types.DidChangeWatchedFilesClientCapabilities(dynamic_registration=True),
+                code_lens=types.CodeLensWorkspaceClientCapabilities(refresh_support=True),
             )
         )
         answer = await self.client.initialize_async(
@@ -140,6 +146,17 @@ async def check_flow(editor, folder):
     (folder / "tests" / "weather.json").write_text('{"name": "t", "definition": "../weather.json"}')
     lenses = await editor.client.text_document_code_lens_async(types.CodeLensParams(text_document=document))
     print("lenses", [lens.command.title for lens in lenses])
+    editor.refreshed.clear()
+    again = await asyncio.create_subprocess_exec(
+        editor.program, "run", "weather.json", "--budget", "tokens=1", cwd=folder,
+        stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.DEVNULL
+    )
+    print("run ends with", await again.wait())
+    while "✗" not in lenses[2].command.title:
+        await editor.refreshed.wait()
+        editor.refreshed.clear()
+        lenses = await editor.client.text_document_code_lens_async(types.CodeLensParams(text_document=document))
+    print("lenses again", [lens.command.title for lens in lenses])
     hints = await editor.client.text_document_inlay_hint_async(
         types.InlayHintParams(text_document=document, range=whole)
     )

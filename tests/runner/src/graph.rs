@@ -424,7 +424,12 @@ impl Model for ScriptedAgents {
                 arguments: call.get("args").cloned().unwrap_or_default(),
             };
             let tool_calls = calls.iter().map(call).collect();
-            Ok(GenerateReply { text: Some(text(&answer, "content")), tool_calls, usage: Usage::none() })
+            Ok(GenerateReply {
+                text: Some(text(&answer, "content")),
+                tool_calls,
+                usage: Usage::none(),
+                ..GenerateReply::default()
+            })
         })
     }
 

@@ -442,7 +442,7 @@ impl Model for ScriptedModel {
     ) -> EffectFuture<'a, GenerateReply> {
         Box::pin(async move {
             let text = Some(self.next_answer(request)?);
-            Ok(GenerateReply { text, tool_calls: Vec::new(), usage: Usage::none() })
+            Ok(GenerateReply { text, tool_calls: Vec::new(), usage: Usage::none(), ..GenerateReply::default() })
         })
     }
 

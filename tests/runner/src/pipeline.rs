@@ -194,7 +194,7 @@ async fn write_memory(journal: &MemoryJournal, case: &Value, user: &str) -> Resu
         map.iter().map(|(key, value)| MemoryWrite { key: key.to_string(), value: Some(value.clone()) }).collect();
     let events = [
         Event::RunCreated(Box::new(created)),
-        Event::StepFinished { output: None, usage: None, memory, reused: false },
+        Event::StepFinished { output: None, usage: None, memory, reused: false, response: None },
     ];
     for (seq, event) in (1..).zip(events) {
         let record = Arc::new(Record { run, seq, at: 0, path: Path::root(), attempt: 0, event });
@@ -280,7 +280,12 @@ impl Model for ScriptedAnswers {
                     }
                 };
             }
-            Ok(GenerateReply { text: Some(text), tool_calls: Vec::new(), usage: Usage::none() })
+            Ok(GenerateReply {
+                text: Some(text),
+                tool_calls: Vec::new(),
+                usage: Usage::none(),
+                ..GenerateReply::default()
+            })
         })
     }
 

@@ -131,7 +131,7 @@ impl Model for CaseWorld {
     ) -> EffectFuture<'a, GenerateReply> {
         Box::pin(async move {
             let text = self.next_answer(request)?;
-            Ok(GenerateReply { text, tool_calls: Vec::new(), usage: Usage::none() })
+            Ok(GenerateReply { text, tool_calls: Vec::new(), usage: Usage::none(), ..GenerateReply::default() })
         })
     }
 

@@ -97,7 +97,7 @@ pub(super) fn validate(functions: &BTreeMap<String, FunctionSettings>) -> Result
     for (id, function) in functions {
         let parameters = function.parameters.as_ref().map(to_value).unwrap_or_default();
         if let Some(why) = find_schema_problem(&parameters) {
-            return Err(ConfigError::in_table(format!("functions.{id:?}"), TableProblem::BadSchema(why)));
+            return Err(ConfigError::in_table(format!("functions.{id:?}"), TableProblem::BadSchema(why.message)));
         }
     }
     Ok(())

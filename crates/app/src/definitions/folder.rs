@@ -1,6 +1,7 @@
 //! Finds the files of the served folder that may be definitions, and derives their ids.
 
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
@@ -15,6 +16,9 @@ const MAX_FOLDER_DEPTH: usize = 8;
 /// Extensions of files that may be definitions.
 const DEFINITION_EXTENSIONS: [&str; 4] = ["json", "jsonc", "mdx", "md"];
 
+/// Folders with the parts of definitions that have a layout.
+const PART_FOLDERS: [&str; 2] = ["agents", "blocks"];
+
 /// Folders that contain parts of definitions and are skipped.
 const SKIPPED_FOLDERS: [&str; 4] = ["agents", "blocks", "tools", "node_modules"];
 
@@ -27,6 +31,36 @@ pub fn list_files(folder: &Path) -> Vec<PathBuf> {
     collect_files(folder, 0, &mut files);
     files.sort();
     files
+}
+
+/// Every file of a folder that may be a part of definitions with a layout of its own, such as a block. Sorted by path.
+pub fn list_part_files(folder: &Path) -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    let is_inside = folder.canonicalize().is_ok_and(|folder| is_part_folder(folder.file_name()));
+    collect_parts(folder, 0, is_inside, &mut files);
+    files.sort();
+    files
+}
+
+fn is_part_folder(name: Option<&OsStr>) -> bool {
+    name.is_some_and(|name| PART_FOLDERS.iter().any(|one| name == *one))
+}
+
+fn collect_parts(folder: &Path, depth: usize, is_inside: bool, files: &mut Vec<PathBuf>) {
+    let Ok(entries) = std::fs::read_dir(folder) else { return };
+    for entry in entries.flatten() {
+        let (path, name) = (entry.path(), entry.file_name());
+        let is_hidden = name.to_string_lossy().starts_with('.');
+        match entry.file_type() {
+            Ok(kind) if kind.is_dir() && depth < MAX_FOLDER_DEPTH && !is_hidden && name != "node_modules" => {
+                collect_parts(&path, depth + 1, is_inside || is_part_folder(Some(&name)), files);
+            }
+            Ok(kind) if kind.is_file() && is_inside && path.extension().is_some_and(|end| end == "json") => {
+                files.push(path);
+            }
+            _ => {}
+        }
+    }
 }
 
 fn collect_files(folder: &Path, depth: usize, files: &mut Vec<PathBuf>) {

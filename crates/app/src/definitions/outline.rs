@@ -4,7 +4,7 @@
 use flowloom_core::diagnostic::Span;
 use flowloom_core::expr::Expr;
 use flowloom_core::path::Path;
-use flowloom_core::plan::{Composite, Dag, Leaf, Machine, Plan, Step, StepKind};
+use flowloom_core::plan::{Composite, Dag, Leaf, Loop, Machine, Plan, Step, StepKind};
 
 use crate::definitions::conditions::render_condition;
 
@@ -69,6 +69,21 @@ pub fn asks_person(step: &Step) -> bool {
         && matches!(append.kind, StepKind::Composite(Composite::AppendMessage(_))) && ask.span == Span::default())
 }
 
+/// The name of a step in drawings. A block has a name of its own, while its node often has only a number.
+pub fn name_step(step: &Step) -> &str {
+    match &step.kind {
+        StepKind::Leaf(Leaf::Block(block)) => &block.id,
+        _ if step.title.is_empty() => step.key.as_str(),
+        _ => &step.title,
+    }
+}
+
+/// When the steps of a loop are repeated.
+pub fn describe_loop(looped: &Loop) -> String {
+    let until = looped.until.as_ref().map(|until| format!("until {}, ", render_condition(until)));
+    format!("{}at most {} times", until.unwrap_or_default(), looped.max)
+}
+
 /// Outlines a plan.
 pub fn outline_plan(plan: &Plan) -> Outline {
     let mut outline = Outline::default();
@@ -82,7 +97,7 @@ pub fn outline_plan(plan: &Plan) -> Outline {
 impl Outline {
     fn add_node(&mut self, step: &Step, place: OutlinePosition) -> GraphFragment {
         let kind = if asks_person(step) { "ask" } else { step.kind.name() };
-        let title = if step.title.is_empty() { step.key.as_str().to_owned() } else { step.title.clone() };
+        let title = name_step(step).to_owned();
         let span = (!place.is_included && step.span.length > 0).then_some(step.span);
         self.nodes.push(OutlineNode { path: place.path, title, kind, span });
         let at = self.nodes.len() - 1;
@@ -105,10 +120,8 @@ impl Outline {
             StepKind::Composite(Composite::Machine(machine)) => self.add_machine(machine, &place),
             StepKind::Composite(Composite::Loop(looped)) => {
                 let body = self.add_step(&looped.body, place);
-                let until = looped.until.as_ref().map(|until| format!("until {}, ", render_condition(until)));
-                let again = format!("{}at most {} times", until.unwrap_or_default(), looped.max);
                 for (from, _) in &body.exits {
-                    self.connect_one(*from, &body.entries, &again);
+                    self.connect_one(*from, &body.entries, &describe_loop(looped));
                 }
                 body
             }
@@ -214,11 +227,12 @@ impl Outline {
             machine.nodes.iter().map(|node| self.add_node(node, place.child_place(node))).collect();
         let mut whole = GraphFragment { entries: parts[machine.entry].entries.clone(), exits: Vec::new() };
         for edge in &machine.edges {
-            let label = edge.condition.as_ref().map(render_condition).unwrap_or_default();
+            // Edges without a label are not in the definition.
+            let Some(label) = &edge.label else { continue };
             let from = parts[edge.from].entries[0];
             match edge.to {
-                Some(to) => self.connect_one(from, &parts[to].entries, &label),
-                None => whole.exits.push((from, label)),
+                Some(to) => self.connect_one(from, &parts[to].entries, label),
+                None => whole.exits.push((from, label.to_string())),
             }
         }
         whole

@@ -191,6 +191,7 @@ fn list_test_responses(test: &TestFile, is_live: bool) -> Vec<Response> {
                 usage: step.usage,
                 memory: step.memory.clone(),
                 reused: false,
+                response: None,
             },
         };
         let (path, hash) = (Path::parse(&step.path)?, step.request_hash);

@@ -173,7 +173,12 @@ impl Model for MockEffects {
             Prompts::Called => self.model.generate_reply(request, context),
             Prompts::Mocked => Box::pin(async move {
                 let output = self.mock_block(&context.path, &Map::new().into())?;
-                Ok(GenerateReply { text: Some(render::to_json(&output)), tool_calls: Vec::new(), usage: Usage::none() })
+                Ok(GenerateReply {
+                    text: Some(render::to_json(&output)),
+                    tool_calls: Vec::new(),
+                    usage: Usage::none(),
+                    ..GenerateReply::default()
+                })
             }),
         }
     }

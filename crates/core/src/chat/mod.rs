@@ -69,8 +69,8 @@ pub enum MessagePart {
         mime: String,
         /// The bytes in base64.
         data: std::sync::Arc<str>,
-        /// The name of the file, for transcripts; it is not sent.
-        #[serde(skip)]
+        /// The name of the file, for transcripts; it is not sent. Empty if it has none.
+        #[serde(default, skip_serializing_if = "str::is_empty")]
         name: std::sync::Arc<str>,
     },
 }

@@ -45,6 +45,13 @@ pub struct HttpReply {
     pub body: String,
 }
 
+/// The status that made an HTTP step fail: its message ends with it. `None` if there was no response, or it was not the
+/// status that failed.
+pub fn failed_status(failure: &StepFailure) -> Option<u16> {
+    let message = (failure.code == Code::HttpStatus).then_some(&failure.message)?;
+    message.rsplit(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
+}
+
 impl HttpReply {
     /// The reply as a value: `{status, headers, body}`.
     pub fn to_value(&self) -> Value {

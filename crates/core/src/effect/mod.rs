@@ -14,7 +14,9 @@ use crate::plan::{Capture, EffectClass};
 use crate::value::Value;
 
 pub use args::{Arguments, Payload};
-pub use http::{HttpReply, HttpRequest, check_header_name, is_retryable_status, normalize_url, parse_reply};
+pub use http::{
+    HttpReply, HttpRequest, check_header_name, failed_status, is_retryable_status, normalize_url, parse_reply,
+};
 pub use marks::{MarkedArguments, SecretMarks};
 
 /// One effect to perform.
@@ -103,6 +105,54 @@ pub struct GenerateReply {
     pub tool_calls: Vec<ToolCall>,
     /// Tokens and cost.
     pub usage: Usage,
+    /// What the provider said about its answer.
+    pub response: ResponseFacts,
+}
+
+/// What the other side said about its response, besides the output. Nothing that runs depends on it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ResponseFacts {
+    /// The model that answered, if its provider calls it by another name than the request.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// Why the answer ended; `None`: the model had finished, or called tools.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub finish_reason: Option<FinishReason>,
+    /// The status of an HTTP response, unless it is 200.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub status: Option<u16>,
+}
+
+/// Why the answer of a model ended early.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FinishReason {
+    /// The answer reached its maximum length.
+    Length,
+    /// Another reason of the provider.
+    Other,
+}
+
+impl FinishReason {
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            FinishReason::Length => "length",
+            FinishReason::Other => "other",
+        }
+    }
+}
+
+impl ResponseFacts {
+    /// The facts of an HTTP response.
+    pub fn of_status(status: u16) -> ResponseFacts {
+        ResponseFacts { status: (status != 200).then_some(status), ..ResponseFacts::default() }
+    }
+
+    /// The facts to record; `None` if there are none.
+    pub fn into_box(self) -> Option<Box<ResponseFacts>> {
+        (self != ResponseFacts::default()).then(|| Box::new(self))
+    }
 }
 
 /// A web page to read.

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::chat::Usage;
-use crate::effect::AskRequest;
+use crate::effect::{AskRequest, ResponseFacts};
 use crate::error::StepFailure;
 use crate::hash::Hash;
 use crate::id::RunId;
@@ -78,6 +78,9 @@ pub enum Event {
         /// retries. Nothing was performed: the usage was not spent again, and the memory writes are not stored again.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         reused: bool,
+        /// What the other side said about its response; for observers of the run.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        response: Option<Box<ResponseFacts>>,
     },
     /// An attempt failed.
     StepFailed {

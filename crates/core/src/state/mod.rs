@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use crate::chat::Usage;
-use crate::effect::AskRequest;
+use crate::effect::{AskRequest, ResponseFacts};
 use crate::error::StepFailure;
 use crate::event::{AfterFailure, ChildSuspension, Event, Record, RunCreated, WARNING_PROGRESS};
 use crate::path::Path;
@@ -116,6 +116,8 @@ pub struct StepState {
     pub finished_at: Option<u64>,
     /// Tokens and cost.
     pub usage: Option<Usage>,
+    /// What the other side said about its response.
+    pub response: Option<Box<ResponseFacts>>,
     /// References of its requests that had no value.
     pub warnings: Vec<String>,
     /// The open question to a person, if the step waits for one.
@@ -365,11 +367,12 @@ impl RunState {
                 step.class = Some(*class);
                 step.attempts = record.attempt;
             }
-            Event::StepFinished { output, usage, reused, .. } => {
+            Event::StepFinished { output, usage, reused, response, .. } => {
                 step.phase = Phase::Finished;
                 step.is_reused = *reused;
                 step.output = output.clone();
                 step.usage = *usage;
+                step.response.clone_from(response);
                 step.question = None;
                 step.finished_at = Some(record.at);
             }
@@ -444,6 +447,7 @@ impl RunState {
                     started_at: record.at,
                     finished_at: None,
                     usage: None,
+                    response: None,
                     warnings: Vec::new(),
                     question: None,
                     is_failure_ignored: false,

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use flowloom_app::config::project::ProjectTarget;
 
-use super::Command;
+use super::{Command, HooksCommand, ScheduleCommand};
 
 /// The target of a command; `None` if it works on what is stored in the project of the current folder.
 pub(super) fn find_target(command: &Command) -> Option<ProjectTarget> {
@@ -18,6 +18,8 @@ pub(super) fn find_target(command: &Command) -> Option<ProjectTarget> {
         Command::Convert(arguments) => definition(&arguments.file),
         Command::Plan(arguments) => definition(&arguments.file),
         Command::List { folder } => definition(folder),
+        Command::Schedule { command: ScheduleCommand::Add { workflow, .. } }
+        | Command::Hooks { command: HooksCommand::Add { workflow, .. } } => definition(Path::new(workflow)),
         Command::Agent(arguments) => served(&arguments.path),
         Command::Serve { arguments, .. } | Command::Studio { arguments, .. } => served(&arguments.folder),
         Command::Mcp(arguments) => served(&arguments.folder),

@@ -1,12 +1,13 @@
 //! `flowloom fmt [PATH…]`: writes definitions in the canonical layout of their format.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use flowloom_app::config::Config;
 use flowloom_app::config::project::ProjectTarget;
+use flowloom_app::definitions::folder::list_part_files;
 use flowloom_app::definitions::source::{self, LoadedDefinition, Loader, STDIN_PATH};
 use flowloom_core::diagnostic::Diagnostic;
-use flowloom_formats::format_source;
+use flowloom_formats::{format_part, format_source};
 use serde_json::json;
 
 use super::check::load_definitions;
@@ -34,8 +35,17 @@ pub(crate) fn format_definitions(global: &Global, arguments: FmtArgs) -> Command
         let target = ProjectTarget::Definition(path.clone());
         let config: Config = global.load_config_for(Some(&target))?;
         let loader = Loader { format, ..Loader::new(&config) };
-        for source in load_definitions(path, &loader)? {
+        let parts = find_parts(path);
+        let sources = match load_definitions(path, &loader) {
+            // A folder of blocks has no workflows.
+            Err(_) if !parts.is_empty() => Vec::new(),
+            loaded => loaded?,
+        };
+        for source in sources {
             format_definition(global, &arguments, path, source, &mut summary)?;
+        }
+        for part in parts {
+            format_definition(global, &arguments, &part, loader.compile(&part), &mut summary)?;
         }
     }
     if global.json {
@@ -49,6 +59,18 @@ pub(crate) fn format_definitions(global: &Global, arguments: FmtArgs) -> Command
     })
 }
 
+/// The files of a folder that are parts of definitions: blocks, and records of agents.
+fn find_parts(folder: &Path) -> Vec<PathBuf> {
+    let is_part = |file: &PathBuf| {
+        let text = std::fs::read_to_string(file);
+        text.is_ok_and(|text| format_part(&file.display().to_string(), &text).is_some())
+    };
+    let folder = folder.strip_prefix(".").unwrap_or(folder);
+    let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+    let files = list_part_files(folder).into_iter();
+    files.map(|file| file.strip_prefix(".").map(Path::to_owned).unwrap_or(file)).filter(is_part).collect()
+}
+
 fn format_definition(
     global: &Global,
     arguments: &FmtArgs,
@@ -58,7 +80,10 @@ fn format_definition(
 ) -> Result<(), CommandError> {
     let name = source.name().to_owned();
     let is_stdin = path == Path::new(STDIN_PATH);
-    let laid_out = match (source.compiled.format, std::str::from_utf8(source.bytes())) {
+    let text = std::str::from_utf8(source.bytes());
+    let part = text.ok().and_then(|text| Some((text.to_owned(), format_part(&name, text)?)));
+    let laid_out = match (source.compiled.format, text) {
+        _ if part.is_some() => part.ok_or_else(Vec::new),
         (Some(format), Ok(text)) => format_source(format, &name, text).map(|laid_out| (text.to_owned(), laid_out)),
         // The file cannot be read, or is in no known format; its problems say so.
         _ => Err(source.compiled.diagnostics.clone()),

@@ -1,18 +1,23 @@
 //! `flowloom graph`: draws a definition.
 
-use flowloom_app::definitions::source::{self, Loader};
+use std::sync::Arc;
 
+use flowloom_app::config::Config;
+use flowloom_app::definitions::source::{self, LoadedDefinition, Loader};
+use flowloom_app::engines::App;
+use flowloom_app::tools::agents;
 use serde_json::json;
 
 use crate::cli::{Global, GraphArgs};
-use crate::failure::CommandResult;
+use crate::failure::{CommandError, CommandResult};
 use crate::terminal::diagnostics;
 use crate::terminal::draw::draw_plan;
 
-pub(crate) fn draw_definition(global: &Global, arguments: &GraphArgs) -> CommandResult {
-    let config = global.load_config()?;
-    let format = source::parse_format(arguments.definition.as_deref())?;
-    let source = Loader { format, lenient: arguments.lenient, ..Loader::new(&config) }.compile(&arguments.file);
+/// The user whose stored workflows an agent may call.
+const LOCAL_USER: &str = "local";
+
+pub(crate) async fn draw_definition(global: &Global, arguments: &GraphArgs) -> CommandResult {
+    let source = load_definition(global.load_config()?, arguments).await?;
     let Some(plan) = &source.compiled.plan else {
         diagnostics::print_diagnostics(&source);
         if global.json {
@@ -26,4 +31,15 @@ pub(crate) fn draw_definition(global: &Global, arguments: &GraphArgs) -> Command
         false => print!("{drawing}"),
     }
     Ok(0)
+}
+
+/// The definition; an agent with the workflows that are its tools.
+async fn load_definition(config: Config, arguments: &GraphArgs) -> Result<LoadedDefinition, CommandError> {
+    let format = source::parse_format(arguments.definition.as_deref())?;
+    let source = Loader { format, lenient: arguments.lenient, ..Loader::new(&config) }.compile(&arguments.file);
+    if source.compiled.format != Some(flowloom_formats::agent::FORMAT) || source.is_refused() {
+        return Ok(source);
+    }
+    let app = Arc::new(App::open(config)?);
+    Ok(agents::attach_workflows(&app, &arguments.file, arguments.lenient, source, LOCAL_USER).await?)
 }

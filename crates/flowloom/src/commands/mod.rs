@@ -105,7 +105,7 @@ async fn dispatch_command(cli: Cli) -> CommandResult {
         Command::Schema { format } => explain::print_schema(&format),
         Command::Chat(arguments) => chat::chat_with_graph(&global, arguments).await,
         Command::Agent(arguments) => chat::chat_with_agent(&global, arguments).await,
-        Command::Graph(arguments) => graph::draw_definition(&global, &arguments),
+        Command::Graph(arguments) => graph::draw_definition(&global, &arguments).await,
         Command::User { command } => user::manage_user(&global, command).await,
         Command::Explain { code } => explain::explain_code(&global, &code),
         Command::Blocks { command, user } => blocks::manage_blocks(&global, &user, command).await,

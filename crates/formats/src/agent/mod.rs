@@ -128,9 +128,11 @@ fn compile(
         computed: None,
     };
     let agent = Agent { generate, tools, limit: CallLimit::Calls(limit), must_call };
+    let name = name.unwrap_or_else(|| file.to_owned());
+    let root = Step { title: name.clone(), ..Step::new(Key::numbered_key("agent", 1), Composite::Agent(agent)) };
     Some(Plan {
         format: FORMAT,
-        name: name.unwrap_or_else(|| file.to_owned()),
+        name,
         id,
         description,
         inputs: Inputs::Named { declared: Vec::new(), defaults: Map::new(), accepts_others: true },
@@ -138,6 +140,6 @@ fn compile(
         limits: Limits::unlimited(),
         functions,
         thread: Some(THREAD_NAME.into()),
-        root: Step::new(Key::numbered_key("agent", 1), Composite::Agent(agent)),
+        root,
     })
 }

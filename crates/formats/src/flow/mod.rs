@@ -258,9 +258,8 @@ impl FlowCompiler<'_> {
             if is_blank {
                 continue;
             }
-            if let Some(value) = &value {
-                defaults.insert(name.as_str().into(), value.clone());
-            }
+            // A row without a value keeps its place among the variables; the start block makes it an empty text.
+            defaults.insert(name.as_str().into(), value.clone().unwrap_or_default());
             if !name.is_empty() {
                 let description = row.get("description").and_then(Node::as_str).filter(|text| !text.is_empty());
                 let description = description.map(str::to_owned);

@@ -104,7 +104,7 @@ impl<'a> ToolRecordReader<'a> {
         }
         if let Some(why) = find_schema_problem(&parameters) {
             let message = format_args!("\"parameters\" of the tool {name} is not a valid JSON Schema: {why}");
-            problems.add_error(Code::BadSchema, span, message);
+            problems.add_error(Code::BadSchema, span, message).help = why.help.map(str::to_owned);
             return None;
         }
         let field = |keys: &[&str]| keys.iter().find_map(|key| text(tool, key).or_else(|| text(function, key)));

@@ -3,7 +3,7 @@
 //! Only the keys of the format are sorted. Free data (inputs, bodies, JSON Schemas, examples) keeps the order in which it
 //! is written, because that order can reach a model or a server.
 
-use flowloom_core::json::parse_node;
+use flowloom_core::json::{Node, parse_node};
 use flowloom_core::plan::Format;
 
 use super::tree::{Item, Items, Value};
@@ -33,6 +33,18 @@ pub(super) fn shape_of(format: Format) -> &'static ValueShape {
         agent::FORMAT => &AGENT,
         _ => &Free,
     }
+}
+
+/// The shape of a file that is a part of definitions: a block in `blocks/`, or the record of an agent in `agents/NAME/`.
+/// `None` if the file is neither, by its path or by its keys.
+pub(super) fn shape_of_part(file: &str, tree: &Node) -> Option<&'static ValueShape> {
+    let names: Vec<&str> = file.rsplit('/').take(3).collect();
+    let (shape, keys): (_, &[&str]) = match names.as_slice() {
+        [_, "blocks", ..] => (&BLOCK, &["execution_type"]),
+        ["jsonSchema.json", _, "agents"] => (&AGENT, &["agentId", "id", "tools"]),
+        _ => return None,
+    };
+    keys.iter().any(|key| tree.get(key).is_some()).then_some(shape)
 }
 
 impl ValueShape {

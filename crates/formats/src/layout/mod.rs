@@ -47,22 +47,32 @@ pub fn format_source(format: Format, file: &str, text: &str) -> Result<String, V
     }
 }
 
+/// Lays out a file that is a part of definitions and none itself: a block in `blocks/`, or the record of an agent in
+/// `agents/NAME/`. `None` if the file is neither.
+pub fn format_part(file: &str, text: &str) -> Option<String> {
+    let plain = to_plain_json(file, text);
+    let (tree, _) = parse_node(&plain).ok()?;
+    Some(write_in_shape(keys::shape_of_part(file, &tree)?, text))
+}
+
 fn lay_out_json(format: Format, file: &str, text: &str, problems: &mut Problems) -> Option<String> {
     // The parser of definitions decides what is valid; the tree that keeps comments is only read after it.
     let plain = to_plain_json(file, text);
     read_json(&plain, parse_node(&plain), problems)?;
-    if problems.has_errors() {
-        return None;
-    }
+    (!problems.has_errors()).then(|| write_in_shape(keys::shape_of(format), text))
+}
+
+/// Writes valid JSON with the keys of a shape in their order.
+fn write_in_shape(shape: &'static keys::ValueShape, text: &str) -> String {
     let unmarked = text.trim_start_matches('\u{feff}');
     // Whatever the parser accepts, this reader accepts; a text that it cannot read stays as it is.
-    let Some(mut document) = tree::read_document(unmarked) else { return Some(text.to_owned()) };
-    keys::sort_keys(&mut document.root, keys::shape_of(format));
-    let laid_out = write::write_document(&document, keys::shape_of(format));
-    Some(match find_line_end(unmarked) {
+    let Some(mut document) = tree::read_document(unmarked) else { return text.to_owned() };
+    keys::sort_keys(&mut document.root, shape);
+    let laid_out = write::write_document(&document, shape);
+    match find_line_end(unmarked) {
         "\n" => laid_out,
         other => laid_out.replace('\n', other),
-    })
+    }
 }
 
 /// The line end of a text: that of its first line.

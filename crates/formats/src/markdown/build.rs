@@ -192,7 +192,8 @@ impl MarkdownCompiler<'_> {
         };
         let span = text.file_span(action.start - 1, action.end);
         let key = siblings.next_key(Some(name), kind.name());
-        let step = Step { span, scripts, writes: vec![Write::to_variable(name)], ..Step::new(key, kind) };
+        let writes = vec![Write::to_variable(name)];
+        let step = Step { title: name.to_owned(), span, scripts, writes, ..Step::new(key, kind) };
         let value = Expr::Js(Arc::new(Js::Name(name.into())));
         let is_json = action.name == "gen-object";
         let content = if is_json { Content::Json(value) } else { Content::Value(value) };

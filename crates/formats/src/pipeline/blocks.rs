@@ -169,8 +169,7 @@ fn report_bad_schemas(block: &Value, span_of: impl Fn(&str) -> Span, problems: &
     for key in ["input_schema", "output_schema"] {
         if let Some(why) = block.get(key).and_then(find_schema_problem) {
             let message = format_args!("{key:?} of the block {id} is not a valid JSON Schema: {why}");
-            problems.add_error(Code::BadSchema, span_of(key), message).help =
-                Some("references have to lead to a part of the schema itself; nothing is fetched".into());
+            problems.add_error(Code::BadSchema, span_of(key), message).help = why.help.map(str::to_owned);
         }
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use flowloom_core::code::Code;
 use flowloom_core::diagnostic::{self, Severity, Span, apply_fixes};
-use flowloom_formats::format_source;
+use flowloom_formats::{format_part, format_source};
 use lsp_types::{
     CodeAction, CodeActionKind, CodeActionOrCommand, CodeActionParams, CodeDescription, Diagnostic,
     DiagnosticRelatedInformation, DiagnosticSeverity, DiagnosticTag, Location, NumberOrString, Range, TextEdit, Url,
@@ -163,7 +163,9 @@ fn fix_all(snapshot: &Snapshot, uri: &Url, checked: &Checked, view: TextView<'_>
 pub(super) fn lay_out(snapshot: &Snapshot, uri: &Url) -> Option<Vec<TextEdit>> {
     let document = snapshot.documents.find(uri)?;
     let view = TextView { text: &document.text, lines: &document.lines, unit: snapshot.unit };
-    let laid_out = format_source(document.format?, &document.path.display().to_string(), view.text).ok()?;
+    let name = document.path.display().to_string();
+    let part = || format_part(&name, view.text);
+    let laid_out = document.format.and_then(|format| format_source(format, &name, view.text).ok()).or_else(part)?;
     Some(if laid_out == view.text { Vec::new() } else { vec![replace_difference(view, &laid_out)] })
 }
 

@@ -18,7 +18,7 @@ use tower_layer::Layer as _;
 use super::actions::{lay_out, list_actions};
 use super::capabilities::{choose_unit, describe_server};
 use super::renames::rename_at;
-use super::state::{CheckEnded, Snapshot, State};
+use super::state::{CheckEnded, LookForRuns, Snapshot, State};
 use super::{features, parts};
 
 /// What a message leads to.
@@ -39,14 +39,19 @@ pub(super) fn build_service(state: State) -> impl LspService<Response = serde_js
 fn add_lifecycle(router: &mut Router<State>) {
     router.request::<request::Initialize, _>(|state, params| {
         state.unit = choose_unit(&params.capabilities);
-        let watched = params.capabilities.workspace.and_then(|workspace| workspace.did_change_watched_files);
+        let workspace = params.capabilities.workspace.unwrap_or_default();
+        let watched = workspace.did_change_watched_files;
         state.can_watch = watched.and_then(|watched| watched.dynamic_registration).unwrap_or_default();
+        state.can_refresh_lenses = workspace.code_lens.and_then(|lens| lens.refresh_support).unwrap_or_default();
         let answer = describe_server(state.unit);
         async move { Ok(answer) }
     });
     router.notification::<note::Initialized>(|state, _| {
         if state.can_watch {
             watch_files(state);
+        }
+        if state.can_refresh_lenses {
+            state.watch_runs();
         }
         ControlFlow::Continue(())
     });
@@ -109,6 +114,10 @@ fn add_documents(router: &mut Router<State>) {
         ControlFlow::Continue(())
     });
     router.notification::<note::DidChangeConfiguration>(|_, _| ControlFlow::Continue(()));
+    router.event::<LookForRuns>(|state, _| -> Flow {
+        state.look_for_runs();
+        ControlFlow::Continue(())
+    });
     router.event::<CheckEnded>(|state, ended| -> Flow {
         state.end_check(ended);
         ControlFlow::Continue(())

@@ -3,10 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_lsp::ClientSocket;
 use flowloom_formats::StopFlag;
 use lsp_types::notification::PublishDiagnostics;
+use lsp_types::request::CodeLensRefresh;
 use lsp_types::{Diagnostic, PublishDiagnosticsParams, Url};
 
 use super::LoadConfig;
@@ -17,6 +19,9 @@ use super::pages::ErrorPages;
 use super::runs::LastRuns;
 use crate::analysis::lines::ColumnUnit;
 
+/// How often the server looks whether runs have ended.
+const RUN_INTERVAL: Duration = Duration::from_secs(1);
+
 /// The state of the server.
 pub(super) struct State {
     pub(super) client: ClientSocket,
@@ -24,6 +29,8 @@ pub(super) struct State {
     pub(super) unit: ColumnUnit,
     /// Whether the editor can be asked to watch files.
     pub(super) can_watch: bool,
+    /// Whether the editor can be asked to read the lenses again.
+    pub(super) can_refresh_lenses: bool,
     load_config: LoadConfig,
     pages: Arc<ErrorPages>,
     runs: Arc<LastRuns>,
@@ -49,6 +56,9 @@ pub(super) struct CheckEnded {
     pub(super) diagnostics: BTreeMap<Url, Vec<Diagnostic>>,
 }
 
+/// It is time to look whether runs have ended.
+pub(super) struct LookForRuns;
+
 /// What requests are answered from: the state as it was when the request arrived.
 #[derive(Clone)]
 pub(super) struct Snapshot {
@@ -67,6 +77,7 @@ impl State {
             documents: Documents::default(),
             unit: ColumnUnit::default(),
             can_watch: false,
+            can_refresh_lenses: false,
             load_config,
             pages: Arc::new(ErrorPages::in_cache()),
             runs: Arc::default(),
@@ -86,6 +97,33 @@ impl State {
             runs: self.runs.clone(),
             load_config: self.load_config.clone(),
         }
+    }
+
+    /// Asks at intervals whether runs have ended, until the server ends.
+    pub(super) fn watch_runs(&self) {
+        let client = self.client.clone();
+        tokio::spawn(async move {
+            let mut interval = tokio::time::interval(RUN_INTERVAL);
+            interval.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+            loop {
+                interval.tick().await;
+                if client.emit(LookForRuns).is_err() {
+                    return;
+                }
+            }
+        });
+    }
+
+    /// Asks the editor to read the lenses again if a run that they show is no longer the newest, or has ended.
+    pub(super) fn look_for_runs(&self) {
+        let (snapshot, client) = (self.take_snapshot(), self.client.clone());
+        let runtime = tokio::runtime::Handle::current();
+        tokio::task::spawn_blocking(move || {
+            if snapshot.runs.has_news(snapshot.results.values()) {
+                // An editor that refuses shows the old lenses until they are asked for again.
+                let _ = runtime.block_on(client.request::<CodeLensRefresh>(()));
+            }
+        });
     }
 
     /// Checks a document, and every open definition that reads its file.

@@ -11,7 +11,7 @@ mod vocabulary;
 
 use flowloom_core::Value;
 use flowloom_core::chat::{GenerateOptions, Message, ToolCall, ToolDeclaration, Usage};
-use flowloom_core::effect::GenerateReply;
+use flowloom_core::effect::{FinishReason, GenerateReply, ResponseFacts};
 use flowloom_core::json;
 use serde::{Deserialize, Serialize};
 
@@ -43,6 +43,8 @@ pub(crate) struct GeneratedText {
     pub(crate) input_tokens: usize,
     /// Number of answer tokens.
     pub(crate) output_tokens: usize,
+    /// Whether the answer reached its maximum length.
+    pub(crate) is_cut: bool,
 }
 
 /// The reply of a step. Only an answer that could call tools is searched for calls.
@@ -57,7 +59,9 @@ pub(crate) fn to_reply(generated: GeneratedText, with_tools: bool) -> GenerateRe
         true => generated.text,
         false => generated.text.split(grammar::CALL_START).next().unwrap_or_default().trim().to_owned(),
     };
-    GenerateReply { text: (!text.is_empty()).then_some(text), tool_calls, usage }
+    let finish_reason = generated.is_cut.then_some(FinishReason::Length);
+    let response = ResponseFacts { finish_reason, ..ResponseFacts::default() };
+    GenerateReply { text: (!text.is_empty()).then_some(text), tool_calls, usage, response }
 }
 
 /// Tool calls that a model wrote as `<tool_call>{…}</tool_call>`. Unreadable ones stay text.

@@ -129,7 +129,8 @@ impl LanguageModel {
             }
             session.read_token(token)?;
         }
-        Ok(GeneratedText { text: answer.finish_text(stopped, show), input_tokens, output_tokens })
+        let is_cut = output_tokens == room && !stopped;
+        Ok(GeneratedText { text: answer.finish_text(stopped, show), input_tokens, output_tokens, is_cut })
     }
 
     fn build_job_sampler(&self, job: &AnswerJob, matcher: Option<Matcher>) -> LlamaSampler {

@@ -3,7 +3,7 @@
 use std::time::SystemTime;
 
 use flowloom_core::chat::{Message, MessagePart, Role, ToolCall};
-use flowloom_core::effect::GenerateRequest;
+use flowloom_core::effect::{FinishReason, GenerateRequest};
 use futures_util::StreamExt;
 use genai::adapter::AdapterKind;
 use genai::chat::{
@@ -143,6 +143,7 @@ fn finish_answer(mut answer: ProviderAnswer, end: StreamEnd) -> Result<ProviderA
         Some(StopReason::ContentFilter(reason)) => {
             return Err(ProviderError::ContentFilter { reason: Some(reason.clone()) });
         }
+        Some(StopReason::MaxTokens(_)) => answer.finish_reason = Some(FinishReason::Length),
         Some(_) => {}
     }
     let tokens = |count: Option<i32>| count.and_then(|count| u64::try_from(count).ok());

@@ -3,7 +3,7 @@
 //! and lets a server's tool index determine how much memory is allocated.
 
 use flowloom_core::chat::{Message, MessagePart, Role, ToolCall};
-use flowloom_core::effect::GenerateRequest;
+use flowloom_core::effect::{FinishReason, GenerateRequest};
 use flowloom_core::{Value, json};
 use serde_json::{Value as Json, json};
 
@@ -176,6 +176,9 @@ impl AnswerAssembler {
         }
         let usage = chunk.get("usage").or_else(|| chunk.pointer("/x_groq/usage"));
         let tokens = |name: &str| usage.and_then(|usage| usage.get(name)).and_then(Json::as_u64);
+        if let Some(model) = chunk.get("model").and_then(Json::as_str) {
+            self.answer.set_model(model);
+        }
         let mut progress = Progress::Nothing;
         let used = tokens("prompt_tokens").zip(tokens("completion_tokens"));
         // Some servers repeat the usage in every chunk.
@@ -247,7 +250,8 @@ impl AnswerAssembler {
             None => return Err(ProviderError::AnswerCutOff),
             Some("error") => return Err(ProviderError::EndedWithError),
             Some("content_filter") => return Err(ProviderError::ContentFilter { reason: None }),
-            // `stop`, `length`, `tool_calls`, and other names of a regular end.
+            Some("length" | "max_tokens") => self.answer.finish_reason = Some(FinishReason::Length),
+            // `stop`, `tool_calls`, and other names of a regular end.
             Some(_) => {}
         }
         for (index, call) in self.calls.into_iter().enumerate() {

@@ -110,7 +110,7 @@ impl<'a> ChildEffectRunner<'a> {
     /// Records the result of an earlier attempt as that of this request, unless that was recorded before.
     fn keep_result(&self, place: &StepContext, request: &Request, output: Option<Value>) -> Result<(), Interrupt> {
         let (interpreter, path, attempt) = (self.interpreter, &place.path, 1);
-        interpreter.count_step().map_err(|error| Interrupt::Limit(Status::Failed, error, path.clone()))?;
+        interpreter.count_step().map_err(|error| Interrupt::Limit(Status::BudgetExceeded, error, path.clone()))?;
         let started = Event::StepStarted {
             kind: request.kind_name().into(),
             target: request.describe_target(),
@@ -118,7 +118,7 @@ impl<'a> ChildEffectRunner<'a> {
             class: interpreter.effect_class(request),
         };
         interpreter.log.emit_event(path, attempt, started)?;
-        let finished = Event::StepFinished { output, usage: None, memory: Vec::new(), reused: true };
+        let finished = Event::StepFinished { output, usage: None, memory: Vec::new(), reused: true, response: None };
         interpreter.log.emit_event(path, attempt, finished)?;
         Ok(())
     }

@@ -5,7 +5,9 @@ use std::sync::{Arc, PoisonError};
 use flowloom_core::budget::Amount;
 use flowloom_core::chat::Usage;
 use flowloom_core::code::Code;
-use flowloom_core::effect::{CallRequest, GenerateReply, GenerateRequest, Purpose, PythonReply, Request};
+use flowloom_core::effect::{
+    CallRequest, GenerateReply, GenerateRequest, HttpReply, Purpose, PythonReply, Request, ResponseFacts,
+};
 use flowloom_core::error::StepFailure;
 use flowloom_core::event::{AfterFailure, Event, EventKind, MemoryWrite, Record, Resolution};
 use flowloom_core::expr::Wording;
@@ -30,6 +32,7 @@ pub(super) struct EffectOutcome {
     pub(super) output: Option<Value>,
     pub(super) usage: Option<Usage>,
     pub(super) memory: Vec<MemoryWrite>,
+    pub(super) response: ResponseFacts,
 }
 
 /// The reason why an attempt has no outcome.
@@ -75,8 +78,8 @@ impl Interpreter {
         effect: Effect<'_>,
     ) -> Result<Option<Value>, EffectFailure> {
         let path = &place.path;
-        self.count_step()
-            .map_err(|error| EffectFailure::Halt(Interrupt::Limit(Status::Failed, error, path.clone())))?;
+        let exceeded = |error| Interrupt::Limit(Status::BudgetExceeded, error, path.clone());
+        self.count_step().map_err(|error| EffectFailure::Halt(exceeded(error)))?;
         let hash = effect.request.hash();
         let started = Event::StepStarted {
             kind: effect.request.kind_name().into(),
@@ -112,9 +115,10 @@ impl Interpreter {
         };
         self.check_output_size(effect.request, &outcome)?;
         crate::failpoint::hit("effect_response_after");
-        let EffectOutcome { output, usage, memory } = outcome;
+        let EffectOutcome { output, usage, memory, response } = outcome;
         self.hold_memory_writes(effect.request, path, &memory);
-        let finished = Event::StepFinished { output: output.clone(), usage, memory, reused: false };
+        let finished =
+            Event::StepFinished { output: output.clone(), usage, memory, reused: false, response: response.into_box() };
         self.log.emit_event(path, attempt, finished)?;
         crate::failpoint::hit("finish_append_after");
         Ok(output)
@@ -188,9 +192,7 @@ impl Interpreter {
                 crate::failpoint::hit("resend_append_after");
                 Ok(None)
             }
-            Resolution::Value(value) => {
-                Ok(Some(EffectOutcome { output: Some(value), usage: None, memory: Vec::new() }))
-            }
+            Resolution::Value(value) => Ok(Some(plain_outcome(value))),
             Resolution::Fail => {
                 let message = "the effect may or may not have happened, and a person marked it as failed";
                 Err(StepFailure::new(Code::EffectUncertain, message).into())
@@ -268,7 +270,11 @@ impl Interpreter {
             Request::Call(request) => self.call_function(request, context, place, activity.scope()).await,
             Request::HttpExchange(request) => {
                 let reply = effects.http.send_request(request, &context).await;
-                reply.map(|reply| plain_outcome(reply.to_value())).map_err(EffectFailure::from)
+                let outcome = |reply: HttpReply| EffectOutcome {
+                    response: ResponseFacts::of_status(reply.status),
+                    ..plain_outcome(reply.to_value())
+                };
+                reply.map(outcome).map_err(EffectFailure::from)
             }
             Request::Python(request) => {
                 let below = ChildEffectRunner::new(self, place, attempt, activity.scope());
@@ -286,9 +292,8 @@ impl Interpreter {
             Request::Memories => self.read_namespace(&self.memory_owner).await,
             Request::Profile => self.read_namespace(&profile_namespace(&self.memory_owner)).await,
             Request::MemorySet { key, value } => Ok(EffectOutcome {
-                output: Some(value.clone()),
-                usage: None,
                 memory: vec![MemoryWrite { key: key.clone(), value: Some(value.clone()) }],
+                ..plain_outcome(value.clone())
             }),
             Request::Ask(_) | Request::Wait { .. } => Ok(plain_outcome(Value::Null)),
         };
@@ -423,11 +428,11 @@ impl Interpreter {
 
 fn block_outcome(reply: PythonReply) -> EffectOutcome {
     let memory = reply.memory.into_iter().map(|(key, value)| MemoryWrite { key, value }).collect();
-    EffectOutcome { output: Some(reply.output), usage: None, memory }
+    EffectOutcome { memory, ..plain_outcome(reply.output) }
 }
 
 fn plain_outcome(value: Value) -> EffectOutcome {
-    EffectOutcome { output: Some(value), usage: None, memory: Vec::new() }
+    EffectOutcome { output: Some(value), usage: None, memory: Vec::new(), response: ResponseFacts::default() }
 }
 
 /// A model's answer as an output: tool calls and text if tools were available, JSON if a schema was given, otherwise
@@ -445,12 +450,13 @@ fn answer_outcome(generated: GenerateReply, request: &GenerateRequest) -> Effect
     } else {
         text.map(Value::from)
     };
-    EffectOutcome { output, usage, memory: Vec::new() }
+    EffectOutcome { output, usage, memory: Vec::new(), response: generated.response }
 }
 
-fn read_reply(reply: &flowloom_core::effect::HttpReply, wording: Wording) -> Result<EffectOutcome, EffectFailure> {
+fn read_reply(reply: &HttpReply, wording: Wording) -> Result<EffectOutcome, EffectFailure> {
     if (200..300).contains(&reply.status) {
-        return Ok(plain_outcome(flowloom_core::effect::parse_reply(&reply.body)));
+        let response = ResponseFacts::of_status(reply.status);
+        return Ok(EffectOutcome { response, ..plain_outcome(flowloom_core::effect::parse_reply(&reply.body)) });
     }
     let message = format!("{}{}", wording.http_status, reply.status);
     let error = if flowloom_core::effect::is_retryable_status(reply.status) {

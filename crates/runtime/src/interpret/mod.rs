@@ -307,7 +307,11 @@ impl Interpreter {
 
     /// Records that a composite has finished. Its output follows from its children and is not stored again.
     fn emit_finished(&self, place: &StepContext, output: Option<Value>) -> Result<(), Interrupt> {
-        self.emit_event(place, 0, Event::StepFinished { output, usage: None, memory: Vec::new(), reused: false })
+        self.emit_event(
+            place,
+            0,
+            Event::StepFinished { output, usage: None, memory: Vec::new(), reused: false, response: None },
+        )
     }
 }
 

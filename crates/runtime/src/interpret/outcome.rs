@@ -79,6 +79,7 @@ pub(super) fn redact_result(
         Ok(outcome) => Ok(EffectOutcome {
             output: outcome.output.map(|output| redact_value(redactor, output)),
             usage: outcome.usage,
+            response: outcome.response,
             memory: outcome.memory.into_iter().map(|write| redact_memory_write(redactor, write)).collect(),
         }),
         Err(EffectFailure::Step(failure, recorded)) => {

@@ -28,7 +28,7 @@ impl Interpreter {
             }
         };
         Some(match recorded {
-            RecordedOutcome::Finished { output, usage, memory, is_reused } => {
+            RecordedOutcome::Finished { output, usage, memory, is_reused, .. } => {
                 if !is_reused {
                     self.ledger.add_usage(usage.as_ref());
                 }

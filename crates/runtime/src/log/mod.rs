@@ -20,6 +20,7 @@ use std::task::{Poll, Waker};
 
 use flowloom_core::chat::Usage;
 use flowloom_core::code::Code;
+use flowloom_core::effect::ResponseFacts;
 use flowloom_core::error::StepFailure;
 use flowloom_core::event::{AfterFailure, Event, EventKind, MemoryWrite, Record, Resolution};
 use flowloom_core::path::Path;
@@ -94,19 +95,30 @@ type RecordKey = (Path, u32, EventKind);
 
 /// The recorded outcome of an attempt.
 pub(crate) enum RecordedOutcome {
-    Finished { output: Option<Value>, usage: Option<Usage>, memory: Vec<MemoryWrite>, is_reused: bool },
-    Failed { error: StepFailure, then: AfterFailure, at: u64 },
+    Finished {
+        output: Option<Value>,
+        usage: Option<Usage>,
+        memory: Vec<MemoryWrite>,
+        response: Option<Box<ResponseFacts>>,
+        is_reused: bool,
+    },
+    Failed {
+        error: StepFailure,
+        then: AfterFailure,
+        at: u64,
+    },
 }
 
 impl RecordedOutcome {
     /// The event that records the same outcome again.
     pub(crate) fn to_event(&self) -> Event {
         match self {
-            RecordedOutcome::Finished { output, usage, memory, is_reused } => Event::StepFinished {
+            RecordedOutcome::Finished { output, usage, memory, response, is_reused } => Event::StepFinished {
                 output: output.clone(),
                 usage: *usage,
                 memory: memory.clone(),
                 reused: *is_reused,
+                response: response.clone(),
             },
             // A failure is handed over again only if it is reused.
             RecordedOutcome::Failed { error, then, .. } => {
@@ -214,10 +226,11 @@ impl RunLog {
         })
         .await;
         match &record.event {
-            Event::StepFinished { output, usage, memory, reused } => Some(RecordedOutcome::Finished {
+            Event::StepFinished { output, usage, memory, reused, response } => Some(RecordedOutcome::Finished {
                 output: output.clone(),
                 usage: *usage,
                 memory: memory.clone(),
+                response: response.clone(),
                 is_reused: *reused,
             }),
             Event::StepFailed { error, then, .. } => {

@@ -238,8 +238,8 @@ impl RunLog {
         for record in reused.answer.iter().chain(&reused.child_effects) {
             // The event of the fork says that nothing was performed again.
             let event = match record.event.clone() {
-                Event::StepFinished { output, usage, memory, .. } => {
-                    Event::StepFinished { output, usage, memory, reused: true }
+                Event::StepFinished { output, usage, memory, response, .. } => {
+                    Event::StepFinished { output, usage, memory, reused: true, response }
                 }
                 Event::StepFailed { error, then, .. } => Event::StepFailed { error, then, reused: true },
                 event => event,
@@ -248,8 +248,8 @@ impl RunLog {
             self.push_event(&mut state, &record.path, number, event);
         }
         match reused.outcome {
-            Event::StepFinished { output, usage, memory, .. } => {
-                Some(RecordedOutcome::Finished { output, usage, memory, is_reused: true })
+            Event::StepFinished { output, usage, memory, response, .. } => {
+                Some(RecordedOutcome::Finished { output, usage, memory, response, is_reused: true })
             }
             Event::StepFailed { error, then, .. } => Some(RecordedOutcome::Failed { error, then, at: reused.at }),
             _ => None,

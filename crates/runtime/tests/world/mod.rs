@@ -111,7 +111,7 @@ impl Model for World {
                 Vec::new()
             };
             let usage = Usage { input_tokens: 10, output_tokens: 5, micro_usd: Some(3) };
-            Ok(GenerateReply { text: Some(format!("M({prompt})")), tool_calls, usage })
+            Ok(GenerateReply { text: Some(format!("M({prompt})")), tool_calls, usage, ..GenerateReply::default() })
         })
     }
 

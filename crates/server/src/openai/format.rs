@@ -152,7 +152,7 @@ fn strip_fence(text: &str) -> &str {
 
 fn check_schema(schema: &Value) -> ApiResult<()> {
     let missing = || (*schema == Value::Null).then(|| "it is null".to_owned());
-    match find_schema_problem(schema).or_else(missing) {
+    match find_schema_problem(schema).map(|problem| problem.message).or_else(missing) {
         Some(why) => Err(invalid_request(format!("the schema of the answer is not a JSON Schema: {why}"))),
         None => Ok(()),
     }

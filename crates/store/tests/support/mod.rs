@@ -123,7 +123,7 @@ pub(crate) fn created_event(store: &Store) -> Event {
 }
 
 pub(crate) fn finished_event(output: Value) -> Event {
-    Event::StepFinished { output: Some(output), usage: None, memory: Vec::new(), reused: false }
+    Event::StepFinished { output: Some(output), usage: None, memory: Vec::new(), reused: false, response: None }
 }
 
 pub(crate) async fn append_records(

@@ -50,7 +50,12 @@ impl Model for World {
             let found = self.answers.iter().find(|(known, _)| known == prompt);
             let missing = || StepFailure::new(Code::ScriptExhausted, format!("there is no answer to {prompt:?}"));
             let (_, answer) = found.ok_or_else(missing)?;
-            Ok(GenerateReply { text: Some(answer.clone()), tool_calls: Vec::new(), usage: Usage::none() })
+            Ok(GenerateReply {
+                text: Some(answer.clone()),
+                tool_calls: Vec::new(),
+                usage: Usage::none(),
+                ..GenerateReply::default()
+            })
         })
     }
 

@@ -1,12 +1,12 @@
 //! Turns a plan into nodes and arrows.
 
 use flowloom_app::definitions::conditions::render_condition;
-use flowloom_app::definitions::outline::asks_person;
+use flowloom_app::definitions::outline::{asks_person, describe_loop, name_step};
 use flowloom_core::diagnostic::Span;
 use flowloom_core::expr::Expr;
 use flowloom_core::plan::{Agent, Composite, Dag, Leaf, Loop, Machine, Plan, Step, StepKind};
 
-use super::labels::{describe_step, list_names, name_step};
+use super::labels::{MAX_TOOL_LINES, describe_step, list_names};
 use super::{Arrow, Drawing, DrawnNode, NodeShape};
 
 /// The name of the end of a run.
@@ -30,13 +30,11 @@ struct Exit {
 pub(super) fn build_drawing(plan: &Plan) -> Drawing {
     let mut drawing = Drawing { title: plan.name.clone(), format: plan.format.name().to_owned(), ..Drawing::default() };
     let whole = drawing.draw_step(&plan.root);
-    if let [only] = drawing.nodes.as_mut_slice()
-        && only.title == plan.root.key.as_str()
-    {
-        // An agent is the whole definition.
-        only.title.clone_from(&plan.name);
-    }
     drawing.end_arrows(whole.exits);
+    if drawing.nodes.is_empty() {
+        // A definition without steps ends at once.
+        drawing.add_node(END_NAME, Vec::new(), NodeShape::End);
+    }
     drawing.merge_arrows();
     drawing
 }
@@ -48,10 +46,9 @@ impl Drawing {
     }
 
     fn draw_node(&mut self, step: &Step) -> GraphFragment {
-        let name = if step.title.is_empty() { step.key.as_str() } else { &step.title };
-        let (title, mut details) = (name_step(step).unwrap_or(name), describe_step(step));
-        if title != name {
-            details.insert(0, name.to_owned());
+        let (title, mut details) = (name_step(step), describe_step(step));
+        if title != step.title && !step.title.is_empty() {
+            details.insert(0, step.title.clone());
         }
         let shape = match &step.kind {
             StepKind::Leaf(Leaf::Ask { .. }) => NodeShape::Person,
@@ -150,8 +147,7 @@ impl Drawing {
 
     fn draw_loop(&mut self, looped: &Loop) -> GraphFragment {
         let body = self.draw_step(&looped.body);
-        let until = looped.until.as_ref().map(|until| format!("until {}, ", render_condition(until)));
-        let label = format!("{}at most {} times", until.unwrap_or_default(), looped.max);
+        let label = describe_loop(looped);
         let again: Vec<Exit> = body.exits.iter().map(|exit| Exit { from: exit.from, label: label.clone() }).collect();
         self.connect_all(&again, &body.entries);
         body
@@ -208,7 +204,7 @@ impl Drawing {
         if agent.tools.is_empty() {
             return whole;
         }
-        let names = list_names(agent.tools.iter().map(|tool| tool.declaration.name.as_str()));
+        let names = list_names(agent.tools.iter().map(|tool| tool.declaration.name.as_str()), MAX_TOOL_LINES);
         let tools = self.add_node("tools", names, NodeShape::Tools);
         let at = whole.entries[0];
         for (from, to) in [(at, tools), (tools, at)] {

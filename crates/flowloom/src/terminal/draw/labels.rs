@@ -3,21 +3,31 @@
 use flowloom_core::expr::Template;
 use flowloom_core::plan::{Block, BlockCode, Composite, Generate, Leaf, MemoryOperation, Step, StepKind};
 
-/// Maximum number of names in a list; the others are counted.
-const MAX_LISTED_NAMES: usize = 8;
+/// Maximum number of names in a box of tools or of variables; the others are counted.
+pub(super) const MAX_TOOL_LINES: usize = 8;
+
+/// Maximum number of tools in the box of an agent of a graph, where the tools have a box of their own.
+const MAX_AGENT_TOOLS: usize = 3;
 
 /// What a step does, in a few lines.
 pub(super) fn describe_step(step: &Step) -> Vec<String> {
     match &step.kind {
         StepKind::Leaf(leaf) => describe_leaf(leaf),
         StepKind::Composite(Composite::Agent(agent)) => describe_model("agent", &agent.generate),
-        StepKind::Composite(Composite::Turn(turn)) => describe_model("agent", &turn.generate),
+        StepKind::Composite(Composite::Turn(turn)) => {
+            let tools = list_names(turn.tools.iter().map(|tool| tool.declaration.name.as_str()), MAX_AGENT_TOOLS);
+            let mut lines = describe_model("agent", &turn.generate);
+            if !tools.is_empty() {
+                lines.push(format!("tools: {}", tools.join(", ")));
+            }
+            lines
+        }
         StepKind::Composite(Composite::Tools(tools)) => {
-            list_names(tools.tools.iter().map(|tool| tool.declaration.name.as_str()))
+            list_names(tools.tools.iter().map(|tool| tool.declaration.name.as_str()), MAX_TOOL_LINES)
         }
         StepKind::Composite(Composite::Assign(rows)) => {
             let names = rows.iter().map(|row| row.name.show_source()).collect::<Vec<_>>();
-            list_names(names.iter().map(String::as_str))
+            list_names(names.iter().map(String::as_str), MAX_TOOL_LINES)
         }
         StepKind::Composite(_) => Vec::new(),
     }
@@ -54,14 +64,6 @@ fn describe_block(block: &Block) -> Vec<String> {
     vec![kind.to_owned()]
 }
 
-/// What a step is called by what it runs: a block has a name, while its node has only a number.
-pub(super) fn name_step(step: &Step) -> Option<&str> {
-    match &step.kind {
-        StepKind::Leaf(Leaf::Block(block)) => Some(&block.id),
-        _ => None,
-    }
-}
-
 fn describe_memory(operation: MemoryOperation) -> &'static str {
     match operation {
         MemoryOperation::Get => "reads memory",
@@ -71,14 +73,14 @@ fn describe_memory(operation: MemoryOperation) -> &'static str {
     }
 }
 
-/// Names, one on each line.
-pub(super) fn list_names<'a>(names: impl Iterator<Item = &'a str>) -> Vec<String> {
+/// At most `most` names, and how many more there are.
+pub(super) fn list_names<'a>(names: impl Iterator<Item = &'a str>, most: usize) -> Vec<String> {
     let mut lines: Vec<String> = names.map(str::to_owned).collect();
-    let more = lines.len().saturating_sub(MAX_LISTED_NAMES);
+    let more = lines.len().saturating_sub(most);
     // A line that counts one name takes as much room as the name.
     if more > 1 {
-        lines.truncate(MAX_LISTED_NAMES);
-        lines.push(format!("… and {more} more"));
+        lines.truncate(most);
+        lines.push(format!("and {more} more"));
     }
     lines
 }

@@ -10,15 +10,19 @@ use super::{Drawing, DrawnNode, NodeShape};
 /// Width that five boxes next to each other must fit, in pixels.
 const PAGE_WIDTH: f64 = 800.0;
 const MARGIN: f64 = 16.0;
-/// Height of the title with the distance below it, in pixels.
-const TITLE_HEIGHT: f64 = 32.0;
+/// Distance between the name of the drawing and its first row, in pixels.
+const NAME_GAP: f64 = 12.0;
+/// Height of a line of the name of the drawing, in pixels.
+const NAME_LINE: f64 = 20.0;
+/// Average width of a character of the name of the drawing, in pixels.
+const NAME_CHARACTER: f64 = 10.4;
 const GAPS: Gaps = Gaps { between_cells: 20.0, between_rows: 20.0 };
 const MIN_BOX_WIDTH: f64 = 72.0;
 const MAX_BOX_WIDTH: f64 = 210.0;
 /// Distance of the text from the edge of its box, in pixels.
 const PADDING: f64 = 10.0;
 /// Average width of a character of a title, in pixels.
-const TITLE_CHARACTER: f64 = 8.2;
+const TITLE_CHARACTER: f64 = 8.7;
 /// Average width of a character of small text, in pixels.
 const SMALL_CHARACTER: f64 = 6.2;
 const TITLE_LINE: f64 = 17.0;
@@ -59,21 +63,26 @@ struct Picture<'a> {
 /// Renders a drawing as SVG with a background of its own, which dark pages need.
 pub(super) fn render_svg(drawing: &Drawing) -> String {
     let picture = lay_out(drawing);
-    let title = format!("{} ({})", drawing.title, drawing.format);
-    let title_width = count_columns(&title) as f64 * 9.2;
-    let width = (picture.places.width.max(title_width) + 2.0 * MARGIN).ceil();
-    let height = (picture.places.height + TITLE_HEIGHT + 2.0 * MARGIN).ceil();
+    let name = format!("{} ({})", drawing.title, drawing.format);
+    let room = PAGE_WIDTH - 2.0 * MARGIN;
+    let lines = wrap_text(&name, (room / NAME_CHARACTER) as usize, 2);
+    let columns = lines.iter().map(|line| count_columns(line)).max().unwrap_or(0);
+    let name_height = lines.len() as f64 * NAME_LINE + NAME_GAP;
+    let width = (picture.places.width.max(columns as f64 * NAME_CHARACTER) + 2.0 * MARGIN).ceil();
+    let height = (picture.places.height + name_height + 2.0 * MARGIN).ceil();
     let mut out = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" viewBox=\"0 0 {width} {height}\" \
-         role=\"img\">\n<title>{0}</title>\n<style>{STYLE}</style>\n<defs><marker id=\"a\" viewBox=\"0 0 8 8\" refX=\"7\" \
+         role=\"img\">\n<title>{}</title>\n<style>{STYLE}</style>\n<defs><marker id=\"a\" viewBox=\"0 0 8 8\" refX=\"7\" \
          refY=\"4\" markerWidth=\"7\" markerHeight=\"7\" orient=\"auto\"><path d=\"M0 0L8 4L0 8z\" fill=\"#616e7c\"/>\
-         </marker></defs>\n<rect width=\"{width}\" height=\"{height}\" rx=\"8\" fill=\"#fff\"/>\n\
-         <text class=\"n\" x=\"{MARGIN}\" y=\"{1}\">{0}</text>\n",
-        escape(&title),
-        MARGIN + 14.0,
+         </marker></defs>\n<rect width=\"{width}\" height=\"{height}\" rx=\"8\" fill=\"#fff\"/>\n",
+        escape(&name),
     );
+    for (index, line) in lines.iter().enumerate() {
+        let y = show(MARGIN + 14.0 + index as f64 * NAME_LINE);
+        let _ = writeln!(out, "<text class=\"n\" x=\"{MARGIN}\" y=\"{y}\">{}</text>", escape(line));
+    }
     let left = MARGIN + (width - 2.0 * MARGIN - picture.places.width) / 2.0;
-    let _ = writeln!(out, "<g transform=\"translate({} {})\">", show(left), show(MARGIN + TITLE_HEIGHT));
+    let _ = writeln!(out, "<g transform=\"translate({} {})\">", show(left), show(MARGIN + name_height));
     picture.draw_arrows(&mut out);
     picture.draw_boxes(&mut out);
     out.push_str("</g>\n</svg>\n");

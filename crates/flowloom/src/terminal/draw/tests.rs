@@ -87,3 +87,12 @@ fn five_nodes_fit_into_800_pixels() {
         assert!(width.parse::<f64>().expect("a number") <= 800.0, "{width} px: {:?}", drawing.arrows);
     }
 }
+
+#[test]
+fn a_long_name_of_a_drawing_is_broken_into_lines() {
+    let drawing = Drawing { title: "a long name ".repeat(10), ..drawing_of(2, &[(0, 1, "")]) };
+    let svg = render_svg(&drawing);
+    assert_eq!(svg.matches("class=\"n\"").count(), 2, "{svg}");
+    let width = svg.split("width=\"").nth(1).and_then(|rest| rest.split('"').next()).expect("a width");
+    assert!(width.parse::<f64>().expect("a number") <= 800.0, "{width} px");
+}
