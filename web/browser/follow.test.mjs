@@ -77,6 +77,12 @@ test("the first token of a live answer is marked", async () => {
   await page.goto(`${studio.address}/runs/${run}`);
   await page.locator(".first-token").first().waitFor({ state: "attached" });
   await page.locator(".run-header").getByText("Waiting").waitFor();
+  // The record says it to those who come later.
+  await page.reload();
+  await page.locator(".first-token").first().waitFor({ state: "attached" });
+  await page.getByRole("treeitem", { name: /^draft/ }).click();
+  await page.getByRole("tab", { name: "Attempts" }).click();
+  await page.getByText(/^First token after/).waitFor();
   await closePage(opened);
 });
 

@@ -9,6 +9,7 @@ use flowloom_core::effect::{GenerateReply, GenerateRequest};
 use flowloom_models::embed::Embed;
 use flowloom_models::{InferenceEngine, LOCAL_MAX_ANSWER_TOKENS};
 use flowloom_runtime::effects::{EffectContext, EffectFuture};
+use flowloom_runtime::timing::ResponseTimer;
 
 use crate::embedding::LocalEmbedder;
 use crate::gguf;
@@ -63,8 +64,11 @@ impl InferenceEngine for LocalEngine {
         Box::pin(async move {
             let job = build_job(request, context);
             let with_tools = !job.tools.is_empty();
-            let generated = slot.generate_answer(job, context).await?;
-            Ok(language::to_reply(generated, with_tools))
+            let timer = Arc::new(ResponseTimer::start());
+            let generated = slot.generate_answer(job, context, &timer).await?;
+            let mut reply = language::to_reply(generated, with_tools);
+            timer.add_to(&mut reply.response);
+            Ok(reply)
         })
     }
 

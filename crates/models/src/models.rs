@@ -187,7 +187,7 @@ impl Models {
         let text = (!answer.text.is_empty()).then_some(answer.text);
         let asked = split_model_name(&request.model).map_or("", |(_, name)| name);
         let model = (!answer.model.is_empty() && answer.model != asked).then_some(answer.model);
-        let response = ResponseFacts { model, finish_reason: answer.finish_reason, status: None };
+        let response = ResponseFacts { model, finish_reason: answer.finish_reason, ..answer.response };
         GenerateReply { text, tool_calls: answer.calls, usage, response }
     }
 

@@ -34,6 +34,7 @@ pub mod schema;
 mod scope;
 mod semantics;
 pub mod sim;
+pub mod timing;
 
 pub use command::{CommandAction, CommandOutcome, CommandRecord, DecidedCommand, RunCommand};
 pub use divergence::Divergence;

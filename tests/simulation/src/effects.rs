@@ -93,7 +93,7 @@ impl CodeRunner for EffectServer {
         Box::pin(async move {
             self.receive_request(context, EffectClass::AtLeastOnce).await;
             let memory = vec![("block".to_owned(), Some(context.path.as_str().into())), ("k0".to_owned(), None)];
-            Ok(PythonReply { output: Value::map([("path", context.path.as_str().into())]), memory })
+            Ok(PythonReply { output: Value::map([("path", context.path.as_str().into())]), memory, queued_ms: None })
         })
     }
 

@@ -1,7 +1,16 @@
 // The state of a run: the fold of its events. `crates/core/src/state/mod.rs` is the same fold in Rust; both are tested
 // with the same journals (`fold.test.ts`). The live view, the history and the scrubber all use it.
 import type { Json } from "../api/json";
-import type { ChildSuspension, Question, RunCreated, RunRecord, RunStatus, StepError, Usage } from "./record";
+import type {
+  ChildSuspension,
+  Question,
+  ResponseFacts,
+  RunCreated,
+  RunRecord,
+  RunStatus,
+  StepError,
+  Usage,
+} from "./record";
 import { isFinal } from "./record";
 
 export type Phase =
@@ -15,7 +24,13 @@ export type Phase =
   | "reset";
 
 /** One try of an effect, for the waterfall. */
-export type Attempt = { number: number; startedAt: number; endedAt?: number; error?: StepError };
+export type Attempt = {
+  number: number;
+  startedAt: number;
+  endedAt?: number;
+  error?: StepError;
+  response?: ResponseFacts;
+};
 
 /** The state of one step. Never changed: an event makes a new one. */
 export type StepState = {
@@ -195,8 +210,8 @@ function changeFields(step: StepState, record: StepRecord): StepChange {
       return { phase: "running", kind, target, attempts: record.attempt, tries };
     }
     case "step_finished": {
-      const { output, usage, reused } = record.data;
-      const tries = endTry(step, record);
+      const { output, usage, reused, response } = record.data;
+      const tries = endTry(step, record, { response });
       const isReused = reused === true;
       return {
         phase: "finished",
@@ -211,7 +226,7 @@ function changeFields(step: StepState, record: StepRecord): StepChange {
     case "step_failed": {
       const { error, then } = record.data;
       const isRetried = typeof then === "object";
-      const tries = endTry(step, record, error);
+      const tries = endTry(step, record, { error });
       const phase = isRetried ? "running" : "failed";
       return { phase, error, isFailureIgnored: then === "continue", finishedAt: record.at, tries };
     }
@@ -237,11 +252,20 @@ function changeFields(step: StepState, record: StepRecord): StepChange {
 }
 
 /** The attempts after one of them has ended. */
-function endTry(step: StepState, record: StepRecord, error?: StepError): readonly Attempt[] {
+function endTry(
+  step: StepState,
+  record: StepRecord,
+  { error, response }: { error?: StepError; response?: ResponseFacts | undefined } = {},
+): readonly Attempt[] {
   const at = step.tries.findIndex((one) => one.number === record.attempt);
   const ended = step.tries[at];
   if (!ended) return step.tries;
-  return step.tries.with(at, { ...ended, endedAt: record.at, ...(error && { error }) });
+  return step.tries.with(at, {
+    ...ended,
+    endedAt: record.at,
+    ...(error && { error }),
+    ...(response && { response }),
+  });
 }
 
 /** Adds the use of a model call. The cost of the sum is known only if both costs are. */

@@ -2,6 +2,9 @@
 import type { Json } from "../api/json";
 
 /** Tokens and cost of model calls; without `micro_usd` the price is unknown. */
+/** What is known about a response besides the output. */
+export type ResponseFacts = { queued_ms?: number; first_token_ms?: number };
+
 export type Usage = { input_tokens: number; output_tokens: number; micro_usd?: number | undefined };
 
 export type StepError = { code: string; message: string };
@@ -46,7 +49,7 @@ type EventData = {
   run_created: RunCreated;
   run_started: { epoch: number };
   step_started: { kind: string; target: string; hash: string; class: string };
-  step_finished: { output?: Json; usage?: Usage; reused?: boolean };
+  step_finished: { output?: Json; usage?: Usage; reused?: boolean; response?: ResponseFacts };
   step_failed: { error: StepError; then: "fail" | "continue" | { retry: number }; reused?: boolean };
   evaluated: { value?: Json };
   progress: { name: string; data: Json };

@@ -86,6 +86,7 @@ impl OfflineEffects {
             None => Ok(PythonReply {
                 output: step.output.clone().unwrap_or_default(),
                 memory: step.memory.iter().map(|write| (write.key.clone(), write.value.clone())).collect(),
+                queued_ms: None,
             }),
         }
     }

@@ -121,7 +121,7 @@ impl MockEffects {
         let known = self.blocks.get(path).and_then(|block| mocks::known_output(&self.fixtures, block, &request.inputs));
         let Some((output, source)) = known else { return ran };
         self.update_note(path, |note| note.mocked = Some(source));
-        Ok(PythonReply { output, memory: Vec::new() })
+        Ok(PythonReply { output, memory: Vec::new(), queued_ms: None })
     }
 }
 

@@ -109,7 +109,8 @@ pub struct GenerateReply {
     pub response: ResponseFacts,
 }
 
-/// What the other side said about its response, besides the output. Nothing that runs depends on it.
+/// What is known about a response besides the output: what the other side said, and how long it took. Nothing that runs
+/// depends on it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ResponseFacts {
     /// The model that answered, if its provider calls it by another name than the request.
@@ -121,6 +122,12 @@ pub struct ResponseFacts {
     /// The status of an HTTP response, unless it is 200.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<u16>,
+    /// How long the effect waited for its turn in its process, in milliseconds; `None` if it hardly waited.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queued_ms: Option<u64>,
+    /// When the first text of a streamed answer arrived, in milliseconds after the step had started.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first_token_ms: Option<u64>,
 }
 
 /// Why the answer of a model ended early.
@@ -195,6 +202,8 @@ pub struct PythonReply {
     pub output: Value,
     /// Keys of the memory that the block set or deleted (`None`), sorted.
     pub memory: Vec<(String, Option<Value>)>,
+    /// How long the block waited for its turn, in milliseconds; `None` if it hardly waited.
+    pub queued_ms: Option<u64>,
 }
 
 /// A JavaScript expression to evaluate in the sandbox.

@@ -16,6 +16,7 @@ use std::time::Duration;
 
 use flowloom_runtime::effects::EffectContext;
 use flowloom_runtime::fair::FairSemaphore;
+use flowloom_runtime::timing::ResponseTimer;
 use tokio::sync::Mutex;
 use tokio_util::sync::CancellationToken;
 
@@ -52,13 +53,15 @@ impl ModelSlot {
         self: Arc<ModelSlot>,
         job: AnswerJob,
         context: &EffectContext,
+        timer: &Arc<ResponseTimer>,
     ) -> Result<GeneratedText, LocalModelError> {
         let turn = self.turns.acquire_permit(&context.user).await;
+        timer.end_queue();
         let stop = CancellationToken::new();
         let stop_on_drop = stop.clone().drop_guard();
-        let context = context.clone();
+        let (context, timer) = (context.clone(), timer.clone());
         let work = tokio::spawn(async move {
-            let result = self.generate_now(job, &context, &stop).await;
+            let result = self.generate_now(job, &context, &timer, &stop).await;
             // Before the turn ends, so that no other call is counted in between.
             self.unload_when_idle();
             drop(turn);
@@ -73,6 +76,7 @@ impl ModelSlot {
         &self,
         job: AnswerJob,
         context: &EffectContext,
+        timer: &ResponseTimer,
         stop: &CancellationToken,
     ) -> Result<GeneratedText, LocalModelError> {
         let mut place = self.process.lock().await;
@@ -81,7 +85,10 @@ impl ModelSlot {
             Some(process) => process,
             None => ModelProcess::start(&self.program, &self.file).await?,
         };
-        let show = |text: &str| context.deltas.push(&context.path, context.attempt, text);
+        let show = |text: &str| {
+            timer.note_text();
+            context.deltas.push(&context.path, context.attempt, text);
+        };
         let result = process.generate_answer(job, stop, show).await;
         // A process that failed in another way cannot be used any more.
         if matches!(result, Ok(_) | Err(LocalModelError::Generation(_))) {

@@ -1,7 +1,7 @@
 //! A provider's answer in our own terms, before its price is computed.
 
 use flowloom_core::chat::ToolCall;
-use flowloom_core::effect::FinishReason;
+use flowloom_core::effect::{FinishReason, ResponseFacts};
 
 use super::error::ProviderError;
 
@@ -24,6 +24,8 @@ pub(crate) struct ProviderAnswer {
     pub(crate) model: String,
     /// Why the answer ended early.
     pub(crate) finish_reason: Option<FinishReason>,
+    /// What was measured.
+    pub(crate) response: ResponseFacts,
 }
 
 impl ProviderAnswer {

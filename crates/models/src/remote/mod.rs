@@ -19,6 +19,7 @@ use std::time::{Duration, SystemTime};
 use flowloom_core::effect::GenerateRequest;
 use flowloom_runtime::descriptors::{self, is_out_of_descriptors};
 use flowloom_runtime::effects::{BoxFuture, EffectContext};
+use flowloom_runtime::timing::ResponseTimer;
 use futures_util::FutureExt as _;
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 
@@ -115,8 +116,12 @@ impl RemoteModels {
         let (traceparent, native_schema) = (context.traceparent(), request.schema.is_some());
         let call = ProviderCall { target, request, key, traceparent, max_tokens, native_schema, idle: self.idle };
         // The time in which the call waits for a descriptor does not count.
+        let timer = ResponseTimer::start();
         let _permit = descriptors::acquire_for_call(&context.user).await;
-        self.with_timeout(target, self.call_with_retries(call, context)).await
+        timer.end_queue();
+        let mut answer = self.with_timeout(target, self.call_with_retries(call, context, &timer)).await?;
+        timer.add_to(&mut answer.response);
+        Ok(answer)
     }
 
     /// Applies the total timeout to a call and redacts the secrets of its error.
@@ -138,6 +143,7 @@ impl RemoteModels {
         &self,
         mut call: ProviderCall<'_>,
         context: &EffectContext,
+        timer: &ResponseTimer,
     ) -> Result<ProviderAnswer, ProviderError> {
         let mut tries = 0;
         loop {
@@ -145,6 +151,7 @@ impl RemoteModels {
             let mut has_shown = false;
             let mut show = |text: &str| {
                 has_shown = true;
+                timer.note_text();
                 context.deltas.push(&context.path, context.attempt, text);
             };
             let result = match call.target.protocol {
@@ -193,7 +200,7 @@ impl RemoteModels {
             return parse_whole_answer(&body.require_complete()?, show);
         }
         let mut stream = openai::AnswerAssembler::default();
-        let mut parser = sse::SseParser::default();
+        let mut parser = SseParser::default();
         let mut idle = IdleTimer::start(call.idle);
         while let Some(piece) = idle.wait_for(reply.next_piece()).await?? {
             for event in &parser.push_bytes(&piece).map_err(ProviderError::UnreadableStream)? {

@@ -428,7 +428,8 @@ impl Interpreter {
 
 fn block_outcome(reply: PythonReply) -> EffectOutcome {
     let memory = reply.memory.into_iter().map(|(key, value)| MemoryWrite { key, value }).collect();
-    EffectOutcome { memory, ..plain_outcome(reply.output) }
+    let response = ResponseFacts { queued_ms: reply.queued_ms, ..ResponseFacts::default() };
+    EffectOutcome { memory, response, ..plain_outcome(reply.output) }
 }
 
 fn plain_outcome(value: Value) -> EffectOutcome {

@@ -253,7 +253,7 @@ impl effects::CodeRunner for World {
                 ("before", request.memory.clone()),
             ]);
             let memory = vec![("block".to_owned(), Some(context.path.as_str().into())), ("gone".to_owned(), None)];
-            Ok(PythonReply { output, memory })
+            Ok(PythonReply { output, memory, queued_ms: None })
         })
     }
 

@@ -20,6 +20,7 @@ use flowloom_core::effect::{PythonReply, PythonRequest};
 use flowloom_runtime::descriptors::max_sandbox_processes;
 use flowloom_runtime::effects::{EffectContext, SandboxHost};
 use flowloom_runtime::fair::{FairSemaphore, user_share};
+use flowloom_runtime::timing::ResponseTimer;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 
 use crate::config::{Protection, SandboxConfig};
@@ -115,9 +116,11 @@ impl BlockRunner {
         context: &EffectContext,
         limit: Duration,
     ) -> Result<PythonReply, SandboxError> {
+        let timer = ResponseTimer::start();
         let _process = self.processes.acquire_permit(&context.user).await;
         let time = ComputingTime::new(self.config.meter.as_deref(), &context.user);
         let turn = BlockTurn::take_turn(&self.turns, &context.user, limit, time).await;
+        timer.end_queue();
         let (mut process, is_ready) = self.interpreters.take_process().await?;
         let job = BlockMessage::from_request(request, &context.user, &self.config);
         process.send_block(&job).map_err(SandboxError::InputsNotSerialized)?;
@@ -131,7 +134,7 @@ impl BlockRunner {
         // The next interpreter is started only after this one ends, because this may be the last block.
         drop(process);
         self.interpreters.refill_idle();
-        done
+        Ok(PythonReply { queued_ms: timer.queued_ms(), ..done? })
     }
 
     /// Performs the block's requests until it is done.

@@ -136,7 +136,7 @@ fn parse_reply(done: &Value) -> Option<PythonReply> {
     // Sorted by key and without duplicates, whatever the block sends.
     memory.sort_by(|a, b| a.0.cmp(&b.0));
     memory.dedup_by(|a, b| a.0 == b.0);
-    Some(PythonReply { output, memory })
+    Some(PythonReply { output, memory, queued_ms: None })
 }
 
 fn parse_http(request: &Value) -> Option<BlockRequest> {

@@ -241,6 +241,12 @@ function Attempts({ step }: { step: StepState }) {
             {formatTime(one.startedAt)}
             {one.endedAt !== undefined && ` · ${formatDuration(one.endedAt - one.startedAt)}`}
           </p>
+          {one.response?.queued_ms !== undefined && (
+            <p className="soft number">{t.run.queuedFor(formatDuration(one.response.queued_ms))}</p>
+          )}
+          {one.response?.first_token_ms !== undefined && (
+            <p className="soft number">{t.run.firstToken(formatDuration(one.response.first_token_ms))}</p>
+          )}
           {one.error && <Problem code={one.error.code}>{one.error.message}</Problem>}
         </li>
       ))}

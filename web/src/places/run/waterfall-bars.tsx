@@ -37,6 +37,7 @@ export function AttemptBars({ follower, step, attempts, span, end }: AttemptProp
           <Bar start={one.endedAt} stop={next?.startedAt ?? end} span={span} look="pause" />
         )}
         <Bar start={one.startedAt} stop={stop} span={span} kind={step.kind} state={state} />
+        <Queue attempt={one} stop={stop} span={span} />
         <FirstToken follower={follower} step={step} attempt={one} stop={stop} span={span} />
       </span>
     );
@@ -51,10 +52,26 @@ type TokenProps = {
   span: TimeSpan;
 };
 
-/** The record does not say when the first token arrived; this page knows it if it was open then. */
-function FirstToken({ follower, step, attempt, stop, span }: TokenProps) {
-  const at = follower.history.firstTokenAt(step.path, attempt.number);
-  if (at === undefined || attempt.startedAt < follower.openedAt) return null;
+/** The time in which an attempt waited for its turn, at the beginning of its bar. */
+function Queue({ attempt, stop, span }: { attempt: Attempt; stop: number; span: TimeSpan }) {
+  const waited = attempt.response?.queued_ms;
+  if (waited === undefined) return null;
+  const until = Math.min(stop, attempt.startedAt + waited);
+  return <Bar start={attempt.startedAt} stop={until} span={span} look="queue" />;
+}
+
+/** When the first token arrived: as recorded, or as this page saw it if it was open then. */
+function findFirstToken({ follower, step, attempt }: TokenProps): number | undefined {
+  const recorded = attempt.response?.first_token_ms;
+  if (recorded !== undefined) return attempt.startedAt + recorded;
+  const seen = follower.history.firstTokenAt(step.path, attempt.number);
+  return attempt.startedAt < follower.openedAt ? undefined : seen;
+}
+
+function FirstToken(props: TokenProps) {
+  const { attempt, stop, span } = props;
+  const at = findFirstToken(props);
+  if (at === undefined) return null;
   const time = Math.max(attempt.startedAt, Math.min(stop, at));
   const place = ((time - span.start) / (span.end - span.start)) * 100;
   if (at > stop || place < 0 || place > 100) return null;
@@ -68,8 +85,8 @@ type BarProps = {
   span: TimeSpan;
   kind?: string | undefined;
   state?: string;
-  /** A group of steps, or a pause in which nothing is performed. */
-  look?: "group" | "pause";
+  /** A group of steps, a pause in which nothing is performed, or the time before an attempt got its turn. */
+  look?: "group" | "pause" | "queue";
 };
 
 export function Bar({ start, stop, span, kind, state, look }: BarProps) {
@@ -79,8 +96,13 @@ export function Bar({ start, stop, span, kind, state, look }: BarProps) {
   if (right < 0 || left > 100) return null;
   const width = Math.max(MIN_BAR_PERCENT, right - left);
   const style = { left: `${Math.min(left, 100 - MIN_BAR_PERCENT)}%`, width: `${width}%` };
-  const title = look === "pause" ? t.run.pauseOf(formatDuration(stop - start)) : undefined;
+  const title = describeBar(look, formatDuration(stop - start));
   return (
     <span className="bar" data-kind={kind} data-state={state} data-look={look} title={title} style={style} />
   );
+}
+
+function describeBar(look: BarProps["look"], time: string): string | undefined {
+  if (look === "pause") return t.run.pauseOf(time);
+  return look === "queue" ? t.run.queuedFor(time) : undefined;
 }
