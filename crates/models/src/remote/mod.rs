@@ -193,7 +193,7 @@ impl RemoteModels {
             return parse_whole_answer(&body.require_complete()?, show);
         }
         let mut stream = openai::AnswerAssembler::default();
-        let mut parser = sse::SseParser::default();
+        let mut parser = SseParser::default();
         let mut idle = IdleTimer::start(call.idle);
         while let Some(piece) = idle.wait_for(reply.next_piece()).await?? {
             for event in &parser.push_bytes(&piece).map_err(ProviderError::UnreadableStream)? {
