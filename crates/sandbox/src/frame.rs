@@ -63,6 +63,7 @@ pub struct FrameReader<R> {
 }
 
 impl<R: AsyncRead + Unpin> FrameReader<R> {
+    /// A reader of the frames with a mark. Frames of more than `cap` bytes are refused.
     pub fn new(from: R, mark: FrameMark, cap: usize) -> FrameReader<R> {
         FrameReader { from, mark, cap, buffer: Vec::new() }
     }

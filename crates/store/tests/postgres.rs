@@ -260,23 +260,23 @@ fn open_through_proxy(place: &TestDatabase) -> (DroppingProxy, Arc<Store>) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_process_that_waits_for_a_run_is_told_when_it_is_withdrawn() {
+async fn a_process_that_waits_for_a_run_is_notified_when_it_is_withdrawn() {
     let Some(place) = TestDatabase::on_postgres() else { return };
     let (driver, waiter) = (place.open(), place.open());
     let lease = driver.begin_run(run_id(1)).expect("new");
     let relay = driver.text_relay().expect("a relay");
-    let mut told = waiter.text_relay().expect("a relay").wait_for_withdrawal(run_id(1));
+    let mut notified = waiter.text_relay().expect("a relay").wait_for_withdrawal(run_id(1));
     let mut of_another_run = waiter.text_relay().expect("a relay").wait_for_withdrawal(run_id(2));
     // The message that asks for it may arrive after a withdrawal, so that this is repeated.
-    let is_told = async {
+    let is_notified = async {
         loop {
             relay.announce_run(lease, SubscribeHandle::default());
             relay.withdraw_run(lease);
-            if tokio::time::timeout(Duration::from_millis(50), &mut told).await.is_ok() {
+            if tokio::time::timeout(Duration::from_millis(50), &mut notified).await.is_ok() {
                 return;
             }
         }
     };
-    tokio::time::timeout(Duration::from_secs(20), is_told).await.expect("it is told");
+    tokio::time::timeout(Duration::from_secs(20), is_notified).await.expect("it is notified");
     assert!(tokio::time::timeout(Duration::ZERO, &mut of_another_run).await.is_err());
 }

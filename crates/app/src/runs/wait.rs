@@ -129,7 +129,7 @@ mod tests {
 
     use super::*;
 
-    /// A relay that tells at once.
+    /// A relay that notifies at once.
     struct EagerRelay;
 
     impl TextRelay for EagerRelay {
@@ -149,11 +149,11 @@ mod tests {
     #[tokio::test]
     async fn a_run_is_looked_at_when_its_process_says_so_and_otherwise_seldom() {
         let run = RunId::new(0, [0; 10]);
-        let mut told = PollTimer::new(Some(Arc::new(EagerRelay)), run);
+        let mut notified = PollTimer::new(Some(Arc::new(EagerRelay)), run);
         for _ in 0..100 {
-            told.wait_for_next().now_or_never().expect("at once");
+            notified.wait_for_next().now_or_never().expect("at once");
         }
-        assert_eq!(told.interval, MIN_POLL_INTERVAL);
+        assert_eq!(notified.interval, MIN_POLL_INTERVAL);
         let mut alone = PollTimer::new(None, run);
         alone.wait_for_next().await;
         assert_eq!(alone.interval, 2 * MIN_POLL_INTERVAL);

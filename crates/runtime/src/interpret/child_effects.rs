@@ -65,7 +65,7 @@ impl<'a> ChildEffectRunner<'a> {
     }
 
     /// Whether the step has requested or reported anything.
-    pub(super) fn has_begun(&self) -> bool {
+    pub(super) fn has_started(&self) -> bool {
         self.request_count.load(Ordering::Relaxed) + self.progress_count.load(Ordering::Relaxed) > 0
     }
 

@@ -279,7 +279,7 @@ impl Interpreter {
             Request::Python(request) => {
                 let below = ChildEffectRunner::new(self, place, attempt, activity.scope());
                 let run = || effects.code.run_python(request, &below, &context);
-                let reply = self.repeat_in_outage(|| !below.has_begun(), run).await;
+                let reply = self.repeat_in_outage(|| !below.has_started(), run).await;
                 match below.into_interrupt() {
                     Some(halt) => Err(EffectFailure::Halt(halt)),
                     None => reply.map(block_outcome).map_err(EffectFailure::from),
@@ -324,7 +324,7 @@ impl Interpreter {
         let functions = &self.effects.functions;
         let is_repeatable = functions.effect_class(request) == EffectClass::AtLeastOnce;
         let call = || functions.call_function(request, &context, &below);
-        let output = self.repeat_in_outage(|| is_repeatable && !below.has_begun(), call).await;
+        let output = self.repeat_in_outage(|| is_repeatable && !below.has_started(), call).await;
         let usage = allowance.recorded_usage();
         self.ledger.add_usage(usage.as_ref());
         match below.into_interrupt() {

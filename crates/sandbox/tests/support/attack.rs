@@ -100,10 +100,31 @@ pub async fn guarded_sandboxes(change: impl Fn(&mut SandboxConfig)) -> Vec<Guard
         }
         // The first interpreter was started by the probe and is waiting.
         super::run_block(&sandbox, &execute_body("return {}")).await.expect("an ordinary block");
+        check_user(&sandbox, name).await;
         all.push(GuardedSandbox::with_canaries(sandbox, name, memory_bytes));
     }
     all
 }
+
+/// Prints the user that blocks run as. It is theirs alone if the tests run as root, and must be that of the tests if only
+/// root could give them another.
+async fn check_user(sandbox: &Sandbox, name: &str) {
+    let protections = sandbox.check_availability().await.protections;
+    let user = protections.iter().find(|it| it.name == "own user").expect("a protection");
+    println!("{USER_LINE}{name}: {}", user.detail);
+    let own = rustix::process::geteuid();
+    let id = user.detail.split(|letter: char| !letter.is_ascii_digit()).find_map(|id| id.parse::<u32>().ok());
+    match own.is_root() {
+        true => assert!(user.is_active && id.is_some_and(|id| id >= FIRST_WORKER_ID), "{name}: {user:?}"),
+        false => assert!(!user.is_active && id == Some(own.as_raw()), "{name}: {user:?}"),
+    }
+}
+
+/// The first of the ids that only workers have.
+const FIRST_WORKER_ID: u32 = 2_100_000_000;
+
+/// Start of the lines that say which user blocks run as.
+const USER_LINE: &str = "USER of blocks, ";
 
 impl GuardedSandbox {
     fn with_canaries(sandbox: Sandbox, name: &'static str, memory_bytes: u64) -> GuardedSandbox {
@@ -221,13 +242,13 @@ pub fn again_as_an_ordinary_user() {
     fs::copy(std::env::current_exe().expect("this file"), &tests).expect("a copy");
     fs::copy(test_config().worker, &worker).expect("a copy");
     let mut command = Command::new(tests);
-    command.arg("--test-threads=2").env(WORKER_VARIABLE, worker).current_dir("/").uid(1000).gid(1000);
+    command.args(["--test-threads=2", "--nocapture"]).env(WORKER_VARIABLE, worker).current_dir("/").uid(1000).gid(1000);
     let output = command.output().expect("the tests start");
     let printed = String::from_utf8_lossy(&output.stdout);
     let errors = String::from_utf8_lossy(&output.stderr);
 
     assert!(output.status.success(), "as an ordinary user:\n{printed}\n{errors}");
-    for line in printed.lines().filter(|line| line.starts_with("SKIP")) {
+    for line in printed.lines().filter(|line| line.starts_with("SKIP") || line.starts_with(USER_LINE)) {
         println!("{line} (as an ordinary user)");
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! A process that follows a run says so to all (`message.rs`). The process that drives the run sends text only then, and only
 //! to those that follow. Text is not stored, and costs nothing while nobody follows. In the same way, a process that waits for
-//! a run is told when it is no longer driven.
+//! a run is notified when it is no longer driven.
 
 mod message;
 mod relaying;

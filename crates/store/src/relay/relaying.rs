@@ -112,7 +112,7 @@ impl Relay {
                     None => return SessionEnd::Unused,
                     Some(TakenRequest::Announced(run)) => self.send_to_followers(notifier, run),
                     Some(TakenRequest::Followed(run)) => self.announce_followed(notifier, FollowKind::Start, &[run]),
-                    Some(TakenRequest::Withdrawn(run)) => self.tell_end(notifier, run),
+                    Some(TakenRequest::Withdrawn(run)) => self.notify_end(notifier, run),
                     Some(TakenRequest::Awaited(run)) => {
                         notify_all_later(notifier, FollowMessage::for_ends(&self.channel, &[run]));
                     }
@@ -193,8 +193,8 @@ impl Relay {
         }
     }
 
-    /// Tells those who wait for a run that this process no longer drives it.
-    fn tell_end(&mut self, notifier: &Notifier, run: RunId) {
+    /// Notifies those who wait for a run that this process no longer drives it.
+    fn notify_end(&mut self, notifier: &Notifier, run: RunId) {
         let Some(waiting) = self.waiting.remove(&run) else { return };
         let messages = waiting.into_keys().map(|channel| (channel, EndMessage { ended: run }));
         notify_later(notifier, messages.collect());
