@@ -43,6 +43,28 @@ fn words_come_as_the_model_says_them() {
 }
 
 #[test]
+fn an_answer_that_was_cut_says_so() {
+    for is_streamed in [false, true] {
+        let model = StreamingModel::start();
+        let place = Workspace::new(&model.config());
+        place.write("one.json", &steps_json("one", json!([step_json("s", "Say {{input}}")])));
+        let server = RunningServer::start(&place, &[]);
+        model.send_piece("Once upon a");
+        model.cut_answer();
+        let reason = match is_streamed {
+            false => server.post(CHAT_PATH, &chat_request("one", "hi")).json()["choices"][0]["finish_reason"].clone(),
+            true => {
+                let (_, chunks) = open_stream(&server, CHAT_PATH, chat_request("one", "hi"));
+                let chunks = chunks.filter_map(|chunk| serde_json::from_str::<Value>(&chunk).ok());
+                let mut reasons = chunks.map(|chunk| chunk["choices"][0]["finish_reason"].clone());
+                reasons.find(|reason| !reason.is_null()).unwrap_or_default()
+            }
+        };
+        assert_eq!(reason, "length", "streamed: {is_streamed}");
+    }
+}
+
+#[test]
 fn only_the_answer_is_streamed_and_only_once() {
     let place = Workspace::new("default_model = \"scripted:echo\"\n");
     place.write("two.json", &steps_json("two", json!([step_json("a", "A {{input}}"), step_json("b", "B {{input}}")])));

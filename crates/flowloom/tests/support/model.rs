@@ -6,11 +6,17 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 
 use serde_json::json;
 
+/// A part of an answer.
+enum AnswerPart {
+    Text(String),
+    /// The end, with the reason that the model gives for it.
+    End(&'static str),
+}
+
 /// A model for a single call.
 pub(crate) struct StreamingModel {
     address: String,
-    /// The pieces of the answer; `None` ends it.
-    pieces: Sender<Option<String>>,
+    pieces: Sender<AnswerPart>,
 }
 
 impl StreamingModel {
@@ -28,15 +34,20 @@ impl StreamingModel {
     }
 
     pub(crate) fn send_piece(&self, piece: &str) {
-        self.pieces.send(Some(piece.to_owned())).expect("it listens");
+        self.pieces.send(AnswerPart::Text(piece.to_owned())).expect("it listens");
     }
 
     pub(crate) fn end_answer(&self) {
-        self.pieces.send(None).expect("it listens");
+        self.pieces.send(AnswerPart::End("stop")).expect("it listens");
+    }
+
+    /// Ends an answer that has reached its maximum length.
+    pub(crate) fn cut_answer(&self) {
+        self.pieces.send(AnswerPart::End("length")).expect("it listens");
     }
 }
 
-fn serve_call(listener: &TcpListener, printed: &Receiver<Option<String>>) {
+fn serve_call(listener: &TcpListener, printed: &Receiver<AnswerPart>) {
     let (mut stream, _) = listener.accept().expect("a call");
     let mut reader = BufReader::new(stream.try_clone().expect("a handle"));
     let mut length = 0;
@@ -54,9 +65,14 @@ fn serve_call(listener: &TcpListener, printed: &Receiver<Option<String>>) {
             json!({"id": "c", "object": "chat.completion.chunk", "created": 0, "model": "m", "choices": [choice]});
         stream.write_all(format!("data: {chunk}\n\n").as_bytes()).expect("sent");
     };
-    while let Ok(Some(piece)) = printed.recv() {
-        send(json!({"role": "assistant", "content": piece}), json!(null));
+    for part in printed {
+        match part {
+            AnswerPart::Text(piece) => send(json!({"role": "assistant", "content": piece}), json!(null)),
+            AnswerPart::End(reason) => {
+                send(json!({}), json!(reason));
+                break;
+            }
+        }
     }
-    send(json!({}), json!("stop"));
     stream.write_all(b"data: [DONE]\n\n").expect("sent");
 }

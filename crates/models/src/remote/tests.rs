@@ -197,6 +197,7 @@ async fn a_streamed_answer_with_usage_and_price() {
     assert_eq!(outcome.deltas, "Hello €");
     let usage = outcome.result.as_ref().unwrap().usage;
     assert_eq!((usage.input_tokens, usage.output_tokens, usage.micro_usd), (11, 7, Some(98)));
+    assert!(outcome.result.as_ref().unwrap().response.first_token_ms.is_some());
     let head = outcome.requests[0].to_lowercase();
     assert!(head.starts_with("post /chat/completions "), "{head}");
     assert!(head.contains(&format!("idempotency-key: {}\r\n", idempotency_key())), "{head}");

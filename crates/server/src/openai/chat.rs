@@ -189,8 +189,9 @@ pub(crate) async fn complete_chat(
     if new.stream == Some(true) {
         return Ok((run_headers(run), chunks::stream_chunks(stream, wanted.model, with_usage)).into_response());
     }
-    let RunAnswer { text, calls, usage, .. } = stream.wait_for_answer().await?;
-    let finish_reason = if calls.is_empty() { "stop" } else { "tool_calls" };
+    let answer = stream.wait_for_answer().await?;
+    let finish_reason = answer.finish_reason();
+    let RunAnswer { text, calls, usage, .. } = answer;
     let content = (calls.is_empty() || !text.is_empty()).then_some(text);
     let tool_calls = calls.into_iter().map(RequestedCall::from).collect();
     let message = AssistantMessage { role: "assistant", content, refusal: None, tool_calls };

@@ -54,12 +54,12 @@ impl ChunkEncoder {
 
     /// Encodes the remaining text, the tool calls and the finish reason.
     fn encode_end(&self, reply: RunAnswer) -> Vec<Event> {
+        let reason = reply.finish_reason();
         let RunAnswer { text, calls, usage, .. } = reply;
         let mut events = Vec::new();
         if !text.is_empty() {
             events.push(self.text_chunk(&text));
         }
-        let reason = if calls.is_empty() { "stop" } else { "tool_calls" };
         for (index, call) in calls.into_iter().enumerate() {
             let called = RequestedCall::from(call).with_index(index);
             events.push(self.build_chunk(json!({"tool_calls": [called]}), Value::Null));

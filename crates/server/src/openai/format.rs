@@ -174,7 +174,14 @@ mod tests {
 
     fn answer(text: &str, objects: &[&str]) -> RunAnswer {
         let objects = objects.iter().map(|text| parse_value(text).expect("JSON")).collect();
-        RunAnswer { text: text.to_owned(), calls: Vec::new(), usage: Usage::none(), status: Status::Succeeded, objects }
+        RunAnswer {
+            text: text.to_owned(),
+            calls: Vec::new(),
+            usage: Usage::none(),
+            status: Status::Succeeded,
+            objects,
+            is_cut: false,
+        }
     }
 
     const SCHEMA: &str = r#"{"type": "json_schema", "json_schema": {"name": "n", "schema": {"type": "object",

@@ -5,6 +5,7 @@ use flowloom_app::runs::summary::render_output;
 use flowloom_app::runs::supervisor::FinishedRun;
 use flowloom_core::chat::{Role, Usage};
 use flowloom_core::code::Code;
+use flowloom_core::effect::FinishReason;
 use flowloom_core::id::RunId;
 use flowloom_core::json::{parse_value, read_lenient};
 use flowloom_core::plan::{AgentTool, Composite, Plan, StepKind, ToolEffect};
@@ -26,6 +27,19 @@ pub(crate) struct RunAnswer {
     pub(crate) status: Status,
     /// Objects that the answer may stand for: the output of the last model call that answered in JSON.
     pub(crate) objects: Vec<Value>,
+    /// Whether the answer of the last model call reached its maximum length.
+    pub(crate) is_cut: bool,
+}
+
+impl RunAnswer {
+    /// Why the answer ends, in OpenAI's words.
+    pub(crate) fn finish_reason(&self) -> &'static str {
+        match (self.calls.is_empty(), self.is_cut) {
+            (false, _) => "tool_calls",
+            (true, true) => "length",
+            (true, false) => "stop",
+        }
+    }
 }
 
 /// A tool call for the client.
@@ -56,8 +70,11 @@ pub(crate) fn build_answer(ended: &FinishedRun) -> ApiResult<RunAnswer> {
         }
         _ => return Err(failed_problem(id, state)),
     };
-    let objects = last_object(state).into_iter().collect();
-    Ok(RunAnswer { text, calls, usage: state.usage, status: state.status, objects })
+    let last_call = find_last_call(state);
+    let objects = last_call.and_then(read_object).into_iter().collect();
+    let facts = last_call.and_then(|step| step.response.as_deref());
+    let is_cut = facts.is_some_and(|facts| facts.finish_reason == Some(FinishReason::Length));
+    Ok(RunAnswer { text, calls, usage: state.usage, status: state.status, objects, is_cut })
 }
 
 /// The problem of a run that did not succeed. Its status is one that clients do not retry, since a retry would start a
@@ -90,10 +107,15 @@ fn turn_text(ended: &FinishedRun) -> Option<String> {
     Some(messages.next().map(|message| message.content.clone()).unwrap_or_default())
 }
 
-/// The object that the last finished model call answered with.
-fn last_object(state: &RunState) -> Option<Value> {
+/// The last model call that has finished.
+fn find_last_call(state: &RunState) -> Option<&StepState> {
     let is_answer = |step: &&StepState| step.kind.as_deref() == Some("generate") && step.phase == Phase::Finished;
-    match state.steps().iter().rev().find(is_answer)?.output.as_ref()? {
+    state.steps().iter().rev().find(is_answer)
+}
+
+/// The object that a model call answered with.
+fn read_object(call: &StepState) -> Option<Value> {
+    match call.output.as_ref()? {
         Value::String(text) => read_lenient(text).filter(|value| value.as_map().is_some()),
         output => output.as_map().map(|_| output.clone()),
     }
