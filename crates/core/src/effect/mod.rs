@@ -105,11 +105,11 @@ pub struct GenerateReply {
     pub tool_calls: Vec<ToolCall>,
     /// Tokens and cost.
     pub usage: Usage,
-    /// What the provider said about its answer.
+    /// Facts about the answer.
     pub response: ResponseFacts,
 }
 
-/// What the other side said about its response, besides the output. Nothing that runs depends on it.
+/// Facts about a response, besides the output. Nothing that runs depends on them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ResponseFacts {
     /// The model that answered, if its provider calls it by another name than the request.
