@@ -140,7 +140,7 @@ fn serve_answer(answer: &Value) -> String {
 }
 
 #[test]
-fn spans_say_what_the_other_side_said() {
+fn spans_have_facts_about_responses() {
     let (collector, api) = (TestServer::start(), TestServer::start());
     let model = serve_answer(&json!({"model": "small-2026", "usage": {"prompt_tokens": 7, "completion_tokens": 2},
         "choices": [{"message": {"content": "cut wish"}, "finish_reason": "length"}]}));
@@ -155,14 +155,14 @@ fn spans_say_what_the_other_side_said() {
         json!({"type": "apiCall", "config": {"url": format!("http://{}/{path}", api.address), "method": "GET",
             "responseVariable": name}})
     };
-    let ask = json!({"type": "llmInstruction", "config": {"instruction": "Say a wish", "resultVariable": "said"}});
+    let ask = json!({"type": "llmInstruction", "config": {"instruction": "Say a wish", "resultVariable": "output"}});
     let steps = |steps: &[Value]| json!({"name": "f", "config": {"steps": steps}}).to_string();
-    place.write("said.json", &steps(&[call("ok", "ok"), ask]));
+    place.write("cut.json", &steps(&[call("ok", "ok"), ask]));
     place.write("failed.json", &steps(&[call("status/503", "bad")]));
     let server = RunningServer::start(&place, &[]);
     let run = |workflow: &str| server.post("/api/v1/runs?wait=60", &json!({"workflow": workflow})).json();
-    let said = run("said");
-    assert_eq!(said["output"], "cut wish", "{said}");
+    let run_output = run("cut");
+    assert_eq!(run_output["output"], "cut wish", "{run_output}");
     collector.wait_for_requests("/v1/traces", 1);
     let spans = collector.last_body("/v1/traces");
     for expected in

@@ -228,7 +228,7 @@ fn check_page(name: &str) -> usize {
     let model = format!("scripted:{}", place.write("answers.json", ANSWERS).display());
     let config = std::fs::read_to_string(place.path("examples/flowloom.toml")).expect("the examples are a project");
     place.write("examples/flowloom.toml", &format!("{config}\n[models.alias]\n\"local:smollm2-135m\" = \"{model}\"\n"));
-    shell.env("FLOWLOOM_DEFAULT_MODEL", model).env("FLOWLOOM_EMBEDDINGS", "none");
+    shell.env("FLOWLOOM_DEFAULT_MODEL", model);
     let output = shell.output().expect("bash runs");
     let printed = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success(), "{name}: exit {:?} after\n{printed}", output.status.code());

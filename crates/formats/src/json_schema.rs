@@ -14,7 +14,7 @@ const MAX_SHOWN_CHARS: usize = 60;
 /// How to correct a reference.
 const REFERENCE_HELP: &str = "references have to lead to a part of the schema itself; nothing is fetched";
 
-/// What is wrong with a schema.
+/// The reason why a schema is not valid.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SchemaProblem {
     /// The problem, and its place in the schema.

@@ -105,7 +105,7 @@ pub struct GenerateReply {
     pub tool_calls: Vec<ToolCall>,
     /// Tokens and cost.
     pub usage: Usage,
-    /// What the provider said about its answer.
+    /// Facts about the answer.
     pub response: ResponseFacts,
 }
 

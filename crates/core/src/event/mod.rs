@@ -78,7 +78,7 @@ pub enum Event {
         /// retries. Nothing was performed: the usage was not spent again, and the memory writes are not stored again.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         reused: bool,
-        /// What the other side said about its response; for observers of the run.
+        /// Facts about the response; for observers of the run.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         response: Option<Box<ResponseFacts>>,
     },

@@ -116,7 +116,7 @@ pub struct StepState {
     pub finished_at: Option<u64>,
     /// Tokens and cost.
     pub usage: Option<Usage>,
-    /// What the other side said about its response.
+    /// Facts about the response to its effect.
     pub response: Option<Box<ResponseFacts>>,
     /// References of its requests that had no value.
     pub warnings: Vec<String>,

@@ -13,7 +13,10 @@ use flowloom_formats::pipeline::{BLOCKS_FOLDER, PIPELINE_FILE, built_in_blocks};
 
 use crate::failure::CommandError;
 use crate::terminal::report::truncate_line;
+use crate::terminal::width::{stdout_columns, wrap_hanging};
 
+/// The column in which the values of a node start.
+const VALUE_COLUMN: usize = 32;
 /// Maximum displayed width of an output value, in columns.
 const MAX_OUTPUT_COLUMNS: usize = 100;
 /// Maximum displayed width of an input value, in columns.
@@ -126,13 +129,22 @@ fn write_failure(path: &Path, error: &std::io::Error) -> CommandError {
     CommandError::usage(format!("{} cannot be written: {error}", path.display()))
 }
 
+/// Prints what is said about a node, within the terminal.
+fn print_entry(text: &str) {
+    let line = format!("  {text}");
+    match stdout_columns() {
+        Some(columns) => println!("{}", wrap_hanging(&line, columns - 1, VALUE_COLUMN)),
+        None => println!("{line}"),
+    }
+}
+
 /// Prints the new pipeline: its nodes with their inputs, the results of the dry run, and the location of the files.
 pub(crate) fn print_summary(made: &Value, folder: &OutputFolder, written: &[String]) {
     let pipeline = made.get("pipeline_json").unwrap_or(&Value::Null);
     println!("{}", get_text(pipeline, "name"));
-    iter_nodes(pipeline).for_each(|node| println!("  {}", render_node(node)));
+    iter_nodes(pipeline).for_each(|node| print_entry(&render_node(node)));
     println!("\nDry run, without side effects:");
-    made.get("tried").into_iter().flat_map(iter_nodes).for_each(|node| println!("  {}", render_dry_run_result(node)));
+    made.get("tried").into_iter().flat_map(iter_nodes).for_each(|node| print_entry(&render_dry_run_result(node)));
     println!("\nWritten to {}: {}", folder.shown_path().display(), written.join(", "));
     println!("Run it: flowloom run {}", folder.shown_path().display());
 }

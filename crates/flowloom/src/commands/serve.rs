@@ -66,7 +66,8 @@ pub(crate) async fn serve_folder(global: &Global, arguments: ServeArgs, studio: 
 /// Shows what is served, and how it is called.
 fn print_greeting(serving: &RunningServer) -> Result<(), AppError> {
     let (address, definitions) = (serving.address(), serving.list_definitions()?);
-    eprintln!("Serving {} workflows at http://{address}", definitions.iter().filter(|one| !one.is_refused).count());
+    let count = definitions.iter().filter(|one| !one.is_refused).count();
+    eprintln!("Serving {count} workflow{} at http://{address}", if count == 1 { "" } else { "s" });
     for definition in &definitions {
         let mark = if definition.is_refused { paint_text(Style::Bad, "✗") } else { paint_text(Style::Good, "✓") };
         eprintln!("  {mark} {:<32} {}", definition.id, definition.file_path().unwrap_or("(stored in the database)"));

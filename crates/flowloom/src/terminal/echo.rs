@@ -1,5 +1,6 @@
 //! While progress is drawn, the terminal does not show typed control characters: the `^C` of Ctrl-C would push the line
-//! with the spinner up, where nothing clears it.
+//! with the spinner up, where nothing clears it. It also keeps what it has not shown yet when Ctrl-C is typed: a drawing of
+//! which a part is lost cannot be cleared.
 
 use std::io::{Stderr, stderr};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -25,6 +26,7 @@ pub(crate) fn hide_typed_controls() {
     let Ok(before) = tcgetattr(&terminal) else { return };
     let mut changed = before.clone();
     changed.local_modes.remove(LocalModes::ECHOCTL);
+    changed.local_modes.insert(LocalModes::NOFLSH);
     if tcsetattr(&terminal, OptionalActions::Now, &changed).is_ok() {
         *saved = Some(before);
     }

@@ -1,6 +1,7 @@
 //! Displays a run while it is running: on stderr one line per step with spinner, time, tokens and the end of its text, or
 //! plain lines if stderr is not a terminal; on stdout the answer as it is written, if stdout is a terminal.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::io::{IsTerminal as _, Write as _};
 use std::time::Duration;
@@ -20,6 +21,9 @@ use crate::terminal::answer::{AnswerStream, StreamedText};
 use crate::terminal::echo::{hide_typed_controls, show_typed_controls};
 use crate::terminal::report::{format_duration, paint_phase, paint_reused, truncate_line};
 use crate::terminal::width::{fit_line, stderr_columns};
+
+/// A target is not shortened below this for what stands behind it, in characters.
+const MIN_TARGET_CHARS: usize = 20;
 
 /// Displays one line per step on stderr, and the answer on stdout.
 pub(crate) struct ProgressScreen {
@@ -215,7 +219,11 @@ impl ProgressScreen {
         let took = format_duration(record.at.saturating_sub(line.started));
         let text = match phase {
             Phase::Waiting => format!("{} {}  {note}", paint_phase(phase), record.path),
-            _ => format!("{} {}  {}  {took}  {note}", paint_phase(phase), record.path, line.target),
+            _ => {
+                let others = format!("x {}    {took}  {note}", record.path);
+                let target = shorten_target(&line.target, others.trim_end());
+                format!("{} {}  {target}  {took}  {note}", paint_phase(phase), record.path)
+            }
         };
         self.print_line(text.trim_end());
     }
@@ -248,5 +256,19 @@ impl ProgressScreen {
                 let _ = writeln!(std::io::stderr(), "{line}");
             }
         }
+    }
+}
+
+/// The target of a step as far as it fits beside the others of its line. What happened to a step matters more than its
+/// whole address.
+fn shorten_target<'a>(target: &'a str, others: &str) -> Cow<'a, str> {
+    let Some(columns) = stderr_columns() else { return target.into() };
+    let length = target.chars().count();
+    let excess = (length + others.chars().count() + 1).saturating_sub(columns);
+    match length.checked_sub(excess + 1) {
+        Some(room) if excess > 0 && room >= MIN_TARGET_CHARS => {
+            truncate_line(target.trim_end_matches('…'), room).into()
+        }
+        _ => target.into(),
     }
 }

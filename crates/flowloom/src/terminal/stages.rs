@@ -11,9 +11,13 @@ use flowloom_core::value::Value;
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::terminal::report::truncate_line;
+use crate::terminal::width::{stderr_columns, wrap_hanging};
 
 /// Maximum displayed width of text from models and errors, in columns.
 const MAX_TEXT_COLUMNS: usize = 140;
+
+/// The column in which the result of a stage starts.
+const RESULT_COLUMN: usize = 13;
 
 /// Displays an authoring run while it is running.
 pub(crate) struct StageDisplay {
@@ -35,6 +39,11 @@ impl StageDisplay {
 
     fn print_event(&self, event: &AgentFlowEvent) {
         if let Some(line) = render_event(event) {
+            // In a full line, the cursor would be in the next one.
+            let line = match stderr_columns() {
+                Some(columns) => wrap_hanging(&line, columns - 1, RESULT_COLUMN),
+                None => line,
+            };
             match &self.bar {
                 Some(bar) => bar.println(line),
                 None => {

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use pty_process::Size;
 use pty_process::blocking::Pty;
+use rustix::termios::LocalModes;
 
 /// Rows of the terminal: more than any screen of the tests, so that nothing scrolls away.
 const ROWS: u16 = 120;
@@ -69,6 +70,11 @@ impl TerminalSession {
         let (seen, _) = changed.wait_timeout_while(seen, SCREEN_TIMEOUT, shows).expect("not poisoned");
         let screen = seen.parser.screen().contents();
         assert!(screen.contains(text), "the screen does not show {text:?}:\n{screen}");
+    }
+
+    /// Whether the terminal keeps what it has not shown yet when Ctrl-C is typed.
+    pub(crate) fn keeps_output(&self) -> bool {
+        rustix::termios::tcgetattr(&*self.pty).expect("a terminal").local_modes.contains(LocalModes::NOFLSH)
     }
 
     /// Types text; Enter is `\r`, Ctrl-C `\x03`, Ctrl-D `\x04`.

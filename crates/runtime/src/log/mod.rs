@@ -9,6 +9,7 @@ mod activity;
 mod child_runs;
 mod earlier_effects;
 mod forgotten;
+mod outcome;
 mod reuse;
 mod suspension;
 
@@ -18,11 +19,9 @@ use std::future::poll_fn;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
 
-use flowloom_core::chat::Usage;
 use flowloom_core::code::Code;
-use flowloom_core::effect::ResponseFacts;
 use flowloom_core::error::StepFailure;
-use flowloom_core::event::{AfterFailure, Event, EventKind, MemoryWrite, Record, Resolution};
+use flowloom_core::event::{Event, EventKind, Record, Resolution};
 use flowloom_core::path::Path;
 use flowloom_core::value::Value;
 
@@ -36,6 +35,7 @@ pub(crate) use activity::{ActivityPause, ActivityScope, HostGuard};
 use child_runs::ChildRuns;
 pub(crate) use earlier_effects::{EarlierEffect, EarlierOutcome};
 use forgotten::ForgottenAttempts;
+pub(crate) use outcome::RecordedOutcome;
 pub(crate) use reuse::ReusableRecord;
 pub use reuse::{Response, ScriptValue};
 use suspension::SuspendedStep;
@@ -92,41 +92,6 @@ struct LogState {
 }
 
 type RecordKey = (Path, u32, EventKind);
-
-/// The recorded outcome of an attempt.
-pub(crate) enum RecordedOutcome {
-    Finished {
-        output: Option<Value>,
-        usage: Option<Usage>,
-        memory: Vec<MemoryWrite>,
-        response: Option<Box<ResponseFacts>>,
-        is_reused: bool,
-    },
-    Failed {
-        error: StepFailure,
-        then: AfterFailure,
-        at: u64,
-    },
-}
-
-impl RecordedOutcome {
-    /// The event that records the same outcome again.
-    pub(crate) fn to_event(&self) -> Event {
-        match self {
-            RecordedOutcome::Finished { output, usage, memory, response, is_reused } => Event::StepFinished {
-                output: output.clone(),
-                usage: *usage,
-                memory: memory.clone(),
-                reused: *is_reused,
-                response: response.clone(),
-            },
-            // A failure is handed over again only if it is reused.
-            RecordedOutcome::Failed { error, then, .. } => {
-                Event::StepFailed { error: error.clone(), then: then.clone(), reused: true }
-            }
-        }
-    }
-}
 
 impl RunLog {
     /// The log of a run with the given records (empty for a new run).
@@ -225,19 +190,7 @@ impl RunLog {
             Poll::Pending
         })
         .await;
-        match &record.event {
-            Event::StepFinished { output, usage, memory, reused, response } => Some(RecordedOutcome::Finished {
-                output: output.clone(),
-                usage: *usage,
-                memory: memory.clone(),
-                response: response.clone(),
-                is_reused: *reused,
-            }),
-            Event::StepFailed { error, then, .. } => {
-                Some(RecordedOutcome::Failed { error: error.clone(), then: then.clone(), at: record.at })
-            }
-            _ => None,
-        }
+        RecordedOutcome::from_record(&record)
     }
 
     /// Whether the record holds this event.
