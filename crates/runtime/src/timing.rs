@@ -53,28 +53,27 @@ fn to_ms(time: &Duration) -> u64 {
 mod tests {
     use super::*;
 
-    #[tokio::test(start_paused = true)]
-    async fn a_wait_and_the_first_text_are_measured_once() {
-        let timer = ResponseTimer::start();
+    /// A timer that measured a wait and the first text.
+    fn measured(queued_ms: u64, first_text_ms: u64) -> ResponseTimer {
+        let [queued, first_text] = [queued_ms, first_text_ms].map(|ms| OnceLock::from(Duration::from_millis(ms)));
+        ResponseTimer { queued, first_text, ..ResponseTimer::start() }
+    }
+
+    #[test]
+    fn a_wait_and_the_first_text_are_measured_once() {
         let mut facts = ResponseFacts::default();
-        timer.add_to(&mut facts);
+        ResponseTimer::start().add_to(&mut facts);
         assert_eq!(facts, ResponseFacts::default());
-        tokio::time::advance(Duration::from_millis(20)).await;
-        timer.end_queue();
-        tokio::time::advance(Duration::from_millis(30)).await;
-        timer.note_text();
-        tokio::time::advance(Duration::from_millis(40)).await;
+        let timer = measured(20, 50);
         timer.end_queue();
         timer.note_text();
         timer.add_to(&mut facts);
         assert_eq!((facts.queued_ms, facts.first_token_ms), (Some(20), Some(50)));
     }
 
-    #[tokio::test(start_paused = true)]
-    async fn a_short_wait_is_not_recorded() {
-        let timer = ResponseTimer::start();
-        tokio::time::advance(Duration::from_millis(9)).await;
-        timer.end_queue();
-        assert_eq!(timer.queued_ms(), None);
+    #[test]
+    fn a_short_wait_is_not_recorded() {
+        assert_eq!(measured(9, 50).queued_ms(), None);
+        assert_eq!(measured(10, 50).queued_ms(), Some(10));
     }
 }

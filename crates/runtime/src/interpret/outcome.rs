@@ -4,7 +4,7 @@
 use std::sync::PoisonError;
 
 use flowloom_core::code::Code;
-use flowloom_core::effect::Request;
+use flowloom_core::effect::{Request, ResponseFacts};
 use flowloom_core::error::StepFailure;
 use flowloom_core::event::MemoryWrite;
 use flowloom_core::plan::EffectClass;
@@ -70,6 +70,12 @@ pub(super) fn halt_on_outage(failure: EffectFailure, request: &Request, class: E
     }
 }
 
+/// The name of the model is a text of the provider, which knows the key of the call.
+fn redact_response(redactor: &dyn Redactor, response: ResponseFacts) -> ResponseFacts {
+    let model = response.model.map(|name| redactor.redact_text(&name).into_owned());
+    ResponseFacts { model, ..response }
+}
+
 /// Removes secrets from the outcome of an effect, or from the message of its failure.
 pub(super) fn redact_result(
     redactor: &dyn Redactor,
@@ -79,7 +85,7 @@ pub(super) fn redact_result(
         Ok(outcome) => Ok(EffectOutcome {
             output: outcome.output.map(|output| redact_value(redactor, output)),
             usage: outcome.usage,
-            response: outcome.response,
+            response: redact_response(redactor, outcome.response),
             memory: outcome.memory.into_iter().map(|write| redact_memory_write(redactor, write)).collect(),
         }),
         Err(EffectFailure::Step(failure, recorded)) => {
@@ -92,4 +98,32 @@ pub(super) fn redact_result(
 
 fn redact_memory_write(redactor: &dyn Redactor, write: MemoryWrite) -> MemoryWrite {
     MemoryWrite { value: write.value.map(|value| redact_value(redactor, value)), ..write }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::borrow::Cow;
+
+    use super::*;
+    use crate::redact::RedactedStream;
+
+    struct HiddenKey;
+
+    impl Redactor for HiddenKey {
+        fn redact_text<'a>(&self, text: &'a str) -> Cow<'a, str> {
+            text.replace("sk-123", "{{secret.KEY}}").into()
+        }
+
+        fn start_stream(&self) -> Box<dyn RedactedStream> {
+            unreachable!("an outcome is no stream")
+        }
+    }
+
+    #[test]
+    fn a_provider_cannot_put_a_key_into_the_name_of_its_model() {
+        let response = ResponseFacts { model: Some("m-sk-123".to_owned()), ..ResponseFacts::default() };
+        let outcome = EffectOutcome { output: None, usage: None, memory: Vec::new(), response };
+        let Ok(redacted) = redact_result(&HiddenKey, Ok(outcome)) else { panic!("it succeeded") };
+        assert_eq!(redacted.response.model.as_deref(), Some("m-{{secret.KEY}}"));
+    }
 }
