@@ -38,7 +38,7 @@ async function record() {
   const events = await stream.text();
   const graph = await (await fetch(`${address}/graph`)).json();
   await mkdir(FOLDER, { recursive: true });
-  await writeFile(RECORDING, `${JSON.stringify({ run, events, graph }, null, 1)}\n`);
+  await writeFile(RECORDING, `${JSON.stringify({ run, events, graph }, null, 2)}\n`);
 }
 
 async function readFonts() {
