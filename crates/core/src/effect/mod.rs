@@ -109,8 +109,8 @@ pub struct GenerateReply {
     pub response: ResponseFacts,
 }
 
-/// What is known about a response besides the output: what the other side said, and how long it took. Nothing that runs
-/// depends on it.
+/// Facts about a response besides the output: what the other side said, and how long it took. Nothing that runs depends
+/// on them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ResponseFacts {
     /// The model that answered, if its provider calls it by another name than the request.
