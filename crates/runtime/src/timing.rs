@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     /// A timer that measured a wait and the first text.
-    fn measured(queued_ms: u64, first_text_ms: u64) -> ResponseTimer {
+    fn new_measured_timer(queued_ms: u64, first_text_ms: u64) -> ResponseTimer {
         let [queued, first_text] = [queued_ms, first_text_ms].map(|ms| OnceLock::from(Duration::from_millis(ms)));
         ResponseTimer { queued, first_text, ..ResponseTimer::start() }
     }
@@ -64,7 +64,7 @@ mod tests {
         let mut facts = ResponseFacts::default();
         ResponseTimer::start().add_to(&mut facts);
         assert_eq!(facts, ResponseFacts::default());
-        let timer = measured(20, 50);
+        let timer = new_measured_timer(20, 50);
         timer.end_queue();
         timer.note_text();
         timer.add_to(&mut facts);
@@ -73,7 +73,7 @@ mod tests {
 
     #[test]
     fn a_short_wait_is_not_recorded() {
-        assert_eq!(measured(9, 50).queued_ms(), None);
-        assert_eq!(measured(10, 50).queued_ms(), Some(10));
+        assert_eq!(new_measured_timer(9, 50).queued_ms(), None);
+        assert_eq!(new_measured_timer(10, 50).queued_ms(), Some(10));
     }
 }

@@ -47,9 +47,10 @@ impl AbandonedRun {
 }
 
 impl Store {
-    /// Runs that a worker must drive and no living worker does, oldest first per worker, the users in turn; at most `limit`. These are runs of
-    /// dead workers, runs with the status `running`, and runs with pending commands. A child run is not among them unless its
-    /// parent run has ended: the parent run drives it. Neither are runs outside of the scope of this process.
+    /// Runs that a worker must drive and no living worker does; at most `limit`. For each worker, the users are in turn, each
+    /// with the oldest run first. These are runs of dead workers, runs with the status `running`, and runs with pending
+    /// commands. A child run is not among them unless its parent run has ended: the parent run drives it. Neither are runs
+    /// outside of the scope of this process.
     pub fn abandoned_runs(&self, limit: u32) -> Result<Vec<AbandonedRun>, StoreError> {
         let RecoveryScope { project, config } = &self.recovery;
         self.read_with(|db| {

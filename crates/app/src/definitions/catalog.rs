@@ -247,7 +247,7 @@ impl Catalog {
     /// Reads the files of a definition in the folder.
     fn read_files(&self, entry: &str, files: &ModificationTimes) -> DefinitionContent {
         // A file may have been replaced by a link since it was listed.
-        let (inside, loader) = (self.root.canonicalize().unwrap_or_default(), self.loader());
+        let (inside, loader) = (self.root.canonicalize().unwrap_or_default(), self.new_loader());
         let reader = loader.file_reader();
         let read = |path: &PathBuf| {
             let below = path.strip_prefix(&self.root).ok()?.display().to_string();
@@ -315,7 +315,7 @@ impl Catalog {
     }
 
     fn compile_file(&self, path: &Path) -> Option<CatalogEntry> {
-        let source = self.loader().compile(path);
+        let source = self.new_loader().compile(path);
         if source.compiled.format.is_none() || !folder::is_definition(path, source.bytes()) {
             return None;
         }
@@ -382,7 +382,7 @@ impl Catalog {
         stop: Option<&StopFlag>,
     ) -> Result<stored::CompiledDefinition, AppError> {
         let content = DefinitionContent::parse(&row.content)?;
-        let loader = Loader { stop, ..self.loader() };
+        let loader = Loader { stop, ..self.new_loader() };
         stored::compile_for_user(&self.app.store, &loader, &row.key.user, &content)
     }
 
@@ -392,7 +392,7 @@ impl Catalog {
     }
 
     /// Loads definitions with the configuration of this installation.
-    pub fn loader(&self) -> Loader<'_> {
+    pub fn new_loader(&self) -> Loader<'_> {
         Loader::new(&self.app.config)
     }
 

@@ -28,7 +28,12 @@ pub(super) type ModificationTimes = Vec<(PathBuf, Option<SystemTime>)>;
 /// Every file of a folder that may be a definition, sorted by path.
 pub fn list_files(folder: &Path) -> Vec<PathBuf> {
     let mut files = Vec::new();
-    collect_files(folder, 0, &mut files);
+    visit_files(folder, 0, &|name| !SKIPPED_FOLDERS.contains(&name), &mut |file| {
+        let is_hidden = file.file_name().is_some_and(|name| name.to_string_lossy().starts_with('.'));
+        if !is_hidden && has_definition_extension(&file) {
+            files.push(file);
+        }
+    });
     files.sort();
     files
 }
@@ -37,7 +42,13 @@ pub fn list_files(folder: &Path) -> Vec<PathBuf> {
 pub fn list_part_files(folder: &Path) -> Vec<PathBuf> {
     let mut files = Vec::new();
     let is_inside = folder.canonicalize().is_ok_and(|folder| is_part_folder(folder.file_name()));
-    collect_parts(folder, 0, is_inside, &mut files);
+    visit_files(folder, 0, &|name| name != "node_modules", &mut |file| {
+        let below = file.strip_prefix(folder).ok().and_then(Path::parent).unwrap_or(Path::new(""));
+        let is_part = is_inside || below.iter().any(|name| is_part_folder(Some(name)));
+        if is_part && file.extension().is_some_and(|end| end == "json") {
+            files.push(file);
+        }
+    });
     files.sort();
     files
 }
@@ -46,36 +57,17 @@ fn is_part_folder(name: Option<&OsStr>) -> bool {
     name.is_some_and(|name| PART_FOLDERS.iter().any(|one| name == *one))
 }
 
-fn collect_parts(folder: &Path, depth: usize, is_inside: bool, files: &mut Vec<PathBuf>) {
+/// Visits the files of a folder and of the folders below that `enters` accepts by their names; hidden folders are skipped.
+fn visit_files(folder: &Path, depth: usize, enters: &dyn Fn(&str) -> bool, visit: &mut dyn FnMut(PathBuf)) {
     let Ok(entries) = std::fs::read_dir(folder) else { return };
     for entry in entries.flatten() {
-        let (path, name) = (entry.path(), entry.file_name());
-        let is_hidden = name.to_string_lossy().starts_with('.');
-        match entry.file_type() {
-            Ok(kind) if kind.is_dir() && depth < MAX_FOLDER_DEPTH && !is_hidden && name != "node_modules" => {
-                collect_parts(&path, depth + 1, is_inside || is_part_folder(Some(&name)), files);
-            }
-            Ok(kind) if kind.is_file() && is_inside && path.extension().is_some_and(|end| end == "json") => {
-                files.push(path);
-            }
-            _ => {}
-        }
-    }
-}
-
-fn collect_files(folder: &Path, depth: usize, files: &mut Vec<PathBuf>) {
-    let Ok(entries) = std::fs::read_dir(folder) else { return };
-    for entry in entries.flatten() {
-        let (path, name) = (entry.path(), entry.file_name());
+        let name = entry.file_name();
         let name = name.to_string_lossy();
-        if name.starts_with('.') {
-            continue;
-        }
         match entry.file_type() {
-            Ok(kind) if kind.is_dir() && depth < MAX_FOLDER_DEPTH && !SKIPPED_FOLDERS.contains(&&*name) => {
-                collect_files(&path, depth + 1, files)
+            Ok(kind) if kind.is_dir() && depth < MAX_FOLDER_DEPTH && !name.starts_with('.') && enters(&name) => {
+                visit_files(&entry.path(), depth + 1, enters, visit);
             }
-            Ok(kind) if kind.is_file() && has_definition_extension(&path) => files.push(path),
+            Ok(kind) if kind.is_file() => visit(entry.path()),
             _ => {}
         }
     }

@@ -119,9 +119,9 @@ impl Outline {
             StepKind::Composite(Composite::Dag(dag)) => self.add_dag(dag, &place),
             StepKind::Composite(Composite::Machine(machine)) => self.add_machine(machine, &place),
             StepKind::Composite(Composite::Loop(looped)) => {
-                let body = self.add_step(&looped.body, place);
+                let (body, again) = (self.add_step(&looped.body, place), describe_loop(looped));
                 for (from, _) in &body.exits {
-                    self.connect_one(*from, &body.entries, &describe_loop(looped));
+                    self.connect_one(*from, &body.entries, &again);
                 }
                 body
             }

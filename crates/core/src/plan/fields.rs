@@ -68,7 +68,7 @@ impl Generate {
         let mut fields = FieldList::default();
         fields.add_if("model", self.model.as_ref().map(FieldContent::Text));
         fields.add_if("system", self.system.as_ref().map(FieldContent::Data));
-        fields.add("prompt", FieldContent::Messages(&self.messages));
+        fields.add_field("prompt", FieldContent::Messages(&self.messages));
         fields.add_if("schema", self.schema.as_ref().map(FieldContent::Schema));
         fields.add_fixed("options", self.options.list_given().join("\n"));
         fields.add_if("computed options", self.computed.as_ref().map(FieldContent::Expr));
@@ -82,30 +82,30 @@ impl Generate {
 pub(super) struct FieldList<'a>(pub(super) Vec<Field<'a>>);
 
 impl<'a> FieldList<'a> {
-    pub(super) fn add(&mut self, name: &'static str, content: FieldContent<'a>) {
+    pub(super) fn add_field(&mut self, name: &'static str, content: FieldContent<'a>) {
         self.0.push(Field { name, content, reads_variables: true });
     }
 
     pub(super) fn add_if(&mut self, name: &'static str, content: Option<FieldContent<'a>>) {
-        content.into_iter().for_each(|content| self.add(name, content));
+        content.into_iter().for_each(|content| self.add_field(name, content));
     }
 
     pub(super) fn add_fixed(&mut self, name: &'static str, text: impl Into<String>) {
-        self.add(name, FieldContent::Fixed(text.into()));
+        self.add_field(name, FieldContent::Fixed(text.into()));
     }
 
     pub(super) fn add_http(&mut self, http: &'a HttpSpec) {
         match http.method.parts.is_empty() {
             true => self.add_fixed("method", "GET"),
-            false => self.add("method", FieldContent::Text(&http.method)),
+            false => self.add_field("method", FieldContent::Text(&http.method)),
         }
-        self.add("url", FieldContent::Text(&http.url));
-        self.add("headers", FieldContent::TextPairs(&http.headers));
+        self.add_field("url", FieldContent::Text(&http.url));
+        self.add_field("headers", FieldContent::TextPairs(&http.headers));
         match &http.body {
             BodySpec::None => {}
-            BodySpec::JsonText(text) | BodySpec::Text(text) => self.add("body", FieldContent::Text(text)),
-            BodySpec::JsonValue(data) => self.add("body", FieldContent::Data(data)),
-            BodySpec::Form(rows) => self.add("body", FieldContent::TextPairs(rows)),
+            BodySpec::JsonText(text) | BodySpec::Text(text) => self.add_field("body", FieldContent::Text(text)),
+            BodySpec::JsonValue(data) => self.add_field("body", FieldContent::Data(data)),
+            BodySpec::Form(rows) => self.add_field("body", FieldContent::TextPairs(rows)),
         }
     }
 
@@ -120,7 +120,7 @@ impl<'a> FieldList<'a> {
             }
             BlockCode::Function(function) => self.add_fixed("function", &**function),
         }
-        self.add("inputs", FieldContent::Entries(&block.inputs));
+        self.add_field("inputs", FieldContent::Entries(&block.inputs));
         self.add_if("input schema", block.input_schema.as_ref().map(FieldContent::Schema));
         self.add_if("output schema", block.output_schema.as_ref().map(FieldContent::Schema));
     }

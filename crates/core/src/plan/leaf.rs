@@ -94,7 +94,7 @@ impl Leaf {
             Leaf::Generate(generate) => return generate.list_fields(),
             Leaf::Http(http) => fields.add_http(http),
             Leaf::Scrape(scrape) => {
-                fields.add("url", FieldContent::Text(&scrape.url));
+                fields.add_field("url", FieldContent::Text(&scrape.url));
                 fields.add_fixed("capture", if scrape.capture == Capture::Html { "html" } else { "text" });
                 fields.add_if("selector", scrape.selector.as_ref().map(FieldContent::Text));
                 if scrape.summary.is_some() {
@@ -103,17 +103,17 @@ impl Leaf {
             }
             Leaf::Call(call) => {
                 fields.add_fixed("function", &*call.function);
-                fields.add("prompt", FieldContent::Text(&call.prompt));
+                fields.add_field("prompt", FieldContent::Text(&call.prompt));
                 fields.add_if("arguments", call.arguments.as_deref().map(FieldContent::Arguments));
-                fields.add("extra", FieldContent::Variables(&call.extra));
+                fields.add_field("extra", FieldContent::Variables(&call.extra));
             }
             Leaf::Block(block) => fields.add_block(block),
             Leaf::Memory(memory) => {
                 fields.add_fixed("operation", format!("{:?}", memory.operation).to_lowercase());
-                fields.add("prompt", FieldContent::Text(&memory.prompt));
+                fields.add_field("prompt", FieldContent::Text(&memory.prompt));
             }
             Leaf::Ask { question, schema } => {
-                fields.add("question", FieldContent::Text(question));
+                fields.add_field("question", FieldContent::Text(question));
                 fields.add_if("schema", schema.as_ref().map(FieldContent::Schema));
             }
             Leaf::Wait { duration_ms } => fields.add_fixed("duration", format!("{duration_ms} ms")),

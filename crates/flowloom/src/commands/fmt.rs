@@ -82,9 +82,11 @@ fn format_definition(
     let is_stdin = path == Path::new(STDIN_PATH);
     let text = std::str::from_utf8(source.bytes());
     let part = text.ok().and_then(|text| Some((text.to_owned(), format_part(&name, text)?)));
-    let laid_out = match (source.compiled.format, text) {
-        _ if part.is_some() => part.ok_or_else(Vec::new),
-        (Some(format), Ok(text)) => format_source(format, &name, text).map(|laid_out| (text.to_owned(), laid_out)),
+    let laid_out = match (part, source.compiled.format, text) {
+        (Some(part), ..) => Ok(part),
+        (None, Some(format), Ok(text)) => {
+            format_source(format, &name, text).map(|laid_out| (text.to_owned(), laid_out))
+        }
         // The file cannot be read, or is in no known format; its problems say so.
         _ => Err(source.compiled.diagnostics.clone()),
     };

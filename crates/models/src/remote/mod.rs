@@ -115,7 +115,7 @@ impl RemoteModels {
     ) -> Result<ProviderAnswer, ModelError> {
         let (traceparent, native_schema) = (context.traceparent(), request.schema.is_some());
         let call = ProviderCall { target, request, key, traceparent, max_tokens, native_schema, idle: self.idle };
-        // The time in which the call waits for a descriptor does not count.
+        // The time in which the call waits for a descriptor does not count towards its time-out.
         let timer = ResponseTimer::start();
         let _permit = descriptors::acquire_for_call(&context.user).await;
         timer.end_queue();

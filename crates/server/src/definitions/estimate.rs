@@ -150,7 +150,7 @@ pub(crate) async fn estimate_cost(
             (None, id) => read_stored(&catalog, &owner, &id.unwrap_or_default())?,
         };
         let Some(plan) = opened.compile(&shared, &owner, stop)?.source.compiled.plan else { return Ok(None) };
-        let estimate = estimate(&shared.config, &plan, inputs.as_ref())?;
+        let estimate = build_estimate(&shared.config, &plan, inputs.as_ref())?;
         Ok::<_, Problem>(Some((plan, estimate)))
     });
     let Some((plan, estimate)) = estimated.await?? else { return Ok(Json(CostEstimate::of_nothing())) };
@@ -165,7 +165,7 @@ fn read_stored(catalog: &Catalog, user: &str, id: &str) -> Result<OpenDefinition
     Ok(OpenDefinition { format: content.format, content })
 }
 
-fn estimate(config: &Config, plan: &Plan, inputs: Option<&Value>) -> Result<CostEstimate, AppError> {
+fn build_estimate(config: &Config, plan: &Plan, inputs: Option<&Value>) -> Result<CostEstimate, AppError> {
     let limits = config.limits.narrow_to(&plan.limits);
     let estimate = estimate_plan(plan, inputs, &limits, &build_default_models(config), Latencies::default());
     let bound = &estimate.worst.bound;

@@ -89,7 +89,7 @@ pub(crate) async fn store_workflow(
     reject_folder_file(catalog, &key.id).await?;
     let (shared, whose) = (catalog.clone(), key.clone());
     let new = crate::blocking::compile_blocking(move |stop| {
-        let loader = Loader { stop: Some(stop), ..shared.loader() };
+        let loader = Loader { stop: Some(stop), ..shared.new_loader() };
         compile_checked(shared.store(), &loader, whose, &content, is_draft)
     });
     let new = new.await??;
