@@ -5,10 +5,11 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, TryRecvError};
 use std::time::{Duration, Instant};
 
+use crate::commit_desk::CommitDesk;
 use crate::db::sqlite::Sqlite;
 use crate::db::{DbConnection, WriteJob};
 use crate::error::StoreError;
-use crate::writer::{COMMITS_PER_CHECKPOINT, CommitDesk, QueuedJob, WriterCommand};
+use crate::writer::{QueuedJob, WriterCommand};
 
 /// Pause between two attempts during an outage.
 const RETRY_INTERVAL: Duration = Duration::from_millis(100);
@@ -115,8 +116,7 @@ impl CommitThread {
         flowloom_runtime::failpoint::hit("commit_queued_before");
         let committed = connection.run_transaction(&mut jobs);
         flowloom_runtime::failpoint::hit("commit_queued_after");
-        let count = self.desk.commits.fetch_add(1, Ordering::Relaxed) + 1;
-        self.is_checkpoint_due |= count.is_multiple_of(COMMITS_PER_CHECKPOINT);
+        self.is_checkpoint_due |= self.desk.count_commit();
         if let Err(StoreError::CommitUnknown { number }) = &committed {
             *unknown_commit = Some(*number);
         }

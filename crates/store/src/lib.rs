@@ -12,6 +12,7 @@ mod catalog;
 mod check;
 mod checksum;
 mod commands;
+mod commit_desk;
 mod commit_thread;
 mod db;
 mod definition_condition;

@@ -3,15 +3,14 @@
 //!
 //! While another program has locked the database, or it cannot be reached, jobs wait, each as long as its caller can.
 //!
-//! If commits do not wait for the disk, a commit is faster than waking the thread and being woken by it. A job that
-//! finds the queue empty is then committed on the caller's thread.
+//! If commits do not wait for the disk, most of them do not need the thread (`commit_desk.rs`).
 //!
 //! Checkpoints (moving the log into the database) wait for the disk under every durability except `off`. The thread
 //! runs them concurrently with commits.
 
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Sender, channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -19,6 +18,7 @@ use flowloom_runtime::effects::BoxFuture;
 use flowloom_runtime::journal::{AppendResult, LeaseState, MAX_OUTAGE_MS};
 use tokio::sync::oneshot;
 
+use crate::commit_desk::CommitDesk;
 use crate::commit_thread::CommitThread;
 use crate::db::sqlite::Sqlite;
 use crate::db::{DbConnection, WriteJob};
@@ -47,20 +47,39 @@ pub(crate) enum WriterCommand {
     Checkpoint,
 }
 
+/// The way to the writer thread.
+pub(crate) struct WriterQueue {
+    commands: Sender<WriterCommand>,
+    desk: Arc<CommitDesk>,
+}
+
+impl WriterQueue {
+    /// Hands jobs to the thread. If the thread is gone, their callers hear it.
+    pub(crate) fn send_jobs(&self, jobs: Vec<QueuedJob>) {
+        self.desk.queued.fetch_add(jobs.len(), Ordering::AcqRel);
+        jobs.into_iter().for_each(|job| drop(self.commands.send(WriterCommand::Commit(job))));
+    }
+
+    /// Hands a job to the thread, after those that were gathered.
+    fn send_job(&self, job: QueuedJob) {
+        let mut gathered = self.desk.lock_gathered();
+        gathered.push(job);
+        self.send_jobs(std::mem::take(&mut *gathered));
+    }
+
+    /// Requests a checkpoint. If the thread is gone, the store is closed.
+    pub(crate) fn request_checkpoint(&self) {
+        let _ = self.commands.send(WriterCommand::Checkpoint);
+    }
+}
+
 /// Handle of the writer thread.
 pub(crate) struct Writer {
-    queue: Option<Sender<WriterCommand>>,
+    /// `None` while the writer is dropped. Nobody else holds it for longer than it takes to send.
+    queue: Option<Arc<WriterQueue>>,
     thread: Option<JoinHandle<()>>,
     desk: Arc<CommitDesk>,
     is_quick: bool,
-}
-
-/// The write connection; one thread at a time commits on it.
-pub(crate) struct CommitDesk {
-    connection: Mutex<DbConnection>,
-    /// Jobs that are queued or being committed by the thread. While there are any, no job may overtake them.
-    pub(crate) queued: AtomicUsize,
-    pub(crate) commits: AtomicU64,
 }
 
 impl Writer {
@@ -74,14 +93,14 @@ impl Writer {
         if let DbConnection::Sqlite(sqlite) = &connection {
             sqlite.shorten_busy_timeout()?;
         }
-        let (queue, orders) = channel();
-        let connection = Mutex::new(connection);
-        let desk = Arc::new(CommitDesk { connection, queued: AtomicUsize::new(0), commits: AtomicU64::new(0) });
+        let (commands, orders) = channel();
+        let desk = Arc::new(CommitDesk::new(connection));
         let shared = desk.clone();
         let thread = std::thread::Builder::new()
             .name("store-writer".into())
             .spawn(move || CommitThread::new(shared, background, orders).run())
             .map_err(|source| StoreError::Thread { purpose: "writes to the database", source })?;
+        let queue = Arc::new(WriterQueue { commands, desk: desk.clone() });
         Ok(Writer { queue: Some(queue), thread: Some(thread), desk, is_quick })
     }
 
@@ -94,25 +113,17 @@ impl Writer {
         use_it(&self.desk.lock_connection())
     }
 
-    /// Commits a job at once if that is fast, otherwise queues it. Then reads what became of the lease.
+    /// Commits a job without the thread if that is fast, otherwise queues it. Then reads what became of the lease.
     pub(crate) fn append_job(
         &self,
         mut job: WriteJob,
         max_wait: Duration,
         read_lease: impl FnOnce() -> LeaseState + Send + 'static,
     ) -> AppendResult {
-        match self.is_quick.then(|| self.desk.commit_now(&mut job)).flatten() {
-            Some(result) => {
-                if self.commit_count().is_multiple_of(COMMITS_PER_CHECKPOINT)
-                    && let Some(queue) = &self.queue
-                {
-                    // If the thread is gone, the store is closed.
-                    let _ = queue.send(WriterCommand::Checkpoint);
-                }
-                AppendResult::Done(result.map(|()| read_lease()).map_err(Into::into))
-            }
+        match self.is_quick.then(|| self.desk.commit_alone(&mut job, self.queue.as_deref())).flatten() {
+            Some(result) => AppendResult::Done(result.map(|()| read_lease()).map_err(Into::into)),
             None => {
-                let queued = self.queue_job(job, max_wait);
+                let queued = self.queue_job(job, max_wait, self.is_quick);
                 AppendResult::Later(Box::pin(async move { queued.await.map(|()| read_lease()) }))
             }
         }
@@ -120,47 +131,37 @@ impl Writer {
 
     /// Queues a job. The future completes when the job is committed or has failed.
     pub(crate) fn submit_job(&self, job: WriteJob) -> BoxFuture<'static, Result<(), StoreError>> {
-        self.queue_job(job, MAX_REQUEST_WAIT)
+        self.queue_job(job, MAX_REQUEST_WAIT, false)
     }
 
-    fn queue_job<E: From<StoreError>>(&self, job: WriteJob, max_wait: Duration) -> BoxFuture<'static, Result<(), E>> {
+    /// Gathers a job with others if `may_gather`, or hands it to the thread.
+    fn queue_job<E: From<StoreError>>(
+        &self,
+        job: WriteJob,
+        max_wait: Duration,
+        may_gather: bool,
+    ) -> BoxFuture<'static, Result<(), E>> {
         let (done, committed) = oneshot::channel();
-        self.desk.queued.fetch_add(1, Ordering::AcqRel);
-        let queued = QueuedJob { job, done, give_up_at: Instant::now() + max_wait };
-        let sent = self.queue.as_ref().is_some_and(|queue| queue.send(WriterCommand::Commit(queued)).is_ok());
-        Box::pin(async move {
-            if !sent {
-                return Err(StoreError::Closed.into());
+        let job = QueuedJob { job, done, give_up_at: Instant::now() + max_wait };
+        if let Some(queue) = &self.queue {
+            match may_gather {
+                true => self.desk.gather_job(job, queue).unwrap_or_else(|job| queue.send_job(job)),
+                false => queue.send_job(job),
             }
-            committed.await.unwrap_or(Err(StoreError::Closed)).map_err(E::from)
-        })
+        }
+        // Without the thread, the job is gone.
+        Box::pin(async move { committed.await.unwrap_or(Err(StoreError::Closed)).map_err(E::from) })
     }
 }
 
 impl Drop for Writer {
     fn drop(&mut self) {
-        self.queue = None;
+        if let Some(queue) = self.queue.take() {
+            let gathered = std::mem::take(&mut *self.desk.lock_gathered());
+            queue.send_jobs(gathered);
+        }
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
-    }
-}
-
-impl CommitDesk {
-    pub(crate) fn lock_connection(&self) -> MutexGuard<'_, DbConnection> {
-        self.connection.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Commits a job on the caller's thread; `None` if it would have to wait for another job or process.
-    fn commit_now(&self, job: &mut WriteJob) -> Option<Result<(), StoreError>> {
-        let connection = self.connection.try_lock().ok()?;
-        if self.queued.load(Ordering::Acquire) > 0 {
-            return None;
-        }
-        flowloom_runtime::failpoint::hit("commit_now_before");
-        let committed = connection.try_transaction_now(job)?;
-        flowloom_runtime::failpoint::hit("commit_now_after");
-        self.commits.fetch_add(1, Ordering::Relaxed);
-        Some(committed)
     }
 }

@@ -295,10 +295,11 @@ impl DbConnection {
         }
     }
 
-    /// Runs a job in a transaction without waiting for other writers; `None` if that is not possible.
-    pub(crate) fn try_transaction_now(&self, job: &mut WriteJob) -> Option<Result<(), StoreError>> {
+    /// Runs jobs in a transaction without waiting for other writers; `None` if that is not possible.
+    pub(crate) fn try_transaction_now(&self, jobs: &mut [&mut WriteJob]) -> Option<Result<(), StoreError>> {
+        let all = || jobs.iter_mut().try_for_each(|job| job(self));
         match self {
-            DbConnection::Sqlite(sqlite) => sqlite.try_transaction_now(|| job(self)),
+            DbConnection::Sqlite(sqlite) => sqlite.try_transaction_now(all),
             DbConnection::Postgres(_) => None,
         }
     }
