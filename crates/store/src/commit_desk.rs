@@ -255,7 +255,9 @@ mod tests {
         let folder = TempDir::new().expect("a folder");
         let writer = open_writer(&folder);
         let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
-        let ended = runtime.block_on(async { append_number(&writer, 1).wait() });
+        let guard = runtime.enter();
+        let ended = append_number(&writer, 1).wait();
+        drop(guard);
         drop(runtime);
         let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
         runtime.block_on(ended).expect("stored");
