@@ -124,8 +124,8 @@ pub(crate) async fn measure_http() -> Result<Vec<ReportRow>, BenchError> {
     let mut rows = Vec::new();
     let postgres = test_postgres::TestDatabase::create_database();
     let mut stores = vec![
-        ("one-step runs over HTTP, in memory", "memory", None, Some(20_000.0)),
-        ("the same on SQLite NORMAL", "normal", None, Some(5_000.0)),
+        ("one-step runs over HTTP, in memory", "memory", None, Some(40_000.0)),
+        ("the same on SQLite NORMAL", "normal", None, Some(10_000.0)),
     ];
     stores.extend(
         postgres.as_ref().map(|database| ("the same on Postgres, fsync off", "normal", Some(&database.url), None)),

@@ -162,7 +162,7 @@ impl CommitThread {
         if self.background.as_ref().is_some_and(Sqlite::run_checkpoint)
             && let DbConnection::Sqlite(sqlite) = &*self.desk.lock_connection()
         {
-            sqlite.truncate_log();
+            sqlite.restart_log();
         }
     }
 }

@@ -178,16 +178,17 @@ impl Sqlite {
         rows.next()?.map(|row| read(&DbRow::Sqlite(row))).transpose()
     }
 
-    /// Moves the log into the database. Returns `true` if the log has grown so large that [`Sqlite::truncate_log`] is due.
+    /// Moves the log into the database. Returns `true` if the log has grown so large that [`Sqlite::restart_log`] is due.
     /// A failure is ignored: the next checkpoint, or opening the database, makes up for it.
     pub(crate) fn run_checkpoint(&self) -> bool {
         let log = self.0.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |row| row.get::<_, i64>(1));
         log.is_ok_and(|pages| pages > MAX_LOG_PAGES)
     }
 
-    /// Moves the whole log into the database and truncates it; commits wait meanwhile.
-    pub(crate) fn truncate_log(&self) {
-        let _ = self.0.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
+    /// Moves the whole log into the database, so that the next commit overwrites it from its beginning; commits wait
+    /// meanwhile. The file keeps its size: writing where blocks are allocated already is faster.
+    pub(crate) fn restart_log(&self) {
+        let _ = self.0.query_row("PRAGMA wal_checkpoint(RESTART)", [], |_| Ok(()));
     }
 
     /// Runs `work` in a transaction.
