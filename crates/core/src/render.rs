@@ -137,6 +137,18 @@ fn write_entries(entries: &[MapEntry<'_>], js: bool, out: &mut String) {
 
 fn write_string(text: &str, out: &mut String) {
     out.push('"');
+    write_escaped(text, out);
+    out.push('"');
+}
+
+/// The text as it stands between the quotes of a JSON string.
+pub fn escape_json_text(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    write_escaped(text, &mut out);
+    out
+}
+
+fn write_escaped(text: &str, out: &mut String) {
     let mut plain = 0;
     for (at, byte) in text.bytes().enumerate() {
         let escape = match byte {
@@ -159,7 +171,6 @@ fn write_string(text: &str, out: &mut String) {
         plain = at + 1;
     }
     out.push_str(&text[plain..]);
-    out.push('"');
 }
 
 /// ECMAScript's order of own keys: array indexes ascending, then the rest as inserted.

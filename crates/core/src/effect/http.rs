@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::code::Code;
 use crate::error::StepFailure;
-use crate::expr::{Lookup, TextRules};
+use crate::expr::{Lookup, PastedJson, TextRules};
 use crate::json;
 use crate::plan::{BodySpec, EffectClass, HttpSpec};
 use crate::render;
@@ -122,9 +122,9 @@ fn write_body(
         }
         BodySpec::JsonText(template) => {
             content_type(headers, "application/json");
-            let text = template.resolve(scope, rules)?;
+            let text = template.resolve_json(scope, rules)?;
             // An empty body or a body of `null` is sent as no body.
-            let repaired = if text.pieces().is_empty() { text } else { text.map_text(repair_json)? };
+            let repaired = if text.raw.pieces().is_empty() { text.raw } else { write_json_body(&text)? };
             let is_nothing = repaired.pieces().is_empty() || repaired.to_redacted_text() == "null";
             Ok((!is_nothing).then_some(repaired))
         }
@@ -160,15 +160,26 @@ fn append_encoded(body: &mut Rich, text: &Rich) {
     }
 }
 
-fn repair_json(text: &str) -> Result<String, StepFailure> {
-    match json::read_lenient(text) {
-        Some(value) => Ok(render::to_js_json(&value)),
-        None => {
-            let message = "after the values were inserted, the body is not JSON and could not be repaired; \
-                           use bodyType \"text\" to send it unchanged";
-            Err(StepFailure::new(Code::HttpRequestInvalid, message))
-        }
-    }
+/// The body as it was written, or else with the values within its strings escaped. Only what is no JSON in either way is
+/// repaired: a repair may guess wrong, and nobody sees what was sent.
+fn write_json_body(text: &PastedJson) -> Result<Rich, StepFailure> {
+    let parse_strictly = |text: &str| json::parse_value(text).ok();
+    text.raw
+        .map_text(|text| rewrite_json(text, parse_strictly))
+        .or_else(|_| text.escaped.map_text(|text| rewrite_json(text, parse_strictly)))
+        .or_else(|_| text.raw.map_text(|text| rewrite_json(text, repair_body)))
+}
+
+/// A body that starts like JSON is sent whole or not at all.
+fn repair_body(text: &str) -> Option<Value> {
+    if text.starts_with(['{', '[']) { json::read_repaired(text) } else { json::read_lenient(text) }
+}
+
+fn rewrite_json(text: &str, read: impl Fn(&str) -> Option<Value>) -> Result<String, StepFailure> {
+    let message = "after the values were inserted, the body is not JSON and could not be repaired; \
+                   use bodyType \"text\" to send it unchanged";
+    let value = read(text).ok_or_else(|| StepFailure::new(Code::HttpRequestInvalid, message))?;
+    Ok(render::to_js_json(&value))
 }
 
 /// The URL as a browser normalises it (WHATWG URL), without its fragment. Fails with `FL1002` if it is not a URL or
@@ -286,6 +297,22 @@ mod tests {
         for name in ["Accept", "Authorization", "X-Api-Key", "Security-Token"] {
             assert!(check_header_name(name).is_ok(), "{name}");
         }
+    }
+
+    #[test]
+    fn pasted_values_stay_in_their_strings() {
+        let body = |raw: &str, escaped: &str| {
+            let text = PastedJson { raw: raw.into(), escaped: escaped.into() };
+            write_json_body(&text).map(|body| body.to_redacted_text()).ok()
+        };
+        // Both readings are JSON: the author may paste JSON.
+        assert_eq!(body(r#"{"q":"a","b":"c"}"#, r#"{"q":"a\",\"b\":\"c"}"#).as_deref(), Some(r#"{"q":"a","b":"c"}"#));
+        let quoted = body("{\"q\":\"say \"hi\"\",\"b\":2}", r#"{"q":"say \"hi\"","b":2}"#);
+        assert_eq!(quoted.as_deref(), Some(r#"{"q":"say \"hi\"","b":2}"#));
+        assert_eq!(body("{q: 'x',}", "{q: 'x',}").as_deref(), Some(r#"{"q":"x"}"#));
+        // A part of the body is never sent instead of it.
+        assert_eq!(body(r#"{"q":"{"x":1}" x, y z"#, r#"{"q":"{"x":1}" x, y z"#), None);
+        assert_eq!(body("callback({\"a\":1})", "callback({\"a\":1})").as_deref(), Some(r#"{"a":1}"#));
     }
 
     #[test]

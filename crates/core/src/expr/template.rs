@@ -224,26 +224,63 @@ impl Template {
     /// require one, or with the error of an expression.
     pub fn resolve(&self, scope: &dyn Lookup, rules: TextRules) -> Result<Rich, StepFailure> {
         let mut rich = Rich::default();
+        self.visit_parts(scope, rules, &mut |part| match part {
+            ResolvedPart::Text(text) => rich.push_text(text),
+            ResolvedPart::Value(text) => rich.push_string(text),
+            ResolvedPart::Secret(name) => rich.push_secret(name),
+        })?;
+        Ok(rich)
+    }
+
+    /// Same as [`Template::resolve`] for text that is JSON once values are inserted.
+    pub fn resolve_json(&self, scope: &dyn Lookup, rules: TextRules) -> Result<PastedJson, StepFailure> {
+        let mut json = PastedJson::default();
+        let mut place = StringTracker::default();
+        self.visit_parts(scope, rules, &mut |part| match part {
+            ResolvedPart::Text(text) => {
+                place.read_text(text);
+                json.raw.push_text(text);
+                json.escaped.push_text(text);
+            }
+            ResolvedPart::Value(text) => {
+                let escaped = if place.is_inside { render::escape_json_text(&text) } else { text.clone() };
+                json.escaped.push_string(escaped);
+                json.raw.push_string(text);
+            }
+            ResolvedPart::Secret(name) => {
+                json.raw.push_secret(name);
+                json.escaped.push_secret(name);
+            }
+        })?;
+        Ok(json)
+    }
+
+    fn visit_parts(
+        &self,
+        scope: &dyn Lookup,
+        rules: TextRules,
+        visit: &mut dyn FnMut(ResolvedPart<'_>),
+    ) -> Result<(), StepFailure> {
         for part in &self.parts {
             match part {
-                TemplatePart::Text(text) => rich.push_text(text),
-                TemplatePart::Secret(name) => rich.push_secret(name),
+                TemplatePart::Text(text) => visit(ResolvedPart::Text(text)),
+                TemplatePart::Secret(name) => visit(ResolvedPart::Secret(name)),
                 TemplatePart::Expr(expr) => match expr.evaluate(scope, None)? {
-                    Some(value) => rich.push_string(render::render_text(&value, rules.style)),
+                    Some(value) => visit(ResolvedPart::Value(render::render_text(&value, rules.style))),
                     None if rules.missing == Missing::Keep => {
                         scope.report_undefined(expr);
-                        rich.push_text("undefined");
+                        visit(ResolvedPart::Text("undefined"));
                     }
                     None => {}
                 },
                 TemplatePart::Ref(reference) => match self.find_ref(reference, scope, rules)? {
-                    Some(found) => rich.push_string(render::render_text(&found.to_value(), rules.style)),
-                    None if rules.missing == Missing::Keep => rich.push_text(&reference.source),
+                    Some(found) => visit(ResolvedPart::Value(render::render_text(&found.to_value(), rules.style))),
+                    None if rules.missing == Missing::Keep => visit(ResolvedPart::Text(&reference.source)),
                     None => {}
                 },
             }
         }
-        Ok(rich)
+        Ok(())
     }
 
     /// The resolved value: a single reference preserves the type of its value if the rules say so; everything else is
@@ -279,6 +316,42 @@ impl Template {
             scope.report_missing(reference);
         }
         Ok(found)
+    }
+}
+
+/// A part of a template, with its value.
+enum ResolvedPart<'a> {
+    /// Text of the author.
+    Text(&'a str),
+    /// The text of a value.
+    Value(String),
+    /// The name of a secret.
+    Secret(&'a str),
+}
+
+/// JSON of an author with values pasted into it, in two readings.
+#[derive(Default)]
+pub struct PastedJson {
+    /// Values as they are: they may be JSON, or parts of it.
+    pub raw: Rich,
+    /// Values within strings are escaped, so that they stay within them.
+    pub escaped: Rich,
+}
+
+/// Whether a place of a JSON text is within a string.
+#[derive(Default)]
+struct StringTracker {
+    is_inside: bool,
+    is_escaped: bool,
+}
+
+impl StringTracker {
+    fn read_text(&mut self, text: &str) {
+        for byte in text.bytes() {
+            let starts_escape = self.is_inside && !self.is_escaped && byte == b'\\';
+            self.is_inside ^= byte == b'"' && !self.is_escaped;
+            self.is_escaped = starts_escape;
+        }
     }
 }
 

@@ -6,7 +6,7 @@ mod repair;
 use std::sync::Arc;
 
 pub use parse::{Duplicate, JsonError, JsonErrorKind, Node, NodeKind, parse_literal, parse_node};
-pub use repair::read_lenient;
+pub use repair::{read_lenient, read_repaired};
 
 use crate::diagnostic::Span;
 use crate::value::{Map, Value};
