@@ -246,6 +246,21 @@ fn anythingllm_builder_on_its_own_folder() {
         audit.as_array().expect("a list").iter().filter_map(|row| row["action"].as_str()).collect();
     assert_eq!(actions, ["definition.delete", "definition.put", "definition.put", "definition.put"], "{audit}");
 
+    // The id of a flow is its file, also if the configuration was copied from another one.
+    let copied = json!({"uuid": "3f2a-1", "steps": [step]});
+    let saved = server.post("/api/agent-flows/save", &json!({"name": "Copy", "config": copied, "uuid": "copy"})).json();
+    assert_eq!(saved["flow"]["uuid"], "copy", "{saved}");
+    assert_eq!(server.get("/api/agent-flows/copy").json()["flow"]["config"]["uuid"], "3f2a-1");
+    assert_eq!(server.post("/api/agent-flows/3f2a-1/run", &json!({})).json()["success"], true);
+    // What is nearly JSON is repaired when it is opened; what is not is never shown as an empty flow.
+    std::fs::write(flows.join("slip.json"), r#"{"name": "Slip", "steps": [],}"#).expect("written");
+    std::fs::write(flows.join("none.json"), "not JSON").expect("written");
+    assert_eq!(server.get("/api/agent-flows/slip").json()["flow"]["name"], "Slip");
+    assert_eq!(server.get("/api/agent-flows/none").json()["success"], false);
+    let listed = server.get("/api/agent-flows/list").json();
+    let ids: Vec<_> = listed["flows"].as_array().expect("flows").iter().map(|flow| flow["uuid"].clone()).collect();
+    assert_eq!(ids, ["3f2a-1", "copy"], "{listed}");
+
     // The builder shows `error` only if the request itself succeeds.
     let odd = json!({"name": "n", "config": {"steps": [{"type": "shell", "config": {}}]}});
     let refused = server.post("/api/agent-flows/save", &odd);

@@ -97,7 +97,11 @@ impl CommitDesk {
 
     /// Adds a job to the next gathered commit, whose task starts with its first job. Returns the job if the thread has
     /// jobs, or if there is no runtime for the task.
-    pub(crate) fn gather_job(self: &Arc<CommitDesk>, job: QueuedJob, queue: &Arc<WriterQueue>) -> Result<(), QueuedJob> {
+    pub(crate) fn gather_job(
+        self: &Arc<CommitDesk>,
+        job: QueuedJob,
+        queue: &Arc<WriterQueue>,
+    ) -> Result<(), QueuedJob> {
         let runtime = tokio::runtime::Handle::try_current();
         let Some(runtime) = runtime.ok().filter(|_| self.queued.load(Ordering::Acquire) == 0) else { return Err(job) };
         let is_first = {

@@ -2,7 +2,7 @@
 //! pasted in. All of them are read at run time, in every format, so the repair is here and not in a front end.
 //!
 //! In order: strict JSON; a repair, if the text starts like an object or list; the first bracketed part of the text that
-//! can be read. AnythingLLM reads replies in the same way, and the repair is a port of the library that it uses.
+//! can be read. The repair is a port of the one that JavaScript programs use.
 
 use crate::json::parse_value;
 use crate::value::Value;

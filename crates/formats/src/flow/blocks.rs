@@ -82,6 +82,7 @@ impl FlowCompiler<'_> {
             config.report_wrong_kind("variables", rows, "a list", self.problems);
             return None;
         };
+        let is_first = !std::mem::replace(&mut self.has_started, true);
         let mut assignments = Vec::new();
         let mut names = HashSet::new();
         for row in items {
@@ -99,9 +100,12 @@ impl FlowCompiler<'_> {
                     format_args!("the variable {name:?} is declared twice; the last value counts, unless it is empty");
                 self.problems.add_warning(Code::DuplicateName, row.span, message);
             }
-            // Defaults are literal: text that looks like a reference stays text.
-            let value = fields.get("value").map(Node::to_value).filter(Value::is_truthy);
-            let value = Data::Constant(value.unwrap_or_else(|| "".into()));
+            let value = fields.get("value").map(Node::to_value).filter(Value::is_truthy).unwrap_or_else(|| "".into());
+            // The defaults of the first start block are set before the flow begins: what looks like a reference stays text.
+            let value = match is_first {
+                true => Data::Constant(value),
+                false => Data::from_value(&value, &|text| self.parse_template(text)),
+            };
             assignments.push(Assignment { name: self.parse_template(&name), value, only_if_falsy: true });
         }
         Some(Step::new(key, Composite::Assign(assignments)))
@@ -179,22 +183,25 @@ impl FlowCompiler<'_> {
             self.problems.add_warning(Code::HeaderRow, row.span, message).help = Some("fill it in or remove it".into());
             return None;
         }
-        if key.is_none() {
-            let diagnostic = self.problems.add_warning(
-                Code::HeaderRow,
-                row.span,
-                "this row has no \"key\", so the header is called undefined",
-            );
-            if let Some((_, span, _)) = row.entries().iter().find(|(name, _, _)| name == "name") {
-                diagnostic.help = Some("header rows have \"key\" and \"value\"; write \"key\" for \"name\"".into());
-                diagnostic.fix =
-                    Some(Fix { title: "rename \"name\" to \"key\"".into(), edits: vec![(*span, "\"key\"".into())] });
-            }
-        }
+        self.check_row_key(row, &fields, "header");
         let (name, value) = (self.scalar_template(key), self.scalar_template(fields.get("value")));
         let place = fields.get("value").map_or(row.span, |value| value.span);
         self.warn_literal_secret(&name, &value, place);
         Some((name, value))
+    }
+
+    /// Warns about a row without a key, and renames `name` in it.
+    fn check_row_key(&mut self, row: &Node, fields: &Fields<'_>, what: &str) {
+        if fields.get("key").is_some() {
+            return;
+        }
+        let message = format_args!("this row has no \"key\", so the {what} is called undefined");
+        let diagnostic = self.problems.add_warning(Code::HeaderRow, row.span, message);
+        if let Some((_, span, _)) = row.entries().iter().find(|(name, _, _)| name == "name") {
+            diagnostic.help = Some("rows have \"key\" and \"value\"; write \"key\" for \"name\"".into());
+            diagnostic.fix =
+                Some(Fix { title: "rename \"name\" to \"key\"".into(), edits: vec![(*span, "\"key\"".into())] });
+        }
     }
 
     /// Warns about secrets written literally in the file.
@@ -230,16 +237,27 @@ impl FlowCompiler<'_> {
     }
 
     fn compile_form(&mut self, config: &Fields<'_>) -> Result<BodySpec, String> {
-        let Some(items) = config.get("formData").and_then(Node::items) else {
+        let rows = config.get("formData");
+        let Some(items) = rows.and_then(Node::items) else {
+            if let Some(rows) = rows.filter(|rows| !matches!(rows.kind, NodeKind::Null)) {
+                let message = "formData must be a list of {key, value} (formData.forEach is not a function)";
+                let failure = format_args!("this step will fail: {message}");
+                self.problems.add_warning(Code::WrongKind, rows.span, failure).help =
+                    Some("write \"formData\": [{\"key\": \"…\", \"value\": \"…\"}]".into());
+                return Err(message.to_owned());
+            }
             let message = "bodyType form needs \"formData\" (Cannot read properties of undefined (reading 'forEach'))";
             let span = config.get("bodyType").map(|node| node.span).unwrap_or_default();
             self.problems.add_warning(Code::MissingKey, span, format_args!("this step will fail: {message}")).help =
                 Some("add \"formData\": [{\"key\": \"…\", \"value\": \"…\"}]".into());
             return Err(message.to_owned());
         };
-        let rows =
-            items.iter().map(|row| (self.scalar_template(row.get("key")), self.scalar_template(row.get("value"))));
-        Ok(BodySpec::Form(rows.collect()))
+        let read = |row: &Node| {
+            let fields = Fields::read_object(row, "a form row", self.problems)?;
+            self.check_row_key(row, &fields, "field of the form");
+            Some((self.scalar_template(fields.get("key")), self.scalar_template(fields.get("value"))))
+        };
+        Ok(BodySpec::Form(items.iter().filter_map(read).collect()))
     }
 
     fn compile_instruction(&mut self, config: &Fields<'_>, key: Key) -> Step {
@@ -282,10 +300,10 @@ impl FlowCompiler<'_> {
             "text" | "json" | "" => (Capture::Text, false),
             other => {
                 let meant = self.problems.find_similar(other, CAPTURES).map(|meant| format!("did you mean {meant:?}?"));
-                let message = format_args!("captureAs cannot be {other:?}");
-                self.problems.add_error(Code::WrongKind, span, message).help =
+                let message = format_args!("captureAs {other:?} is not known, so the page is read as text");
+                self.problems.add_warning(Code::WrongKind, span, message).help =
                     meant.or_else(|| Some(format!("it is one of {}", CAPTURES.join(", "))));
-                return None;
+                (Capture::Text, false)
             }
         };
         let selector = config.read_text("querySelector", self.problems).filter(|_| selected);
@@ -350,7 +368,12 @@ impl FlowCompiler<'_> {
     pub(super) fn finish_step(&mut self, kind: &str, config: &Fields<'_>, mut step: Step) -> Option<Step> {
         let mut names = Vec::new();
         for key in ["resultVariable", "responseVariable"] {
-            if let Some(node) = config.get_non_null(key).filter(|_| kind != "start") {
+            let named = config.get_non_null(key).filter(|_| kind != "start");
+            if let Some(node) = named.filter(|node| node.to_value().is_truthy()) {
+                if node.as_str().is_none() {
+                    let message = format_args!("{key:?} must be text; the variable is called {}", scalar_text(node));
+                    self.problems.add_warning(Code::WrongKind, node.span, message);
+                }
                 names.push(self.scalar_template(Some(node)));
             }
         }

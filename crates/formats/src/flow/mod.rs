@@ -95,12 +95,17 @@ fn compile(source: DefinitionSource<'_>, problems: &mut Problems) -> Option<Plan
     let node = tree.or_else(|| read_json(text, parse_node(text), problems))?;
     let Some((flow, name)) = find_wrapped_flow(&node) else {
         let node = find_replied_flow(&node).unwrap_or(&node);
-        return FlowCompiler { source: text, has_secret: false, problems }.compile_flow(node, None, file);
+        return FlowCompiler { source: text, has_secret: false, has_started: false, problems }
+            .compile_flow(node, None, file);
     };
     problems.enter_string(flow.span.start, text.get(flow.span.start..flow.span.end()).unwrap_or_default());
     let inner = flow.as_str().unwrap_or_default();
     let node = read_json(inner, parse_node(inner), problems)?;
-    FlowCompiler { source: inner, has_secret: false, problems }.compile_flow(&node, name.and_then(Node::as_str), file)
+    FlowCompiler { source: inner, has_secret: false, has_started: false, problems }.compile_flow(
+        &node,
+        name.and_then(Node::as_str),
+        file,
+    )
 }
 
 pub(crate) struct FlowCompiler<'a> {
@@ -108,6 +113,8 @@ pub(crate) struct FlowCompiler<'a> {
     source: &'a str,
     /// Whether the flow has a variable called `secret`, which shadows the secrets.
     has_secret: bool,
+    /// Whether a start block was compiled.
+    has_started: bool,
     problems: &'a mut Problems,
 }
 
@@ -143,7 +150,8 @@ impl FlowCompiler<'_> {
         };
         let plan = Plan {
             format: FORMAT,
-            id: fields.get("uuid").and_then(Node::as_str).map(str::to_owned),
+            // AnythingLLM knows a flow by its file; a "uuid" within is a copy of another one.
+            id: None,
             name,
             description: description.unwrap_or_default(),
             inputs: Inputs::Named { declared, defaults, accepts_others: true },

@@ -17,7 +17,7 @@ use flowloom_app::error::AppError;
 use flowloom_app::keys::Scope;
 use flowloom_app::runs::service::StartRunRequest;
 use flowloom_core::code::Code;
-use flowloom_core::json::parse_value;
+use flowloom_core::json::{parse_value, read_lenient};
 use flowloom_core::render;
 use flowloom_core::value::{Map, Value};
 use flowloom_formats::flow;
@@ -217,27 +217,32 @@ fn file_problem(uuid: &str, error: &std::io::Error) -> Problem {
 pub(crate) async fn list_flows(State(catalog): State<Arc<Catalog>>, caller: Caller) -> FlowResult {
     caller.require_scope(Scope::Read)?;
     let flow = |(definition, content): &(Arc<flowloom_app::definitions::catalog::CatalogEntry>, DefinitionContent)| {
-        let config = parse_config(content);
+        // AnythingLLM lists only what is JSON, and opens what can be repaired.
+        let config = parse_value(content.entry_text()).ok()?.as_map()?.clone();
         let text = |key: &str| config.get(key).cloned().unwrap_or_default();
-        Value::map([
+        Some(Value::map([
             ("name", text("name")),
             ("uuid", definition.id.as_str().into()),
             ("description", text("description")),
             ("active", flow::is_active(&config.into()).into()),
             ("plugin", format!("@@flow_{}", definition.id).into()),
-        ])
+        ]))
     };
     let found = list_definitions(&catalog, caller.resolve_user(None)?, flow::FORMAT).await?;
-    Ok(Json(Value::map([("success", true.into()), ("flows", Value::list(found.iter().map(flow).collect()))])))
+    Ok(Json(Value::map([("success", true.into()), ("flows", Value::list(found.iter().filter_map(flow).collect()))])))
 }
 
-fn parse_config(content: &DefinitionContent) -> Map {
-    parse_value(content.entry_text()).unwrap_or_default().as_map().cloned().unwrap_or_default()
+/// The stored flow, repaired if it is not quite JSON. Fails with `SyntaxError` if it is none: an empty flow instead would be
+/// saved over it.
+fn read_config(content: &DefinitionContent) -> ApiResult<Map> {
+    let config = read_lenient(content.entry_text()).as_ref().and_then(Value::as_map).cloned();
+    config.ok_or_else(|| Problem::new(Code::JsonSyntax, "the file is not JSON and cannot be repaired"))
 }
 
 /// Returns a flow.
 #[utoipa::path(get, path = "/api/agent-flows/{uuid}", operation_id = "agent_flows_get", tag = "AnythingLLM", security(("key" = ["read"])), params(("uuid" = String, Path)),
-    responses((status = 200, description = "`{success, flow: {name, uuid, config}}`"), (status = 404, description = "`{success: false, error}`")))]
+    responses((status = 200, description = "`{success, flow: {name, uuid, config}}`"), (status = 404, description = "`{success: false, error}`"),
+        (status = 422, description = "The file is not JSON")))]
 pub(crate) async fn get_flow(
     State(catalog): State<Arc<Catalog>>,
     caller: Caller,
@@ -245,7 +250,7 @@ pub(crate) async fn get_flow(
 ) -> FlowResult {
     caller.require_scope(Scope::Read)?;
     let (_, content) = find_definition(&catalog, caller.resolve_user(None)?, flow::FORMAT, &uuid).await?;
-    Ok(flow_response(&uuid, parse_config(&content)))
+    Ok(flow_response(&uuid, read_config(&content)?))
 }
 
 fn flow_response(uuid: &str, config: Map) -> Json<Value> {
@@ -294,7 +299,7 @@ pub(crate) async fn toggle_flow(
 ) -> FlowResult {
     caller.require_scope(Scope::Write)?;
     let (_, content) = find_definition(&host.catalog, caller.resolve_user(None)?, flow::FORMAT, &uuid).await?;
-    let mut config = parse_config(&content);
+    let mut config = read_config(&content)?;
     match toggle.active {
         Some(active) => drop(config.insert("active".into(), active.into())),
         None => drop(config.shift_remove("active")),

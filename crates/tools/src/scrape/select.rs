@@ -4,6 +4,7 @@ use std::collections::HashSet;
 
 use ego_tree::NodeId;
 use flowloom_core::selector::{Alternative, PageSelector, Relation, SelectorError, SelectorStep};
+use html5ever::serialize::{SerializeOpts, TraversalScope, serialize};
 use scraper::{ElementRef, Html, Selector};
 
 use super::error::ScrapeError;
@@ -34,7 +35,24 @@ pub(super) fn select_inner_html(html: &str, text: &str) -> Result<Vec<String>, S
             }
         }
     }
-    Ok(elements.iter().filter(|element| found.contains(&element.id())).map(ElementRef::inner_html).collect())
+    Ok(elements.iter().filter(|element| found.contains(&element.id())).map(write_inner_html).collect())
+}
+
+/// Elements whose content is text that HTML does not escape.
+const RAW_TEXT_ELEMENTS: [&str; 8] =
+    ["script", "style", "noscript", "iframe", "noembed", "noframes", "xmp", "plaintext"];
+
+/// The content of an element as HTML.
+fn write_inner_html(element: &ElementRef<'_>) -> String {
+    if RAW_TEXT_ELEMENTS.contains(&element.value().name()) {
+        return element.text().collect();
+    }
+    let scope = TraversalScope::ChildrenOnly(None);
+    let options = SerializeOpts { scripting_enabled: true, traversal_scope: scope, create_missing_parent: false };
+    let mut html = Vec::new();
+    // Writing to memory cannot fail.
+    let _ = serialize(&mut html, element, options);
+    String::from_utf8_lossy(&html).into_owned()
 }
 
 fn parse_css(selector: &str, css: &str) -> Result<Selector, ScrapeError> {
@@ -210,6 +228,17 @@ mod tests {
     fn select(selector: &str) -> Vec<String> {
         let found = select_inner_html(PAGE, selector).unwrap_or_else(|error| panic!("{selector}: {error}"));
         found.iter().map(|html| html.split_whitespace().collect::<Vec<_>>().join(" ")).collect()
+    }
+
+    #[test]
+    fn elements_are_written_as_they_were_read() {
+        let page = r#"<script type="application/ld+json">{"a": "Tom & <b>"}</script><style>a > b {}</style>
+            <noscript><img src="x"></noscript><div><a href="/p" data-k="v" class="c">1 &amp; 2</a></div>"#;
+        let select = |selector: &str| select_inner_html(page, selector).expect(selector).concat();
+        assert_eq!(select("script"), r#"{"a": "Tom & <b>"}"#);
+        assert_eq!(select("style"), "a > b {}");
+        assert_eq!(select("noscript"), r#"<img src="x">"#);
+        assert_eq!(select("div"), r#"<a href="/p" data-k="v" class="c">1 &amp; 2</a>"#);
     }
 
     #[test]

@@ -155,13 +155,44 @@ impl PageShape {
 /// The content of a page's `html` element, as it is served.
 pub(super) fn inner_document(html: &str) -> &str {
     let lower = html.to_ascii_lowercase();
-    let opens = |at: &usize| lower[at + 5..].starts_with(|c: char| c == '>' || c.is_ascii_whitespace());
-    let start = lower.match_indices("<html").map(|(at, _)| at).find(opens);
-    let start = start.and_then(|at| lower[at..].find('>').map(|end| at + end + 1)).unwrap_or(0);
+    let start = find_document_start(&lower).unwrap_or(0);
     let closes = |at: &usize| lower[at + 6..].starts_with(|c: char| c == '>' || c.is_ascii_whitespace());
     let end = lower.rmatch_indices("</html").map(|(at, _)| at).find(closes);
     let end = end.filter(|end| *end >= start).unwrap_or(html.len());
     html[start..end].trim()
+}
+
+/// The end of the start tag of the `html` element; comments may contain further ones.
+fn find_document_start(lower: &str) -> Option<usize> {
+    let mut at = 0;
+    loop {
+        at += lower[at..].find('<')?;
+        let rest = &lower[at..];
+        if rest.starts_with("<!--") {
+            at += rest.find("-->")?;
+        } else if let Some(attributes) = rest.strip_prefix("<html").filter(|after| ends_tag_name(after)) {
+            return Some(lower.len() - attributes.len() + find_tag_end(attributes)?);
+        }
+        at += 1;
+    }
+}
+
+fn ends_tag_name(after: &str) -> bool {
+    after.starts_with(|c: char| matches!(c, '>' | '/') || c.is_ascii_whitespace())
+}
+
+/// The place after the `>` that ends a tag; a quoted value of an attribute may contain others.
+fn find_tag_end(attributes: &str) -> Option<usize> {
+    let mut quote = None;
+    let end = attributes.bytes().position(|byte| {
+        match (quote, byte) {
+            (None, b'"' | b'\'') => quote = Some(byte),
+            (Some(open), _) if open == byte => quote = None,
+            _ => {}
+        }
+        byte == b'>' && quote.is_none()
+    });
+    end.map(|end| end + 1)
 }
 
 #[derive(Default)]
@@ -297,6 +328,25 @@ impl ShapeCounter {
             self.depth -= 1;
             self.formatting -= usize::from(FORMATTING_TAGS.contains(&name));
             self.levels -= usize::from(INDENTING_TAGS.contains(&name));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::inner_document;
+
+    #[test]
+    fn the_document_begins_after_its_own_tag() {
+        for (html, inner) in [
+            ("<!doctype html><html lang='a'><p>x</p></html>\n", "<p>x</p>"),
+            ("<!--[if lt IE 9]> <html class=\"ie8\"> <![endif]--><html class=\"a > b\"><p>x</p></html>", "<p>x</p>"),
+            ("<p>x</p>", "<p>x</p>"),
+            ("<htmlx><p>x</p>", "<htmlx><p>x</p>"),
+            ("<!-- <html> <p>x</p>", "<!-- <html> <p>x</p>"),
+            ("<html class='", "<html class='"),
+        ] {
+            assert_eq!(inner_document(html), inner, "{html}");
         }
     }
 }
