@@ -19,6 +19,7 @@ mod stop;
 mod style;
 mod terminal;
 
+use std::io::Write as _;
 use std::panic::PanicHookInfo;
 use std::process::ExitCode;
 
@@ -43,7 +44,7 @@ fn main() -> ExitCode {
     if let Some(code) = flowloom_models_local::worker_main(std::env::args_os()) {
         return code;
     }
-    std::panic::set_hook(ignore_closed_pipes(std::panic::take_hook()));
+    std::panic::set_hook(end_without_output(std::panic::take_hook()));
     let cli = match Cli::parse_arguments() {
         Ok(cli) => cli,
         Err(error) => {
@@ -74,14 +75,18 @@ fn main() -> ExitCode {
 /// A panic hook.
 type PanicHook = Box<dyn Fn(&PanicHookInfo<'_>) + Send + Sync>;
 
-/// Ends the program silently when the reader of its output has closed the pipe, as `head` does: `println!` reports that
-/// as a panic.
-fn ignore_closed_pipes(defaults: PanicHook) -> PanicHook {
-    Box::new(move |info| {
-        let payload = info.payload_as_str().unwrap_or_default();
-        if payload.starts_with("failed printing to") && payload.contains("Broken pipe") {
-            std::process::exit(CLOSED_PIPE_EXIT_CODE);
+/// Ends the program when its output cannot be written, which `println!` reports as a panic: silently if the reader has closed
+/// the pipe, as `head` does, and otherwise with an error.
+fn end_without_output(defaults: PanicHook) -> PanicHook {
+    Box::new(move |info| match info.payload_as_str().unwrap_or_default().split_once(": ") {
+        Some((what, cause)) if what.starts_with("failed printing to") => {
+            if cause.contains("Broken pipe") {
+                std::process::exit(CLOSED_PIPE_EXIT_CODE);
+            }
+            // stderr may be on the same disk.
+            let _ = writeln!(std::io::stderr(), "error[{}]: the output cannot be written: {cause}", Code::UsageInvalid);
+            std::process::exit(1);
         }
-        defaults(info);
+        _ => defaults(info),
     })
 }

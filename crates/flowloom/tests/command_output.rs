@@ -162,3 +162,21 @@ fn every_command_is_tried_with_json() {
         .collect();
     assert!(pages.len() > 40 && forgotten.is_empty(), "{forgotten:?}");
 }
+
+/// A full disk is no reason to panic.
+#[test]
+fn output_that_cannot_be_written_is_an_error() {
+    let place = Workspace::with_hello("");
+    for arguments in
+        [&["list"][..], &["run", "hello.json", "--input", "hello.json"], &["check", "hello.json", "--json"]]
+    {
+        let full = std::fs::OpenOptions::new().write(true).open("/dev/full").expect("a device");
+        let output = place.build_command(arguments).stdout(full).output().expect("it starts");
+        let message = stderr_text(&output);
+        assert_eq!(exit_code(&output), 1, "{message}");
+        assert!(
+            message.contains("the output cannot be written: No space left") && !message.contains("panicked"),
+            "{message}"
+        );
+    }
+}

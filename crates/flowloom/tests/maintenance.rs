@@ -14,7 +14,10 @@ fn a_backup_is_written_next_to_a_server_and_restored() {
     let kept = start();
     let file = place.path("copy.db");
     let file = file.to_str().expect("text");
+    // A backup that was interrupted is of no use, and in nobody's way.
+    place.write("copy.db.part", "half of a backup");
     assert_eq!(exit_code(&place.run(&["backup", file])), 0);
+    assert!(!place.path("copy.db.part").exists());
     let again = place.run(&["backup", file]);
     assert!(stderr_text(&again).contains("does not overwrite files"), "{}", stderr_text(&again));
     let lost = start();

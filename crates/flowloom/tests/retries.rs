@@ -262,3 +262,16 @@ fn a_retried_block_keeps_the_requests_that_succeeded() {
     assert_eq!(counts(), [4, 4, 4]);
     assert_eq!(exit_code(&place.run(&["replay", "last"])), 0);
 }
+
+#[test]
+fn a_run_that_used_up_its_steps_is_retried_and_ends_in_the_same_way() {
+    let place = Workspace::new("default_model = \"scripted:echo\"\n");
+    let step = |name: &str| json!({"name": name, "functionId": "agent::chat", "mode": "sequential", "promptTemplate": name, "errorMode": "fail"});
+    let list = json!({"id": "two", "name": "Two", "description": "d", "steps": [step("a"), step("b")]});
+    place.write("two.json", &list.to_string());
+    let (exit, run) = place.run_json(&["run", "two.json", "--budget", "steps=1"]);
+    assert_eq!((exit, &run["status"]), (5, &json!("budget_exceeded")), "{run}");
+    let (exit, retried) = place.run_json(&["retry", "last"]);
+    assert_eq!((exit, &retried["status"]), (5, &json!("budget_exceeded")), "{retried}");
+    assert_eq!(retried["error"]["code"], "FL1101", "{retried}");
+}

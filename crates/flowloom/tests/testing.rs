@@ -314,6 +314,68 @@ fn a_renamed_step_keeps_its_response() {
 }
 
 #[test]
+fn a_changed_prompt_is_accepted_although_the_answer_is_the_same() {
+    let place = place_with_echo();
+    place.write("answers.json", r#"{"match": [], "default": "the same"}"#);
+    let model = ["--model", "scripted:answers.json"];
+    place.write("story.json", &step_list(&[chat_step("first", "One")]));
+    record(&place, "story.json", &model);
+    place.write("story.json", &step_list(&[chat_step("first", "Two")]));
+    stdout_of(&place, 3, &["test"]);
+    let passed = stdout_of(&place, 0, &["test", "--live"]);
+    assert!(passed.ends_with("1 passed, 0 failed\n"), "{passed}");
+    let updated = stdout_of(&place, 0, &["test", "--live", "--update"]);
+    assert!(updated.ends_with("0 passed, 0 failed, 1 updated\n"), "{updated}");
+    let passed = stdout_of(&place, 0, &["test", "--live", "--update"]);
+    assert!(passed.ends_with("1 passed, 0 failed\n"), "{passed}");
+    stdout_of(&place, 0, &["test"]);
+}
+
+#[test]
+fn recorded_steps_of_a_test_with_answers_are_updated() {
+    let place = place_with_echo();
+    place.write("story.json", &step_list(&[chat_step("first", "{{input}}"), chat_step("last", "Two {{first}}")]));
+    let mut test = record(&place, "story.json", &["-i", "input=a"]);
+    test["steps"].as_array_mut().expect("steps").truncate(1);
+    test["answers"] = json!(["Fine"]);
+    test["inputs"] = json!("b");
+    test["expect"] = json!({"output": [{"equals": "Fine"}]});
+    place.write("tests/t.json", &test.to_string());
+    stdout_of(&place, 3, &["test"]);
+    stdout_of(&place, 0, &["test", "--update"]);
+    stdout_of(&place, 0, &["test"]);
+}
+
+#[test]
+fn broken_tests_are_not_passed_over() {
+    let place = place_with_echo();
+    place.write("story.json", &step_list(&[chat_step("first", "One")]));
+    let test = json!({"definition": "../story.json", "answers": ["a"], "expect": {"output": [{"equals": "a"}]}});
+    place.write("tests/good.json", &format!("\u{feff}{test}"));
+    place.write("tests/data.json", r#"{"definitions": {"a": 1}}"#);
+    let output = place.run(&["test"]);
+    assert_eq!(exit_code(&output), 0, "{}", stdout_text(&output));
+    assert!(stderr_text(&output).contains("not tests: tests/data.json"), "{}", stderr_text(&output));
+    place.write("tests/cut.json", r#"{"definition":"#);
+    place.write("tests/misspelt.json", r#"{"defintion": "../story.json", "answers": ["a"], "expect": {}}"#);
+    place.write("tests/missing.json", r#"{"definition": "../nothing.json", "answers": ["a"], "expect": {}}"#);
+    let output = place.run(&["test"]);
+    assert_eq!(exit_code(&output), 2, "{}", stdout_text(&output));
+    assert_eq!(stderr_text(&output).matches("FL1405").count(), 3, "{}", stderr_text(&output));
+    assert!(
+        stdout_text(&output).ends_with("1 passed, 3 failed\n") || stdout_text(&output).contains("1 passed, 3 failed")
+    );
+    let (exit, json) = place.run_json(&["test"]);
+    let codes: Vec<_> =
+        json.as_array().expect("a list").iter().map(|test| test["problems"][0]["code"].clone()).collect();
+    assert_eq!((exit, codes), (2, vec![json!("FL1405"), Value::Null, json!("FL1405"), json!("FL1405")]), "{json}");
+    let junit = stdout_text(&place.run(&["test", "--report", "junit"]));
+    assert!(junit.contains("tests=\"4\" errors=\"3\" failures=\"0\"") && junit.contains("<error message="), "{junit}");
+    let tap = stdout_text(&place.run(&["test", "--report", "tap"]));
+    assert_eq!(tap.matches("\nnot ok").count(), 3, "{tap}");
+}
+
+#[test]
 fn what_a_test_has_for_nothing_is_reported() {
     let place = place_with_echo();
     place.write("story.json", &step_list(&[chat_step("first", "One")]));

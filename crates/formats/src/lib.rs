@@ -37,7 +37,7 @@ pub use jsonc::blank_comments;
 pub use layout::{format_part, format_source};
 pub use problems::{MAX_PROBLEMS, Problems};
 pub use registry::{
-    Registry, compile, find_answer_source, find_format, format_schema, formats, is_test, recognise,
+    Registry, compile, find_answer_source, find_format, format_schema, formats, is_test, may_be_test, recognise,
     related_file_patterns, render_result,
 };
 pub use shape::DocumentShape;

@@ -140,6 +140,11 @@ pub fn is_test(text: &str) -> bool {
     text.contains("\"definition\"") && parse_node(text).is_ok_and(|(tree, _)| DocumentShape::of(&tree).is_test())
 }
 
+/// Whether a text may be meant as a test of a workflow: it is one, it has misspelt keys of one, or it is no JSON.
+pub fn may_be_test(text: &str) -> bool {
+    parse_node(text).map_or(true, |(tree, _)| DocumentShape::of(&tree).resembles_test())
+}
+
 /// The JSON Schema of a format of this crate; of Markdown, that of the frontmatter.
 pub fn format_schema(format: Format) -> Option<&'static str> {
     BUILT_IN_FORMATS.find(format).map(|front_end| front_end.schema)

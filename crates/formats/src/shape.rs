@@ -25,6 +25,14 @@ impl<'a> DocumentShape<'a> {
         names_definition && ["expect", "steps", "answers"].iter().any(|key| self.whole.get(key).is_some())
     }
 
+    /// Whether the document is a test whose keys may be misspelt.
+    pub(crate) fn resembles_test(&self) -> bool {
+        let keys = self.whole.entries().iter().map(|(name, _, _)| name.as_str());
+        let has_similar =
+            |wanted: &[&str]| keys.clone().any(|key| find_similar_name(key, wanted.iter().copied()).is_some());
+        has_similar(&["definition"]) && has_similar(&["expect", "steps", "answers"])
+    }
+
     /// Whether the definition has one of these keys.
     pub fn has(&self, keys: &[&str]) -> bool {
         keys.iter().any(|key| self.definition.get(key).is_some())

@@ -23,16 +23,18 @@ pub struct ForkedRun {
     pub plan: Arc<Plan>,
     /// What the fork records about it.
     pub origin: ForkOrigin,
+    /// The steps whose outcomes are not reused, nor those below them.
+    pub performed: Vec<Path>,
 }
 
 impl Engine {
     /// Prepares a run that begins with what it can reuse of another one: the outcomes of effects at the same path with the
-    /// same request, up to the first one that differs, and except for those at the step that the origin names. Nothing
-    /// happens until it is driven.
+    /// same request, up to the first one that differs, and except for those at the steps to perform. Nothing happens until
+    /// it is driven.
     pub async fn fork_run(&self, from: ForkedRun, start: StartOptions) -> Result<Run, RunError> {
         let collected = CollectedRequests::default();
         self.follow_records(from.records.clone(), from.plan, Some(collected.clone())).await?;
-        let reusable = ReusableRecord::new(&from.records, &collected.take_scripts(), from.origin.at.as_ref());
+        let reusable = ReusableRecord::new(&from.records, &collected.take_scripts(), &from.performed);
         self.start_following(start, Some(from.origin), Some(reusable))
     }
 
@@ -63,5 +65,5 @@ impl Engine {
 /// The outcomes and the values of scripts in a record, in the order in which they happened. What happened below a function or
 /// a block with an outcome is part of that. `scripts` are the hashes of the scripts.
 pub fn list_responses(records: &[Arc<Record>], scripts: &HashMap<Path, Hash>) -> (Vec<Response>, Vec<ScriptValue>) {
-    ReusableRecord::new(records, scripts, None).into_responses()
+    ReusableRecord::new(records, scripts, &[]).into_responses()
 }

@@ -83,8 +83,8 @@ pub fn select_steps(state: &RunState, records: &[Arc<Record>], from: Option<&Pat
         selection.add_following(from, records, &mut reset)?;
     }
     let continued = if state.status == Status::Succeeded { Vec::new() } else { selection.find_abandoned(&reset) };
-    // A run that was stopped from outside may have had nothing in progress.
-    let was_stopped = matches!(state.status, Status::Cancelled | Status::TimedOut);
+    // A run that was stopped may have had nothing in progress.
+    let was_stopped = matches!(state.status, Status::Cancelled | Status::TimedOut | Status::BudgetExceeded);
     if reset.is_empty() && continued.is_empty() && !was_stopped {
         return Err(RunError::NothingFailed);
     }

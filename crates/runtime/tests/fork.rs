@@ -54,7 +54,8 @@ impl Trial {
     /// Forks a run, under another plan if one is given.
     fn fork(&self, records: &[Arc<Record>], origin: ForkOrigin, plan: Option<Plan>) -> Result<RunOutcome, RunError> {
         let plan = plan.map_or_else(|| self.plan.clone(), Arc::new);
-        let from = ForkedRun { records: records.to_vec(), plan: self.plan.clone(), origin };
+        let performed = origin.at.clone().into_iter().collect();
+        let from = ForkedRun { records: records.to_vec(), plan: self.plan.clone(), origin, performed };
         let fork = self.engine.fork_run(from, self.options(&plan));
         let run = self.world.clock.block_on(fork).expect("no deadlock")?;
         Ok(self.world.clock.block_on(run.drive_to_end()).expect("no deadlock"))

@@ -46,7 +46,7 @@ fn list_files(config: &Config) -> ApiResult<Vec<(String, PathBuf)>> {
     let failed =
         |error: flowloom_app::workflow_tests::file::TestFileError| Problem::new(error.code(), error.to_string());
     let name = |file: PathBuf| (file.strip_prefix(&folder).unwrap_or(&file).display().to_string(), file.clone());
-    Ok(find_tests(&folder).map_err(failed)?.into_iter().map(name).collect())
+    Ok(find_tests(&folder).map_err(failed)?.tests.into_iter().map(name).collect())
 }
 
 /// Fails for callers that act for one user: tests are files of the project.

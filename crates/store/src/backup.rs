@@ -19,14 +19,28 @@ impl Store {
             return Err(BackupError::Exists(file.to_owned()).into());
         }
         self.read_with(|connection| match connection {
-            DbConnection::Sqlite(sqlite) => {
-                // SQLite accepts an empty file, and keeps its mode.
-                private::create_file(file).map_err(BackupError::Unwritable)?;
-                sqlite.copy_to(file)
-            }
+            DbConnection::Sqlite(sqlite) => write_copy(sqlite, file),
             DbConnection::Postgres(_) => Err(BackupError::Postgres.into()),
         })
     }
+}
+
+/// Writes a copy beside `file`, which is there only when the copy is complete.
+fn write_copy(sqlite: &Sqlite, file: &Path) -> Result<(), StoreError> {
+    let mut partial = file.as_os_str().to_owned();
+    partial.push(".part");
+    let partial = PathBuf::from(partial);
+    // A backup may have been interrupted.
+    let _ = std::fs::remove_file(&partial);
+    let copied = private::create_file(&partial)
+        .map_err(|error| BackupError::Unwritable(error).into())
+        // SQLite accepts an empty file, and keeps its mode.
+        .and_then(|_| sqlite.copy_to(&partial))
+        .and_then(|()| Ok(std::fs::rename(&partial, file).map_err(BackupError::Unwritable)?));
+    if copied.is_err() {
+        let _ = std::fs::remove_file(&partial);
+    }
+    copied
 }
 
 /// Restores a backup into a data folder. Fails with `StoreCorrupt` if the backup is damaged, with `StoreLocked` if a

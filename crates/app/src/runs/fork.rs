@@ -11,7 +11,7 @@ use flowloom_models::is_file_model;
 use flowloom_runtime::Engine;
 use flowloom_runtime::ForkedRun;
 use flowloom_runtime::RunError;
-use flowloom_runtime::reopen::find_performed_step;
+use flowloom_runtime::reopen::{find_performed_step, select_steps};
 
 use super::fork_error::ForkError;
 use super::retry::parse_step_path;
@@ -48,12 +48,14 @@ pub struct PreparedFork {
     workflow: PreparedDefinition,
     from: LoadedRun,
     origin: ForkOrigin,
+    performed: Vec<Path>,
     inputs: Value,
 }
 
 /// Prepares a fork of a run: compiles what changes and finds the step at which it begins.
 pub fn prepare_fork(app: &App, from: LoadedRun, changes: ForkChanges) -> Result<PreparedFork, AppError> {
     let at = find_start(&from, &changes)?;
+    let performed = find_performed(&from, &changes, at.as_ref());
     let bundle = change_bundle(&from, &changes)?;
     let plan = match (&changes.definition, changes.edits.as_slice()) {
         (None, []) => from.plan.clone(),
@@ -64,7 +66,7 @@ pub fn prepare_fork(app: &App, from: LoadedRun, changes: ForkChanges) -> Result<
         false => (set_inputs(&plan, from.state().inputs(), changes.set)?, Vec::new()),
     };
     let origin = ForkOrigin { run: from.id, at, set, repeats_effects: changes.repeats_effects };
-    Ok(PreparedFork { workflow: app.prepare(plan, &bundle)?, from, origin, inputs })
+    Ok(PreparedFork { workflow: app.prepare(plan, &bundle)?, from, origin, performed, inputs })
 }
 
 impl PreparedFork {
@@ -90,15 +92,25 @@ impl PreparedFork {
         app: &App,
         adjust: impl FnOnce(StartRun<'_>) -> StartRun<'_>,
     ) -> Result<StartedRun, AppError> {
-        let PreparedFork { workflow, from, origin, inputs } = self;
+        let PreparedFork { workflow, from, origin, performed, inputs } = self;
         let created = from.state().created.ok_or(RunError::NothingToReplay)?;
         let start = StartRun {
             workflow_id: created.workflow.clone(),
             agent: created.agent.clone(),
             ..StartRun::new(&workflow, inputs, &created.user, created.limits.clone())
         };
-        let forked = ForkedRun { records: from.records.clone(), plan: from.plan.clone(), origin };
+        let forked = ForkedRun { records: from.records.clone(), plan: from.plan.clone(), origin, performed };
         adjust(start).start_fork(&app.store, forked).await
+    }
+}
+
+/// The steps that a fork performs, whatever is recorded: the one at which it begins, or those whose failures ended the run.
+/// A graph of nodes fails as a whole, but its nodes that succeeded are not performed again.
+fn find_performed(from: &LoadedRun, changes: &ForkChanges, at: Option<&Path>) -> Vec<Path> {
+    let state = from.state();
+    match select_steps(&state, &from.records, None) {
+        Ok(causes) if changes.at.is_none() && state.status == Status::Failed => causes.reset,
+        _ => at.cloned().into_iter().collect(),
     }
 }
 

@@ -1,6 +1,6 @@
 //! Running a test: the definition runs as it is now, and receives what the test has.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::path::Path as FilePath;
 use std::sync::Arc;
 use std::time::Instant;
@@ -81,7 +81,7 @@ impl<'a> TestRunner<'a> {
             Ok(started) => started,
             Err(error) => {
                 let problems = vec![TestProblem::new("inputs", error.to_string())];
-                return Ok(TestOutcome::failed(file, name, problems, test));
+                return Ok(TestOutcome::failed(file, name, problems));
             }
         };
         let outcome = run.drive_to_end().await;
@@ -108,8 +108,9 @@ impl<'a> TestRunner<'a> {
             has_checks,
             duration_ms: started.elapsed().as_millis() as u64,
             usage,
-            is_complete,
-            updated: build_updated(test, &plan, &outcome, &collected),
+            updated: is_complete.then(|| build_updated(test, &plan, &outcome, &collected)),
+            is_updated: false,
+            invalid: None,
         })
     }
 
@@ -314,6 +315,8 @@ fn build_updated(test: TestFile, plan: &Plan, outcome: &RunOutcome, collected: &
     let by_hand: BTreeMap<&str, &TestStep> =
         test.steps.iter().filter(|step| step.request.is_none()).map(|step| (step.path.as_str(), step)).collect();
     let steps = steps.into_iter().map(|step| by_hand.get(step.path.as_str()).map_or(step, |step| (*step).clone()));
-    let steps: Vec<TestStep> = steps.collect();
-    TestFile { steps: if test.answers.is_empty() { steps } else { test.steps.clone() }, expressions, expect, ..test }
+    // The others receive the answers.
+    let listed: HashSet<&str> = test.steps.iter().map(|step| step.path.as_str()).collect();
+    let steps = steps.filter(|step| test.answers.is_empty() || listed.contains(step.path.as_str())).collect();
+    TestFile { steps, expressions, expect, ..test }
 }

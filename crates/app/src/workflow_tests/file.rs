@@ -169,8 +169,7 @@ impl TestFileError {
 impl TestFile {
     /// Reads the file of a test.
     pub fn read(file: &Path) -> Result<TestFile, TestFileError> {
-        let text =
-            std::fs::read_to_string(file).map_err(|source| TestFileError::Io { file: file.to_owned(), source })?;
+        let text = read_text(file).map_err(|source| TestFileError::Io { file: file.to_owned(), source })?;
         serde_json::from_str(&text).map_err(|source| TestFileError::Syntax { file: file.to_owned(), source })
     }
 
@@ -183,7 +182,18 @@ impl TestFile {
         // Serialisation to memory with text keys cannot fail.
         let text = serde_json::to_string_pretty(self).unwrap_or_default() + "\n";
         let partial = file.with_extension("json.part");
-        std::fs::write(&partial, text).and_then(|()| std::fs::rename(&partial, file)).map_err(failed)
+        let written = std::fs::write(&partial, text).and_then(|()| std::fs::rename(&partial, file));
+        if written.is_err() {
+            // What is there of it is of no use; it may not exist.
+            let _ = std::fs::remove_file(&partial);
+        }
+        written.map_err(failed)
+    }
+
+    /// Whether the test in `file` says something else.
+    pub(super) fn differs_from(&self, file: &Path) -> Result<bool, TestFileError> {
+        let to_text = |test: &TestFile| serde_json::to_string(test).unwrap_or_default();
+        Ok(to_text(self) != to_text(&TestFile::read(file)?))
     }
 
     /// The path of the definition of a test in `file`.
@@ -192,13 +202,24 @@ impl TestFile {
     }
 }
 
-/// The files of tests in a folder and below it, in order. A file is a test if it is an object with the path of a
-/// `definition` and with `expect`, `steps` or `answers`.
-pub fn find_tests(folder: &Path) -> Result<Vec<PathBuf>, TestFileError> {
+/// The JSON files in a folder and below it.
+#[derive(Default)]
+pub struct FoundTests {
+    /// Tests, and files that may be meant as tests, in order.
+    pub tests: Vec<PathBuf>,
+    /// Other JSON files, in order.
+    pub others: Vec<PathBuf>,
+}
+
+/// The tests in a folder and below it; a file is taken as it is. A file is a test if it is an object with the path of a
+/// `definition` and with `expect`, `steps` or `answers`. One that is no JSON, or has misspelt keys, is taken as a test, too: a
+/// test that is broken must not be passed over.
+pub fn find_tests(folder: &Path) -> Result<FoundTests, TestFileError> {
+    let mut found = FoundTests::default();
     if folder.is_file() {
-        return Ok(vec![folder.to_owned()]);
+        found.tests.push(folder.to_owned());
+        return Ok(found);
     }
-    let mut files = Vec::new();
     let mut folders = vec![folder.to_owned()];
     while let Some(folder) = folders.pop() {
         let failed = |source| TestFileError::Io { file: folder.clone(), source };
@@ -208,17 +229,23 @@ pub fn find_tests(folder: &Path) -> Result<Vec<PathBuf>, TestFileError> {
             match path.is_dir() {
                 _ if is_hidden => {}
                 true => folders.push(path),
-                false if path.extension().is_some_and(|extension| extension == "json") && is_test(&path) => {
-                    files.push(path);
-                }
-                false => {}
+                false if path.extension().is_none_or(|extension| extension != "json") => {}
+                false if may_be_test(&path) => found.tests.push(path),
+                false => found.others.push(path),
             }
         }
     }
-    files.sort();
-    Ok(files)
+    found.tests.sort();
+    found.others.sort();
+    Ok(found)
 }
 
-fn is_test(file: &Path) -> bool {
-    std::fs::read_to_string(file).is_ok_and(|text| flowloom_formats::is_test(&text))
+fn may_be_test(file: &Path) -> bool {
+    read_text(file).map_or(true, |text| flowloom_formats::may_be_test(&text))
+}
+
+/// The text of a file, without the mark that some editors write at its beginning.
+fn read_text(file: &Path) -> std::io::Result<String> {
+    let text = std::fs::read_to_string(file)?;
+    Ok(text.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(text))
 }

@@ -3,8 +3,9 @@
 use std::path::{Path as FilePath, PathBuf};
 
 use flowloom_core::chat::Usage;
+use flowloom_core::code::Code;
 
-use super::file::TestFile;
+use super::file::{TestFile, TestFileError};
 
 /// The result of a test.
 pub struct TestOutcome {
@@ -22,10 +23,12 @@ pub struct TestOutcome {
     pub duration_ms: u64,
     /// What the models used that were asked.
     pub usage: Usage,
-    /// The test that expects what has happened now.
-    pub updated: TestFile,
-    /// Whether the run reached its end, so that `updated` is complete.
-    pub is_complete: bool,
+    /// The test that expects what has happened now; `None` if the run did not reach its end.
+    pub updated: Option<TestFile>,
+    /// Whether the file was replaced by `updated`.
+    pub is_updated: bool,
+    /// The code of the error, if the file is not a test or its definition has errors.
+    pub invalid: Option<Code>,
 }
 
 /// An expectation that only a model can check, and that was not checked.
@@ -40,7 +43,7 @@ pub struct SkippedQuestion {
 /// Something that is not as a test expects.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TestProblem {
-    /// The step, or `output` or `status`.
+    /// The step, or `output`, `status` or `file`.
     pub place: String,
     /// What is wrong.
     pub message: String,
@@ -61,7 +64,13 @@ impl TestProblem {
 }
 
 impl TestOutcome {
-    pub(super) fn failed(file: &FilePath, name: String, problems: Vec<TestProblem>, test: TestFile) -> TestOutcome {
+    /// The outcome of a file that cannot be run.
+    pub fn invalid(file: &FilePath, error: &TestFileError) -> TestOutcome {
+        let problems = vec![TestProblem::new("file", error.to_string())];
+        TestOutcome { invalid: Some(error.code()), ..TestOutcome::failed(file, file.display().to_string(), problems) }
+    }
+
+    pub(super) fn failed(file: &FilePath, name: String, problems: Vec<TestProblem>) -> TestOutcome {
         TestOutcome {
             file: file.to_owned(),
             name,
@@ -70,9 +79,21 @@ impl TestOutcome {
             has_checks: true,
             duration_ms: 0,
             usage: Usage::none(),
-            updated: test,
-            is_complete: false,
+            updated: None,
+            is_updated: false,
+            invalid: None,
         }
+    }
+
+    /// Replaces the file by the test that expects what has happened now, if the test failed, or if models were asked again
+    /// and something is new.
+    pub fn update_file(&mut self, is_live: bool) -> Result<(), TestFileError> {
+        let Some(updated) = &self.updated else { return Ok(()) };
+        if !self.has_passed() || (is_live && updated.differs_from(&self.file)?) {
+            updated.write(&self.file)?;
+            self.is_updated = true;
+        }
+        Ok(())
     }
 
     /// Why nothing was checked; `None` if something was.

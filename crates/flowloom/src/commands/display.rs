@@ -15,9 +15,9 @@ use flowloom_formats::render_result;
 use flowloom_runtime::clock::SystemClock;
 use flowloom_runtime::command::CommandAction;
 use flowloom_runtime::effects::{Clock as _, effect_key};
-use flowloom_runtime::{Run, RunOutcome};
+use flowloom_runtime::{Run, RunError, RunOutcome};
 
-use super::results::print_json;
+use super::results::{build_error, print_json};
 use super::send::{Delivery, DrivenRun, send_command};
 use crate::cli::{Global, OutputArgs};
 use crate::failure::{CommandError, print_error, print_failure};
@@ -110,10 +110,23 @@ impl<'a> RunDisplay<'a> {
         }
     }
 
+    /// Prints the error of a run of which nothing could be stored.
+    fn print_unstored(&self, error: &RunError) -> u8 {
+        if self.global.json {
+            print_json(&build_error(error.code(), &error.to_string()));
+        }
+        print_error(error.code(), "", &error.to_string());
+        eprintln!("  nothing was run");
+        1
+    }
+
     /// Prints the result of a run, unless it was streamed. Returns the exit code.
     pub(super) fn print_outcome(&self, plan: &Plan, outcome: &RunOutcome) -> u8 {
         let (id, state) = (outcome.id, &outcome.state);
         if let Some(error) = &outcome.broken {
+            if matches!(self.app.store.get_run(id), Ok(None)) {
+                return self.print_unstored(error);
+            }
             if self.global.json {
                 let mut broken = state.clone();
                 broken.error = Some(error.clone().into());

@@ -3,7 +3,7 @@
 use std::path::{Component, Path, PathBuf};
 
 use flowloom_app::config::Config;
-use flowloom_app::workflow_tests::file::{TestFile, find_tests};
+use flowloom_app::workflow_tests::file::{FoundTests, TestFile, find_tests};
 use flowloom_app::workflow_tests::{TestOutcome, TestRunner, record_test};
 use flowloom_core::chat::Usage;
 use flowloom_core::limits::Limits;
@@ -26,36 +26,39 @@ pub(crate) async fn test_workflows(global: &Global, arguments: TestArgs) -> Comm
         return record_run(global, record).await;
     }
     let config = global.load_config()?;
-    let files = list_files(&config, &arguments.paths)?;
+    let FoundTests { tests: files, others } = list_files(&config, &arguments.paths)?;
     let mut outcomes = Vec::with_capacity(files.len());
     let mut budget = LiveBudget::new(&arguments)?;
-    let mut is_invalid = false;
+    let prints_text = arguments.report == TestReport::Text && !global.json;
     let mut runner = TestRunner::new(&config);
     for file in &files {
         if let Some(limits) = budget.remaining() {
             runner = runner.with_live_models(limits);
         }
         match runner.run_test(file).await {
-            Ok(outcome) => {
+            Ok(mut outcome) => {
                 budget.spend(&outcome.usage);
                 if arguments.update {
-                    update_file(&outcome)?;
+                    outcome.update_file(arguments.live)?;
                 }
-                if arguments.report == TestReport::Text && !global.json {
-                    print!("{}", render_outcome(&outcome, arguments.update));
+                if prints_text {
+                    print!("{}", render_outcome(&outcome));
                 }
                 outcomes.push(outcome);
             }
             Err(error) => {
                 print_error(error.code(), "", &error.to_string());
-                is_invalid = true;
+                outcomes.push(TestOutcome::invalid(file, &error));
             }
         }
     }
+    if prints_text && !others.is_empty() {
+        let others: Vec<String> = others.iter().map(|file| file.display().to_string()).collect();
+        eprintln!("not tests: {}", others.join(", "));
+    }
     report_outcomes(global, arguments.report, &outcomes);
-    let is_updated = |outcome: &TestOutcome| arguments.update && outcome.is_complete;
-    match outcomes.iter().all(|outcome| outcome.has_passed() || is_updated(outcome)) {
-        _ if is_invalid => Ok(2),
+    match outcomes.iter().all(|outcome| outcome.has_passed() || outcome.is_updated) {
+        _ if outcomes.iter().any(|outcome| outcome.invalid.is_some()) => Ok(2),
         true => Ok(0),
         false => Ok(EXIT_TEST_FAILED),
     }
@@ -85,10 +88,10 @@ impl LiveBudget {
     }
 }
 
-fn list_files(config: &Config, paths: &[PathBuf]) -> Result<Vec<PathBuf>, CommandError> {
+fn list_files(config: &Config, paths: &[PathBuf]) -> Result<FoundTests, CommandError> {
     let here = PathBuf::from(TEST_FOLDER);
     let folder = if here.is_dir() { here } else { config.project.root.join(TEST_FOLDER) };
-    let mut files = Vec::new();
+    let mut found = FoundTests::default();
     match paths {
         [] if !folder.is_dir() => {
             let message = format!(
@@ -97,24 +100,19 @@ fn list_files(config: &Config, paths: &[PathBuf]) -> Result<Vec<PathBuf>, Comman
             );
             return Err(CommandError::usage(message));
         }
-        [] => files = find_tests(&folder)?,
+        [] => found = find_tests(&folder)?,
         paths => {
             for path in paths {
-                files.extend(find_tests(path)?);
+                let FoundTests { tests, others } = find_tests(path)?;
+                found.tests.extend(tests);
+                found.others.extend(others);
             }
         }
     }
-    match files.is_empty() {
+    match found.tests.is_empty() {
         true => Err(CommandError::usage("there are no tests; a test is a JSON file with `definition` and `expect`")),
-        false => Ok(files),
+        false => Ok(found),
     }
-}
-
-fn update_file(outcome: &TestOutcome) -> Result<(), CommandError> {
-    if outcome.is_complete && !outcome.has_passed() {
-        outcome.updated.write(&outcome.file)?;
-    }
-    Ok(())
 }
 
 fn report_outcomes(global: &Global, report: TestReport, outcomes: &[TestOutcome]) {

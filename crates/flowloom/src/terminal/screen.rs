@@ -19,7 +19,7 @@ use crate::print::{is_control, replace_controls};
 use crate::style::{Style, apply_styles, colors_stderr, paint_text};
 use crate::terminal::answer::{AnswerStream, StreamedText};
 use crate::terminal::echo::{hide_typed_controls, show_typed_controls};
-use crate::terminal::report::{format_duration, paint_phase, paint_reused, truncate_line};
+use crate::terminal::report::{count_steps, format_duration, paint_phase, paint_reused, truncate_line};
 use crate::terminal::width::{fit_line, stderr_columns};
 
 /// A target is not shortened below this for what stands behind it, in characters.
@@ -118,7 +118,9 @@ impl Watcher for ProgressScreen {
             }
             Event::RunReopened { from, reset, .. } => {
                 let from = from.as_ref().map(|from| format!(" from {from}")).unwrap_or_default();
-                let line = format!("{} retrying{from}: {} steps run again", paint_phase(Phase::Reset), reset.len());
+                let verb = if reset.len() == 1 { "runs" } else { "run" };
+                let steps = count_steps(reset.len());
+                let line = format!("{} retrying{from}: {steps} {verb} again", paint_phase(Phase::Reset));
                 self.print_line(&line);
             }
             Event::Progress { name, data } if name == WARNING_PROGRESS => self.print_warnings(record, data),

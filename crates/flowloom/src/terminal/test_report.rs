@@ -10,12 +10,12 @@ use super::diff::render_lines;
 use super::report::format_duration;
 use crate::style::{Style, paint_text};
 
-/// One test: a line, and what is wrong. `is_updated`: the test was written anew.
-pub(crate) fn render_outcome(outcome: &TestOutcome, is_updated: bool) -> String {
+/// One test: a line, and what is wrong.
+pub(crate) fn render_outcome(outcome: &TestOutcome) -> String {
     let (mark, style, note) = match outcome.has_passed() {
+        _ if outcome.is_updated => ("↻", Style::Attention, "  updated"),
         true if outcome.why_skipped().is_some() => ("○", Style::Attention, "  skipped"),
         true => ("✓", Style::Good, ""),
-        false if is_updated && outcome.is_complete => ("↻", Style::Attention, "  updated"),
         false => ("✗", Style::Bad, ""),
     };
     let mut out = format!(
@@ -40,9 +40,14 @@ pub(crate) fn render_outcome(outcome: &TestOutcome, is_updated: bool) -> String 
 
 /// The last lines for people.
 pub(crate) fn render_summary(outcomes: &[TestOutcome]) -> String {
-    let failed = outcomes.iter().filter(|outcome| !outcome.has_passed()).count();
-    let skipped = outcomes.iter().filter(|outcome| outcome.why_skipped().is_some()).count();
-    let mut out = format!("{} passed, {failed} failed", outcomes.len() - failed - skipped);
+    let count = |is: fn(&&TestOutcome) -> bool| outcomes.iter().filter(is).count();
+    let updated = count(|outcome| outcome.is_updated);
+    let failed = count(|outcome| !outcome.has_passed() && !outcome.is_updated);
+    let skipped = count(|outcome| outcome.why_skipped().is_some() && !outcome.is_updated);
+    let mut out = format!("{} passed, {failed} failed", outcomes.len() - failed - skipped - updated);
+    if updated > 0 {
+        let _ = write!(out, ", {updated} updated");
+    }
     if skipped > 0 {
         let _ = write!(out, ", {skipped} skipped");
     }
@@ -62,12 +67,17 @@ pub(crate) fn render_summary(outcomes: &[TestOutcome]) -> String {
 pub(crate) fn describe_outcome(outcome: &TestOutcome) -> Value {
     let problem = |problem: &TestProblem| {
         let TestProblem { place, message, expected, found } = problem;
-        json!({"place": place, "message": message, "expected": expected, "found": found})
+        let mut described = json!({"place": place, "message": message, "expected": expected, "found": found});
+        if let Some(code) = outcome.invalid {
+            described["code"] = code.to_string().into();
+        }
+        described
     };
     json!({
         "file": outcome.file,
         "name": outcome.name,
         "passed": outcome.has_passed(),
+        "updated": outcome.is_updated,
         "duration_ms": outcome.duration_ms,
         "problems": outcome.problems.iter().map(problem).collect::<Vec<_>>(),
         "skipped": outcome.skipped.iter().map(describe_question).collect::<Vec<_>>(),
@@ -80,11 +90,12 @@ fn describe_question(skipped: &SkippedQuestion) -> Value {
 
 /// The tests as JUnit XML, as CI systems read it.
 pub(crate) fn render_junit(outcomes: &[TestOutcome]) -> String {
-    let failed = outcomes.iter().filter(|outcome| !outcome.has_passed()).count();
+    let invalid = outcomes.iter().filter(|outcome| outcome.invalid.is_some()).count();
+    let failed = outcomes.iter().filter(|outcome| !outcome.has_passed()).count() - invalid;
     let skipped = outcomes.iter().filter(|outcome| outcome.why_skipped().is_some()).count();
     let total_ms: u64 = outcomes.iter().map(|outcome| outcome.duration_ms).sum();
     let mut out = format!(
-        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuite name=\"flowloom\" tests=\"{}\" failures=\"{failed}\" skipped=\"{skipped}\" time=\"{}\">\n",
+        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuite name=\"flowloom\" tests=\"{}\" errors=\"{invalid}\" failures=\"{failed}\" skipped=\"{skipped}\" time=\"{}\">\n",
         outcomes.len(),
         to_seconds(total_ms)
     );
@@ -106,10 +117,11 @@ pub(crate) fn render_junit(outcomes: &[TestOutcome]) -> String {
         if let Some(why) = outcome.why_skipped() {
             let _ = writeln!(out, "    <skipped message=\"{}\"/>", escape_xml(why));
         }
+        let kind = if outcome.invalid.is_some() { "error" } else { "failure" };
         for problem in &outcome.problems {
             let _ = writeln!(
                 out,
-                "    <failure message=\"{}\">{}</failure>",
+                "    <{kind} message=\"{}\">{}</{kind}>",
                 escape_xml(&format!("{}: {}", problem.place, problem.message)),
                 escape_xml(&describe_texts(problem))
             );

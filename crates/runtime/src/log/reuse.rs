@@ -6,7 +6,7 @@
 //! together with the creation of the fork: a crash cannot separate them, and resuming the fork never needs the other run
 //! again.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::Poll;
@@ -74,10 +74,12 @@ struct ReusableScript {
 }
 
 impl ReusableRecord {
-    /// What can be reused of a record, except for what happened at `at` and below. `scripts` are the hashes of the scripts
-    /// that it has evaluated.
-    pub(crate) fn new(records: &[Arc<Record>], scripts: &HashMap<Path, Hash>, at: Option<&Path>) -> ReusableRecord {
-        let is_left_out = |path: &Path| at.is_some_and(|at| path.is_within(at));
+    /// What can be reused of a record, except for what happened at the steps `performed` and below. `scripts` are the
+    /// hashes of the scripts that it has evaluated.
+    pub(crate) fn new(records: &[Arc<Record>], scripts: &HashMap<Path, Hash>, performed: &[Path]) -> ReusableRecord {
+        let performed: HashSet<&str> = performed.iter().map(Path::as_str).collect();
+        let is_left_out =
+            |path: &Path| performed.contains(path.as_str()) || path.ancestors().any(|above| performed.contains(above));
         let records = drop_reset_steps(records);
         let mut reusable = ReusableRecord::default();
         let mut started: HashMap<(Path, u32), (Hash, &str)> = HashMap::new();
