@@ -24,9 +24,21 @@ const MAX_DELAY_MS: u64 = 60_000;
 /// Time in milliseconds after which a run that another server claimed but did not start is started here.
 const CLAIM_TIMEOUT_MS: u64 = 10_000;
 
+/// Interval in milliseconds of looking for schedules whose time was set under a wrong clock.
+const CORRECTION_INTERVAL_MS: u64 = 60_000;
+
+/// How far the clocks of servers may differ, in milliseconds.
+const MAX_CLOCK_DIFFERENCE_MS: u64 = 60_000;
+
 /// The scheduler: starts due schedules until the server stops.
 pub async fn run_scheduler(runs: RunService, shutdown: CancellationToken) {
+    let mut corrected_at = 0;
     loop {
+        let now = SystemClock.now_ms();
+        // Also when the clock was set back.
+        if now.abs_diff(corrected_at) >= CORRECTION_INTERVAL_MS && correct_schedules(&runs, now).await.is_ok() {
+            corrected_at = now;
+        }
         // Failures of the database are transient and retried.
         if let Err(error) = start_due_schedules(&runs).await
             && !error.is_store_unavailable()
@@ -37,6 +49,26 @@ pub async fn run_scheduler(runs: RunService, shutdown: CancellationToken) {
             return;
         }
     }
+}
+
+/// Sets the due times anew that only a clock that was ahead can have set: they would not come for as long as it was ahead.
+async fn correct_schedules(runs: &RunService, now: u64) -> Result<(), AppError> {
+    let store = runs.app.store.clone();
+    let Ok(all) = tokio::task::spawn_blocking(move || store.list_schedules(None)).await else { return Ok(()) };
+    for row in all? {
+        let Ok(times) = CronTimes::parse(&row.cron, &row.timezone) else { continue };
+        if is_too_late(&times, row.next_at, now) {
+            // Another server may have been quicker.
+            let _ = runs.app.store.claim_schedule(&row, times.next_after(now)?, None).await;
+            tracing::warn!("the schedule {} was due later than its times say, so a clock was ahead; corrected", row.id);
+        }
+    }
+    Ok(())
+}
+
+/// Whether a due time lies behind the one that any server would set now.
+fn is_too_late(times: &CronTimes, next_at: u64, now: u64) -> bool {
+    times.next_after(now + MAX_CLOCK_DIFFERENCE_MS).is_ok_and(|latest| next_at > latest)
 }
 
 async fn start_due_schedules(runs: &RunService) -> Result<(), AppError> {
@@ -83,7 +115,7 @@ async fn start_claimed(runs: &RunService, row: &ScheduleRow, place: StartPlace, 
     let Some(run) = run.filter(|run| !matches!(runs.app.store.get_run(*run), Ok(Some(_)))) else {
         return Ok(runs.app.store.settle_claim(row).await?);
     };
-    if runs.live.is_live(run) || now.saturating_sub(row.last_at.unwrap_or(0)) < CLAIM_TIMEOUT_MS {
+    if runs.live.is_live(run) || now.abs_diff(row.last_at.unwrap_or(0)) < CLAIM_TIMEOUT_MS {
         return Ok(());
     }
     start_run(runs, row, place, run).await
@@ -102,4 +134,19 @@ async fn start_run(runs: &RunService, row: &ScheduleRow, place: StartPlace, run:
         return Ok(runs.app.store.settle_claim(row).await?);
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_clock_that_was_ahead_makes_a_schedule_late() {
+        let times = CronTimes::parse("*/5 * * * *", "UTC").expect("valid");
+        let (now, day) = (1_795_000_000_000, 86_400_000);
+        let regular = times.next_after(now).expect("a time");
+        let of_other = times.next_after(now + MAX_CLOCK_DIFFERENCE_MS).expect("a time");
+        assert!(!is_too_late(&times, regular, now) && !is_too_late(&times, of_other, now));
+        assert!(is_too_late(&times, times.next_after(now + day).expect("a time"), now));
+    }
 }

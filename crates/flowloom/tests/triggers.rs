@@ -41,6 +41,20 @@ fn a_schedule_starts_runs_and_survives_its_server() {
 }
 
 #[test]
+fn a_clock_that_was_ahead_does_not_stop_a_schedule() {
+    let world = TestServer::start();
+    let place = create_workspace(&world);
+    let added = place.run(&["schedule", "add", "beats.json", "--cron", "* * * * * *", "--id", "often"]);
+    assert_eq!(exit_code(&added), 0, "{}", stderr_text(&added));
+    let ahead = RunningServer::start_with(&place, &[], &[("FLOWLOOM_CLOCK_OFFSET_MS", "86400000")]);
+    world.wait_for_requests("/called", 1);
+    drop(ahead);
+    let before = world.request_count("/called");
+    let _server = RunningServer::start(&place, &[]);
+    world.wait_for_requests("/called", before + 1);
+}
+
+#[test]
 fn schedules_are_put_over_http_and_refused_with_a_reason() {
     let world = TestServer::start();
     let place = create_workspace(&world);

@@ -46,7 +46,8 @@ pub(crate) async fn get_health(State(blocks): State<Arc<BlockRegistry>>) -> Json
 #[utoipa::path(get, path = "/health/ready", tag = "health", operation_id = "is_ready",
     responses((status = 200, description = "The server is ready", body = String, content_type = "text/plain"),
         (status = 500, description = "The database failed"),
-        (status = 503, description = "The database is locked or cannot be reached")))]
+        (status = 503, description = "The database is locked or cannot be reached"),
+        (status = 507, description = "The disk is full")))]
 pub(crate) async fn get_ready(State(store): State<Arc<Store>>) -> ApiResult<&'static str> {
     let readable = store.clone();
     crate::blocking::run_blocking(move || readable.list_runs(1)).await??;

@@ -179,10 +179,10 @@ impl Store {
         self.is_leaving.load(Ordering::Relaxed)
     }
 
-    /// Commits nothing, to check that the database accepts commits. Fails with `StoreUnreachable` or `StoreLocked` during an
-    /// outage.
+    /// Writes what is there already, to check that the database accepts commits. Fails with `StoreUnreachable` or
+    /// `StoreLocked` during an outage, and with `StoreFull` if the disk is full.
     pub async fn check_writable(&self) -> Result<(), StoreError> {
-        self.writer.submit_job(Box::new(|_| Ok(()))).await
+        self.writer.submit_job(Box::new(DbConnection::rewrite_unchanged)).await
     }
 
     /// Name and version of the database, for people.

@@ -76,7 +76,8 @@ impl HttpReply {
     }
 }
 
-const HTTP_METHODS: [&str; 7] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
+/// The methods of requests.
+pub const HTTP_METHODS: [&str; 7] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
 
 impl HttpRequest {
     /// The request that `spec` describes, with the values of `scope` put in. An error if it cannot be sent: an unknown

@@ -15,7 +15,8 @@ use crate::value::Value;
 
 pub use args::{Arguments, Payload};
 pub use http::{
-    HttpReply, HttpRequest, check_header_name, failed_status, is_retryable_status, normalize_url, parse_reply,
+    HTTP_METHODS, HttpReply, HttpRequest, check_header_name, failed_status, is_retryable_status, normalize_url,
+    parse_reply,
 };
 pub use marks::{MarkedArguments, SecretMarks};
 

@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use flowloom_core::chat::{GenerateOptions, Role};
 use flowloom_core::code::Code;
 use flowloom_core::diagnostic::{Fix, Span};
+use flowloom_core::effect::HTTP_METHODS;
 use flowloom_core::expr::{Data, Template};
 use flowloom_core::json::{Node, NodeKind};
 use flowloom_core::path::Key;
@@ -125,6 +126,7 @@ impl FlowCompiler<'_> {
             config.report_missing("url", self.problems);
         }
         let url = self.scalar_template(config.get_non_null("url"));
+        self.check_method(config);
         let method = config.get("method").and_then(Node::as_str).unwrap_or_default();
         let (headers, broken) = self.compile_headers(config);
         let written = matches!(method, "POST" | "PUT" | "PATCH") || method.contains("${");
@@ -157,6 +159,21 @@ impl FlowCompiler<'_> {
         let mut step = Step::new(key, kind);
         step.policy.error_prefix = Some("API Call failed: ");
         Some(step)
+    }
+
+    /// Warns about a method that no request can have.
+    fn check_method(&mut self, config: &Fields<'_>) {
+        let Some((method, span)) = config.get("method").and_then(|node| Some((node.as_str()?, node.span))) else {
+            return;
+        };
+        if !method.is_empty() && !method.contains("${") && !HTTP_METHODS.contains(&method.to_uppercase().as_str()) {
+            let meant = self.problems.find_similar(&method.to_uppercase(), HTTP_METHODS);
+            let message = format_args!("this step will fail: {method:?} is not a method");
+            self.problems.add_warning(Code::WrongKind, span, message).help = Some(match meant {
+                Some(meant) => format!("did you mean {meant:?}?"),
+                None => format!("it is one of {}", HTTP_METHODS.join(", ")),
+            });
+        }
     }
 
     /// The header rows, and the message with which the step must fail if the rows are not a list.

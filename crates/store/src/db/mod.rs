@@ -151,6 +151,14 @@ impl DbConnection {
         }
     }
 
+    /// Writes something that stays the same.
+    pub(crate) fn rewrite_unchanged(&self) -> Result<(), StoreError> {
+        match self {
+            DbConnection::Sqlite(sqlite) => sqlite.rewrite_version(),
+            DbConnection::Postgres(postgres) => postgres.execute_unchecked("update identity set id = id", &[]),
+        }
+    }
+
     /// Executes a statement and returns the number of affected rows.
     pub(crate) fn execute_sql(&self, sql: &str, params: &[Param<'_>]) -> Result<u64, StoreError> {
         match self {

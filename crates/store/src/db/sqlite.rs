@@ -109,6 +109,13 @@ impl Sqlite {
         Err(StoreError::Newer { database, found, supported: SCHEMA_VERSION, is_file: true })
     }
 
+    /// Writes the version that the database has, within a transaction. SQLite writes no row that stays the same, but always
+    /// its header.
+    pub(crate) fn rewrite_version(&self) -> Result<(), StoreError> {
+        let version: i64 = self.0.query_row("PRAGMA user_version", [], |row| row.get(0))?;
+        self.run_script(&format!("PRAGMA user_version={version}"))
+    }
+
     /// Writes a copy of the current database to a new file.
     pub(crate) fn copy_to(&self, file: &Path) -> Result<(), StoreError> {
         self.0.execute("VACUUM INTO ?1", [file.to_string_lossy()])?;
@@ -228,5 +235,24 @@ impl MigratedDatabase for Sqlite {
         read: impl FnMut(&DbRow<'_>) -> Result<T, StoreError>,
     ) -> Result<Vec<T>, StoreError> {
         self.query_rows(sql, params, read)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_version_that_stays_the_same_is_written() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("test.db");
+        let sqlite = Sqlite::open(&file).expect("a database");
+        sqlite.run_script("create table t (a); PRAGMA user_version=7").expect("changed");
+        // The counter of changes in the header.
+        let count = || std::fs::read(&file).expect("readable")[24..28].to_vec();
+        let before = count();
+        sqlite.run_transaction(|| sqlite.rewrite_version()).expect("written");
+        assert_ne!(count(), before);
+        assert_eq!(sqlite.0.query_row("PRAGMA user_version", [], |row| row.get::<_, i64>(0)).expect("a number"), 7);
     }
 }
