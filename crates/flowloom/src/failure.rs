@@ -3,6 +3,7 @@
 use flowloom_app::blocks::BlockError;
 use flowloom_app::config::error::ConfigError;
 use flowloom_app::definitions::error::DefinitionError;
+use flowloom_app::definitions::source::LoadedDefinition;
 use flowloom_app::error::AppError;
 use flowloom_app::keys::UnknownScope;
 use flowloom_app::runs::inputs::InvalidBudget;
@@ -22,6 +23,7 @@ use flowloom_store::StoreError;
 use crate::flags::{append_hint, hint_for_error, hint_for_failure, hint_for_serve};
 use crate::hint;
 use crate::style::{Style, paint_text};
+use crate::terminal::diagnostics::print_diagnostics;
 
 /// An error that ends a command.
 #[derive(Debug)]
@@ -34,6 +36,8 @@ pub(crate) struct CommandError {
     pub(crate) message: String,
     /// The run that the program left because it was stopped.
     pub(crate) left: Option<LeftRun>,
+    /// The problems of the definition that the command needs, as JSON.
+    pub(crate) problems: Vec<serde_json::Value>,
 }
 
 /// A run that goes on without this program, or does not.
@@ -65,7 +69,19 @@ pub(crate) fn print_error(code: Code, place: &str, message: &str) {
 impl CommandError {
     /// An error outside of a run, with the exit code of its error code.
     pub(crate) fn new(code: Code, message: impl Into<String>) -> CommandError {
-        CommandError { exit: code.category().exit_code(), code, message: message.into(), left: None }
+        CommandError {
+            exit: code.category().exit_code(),
+            code,
+            message: message.into(),
+            left: None,
+            problems: Vec::new(),
+        }
+    }
+
+    /// A definition has errors, so that it cannot be used. Prints its problems.
+    pub(crate) fn invalid_definition(source: &LoadedDefinition, message: impl Into<String>) -> CommandError {
+        print_diagnostics(source);
+        CommandError { problems: source.problems(), ..CommandError::usage(message) }
     }
 
     /// The program was stopped while it drove a run.

@@ -48,10 +48,15 @@ fn main() -> ExitCode {
     let cli = match Cli::parse_arguments() {
         Ok(cli) => cli,
         Err(error) => {
+            let wants_json = std::env::args_os().any(|argument| argument == "--json");
+            if wants_json && error.kind() == clap::error::ErrorKind::DisplayVersion {
+                println!("{:#}", serde_json::json!({"version": env!("CARGO_PKG_VERSION")}));
+                return ExitCode::SUCCESS;
+            }
             // Help and version are not errors; clap prints each to the right stream.
             let _ = error.print();
-            if error.use_stderr() && std::env::args_os().any(|argument| argument == "--json") {
-                println!("{:#}", commands::results::build_error(Code::UsageInvalid, &cli::first_line(&error)));
+            if error.use_stderr() && wants_json {
+                println!("{:#}", commands::results::build_error(Code::UsageInvalid, &cli::describe_error(&error)));
             }
             return ExitCode::from(if error.use_stderr() { 2 } else { 0 });
         }

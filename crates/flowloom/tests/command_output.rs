@@ -180,3 +180,22 @@ fn output_that_cannot_be_written_is_an_error() {
         );
     }
 }
+
+#[test]
+fn errors_as_json_contain_what_people_read() {
+    let place = Workspace::with_hello("");
+    place.write(
+        "broken.json",
+        r#"{"name": "b", "steps": [{"type": "llmInstruction"}, {"type": "nothing", "config": {}}]}"#,
+    );
+    for arguments in [&["convert", "broken.json", "--to", "markdown"][..], &["diff", "broken.json", "hello.json"]] {
+        let (exit, error) = place.run_json(arguments);
+        assert_eq!((exit, &error["error"]["code"]), (2, &json!("FL1402")), "{error}");
+        let problems = error["problems"].as_array().unwrap_or_else(|| panic!("{error}"));
+        assert!(problems.iter().any(|problem| problem["code"] == "FL0201" && problem["line"] == 1), "{error}");
+    }
+    let (_, error) = place.run_json(&["convert"]);
+    let message = error["error"]["message"].as_str().expect("text");
+    assert!(message.contains("--to <") && message.contains("<FILE>"), "{message}");
+    assert_eq!(place.run_json(&["--version"]), (0, json!({"version": env!("CARGO_PKG_VERSION")})));
+}

@@ -78,7 +78,12 @@ pub(crate) fn find_help(words: &[String]) -> clap::Error {
 }
 
 /// What is wrong with the command line, in one line.
-pub(crate) fn first_line(error: &clap::Error) -> String {
+pub(crate) fn describe_error(error: &clap::Error) -> String {
     let text = error.to_string();
-    text.trim().trim_start_matches("error: ").lines().next().unwrap_or_default().to_owned()
+    if error.kind() == clap::error::ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+        return "a subcommand is missing; --help lists them".to_owned();
+    }
+    // Usage and advice follow.
+    let lines = text.trim().trim_start_matches("error: ").lines().map(str::trim);
+    lines.take_while(|line| !line.starts_with("Usage:")).filter(|line| !line.is_empty()).collect::<Vec<_>>().join(" ")
 }

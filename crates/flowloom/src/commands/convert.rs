@@ -27,8 +27,8 @@ pub(crate) fn convert_file(global: &Global, arguments: &ConvertArgs) -> CommandR
     let converted = match convert_loaded(loaded, options, &StopFlag::default()) {
         Ok(converted) => converted,
         Err(invalid) => {
-            diagnostics::print_diagnostics(&invalid);
-            return Err(CommandError::usage(format!("{} does not compile, so it cannot be converted", invalid.name())));
+            let message = format!("{} has errors, so it cannot be converted", invalid.name());
+            return Err(CommandError::invalid_definition(&invalid, message));
         }
     };
     if let (Some(out), Some(text)) = (&arguments.out, &converted.text) {

@@ -14,7 +14,6 @@ use super::results::print_json;
 use crate::cli::{DiffArgs, Global};
 use crate::failure::{CommandError, CommandResult};
 use crate::print::print_wrapped;
-use crate::terminal::diagnostics;
 use crate::terminal::diff::{render_definition_diff, render_run_diff};
 
 /// The exit code if the two differ.
@@ -63,9 +62,6 @@ fn load_plan(global: &Global, name: &str) -> Result<Plan, CommandError> {
     };
     match &source.compiled.plan {
         Some(plan) => Ok(plan.clone()),
-        None => {
-            diagnostics::print_diagnostics(&source);
-            Err(CommandError::usage(format!("{name} has errors, so it cannot be compared")))
-        }
+        None => Err(CommandError::invalid_definition(&source, format!("{name} has errors, so it cannot be compared"))),
     }
 }

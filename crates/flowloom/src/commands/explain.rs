@@ -40,7 +40,7 @@ pub(crate) fn print_help(global: &Global, words: &[String]) -> CommandResult {
         // clap prints help to stdout, and a wrong command to stderr.
         let _ = help.print();
     } else if help.use_stderr() {
-        return Err(CommandError::usage(cli::first_line(&help)));
+        return Err(CommandError::usage(cli::describe_error(&help)));
     } else {
         super::results::print_json(&serde_json::json!({"help": help.to_string()}));
     }

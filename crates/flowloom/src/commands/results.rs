@@ -9,13 +9,19 @@ use crate::print;
 
 /// Prints an error and returns the exit code. `is_run`: the command prints the summary of a run.
 pub(super) fn report_error(error: CommandError, json: bool, is_run: bool) -> u8 {
-    let CommandError { exit, code, message, left } = error;
+    let CommandError { exit, code, message, left, problems } = error;
     match left {
         Some(LeftRun { run, status }) if json => print_json(&summary::summarize_left_run(run, status, &message)),
         // A command that has printed its value with the reason prints no second one.
         None if !json || print::has_printed() => {}
         None if is_run => print_json(&summary::summarize_rejection(None, code, &message)),
-        None => print_json(&build_error(code, &message)),
+        None => {
+            let mut value = build_error(code, &message);
+            if !problems.is_empty() {
+                value["problems"] = problems.into();
+            }
+            print_json(&value);
+        }
         Some(_) => {}
     }
     print_error(code, "", &message);
