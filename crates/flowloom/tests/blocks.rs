@@ -226,3 +226,21 @@ fn built_in_blocks_reach_the_web_through_the_guard() {
     let nobody = run_block(&place, "web_search", &json!({"query": "a"}));
     assert!(nobody["error"].as_str().is_some_and(|error| error.contains("[search]")), "{nobody}");
 }
+
+#[test]
+fn a_pipeline_whose_block_is_not_python_does_not_start() {
+    let place = Workspace::new("");
+    let block = |id: &str, source: &str| {
+        json!({"id": id, "name": id, "description": "d", "execution_type": "python", "source_code": source,
+            "input_schema": {"type": "object"}, "output_schema": {"type": "object"}})
+    };
+    let good = "def execute(inputs, context):\n    context['memory']['ran'] = True\n    return {}\n";
+    let blocks = [block("good", good), block("bad", "async def execute(inputs, context)\n    return {}\n")];
+    let nodes = json!([{"id": "n1", "block_id": "good", "inputs": {}}, {"id": "n2", "block_id": "bad", "inputs": {}}]);
+    place.write("p.json", &json!({"id": "p", "name": "P", "blocks": blocks, "nodes": nodes}).to_string());
+    let output = place.run(&["run", "p.json"]);
+    assert_eq!(exit_code(&output), 2, "{}", stderr_text(&output));
+    assert!(stderr_text(&output).contains("FL0404"), "{}", stderr_text(&output));
+    let (_, runs) = place.run_json(&["runs"]);
+    assert_eq!(runs, json!([]));
+}

@@ -4,6 +4,7 @@ use std::io::IsTerminal as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use flowloom_app::blocks::PythonSyntax;
 use flowloom_app::config::Config;
 use flowloom_app::definitions::bundle::Bundle;
 use flowloom_app::definitions::catalog::Catalog;
@@ -52,11 +53,13 @@ pub(super) async fn run_and_list_files(
     let format = source::parse_format(arguments.format.as_deref())?;
     let loader = Loader { format, lenient: arguments.lenient, ..Loader::new(&config) };
     let servers = wiring::build_mcp_servers(&config)?;
-    let source = loader.compile_to_run(&file, &servers).await?;
+    let mut source = loader.compile_to_run(&file, &servers).await?;
+    source.add_python_errors(&PythonSyntax::from_config(&config)).await;
     let paths = source.files().keys().map(PathBuf::from).chain([file.clone()]).chain(config.file.clone());
     files.extend(paths.map(watch_file));
     diagnostics::print_diagnostics(&source);
-    let Some(plan) = source.compiled.plan.clone() else { return Ok(report_refused(global, &source)) };
+    let plan = source.compiled.plan.clone().filter(|_| !source.is_refused());
+    let Some(plan) = plan else { return Ok(report_refused(global, &source)) };
     // Prompt before anything is opened that a waiting person could hold up.
     let wanted = read_request(global, &config, arguments, &plan)?;
     if let Some(folder) = &arguments.out {

@@ -73,11 +73,17 @@ pub(super) fn read(yaml: &str, start: usize, text: &TextPiece<'_>, problems: &mu
     };
     let mut frontmatter = Frontmatter::default();
     let Value::Map(map) = &value else {
-        if !matches!(value, Value::Null) {
-            let message = format!("the frontmatter must be names with values, not {}", value.kind_name());
-            problems.add_error(Code::FrontmatterSyntax, reader.line_span(0), message).help =
-                Some("the lines between the two --- are YAML: name: value".into());
-        }
+        let message = format!("the frontmatter must be names with values, not {}", value.kind_name());
+        let span = reader.line_span(0);
+        let problem = match value {
+            Value::Null => return frontmatter,
+            // Agentflow takes no notice of it.
+            Value::String(_) | Value::Number(_) | Value::Bool(_) => {
+                problems.add_warning(Code::FrontmatterSyntax, span, message + "; it is ignored")
+            }
+            _ => problems.add_error(Code::FrontmatterSyntax, span, message),
+        };
+        problem.help = Some("the lines between the two --- are YAML: name: value".into());
         return frontmatter;
     };
     frontmatter.title = map.get("title").filter(|title| title.is_truthy()).map(plain_text);

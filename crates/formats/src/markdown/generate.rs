@@ -64,9 +64,11 @@ impl MarkdownCompiler<'_> {
                 Some("write model=\"provider:model\", for example model=\"openai:gpt-4o\"".into());
         }
         let role = self.read_text_attribute(action, "role", &names, text, scripts);
-        let (options, computed) = self.read_options(action, &names, text, scripts)?;
-        let schema = if is_object { Some(self.read_schema(action, &names, text)?) } else { None };
-        let tools = if is_object { Vec::new() } else { self.read_tools(action, &names, text)? };
+        // Each attribute is read before one that is wrong ends the action.
+        let options = self.read_options(action, &names, text, scripts);
+        let schema = if is_object { self.read_schema(action, &names, text).map(Some) } else { Some(None) };
+        let tools = if is_object { Some(Vec::new()) } else { self.read_tools(action, &names, text) };
+        let ((options, computed), schema, tools) = (options?, schema?, tools?);
         let generate = Generate {
             model: Some(model?),
             system: self.build_system(role),
@@ -176,15 +178,19 @@ impl MarkdownCompiler<'_> {
     ) -> Option<(GenerateOptions, Option<Expr>)> {
         let mut options = GenerateOptions { temperature: Some(DEFAULT_TEMPERATURE), ..GenerateOptions::default() };
         let mut computed = None;
-        if action.get("options").is_some() {
-            let source = self.read_value_attribute(action, "options", names, text)?;
+        let given = action.get("options").map(|_| self.read_value_attribute(action, "options", names, text));
+        let stream = action.get("stream").map(|_| self.read_value_attribute(action, "stream", names, text));
+        let mut is_valid = given.as_ref().is_none_or(Option::is_some) && stream.as_ref().is_none_or(Option::is_some);
+        if let Some(source) = given.flatten() {
             match source.constant_value() {
-                Some(constant) => options = self.read_constant_options(action, &constant, text)?,
+                Some(constant) => match self.read_constant_options(action, &constant, text) {
+                    Some(constant) => options = constant,
+                    None => is_valid = false,
+                },
                 None => computed = Some(source.into_expr(&mut self.slots, scripts)),
             }
         }
-        if action.get("stream").is_some() {
-            let source = self.read_value_attribute(action, "stream", names, text)?;
+        if let Some(source) = stream.flatten() {
             match source.constant_value() {
                 Some(Value::Bool(true)) => {}
                 Some(Value::Bool(false)) => options.stream = Some(false),
@@ -206,7 +212,7 @@ impl MarkdownCompiler<'_> {
                 }
             }
         }
-        Some((options, computed))
+        is_valid.then_some((options, computed))
     }
 
     fn read_constant_options(

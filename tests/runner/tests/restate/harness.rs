@@ -46,7 +46,10 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl ObservedRuns {
     /// The events so far, which are forgotten.
     pub(crate) fn take_events(&self) -> CaseEvents {
-        std::mem::take(&mut *lock(&self.records)).into_values().map(|records| describe_events(&records)).collect()
+        let all = std::mem::take(&mut *lock(&self.records));
+        // Restate may wake a run of an earlier case that waits for a person.
+        let own = all.into_values().filter(|records| records.first().is_some_and(|first| first.seq == 1));
+        own.map(|records| describe_events(&records)).collect()
     }
 }
 
