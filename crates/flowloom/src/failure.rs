@@ -78,8 +78,8 @@ impl CommandError {
         }
     }
 
-    /// A definition has errors, so that it cannot be used. Prints its problems.
-    pub(crate) fn invalid_definition(source: &LoadedDefinition, message: impl Into<String>) -> CommandError {
+    /// Prints the problems of a definition, and returns the error that it cannot be used.
+    pub(crate) fn report_invalid_definition(source: &LoadedDefinition, message: impl Into<String>) -> CommandError {
         print_diagnostics(source);
         CommandError { problems: source.problems(), ..CommandError::usage(message) }
     }

@@ -27,10 +27,8 @@ impl<'a> DocumentShape<'a> {
 
     /// Whether the document is a test whose keys may be misspelt.
     pub(crate) fn resembles_test(&self) -> bool {
-        let keys = self.whole.entries().iter().map(|(name, _, _)| name.as_str());
-        let has_similar =
-            |wanted: &[&str]| keys.clone().any(|key| find_similar_name(key, wanted.iter().copied()).is_some());
-        has_similar(&["definition"]) && has_similar(&["expect", "steps", "answers"])
+        has_similar_key(self.whole, "definition")
+            && ["expect", "steps", "answers"].iter().any(|key| has_similar_key(self.whole, key))
     }
 
     /// Whether the definition has one of these keys.
@@ -40,7 +38,7 @@ impl<'a> DocumentShape<'a> {
 
     /// Whether the definition has a key that is a misspelling of this one.
     pub(crate) fn has_similar(&self, key: &str) -> bool {
-        self.definition.entries().iter().any(|(name, _, _)| find_similar_name(name, [key]).is_some())
+        has_similar_key(self.definition, key)
     }
 
     /// Whether an item of the definition's list `list` has one of these keys.
@@ -48,4 +46,8 @@ impl<'a> DocumentShape<'a> {
         let items = self.definition.get(list).and_then(Node::items).unwrap_or_default();
         items.iter().any(|item| keys.iter().any(|key| item.get(key).is_some()))
     }
+}
+
+fn has_similar_key(node: &Node, key: &str) -> bool {
+    node.entries().iter().any(|(name, _, _)| find_similar_name(name, [key]).is_some())
 }

@@ -116,7 +116,7 @@ impl CommitDesk {
         Ok(())
     }
 
-    /// Commits the gathered jobs. Hands them to the thread if the commit fails, which finds out whose fault it is. Returns
+    /// Commits the gathered jobs. If the commit fails, the thread tries again and finds the job that fails. Returns
     /// whether the connection was free.
     fn try_commit_gathered(&self, queue: &Weak<WriterQueue>) -> bool {
         let Ok(connection) = self.connection.try_lock() else { return false };
@@ -160,7 +160,7 @@ impl GatheredCommit {
 impl Drop for GatheredCommit {
     fn drop(&mut self) {
         if let Some(queue) = self.queue.upgrade().filter(|_| !self.is_done) {
-            queue.send_jobs(std::mem::take(&mut *self.desk.lock_gathered()));
+            queue.send_gathered(None);
         }
     }
 }

@@ -60,10 +60,10 @@ impl WriterQueue {
         jobs.into_iter().for_each(|job| drop(self.commands.send(WriterCommand::Commit(job))));
     }
 
-    /// Hands a job to the thread, after those that were gathered.
-    fn send_job(&self, job: QueuedJob) {
+    /// Hands the gathered jobs to the thread, and then `last`.
+    pub(crate) fn send_gathered(&self, last: Option<QueuedJob>) {
         let mut gathered = self.desk.lock_gathered();
-        gathered.push(job);
+        gathered.extend(last);
         self.send_jobs(std::mem::take(&mut *gathered));
     }
 
@@ -145,8 +145,8 @@ impl Writer {
         let job = QueuedJob { job, done, give_up_at: Instant::now() + max_wait };
         if let Some(queue) = &self.queue {
             match may_gather {
-                true => self.desk.gather_job(job, queue).unwrap_or_else(|job| queue.send_job(job)),
-                false => queue.send_job(job),
+                true => self.desk.gather_job(job, queue).unwrap_or_else(|job| queue.send_gathered(Some(job))),
+                false => queue.send_gathered(Some(job)),
             }
         }
         // Without the thread, the job is gone.
@@ -157,8 +157,7 @@ impl Writer {
 impl Drop for Writer {
     fn drop(&mut self) {
         if let Some(queue) = self.queue.take() {
-            let gathered = std::mem::take(&mut *self.desk.lock_gathered());
-            queue.send_jobs(gathered);
+            queue.send_gathered(None);
         }
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();

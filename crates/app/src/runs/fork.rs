@@ -108,8 +108,10 @@ impl PreparedFork {
 /// A graph of nodes fails as a whole, but its nodes that succeeded are not performed again.
 fn find_performed(from: &LoadedRun, changes: &ForkChanges, at: Option<&Path>) -> Vec<Path> {
     let state = from.state();
-    match select_steps(&state, &from.records, None) {
-        Ok(causes) if changes.at.is_none() && state.status == Status::Failed => causes.reset,
+    let has_failed = changes.at.is_none() && state.status == Status::Failed;
+    let causes = has_failed.then(|| select_steps(&state, &from.records, None));
+    match causes {
+        Some(Ok(causes)) => causes.reset,
         _ => at.cloned().into_iter().collect(),
     }
 }

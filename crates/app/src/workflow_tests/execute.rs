@@ -80,8 +80,8 @@ impl<'a> TestRunner<'a> {
         ) {
             Ok(started) => started,
             Err(error) => {
-                let problems = vec![TestProblem::new("inputs", error.to_string())];
-                return Ok(TestOutcome::failed(file, name, problems));
+                let problem = TestProblem::new("inputs", error.to_string());
+                return Ok(TestOutcome::from_start_problem(file, name, problem));
             }
         };
         let outcome = run.drive_to_end().await;

@@ -12,6 +12,7 @@ use flowloom_core::value::{Map, Value};
 use serde::{Deserialize, Serialize};
 
 use super::expectation::Expectation;
+use crate::definitions::replace_file::replace_file;
 
 /// A test of a workflow.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -181,13 +182,7 @@ impl TestFile {
         }
         // Serialisation to memory with text keys cannot fail.
         let text = serde_json::to_string_pretty(self).unwrap_or_default() + "\n";
-        let partial = file.with_extension("json.part");
-        let written = std::fs::write(&partial, text).and_then(|()| std::fs::rename(&partial, file));
-        if written.is_err() {
-            // What is there of it is of no use; it may not exist.
-            let _ = std::fs::remove_file(&partial);
-        }
-        written.map_err(failed)
+        replace_file(file, &text).map_err(failed)
     }
 
     /// Whether the test in `file` says something else.

@@ -64,17 +64,19 @@ impl TestProblem {
 }
 
 impl TestOutcome {
-    /// The outcome of a file that cannot be run.
-    pub fn invalid(file: &FilePath, error: &TestFileError) -> TestOutcome {
-        let problems = vec![TestProblem::new("file", error.to_string())];
-        TestOutcome { invalid: Some(error.code()), ..TestOutcome::failed(file, file.display().to_string(), problems) }
+    /// The outcome of a file that is not a test, or whose definition has errors.
+    pub fn from_file_error(file: &FilePath, error: &TestFileError) -> TestOutcome {
+        let problem = TestProblem::new("file", error.to_string());
+        let outcome = TestOutcome::from_start_problem(file, file.display().to_string(), problem);
+        TestOutcome { invalid: Some(error.code()), ..outcome }
     }
 
-    pub(super) fn failed(file: &FilePath, name: String, problems: Vec<TestProblem>) -> TestOutcome {
+    /// The outcome of a test whose run could not be started.
+    pub(super) fn from_start_problem(file: &FilePath, name: String, problem: TestProblem) -> TestOutcome {
         TestOutcome {
             file: file.to_owned(),
             name,
-            problems,
+            problems: vec![problem],
             skipped: Vec::new(),
             has_checks: true,
             duration_ms: 0,

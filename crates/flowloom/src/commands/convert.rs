@@ -28,7 +28,7 @@ pub(crate) fn convert_file(global: &Global, arguments: &ConvertArgs) -> CommandR
         Ok(converted) => converted,
         Err(invalid) => {
             let message = format!("{} has errors, so it cannot be converted", invalid.name());
-            return Err(CommandError::invalid_definition(&invalid, message));
+            return Err(CommandError::report_invalid_definition(&invalid, message));
         }
     };
     if let (Some(out), Some(text)) = (&arguments.out, &converted.text) {

@@ -62,6 +62,9 @@ fn load_plan(global: &Global, name: &str) -> Result<Plan, CommandError> {
     };
     match &source.compiled.plan {
         Some(plan) => Ok(plan.clone()),
-        None => Err(CommandError::invalid_definition(&source, format!("{name} has errors, so it cannot be compared"))),
+        None => Err(CommandError::report_invalid_definition(
+            &source,
+            format!("{name} has errors, so it cannot be compared"),
+        )),
     }
 }

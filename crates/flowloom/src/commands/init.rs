@@ -86,7 +86,7 @@ fn read_definition(global: &Global, from: &Path) -> Result<StartDefinition, Comm
     let loader = Loader::new(&config);
     let source = loader.compile(from);
     if source.bytes().is_empty() {
-        return Err(CommandError::invalid_definition(&source, format!("{} cannot be copied", from.display())));
+        return Err(CommandError::report_invalid_definition(&source, format!("{} cannot be copied", from.display())));
     }
     let entry = PathBuf::from(source.name());
     let base = entry.parent().unwrap_or(Path::new("")).to_owned();

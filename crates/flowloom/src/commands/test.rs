@@ -48,7 +48,7 @@ pub(crate) async fn test_workflows(global: &Global, arguments: TestArgs) -> Comm
             }
             Err(error) => {
                 print_error(error.code(), "", &error.to_string());
-                outcomes.push(TestOutcome::invalid(file, &error));
+                outcomes.push(TestOutcome::from_file_error(file, &error));
             }
         }
     }

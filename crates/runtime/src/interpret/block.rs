@@ -8,7 +8,7 @@ use flowloom_core::value::{Number, Value};
 
 use crate::schema::validation_errors;
 
-/// Below this, every integer is a double.
+/// A double holds every integer below this exactly.
 const MAX_EXACT_INTEGER: f64 = 9_007_199_254_740_992.0;
 
 /// The inputs as the block's schema wants them: texts that hold a number become one, lists and objects become text

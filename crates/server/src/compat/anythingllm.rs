@@ -232,8 +232,8 @@ pub(crate) async fn list_flows(State(catalog): State<Arc<Catalog>>, caller: Call
     Ok(Json(Value::map([("success", true.into()), ("flows", Value::list(found.iter().filter_map(flow).collect()))])))
 }
 
-/// The stored flow, repaired if it is not quite JSON. Fails with `SyntaxError` if it is none: an empty flow instead would be
-/// saved over it.
+/// The stored flow, repaired if it is not quite JSON. Fails with `JsonSyntax` if it cannot be repaired: an empty
+/// flow in its place would be saved over the file.
 fn read_config(content: &DefinitionContent) -> ApiResult<Map> {
     let config = read_lenient(content.entry_text()).as_ref().and_then(Value::as_map).cloned();
     config.ok_or_else(|| Problem::new(Code::JsonSyntax, "the file is not JSON and cannot be repaired"))

@@ -47,8 +47,10 @@ impl ObservedRuns {
     /// The events so far, which are forgotten.
     pub(crate) fn take_events(&self) -> CaseEvents {
         let all = std::mem::take(&mut *lock(&self.records));
-        // Restate may wake a run of an earlier case that waits for a person.
-        let own = all.into_values().filter(|records| records.first().is_some_and(|first| first.seq == 1));
+        // Restate may wake a run of an earlier case that waits for a person, which then goes on waiting.
+        let is_wake =
+            |record: &Arc<Record>| matches!(record.event, Event::RunStarted { .. } | Event::RunSuspended { .. });
+        let own = all.into_values().filter(|records| !records.iter().all(is_wake));
         own.map(|records| describe_events(&records)).collect()
     }
 }
