@@ -16,6 +16,7 @@ pub(crate) fn hint_for_error(error: &AppError) -> Option<&'static str> {
         AppError::Store(error) => hint_for_store(error),
         AppError::Config(ConfigError::ForeignFile { .. }) => Some("name it with --config to trust it"),
         AppError::Run(RunError::NothingFailed) => Some("name it with --from PATH"),
+        error if error.code() == Code::InputMissing => Some("give it with -i NAME=VALUE"),
         _ => None,
     }
 }

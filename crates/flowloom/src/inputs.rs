@@ -8,6 +8,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use flowloom_app::runs;
 use flowloom_app::runs::inputs::coerce_to_kind;
+use flowloom_core::code::Code;
 use flowloom_core::diagnostic::find_similar_name;
 use flowloom_core::json::parse_value;
 use flowloom_core::limits::Limits;
@@ -77,6 +78,21 @@ pub(crate) fn check_subject(plan: &Plan, inputs: &Value) -> Result<(), CommandEr
             Err(CommandError::usage(message))
         }
     }
+}
+
+/// Fails if a required input is missing, and those that are given are right.
+pub(crate) fn check_required(plan: &Plan, inputs: &Value) -> Result<(), CommandError> {
+    if plan.inputs.check_inputs(inputs).is_none_or(|failure| failure.code != Code::InputMissing) {
+        return Ok(());
+    }
+    let missing = plan.inputs.find_missing(inputs);
+    let options: Vec<String> = missing.iter().map(|name| format!("-i {name}=…")).collect();
+    let message = match missing[..] {
+        [] => return Ok(()),
+        [name] => format!("the input {name} is required; give it with {}", options[0]),
+        _ => format!("the inputs {} are required; give them with {}", missing.join(", "), options.join(" ")),
+    };
+    Err(CommandError::new(Code::InputMissing, message))
 }
 
 /// What a definition works on, if it is missing.

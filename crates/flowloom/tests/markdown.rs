@@ -66,7 +66,7 @@ fn what_is_missing_or_wrong_is_reported_before_anything_is_sent() {
     let output = place.run(&["run", "all.mdx", "--model", "*=scripted:echo"]);
     assert_eq!(exit_code(&output), 2);
     assert!(
-        stderr_text(&output).contains("error[FL1033]") || stderr_text(&output).contains("-i topic="),
+        stderr_text(&output).contains("error[FL1033]") || stderr_text(&output).contains("-i topic=… -i tone=…"),
         "{}",
         stderr_text(&output)
     );

@@ -111,6 +111,13 @@ fn a_nearly_right_name_is_corrected() {
 }
 
 #[test]
+fn an_action_of_a_block_may_have_the_name_of_the_block() {
+    let text = "<Loop as=\"x\" until={$x.index === 1}>\n\n<GenText as=\"x\" model=\"m:x\" />\n\n</Loop>\n\n{x[0].x}\n";
+    let problems = diagnostic_codes(text);
+    assert!(problems.iter().all(|(code, _)| *code != Code::RepeatedName), "{problems:?}");
+}
+
+#[test]
 fn functions_of_the_configuration_are_actions_and_tools() {
     let plan = compile_plan(
         "A\n\n<ShopFind as=\"found\" query={1 + 1} all />\n\n<GenText as=\"a\" model=\"m:x\" tools={['shop_find']} />\n",

@@ -68,8 +68,9 @@ impl Payload {
     }
 
     /// The named arguments of a built-in function with one required argument, `required`. They come from `input` if
-    /// that is an object, otherwise from a JSON object in the prompt; otherwise the whole prompt is the required
-    /// argument. A payload without a prompt holds the arguments themselves.
+    /// that is an object, otherwise from a JSON object in the prompt, otherwise from the variables; if there is no
+    /// variable `required`, the whole prompt is this argument. A payload without a prompt holds the arguments
+    /// themselves.
     pub fn read_arguments(&self, required: &str) -> Arguments {
         let Some(prompt) = &self.prompt else {
             return match &self.marked {
@@ -85,7 +86,13 @@ impl Payload {
         if is_object(&text) {
             return Arguments::Object(prompt.clone());
         }
-        Arguments::Single(required.into(), prompt.clone())
+        let mut variables = (*self.vars).clone();
+        variables.extend(self.extra.iter().cloned());
+        // Every run has the variable `input`, which a prompt usually contains.
+        if required != "input" && variables.get(required).is_some_and(|value| *value != Value::Null) {
+            return Arguments::Values(variables);
+        }
+        Arguments::Prompt(PromptArgument { name: required.into(), text: prompt.clone(), variables })
     }
 
     /// Adds the whole payload to a hash.
@@ -109,8 +116,19 @@ pub enum Arguments {
     Marked(Arc<MarkedArguments>),
     /// Text that holds one JSON object.
     Object(Rich),
-    /// The text of the one required argument.
-    Single(Arc<str>, Rich),
+    /// The prompt as one argument, and the variables as the others.
+    Prompt(PromptArgument),
+}
+
+/// A prompt that is an argument.
+#[derive(Clone, Debug)]
+pub struct PromptArgument {
+    /// The name of the argument.
+    pub name: Arc<str>,
+    /// Its text.
+    pub text: Rich,
+    /// The other arguments.
+    pub variables: Map,
 }
 
 impl Arguments {
@@ -134,7 +152,11 @@ impl Arguments {
                     _ => Map::new(),
                 }
             }
-            Arguments::Single(name, rich) => Map::from_iter([(name.clone(), rich.fill_secrets(fill).into())]),
+            Arguments::Prompt(PromptArgument { name, text, variables }) => {
+                let mut map = variables.clone();
+                map.insert(name.clone(), text.fill_secrets(fill).into());
+                map
+            }
         }
     }
 
@@ -147,4 +169,26 @@ impl Arguments {
 fn parse_object(text: &str) -> Option<Value> {
     let trimmed = text.trim();
     if trimmed.starts_with('{') { parse_value(trimmed).ok().or_else(|| read_lenient(trimmed)) } else { None }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read_as_json(vars: &str, prompt: &str, required: &str) -> String {
+        let Some(Value::Map(vars)) = parse_object(vars) else { panic!("{vars} is an object") };
+        let payload = Payload { prompt: Some(prompt.into()), ..Payload::from_arguments((*vars).clone()) };
+        crate::render::to_json(&payload.read_arguments(required).to_redacted_map().into())
+    }
+
+    #[test]
+    fn arguments_come_from_the_input_the_prompt_or_the_variables() {
+        let read = read_as_json;
+        assert_eq!(read(r#"{"input": {"url": "a"}, "url": "b"}"#, "c", "url"), r#"{"url":"a"}"#);
+        assert_eq!(read(r#"{"input": "x", "url": "b"}"#, r#"{"url": "c"}"#, "url"), r#"{"url":"c"}"#);
+        assert_eq!(read(r#"{"input": "x", "url": "b"}"#, "c", "url"), r#"{"input":"x","url":"b"}"#);
+        assert_eq!(read(r#"{"input": "x", "method": "PUT"}"#, "c", "url"), r#"{"input":"x","method":"PUT","url":"c"}"#);
+        assert_eq!(read(r#"{"input": "x", "url": null}"#, "c", "url"), r#"{"input":"x","url":"c"}"#);
+        assert_eq!(read(r#"{"input": "x"}"#, "Shorten x", "input"), r#"{"input":"Shorten x"}"#);
+    }
 }

@@ -13,7 +13,7 @@ use crate::hash::{Hash, Hasher};
 use crate::plan::{Capture, EffectClass};
 use crate::value::Value;
 
-pub use args::{Arguments, Payload};
+pub use args::{Arguments, Payload, PromptArgument};
 pub use http::{
     HTTP_METHODS, HttpReply, HttpRequest, check_header_name, failed_status, is_retryable_status, normalize_url,
     parse_reply,

@@ -70,19 +70,23 @@ impl Inputs {
             let problem = input.kind.find_problem(given.get(&input.name)?)?;
             Some(StepFailure::new(Code::InputInvalid, format!("the input {} {problem}", input.name)))
         });
-        let missing = |input: &&Input| input.required && given.get(&input.name).is_none();
-        let missing: Vec<&str> = declared.iter().filter(missing).map(|input| input.name.as_str()).collect();
-        invalid.or_else(|| describe_missing(&missing))
+        invalid.or_else(|| describe_missing(&self.find_missing(given)))
+    }
+
+    /// The names of the required inputs that are not given.
+    pub fn find_missing(&self, given: &Value) -> Vec<&str> {
+        let Inputs::Named { declared, .. } = self else { return Vec::new() };
+        let is_missing = |input: &&Input| input.required && given.get(&input.name).is_none();
+        declared.iter().filter(is_missing).map(|input| input.name.as_str()).collect()
     }
 }
 
 /// The error that names all missing inputs.
 fn describe_missing(missing: &[&str]) -> Option<StepFailure> {
-    let options: Vec<String> = missing.iter().map(|name| format!("-i {name}=…")).collect();
     let message = match missing {
         [] => return None,
-        [name] => format!("the input {name} is required; give it with {}", options.join(" ")),
-        names => format!("the inputs {} are required; give them with {}", names.join(", "), options.join(" ")),
+        [name] => format!("the input {name} is required"),
+        names => format!("the inputs {} are required", names.join(", ")),
     };
     Some(StepFailure::new(Code::InputMissing, message))
 }
@@ -206,7 +210,7 @@ mod tests {
         let two = ["a", "b"].map(|name| Input { name: name.into(), required: true, ..Input::default() });
         let inputs = Inputs::Named { declared: two.to_vec(), defaults: Map::new(), accepts_others: false };
         let missing = inputs.check_inputs(&Value::Null).map(|error| error.message);
-        assert_eq!(missing.as_deref(), Some("the inputs a, b are required; give them with -i a=… -i b=…"));
+        assert_eq!(missing.as_deref(), Some("the inputs a, b are required"));
         assert_eq!(code(Value::map([("n", Value::from("x"))])), Some(Code::InputInvalid));
         assert_eq!(code(Value::map([("n", Value::from(1))])), None);
     }

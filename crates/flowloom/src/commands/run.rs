@@ -100,6 +100,7 @@ fn read_request(
         inputs = tokio::task::block_in_place(|| ask::prompt_missing_inputs(plan, inputs))?;
     }
     inputs::check_subject(plan, &inputs)?;
+    inputs::check_required(plan, &inputs)?;
     Ok(RunRequest { inputs, limits })
 }
 

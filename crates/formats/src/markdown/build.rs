@@ -125,7 +125,7 @@ impl MarkdownCompiler<'_> {
             steps.push(self.message_step(text_steps, &thread, &mut siblings));
             let name = self.read_literal(&action, "as", text);
             if let Some(name) = name
-                && (names.find_meaning(name).is_some() || names.find_meaning(&format!("${name}")).is_some())
+                && names.find_meaning(name).is_some()
             {
                 let (start, end) = action
                     .get("as")

@@ -157,12 +157,7 @@ impl Interpreter {
                 count = 0;
             }
             let Some(to) = taken else {
-                let tested = machine.edges.iter().filter(|edge| edge.from == current).find_map(|edge| {
-                    let Some(Expr::Equals(tested, _)) = &edge.condition else { return None };
-                    tested.evaluate_or_null(env, output.as_ref()).ok().filter(|value| *value != Value::Null)
-                });
-                let answer = tested.map_or_else(|| "this answer".to_owned(), |value| render::to_json(&value));
-                let message = format!("no edge from {} matches {answer}", node.title);
+                let message = describe_stuck(machine, current, env, output.as_ref());
                 return Err(failed(StepFailure::new(Code::MachineStuck, message)));
             };
             let key = to.map(|index| machine.nodes[index].key.as_str().to_owned());
@@ -312,4 +307,25 @@ fn describe_failed_needs(dag: &Dag, index: usize, broken: &[bool]) -> String {
     let mut names: Vec<_> = needs.map(|need| dag.nodes[*need].step.key.as_str()).collect();
     names.sort_unstable();
     dag.skip_reason.replace("{}", &names.join(", "))
+}
+
+/// Why no edge of a node was taken: what its edges tested, and what they expect.
+fn describe_stuck(machine: &Machine, current: usize, env: &Env, output: Option<&Value>) -> String {
+    let edges = || machine.edges.iter().filter(|edge| edge.from == current);
+    let tests = || {
+        edges().filter_map(|edge| {
+            if let Some(Expr::Equals(tested, name)) = &edge.condition { Some((tested, name)) } else { None }
+        })
+    };
+    let is_text = |value: &Value| value.as_str().is_some();
+    let answer = tests().find_map(|(tested, _)| tested.evaluate_or_null(env, output).ok().filter(is_text));
+    let answer = answer.map_or_else(|| "this answer".to_owned(), |value| render::to_json(&value));
+    let expected =
+        tests().filter_map(|(_, name)| if let Expr::Constant(name) = &**name { name.as_str() } else { None });
+    let expected: Vec<&str> = expected.collect();
+    let title = &machine.nodes[current].title;
+    match expected[..] {
+        [] => format!("no edge from {title} matches {answer}"),
+        _ => format!("no edge from {title} matches {answer}; they expect {}", expected.join(", ")),
+    }
 }

@@ -3,7 +3,7 @@
 //!
 //! [`Payload`](flowloom_core::effect::Payload) defines where arguments come from.
 
-use flowloom_core::effect::{Arguments, Payload, SecretMarks};
+use flowloom_core::effect::{Arguments, Payload, PromptArgument, SecretMarks};
 use flowloom_core::render;
 use flowloom_core::rich::Rich;
 use flowloom_core::value::{Map, Value};
@@ -25,7 +25,7 @@ impl CallArguments {
             Arguments::Marked(marked) => {
                 return CallArguments { map: marked.map.clone(), marks: marked.marks.clone() };
             }
-            Arguments::Object(text) | Arguments::Single(_, text) => text,
+            Arguments::Object(text) | Arguments::Prompt(PromptArgument { text, .. }) => text,
         };
         if !text.has_secrets() {
             return CallArguments { map: arguments.to_redacted_map(), marks: SecretMarks::absent_from(&[]) };
@@ -36,7 +36,9 @@ impl CallArguments {
         let mut marks = SecretMarks::absent_from(&[&text.to_redacted_text(), &read]);
         let with_marks = Rich::from(marks.mark_secrets(text).as_str());
         let map = match arguments {
-            Arguments::Single(name, _) => Arguments::Single(name, with_marks).to_redacted_map(),
+            Arguments::Prompt(prompt) => {
+                Arguments::Prompt(PromptArgument { text: with_marks, ..prompt }).to_redacted_map()
+            }
             _ => Arguments::Object(with_marks).to_redacted_map(),
         };
         CallArguments { map, marks }

@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use flowloom_core::chat::ToolDeclaration;
 use flowloom_core::diagnostic::find_similar_name;
-use flowloom_core::effect::{Arguments, Payload};
+use flowloom_core::effect::{Arguments, Payload, PromptArgument};
 use flowloom_core::plan::EffectClass;
 use flowloom_core::rich::Rich;
 use flowloom_core::value::{Map, Value};
@@ -211,7 +211,8 @@ fn destination_of(place: Option<&HostPort>) -> Destination<'_> {
     place.map_or(Destination::Machine, Destination::Host)
 }
 
-/// The arguments of a call. A prompt without other arguments becomes the first argument that the tool requires.
+/// The arguments of a call. A prompt without other arguments becomes the first argument that the tool requires, and
+/// variables become those that it declares.
 fn resolve_arguments(
     payload: &Payload,
     tool: &ToolDeclaration,
@@ -228,9 +229,23 @@ fn resolve_arguments(
             marked.marks.names().iter().for_each(|name| all.push_secret(name));
             used.fill_text(&all, SecretEncoding::Plain, requester)?;
         }
-        Arguments::Object(text) | Arguments::Single(_, text) => {
+        Arguments::Object(text) | Arguments::Prompt(PromptArgument { text, .. }) => {
             used.fill_text(text, SecretEncoding::Plain, requester)?;
         }
     }
-    Ok(arguments.fill_secrets(|name| used.value_of(name).unwrap_or_default().to_owned()))
+    let filled = arguments.fill_secrets(|name| used.value_of(name).unwrap_or_default().to_owned());
+    let has_variables = match &arguments {
+        Arguments::Values(_) => payload.prompt.is_some() && !matches!(payload.get("input"), Some(Value::Map(_))),
+        Arguments::Prompt(_) => true,
+        Arguments::Marked(_) | Arguments::Object(_) => false,
+    };
+    Ok(if has_variables { keep_declared(filled, &arguments, tool) } else { filled })
+}
+
+/// The arguments without the variables that the tool does not declare.
+fn keep_declared(all: Map, arguments: &Arguments, tool: &ToolDeclaration) -> Map {
+    let declared = tool.parameters.get("properties").and_then(Value::as_map);
+    let is_prompt = |name: &str| matches!(arguments, Arguments::Prompt(prompt) if *prompt.name == *name);
+    let is_kept = |name: &str| is_prompt(name) || declared.is_some_and(|declared| declared.contains_key(name));
+    all.into_iter().filter(|(name, _)| is_kept(name)).collect()
 }
