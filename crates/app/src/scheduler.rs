@@ -1,5 +1,6 @@
 //! The scheduler: starts the runs of schedules that are due.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use flowloom_core::id::RunId;
@@ -11,12 +12,12 @@ use tokio_util::sync::CancellationToken;
 
 use crate::error::AppError;
 use crate::runs::service::{RunService, StartCall, StartRunRequest};
-use crate::runs::supervisor::StartPlace;
+use crate::runs::supervisor::{ActiveRun, StartPlace};
 use crate::schedules::CronTimes;
 use crate::tools::workflows::derive_run_id;
 
-/// Interval of polling for due schedules.
-const POLL_INTERVAL: Duration = Duration::from_secs(1);
+/// Interval in milliseconds of polling for due schedules. Due times are whole seconds, and so are the times of the polls.
+const POLL_INTERVAL_MS: u64 = 1_000;
 
 /// Delay in milliseconds up to which a run counts as on time rather than missed.
 const MAX_DELAY_MS: u64 = 60_000;
@@ -45,28 +46,33 @@ pub async fn run_scheduler(runs: RunService, shutdown: CancellationToken) {
         {
             tracing::warn!("cannot read the schedules: {error}");
         }
-        if shutdown.run_until_cancelled(tokio::time::sleep(POLL_INTERVAL)).await.is_none() {
+        let until_next = Duration::from_millis(POLL_INTERVAL_MS - SystemClock.now_ms() % POLL_INTERVAL_MS);
+        if shutdown.run_until_cancelled(tokio::time::sleep(until_next)).await.is_none() {
             return;
         }
     }
 }
 
-/// Sets the due times anew that only a clock that was ahead can have set: they would not come for as long as it was ahead.
+/// Corrects due times that only a clock that was ahead can have set. Without that, a schedule would wait for as long as the
+/// clock was ahead.
 async fn correct_schedules(runs: &RunService, now: u64) -> Result<(), AppError> {
     let store = runs.app.store.clone();
     let Ok(all) = tokio::task::spawn_blocking(move || store.list_schedules(None)).await else { return Ok(()) };
     for row in all? {
         let Ok(times) = CronTimes::parse(&row.cron, &row.timezone) else { continue };
         if is_too_late(&times, row.next_at, now) {
-            // Another server may have been quicker.
-            let _ = runs.app.store.claim_schedule(&row, times.next_after(now)?, None).await;
-            tracing::warn!("the schedule {} was due later than its times say, so a clock was ahead; corrected", row.id);
+            match runs.app.store.claim_schedule(&row, times.next_after(now)?, None).await {
+                Ok(()) => tracing::warn!("corrected the schedule {}, which was set by a clock that was ahead", row.id),
+                // Another server was quicker.
+                Err(StoreError::ScheduleClaimed) => {}
+                Err(error) => return Err(error.into()),
+            }
         }
     }
     Ok(())
 }
 
-/// Whether a due time lies behind the one that any server would set now.
+/// Whether a due time is later than any server would set it now.
 fn is_too_late(times: &CronTimes, next_at: u64, now: u64) -> bool {
     times.next_after(now + MAX_CLOCK_DIFFERENCE_MS).is_ok_and(|latest| next_at > latest)
 }
@@ -113,7 +119,7 @@ async fn claim_and_start(runs: &RunService, mut row: ScheduleRow, place: StartPl
 async fn start_claimed(runs: &RunService, row: &ScheduleRow, place: StartPlace, now: u64) -> Result<(), AppError> {
     let run = row.last_run.as_deref().and_then(RunId::parse);
     let Some(run) = run.filter(|run| !matches!(runs.app.store.get_run(*run), Ok(Some(_)))) else {
-        return Ok(runs.app.store.settle_claim(row).await?);
+        return Ok(runs.app.store.settle_claim(row, None).await?);
     };
     if runs.live.is_live(run) || now.abs_diff(row.last_at.unwrap_or(0)) < CLAIM_TIMEOUT_MS {
         return Ok(());
@@ -122,18 +128,34 @@ async fn start_claimed(runs: &RunService, row: &ScheduleRow, place: StartPlace, 
 }
 
 async fn start_run(runs: &RunService, row: &ScheduleRow, place: StartPlace, run: RunId) -> Result<(), AppError> {
-    let call = StartCall { place: Some(place), ..StartCall::for_user(&row.user) };
+    let call = StartCall { place: Some(Arc::new(place)), ..StartCall::for_user(&row.user) };
     let inputs = parse_value(&row.inputs).unwrap_or_default();
     let started = async {
         let definition = runs.find_definition(&row.user, &row.workflow).await?;
         runs.start_run(&call, &definition, StartRunRequest { id: Some(run), ..StartRunRequest::with_inputs(inputs) })
             .await
     };
-    if let Err(error) = started.await {
-        tracing::warn!("the schedule {} cannot start {}: {error}", row.id, row.workflow);
-        return Ok(runs.app.store.settle_claim(row).await?);
+    match started.await {
+        Ok(active) => {
+            // The next due time may come before the start is stored, so the scheduler does not wait for it.
+            let (runs, row) = (runs.clone(), row.clone());
+            tokio::spawn(async move { settle_started(&runs, &row, active).await });
+            Ok(())
+        }
+        Err(error) => {
+            tracing::warn!("the schedule {} cannot start {}: {error}", row.id, row.workflow);
+            Ok(runs.app.store.settle_claim(row, Some(error.to_string())).await?)
+        }
     }
-    Ok(())
+}
+
+/// Settles the claim of a run once its start is stored. If that fails, a later poll settles the claim.
+async fn settle_started(runs: &RunService, row: &ScheduleRow, active: ActiveRun) {
+    if runs.wait_until_stored(active.id, active.completion).await.is_ok()
+        && let Err(error) = runs.app.store.settle_claim(row, None).await
+    {
+        tracing::warn!("cannot settle the claim of the schedule {}: {error}", row.id);
+    }
 }
 
 #[cfg(test)]

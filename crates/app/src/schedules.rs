@@ -110,6 +110,7 @@ impl NewSchedule {
             last_at: None,
             last_run: None,
             is_pending: false,
+            last_error: None,
         })
     }
 }

@@ -5,16 +5,24 @@ use jiff::tz::TimeZone;
 
 use crate::runs::inputs::parse_duration_ms;
 
-/// A text is neither a duration nor a time.
+/// A text that is not the time it should be.
 #[derive(Debug, thiserror::Error)]
-#[error(
-    "invalid time {0:?}; expected a duration such as 90d or 1h, or a time such as 2027-01-31 or 2027-01-31T18:00:00Z"
-)]
-pub struct InvalidTime(String);
+pub enum InvalidTime {
+    /// It is neither a duration nor a time.
+    #[error(
+        "invalid time {0:?}; expected a duration such as 90d or 1h, or a time such as 2027-01-31 or 2027-01-31T18:00:00Z"
+    )]
+    Unknown(String),
+    /// It is to come, but has passed.
+    #[error("the time {0} has passed; expected a time to come, or a duration such as 90d or 1h")]
+    Passed(String),
+}
 
-/// The time that is a duration after `now`, or the time itself; in milliseconds since the Unix epoch.
+/// The time that is a duration after `now`, or the time itself, which must not have passed; in milliseconds since the
+/// Unix epoch.
 pub fn parse_time_after(text: &str, now: u64) -> Result<u64, InvalidTime> {
-    parse_time(text, |duration| now.saturating_add(duration))
+    let at = parse_time(text, |duration| now.saturating_add(duration))?;
+    if at < now { Err(InvalidTime::Passed(text.to_owned())) } else { Ok(at) }
 }
 
 /// The time that is a duration before `now`, or the time itself; in milliseconds since the Unix epoch.
@@ -26,7 +34,7 @@ fn parse_time(text: &str, apply: impl Fn(u64) -> u64) -> Result<u64, InvalidTime
     let instant = || text.parse::<jiff::Timestamp>().ok();
     let midnight = || Some(text.parse::<Date>().ok()?.to_zoned(TimeZone::UTC).ok()?.timestamp());
     let timestamp = || instant().or_else(midnight).and_then(|at| u64::try_from(at.as_millisecond()).ok());
-    parse_duration_ms(text).map(apply).or_else(timestamp).ok_or_else(|| InvalidTime(text.to_owned()))
+    parse_duration_ms(text).map(apply).or_else(timestamp).ok_or_else(|| InvalidTime::Unknown(text.to_owned()))
 }
 
 /// A time in ISO 8601, to the second.
@@ -47,7 +55,7 @@ mod tests {
         let noon = parse_time_after("2027-01-31T12:00:00Z", now).expect("valid");
         assert_eq!(noon - parse_time_before("2027-01-31", now).expect("valid"), 43_200_000);
         assert_eq!(format_time(noon), "2027-01-31T12:00:00Z");
-        for wrong in ["soon", "", "2027-02-30", "-1d", "1960-01-01"] {
+        for wrong in ["soon", "", "2027-02-30", "-1d", "1960-01-01", "2027-01-01"] {
             assert!(parse_time_after(wrong, now).is_err(), "{wrong}");
         }
     }

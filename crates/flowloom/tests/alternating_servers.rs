@@ -2,6 +2,8 @@
 
 mod support;
 
+use std::collections::HashSet;
+
 use serde_json::{Value, json};
 use support::Workspace;
 use support::http::RunningServer;
@@ -92,5 +94,22 @@ fn the_turns_of_a_thread_may_alternate_between_servers() {
             let answer = pair.post(server, "/v1/chat/completions", &body);
             assert_eq!(answer["choices"][0]["message"]["content"], "Fine.", "{answer}");
         }
+    }
+}
+
+#[test]
+fn calls_with_one_key_that_reach_both_servers_together_are_one_run() {
+    let Some(pair) = ServerPair::start() else { return };
+    for number in 0..CONVERSATIONS {
+        let key = format!("Idempotency-Key: k{number}");
+        let headers = ["Content-Type: application/json", &key];
+        let body = json!({"workflow": "ask-a-person", "inputs": "tea"}).to_string();
+        let send = |server: usize| pair.servers[server].send_and_read("POST", "/api/v1/runs?wait=10", &headers, &body);
+        let answers: Vec<_> = std::thread::scope(|scope| {
+            let calls: Vec<_> = (0..6).map(|call| scope.spawn(move || send(call % 2))).collect();
+            calls.into_iter().map(|call| call.join().expect("an answer")).collect()
+        });
+        let runs: HashSet<_> = answers.iter().map(|answer| answer.json()["run_id"].to_string()).collect();
+        assert!(answers.iter().all(|answer| answer.status == 202) && runs.len() == 1, "{answers:?}");
     }
 }

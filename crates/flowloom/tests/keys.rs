@@ -26,7 +26,10 @@ fn find_listed(place: &Workspace, name: &str) -> Value {
 #[test]
 fn an_expired_key_is_refused_with_its_own_code() {
     let place = Workspace::with_hello("");
-    let past = print_secret(&place, &["create", "--name", "past", "--expires", "2020-01-31"]);
+    // A program whose clock is a day behind creates it.
+    let mut create = place.build_command(&["keys", "create", "--name", "past", "--expires", "1h"]);
+    let created = create.env("FLOWLOOM_CLOCK_OFFSET_MS", "-86400000").output().expect("it runs");
+    let past = String::from_utf8_lossy(&created.stdout).trim().to_owned();
     let valid = print_secret(&place, &["create", "--name", "valid", "--expires", "90d"]);
     let server = RunningServer::start(&place, &[]);
     assert_eq!(call(&server, &past), (401, "FL1515".to_owned()));
@@ -37,6 +40,8 @@ fn an_expired_key_is_refused_with_its_own_code() {
     let wrong = place.run(&["keys", "create", "--name", "x", "--expires", "soon"]);
     assert_eq!(exit_code(&wrong), 2);
     assert!(stderr_text(&wrong).contains("90d"), "{}", stderr_text(&wrong));
+    let wrong = place.run(&["keys", "create", "--name", "x", "--expires", "2020-01-31"]);
+    assert!(stderr_text(&wrong).contains("the time 2020-01-31 has passed"), "{}", stderr_text(&wrong));
 }
 
 #[test]

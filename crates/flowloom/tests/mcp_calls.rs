@@ -60,6 +60,14 @@ fn create_asking_workspace() -> Workspace {
     place
 }
 
+/// A graph with one agent.
+fn talking_graph() -> Value {
+    let workflow = json!({"id": "talk", "name": "talk", "description": "d", "isConversational": true, "entrypointNodeId": "a",
+        "nodes": [{"id": "a", "nodeName": "a", "nodeType": "AGENT", "agentId": "a"}],
+        "edges": [{"sourceNodeId": "a", "targetNodeId": null}]});
+    json!({"workflow": workflow, "agents": [{"id": "a", "tools": []}]})
+}
+
 #[test]
 fn listing_needs_read_and_calling_needs_run() {
     let place = Workspace::with_hello("");
@@ -119,6 +127,66 @@ fn the_same_idempotency_key_starts_one_run() {
     assert_eq!(run(call_tool(&server, &header, hello("hi"))), first);
     let other = call_tool(&server, &header, hello("you"));
     assert_eq!(other["result"]["structuredContent"]["error"]["code"], "FL1506", "{other}");
+}
+
+#[test]
+fn a_repeated_call_without_a_thread_is_the_same_turn() {
+    let place = Workspace::new("default_model = \"scripted:echo\"\n");
+    place.write("talk.json", &talking_graph().to_string());
+    let server = RunningServer::start(&place, &[]);
+    let params = json!({"name": "talk", "arguments": {"message": "hi"}});
+    let meta = || call_tool(&server, &["Idempotency-Key: one"], params.clone())["result"]["_meta"].clone();
+    let first = meta();
+    assert!(first["flowloom/run"].is_string(), "{first}");
+    assert_eq!(meta(), first);
+    let thread = first["flowloom/thread"].as_str().expect("a thread");
+    let kept = server.get(&format!("/api/v1/threads/talk/{thread}")).json();
+    assert_eq!(kept["messages"].as_array().map(Vec::len), Some(2), "{kept}");
+}
+
+#[test]
+fn bodies_that_are_no_messages_have_the_errors_of_json_rpc() {
+    let place = Workspace::with_hello("");
+    let server = RunningServer::start(&place, &[]);
+    for (body, code) in [("{", -32700), ("[]", -32600), (r#"{"jsonrpc": "2.0", "id": 1, "method": 7}"#, -32600)] {
+        let answer = server.send_and_read("POST", "/mcp", &[JSON_CONTENT_TYPE, ACCEPT_BOTH], body);
+        assert_eq!((answer.status, &answer.json()["error"]["code"]), (400, &json!(code)), "{answer:?}");
+    }
+}
+
+#[test]
+fn what_was_answered_before_the_user_declined_counts() {
+    let place = Workspace::new("default_model = \"scripted:echo\"\n");
+    let ask = |name: &str| json!({"name": name, "functionId": "human::ask", "promptTemplate": format!("{name}?"), "mode": "fanout", "errorMode": "fail"});
+    place.write(
+        "ask.json",
+        &json!({"id": "ask", "name": "ask", "description": "d", "steps": [ask("one"), ask("two")]}).to_string(),
+    );
+    let mut command = place.build_command(&["mcp", "."]);
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("it starts");
+    let mut input = child.stdin.take().expect("a pipe");
+    let mut lines = BufReader::new(child.stdout.take().expect("a pipe")).lines().map_while(Result::ok);
+    let mut send = |message: Value| writeln!(input, "{message}").expect("written");
+    let mut receive = || serde_json::from_str::<Value>(&lines.next().expect("a line")).expect("JSON");
+    let hands = json!({"protocolVersion": "2025-11-25", "capabilities": {"elicitation": {}}, "clientInfo": {"name": "t", "version": "1"}});
+    send(build_request("initialize", hands));
+    receive();
+    send(json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
+    send(build_request("tools/call", json!({"name": "ask", "arguments": {"input": "x"}})));
+    let mut answer_next = |result: Value| {
+        let asked = receive();
+        assert_eq!(asked["method"], "elicitation/create", "{asked}");
+        send(json!({"jsonrpc": "2.0", "id": asked["id"], "result": result}));
+    };
+    answer_next(json!({"action": "accept", "content": {"answer": "tea"}}));
+    answer_next(json!({"action": "decline"}));
+    let result = receive()["result"].clone();
+    assert_eq!(result["structuredContent"]["status"], "waiting", "{result}");
+    let run = result["_meta"]["flowloom/run"].as_str().expect("a run").to_owned();
+    drop(input);
+    child.wait().expect("it ends");
+    let shown: Value = serde_json::from_slice(&place.run(&["show", &run, "--json"]).stdout).expect("JSON");
+    assert_eq!(shown["result"]["results"][0]["output"], "tea", "{shown}");
 }
 
 #[test]
@@ -194,10 +262,7 @@ fn a_session_is_its_users() {
 #[test]
 fn a_conversation_continues_in_its_thread() {
     let place = Workspace::new("default_model = \"scripted:echo\"\n");
-    let agent = json!({"id": "talk", "name": "talk", "description": "d", "isConversational": true, "entrypointNodeId": "a",
-        "nodes": [{"id": "a", "nodeName": "a", "nodeType": "AGENT", "agentId": "a"}],
-        "edges": [{"sourceNodeId": "a", "targetNodeId": null}]});
-    place.write("talk.json", &json!({"workflow": agent, "agents": [{"id": "a", "tools": []}]}).to_string());
+    place.write("talk.json", &talking_graph().to_string());
     let server = RunningServer::start(&place, &[]);
     let send_text = |thread: Value| {
         let params = json!({"name": "talk", "arguments": {"message": "hi"}, "_meta": request_meta(thread)});

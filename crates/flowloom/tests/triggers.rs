@@ -21,12 +21,18 @@ fn create_workspace(server: &TestServer) -> Workspace {
     place
 }
 
+/// A workspace with a schedule of every second.
+fn create_scheduled_workspace(server: &TestServer) -> Workspace {
+    let place = create_workspace(server);
+    let added = place.run(&["schedule", "add", "beats.json", "--cron", "* * * * * *", "--id", "often"]);
+    assert_eq!(exit_code(&added), 0, "{}", stderr_text(&added));
+    place
+}
+
 #[test]
 fn a_schedule_starts_runs_and_survives_its_server() {
     let world = TestServer::start();
-    let place = create_workspace(&world);
-    let added = place.run(&["schedule", "add", "beats.json", "--cron", "* * * * * *", "--id", "often"]);
-    assert_eq!(exit_code(&added), 0, "{}", stderr_text(&added));
+    let place = create_scheduled_workspace(&world);
     let server = RunningServer::start(&place, &[]);
     world.wait_for_requests("/called", 2);
     drop(server);
@@ -43,15 +49,57 @@ fn a_schedule_starts_runs_and_survives_its_server() {
 #[test]
 fn a_clock_that_was_ahead_does_not_stop_a_schedule() {
     let world = TestServer::start();
-    let place = create_workspace(&world);
-    let added = place.run(&["schedule", "add", "beats.json", "--cron", "* * * * * *", "--id", "often"]);
-    assert_eq!(exit_code(&added), 0, "{}", stderr_text(&added));
+    let place = create_scheduled_workspace(&world);
     let ahead = RunningServer::start_with(&place, &[], &[("FLOWLOOM_CLOCK_OFFSET_MS", "86400000")]);
     world.wait_for_requests("/called", 1);
     drop(ahead);
     let before = world.request_count("/called");
     let _server = RunningServer::start(&place, &[]);
     world.wait_for_requests("/called", before + 1);
+}
+
+#[test]
+fn a_schedule_says_why_it_started_no_run() {
+    let world = TestServer::start();
+    let place = create_scheduled_workspace(&world);
+    let server = RunningServer::start(&place, &[]);
+    world.wait_for_requests("/called", 1);
+    place.write("beats.json", "{\"name\": \"beats\", \"steps\": [{\"type\": \"nothing\"}]}");
+    let listed = loop {
+        let listed = server.get("/api/v1/schedules").json()["items"][0].clone();
+        if listed["last_error"].is_string() {
+            break listed;
+        }
+        std::thread::yield_now();
+    };
+    assert_eq!((&listed["last_error"], &listed["last_run"]), (&json!("the workflow beats has errors"), &Value::Null));
+    let printed = String::from_utf8(place.run(&["schedule", "list"]).stdout).expect("UTF-8");
+    assert!(printed.contains("the workflow beats has errors"), "{printed}");
+}
+
+#[test]
+fn a_schedule_that_can_never_start_is_refused() {
+    let place = Workspace::new("");
+    place.write("needs.mdx", "---\ninput:\n  city:\n    type: text\n---\nHi {city}.\n");
+    place.write("broken.json", "{\"name\": \"broken\", \"steps\": [{\"type\": \"nothing\"}]}");
+    let server = RunningServer::start(&place, &[]);
+    let put = |body: Value| {
+        server.send_and_read("PUT", "/api/v1/schedules/s", &["Content-Type: application/json"], &body.to_string())
+    };
+    let every_minute =
+        |workflow: &str, inputs: Value| json!({"workflow": workflow, "cron": "* * * * *", "inputs": inputs});
+    let missing = put(every_minute("needs", json!({})));
+    assert_eq!((missing.status, missing.error_code().as_str()), (422, "FL1031"), "{missing:?}");
+    assert!(missing.body.contains("the input city is required\""), "{missing:?}");
+    assert_eq!(put(every_minute("needs", json!({"city": "Bonn", "other": 1}))).error_code(), "FL1038");
+    assert_eq!(put(every_minute("broken", json!({}))).status, 422);
+    assert_eq!(put(every_minute("needs", json!({"city": "Bonn"}))).status, 200);
+    let refused = place.run(&["schedule", "add", "needs.mdx", "--cron", "* * * * *"]);
+    assert!(
+        stderr_text(&refused).contains("the input city is required; give it with -i NAME=VALUE"),
+        "{}",
+        stderr_text(&refused)
+    );
 }
 
 #[test]

@@ -29,7 +29,7 @@ use crate::caller::Caller;
 use crate::definitions::change::{OwnerQuery, writable_user};
 use crate::params::{PathParam, QueryParams};
 use crate::problem::{ApiResult, Problem, ProblemDocument};
-use crate::runs::start::StartContext;
+use crate::runs::start::{StartContext, header_text};
 use crate::state::{RunHost, Server};
 
 /// The routes of webhooks.
@@ -169,7 +169,7 @@ pub(crate) async fn call_hook(
             .map_err(|error| Problem::new(Code::RequestInvalid, format!("the body is not JSON: {}", error.message)))?,
     };
     let mut call = StartContext::for_user(&host, &hook.user).with_key(delivery(&headers));
-    call.start.place = Some(place);
+    call.start.place = Some(Arc::new(place));
     let request = format!("{}\n{body}", hook.id);
     let run = call.start_once(&request, async |id| {
         let definition = call.find_definition(&hook.workflow).await?;
@@ -211,8 +211,8 @@ fn decode_hex(hex: &str) -> Option<Vec<u8>> {
     pairs.collect::<Option<Vec<u8>>>().filter(|_| hex.len().is_multiple_of(2))
 }
 
-/// The name of a delivery, which is the key under which it starts one run.
+/// The name of a delivery, which is the key under which it starts one run. A sender that leaves it empty has named none.
 fn delivery(headers: &HeaderMap) -> Option<String> {
-    let key = DELIVERY_HEADERS.iter().find_map(|name| headers.get(*name))?;
-    Some(key.to_str().unwrap_or_default().to_owned())
+    let mut names = DELIVERY_HEADERS.iter().filter_map(|name| headers.get(*name)).map(header_text);
+    names.find(|name| !name.is_empty())
 }

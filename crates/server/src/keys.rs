@@ -153,7 +153,7 @@ pub(crate) async fn create_key(
     let parse = |time: &str| parse_time_after(time, now).map_err(invalid);
     let expires_at = new.expires.as_deref().map(parse).transpose()?;
     let (key, mut row) = NewKey { name: new.name, scopes: new.scopes, user, expires_at }.create(now);
-    if let Some(repeated) = idempotency_key(&headers) {
+    if let Some(repeated) = idempotency_key(&headers)? {
         row.id = derive_key_id(&caller, &repeated);
         refuse_repetition(store.clone(), row.id.clone()).await?;
     }

@@ -79,6 +79,8 @@ pub struct Schedule {
     last_at: Option<u64>,
     /// Id of the run started at that time.
     last_run: Option<String>,
+    /// Why no run was started at that time.
+    last_error: Option<String>,
 }
 
 impl Schedule {
@@ -95,6 +97,7 @@ impl Schedule {
             next_at: row.next_at,
             last_at: row.last_at,
             last_run: row.last_run,
+            last_error: row.last_error,
         }
     }
 }
@@ -113,9 +116,9 @@ pub(crate) async fn list_schedules(State(store): State<Arc<Store>>, caller: Call
     Ok(Json(ScheduleList { items: rows.into_iter().map(Schedule::from_row).collect() }))
 }
 
-/// Creates or replaces the schedule with this id.
+/// Creates or replaces the schedule with this id. Its workflow must be able to start with its inputs.
 #[utoipa::path(put, path = "/api/v1/schedules/{id}", operation_id = "put_schedule", tag = "schedules", security(("key" = ["write"])), params(("id" = String, Path), OwnerQuery), request_body = ScheduleRequest,
-    responses((status = 200, body = Schedule), (status = 404, description = "The workflow does not exist", body = ProblemDocument), (status = 422, body = ProblemDocument)))]
+    responses((status = 200, body = Schedule), (status = 404, description = "The workflow does not exist", body = ProblemDocument), (status = 422, description = "The workflow has errors, its inputs do not fit, or the times are wrong", body = ProblemDocument)))]
 pub(crate) async fn put_schedule(
     State(host): State<Arc<RunHost>>,
     caller: Caller,
@@ -124,8 +127,9 @@ pub(crate) async fn put_schedule(
     JsonObject(new, _): JsonObject<ScheduleRequest>,
 ) -> ApiResult<Json<Schedule>> {
     let user = writable_user(&caller, whose.user, &id)?;
-    StartContext::for_user(&host, &user).find_definition(&new.workflow).await?;
+    let definition = StartContext::for_user(&host, &user).find_definition(&new.workflow).await?;
     let inputs = new.inputs.unwrap_or_else(|| Map::new().into());
+    definition.check_start(&inputs)?;
     let schedule = flowloom_app::schedules::NewSchedule {
         user,
         id,

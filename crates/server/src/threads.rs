@@ -14,7 +14,6 @@ use flowloom_app::definitions::stored::is_definition_id;
 use flowloom_app::engines::LoadedRun;
 use flowloom_app::keys::Scope;
 use flowloom_app::runs::commands::{DECISION_TIMEOUT, new_command};
-use flowloom_app::runs::inputs::parse_answer as read_answer;
 use flowloom_app::runs::service::StartRunRequest;
 use flowloom_app::runs::supervisor::ActiveRun;
 use flowloom_app::runs::turns::ThreadTurn;
@@ -35,6 +34,7 @@ use utoipa_axum::routes;
 
 use crate::body::JsonObject;
 use crate::caller::Caller;
+use crate::client_calls::read_user_answer;
 use crate::definitions::change::OwnerQuery;
 use crate::params::{PathParam, QueryParams};
 use crate::problem::{ApiResult, Problem, ProblemDocument};
@@ -337,12 +337,11 @@ pub(crate) async fn run_turn(
     Ok(run)
 }
 
-/// Answers the first question of a waiting run with a text and resumes the run.
+/// Answers the first question of a waiting run with a text and resumes the run. Fails with `RequestInvalid` if the run
+/// waits only for results of its client's tools.
 async fn answer_with_text(host: &Arc<RunHost>, opened: LoadedRun, text: &str, by: &str) -> ApiResult<ActiveRun> {
-    let state = opened.state();
-    let open = state.open_steps().find_map(|step| Some((step.path, step.question?)));
-    let answers = open.map(|(path, question)| (path, read_answer(question, text)));
-    Ok(host.service.send_answers(opened, answers.into_iter().collect(), by).await?)
+    let answer = read_user_answer(opened.id, &opened.plan, &opened.state(), text)?;
+    Ok(host.service.send_answers(opened, answer.into_iter().collect(), by).await?)
 }
 
 /// Answers questions of a waiting run and holds the run's thread until the run is over.

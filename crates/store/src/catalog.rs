@@ -67,13 +67,13 @@ impl Store {
 
     /// Same as [`Store::hold_bundle`], for a bundle whose hash is already known.
     pub fn hold_hashed_bundle(&self, hash: Hash, content: &Arc<str>) {
-        self.lock_bundles().insert(hash, content.clone());
+        self.bundles.hold_bundle(hash, content);
     }
 
     /// Reads a bundle by its hash. Fails with `StoreCorrupt` if it is missing or damaged.
     pub fn read_bundle(&self, hash: Hash) -> Result<Arc<str>, StoreError> {
-        if let Some(waiting) = self.lock_bundles().get(&hash) {
-            return Ok(waiting.clone());
+        if let Some(held) = self.bundles.find_bundle(hash) {
+            return Ok(held);
         }
         let sql = "select content from bundle where hash = $1";
         let content: Option<String> =

@@ -392,10 +392,22 @@ impl From<StoreError> for StepFailure {
     }
 }
 
+impl StoreError {
+    /// Whether a run was inserted that another process has inserted under the same id.
+    fn is_second_insert(&self) -> bool {
+        match self {
+            StoreError::Sqlite(error) => failure::is_second_insert_sqlite(error),
+            StoreError::Postgres(error) => failure::is_second_insert_postgres(error),
+            _ => false,
+        }
+    }
+}
+
 impl From<StoreError> for JournalError {
     fn from(error: StoreError) -> JournalError {
         match error {
             StoreError::Journal(error) => error,
+            error if error.is_second_insert() => JournalError::OwnershipLost,
             error if error.is_unavailable() => JournalError::Unavailable(error.into()),
             error => JournalError::Failed(error.into()),
         }

@@ -43,7 +43,7 @@ impl Journal for Store {
             if seen.worker.as_deref().is_some_and(|worker| self.worker.is_driven_by(worker, run, &living)) {
                 return Err(JournalError::RunOwned(run));
             }
-            self.worker.register_run(run)?;
+            let claim = UnfinishedClaim::register(self, run)?;
             flowloom_runtime::failpoint::hit("claim_before");
             let (worker, epoch) = (self.worker.name().to_owned(), seen.epoch);
             let claimed = self
@@ -62,7 +62,7 @@ impl Journal for Store {
                 .await;
             flowloom_runtime::failpoint::hit("claim_after");
             let lease = Lease { run, epoch: (epoch + 1) as u64 };
-            Ok(self.finish_claim(run, claimed.map(|()| lease))?)
+            Ok(claim.finish(claimed.map(|()| lease))?)
         })
     }
 
@@ -160,6 +160,36 @@ impl Journal for Store {
     }
 }
 
+/// A run that this process registered and is claiming. A caller who leaves before the end leaves no trace: the run would
+/// be driven by nobody, and no worker could claim it.
+pub(crate) struct UnfinishedClaim<'a> {
+    store: &'a Store,
+    run: RunId,
+    is_finished: bool,
+}
+
+impl<'a> UnfinishedClaim<'a> {
+    /// Registers a run. Fails with `RunOwned` if this process drives it already.
+    pub(crate) fn register(store: &'a Store, run: RunId) -> Result<UnfinishedClaim<'a>, StoreError> {
+        store.worker.register_run(run)?;
+        Ok(UnfinishedClaim { store, run, is_finished: false })
+    }
+
+    /// Finishes the claim; see [`Store::finish_claim`].
+    pub(crate) fn finish(mut self, claimed: Result<Lease, StoreError>) -> Result<Lease, StoreError> {
+        self.is_finished = true;
+        self.store.finish_claim(self.run, claimed)
+    }
+}
+
+impl Drop for UnfinishedClaim<'_> {
+    fn drop(&mut self) {
+        if !self.is_finished {
+            self.store.unregister_run(self.run);
+        }
+    }
+}
+
 impl Store {
     /// Opens the mailbox of a run that was claimed, or forgets the run if it was not.
     pub(crate) fn finish_claim(&self, run: RunId, claimed: Result<Lease, StoreError>) -> Result<Lease, StoreError> {
@@ -184,9 +214,7 @@ impl Store {
             Err(error) => return AppendResult::Done(Err(error.into())),
         };
         let bundle = batch.records.iter().find_map(|record| match &record.event {
-            Event::RunCreated(created) => {
-                self.lock_bundles().remove(&created.bundle).map(|text| (created.bundle, text))
-            }
+            Event::RunCreated(created) => self.bundles.take_bundle(created.bundle).map(|text| (created.bundle, text)),
             _ => None,
         });
         // A caller waits for a new run. A run in progress has no other way to continue, and the lease is checked at the end

@@ -19,6 +19,7 @@ mod definition_condition;
 mod definitions;
 mod error;
 mod event_effects;
+mod held_bundles;
 mod hooks;
 mod idempotency;
 mod journal;

@@ -34,10 +34,12 @@ pub struct ScheduleRow {
     pub last_run: Option<String>,
     /// Whether that run was claimed but is not known to have started.
     pub is_pending: bool,
+    /// Why no run was started for the last due time.
+    pub last_error: Option<String>,
 }
 
 const SCHEDULE_COLUMNS: &str = "id, user_id, workflow, cron, timezone, inputs, catches_up, created_at, next_at, last_at, last_run, \
-                       is_pending";
+                       is_pending, last_error";
 
 impl Store {
     /// Creates or replaces the schedule with this id.
@@ -104,12 +106,14 @@ impl Store {
         self.writer.submit_job(Box::new(claim)).await
     }
 
-    /// Records that the claimed run has started, or cannot start.
-    pub async fn settle_claim(&self, seen: &ScheduleRow) -> Result<(), StoreError> {
-        let (user, id, run) = (self.owner_of(&seen.user), seen.id.clone(), seen.last_run.clone());
+    /// Records that the claimed run has started, or why it cannot start; then no run belongs to the due time.
+    pub async fn settle_claim(&self, seen: &ScheduleRow, error: Option<String>) -> Result<(), StoreError> {
+        let (user, id, claimed) = (self.owner_of(&seen.user), seen.id.clone(), seen.last_run.clone());
+        let run = claimed.clone().filter(|_| error.is_none());
         let settle = move |connection: &DbConnection| {
-            let sql = "update schedule set is_pending = 0 where user_id = $1 and id = $2 and last_run = $3";
-            connection.execute_unchecked(sql, params![&user, &id, &run])
+            let sql = "update schedule set is_pending = 0, last_run = $1, last_error = $2 \
+                       where user_id = $3 and id = $4 and last_run = $5";
+            connection.execute_unchecked(sql, params![&run, &error, &user, &id, &claimed])
         };
         self.writer.submit_job(Box::new(settle)).await
     }
@@ -143,5 +147,6 @@ fn parse_schedule_row(row: &DbRow<'_>) -> Result<ScheduleRow, StoreError> {
         last_at: row.get::<Option<i64>>(9)?.map(|at| at as u64),
         last_run: row.get(10)?,
         is_pending: row.get::<i64>(11)? != 0,
+        last_error: row.get(12)?,
     })
 }

@@ -10,6 +10,7 @@ use flowloom_runtime::journal::Lease;
 use crate::abandoned::MAX_WORKER_DEATHS;
 use crate::db::{DbConnection, params};
 use crate::error::StoreError;
+use crate::journal::UnfinishedClaim;
 use crate::store::Store;
 
 impl Store {
@@ -28,7 +29,7 @@ impl Store {
     /// Takes over the lease that has the given epoch, although its worker may be alive: the engine has given the run to this
     /// process. `None` if the run has another epoch.
     pub async fn take_over_run(&self, run: RunId, epoch: u64) -> Result<Option<Lease>, JournalError> {
-        self.worker.register_run(run)?;
+        let claim = UnfinishedClaim::register(self, run)?;
         let worker = self.worker.name().to_owned();
         let job = move |db: &DbConnection| {
             let sql = "update run set epoch = epoch + 1, worker = $1, failed_claims = failed_claims + \
@@ -40,7 +41,7 @@ impl Store {
             }
         };
         let claimed = self.writer.submit_job(Box::new(job)).await.map(|()| Lease { run, epoch: epoch + 1 });
-        match self.finish_claim(run, claimed).map_err(JournalError::from) {
+        match claim.finish(claimed).map_err(JournalError::from) {
             Ok(lease) => Ok(Some(lease)),
             Err(JournalError::OwnershipLost) => Ok(None),
             Err(error) => Err(error),

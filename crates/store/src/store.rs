@@ -1,17 +1,15 @@
 //! [`Store`]: opening, closing and reading the database. The files next to this one add the methods for each table.
 
-use std::collections::HashMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-
-use flowloom_core::hash::Hash;
 
 use crate::commands::Mailboxes;
 use crate::db::postgres::{self, Database, Postgres, WorkerIdentity, run_blocking};
 use crate::db::sqlite::Sqlite;
 use crate::db::{DbConnection, DbSource, params};
 use crate::error::StoreError;
+use crate::held_bundles::HeldBundles;
 use crate::memory_runs::MemoryRuns;
 use crate::private;
 use crate::quota::Quotas;
@@ -39,8 +37,7 @@ pub struct Store {
     pub(crate) text_relay: Option<Arc<PostgresRelay>>,
     /// The runs, if they are stored in memory.
     pub(crate) runs: Option<MemoryRuns>,
-    /// Bundles waiting to be stored in the transaction of their run's first event. Bundles of runs in memory stay here.
-    pub(crate) bundles: Mutex<HashMap<Hash, Arc<str>>>,
+    pub(crate) bundles: HeldBundles,
 }
 
 impl Store {
@@ -138,7 +135,7 @@ impl Store {
             recovery: settings.recovery.clone(),
             sizes: SizeCache::default(),
             text_relay,
-            bundles: Mutex::default(),
+            bundles: HeldBundles::default(),
         })
     }
 
@@ -209,10 +206,6 @@ impl Store {
         read: impl Fn(&DbConnection) -> Result<T, StoreError> + Send,
     ) -> Result<T, StoreError> {
         self.readers.run_read(read)
-    }
-
-    pub(crate) fn lock_bundles(&self) -> MutexGuard<'_, HashMap<Hash, Arc<str>>> {
-        self.bundles.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

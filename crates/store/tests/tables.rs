@@ -80,6 +80,7 @@ async fn projects_have_definitions_and_schedules_of_their_own(place: &TestDataba
         last_at: None,
         last_run: None,
         is_pending: false,
+        last_error: None,
     };
     a.put_schedule(schedule.clone()).await.expect("stored");
     assert_eq!(a.list_due_schedules(5).expect("readable"), [schedule]);
@@ -204,6 +205,7 @@ async fn what_is_due_is_claimed_once(place: &TestDatabase) {
         last_at: None,
         last_run: None,
         is_pending: false,
+        last_error: None,
     };
     store.put_schedule(row.clone()).await.expect("kept");
     assert_eq!(store.list_due_schedules(9).expect("readable"), []);
@@ -215,8 +217,14 @@ async fn what_is_due_is_claimed_once(place: &TestDatabase) {
     let pending = other.list_due_schedules(11).expect("readable");
     let run = run_id(1).to_string();
     assert_eq!((pending[0].last_run.as_ref(), pending[0].last_at, pending[0].next_at), (Some(&run), Some(10), 20));
-    other.settle_claim(&pending[0]).await.expect("settled");
+    other.settle_claim(&pending[0], None).await.expect("settled");
     assert_eq!(store.list_due_schedules(11).expect("readable"), []);
+    // A run that could not start is no run of the schedule.
+    store.claim_schedule(&pending[0], 30, Some((run_id(2), 20))).await.expect("claimed");
+    let pending = other.list_due_schedules(21).expect("readable");
+    other.settle_claim(&pending[0], Some("no model".into())).await.expect("settled");
+    let settled = store.list_schedules(Some("ann")).expect("readable");
+    assert_eq!((&settled[0].last_run, settled[0].last_error.as_deref()), (&None, Some("no model")));
 
     store
         .change_definitions(vec![put_change(workflow_key("w"), "{}", &[])], &Actor::command_line(), 1)

@@ -140,6 +140,9 @@ impl<'a> Crowd<'a> {
         }
         let lost = |_: ConnectionLost| "the last server does not answer".to_owned();
         report.violations.extend(find_unfinished(server.address).map_err(lost)?);
+        if !report.violations.is_empty() {
+            report.violations.push(format!("the last server printed:\n{}", server.printed_lines()));
+        }
         Ok(())
     }
 

@@ -5,7 +5,7 @@ use std::io::{BufRead as _, BufReader};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
@@ -52,6 +52,8 @@ pub(crate) struct Site {
 pub(crate) struct Server {
     child: Child,
     pub(crate) address: SocketAddr,
+    /// The lines that it has printed since it listens.
+    log: Arc<Mutex<Vec<String>>>,
 }
 
 /// The program: `FLOWLOOM_PROGRAM`, or the one in the build folder of this crate.
@@ -121,8 +123,11 @@ impl Site {
             if let Some(address) = line.split("http://").nth(1).filter(|_| line.starts_with("Serving")) {
                 let address = address.trim().parse().map_err(|error| format!("{line}: {error}"))?;
                 // A full pipe would stop the server.
-                std::thread::spawn(move || lines.map_while(Result::ok).for_each(drop));
-                return Ok(Some(Server { child, address }));
+                let log = Arc::<Mutex<Vec<String>>>::default();
+                let lines_of_log = log.clone();
+                let keep = move |line| lines_of_log.lock().unwrap_or_else(PoisonError::into_inner).push(line);
+                std::thread::spawn(move || lines.map_while(Result::ok).for_each(keep));
+                return Ok(Some(Server { child, address, log }));
             }
             printed.push(line);
         }
@@ -148,6 +153,11 @@ pub(crate) fn is_killed(status: ExitStatus) -> bool {
 }
 
 impl Server {
+    /// What the server has printed since it listens.
+    pub(crate) fn printed_lines(&self) -> String {
+        self.log.lock().unwrap_or_else(PoisonError::into_inner).join("\n")
+    }
+
     /// Ends the server with SIGKILL.
     pub(crate) fn kill(mut self) {
         self.kill_child();

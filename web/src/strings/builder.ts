@@ -109,6 +109,7 @@ export const builderStrings = {
   scheduleId: "Name",
   addSchedule: "Add schedule",
   next: (time: string) => `next at ${time}`,
+  notStarted: (why: string) => `Not started last time: ${why}`,
   hooks: "Webhooks",
   noHooks: "No address starts it.",
   addHook: "Add webhook",

@@ -21,6 +21,7 @@ pub mod replace_file;
 pub(crate) mod secret_check;
 pub mod source;
 pub mod sources;
+mod start_check;
 pub mod stored;
 pub mod sync;
 mod tool_check;

@@ -184,7 +184,13 @@ impl RunService {
         if ending.is_some() || (is_over && !self.app.has_pending_commands(opened.id).await?) {
             return Ok(ending);
         }
-        match self.app.resume_loaded(&opened).await {
+        let runs = self.clone();
+        // A caller who leaves in between would leave a run that this process has claimed and nobody drives.
+        tokio::spawn(async move { runs.claim_and_drive(&opened).await }).await?
+    }
+
+    async fn claim_and_drive(&self, opened: &LoadedRun) -> Result<Option<RunCompletion>, AppError> {
+        match self.app.resume_loaded(opened).await {
             // The run has ended since its journal was read.
             Err(AppError::Run(RunError::Ended(_))) => Ok(None),
             run => Ok(Some(self.live.drive_run(run?, opened.plan.clone()).await)),

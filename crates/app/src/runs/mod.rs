@@ -10,6 +10,7 @@ pub mod fork;
 pub mod fork_error;
 pub mod halting;
 pub mod inputs;
+mod keyed_locks;
 pub mod last;
 pub(crate) mod masking;
 pub mod open_steps;

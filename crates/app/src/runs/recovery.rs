@@ -61,7 +61,11 @@ impl RecoveryTask {
                 return;
             }
             // Failures of the database are transient and retried.
-            let _ = self.reclaim_runs().await;
+            if let Err(error) = self.reclaim_runs().await
+                && !error.is_store_unavailable()
+            {
+                tracing::warn!("cannot reclaim runs: {error}");
+            }
         }
     }
 
@@ -72,9 +76,7 @@ impl RecoveryTask {
         let store = self.runs.app.store.clone();
         let limit =
             RECOVERY_BATCH_RUNS + u32::try_from(self.failed_runs.len()).unwrap_or(u32::MAX - RECOVERY_BATCH_RUNS);
-        let found = tokio::task::spawn_blocking(move || store.abandoned_runs(limit)).await;
-        let Ok(found) = found else { return Ok(()) };
-        for orphan in found? {
+        for orphan in tokio::task::spawn_blocking(move || store.abandoned_runs(limit)).await?? {
             if self.failed_runs.contains(&orphan.id) {
                 continue;
             }

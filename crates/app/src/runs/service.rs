@@ -13,6 +13,7 @@ use flowloom_store::{IdempotentStart, StartKey};
 
 use super::fork::{ForkChanges, prepare_fork};
 use super::inputs::parse_budget;
+use super::keyed_locks::KeyedLocks;
 use super::start::StartRun;
 use super::supervisor::{ActiveRun, RunSupervisor, StartPlace};
 use crate::definitions::catalog::{Catalog, CatalogEntry};
@@ -26,6 +27,7 @@ pub struct RunService {
     pub(crate) app: Arc<App>,
     catalog: Arc<Catalog>,
     pub(crate) live: Arc<RunSupervisor>,
+    starting: Arc<KeyedLocks>,
 }
 
 /// A request that starts a run.
@@ -39,7 +41,7 @@ pub struct StartCall {
     /// The trace of the call.
     pub trace: Option<TraceContext>,
     /// The place that is reserved for the run.
-    pub place: Option<StartPlace>,
+    pub place: Option<Arc<StartPlace>>,
 }
 
 impl StartCall {
@@ -95,7 +97,7 @@ impl StartRunRequest {
 impl RunService {
     /// The runs of the definitions in `catalog`, driven by `live`.
     pub fn new(app: Arc<App>, catalog: Arc<Catalog>, live: Arc<RunSupervisor>) -> RunService {
-        RunService { app, catalog, live }
+        RunService { app, catalog, live, starting: Arc::default() }
     }
 
     /// The definition called `id` that counts for `user`. Fails with `NotThere` if there is none.
@@ -128,17 +130,25 @@ impl RunService {
         begin: impl AsyncFnOnce(Option<RunId>) -> Result<ActiveRun, E>,
     ) -> Result<ActiveRun, E> {
         let Some(key) = &call.idempotency_key else { return begin(None).await };
+        // Calls that come at the same time wait for the first of them, and then find its run.
+        let _lock = self.starting.acquire(&call.user, key).await;
         let request = Hash::of_bytes(request.as_bytes()).to_string();
         let id = RunId(uuid::Uuid::now_v7());
         let key = StartKey { user: &call.user, key };
         let start = self.app.store.reserve_start(key, &request, id, SystemClock.now_ms()).await;
         match start.map_err(AppError::from)? {
-            IdempotentStart::Run(id) if matches!(self.app.store.get_run(id), Ok(Some(_))) => {
-                Ok(self.live.find_started(id))
-            }
-            IdempotentStart::Run(id) => begin(Some(id)).await,
+            IdempotentStart::Run(id) if self.has_started(id) => Ok(self.live.find_started(id)),
+            // Another server may have been faster.
+            IdempotentStart::Run(id) => match begin(Some(id)).await {
+                Err(_) if self.has_started(id) => Ok(self.live.find_started(id)),
+                started => started,
+            },
             IdempotentStart::Conflict => Err(AppError::KeyReused.into()),
         }
+    }
+
+    fn has_started(&self, id: RunId) -> bool {
+        self.live.is_live(id) || matches!(self.app.store.get_run(id), Ok(Some(_)))
     }
 
     /// Binds the idempotency key of a call to a run that was there before, so that what the call says to it is said once.
@@ -157,8 +167,7 @@ impl RunService {
         new: StartRunRequest,
     ) -> Result<ActiveRun, AppError> {
         let Some(prepared) = definition.prepare_for_run(&self.catalog, &call.user).await? else {
-            let (id, problems) = (definition.id.clone(), definition.problems.clone());
-            return Err(DefinitionError::Invalid { id, problems }.into());
+            return Err(definition.invalid_error().into());
         };
         let prepared = match &new.step {
             Some(step) => self.app.prepare_step(prepared, step, new.has_key).await?,
@@ -178,7 +187,7 @@ impl RunService {
             ..StartRun::new(&prepared, new.inputs, &call.user, limits)
         };
         let started = start.start(&self.app.store)?;
-        Ok(self.live.start_run(started, call.place.as_ref(), call.needs_events || new.needs_events).await)
+        Ok(self.live.start_run(started, call.place.as_deref(), call.needs_events || new.needs_events).await)
     }
 
     /// Forks a run and drives the fork. `workflow` is the id of the definition that it follows, if not that of the run.
@@ -195,8 +204,7 @@ impl RunService {
             Some(workflow) => {
                 let entry = self.find_definition(&call.user, workflow).await?;
                 let Some(prepared) = entry.prepare_for_run(&self.catalog, &call.user).await? else {
-                    let (id, problems) = (entry.id.clone(), entry.problems.clone());
-                    return Err(DefinitionError::Invalid { id, problems }.into());
+                    return Err(entry.invalid_error().into());
                 };
                 Some(prepared.parse_bundle()?)
             }
@@ -205,8 +213,13 @@ impl RunService {
         // Compiling a large definition takes a while.
         let prepared = tokio::task::spawn_blocking(move || prepare_fork(&app, from, changes)).await??;
         let (id, trace) = self.continue_trace(call.trace.clone(), id);
-        let started = prepared.start(&self.app, |start| StartRun { id, trace, ..start }).await?;
-        Ok(self.live.start_run(started, call.place.as_ref(), call.needs_events).await)
+        let (runs, place, needs_events) = (self.clone(), call.place.clone(), call.needs_events);
+        // A caller who leaves in between would leave a stored run that nobody drives.
+        let start = async move {
+            let started = prepared.start(&runs.app, |start| StartRun { id, trace, ..start }).await?;
+            Ok(runs.live.start_run(started, place.as_deref(), needs_events).await)
+        };
+        tokio::spawn(start).await?
     }
 
     /// The trace of a new run and its id: the trace of the call, or, if runs are exported, one that begins with the run.

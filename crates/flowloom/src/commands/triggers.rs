@@ -1,8 +1,10 @@
 //! `flowloom schedule` and `flowloom hooks`: manages schedules and webhooks, which start runs on a server.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use flowloom_app::config::Config;
+use flowloom_app::definitions::catalog::Catalog;
 use flowloom_app::definitions::source::Loader;
 use flowloom_app::definitions::stored::{self, is_definition_id};
 use flowloom_app::definitions::sync;
@@ -10,7 +12,7 @@ use flowloom_app::engines::App;
 use flowloom_app::hooks::NewHook;
 use flowloom_app::schedules::NewSchedule;
 use flowloom_app::times::format_time;
-use flowloom_core::value::Map;
+use flowloom_core::value::{Map, Value};
 use flowloom_server::{HookInfo, Schedule};
 use flowloom_store::{Actor, DefinitionKind, HookRow, ScheduleRow};
 use serde_json::json;
@@ -50,7 +52,7 @@ fn choose_id(given: Option<String>, workflow: &str) -> Result<String, CommandErr
 }
 
 pub(crate) async fn manage_schedules(global: &Global, command: ScheduleCommand) -> CommandResult {
-    let app = App::open(global.load_config()?)?;
+    let app = Arc::new(App::open(global.load_config()?)?);
     match command {
         ScheduleCommand::Add { workflow: named, cron, timezone, input_values, missed, id, user } => {
             let given = |text: &String| inputs::parse_pair(text).map(|(name, value)| (name.into(), value));
@@ -60,7 +62,11 @@ pub(crate) async fn manage_schedules(global: &Global, command: ScheduleCommand) 
             let workflow = resolve_workflow(&app, &user, &named).await?;
             let id = choose_id(id, &workflow)?;
             let catches_up = missed == MissedPolicy::Once;
-            let (inputs, timezone) = (inputs.into(), Some(timezone));
+            let (inputs, timezone) = (Value::from(inputs), Some(timezone));
+            let catalog = Catalog::new(app.config.project.root.clone(), app.clone());
+            if let Some(definition) = catalog.find_definition(&user, &workflow)? {
+                definition.check_start(&inputs)?;
+            }
             let row = NewSchedule { user, id, workflow, inputs, cron, timezone, catches_up }.into_row()?;
             app.store.put_schedule(row.clone()).await?;
             print_schedules(global, vec![row]);
@@ -93,11 +99,12 @@ fn print_schedules(global: &Global, rows: Vec<ScheduleRow>) {
     }
     let cells = |row: ScheduleRow| {
         let next = format_time(row.next_at);
-        [row.id, row.workflow, row.cron, row.timezone, next]
+        let problem = row.last_error.unwrap_or_default();
+        [row.id, row.workflow, row.cron, row.timezone, next, problem]
     };
     let rows: Vec<_> = rows.into_iter().map(cells).collect();
     if !rows.is_empty() {
-        print_table(["SCHEDULE", "WORKFLOW", "CRON", "TIME ZONE", "NEXT"], &rows);
+        print_table(["SCHEDULE", "WORKFLOW", "CRON", "TIME ZONE", "NEXT", "LAST PROBLEM"], &rows);
     }
 }
 

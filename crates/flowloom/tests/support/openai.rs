@@ -4,6 +4,7 @@ use std::io::{BufRead as _, BufReader};
 
 use serde_json::{Value, json};
 
+use super::Workspace;
 use super::http::{HttpAnswer, RunningServer};
 
 pub(crate) const CHAT_PATH: &str = "/v1/chat/completions";
@@ -59,4 +60,28 @@ pub(crate) fn chunk_texts(chunks: impl Iterator<Item = String>) -> Vec<String> {
         (!text.is_empty()).then(|| text.to_owned())
     };
     chunks.take_while(|chunk| chunk != "[DONE]").filter_map(text).collect()
+}
+
+/// Writes a graph with one scripted agent and its tools.
+pub(crate) fn write_graph(place: &Workspace, script: &Value, tools: Value) {
+    let script = place.write("script.json", &script.to_string());
+    let node = |id: &str, kind: &str| json!({"id": id, "nodeName": id, "nodeType": kind, "agentId": if kind == "AGENT" { json!("a") } else { Value::Null }});
+    let edge = |id: &str, from: &str, to: Value, value: &str| json!({"id": id, "sourceNodeId": from, "targetNodeId": to, "conditionType": "CONDITIONAL", "conditionValue": value});
+    let workflow = json!({"id": "talk", "isConversational": true, "entrypointNodeId": "desk",
+        "nodes": [node("desk", "AGENT"), node("tool_executor", "TOOL_EXECUTOR"), node("human_handoff", "AGENT")],
+        "edges": [edge("e1", "desk", json!("tool_executor"), "tool_executor"), edge("e2", "desk", json!("human_handoff"), "human_handoff"), edge("e3", "desk", Value::Null, "END")]});
+    let agent = json!({"id": "a", "tools": tools, "model": format!("scripted:{}", script.display())});
+    place.write("talk.json", &json!({"workflow": workflow, "agents": [agent]}).to_string());
+}
+
+/// A graph whose agent calls a tool of the client, unless a message contains one of two words.
+pub(crate) fn write_weather_graph(place: &Workspace) {
+    let call = json!({"text": "Let me look.", "tool_calls": [{"name": "weather", "arguments": {"city": "Bonn"}}]});
+    let answers =
+        json!([{"contains": "thanks", "answer": "You are welcome."}, {"contains": "sunny", "answer": "Fine."}]);
+    write_graph(
+        place,
+        &json!({"match": answers, "default": call}),
+        json!([{"name": "weather", "execution_location": "client", "parameters": {"type": "object"}}]),
+    );
 }

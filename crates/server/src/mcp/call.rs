@@ -77,8 +77,13 @@ impl ToolCallHandler<'_> {
                     .with_meta(meta)
                     .into());
             }
-            active = match self.elicit_answers(stand.id, &questions).await? {
-                Some(active) => active,
+            let (answers, is_declined) = self.elicit_answers(stand.id, &questions).await?;
+            active = match self.answer_questions(stand.id, answers).await? {
+                Some(active) if !is_declined => active,
+                // What was answered before the user declined counts; the rest is not asked again.
+                Some(active) => {
+                    return Ok(self.wait_for_run(active).await?.to_result(self.thread.as_deref()).into());
+                }
                 None => return complete(),
             };
         }
@@ -137,8 +142,9 @@ impl ToolCallHandler<'_> {
         Ok(Some(self.host.service.send_answers(opened, answers, self.caller.user_id()).await?))
     }
 
-    /// Asks the client's user while the call waits; `None` if the user declined.
-    async fn elicit_answers(&self, id: RunId, questions: &[OpenQuestion]) -> ApiResult<Option<ActiveRun>> {
+    /// Asks the client's user while the call waits. Returns the answers, and whether the user declined a question, after
+    /// which no other is asked.
+    async fn elicit_answers(&self, id: RunId, questions: &[OpenQuestion]) -> ApiResult<(Vec<(Path, Value)>, bool)> {
         let mut answers = Vec::new();
         for question in questions {
             let elicited = self.context.peer.create_elicitation(question.to_params());
@@ -148,10 +154,12 @@ impl ToolCallHandler<'_> {
                 never = self.keep_session_alive() => match never {},
             };
             // A failed elicitation counts as declined.
-            let Some(value) = answer.ok().and_then(|result| question.parse_answer(&result)) else { return Ok(None) };
+            let Some(value) = answer.ok().and_then(|result| question.parse_answer(&result)) else {
+                return Ok((answers, true));
+            };
             answers.push((question.path.clone(), value));
         }
-        self.answer_questions(id, answers).await
+        Ok((answers, false))
     }
 
     /// Waits until the run is no longer driven and reports progress. Cancelling the call cancels the run.

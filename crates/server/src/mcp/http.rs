@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use axum::Json;
 use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, Method, StatusCode};
@@ -13,6 +14,7 @@ use flowloom_core::code::Code;
 use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
 
+use super::envelope::find_envelope_problem;
 use super::{McpHandler, SESSION_HEADER};
 use crate::body::{MAX_BODY_BYTES, read_text};
 use crate::caller::Caller;
@@ -62,6 +64,11 @@ impl McpEndpoint {
         let (mut parts, body) = request.into_parts();
         // Read with the time-out of all request bodies.
         let text = read_text(server, Request::from_parts(parts.clone(), body)).await?;
+        if parts.method == Method::POST
+            && let Some(problem) = find_envelope_problem(&text)
+        {
+            return Ok((StatusCode::BAD_REQUEST, Json(problem)).into_response());
+        }
         parts.extensions.insert(caller);
         let ends_session = parts.method == Method::DELETE;
         let mut answer = self.service.handle(Request::from_parts(parts, Body::from(text))).await.map(Body::new);

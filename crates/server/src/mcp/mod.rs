@@ -3,6 +3,7 @@
 
 mod call;
 mod elicitation;
+mod envelope;
 pub(crate) mod http;
 mod progress;
 mod result;
@@ -18,6 +19,7 @@ use flowloom_app::keys::Scope;
 use flowloom_app::tools::catalog::list_tools;
 use flowloom_app::tools::descriptor::{ToolDescriptor, make_names_unique};
 use flowloom_core::code::Code;
+use flowloom_core::hash::Hash;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, ErrorCode, ErrorData, Implementation, ListToolsResult,
     PaginatedRequestParams, ServerCapabilities, ServerConfig,
@@ -28,6 +30,7 @@ use serde_json::json;
 
 use crate::caller::Caller;
 use crate::problem::{ApiResult, Problem};
+use crate::runs::start::idempotency_key;
 use crate::state::RunHost;
 use call::ToolCallHandler;
 
@@ -72,7 +75,8 @@ impl McpHandler {
         Ok(crate::blocking::run_blocking(move || list_tools(&host.catalog, &user)).await?.map(make_names_unique)?)
     }
 
-    /// The conversation of a call: the named one, or else the session's, or else a new one.
+    /// The conversation of a call: the named one, or else the session's, or else a new one, which repetitions of the call
+    /// under its idempotency key have again.
     fn choose_thread(&self, context: &RequestContext<RoleServer>, headers: &HeaderMap) -> ApiResult<String> {
         let session = || headers.get(SESSION_HEADER).and_then(|id| id.to_str().ok()).map(str::to_owned);
         match context.meta.get(THREAD_META_KEY) {
@@ -82,7 +86,11 @@ impl McpHandler {
             },
             None => {
                 let defaults = self.local_client.as_ref().map(|alone| alone.thread.clone()).or_else(session);
-                Ok(defaults.unwrap_or_else(|| uuid::Uuid::new_v4().to_string()))
+                Ok(match (defaults, idempotency_key(headers)?) {
+                    (Some(thread), _) => thread,
+                    (None, Some(key)) => Hash::of_bytes(format!("thread {key}").as_bytes()).to_string(),
+                    (None, None) => uuid::Uuid::new_v4().to_string(),
+                })
             }
         }
     }

@@ -12,6 +12,7 @@ use futures_util::stream::{self, Stream};
 use tokio::runtime::Handle;
 
 use super::format::AnswerFormat;
+use super::names::answer_id;
 use super::reply::{RunAnswer, build_answer};
 use crate::problem::ApiResult;
 use crate::runs::answer::MAX_WAIT;
@@ -32,6 +33,8 @@ pub(crate) struct AnswerStream {
     /// The user on whose behalf the run is cancelled if the client disconnects.
     cancel_as: Option<String>,
     format: AnswerFormat,
+    /// The number of answers and results that the client has given to the run.
+    given: usize,
 }
 
 /// A piece of an answer.
@@ -55,7 +58,19 @@ impl AnswerStream {
             is_finished: false,
             cancel_as: None,
             format: AnswerFormat::Text,
+            given: 0,
         }
+    }
+
+    /// Sets the number of answers and results that the client has given to the run.
+    pub(crate) fn with_given(mut self, given: usize) -> AnswerStream {
+        self.given = given;
+        self
+    }
+
+    /// The id of the answer; see [`answer_id`].
+    pub(crate) fn answer_id(&self, prefix: &str) -> String {
+        answer_id(prefix, self.run, self.given)
     }
 
     /// Gives the answer in a form. Only a text is sent while it is written.

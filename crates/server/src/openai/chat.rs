@@ -26,6 +26,9 @@ use crate::caller::Caller;
 use crate::problem::{ApiResult, Problem};
 use crate::state::RunHost;
 
+/// Prefix of the ids of chat responses.
+pub(crate) const COMPLETION_ID_PREFIX: &str = "chatcmpl-";
+
 /// A chat request to a workflow. Other parameters of OpenAI's API are accepted and ignored.
 #[derive(Deserialize, ToSchema)]
 #[schema(as = ChatRequest)]
@@ -74,7 +77,7 @@ pub(crate) struct StreamOptions {
 #[derive(Serialize, ToSchema)]
 #[schema(as = ChatCompletion)]
 pub(crate) struct ChatCompletion {
-    /// `chatcmpl-` followed by the run's id.
+    /// `chatcmpl-` and the run's id, with a number if the run was continued.
     id: String,
     object: &'static str,
     created: u64,
@@ -185,7 +188,7 @@ pub(crate) async fn complete_chat(
     let wanted = wanted.with_thread(&headers);
     let asking = OpenAiContext { host: &host, caller: &caller, headers: &headers };
     let stream = asking.start_answer(&wanted, &format!("chat\n{text}")).await?.in_format(format);
-    let run = stream.run_id();
+    let (run, id) = (stream.run_id(), stream.answer_id(COMPLETION_ID_PREFIX));
     if new.stream == Some(true) {
         return Ok((run_headers(run), chunks::stream_chunks(stream, wanted.model, with_usage)).into_response());
     }
@@ -196,7 +199,7 @@ pub(crate) async fn complete_chat(
     let tool_calls = calls.into_iter().map(RequestedCall::from).collect();
     let message = AssistantMessage { role: "assistant", content, refusal: None, tool_calls };
     let completion = ChatCompletion {
-        id: completion_id(run),
+        id,
         object: "chat.completion",
         created: created_seconds(run),
         model: wanted.model,
@@ -204,9 +207,4 @@ pub(crate) async fn complete_chat(
         usage: usage.into(),
     };
     Ok((run_headers(run), Json(completion)).into_response())
-}
-
-/// The id of a chat response.
-pub(crate) fn completion_id(run: flowloom_core::id::RunId) -> String {
-    format!("chatcmpl-{run}")
 }

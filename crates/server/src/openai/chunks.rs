@@ -5,12 +5,11 @@ use std::time::Duration;
 
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse as _, Response};
-use flowloom_core::id::RunId;
 use futures_util::stream::{self, StreamExt as _};
 use serde_json::{Value, json};
 
 use super::answer_stream::{AnswerPiece, AnswerStream};
-use super::chat::{RequestedCall, TokenUsage, completion_id};
+use super::chat::{COMPLETION_ID_PREFIX, RequestedCall, TokenUsage};
 use super::failure::OpenAiError;
 use super::names::created_seconds;
 use super::reply::RunAnswer;
@@ -20,7 +19,8 @@ pub(crate) const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(15);
 
 /// The fields that all chunks of a response share.
 struct ChunkEncoder {
-    run: RunId,
+    id: String,
+    created: u64,
     model: String,
     /// Whether the last chunk contains the usage.
     with_usage: bool,
@@ -28,7 +28,12 @@ struct ChunkEncoder {
 
 /// Streams the answer of a run as chunks; the first chunk contains the role.
 pub(crate) fn stream_chunks(stream: AnswerStream, model: String, with_usage: bool) -> Response {
-    let chunks = ChunkEncoder { run: stream.run_id(), model, with_usage };
+    let chunks = ChunkEncoder {
+        id: stream.answer_id(COMPLETION_ID_PREFIX),
+        created: created_seconds(stream.run_id()),
+        model,
+        with_usage,
+    };
     let first = chunks.build_chunk(json!({"role": "assistant", "content": ""}), Value::Null);
     let rest = stream.into_pieces().flat_map(move |piece| stream::iter(chunks.encode_piece(piece)));
     let events = stream::iter([first]).chain(rest).map(Ok::<_, Infallible>);
@@ -80,7 +85,7 @@ impl ChunkEncoder {
     }
 
     fn build_event(&self, choices: Value, usage: Value) -> Event {
-        let mut chunk = json!({"id": completion_id(self.run), "object": "chat.completion.chunk", "created": created_seconds(self.run), "model": self.model, "choices": choices});
+        let mut chunk = json!({"id": self.id, "object": "chat.completion.chunk", "created": self.created, "model": self.model, "choices": choices});
         // A client that requested the usage expects the field in every chunk; it is null before the end.
         if self.with_usage {
             chunk["usage"] = usage;

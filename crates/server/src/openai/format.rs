@@ -78,8 +78,8 @@ impl AnswerFormat {
         let name_of = |value: &Value| function(value).get("name").and_then(Value::as_str).map(str::to_owned);
         let name = match choice {
             None => return Ok(self),
-            Some(Value::String(word)) if matches!(&**word, "auto" | "none") => return Ok(self),
-            Some(Value::String(word)) if &**word == "required" => {
+            Some(choice) if matches!(choice_mode(choice), Some("auto" | "none")) => return Ok(self),
+            Some(choice) if choice_mode(choice) == Some("required") => {
                 let message = "tool_choice \"required\" is not possible: the workflow decides which tools it calls; name \
                                the one function that the answer must call, or leave tool_choice out";
                 return Err(invalid_request(message.to_owned()));
@@ -150,6 +150,16 @@ fn strip_fence(text: &str) -> &str {
     inner.map_or(text, |inner| inner.trim_start_matches("json").trim())
 }
 
+/// What a choice says of the tools in general: as a word, as `{"type": "auto"}`, or with the tools that are allowed.
+fn choice_mode(choice: &Value) -> Option<&str> {
+    let kind = choice.as_str().or_else(|| choice.get("type")?.as_str());
+    match kind {
+        // Chat requests nest the mode, requests for responses do not.
+        Some("allowed_tools") => choice.get("allowed_tools").unwrap_or(choice).get("mode")?.as_str(),
+        kind => kind,
+    }
+}
+
 fn check_schema(schema: &Value) -> ApiResult<()> {
     let missing = || (*schema == Value::Null).then(|| "it is null".to_owned());
     match find_schema_problem(schema).map(|problem| problem.message).or_else(missing) {
@@ -211,7 +221,14 @@ mod tests {
         let format = choice(r#"{"type": "function", "function": {"name": "city"}}"#).expect("valid");
         let reply = format.apply(RunId::new(1, [1; 10]), answer(r#"{"n": 1}"#, &[])).expect("a call");
         assert_eq!((reply.calls[0].name.as_str(), reply.calls[0].arguments.as_str()), ("city", r#"{"n":1}"#));
-        assert!(choice("\"auto\"").expect("valid").is_text());
+        for auto in [
+            r#""auto""#,
+            r#"{"type": "auto"}"#,
+            r#"{"type": "allowed_tools", "mode": "auto", "tools": [{"type": "function", "name": "city"}]}"#,
+            r#"{"type": "allowed_tools", "allowed_tools": {"mode": "auto", "tools": []}}"#,
+        ] {
+            assert!(choice(auto).expect("valid").is_text(), "{auto}");
+        }
         assert!(choice("\"required\"").is_err() && choice(r#"{"function": {"name": "other"}}"#).is_err());
     }
 

@@ -64,7 +64,21 @@ pub(crate) enum ImageUrl {
 #[schema(as = ChatToolCall)]
 pub(crate) struct MessageToolCall {
     pub(crate) id: String,
-    pub(crate) function: CalledFunction,
+    /// The function that is called.
+    #[serde(default)]
+    pub(crate) function: Option<CalledFunction>,
+    /// The custom tool that is called instead.
+    #[serde(default)]
+    pub(crate) custom: Option<CustomCall>,
+}
+
+/// A call of a custom tool, whose input is a text.
+#[derive(Clone, Debug, Deserialize, ToSchema)]
+#[schema(as = ChatCustomCall)]
+pub(crate) struct CustomCall {
+    pub(crate) name: String,
+    #[serde(default)]
+    pub(crate) input: String,
 }
 
 /// The called function.
@@ -84,7 +98,7 @@ pub(crate) struct Conversation(pub(crate) Vec<ChatMessage>);
 impl Conversation {
     /// The messages of a request. Fails with `RequestInvalid` unless a user or a tool had the last word.
     pub(crate) fn new(messages: Vec<ChatMessage>) -> ApiResult<Conversation> {
-        let last = messages.iter().rev().find(|message| !matches!(message.role.as_str(), "system" | "developer"));
+        let last = messages.iter().rev().find(|message| !is_instruction(message));
         let problem = match last.map(|message| message.role.as_str()) {
             Some("user" | "tool") => return Ok(Conversation(messages)),
             None => "there is no message of the user".to_owned(),
@@ -93,13 +107,26 @@ impl Conversation {
         Err(Problem::new(Code::RequestInvalid, problem))
     }
 
-    /// The tool results at the end of the conversation, as pairs of call id and text.
+    /// The tool results since the assistant last answered or the user last spoke before them, as pairs of call id and
+    /// text. Messages of the user may follow them.
     pub(crate) fn tool_results(&self) -> ApiResult<Vec<(&str, String)>> {
-        let results = self.0.iter().rev().take_while(|message| message.role == "tool");
+        let last = self.0.iter().rposition(|message| message.role == "tool");
+        let is_open =
+            |message: &&ChatMessage| is_instruction(message) || message.role == "tool" || calls_tools(message);
+        let after = last.map_or(&[][..], |last| &self.0[last + 1..]);
+        if after.iter().any(|message| message.role == "assistant") {
+            return Ok(Vec::new());
+        }
+        let round = self.0[..last.map_or(0, |last| last + 1)].iter().rev().take_while(is_open);
         let result = |message| message_text(message).map(|text| (tool_call_id(message), text));
-        let mut results = results.map(result).collect::<ApiResult<Vec<_>>>()?;
+        let mut results = round.filter(|message| message.role == "tool").map(result).collect::<ApiResult<Vec<_>>>()?;
         results.reverse();
         Ok(results)
+    }
+
+    /// Whether the user, not a tool, had the last word.
+    pub(crate) fn ends_with_user(&self) -> bool {
+        self.0.iter().rev().find(|message| !is_instruction(message)).is_some_and(|last| last.role == "user")
     }
 
     /// The text of the last user message.
@@ -107,13 +134,12 @@ impl Conversation {
         self.last_user_index().map_or(Ok(String::new()), |at| message_text(&self.0[at]))
     }
 
-    /// The inputs of a graph: the last user message, and all messages before it. If the conversation ends with a tool
+    /// The inputs of a graph: the last user message, and all other messages. If the conversation ends with a tool
     /// result, all messages count as earlier.
     pub(crate) fn to_graph_inputs(&self) -> ApiResult<Value> {
-        let is_sent = self.0.last().is_some_and(|last| last.role == "tool");
-        let last = self.last_user_index().filter(|_| !is_sent);
-        let before =
-            self.0[..last.unwrap_or(self.0.len())].iter().filter_map(|message| to_graph_message(message).transpose());
+        let last = self.last_user_index().filter(|_| self.ends_with_user());
+        let others = self.0.iter().enumerate().filter(|(at, _)| Some(*at) != last);
+        let before = others.filter_map(|(_, message)| to_graph_message(message).transpose());
         let before = ("messages", Value::list(before.collect::<ApiResult<_>>()?));
         Ok(match last {
             Some(last) => Value::map([before, ("message", message_value(&self.0[last])?)]),
@@ -121,9 +147,26 @@ impl Conversation {
         })
     }
 
+    /// The messages of the user since the last tool result, with the instructions: what a conversation that has the
+    /// rest already is to be continued with.
+    pub(crate) fn without_tool_results(&self) -> Conversation {
+        let since = self.0.iter().rposition(|message| message.role == "tool").map_or(0, |last| last + 1);
+        let is_kept = |(at, message): &(usize, &ChatMessage)| *at >= since || is_instruction(message);
+        Conversation(self.0.iter().enumerate().filter(is_kept).map(|(_, message)| message.clone()).collect())
+    }
+
     fn last_user_index(&self) -> Option<usize> {
         self.0.iter().rposition(|message| message.role == "user")
     }
+}
+
+/// Whether a message instructs the model, so that it is no turn of its own.
+fn is_instruction(message: &ChatMessage) -> bool {
+    matches!(message.role.as_str(), "system" | "developer")
+}
+
+fn calls_tools(message: &ChatMessage) -> bool {
+    message.role == "assistant" && message.tool_calls.as_ref().is_some_and(|calls| !calls.is_empty())
 }
 
 fn tool_call_id(message: &ChatMessage) -> &str {
@@ -157,13 +200,16 @@ fn to_graph_message(message: &ChatMessage) -> ApiResult<Option<Value>> {
 }
 
 fn to_graph_call(call: &MessageToolCall) -> Value {
-    let arguments = &call.function.arguments;
-    let read = parse_value(arguments).unwrap_or_else(|_| arguments.as_str().into());
-    Value::map([
-        ("id", Value::from(call.id.as_str())),
-        ("name", call.function.name.as_str().into()),
-        ("arguments", read),
-    ])
+    let (name, arguments) = match (&call.function, &call.custom) {
+        (Some(CalledFunction { name, arguments }), _) => {
+            (name.as_str(), parse_value(arguments).unwrap_or_else(|_| arguments.as_str().into()))
+        }
+        (None, Some(CustomCall { name, input })) => {
+            (name.as_str(), Value::map([("input", Value::from(input.as_str()))]))
+        }
+        (None, None) => ("", Value::Null),
+    };
+    Value::map([("id", Value::from(call.id.as_str())), ("name", name.into()), ("arguments", arguments)])
 }
 
 /// The content of a message: its text, or a list of texts and images if it has images.

@@ -14,6 +14,7 @@ mod reply;
 mod response_events;
 mod responses;
 mod run;
+mod stored_response;
 
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -27,5 +28,5 @@ pub(crate) fn openai_routes() -> OpenApiRouter<Server> {
         .routes(routes!(models::get_model))
         .routes(routes!(chat::complete_chat))
         .routes(routes!(responses::create_response))
-        .routes(routes!(responses::get_response))
+        .routes(routes!(stored_response::get_response))
 }

@@ -7,14 +7,15 @@ use flowloom_core::chat::{Role, Usage};
 use flowloom_core::code::Code;
 use flowloom_core::effect::FinishReason;
 use flowloom_core::id::RunId;
-use flowloom_core::json::{parse_value, read_lenient};
-use flowloom_core::plan::{AgentTool, Composite, Plan, StepKind, ToolEffect};
+use flowloom_core::json::read_lenient;
+use flowloom_core::plan::Plan;
 use flowloom_core::render;
 use flowloom_core::state::{Phase, RunState, StepState};
 use flowloom_core::status::Status;
 use flowloom_core::value::Value;
 use flowloom_formats::render_result;
 
+use crate::client_calls::find_client_call;
 use crate::problem::{ApiResult, Problem};
 
 /// The answer of a run.
@@ -140,8 +141,8 @@ fn question_text(ended: &FinishedRun) -> String {
 /// The tool calls that a run waits for its client to execute.
 fn client_calls(id: RunId, plan: &Plan, state: &RunState) -> Vec<ClientToolCall> {
     let steps = state.steps().iter().enumerate();
-    let call = |(index, step)| {
-        let (name, arguments) = find_client_call(plan, step)?;
+    let call = |(index, step): (usize, &StepState)| {
+        let (name, arguments) = find_client_call(plan, &step.path, step.question.as_ref()?)?;
         Some(ClientToolCall {
             id: format_call_id(id, index),
             name: name.to_owned(),
@@ -149,29 +150,6 @@ fn client_calls(id: RunId, plan: &Plan, state: &RunState) -> Vec<ClientToolCall>
         })
     };
     steps.filter_map(call).collect()
-}
-
-/// The tool call that a step waits for its client to execute, with its arguments. It is stored as a question with the
-/// text of the call.
-pub(crate) fn find_client_call<'a>(plan: &Plan, step: &'a StepState) -> Option<(&'a str, Value)> {
-    let (name, arguments) = step.question.as_ref()?.question.split_once(' ')?;
-    let is_call = step.path.as_str().rsplit('/').next()?.starts_with("tool~");
-    let arguments = parse_value(arguments).ok()?;
-    (is_call && is_client_tool(plan, name)).then_some((name, arguments))
-}
-
-fn is_client_tool(plan: &Plan, name: &str) -> bool {
-    let mut found = false;
-    plan.root.visit(&mut |step| {
-        let tools: &[AgentTool] = match &step.kind {
-            StepKind::Composite(Composite::Agent(agent)) => &agent.tools,
-            StepKind::Composite(Composite::Turn(turn)) => &turn.tools,
-            StepKind::Composite(Composite::Tools(tools)) => &tools.tools,
-            _ => &[],
-        };
-        found |= tools.iter().any(|tool| tool.declaration.name == name && matches!(tool.effect, ToolEffect::Client));
-    });
-    found
 }
 
 /// The id of a tool call: the run, and the index of its step.

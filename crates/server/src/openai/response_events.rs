@@ -82,7 +82,8 @@ impl ResponseEncoder {
             events.extend(self.encode_call(&reply, index, first + index));
         }
         let response = self.shape.completed_response(&reply);
-        events.push(self.build_event("response.completed", json!({"response": response})));
+        let kind = if reply.is_cut { "response.incomplete" } else { "response.completed" };
+        events.push(self.build_event(kind, json!({"response": response})));
         events
     }
 
@@ -106,7 +107,7 @@ impl ResponseEncoder {
 
     /// An event about the text.
     fn text_event(&mut self, kind: &str, mut data: Value) -> Event {
-        data["item_id"] = format!("msg_{}", self.shape.run).into();
+        data["item_id"] = self.shape.message_id.as_str().into();
         data["output_index"] = 0.into();
         data["content_index"] = 0.into();
         self.build_event(kind, data)

@@ -9,28 +9,22 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::{IntoResponse as _, Response};
-use flowloom_app::engines::App;
-use flowloom_app::keys::Scope;
 use flowloom_core::code::Code;
 use flowloom_core::id::RunId;
-use flowloom_core::status::Status;
 use flowloom_core::value::Map;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use utoipa::ToSchema;
 
-use super::answer_stream::read_outcome;
 use super::format::{AnswerFormat, FormatRequest};
-use super::messages::{CalledFunction, ChatMessage, Conversation, MessageContent, MessageToolCall};
+use super::messages::{CalledFunction, ChatMessage, Conversation, CustomCall, MessageContent, MessageToolCall};
 use super::names::{created_seconds, run_headers};
-use super::reply::{RunAnswer, build_answer};
+use super::reply::RunAnswer;
 use super::response_events;
 use super::run::{ModelRequest, OpenAiContext};
 use crate::body::JsonObject;
 use crate::caller::Caller;
-use crate::params::PathParam;
 use crate::problem::{ApiResult, Problem};
-use crate::runs::answer::is_own_run;
 use crate::state::RunHost;
 
 /// Prefix of response ids; the run's id follows.
@@ -101,7 +95,7 @@ pub(crate) enum ResponseInput {
 #[derive(Deserialize, ToSchema)]
 #[schema(as = ResponseItem)]
 pub(crate) struct ResponseItem {
-    /// `message` (default), `function_call` or `function_call_output`.
+    /// `message` (default), `function_call`, `custom_tool_call`, or the output of one with `_output` at its end.
     #[serde(default, rename = "type")]
     kind: Option<String>,
     #[serde(default)]
@@ -114,6 +108,9 @@ pub(crate) struct ResponseItem {
     name: Option<String>,
     #[serde(default)]
     arguments: Option<String>,
+    /// The input of a custom tool.
+    #[serde(default)]
+    input: Option<String>,
     #[serde(default)]
     output: Option<MessageContent>,
 }
@@ -156,6 +153,11 @@ fn build_message(role: &str, content: MessageContent) -> ChatMessage {
     ChatMessage { role: role.to_owned(), content: Some(content), tool_calls: None, tool_call_id: None }
 }
 
+/// A message of the assistant that calls tools.
+fn build_calls(calls: Vec<MessageToolCall>) -> ChatMessage {
+    ChatMessage { role: "assistant".to_owned(), content: None, tool_calls: Some(calls), tool_call_id: None }
+}
+
 /// Converts an item to a message; `None` if it is ignored.
 fn to_message(item: ResponseItem) -> Option<ChatMessage> {
     match item.kind.as_deref() {
@@ -164,15 +166,15 @@ fn to_message(item: ResponseItem) -> Option<ChatMessage> {
         }
         Some("function_call") => {
             let function = CalledFunction { name: item.name?, arguments: item.arguments.unwrap_or_default() };
-            let calls = vec![MessageToolCall { id: item.call_id?, function }];
-            Some(ChatMessage {
-                role: "assistant".to_owned(),
-                content: None,
-                tool_calls: Some(calls),
-                tool_call_id: None,
-            })
+            let calls = vec![MessageToolCall { id: item.call_id?, function: Some(function), custom: None }];
+            Some(build_calls(calls))
         }
-        Some("function_call_output") => {
+        Some("custom_tool_call") => {
+            let custom = CustomCall { name: item.name?, input: item.input.unwrap_or_default() };
+            let calls = vec![MessageToolCall { id: item.call_id?, function: None, custom: Some(custom) }];
+            Some(build_calls(calls))
+        }
+        Some("function_call_output" | "custom_tool_call_output") => {
             Some(ChatMessage { tool_call_id: item.call_id, ..build_message("tool", item.output?) })
         }
         Some(_) => None,
@@ -180,8 +182,10 @@ fn to_message(item: ResponseItem) -> Option<ChatMessage> {
 }
 
 /// Parses the run id in the id of a response.
-fn parse_response_id(id: &str) -> ApiResult<RunId> {
-    id.strip_prefix(RESPONSE_ID_PREFIX).and_then(RunId::parse).ok_or_else(|| Problem::not_found("response", id))
+pub(crate) fn parse_response_id(id: &str) -> ApiResult<RunId> {
+    let named = id.strip_prefix(RESPONSE_ID_PREFIX);
+    let run = named.and_then(|named| RunId::parse(named.split_once('_').map_or(named, |(run, _)| run)));
+    run.ok_or_else(|| Problem::not_found("response", id))
 }
 
 /// Runs a workflow with the user's last message and returns its output. With `stream`, the response is a stream of
@@ -210,8 +214,8 @@ pub(crate) async fn create_response(
     if is_background {
         stream = stream.cancel_on_drop(None);
     }
-    let run = stream.run_id();
-    let shape = ResponseBuilder { run, model: wanted.model, previous, is_background };
+    let (run, id) = (stream.run_id(), stream.answer_id(RESPONSE_ID_PREFIX));
+    let shape = ResponseBuilder { previous, is_background, ..ResponseBuilder::new(run, id, wanted.model) };
     if is_background && !is_stream {
         return Ok((run_headers(run), Json(shape.build_response("in_progress", &[]))).into_response());
     }
@@ -222,43 +226,29 @@ pub(crate) async fn create_response(
     Ok((run_headers(run), Json(shape.completed_response(&reply))).into_response())
 }
 
-/// Returns a stored response.
-#[utoipa::path(get, path = "/v1/responses/{id}", tag = "OpenAI", operation_id = "openai_get_response", security(("key" = ["read"])), params(("id" = String, Path)),
-    responses((status = 200, description = "The response", body = Object), (status = 404, description = "The response does not exist, or belongs to another user")))]
-pub(crate) async fn get_response(
-    State(app): State<Arc<App>>,
-    caller: Caller,
-    PathParam(id): PathParam<String>,
-) -> ApiResult<Json<Value>> {
-    caller.require_scope(Scope::Read)?;
-    let run = parse_response_id(&id)?;
-    if !is_own_run(&app.store, &caller, run)? {
-        return Err(Problem::not_found("response", &id));
-    }
-    let ended = read_outcome(&app, run).await?;
-    let state = &ended.outcome.state;
-    let model = state.created.as_ref().and_then(|created| created.workflow.clone()).unwrap_or_default();
-    let shape = ResponseBuilder { run, model, previous: None, is_background: false };
-    Ok(Json(match (build_answer(&ended), state.status) {
-        (Ok(reply), _) => shape.completed_response(&reply),
-        (Err(_), Status::Queued | Status::Running) => shape.build_response("in_progress", &[]),
-        (Err(problem), _) => shape.failed_response(&problem),
-    }))
-}
-
 /// The fields that all forms of a response share.
 pub(crate) struct ResponseBuilder {
-    pub(crate) run: RunId,
+    id: String,
+    /// The id of its message.
+    pub(crate) message_id: String,
+    created: u64,
     pub(crate) model: String,
     previous: Option<String>,
     is_background: bool,
 }
 
 impl ResponseBuilder {
+    /// The response with this id of a run of the workflow `model`.
+    pub(crate) fn new(run: RunId, id: String, model: String) -> ResponseBuilder {
+        let message_id = format!("msg_{}", id.strip_prefix(RESPONSE_ID_PREFIX).unwrap_or(&id));
+        let created = created_seconds(run);
+        ResponseBuilder { id, message_id, created, model, previous: None, is_background: false }
+    }
+
     /// The response with a status and its items.
     pub(crate) fn build_response(&self, status: &str, output: &[Value]) -> Value {
         json!({
-            "id": format!("{RESPONSE_ID_PREFIX}{}", self.run), "object": "response", "created_at": created_seconds(self.run), "status": status,
+            "id": self.id, "object": "response", "created_at": self.created, "status": status,
             "background": self.is_background, "error": null, "incomplete_details": null, "instructions": null, "metadata": {}, "model": self.model,
             "output": output, "parallel_tool_calls": true, "previous_response_id": self.previous,
             "temperature": null, "text": {"format": {"type": "text"}}, "tool_choice": "auto", "tools": [], "top_p": null,
@@ -270,7 +260,11 @@ impl ResponseBuilder {
         let text = (reply.calls.is_empty() || !reply.text.is_empty())
             .then(|| self.message_item("completed", Some(&reply.text)));
         let calls = (0..reply.calls.len()).map(|index| self.call_item("completed", reply, index));
-        let mut response = self.build_response("completed", &text.into_iter().chain(calls).collect::<Vec<_>>());
+        let status = if reply.is_cut { "incomplete" } else { "completed" };
+        let mut response = self.build_response(status, &text.into_iter().chain(calls).collect::<Vec<_>>());
+        if reply.is_cut {
+            response["incomplete_details"] = json!({"reason": "max_output_tokens"});
+        }
         let (input, output) = (reply.usage.input_tokens, reply.usage.output_tokens);
         response["usage"] = json!({
             "input_tokens": input, "input_tokens_details": {"cached_tokens": 0},
@@ -288,7 +282,7 @@ impl ResponseBuilder {
     /// The output item of the text.
     pub(crate) fn message_item(&self, status: &str, text: Option<&str>) -> Value {
         let content: Vec<Value> = text.map(text_part).into_iter().collect();
-        json!({"id": format!("msg_{}", self.run), "type": "message", "role": "assistant", "status": status, "content": content})
+        json!({"id": self.message_id, "type": "message", "role": "assistant", "status": status, "content": content})
     }
 
     /// The output item of a tool call.

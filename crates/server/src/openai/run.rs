@@ -5,23 +5,23 @@ use std::sync::Arc;
 use axum::http::HeaderMap;
 use flowloom_app::definitions::catalog::CatalogEntry;
 use flowloom_app::engines::LoadedRun;
-use flowloom_app::runs::inputs::parse_answer as read_answer;
 use flowloom_app::runs::service::StartRunRequest;
 use flowloom_app::runs::supervisor::ActiveRun;
 use flowloom_core::code::Code;
 use flowloom_core::id::RunId;
 use flowloom_core::path::Path as StepPath;
-use flowloom_core::state::StepState;
+use flowloom_core::state::{Phase, StepState};
 use flowloom_core::value::{Map, Value};
 use flowloom_formats::{AnswerSource, find_answer_source, render_result};
 
-use super::answer_stream::AnswerStream;
+use super::answer_stream::{AnswerStream, read_outcome};
 use super::inputs;
 use super::messages::Conversation;
-use super::reply::{find_client_call, parse_call_id};
+use super::reply::parse_call_id;
 use crate::caller::Caller;
+use crate::client_calls::{find_client_call, read_user_answer};
 use crate::problem::{ApiResult, Problem};
-use crate::runs::answer::open_own_run;
+use crate::runs::answer::{MAX_WAIT, open_own_run};
 use crate::runs::start::StartContext;
 use crate::state::RunHost;
 use crate::threads::{UserMessage, answer_in_turn, run_turn};
@@ -65,12 +65,18 @@ impl OpenAiContext<'_> {
     /// Starts or resumes the run that answers. `request` identifies the request under its Idempotency-Key.
     pub(crate) async fn start_answer(&self, wanted: &ModelRequest, request: &str) -> ApiResult<AnswerStream> {
         let call = StartContext::admitted(self.host, self.caller, None, self.headers)?;
-        let mut words = None;
+        let (mut words, mut given) = (None, 0);
         let active = call.start_once(request, async |id| {
             let definition = call.find_definition(&wanted.model).await?;
-            if let Some(waiting) = self.find_waiting(&definition, wanted).await? {
+            if let Some(waiting) = self.find_continued(&definition, wanted).await? {
                 words = find_answer_source(&waiting.opened.plan, &waiting.opened.state().inputs());
-                return waiting.resume(&call).await;
+                given = waiting.count_given();
+                let is_followed = waiting.is_followed;
+                let resumed = waiting.resume(&call).await?;
+                if !is_followed || self.waits_again(&resumed).await? {
+                    return Ok(resumed);
+                }
+                given = 0;
             }
             let (active, subscription) = self.start_run(&call, &definition, wanted, id).await?;
             words = subscription;
@@ -78,7 +84,8 @@ impl OpenAiContext<'_> {
         });
         let active = active.await?;
         let is_kept = call.start.idempotency_key.is_some();
-        Ok(AnswerStream::new(self.host.clone(), active, words).cancel_on_drop((!is_kept).then_some(call.start.user)))
+        let cancel_as = (!is_kept).then_some(call.start.user);
+        Ok(AnswerStream::new(self.host.clone(), active, words).cancel_on_drop(cancel_as).with_given(given))
     }
 
     async fn start_run(
@@ -106,10 +113,14 @@ impl OpenAiContext<'_> {
             };
             return Ok((run_turn(call, turn, id).await?, words));
         }
-        let mut inputs = inputs::build_inputs(&plan, &wanted.conversation, &wanted.metadata)?;
-        if let (Some(previous), Some(_)) = (wanted.previous, &plan.thread) {
-            inputs = self.continue_from(previous, inputs).await?;
-        }
+        let inputs = match (wanted.previous, &plan.thread) {
+            (Some(previous), Some(_)) => {
+                // The previous run has the results of its tools.
+                let sent = wanted.conversation.without_tool_results();
+                self.continue_from(previous, inputs::build_inputs(&plan, &sent, &wanted.metadata)?).await?
+            }
+            _ => inputs::build_inputs(&plan, &wanted.conversation, &wanted.metadata)?,
+        };
         let words = find_answer_source(&plan, &inputs);
         let budget = wanted.budget.clone();
         let starting = StartRunRequest { needs_events: true, budget, ..StartRunRequest::with_inputs(inputs) };
@@ -127,11 +138,21 @@ impl OpenAiContext<'_> {
         Ok(map.into())
     }
 
+    /// Like [`find_waiting`](OpenAiContext::find_waiting). If a message of the user follows the results, a run that is
+    /// gone or belongs to another model does not matter: the message starts a run with what the client sends.
+    async fn find_continued(&self, definition: &CatalogEntry, wanted: &ModelRequest) -> ApiResult<Option<WaitingRun>> {
+        let is_next_turn = wanted.previous.is_none() && wanted.conversation.ends_with_user();
+        match self.find_waiting(definition, wanted).await {
+            Err(problem) if is_next_turn && matches!(problem.code(), Code::NotThere | Code::RequestInvalid) => Ok(None),
+            found => found,
+        }
+    }
+
     /// Finds the run that waits for these messages: for results of its tools, or for the answer to a question.
     async fn find_waiting(&self, definition: &CatalogEntry, wanted: &ModelRequest) -> ApiResult<Option<WaitingRun>> {
         let results = wanted.conversation.tool_results()?;
         let own: Vec<_> = results.iter().filter_map(|(id, text)| Some((parse_call_id(id)?, text.as_str()))).collect();
-        let run = own.first().map(|((run, _), _)| *run).or(wanted.previous);
+        let run = own.last().map(|((run, _), _)| *run).or(wanted.previous);
         let Some(run) = run else { return Ok(None) };
         let opened = open_own_run(&self.host.app, self.caller, &run.to_string()).await?;
         let state = opened.state();
@@ -142,14 +163,17 @@ impl OpenAiContext<'_> {
         }
         let steps = state.steps();
         if own.is_empty() {
-            let text = wanted.conversation.last_user_text()?;
-            let asks = state.open_steps().find_map(|step| Some((step.path, read_answer(step.question?, &text))));
-            return Ok(asks.map(|answer| WaitingRun { opened, answers: vec![answer] }));
+            let answer = read_user_answer(run, &opened.plan, &state, &wanted.conversation.last_user_text()?)?;
+            return Ok(answer.map(|answer| WaitingRun { opened, answers: vec![answer], is_followed: false }));
         }
         let mut answers = Vec::new();
-        for ((of, index), text) in own {
-            let is_call = |step: &&StepState| step.question.is_none() || find_client_call(&opened.plan, step).is_some();
-            let step = steps.get(index).filter(|_| of == run).filter(is_call);
+        // Results of other runs belong to earlier rounds of the conversation.
+        for ((_, index), text) in own.into_iter().filter(|((of, _), _)| *of == run) {
+            let is_call = |step: &&StepState| {
+                let question = step.question.as_ref();
+                question.is_none_or(|question| find_client_call(&opened.plan, &step.path, question).is_some())
+            };
+            let step = steps.get(index).filter(is_call);
             let message = || format!("the run {run} has no such tool call");
             let step = step.ok_or_else(|| Problem::new(Code::RequestInvalid, message()))?;
             // A repeated result was processed already.
@@ -157,7 +181,18 @@ impl OpenAiContext<'_> {
                 answers.push((step.path.clone(), text.into()));
             }
         }
-        Ok(Some(WaitingRun { opened, answers }))
+        Ok(Some(WaitingRun { opened, answers, is_followed: wanted.conversation.ends_with_user() }))
+    }
+
+    /// Whether a run that has the results of its tools waits for more. Otherwise it is over, and the message of the user
+    /// that follows the results can have its turn.
+    async fn waits_again(&self, resumed: &ActiveRun) -> ApiResult<bool> {
+        let (app, run) = (&self.host.app, resumed.id);
+        let status = match self.host.service.wait_with_timeout(run, resumed.completion.clone(), MAX_WAIT).await {
+            Some(ended) => ended.outcome.state.status,
+            None => read_outcome(app, run).await?.outcome.state.status,
+        };
+        Ok(!status.is_final())
     }
 }
 
@@ -166,9 +201,17 @@ struct WaitingRun {
     opened: LoadedRun,
     /// Answers by step path; empty if all were given already.
     answers: Vec<(StepPath, Value)>,
+    /// Whether a message of the user follows the answers.
+    is_followed: bool,
 }
 
 impl WaitingRun {
+    /// The number of answers that the run has with these.
+    fn count_given(&self) -> usize {
+        let is_given = |step: &&StepState| step.kind.as_deref() == Some("ask") && step.phase == Phase::Finished;
+        self.opened.state().steps().iter().filter(is_given).count() + self.answers.len()
+    }
+
     async fn resume(self, call: &StartContext<'_>) -> ApiResult<ActiveRun> {
         match self.answers.is_empty() {
             true => Ok(call.host.supervisor.find_started(self.opened.id)),

@@ -89,7 +89,7 @@ impl CommandRequest {
     /// What the command asked for of which this request is a repetition, and the run that received it: this run, or one of
     /// its child runs.
     fn find_repeated(&self, run: RunId) -> ApiResult<Option<(RunId, CommandAction)>> {
-        let Some(key) = idempotency_key(&self.headers) else { return Ok(None) };
+        let Some(key) = idempotency_key(&self.headers)? else { return Ok(None) };
         let found = self.host.app.store.find_command_within(run, &key)?;
         Ok(found.map(|(receiver, known)| (receiver, known.command.action)))
     }
@@ -102,7 +102,7 @@ impl CommandRequest {
         waiting: WaitQuery,
         action: CommandAction,
     ) -> ApiResult<Response> {
-        let command = new_command(idempotency_key(&self.headers), self.caller.user_id(), action);
+        let command = new_command(idempotency_key(&self.headers)?, self.caller.user_id(), action);
         let (started, limit) = (Instant::now(), waiting.duration().unwrap_or(DECISION_TIMEOUT).min(DECISION_TIMEOUT));
         let sent = self.host.service.send_command(opened, command, limit).await?;
         let (SentCommand { receiver, command, is_applied }, waiting) = (sent, waiting.after(started.elapsed()));

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use axum::extract::State;
-use axum::http::HeaderMap;
+use axum::http::{HeaderMap, HeaderValue};
 use axum::response::Response;
 use flowloom_app::definitions::catalog::CatalogEntry;
 use flowloom_app::definitions::error::DefinitionError;
@@ -117,16 +117,11 @@ impl<'a> StartContext<'a> {
     ) -> ApiResult<StartContext<'a>> {
         caller.require_scope(Scope::Run)?;
         let (user, needs_events) = (caller.resolve_user(user)?, accepts_events(headers));
-        let place = Some(host.supervisor.reserve_place(&user)?);
+        let idempotency_key = idempotency_key(headers)?;
+        let place = Some(Arc::new(host.supervisor.reserve_place(&user)?));
         Ok(StartContext {
             host,
-            start: StartCall {
-                place,
-                user,
-                idempotency_key: idempotency_key(headers),
-                needs_events,
-                trace: read_trace(headers),
-            },
+            start: StartCall { place, user, idempotency_key, needs_events, trace: read_trace(headers) },
         })
     }
 
@@ -195,7 +190,20 @@ fn read_trace(headers: &HeaderMap) -> Option<TraceContext> {
     TraceContext::parse(headers.get("traceparent")?.to_str().ok()?)
 }
 
-/// The idempotency key that a request names.
-pub(crate) fn idempotency_key(headers: &HeaderMap) -> Option<String> {
-    headers.get("idempotency-key").map(|key| key.to_str().unwrap_or_default().to_owned())
+/// The idempotency key that a request names. Fails with `RequestInvalid` if it is empty, since all requests with an empty
+/// key would be one.
+pub(crate) fn idempotency_key(headers: &HeaderMap) -> ApiResult<Option<String>> {
+    let key = headers.get("idempotency-key").map(header_text);
+    if key.as_deref() == Some("") {
+        return Err(Problem::new(
+            Code::RequestInvalid,
+            "the header Idempotency-Key is empty; give it a value or leave it out",
+        ));
+    }
+    Ok(key)
+}
+
+/// The value of a header as text, with a character for each byte, so that different values have different texts.
+pub(crate) fn header_text(value: &HeaderValue) -> String {
+    value.as_bytes().iter().map(|byte| char::from(*byte)).collect()
 }

@@ -110,6 +110,19 @@ fn advise_postgres(error: &tokio_postgres::Error) -> (DatabaseFailure, &'static 
     }
 }
 
+/// Whether a run was inserted that another process has inserted already.
+pub(crate) fn is_second_insert_sqlite(error: &rusqlite::Error) -> bool {
+    let is_unique =
+        error.sqlite_error().is_some_and(|code| code.extended_code == rusqlite::ffi::SQLITE_CONSTRAINT_UNIQUE);
+    is_unique && error.to_string().contains("run.id")
+}
+
+/// The same for Postgres.
+pub(crate) fn is_second_insert_postgres(error: &tokio_postgres::Error) -> bool {
+    let constraint = error.as_db_error().and_then(|reply| reply.constraint());
+    error.code() == Some(&SqlState::UNIQUE_VIOLATION) && constraint == Some("run_id_key")
+}
+
 /// Whether this error ended the session.
 pub(crate) fn is_connection_lost(error: &tokio_postgres::Error) -> bool {
     match error.as_db_error() {

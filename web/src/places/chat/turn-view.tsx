@@ -159,7 +159,7 @@ function Entry({ entry, follower, speaker }: EntryProps) {
       return <ResolveForm run={follower.run} path={entry.step.path} onDone={onDone} />;
     case "asked": {
       const { step } = entry;
-      if (step.question && isAnsweredByMessage(step.question)) {
+      if (step.question && isAnsweredByMessage(step.path, step.question)) {
         return <p className="answer answer-question">{step.question.question}</p>;
       }
       if (step.question) {
@@ -177,10 +177,14 @@ function Entry({ entry, follower, speaker }: EntryProps) {
   }
 }
 
-/** Whether the next message answers the question: an approval and a form have fields of their own. */
-function isAnsweredByMessage({ subject, schema }: Question): boolean {
+/**
+ * Whether the next message answers the question: an approval, a form and a call of a client's tool have fields of their
+ * own.
+ */
+function isAnsweredByMessage(path: string, { subject, schema }: Question): boolean {
   const type = (schema as Schema | undefined)?.type;
-  return subject === undefined && (schema === undefined || type === "string");
+  const isCall = path.slice(path.lastIndexOf("/") + 1).startsWith("tool~");
+  return !isCall && subject === undefined && (schema === undefined || type === "string");
 }
 
 /** A call of a tool: its arguments, and its result once there is one. */

@@ -6,7 +6,7 @@ import { t } from "../../strings";
 import { Button, CopyButton, IconButton } from "../../ui/button";
 import { ConfirmDialog, Dialog } from "../../ui/dialog";
 import { formatTime } from "../../ui/format";
-import { ErrorBox } from "../../ui/problem";
+import { ErrorBox, Problem } from "../../ui/problem";
 
 type TriggersProps = { workflow: string; onClose: () => void };
 type Removal = { kind: "schedules" | "hooks"; id: string };
@@ -56,6 +56,9 @@ export function TriggersDialog({ workflow, onClose }: TriggersProps) {
                 <b>{schedule.id}</b> <code>{schedule.cron}</code>{" "}
                 <span className="soft">{schedule.timezone}</span>
                 <span className="soft">{t.build.next(formatTime(schedule.next_at))}</span>
+                {schedule.last_error && (
+                  <Problem severity="warning">{t.build.notStarted(schedule.last_error)}</Problem>
+                )}
                 <IconButton
                   icon="close"
                   label={t.build.deleteTrigger(schedule.id)}

@@ -1,0 +1,61 @@
+//! Tool calls that a client executes. A run waits for their results as for answers of a person, but only the client can
+//! tell them: a message of the user is none.
+
+use flowloom_app::runs::inputs::parse_answer;
+use flowloom_core::code::Code;
+use flowloom_core::effect::AskRequest;
+use flowloom_core::id::RunId;
+use flowloom_core::json::parse_value;
+use flowloom_core::path::Path;
+use flowloom_core::plan::{AgentTool, Composite, Plan, StepKind, ToolEffect};
+use flowloom_core::state::RunState;
+use flowloom_core::value::Value;
+
+use crate::problem::{ApiResult, Problem};
+
+/// The tool call that the step at `path` waits for its client to execute, with its arguments. It is stored as a question
+/// with the text of the call.
+pub(crate) fn find_client_call<'a>(plan: &Plan, path: &Path, question: &'a AskRequest) -> Option<(&'a str, Value)> {
+    let (name, arguments) = question.question.split_once(' ')?;
+    let is_call = path.as_str().rsplit('/').next()?.starts_with("tool~");
+    let arguments = parse_value(arguments).ok()?;
+    (is_call && is_client_tool(plan, name)).then_some((name, arguments))
+}
+
+fn is_client_tool(plan: &Plan, name: &str) -> bool {
+    let mut found = false;
+    plan.root.visit(&mut |step| {
+        let tools: &[AgentTool] = match &step.kind {
+            StepKind::Composite(Composite::Agent(agent)) => &agent.tools,
+            StepKind::Composite(Composite::Turn(turn)) => &turn.tools,
+            StepKind::Composite(Composite::Tools(tools)) => &tools.tools,
+            _ => &[],
+        };
+        found |= tools.iter().any(|tool| tool.declaration.name == name && matches!(tool.effect, ToolEffect::Client));
+    });
+    found
+}
+
+/// The answer that a text of the user is to the first question of a waiting run; `None` if the run asks nothing. Fails
+/// with `RequestInvalid` if the run waits only for results of its client's tools.
+pub(crate) fn read_user_answer(
+    run: RunId,
+    plan: &Plan,
+    state: &RunState,
+    text: &str,
+) -> ApiResult<Option<(Path, Value)>> {
+    let mut call = None;
+    for step in state.open_steps() {
+        let Some(question) = step.question else { continue };
+        match find_client_call(plan, &step.path, question) {
+            None => return Ok(Some((step.path, parse_answer(question, text)))),
+            Some((name, _)) => call = call.or(Some((step.path, name))),
+        }
+    }
+    let Some((path, name)) = call else { return Ok(None) };
+    let message = format!(
+        "the run {run} waits for the result of the client's tool {name}, and a message of the user is none; send the \
+         result as a tool message, or to POST /api/v1/runs/{run}/answer with the path {path}, or cancel the run"
+    );
+    Err(Problem::new(Code::RequestInvalid, message))
+}

@@ -1,0 +1,106 @@
+//! Checks that the body of a request is a JSON-RPC message. The protocol's library answers with a status for the wrong
+//! media type to everything that it cannot read.
+
+use rmcp::model::{CallToolRequestParams, ErrorCode};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+/// A message as JSON-RPC has it, before its method is looked at.
+#[derive(Deserialize)]
+struct Envelope {
+    #[serde(default)]
+    jsonrpc: Value,
+    #[serde(default)]
+    id: Value,
+    #[serde(default)]
+    method: Value,
+    #[serde(default)]
+    params: Value,
+    #[serde(default)]
+    result: Option<Value>,
+    #[serde(default)]
+    error: Option<Value>,
+}
+
+/// The error response to a body that is no message; `None` if it is one.
+pub(crate) fn find_envelope_problem(body: &str) -> Option<Value> {
+    let value: Value = match serde_json::from_str(body) {
+        Ok(value) => value,
+        Err(error) => return Some(error_response(&Value::Null, ErrorCode::PARSE_ERROR, &format!("not JSON: {error}"))),
+    };
+    if value.is_array() {
+        let message = "batches are not supported; send each message in a request of its own";
+        return Some(error_response(&Value::Null, ErrorCode::INVALID_REQUEST, message));
+    }
+    let Ok(message) = serde_json::from_value::<Envelope>(value) else {
+        return Some(error_response(&Value::Null, ErrorCode::INVALID_REQUEST, "a message is a JSON object"));
+    };
+    let (code, why) = message.find_problem()?;
+    Some(error_response(&message.id, code, &why))
+}
+
+impl Envelope {
+    fn find_problem(&self) -> Option<(ErrorCode, String)> {
+        let invalid = |why: &str| Some((ErrorCode::INVALID_REQUEST, why.to_owned()));
+        if self.jsonrpc != "2.0" {
+            return invalid("\"jsonrpc\" must be \"2.0\"");
+        }
+        if !matches!(self.id, Value::Null | Value::String(_) | Value::Number(_)) {
+            return invalid("\"id\" must be a text or a number");
+        }
+        let Some(method) = self.method.as_str() else {
+            let is_response = self.method.is_null() && (self.result.is_some() || self.error.is_some());
+            return if is_response { None } else { invalid("\"method\" must be a text") };
+        };
+        let wrong_params = |why: String| Some((ErrorCode::INVALID_PARAMS, why));
+        if !matches!(self.params, Value::Null | Value::Object(_)) {
+            return wrong_params("\"params\" must be an object".to_owned());
+        }
+        if method == "tools/call"
+            && let Err(error) = serde_json::from_value::<CallToolRequestParams>(self.params.clone())
+        {
+            return wrong_params(format!("the parameters of tools/call: {error}"));
+        }
+        None
+    }
+}
+
+fn error_response(id: &Value, code: ErrorCode, message: &str) -> Value {
+    json!({"jsonrpc": "2.0", "id": id, "error": {"code": code.0, "message": message}})
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_pass_and_everything_else_has_the_error_that_json_rpc_gives_it() {
+        let code = |body: &str| find_envelope_problem(body).map(|problem| problem["error"]["code"].clone());
+        for message in [
+            r#"{"jsonrpc": "2.0", "id": 1, "method": "tools/list"}"#,
+            r#"{"jsonrpc": "2.0", "method": "notifications/initialized"}"#,
+            r#"{"jsonrpc": "2.0", "id": "a", "result": {}}"#,
+            r#"{"jsonrpc": "2.0", "id": 1, "error": {"code": 1, "message": "no"}}"#,
+            r#"{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "a", "arguments": {"n": 1}}}"#,
+        ] {
+            assert_eq!(code(message), None, "{message}");
+        }
+        for (message, wanted) in [
+            ("{", -32700),
+            ("", -32700),
+            ("[]", -32600),
+            ("1", -32600),
+            (r#"{"id": 1, "method": "tools/list"}"#, -32600),
+            (r#"{"jsonrpc": "2.0", "id": {}, "method": "tools/list"}"#, -32600),
+            (r#"{"jsonrpc": "2.0", "id": 1, "method": 7}"#, -32600),
+            (r#"{"jsonrpc": "2.0", "id": 1}"#, -32600),
+            (r#"{"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": 3}"#, -32602),
+            (r#"{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {}}"#, -32602),
+            (r#"{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "a", "arguments": 1}}"#, -32602),
+        ] {
+            assert_eq!(code(message), Some(wanted.into()), "{message}");
+        }
+        let problem = find_envelope_problem(r#"{"jsonrpc": "2.0", "id": 7, "method": 7}"#).expect("a problem");
+        assert_eq!(problem["id"], 7, "the answer names the request");
+    }
+}
