@@ -4,6 +4,7 @@
 //! `json_text`). Whatever a format cannot say is reported, never written as something that behaves differently.
 #![warn(missing_docs)]
 
+mod calls;
 mod convert;
 mod draft;
 mod emit;
@@ -12,6 +13,7 @@ mod names;
 mod prose;
 mod report;
 mod text;
+mod turns;
 
 pub use convert::{Conversion, ConversionSource, convert_definition};
 pub use report::{Fate, Finding};
