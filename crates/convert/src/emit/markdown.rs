@@ -39,10 +39,10 @@ impl Emitter<'_> {
             self.report_nothing_left(markdown::FORMAT);
             return None;
         }
-        if !self.stand_ins.is_empty() && !head.contains("\ninput:\n") {
+        if !self.output_inputs.is_empty() && !head.contains("\ninput:\n") {
             head.push_str("input:\n");
         }
-        self.stand_ins.iter().for_each(|row| head.push_str(row));
+        self.output_inputs.iter().for_each(|row| head.push_str(row));
         let description = self.description_phase(&phases);
         let literal: Vec<bool> = phases.iter().map(|phase| !is_plain(&phase.pieces)).collect();
         let text = write_file(&head, &description, &phases, &literal, self.has_comments);
@@ -296,7 +296,7 @@ impl Emitter<'_> {
             constant_system(prompt.generate).as_ref() == system && !is_computed(prompt.generate.system.as_ref());
         let text = if is_shared { prompt.text.clone() } else { join_instructions(prompt) };
         let mut pieces = self.resolve_pieces(&text, item.span);
-        self.read_stand_ins(&mut pieces);
+        self.read_output_inputs(&mut pieces);
         if pieces.is_empty() {
             self.report.add_loss(item.span, "an empty prompt: an action without a text has no message here");
         }

@@ -24,7 +24,7 @@ impl Emitter<'_> {
     pub(super) fn call_phase(&mut self, item: &Item<'_>) -> Phase {
         let mark = self.report.mark();
         let Some(call) = read_call(item) else {
-            self.add_stand_in(item, &format!("the block {}", item.title()), "a Markdown workflow runs no code");
+            self.add_output_input(item, &format!("the block {}", item.title()), "a Markdown workflow runs no code");
             return Phase::new_comment(self.loss_comments(mark));
         };
         let title = item.title().to_owned();
@@ -47,7 +47,7 @@ impl Emitter<'_> {
                     _ => call.function.clone(),
                 };
                 let why = "only configured functions send requests here";
-                self.add_stand_in(item, &what, why);
+                self.add_output_input(item, &what, why);
                 String::new()
             }
         };
@@ -87,11 +87,11 @@ impl Emitter<'_> {
     }
 
     /// An input in the place of the output of a step.
-    pub(super) fn add_stand_in(&mut self, item: &Item<'_>, what: &str, why: &str) {
+    pub(super) fn add_output_input(&mut self, item: &Item<'_>, what: &str, why: &str) {
         let title = item.title().to_owned();
         let name = self.action_name(item, &title);
         let message = yaml_text(&format!("What {what} gives"));
-        self.stand_ins.push(format!("  {name}: {{type: text, message: {message}}}\n"));
+        self.output_inputs.push(format!("  {name}: {{type: text, message: {message}}}\n"));
         let message = format!("the step {title}: {why}, so the input {name} takes the place of its output");
         self.report.add_loss(item.span, message);
         let sets_input = self.sets_input();
@@ -99,12 +99,12 @@ impl Emitter<'_> {
     }
 
     /// Reads the fields of an output from the text of the input that stands for it.
-    pub(super) fn read_stand_ins(&self, pieces: &mut [Piece]) {
-        let is_stand_in = |name: &str| self.stand_ins.iter().any(|row| row.starts_with(&format!("  {name}: ")));
+    pub(super) fn read_output_inputs(&self, pieces: &mut [Piece]) {
+        let is_output_input = |name: &str| self.output_inputs.iter().any(|row| row.starts_with(&format!("  {name}: ")));
         for piece in pieces {
             if let Piece::Value(reference) = piece
                 && !reference.path.is_empty()
-                && is_stand_in(&reference.name)
+                && is_output_input(&reference.name)
             {
                 reference.name = format!("JSON.parse({})", reference.name);
             }

@@ -42,8 +42,8 @@ pub(crate) struct Emitter<'p> {
     pub(crate) fixed: HashMap<String, String>,
     /// Whether the input of the step list that is written may be an object, which functions take as their arguments.
     pub(crate) is_input_object: bool,
-    /// Rows of the frontmatter for inputs that stand for replies.
-    pub(crate) stand_ins: Vec<String>,
+    /// Rows of the frontmatter for inputs that take the place of outputs.
+    pub(crate) output_inputs: Vec<String>,
     /// Ends the conversion when it is set.
     pub(crate) stop: &'p StopFlag,
     /// Whether comments say what is lost.

@@ -24,8 +24,11 @@ impl Emitter<'_> {
     pub(super) fn emit_steps(&mut self, items: &[Item<'_>]) -> Option<String> {
         self.note_steps_input();
         let mut rows: Vec<Row> = Vec::new();
-        for item in items.iter().take_while(|_| !self.stop.is_stopped()) {
-            self.push_steps_item(item, "sequential", &mut rows);
+        let mut mode = "sequential";
+        for (index, item) in items.iter().enumerate().take_while(|_| !self.stop.is_stopped()) {
+            let leaves_input = mode != "fanout" && index + 1 < items.len() && self.can_leave_input(item);
+            mode = if leaves_input { "fanout" } else { "sequential" };
+            self.push_steps_item(item, mode, &mut rows);
         }
         if !rows.iter().any(|row| row.value.is_some()) {
             self.report_nothing_left(steps::FORMAT);
@@ -71,6 +74,12 @@ impl Emitter<'_> {
             };
             self.report.add_change(span, how);
         }
+    }
+
+    /// Whether a call is written as a fan-out of its own, which leaves the input as it is for the steps after it.
+    fn can_leave_input(&self, item: &Item<'_>) -> bool {
+        let has_inputs = !chains_outputs(self.plan) && !self.inputs.is_empty() && !self.is_input_replaced;
+        has_inputs && item.variable.is_some() && read_call(item).is_some()
     }
 
     fn push_steps_item(&mut self, item: &Item<'_>, mode: &str, rows: &mut Vec<Row>) {
