@@ -86,7 +86,7 @@ pub fn convert_definition(source: &ConversionSource<'_>, to: Format, has_comment
         inputs: declared_inputs(plan).into_iter().map(|input| input.name).collect(),
         fixed: HashMap::new(),
         is_input_object: false,
-        output_inputs: Vec::new(),
+        added_inputs: (to == markdown::FORMAT).then(Vec::new),
         stop: source.stop,
         has_comments,
         is_member: false,

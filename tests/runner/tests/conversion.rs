@@ -247,7 +247,9 @@ fn workflows_as_tools_are_reported_as_lost() {
 }
 
 /// What conversions report as lost: the definition, the format, the construct at the place, and a part of the message.
-const LOSSES: [(&str, &str, &str, &str); 23] = [
+const LOSSES: [(&str, &str, &str, &str); 25] = [
+    ("late-defaults.flow.json", "markdown", "start", "the variable greeting: only inputs have defaults here"),
+    ("late-defaults.flow.json", "steps", "llmInstruction", "${greeting}: what sets it is lost"),
     ("requests.flow.json", "steps", "webScraping", "read by tool::web_fetch"),
     ("requests.flow.json", "steps", "apiCall", "sent by tool::http_request"),
     ("requests.flow.json", "pipeline", "apiCall", "a block passes these arguments"),

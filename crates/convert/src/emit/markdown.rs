@@ -39,10 +39,11 @@ impl Emitter<'_> {
             self.report_nothing_left(markdown::FORMAT);
             return None;
         }
-        if !self.output_inputs.is_empty() && !head.contains("\ninput:\n") {
+        let added = self.added_inputs.take().unwrap_or_default();
+        if !added.is_empty() && !head.contains("\ninput:\n") {
             head.push_str("input:\n");
         }
-        self.output_inputs.iter().for_each(|row| head.push_str(row));
+        head.push_str(&added.concat());
         let description = self.description_phase(&phases);
         let literal: Vec<bool> = phases.iter().map(|phase| !is_plain(&phase.pieces)).collect();
         let text = write_file(&head, &description, &phases, &literal, self.has_comments);
@@ -156,6 +157,7 @@ impl Emitter<'_> {
                 if !phases.is_empty() {
                     self.report.add_loss(span, format!("{title}: defaults that are set after other steps"));
                 }
+                self.lose_defaults(item, rows);
                 if rows.is_empty() {
                     self.report.add_change(span, format!("{title} sets nothing and is left out"));
                 }

@@ -6,12 +6,12 @@ use flowloom_core::expr::Data;
 use flowloom_core::render::to_json;
 use flowloom_formats::list_built_in_functions;
 
-use super::markdown_text::{Phase, yaml_text};
+use super::markdown_text::Phase;
 use super::{Abilities, Emitter};
 use crate::calls::{Call, read_call};
 use crate::draft::{Item, ItemKind};
 use crate::prose::write_template;
-use crate::text::{Piece, shorten};
+use crate::text::shorten;
 
 /// The elements that are no functions.
 const OWN_ELEMENTS: [&str; 5] = ["gen-text", "gen-object", "loop", "cond", "else"];
@@ -82,31 +82,6 @@ impl Emitter<'_> {
                 };
                 let entries: Vec<String> = entries.iter().map(entry).collect();
                 format!("{{ {} }}", entries.join(", "))
-            }
-        }
-    }
-
-    /// An input in the place of the output of a step.
-    pub(super) fn add_output_input(&mut self, item: &Item<'_>, what: &str, why: &str) {
-        let title = item.title().to_owned();
-        let name = self.action_name(item, &title);
-        let message = yaml_text(&format!("What {what} gives"));
-        self.output_inputs.push(format!("  {name}: {{type: text, message: {message}}}\n"));
-        let message = format!("the step {title}: {why}, so the input {name} takes the place of its output");
-        self.report.add_loss(item.span, message);
-        let sets_input = self.sets_input();
-        self.names.note_result(item, &name, sets_input);
-    }
-
-    /// Reads the fields of an output from the text of the input that stands for it.
-    pub(super) fn read_output_inputs(&self, pieces: &mut [Piece]) {
-        let is_output_input = |name: &str| self.output_inputs.iter().any(|row| row.starts_with(&format!("  {name}: ")));
-        for piece in pieces {
-            if let Piece::Value(reference) = piece
-                && !reference.path.is_empty()
-                && is_output_input(&reference.name)
-            {
-                reference.name = format!("JSON.parse({})", reference.name);
             }
         }
     }

@@ -5,6 +5,7 @@ mod conversation;
 mod flow;
 mod markdown;
 mod markdown_calls;
+mod markdown_inputs;
 mod markdown_text;
 mod parts;
 mod pipeline;
@@ -42,8 +43,8 @@ pub(crate) struct Emitter<'p> {
     pub(crate) fixed: HashMap<String, String>,
     /// Whether the input of the step list that is written may be an object, which functions take as their arguments.
     pub(crate) is_input_object: bool,
-    /// Rows of the frontmatter for inputs that take the place of outputs.
-    pub(crate) output_inputs: Vec<String>,
+    /// Rows of the frontmatter for inputs that the definition does not declare; `None` in other formats than Markdown.
+    pub(crate) added_inputs: Option<Vec<String>>,
     /// Ends the conversion when it is set.
     pub(crate) stop: &'p StopFlag,
     /// Whether comments say what is lost.
@@ -317,6 +318,7 @@ impl Emitter<'_> {
     /// The variable that a reference means, if it is set; reports what else it may be.
     fn find_reference(&mut self, reference: &Reference, span: Span) -> Option<Known> {
         let source = &reference.source;
+        self.declare_input(reference, span);
         let Some(known) = self.names.find(&reference.name).cloned() else {
             if self.names.is_lost(&reference.name) {
                 self.report.add_loss(span, format!("{source}: what sets it is lost, so it is text here"));

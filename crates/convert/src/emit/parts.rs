@@ -2,6 +2,7 @@
 //! blocks.
 
 use flowloom_core::expr::{Data, Expr, Template, TemplatePart};
+use flowloom_core::plan::Assignment;
 use flowloom_core::value::{Map, Value};
 use flowloom_formats::graph::END_RULE;
 use flowloom_formats::markdown::DEFAULT_SYSTEM_PROMPT;
@@ -63,6 +64,17 @@ impl<'p> Emitter<'p> {
     pub(super) fn write_arguments(&mut self, call: &Call, write: TextWriter<'_, 'p>) -> Map {
         let entry = |(name, data): &(String, Data)| (name.as_str().into(), self.write_data(data, write));
         call.arguments.iter().map(entry).collect()
+    }
+
+    /// Reports the variables of a block of defaults that are no inputs, which only a flow can set.
+    pub(super) fn lose_defaults(&mut self, item: &Item<'_>, rows: &[Assignment]) {
+        for row in rows {
+            let name = row.name.show_source();
+            if !self.inputs.contains(&name) {
+                self.report.add_loss(item.span, format!("the variable {name}: only inputs have defaults here"));
+                self.names.lose(&name);
+            }
+        }
     }
 
     /// Reports that the steps of a loop or of a choice become steps like all others.

@@ -108,8 +108,15 @@ impl Emitter<'_> {
                 rows.push(Row { comments: self.loss_comments(mark), value: None });
                 return self.emit_group(item, group, |emitter, inner| emitter.push_steps_item(inner, mode, rows));
             }
-            ItemKind::Defaults([]) | ItemKind::Text | ItemKind::Other(_) => None,
-            ItemKind::Defaults(_) => return self.check_defaults(item, rows.is_empty()),
+            ItemKind::Defaults([]) => {
+                let message = format!("{} sets nothing and is left out", item.title());
+                return self.report.add_change(span, message);
+            }
+            ItemKind::Text | ItemKind::Other(_) => None,
+            ItemKind::Defaults(defaults) => {
+                self.lose_defaults(item, defaults);
+                return self.check_defaults(item, rows.is_empty());
+            }
         };
         let Some((function, text)) = called else {
             self.report.add_loss(span, format!("{}: a step list has no step of this kind", describe(item)));
