@@ -42,7 +42,7 @@ impl Emitter<'_> {
             self.report_nothing_left(to);
             return None;
         }
-        if to == agent::FORMAT { Some(self.write_agent(&tasks)) } else { Some(self.write_graph(&tasks, losses)) }
+        Some(if to == agent::FORMAT { self.write_agent(&tasks, losses) } else { self.write_graph(&tasks, losses) })
     }
 
     /// Adds the task of a step. What no task says is added to the comments of the next one.
@@ -191,7 +191,7 @@ impl Emitter<'_> {
     }
 
     /// One agent that works through all tasks.
-    fn write_agent(&mut self, tasks: &[Task]) -> String {
+    fn write_agent(&mut self, tasks: &[Task], losses: Vec<String>) -> String {
         let instructions = match tasks {
             [only] => only.instructions.clone(),
             _ => {
@@ -199,7 +199,8 @@ impl Emitter<'_> {
                 format!("Work through these parts in order.\n\n{}", numbered.collect::<Vec<_>>().join("\n\n"))
             }
         };
-        let mut rows: Vec<Row> = Vec::new();
+        let comments = tasks.iter().flat_map(|task| task.comments.iter().cloned()).chain(losses).collect();
+        let mut rows = vec![Row { comments, value: None }];
         for tool in tasks.iter().flat_map(|task| &task.tools) {
             let tool = Some(tool.clone());
             if rows.iter().all(|row| row.value != tool) {
