@@ -1,5 +1,7 @@
 //! The conversion of a definition: from its plan, through a draft, to the text of another format.
 
+use std::collections::HashMap;
+
 use flowloom_core::diagnostic::{Diagnostic, Span};
 use flowloom_core::json::{NodeKind, parse_node};
 use flowloom_core::plan::{Format, Plan};
@@ -82,6 +84,9 @@ pub fn convert_definition(source: &ConversionSource<'_>, to: Format, has_comment
         report,
         names: Names::default(),
         inputs: declared_inputs(plan).into_iter().map(|input| input.name).collect(),
+        fixed: HashMap::new(),
+        is_input_object: false,
+        added_inputs: (to == markdown::FORMAT).then(Vec::new),
         stop: source.stop,
         has_comments,
         is_member: false,

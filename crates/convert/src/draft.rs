@@ -2,13 +2,14 @@
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
+use std::sync::Arc;
 
 use flowloom_core::chat::{Content, Role};
 use flowloom_core::diagnostic::Span;
 use flowloom_core::expr::{Data, Expr, Segment, Template, TemplatePart};
 use flowloom_core::plan::{
-    Agent, Assignment, BlockCode, Composite, Dag, FunctionCall, Generate, HttpSpec, Leaf, Loop, Machine, MemoryStep,
-    OnError, Plan, Scrape, Step, StepKind,
+    Agent, AgentTool, Assignment, Block, BlockCode, Composite, Dag, FunctionCall, Generate, HttpSpec, Leaf, Loop,
+    Machine, MemoryStep, OnError, Plan, Scrape, Step, StepKind,
 };
 use flowloom_core::render::{TextStyle, render_text};
 
@@ -43,13 +44,15 @@ pub(crate) enum ItemKind<'p> {
     Call(&'p FunctionCall),
     Memory(&'p MemoryStep),
     Ask(&'p Template),
-    Block,
+    Block(&'p Block),
     /// Variables that take a default where they are empty.
     Defaults(&'p [Assignment]),
     /// Text that nothing answers.
     Text,
     Fanout(Vec<Item<'p>>),
     Repeat(&'p Loop, Box<Item<'p>>),
+    /// Several steps that are repeated or chosen together.
+    Group(Group<'p>),
     /// Something that only its own format has.
     Other(&'static str),
 }
@@ -61,6 +64,22 @@ pub(crate) struct Prompt<'p> {
     pub(crate) text: Template,
     /// Earlier messages that the model sees.
     pub(crate) earlier: usize,
+    /// The tools that the model may call.
+    pub(crate) tools: &'p [AgentTool],
+}
+
+/// Steps in scopes of their own.
+pub(crate) struct Group<'p> {
+    /// Whether the steps are repeated; otherwise one of the scopes is chosen.
+    pub(crate) is_loop: bool,
+    pub(crate) scopes: Vec<Scope<'p>>,
+}
+
+/// Steps with variables of their own.
+pub(crate) struct Scope<'p> {
+    /// The variables that the steps see, with their values outside.
+    pub(crate) provided: &'p [(Arc<str>, Expr)],
+    pub(crate) items: Vec<Item<'p>>,
 }
 
 /// The body of a plan.
@@ -104,9 +123,9 @@ fn read_nodes(dag: &Dag) -> Vec<Item<'_>> {
             StepKind::Leaf(Leaf::Block(block)) => match &block.code {
                 BlockCode::Prompt { generate, .. } => {
                     let text = generate.messages.first().map(|(_, data)| fill_inputs(data, &block.inputs));
-                    ItemKind::Prompt(Prompt { generate, text: text.unwrap_or_default(), earlier: 0 })
+                    ItemKind::Prompt(Prompt { generate, text: text.unwrap_or_default(), earlier: 0, tools: &[] })
                 }
-                BlockCode::Python { .. } | BlockCode::Function(_) => ItemKind::Block,
+                BlockCode::Python { .. } | BlockCode::Function(_) => ItemKind::Block(block),
             },
             _ => ItemKind::Other("a trigger"),
         };
@@ -215,8 +234,8 @@ fn read_item(step: &Step, text: Template, earlier: usize) -> Item<'_> {
             let own: Vec<&Template> =
                 own.filter_map(|data| if let Data::Text(text) = data { Some(text) } else { None }).collect();
             match (generate.messages.len(), own.as_slice()) {
-                (0, _) => ItemKind::Prompt(Prompt { generate, text, earlier }),
-                (1, [only]) => ItemKind::Prompt(Prompt { generate, text: (*only).clone(), earlier: 0 }),
+                (0, _) => ItemKind::Prompt(Prompt { generate, text, earlier, tools: &[] }),
+                (1, [only]) => ItemKind::Prompt(Prompt { generate, text: (*only).clone(), earlier: 0, tools: &[] }),
                 _ => ItemKind::Other("a model call whose message is no text"),
             }
         }
@@ -226,7 +245,7 @@ fn read_item(step: &Step, text: Template, earlier: usize) -> Item<'_> {
             Leaf::Call(call) => ItemKind::Call(call),
             Leaf::Memory(memory) => ItemKind::Memory(memory),
             Leaf::Ask { question, schema: None } => ItemKind::Ask(question),
-            Leaf::Block(_) => ItemKind::Block,
+            Leaf::Block(block) => ItemKind::Block(block),
             Leaf::Ask { .. } => ItemKind::Other("a question with a schema"),
             Leaf::Wait { .. } => ItemKind::Other("a pause"),
             Leaf::Fail { .. } | Leaf::Generate(_) => ItemKind::Other("a step that always fails"),
@@ -239,13 +258,28 @@ fn read_item(step: &Step, text: Template, earlier: usize) -> Item<'_> {
             Some(body) if !matches!(looped.body.kind, StepKind::Composite(_)) => {
                 ItemKind::Repeat(looped, Box::new(body))
             }
-            _ => ItemKind::Other("a loop over several steps"),
+            _ => ItemKind::Group(Group { is_loop: true, scopes: vec![read_scope(&looped.body)] }),
         },
-        StepKind::Composite(Composite::Branch { .. }) => ItemKind::Other("a choice"),
-        StepKind::Composite(Composite::Agent(_)) => ItemKind::Other("a model call with tools"),
+        StepKind::Composite(Composite::Branch { arms, otherwise }) => {
+            let arms = arms.iter().map(|(_, arm)| arm).chain(otherwise.as_deref());
+            ItemKind::Group(Group { is_loop: false, scopes: arms.map(read_scope).collect() })
+        }
+        StepKind::Composite(Composite::Agent(agent)) => {
+            ItemKind::Prompt(Prompt { generate: &agent.generate, text, earlier, tools: &agent.tools })
+        }
         StepKind::Composite(_) => ItemKind::Other("a step of its own kind"),
     };
     new_item(step, kind)
+}
+
+/// The steps of a block.
+fn read_scope(step: &Step) -> Scope<'_> {
+    match &step.kind {
+        StepKind::Composite(Composite::Scoped(scoped)) => {
+            Scope { provided: &scoped.provide, items: scoped.body.iter().flat_map(read_step).collect() }
+        }
+        _ => Scope { provided: &[], items: read_step(step) },
+    }
 }
 
 impl Item<'_> {

@@ -1,9 +1,11 @@
 //! Converts definitions between formats through their plan, and reports what became of each construct.
 //!
-//! A plan is read as a draft (`draft`), which a writer for each format (`emit`) turns into text (`text`, `prose`,
-//! `json_text`). Whatever a format cannot say is reported, never written as something that behaves differently.
+//! A plan is read as a draft (`draft`, with calls in `calls` and agents in `turns`), which a writer for each format
+//! (`emit`) turns into text (`text`, `prose`, `json_text`). Whatever a format cannot say is reported, never written as
+//! something that behaves differently.
 #![warn(missing_docs)]
 
+mod calls;
 mod convert;
 mod draft;
 mod emit;
@@ -12,6 +14,7 @@ mod names;
 mod prose;
 mod report;
 mod text;
+mod turns;
 
 pub use convert::{Conversion, ConversionSource, convert_definition};
 pub use report::{Fate, Finding};

@@ -6,6 +6,7 @@ use flowloom_core::expr::Template;
 use flowloom_core::plan::{Input, InputKind, Inputs, Plan};
 
 use crate::draft::{Item, ItemKind};
+use crate::turns::MESSAGE_INPUT;
 
 /// A variable of the source that is set at this point.
 #[derive(Clone, Debug)]
@@ -140,6 +141,10 @@ impl Names {
 
 /// The declared inputs of a plan; a step list has one, called `input`.
 pub(crate) fn declared_inputs(plan: &Plan) -> Vec<Input> {
+    if plan.thread.is_some() {
+        let name = MESSAGE_INPUT.to_owned();
+        return vec![Input { name, kind: InputKind::Text, required: true, ..Input::default() }];
+    }
     match &plan.inputs {
         Inputs::Named { declared, .. } => declared.clone(),
         Inputs::Whole(name) => vec![Input { name: name.to_string(), kind: InputKind::Any, ..Input::default() }],

@@ -45,8 +45,13 @@ pub(crate) fn write_plain(pieces: &[Piece]) -> String {
     pieces.iter().map(write).collect()
 }
 
-/// A text as a template literal.
+/// A text as an expression with a template literal.
 pub(crate) fn write_literal(pieces: &[Piece]) -> String {
+    format!("{{{}}}", write_template(pieces))
+}
+
+/// A text as a template literal.
+pub(crate) fn write_template(pieces: &[Piece]) -> String {
     let write = |piece: &Piece| match piece {
         Piece::Text(text) => text
             .replace('\\', "\\\\")
@@ -59,7 +64,7 @@ pub(crate) fn write_literal(pieces: &[Piece]) -> String {
         Piece::Value(reference) => format!("${{{}}}", write_value(reference)),
         Piece::Secret(_) | Piece::Expression(_) => "…".to_owned(),
     };
-    format!("{{`{}`}}", pieces.iter().map(write).collect::<String>())
+    format!("`{}`", pieces.iter().map(write).collect::<String>())
 }
 
 /// A reference as JavaScript.

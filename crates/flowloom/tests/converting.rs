@@ -54,7 +54,15 @@ fn losses_are_reported_at_their_place_and_refused_if_asked() {
     let refused = place.run(&["convert", "flow.json", "--to", "steps", "--out", "none.json", "--strict"]);
     assert_eq!((exit_code(&refused), place.path("none.json").exists()), (1, false));
     assert!(stderr_text(&refused).contains("error[FL0124]"), "{}", stderr_text(&refused));
-    let impossible = place.run(&["convert", "flow.json", "--to", "agent"]);
+    let merged = place.run(&["convert", "flow.json", "--to", "agent", "--out", "agent.jsonc"]);
+    let text = std::fs::read_to_string(place.path("agent.jsonc")).expect("it was written");
+    assert!(exit_code(&merged) == 0 && text.contains("// Lost: the model call of llmInstruction → report"), "{text}");
+    assert_eq!(exit_code(&place.run(&["check", "agent.jsonc"])), 0);
+    let nothing = json!({"name": "Nothing", "description": "Does nothing", "steps": [
+        {"type": "start", "config": {"variables": [{"name": "city", "value": ""}]}},
+    ]});
+    place.write("nothing.json", &nothing.to_string());
+    let impossible = place.run(&["convert", "nothing.json", "--to", "agent"]);
     assert_eq!((exit_code(&impossible), stdout_text(&impossible).as_str()), (1, ""));
 }
 
@@ -90,8 +98,10 @@ fn a_server_converts_without_storing() {
     let server = RunningServer::start(&place, &[]);
     let post = |body: Value| server.post("/api/v1/convert", &body);
     let converted = post(json!({"to": "steps", "source": flow_text()})).json();
-    assert_eq!((&converted["format"], &converted["lost"]), (&json!("flow"), &json!(2)), "{converted}");
-    assert!(converted["text"].as_str().is_some_and(|text| text.contains("agent::chat")), "{converted}");
+    assert_eq!((&converted["format"], &converted["lost"]), (&json!("flow"), &json!(3)), "{converted}");
+    let text = converted["text"].as_str().expect("a result");
+    // The request is a fan-out of its own, so the input is still there afterwards.
+    assert!(text.contains("\"fanout\"") && text.contains("About {{input}}: {{sky.body}}"), "{text}");
     let lost = converted["findings"].as_array().expect("findings").iter().find(|found| found["fate"] == "lost");
     assert!(lost.is_some_and(|found| found["line"] == 1 && found["start"].as_u64() > Some(0)), "{converted}");
     let strict =

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use conformance::{CaseDefinition, Observation, describe_plan, load_cases, observe_run};
-use flowloom_convert::{Conversion, ConversionSource, Fate, convert_definition};
+use flowloom_convert::{Conversion, ConversionSource, Fate, Finding, convert_definition};
 use flowloom_core::plan::{Format, Inputs, Plan};
 use flowloom_core::value::{Map, Value};
 use flowloom_formats::StopFlag;
@@ -244,6 +244,51 @@ fn workflows_as_tools_are_reported_as_lost() {
         subject.convert(find_format("graph").expect("a format")).count(Fate::Lost)
     };
     assert_eq!([losses(""), losses(", \"tools\": [\"weather\", \"page\"]"), losses(", \"tools\": []")], [1, 2, 0]);
+}
+
+/// What conversions report as lost: the definition, the format, the construct at the place, and a part of the message.
+const LOSSES: [(&str, &str, &str, &str); 25] = [
+    ("late-defaults.flow.json", "markdown", "start", "the variable greeting: only inputs have defaults here"),
+    ("late-defaults.flow.json", "steps", "llmInstruction", "${greeting}: what sets it is lost"),
+    ("requests.flow.json", "steps", "webScraping", "read by tool::web_fetch"),
+    ("requests.flow.json", "steps", "apiCall", "sent by tool::http_request"),
+    ("requests.flow.json", "pipeline", "apiCall", "a block passes these arguments"),
+    ("requests.flow.json", "markdown", "apiCall", "the input weather takes the place of its output"),
+    ("requests.flow.json", "graph", "webScraping", "a model is told to make it"),
+    ("requests.flow.json", "graph", "llmInstruction", "${page}: instructions hold no values"),
+    ("requests.flow.json", "agent", "llmInstruction", "a part of the instructions of one agent"),
+    ("functions.steps.json", "flow", "read", "an empty one is an error"),
+    ("functions.steps.json", "flow", "send", "gives only the body of the reply"),
+    ("functions.steps.json", "flow", "find", "a flow calls no functions"),
+    ("functions.steps.json", "pipeline", "find", "that find may fail"),
+    ("functions.steps.json", "markdown", "find", "the input found takes the place of its output"),
+    ("blocks.markdown.mdx", "flow", "Loop", "so they run once"),
+    ("blocks.markdown.mdx", "flow", "Cond", "the steps of all its branches run"),
+    ("blocks.markdown.mdx", "steps", "GenText as=\"better\"", "{place}: what sets it is lost"),
+    ("blocks.markdown.mdx", "steps", "GenText as=\"last\"", "{draft}: what sets it is lost"),
+    ("blocks.markdown.mdx", "agent", "GenText as=\"check\"", "the options of check"),
+    ("desk.graph.json", "flow", "n1", "the routing of First contact"),
+    ("desk.graph.json", "flow", "n2", "the tool order_status of Orders"),
+    ("desk.graph.json", "markdown", "n2", "the beginning of its prompt"),
+    ("desk.graph.json", "agent", "n4", "the person in the conversation"),
+    ("built-in.pipeline.json", "steps", "page", "a call of tool::web_fetch"),
+    ("built-in.pipeline.json", "steps", "few", "the block few"),
+];
+
+#[test]
+fn what_is_lost_is_reported_at_its_place() {
+    let subjects = specimens();
+    for (id, to, construct, message) in LOSSES {
+        let subject = subjects.iter().find(|subject| subject.id == id).expect("a definition");
+        let conversion = subject.convert(find_format(to).expect("a format"));
+        assert!(conversion.text.is_some(), "{id} to {to} is refused");
+        let lost = || conversion.findings.iter().filter(|finding| finding.fate == Fate::Lost);
+        let line =
+            |finding: &Finding| subject.definition.text()[finding.span.start..].lines().next().unwrap_or_default();
+        let is_there = lost().any(|finding| finding.message.contains(message) && line(finding).contains(construct));
+        let all: Vec<String> = lost().map(|finding| format!("{}: {}", line(finding), finding.message)).collect();
+        assert!(is_there, "{id} to {to}: nothing says {message:?} at {construct}:\n{}", all.join("\n"));
+    }
 }
 
 /// Whether a conversion without losses does the same; an error says what differs.

@@ -12,6 +12,7 @@ use flowloom_core::value::Value;
 use flowloom_formats::{agent, graph};
 
 use super::Emitter;
+use super::parts::strip_rule;
 use crate::json_text::{ObjectBuilder, Row, write_definition};
 use crate::text::to_identifier;
 
@@ -60,28 +61,13 @@ impl Emitter<'_> {
         }
     }
 
-    /// A graph with one agent as an agent. Several agents need a graph.
-    pub(super) fn emit_machine(&mut self, machine: &Machine, to: Format) -> Option<String> {
-        let turns: Vec<&Turn> = machine
-            .nodes
-            .iter()
-            .filter_map(|node| match &node.kind {
-                StepKind::Composite(Composite::Turn(turn)) => Some(turn),
-                _ => None,
-            })
-            .collect();
+    /// A graph with one agent as an agent.
+    pub(super) fn emit_machine(&mut self, machine: &Machine, turn: &Turn, to: Format) -> String {
         let is_person =
             |kind: &StepKind| !matches!(kind, StepKind::Composite(Composite::Turn(_) | Composite::Tools(_)));
         for node in machine.nodes.iter().filter(|node| is_person(&node.kind)) {
             self.report.add_loss(node.span, format!("the person {}: only a graph hands over to one", node.title));
         }
-        let [turn] = turns.as_slice() else {
-            for node in &machine.nodes {
-                let message = format!("the node {}: {to} has one agent, and this graph several", node.title);
-                self.report.add_loss(node.span, message);
-            }
-            return None;
-        };
         let span = machine.nodes[machine.entry].span;
         if turn.router.is_some() {
             let message = format!("the routing tools of {}: an agent ends by answering", turn.name);
@@ -92,13 +78,13 @@ impl Emitter<'_> {
         }
         let message = "the limits of a graph, 15 nodes and 90 s: an agent may call 10 tools and takes its time";
         self.report.add_change(Span::default(), message);
-        Some(self.write_conversation(&turn.generate, &turn.tools, to))
+        self.write_conversation(&turn.generate, &turn.tools, to)
     }
 
     fn write_conversation(&mut self, generate: &Generate, tools: &[AgentTool], to: Format) -> String {
         let span = self.plan.root.span;
         let prompt = match &generate.system {
-            Some(Data::Text(text)) => text.as_literal().unwrap_or_default().to_owned(),
+            Some(Data::Text(text)) => strip_rule(text.as_literal().unwrap_or_default()).to_owned(),
             _ => String::new(),
         };
         let mark = self.report.mark();
@@ -150,7 +136,7 @@ impl Emitter<'_> {
     }
 
     /// A tool as a record; `None` if records cannot describe it.
-    fn tool_record(&mut self, tool: &AgentTool) -> Option<Value> {
+    pub(super) fn tool_record(&mut self, tool: &AgentTool) -> Option<Value> {
         let span = self.plan.root.span;
         let declaration = &tool.declaration;
         let function = Value::map([
@@ -178,6 +164,15 @@ impl Emitter<'_> {
         self.report.add_change(span, message);
         Some(if tool.needs_approval { record.with("needsApproval", true) } else { record }.build())
     }
+}
+
+/// The agent of a graph that has only one.
+pub(super) fn find_only_turn(machine: &Machine) -> Option<&Turn> {
+    let mut turns = machine.nodes.iter().filter_map(|node| match &node.kind {
+        StepKind::Composite(Composite::Turn(turn)) => Some(turn),
+        _ => None,
+    });
+    turns.next().filter(|_| turns.next().is_none())
 }
 
 /// The path of a request of a tool, without its host.

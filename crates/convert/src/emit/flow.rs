@@ -1,14 +1,17 @@
 //! Writes flows.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use flowloom_core::expr::{Data, Template};
 use flowloom_core::plan::{Assignment, BodySpec, Capture, HttpSpec, Input, InputKind, Inputs, Scrape};
 use flowloom_core::render::to_json;
-use flowloom_core::value::Value;
+use flowloom_core::value::{Map, Value};
 use flowloom_formats::flow;
 
+use super::parts::join_instructions;
 use super::{Abilities, Emitter};
+use crate::calls::{FETCH_FUNCTION, REQUEST_FUNCTION, read_call};
 use crate::draft::{Item, ItemKind, Prompt};
 use crate::json_text::{ObjectBuilder, Row, write_definition};
 use crate::names::{chains_outputs, declared_inputs, read_inputs};
@@ -102,29 +105,28 @@ impl Emitter<'_> {
                 self.report.add_change(span, "the steps of a fan-out run one after another here");
                 None
             }
+            ItemKind::Group(group) => {
+                self.report_group(item, group);
+                rows.push(Row { comments: self.loss_comments(mark), value: None });
+                return self.emit_group(item, group, |emitter, inner| emitter.push_flow_item(inner, rows));
+            }
             ItemKind::Text => {
                 self.report.add_loss(span, "a text that no model answers: a flow has none");
                 None
             }
-            ItemKind::Repeat(..) => {
-                self.report.add_loss(span, format!("the loop {title}: a flow has no loops"));
-                None
+            ItemKind::Repeat(_, body) => {
+                self.report.add_loss(span, format!("the loop {title}: a flow has no loops, so its step runs once"));
+                self.names.lose("iteration");
+                rows.push(Row { comments: self.loss_comments(mark), value: None });
+                return self.push_flow_item(body, rows);
             }
-            ItemKind::Call(call) => {
-                self.report
-                    .add_loss(span, format!("the call of {} by {title}: a flow calls no functions", call.function));
-                None
-            }
+            ItemKind::Call(_) | ItemKind::Block(_) => self.flow_call(item),
             ItemKind::Memory(_) => {
                 self.report.add_loss(span, format!("the step {title}: a flow has no memory"));
                 None
             }
             ItemKind::Ask(_) => {
                 self.report.add_loss(span, format!("the question {title}: a flow asks nobody"));
-                None
-            }
-            ItemKind::Block => {
-                self.report.add_loss(span, format!("the block {title}: a flow runs no code"));
                 None
             }
             ItemKind::Other(what) => {
@@ -180,12 +182,47 @@ impl Emitter<'_> {
 
     fn flow_prompt(&mut self, item: &Item<'_>, prompt: &Prompt<'_>) -> (&'static str, ObjectBuilder, &'static str) {
         self.check_plain_prompt(item, prompt);
-        let text = self.flow_text(&prompt.text, item);
+        let text = self.flow_text(&join_instructions(prompt), item);
         ("llmInstruction", ObjectBuilder::default().with("instruction", text), "resultVariable")
     }
 
     fn flow_text(&mut self, template: &Template, item: &Item<'_>) -> String {
         self.write_text(template, item.span, write_flow_reference, |text| text.contains("${"))
+    }
+
+    /// A call of a function that a flow has a block for.
+    fn flow_call(&mut self, item: &Item<'_>) -> Option<(&'static str, ObjectBuilder, &'static str)> {
+        let (span, title) = (item.span, item.title().to_owned());
+        let Some(call) = read_call(item) else {
+            self.report.add_loss(span, format!("the block {title}: a flow runs no code"));
+            return None;
+        };
+        let function = call.function.as_str();
+        if !matches!(function, FETCH_FUNCTION | REQUEST_FUNCTION) {
+            let message = format!("the call of {function} by {title}: a flow calls no functions");
+            self.report.add_loss(span, message);
+            return None;
+        }
+        let is_page = function == FETCH_FUNCTION;
+        let mut arguments = self.write_arguments(&call, &|emitter, text| emitter.flow_text(text, item));
+        let Some(url) = arguments.shift_remove("url") else {
+            let message = format!("the call of {function} by {title}: its address is computed or comes from the input");
+            self.report.add_loss(span, message);
+            return None;
+        };
+        let config = ObjectBuilder::default().with("url", url);
+        if is_page {
+            let message =
+                format!("the call of {function} by {title}: a flow reads the page, and an empty one is an error");
+            self.report.add_loss(span, message);
+            return Some(("webScraping", config.with("captureAs", "text"), "resultVariable"));
+        }
+        let message = format!(
+            "the call of {function} by {title}: a flow sends the request, gives only the body of the reply, and ends \
+             with a status that is an error"
+        );
+        self.report.add_loss(span, message);
+        Some(("apiCall", with_request_parts(config, arguments), "responseVariable"))
     }
 
     fn flow_request(&mut self, item: &Item<'_>, http: &HttpSpec) -> ObjectBuilder {
@@ -206,18 +243,9 @@ impl Emitter<'_> {
             BodySpec::Form(fields) => request.with("bodyType", "form").with("formData", pairs(self, fields)),
             BodySpec::Text(text) => request.with("bodyType", "text").with("body", self.flow_text(text, item)),
             BodySpec::JsonText(text) => request.with("bodyType", "json").with("body", self.flow_text(text, item)),
-            BodySpec::JsonValue(data) => request.with("bodyType", "json").with("body", self.flow_data(data, item)),
-        }
-    }
-
-    fn flow_data(&mut self, data: &Data, item: &Item<'_>) -> Value {
-        match data {
-            Data::Constant(value) => value.clone(),
-            Data::Text(template) => self.flow_text(template, item).into(),
-            Data::List(items) => Value::list(items.iter().map(|inner| self.flow_data(inner, item)).collect()),
-            Data::Map(entries) => {
-                let entries = entries.iter().map(|(key, inner)| (key.clone(), self.flow_data(inner, item)));
-                entries.collect::<flowloom_core::value::Map>().into()
+            BodySpec::JsonValue(data) => {
+                let body = self.write_data(data, &|emitter, text| emitter.flow_text(text, item));
+                request.with("bodyType", "json").with("body", body)
             }
         }
     }
@@ -246,10 +274,7 @@ impl Emitter<'_> {
                 Data::Constant(value) => {
                     declared.and_then(|input| input.default.clone()).unwrap_or_else(|| value.clone())
                 }
-                other => {
-                    to_json(&other.resolve(&flowloom_core::value::Map::new(), flow::TEXT_RULES).unwrap_or_default())
-                        .into()
-                }
+                other => to_json(&other.resolve(&Map::new(), flow::TEXT_RULES).unwrap_or_default()).into(),
             };
             ObjectBuilder::default()
                 .with("name", name.as_str())
@@ -258,6 +283,25 @@ impl Emitter<'_> {
                 .build()
         });
         ObjectBuilder::default().with("variables", Value::list(variables.collect()))
+    }
+}
+
+/// The method, the headers and the body of a request.
+fn with_request_parts(config: ObjectBuilder, mut arguments: Map) -> ObjectBuilder {
+    let config = match arguments.get("method").and_then(Value::as_str) {
+        Some(method) => config.with("method", method.to_ascii_uppercase()),
+        None => config,
+    };
+    let row = |(key, value): (&Arc<str>, &Value)| {
+        ObjectBuilder::default().with("key", &**key).with("value", value.clone()).build()
+    };
+    let headers = arguments.get("headers").and_then(Value::as_map);
+    let headers = headers.map(|headers| Value::list(headers.iter().map(row).collect()));
+    let config = config.with_some("headers", headers);
+    match arguments.shift_remove("body") {
+        Some(Value::String(text)) => config.with("bodyType", "text").with("body", &*text),
+        Some(body) => config.with("bodyType", "json").with("body", body),
+        None => config,
     }
 }
 

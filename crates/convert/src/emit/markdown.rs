@@ -9,6 +9,7 @@ use flowloom_core::value::Value;
 use flowloom_formats::{format_source, markdown};
 
 use super::markdown_text::{CHECKED_FILE, Phase, find_changed_texts, write_file, write_options, yaml_text};
+use super::parts::{join_instructions, strip_rule};
 use super::{Abilities, Emitter};
 use crate::draft::{Item, ItemKind, Prompt, contained_text};
 use crate::names::{chains_outputs, read_inputs};
@@ -29,7 +30,7 @@ const DEFAULT_MAX_ITERATIONS: u64 = 1_000;
 impl Emitter<'_> {
     pub(super) fn emit_markdown(&mut self, items: &[Item<'_>]) -> Option<String> {
         let system = self.common_system(items);
-        let head = self.write_frontmatter(items, system.as_ref());
+        let mut head = self.write_frontmatter(items, system.as_ref());
         let mut phases = Vec::new();
         for item in items.iter().take_while(|_| !self.stop.is_stopped()) {
             self.push_phase(item, system.as_ref(), &mut phases);
@@ -38,6 +39,11 @@ impl Emitter<'_> {
             self.report_nothing_left(markdown::FORMAT);
             return None;
         }
+        let added = self.added_inputs.take().unwrap_or_default();
+        if !added.is_empty() && !head.contains("\ninput:\n") {
+            head.push_str("input:\n");
+        }
+        head.push_str(&added.concat());
         let description = self.description_phase(&phases);
         let literal: Vec<bool> = phases.iter().map(|phase| !is_plain(&phase.pieces)).collect();
         let text = write_file(&head, &description, &phases, &literal, self.has_comments);
@@ -51,7 +57,9 @@ impl Emitter<'_> {
     fn common_system(&mut self, items: &[Item<'_>]) -> Option<String> {
         let mut calls = Vec::new();
         collect_calls(items, &mut calls);
-        calls.first().and_then(|generate| constant_system(generate))
+        let first = calls.first().and_then(|generate| constant_system(generate));
+        let is_shared = calls.iter().all(|generate| constant_system(generate) == first);
+        first.filter(|_| is_shared)
     }
 
     fn write_frontmatter(&mut self, items: &[Item<'_>], system: Option<&String>) -> String {
@@ -149,32 +157,29 @@ impl Emitter<'_> {
                 if !phases.is_empty() {
                     self.report.add_loss(span, format!("{title}: defaults that are set after other steps"));
                 }
+                self.lose_defaults(item, rows);
                 if rows.is_empty() {
                     self.report.add_change(span, format!("{title} sets nothing and is left out"));
                 }
                 return;
             }
             ItemKind::Text => "a text that no model answers".to_owned(),
-            ItemKind::Http(_) => format!("the request {title}: only functions of the configuration send some here"),
-            ItemKind::Scrape(_) => format!("the page of {title}: only functions of the configuration read some here"),
-            ItemKind::Call(call) => format!(
-                "the call of {} by {title}: a function gets all variables there, and named arguments here",
-                call.function
-            ),
+            ItemKind::Http(_) | ItemKind::Scrape(_) | ItemKind::Call(_) | ItemKind::Block(_) => {
+                let phase = self.call_phase(item);
+                return phases.push(phase);
+            }
             ItemKind::Memory(_) => format!("the step {title}: a Markdown workflow has no memory"),
             ItemKind::Ask(_) => format!("the question {title}: a Markdown workflow asks nobody"),
-            ItemKind::Block => format!("the block {title}: a Markdown workflow runs no code"),
+            ItemKind::Group(group) => {
+                self.report_group(item, group);
+                return self.emit_group(item, group, |emitter, inner| emitter.push_phase(inner, system, phases));
+            }
             ItemKind::Repeat(looped, _) => return self.push_loop(item, looped, system, phases),
             ItemKind::Other(what) => format!("{what}: it cannot be written here"),
         };
         self.report.add_loss(span, what);
         self.lose_result(item);
-        phases.push(Phase {
-            comments: self.loss_comments(mark),
-            pieces: Vec::new(),
-            action: String::new(),
-            block: None,
-        });
+        phases.push(Phase::new_comment(self.loss_comments(mark)));
     }
 
     fn push_prompt(&mut self, item: &Item<'_>, prompt: &Prompt<'_>, system: Option<&String>, phases: &mut Vec<Phase>) {
@@ -184,7 +189,7 @@ impl Emitter<'_> {
         let condition = item.step.condition.as_ref().and_then(contained_text);
         let condition = condition.and_then(|text| Some((text, self.text_input()?)));
         self.check_policy(item, Abilities { condition: condition.is_some(), ..Abilities::default() });
-        let pieces = self.translate_pieces(item, prompt);
+        let pieces = self.translate_pieces(item, prompt, system);
         let name = self.action_name(item, &title);
         let sets_input = self.sets_input();
         let phase = match condition {
@@ -201,12 +206,12 @@ impl Emitter<'_> {
                 if sets_input {
                     self.names.set("input", &format!("{name}?.{inner} ?? {input}"), true);
                 }
-                Phase { comments: Vec::new(), pieces, action, block: Some((tag, "Cond")) }
+                Phase { pieces, action, block: Some((tag, "Cond")), ..Phase::new_comment(Vec::new()) }
             }
             None => {
                 let action = self.write_action(item, prompt.generate, &name);
                 self.names.note_result(item, &name, sets_input);
-                Phase { comments: Vec::new(), pieces, action, block: None }
+                Phase { pieces, action, ..Phase::new_comment(Vec::new()) }
             }
         };
         let comments = self.loss_comments(mark);
@@ -226,16 +231,14 @@ impl Emitter<'_> {
         let until = looped.until.as_ref().map(contained_text);
         let fits = looped.test == LoopTest::After && looped.exhausted == Exhausted::Succeed && until != Some(None);
         let (ItemKind::Prompt(prompt), true, Some(input)) = (&body.kind, fits, self.text_input()) else {
-            let message = format!("the loop {}: its step or its condition cannot be written here", item.title());
+            let message = format!(
+                "the loop {}: its step or its condition cannot be repeated here, so the step runs once",
+                item.title()
+            );
             self.report.add_loss(item.span, message);
-            self.lose_result(item);
-            phases.push(Phase {
-                comments: self.loss_comments(mark),
-                pieces: Vec::new(),
-                action: String::new(),
-                block: None,
-            });
-            return;
+            self.names.lose("iteration");
+            phases.push(Phase::new_comment(self.loss_comments(mark)));
+            return self.push_phase(body, system, phases);
         };
         let title = item.title().to_owned();
         self.check_policy(item, Abilities::default());
@@ -249,7 +252,7 @@ impl Emitter<'_> {
         let inner = inner_name(&name);
         self.names.set("input", &format!("$.last?.{inner} ?? {input}"), true);
         self.names.set("iteration", "$.index", true);
-        let (pieces, provided) = provide_values(self.translate_pieces(body, prompt));
+        let (pieces, provided) = provide_values(self.translate_pieces(body, prompt, system));
         let mut ends = vec![format!("$.index === {}", looped.max)];
         if let Some(text) = until.flatten() {
             let text = to_json(&text.to_lowercase().into());
@@ -267,7 +270,8 @@ impl Emitter<'_> {
             self.names.set(variable, &last, is_text);
         }
         self.names.forget("iteration");
-        phases.push(Phase { comments: self.loss_comments(mark), pieces, action, block: Some((tag, "Loop")) });
+        let comments = self.loss_comments(mark);
+        phases.push(Phase { pieces, action, block: Some((tag, "Loop")), ..Phase::new_comment(comments) });
     }
 
     /// Reports the parts of a model call that the steps of a Markdown workflow share.
@@ -278,9 +282,10 @@ impl Emitter<'_> {
                 .add_loss(span, format!("the earlier messages of {title}: each step starts a conversation here"));
         }
         if constant_system(prompt.generate).as_ref() != system || is_computed(prompt.generate.system.as_ref()) {
-            let message = format!("the instructions of {title}: all steps share one text of instructions here");
-            self.report.add_loss(span, message);
+            let how = "all steps share one text of instructions, so they are the beginning of its prompt here";
+            self.report.add_loss(span, format!("the instructions of {title}: {how}"));
         }
+        self.check_tools(item, prompt);
         if item.step.capability.is_some() {
             let message = format!("the grants of an agent are not checked before {title}");
             self.report.add_difference(span, message);
@@ -288,8 +293,12 @@ impl Emitter<'_> {
     }
 
     /// The pieces of a prompt, with references in the names of the target.
-    fn translate_pieces(&mut self, item: &Item<'_>, prompt: &Prompt<'_>) -> Vec<Piece> {
-        let pieces = self.resolve_pieces(&prompt.text, item.span);
+    fn translate_pieces(&mut self, item: &Item<'_>, prompt: &Prompt<'_>, system: Option<&String>) -> Vec<Piece> {
+        let is_shared =
+            constant_system(prompt.generate).as_ref() == system && !is_computed(prompt.generate.system.as_ref());
+        let text = if is_shared { prompt.text.clone() } else { join_instructions(prompt) };
+        let mut pieces = self.resolve_pieces(&text, item.span);
+        self.read_output_inputs(&mut pieces);
         if pieces.is_empty() {
             self.report.add_loss(item.span, "an empty prompt: an action without a text has no message here");
         }
@@ -297,7 +306,7 @@ impl Emitter<'_> {
     }
 
     /// The name of an action. It is unique, and every action has one.
-    fn action_name(&mut self, item: &Item<'_>, title: &str) -> String {
+    pub(super) fn action_name(&mut self, item: &Item<'_>, title: &str) -> String {
         let wanted = item.variable.as_deref().unwrap_or(title);
         let base = to_identifier(wanted, "answer");
         let name = self.names.take_name(&base);
@@ -386,6 +395,7 @@ fn collect_calls<'p>(items: &[Item<'p>], calls: &mut Vec<&'p Generate>) {
             ItemKind::Prompt(prompt) => calls.push(prompt.generate),
             ItemKind::Fanout(members) => collect_calls(members, calls),
             ItemKind::Repeat(_, body) => collect_calls(std::slice::from_ref(body), calls),
+            ItemKind::Group(group) => group.scopes.iter().for_each(|scope| collect_calls(&scope.items, calls)),
             _ => {}
         }
     }
@@ -393,7 +403,9 @@ fn collect_calls<'p>(items: &[Item<'p>], calls: &mut Vec<&'p Generate>) {
 
 fn constant_system(generate: &Generate) -> Option<String> {
     match &generate.system {
-        Some(Data::Text(text)) => text.as_literal().map(str::to_owned),
+        Some(Data::Text(text)) => {
+            text.as_literal().map(|text| strip_rule(text).to_owned()).filter(|text| !text.is_empty())
+        }
         _ => None,
     }
 }

@@ -23,8 +23,22 @@ pub(super) struct Phase {
     pub(super) pieces: Vec<Piece>,
     /// The action below it; empty for text alone.
     pub(super) action: String,
+    /// Whether the action calls a function, so that it has no prompt.
+    pub(super) is_call: bool,
     /// The tag of the block around both, and the name of its element.
     pub(super) block: Option<(String, &'static str)>,
+}
+
+impl Phase {
+    /// Comments alone, in the place of something that is lost.
+    pub(super) fn new_comment(comments: Vec<String>) -> Phase {
+        Phase { comments, pieces: Vec::new(), action: String::new(), is_call: false, block: None }
+    }
+
+    /// Whether the phase asks a model.
+    fn has_prompt(&self) -> bool {
+        !self.action.is_empty() && !self.is_call
+    }
 }
 
 /// The options that differ from those of a call without options, as entries of an object.
@@ -108,13 +122,13 @@ pub(super) fn find_changed_texts(text: &str, phases: &[Phase], literal: Vec<bool
     let sources = Sources { files, source_bytes: u64::MAX, stop: stop.clone(), ..Sources::default() };
     let compiled = compile(CHECKED_FILE, &sources, Some(markdown::FORMAT));
     let read: Option<Vec<Vec<Piece>>> = compiled.plan.as_ref().map(read_prompts);
-    let expected = phases.iter().zip(&literal).filter(|(phase, _)| !phase.action.is_empty());
+    let expected = phases.iter().zip(&literal).filter(|(phase, _)| phase.has_prompt());
     let Some(read) = read.filter(|read| read.len() == expected.clone().count()) else {
         return vec![true; literal.len()];
     };
     let mut read = read.into_iter();
     let changed = phases.iter().zip(&literal).map(|(phase, is_literal)| {
-        let own = if phase.action.is_empty() { None } else { read.next() };
+        let own = if phase.has_prompt() { read.next() } else { None };
         *is_literal || own.is_some_and(|own| !is_same_text(&own, &phase.pieces))
     });
     changed.collect()

@@ -1,28 +1,34 @@
 //! The writers of the formats, and what they have in common.
 
+mod agents;
 mod conversation;
 mod flow;
 mod markdown;
+mod markdown_calls;
+mod markdown_inputs;
 mod markdown_text;
+mod parts;
 mod pipeline;
 mod steps;
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use flowloom_core::chat::GenerateOptions;
 use flowloom_core::diagnostic::Span;
 use flowloom_core::expr::Template;
-use flowloom_core::plan::{Format, Inputs, OnError, Plan};
+use flowloom_core::plan::{Format, Generate, Inputs, OnError, Plan};
 use flowloom_core::value::Value;
 use flowloom_formats::{
     StopFlag, agent, flow as flow_format, graph, markdown as markdown_format, pipeline as pipeline_format,
     steps as steps_format,
 };
 
+use crate::calls::Call;
 use crate::draft::{Body, Item, ItemKind, Prompt, read_body};
 use crate::names::{Known, Names, chains_outputs};
 use crate::report::Report;
 use crate::text::{Piece, Reference, read_pieces, shorten};
+use crate::turns::{read_agent, read_machine};
 
 /// What a writer works on.
 pub(crate) struct Emitter<'p> {
@@ -33,6 +39,12 @@ pub(crate) struct Emitter<'p> {
     pub(crate) names: Names,
     /// Names of the declared inputs.
     pub(crate) inputs: HashSet<String>,
+    /// Inputs whose value is a part of the result, by name.
+    pub(crate) fixed: HashMap<String, String>,
+    /// Whether the input of the step list that is written may be an object, which functions take as their arguments.
+    pub(crate) is_input_object: bool,
+    /// Rows of the frontmatter for inputs that the definition does not declare; `None` in other formats than Markdown.
+    pub(crate) added_inputs: Option<Vec<String>>,
     /// Ends the conversion when it is set.
     pub(crate) stop: &'p StopFlag,
     /// Whether comments say what is lost.
@@ -55,27 +67,31 @@ pub(crate) struct Abilities {
 
 /// Writes a plan in another format; `None` if the format has nothing for it, which is reported.
 pub(crate) fn emit_plan(emitter: &mut Emitter<'_>, to: Format) -> Option<String> {
-    let body = read_body(emitter.plan);
-    if let (Body::Items(items), true) = (&body, chains_outputs(emitter.plan)) {
-        emitter.check_chained_output(items);
+    let plan = emitter.plan;
+    let is_prompted = !matches!(to, agent::FORMAT | graph::FORMAT);
+    let items = match (read_body(plan), to) {
+        (Body::Agent(single), graph::FORMAT) => return emitter.emit_agent(single, to),
+        (Body::Agent(single), _) => read_agent(plan, single),
+        (Body::Machine(machine), to) => match conversation::find_only_turn(machine) {
+            Some(turn) if to == agent::FORMAT => return Some(emitter.emit_machine(machine, turn, to)),
+            _ => read_machine(plan, machine, &mut emitter.report),
+        },
+        (Body::Items(items), _) => items,
+    };
+    if plan.thread.is_some() && is_prompted {
+        let message =
+            "the conversation: a model sees the message or the answer before it, and nothing of earlier turns";
+        emitter.report.add_loss(plan.root.span, message);
     }
-    match (body, to) {
-        (Body::Agent(single), agent::FORMAT | graph::FORMAT) => emitter.emit_agent(single, to),
-        (Body::Machine(machine), agent::FORMAT | graph::FORMAT) => emitter.emit_machine(machine, to),
-        (Body::Items(items), flow_format::FORMAT) => emitter.emit_flow(&items),
-        (Body::Items(items), steps_format::FORMAT) => emitter.emit_steps(&items),
-        (Body::Items(items), markdown_format::FORMAT) => emitter.emit_markdown(&items),
-        (Body::Items(items), pipeline_format::FORMAT) => emitter.emit_pipeline(&items),
-        (Body::Agent(_) | Body::Machine(_), to) => {
-            let message = format!("a conversation cannot be written as {to}: the format has no conversations");
-            emitter.report.add_loss(Span::default(), message);
-            None
-        }
-        (Body::Items(_), to) => {
-            let message = format!("steps cannot be written as {to}: the format has only conversations of agents");
-            emitter.report.add_loss(Span::default(), message);
-            None
-        }
+    if chains_outputs(plan) {
+        emitter.check_chained_output(&items);
+    }
+    match to {
+        flow_format::FORMAT => emitter.emit_flow(&items),
+        steps_format::FORMAT => emitter.emit_steps(&items),
+        markdown_format::FORMAT => emitter.emit_markdown(&items),
+        pipeline_format::FORMAT => emitter.emit_pipeline(&items),
+        _ => emitter.emit_agents(&items, to),
     }
 }
 
@@ -185,17 +201,43 @@ impl Emitter<'_> {
             self.report.add_loss(span, message);
         }
         if generate.system.is_some() {
-            self.report.add_loss(span, format!("the instructions of {title}: the model gets the prompt alone here"));
+            let how = match parts::own_instructions(prompt).parts.is_empty() {
+                true => "the model gets the prompt alone here",
+                false => "they are the beginning of its prompt here",
+            };
+            self.report.add_loss(span, format!("the instructions of {title}: {how}"));
         }
         if generate.schema.is_some() {
             self.report.add_loss(span, format!("the schema of {title}: its answer is a text here"));
         }
-        if generate.options != GenerateOptions::default() || generate.computed.is_some() {
-            self.report.add_loss(span, format!("the options of {title}: the model's own settings apply here"));
-        }
+        self.check_options(item, generate);
         if prompt.earlier > 0 {
             let message = format!("the earlier messages of {title}: the model sees only its last text here");
             self.report.add_loss(span, message);
+        }
+        self.check_tools(item, prompt);
+    }
+
+    fn check_options(&mut self, item: &Item<'_>, generate: &Generate) {
+        if generate.options != GenerateOptions::default() || generate.computed.is_some() {
+            let message = format!("the options of {}: the model's own settings apply here", item.title());
+            self.report.add_loss(item.span, message);
+        }
+    }
+
+    /// Reports the tools of a model call, which no prompt here has.
+    fn check_tools(&mut self, item: &Item<'_>, prompt: &Prompt<'_>) {
+        let title = item.title();
+        for tool in prompt.tools {
+            let message = format!("the tool {} of {title}: a prompt has no tools here", tool.declaration.name);
+            self.report.add_loss(item.span, message);
+        }
+    }
+
+    /// Reports how the call of a function differs from the step that it stands for.
+    fn check_call(&mut self, item: &Item<'_>, call: &Call) {
+        if let Some(difference) = &call.difference {
+            self.report.add_loss(item.span, difference.clone());
         }
     }
 
@@ -261,8 +303,11 @@ impl Emitter<'_> {
         pieces
     }
 
-    /// The text of a constant that a definition declares.
+    /// The text of a constant that a definition declares, or of an input that the target fixes.
     fn find_constant(&self, reference: &Reference) -> Option<String> {
+        if let (Some(fixed), true) = (self.fixed.get(&reference.name), reference.path.is_empty()) {
+            return Some(fixed.clone());
+        }
         let Inputs::Named { defaults, accepts_others: false, .. } = &self.plan.inputs else { return None };
         let is_input = self.inputs.contains(&reference.name);
         let is_set = self.names.find(&reference.name).is_some();
@@ -273,9 +318,14 @@ impl Emitter<'_> {
     /// The variable that a reference means, if it is set; reports what else it may be.
     fn find_reference(&mut self, reference: &Reference, span: Span) -> Option<Known> {
         let source = &reference.source;
+        self.declare_input(reference, span);
         let Some(known) = self.names.find(&reference.name).cloned() else {
             if self.names.is_lost(&reference.name) {
                 self.report.add_loss(span, format!("{source}: what sets it is lost, so it is text here"));
+                return None;
+            }
+            if self.inputs.contains(&reference.name) {
+                self.report.add_loss(span, format!("{source}: an output has taken its place, so it is text here"));
                 return None;
             }
             match &self.plan.inputs {

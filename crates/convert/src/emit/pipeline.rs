@@ -1,13 +1,18 @@
 //! Writes pipelines: each prompt becomes a block that asks a model, and each call of a function a block that calls it.
 
+use flowloom_core::plan::Input;
+use flowloom_core::render::to_json;
 use flowloom_core::value::{Map, Value};
 use flowloom_formats::pipeline;
 
+use super::parts::join_instructions;
 use super::{Abilities, Emitter};
+use crate::calls::{Call, FETCH_FUNCTION, REQUEST_FUNCTION, read_call};
 use crate::draft::{Item, ItemKind, Prompt};
 use crate::json_text::{ObjectBuilder, Row, write_beside, write_definition};
 use crate::names::declared_inputs;
-use crate::text::{Piece, read_pieces, to_identifier};
+use crate::prose::write_value;
+use crate::text::{PathPart, Piece, Reference, is_word, read_pieces, to_identifier};
 
 const ABILITIES: Abilities =
     Abilities { timeout: false, retry: false, skip_errors: false, condition: false, answer: false };
@@ -21,12 +26,19 @@ struct PipelineRows {
     last: Option<String>,
 }
 
+impl PipelineRows {
+    /// Makes a node wait for the one before it, if no reference does.
+    fn add_order(&mut self, needs_order: bool, id: &str) {
+        if let (true, Some(last)) = (needs_order, &self.last) {
+            let edge = ObjectBuilder::default().with("from", last.as_str()).with("to", id).build();
+            self.edges.push(Row { comments: Vec::new(), value: Some(edge) });
+        }
+    }
+}
+
 impl Emitter<'_> {
     pub(super) fn emit_pipeline(&mut self, items: &[Item<'_>]) -> Option<String> {
-        for input in declared_inputs(self.plan) {
-            let message = format!("the input {}: a pipeline has no inputs, its value is a text to fill in", input.name);
-            self.report.add_loss(self.plan.root.span, message);
-        }
+        declared_inputs(self.plan).iter().for_each(|input| self.fix_input(input));
         let mut rows = PipelineRows::default();
         for item in items.iter().take_while(|_| !self.stop.is_stopped()) {
             self.push_node(item, &mut rows);
@@ -45,6 +57,20 @@ impl Emitter<'_> {
         Some(write_beside(pipeline::FORMAT, "pipeline", &inner, "blocks", &rows.blocks))
     }
 
+    /// An input, which no pipeline has: its default takes its place, or a text to fill in.
+    fn fix_input(&mut self, input: &Input) {
+        let name = &input.name;
+        let message = match input.default.as_ref().and_then(Value::as_str).filter(|text| !text.is_empty()) {
+            Some(default) => {
+                self.fixed.insert(name.clone(), default.to_owned());
+                format!("the input {name}: a pipeline has no inputs, so it always is its default")
+            }
+            None => format!("the input {name}: a pipeline has no inputs, its value is a text to fill in"),
+        };
+        self.report.add_loss(self.plan.root.span, message);
+        self.names.lose(name);
+    }
+
     fn push_node(&mut self, item: &Item<'_>, rows: &mut PipelineRows) {
         let mark = self.report.mark();
         let (span, title) = (item.span, item.title().to_owned());
@@ -54,19 +80,26 @@ impl Emitter<'_> {
                 return self.emit_members(members, |emitter, member| emitter.push_node(member, rows));
             }
             ItemKind::Defaults(_) => return,
-            ItemKind::Http(_) | ItemKind::Scrape(_) => {
-                let message = format!("{title}: requests of a pipeline are Python or functions");
-                self.report.add_loss(span, message);
+            ItemKind::Http(_) | ItemKind::Scrape(_) | ItemKind::Call(_) | ItemKind::Block(_) => {
+                if let Some(call) = read_call(item) {
+                    return self.push_call_node(item, &call, rows);
+                }
+                self.report.add_loss(span, format!("the block {title}"));
             }
-            ItemKind::Call(call) => {
-                let message = format!("the call of {} by {title}: a block passes named inputs", call.function);
-                self.report.add_loss(span, message);
+            ItemKind::Group(group) => {
+                self.report_group(item, group);
+                rows.nodes.push(Row { comments: self.loss_comments(mark), value: None });
+                return self.emit_group(item, group, |emitter, inner| emitter.push_node(inner, rows));
             }
             ItemKind::Memory(_) => self.report.add_loss(span, format!("{title}: blocks reach the memory by key")),
             ItemKind::Ask(_) => self.report.add_loss(span, format!("the question {title}: a pipeline asks nobody")),
             ItemKind::Text => self.report.add_loss(span, "a text that no model answers"),
-            ItemKind::Repeat(..) => self.report.add_loss(span, format!("the loop {title}: a pipeline has no loops")),
-            ItemKind::Block => self.report.add_loss(span, format!("the block {title}")),
+            ItemKind::Repeat(_, body) => {
+                self.report.add_loss(span, format!("the loop {title}: a pipeline has no loops, so its step runs once"));
+                self.names.lose("iteration");
+                rows.nodes.push(Row { comments: self.loss_comments(mark), value: None });
+                return self.push_node(body, rows);
+            }
             ItemKind::Other(what) => self.report.add_loss(span, format!("{what}: a pipeline has none")),
         }
         self.lose_result(item);
@@ -79,39 +112,36 @@ impl Emitter<'_> {
         let (span, title) = (item.span, item.title().to_owned());
         self.check_policy(item, ABILITIES);
         let is_blank = |piece: &Piece| matches!(piece, Piece::Text(text) if text.trim().is_empty());
-        if read_pieces(&prompt.text).iter().all(is_blank) {
+        let text = join_instructions(prompt);
+        if read_pieces(&text).iter().all(is_blank) {
             self.report.add_loss(span, format!("the model call of {title}: a block needs a prompt"));
             rows.nodes.push(Row { comments: self.loss_comments(mark), value: None });
             return;
         }
+        self.check_tools(item, prompt);
         let message = format!("the model call of {title}: a block adds instructions and asks for JSON");
         self.report.add_loss(span, message);
         let id = self.node_id(item, &title);
         let (mut template, mut inputs, mut properties) = (String::new(), Map::new(), Map::new());
         let mut needs_order = rows.last.is_some();
-        for piece in read_pieces(&prompt.text) {
+        for piece in read_pieces(&text) {
             match piece {
                 Piece::Text(text) => template.push_str(&text),
                 Piece::Secret(_) | Piece::Expression(_) => template.push('…'),
                 Piece::Value(reference) => {
-                    let name = to_identifier(&reference.name, "value");
+                    if let Some(text) = self.find_constant(&reference) {
+                        template.push_str(&text);
+                        continue;
+                    }
+                    let name = to_identifier(&write_value(&reference), "value");
                     template.push_str(&format!("{{{name}}}"));
-                    let known = self.names.find(&reference.name);
-                    let value = known.map_or_else(String::new, |known| format!("{{{{{}}}}}", known.target));
+                    let value = self.pipeline_value(&reference);
                     needs_order &= value.is_empty();
                     inputs.insert(name.as_str().into(), value.into());
                     properties.insert(name.into(), Value::map([("type", Value::from("string"))]));
                 }
             }
         }
-        let object = |properties: Map, required: &str| {
-            let required = if required.is_empty() { Vec::new() } else { vec![required.into()] };
-            Value::map([
-                ("type", Value::from("object")),
-                ("properties", properties.into()),
-                ("required", Value::list(required)),
-            ])
-        };
         let schema = prompt.generate.schema.clone().filter(|schema| schema.get("properties").is_some());
         let text = Map::from_iter([("text".into(), Value::map([("type", Value::from("string"))]))]);
         let block = ObjectBuilder::default()
@@ -120,19 +150,53 @@ impl Emitter<'_> {
             .with("description", format!("Answers the prompt of {title}"))
             .with("category", "process")
             .with("execution_type", "llm")
-            .with("input_schema", object(properties, ""))
-            .with("output_schema", schema.unwrap_or_else(|| object(text, "text")))
+            .with("input_schema", object_schema(properties, ""))
+            .with("output_schema", schema.unwrap_or_else(|| object_schema(text, "text")))
             .with("prompt_template", template);
         let node =
             ObjectBuilder::default().with("id", id.as_str()).with("block_id", id.as_str()).with("inputs", inputs);
-        if let (true, Some(last)) = (needs_order, &rows.last) {
-            let edge = ObjectBuilder::default().with("from", last.as_str()).with("to", id.as_str()).build();
-            rows.edges.push(Row { comments: Vec::new(), value: Some(edge) });
-        }
+        rows.add_order(needs_order, &id);
         rows.nodes.push(Row { comments: self.loss_comments(mark), value: Some(node.build()) });
         rows.blocks.push(Row { comments: Vec::new(), value: Some(block.build()) });
         let sets_input = self.sets_input();
         self.names.note_result(item, &format!("{id}.text"), sets_input);
+        rows.last = Some(id);
+    }
+
+    /// The value of an input of a node; empty if nothing that is left sets it.
+    fn pipeline_value(&self, reference: &Reference) -> String {
+        let known = self.names.find(&reference.name);
+        known.and_then(|known| write_pipeline_reference(&known.target, reference)).unwrap_or_default()
+    }
+
+    /// A call of a function as a block of its own. Pages and requests have built-in blocks.
+    fn push_call_node(&mut self, item: &Item<'_>, call: &Call, rows: &mut PipelineRows) {
+        let mark = self.report.mark();
+        let (span, title) = (item.span, item.title().to_owned());
+        self.check_policy(item, ABILITIES);
+        self.check_call(item, call);
+        let function = call.function.as_str();
+        let message = format!("the call of {function} by {title}: a block passes these arguments and no variables");
+        self.report.add_loss(span, message);
+        let id = self.node_id(item, &title);
+        let inputs = self.write_arguments(call, &|emitter, text| {
+            emitter.write_text(text, span, write_pipeline_reference, has_pipeline_reference)
+        });
+        let needs_order = !to_json(&inputs.clone().into()).contains("{{");
+        let (block, field) = match function {
+            REQUEST_FUNCTION => ("http_request", call.output_field),
+            FETCH_FUNCTION => ("web_scrape", Some("content")),
+            _ => {
+                rows.blocks.push(Row { comments: Vec::new(), value: Some(function_block(&id, &title, function)) });
+                (id.as_str(), None)
+            }
+        };
+        let node = ObjectBuilder::default().with("id", id.as_str()).with("block_id", block).with("inputs", inputs);
+        rows.add_order(needs_order, &id);
+        rows.nodes.push(Row { comments: self.loss_comments(mark), value: Some(node.build()) });
+        let sets_input = self.sets_input();
+        let target = field.map_or_else(|| id.clone(), |field| format!("{id}.{field}"));
+        self.names.note_result(item, &target, sets_input);
         rows.last = Some(id);
     }
 
@@ -141,4 +205,49 @@ impl Emitter<'_> {
         let base = if matches!(base.as_str(), "memory" | "user") { format!("{base}1") } else { base };
         self.names.take_name(&base)
     }
+}
+
+/// A block that calls a function.
+fn function_block(id: &str, title: &str, function: &str) -> Value {
+    ObjectBuilder::default()
+        .with("id", id)
+        .with("name", title)
+        .with("description", format!("Calls {function}"))
+        .with("category", "process")
+        .with("execution_type", "function")
+        .with("function_id", function)
+        .with("input_schema", object_schema(Map::new(), ""))
+        .with("output_schema", Map::new())
+        .build()
+}
+
+/// The schema of an object with these properties.
+fn object_schema(properties: Map, required: &str) -> Value {
+    let required = if required.is_empty() { Vec::new() } else { vec![required.into()] };
+    Value::map([
+        ("type", Value::from("object")),
+        ("properties", properties.into()),
+        ("required", Value::list(required)),
+    ])
+}
+
+/// `{{node.field}}`; `None` if the notation cannot say it, such as a whole output.
+fn write_pipeline_reference(name: &str, reference: &Reference) -> Option<String> {
+    let mut out = name.to_owned();
+    for part in &reference.path {
+        match part {
+            PathPart::Field(field) if is_word(field) => out.push_str(&format!(".{field}")),
+            PathPart::Index(index) if *index >= 0 => out.push_str(&format!(".{index}")),
+            PathPart::Field(_) | PathPart::Index(_) => return None,
+        }
+    }
+    out.contains('.').then(|| format!("{{{{{out}}}}}"))
+}
+
+/// Whether a text holds `{{node.field}}`.
+fn has_pipeline_reference(text: &str) -> bool {
+    text.match_indices("{{").any(|(at, _)| {
+        let inner = text[at + 2..].split("}}").next().unwrap_or_default();
+        inner.contains('.') && inner.len() + at + 2 < text.len()
+    })
 }

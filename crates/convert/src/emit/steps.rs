@@ -1,11 +1,14 @@
 //! Writes step lists.
 
-use flowloom_core::expr::Template;
+use flowloom_core::expr::{Data, Template};
 use flowloom_core::plan::{Exhausted, LoopTest, MemoryOperation, OnError};
+use flowloom_core::render::to_json;
 use flowloom_core::value::Value;
 use flowloom_formats::steps;
 
+use super::parts::join_instructions;
 use super::{Abilities, Emitter};
+use crate::calls::{FETCH_FUNCTION, REQUEST_FUNCTION, read_call};
 use crate::draft::{Item, ItemKind, contained_text};
 use crate::json_text::{ObjectBuilder, Row, write_definition};
 use crate::names::{chains_outputs, declared_inputs};
@@ -21,8 +24,11 @@ impl Emitter<'_> {
     pub(super) fn emit_steps(&mut self, items: &[Item<'_>]) -> Option<String> {
         self.note_steps_input();
         let mut rows: Vec<Row> = Vec::new();
-        for item in items.iter().take_while(|_| !self.stop.is_stopped()) {
-            self.push_steps_item(item, "sequential", &mut rows);
+        let mut mode = "sequential";
+        for (index, item) in items.iter().enumerate().take_while(|_| !self.stop.is_stopped()) {
+            let leaves_input = mode != "fanout" && index + 1 < items.len() && self.can_leave_input(item);
+            mode = if leaves_input { "fanout" } else { "sequential" };
+            self.push_steps_item(item, mode, &mut rows);
         }
         if !rows.iter().any(|row| row.value.is_some()) {
             self.report_nothing_left(steps::FORMAT);
@@ -45,6 +51,7 @@ impl Emitter<'_> {
         let span = self.plan.root.span;
         let inputs = declared_inputs(self.plan);
         let is_own = chains_outputs(self.plan);
+        self.is_input_object = inputs.len() > 1;
         for input in &inputs {
             let is_single = inputs.len() == 1;
             let target = if is_single { "input".to_owned() } else { format!("input.{}", input.name) };
@@ -54,7 +61,7 @@ impl Emitter<'_> {
                 continue;
             }
             if let Some(default) = input.default.as_ref().filter(|default| default.is_truthy()) {
-                let default = flowloom_core::render::to_json(default);
+                let default = to_json(default);
                 let message = format!("the default {default} of {}: the input of a step list has none", input.name);
                 self.report.add_loss(span, message);
             }
@@ -69,26 +76,25 @@ impl Emitter<'_> {
         }
     }
 
+    /// Whether a call is written as a fan-out of its own, which leaves the input as it is for the steps after it.
+    fn can_leave_input(&self, item: &Item<'_>) -> bool {
+        let has_inputs = !chains_outputs(self.plan) && !self.inputs.is_empty() && !self.is_input_replaced;
+        has_inputs && item.variable.is_some() && read_call(item).is_some()
+    }
+
     fn push_steps_item(&mut self, item: &Item<'_>, mode: &str, rows: &mut Vec<Row>) {
         let mark = self.report.mark();
-        let (span, title) = (item.span, item.title().to_owned());
+        let span = item.span;
         let called = match &item.kind {
-            ItemKind::Prompt(prompt) => {
-                self.check_plain_prompt(item, prompt);
-                Some(("agent::chat", &prompt.text))
-            }
-            ItemKind::Call(call) => {
-                if call.arguments.is_some() {
-                    self.report.add_loss(span, format!("the arguments of {title}: a step list passes a prompt"));
-                }
-                Some((&*call.function, &call.prompt))
+            ItemKind::Prompt(_) | ItemKind::Http(_) | ItemKind::Scrape(_) | ItemKind::Block(_) | ItemKind::Call(_) => {
+                self.steps_call(item)
             }
             ItemKind::Memory(memory) => match memory.operation {
-                MemoryOperation::Get => Some(("memory::get", &memory.prompt)),
-                MemoryOperation::Set => Some(("memory::set", &memory.prompt)),
+                MemoryOperation::Get => Some(("memory::get".to_owned(), self.steps_text(&memory.prompt, item))),
+                MemoryOperation::Set => Some(("memory::set".to_owned(), self.steps_text(&memory.prompt, item))),
                 MemoryOperation::All | MemoryOperation::Profile => None,
             },
-            ItemKind::Ask(question) => Some(("human::ask", *question)),
+            ItemKind::Ask(question) => Some(("human::ask".to_owned(), self.steps_text(question, item))),
             ItemKind::Fanout(members) => {
                 self.emit_members(members, |emitter, member| emitter.push_steps_item(member, "fanout", rows));
                 self.names.set("__fanout", "__fanout", false);
@@ -97,35 +103,86 @@ impl Emitter<'_> {
             ItemKind::Repeat(looped, body) => {
                 return self.push_steps_loop(item, looped, body, rows);
             }
-            ItemKind::Defaults([]) => None,
-            ItemKind::Defaults(_) => {
-                if !rows.is_empty() {
-                    self.report.add_loss(span, format!("{title}: defaults that are set after other steps"));
-                }
-                // The inputs say what becomes of them.
-                let message = format!("{title}: an empty input takes no default in a step list");
-                self.report.add_change(span, message);
-                return;
+            ItemKind::Group(group) => {
+                self.report_group(item, group);
+                rows.push(Row { comments: self.loss_comments(mark), value: None });
+                return self.emit_group(item, group, |emitter, inner| emitter.push_steps_item(inner, mode, rows));
             }
-            _ => None,
+            ItemKind::Defaults([]) => {
+                let message = format!("{} sets nothing and is left out", item.title());
+                return self.report.add_change(span, message);
+            }
+            ItemKind::Text | ItemKind::Other(_) => None,
+            ItemKind::Defaults(defaults) => {
+                self.lose_defaults(item, defaults);
+                return self.check_defaults(item, rows.is_empty());
+            }
         };
-        let Some((function, prompt)) = called else {
+        let Some((function, text)) = called else {
             self.report.add_loss(span, format!("{}: a step list has no step of this kind", describe(item)));
             self.lose_result(item);
             rows.push(Row { comments: self.loss_comments(mark), value: None });
             return;
         };
         self.check_policy(item, ABILITIES);
-        let row = self.steps_row(item, function, prompt, mode);
-        let comments = self.loss_comments(mark);
+        let row = self.steps_row(item, &function, text, mode);
         self.note_steps_result(item, mode);
+        self.note_output_field(item);
+        let comments = self.loss_comments(mark);
         self.finish_item(item, mark);
         rows.push(Row { comments, value: Some(row.build()) });
     }
 
-    fn steps_row(&mut self, item: &Item<'_>, function: &str, prompt: &Template, mode: &str) -> ObjectBuilder {
+    /// Reports defaults, which the input of a step list does not have.
+    fn check_defaults(&mut self, item: &Item<'_>, is_first: bool) {
+        let title = item.title().to_owned();
+        if !is_first {
+            self.report.add_loss(item.span, format!("{title}: defaults that are set after other steps"));
+        }
+        // The inputs say what becomes of them.
+        let message = format!("{title}: an empty input takes no default in a step list");
+        self.report.add_change(item.span, message);
+    }
+
+    /// The function that a step calls, and its prompt.
+    fn steps_call(&mut self, item: &Item<'_>) -> Option<(String, String)> {
+        match &item.kind {
+            ItemKind::Prompt(prompt) => {
+                self.check_plain_prompt(item, prompt);
+                return Some(("agent::chat".to_owned(), self.steps_text(&join_instructions(prompt), item)));
+            }
+            ItemKind::Call(call) if call.arguments.is_none() => {
+                return Some((call.function.to_string(), self.steps_text(&call.prompt, item)));
+            }
+            _ => {}
+        }
+        let call = read_call(item)?;
+        let title = item.title().to_owned();
+        self.check_call(item, &call);
+        if self.is_input_object {
+            let message = format!("the arguments of {title}: a function takes the fields of its input instead of them");
+            self.report.add_loss(item.span, message);
+        }
+        if let [(name, Data::Text(url))] = call.arguments.as_slice()
+            && name == "url"
+            && matches!(call.function.as_str(), FETCH_FUNCTION | REQUEST_FUNCTION)
+        {
+            let message = format!("the address of {title} is a prompt, which is read as JSON if it is an object");
+            self.report.add_loss(item.span, message);
+            return Some((call.function, self.steps_text(url, item)));
+        }
+        let message = format!("the arguments of {title} are JSON in its prompt, which quotes in inserted values break");
+        self.report.add_loss(item.span, message);
+        let arguments = self.write_arguments(&call, &|emitter, text| emitter.steps_text(text, item));
+        Some((call.function, to_json(&arguments.into())))
+    }
+
+    fn steps_text(&mut self, template: &Template, item: &Item<'_>) -> String {
+        self.write_text(template, item.span, write_steps_reference, has_steps_reference)
+    }
+
+    fn steps_row(&mut self, item: &Item<'_>, function: &str, text: String, mode: &str) -> ObjectBuilder {
         let (span, title) = (item.span, item.title().to_owned());
-        let text = self.write_text(prompt, span, write_steps_reference, has_steps_reference);
         let condition = item.step.condition.as_ref();
         let contained = condition.and_then(contained_text);
         if let (Some(_), None) = (condition, contained) {
@@ -160,6 +217,7 @@ impl Emitter<'_> {
     fn note_steps_result(&mut self, item: &Item<'_>, mode: &str) {
         let is_text = item.gives_text() && item.is_certain();
         if mode != "fanout" {
+            self.is_input_object = !matches!(&item.kind, ItemKind::Prompt(_) | ItemKind::Scrape(_));
             if chains_outputs(self.plan) {
                 self.names.set("input", "input", is_text);
             } else if !std::mem::replace(&mut self.is_input_replaced, true) {
@@ -178,6 +236,14 @@ impl Emitter<'_> {
         }
     }
 
+    /// Notes that only a field of the output of a function is the output of the step.
+    fn note_output_field(&mut self, item: &Item<'_>) {
+        let field = read_call(item).and_then(|call| call.output_field);
+        if let (Some(variable), Some(field)) = (&item.variable, field) {
+            self.names.set(variable, &format!("{variable}.{field}"), false);
+        }
+    }
+
     fn push_steps_loop(
         &mut self,
         item: &Item<'_>,
@@ -188,23 +254,17 @@ impl Emitter<'_> {
         let mark = self.report.mark();
         let until = looped.until.as_ref().map(contained_text);
         let fits = looped.test == LoopTest::After && looped.exhausted == Exhausted::Succeed && until != Some(None);
-        let called = match &body.kind {
-            ItemKind::Prompt(prompt) => {
-                self.check_plain_prompt(body, prompt);
-                Some(("agent::chat", &prompt.text))
-            }
-            ItemKind::Call(call) if call.arguments.is_none() => Some((&*call.function, &call.prompt)),
-            _ => None,
-        };
-        let (Some((function, prompt)), true) = (called, fits) else {
+        let is_callable = matches!(&body.kind, ItemKind::Prompt(_) | ItemKind::Call(_));
+        if !is_callable || !fits {
             self.report.add_loss(item.span, format!("the loop {}: a step list repeats one step", item.title()));
             self.lose_result(item);
             rows.push(Row { comments: self.loss_comments(mark), value: None });
             return;
-        };
+        }
         self.names.set("iteration", "iteration", true);
         self.note_steps_result(body, "loop");
-        let row = self.steps_row(body, function, prompt, "loop");
+        let Some((function, text)) = self.steps_call(body) else { return };
+        let row = self.steps_row(body, &function, text, "loop");
         let max = Value::from(i64::try_from(looped.max).unwrap_or(i64::MAX));
         let row = row.with("maxIterations", max).with_some("until", until.flatten());
         self.finish_item(item, mark);
@@ -216,11 +276,9 @@ impl Emitter<'_> {
 fn describe(item: &Item<'_>) -> String {
     let title = item.title();
     match &item.kind {
-        ItemKind::Http(_) => format!("the request {title}"),
-        ItemKind::Scrape(_) => format!("the page of {title}"),
         ItemKind::Text => "a text that no model answers".to_owned(),
         ItemKind::Defaults(_) => "a block without variables".to_owned(),
-        ItemKind::Block => format!("the block {title}"),
+        ItemKind::Block(_) => format!("the block {title}"),
         ItemKind::Other(what) => (*what).to_owned(),
         _ => format!("the step {title}"),
     }

@@ -48,6 +48,9 @@ pub const MAX_NODE_VISITS: u64 = 15;
 /// Time limit of a run, in milliseconds.
 pub const TIMEOUT_MS: u64 = 90_000;
 
+/// The rule that agents of conversational graphs get after their instructions.
+pub const END_RULE: &str = "When nothing more is to be done for the user, call the tool \"end\".";
+
 /// The name of the conversation.
 const THREAD_NAME: &str = "messages";
 

@@ -13,7 +13,7 @@ use flowloom_core::plan::{
 use flowloom_core::value::Value;
 
 use super::agents::{AgentCatalog, to_shared};
-use super::{Condition, END_NAME, Graph, MAX_NODE_VISITS, NodeType, THREAD_NAME};
+use super::{Condition, END_NAME, END_RULE, Graph, MAX_NODE_VISITS, NodeType, THREAD_NAME};
 
 /// The tool by which an agent ends a conversation.
 const END_TOOL: &str = "end";
@@ -84,8 +84,7 @@ fn build_turn(graph: &Graph<'_>, index: usize, agents: &AgentCatalog<'_>) -> Ste
     }
     let mut system = agent.map(|agent| agent.prompt.clone()).unwrap_or_default();
     if graph.is_conversational {
-        let rule = "When nothing more is to be done for the user, call the tool \"end\".";
-        system = if system.is_empty() { rule.to_owned() } else { format!("{system}\n\n{rule}") };
+        system = if system.is_empty() { END_RULE.to_owned() } else { format!("{system}\n\n{END_RULE}") };
     }
     let generate = Generate {
         model: agent.and_then(|agent| agent.model.as_deref()).map(Template::from_literal),

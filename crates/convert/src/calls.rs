@@ -1,0 +1,189 @@
+//! What a step calls besides a model: a function with named arguments, whichever format it comes from.
+
+use flowloom_core::expr::js::Js;
+use flowloom_core::expr::{Data, Expr, Template, TemplatePart};
+use flowloom_core::json::parse_value;
+use flowloom_core::plan::{Block, BlockCode, BodySpec, FunctionCall, HttpSpec};
+use flowloom_core::value::Value;
+use flowloom_formats::pipeline::built_in_blocks;
+
+use crate::draft::{Item, ItemKind};
+
+/// The function that reads a page.
+pub(crate) const FETCH_FUNCTION: &str = "tool::web_fetch";
+
+/// The function that sends a request.
+pub(crate) const REQUEST_FUNCTION: &str = "tool::http_request";
+
+/// A call of a function.
+pub(crate) struct Call {
+    /// The function's id.
+    pub(crate) function: String,
+    pub(crate) arguments: Vec<(String, Data)>,
+    /// The field of the function's output that is the output of the step, if it is not the whole.
+    pub(crate) output_field: Option<&'static str>,
+    /// How the call differs from the step, if it does.
+    pub(crate) difference: Option<String>,
+}
+
+/// The call of a step; `None` if the step calls no function and sends no request.
+pub(crate) fn read_call(item: &Item<'_>) -> Option<Call> {
+    let title = item.title();
+    match &item.kind {
+        ItemKind::Http(http) => Some(Call {
+            difference: Some(format!(
+                "the request {title} is sent by {REQUEST_FUNCTION}: a status that is an error does not end the run"
+            )),
+            output_field: Some("body"),
+            ..new_call(REQUEST_FUNCTION, request_arguments(http))
+        }),
+        ItemKind::Scrape(scrape) => Some(Call {
+            difference: Some(format!(
+                "the page of {title} is read by {FETCH_FUNCTION}: it gives the whole text, without a selector or a summary"
+            )),
+            ..new_call(FETCH_FUNCTION, vec![("url".to_owned(), Data::Text(scrape.url.clone()))])
+        }),
+        ItemKind::Call(call) => Some(new_call(&call.function, call_arguments(call))),
+        ItemKind::Block(block) => read_block(block, title),
+        _ => None,
+    }
+}
+
+fn new_call(function: &str, arguments: Vec<(String, Data)>) -> Call {
+    Call { function: function.to_owned(), arguments, output_field: None, difference: None }
+}
+
+fn request_arguments(http: &HttpSpec) -> Vec<(String, Data)> {
+    let mut arguments = vec![("url".to_owned(), Data::Text(http.url.clone()))];
+    if !http.method.parts.is_empty() {
+        arguments.push(("method".to_owned(), Data::Text(http.method.clone())));
+    }
+    if !http.headers.is_empty() {
+        let header =
+            |(name, value): &(Template, Template)| (name.show_source().as_str().into(), Data::Text(value.clone()));
+        arguments.push(("headers".to_owned(), Data::Map(http.headers.iter().map(header).collect())));
+    }
+    let body = match &http.body {
+        BodySpec::None => None,
+        BodySpec::Text(text) | BodySpec::JsonText(text) => Some(Data::Text(text.clone())),
+        BodySpec::JsonValue(data) => Some(data.clone()),
+        BodySpec::Form(fields) => Some(Data::Text(join_form(fields))),
+    };
+    arguments.extend(body.map(|body| ("body".to_owned(), body)));
+    arguments
+}
+
+/// The fields of a form as the text of a request.
+fn join_form(fields: &[(Template, Template)]) -> Template {
+    let mut parts = Vec::new();
+    for (name, value) in fields {
+        if !parts.is_empty() {
+            parts.push(TemplatePart::Text("&".into()));
+        }
+        parts.extend(name.parts.iter().cloned());
+        parts.push(TemplatePart::Text("=".into()));
+        parts.extend(value.parts.iter().cloned());
+    }
+    Template { parts }
+}
+
+fn call_arguments(call: &FunctionCall) -> Vec<(String, Data)> {
+    if let Some(arguments) = &call.arguments {
+        return arguments.iter().map(|(name, value)| (name.to_string(), expression_data(value))).collect();
+    }
+    let literal = call.prompt.as_literal().unwrap_or_default();
+    if let Ok(Value::Map(arguments)) = parse_value(literal) {
+        return arguments.iter().map(|(name, value)| (name.to_string(), Data::Constant(value.clone()))).collect();
+    }
+    let name = main_argument(&call.function).filter(|_| !is_object_text(&call.prompt)).unwrap_or("prompt");
+    vec![(name.to_owned(), Data::Text(call.prompt.clone()))]
+}
+
+/// The argument of a built-in function that a prompt stands for.
+fn main_argument(function: &str) -> Option<&'static str> {
+    match function {
+        FETCH_FUNCTION | REQUEST_FUNCTION => Some("url"),
+        "tool::web_search" => Some("query"),
+        "tool::file_read" | "tool::file_write" => Some("path"),
+        _ => None,
+    }
+}
+
+/// Whether a text with references looks like a JSON object.
+fn is_object_text(text: &Template) -> bool {
+    matches!(text.parts.first(), Some(TemplatePart::Text(start)) if start.trim_start().starts_with('{'))
+}
+
+/// An argument of Markdown.
+fn expression_data(expr: &Expr) -> Data {
+    let literal = match expr {
+        Expr::Constant(value) => Some(value.clone()),
+        Expr::Js(js) => match &**js {
+            Js::Literal(value) => Some(value.clone()),
+            Js::Placed(inner, _) => match &**inner {
+                Js::Literal(value) => Some(value.clone()),
+                _ => None,
+            },
+            _ => None,
+        },
+        _ => None,
+    };
+    let template = || Data::Text(Template { parts: vec![TemplatePart::Expr(expr.clone().into())] });
+    literal.map_or_else(template, Data::Constant)
+}
+
+/// The call of a block: of a function, or of what a built-in block with code does as a function.
+fn read_block(block: &Block, title: &str) -> Option<Call> {
+    let arguments = match &block.inputs {
+        Data::Map(inputs) => inputs.iter().map(|(name, data)| (name.to_string(), data.clone())).collect(),
+        Data::Constant(Value::Map(inputs)) => {
+            inputs.iter().map(|(name, value)| (name.to_string(), Data::Constant(value.clone()))).collect()
+        }
+        _ => Vec::new(),
+    };
+    match &block.code {
+        BlockCode::Function(function) => Some(new_call(function, arguments)),
+        BlockCode::Python { source, .. } => {
+            let is_own = |known: &&Value| known.get("source_code").and_then(Value::as_str) == Some(source);
+            let known = built_in_blocks().iter().find(is_own)?;
+            let function = match known.get("id").and_then(Value::as_str)? {
+                "web_scrape" => FETCH_FUNCTION,
+                "memory_read" => "memory::get",
+                "memory_write" => "memory::set",
+                _ => return None,
+            };
+            let difference = format!("the block {title} is a call of {function}, whose output is the value alone");
+            Some(Call { difference: Some(difference), ..new_call(function, arguments) })
+        }
+        BlockCode::Prompt { .. } => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn call(function: &str, prompt: &str) -> Vec<(String, Data)> {
+        let prompt = Template::from_literal(prompt);
+        call_arguments(&FunctionCall { function: function.into(), prompt, extra: Vec::new(), arguments: None })
+    }
+
+    #[test]
+    fn a_prompt_stands_for_the_arguments() {
+        let cases = [
+            ("tool::web_fetch", "http://a/", "url", Data::Text(Template::from_literal("http://a/"))),
+            ("tool::web_search", "lamps", "query", Data::Text(Template::from_literal("lamps"))),
+            ("tool::http_request", r#"{"url": "http://a/"}"#, "url", Data::Constant("http://a/".into())),
+            ("crm::lookup", "lamps", "prompt", Data::Text(Template::from_literal("lamps"))),
+        ];
+        for (function, prompt, name, value) in cases {
+            assert_eq!(call(function, prompt), [(name.to_owned(), value)], "{function} {prompt}");
+        }
+    }
+
+    #[test]
+    fn the_fields_of_a_form_are_one_text() {
+        let row = |name: &str, value: &str| (Template::from_literal(name), Template::from_literal(value));
+        assert_eq!(join_form(&[row("a", "1"), row("b", "2")]).show_source(), "a=1&b=2");
+    }
+}
