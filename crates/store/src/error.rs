@@ -187,8 +187,7 @@ pub enum StoreError {
     Quota(QuotaExceeded),
     /// Another server uses the data folder.
     #[error(
-        "another server uses the data folder {}; choose another folder, or let both servers share a \
-         Postgres database", .0.display()
+        "another server uses the data folder {}; servers share a Postgres database, but no folder", .0.display()
     )]
     FolderInUse(PathBuf),
     /// A backup cannot be written or restored.

@@ -29,6 +29,9 @@ const SUSPECT_DELAY: Duration = Duration::from_secs(2);
 /// How long a process lives with such a run before it reclaims the next one, if the run makes no progress.
 const SUSPECT_TRIAL: Duration = Duration::from_secs(5);
 
+/// Number of searches that fail in a row because of the database before that is reported.
+const REPORTED_FAILURES: u32 = 10;
+
 /// Pause between two searches while more runs are to be reclaimed.
 const SHORT_PAUSE: Duration = Duration::from_millis(50);
 
@@ -38,6 +41,8 @@ pub struct RecoveryTask {
     started: Instant,
     /// Runs that cannot be resumed here and were reported.
     failed_runs: HashSet<RunId>,
+    /// Number of searches that failed in a row.
+    failed_searches: u32,
     /// Reclaimed runs without progress, with the times of their claims.
     unsettled: Vec<(RunId, Instant)>,
     /// The reclaimed run that may end this process, with the time of its claim.
@@ -47,8 +52,14 @@ pub struct RecoveryTask {
 impl RecoveryTask {
     /// A task that resumes the runs that it finds with `runs`.
     pub fn new(runs: RunService) -> RecoveryTask {
-        let (failed_runs, unsettled) = (HashSet::new(), Vec::new());
-        RecoveryTask { runs, started: Instant::now(), failed_runs, unsettled, suspect: None }
+        RecoveryTask {
+            runs,
+            started: Instant::now(),
+            failed_runs: HashSet::new(),
+            failed_searches: 0,
+            unsettled: Vec::new(),
+            suspect: None,
+        }
     }
 
     /// Reclaims runs periodically until the server stops.
@@ -60,12 +71,18 @@ impl RecoveryTask {
             if shutdown.run_until_cancelled(tokio::time::sleep(pause)).await.is_none() {
                 return;
             }
-            // Failures of the database are transient and retried.
-            if let Err(error) = self.reclaim_runs().await
-                && !error.is_store_unavailable()
-            {
-                tracing::warn!("cannot reclaim runs: {error}");
-            }
+            let done = self.reclaim_runs().await;
+            self.note_search(done);
+        }
+    }
+
+    /// Reports the error of a search. Failures of the database are mostly transient and retried, so only those that last
+    /// are reported.
+    fn note_search(&mut self, done: Result<(), AppError>) {
+        let Err(error) = done else { return self.failed_searches = 0 };
+        self.failed_searches += 1;
+        if !error.is_store_unavailable() || self.failed_searches == REPORTED_FAILURES {
+            tracing::warn!("cannot reclaim runs: {error}");
         }
     }
 

@@ -86,6 +86,10 @@ impl<'a> RenderedDiagnostic<'a> {
 
 impl std::fmt::Display for RenderedDiagnostic<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        // Without an excerpt, nothing else names the file.
+        if self.excerpt.source.text.is_empty() {
+            write!(f, "{}: ", self.diagnostic.file)?;
+        }
         f.write_str(&self.diagnostic.message)
     }
 }

@@ -338,7 +338,8 @@ impl GraphCompiler<'_> {
         let meant = self.problems.find_similar(id, known);
         let help = match meant {
             Some(meant) => format!("did you mean {meant:?}? or add a node with this id"),
-            None => "add a node with this id, or remove the edge".to_owned(),
+            None if code == Code::DanglingEdge => "add a node with this id, or remove the edge".to_owned(),
+            None => "name one of the nodes, or add a node with this id".to_owned(),
         };
         let diagnostic = match code {
             Code::DanglingEdge if self.is_lenient => {

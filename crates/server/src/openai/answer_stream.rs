@@ -93,6 +93,11 @@ impl AnswerStream {
         self.run
     }
 
+    /// Waits until the start of the run is stored, so that only stored runs are acknowledged before they end.
+    pub(crate) async fn wait_until_stored(&self) -> ApiResult<()> {
+        Ok(self.host.service.wait_until_stored(self.run, self.completion.clone()).await?)
+    }
+
     /// Waits for the complete answer.
     pub(crate) async fn wait_for_answer(mut self) -> ApiResult<RunAnswer> {
         self.subscription = None;

@@ -190,6 +190,7 @@ pub(crate) async fn complete_chat(
     let stream = asking.start_answer(&wanted, &format!("chat\n{text}")).await?.in_format(format);
     let (run, id) = (stream.run_id(), stream.answer_id(COMPLETION_ID_PREFIX));
     if new.stream == Some(true) {
+        stream.wait_until_stored().await?;
         return Ok((run_headers(run), chunks::stream_chunks(stream, wanted.model, with_usage)).into_response());
     }
     let answer = stream.wait_for_answer().await?;

@@ -216,6 +216,9 @@ pub(crate) async fn create_response(
     }
     let (run, id) = (stream.run_id(), stream.answer_id(RESPONSE_ID_PREFIX));
     let shape = ResponseBuilder { previous, is_background, ..ResponseBuilder::new(run, id, wanted.model) };
+    if is_background || is_stream {
+        stream.wait_until_stored().await?;
+    }
     if is_background && !is_stream {
         return Ok((run_headers(run), Json(shape.build_response("in_progress", &[]))).into_response());
     }
