@@ -306,6 +306,27 @@ fn numbers_arrive_as_they_are_written() {
 }
 
 #[test]
+fn programs_get_all_problems_of_a_definition() {
+    let place = Workspace::new("");
+    place.write(
+        "broken.json",
+        r#"{"name": "x", "steps": [{"type": "apiCall", "config": {"url": 5}}, {"type": "nothing"}]}"#,
+    );
+    let codes = |value: &Value| {
+        let problems = value["problems"].as_array().expect("a list").clone();
+        problems.into_iter().map(|problem| problem["code"].as_str().expect("a code").to_owned()).collect::<Vec<_>>()
+    };
+    let (exit, refused) = place.run_json(&["run", "broken.json"]);
+    assert_eq!(
+        (exit, &refused["status"], codes(&refused)),
+        (2, &Value::from("failed"), vec!["FL0110".into(), "FL0201".into()])
+    );
+    let (exit, refused) = place.run_json(&["plan", "broken.json"]);
+    assert_eq!((exit, codes(&refused)), (2, vec!["FL0110".into(), "FL0201".into()]), "{refused}");
+    assert_eq!(refused["run_id"], Value::Null, "it is no run");
+}
+
+#[test]
 fn a_pipeline_without_nodes_is_refused() {
     let place = Workspace::new(ECHO_CONFIG);
     place.write("pipeline.json", r#"{"id": "p", "name": "p", "nodes": [], "edges": []}"#);

@@ -11,7 +11,7 @@ use flowloom_core::plan::Plan;
 use serde_json::json;
 
 use super::results::print_json;
-use super::run::{choose_models, report_refused};
+use super::run::choose_models;
 use crate::cli::{Global, PlanArgs};
 use crate::failure::{CommandError, CommandResult, print_error};
 use crate::inputs::read_inputs;
@@ -28,8 +28,11 @@ pub(crate) async fn plan_definition(global: &Global, arguments: &PlanArgs) -> Co
     choose_models(&mut config, &arguments.model);
     let file = find_named(&config.project.root, &arguments.file)?;
     let source = Loader::new(&config).compile(&file);
+    let Some(plan) = source.compiled.plan.clone() else {
+        let message = format!("{} has errors, so it has no plan", source.name());
+        return Err(CommandError::report_invalid_definition(&source, message));
+    };
     diagnostics::print_diagnostics(&source);
-    let Some(plan) = source.compiled.plan.clone() else { return Ok(report_refused(global, &source)) };
     let is_given = !arguments.input_values.is_empty() || arguments.input.is_some();
     let inputs = match is_given {
         true => Some(read_inputs(&plan, &arguments.input_values, arguments.input.as_deref())?),

@@ -179,12 +179,20 @@ pub(super) fn choose_models(config: &mut Config, models: &[String]) {
     }
 }
 
+/// What the summary of a definition with errors has besides the first of them.
+#[derive(serde::Serialize)]
+struct RejectionFields {
+    /// All problems of the definition.
+    problems: Vec<serde_json::Value>,
+}
+
 /// Reports a definition with errors. Returns the exit code.
 pub(super) fn report_refused(global: &Global, source: &LoadedDefinition) -> u8 {
     let errors: Vec<_> = source.compiled.diagnostics.iter().filter(|problem| problem.is_error()).collect();
     if let (true, Some(first)) = (global.json, errors.first()) {
         let format = source.compiled.format.as_ref().map(flowloom_core::plan::Format::name);
-        print_json(&summary::summarize_rejection(format, first.code, &first.message));
+        let problems = RejectionFields { problems: source.problems() };
+        print_json(&summary::summarize_rejection(format, first.code, &first.message).with_fields(problems));
     }
     let noun = if errors.len() == 1 { "error" } else { "errors" };
     eprintln!("{} not run: {} {noun}", source.name(), errors.len());

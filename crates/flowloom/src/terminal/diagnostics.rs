@@ -86,9 +86,10 @@ impl<'a> RenderedDiagnostic<'a> {
 
 impl std::fmt::Display for RenderedDiagnostic<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Diagnostic { file, message, .. } = self.diagnostic;
         // Without an excerpt, nothing else names the file.
-        if self.excerpt.source.text.is_empty() {
-            write!(f, "{}: ", self.diagnostic.file)?;
+        if self.excerpt.source.text.is_empty() && !message.contains(file.as_str()) {
+            write!(f, "{file}: ")?;
         }
         f.write_str(&self.diagnostic.message)
     }
