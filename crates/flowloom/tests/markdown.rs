@@ -225,3 +225,17 @@ fn answers_are_fitted_to_their_schema() {
     let (code, output) = place.run_json(&["run", "d.mdx"]);
     assert_eq!((code, &output["result"]["results"]["a"]), (0, &json!({"n": 1, "t": "tea", "d": 7})), "{output}");
 }
+
+#[test]
+fn the_model_of_a_markdown_action_is_edited() {
+    let place = Workspace::new("");
+    let script = place.write("other.json", &json!({"default": "Other."}).to_string());
+    place.write("a.mdx", "Hi.\n\n<GenText as=\"a\" model=\"scripted:echo\" />\n");
+    let (_, run) = place.run_json(&["run", "a.mdx"]);
+    let id = run["run_id"].as_str().expect("an id").to_owned();
+    let (exit, fork) =
+        place.run_json(&["fork", &id, "--edit", &format!("/phase~1/a.model=scripted:{}", script.display())]);
+    assert_eq!((exit, &fork["result"]["results"]["a"]), (0, &json!("Other.")), "{fork}");
+    let refused = place.run(&["fork", &id, "--edit", "/phase~1/a.role=x"]);
+    assert!(stderr_text(&refused).contains("it has prompt, as, model"), "{}", stderr_text(&refused));
+}

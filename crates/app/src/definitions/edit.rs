@@ -113,11 +113,12 @@ impl Bundle {
 
     fn find_markdown_field(&self, step: Span, edit: &StepEdit) -> Result<(String, Span, String), EditError> {
         let text = self.files.get(&self.entry).map_or("", String::as_str);
+        let tag = find_whole_tag(text, step);
         let found = match edit.field == PROMPT.0 {
             true => Some((find_text_before(text, step), format!("{}\n\n", edit.text.trim()))),
             false => {
                 let value = flowloom_core::render::to_json(&Value::from(edit.text.as_str()));
-                find_attribute(text, step, &edit.field).map(|span| (span, format!("{{{value}}}")))
+                find_attribute(text, tag, &edit.field).map(|span| (span, format!("{{{value}}}")))
             }
         };
         match found {
@@ -125,7 +126,7 @@ impl Bundle {
             None => Err(EditError::NoSuchField {
                 path: edit.path.clone(),
                 field: edit.field.clone(),
-                fields: [PROMPT.0.to_owned()].into_iter().chain(list_attributes(text, step)).collect(),
+                fields: [PROMPT.0.to_owned()].into_iter().chain(list_attributes(text, tag)).collect(),
             }),
         }
     }
@@ -245,6 +246,12 @@ fn find_last_tag_end(text: &str) -> usize {
     end
 }
 
+/// The whole opening tag of an action; a plan has the place of its name only.
+fn find_whole_tag(text: &str, action: Span) -> Span {
+    let length = text.get(action.start..).and_then(markdown::measure_tag).unwrap_or(action.length);
+    Span { length, ..action }
+}
+
 /// The value of an attribute of an element: the quoted text, or the expression with its braces.
 fn find_attribute(text: &str, element: Span, name: &str) -> Option<Span> {
     let source = text.get(element.start..element.end())?;
@@ -313,7 +320,8 @@ mod tests {
     #[test]
     fn attributes_are_found() {
         let text = "<GenText as=\"x\" model='m' options={{ a: {b: 1} }} />";
-        let element = Span { start: 0, length: text.len() };
+        let element = find_whole_tag(text, Span { start: 0, length: 8 });
+        assert_eq!(element.length, text.len());
         let value = |name| find_attribute(text, element, name).map(|span| &text[span.start..span.end()]);
         assert_eq!(value("model"), Some("'m'"));
         assert_eq!(value("options"), Some("{{ a: {b: 1} }}"));
