@@ -97,10 +97,11 @@ fn a_response_in_the_background_is_answered_at_once() {
     let place = Workspace::new(&model.config());
     place.write("one.json", &steps_json("one", json!([step_json("s", "Say {{input}}")])));
     let server = RunningServer::start(&place, &[]);
-    let asked = json!({"model": "one", "input": "hi", "background": true});
+    let asked = json!({"model": "one", "input": "hi", "background": true, "metadata": {"topic": "greeting"}});
     let response = server.post("/v1/responses", &asked).json();
     assert_eq!((&response["status"], &response["background"]), (&json!("in_progress"), &json!(true)), "{response}");
     let path = format!("/v1/responses/{}", response["id"].as_str().expect("an id"));
+    assert_eq!(response["metadata"], json!({"topic": "greeting"}), "{response}");
     assert_eq!(server.get(&path).json()["status"], "in_progress");
     model.send_piece("Hello.");
     model.end_answer();

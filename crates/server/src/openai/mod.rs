@@ -10,6 +10,7 @@ mod inputs;
 mod messages;
 mod models;
 pub(crate) mod names;
+mod repeated;
 mod reply;
 mod response_events;
 mod responses;

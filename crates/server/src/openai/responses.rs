@@ -19,6 +19,7 @@ use utoipa::ToSchema;
 use super::format::{AnswerFormat, FormatRequest};
 use super::messages::{CalledFunction, ChatMessage, Conversation, CustomCall, MessageContent, MessageToolCall};
 use super::names::{created_seconds, run_headers};
+use super::repeated::read_repeated_fields;
 use super::reply::RunAnswer;
 use super::response_events;
 use super::run::{ModelRequest, OpenAiContext};
@@ -215,7 +216,8 @@ pub(crate) async fn create_response(
         stream = stream.cancel_on_drop(None);
     }
     let (run, id) = (stream.run_id(), stream.answer_id(RESPONSE_ID_PREFIX));
-    let shape = ResponseBuilder { previous, is_background, ..ResponseBuilder::new(run, id, wanted.model) };
+    let repeated = read_repeated_fields(&text);
+    let shape = ResponseBuilder { previous, is_background, repeated, ..ResponseBuilder::new(run, id, wanted.model) };
     if is_background || is_stream {
         stream.wait_until_stored().await?;
     }
@@ -238,6 +240,8 @@ pub(crate) struct ResponseBuilder {
     pub(crate) model: String,
     previous: Option<String>,
     is_background: bool,
+    /// What it repeats from its request.
+    repeated: serde_json::Map<String, Value>,
 }
 
 impl ResponseBuilder {
@@ -245,18 +249,23 @@ impl ResponseBuilder {
     pub(crate) fn new(run: RunId, id: String, model: String) -> ResponseBuilder {
         let message_id = format!("msg_{}", id.strip_prefix(RESPONSE_ID_PREFIX).unwrap_or(&id));
         let created = created_seconds(run);
-        ResponseBuilder { id, message_id, created, model, previous: None, is_background: false }
+        let repeated = serde_json::Map::new();
+        ResponseBuilder { id, message_id, created, model, previous: None, is_background: false, repeated }
     }
 
     /// The response with a status and its items.
     pub(crate) fn build_response(&self, status: &str, output: &[Value]) -> Value {
-        json!({
+        let mut response = json!({
             "id": self.id, "object": "response", "created_at": self.created, "status": status,
             "background": self.is_background, "error": null, "incomplete_details": null, "instructions": null, "metadata": {}, "model": self.model,
             "output": output, "parallel_tool_calls": true, "previous_response_id": self.previous,
             "temperature": null, "text": {"format": {"type": "text"}}, "tool_choice": "auto", "tools": [], "top_p": null,
             "usage": null,
-        })
+        });
+        for (name, value) in &self.repeated {
+            response[name.as_str()] = value.clone();
+        }
+        response
     }
 
     pub(crate) fn completed_response(&self, reply: &RunAnswer) -> Value {

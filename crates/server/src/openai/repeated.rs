@@ -1,0 +1,52 @@
+//! The fields that a response repeats from its request, as OpenAI's do.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+/// The fields of a request that its response repeats.
+#[derive(Default, Deserialize, Serialize)]
+#[serde(default)]
+struct RepeatedFields {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    instructions: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_output_tokens: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    metadata: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    parallel_tool_calls: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    temperature: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    text: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tool_choice: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tools: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    top_p: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    user: Option<Value>,
+}
+
+/// The fields of a request's body that its response repeats.
+pub(crate) fn read_repeated_fields(body: &str) -> Map<String, Value> {
+    let fields: RepeatedFields = serde_json::from_str(body).unwrap_or_default();
+    match serde_json::to_value(fields) {
+        Ok(Value::Object(fields)) => fields,
+        _ => Map::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_a_response_has_is_repeated() {
+        let body =
+            r#"{"model": "m", "input": "hi", "metadata": {"a": "1"}, "temperature": 0.5, "user": null, "store": true}"#;
+        let fields = Value::Object(read_repeated_fields(body));
+        assert_eq!(fields, serde_json::json!({"metadata": {"a": "1"}, "temperature": 0.5}));
+    }
+}
