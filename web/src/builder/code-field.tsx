@@ -8,7 +8,8 @@ import type { Json } from "../api/json";
 import { loadLanguage } from "./code-language";
 import { useForm } from "./context";
 import { type FieldProps, Frame, useEntry, useStore } from "./fields";
-import { endlessHistory, replaceText } from "./history";
+import { endlessHistory, isNewText } from "./history";
+import { useOuterText } from "./outer-text";
 import { typeOverSelection } from "./typing";
 
 export function CodeField(props: FieldProps) {
@@ -26,6 +27,7 @@ export function CodeField(props: FieldProps) {
   const host = useRef<HTMLDivElement>(null);
   const view = useRef<EditorView | undefined>(undefined);
   const latest = useRef(entry);
+  const noteChange = useRef(() => {});
   latest.current = entry;
   // biome-ignore lint/correctness/useExhaustiveDependencies: later changes of the text are applied below.
   useEffect(() => {
@@ -34,8 +36,10 @@ export function CodeField(props: FieldProps) {
     const colours = new Compartment();
     const root = element.shadowRoot ?? element.attachShadow({ mode: "open" });
     const listener = EditorView.updateListener.of((update) => {
-      const text = update.state.doc.toString();
-      if (update.docChanged && text !== latest.current.text) latest.current.change(text);
+      if (isNewText(update)) {
+        noteChange.current();
+        latest.current.change(update.state.doc.toString());
+      }
       if (update.focusChanged && !update.view.hasFocus) latest.current.flush();
     });
     const extensions = [
@@ -66,9 +70,7 @@ export function CodeField(props: FieldProps) {
       view.current = undefined;
     };
   }, [isReadOnly, language, label]);
-  useEffect(() => {
-    if (view.current) replaceText(view.current, entry.text);
-  }, [entry.text]);
+  noteChange.current = useOuterText(view, entry.text);
   return (
     <Frame id={id} props={props}>
       <div id={id} className="code-field" ref={host} />

@@ -1,7 +1,7 @@
 // The history of the editor is that of the forms, too: every change of the text is in it.
 import { history, isolateHistory, redo, redoDepth, undo, undoDepth } from "@codemirror/commands";
-import type { EditorState } from "@codemirror/state";
-import type { EditorView } from "@codemirror/view";
+import { Annotation, type EditorState } from "@codemirror/state";
+import type { EditorView, ViewUpdate } from "@codemirror/view";
 
 /** The history of an editor. It has no end: CodeMirror's own keeps the last 100 changes. */
 export const endlessHistory = history({ minDepth: Number.POSITIVE_INFINITY });
@@ -18,6 +18,15 @@ export function depthsOf(state: EditorState): Depths {
   return { canUndo: undoDepth(state) > 0, canRedo: redoDepth(state) > 0 };
 }
 
+/** Marks the changes by which the page shows a text that it has already. */
+const isReplacement = Annotation.define<boolean>();
+
+/** Whether the page does not know the text of the editor yet: somebody typed, or took a change back. */
+export function isNewText(update: ViewUpdate): boolean {
+  const changes = update.transactions.filter((one) => one.docChanged);
+  return changes.some((one) => !one.annotation(isReplacement));
+}
+
 /** Replaces what differs between the text of the editor and a new text, as one step of the history. */
 export function replaceText(view: EditorView, text: string): void {
   const old = view.state.doc.toString();
@@ -28,5 +37,5 @@ export function replaceText(view: EditorView, text: string): void {
   let tail = 0;
   while (tail < most - from && old[old.length - 1 - tail] === text[text.length - 1 - tail]) tail += 1;
   const changes = { from, to: old.length - tail, insert: text.slice(from, text.length - tail) };
-  view.dispatch({ changes, annotations: isolateHistory.of("full") });
+  view.dispatch({ changes, annotations: [isolateHistory.of("full"), isReplacement.of(true)] });
 }

@@ -23,8 +23,9 @@ import {
   endlessHistory,
   type History,
   historyOf,
-  replaceText,
+  isNewText,
 } from "../../builder/history";
+import { useOuterText } from "../../builder/outer-text";
 import { typeOverSelection } from "../../builder/typing";
 import { t } from "../../strings";
 import { COLOURS } from "../../ui/editor-colours";
@@ -53,6 +54,7 @@ export default function Editor(props: EditorProps) {
   const view = useRef<EditorView | undefined>(undefined);
   const states = useRef(new Map<string, EditorState>());
   const latest = useRef(props);
+  const noteChange = useRef(() => {});
   latest.current = props;
   // biome-ignore lint/correctness/useExhaustiveDependencies: later changes of the text are applied below.
   useEffect(() => {
@@ -60,10 +62,11 @@ export default function Editor(props: EditorProps) {
     if (!element) return;
     const root = element.shadowRoot ?? element.attachShadow({ mode: "open" });
     const listener = EditorView.updateListener.of((update) => {
-      if (update.docChanged) {
+      if (isNewText(update)) {
+        noteChange.current();
         latest.current.onChange(update.state.doc.toString());
-        latest.current.onHistory(depthsOf(update.state));
       }
+      if (update.docChanged) latest.current.onHistory(depthsOf(update.state));
       if (update.selectionSet && update.view.hasFocus)
         latest.current.onMove(update.state.selection.main.head);
     });
@@ -84,10 +87,7 @@ export default function Editor(props: EditorProps) {
       latest.current.onReady(undefined);
     };
   }, [file, isReadOnly]);
-  useEffect(() => {
-    const editor = view.current;
-    if (editor) replaceText(editor, text);
-  }, [text]);
+  noteChange.current = useOuterText(view, text);
   useEffect(() => {
     const editor = view.current;
     if (!editor) return;

@@ -188,7 +188,7 @@ export function Panes({ workflow, source, isReadOnly, isUnsaved, judgement, onEd
               diagnostics={diagnostics}
               shown={shown}
               definition={definition}
-              onChange={(changed) => changed !== text && onEdit(file, changed)}
+              onChange={(changed) => onEdit(file, changed)}
               onMove={followCursor}
               onReady={setHistory}
               onHistory={setDepths}
