@@ -1,17 +1,22 @@
 //! A conversation of agents as a converter reads it for formats without conversations: the answer of each agent is the
 //! message for the next one.
 
-use std::collections::HashSet;
-
 use flowloom_core::expr::{Ref, Template, TemplatePart};
 use flowloom_core::plan::{Agent, AgentTool, Composite, Generate, Machine, Plan, Step, StepKind};
+use flowloom_formats::graph::{MAX_NODE_VISITS, TIMEOUT_MS};
 
 use crate::draft::{Item, ItemKind, Prompt};
+use crate::names::Names;
 use crate::report::Report;
 use crate::text::to_identifier;
 
 /// The input of a conversation.
 pub(crate) const MESSAGE_INPUT: &str = "message";
+
+/// The limits that every graph has, in words.
+pub(crate) fn describe_graph_limits() -> String {
+    format!("the limits of a graph, {MAX_NODE_VISITS} nodes and {} s", TIMEOUT_MS / 1000)
+}
 
 /// An agent as one prompt.
 pub(crate) fn read_agent<'p>(plan: &'p Plan, agent: &'p Agent) -> Vec<Item<'p>> {
@@ -21,9 +26,10 @@ pub(crate) fn read_agent<'p>(plan: &'p Plan, agent: &'p Agent) -> Vec<Item<'p>> 
 
 /// The agents of a graph as prompts, in the order in which edges lead to them first.
 pub(crate) fn read_machine<'p>(plan: &'p Plan, machine: &'p Machine, report: &mut Report) -> Vec<Item<'p>> {
-    report.add_change(plan.root.span, "the limits of a graph, 15 nodes and 90 s: there are none of its own here");
+    let message = format!("{}: there are none of its own here", describe_graph_limits());
+    report.add_change(plan.root.span, message);
     let mut items = Vec::new();
-    let mut names: HashSet<String> = [MESSAGE_INPUT, "input", "iteration"].map(str::to_owned).into();
+    let mut names = reserve_names();
     let mut before = MESSAGE_INPUT.to_owned();
     for node in order_nodes(machine) {
         let StepKind::Composite(Composite::Turn(turn)) = &node.kind else {
@@ -37,7 +43,7 @@ pub(crate) fn read_machine<'p>(plan: &'p Plan, machine: &'p Machine, report: &mu
             let message = format!("the routing of {}: its answer always goes to the next agent here", turn.name);
             report.add_loss(node.span, message);
         }
-        let name = free_name(&turn.name, &mut names);
+        let name = take_agent_name(&turn.name, &mut names);
         let kind = prompt_of(&turn.generate, &turn.tools, &before);
         items.push(new_item(node, Some(name.clone()), kind));
         before = name;
@@ -57,16 +63,18 @@ fn prompt_of<'p>(generate: &'p Generate, tools: &'p [AgentTool], variable: &str)
     ItemKind::Prompt(Prompt { generate, text, earlier: 0, tools })
 }
 
-/// A name that no other agent has.
-fn free_name(name: &str, taken: &mut HashSet<String>) -> String {
-    let base = to_identifier(name, "answer");
-    let mut free = base.clone();
-    let mut number = 1;
-    while !taken.insert(free.clone()) {
-        number += 1;
-        free = format!("{base}{number}");
+/// The names that the answers of agents cannot have.
+fn reserve_names() -> Names {
+    let mut names = Names::default();
+    for reserved in [MESSAGE_INPUT, "input", "iteration"] {
+        names.take_name(reserved);
     }
-    free
+    names
+}
+
+/// A name for the answer of an agent that no other answer has.
+fn take_agent_name(name: &str, names: &mut Names) -> String {
+    names.take_name(&to_identifier(name, "answer"))
 }
 
 /// The nodes in the order in which a walk along the edges finds them; the others follow.
@@ -114,8 +122,8 @@ mod tests {
 
     #[test]
     fn names_of_agents_are_unique() {
-        let mut taken = [MESSAGE_INPUT.to_owned()].into();
-        let names = ["Writer", "Writer", "message"].map(|name| free_name(name, &mut taken));
-        assert_eq!(names, ["Writer", "Writer2", "message2"]);
+        let mut names = reserve_names();
+        let taken = ["Writer", "Writer", "message"].map(|name| take_agent_name(name, &mut names));
+        assert_eq!(taken, ["Writer", "Writer2", "message2"]);
     }
 }

@@ -80,19 +80,18 @@ pub(crate) fn check_subject(plan: &Plan, inputs: &Value) -> Result<(), CommandEr
     }
 }
 
-/// Fails if a required input is missing, and those that are given are right.
+/// Fails if a required input is missing. Inputs of the wrong kind are left to the start of the run.
 pub(crate) fn check_required(plan: &Plan, inputs: &Value) -> Result<(), CommandError> {
-    if plan.inputs.check_inputs(inputs).is_none_or(|failure| failure.code != Code::InputMissing) {
-        return Ok(());
+    match plan.inputs.check_inputs(inputs) {
+        Some(failure) if failure.code == Code::InputMissing => {
+            let missing = plan.inputs.find_missing(inputs);
+            let options: Vec<String> = missing.iter().map(|name| format!("-i {name}=…")).collect();
+            let them = if missing.len() == 1 { "it" } else { "them" };
+            let message = format!("{}; give {them} with {}", failure.message, options.join(" "));
+            Err(CommandError::new(failure.code, message))
+        }
+        _ => Ok(()),
     }
-    let missing = plan.inputs.find_missing(inputs);
-    let options: Vec<String> = missing.iter().map(|name| format!("-i {name}=…")).collect();
-    let message = match missing[..] {
-        [] => return Ok(()),
-        [name] => format!("the input {name} is required; give it with {}", options[0]),
-        _ => format!("the inputs {} are required; give them with {}", missing.join(", "), options.join(" ")),
-    };
-    Err(CommandError::new(Code::InputMissing, message))
 }
 
 /// What a definition works on, if it is missing.

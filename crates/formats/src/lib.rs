@@ -40,6 +40,7 @@ pub use registry::{
     Registry, compile, find_answer_source, find_format, format_schema, formats, is_test, may_be_test, recognise,
     related_file_patterns, render_result,
 };
+pub use servers::tool_name;
 pub use shape::DocumentShape;
 pub use sources::{Approval, FunctionDeclaration, Sources, ToolHost, ToolServer};
 pub use stop::StopFlag;

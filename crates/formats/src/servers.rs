@@ -67,6 +67,6 @@ impl Sources {
 }
 
 /// The name of a function in the form that models accept.
-pub(crate) fn tool_name(function: &str) -> String {
+pub fn tool_name(function: &str) -> String {
     function.replace("::", "_").chars().map(|c| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' }).collect()
 }

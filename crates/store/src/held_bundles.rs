@@ -17,23 +17,24 @@ struct HeldBundle {
 }
 
 impl HeldBundles {
-    fn lock(&self) -> MutexGuard<'_, HashMap<Hash, HeldBundle>> {
+    fn lock_bundles(&self) -> MutexGuard<'_, HashMap<Hash, HeldBundle>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Holds a bundle for one more run.
     pub(crate) fn hold_bundle(&self, hash: Hash, content: &Arc<str>) {
-        self.lock().entry(hash).or_insert_with(|| HeldBundle { content: content.clone(), starts: 0 }).starts += 1;
+        self.lock_bundles().entry(hash).or_insert_with(|| HeldBundle { content: content.clone(), starts: 0 }).starts +=
+            1;
     }
 
     /// The content of a bundle that is held.
     pub(crate) fn find_bundle(&self, hash: Hash) -> Option<Arc<str>> {
-        self.lock().get(&hash).map(|held| held.content.clone())
+        self.lock_bundles().get(&hash).map(|held| held.content.clone())
     }
 
     /// The content of a bundle for the transaction of a run; `None` if the run has taken it before.
     pub(crate) fn take_bundle(&self, hash: Hash) -> Option<Arc<str>> {
-        let mut bundles = self.lock();
+        let mut bundles = self.lock_bundles();
         let held = bundles.get_mut(&hash)?;
         held.starts -= 1;
         match held.starts {

@@ -43,7 +43,7 @@ impl Journal for Store {
             if seen.worker.as_deref().is_some_and(|worker| self.worker.is_driven_by(worker, run, &living)) {
                 return Err(JournalError::RunOwned(run));
             }
-            let claim = UnfinishedClaim::register(self, run)?;
+            let claim = UnfinishedClaim::register_run(self, run)?;
             flowloom_runtime::failpoint::hit("claim_before");
             let (worker, epoch) = (self.worker.name().to_owned(), seen.epoch);
             let claimed = self
@@ -62,7 +62,7 @@ impl Journal for Store {
                 .await;
             flowloom_runtime::failpoint::hit("claim_after");
             let lease = Lease { run, epoch: (epoch + 1) as u64 };
-            Ok(claim.finish(claimed.map(|()| lease))?)
+            Ok(claim.finish_claim(claimed.map(|()| lease))?)
         })
     }
 
@@ -160,8 +160,8 @@ impl Journal for Store {
     }
 }
 
-/// A run that this process registered and is claiming. A caller who leaves before the end leaves no trace: the run would
-/// be driven by nobody, and no worker could claim it.
+/// A claim in progress. Dropping it unregisters the run, so that a cancelled claim does not leave a run that is registered
+/// here, driven by nobody, and closed to other workers.
 pub(crate) struct UnfinishedClaim<'a> {
     store: &'a Store,
     run: RunId,
@@ -170,13 +170,13 @@ pub(crate) struct UnfinishedClaim<'a> {
 
 impl<'a> UnfinishedClaim<'a> {
     /// Registers a run. Fails with `RunOwned` if this process drives it already.
-    pub(crate) fn register(store: &'a Store, run: RunId) -> Result<UnfinishedClaim<'a>, StoreError> {
+    pub(crate) fn register_run(store: &'a Store, run: RunId) -> Result<UnfinishedClaim<'a>, StoreError> {
         store.worker.register_run(run)?;
         Ok(UnfinishedClaim { store, run, is_finished: false })
     }
 
     /// Finishes the claim; see [`Store::finish_claim`].
-    pub(crate) fn finish(mut self, claimed: Result<Lease, StoreError>) -> Result<Lease, StoreError> {
+    pub(crate) fn finish_claim(mut self, claimed: Result<Lease, StoreError>) -> Result<Lease, StoreError> {
         self.is_finished = true;
         self.store.finish_claim(self.run, claimed)
     }

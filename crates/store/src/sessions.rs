@@ -29,7 +29,7 @@ impl Store {
     /// Takes over the lease that has the given epoch, although its worker may be alive: the engine has given the run to this
     /// process. `None` if the run has another epoch.
     pub async fn take_over_run(&self, run: RunId, epoch: u64) -> Result<Option<Lease>, JournalError> {
-        let claim = UnfinishedClaim::register(self, run)?;
+        let claim = UnfinishedClaim::register_run(self, run)?;
         let worker = self.worker.name().to_owned();
         let job = move |db: &DbConnection| {
             let sql = "update run set epoch = epoch + 1, worker = $1, failed_claims = failed_claims + \
@@ -41,7 +41,7 @@ impl Store {
             }
         };
         let claimed = self.writer.submit_job(Box::new(job)).await.map(|()| Lease { run, epoch: epoch + 1 });
-        match claim.finish(claimed).map_err(JournalError::from) {
+        match claim.finish_claim(claimed).map_err(JournalError::from) {
             Ok(lease) => Ok(Some(lease)),
             Err(JournalError::OwnershipLost) => Ok(None),
             Err(error) => Err(error),

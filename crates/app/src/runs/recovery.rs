@@ -29,7 +29,7 @@ const SUSPECT_DELAY: Duration = Duration::from_secs(2);
 /// How long a process lives with such a run before it reclaims the next one, if the run makes no progress.
 const SUSPECT_TRIAL: Duration = Duration::from_secs(5);
 
-/// Number of searches that fail in a row because of the database before that is reported.
+/// Number of failures of the database in a row after which they are reported.
 const REPORTED_FAILURES: u32 = 10;
 
 /// Pause between two searches while more runs are to be reclaimed.
@@ -71,15 +71,16 @@ impl RecoveryTask {
             if shutdown.run_until_cancelled(tokio::time::sleep(pause)).await.is_none() {
                 return;
             }
-            let done = self.reclaim_runs().await;
-            self.note_search(done);
+            match self.reclaim_runs().await {
+                Ok(()) => self.failed_searches = 0,
+                Err(error) => self.count_failed_search(&error),
+            }
         }
     }
 
-    /// Reports the error of a search. Failures of the database are mostly transient and retried, so only those that last
-    /// are reported.
-    fn note_search(&mut self, done: Result<(), AppError>) {
-        let Err(error) = done else { return self.failed_searches = 0 };
+    /// Counts a failed search. Failures of the database are mostly transient and retried, so only those that last are
+    /// reported.
+    fn count_failed_search(&mut self, error: &AppError) {
         self.failed_searches += 1;
         if !error.is_store_unavailable() || self.failed_searches == REPORTED_FAILURES {
             tracing::warn!("cannot reclaim runs: {error}");

@@ -131,7 +131,7 @@ impl RunService {
     ) -> Result<ActiveRun, E> {
         let Some(key) = &call.idempotency_key else { return begin(None).await };
         // Calls that come at the same time wait for the first of them, and then find its run.
-        let _lock = self.starting.acquire(&call.user, key).await;
+        let _lock = self.starting.acquire_lock(&call.user, key).await;
         let request = Hash::of_bytes(request.as_bytes()).to_string();
         let id = RunId(uuid::Uuid::now_v7());
         let key = StartKey { user: &call.user, key };

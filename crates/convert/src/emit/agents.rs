@@ -4,7 +4,7 @@ use flowloom_core::expr::Template;
 use flowloom_core::plan::Format;
 use flowloom_core::render::to_json;
 use flowloom_core::value::Value;
-use flowloom_formats::{agent, graph, list_built_in_functions};
+use flowloom_formats::{agent, graph, list_built_in_functions, tool_name};
 
 use super::parts::{join_instructions, own_instructions};
 use super::{Abilities, Emitter};
@@ -13,6 +13,7 @@ use crate::draft::{Item, ItemKind, Prompt};
 use crate::json_text::{ObjectBuilder, Row, write_definition};
 use crate::names::declared_inputs;
 use crate::text::{Piece, read_pieces, to_identifier};
+use crate::turns::describe_graph_limits;
 
 /// A step as an agent does it.
 struct Task {
@@ -218,7 +219,7 @@ impl Emitter<'_> {
 
     /// A graph in which an agent does each task and hands over to the next one.
     fn write_graph(&mut self, tasks: &[Task], losses: Vec<String>) -> String {
-        let message = "the limits of a graph, 15 nodes and 90 s: the definition has none of them";
+        let message = format!("{}: the definition has none of them", describe_graph_limits());
         self.report.add_change(self.plan.root.span, message);
         let head = ObjectBuilder::default()
             .with_some("id", self.plan.id.as_deref())
@@ -281,11 +282,6 @@ fn is_tool(function: &str) -> bool {
     let built_in = list_built_in_functions();
     let known = built_in.iter().find(|(id, _)| id == function);
     known.is_none_or(|(_, description)| !description.is_empty())
-}
-
-/// The name of a function as a tool of a model.
-fn tool_name(function: &str) -> String {
-    function.replace("::", "_")
 }
 
 #[cfg(test)]

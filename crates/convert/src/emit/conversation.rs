@@ -15,6 +15,7 @@ use super::Emitter;
 use super::parts::strip_rule;
 use crate::json_text::{ObjectBuilder, Row, write_definition};
 use crate::text::to_identifier;
+use crate::turns::describe_graph_limits;
 
 impl Emitter<'_> {
     /// An agent as a graph with one agent and the executor of its tools.
@@ -76,7 +77,7 @@ impl Emitter<'_> {
         if turn.not_run_reason.is_some() && !turn.tools.is_empty() {
             self.report.add_loss(span, format!("that the tools of {} are not run", turn.name));
         }
-        let message = "the limits of a graph, 15 nodes and 90 s: an agent may call 10 tools and takes its time";
+        let message = format!("{}: an agent may call 10 tools and takes its time", describe_graph_limits());
         self.report.add_change(Span::default(), message);
         self.write_conversation(&turn.generate, &turn.tools, to)
     }

@@ -90,7 +90,7 @@ impl Payload {
         variables.extend(self.extra.iter().cloned());
         // Every run has the variable `input`, which a prompt usually contains.
         if required != "input" && variables.get(required).is_some_and(|value| *value != Value::Null) {
-            return Arguments::Values(variables);
+            return Arguments::Variables(variables);
         }
         Arguments::Prompt(PromptArgument { name: required.into(), text: prompt.clone(), variables })
     }
@@ -112,6 +112,8 @@ impl Payload {
 pub enum Arguments {
     /// Values by name.
     Values(Map),
+    /// The variables of the calling step, among which is the required argument.
+    Variables(Map),
     /// Values by name, with marks in the place of secrets.
     Marked(Arc<MarkedArguments>),
     /// Text that holds one JSON object.
@@ -136,7 +138,7 @@ impl Arguments {
     /// a secret.
     pub fn fill_secrets(&self, fill: impl Fn(&str) -> String) -> Map {
         match self {
-            Arguments::Values(map) => map.clone(),
+            Arguments::Values(map) | Arguments::Variables(map) => map.clone(),
             Arguments::Marked(marked) => {
                 let text = |text: &str| marked.marks.restore_secrets(text).fill_secrets(&fill);
                 let entry = |(name, value): (&Arc<str>, &Value)| (name.clone(), value.map_strings(&text));

@@ -309,23 +309,22 @@ fn describe_failed_needs(dag: &Dag, index: usize, broken: &[bool]) -> String {
     dag.skip_reason.replace("{}", &names.join(", "))
 }
 
-/// Why no edge of a node was taken: what its edges tested, and what they expect.
+/// The message that no edge of a node was taken: the answer that its edges tested, and those that they expect.
 fn describe_stuck(machine: &Machine, current: usize, env: &Env, output: Option<&Value>) -> String {
-    let edges = || machine.edges.iter().filter(|edge| edge.from == current);
-    let tests = || {
-        edges().filter_map(|edge| {
-            if let Some(Expr::Equals(tested, name)) = &edge.condition { Some((tested, name)) } else { None }
-        })
-    };
-    let is_text = |value: &Value| value.as_str().is_some();
-    let answer = tests().find_map(|(tested, _)| tested.evaluate_or_null(env, output).ok().filter(is_text));
+    let (mut answer, mut expected) = (None, Vec::new());
+    for edge in machine.edges.iter().filter(|edge| edge.from == current) {
+        let Some(Expr::Equals(tested, name)) = &edge.condition else { continue };
+        if answer.is_none() {
+            answer = tested.evaluate_or_null(env, output).ok().filter(|value| value.as_str().is_some());
+        }
+        if let Expr::Constant(name) = &**name {
+            expected.extend(name.as_str());
+        }
+    }
     let answer = answer.map_or_else(|| "this answer".to_owned(), |value| render::to_json(&value));
-    let expected =
-        tests().filter_map(|(_, name)| if let Expr::Constant(name) = &**name { name.as_str() } else { None });
-    let expected: Vec<&str> = expected.collect();
     let title = &machine.nodes[current].title;
     match expected[..] {
         [] => format!("no edge from {title} matches {answer}"),
-        _ => format!("no edge from {title} matches {answer}; they expect {}", expected.join(", ")),
+        _ => format!("no edge from {title} matches {answer}; its edges expect {}", expected.join(", ")),
     }
 }

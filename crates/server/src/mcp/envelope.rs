@@ -57,7 +57,7 @@ impl Envelope {
             return wrong_params("\"params\" must be an object".to_owned());
         }
         if method == "tools/call"
-            && let Err(error) = serde_json::from_value::<CallToolRequestParams>(self.params.clone())
+            && let Err(error) = CallToolRequestParams::deserialize(&self.params)
         {
             return wrong_params(format!("the parameters of tools/call: {error}"));
         }

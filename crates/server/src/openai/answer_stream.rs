@@ -34,7 +34,7 @@ pub(crate) struct AnswerStream {
     cancel_as: Option<String>,
     format: AnswerFormat,
     /// The number of answers and results that the client has given to the run.
-    given: usize,
+    given_answers: usize,
 }
 
 /// A piece of an answer.
@@ -58,19 +58,19 @@ impl AnswerStream {
             is_finished: false,
             cancel_as: None,
             format: AnswerFormat::Text,
-            given: 0,
+            given_answers: 0,
         }
     }
 
     /// Sets the number of answers and results that the client has given to the run.
-    pub(crate) fn with_given(mut self, given: usize) -> AnswerStream {
-        self.given = given;
+    pub(crate) fn with_given_answers(mut self, given_answers: usize) -> AnswerStream {
+        self.given_answers = given_answers;
         self
     }
 
     /// The id of the answer; see [`answer_id`].
     pub(crate) fn answer_id(&self, prefix: &str) -> String {
-        answer_id(prefix, self.run, self.given)
+        answer_id(prefix, self.run, self.given_answers)
     }
 
     /// Gives the answer in a form. Only a text is sent while it is written.

@@ -107,8 +107,8 @@ impl Conversation {
         Err(Problem::new(Code::RequestInvalid, problem))
     }
 
-    /// The tool results since the assistant last answered or the user last spoke before them, as pairs of call id and
-    /// text. Messages of the user may follow them.
+    /// The tool results at the end of the conversation, as pairs of call id and text. Messages of the user may follow
+    /// them. There are none if the assistant has answered since.
     pub(crate) fn tool_results(&self) -> ApiResult<Vec<(&str, String)>> {
         let last = self.0.iter().rposition(|message| message.role == "tool");
         let is_open =
@@ -124,7 +124,7 @@ impl Conversation {
         Ok(results)
     }
 
-    /// Whether the user, not a tool, had the last word.
+    /// Whether the last message is the user's, apart from instructions.
     pub(crate) fn ends_with_user(&self) -> bool {
         self.0.iter().rev().find(|message| !is_instruction(message)).is_some_and(|last| last.role == "user")
     }
@@ -147,8 +147,7 @@ impl Conversation {
         })
     }
 
-    /// The messages of the user since the last tool result, with the instructions: what a conversation that has the
-    /// rest already is to be continued with.
+    /// The instructions, and the messages after the last tool result: the part that a continued conversation lacks.
     pub(crate) fn without_tool_results(&self) -> Conversation {
         let since = self.0.iter().rposition(|message| message.role == "tool").map_or(0, |last| last + 1);
         let is_kept = |(at, message): &(usize, &ChatMessage)| *at >= since || is_instruction(message);

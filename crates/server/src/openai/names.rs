@@ -15,10 +15,13 @@ pub(crate) fn run_headers(run: RunId) -> [(HeaderName, HeaderValue); 1] {
     [(RUN_ID_HEADER, id)]
 }
 
-/// The answers of a run have different ids, although a run that waited for its client goes on: `prefix` and the run's id,
-/// and from the second answer on the number of answers and results that its client had given it.
-pub(crate) fn answer_id(prefix: &str, run: RunId, given: usize) -> String {
-    if given == 0 { format!("{prefix}{run}") } else { format!("{prefix}{run}_{given}") }
+/// The id of an answer: `prefix` and the run's id. If the client has given the run answers or tool results before, their
+/// number follows, because a run that continues has several answers.
+pub(crate) fn answer_id(prefix: &str, run: RunId, given_answers: usize) -> String {
+    match given_answers {
+        0 => format!("{prefix}{run}"),
+        _ => format!("{prefix}{run}_{given_answers}"),
+    }
 }
 
 /// The creation time of a run in seconds since the Unix epoch, taken from its id.

@@ -3,37 +3,30 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-/// The fields of a request that its response repeats.
+/// The fields of a request that its response repeats; null if they are absent.
 #[derive(Default, Deserialize, Serialize)]
 #[serde(default)]
 struct RepeatedFields {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    instructions: Option<Value>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    max_output_tokens: Option<Value>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    metadata: Option<Value>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    parallel_tool_calls: Option<Value>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    temperature: Option<Value>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    text: Option<Value>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    tool_choice: Option<Value>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    tools: Option<Value>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    top_p: Option<Value>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    user: Option<Value>,
+    instructions: Value,
+    max_output_tokens: Value,
+    metadata: Value,
+    parallel_tool_calls: Value,
+    temperature: Value,
+    text: Value,
+    tool_choice: Value,
+    tools: Value,
+    top_p: Value,
+    user: Value,
 }
 
 /// The fields of a request's body that its response repeats.
 pub(crate) fn read_repeated_fields(body: &str) -> Map<String, Value> {
     let fields: RepeatedFields = serde_json::from_str(body).unwrap_or_default();
     match serde_json::to_value(fields) {
-        Ok(Value::Object(fields)) => fields,
+        Ok(Value::Object(mut fields)) => {
+            fields.retain(|_, value| !value.is_null());
+            fields
+        }
         _ => Map::new(),
     }
 }

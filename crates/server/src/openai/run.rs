@@ -70,7 +70,7 @@ impl OpenAiContext<'_> {
             let definition = call.find_definition(&wanted.model).await?;
             if let Some(waiting) = self.find_continued(&definition, wanted).await? {
                 words = find_answer_source(&waiting.opened.plan, &waiting.opened.state().inputs());
-                given = waiting.count_given();
+                given = waiting.count_given_answers();
                 let is_followed = waiting.is_followed;
                 let resumed = waiting.resume(&call).await?;
                 if !is_followed || self.waits_again(&resumed).await? {
@@ -85,7 +85,7 @@ impl OpenAiContext<'_> {
         let active = active.await?;
         let is_kept = call.start.idempotency_key.is_some();
         let cancel_as = (!is_kept).then_some(call.start.user);
-        Ok(AnswerStream::new(self.host.clone(), active, words).cancel_on_drop(cancel_as).with_given(given))
+        Ok(AnswerStream::new(self.host.clone(), active, words).cancel_on_drop(cancel_as).with_given_answers(given))
     }
 
     async fn start_run(
@@ -207,7 +207,7 @@ struct WaitingRun {
 
 impl WaitingRun {
     /// The number of answers that the run has with these.
-    fn count_given(&self) -> usize {
+    fn count_given_answers(&self) -> usize {
         let is_given = |step: &&StepState| step.kind.as_deref() == Some("ask") && step.phase == Phase::Finished;
         self.opened.state().steps().iter().filter(is_given).count() + self.answers.len()
     }

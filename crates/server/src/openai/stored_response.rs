@@ -11,6 +11,7 @@ use axum::response::{IntoResponse as _, Response};
 use flowloom_app::keys::Scope;
 use flowloom_core::code::Code;
 use flowloom_core::id::RunId;
+use flowloom_core::state::RunState;
 use flowloom_core::status::Status;
 use flowloom_formats::find_answer_source;
 use serde::Deserialize;
@@ -66,21 +67,24 @@ pub(crate) async fn get_response(
     }
 }
 
+fn build_shape(run: RunId, id: String, state: &RunState) -> ResponseBuilder {
+    let model = state.created.as_ref().and_then(|created| created.workflow.clone()).unwrap_or_default();
+    ResponseBuilder::new(run, id, model)
+}
+
 async fn stream_stored(host: &Arc<RunHost>, run: RunId, id: String) -> ApiResult<Response> {
     let opened = host.app.open_run_by_id(run).await?;
     let state = opened.state();
-    let model = state.created.as_ref().and_then(|created| created.workflow.clone()).unwrap_or_default();
     let source = find_answer_source(&opened.plan, &state.inputs());
     let stream = AnswerStream::new(host.clone(), host.supervisor.find_started(run), source);
-    let shape = ResponseBuilder::new(run, id, model);
+    let shape = build_shape(run, id, &state);
     Ok((run_headers(run), response_events::stream_response(stream, shape)).into_response())
 }
 
 async fn read_stored(host: &Arc<RunHost>, run: RunId, id: String) -> ApiResult<Response> {
     let ended = read_outcome(&host.app, run).await?;
     let state = &ended.outcome.state;
-    let model = state.created.as_ref().and_then(|created| created.workflow.clone()).unwrap_or_default();
-    let shape = ResponseBuilder::new(run, id, model);
+    let shape = build_shape(run, id, state);
     let response = match (build_answer(&ended), state.status) {
         (Ok(reply), _) => shape.completed_response(&reply),
         (Err(_), Status::Queued | Status::Running) => shape.build_response("in_progress", &[]),

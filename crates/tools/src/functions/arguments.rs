@@ -21,7 +21,9 @@ impl CallArguments {
     pub(super) fn from_payload(payload: &Payload, required: &str) -> CallArguments {
         let arguments = payload.read_arguments(required);
         let text = match &arguments {
-            Arguments::Values(map) => return CallArguments { map: map.clone(), marks: SecretMarks::absent_from(&[]) },
+            Arguments::Values(map) | Arguments::Variables(map) => {
+                return CallArguments { map: map.clone(), marks: SecretMarks::absent_from(&[]) };
+            }
             Arguments::Marked(marked) => {
                 return CallArguments { map: marked.map.clone(), marks: marked.marks.clone() };
             }

@@ -223,7 +223,7 @@ fn resolve_arguments(
     let arguments = payload.read_arguments(required.first().and_then(Value::as_str).unwrap_or("input"));
     // Fails for a secret that may not be used, and records the others.
     match &arguments {
-        Arguments::Values(_) => {}
+        Arguments::Values(_) | Arguments::Variables(_) => {}
         Arguments::Marked(marked) => {
             let mut all = Rich::default();
             marked.marks.names().iter().for_each(|name| all.push_secret(name));
@@ -234,18 +234,16 @@ fn resolve_arguments(
         }
     }
     let filled = arguments.fill_secrets(|name| used.value_of(name).unwrap_or_default().to_owned());
-    let has_variables = match &arguments {
-        Arguments::Values(_) => payload.prompt.is_some() && !matches!(payload.get("input"), Some(Value::Map(_))),
-        Arguments::Prompt(_) => true,
-        Arguments::Marked(_) | Arguments::Object(_) => false,
-    };
-    Ok(if has_variables { keep_declared(filled, &arguments, tool) } else { filled })
+    Ok(match &arguments {
+        Arguments::Variables(_) => keep_declared(filled, None, tool),
+        Arguments::Prompt(prompt) => keep_declared(filled, Some(&prompt.name), tool),
+        Arguments::Values(_) | Arguments::Marked(_) | Arguments::Object(_) => filled,
+    })
 }
 
-/// The arguments without the variables that the tool does not declare.
-fn keep_declared(all: Map, arguments: &Arguments, tool: &ToolDeclaration) -> Map {
+/// The arguments without the variables that the tool does not declare. `prompt` is the name of an argument that is kept.
+fn keep_declared(all: Map, prompt: Option<&str>, tool: &ToolDeclaration) -> Map {
     let declared = tool.parameters.get("properties").and_then(Value::as_map);
-    let is_prompt = |name: &str| matches!(arguments, Arguments::Prompt(prompt) if *prompt.name == *name);
-    let is_kept = |name: &str| is_prompt(name) || declared.is_some_and(|declared| declared.contains_key(name));
-    all.into_iter().filter(|(name, _)| is_kept(name)).collect()
+    let is_declared = |name: &str| declared.is_some_and(|declared| declared.contains_key(name));
+    all.into_iter().filter(|(name, _)| prompt == Some(&**name) || is_declared(name)).collect()
 }
