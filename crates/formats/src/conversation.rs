@@ -15,7 +15,9 @@ pub fn present_stored_messages(messages: &Value) -> Value {
     let call = |call: &Value| {
         let Some(map) = call.as_map() else { return call.clone() };
         let rename = |name: &Arc<str>| if **name == *"arguments" { "args".into() } else { name.clone() };
-        map.iter().map(|(name, value)| (rename(name), value.clone())).collect::<Map>().into()
+        // Signatures are for the provider only.
+        let shown = map.iter().filter(|(name, _)| ***name != *"signatures");
+        shown.map(|(name, value)| (rename(name), value.clone())).collect::<Map>().into()
     };
     let message = |message: &Value| match (message.as_map(), message.get("tool_calls").and_then(Value::as_list)) {
         (Some(map), Some(calls)) => {

@@ -184,7 +184,8 @@ impl Models {
                 micro_usd: price.filter(|price| price.input == 0 && price.output == 0).map(|_| 0),
             },
         };
-        let text = (!answer.text.is_empty()).then_some(answer.text);
+        // An empty answer is an answer; only calls can be without a text.
+        let text = (!answer.text.is_empty() || answer.calls.is_empty()).then_some(answer.text);
         let asked = split_model_name(&request.model).map_or("", |(_, name)| name);
         let model = (!answer.model.is_empty() && answer.model != asked).then_some(answer.model);
         let response = ResponseFacts { model, finish_reason: answer.finish_reason, ..answer.response };

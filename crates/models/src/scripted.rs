@@ -105,10 +105,10 @@ pub fn parse_answer(answer: &Value) -> Result<GenerateReply, ScriptError> {
         return Ok(text(&json::write_json(value)));
     }
     let calls = map.get("tool_calls").and_then(Value::as_list).unwrap_or_default();
-    let calls = calls.iter().enumerate().map(|(index, call)| ToolCall {
-        id: format!("call_{index}"),
-        name: call.get("name").and_then(Value::as_str).unwrap_or_default().to_owned(),
-        arguments: call.get("arguments").cloned().unwrap_or_else(|| Value::map::<&str>([])),
+    let calls = calls.iter().enumerate().map(|(index, call)| {
+        let name = call.get("name").and_then(Value::as_str).unwrap_or_default();
+        let arguments = call.get("arguments").cloned().unwrap_or_else(|| Value::map::<&str>([]));
+        ToolCall::new(format!("call_{index}"), name, arguments)
     });
     let text = map.get("text").and_then(Value::as_str).map(str::to_owned);
     Ok(GenerateReply { text, tool_calls: calls.collect(), usage: Usage::default(), ..GenerateReply::default() })

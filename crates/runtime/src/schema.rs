@@ -8,15 +8,33 @@ const MAX_VALIDATION_ERRORS: usize = 5;
 /// The reasons why `value` does not match `schema`; `None` if it does. A missing or empty schema, or `true`, accepts
 /// everything. A schema that is not valid accepts nothing: validation is never switched off in silence.
 pub fn validation_errors(schema: &Value, value: &Value) -> Option<String> {
-    match schema {
-        Value::Null | Value::Bool(true) => return None,
-        Value::Map(map) if map.is_empty() => return None,
-        _ => {}
+    if accepts_everything(schema) {
+        return None;
     }
-    let validator = match build_validator(schema) {
-        Ok(validator) => validator,
-        Err(why) => return Some(format!("the schema is not valid: {why}")),
-    };
+    match build_validator(schema) {
+        Ok(validator) => list_errors(&validator, value),
+        Err(why) => Some(format!("the schema is not valid: {why}")),
+    }
+}
+
+/// The same for the arguments of a tool. The schema may come from a server, which checks the arguments itself, so a schema
+/// that is not valid accepts everything.
+pub(crate) fn find_mismatches(schema: &Value, value: &Value) -> Option<String> {
+    if accepts_everything(schema) {
+        return None;
+    }
+    list_errors(&build_validator(schema).ok()?, value)
+}
+
+fn accepts_everything(schema: &Value) -> bool {
+    match schema {
+        Value::Null | Value::Bool(true) => true,
+        Value::Map(map) => map.is_empty(),
+        _ => false,
+    }
+}
+
+fn list_errors(validator: &jsonschema::Validator, value: &Value) -> Option<String> {
     let value = match serde_json::to_value(value) {
         Ok(value) => value,
         Err(error) => return Some(format!("the value cannot be compared with the schema: {error}")),

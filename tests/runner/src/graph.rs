@@ -418,10 +418,8 @@ impl Model for ScriptedAgents {
             }
             let calls = answer.get("tool_calls").and_then(Value::as_list).unwrap_or_default();
             let text = |value: &Value, key: &str| value.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
-            let call = |call: &Value| ToolCall {
-                id: text(call, "id"),
-                name: text(call, "name"),
-                arguments: call.get("args").cloned().unwrap_or_default(),
+            let call = |call: &Value| {
+                ToolCall::new(text(call, "id"), text(call, "name"), call.get("args").cloned().unwrap_or_default())
             };
             let tool_calls = calls.iter().map(call).collect();
             Ok(GenerateReply {

@@ -51,7 +51,15 @@ fn warn_about(source: &LoadedDefinition, tool: &str, origin: &str) -> Diagnostic
 /// Where a definition names a tool: itself, all tools of its server, or the agent that has it in a file of its own.
 fn find_tool(text: &str, tool: &str) -> Span {
     let server = tool.split_once("::").map(|(server, _)| format!("{server}::*"));
-    let words = [Some(tool), server.as_deref(), Some("\"tools\""), Some("\"agentId\""), Some("\"name\"")];
+    let quoted = format!("\"{tool}\"");
+    let words = [
+        Some(quoted.as_str()),
+        Some(tool),
+        server.as_deref(),
+        Some("\"tools\""),
+        Some("\"agentId\""),
+        Some("\"name\""),
+    ];
     let mut found = words.into_iter().flatten().filter_map(|word| Some((text.find(word)?, word.len())));
     found.next().map_or_else(Span::default, |(start, length)| Span { start, length })
 }

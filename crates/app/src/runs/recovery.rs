@@ -1,7 +1,7 @@
 //! Reclaims abandoned runs, at the start and periodically: runs of an earlier server, of other servers that share the
 //! database, and of commands.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use flowloom_core::id::RunId;
@@ -32,6 +32,12 @@ const SUSPECT_TRIAL: Duration = Duration::from_secs(5);
 /// Number of failures of the database in a row after which they are reported.
 const REPORTED_FAILURES: u32 = 10;
 
+/// Pause before a run that could not be resumed is tried again. It doubles with every failure.
+const FIRST_RETRY_PAUSE: Duration = Duration::from_secs(5);
+
+/// Longest such pause.
+const MAX_RETRY_PAUSE: Duration = Duration::from_secs(300);
+
 /// Pause between two searches while more runs are to be reclaimed.
 const SHORT_PAUSE: Duration = Duration::from_millis(50);
 
@@ -39,8 +45,8 @@ const SHORT_PAUSE: Duration = Duration::from_millis(50);
 pub struct RecoveryTask {
     runs: RunService,
     started: Instant,
-    /// Runs that cannot be resumed here and were reported.
-    failed_runs: HashSet<RunId>,
+    /// Runs that could not be resumed here.
+    failed_runs: HashMap<RunId, FailedRun>,
     /// Number of searches that failed in a row.
     failed_searches: u32,
     /// Reclaimed runs without progress, with the times of their claims.
@@ -49,13 +55,21 @@ pub struct RecoveryTask {
     suspect: Option<(RunId, Instant)>,
 }
 
+/// A run that could not be resumed. The reason may pass: a secret is set, or another process lets go of the run.
+struct FailedRun {
+    /// When it is tried again.
+    retry_at: Instant,
+    /// The pause after another failure.
+    next_pause: Duration,
+}
+
 impl RecoveryTask {
     /// A task that resumes the runs that it finds with `runs`.
     pub fn new(runs: RunService) -> RecoveryTask {
         RecoveryTask {
             runs,
             started: Instant::now(),
-            failed_runs: HashSet::new(),
+            failed_runs: HashMap::new(),
             failed_searches: 0,
             unsettled: Vec::new(),
             suspect: None,
@@ -95,7 +109,7 @@ impl RecoveryTask {
         let limit =
             RECOVERY_BATCH_RUNS + u32::try_from(self.failed_runs.len()).unwrap_or(u32::MAX - RECOVERY_BATCH_RUNS);
         for orphan in tokio::task::spawn_blocking(move || store.abandoned_runs(limit)).await?? {
-            if self.failed_runs.contains(&orphan.id) {
+            if self.failed_runs.get(&orphan.id).is_some_and(|failed| Instant::now() < failed.retry_at) {
                 continue;
             }
             if self.runs.live.check_capacity().is_err() {
@@ -161,18 +175,30 @@ impl RecoveryTask {
         self.report_failure(id, done.map(drop))
     }
 
-    /// Reports a run that cannot be reclaimed here, once. Fails if the database is the reason.
+    /// Reports a run that cannot be reclaimed here, once, and puts off the next attempt. Fails if the database is the reason.
     fn report_failure(&mut self, id: RunId, done: Result<(), AppError>) -> Result<(), AppError> {
         match done {
-            Ok(()) => Ok(()),
+            Ok(()) => {
+                self.failed_runs.remove(&id);
+                Ok(())
+            }
             // Another server reclaimed it first.
             Err(error) if error.is_run_owned() => Ok(()),
             Err(error) if error.is_store_unavailable() => Err(error),
             Err(error) => {
-                self.failed_runs.insert(id);
-                tracing::warn!("cannot resume the run {id}: {error}");
+                if !self.failed_runs.contains_key(&id) {
+                    tracing::warn!("cannot resume the run {id}, which is tried again later: {error}");
+                }
+                self.put_off_retry(id);
                 Ok(())
             }
         }
+    }
+
+    fn put_off_retry(&mut self, id: RunId) {
+        let now = Instant::now();
+        let failed = self.failed_runs.entry(id).or_insert(FailedRun { retry_at: now, next_pause: FIRST_RETRY_PAUSE });
+        failed.retry_at = now + failed.next_pause;
+        failed.next_pause = MAX_RETRY_PAUSE.min(failed.next_pause * 2);
     }
 }

@@ -1,9 +1,10 @@
 //! Conversations: messages, the tools that a model is offered, the options of a model call, and what it cost.
 //!
-//! Stored conversations are in `thread`; how values become the parts of a message is in `content`, and what a person
-//! says in `user_message`.
+//! Stored conversations are in `thread`; how values become the parts of a message is in `content`, what a person says in
+//! `user_message`, and a whole conversation as an input in `given_messages`.
 
 pub mod content;
+mod given_messages;
 mod thread;
 mod user_message;
 
@@ -12,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use crate::value::Value;
 
 pub use content::Content;
+pub use given_messages::read_messages;
 pub use thread::{Messages, Thread, close_open_calls, unanswered_call_message};
 pub use user_message::read_user_message;
 
@@ -85,6 +87,16 @@ pub struct ToolCall {
     /// The arguments as the model wrote them: an object, or whatever else it produced.
     #[serde(alias = "args")]
     pub arguments: Value,
+    /// What the provider must receive again with the call: Gemini signs its thoughts. Opaque, and only for this provider.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub signatures: Vec<String>,
+}
+
+impl ToolCall {
+    /// A call without signatures.
+    pub fn new(id: impl Into<String>, name: impl Into<String>, arguments: Value) -> ToolCall {
+        ToolCall { id: id.into(), name: name.into(), arguments, signatures: Vec::new() }
+    }
 }
 
 /// The declaration of a tool for a model.

@@ -187,7 +187,7 @@ mod tests {
     }
 
     fn message_with_calls(ids: &[&str]) -> Message {
-        let call = |id: &&str| ToolCall { id: (*id).into(), name: "look".into(), arguments: Default::default() };
+        let call = |id: &&str| ToolCall::new(*id, "look", crate::value::Value::Null);
         Message { tool_calls: ids.iter().map(call).collect(), ..Message::new(Role::Assistant, "") }
     }
 

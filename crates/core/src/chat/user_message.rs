@@ -21,7 +21,7 @@ pub fn read_user_message(value: &Value) -> Result<Message, String> {
     }
 }
 
-fn read_part(item: &Value) -> Result<MessagePart, String> {
+pub(super) fn read_part(item: &Value) -> Result<MessagePart, String> {
     match item {
         Value::String(text) => Ok(MessagePart::Text { text: text.to_string() }),
         Value::Blob(file) => read_file(file),

@@ -30,7 +30,7 @@ pub enum Expr {
     Output,
     /// A field of an object; `null` if it does not exist.
     Field(Box<Expr>, Arc<str>),
-    /// Whether the text of a value contains a text, ignoring case. Falsy values have no text.
+    /// Whether the text of a value contains a text, ignoring case. The text is that of JavaScript; falsy values have none.
     Contains(Box<Expr>, String),
     /// Whether both sides are equal.
     Equals(Box<Expr>, Box<Expr>),
@@ -77,7 +77,8 @@ impl Expr {
             Expr::Field(inner, key) => inner.evaluate_or_null(scope, output)?.get(key).cloned().unwrap_or_default(),
             Expr::Contains(inner, needle) => {
                 let value = inner.evaluate_or_null(scope, output)?;
-                let text = if value.is_truthy() { render::render_text(&value, TextStyle::Json) } else { String::new() };
+                let text =
+                    if value.is_truthy() { render::render_text(&value, TextStyle::JavaScript) } else { String::new() };
                 text.to_lowercase().contains(&needle.to_lowercase()).into()
             }
             Expr::Equals(left, right) => {

@@ -1,10 +1,12 @@
 //! What agents hold: steps that ask a model with tools, and the tools.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::http::HttpSpec;
 use super::leaf::Generate;
 use crate::chat::ToolDeclaration;
+use crate::expr::Expr;
 
 /// A model call with tools.
 #[derive(Clone, Debug)]
@@ -29,7 +31,7 @@ pub enum CallLimit {
 }
 
 /// A tool of an agent.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct AgentTool {
     /// The tool as the model sees it.
     pub declaration: ToolDeclaration,
@@ -42,7 +44,7 @@ pub struct AgentTool {
 }
 
 /// The effect of a tool call.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum ToolEffect {
     /// Calls a function.
     Function(Arc<str>),
@@ -73,10 +75,12 @@ impl ToolEffect {
 
 /// One answer of a model with tools, in a conversation that other steps continue.
 ///
-/// The output is `{agent, text, tool_calls, next}`: the name of the turn, the text, the requested tool calls (without
-/// the routing tools), and the chosen destination. Only the text and the tool calls are added to the conversation.
+/// The output is `{agent, turn, text, tool_calls, next}`: the name and the id of the turn, the text, the requested tool
+/// calls (without the routing tools), and the chosen destination. Only the text and the tool calls are added to the conversation.
 #[derive(Clone, Debug)]
 pub struct Turn {
+    /// The id, unique among the turns of the conversation.
+    pub id: Arc<str>,
     /// Who speaks.
     pub name: Arc<str>,
     /// The call.
@@ -93,8 +97,10 @@ pub struct Turn {
 /// The tools by which a model chooses its destination.
 #[derive(Clone, Debug)]
 pub struct Router {
-    /// The tools as the model sees them. A call names a destination in its arguments.
+    /// The tools as the model sees them.
     pub tools: Vec<ToolDeclaration>,
+    /// The argument that names the destination. Without it, the first text among the arguments does.
+    pub argument: Arc<str>,
     /// The tool without a destination, which ends the conversation.
     pub end: Option<EndTool>,
     /// The possible destinations, compared without regard to case.
@@ -118,6 +124,17 @@ pub struct EndTool {
 pub struct CallTools {
     /// The name of the conversation.
     pub thread: Arc<str>,
-    /// All tools that may be called, whichever turn they were available to.
+    /// The id of the turn that requests the calls.
+    pub caller: Expr,
+    /// The tools of all turns.
     pub tools: Vec<AgentTool>,
+    /// The tools that each turn is offered, as indexes of `tools`, by the id of the turn. It can call no others.
+    pub offers: BTreeMap<Arc<str>, Vec<usize>>,
+}
+
+impl CallTools {
+    /// The tools that a turn is offered.
+    pub fn list_offered_tools(&self, turn: &str) -> Vec<&AgentTool> {
+        self.offers.get(turn).into_iter().flatten().filter_map(|index| self.tools.get(*index)).collect()
+    }
 }

@@ -3,7 +3,7 @@
 use super::env::{Env, Vars};
 use super::input::{InputKind, Inputs};
 use super::step::Plan;
-use crate::chat::{Message, close_open_calls, read_user_message};
+use crate::chat::{close_open_calls, read_messages, read_user_message};
 use crate::code::Code;
 use crate::error::StepFailure;
 use crate::value::Value;
@@ -11,8 +11,8 @@ use crate::value::Value;
 impl Plan {
     /// The reason to reject a run with these inputs; `None` if they are valid.
     pub fn check_inputs(&self, inputs: &Value) -> Option<StepFailure> {
-        let message = self.thread.as_ref().and_then(|_| inputs.get("message")).map(read_user_message);
-        let problem = message.and_then(Result::err).map(|problem| StepFailure::new(Code::InputInvalid, problem));
+        let problem = self.thread.as_ref().and_then(|_| find_conversation_problem(inputs));
+        let problem = problem.map(|problem| StepFailure::new(Code::InputInvalid, problem));
         problem.or_else(|| self.inputs.check_inputs(inputs))
     }
 
@@ -20,9 +20,8 @@ impl Plan {
     pub fn initial_env(&self, inputs: &Value) -> Env {
         let mut env = Env::from_vars(self.initial_vars(inputs));
         if let Some(thread) = &self.thread {
-            let messages = inputs.get("messages").map(crate::render::to_json).unwrap_or_default();
-            let messages: Vec<Message> = serde_json::from_str(&messages).unwrap_or_default();
             // What is no message was refused before the run.
+            let messages = given_messages(inputs).and_then(|messages| read_messages(messages).ok()).unwrap_or_default();
             let new = inputs.get("message").and_then(|message| read_user_message(message).ok());
             let messages = close_open_calls(messages.into_iter().chain(new));
             messages.into_iter().for_each(|message| env.append_message(thread, message));
@@ -48,4 +47,15 @@ impl Plan {
         }
         vars
     }
+}
+
+/// The conversation that the inputs hold.
+fn given_messages(inputs: &Value) -> Option<&Value> {
+    inputs.get("messages").filter(|messages| **messages != Value::Null)
+}
+
+/// What is wrong with the messages among the inputs.
+fn find_conversation_problem(inputs: &Value) -> Option<String> {
+    let message = inputs.get("message").and_then(|message| read_user_message(message).err());
+    message.or_else(|| given_messages(inputs).and_then(|messages| read_messages(messages).err()))
 }

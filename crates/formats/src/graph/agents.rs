@@ -1,7 +1,7 @@
 //! The agents of a graph: from the file itself, from folders `agents/NAME/` with `systemPrompt.md` and
 //! `jsonSchema.json`, or from folders of the same shape named in the configuration.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use flowloom_core::code::Code;
@@ -73,11 +73,11 @@ impl<'s> AgentCatalog<'s> {
         for (path, bytes) in schemas {
             let folder = path.trim_end_matches("/jsonSchema.json");
             let prompt = sources.files.get(&format!("{folder}/systemPrompt.md"));
-            let prompt = prompt.map(|bytes| strip_line_numbers(&String::from_utf8_lossy(bytes)));
+            let prompt = prompt.map(|bytes| strip_line_numbers(&read_file_text(bytes)));
             // The id of a configured agent comes from the configuration.
             let configured = sources.agent_folders.iter().find(|(_, named)| named.as_str() == folder);
             let name = configured.map_or_else(|| folder.rsplit('/').next().unwrap_or(folder), |(id, _)| id).to_owned();
-            match parse_value(&String::from_utf8_lossy(bytes)) {
+            match parse_value(&read_file_text(bytes)) {
                 Ok(value) => agents.add_agent(&value, Some(name), prompt, None, problems),
                 Err(error) => {
                     let message = format!("{path}: {}", error.message);
@@ -149,13 +149,11 @@ impl<'s> AgentCatalog<'s> {
     pub(super) fn size_bytes(&self) -> usize {
         self.list.iter().map(|agent| agent.size_bytes).sum()
     }
+}
 
-    /// All tools of the agents, without duplicates.
-    pub(super) fn collect_tools<'a>(&'a self, agents: impl Iterator<Item = &'a str>) -> Vec<AgentTool> {
-        let mut names = HashSet::new();
-        let tools = agents.filter_map(|id| self.get(id)).flat_map(|agent| &agent.tools);
-        tools.filter(|tool| names.insert(&tool.declaration.name)).cloned().collect()
-    }
+/// The text of a file, without the mark that some editors put at its start.
+fn read_file_text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).trim_start_matches('\u{feff}').to_owned()
 }
 
 /// Removes pasted line numbers (`12|text`) from a prompt.

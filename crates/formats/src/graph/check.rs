@@ -7,6 +7,7 @@ use flowloom_core::code::Code;
 use flowloom_core::diagnostic::Span;
 
 use super::agents::AgentCatalog;
+use super::steps::list_routing_tools;
 use super::{AGENTS_FOLDER, Condition, Graph, GraphNode, NodeType};
 use crate::problems::Problems;
 
@@ -16,6 +17,7 @@ pub(super) fn check_graph(graph: &Graph<'_>, agents: &AgentCatalog<'_>, problems
     for index in 0..graph.nodes.len() {
         check_edges(graph, index, problems);
         check_executor(graph, index, agents, problems);
+        check_tool_names(graph, index, agents, problems);
     }
     check_reachable(graph, problems);
     check_can_end(graph, problems);
@@ -124,6 +126,21 @@ fn check_executor(graph: &Graph<'_>, index: usize, agents: &AgentCatalog<'_>, pr
             format_args!("the agent of {} has tools, and no edge leads to a TOOL_EXECUTOR that runs them", node.name);
         problems.add_warning(Code::NoExecutor, node.span, message).help =
             Some("add an edge with the conditionValue \"tool_executor\"".into());
+    }
+}
+
+/// A tool with the name of a routing tool is not offered, because models refuse two tools of one name.
+fn check_tool_names(graph: &Graph<'_>, index: usize, agents: &AgentCatalog<'_>, problems: &mut Problems) {
+    let node = &graph.nodes[index];
+    let routing = list_routing_tools(graph, index);
+    let tools = node.agent.and_then(|(id, _)| agents.get(id)).map_or(&[][..], |agent| &agent.tools);
+    for tool in tools.iter().filter(|tool| routing.contains(&tool.declaration.name.as_str())) {
+        let name = &tool.declaration.name;
+        let message = format_args!(
+            "the tool {name:?} of {} is not offered: the graph itself has a tool {name:?}, by which agents choose where to go",
+            node.name
+        );
+        problems.add_warning(Code::DuplicateName, node.span, message).help = Some("give the tool another name".into());
     }
 }
 

@@ -183,7 +183,14 @@ impl GraphCompiler<'_> {
         let name = fields.read_text("name", self.problems).map(|(name, _)| name.to_owned());
         let description = fields.read_text("description", self.problems).map(|(text, _)| text.to_owned());
         let conversational = either_key(&fields, "isConversational", "is_conversational");
-        let is_conversational = matches!(conversational.map(|node| &node.kind), Some(NodeKind::Bool(true)));
+        let is_conversational = match conversational.map(|node| (node, &node.kind)) {
+            None => false,
+            Some((_, NodeKind::Bool(is_conversational))) => *is_conversational,
+            Some((node, _)) => {
+                fields.report_wrong_kind("isConversational", node, "true or false", self.problems);
+                false
+            }
+        };
         let (items, _) = fields.read_required_list("nodes", self.problems)?;
         let nodes = NodeList::new(items.iter().filter_map(|item| self.read_node(item)).collect());
         let edges = self.read_edges(&fields, &nodes);
@@ -236,7 +243,7 @@ impl GraphCompiler<'_> {
                 NodeType::Agent
             }
         };
-        let agent = either_key(&fields, "agentId", "agent_id").and_then(|node| Some((node.as_str()?, node.span)));
+        let agent = read_either_text(&fields, "agentId", "agent_id", self.problems);
         Some(GraphNode { id, name, span, kind, agent })
     }
 
@@ -268,16 +275,26 @@ impl GraphCompiler<'_> {
         let fields = Fields::read_object(node, "an edge", self.problems)?;
         let id = fields.get("id").and_then(Node::as_str).unwrap_or("an edge");
         let source = either_key(&fields, "sourceNodeId", "source_node_id");
-        let target = either_key(&fields, "targetNodeId", "target_node_id").filter(|node| node.as_str().is_some());
+        let target = either_key(&fields, "targetNodeId", "target_node_id");
+        if let Some(target) = target.filter(|target| target.as_str().is_none()) {
+            fields.report_wrong_kind("targetNodeId", target, "the id of a node, or null for the end", self.problems);
+            return None;
+        }
         let Some(source) = source else {
             fields.report_missing("sourceNodeId", self.problems);
             return None;
         };
         let written = either_key(&fields, "conditionType", "condition_type");
-        let value = either_key(&fields, "conditionValue", "condition_value").and_then(Node::as_str);
+        let value = either_key(&fields, "conditionValue", "condition_value");
         // An edge without a valid condition is checked as far as possible.
         let condition = match (written.and_then(Node::as_str), value) {
-            (Some("CONDITIONAL"), Some(value)) => Some(Condition::Value(value)),
+            (Some("CONDITIONAL"), Some(value)) => match value.as_str() {
+                Some(value) => Some(Condition::Value(value)),
+                None => {
+                    fields.report_wrong_kind("conditionValue", value, "text", self.problems);
+                    None
+                }
+            },
             (Some("ALWAYS" | "ON_COMPLETE") | None, _) => Some(Condition::Always),
             (Some("CONDITIONAL"), None) => {
                 fields.report_missing("conditionValue", self.problems);
@@ -354,4 +371,15 @@ impl GraphCompiler<'_> {
 /// A field with its spelling in files and its spelling in tables.
 fn either_key<'a>(fields: &Fields<'a>, camel: &str, snake: &str) -> Option<&'a Node> {
     fields.get_non_null(camel).or_else(|| fields.get_non_null(snake))
+}
+
+/// The text of such a field. Another value is reported.
+fn read_either_text<'a>(
+    fields: &Fields<'a>,
+    camel: &str,
+    snake: &str,
+    problems: &mut Problems,
+) -> Option<(&'a str, Span)> {
+    let key = if fields.get_non_null(camel).is_some() { camel } else { snake };
+    fields.read_text(key, problems)
 }

@@ -80,12 +80,15 @@ fn end_reason(
         (Status::Succeeded, _) => {}
         _ => return None,
     }
-    if next.as_str() == Some(END_NAME) {
+    let last = last?;
+    let is_executor = matches!(last.kind, StepKind::Composite(Composite::Tools(_)));
+    let chosen = if is_executor { tool } else { next };
+    if !is_executor && next.as_str() == Some(END_NAME) {
         return Some("END");
     }
-    let index = last.and_then(|last| machine.nodes.iter().position(|node| node.key == last.key))?;
+    let index = machine.nodes.iter().position(|node| node.key == last.key)?;
     let mut ends = machine.edges.iter().filter(|edge| edge.from == index && edge.to.is_none());
-    if ends.clone().any(|edge| is_named(edge, next) || is_named(edge, tool)) {
+    if ends.clone().any(|edge| is_named(edge, chosen)) {
         return Some("END");
     }
     Some(if ends.any(is_unconditional) { "always_end" } else { "no_edge" })

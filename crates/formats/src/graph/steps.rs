@@ -1,20 +1,27 @@
 //! Compiles a graph into a machine: an agent becomes a turn, the executor becomes its tool calls, a person becomes a
 //! question.
 
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use flowloom_core::chat::{Content, GenerateOptions, Role, ToolDeclaration};
 use flowloom_core::expr::{Data, Expr, Ref, Template};
 use flowloom_core::path::{Key, Siblings};
 use flowloom_core::plan::{
-    AppendMessage, CallTools, Composite, Edge, EndTool, Generate, Leaf, Machine, Merge, Router, Step, StepKind, Turn,
-    Write,
+    AgentTool, AppendMessage, CallTools, Composite, Edge, EndTool, Generate, Leaf, Machine, Merge, Router, Step,
+    StepKind, Turn, Write,
 };
 use flowloom_core::value::Value;
 
 use super::agents::{AgentCatalog, to_shared};
+use crate::servers::tool_name;
+
 use super::{Condition, END_NAME, END_RULE, Graph, MAX_NODE_VISITS, NodeType, THREAD_NAME};
 
+/// The tool by which an agent chooses the next node.
+const ROUTER_TOOL: &str = "router";
+/// Its argument.
+const DESTINATION_ARGUMENT: &str = "next_node";
 /// The tool by which an agent ends a conversation.
 const END_TOOL: &str = "end";
 /// How often an agent is told that a destination does not exist.
@@ -45,13 +52,7 @@ fn build_node(graph: &Graph<'_>, index: usize, agents: &AgentCatalog<'_>, siblin
     let node = &graph.nodes[index];
     let kind = match node.kind {
         NodeType::Agent => build_turn(graph, index, agents),
-        NodeType::Executor => {
-            let ids = graph.nodes.iter().filter_map(|node| Some(node.agent?.0));
-            StepKind::Composite(Composite::Tools(CallTools {
-                thread: THREAD_NAME.into(),
-                tools: agents.collect_tools(ids),
-            }))
-        }
+        NodeType::Executor => build_executor(graph, agents),
         NodeType::Person => build_person(),
     };
     let mut step = Step::new(siblings.next_key(Some(node.name), "node"), kind);
@@ -67,14 +68,65 @@ fn build_node(graph: &Graph<'_>, index: usize, agents: &AgentCatalog<'_>, siblin
     step
 }
 
+/// Runs the calls of the last turn with the tools that this turn was offered.
+fn build_executor(graph: &Graph<'_>, agents: &AgentCatalog<'_>) -> StepKind {
+    let mut tools: Vec<AgentTool> = Vec::new();
+    // Most tools of one name are the same tool of several agents.
+    let mut known: HashMap<String, Vec<usize>> = HashMap::new();
+    let mut offers = BTreeMap::new();
+    for (index, node) in graph.nodes.iter().enumerate().filter(|(_, node)| node.kind == NodeType::Agent) {
+        let mut offered = Vec::new();
+        for tool in list_own_tools(graph, index, agents) {
+            let same_name = known.entry(tool.declaration.name.clone()).or_default();
+            let at = same_name.iter().copied().find(|at| tools[*at] == *tool).unwrap_or_else(|| {
+                same_name.push(tools.len());
+                tools.push(tool.clone());
+                tools.len() - 1
+            });
+            offered.push(at);
+        }
+        offers.insert(to_shared(node.id), offered);
+    }
+    let caller = answer_field("turn");
+    StepKind::Composite(Composite::Tools(CallTools { thread: THREAD_NAME.into(), caller, tools, offers }))
+}
+
+/// The tools of an agent's own record, without those whose names its routing tools have.
+fn list_own_tools<'a>(
+    graph: &Graph<'_>,
+    index: usize,
+    agents: &'a AgentCatalog<'_>,
+) -> impl Iterator<Item = &'a AgentTool> {
+    let routing = list_routing_tools(graph, index);
+    let own = graph.nodes[index].agent.and_then(|(id, _)| agents.get(id)).map_or(&[][..], |agent| &agent.tools);
+    own.iter().filter(move |tool| !routing.contains(&tool.declaration.name.as_str()))
+}
+
+/// The names of the routing tools that an agent is offered.
+pub(super) fn list_routing_tools(graph: &Graph<'_>, index: usize) -> Vec<&'static str> {
+    let router = (!list_destinations(graph, index).is_empty()).then_some(ROUTER_TOOL);
+    let end = graph.is_conversational.then_some(END_TOOL);
+    router.into_iter().chain(end).collect()
+}
+
+/// What an agent can name as the next node.
+fn list_destinations(graph: &Graph<'_>, index: usize) -> Vec<Arc<str>> {
+    let edges = graph.edges_from(index).filter(|edge| !edge.leads_to_executor(graph));
+    edges
+        .filter_map(|edge| if let Condition::Value(value) = edge.condition { Some(to_shared(value)) } else { None })
+        .collect()
+}
+
+/// A field of the last answer of an agent.
+fn answer_field(field: &str) -> Expr {
+    let answer = Ref { name: ANSWER_VARIABLE.into(), path: Vec::new(), source: ANSWER_VARIABLE.into() };
+    Expr::Field(Box::new(Expr::Ref(answer)), field.into())
+}
+
 fn build_turn(graph: &Graph<'_>, index: usize, agents: &AgentCatalog<'_>) -> StepKind {
     let node = &graph.nodes[index];
     let agent = node.agent.and_then(|(id, _)| agents.get(id));
-    let destinations: Vec<Arc<str>> = graph
-        .edges_from(index)
-        .filter(|edge| edge.to.is_none_or(|to| graph.nodes[to].kind != NodeType::Executor))
-        .filter_map(|edge| if let Condition::Value(value) = edge.condition { Some(to_shared(value)) } else { None })
-        .collect();
+    let destinations = list_destinations(graph, index);
     let mut routing = Vec::new();
     if !destinations.is_empty() {
         routing.push(router_tool(&destinations));
@@ -99,11 +151,13 @@ fn build_turn(graph: &Graph<'_>, index: usize, agents: &AgentCatalog<'_>) -> Ste
     let has_executor = graph.edges_from(index).any(|edge| edge.leads_to_executor(graph));
     let why = || format!("no edge leads from {} to an executor of tools", node.name).into();
     StepKind::Composite(Composite::Turn(Turn {
+        id: node.id.into(),
         name: node.name.into(),
         generate,
-        tools: agent.map(|agent| agent.tools.clone()).unwrap_or_default(),
+        tools: list_own_tools(graph, index, agents).cloned().collect(),
         router: has_routes.then(|| Router {
             tools: routing,
+            argument: DESTINATION_ARGUMENT.into(),
             end: graph.is_conversational.then(|| EndTool { name: END_TOOL.into(), destination: END_NAME.into() }),
             destinations,
             retries: MAX_ROUTING_RETRIES,
@@ -120,9 +174,9 @@ fn router_tool(destinations: &[Arc<str>]) -> ToolDeclaration {
         ("description", "Who goes on; END ends the conversation.".into()),
     ]);
     ToolDeclaration {
-        name: "router".into(),
+        name: ROUTER_TOOL.into(),
         description: "Hands the conversation over.".into(),
-        parameters: object_schema([("next_node", next)], &["next_node"]),
+        parameters: object_schema([(DESTINATION_ARGUMENT, next)], &[DESTINATION_ARGUMENT]),
     }
 }
 
@@ -164,8 +218,7 @@ fn build_edges(graph: &Graph<'_>, index: usize) -> Vec<Edge> {
         NodeType::Agent => {
             let none = Expr::Constant(Value::list(Vec::new()));
             let calls = Expr::Not(Box::new(Expr::Equals(Box::new(output("tool_calls")), Box::new(none))));
-            let executor =
-                own.iter().find(|found| found.to.is_some_and(|to| graph.nodes[to].kind == NodeType::Executor));
+            let executor = own.iter().find(|found| found.leads_to_executor(graph));
             edges.extend(executor.map(|found| {
                 let label = match found.condition {
                     Condition::Value(value) => value,
@@ -178,12 +231,13 @@ fn build_edges(graph: &Graph<'_>, index: usize) -> Vec<Edge> {
         NodeType::Executor => "tool",
         NodeType::Person => "",
     };
-    let is_executor = |to: Option<usize>| to.is_some_and(|to| graph.nodes[to].kind == NodeType::Executor);
     for found in &own {
         match found.condition {
             // An agent does not choose the executor by name; its tool calls do.
-            Condition::Value(value) if !field.is_empty() && !is_executor(found.to) => {
-                edges.push(edge(found.to, Some(is(output(field), value)), value));
+            Condition::Value(value) if !field.is_empty() && !found.leads_to_executor(graph) => {
+                // Models know a tool under the name that they accept.
+                let named = if field == "tool" { tool_name(value) } else { value.to_owned() };
+                edges.push(edge(found.to, Some(is(output(field), &named)), value));
             }
             _ => {}
         }
@@ -201,12 +255,10 @@ fn build_edges(graph: &Graph<'_>, index: usize) -> Vec<Edge> {
     match graph.nodes[index].kind {
         NodeType::Executor => {
             // Back to the agent that requested the calls.
-            let caller = Ref { name: ANSWER_VARIABLE.into(), path: Vec::new(), source: ANSWER_VARIABLE.into() };
             let agents = graph.nodes.iter().enumerate().filter(|(_, node)| node.kind == NodeType::Agent);
             edges.extend(agents.map(|(to, node)| {
-                let agent = Expr::Field(Box::new(Expr::Ref(caller.clone())), "agent".into());
                 let label = graph.edges_from(to).any(|edge| edge.leads_to_executor(graph)).then(|| TOOLS_LABEL.into());
-                Edge { label, ..implied(Some(to), Some(is(agent, node.name))) }
+                Edge { label, ..implied(Some(to), Some(is(answer_field("turn"), node.id))) }
             }));
         }
         NodeType::Person => edges.push(edge(Some(graph.entry), Some(Expr::Constant(true.into())), "")),

@@ -66,8 +66,14 @@ pub(super) struct BlockDefinition {
 }
 
 impl BlockCatalog {
-    /// Loads all blocks. Blocks of the file override those of the folder, which override built-in ones.
-    pub(super) fn load_blocks(file: &str, root: &Node, sources: &Sources, problems: &mut Problems) -> BlockCatalog {
+    /// Loads all blocks. Blocks of the file override those of the folder, which override built-in ones. `places` are the
+    /// objects of the file that may have a list of blocks.
+    pub(super) fn load_blocks(
+        file: &str,
+        places: &[&Node],
+        sources: &Sources,
+        problems: &mut Problems,
+    ) -> BlockCatalog {
         let mut blocks = BlockCatalog { map: BTreeMap::new() };
         built_in_blocks().iter().for_each(|block| blocks.add_block(block.clone(), true));
         for (path, bytes) in &sources.files {
@@ -75,7 +81,8 @@ impl BlockCatalog {
                 blocks.add_file(path, &String::from_utf8_lossy(bytes), problems);
             }
         }
-        for node in root.get("blocks").and_then(Node::items).unwrap_or_default() {
+        let embedded = places.iter().filter_map(|place| place.get("blocks").and_then(Node::items));
+        for node in embedded.flatten() {
             let value = node.to_value();
             report_missing_parts(
                 &value,

@@ -15,7 +15,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use flowloom_core::code::Code;
 use flowloom_core::diagnostic::Span;
 use flowloom_core::expr::{Data, Missing, Ref, Template, TextRules};
-use flowloom_core::json::{Node, parse_node};
+use flowloom_core::json::{Node, NodeKind, parse_node};
 use flowloom_core::limits::Limits;
 use flowloom_core::path::{Key, Siblings};
 use flowloom_core::plan::{
@@ -91,7 +91,9 @@ fn compile(
     let DefinitionSource { file, text, tree } = source;
     let node = tree.or_else(|| read_json(text, parse_node(text), problems))?;
     let inner = unwrap_pipeline(&node);
-    let blocks = BlockCatalog::load_blocks(file, &node, sources, problems);
+    let wrapper = (!std::ptr::eq(inner, &node)).then_some(&node);
+    let places: Vec<&Node> = wrapper.into_iter().chain([inner]).collect();
+    let blocks = BlockCatalog::load_blocks(file, &places, sources, problems);
     PipelineCompiler {
         problems,
         blocks,
@@ -241,7 +243,7 @@ impl PipelineCompiler<'_> {
         let block = block.and_then(|(block, span)| self.find_block(block, span));
         let mut inputs = Vec::new();
         if let Some(given) = fields.get_non_null("inputs") {
-            if given.items().is_some() || given.as_str().is_some() {
+            if !matches!(given.kind, NodeKind::Map(_)) {
                 fields.report_wrong_kind("inputs", given, "an object", self.problems);
             }
             for (key, _, value) in given.entries() {
@@ -309,6 +311,9 @@ impl PipelineCompiler<'_> {
 
     /// Reports required inputs of the block that are missing and have no default.
     fn check_inputs(&mut self, block: &BlockDefinition, inputs: &[(String, Data, Span)], node: &str, span: Span) {
+        if block.is_trigger() {
+            return;
+        }
         let given: HashSet<&str> = inputs.iter().map(|(given, _, _)| given.as_str()).collect();
         for name in block.required_inputs() {
             if !given.contains(name.as_str()) {

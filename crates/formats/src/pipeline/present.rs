@@ -136,9 +136,11 @@ pub fn log_order(dag: &Dag, is_skipped: impl Fn(usize) -> bool) -> Vec<usize> {
 
 /// The result of a node; `None` if it has not run.
 fn node_output(node: &Step, step: Option<&StepState>) -> Option<Value> {
-    if let StepKind::Composite(Composite::Assign(rows)) = &node.kind {
-        let row = rows.first()?;
-        return row.value.resolve(&Map::new(), super::TEXT_RULES).ok();
+    // A trigger has its output without running, unless a node before it failed.
+    if let StepKind::Composite(Composite::Assign(rows)) = &node.kind
+        && step.is_none_or(|step| step.phase != Phase::Skipped)
+    {
+        return rows.first()?.value.resolve(&Map::new(), super::TEXT_RULES).ok();
     }
     let step = step?;
     let error = |message: &str| Value::map([("error", Value::from(message))]);

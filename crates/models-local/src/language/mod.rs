@@ -61,7 +61,8 @@ pub(crate) fn to_reply(generated: GeneratedText, with_tools: bool) -> GenerateRe
     };
     let finish_reason = generated.is_cut.then_some(FinishReason::Length);
     let response = ResponseFacts { finish_reason, ..ResponseFacts::default() };
-    GenerateReply { text: (!text.is_empty()).then_some(text), tool_calls, usage, response }
+    let text = (!text.is_empty() || tool_calls.is_empty()).then_some(text);
+    GenerateReply { text, tool_calls, usage, response }
 }
 
 /// Tool calls that a model wrote as `<tool_call>{…}</tool_call>`. Unreadable ones stay text.
@@ -75,7 +76,7 @@ fn parse_tool_calls(text: &str) -> Vec<ToolCall> {
             Some((name, call.get("arguments").cloned().unwrap_or_default()))
         })
         .enumerate()
-        .map(|(index, (name, arguments))| ToolCall { id: format!("call_{index}"), name, arguments })
+        .map(|(index, (name, arguments))| ToolCall::new(format!("call_{index}"), name, arguments))
         .collect()
 }
 

@@ -131,7 +131,7 @@ fn assistant_content(message: &Message) -> MessageContent {
             call_id: call.id.clone(),
             fn_name: call.name.clone(),
             fn_arguments: to_json(&call.arguments),
-            thought_signatures: None,
+            thought_signatures: Some(call.signatures.clone()).filter(|signatures| !signatures.is_empty()),
         });
     }
     content
@@ -156,7 +156,8 @@ fn finish_answer(mut answer: ProviderAnswer, end: StreamEnd) -> Result<ProviderA
             serde_json::Value::String(text) => parse_arguments(text),
             other => parse_arguments(&other.to_string()),
         };
-        answer.calls.push(ToolCall { id: call.call_id, name: call.fn_name, arguments });
+        let signatures = call.thought_signatures.unwrap_or_default();
+        answer.calls.push(ToolCall { id: call.call_id, name: call.fn_name, arguments, signatures });
     }
     Ok(answer)
 }

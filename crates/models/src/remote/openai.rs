@@ -187,7 +187,8 @@ impl AnswerAssembler {
             progress = Progress::Answer;
         }
         let Some(choice) = chunk.pointer("/choices/0") else { return Ok(progress) };
-        let part = choice.get("delta").or_else(|| choice.get("message")).unwrap_or(&Json::Null);
+        let delta = choice.get("delta");
+        let part = delta.or_else(|| choice.get("message")).unwrap_or(&Json::Null);
         match part.get("content") {
             Some(Json::String(text)) => self.answer.push_text(text, show)?,
             Some(Json::Array(pieces)) => {
@@ -201,7 +202,7 @@ impl AnswerAssembler {
             self.answer.push_text(refusal, show)?;
         }
         for piece in part.get("tool_calls").and_then(Json::as_array).into_iter().flatten() {
-            self.push_tool_call(piece)?;
+            self.push_tool_call(piece, delta.is_none())?;
         }
         if let Some(reason) = choice.get("finish_reason").and_then(Json::as_str).filter(|reason| !reason.is_empty()) {
             self.finish = Some(reason.to_owned());
@@ -210,12 +211,16 @@ impl AnswerAssembler {
         Ok(if is_part_of_answer(part) { Progress::Answer } else { progress })
     }
 
-    fn push_tool_call(&mut self, piece: &Json) -> Result<(), ProviderError> {
+    /// Adds a call, or a piece of one. Without a stream each is a call of its own, whatever ids and indexes they have.
+    fn push_tool_call(&mut self, piece: &Json, is_whole: bool) -> Result<(), ProviderError> {
         let id = piece.get("id").and_then(Json::as_str).unwrap_or_default();
-        let open = match piece.get("index").and_then(Json::as_u64) {
+        let function = piece.get("function").unwrap_or(&Json::Null);
+        let name = function.get("name").and_then(Json::as_str).filter(|name| !name.is_empty());
+        let open = match piece.get("index").and_then(Json::as_u64).filter(|_| !is_whole) {
             Some(index) => self.calls.iter().position(|call| call.index == index).ok_or(index),
-            // Servers that omit the index send whole calls, or pieces of the last one.
-            None if id.is_empty() && !self.calls.is_empty() => Ok(self.calls.len() - 1),
+            // Servers that omit the index send whole calls, which have names, or pieces of the last one.
+            None if !is_whole && id.is_empty() && name.is_none() && !self.calls.is_empty() => Ok(self.calls.len() - 1),
+            None if is_whole || id.is_empty() => Err(self.calls.len() as u64),
             None => self.calls.iter().position(|call| call.id == id).ok_or(self.calls.len() as u64),
         };
         let at = match open {
@@ -232,8 +237,7 @@ impl AnswerAssembler {
         if call.id.is_empty() {
             id.clone_into(&mut call.id);
         }
-        let function = piece.get("function").unwrap_or(&Json::Null);
-        if let Some(name) = function.get("name").and_then(Json::as_str).filter(|_| call.name.is_empty()) {
+        if let Some(name) = name.filter(|_| call.name.is_empty()) {
             name.clone_into(&mut call.name);
         }
         match function.get("arguments") {
@@ -255,8 +259,10 @@ impl AnswerAssembler {
             Some(_) => {}
         }
         for (index, call) in self.calls.into_iter().enumerate() {
-            let id = if call.id.is_empty() { format!("call_{index}") } else { call.id };
-            self.answer.calls.push(ToolCall { id, name: call.name, arguments: parse_arguments(&call.arguments) });
+            // Results are matched to calls by id.
+            let is_used = self.answer.calls.iter().any(|earlier| earlier.id == call.id);
+            let id = if call.id.is_empty() || is_used { format!("call_{index}") } else { call.id };
+            self.answer.calls.push(ToolCall::new(id, call.name, parse_arguments(&call.arguments)));
         }
         Ok(self.answer)
     }

@@ -56,7 +56,7 @@ fn a_body_says_only_what_was_asked() {
 
 #[test]
 fn a_conversation_with_calls_keeps_their_ids() {
-    let call = ToolCall { id: "c1".into(), name: "add".into(), arguments: Value::map([("a", 1.into())]) };
+    let call = ToolCall::new("c1", "add", Value::map([("a", 1.into())]));
     let mut asking = Message::new(Role::Assistant, "");
     asking.tool_calls.push(call);
     let mut result = Message::new(Role::Tool, "3");
@@ -91,6 +91,26 @@ fn calls_without_an_index_and_arguments_that_are_no_json_survive() {
     .unwrap();
     assert_eq!(answer.calls[0].arguments, "oops!".into());
     assert_eq!(answer.calls[1].arguments.get("k"), Some(&2.into()));
+}
+
+#[test]
+fn whole_calls_stay_apart_whatever_their_ids() {
+    let call = |id: &str, name: &str| format!(r#"{{{id}"function":{{"name":"{name}","arguments":"{{}}"}}}}"#);
+    for id in ["", r#""id":"","#, r#""id":null,"#, r#""id":"same","#] {
+        let calls = ["s", "t", "s"].map(|name| call(id, name)).join(",");
+        let whole = format!(r#"{{"choices":[{{"message":{{"tool_calls":[{calls}]}},"finish_reason":"tool_calls"}}]}}"#);
+        let mut answers = vec![assemble_events(&[&whole]).unwrap().0];
+        if !id.contains("same") {
+            // In a stream, pieces with one id are pieces of one call.
+            answers.push(assemble_events(&[&whole.replace("message", "delta")]).unwrap().0);
+        }
+        for answer in answers {
+            let names: Vec<_> = answer.calls.iter().map(|call| call.name.as_str()).collect();
+            assert_eq!(names, ["s", "t", "s"], "{id}");
+            let ids: std::collections::BTreeSet<_> = answer.calls.iter().map(|call| call.id.as_str()).collect();
+            assert_eq!(ids.len(), 3, "{id}");
+        }
+    }
 }
 
 #[test]

@@ -457,3 +457,22 @@ async fn gemini_through_genai() {
     let outcome = run_call(new_request(model), vec![ServerAction::Send(format!("{head}data: {part}\n\n"))]).await;
     assert_eq!(outcome.expect_error().code, Code::ModelTruncated);
 }
+
+#[tokio::test]
+async fn signatures_of_gemini_are_returned_with_their_call() {
+    let call = r#"{"functionCall":{"name":"look","args":{"at":"a"},"id":"c1"},"thoughtSignature":"signed"}"#;
+    let answer = sse_response(&[&format!(
+        r#"{{"candidates":[{{"content":{{"parts":[{call}],"role":"model"}},"finishReason":"STOP"}}]}}"#
+    )]);
+    let model = "gemini:gemini-3-pro-preview";
+    let outcome = run_call(new_request(model), vec![ServerAction::Send(answer.clone())]).await;
+    let calls = outcome.result.unwrap().tool_calls;
+    assert_eq!((calls[0].name.as_str(), calls[0].signatures.as_slice()), ("look", ["signed".to_owned()].as_slice()));
+
+    let result = Message { tool_call_id: Some(calls[0].id.clone()), ..Message::new(Role::Tool, "42") };
+    let turn = Message { tool_calls: calls, ..Message::new(Role::Assistant, "") };
+    let messages = vec![Message::new(Role::User, "hi"), turn, result];
+    let request = GenerateRequest { messages: messages.into(), ..new_request(model) };
+    let outcome = run_call(request, vec![ServerAction::Send(answer)]).await;
+    assert_eq!(outcome.request_body(0)["contents"][1]["parts"][0]["thoughtSignature"], "signed");
+}

@@ -7,7 +7,7 @@ use flowloom_core::plan::{Agent, CallLimit, Env, Step};
 use flowloom_core::render::{self, TextStyle};
 use flowloom_core::value::Value;
 
-use super::tool::ToolOutcome;
+use super::tool::{ToolOutcome, find_tool};
 use super::{Interpreter, Interrupt, StepContext, StepResult};
 
 /// A model's answer.
@@ -83,7 +83,7 @@ impl Interpreter {
                     *called += 1;
                     let at = turn
                         .with_path(turn.path.child_path(&Key::numbered_key("tool", 1)).iteration_path(index as u64));
-                    self.run_tool(&step.policy, &agent.tools, call, at).await?
+                    self.run_tool(&step.policy, find_tool(&agent.tools, call), call, at).await?
                 }
             };
             if let ToolOutcome::Answer(text) = outcome {

@@ -12,31 +12,41 @@ use crate::schema::validation_errors;
 const MAX_EXACT_INTEGER: f64 = 9_007_199_254_740_992.0;
 
 /// The inputs as the block's schema wants them: texts that hold a number become one, lists and objects become text
-/// where text is wanted, and missing ones take their default.
+/// where text is wanted, and missing ones take their default. An input that is not required may be null, which is the value
+/// of a reference to nothing; it counts as missing, and without a default the block receives the null.
 pub(super) fn coerce_inputs(block: &Block, given: Value) -> Result<Value, StepFailure> {
     let Some(schema) = &block.input_schema else { return Ok(given) };
     let mut map = given.as_map().cloned().unwrap_or_default();
-    if let Some(properties) = schema.get("properties").and_then(Value::as_map) {
-        for (name, property) in properties {
-            match (map.get(name), property.get("default")) {
-                (None, Some(default)) => {
-                    map.insert(name.clone(), default.clone());
-                }
-                (Some(value), _) => {
-                    let fitting = coerce_value(value, property);
-                    map.insert(name.clone(), fitting);
-                }
-                (None, None) => {}
+    let required = schema.get("required").and_then(Value::as_list).unwrap_or_default();
+    let mut nulls = Vec::new();
+    for (name, property) in schema.get("properties").and_then(Value::as_map).into_iter().flatten() {
+        let is_optional_null = |value: &&Value| **value == Value::Null && !required.contains(&(&**name).into());
+        if map.get(name).filter(is_optional_null).is_some() && validation_errors(property, &Value::Null).is_some() {
+            map.shift_remove(name);
+            nulls.push(name.clone());
+        }
+        match (map.get(name), property.get("default")) {
+            (None, Some(default)) => {
+                map.insert(name.clone(), default.clone());
             }
+            (Some(value), _) => {
+                let fitting = coerce_value(value, property);
+                map.insert(name.clone(), fitting);
+            }
+            (None, None) => {}
         }
     }
-    let whole = Value::from(map);
-    match validation_errors(schema, &whole) {
-        None => Ok(whole),
-        Some(problems) => {
-            Err(StepFailure::new(Code::BlockInput, format!("the inputs do not match the block's schema: {problems}")))
-        }
+    let whole = Value::from(map.clone());
+    if let Some(problems) = validation_errors(schema, &whole) {
+        return Err(StepFailure::new(
+            Code::BlockInput,
+            format!("the inputs do not match the block's schema: {problems}"),
+        ));
     }
+    nulls.into_iter().for_each(|name| {
+        map.entry(name).or_insert(Value::Null);
+    });
+    Ok(map.into())
 }
 
 fn coerce_value(value: &Value, property: &Value) -> Value {

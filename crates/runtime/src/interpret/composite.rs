@@ -90,10 +90,12 @@ impl Interpreter {
             }
             if settled.is_empty() {
                 let Some((index, (result, names))) = scope.next().await else { break };
-                match result? {
+                let ended = result?;
+                // Also those of a block whose output is refused: they are stored with its end.
+                self.apply_memory_writes(&place.path.child_path(&nodes[index].step.key), env);
+                match ended {
                     StepFlow::Ran(output) => {
                         bind::write_output(&nodes[index].step, names, output.as_ref(), env);
-                        self.apply_memory_writes(&place.path.child_path(&nodes[index].step.key), env);
                         outputs[index] = output;
                     }
                     StepFlow::Skipped => {

@@ -6,6 +6,7 @@ use flowloom_core::effect::{AskRequest, CallRequest, HttpRequest, Payload, Reque
 use flowloom_core::error::StepFailure;
 use flowloom_core::expr::Wording;
 use flowloom_core::hash::{Hash, Hasher};
+use flowloom_core::json;
 use flowloom_core::path::Key;
 use flowloom_core::plan::{AgentTool, Env, Policy, ToolEffect};
 use flowloom_core::render::{self, TextStyle};
@@ -13,6 +14,7 @@ use flowloom_core::value::Value;
 
 use super::{Interpreter, Interrupt, StepContext};
 use crate::effects::BoxFuture;
+use crate::schema::find_mismatches;
 
 /// The outcome of a tool call.
 pub(super) enum ToolOutcome {
@@ -36,16 +38,17 @@ impl ToolOutcome {
 }
 
 impl Interpreter {
-    /// Runs the tool that a model requests. A failure of the tool is an outcome as well.
+    /// Runs the tool that a model requests; `tool` is `None` if it was not offered. A failure of the tool is an outcome as
+    /// well.
     pub(super) fn run_tool<'a>(
         &'a self,
         policy: &'a Policy,
-        tools: &'a [AgentTool],
+        tool: Option<&'a AgentTool>,
         call: &'a ToolCall,
         place: StepContext,
     ) -> BoxFuture<'a, Result<ToolOutcome, Interrupt>> {
         Box::pin(async move {
-            let Some(tool) = tools.iter().find(|tool| is_called(tool, &call.name)) else {
+            let Some(tool) = tool else {
                 return Ok(ToolOutcome::Error(format!("Tool \"{}\" not found.", call.name)));
             };
             let arguments = match check_arguments(tool, &call.arguments) {
@@ -104,8 +107,11 @@ impl Interpreter {
     }
 }
 
-fn is_called(tool: &AgentTool, name: &str) -> bool {
-    tool.declaration.name == name || tool.alias.as_deref() == Some(name)
+/// The tool that a call names.
+pub(super) fn find_tool<'a>(tools: impl IntoIterator<Item = &'a AgentTool>, call: &ToolCall) -> Option<&'a AgentTool> {
+    let is_called =
+        |tool: &AgentTool| tool.declaration.name == call.name || tool.alias.as_deref() == Some(call.name.as_str());
+    tools.into_iter().find(|tool| is_called(tool))
 }
 
 /// The outcome of a tool from its output.
@@ -132,19 +138,37 @@ fn approval_subject(tool: &AgentTool, arguments: &Value) -> Hash {
     hasher.finish()
 }
 
-/// The arguments as an object with all required entries; otherwise a message for the model.
+/// The arguments as an object that the tool's schema accepts; otherwise a message for the model. Arguments that are not
+/// JSON are not repaired, because what is missing at their end would be guessed. Only flows read them leniently and accept
+/// any type, as AnythingLLM does.
 fn check_arguments(tool: &AgentTool, arguments: &Value) -> Result<Value, String> {
+    let is_flow = matches!(tool.effect, ToolEffect::Flow(_));
     let read = match arguments {
-        Value::String(text) => flowloom_core::json::read_lenient(text).unwrap_or_else(|| arguments.clone()),
+        Value::String(text) if is_flow => json::read_lenient(text).unwrap_or_else(|| arguments.clone()),
+        Value::String(text) => match json::parse_value(text) {
+            Ok(value) => value,
+            Err(error) => return Err(format!("The arguments are not valid JSON: {}.", error.message)),
+        },
         Value::Null => Value::map::<&str>([]),
         other => other.clone(),
     };
     let Some(given) = read.as_map() else {
         return Err(format!("The arguments must be an object, not {}.", read.kind_name()));
     };
-    let required = tool.declaration.parameters.get("required").and_then(Value::as_list).unwrap_or_default();
-    match required.iter().filter_map(Value::as_str).find(|name| !given.contains_key(*name)) {
-        Some(name) => Err(format!("The argument {name} is missing.")),
-        None => Ok(read.clone()),
+    let parameters = &tool.declaration.parameters;
+    let required = parameters.get("required").and_then(Value::as_list).unwrap_or_default();
+    let required: Vec<&str> = required.iter().filter_map(Value::as_str).collect();
+    if let Some(name) = required.iter().find(|name| !given.contains_key(**name)) {
+        return Err(format!("The argument {name} is missing."));
     }
+    if !is_flow {
+        // Models write null for what they leave out.
+        let is_given = |name: &str, value: &Value| *value != Value::Null || required.contains(&name);
+        let given = given.iter().filter(|(name, value)| is_given(name, value));
+        let given = Value::map(given.map(|(name, value)| (name.clone(), value.clone())));
+        if let Some(why) = find_mismatches(parameters, &given) {
+            return Err(format!("The arguments do not fit the schema of {}: {why}.", tool.declaration.name));
+        }
+    }
+    Ok(read)
 }

@@ -10,6 +10,7 @@ use flowloom_core::plan::{CallTools, Env, Router, Step, Turn};
 use flowloom_core::value::Value;
 
 use super::agent::read_answer;
+use super::tool::find_tool;
 use super::{Interpreter, Interrupt, StepContext, StepResult};
 use crate::scope;
 
@@ -39,7 +40,10 @@ impl Interpreter {
             let answer = read_answer(output);
             let text = answer.text.unwrap_or_default();
             let (routes, calls) = split_routing_calls(turn.router.as_ref(), answer.calls);
+            // Tools run first, and their agent chooses again.
+            let runs_tools = !calls.is_empty() && turn.not_run_reason.is_none();
             let (next, is_lost) = match choose_destination(turn.router.as_ref(), routes, place.text.wording) {
+                RoutingChoice::Unknown(..) if runs_tools => (None, false),
                 RoutingChoice::Unknown(wrong, reply) if round < retries => {
                     request.messages.push(Message { tool_calls: wrong.clone(), ..Message::new(Role::Assistant, text) });
                     for call in wrong {
@@ -67,6 +71,7 @@ impl Interpreter {
             }
             let output = Value::map([
                 ("agent", Value::from(&*turn.name)),
+                ("turn", Value::from(&*turn.id)),
                 ("text", Value::from(text)),
                 ("tool_calls", calls_value(&calls)),
                 ("next", next.map_or(Value::Null, |next| (*next).into())),
@@ -89,9 +94,13 @@ impl Interpreter {
             Some(last) if last.role == Role::Assistant => last.tool_calls.clone(),
             _ => Vec::new(),
         };
+        let caller = tools.caller.evaluate_or_null(env, None);
+        let caller = caller.map_err(|error| Interrupt::Failed(error, place.path.clone()))?;
+        let offered = tools.list_offered_tools(caller.as_str().unwrap_or_default());
+        let tool_of = |call: &ToolCall| find_tool(offered.iter().copied(), call);
         let called = calls.iter().enumerate().map(|(index, call)| {
             let at = place.with_path(place.path.child_path(&Key::numbered_key("tool", 1)).iteration_path(index as u64));
-            self.run_tool(&step.policy, &tools.tools, call, at)
+            self.run_tool(&step.policy, tool_of(call), call, at)
         });
         let reply = scope::join_all(called).await;
         let mut results = Vec::new();
@@ -105,7 +114,9 @@ impl Interpreter {
             let message = Message::new(Role::Tool, text);
             env.append_message(&tools.thread, Message { tool_call_id: Some(call.id.clone()), ..message });
         }
-        let last = calls.last().map_or(Value::Null, |call| call.name.as_str().into());
+        // The name that edges mean, even if the model used another one.
+        let name_of = |call: &ToolCall| tool_of(call).map_or(call.name.clone(), |tool| tool.declaration.name.clone());
+        let last = calls.last().map_or(Value::Null, |call| name_of(call).into());
         self.emit_finished(place, None)?;
         Ok(Some(Value::map([("tool", last), ("results", Value::list(results))])))
     }
@@ -131,15 +142,19 @@ fn split_routing_calls(router: Option<&Router>, calls: Vec<ToolCall>) -> (Vec<To
 /// The destination of the last routing call.
 fn choose_destination(router: Option<&Router>, routes: Vec<ToolCall>, wording: Wording) -> RoutingChoice {
     let (Some(router), Some(last)) = (router, routes.last()) else { return RoutingChoice::Missing };
-    let named = last.arguments.as_map().and_then(|map| map.values().find_map(Value::as_str));
-    let end = router.end.as_ref().filter(|end| *end.name == *last.name);
-    let named = end.map_or(named.unwrap_or_default(), |end| &end.destination);
+    if let Some(end) = router.end.as_ref().filter(|end| *end.name == *last.name) {
+        return RoutingChoice::To(end.destination.clone());
+    }
+    let named = last.arguments.as_map().and_then(|map| {
+        let by_name = map.get(&*router.argument).and_then(Value::as_str);
+        by_name.or_else(|| map.values().find_map(Value::as_str))
+    });
+    let named = named.unwrap_or_default();
+    let folded = named.to_lowercase();
     let exact = router.destinations.iter().find(|place| &***place == named);
-    let found = exact.or_else(|| router.destinations.iter().find(|place| place.eq_ignore_ascii_case(named)));
-    match (found, end) {
-        (Some(place), _) => RoutingChoice::To(place.clone()),
-        (None, Some(end)) => RoutingChoice::To(end.destination.clone()),
-        (None, None) => {
+    match exact.or_else(|| router.destinations.iter().find(|place| place.to_lowercase() == folded)) {
+        Some(place) => RoutingChoice::To(place.clone()),
+        None => {
             let places = router.destinations.join(", ");
             let reply =
                 format!("Error: there is no {named:?} to go to; choose one of: {places}.{}", wording.after_tool_error);

@@ -102,10 +102,10 @@ impl Model for World {
             let first_round = !request.tools.is_empty() && asked;
             let tool_calls = if first_round {
                 let arguments = Value::map([("n", Value::from(1))]);
-                let known = ToolCall { id: "c1".into(), name: "add".into(), arguments };
-                let unknown = ToolCall { id: "c2".into(), name: "rm".into(), arguments: Value::Null };
+                let known = ToolCall::new("c1", "add", arguments);
+                let unknown = ToolCall::new("c2", "rm", Value::Null);
                 // A workflow by the name of its original system; most agents do not have one.
-                let flow = ToolCall { id: "c3".into(), name: "flow_g".into(), arguments: Value::Null };
+                let flow = ToolCall::new("c3", "flow_g", Value::Null);
                 vec![known, unknown, flow]
             } else {
                 Vec::new()

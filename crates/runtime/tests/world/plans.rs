@@ -176,7 +176,13 @@ fn conversation_step() -> Step {
         alias: None,
         needs_approval: false,
     };
-    let router = Router { tools: vec![tool("router")], end: None, destinations: vec!["END".into()], retries: 1 };
+    let router = Router {
+        tools: vec![tool("router")],
+        argument: "to".into(),
+        end: None,
+        destinations: vec!["END".into()],
+        retries: 1,
+    };
     let generate =
         Generate { system: Some(Data::Constant("be kind".into())), thread: Some("chat".into()), ..generate_spec() };
     let calls = Expr::Field(Box::new(Expr::Output), "tool_calls".into());
@@ -189,6 +195,7 @@ fn conversation_step() -> Step {
                 make_step(
                     "speaker",
                     Composite::Turn(Turn {
+                        id: "speaker".into(),
                         name: "speaker".into(),
                         generate,
                         tools: vec![add.clone()],
@@ -196,7 +203,15 @@ fn conversation_step() -> Step {
                         not_run_reason: None,
                     }),
                 ),
-                make_step("hands", Composite::Tools(CallTools { thread: "chat".into(), tools: vec![add] })),
+                make_step(
+                    "hands",
+                    Composite::Tools(CallTools {
+                        thread: "chat".into(),
+                        caller: Expr::Constant("speaker".into()),
+                        tools: vec![add],
+                        offers: [("speaker".into(), vec![0])].into(),
+                    }),
+                ),
             ],
             entry: 0,
             edges: vec![edge(0, None, Some(none)), edge(0, Some(1), None), edge(1, Some(0), None)],

@@ -1,0 +1,215 @@
+//! Graphs: where agents go by name, which tools a call reaches, and which arguments are accepted.
+
+mod support;
+
+use serde_json::{Value, json};
+use support::{TestServer, Workspace, exit_code, stderr_text};
+
+/// A project whose tools are on a test server.
+struct GraphProject {
+    server: TestServer,
+    place: Workspace,
+}
+
+impl GraphProject {
+    fn new() -> GraphProject {
+        let server = TestServer::start();
+        let place = Workspace::new(&format!("[tools]\nbase_url = \"http://{}\"\n", server.address));
+        GraphProject { server, place }
+    }
+
+    /// Runs a graph with these answers of the model, and returns the output of the command.
+    fn run(&self, graph: &Value, answers: &Value) -> Value {
+        self.place.write("g.json", &graph.to_string());
+        let model = format!("scripted:{}", self.place.write("answers.json", &answers.to_string()).display());
+        let (_, output) = self.place.run_json(&["run", "g.json", "--model", &model, "-i", "message=go"]);
+        output
+    }
+
+    fn check(&self, graph: &Value) -> String {
+        self.place.write("g.json", &graph.to_string());
+        stderr_text(&self.place.run(&["check", "g.json"]))
+    }
+}
+
+fn call(name: &str, arguments: Value) -> Value {
+    json!({"name": name, "arguments": arguments})
+}
+
+fn answer(calls: Vec<Value>) -> Value {
+    json!({"text": "", "tool_calls": calls})
+}
+
+fn post_tool(name: &str, path: &str) -> Value {
+    let parameters =
+        json!({"type": "object", "properties": {"q": {"type": "string"}, "n": {"type": "integer"}}, "required": ["q"]});
+    json!({"name": name, "description": "d", "parameters": parameters, "internalApiPath": path})
+}
+
+fn agent_node(id: &str, name: &str, agent: &str) -> Value {
+    json!({"id": id, "nodeType": "AGENT", "nodeName": name, "agentId": agent})
+}
+
+fn executor_node() -> Value {
+    json!({"id": "x", "nodeType": "TOOL_EXECUTOR", "nodeName": "tool_executor", "agentId": null})
+}
+
+fn edge(from: &str, to: Option<&str>, value: &str) -> Value {
+    json!({"id": format!("{from}-{value}"), "sourceNodeId": from, "targetNodeId": to, "conditionType": "CONDITIONAL", "conditionValue": value})
+}
+
+fn graph(is_conversational: bool, agents: Value, nodes: Vec<Value>, edges: Vec<Value>) -> Value {
+    json!({"name": "G", "isConversational": is_conversational, "entrypointNodeId": nodes[0]["id"], "agents": agents, "nodes": nodes, "edges": edges})
+}
+
+/// One agent with the tool `s`.
+fn single_agent() -> Value {
+    let agents = json!([{"id": "a", "systemPrompt": "A", "tools": [post_tool("s", "/s")]}]);
+    graph(false, agents, vec![agent_node("n", "A", "a"), executor_node()], vec![edge("n", Some("x"), "tool_executor")])
+}
+
+#[test]
+fn arguments_are_never_guessed() {
+    for (arguments, why) in [
+        (json!(r#"{"q":"#), "The arguments are not valid JSON"),
+        (json!(r#"{"q":"delete all but the imp"#), "The arguments are not valid JSON"),
+        (json!(r#"{"q":"a"}{"q":"b"}"#), "The arguments are not valid JSON"),
+        (json!([1]), "The arguments must be an object, not a list"),
+        (json!({}), "The argument q is missing"),
+        (json!({"q": 5}), "The arguments do not fit the schema of s: /q: 5 is not of type"),
+        (json!({"q": null}), "The arguments do not fit the schema of s"),
+    ] {
+        let project = GraphProject::new();
+        let output = project.run(&single_agent(), &json!([answer(vec![call("s", arguments.clone())]), "done"]));
+        assert_eq!(output["output"], "done", "{arguments}: {output}");
+        assert_eq!(project.server.request_count("/s"), 0, "{arguments}");
+        let result = output["result"]["messages"][2]["content"].as_str().expect("a result");
+        assert!(result.starts_with("Error: ") && result.contains(why), "{arguments}: {result}");
+    }
+    // Null for an argument that is not required counts as none.
+    let project = GraphProject::new();
+    project.run(&single_agent(), &json!([answer(vec![call("s", json!({"q": "a", "n": null}))]), "done"]));
+    assert_eq!(project.server.request_count("/s"), 1);
+}
+
+#[test]
+fn an_agent_calls_its_own_tools_only() {
+    let agents = json!([
+        {"id": "r", "systemPrompt": "R", "tools": [post_tool("s", "/first"), post_tool("t", "/t")]},
+        {"id": "b", "systemPrompt": "B", "tools": [post_tool("s", "/second")]},
+    ]);
+    let nodes = vec![agent_node("n1", "R", "r"), agent_node("n2", "B", "b"), executor_node()];
+    let edges = vec![
+        edge("n1", Some("x"), "tool_executor"),
+        edge("n1", Some("n2"), "B"),
+        edge("n2", Some("x"), "tool_executor"),
+    ];
+    let graph = graph(false, agents, nodes, edges);
+    let project = GraphProject::new();
+    let calls = answer(vec![call("s", json!({"q": "1"})), call("t", json!({"q": "2"}))]);
+    let route = answer(vec![call("router", json!({"reason": "because", "next_node": "b"}))]);
+    let output = project.run(&graph, &json!([route, calls, "done"]));
+    let count = |path: &str| project.server.request_count(path);
+    assert_eq!((count("/first"), count("/second"), count("/t")), (0, 1, 0), "{output}");
+    assert_eq!(output["result"]["node_trace"], json!(["R", "B", "tool_executor", "B"]));
+    let texts: Vec<&str> = output["result"]["messages"]
+        .as_array()
+        .expect("messages")
+        .iter()
+        .filter_map(|m| m["content"].as_str())
+        .collect();
+    assert!(texts.iter().any(|text| text.contains("Tool \"t\" not found.")), "{texts:?}");
+}
+
+#[test]
+fn tools_run_before_a_wrong_destination_is_asked_again() {
+    let agents =
+        json!([{"id": "a", "systemPrompt": "A", "tools": [post_tool("s", "/s")]}, {"id": "b", "systemPrompt": "B"}]);
+    let nodes = vec![agent_node("n1", "A", "a"), agent_node("n2", "B", "b"), executor_node()];
+    let graph = graph(false, agents, nodes, vec![edge("n1", Some("x"), "tool_executor"), edge("n1", Some("n2"), "B")]);
+    let project = GraphProject::new();
+    let both = answer(vec![call("s", json!({"q": "1"})), call("router", json!({"next_node": "nowhere"}))]);
+    let output = project.run(&graph, &json!([both, answer(vec![call("router", json!({"next_node": "B"}))]), "done"]));
+    assert_eq!(project.server.request_count("/s"), 1, "{output}");
+    assert_eq!(output["result"]["node_trace"], json!(["A", "tool_executor", "A", "B"]));
+}
+
+#[test]
+fn names_of_nodes_are_compared_as_they_are_written() {
+    // The end of a conversation is not the node "End"; and the case of every letter is ignored.
+    let agents = json!([{"id": "a", "systemPrompt": "A"}]);
+    let nodes =
+        vec![agent_node("n1", "Router", "a"), agent_node("n2", "End", "a"), agent_node("n3", "Übersetzer", "a")];
+    let edges = vec![edge("n1", Some("n2"), "End"), edge("n1", Some("n3"), "Übersetzer")];
+    let graph = graph(true, agents, nodes, edges);
+    let project = GraphProject::new();
+    let output = project.run(&graph, &json!([{"text": "bye", "tool_calls": [call("end", json!({}))]}]));
+    assert_eq!(output["result"]["node_trace"], json!(["Router"]), "{output}");
+    assert_eq!(output["result"]["end_reason"], "END");
+    let to = answer(vec![call("router", json!({"next_node": "übersetzer"}))]);
+    let output = project.run(&graph, &json!([to, {"text": "fertig", "tool_calls": [call("end", json!({}))]}]));
+    assert_eq!(output["result"]["node_trace"], json!(["Router", "Übersetzer"]), "{output}");
+}
+
+#[test]
+fn the_executor_returns_to_the_node_that_called() {
+    let agents = json!([
+        {"id": "a", "systemPrompt": "A", "tools": [post_tool("tool::echo", "/echo")]},
+        {"id": "b", "systemPrompt": "B", "tools": [post_tool("s", "/s")]},
+    ]);
+    // Two nodes of one name, and an edge for a tool whose name models cannot write.
+    let nodes =
+        vec![agent_node("n1", "W", "a"), agent_node("n2", "W", "b"), agent_node("n3", "Last", "a"), executor_node()];
+    let edges = vec![
+        edge("n1", Some("x"), "tool_executor"),
+        edge("n1", Some("n2"), "second"),
+        edge("n2", Some("x"), "tool_executor"),
+        edge("x", Some("n3"), "tool::echo"),
+    ];
+    let graph = graph(false, agents, nodes, edges);
+    let project = GraphProject::new();
+    let to = answer(vec![call("router", json!({"next_node": "second"}))]);
+    let output = project.run(&graph, &json!([to, answer(vec![call("s", json!({"q": "1"}))]), "from b"]));
+    assert_eq!(output["result"]["node_trace"], json!(["W", "W", "tool_executor", "W"]), "{output}");
+    let (_, shown) = project.place.run_json(&["show", "last"]);
+    let shown = shown.to_string();
+    assert!(shown.contains("from b"), "{shown}");
+    let output = project.run(&graph, &json!([answer(vec![call("tool_echo", json!({"q": "1"}))]), "done"]));
+    assert_eq!(output["result"]["node_trace"], json!(["W", "tool_executor", "Last"]), "{output}");
+}
+
+#[test]
+fn a_tool_with_the_name_of_a_routing_tool_is_reported() {
+    let agents = json!([{"id": "a", "systemPrompt": "A", "tools": [post_tool("end", "/end")]}]);
+    let edges = vec![edge("n", Some("x"), "tool_executor"), edge("n", None, "END")];
+    let graph = graph(true, agents, vec![agent_node("n", "A", "a"), executor_node()], edges);
+    let project = GraphProject::new();
+    let report = project.check(&graph);
+    assert!(report.contains("the tool \"end\" of A is not offered"), "{report}");
+    let output = project.run(&graph, &json!([{"text": "bye", "tool_calls": [call("end", json!({}))]}]));
+    assert_eq!((output["output"].as_str(), project.server.request_count("/end")), (Some("bye"), 0), "{output}");
+}
+
+#[test]
+fn values_of_the_wrong_kind_are_refused() {
+    let project = GraphProject::new();
+    let mut wrong = single_agent();
+    wrong["isConversational"] = "true".into();
+    wrong["edges"][0]["conditionValue"] = 5.into();
+    wrong["edges"][0]["targetNodeId"] = 5.into();
+    wrong["nodes"][0]["agentId"] = 5.into();
+    let report = project.check(&wrong);
+    for problem in [
+        "\"isConversational\" of a graph must be true or false, not text",
+        "\"agentId\" of a node must be text, not a number",
+        "\"targetNodeId\" of an edge must be the id of a node, or null for the end, not a number",
+    ] {
+        assert!(report.contains(problem), "{problem}: {report}");
+    }
+    // A conversation that is no conversation is refused before the run.
+    project.place.write("g.json", &single_agent().to_string());
+    let refused =
+        project.place.run(&["run", "g.json", "--model", "scripted:none.json", "-i", r#"messages:=[{"role":"user"}]"#]);
+    assert_eq!(exit_code(&refused), 2);
+    assert!(stderr_text(&refused).contains("messages[0]: it has no \"content\""), "{}", stderr_text(&refused));
+}
