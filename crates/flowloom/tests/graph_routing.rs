@@ -209,7 +209,7 @@ fn values_of_the_wrong_kind_are_refused() {
     // A conversation that is no conversation is refused before the run.
     project.place.write("g.json", &single_agent().to_string());
     let refused =
-        project.place.run(&["run", "g.json", "--model", "scripted:none.json", "-i", r#"messages:=[{"role":"user"}]"#]);
-    assert_eq!(exit_code(&refused), 2);
+        project.place.run(&["run", "g.json", "--model", "scripted:echo", "-i", r#"messages:=[{"role":"user"}]"#]);
+    assert_eq!(exit_code(&refused), 2, "{}", stderr_text(&refused));
     assert!(stderr_text(&refused).contains("messages[0]: it has no \"content\""), "{}", stderr_text(&refused));
 }

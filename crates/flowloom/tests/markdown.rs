@@ -239,3 +239,42 @@ fn the_model_of_a_markdown_action_is_edited() {
     let refused = place.run(&["fork", &id, "--edit", "/phase~1/a.role=x"]);
     assert!(stderr_text(&refused).contains("it has prompt, as, model"), "{}", stderr_text(&refused));
 }
+
+#[test]
+fn a_loop_without_effects_ends_when_its_time_is_over() {
+    let place = Workspace::new("");
+    place.write("loop.mdx", "<Loop as=\"l\" until={$.index === -1} max={1000000000}>\nx\n</Loop>\n");
+    let (code, output) = place.run_json(&["run", "loop.mdx", "--budget", "time=1ms"]);
+    assert_eq!((code, output["status"].as_str()), (124, Some("timed_out")), "{output}");
+}
+
+#[test]
+fn schemas_check_the_form_of_texts() {
+    let place = Workspace::new("");
+    for (schema, good, bad) in [
+        ("string().email()", "ann.b+c@mail.example.org", "not an email"),
+        ("string().url()", "https://example.org/a?b", "a.b"),
+        ("string().uuid()", "123e4567-e89b-12d3-a456-426614174000", "x"),
+        ("string().date()", "2024-02-29", "2020-02-30"),
+        ("string().time()", "23:59:59.5", "24:00:00"),
+        ("string().datetime()", "2020-01-01T10:00:00Z", "2020-01-01"),
+        ("string().datetime({offset: true})", "2020-01-01T10:00:00+02:00", "2020-01-01T10:00:00"),
+        ("string().datetime({local: true})", "2020-01-01T10:00:00", "2020-01-01T10:00:00+02:00"),
+        ("string().regex(/^A+$/i)", "aa", "ab"),
+        ("string().regex(/^b$/m)", "a\nb", "ab"),
+        ("string().regex(/^.$/s)", "\n", "ab"),
+        ("string().startsWith('a').endsWith('z')", "abz", "abc"),
+    ] {
+        let definition =
+            format!("Go.\n\n<GenObject as=\"o\" model=\"\" schema={{$.z.object({{v: $.z.{schema}}})}} />\n");
+        place.write("o.mdx", &definition);
+        for (text, expected) in [(good, 0), (bad, 1)] {
+            let answer = json!({"v": text}).to_string();
+            // An answer that does not fit is asked for once more.
+            let script = place.write("answers.json", &json!([answer.clone(), answer]).to_string());
+            let (code, output) =
+                place.run_json(&["run", "o.mdx", "--model", &format!("scripted:{}", script.display())]);
+            assert_eq!(code, expected, "{schema} {text:?}: {output}");
+        }
+    }
+}

@@ -1,63 +1,103 @@
 //! Fits an answer to its schema before it is validated, as the libraries do with which schemas are written: a missing
 //! field gets its default, fields that a closed object does not have are left out, and values are converted.
 
-use flowloom_core::expr::js::{CONVERSIONS_KEY, apply_conversions};
+use std::collections::HashMap;
+
+use flowloom_core::expr::js::{CONVERSIONS_KEY, STRICT_CONVERSION, apply_conversions, reveal_checks};
 use flowloom_core::value::{Map, Value};
+use jsonschema::Validator;
 
 /// The answer, fitted to its schema.
 pub(crate) fn fit_answer(value: Value, schema: &Value) -> Value {
-    match value {
-        Value::Map(map) => fit_object(&map, find_object_schema(schema)),
-        Value::List(items) => {
-            let positions = schema.get("prefixItems").and_then(Value::as_list).unwrap_or_default();
-            let rest = schema.get("items");
-            let fit = |(index, item): (usize, &Value)| match positions.get(index).or(rest) {
-                Some(schema) => fit_answer(item.clone(), schema),
-                None => item.clone(),
-            };
-            Value::list(items.iter().enumerate().map(fit).collect())
+    AnswerFitter::default().fit_value(value, schema)
+}
+
+/// Fits the values of one answer.
+#[derive(Default)]
+struct AnswerFitter {
+    /// The validators of alternatives, by the address of their schema, which does not move; `None` if it is not valid.
+    validators: HashMap<*const Value, Option<Validator>>,
+}
+
+impl AnswerFitter {
+    fn fit_value(&mut self, value: Value, schema: &Value) -> Value {
+        if let Some(fitted) = self.fit_alternative(&value, schema) {
+            return fitted;
         }
-        other => apply_conversions(other, find_conversions(schema)),
+        match value {
+            Value::Map(map) => self.fit_object(&map, schema),
+            Value::List(items) => {
+                let positions = schema.get("prefixItems").and_then(Value::as_list).unwrap_or_default();
+                let rest = schema.get("items");
+                let fit = |(index, item): (usize, &Value)| match positions.get(index).or(rest) {
+                    Some(schema) => self.fit_value(item.clone(), schema),
+                    None => item.clone(),
+                };
+                Value::list(items.iter().enumerate().map(fit).collect())
+            }
+            other => apply_conversions(other, schema),
+        }
+    }
+
+    /// The value, fitted to the first alternative that then accepts it. If none does, but there is only one beside `null`,
+    /// it is fitted to that one, so that the validation says what is wrong there.
+    fn fit_alternative(&mut self, value: &Value, schema: &Value) -> Option<Value> {
+        let alternatives = schema.get("anyOf").and_then(Value::as_list)?;
+        let is_null = |schema: &&Value| schema.get("type").and_then(Value::as_str) == Some("null");
+        if *value == Value::Null && alternatives.iter().any(|schema| is_null(&schema)) {
+            return Some(Value::Null);
+        }
+        for alternative in alternatives {
+            let fitted = self.fit_value(value.clone(), alternative);
+            if self.is_accepted(&fitted, alternative) {
+                return Some(fitted);
+            }
+        }
+        let mut others = alternatives.iter().filter(|schema| !is_null(schema));
+        match (others.next(), others.next()) {
+            (Some(only), None) => Some(self.fit_value(value.clone(), only)),
+            _ => None,
+        }
+    }
+
+    fn is_accepted(&mut self, value: &Value, schema: &Value) -> bool {
+        let build = || jsonschema::validator_for(&to_json(&reveal_checks(schema))).ok();
+        let validator = self.validators.entry(std::ptr::from_ref(schema)).or_insert_with(build);
+        validator.as_ref().is_some_and(|validator| validator.is_valid(&to_json(value)))
+    }
+
+    fn fit_object(&mut self, given: &Map, schema: &Value) -> Value {
+        let none = Map::new();
+        let properties = schema.get("properties").and_then(Value::as_map).unwrap_or(&none);
+        let rest = schema.get("additionalProperties");
+        let has_patterns = schema.get("patternProperties").is_some();
+        let is_closed = rest.and_then(Value::as_bool) == Some(false) && !has_patterns && !is_strict(schema);
+        let mut fitted = Map::new();
+        for (name, value) in given {
+            match properties.get(name).or(rest.filter(|rest| rest.as_map().is_some() && !has_patterns)) {
+                Some(schema) => drop(fitted.insert(name.clone(), self.fit_value(value.clone(), schema))),
+                None if is_closed => {}
+                None => drop(fitted.insert(name.clone(), value.clone())),
+            }
+        }
+        for (name, property) in properties {
+            if let Some(default) = property.get("default").filter(|_| !fitted.contains_key(name)) {
+                // A default has defaults, too.
+                fitted.insert(name.clone(), self.fit_value(default.clone(), property));
+            }
+        }
+        fitted.into()
     }
 }
 
-/// The schema that lists the conversions of a value: the schema itself, or the alternative beside `null`.
-fn find_conversions(schema: &Value) -> &Value {
-    let alternatives = schema.get("anyOf").and_then(Value::as_list).unwrap_or_default();
-    alternatives.iter().find(|schema| schema.get(CONVERSIONS_KEY).is_some()).unwrap_or(schema)
+/// Whether an object refuses fields that its schema does not have.
+fn is_strict(schema: &Value) -> bool {
+    let listed = schema.get(CONVERSIONS_KEY).and_then(Value::as_list).unwrap_or_default();
+    listed.iter().any(|name| name.as_str() == Some(STRICT_CONVERSION))
 }
 
-/// The schema of an object: the schema itself, or the only alternative that describes an object.
-fn find_object_schema(schema: &Value) -> &Value {
-    let alternatives = schema.get("anyOf").and_then(Value::as_list).unwrap_or_default();
-    let mut objects = alternatives.iter().filter(|schema| schema.get("properties").is_some());
-    match (objects.next(), objects.next()) {
-        (Some(only), None) if schema.get("properties").is_none() => only,
-        _ => schema,
-    }
-}
-
-fn fit_object(given: &Map, schema: &Value) -> Value {
-    let none = Map::new();
-    let properties = schema.get("properties").and_then(Value::as_map).unwrap_or(&none);
-    let rest = schema.get("additionalProperties");
-    let has_patterns = schema.get("patternProperties").is_some();
-    let is_closed = rest.and_then(Value::as_bool) == Some(false) && !has_patterns;
-    let mut fitted = Map::new();
-    for (name, value) in given {
-        match properties.get(name).or(rest.filter(|rest| rest.as_map().is_some() && !has_patterns)) {
-            Some(schema) => drop(fitted.insert(name.clone(), fit_answer(value.clone(), schema))),
-            None if is_closed => {}
-            None => drop(fitted.insert(name.clone(), value.clone())),
-        }
-    }
-    for (name, property) in properties {
-        if let Some(default) = property.get("default").filter(|_| !fitted.contains_key(name)) {
-            // A default has defaults, too.
-            fitted.insert(name.clone(), fit_answer(default.clone(), property));
-        }
-    }
-    fitted.into()
+fn to_json(value: &Value) -> serde_json::Value {
+    serde_json::to_value(value).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -70,6 +110,9 @@ mod tests {
     fn defaults_are_added_and_unknown_fields_left_out() {
         let person = r#"{"type":"object","properties":{"n":{"type":"number"},"d":{"type":"number","default":7}},"additionalProperties":false}"#;
         let open = r#"{"type":"object","properties":{"n":{"type":"number"}}}"#;
+        let b =
+            r#"{"type":"object","properties":{"b":{"type":"number"}},"required":["b"],"additionalProperties":false}"#;
+        let c = r#"{"type":"object","properties":{"c":{"type":"string","x-conversions":["trim"]}},"required":["c"],"additionalProperties":false}"#;
         let map = format!(r#"{{"type":"object","additionalProperties":{person}}}"#);
         let cases = [
             (person, r#"{"n":1,"x":2}"#, r#"{"n":1,"d":7}"#),
@@ -81,7 +124,25 @@ mod tests {
             ("{}", r#"{"a":1}"#, r#"{"a":1}"#),
             (r#"{"properties":{"o":{"properties":{"k":{"default":"q"}},"default":{}}}}"#, "{}", r#"{"o":{"k":"q"}}"#),
             (r#"{"properties":{"a":{"x-conversions":["trim"]}}}"#, r#"{"a":" b "}"#, r#"{"a":"b"}"#),
-            (r#"{"items":{"anyOf":[{"x-conversions":["number"]},{"type":"null"}]}}"#, r#"["1",2]"#, "[1,2]"),
+            (
+                &format!(r#"{{"anyOf":[{{"type":"string"}},{{"type":"array","items":{person}}}]}}"#),
+                r#"[{"n":1,"x":2}]"#,
+                r#"[{"n":1,"d":7}]"#,
+            ),
+            (&format!(r#"{{"anyOf":[{b},{c}]}}"#), r#"{"b":1,"z":2}"#, r#"{"b":1}"#),
+            (&format!(r#"{{"anyOf":[{b},{c}]}}"#), r#"{"c":" x ","b":"no"}"#, r#"{"c":"x"}"#),
+            (&format!(r#"{{"anyOf":[{c},{{"type":"null"}}]}}"#), r#"{"c":5,"z":1}"#, r#"{"c":5}"#),
+            (
+                r#"{"anyOf":[{"type":"array","items":{"type":"string","x-conversions":["trim"]}},{"type":"null"}]}"#,
+                r#"[" x "]"#,
+                r#"["x"]"#,
+            ),
+            (
+                r#"{"properties":{},"additionalProperties":false,"x-conversions":["strict"]}"#,
+                r#"{"z":1}"#,
+                r#"{"z":1}"#,
+            ),
+            (r#"{"items":{"anyOf":[{"x-conversions":["number"]},{"type":"null"}]}}"#, r#"["1",2,null]"#, "[1,2,null]"),
         ];
         for (schema, given, fitted) in cases {
             let (schema, given) = (parse_value(schema).expect("a schema"), parse_value(given).expect("a value"));

@@ -3,7 +3,7 @@
 
 use flowloom_core::chat::{Message, Role};
 use flowloom_core::effect::{GenerateReply, GenerateRequest};
-use flowloom_core::expr::js::hide_conversions;
+use flowloom_core::expr::js::{hide_conversions, reveal_checks};
 use flowloom_core::{Map, Value, json};
 use serde_json::Value as Json;
 
@@ -30,7 +30,7 @@ pub(crate) struct Schema {
 impl Schema {
     /// Compiles a schema; external references are not fetched.
     pub(crate) fn new(schema: &Value) -> Result<Schema, SchemaError> {
-        let text = json::write_json(schema);
+        let text = json::write_json(&reveal_checks(schema));
         let parsed: Json = serde_json::from_str(&text)?;
         if !matches!(parsed, Json::Object(_) | Json::Bool(_)) {
             return Err(SchemaError::NotAnObject { kind: schema.kind_name() });

@@ -66,6 +66,19 @@ pub(crate) async fn run_until<T>(
     }
 }
 
+/// Returns control to what polls the run, once.
+pub(crate) async fn yield_once() {
+    let mut has_yielded = false;
+    poll_fn(|context| {
+        if std::mem::replace(&mut has_yielded, true) {
+            return Poll::Ready(());
+        }
+        context.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
+}
+
 struct Indexed<F> {
     index: usize,
     child: F,

@@ -165,9 +165,13 @@ fn step_into<'a>(value: &'a Value, segment: &Segment) -> Option<FoundValue<'a>> 
     match (value, segment) {
         (Value::Map(map), Segment::Field(key) | Segment::Key(key)) => map.get(key).map(FoundValue::Shared),
         (Value::List(items), Segment::Field(key)) if &**key == "length" => Some(FoundValue::Length(items.len())),
-        (Value::List(items), Segment::Field(key) | Segment::Key(key)) => {
-            items.get(key.parse::<usize>().ok()?).map(FoundValue::Shared)
+        // As in JavaScript: `01` is no index.
+        (Value::List(items), Segment::Field(key)) => {
+            let index = key.parse::<usize>().ok().filter(|index| index.to_string() == **key)?;
+            items.get(index).map(FoundValue::Shared)
         }
+        // As in Python.
+        (Value::List(items), Segment::Key(key)) => items.get(key.parse::<usize>().ok()?).map(FoundValue::Shared),
         (Value::List(items), Segment::Index(index)) => items.get(usize::try_from(*index).ok()?).map(FoundValue::Shared),
         _ => None,
     }

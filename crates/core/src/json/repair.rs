@@ -4,8 +4,13 @@
 //! In order: strict JSON; a repair, if the text starts like an object or list; the first bracketed part of the text that
 //! can be read. The repair is a port of the one that JavaScript programs use.
 
+use std::borrow::Cow;
+
 use crate::json::parse_value;
 use crate::value::Value;
+
+/// Numbers that JSON does not have.
+const NON_FINITE: [&str; 3] = ["NaN", "-Infinity", "Infinity"];
 
 /// Reads `text` leniently; `None` if nothing JSON-like is in it.
 pub fn read_lenient(text: &str) -> Option<Value> {
@@ -14,8 +19,44 @@ pub fn read_lenient(text: &str) -> Option<Value> {
 
 /// Reads a text that starts like an object or list and breaks some rules of JSON; `None` if it cannot be repaired.
 pub fn read_repaired(text: &str) -> Option<Value> {
-    let repaired = text.starts_with(['{', '[']).then(|| jsonrepair_rs::jsonrepair(text))?;
+    let repaired = text.starts_with(['{', '[']).then(|| jsonrepair_rs::jsonrepair(&quote_non_finite(text)))?;
     parse_value(&repaired.ok()?).ok()
+}
+
+/// Quotes the numbers that JSON does not have and Python writes. JavaScript's repair makes texts of them.
+fn quote_non_finite(text: &str) -> Cow<'_, str> {
+    if !NON_FINITE.iter().any(|word| text.contains(word)) {
+        return text.into();
+    }
+    let mut out = String::with_capacity(text.len() + 16);
+    let mut quote = None;
+    // The last sign that is no white space.
+    let mut last = ' ';
+    let mut signs = text.char_indices();
+    while let Some((at, sign)) = signs.next() {
+        let word = NON_FINITE.iter().find(|word| text[at..].starts_with(**word));
+        let is_value = |word: &&&str| {
+            let behind = text[at + word.len()..].trim_start();
+            quote.is_none()
+                && matches!(last, ':' | ',' | '[')
+                && (behind.is_empty() || behind.starts_with([',', '}', ']']))
+        };
+        if let Some(word) = word.filter(is_value) {
+            out.extend(["\"", word, "\""]);
+            signs.nth(word.len() - 2);
+            last = '"';
+            continue;
+        }
+        out.push(sign);
+        match (quote, sign) {
+            (Some(_), '\\') => out.extend(signs.next().map(|(_, escaped)| escaped)),
+            (Some(open), sign) if sign == open => quote = None,
+            (None, '"' | '\'') => quote = Some(sign),
+            _ => {}
+        }
+        last = if sign.is_whitespace() { last } else { sign };
+    }
+    out.into()
 }
 
 /// The first part between matching brackets that parses as JSON, either unchanged or with its keys and quotes repaired.
@@ -120,6 +161,8 @@ mod tests {
             ("{\"a\":1 // x\n}", Some("{\"a\":1}")),
             ("{\u{201c}a\u{201d}:`b`}", Some("{\"a\":\"b\"}")),
             ("null", Some("null")),
+            ("{\"a\":NaN, \"b\": [-Infinity ,Infinity]}", Some("{\"a\":\"NaN\",\"b\":[\"-Infinity\",\"Infinity\"]}")),
+            ("{\"a\": \"x: NaN, \\\" [NaN]\", \"b\":1,}", Some("{\"a\":\"x: NaN, \\\" [NaN]\",\"b\":1}")),
             ("", None),
         ];
         for (text, expected) in cases {

@@ -27,7 +27,8 @@ pub(super) fn report_fixed_models(plan: &Plan, given: &[String]) {
     if given.iter().any(|model| model.starts_with("*=")) {
         return;
     }
-    let names = list_models(plan).into_iter().flatten().filter(|name| name != default);
+    // An empty name means the default model.
+    let names = list_models(plan).into_iter().flatten().filter(|name| name != default && !name.is_empty());
     let mut fixed: Vec<String> = names.filter(|name| !given.iter().any(|model| is_alias_of(model, name))).collect();
     fixed.sort_unstable();
     fixed.dedup();

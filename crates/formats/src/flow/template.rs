@@ -46,24 +46,34 @@ fn parse_reference(source: &str, has_secret_variable: bool) -> TemplatePart {
     TemplatePart::Ref(Ref { name, path, source: source.into() })
 }
 
-/// Splits a path at the dots outside brackets. Empty parts are skipped; nothing is trimmed.
+/// Splits a path at the dots outside brackets, before each `[` and after each `]`. Empty parts are skipped; nothing is
+/// trimmed.
 fn split_path(path: &str) -> Vec<Segment> {
     let mut segments = Vec::new();
-    let mut rest = path;
-    while !rest.is_empty() {
-        if let Some(inside) = rest.strip_prefix('[') {
-            let end = inside.find(']').unwrap_or(inside.len());
-            segments.push(parse_bracket(&inside[..end]));
-            rest = inside.get(end + 1..).unwrap_or_default();
-        } else {
-            let end = rest.find(['.', '[']).unwrap_or(rest.len());
-            if end > 0 {
-                segments.push(Segment::Field(rest[..end].into()));
-            }
-            rest = rest[end..].strip_prefix('.').unwrap_or(&rest[end..]);
-        }
+    let mut start = 0;
+    let mut is_in_brackets = false;
+    for (at, sign) in path.char_indices() {
+        // The end of the part before the sign, and the start of the next one.
+        let (end, next) = match sign {
+            '[' => (at, at),
+            ']' => (at + 1, at + 1),
+            '.' if !is_in_brackets => (at, at + 1),
+            _ => continue,
+        };
+        is_in_brackets = if sign == '.' { is_in_brackets } else { sign == '[' };
+        segments.extend(parse_part(&path[start..end]));
+        start = next;
     }
+    segments.extend(parse_part(&path[start..]));
     segments
+}
+
+/// The segment of a part. A bracket that is not closed is part of a key.
+fn parse_part(part: &str) -> Option<Segment> {
+    match part.strip_prefix('[').and_then(|inside| inside.strip_suffix(']')) {
+        Some(inside) => Some(parse_bracket(inside)),
+        None => (!part.is_empty()).then(|| Segment::Field(part.into())),
+    }
 }
 
 /// The segment in brackets: an index if JavaScript parses it as a number, otherwise a key.
@@ -113,6 +123,8 @@ mod tests {
             ("a[1.9][0x1][ 1 ][]", r#"[("a"), #(1), #(1), #(1), #(-1)]"#),
             ("a[-1]['0']", r#"[("a"), #(-1), #(0)]"#),
             ("['a.b']", r#"[("a.b")]"#),
+            ("o['a", r#"[("o"), ("['a")]"#),
+            ("o[a[0].b]c", r#"[("o"), ("[a"), #(0), ("b]"), ("c")]"#),
         ];
         for (path, expected) in cases {
             assert_eq!(segments_text(path), expected, "{path}");

@@ -21,6 +21,7 @@ use oxc_span::GetSpan;
 use super::MarkdownCompiler;
 use super::actions::{Action, ActionValue, to_kebab_case};
 use super::expression::{CheckedExpression, CompiledExpression, Paragraph, to_template};
+use super::history::reads_history;
 use super::native::static_key;
 use super::nodes::{node_range, read_element};
 use super::parse::TextPiece;
@@ -230,7 +231,8 @@ impl MarkdownCompiler<'_> {
         let built = self.compile_scope(&action.children.iter().collect::<Vec<_>>(), text, inner, false);
         let mut scripts = Vec::new();
         let until = until?.into_expr(&mut self.slots, &mut scripts);
-        let helper = LoopHelper { names: vec!["$".into(), format!("${name}").into()], history: true };
+        let history = reads_history(text.whole, name);
+        let helper = LoopHelper { names: vec!["$".into(), format!("${name}").into()], history };
         let provided = provided?;
         let scoped = ScopedSteps {
             body: built.phases,

@@ -247,6 +247,14 @@ impl MarkdownCompiler<'_> {
             self.problems.add_warning(Code::IgnoredKey, span, message).help =
                 Some(format!("the options are {}", KNOWN.join(", ")));
         }
+        for (key, value) in map {
+            if let Some(expected) = find_expected_option(key, value) {
+                let given = flowloom_core::render::to_json(value);
+                let problem = format!("has the option {key}, which must be {expected}, not {given}");
+                self.attribute_error(action, "options", &problem, text);
+                return None;
+            }
+        }
         match serde_json::from_str(&flowloom_core::render::to_json(&whole.into())) {
             Ok(options) => Some(options),
             Err(error) => {
@@ -370,4 +378,26 @@ impl MarkdownCompiler<'_> {
         }
         Some(tools)
     }
+}
+
+/// What an option must be, if it is something else. An unknown option may be anything.
+fn find_expected_option(key: &str, value: &Value) -> Option<&'static str> {
+    let whole = value.as_i64();
+    let is_text = |value: &Value| value.as_str().is_some();
+    let (is_valid, expected) = match key {
+        _ if *value == Value::Null => return None,
+        "maxTokens" => {
+            (whole.is_some_and(|tokens| (1..=i64::from(u32::MAX)).contains(&tokens)), "a whole number above 0")
+        }
+        "seed" => (whole.is_some_and(|seed| seed >= 0), "a whole number"),
+        "stop" => (
+            is_text(value) || value.as_list().is_some_and(|list| list.iter().all(is_text)),
+            "a text or a list of texts",
+        ),
+        "temperature" | "topP" | "topK" | "presencePenalty" | "frequencyPenalty" => {
+            (matches!(value, Value::Number(_)), "a number")
+        }
+        _ => return None,
+    };
+    (!is_valid).then_some(expected)
 }

@@ -14,6 +14,7 @@ mod front_end;
 mod frontmatter;
 mod generate;
 mod hidden;
+mod history;
 mod include;
 mod inspect;
 mod layout;
@@ -26,6 +27,7 @@ mod schema;
 mod scope;
 mod source;
 mod text;
+mod text_patterns;
 mod yaml;
 
 use std::sync::Arc;

@@ -1,6 +1,6 @@
 //! Schemas of generated objects: literal JSON Schema, or the builder `$.z`.
 
-use flowloom_core::expr::js::{CONVERSIONS_KEY, is_conversion};
+use flowloom_core::expr::js::{CONVERSIONS_KEY, STRICT_CONVERSION, is_conversion};
 use flowloom_core::render;
 use flowloom_core::value::{Map, Number, Value};
 use oxc_ast::ast::{Argument, ArrayExpressionElement, Expression, ObjectPropertyKind, UnaryOperator};
@@ -8,6 +8,7 @@ use oxc_span::GetSpan;
 
 use super::combine;
 use super::native::{static_key, written_number};
+use super::text_patterns::{add_date_time, add_form, add_pattern, add_regex};
 
 /// An error in a schema, with its range.
 pub(super) struct SchemaError {
@@ -250,9 +251,9 @@ impl SchemaReader<'_> {
             ("int", _) => set("type", "integer".into()),
             ("trim" | "toLowerCase" | "toUpperCase", "string") => add_conversion(&mut built.schema, name),
             ("finite" | "safe" | "readonly" | "brand", _) => {}
-            ("startsWith", "string") => set("pattern", format!("^{}", escape_regex(&first()?)).into()),
-            ("endsWith", "string") => set("pattern", format!("{}$", escape_regex(&first()?)).into()),
-            ("includes", "string") => set("pattern", escape_regex(&first()?).into()),
+            ("startsWith", "string") => add_pattern(&mut built.schema, format!("^{}", escape_regex(&first()?))),
+            ("endsWith", "string") => add_pattern(&mut built.schema, format!("{}$", escape_regex(&first()?))),
+            ("includes", "string") => add_pattern(&mut built.schema, escape_regex(&first()?)),
             ("positive", _) => set("exclusiveMinimum", 0.into()),
             ("nonnegative", _) => set("minimum", 0.into()),
             ("negative", _) => set("exclusiveMaximum", 0.into()),
@@ -274,15 +275,26 @@ impl SchemaReader<'_> {
             }
             ("nonempty", "array") => set("minItems", 1.into()),
             ("nonempty", _) => set("minLength", 1.into()),
-            ("email" | "uuid" | "date" | "time", "string") => set("format", name.into()),
-            ("url", "string") => set("format", "uri".into()),
-            ("datetime", "string") => set("format", "date-time".into()),
+            ("datetime", "string") => {
+                let options = if arguments.is_empty() { Value::Null } else { first()? };
+                add_date_time(&mut built.schema, &options);
+            }
             ("regex", "string") => match arguments.first() {
-                Some(Expression::RegExpLiteral(regex)) => set("pattern", regex.regex.pattern.text.as_str().into()),
+                Some(Expression::RegExpLiteral(regex)) => {
+                    let (pattern, flags) = (&regex.regex.pattern.text, regex.regex.flags.to_string());
+                    add_regex(&mut built.schema, pattern.as_str(), &flags);
+                }
                 _ => return Err(schema_error(at, "regex() needs a regular expression: /…/")),
             },
-            ("strict" | "strip", "object") => set("additionalProperties", false.into()),
-            ("passthrough", "object") => set("additionalProperties", true.into()),
+            ("strict", "object") => {
+                set("additionalProperties", false.into());
+                add_conversion(&mut built.schema, STRICT_CONVERSION);
+            }
+            ("strip" | "passthrough", "object") => {
+                set("additionalProperties", (name == "passthrough").into());
+                built.schema.shift_remove(CONVERSIONS_KEY);
+            }
+            (_, "string") if add_form(&mut built.schema, name) => {}
             _ => return Err(schema_error(at, &format!("a schema has no {name}() here; it has {METHOD_LIST}"))),
         }
         Ok(())

@@ -18,6 +18,9 @@ use super::{Interpreter, Interrupt, StepContext, StepFlow, StepResult};
 use crate::effects::BoxFuture;
 use crate::scope::{self, ChildScope};
 
+/// Number of iterations after which a loop lets commands and time limits take effect.
+const ITERATIONS_PER_YIELD: u64 = 256;
+
 /// The result of a member, with the names it writes.
 type MemberResult = (Result<StepFlow, Interrupt>, Vec<Arc<str>>);
 
@@ -214,10 +217,15 @@ impl Interpreter {
             if looped.output == LoopOutput::All {
                 outputs.push(last.clone().unwrap_or_default());
             }
-            if looped.helper.is_some() {
+            if let Some(helper) = &looped.helper {
+                // Its value shares the list of iterations, which would be copied.
+                scoped::set_helper(helper, &Value::Null, env);
                 iterations.push(last.clone().unwrap_or_default());
             }
             index += 1;
+            if index.is_multiple_of(ITERATIONS_PER_YIELD) {
+                self.yield_to_driver(place).await;
+            }
             if looped.test == LoopTest::After && self.is_done(looped, index, last.as_ref(), env, place).await? {
                 break;
             }
@@ -227,6 +235,12 @@ impl Interpreter {
             LoopOutput::Last => last,
             LoopOutput::All => Some(Value::list(outputs)),
         })
+    }
+
+    /// Lets commands and time limits take effect, which happens between polls of the run. A loop may have no effects.
+    async fn yield_to_driver(&self, place: &StepContext) {
+        let _activity = self.log.start_activity(place.enclosing.as_ref());
+        scope::yield_once().await;
     }
 
     async fn is_done(

@@ -4,7 +4,7 @@
 use flowloom_core::effect::HttpRequest;
 use flowloom_core::rich::{Rich, RichPiece};
 use flowloom_runtime::descriptors::{acquire_for_call, retry_without_descriptors};
-use reqwest::header::LOCATION;
+use reqwest::header::{CONTENT_LENGTH, LOCATION};
 use reqwest::{Client, Method, Response, StatusCode};
 use url::Url;
 
@@ -121,6 +121,8 @@ impl OutgoingRequest {
         let send = client.request(self.method.clone(), self.url.clone()).headers(self.rows.to_header_map());
         match &self.body {
             Some(body) => send.body(body.clone()).send(),
+            // As fetch does: some servers insist on a length.
+            None if matches!(self.method, Method::POST | Method::PUT) => send.header(CONTENT_LENGTH, 0).send(),
             None => send.send(),
         }
     }

@@ -7,6 +7,9 @@ use crate::value::{Map, Value};
 /// is validated. Models do not see the keyword.
 pub const CONVERSIONS_KEY: &str = "x-conversions";
 
+/// Listed for an object that refuses fields which its schema does not have, instead of leaving them out.
+pub const STRICT_CONVERSION: &str = "strict";
+
 type Convert = fn(Value) -> Value;
 
 /// The conversions by name.
@@ -29,6 +32,38 @@ pub fn apply_conversions(value: Value, schema: &Value) -> Value {
     let names = schema.get(CONVERSIONS_KEY).and_then(Value::as_list).unwrap_or_default();
     let find = |name: &Value| CONVERSIONS.iter().find(|(known, _)| name.as_str() == Some(known));
     names.iter().filter_map(find).fold(value, |value, (_, convert)| convert(value))
+}
+
+/// Adds a pattern that only answers are checked against: models do not see it. It may replace one that they see.
+pub fn add_check(schema: &mut Map, pattern: String, replaces: Option<&str>) {
+    let mut listed = schema.get(CONVERSIONS_KEY).and_then(Value::as_list).unwrap_or_default().to_vec();
+    let replaced = replaces.map_or(Value::Null, Value::from);
+    listed.push(Value::map([("pattern", Value::from(pattern)), ("replaces", replaced)]));
+    schema.insert(CONVERSIONS_KEY.into(), Value::list(listed));
+}
+
+/// The schema that answers are checked against.
+pub fn reveal_checks(schema: &Value) -> Value {
+    let map = match schema {
+        Value::List(items) => return Value::list(items.iter().map(reveal_checks).collect()),
+        Value::Map(map) => map,
+        other => return other.clone(),
+    };
+    let mut revealed: Map = map.iter().map(|(key, value)| (key.clone(), reveal_checks(value))).collect();
+    let listed = map.get(CONVERSIONS_KEY).and_then(Value::as_list).unwrap_or_default();
+    for check in listed.iter().filter(|listed| listed.as_map().is_some()) {
+        let replaced = check.get("replaces").filter(|replaced| **replaced != Value::Null);
+        let is_replaced = |schema: &Value| replaced.is_some() && schema.get("pattern") == replaced;
+        let mut all = revealed.get("allOf").and_then(Value::as_list).unwrap_or_default().to_vec();
+        all.retain(|schema| !is_replaced(schema));
+        if replaced.is_some() && revealed.get("pattern") == replaced {
+            revealed.shift_remove("pattern");
+        }
+        let pattern = check.get("pattern").cloned().unwrap_or_default();
+        all.push(Value::map([("pattern", pattern)]));
+        revealed.insert("allOf".into(), Value::list(all));
+    }
+    revealed.into()
 }
 
 /// The schema as models see it, without the conversions.
