@@ -133,3 +133,32 @@ fn a_full_memory_refuses_what_makes_it_larger() {
     assert_eq!(run("context['memory']['new'] = 'y'; return {}")["status"], "completed");
     assert_eq!(server.get("/api/v1/memory/local").json(), json!({"new": "y", "old": "short"}));
 }
+
+#[test]
+fn what_happened_before_a_failure_is_seen_and_said() {
+    let place = Workspace::new("[limits]\nparallel = 1\n");
+    let server = RunningServer::start(&place, &[]);
+    let schema =
+        json!({"type": "object", "properties": {"x": {"type": "string"}, "y": {"type": "string", "default": "d"}}});
+    let mut see = block_json("see", "return {'memory': dict(context['memory']), 'x': inputs['x'], 'y': inputs['y']}");
+    see["input_schema"] = schema;
+    let mut trigger = block_json("start", "return {}");
+    trigger["category"] = "trigger".into();
+    trigger["input_schema"] =
+        json!({"type": "object", "properties": {"cron": {"type": "string"}}, "required": ["cron"]});
+    let node = |id: &str, block: &str, inputs: Value| json!({"id": id, "block_id": block, "inputs": inputs});
+    let edge = |from: &str, to: &str| json!({"from": from, "to": to});
+    // One block at a time, in the order of the nodes.
+    let nothing = json!({"x": "{{memory.none}}", "y": "{{memory.none}}"});
+    let fail = block_json("fail", "context['memory']['g'] = 1; return {'error': 'no'}");
+    // The blocks are in the same object as the nodes.
+    let pipeline = json!({"pipeline": {"id": "p", "name": "p", "memory_keys": ["g", "none"],
+        "nodes": [node("f", "fail", json!({})), node("t", "start", json!({})), node("w", "wait", json!({})), node("s", "see", nothing)],
+        "edges": [edge("f", "t"), edge("w", "s")],
+        "blocks": [fail, trigger, see, block_json("wait", "return {}")]}});
+    let ran = server.post("/api/pipeline/run", &pipeline).json();
+    assert_eq!(ran["results"]["t"], json!({"error": "Skipped: upstream node(s) f failed"}), "{ran}");
+    // An input that is not required may be a reference to nothing.
+    assert_eq!(ran["results"]["s"], json!({"memory": {"g": 1}, "x": null, "y": "d"}), "{ran}");
+    assert_eq!(ran["memory"], json!({"g": 1}), "{ran}");
+}

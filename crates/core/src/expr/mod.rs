@@ -129,3 +129,25 @@ impl Expr {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::json::parse_value;
+    use crate::value::Map;
+
+    #[test]
+    fn a_value_contains_what_its_reference_would_show() {
+        for (value, text, is_contained) in [
+            ("1e21", "1e+21", true),
+            ("1.0", "1.0", false),
+            ("1.0", "1", true),
+            (r#"{"b":1,"2":2}"#, r#"{"2":2,"B""#, true),
+            ("0", "0", false),
+        ] {
+            let value = parse_value(value).expect("JSON");
+            let contains = Expr::Contains(Box::new(Expr::Constant(value.clone())), text.to_owned());
+            assert_eq!(contains.is_true(&Map::new(), None).expect("no failure"), is_contained, "{value:?} {text}");
+        }
+    }
+}

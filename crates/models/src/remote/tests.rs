@@ -476,3 +476,14 @@ async fn signatures_of_gemini_are_returned_with_their_call() {
     let outcome = run_call(request, vec![ServerAction::Send(answer)]).await;
     assert_eq!(outcome.request_body(0)["contents"][1]["parts"][0]["thoughtSignature"], "signed");
 }
+
+#[tokio::test]
+async fn an_empty_answer_is_a_text() {
+    let streamed = ServerAction::Send(sse_response(&[r#"{"choices":[{"delta":{"content":""}}]}"#, STOP_CHUNK]));
+    let body = r#"{"choices":[{"message":{"content":null},"finish_reason":"stop"}]}"#;
+    let whole = status_response("200 OK", "content-type: application/json\r\n", body);
+    for answer in [streamed, whole] {
+        let outcome = run_call(new_request("openai:gpt-5-mini"), vec![answer]).await;
+        assert_eq!(outcome.expect_text(), "");
+    }
+}
