@@ -128,13 +128,13 @@ pub struct CallTools {
     pub caller: Expr,
     /// The tools of all turns.
     pub tools: Vec<AgentTool>,
-    /// The tools that each turn is offered, as indexes of `tools`, by the id of the turn. It can call no others.
-    pub offers: BTreeMap<Arc<str>, Vec<usize>>,
+    /// The tools that each turn can call, as indexes of `tools`, by the id of the turn.
+    pub tools_by_turn: BTreeMap<Arc<str>, Vec<usize>>,
 }
 
 impl CallTools {
-    /// The tools that a turn is offered.
-    pub fn list_offered_tools(&self, turn: &str) -> Vec<&AgentTool> {
-        self.offers.get(turn).into_iter().flatten().filter_map(|index| self.tools.get(*index)).collect()
+    /// The tools that a turn can call.
+    pub fn list_tools_of(&self, turn: &str) -> Vec<&AgentTool> {
+        self.tools_by_turn.get(turn).into_iter().flatten().filter_map(|index| self.tools.get(*index)).collect()
     }
 }

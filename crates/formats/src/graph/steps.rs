@@ -73,9 +73,9 @@ fn build_executor(graph: &Graph<'_>, agents: &AgentCatalog<'_>) -> StepKind {
     let mut tools: Vec<AgentTool> = Vec::new();
     // Most tools of one name are the same tool of several agents.
     let mut known: HashMap<String, Vec<usize>> = HashMap::new();
-    let mut offers = BTreeMap::new();
+    let mut tools_by_turn = BTreeMap::new();
     for (index, node) in graph.nodes.iter().enumerate().filter(|(_, node)| node.kind == NodeType::Agent) {
-        let mut offered = Vec::new();
+        let mut available = Vec::new();
         for tool in list_own_tools(graph, index, agents) {
             let same_name = known.entry(tool.declaration.name.clone()).or_default();
             let at = same_name.iter().copied().find(|at| tools[*at] == *tool).unwrap_or_else(|| {
@@ -83,12 +83,12 @@ fn build_executor(graph: &Graph<'_>, agents: &AgentCatalog<'_>) -> StepKind {
                 tools.push(tool.clone());
                 tools.len() - 1
             });
-            offered.push(at);
+            available.push(at);
         }
-        offers.insert(to_shared(node.id), offered);
+        tools_by_turn.insert(to_shared(node.id), available);
     }
     let caller = answer_field("turn");
-    StepKind::Composite(Composite::Tools(CallTools { thread: THREAD_NAME.into(), caller, tools, offers }))
+    StepKind::Composite(Composite::Tools(CallTools { thread: THREAD_NAME.into(), caller, tools, tools_by_turn }))
 }
 
 /// The tools of an agent's own record, without those whose names its routing tools have.

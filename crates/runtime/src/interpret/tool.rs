@@ -140,7 +140,7 @@ fn approval_subject(tool: &AgentTool, arguments: &Value) -> Hash {
 
 /// The arguments as an object that the tool's schema accepts; otherwise a message for the model. Arguments that are not
 /// JSON are not repaired, because what is missing at their end would be guessed. Only flows read them leniently and accept
-/// any type, as AnythingLLM does.
+/// any type, as their original does.
 fn check_arguments(tool: &AgentTool, arguments: &Value) -> Result<Value, String> {
     let is_flow = matches!(tool.effect, ToolEffect::Flow(_));
     let read = match arguments {

@@ -96,8 +96,8 @@ impl Interpreter {
         };
         let caller = tools.caller.evaluate_or_null(env, None);
         let caller = caller.map_err(|error| Interrupt::Failed(error, place.path.clone()))?;
-        let offered = tools.list_offered_tools(caller.as_str().unwrap_or_default());
-        let tool_of = |call: &ToolCall| find_tool(offered.iter().copied(), call);
+        let available = tools.list_tools_of(caller.as_str().unwrap_or_default());
+        let tool_of = |call: &ToolCall| find_tool(available.iter().copied(), call);
         let called = calls.iter().enumerate().map(|(index, call)| {
             let at = place.with_path(place.path.child_path(&Key::numbered_key("tool", 1)).iteration_path(index as u64));
             self.run_tool(&step.policy, tool_of(call), call, at)

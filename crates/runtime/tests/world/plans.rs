@@ -209,7 +209,7 @@ fn conversation_step() -> Step {
                         thread: "chat".into(),
                         caller: Expr::Constant("speaker".into()),
                         tools: vec![add],
-                        offers: [("speaker".into(), vec![0])].into(),
+                        tools_by_turn: [("speaker".into(), vec![0])].into(),
                     }),
                 ),
             ],

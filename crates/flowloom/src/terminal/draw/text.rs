@@ -1,27 +1,43 @@
 //! Drawings as text: for the terminal, for Mermaid and for Graphviz.
 
+use std::collections::HashMap;
 use std::fmt::Write as _;
 
 use flowloom_core::render;
 use flowloom_core::value::Value;
 
-use super::{Drawing, DrawnNode, NodeShape};
+use super::{Arrow, Drawing, DrawnNode, NodeShape};
 
 /// A list of the nodes with the arrows that leave them.
 pub(super) fn render_text(drawing: &Drawing) -> String {
+    let mut leaving: Vec<Vec<&Arrow>> = vec![Vec::new(); drawing.nodes.len()];
+    drawing.arrows.iter().for_each(|arrow| leaving[arrow.from].push(arrow));
+    let names = name_nodes(drawing);
     let mut out = format!("{} ({})\n", drawing.title, drawing.format);
-    for (index, node) in drawing.nodes.iter().enumerate() {
+    for (node, arrows) in drawing.nodes.iter().zip(leaving) {
         if node.shape == NodeShape::End {
             continue;
         }
         let title = if node.shape == NodeShape::Choice { format!("{}?", node.title) } else { node.title.clone() };
         let _ = writeln!(out, "\n{}", [vec![title], vec![node.details.join(", ")]].concat().join("  ").trim_end());
-        for arrow in drawing.arrows.iter().filter(|arrow| arrow.from == index) {
+        for arrow in arrows {
             let label = if arrow.label.is_empty() { String::new() } else { format!("  [{}]", arrow.label) };
-            let _ = writeln!(out, "  → {}{label}", drawing.nodes[arrow.to].title);
+            let _ = writeln!(out, "  → {}{label}", names[arrow.to]);
         }
     }
     out
+}
+
+/// The titles of the nodes, with the first detail where several nodes have one title: those of a pipeline may share their
+/// block.
+fn name_nodes(drawing: &Drawing) -> Vec<String> {
+    let mut counts: HashMap<&str, usize> = HashMap::new();
+    drawing.nodes.iter().for_each(|node| *counts.entry(&node.title).or_default() += 1);
+    let name = |node: &DrawnNode| match node.details.first().filter(|_| counts[node.title.as_str()] > 1) {
+        Some(detail) => format!("{} ({detail})", node.title),
+        None => node.title.clone(),
+    };
+    drawing.nodes.iter().map(name).collect()
 }
 
 /// A Mermaid flowchart.
