@@ -95,10 +95,9 @@ fn parse_without(text: &TextPiece<'_>, is_file: bool, problems: &mut Problems, l
             return MdxSignal::Error("there are too many braces".into(), 0, source, Box::new("complex".to_owned()));
         };
         looks.set(left);
-        if lex::scan_expression(expression).is_balanced {
-            MdxSignal::Ok
-        } else {
-            MdxSignal::Eof("the expression is not closed: a } or a quotation mark is missing".into(), source, rule)
+        match lex::scan_expression(expression).end.find_problem() {
+            None => MdxSignal::Ok,
+            Some(problem) => MdxSignal::Eof(format!("the expression is not closed: {problem}"), source, rule),
         }
     };
     let options = ParseOptions { constructs, mdx_expression_parse: Some(Box::new(hook)), ..ParseOptions::default() };
@@ -231,6 +230,8 @@ fn syntax_help(text: &TextPiece<'_>, at: usize, reason: &str) -> (Option<String>
     }
     let help = if reason.contains("closing tag") || reason.contains("closing slash") {
         "an element that is opened must be closed: <Name … /> or <Name …> … </Name> on lines of their own"
+    } else if reason.ends_with(lex::BRACE_IN_COMMENT) {
+        "write the } that ends the expression on the line below the comment"
     } else if reason.contains("expression") || reason.contains("brace") {
         "write \\{ for a brace that is plain text"
     } else if reason.contains("name") || reason.contains("tag") {
