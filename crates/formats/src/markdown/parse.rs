@@ -1,6 +1,7 @@
 //! Parses Markdown with expressions and elements into a tree with file positions.
 
 use std::cell::Cell;
+use std::ops::Range;
 
 use flowloom_core::code::Code;
 use flowloom_core::diagnostic::{Fix, LineTable, Position, Span};
@@ -9,6 +10,7 @@ use markdown::message::Place;
 use markdown::{Constructs, MdxSignal, ParseOptions, to_mdast};
 
 use super::lex;
+use super::nodes::text_range;
 use crate::problems::Problems;
 
 /// Budget for finding the ends of expressions, in scanned bytes: a factor per byte of the file, and a constant.
@@ -146,8 +148,8 @@ fn parse_without(text: &TextPiece<'_>, is_file: bool, problems: &mut Problems, l
 /// The offset at which the parser treated the start of a tag as text because its paragraph ended within it.
 fn find_unfinished_tag(nodes: &[Node], text: &str) -> Option<usize> {
     let in_text = |node: &Node| {
-        let (Node::Text(_), Some(position)) = (node, node.position()) else { return None };
-        let (start, end) = (position.start.offset, position.end.offset);
+        let Node::Text(_) = node else { return None };
+        let Range { start, end } = text_range(node, text);
         let source = text.get(start..end)?;
         source
             .match_indices('<')
