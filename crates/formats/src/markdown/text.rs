@@ -18,6 +18,8 @@ pub(super) struct TextContext<'n> {
     pub(super) locals: &'n [String],
     /// Whether actions are text here, as in included files and fragments.
     pub(super) is_inserted: bool,
+    /// Whether `<Else>` is an action here, as in a `<Cond>`.
+    pub(super) has_else: bool,
 }
 
 /// A range of the text that is replaced.
@@ -179,7 +181,8 @@ impl MarkdownCompiler<'_> {
         let Some(name) = name else { return true };
         let start = node_range(node).start;
         let end = start + 1 + name.len();
-        let is_action = self.is_action(&actions::to_kebab_case(name));
+        let kebab_name = actions::to_kebab_case(name);
+        let is_action = self.is_action(&kebab_name) || (around.has_else && kebab_name == "else");
         if is_action && !around.is_inserted {
             let is_inline = matches!(node, Node::MdxJsxTextElement(_));
             let (code, message, help) = if is_inline {
