@@ -31,6 +31,17 @@ use super::text::{TextContext, is_comment};
 /// Maximum iterations of a loop that does not set them.
 const DEFAULT_MAX_ITERATIONS: u64 = 1_000;
 
+/// What a scope is the content of.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum ScopeKind {
+    /// The file. If it is described, its first phase is the description.
+    File {
+        is_described: bool,
+    },
+    Loop,
+    Cond,
+}
+
 /// A compiled scope: one step for each phase.
 pub(super) struct BuiltScope {
     pub(super) phases: Vec<Step>,
@@ -44,6 +55,15 @@ struct ProvidedValues {
     provide: Vec<(Arc<str>, Expr)>,
     scripts: Vec<Arc<Script>>,
     names: Vec<(String, usize, usize)>,
+}
+
+/// A phase of a scope.
+struct PhaseNodes<'n> {
+    nodes: &'n [&'n Node],
+    /// The number of the phase, from 1.
+    number: usize,
+    /// The kind of the scope.
+    kind: ScopeKind,
 }
 
 /// The context of an action.
@@ -72,14 +92,16 @@ impl MarkdownCompiler<'_> {
         nodes: &[&Node],
         text: &TextPiece<'_>,
         mut names: ScopeNames,
-        skip_first: bool,
+        kind: ScopeKind,
     ) -> BuiltScope {
         let mut built = BuiltScope { phases: Vec::new(), gives: Vec::new() };
         names.set_later(self.action_names(nodes));
         let phases = split_phases(nodes, text.text);
-        for phase in phases.into_iter().skip(usize::from(skip_first)) {
+        let is_described = kind == ScopeKind::File { is_described: true };
+        for phase in phases.into_iter().skip(usize::from(is_described)) {
             let number = built.phases.len() + 1;
-            let steps = self.compile_phase(&phase, number, text, &mut names, &mut built.gives);
+            let phase = PhaseNodes { nodes: &phase, number, kind };
+            let steps = self.compile_phase(&phase, text, &mut names, &mut built.gives);
             if !steps.is_empty() {
                 built.phases.push(Step::new(Key::numbered_key("phase", number), Composite::Sequence(steps)));
             }
@@ -107,12 +129,12 @@ impl MarkdownCompiler<'_> {
 
     fn compile_phase(
         &mut self,
-        nodes: &[&Node],
-        number: usize,
+        phase: &PhaseNodes<'_>,
         text: &TextPiece<'_>,
         names: &mut ScopeNames,
         gives: &mut Vec<Arc<str>>,
     ) -> Vec<Step> {
+        let PhaseNodes { nodes, number, kind } = *phase;
         let thread: Arc<str> = format!("phase~{number}").into();
         let mut siblings = Siblings::default();
         let mut steps = Vec::new();
@@ -122,7 +144,7 @@ impl MarkdownCompiler<'_> {
                 waiting.push(node);
                 continue;
             };
-            let text_steps = self.compile_text(&std::mem::take(&mut waiting), text, names);
+            let text_steps = self.compile_text(&std::mem::take(&mut waiting), text, names, kind);
             steps.push(self.message_step(text_steps, &thread, &mut siblings));
             let name = self.read_literal(&action, "as", text);
             if let Some(name) = name
@@ -143,15 +165,22 @@ impl MarkdownCompiler<'_> {
                 gives.push(name.into());
             }
         }
-        let text_steps = self.compile_text(&waiting, text, names);
+        let text_steps = self.compile_text(&waiting, text, names, kind);
         if !text_steps.is_empty() {
             steps.push(self.message_step(text_steps, &thread, &mut siblings));
         }
         steps
     }
 
-    fn compile_text(&mut self, nodes: &[&Node], text: &TextPiece<'_>, names: &ScopeNames) -> Vec<Paragraph> {
-        self.compile_blocks(nodes, text, &TextContext { names, locals: &[], is_inserted: false })
+    fn compile_text(
+        &mut self,
+        nodes: &[&Node],
+        text: &TextPiece<'_>,
+        names: &ScopeNames,
+        kind: ScopeKind,
+    ) -> Vec<Paragraph> {
+        let has_else = kind == ScopeKind::Cond;
+        self.compile_blocks(nodes, text, &TextContext { names, locals: &[], is_inserted: false, has_else })
     }
 
     /// A step that appends text to the conversation.
@@ -228,7 +257,7 @@ impl MarkdownCompiler<'_> {
         let max = self.read_max(action, &own, text);
         let provided = self.read_provide(action, &own, text);
         let (inner, provided) = self.inner_names(names, name, Meaning::Helper, provided, text);
-        let built = self.compile_scope(&action.children.iter().collect::<Vec<_>>(), text, inner, false);
+        let built = self.compile_scope(&action.children.iter().collect::<Vec<_>>(), text, inner, ScopeKind::Loop);
         let mut scripts = Vec::new();
         let until = until?.into_expr(&mut self.slots, &mut scripts);
         let history = reads_history(text.whole, name);
@@ -307,7 +336,7 @@ impl MarkdownCompiler<'_> {
         let provided = self.read_provide(action, &own, text);
         let (inner, provided) = self.inner_names(names, name, Meaning::empty_helper(), provided, text);
         let mut arm = |nodes: &[&Node], key: &str| {
-            let built = self.compile_scope(nodes, text, inner.clone(), false);
+            let built = self.compile_scope(nodes, text, inner.clone(), ScopeKind::Cond);
             let ProvidedValues { provide, scripts, .. } = provided.clone()?;
             let scoped =
                 ScopedSteps { body: built.phases, provide, sees: Vec::new(), gives: built.gives, helper: None };

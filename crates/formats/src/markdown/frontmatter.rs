@@ -1,12 +1,16 @@
 //! The frontmatter: title, data, inputs and the system prompt.
 
+use std::collections::HashSet;
+
 use flowloom_core::code::Code;
 use flowloom_core::diagnostic::{Span, find_similar_name};
 use flowloom_core::plan::{Input, InputKind};
 use flowloom_core::value::Value;
+use serde_saphyr::Location;
+use serde_saphyr::options::{MergeKeyPolicy, NonFiniteFloatPolicy};
 
 use super::parse::TextPiece;
-use super::yaml::Yaml;
+use super::yaml::{Yaml, find_scalar};
 use crate::problems::Problems;
 
 /// The content of the frontmatter.
@@ -35,42 +39,58 @@ pub(super) enum SystemPrompt {
 const MAX_YAML_DEPTH: usize = 64;
 const MAX_YAML_NODES: usize = 20_000;
 
-/// The value of a YAML text, within the limits.
+/// The value of a YAML text, within the limits. A number that is not finite is null.
 pub(super) fn parse_yaml(yaml: &str) -> Result<Value, serde_saphyr::Error> {
-    let mut options = serde_saphyr::options! { strict_booleans: true };
+    parse_placed_yaml(yaml, &mut Vec::new())
+}
+
+/// The same. The places of numbers that are not finite are added to `not_finite`.
+fn parse_placed_yaml(yaml: &str, not_finite: &mut Vec<Location>) -> Result<Value, serde_saphyr::Error> {
+    // The parser's other rules are those of YAML 1.1.
+    let mut options = serde_saphyr::options! {
+        strict_booleans: true,
+        underscored_numbers_as_strings: true,
+        merge_keys: MergeKeyPolicy::AsOrdinary,
+        non_finite_float_policy: NonFiniteFloatPolicy::PassThrough,
+    };
     if let Some(budget) = &mut options.budget {
         (budget.max_depth, budget.max_nodes) = (MAX_YAML_DEPTH, MAX_YAML_NODES);
     }
     let read = serde_saphyr::from_str_with_options::<Option<Yaml>>(yaml, options)?;
-    Ok(read.map_or(Value::Null, |read| read.into_value(yaml)))
+    Ok(read.map_or(Value::Null, |read| read.into_value(yaml, not_finite)))
 }
 
 /// The value of the text of a frontmatter. Fails with the message of the parser.
 pub fn read_yaml(yaml: &str) -> Result<Value, String> {
-    parse_yaml(yaml).map_err(|error| describe_error(error.without_snippet()))
+    let mut not_finite = Vec::new();
+    let value = parse_placed_yaml(yaml, &mut not_finite).map_err(|error| describe_error(error.without_snippet()))?;
+    match not_finite.first() {
+        Some(place) => Err(describe_number(find_scalar(yaml, place))),
+        None => Ok(value),
+    }
+}
+
+/// The error of a number that is not finite.
+fn describe_number(written: Option<&str>) -> String {
+    format!("{} is not a finite number", written.unwrap_or("a value"))
 }
 
 /// Parses the YAML that starts at `start` of a text, and reports errors.
 pub(super) fn read(yaml: &str, start: usize, text: &TextPiece<'_>, problems: &mut Problems) -> Frontmatter {
     let reader = YamlReader { yaml, start, text };
-    let value = match parse_yaml(yaml) {
+    let mut not_finite = Vec::new();
+    let value = match parse_placed_yaml(yaml, &mut not_finite) {
         Ok(value) => value,
         Err(error) => {
-            let location = error.location();
-            let line = location.map_or(1, |location| location.line());
-            let at = yaml
-                .split_inclusive('\n')
-                .take(usize::try_from(line).unwrap_or(1).saturating_sub(1))
-                .map(str::len)
-                .sum();
-            let message = format!("the frontmatter is not valid YAML: {}", describe_error(error.without_snippet()));
-            // The position is that of the line that is shown.
-            let message = message.split(" at line ").next().unwrap_or(&message).to_owned();
-            problems.add_error(Code::FrontmatterSyntax, reader.line_span(at), message).help =
-                Some("the lines between the two --- are YAML: name: value".into());
+            reader.report_invalid_yaml(&error, problems);
             return Frontmatter::default();
         }
     };
+    // An alias has the place of its anchor.
+    let mut reported = HashSet::new();
+    for place in not_finite.iter().filter(|place| reported.insert(**place)) {
+        reader.report_number(place, problems);
+    }
     let mut frontmatter = Frontmatter::default();
     let Value::Map(map) = &value else {
         let message = format!("the frontmatter must be names with values, not {}", value.kind_name());
@@ -155,6 +175,31 @@ struct YamlReader<'a> {
 }
 
 impl YamlReader<'_> {
+    fn report_invalid_yaml(&self, error: &serde_saphyr::Error, problems: &mut Problems) {
+        let line = error.location().map_or(1, |location| location.line());
+        let lines_before = usize::try_from(line).unwrap_or(1).saturating_sub(1);
+        let at = self.yaml.split_inclusive('\n').take(lines_before).map(str::len).sum();
+        let message = format!("the frontmatter is not valid YAML: {}", describe_error(error.without_snippet()));
+        // The position is that of the line that is shown.
+        let message = message.split(" at line ").next().unwrap_or(&message).to_owned();
+        problems.add_error(Code::FrontmatterSyntax, self.line_span(at), message).help =
+            Some("the lines between the two --- are YAML: name: value".into());
+        // The frontmatter may declare names.
+        problems.distrust_names();
+    }
+
+    /// Reports a number that is not finite.
+    fn report_number(&self, place: &Location, problems: &mut Problems) {
+        let written = find_scalar(self.yaml, place);
+        let at = place.span().byte_offset().and_then(|at| usize::try_from(at).ok());
+        let span = match (at, written) {
+            (Some(at), Some(written)) => self.text.file_span(self.start + at, self.start + at + written.len()),
+            _ => self.line_span(0),
+        };
+        problems.add_error(Code::WrongKind, span, describe_number(written)).help =
+            Some("write a number that is finite, or put it in quotes if it is text".into());
+    }
+
     /// The span of the line that contains byte `at`.
     fn line_span(&self, at: usize) -> Span {
         let at = at.min(self.yaml.len());

@@ -7,20 +7,52 @@
 /// The result of scanning an expression.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Scan {
-    /// Whether everything that was opened is closed.
-    pub(super) is_balanced: bool,
+    /// How the text ends.
+    pub(super) end: ExpressionEnd,
     /// Whether there is only white space and comments.
     pub(super) is_blank: bool,
 }
 
+/// How the text of an expression ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ExpressionEnd {
+    /// Everything that was opened is closed.
+    Complete,
+    /// Within a `//` comment, which lasts until a line break.
+    LineComment,
+    /// Within a regular expression.
+    Regex,
+    /// Within brackets, a string, a template, a fragment or another comment.
+    Open,
+}
+
+impl ExpressionEnd {
+    /// Why a brace does not end an expression that ends like this; `None` if it does.
+    pub(super) fn find_problem(self) -> Option<&'static str> {
+        match self {
+            ExpressionEnd::Complete => None,
+            ExpressionEnd::LineComment => Some(BRACE_IN_COMMENT),
+            ExpressionEnd::Regex => Some("the end / of a regular expression is missing"),
+            ExpressionEnd::Open => Some("a } or a quotation mark is missing"),
+        }
+    }
+}
+
+/// The problem of an expression that ends within a `//` comment.
+pub(super) const BRACE_IN_COMMENT: &str = "a } in a // comment does not end it";
+
 /// Keywords after which a slash starts a regular expression.
-const REGEX_KEYWORDS: [&str; 8] = ["return", "typeof", "in", "of", "void", "delete", "instanceof", "case"];
+const REGEX_KEYWORDS: [&str; 7] = ["return", "typeof", "in", "void", "delete", "instanceof", "case"];
 
 /// Scans the text of an expression.
 pub(super) fn scan_expression(text: &str) -> Scan {
     let mut lexer = Lexer { bytes: text.as_bytes(), at: 0, open: Vec::new(), after_value: false, is_blank: true };
-    let is_closed = lexer.run();
-    Scan { is_balanced: is_closed && lexer.open.is_empty(), is_blank: lexer.is_blank }
+    let end = match lexer.run() {
+        Err(end) => end,
+        Ok(()) if lexer.open.is_empty() => ExpressionEnd::Complete,
+        Ok(()) => ExpressionEnd::Open,
+    };
+    Scan { end, is_blank: lexer.is_blank }
 }
 
 /// Maximum number of braces at which [`find_expression_end`] looks for the end.
@@ -29,7 +61,7 @@ const MAX_END_CANDIDATES: usize = 256;
 /// The offset of the brace that ends the expression at the start of `text`; `None` if it is not closed.
 pub fn find_expression_end(text: &str) -> Option<usize> {
     let ends = text.match_indices('}').map(|(at, _)| at).take(MAX_END_CANDIDATES);
-    ends.into_iter().find(|end| scan_expression(&text[..*end]).is_balanced)
+    ends.into_iter().find(|end| scan_expression(&text[..*end]).end == ExpressionEnd::Complete)
 }
 
 struct Lexer<'a> {
@@ -46,37 +78,30 @@ impl Lexer<'_> {
         &self.bytes[self.at..]
     }
 
-    /// Reads to the end; `false` if that is inside a string or a comment.
-    fn run(&mut self) -> bool {
+    /// Reads to the end. Fails if the end is within a string, a comment or a regular expression.
+    fn run(&mut self) -> Result<(), ExpressionEnd> {
         while let Some(byte) = self.bytes.get(self.at).copied() {
             match self.open.last() {
                 Some(b'`') => self.lex_template(byte),
                 Some(b'<') => self.lex_fragment(byte),
                 _ => match byte {
                     b' ' | b'\t' | b'\r' | b'\n' => self.at += 1,
-                    b'/' if self.remaining_bytes().starts_with(b"//") => self.skip_past(b"\n"),
+                    b'/' if self.remaining_bytes().starts_with(b"//") => {
+                        let line = self.remaining_bytes().iter().position(|byte| matches!(byte, b'\n' | b'\r'));
+                        self.at += line.ok_or(ExpressionEnd::LineComment)?;
+                    }
                     b'/' if self.remaining_bytes().starts_with(b"/*") => {
-                        self.at += 2;
-                        if !self.remaining_bytes().windows(2).any(|pair| pair == b"*/") {
-                            return false;
-                        }
-                        self.skip_past(b"*/");
+                        let comment = self.remaining_bytes()[2..].windows(2).position(|pair| pair == b"*/");
+                        self.at += comment.ok_or(ExpressionEnd::Open)? + 4;
                     }
                     _ => {
                         self.is_blank = false;
-                        if !self.lex_token(byte) {
-                            return false;
-                        }
+                        self.lex_token(byte)?;
                     }
                 },
             }
         }
-        true
-    }
-
-    fn skip_past(&mut self, end: &[u8]) {
-        let found = self.remaining_bytes().windows(end.len()).position(|window| window == end);
-        self.at = found.map_or(self.bytes.len(), |found| self.at + found + end.len());
+        Ok(())
     }
 
     fn lex_template(&mut self, byte: u8) {
@@ -113,8 +138,8 @@ impl Lexer<'_> {
         }
     }
 
-    /// Reads one token of code; `false` if it is not terminated.
-    fn lex_token(&mut self, byte: u8) -> bool {
+    /// Reads one token of code. Fails if it is not terminated.
+    fn lex_token(&mut self, byte: u8) -> Result<(), ExpressionEnd> {
         match byte {
             b'"' | b'\'' => return self.lex_string(byte),
             b'`' => self.open.push(b'`'),
@@ -127,7 +152,7 @@ impl Lexer<'_> {
                 if opening.is_none() {
                     // More is closed than was opened; the expression parser reports that error.
                     self.at = self.bytes.len();
-                    return true;
+                    return Ok(());
                 }
                 self.after_value = opening != Some(b'$');
             }
@@ -135,57 +160,73 @@ impl Lexer<'_> {
                 self.open.push(b'<');
                 self.at += 1;
             }
-            b'/' if !self.after_value => self.lex_regex(),
+            // In `</`, the slash belongs to a tag.
+            b'/' if !self.after_value && !self.bytes[..self.at].ends_with(b"<") => return self.lex_regex(),
+            // `i++` is a value, and `++i` starts one.
+            b'+' | b'-' if self.bytes.get(self.at + 1) == Some(&byte) => self.at += 1,
+            // A number may end with it; otherwise a name follows.
+            b'.' => {}
             _ if byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'$') || byte >= 0x80 => {
                 let is_word = |b: &u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'$') || *b >= 0x80;
                 let length = self.remaining_bytes().iter().take_while(|b| is_word(b)).count();
                 let word = &self.remaining_bytes()[..length];
-                self.after_value = !REGEX_KEYWORDS.iter().any(|keyword| keyword.as_bytes() == word);
+                self.after_value =
+                    self.is_member_name() || !REGEX_KEYWORDS.iter().any(|keyword| keyword.as_bytes() == word);
                 self.at += length;
-                return true;
+                return Ok(());
             }
             _ => self.after_value = false,
         }
         self.at += 1;
-        true
+        Ok(())
     }
 
-    fn lex_string(&mut self, quote: u8) -> bool {
+    /// Whether the word here is the name of a member, as in `a.in`.
+    fn is_member_name(&self) -> bool {
+        let before = self.bytes[..self.at].trim_ascii_end();
+        before.ends_with(b".") && !before.ends_with(b"...")
+    }
+
+    fn lex_string(&mut self, quote: u8) -> Result<(), ExpressionEnd> {
         let mut at = self.at + 1;
         while let Some(byte) = self.bytes.get(at) {
             match byte {
                 b'\\' => at += 1,
-                b'\n' => return false,
+                b'\n' => break,
                 byte if *byte == quote => {
                     self.at = at + 1;
                     self.after_value = true;
-                    return true;
+                    return Ok(());
                 }
                 _ => {}
             }
             at += 1;
         }
-        false
+        Err(ExpressionEnd::Open)
     }
 
     /// Reads a regular expression, or a single slash if the line ends first.
-    fn lex_regex(&mut self) {
+    fn lex_regex(&mut self) -> Result<(), ExpressionEnd> {
         let (mut at, mut in_class) = (self.at + 1, false);
         while let Some(byte) = self.bytes.get(at) {
             match byte {
                 b'\\' => at += 1,
-                b'\n' => return,
+                b'\n' | b'\r' => {
+                    self.at += 1;
+                    return Ok(());
+                }
                 b'[' => in_class = true,
                 b']' => in_class = false,
                 b'/' if !in_class => {
-                    self.at = at;
+                    self.at = at + 1;
                     self.after_value = true;
-                    return;
+                    return Ok(());
                 }
                 _ => {}
             }
             at += 1;
         }
+        Err(ExpressionEnd::Regex)
     }
 }
 
@@ -215,13 +256,32 @@ mod tests {
         let complete =
             ["a", "{a: 1}", "`x${y}`", "'}'", "/[}/]/.test(a)", "a / b", "<>it's {x}</>", "// c\n", "/* } */", ""];
         for text in complete {
-            assert!(scan_expression(text).is_balanced, "{text:?}");
+            assert_eq!(scan_expression(text).end, ExpressionEnd::Complete, "{text:?}");
         }
-        for text in ["{a", "`x${y", "'", "\"a", "(1", "/* c", "<>a", "`a", "<>{x</>"] {
-            assert!(!scan_expression(text).is_balanced, "{text:?}");
+        for text in ["{a", "`x${y", "'", "\"a", "(1", "/* c", "/*/", "<>a", "`a", "<>{x</>"] {
+            assert_eq!(scan_expression(text).end, ExpressionEnd::Open, "{text:?}");
+        }
+        for text in ["// c", "1 // c", "\n  // joins {items", "a / b // {", "/* c */ // '"] {
+            assert_eq!(scan_expression(text).end, ExpressionEnd::LineComment, "{text:?}");
         }
         for (text, is_blank) in [(" // c", true), ("/* a */ /* b */", true), ("", true), ("/* a */ 1", false)] {
             assert_eq!(scan_expression(text).is_blank, is_blank, "{text:?}");
         }
+    }
+
+    #[test]
+    fn a_brace_in_a_regular_expression_does_not_end_it() {
+        for text in ["/", "!/", "typeof /", "c ? /", "a + /", "[.../", "x => /a", "{a: /"] {
+            assert_eq!(scan_expression(text).end, ExpressionEnd::Regex, "{text:?}");
+            let whole = format!("{text}}}/.source");
+            assert_ne!(scan_expression(&whole).end, ExpressionEnd::Regex, "{whole:?}");
+        }
+        // These slashes divide, or belong to tags.
+        for text in ["a / b", "i++ / 2", "a.in / 2", "a?.typeof / 2", "of / 2", "1. / 2", "(a) / 2", "<b>x</b>"] {
+            assert_eq!(scan_expression(text).end, ExpressionEnd::Complete, "{text:?}");
+        }
+        assert_eq!(find_expression_end("/}/.test(s)} y"), Some(11));
+        assert_eq!(find_expression_end(" // stop at }\n $.index === 1}"), Some(28));
+        assert_eq!(find_expression_end("// }"), None);
     }
 }

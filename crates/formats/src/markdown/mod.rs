@@ -211,7 +211,8 @@ impl MarkdownCompiler<'_> {
         let is_description = self.is_description(&phases);
         let name = self.find_title(&phases, text);
         let description = if is_description { join_paragraphs(&phase_source(&phases[0], text)) } else { String::new() };
-        let built = self.compile_scope(nodes, text, names, is_description);
+        let kind = build::ScopeKind::File { is_described: is_description };
+        let built = self.compile_scope(nodes, text, names, kind);
         self.add_input_fix(text);
         let root = Step::new(Key::numbered_key("workflow", 1), Composite::Sequence(built.phases));
         self.warn_without_action(nodes, &root, text);

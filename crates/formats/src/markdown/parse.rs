@@ -1,6 +1,7 @@
 //! Parses Markdown with expressions and elements into a tree with file positions.
 
 use std::cell::Cell;
+use std::ops::Range;
 
 use flowloom_core::code::Code;
 use flowloom_core::diagnostic::{Fix, LineTable, Position, Span};
@@ -9,6 +10,7 @@ use markdown::message::Place;
 use markdown::{Constructs, MdxSignal, ParseOptions, to_mdast};
 
 use super::lex;
+use super::nodes::text_range;
 use crate::problems::Problems;
 
 /// Budget for finding the ends of expressions, in scanned bytes: a factor per byte of the file, and a constant.
@@ -95,10 +97,9 @@ fn parse_without(text: &TextPiece<'_>, is_file: bool, problems: &mut Problems, l
             return MdxSignal::Error("there are too many braces".into(), 0, source, Box::new("complex".to_owned()));
         };
         looks.set(left);
-        if lex::scan_expression(expression).is_balanced {
-            MdxSignal::Ok
-        } else {
-            MdxSignal::Eof("the expression is not closed: a } or a quotation mark is missing".into(), source, rule)
+        match lex::scan_expression(expression).end.find_problem() {
+            None => MdxSignal::Ok,
+            Some(problem) => MdxSignal::Eof(format!("the expression is not closed: {problem}"), source, rule),
         }
     };
     let options = ParseOptions { constructs, mdx_expression_parse: Some(Box::new(hook)), ..ParseOptions::default() };
@@ -147,8 +148,8 @@ fn parse_without(text: &TextPiece<'_>, is_file: bool, problems: &mut Problems, l
 /// The offset at which the parser treated the start of a tag as text because its paragraph ended within it.
 fn find_unfinished_tag(nodes: &[Node], text: &str) -> Option<usize> {
     let in_text = |node: &Node| {
-        let (Node::Text(_), Some(position)) = (node, node.position()) else { return None };
-        let (start, end) = (position.start.offset, position.end.offset);
+        let Node::Text(_) = node else { return None };
+        let Range { start, end } = text_range(node, text);
         let source = text.get(start..end)?;
         source
             .match_indices('<')
@@ -231,6 +232,8 @@ fn syntax_help(text: &TextPiece<'_>, at: usize, reason: &str) -> (Option<String>
     }
     let help = if reason.contains("closing tag") || reason.contains("closing slash") {
         "an element that is opened must be closed: <Name … /> or <Name …> … </Name> on lines of their own"
+    } else if reason.ends_with(lex::BRACE_IN_COMMENT) {
+        "write the } that ends the expression on the line below the comment"
     } else if reason.contains("expression") || reason.contains("brace") {
         "write \\{ for a brace that is plain text"
     } else if reason.contains("name") || reason.contains("tag") {

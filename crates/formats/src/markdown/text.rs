@@ -6,7 +6,7 @@ use flowloom_core::code::Code;
 use markdown::mdast::Node;
 
 use super::expression::{CompiledExpression, Paragraph, ParagraphPart, join_blocks};
-use super::nodes::{node_range, read_element};
+use super::nodes::{node_range, read_element, text_range};
 use super::parse::{self, TextPiece};
 use super::scope::ScopeNames;
 use super::{MarkdownCompiler, actions};
@@ -18,6 +18,8 @@ pub(super) struct TextContext<'n> {
     pub(super) locals: &'n [String],
     /// Whether actions are text here, as in included files and fragments.
     pub(super) is_inserted: bool,
+    /// Whether `<Else>` is an action here, as in a `<Cond>`.
+    pub(super) has_else: bool,
 }
 
 /// A range of the text that is replaced.
@@ -95,11 +97,7 @@ impl MarkdownCompiler<'_> {
         let Range { start, end } = node_range(node);
         let expression = match node {
             Node::Text(_) => {
-                holes.extend(escaped_signs(&text.text[start..end]).map(|at| Replacement {
-                    start: start + at,
-                    end: start + at + 1,
-                    put: Vec::new(),
-                }));
+                holes.extend(escaping_backslashes(node, text.text));
                 return;
             }
             Node::Blockquote(_) => {
@@ -151,9 +149,8 @@ impl MarkdownCompiler<'_> {
                 self.collect_kept(child, kept, text, around, holes);
             } else if matches!(child, Node::Text(_)) {
                 // A text may span several lines, of which some are comments.
-                let inside = escaped_signs(&text.text[range.clone()]).map(|at| range.start + at);
-                let inside = inside.filter(|at| kept.iter().any(|lines| lines.contains(at)));
-                holes.extend(inside.map(|at| Replacement { start: at, end: at + 1, put: Vec::new() }));
+                let all = escaping_backslashes(child, text.text);
+                holes.extend(all.filter(|hole| kept.iter().any(|lines| lines.contains(&hole.start))));
             } else if kept.iter().any(|lines| lines.contains(&range.start)) {
                 self.collect_replacements(child, text, around, holes);
             }
@@ -184,7 +181,8 @@ impl MarkdownCompiler<'_> {
         let Some(name) = name else { return true };
         let start = node_range(node).start;
         let end = start + 1 + name.len();
-        let is_action = self.is_action(&actions::to_kebab_case(name));
+        let kebab_name = actions::to_kebab_case(name);
+        let is_action = self.is_action(&kebab_name) || (around.has_else && kebab_name == "else");
         if is_action && !around.is_inserted {
             let is_inline = matches!(node, Node::MdxJsxTextElement(_));
             let (code, message, help) = if is_inline {
@@ -225,6 +223,13 @@ fn is_module_code(node: &Node, text: &str) -> bool {
     let allocator = oxc_allocator::Allocator::default();
     let parsed = oxc_parser::Parser::new(&allocator, text, oxc_span::SourceType::mjs()).parse();
     !parsed.panicked && !parsed.diagnostics.has_errors()
+}
+
+/// The backslashes of a text that are not sent, as holes.
+fn escaping_backslashes(node: &Node, text: &str) -> impl Iterator<Item = Replacement> {
+    let range = text_range(node, text);
+    let found = escaped_signs(&text[range.clone()]).map(move |at| range.start + at);
+    found.map(|at| Replacement { start: at, end: at + 1, put: Vec::new() })
 }
 
 /// The backslashes before braces and `<` that are only signs. They are for the parser of this format; everything else is

@@ -61,7 +61,7 @@ fn value_length(text: &str) -> Option<usize> {
         '"' | '\'' => text[1..].find(first).map(|end| end + 2),
         '{' => {
             let mut ends = text.match_indices('}').map(|(at, _)| at);
-            ends.find(|at| lex::scan_expression(&text[1..*at]).is_balanced).map(|at| at + 1)
+            ends.find(|at| lex::scan_expression(&text[1..*at]).end == lex::ExpressionEnd::Complete).map(|at| at + 1)
         }
         _ => None,
     }
