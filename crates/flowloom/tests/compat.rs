@@ -287,3 +287,24 @@ fn agentos_lists_files_of_any_form() {
     let waiting = server.post("/api/workflows/run", &json!({"workflowId": id, "input": "Really?"}));
     assert_eq!((waiting.status, &waiting.json()["status"]), (202, &json!("waiting")), "{waiting:?}");
 }
+
+#[test]
+fn a_flow_of_a_served_folder_can_be_saved_several_times_at_once() {
+    let place = Workspace::new(ECHO_CONFIG);
+    std::fs::create_dir_all(place.path("plugins/agent-flows")).expect("folders");
+    let server = RunningServer::start(&place, &[]);
+    let flow = |name: String| json!({"name": name, "config": {"steps": []}, "uuid": "conc"});
+    let answers: Vec<HttpAnswer> = std::thread::scope(|scope| {
+        let save = |number: usize| server.post("/api/agent-flows/save", &flow(format!("N{number}")));
+        let calls: Vec<_> = (0..12).map(|number| scope.spawn(move || save(number))).collect();
+        calls.into_iter().map(|call| call.join().expect("no panic")).collect()
+    });
+    for answer in answers {
+        assert_eq!((answer.status, &answer.json()["success"]), (200, &json!(true)), "{answer:?}");
+    }
+    let left: Vec<String> = std::fs::read_dir(place.path("plugins/agent-flows"))
+        .expect("a folder")
+        .map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned())
+        .collect();
+    assert_eq!(left.len(), 2, "{left:?}");
+}

@@ -213,3 +213,35 @@ fn values_of_the_wrong_kind_are_refused() {
     assert_eq!(exit_code(&refused), 2, "{}", stderr_text(&refused));
     assert!(stderr_text(&refused).contains("messages[0]: it has no \"content\""), "{}", stderr_text(&refused));
 }
+
+#[test]
+fn a_function_is_declared_as_the_configuration_says() {
+    let server = TestServer::start();
+    let parameters = "{ type = \"object\", properties = { q = { type = \"string\" } }, required = [\"q\"] }";
+    let config = format!(
+        "[functions.\"shop::find\"]\nurl = \"http://{}/find\"\ndescription = \"Finds articles.\"\nparameters = {parameters}\n\
+         [egress]\nallow = [\"{}\"]\n",
+        server.address, server.address
+    );
+    let place = Workspace::new(&config);
+    let tools = json!([{"name": "shop::find"}, {"name": "fetch", "functionId": "tool::web_fetch"}]);
+    let agents = json!([{"id": "a", "systemPrompt": "A", "tools": tools}]);
+    let edges = vec![edge("n", Some("x"), "tool_executor")];
+    place.write("g.json", &graph(false, agents, vec![agent_node("n", "A", "a"), executor_node()], edges).to_string());
+    let answers =
+        json!([answer(vec![call("shop_find", json!({}))]), answer(vec![call("shop_find", json!({"q": "x"}))]), "done"]);
+    let model = format!("scripted:{}", place.write("answers.json", &answers.to_string()).display());
+    let (_, output) = place.run_json(&["run", "g.json", "--model", &model, "-i", "message=go"]);
+    assert_eq!((output["output"].as_str(), server.request_count("/find")), (Some("done"), 1), "{output}");
+    assert_eq!(exit_code(&place.run(&["test", "record", "last", "--as", "t.json"])), 0);
+    let recorded: Value =
+        serde_json::from_str(&std::fs::read_to_string(place.path("t.json")).expect("there")).expect("JSON");
+    let tools = &recorded["steps"][0]["request"]["tools"];
+    assert_eq!(
+        (&tools[0]["name"], &tools[0]["description"]),
+        (&json!("shop_find"), &json!("Finds articles.")),
+        "{recorded}"
+    );
+    assert_eq!(tools[0]["parameters"]["required"], json!(["q"]));
+    assert_eq!((&tools[1]["name"], &tools[1]["parameters"]["type"]), (&json!("fetch"), &json!("object")));
+}

@@ -135,7 +135,7 @@ fn a_full_memory_refuses_what_makes_it_larger() {
 }
 
 #[test]
-fn what_happened_before_a_failure_is_seen_and_said() {
+fn what_happened_before_a_failure_is_visible_and_reported() {
     let place = Workspace::new("[limits]\nparallel = 1\n");
     let server = RunningServer::start(&place, &[]);
     let schema =

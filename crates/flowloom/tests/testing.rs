@@ -272,8 +272,11 @@ fn questions_to_a_judge_are_skipped_or_answered_by_a_model_of_their_own() {
     write(json!([ask("$")]), json!([answer, "Yes."]));
     let failed = stdout_of(&place, 3, &["test", "--live"]);
     assert!(failed.contains("the last 1 answer is not used"), "{failed}");
-    // Only the part that is selected is shown to the model.
+    // A part that is not there is not shown to the model.
     write(json!([ask("$.land")]), json!([answer]));
+    let failed = stdout_of(&place, 3, &["test", "--live"]);
+    assert!(failed.contains("there is nothing at $.land"), "{failed}");
+    write(json!([ask("$")]), json!(["Bergen"]));
     let failed = stdout_of(&place, 3, &["test", "--live"]);
     assert!(failed.contains("does not answer yes"), "{failed}");
     let spent = place.run(&["test", "--live", "--budget", "tokens=1"]);

@@ -25,39 +25,52 @@ pub fn list_built_in_functions() -> Vec<(String, String)> {
     STEP_KIND_FUNCTIONS.iter().chain(BUILT_IN_FUNCTIONS).map(describe).collect()
 }
 
+/// The schema of the arguments of a function that declares none.
+pub(crate) fn no_parameters() -> Value {
+    Value::map([("type", Value::from("object")), ("properties", Value::map::<&str>([]))])
+}
+
 impl Sources {
     /// A function as a tool; `None`, with an error, if there is no function with this name.
     pub(crate) fn function_tool(&self, function: &str, span: Span, problems: &mut Problems) -> Option<AgentTool> {
-        let built_in = parse_value(BUILT_IN_TOOLS_JSON).unwrap_or_default();
-        let own = self.declared.get(function).cloned().unwrap_or_default();
-        let text = |value: &Value| value.as_str().map(str::to_owned);
-        let nothing = || Value::map([("type", Value::from("object")), ("properties", Value::map::<&str>([]))]);
-        let defaults = built_in.get(function).filter(|_| !self.configured.iter().any(|name| name == function));
-        let description = own.description.or_else(|| text(defaults.as_ref()?.get("description")?));
-        let parameters = own.parameters.or_else(|| defaults.as_ref()?.get("parameters").cloned());
-        let mut declaration = ToolDeclaration {
-            name: tool_name(function),
-            description: description.unwrap_or_else(|| format!("Calls {function}.")),
-            parameters: parameters.unwrap_or_else(nothing),
-        };
-        let mut needs_approval = own.needs_approval;
-        match self.server_of(function) {
-            Some((server, tool)) => {
-                needs_approval |= server.needs_approval(tool);
-                if server.report_unknown_tool(tool, span, problems).is_some() {
-                    return None;
-                }
-                if let Some(declared) = server.find_tool(tool) {
-                    declaration = ToolDeclaration { name: declaration.name, ..declared.clone() };
-                }
-            }
-            None if defaults.is_none() && !self.functions.iter().any(|name| name == function) => {
-                self.report_unknown_function(function, span, problems);
+        let mut needs_approval = self.declared.get(function).is_some_and(|own| own.needs_approval);
+        if let Some((server, tool)) = self.server_of(function) {
+            needs_approval |= server.needs_approval(tool);
+            if server.report_unknown_tool(tool, span, problems).is_some() {
                 return None;
             }
-            None => {}
         }
+        let Some(declaration) = self.find_declaration(function) else {
+            self.report_unknown_function(function, span, problems);
+            return None;
+        };
         Some(AgentTool { declaration, alias: None, effect: ToolEffect::Function(function.into()), needs_approval })
+    }
+
+    /// How a function is declared to models: by its server, by the configuration, or as a built-in one. `None` if there is no
+    /// such function.
+    pub(crate) fn find_declaration(&self, function: &str) -> Option<ToolDeclaration> {
+        let name = tool_name(function);
+        if let Some((server, tool)) = self.server_of(function)
+            && let Some(declared) = server.find_tool(tool)
+        {
+            return Some(ToolDeclaration { name, ..declared.clone() });
+        }
+        let built_in = parse_value(BUILT_IN_TOOLS_JSON).unwrap_or_default();
+        let defaults = built_in.get(function).filter(|_| !self.configured.iter().any(|name| name == function));
+        let is_known = defaults.is_some() || self.functions.iter().any(|name| name == function);
+        if !is_known && self.server_of(function).is_none() {
+            return None;
+        }
+        let own = self.declared.get(function).cloned().unwrap_or_default();
+        let text = |value: &Value| value.as_str().map(str::to_owned);
+        let description = own.description.or_else(|| text(defaults?.get("description")?));
+        let parameters = own.parameters.or_else(|| defaults?.get("parameters").cloned());
+        Some(ToolDeclaration {
+            name,
+            description: description.unwrap_or_else(|| format!("Calls {function}.")),
+            parameters: parameters.unwrap_or_else(no_parameters),
+        })
     }
 
     /// Reports a function that a tool names and that there is not.

@@ -37,6 +37,9 @@ pub enum ModelError {
         /// The start of the answer.
         answer_start: String,
     },
+    /// The answers that were given in place of those of models are used up.
+    #[error("there is no answer left")]
+    NoAnswerGiven,
     /// An embedding model did not return an embedding for each text.
     #[error("the model returned fewer embeddings than there were texts")]
     FewerEmbeddings,
@@ -221,6 +224,7 @@ impl ModelError {
             ModelError::Script(error) => error.code(),
             ModelError::InvalidSchema(_) => Code::SchemaInvalid,
             ModelError::AnswerNotJson { .. } => Code::ModelNotJson,
+            ModelError::NoAnswerGiven => Code::ResponseMissing,
             ModelError::FewerEmbeddings => Code::ModelFailed,
         }
     }
@@ -234,6 +238,7 @@ impl ModelError {
             ModelError::Resolve(_)
             | ModelError::Script(_)
             | ModelError::InvalidSchema(_)
+            | ModelError::NoAnswerGiven
             | ModelError::FewerEmbeddings => Retry::Never,
         }
     }

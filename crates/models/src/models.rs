@@ -12,6 +12,7 @@ use futures_util::TryFutureExt as _;
 use crate::catalog::{self, Figures};
 use crate::error::{ModelError, ResolveError};
 use crate::estimate::estimate_tokens;
+use crate::given_answers::GivenAnswers;
 use crate::local::{InferenceEngine, LOCAL_MAX_ANSWER_TOKENS, LocalModels};
 use crate::remote::{ProviderAnswer, RemoteModels};
 use crate::resolve;
@@ -46,6 +47,7 @@ pub struct Models {
     pub(crate) remote: RemoteModels,
     pub(crate) local: LocalModels,
     scripted: ScriptedModel,
+    given_answers: Option<GivenAnswers>,
 }
 
 /// A provider as listed by `flowloom models list`.
@@ -71,6 +73,7 @@ impl Models {
             remote: RemoteModels::new(&settings),
             local: LocalModels::new(folder, None),
             scripted: ScriptedModel::default(),
+            given_answers: None,
             settings,
             environment,
         }
@@ -118,12 +121,31 @@ impl Models {
             .collect()
     }
 
+    /// Answers calls with these, in their order and in the form of scripted models. When they are used up, models are asked,
+    /// or calls fail with [`ModelError::NoAnswerGiven`].
+    pub fn with_answers(mut self, answers: Vec<Value>, asks_models_then: bool) -> Models {
+        self.given_answers = Some(GivenAnswers::new(answers, asks_models_then));
+        self
+    }
+
+    /// The number of those answers that no call has taken.
+    pub fn count_unused_answers(&self) -> usize {
+        self.given_answers.as_ref().map_or(0, GivenAnswers::count)
+    }
+
     async fn ask_model(
         &self,
         request: &GenerateRequest,
         context: &EffectContext,
         key: &str,
     ) -> Result<GenerateReply, ModelError> {
+        if let Some(answers) = &self.given_answers {
+            match answers.take_next() {
+                Some(answer) => return Ok(scripted::parse_answer(&answer)?),
+                None if answers.asks_models_then => {}
+                None => return Err(ModelError::NoAnswerGiven),
+            }
+        }
         let (provider, name) = split_model_name(&request.model)?;
         match provider {
             "local" => self.local.generate_answer(name, request, context).await,

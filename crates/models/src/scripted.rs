@@ -2,8 +2,8 @@
 //! answers, used in the order of calls; or `{"match": [{"contains": "…", "answer": …}], "default": …}`, which is
 //! stateless and so answers the same after a restart.
 //!
-//! An answer is a string (its text), `null` (no text), `{"json": …}`, `{"error": "…"}` or `{"text": …, "tool_calls":
-//! [{"name": …, "arguments": …}]}`.
+//! An answer is a string (its text), `null` (no text), `{"json": …}`, `{"error": "…"}`, `{"text": …, "tool_calls":
+//! [{"name": …, "arguments": …}]}` or any other JSON value, which is written as text.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -88,7 +88,7 @@ pub(crate) fn load_script(path: &Path) -> Result<Value, ScriptError> {
 }
 
 /// The reply that an answer of a script describes.
-pub fn parse_answer(answer: &Value) -> Result<GenerateReply, ScriptError> {
+pub(crate) fn parse_answer(answer: &Value) -> Result<GenerateReply, ScriptError> {
     let text = |text: &str| GenerateReply { text: Some(text.to_owned()), ..GenerateReply::default() };
     let Some(map) = answer.as_map() else {
         return match answer {
@@ -97,6 +97,10 @@ pub fn parse_answer(answer: &Value) -> Result<GenerateReply, ScriptError> {
             other => Ok(text(&json::write_json(other))),
         };
     };
+    let has_only = |keys: &[&str]| !map.is_empty() && map.keys().all(|key| keys.contains(&&**key));
+    if !["error", "json"].iter().any(|key| has_only(&[key])) && !has_only(&["text", "tool_calls"]) {
+        return Ok(text(&json::write_json(answer)));
+    }
     if let Some(message) = map.get("error") {
         let message = message.as_str().map_or_else(|| json::write_json(message), str::to_owned);
         return Err(ScriptError::ScriptedFailure { message });

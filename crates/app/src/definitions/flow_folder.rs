@@ -4,8 +4,12 @@
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::replace_file::replace_file;
+
+/// The number of copies of previous versions that this process has made.
+static COPIES: AtomicU64 = AtomicU64::new(0);
 
 /// The name of the folder.
 pub(super) const FLOW_FOLDER: &str = "agent-flows";
@@ -49,7 +53,9 @@ impl FlowFolder {
 
     /// Copies the current version, so that the flow is never missing.
     fn keep_previous(&self, uuid: &str) -> io::Result<()> {
-        let copy = self.path.join(format!(".{uuid}.json.copy"));
+        // A flow may be saved several times at once.
+        let number = COPIES.fetch_add(1, Ordering::Relaxed);
+        let copy = self.path.join(format!(".{uuid}.json.{}-{number}.copy", std::process::id()));
         match fs::copy(self.path_of(uuid), &copy) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
             copied => copied.and_then(|_| fs::rename(&copy, self.previous_of(uuid))),

@@ -4,6 +4,7 @@ use std::fs::{self, File, Metadata, OpenOptions, Permissions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _, fchown};
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::flow_folder::FLOW_FOLDER;
 
@@ -11,6 +12,9 @@ use super::flow_folder::FLOW_FOLDER;
 const SHARED_FILE_MODE: u32 = 0o644;
 /// The bits of a mode that are permissions to read and write; a new file takes no others.
 const READ_WRITE_BITS: u32 = 0o666;
+
+/// The number of drafts that this process has named: a file may be replaced several times at once.
+static DRAFTS: AtomicU64 = AtomicU64::new(0);
 
 /// Replaces the text of a file, or creates the file. An interruption leaves the old text or the new one. A link stays a
 /// link; the file that it leads to changes.
@@ -22,7 +26,8 @@ pub fn replace_file(path: &Path, text: &str) -> io::Result<()> {
     }
     let name = real.file_name().ok_or(io::ErrorKind::InvalidInput)?.to_string_lossy();
     let folder = real.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let draft = folder.join(format!(".{name}.{}.new", std::process::id()));
+    let number = DRAFTS.fetch_add(1, Ordering::Relaxed);
+    let draft = folder.join(format!(".{name}.{}-{number}.new", std::process::id()));
     let written = write_durably(&draft, text, find_rights(&real, folder).as_ref());
     written.and_then(|()| fs::rename(&draft, &real)).inspect_err(|_| drop(fs::remove_file(&draft)))?;
     File::open(folder)?.sync_all()

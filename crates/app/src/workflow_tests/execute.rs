@@ -6,7 +6,9 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use flowloom_core::chat::Usage;
+use flowloom_core::code::Code;
 use flowloom_core::diagnostic::find_similar_name;
+use flowloom_core::error::StepFailure;
 use flowloom_core::event::{AfterFailure, Event};
 use flowloom_core::hash::Hash;
 use flowloom_core::limits::Limits;
@@ -27,7 +29,7 @@ use super::compare::{compare_requests, list_moved};
 use super::expectation::Expectation;
 use super::file::{TestFile, TestFileError, TestStep};
 use super::judge::{ask_judge, list_questions};
-use super::offline::{OfflineEffects, is_recorded_block};
+use super::offline::{OfflineEffects, is_recorded_block, is_undecided_failure};
 use super::outcome::{TestOutcome, TestProblem};
 use super::record::build_steps;
 use crate::config::Config;
@@ -85,7 +87,7 @@ impl<'a> TestRunner<'a> {
             }
         };
         let outcome = run.drive_to_end().await;
-        let is_complete = is_complete(&outcome);
+        let is_complete = is_complete(&outcome, self.live.is_some());
         let mut problems = compare_requests(&test, &collected, self.live.is_some());
         for (before, now) in list_moved(&test, &collected) {
             if let Some(expectations) = test.expect.steps.remove(&before) {
@@ -94,6 +96,7 @@ impl<'a> TestRunner<'a> {
         }
         let checked = list_checked_values(&test, &plan, &outcome);
         check_status(&test, &outcome, &mut problems);
+        check_responses(&outcome, &mut problems);
         check_expectations(&checked, &outcome, &mut problems);
         check_answers(&offline, is_complete, &mut problems);
         let has_checks = !test.steps.is_empty() || checked.iter().any(CheckedValue::has_checks);
@@ -110,8 +113,26 @@ impl<'a> TestRunner<'a> {
             usage,
             updated: is_complete.then(|| build_updated(test, &plan, &outcome, &collected)),
             is_updated: false,
+            still_fails: false,
             invalid: None,
         })
+    }
+
+    /// Replaces the file of a test by what has happened now, if the test failed, or if models were asked again and something
+    /// is new. What is still wrong then remains: an update does not change what a person expects.
+    pub async fn update_test(&self, outcome: &mut TestOutcome) -> Result<(), TestFileError> {
+        outcome.update_file(self.live.is_some())?;
+        if outcome.is_updated {
+            let app = OnceCell::new_with(self.app.get().cloned());
+            let (code, local) = (self.code.clone(), self.local.clone());
+            let offline = TestRunner { config: self.config, code, local, live: None, app };
+            let again = offline.run_test(&outcome.file).await?;
+            if !again.has_passed() {
+                outcome.problems = again.problems;
+                outcome.still_fails = true;
+            }
+        }
+        Ok(())
     }
 
     /// Asks models what the test wants to be judged, if they are live. `used` is what the run has used of the limits.
@@ -200,7 +221,8 @@ fn list_test_responses(test: &TestFile, is_live: bool) -> Vec<Response> {
         let answers_any_request = hash.is_none() || !(is_live || is_recorded_block(step));
         Some(Response { path, attempt: step.attempt, hash, answers_any_request, outcome })
     };
-    test.steps.iter().filter_map(response).collect()
+    // The engine decides what follows on a failure that does not say it.
+    test.steps.iter().filter(|step| !is_undecided_failure(step)).filter_map(response).collect()
 }
 
 fn list_script_values(test: &TestFile) -> Vec<ScriptValue> {
@@ -220,6 +242,17 @@ fn check_status(test: &TestFile, outcome: &RunOutcome, problems: &mut Vec<TestPr
         let problem = TestProblem::new("status", message);
         problems.push(problem.with_texts(expected.to_owned(), status.name().to_owned()));
     }
+}
+
+/// Reports missing responses that the run went on without: a step may skip its failures, and an agent may answer all the
+/// same.
+fn check_responses(outcome: &RunOutcome, problems: &mut Vec<TestProblem>) {
+    let ended_by = outcome.find_error().filter(|error| error.code == Code::ResponseMissing);
+    let missing = outcome.state.steps().iter().filter_map(|step| {
+        let error = step.error.as_ref().filter(|error| error.code == Code::ResponseMissing)?;
+        (ended_by.as_ref().is_none_or(|ended_by| ended_by.message != error.message)).then_some((step, error))
+    });
+    problems.extend(missing.map(|(step, error)| TestProblem::new(step.path.as_str(), error.message.clone())));
 }
 
 fn check_expectations(checked: &[CheckedValue<'_>], outcome: &RunOutcome, problems: &mut Vec<TestProblem>) {
@@ -289,11 +322,13 @@ fn list_checked_values<'t>(test: &'t TestFile, plan: &Plan, outcome: &RunOutcome
     all
 }
 
-/// Whether no step stopped the run because the test has nothing for it.
-fn is_complete(outcome: &RunOutcome) -> bool {
-    let is_missing = |error: &flowloom_core::StepFailure| error.code == flowloom_core::code::Code::ResponseMissing;
+/// Whether the run ended, and no step lacked a response or, with live models, the budget of the test.
+fn is_complete(outcome: &RunOutcome, is_live: bool) -> bool {
+    let is_missing = |error: &StepFailure| error.code == Code::ResponseMissing;
+    let status = outcome.state.status;
     outcome.broken.is_none()
-        && outcome.state.status.is_final()
+        && status.is_final()
+        && !(is_live && status == Status::BudgetExceeded)
         && !outcome.state.steps().iter().any(|step| step.error.as_ref().is_some_and(is_missing))
 }
 
@@ -312,9 +347,10 @@ fn build_updated(test: TestFile, plan: &Plan, outcome: &RunOutcome, collected: &
     let status = outcome.state.status;
     expect.status = (status != Status::Succeeded).then(|| status.name().to_owned());
     // Steps without a request were written by hand and stay as they are.
-    let by_hand: BTreeMap<&str, &TestStep> =
-        test.steps.iter().filter(|step| step.request.is_none()).map(|step| (step.path.as_str(), step)).collect();
-    let steps = steps.into_iter().map(|step| by_hand.get(step.path.as_str()).map_or(step, |step| (*step).clone()));
+    let place = |step: &TestStep| (step.path.clone(), step.attempt);
+    let by_hand: BTreeMap<(String, u32), &TestStep> =
+        test.steps.iter().filter(|step| step.request.is_none()).map(|step| (place(step), step)).collect();
+    let steps = steps.into_iter().map(|step| by_hand.get(&place(&step)).map_or(step, |step| (*step).clone()));
     // The others receive the answers.
     let listed: HashSet<&str> = test.steps.iter().map(|step| step.path.as_str()).collect();
     let steps = steps.filter(|step| test.answers.is_empty() || listed.contains(step.path.as_str())).collect();

@@ -64,7 +64,12 @@ impl Expectation {
         }
         let part = self.select_part(value)?;
         let mismatch = |message: String, expected: &Value| {
-            Some(Mismatch { message, expected: to_text(expected), found: to_text(&part) })
+            let (mut wanted, mut found) = (to_text(expected), to_text(&part));
+            if wanted == found {
+                // A text and a value that is written like it.
+                (wanted, found) = (render::to_json(expected), render::to_json(&part));
+            }
+            Some(Mismatch { message, expected: wanted, found })
         };
         if let Some(expected) = &self.equals
             && *expected != part
@@ -101,7 +106,9 @@ fn select_part(path: &str, value: &Value) -> Result<Value, String> {
     let json = serde_json::to_value(value).map_err(|error| error.to_string())?;
     let found = parsed.query(&json).all();
     let to_value = |found: &serde_json::Value| serde_json::from_value(found.clone()).unwrap_or(Value::Null);
+    let is_single = !path.contains(['*', '?', ':']) && !path.contains("..");
     Ok(match found.as_slice() {
+        [] if is_single => return Err(format!("there is nothing at {path}")),
         [] => Value::Null,
         [one] => to_value(one),
         several => Value::list(several.iter().map(|found| to_value(found)).collect()),

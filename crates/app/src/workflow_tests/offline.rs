@@ -1,9 +1,9 @@
 //! The effects of a test: nothing is performed but code in the sandbox. Models answer from the `answers` of the test, or live
 //! if that is asked for.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 
 use flowloom_core::bound::can_call_out;
 use flowloom_core::code::Code;
@@ -14,7 +14,7 @@ use flowloom_core::effect::{
 use flowloom_core::error::StepFailure;
 use flowloom_core::plan::EffectClass;
 use flowloom_core::value::Value;
-use flowloom_models::{ModelError, Models, ResolveError, parse_scripted_answer};
+use flowloom_models::{ModelError, Models, ResolveError};
 use flowloom_runtime::clock::SystemClock;
 use flowloom_runtime::effects::{
     BoxFuture, ChildEffects, Clock, CodeRunner, EffectContext, EffectFuture, Effects, Functions, HttpSender, Model,
@@ -36,9 +36,10 @@ pub(super) struct OfflineEffects {
     models: Models,
     /// Whether models are asked where the test has no answer.
     is_live: bool,
-    answers: Mutex<VecDeque<Value>>,
     /// Steps that run a block, by path and attempt.
     blocks: HashMap<(String, u32), TestStep>,
+    /// Failures of steps, by path and attempt. What follows on them is decided as in a run.
+    failures: HashMap<(String, u32), StepFailure>,
     /// Evaluates expressions whose values the test does not have, and runs blocks that have changed.
     code: Arc<dyn CodeRunner>,
 }
@@ -46,14 +47,18 @@ pub(super) struct OfflineEffects {
 impl OfflineEffects {
     /// What one test is given.
     pub(super) fn new(models: Models, is_live: bool, test: &TestFile, code: Arc<dyn CodeRunner>) -> OfflineEffects {
+        let place = |step: &TestStep| (step.path.clone(), step.attempt);
         let blocks = test.steps.iter().filter(|step| is_recorded_block(step));
-        let blocks = blocks.map(|step| ((step.path.clone(), step.attempt), step.clone())).collect();
-        OfflineEffects { models, is_live, answers: Mutex::new(test.answers.clone().into()), blocks, code }
+        let blocks = blocks.map(|step| (place(step), step.clone())).collect();
+        let failures = test.steps.iter().filter(|step| is_undecided_failure(step));
+        let failures = failures.filter_map(|step| Some((place(step), step.error.clone()?))).collect();
+        let models = models.with_answers(test.answers.clone(), is_live);
+        OfflineEffects { models, is_live, blocks, failures, code }
     }
 
     /// Live models, for questions about a test.
     pub(super) fn only_models(models: Models, code: Arc<dyn CodeRunner>) -> OfflineEffects {
-        OfflineEffects { models, is_live: true, answers: Mutex::default(), blocks: HashMap::new(), code }
+        OfflineEffects { models, is_live: true, blocks: HashMap::new(), failures: HashMap::new(), code }
     }
 
     /// The effects of one run.
@@ -74,13 +79,22 @@ impl OfflineEffects {
 
     /// The number of answers that no model call has taken.
     pub(super) fn count_unused_answers(&self) -> usize {
-        self.answers.lock().unwrap_or_else(PoisonError::into_inner).len()
+        self.models.count_unused_answers()
+    }
+
+    /// The failure that the test has for an effect, or that it has no response.
+    fn find_failure(&self, context: &EffectContext, what: &str) -> StepFailure {
+        self.written_failure(context).unwrap_or_else(|| missing_response(context, what))
+    }
+
+    fn written_failure(&self, context: &EffectContext) -> Option<StepFailure> {
+        self.failures.get(&(context.path.as_str().to_owned(), context.attempt)).cloned()
     }
 
     /// The recorded response of a block.
     fn recorded_block(&self, context: &EffectContext) -> Result<PythonReply, StepFailure> {
         let step = self.blocks.get(&(context.path.as_str().to_owned(), context.attempt));
-        let step = step.ok_or_else(|| missing_response(context, "the block"))?;
+        let step = step.ok_or_else(|| self.find_failure(context, "the block"))?;
         match &step.error {
             Some(error) => Err(error.clone()),
             None => Ok(PythonReply {
@@ -95,6 +109,11 @@ impl OfflineEffects {
 /// Whether a step of a test has the response of a block to a certain request. If it gets another one, the block runs.
 pub(super) fn is_recorded_block(step: &TestStep) -> bool {
     step.kind.as_deref() == Some("python") && step.request.is_some()
+}
+
+/// Whether a step fails without saying what follows: a person wrote it.
+pub(super) fn is_undecided_failure(step: &TestStep) -> bool {
+    step.error.is_some() && step.then.is_none()
 }
 
 fn missing_response(context: &EffectContext, what: &str) -> StepFailure {
@@ -119,11 +138,12 @@ impl Model for OfflineEffects {
         context: &'a EffectContext,
     ) -> EffectFuture<'a, GenerateReply> {
         Box::pin(async move {
-            let answer = self.answers.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
-            match answer {
-                Some(answer) => Ok(parse_scripted_answer(&answer).map_err(ModelError::from)?),
-                None if self.is_live => self.models.generate_reply(request, context).await,
-                None => Err(missing_response(context, "the model call")),
+            if let Some(failure) = self.written_failure(context) {
+                return Err(failure);
+            }
+            match self.models.generate_reply(request, context).await {
+                Err(error) if error.code == Code::ResponseMissing => Err(missing_response(context, "the model call")),
+                reply => reply,
             }
         })
     }
@@ -151,13 +171,13 @@ impl HttpSender for OfflineEffects {
         _request: &'a HttpRequest,
         context: &'a EffectContext,
     ) -> EffectFuture<'a, HttpReply> {
-        Box::pin(async move { Err(missing_response(context, "the HTTP request")) })
+        Box::pin(async move { Err(self.find_failure(context, "the HTTP request")) })
     }
 }
 
 impl Scraper for OfflineEffects {
     fn fetch_page<'a>(&'a self, _request: &'a ScrapeRequest, context: &'a EffectContext) -> EffectFuture<'a, String> {
-        Box::pin(async move { Err(missing_response(context, "the page")) })
+        Box::pin(async move { Err(self.find_failure(context, "the page")) })
     }
 
     fn select_html(&self, html: &str, selector: &str) -> Result<Vec<String>, StepFailure> {
@@ -180,7 +200,7 @@ impl Functions for OfflineEffects {
         context: &'a EffectContext,
         _below: &'a dyn ChildEffects,
     ) -> EffectFuture<'a, Value> {
-        Box::pin(async move { Err(missing_response(context, &format!("the call of {}", request.function))) })
+        Box::pin(async move { Err(self.find_failure(context, &format!("the call of {}", request.function))) })
     }
 }
 

@@ -27,6 +27,8 @@ pub struct TestOutcome {
     pub updated: Option<TestFile>,
     /// Whether the file was replaced by `updated`.
     pub is_updated: bool,
+    /// Whether the test fails all the same: an update does not change every expectation.
+    pub still_fails: bool,
     /// The code of the error, if the file is not a test or its definition has errors.
     pub invalid: Option<Code>,
 }
@@ -83,15 +85,15 @@ impl TestOutcome {
             usage: Usage::none(),
             updated: None,
             is_updated: false,
+            still_fails: false,
             invalid: None,
         }
     }
 
-    /// Replaces the file by the test that expects what has happened now, if the test failed, or if models were asked again
-    /// and something is new.
-    pub fn update_file(&mut self, is_live: bool) -> Result<(), TestFileError> {
+    /// Replaces the file by the test that expects what has happened now, if that is something else.
+    pub(super) fn update_file(&mut self, is_live: bool) -> Result<(), TestFileError> {
         let Some(updated) = &self.updated else { return Ok(()) };
-        if !self.has_passed() || (is_live && updated.differs_from(&self.file)?) {
+        if (is_live || !self.has_passed()) && updated.differs_from(&self.file)? {
             updated.write(&self.file)?;
             self.is_updated = true;
         }
@@ -102,6 +104,11 @@ impl TestOutcome {
     pub fn why_skipped(&self) -> Option<&'static str> {
         let is_skipped = self.has_passed() && !self.has_checks && !self.skipped.is_empty();
         is_skipped.then_some("a model must judge, which only a live test asks")
+    }
+
+    /// Whether everything was as expected, or is now that the file was updated.
+    pub fn is_accepted(&self) -> bool {
+        self.has_passed() || (self.is_updated && !self.still_fails)
     }
 
     /// Whether everything was as expected.

@@ -39,7 +39,7 @@ pub(crate) async fn test_workflows(global: &Global, arguments: TestArgs) -> Comm
             Ok(mut outcome) => {
                 budget.spend(&outcome.usage);
                 if arguments.update {
-                    outcome.update_file(arguments.live)?;
+                    runner.update_test(&mut outcome).await?;
                 }
                 if prints_text {
                     print!("{}", render_outcome(&outcome));
@@ -57,7 +57,7 @@ pub(crate) async fn test_workflows(global: &Global, arguments: TestArgs) -> Comm
         eprintln!("not tests: {}", others.join(", "));
     }
     report_outcomes(global, arguments.report, &outcomes);
-    match outcomes.iter().all(|outcome| outcome.has_passed() || outcome.is_updated) {
+    match outcomes.iter().all(|outcome| outcome.is_accepted()) {
         _ if outcomes.iter().any(|outcome| outcome.invalid.is_some()) => Ok(2),
         true => Ok(0),
         false => Ok(EXIT_TEST_FAILED),

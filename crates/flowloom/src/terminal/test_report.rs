@@ -13,6 +13,7 @@ use crate::style::{Style, paint_text};
 /// One test: a line, and what is wrong.
 pub(crate) fn render_outcome(outcome: &TestOutcome) -> String {
     let (mark, style, note) = match outcome.has_passed() {
+        _ if outcome.is_updated && outcome.still_fails => ("✗", Style::Bad, "  updated, and still fails"),
         _ if outcome.is_updated => ("↻", Style::Attention, "  updated"),
         true if outcome.why_skipped().is_some() => ("○", Style::Attention, "  skipped"),
         true => ("✓", Style::Good, ""),
@@ -41,8 +42,8 @@ pub(crate) fn render_outcome(outcome: &TestOutcome) -> String {
 /// The last lines for people.
 pub(crate) fn render_summary(outcomes: &[TestOutcome]) -> String {
     let count = |is: fn(&&TestOutcome) -> bool| outcomes.iter().filter(is).count();
-    let updated = count(|outcome| outcome.is_updated);
-    let failed = count(|outcome| !outcome.has_passed() && !outcome.is_updated);
+    let updated = count(|outcome| outcome.is_updated && !outcome.still_fails);
+    let failed = count(|outcome| !outcome.is_accepted());
     let skipped = count(|outcome| outcome.why_skipped().is_some() && !outcome.is_updated);
     let mut out = format!("{} passed, {failed} failed", outcomes.len() - failed - skipped - updated);
     if updated > 0 {

@@ -81,14 +81,18 @@ impl<'a> ToolCollector<'a> {
         }
         let Some(flows) = &self.sources.flows else { return };
         let near = find_similar_name(name, flows.iter().map(|flow| flow.declaration.name.as_str()));
-        self.problems.add_error(Code::UnknownTool, span, format!("there is no tool or workflow {name}")).help = Some(
-            match near {
-                Some(near) => format!("did you mean {near:?}?"),
-                None => format!(
-                    "the workflow may have errors or be switched off; a tool record belongs in {TOOLS_FOLDER}{name}.json"
-                ),
-            },
-        );
+        let message = format!("there is no tool or workflow {name}");
+        // AnythingLLM leaves out a flow that is switched off or gone.
+        let diagnostic = match name.starts_with(FLOW_PREFIX) {
+            true => self.problems.add_warning(Code::UnknownTool, span, message + "; the agent runs without it"),
+            false => self.problems.add_error(Code::UnknownTool, span, message),
+        };
+        diagnostic.help = Some(match near {
+            Some(near) => format!("did you mean {near:?}?"),
+            None => format!(
+                "the workflow may have errors or be switched off; a tool record belongs in {TOOLS_FOLDER}{name}.json"
+            ),
+        });
     }
 
     fn add_flow(&mut self, flow: &AvailableFlow, span: Span) {

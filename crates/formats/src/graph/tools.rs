@@ -11,6 +11,7 @@ use flowloom_core::plan::{AgentTool, BodySpec, HttpSpec, ToolEffect};
 use flowloom_core::value::Value;
 
 use super::TOOLS_FOLDER;
+use crate::functions::no_parameters;
 use crate::json_schema::find_schema_problem;
 use crate::problems::Problems;
 use crate::reader::related_path;
@@ -121,14 +122,13 @@ impl<'a> ToolRecordReader<'a> {
                     if let Some((server, tool)) = self.sources.server_of(&function) {
                         needs_approval |= server.needs_approval(tool);
                         server.report_unknown_tool(tool, span, problems);
-                        // The server's declaration supplies what the record leaves out.
-                        if let Some(declared) = server.find_tool(tool) {
-                            description = description.or_else(|| Some(declared.description.clone()));
-                            parameters =
-                                if parameters == Value::Null { declared.parameters.clone() } else { parameters };
-                        }
                     } else if let Some(named) = place.function {
                         self.sources.check_function(&function, named, problems);
+                    }
+                    // The function's own declaration supplies what the record leaves out.
+                    if let Some(declared) = self.sources.find_declaration(&function) {
+                        description = description.or(Some(declared.description));
+                        parameters = if parameters == Value::Null { declared.parameters } else { parameters };
                     }
                     ToolEffect::Function(function.into())
                 }
@@ -137,6 +137,7 @@ impl<'a> ToolRecordReader<'a> {
         // Providers do not allow colons in names.
         let name = if name.contains("::") { tool_name(&name) } else { name };
         let description = description.unwrap_or_default();
+        let parameters = if parameters == Value::Null { no_parameters() } else { parameters };
         let declaration = ToolDeclaration { name, description, parameters };
         Some(AgentTool { declaration, alias: None, effect, needs_approval })
     }

@@ -47,7 +47,10 @@ impl Interpreter {
                 self.run_attempts(&step.policy, &turn, || Ok(Request::Generate(Box::new(request.clone())))).await?;
             let answer = read_answer(output);
             let answer = match answer.calls.is_empty() {
-                true => Some(answer.text.or_else(|| describe_used_up_limit(agent.limit, may_call))),
+                true => {
+                    let can_call = may_call && !tools.is_empty();
+                    Some(answer.text.or_else(|| (!can_call).then(|| describe_missing_answer(agent.limit))))
+                }
                 false => self.run_calls(step, agent, answer, &mut progress, &turn).await?.map(Some),
             };
             let Some(text) = answer else { continue };
@@ -96,13 +99,16 @@ impl Interpreter {
     }
 }
 
-/// The answer of an agent whose model says nothing once it may call no more tools; `None` if it still may.
-fn describe_used_up_limit(limit: CallLimit, may_call: bool) -> Option<String> {
+/// The answer of an agent whose model calls a tool when it may not.
+fn describe_missing_answer(limit: CallLimit) -> String {
     match limit {
-        CallLimit::Calls(most) if !may_call && most > 0 => {
-            Some(format!("There is no answer: the agent used up its limit of {most} tool calls."))
+        CallLimit::Calls(most) if most > 0 => {
+            format!("There is no answer: the agent used up its limit of {most} tool calls.")
         }
-        _ => None,
+        CallLimit::Rounds(most) if most > 0 => {
+            format!("There is no answer: the model called tools in {most} answers, and then again.")
+        }
+        _ => "There is no answer: the model called a tool, and there is none that it may call.".to_owned(),
     }
 }
 

@@ -27,7 +27,8 @@ type MemberResult = (Result<StepFlow, Interrupt>, Vec<Arc<str>>);
 impl Interpreter {
     pub(super) async fn run_sequence(&self, steps: &[Step], env: &mut Env, place: &StepContext) -> StepResult {
         let mut last = None;
-        for step in steps {
+        for (index, step) in steps.iter().enumerate() {
+            self.set_fork_variables_early(&steps[index..], env, &place.path);
             if let Some(following) = env.helper_state.clone() {
                 scoped::update_helper(&following, env);
             }

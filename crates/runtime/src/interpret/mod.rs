@@ -213,6 +213,21 @@ impl Interpreter {
         }
     }
 
+    /// Sets the variables that a fork changes before the messages that its first step sends: steps of their own, which `steps`
+    /// begins with. `path` is that of the sequence.
+    fn set_fork_variables_early(&self, steps: &[Step], env: &mut Env, path: &Path) {
+        let is_message = |step: &&Step| matches!(step.kind, StepKind::Composite(Composite::AppendMessage(_)));
+        let Some(at) = self.fork.as_ref().filter(|fork| !fork.set.is_empty()).and_then(|fork| fork.at.as_ref()) else {
+            return;
+        };
+        if let Some(sender) = steps.iter().find(|step| !is_message(step))
+            && steps.first().is_some_and(|first| is_message(&first))
+            && path.child_path(&sender.key) == *at
+        {
+            self.set_fork_variables(env, at);
+        }
+    }
+
     /// Sets the variables that a fork changes before its first step.
     fn set_fork_variables(&self, env: &mut Env, path: &Path) {
         if let Some(fork) = self.fork.as_ref().filter(|fork| fork.at.as_ref() == Some(path)) {
