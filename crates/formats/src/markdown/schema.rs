@@ -8,7 +8,7 @@ use oxc_span::GetSpan;
 
 use super::combine;
 use super::native::{static_key, written_number};
-use super::text_patterns::{add_date_time, add_form, add_pattern, add_regex};
+use super::text_patterns::{add_date_time, add_form, add_part, add_regex};
 
 /// An error in a schema, with its range.
 pub(super) struct SchemaError {
@@ -251,9 +251,7 @@ impl SchemaReader<'_> {
             ("int", _) => set("type", "integer".into()),
             ("trim" | "toLowerCase" | "toUpperCase", "string") => add_conversion(&mut built.schema, name),
             ("finite" | "safe" | "readonly" | "brand", _) => {}
-            ("startsWith", "string") => add_pattern(&mut built.schema, format!("^{}", escape_regex(&first()?))),
-            ("endsWith", "string") => add_pattern(&mut built.schema, format!("{}$", escape_regex(&first()?))),
-            ("includes", "string") => add_pattern(&mut built.schema, escape_regex(&first()?)),
+            ("startsWith" | "endsWith" | "includes", "string") => add_part(&mut built.schema, name, &first()?),
             ("positive", _) => set("exclusiveMinimum", 0.into()),
             ("nonnegative", _) => set("minimum", 0.into()),
             ("negative", _) => set("exclusiveMaximum", 0.into()),
@@ -275,10 +273,8 @@ impl SchemaReader<'_> {
             }
             ("nonempty", "array") => set("minItems", 1.into()),
             ("nonempty", _) => set("minLength", 1.into()),
-            ("datetime", "string") => {
-                let options = if arguments.is_empty() { Value::Null } else { first()? };
-                add_date_time(&mut built.schema, &options);
-            }
+            ("datetime", "string") if arguments.is_empty() => add_date_time(&mut built.schema, &Value::Null),
+            ("datetime", "string") => add_date_time(&mut built.schema, &first()?),
             ("regex", "string") => match arguments.first() {
                 Some(Expression::RegExpLiteral(regex)) => {
                     let (pattern, flags) = (&regex.regex.pattern.text, regex.regex.flags.to_string());
@@ -286,13 +282,12 @@ impl SchemaReader<'_> {
                 }
                 _ => return Err(schema_error(at, "regex() needs a regular expression: /…/")),
             },
-            ("strict", "object") => {
-                set("additionalProperties", false.into());
-                add_conversion(&mut built.schema, STRICT_CONVERSION);
-            }
-            ("strip" | "passthrough", "object") => {
+            ("strict" | "strip" | "passthrough", "object") => {
                 set("additionalProperties", (name == "passthrough").into());
                 built.schema.shift_remove(CONVERSIONS_KEY);
+                if name == "strict" {
+                    add_conversion(&mut built.schema, STRICT_CONVERSION);
+                }
             }
             (_, "string") if add_form(&mut built.schema, name) => {}
             _ => return Err(schema_error(at, &format!("a schema has no {name}() here; it has {METHOD_LIST}"))),
@@ -331,18 +326,6 @@ impl SchemaReader<'_> {
         }
         Ok(true)
     }
-}
-
-/// A regular expression that matches exactly this text.
-fn escape_regex(text: &Value) -> String {
-    let mut out = String::new();
-    for c in text.as_str().unwrap_or_default().chars() {
-        if c.is_ascii() && !c.is_ascii_alphanumeric() {
-            out.push('\\');
-        }
-        out.push(c);
-    }
-    out
 }
 
 /// Adds a conversion to those of a schema.

@@ -44,8 +44,19 @@ pub(super) fn add_regex(schema: &mut Map, pattern: &str, flags: &str) {
     }
 }
 
+/// Adds that a text starts with, ends with or contains another one.
+pub(super) fn add_part(schema: &mut Map, method: &str, part: &Value) {
+    let part = escape_regex(part);
+    let pattern = match method {
+        "startsWith" => format!("^{part}"),
+        "endsWith" => format!("{part}$"),
+        _ => part,
+    };
+    add_pattern(schema, pattern);
+}
+
 /// Adds a pattern to those that a text must match already.
-pub(super) fn add_pattern(schema: &mut Map, pattern: String) {
+fn add_pattern(schema: &mut Map, pattern: String) {
     let item = |pattern: Value| Value::map([("pattern", pattern)]);
     let mut all = schema.get("allOf").and_then(Value::as_list).unwrap_or_default().to_vec();
     let first = schema.shift_remove("pattern");
@@ -56,4 +67,16 @@ pub(super) fn add_pattern(schema: &mut Map, pattern: String) {
     all.extend(first.map(item));
     all.push(item(pattern.into()));
     schema.insert("allOf".into(), Value::list(all));
+}
+
+/// A regular expression that matches exactly this text.
+fn escape_regex(text: &Value) -> String {
+    let mut out = String::new();
+    for c in text.as_str().unwrap_or_default().chars() {
+        if c.is_ascii() && !c.is_ascii_alphanumeric() {
+            out.push('\\');
+        }
+        out.push(c);
+    }
+    out
 }
