@@ -223,14 +223,15 @@ impl App {
         }
     }
 
-    /// Reads the files of a workflow named in the configuration, by their paths relative to the configuration's folder.
-    fn read_workflow_files(&self, file: &str) -> Result<BTreeMap<String, String>, AppError> {
+    /// Reads the files of the workflow of the function `id`, by their paths relative to the configuration's folder.
+    fn read_workflow_files(&self, id: &str, file: &str) -> Result<BTreeMap<String, String>, AppError> {
         let base = self.config.base_folder();
         let loader = Loader::new(&self.config);
         let source = loader.compile(&base.join(file));
         if source.files().is_empty() {
             let why = source.compiled.diagnostics.first().map(|problem| problem.message.clone()).unwrap_or_default();
-            return Err(ConfigError::in_table("functions", TableProblem::UnreadableWorkflow(why)).into());
+            let table = format!("functions.{id:?}");
+            return Err(ConfigError::in_table(table, TableProblem::UnreadableWorkflow(why)).into());
         }
         let below =
             |path: &String| Path::new(path).strip_prefix(&base).map_or(path.clone(), |path| path.display().to_string());
@@ -249,9 +250,9 @@ impl App {
         let text = |bytes: &Vec<u8>| String::from_utf8_lossy(bytes).into_owned();
         let mut files: BTreeMap<String, String> =
             read.iter().map(|(path, bytes)| (path.clone(), text(bytes))).collect();
-        for function in self.config.functions.values() {
+        for (id, function) in &self.config.functions {
             if let Some(workflow) = &function.workflow {
-                files.extend(self.read_workflow_files(workflow)?);
+                files.extend(self.read_workflow_files(id, workflow)?);
             }
         }
         Ok(Bundle {

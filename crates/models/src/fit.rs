@@ -47,17 +47,16 @@ impl AnswerFitter {
         if *value == Value::Null && alternatives.iter().any(|schema| is_null(&schema)) {
             return Some(Value::Null);
         }
-        for alternative in alternatives {
+        // Each alternative is tried once: they may be nested.
+        let mut refused = Vec::new();
+        for alternative in alternatives.iter().filter(|schema| !is_null(schema)) {
             let fitted = self.fit_value(value.clone(), alternative);
             if self.is_accepted(&fitted, alternative) {
                 return Some(fitted);
             }
+            refused.push(fitted);
         }
-        let mut others = alternatives.iter().filter(|schema| !is_null(schema));
-        match (others.next(), others.next()) {
-            (Some(only), None) => Some(self.fit_value(value.clone(), only)),
-            _ => None,
-        }
+        refused.pop().filter(|_| refused.is_empty())
     }
 
     fn is_accepted(&mut self, value: &Value, schema: &Value) -> bool {
