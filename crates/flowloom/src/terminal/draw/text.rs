@@ -28,14 +28,22 @@ pub(super) fn render_text(drawing: &Drawing) -> String {
     out
 }
 
-/// The titles of the nodes, with the first detail where several nodes have one title: those of a pipeline may share their
-/// block.
+/// The titles of the nodes, with the first detail if that tells a node from others of its title: nodes of a pipeline may share
+/// their block.
 fn name_nodes(drawing: &Drawing) -> Vec<String> {
-    let mut counts: HashMap<&str, usize> = HashMap::new();
-    drawing.nodes.iter().for_each(|node| *counts.entry(&node.title).or_default() += 1);
-    let name = |node: &DrawnNode| match node.details.first().filter(|_| counts[node.title.as_str()] > 1) {
-        Some(detail) => format!("{} ({detail})", node.title),
-        None => node.title.clone(),
+    let detail_of = |node: &DrawnNode| node.details.first().cloned().unwrap_or_default();
+    let (mut titles, mut pairs) = (HashMap::new(), HashMap::new());
+    for node in &drawing.nodes {
+        *titles.entry(node.title.as_str()).or_insert(0) += 1;
+        *pairs.entry((node.title.as_str(), detail_of(node))).or_insert(0) += 1;
+    }
+    let name = |node: &DrawnNode| {
+        let detail = detail_of(node);
+        let helps = titles[node.title.as_str()] > 1 && !detail.is_empty();
+        match helps && pairs[&(node.title.as_str(), detail.clone())] == 1 {
+            true => format!("{} ({detail})", node.title),
+            false => node.title.clone(),
+        }
     };
     drawing.nodes.iter().map(name).collect()
 }
