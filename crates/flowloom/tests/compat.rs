@@ -306,5 +306,5 @@ fn a_flow_of_a_served_folder_can_be_saved_several_times_at_once() {
         .expect("a folder")
         .map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned())
         .collect();
-    assert_eq!(left.len(), 2, "{left:?}");
+    assert_eq!(left.len(), 2, "the flow and its previous version: {left:?}");
 }

@@ -4,12 +4,13 @@
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use super::replace_file::replace_file;
 
-/// The number of copies of previous versions that this process has made.
-static COPIES: AtomicU64 = AtomicU64::new(0);
+/// Held while a flow is written. Of two versions that are saved at the same time, one is then the previous version of the
+/// other.
+static WRITING: Mutex<()> = Mutex::new(());
 
 /// The name of the folder.
 pub(super) const FLOW_FOLDER: &str = "agent-flows";
@@ -36,12 +37,14 @@ impl FlowFolder {
     /// Writes a flow. The file is replaced as a whole and keeps its mode; its previous version is kept as
     /// `UUID.json.previous`.
     pub fn write_flow(&self, uuid: &str, text: &str) -> io::Result<()> {
+        let _writing = WRITING.lock().unwrap_or_else(PoisonError::into_inner);
         self.keep_previous(uuid)?;
         replace_file(&self.path_of(uuid), text)
     }
 
     /// Deletes a flow. Its last version is kept as `UUID.json.previous`.
     pub fn delete_flow(&self, uuid: &str) -> io::Result<()> {
+        let _writing = WRITING.lock().unwrap_or_else(PoisonError::into_inner);
         fs::rename(self.path_of(uuid), self.previous_of(uuid))?;
         File::open(&self.path)?.sync_all()
     }
@@ -53,9 +56,7 @@ impl FlowFolder {
 
     /// Copies the current version, so that the flow is never missing.
     fn keep_previous(&self, uuid: &str) -> io::Result<()> {
-        // A flow may be saved several times at once.
-        let number = COPIES.fetch_add(1, Ordering::Relaxed);
-        let copy = self.path.join(format!(".{uuid}.json.{}-{number}.copy", std::process::id()));
+        let copy = self.path.join(format!(".{uuid}.json.{}.copy", std::process::id()));
         match fs::copy(self.path_of(uuid), &copy) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
             copied => copied.and_then(|_| fs::rename(&copy, self.previous_of(uuid))),

@@ -176,7 +176,9 @@ async fn find_flow_folder(host: &Arc<RunHost>, caller: &Caller, uuid: &str) -> A
     let (catalog, user, id) = (host.catalog.clone(), caller.resolve_user(None)?, uuid.to_owned());
     let found = run_blocking(move || {
         let Some(folder) = catalog.flow_folder() else { return Ok(None) };
-        let is_elsewhere = !folder.contains(&id) && catalog.find_definition(&user, &id)?.is_some();
+        // Another call may create the file in between, so the folder is asked again.
+        let is_elsewhere =
+            !folder.contains(&id) && catalog.find_definition(&user, &id)?.is_some() && !folder.contains(&id);
         Ok::<_, AppError>(Some(folder).filter(|_| !is_elsewhere))
     });
     Ok(found.await??)
