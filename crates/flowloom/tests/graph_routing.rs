@@ -32,11 +32,11 @@ impl GraphProject {
     }
 }
 
-fn call(name: &str, arguments: Value) -> Value {
+fn tool_call(name: &str, arguments: Value) -> Value {
     json!({"name": name, "arguments": arguments})
 }
 
-fn answer(calls: Vec<Value>) -> Value {
+fn answer_with_calls(calls: Vec<Value>) -> Value {
     json!({"text": "", "tool_calls": calls})
 }
 
@@ -54,18 +54,23 @@ fn executor_node() -> Value {
     json!({"id": "x", "nodeType": "TOOL_EXECUTOR", "nodeName": "tool_executor", "agentId": null})
 }
 
-fn edge(from: &str, to: Option<&str>, value: &str) -> Value {
+fn conditional_edge(from: &str, to: Option<&str>, value: &str) -> Value {
     json!({"id": format!("{from}-{value}"), "sourceNodeId": from, "targetNodeId": to, "conditionType": "CONDITIONAL", "conditionValue": value})
 }
 
-fn graph(is_conversational: bool, agents: Value, nodes: Vec<Value>, edges: Vec<Value>) -> Value {
+fn build_graph(is_conversational: bool, agents: Value, nodes: Vec<Value>, edges: Vec<Value>) -> Value {
     json!({"name": "G", "isConversational": is_conversational, "entrypointNodeId": nodes[0]["id"], "agents": agents, "nodes": nodes, "edges": edges})
 }
 
 /// One agent with the tool `s`.
 fn single_agent() -> Value {
     let agents = json!([{"id": "a", "systemPrompt": "A", "tools": [post_tool("s", "/s")]}]);
-    graph(false, agents, vec![agent_node("n", "A", "a"), executor_node()], vec![edge("n", Some("x"), "tool_executor")])
+    build_graph(
+        false,
+        agents,
+        vec![agent_node("n", "A", "a"), executor_node()],
+        vec![conditional_edge("n", Some("x"), "tool_executor")],
+    )
 }
 
 #[test]
@@ -80,7 +85,8 @@ fn arguments_are_never_guessed() {
         (json!({"q": null}), "The arguments do not fit the schema of s"),
     ] {
         let project = GraphProject::new();
-        let output = project.run(&single_agent(), &json!([answer(vec![call("s", arguments.clone())]), "done"]));
+        let output =
+            project.run(&single_agent(), &json!([answer_with_calls(vec![tool_call("s", arguments.clone())]), "done"]));
         assert_eq!(output["output"], "done", "{arguments}: {output}");
         assert_eq!(project.server.request_count("/s"), 0, "{arguments}");
         let result = output["result"]["messages"][2]["content"].as_str().expect("a result");
@@ -88,7 +94,8 @@ fn arguments_are_never_guessed() {
     }
     // Null for an argument that is not required counts as none.
     let project = GraphProject::new();
-    project.run(&single_agent(), &json!([answer(vec![call("s", json!({"q": "a", "n": null}))]), "done"]));
+    project
+        .run(&single_agent(), &json!([answer_with_calls(vec![tool_call("s", json!({"q": "a", "n": null}))]), "done"]));
     assert_eq!(project.server.request_count("/s"), 1);
 }
 
@@ -100,17 +107,17 @@ fn an_agent_calls_its_own_tools_only() {
     ]);
     let nodes = vec![agent_node("n1", "R", "r"), agent_node("n2", "B", "b"), executor_node()];
     let edges = vec![
-        edge("n1", Some("x"), "tool_executor"),
-        edge("n1", Some("n2"), "B"),
-        edge("n2", Some("x"), "tool_executor"),
+        conditional_edge("n1", Some("x"), "tool_executor"),
+        conditional_edge("n1", Some("n2"), "B"),
+        conditional_edge("n2", Some("x"), "tool_executor"),
     ];
-    let graph = graph(false, agents, nodes, edges);
+    let graph = build_graph(false, agents, nodes, edges);
     let project = GraphProject::new();
-    let calls = answer(vec![call("s", json!({"q": "1"})), call("t", json!({"q": "2"}))]);
-    let route = answer(vec![call("router", json!({"reason": "because", "next_node": "b"}))]);
+    let calls = answer_with_calls(vec![tool_call("s", json!({"q": "1"})), tool_call("t", json!({"q": "2"}))]);
+    let route = answer_with_calls(vec![tool_call("router", json!({"reason": "because", "next_node": "b"}))]);
     let output = project.run(&graph, &json!([route, calls, "done"]));
-    let count = |path: &str| project.server.request_count(path);
-    assert_eq!((count("/first"), count("/second"), count("/t")), (0, 1, 0), "{output}");
+    let requests_to = |path: &str| project.server.request_count(path);
+    assert_eq!((requests_to("/first"), requests_to("/second"), requests_to("/t")), (0, 1, 0), "{output}");
     assert_eq!(output["result"]["node_trace"], json!(["R", "B", "tool_executor", "B"]));
     let texts: Vec<&str> = output["result"]["messages"]
         .as_array()
@@ -126,10 +133,19 @@ fn tools_run_before_a_wrong_destination_is_asked_again() {
     let agents =
         json!([{"id": "a", "systemPrompt": "A", "tools": [post_tool("s", "/s")]}, {"id": "b", "systemPrompt": "B"}]);
     let nodes = vec![agent_node("n1", "A", "a"), agent_node("n2", "B", "b"), executor_node()];
-    let graph = graph(false, agents, nodes, vec![edge("n1", Some("x"), "tool_executor"), edge("n1", Some("n2"), "B")]);
+    let graph = build_graph(
+        false,
+        agents,
+        nodes,
+        vec![conditional_edge("n1", Some("x"), "tool_executor"), conditional_edge("n1", Some("n2"), "B")],
+    );
     let project = GraphProject::new();
-    let both = answer(vec![call("s", json!({"q": "1"})), call("router", json!({"next_node": "nowhere"}))]);
-    let output = project.run(&graph, &json!([both, answer(vec![call("router", json!({"next_node": "B"}))]), "done"]));
+    let both = answer_with_calls(vec![
+        tool_call("s", json!({"q": "1"})),
+        tool_call("router", json!({"next_node": "nowhere"})),
+    ]);
+    let output = project
+        .run(&graph, &json!([both, answer_with_calls(vec![tool_call("router", json!({"next_node": "B"}))]), "done"]));
     assert_eq!(project.server.request_count("/s"), 1, "{output}");
     assert_eq!(output["result"]["node_trace"], json!(["A", "tool_executor", "A", "B"]));
 }
@@ -140,14 +156,14 @@ fn names_of_nodes_are_compared_as_they_are_written() {
     let agents = json!([{"id": "a", "systemPrompt": "A"}]);
     let nodes =
         vec![agent_node("n1", "Router", "a"), agent_node("n2", "End", "a"), agent_node("n3", "Übersetzer", "a")];
-    let edges = vec![edge("n1", Some("n2"), "End"), edge("n1", Some("n3"), "Übersetzer")];
-    let graph = graph(true, agents, nodes, edges);
+    let edges = vec![conditional_edge("n1", Some("n2"), "End"), conditional_edge("n1", Some("n3"), "Übersetzer")];
+    let graph = build_graph(true, agents, nodes, edges);
     let project = GraphProject::new();
-    let output = project.run(&graph, &json!([{"text": "bye", "tool_calls": [call("end", json!({}))]}]));
+    let output = project.run(&graph, &json!([{"text": "bye", "tool_calls": [tool_call("end", json!({}))]}]));
     assert_eq!(output["result"]["node_trace"], json!(["Router"]), "{output}");
     assert_eq!(output["result"]["end_reason"], "END");
-    let to = answer(vec![call("router", json!({"next_node": "übersetzer"}))]);
-    let output = project.run(&graph, &json!([to, {"text": "fertig", "tool_calls": [call("end", json!({}))]}]));
+    let to = answer_with_calls(vec![tool_call("router", json!({"next_node": "übersetzer"}))]);
+    let output = project.run(&graph, &json!([to, {"text": "fertig", "tool_calls": [tool_call("end", json!({}))]}]));
     assert_eq!(output["result"]["node_trace"], json!(["Router", "Übersetzer"]), "{output}");
 }
 
@@ -161,32 +177,34 @@ fn the_executor_returns_to_the_node_that_called() {
     let nodes =
         vec![agent_node("n1", "W", "a"), agent_node("n2", "W", "b"), agent_node("n3", "Last", "a"), executor_node()];
     let edges = vec![
-        edge("n1", Some("x"), "tool_executor"),
-        edge("n1", Some("n2"), "second"),
-        edge("n2", Some("x"), "tool_executor"),
-        edge("x", Some("n3"), "tool::echo"),
+        conditional_edge("n1", Some("x"), "tool_executor"),
+        conditional_edge("n1", Some("n2"), "second"),
+        conditional_edge("n2", Some("x"), "tool_executor"),
+        conditional_edge("x", Some("n3"), "tool::echo"),
     ];
-    let graph = graph(false, agents, nodes, edges);
+    let graph = build_graph(false, agents, nodes, edges);
     let project = GraphProject::new();
-    let to = answer(vec![call("router", json!({"next_node": "second"}))]);
-    let output = project.run(&graph, &json!([to, answer(vec![call("s", json!({"q": "1"}))]), "from b"]));
+    let to = answer_with_calls(vec![tool_call("router", json!({"next_node": "second"}))]);
+    let output =
+        project.run(&graph, &json!([to, answer_with_calls(vec![tool_call("s", json!({"q": "1"}))]), "from b"]));
     assert_eq!(output["result"]["node_trace"], json!(["W", "W", "tool_executor", "W"]), "{output}");
     let (_, shown) = project.place.run_json(&["show", "last"]);
     let shown = shown.to_string();
     assert!(shown.contains("from b"), "{shown}");
-    let output = project.run(&graph, &json!([answer(vec![call("tool_echo", json!({"q": "1"}))]), "done"]));
+    let output =
+        project.run(&graph, &json!([answer_with_calls(vec![tool_call("tool_echo", json!({"q": "1"}))]), "done"]));
     assert_eq!(output["result"]["node_trace"], json!(["W", "tool_executor", "Last"]), "{output}");
 }
 
 #[test]
 fn a_tool_with_the_name_of_a_routing_tool_is_reported() {
     let agents = json!([{"id": "a", "systemPrompt": "A", "tools": [post_tool("end", "/end")]}]);
-    let edges = vec![edge("n", Some("x"), "tool_executor"), edge("n", None, "END")];
-    let graph = graph(true, agents, vec![agent_node("n", "A", "a"), executor_node()], edges);
+    let edges = vec![conditional_edge("n", Some("x"), "tool_executor"), conditional_edge("n", None, "END")];
+    let graph = build_graph(true, agents, vec![agent_node("n", "A", "a"), executor_node()], edges);
     let project = GraphProject::new();
     let report = project.check(&graph);
     assert!(report.contains("the tool \"end\" of A is not offered"), "{report}");
-    let output = project.run(&graph, &json!([{"text": "bye", "tool_calls": [call("end", json!({}))]}]));
+    let output = project.run(&graph, &json!([{"text": "bye", "tool_calls": [tool_call("end", json!({}))]}]));
     assert_eq!((output["output"].as_str(), project.server.request_count("/end")), (Some("bye"), 0), "{output}");
 }
 
@@ -226,10 +244,16 @@ fn a_function_is_declared_as_the_configuration_says() {
     let place = Workspace::new(&config);
     let tools = json!([{"name": "shop::find"}, {"name": "fetch", "functionId": "tool::web_fetch"}]);
     let agents = json!([{"id": "a", "systemPrompt": "A", "tools": tools}]);
-    let edges = vec![edge("n", Some("x"), "tool_executor")];
-    place.write("g.json", &graph(false, agents, vec![agent_node("n", "A", "a"), executor_node()], edges).to_string());
-    let answers =
-        json!([answer(vec![call("shop_find", json!({}))]), answer(vec![call("shop_find", json!({"q": "x"}))]), "done"]);
+    let edges = vec![conditional_edge("n", Some("x"), "tool_executor")];
+    place.write(
+        "g.json",
+        &build_graph(false, agents, vec![agent_node("n", "A", "a"), executor_node()], edges).to_string(),
+    );
+    let answers = json!([
+        answer_with_calls(vec![tool_call("shop_find", json!({}))]),
+        answer_with_calls(vec![tool_call("shop_find", json!({"q": "x"}))]),
+        "done"
+    ]);
     let model = format!("scripted:{}", place.write("answers.json", &answers.to_string()).display());
     let (_, output) = place.run_json(&["run", "g.json", "--model", &model, "-i", "message=go"]);
     assert_eq!((output["output"].as_str(), server.request_count("/find")), (Some("done"), 1), "{output}");

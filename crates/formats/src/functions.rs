@@ -1,5 +1,7 @@
 //! Functions as tools of models: their declarations, and the calls that need approval.
 
+use std::sync::LazyLock;
+
 use flowloom_core::chat::ToolDeclaration;
 use flowloom_core::code::Code;
 use flowloom_core::diagnostic::Span;
@@ -15,11 +17,13 @@ use crate::steps::{BUILT_IN_FUNCTIONS, STEP_KIND_FUNCTIONS};
 /// The built-in functions that models can call, by id.
 const BUILT_IN_TOOLS_JSON: &str = include_str!("functions.json");
 
+/// The same, parsed once.
+static BUILT_IN_TOOLS: LazyLock<Value> = LazyLock::new(|| parse_value(BUILT_IN_TOOLS_JSON).unwrap_or_default());
+
 /// The functions that every installation has, each with its description.
 pub fn list_built_in_functions() -> Vec<(String, String)> {
-    let described = parse_value(BUILT_IN_TOOLS_JSON).unwrap_or_default();
     let describe = |id: &&str| {
-        let description = described.get(id).and_then(|function| function.get("description"));
+        let description = BUILT_IN_TOOLS.get(id).and_then(|function| function.get("description"));
         ((*id).to_owned(), description.and_then(Value::as_str).unwrap_or_default().to_owned())
     };
     STEP_KIND_FUNCTIONS.iter().chain(BUILT_IN_FUNCTIONS).map(describe).collect()
@@ -56,8 +60,7 @@ impl Sources {
         {
             return Some(ToolDeclaration { name, ..declared.clone() });
         }
-        let built_in = parse_value(BUILT_IN_TOOLS_JSON).unwrap_or_default();
-        let defaults = built_in.get(function).filter(|_| !self.configured.iter().any(|name| name == function));
+        let defaults = BUILT_IN_TOOLS.get(function).filter(|_| !self.configured.iter().any(|name| name == function));
         let is_known = defaults.is_some() || self.functions.iter().any(|name| name == function);
         if !is_known && self.server_of(function).is_none() {
             return None;

@@ -23,7 +23,7 @@ impl GivenAnswers {
     }
 
     /// The number of answers that no call has taken.
-    pub(crate) fn count(&self) -> usize {
+    pub(crate) fn count_unused(&self) -> usize {
         self.answers.lock().unwrap_or_else(PoisonError::into_inner).len()
     }
 }

@@ -130,7 +130,7 @@ impl Models {
 
     /// The number of those answers that no call has taken.
     pub fn count_unused_answers(&self) -> usize {
-        self.given_answers.as_ref().map_or(0, GivenAnswers::count)
+        self.given_answers.as_ref().map_or(0, GivenAnswers::count_unused)
     }
 
     async fn ask_model(
@@ -206,8 +206,7 @@ impl Models {
                 micro_usd: price.filter(|price| price.input == 0 && price.output == 0).map(|_| 0),
             },
         };
-        // An empty answer is an answer; only calls can be without a text.
-        let text = (!answer.text.is_empty() || answer.calls.is_empty()).then_some(answer.text);
+        let text = GenerateReply::keep_text(answer.text, &answer.calls);
         let asked = split_model_name(&request.model).map_or("", |(_, name)| name);
         let model = (!answer.model.is_empty() && answer.model != asked).then_some(answer.model);
         let response = ResponseFacts { model, finish_reason: answer.finish_reason, ..answer.response };

@@ -175,7 +175,7 @@ impl RecoveryTask {
         self.report_failure(id, done.map(drop))
     }
 
-    /// Reports a run that cannot be reclaimed here, once, and puts off the next attempt. Fails if the database is the reason.
+    /// Reports a run that cannot be reclaimed here, once, and schedules the next attempt. Fails if the database is the reason.
     fn report_failure(&mut self, id: RunId, done: Result<(), AppError>) -> Result<(), AppError> {
         match done {
             Ok(()) => {
@@ -189,13 +189,13 @@ impl RecoveryTask {
                 if !self.failed_runs.contains_key(&id) {
                     tracing::warn!("cannot resume the run {id}, which is tried again later: {error}");
                 }
-                self.put_off_retry(id);
+                self.schedule_retry(id);
                 Ok(())
             }
         }
     }
 
-    fn put_off_retry(&mut self, id: RunId) {
+    fn schedule_retry(&mut self, id: RunId) {
         let now = Instant::now();
         let failed = self.failed_runs.entry(id).or_insert(FailedRun { retry_at: now, next_pause: FIRST_RETRY_PAUSE });
         failed.retry_at = now + failed.next_pause;

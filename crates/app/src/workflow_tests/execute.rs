@@ -14,6 +14,7 @@ use flowloom_core::hash::Hash;
 use flowloom_core::limits::Limits;
 use flowloom_core::path::Path;
 use flowloom_core::plan::Plan;
+use flowloom_core::state::StepState;
 use flowloom_core::status::Status;
 use flowloom_core::value::Value;
 use flowloom_formats::render_result;
@@ -27,7 +28,7 @@ use tokio::sync::OnceCell;
 
 use super::compare::{compare_requests, list_moved};
 use super::expectation::Expectation;
-use super::file::{TestFile, TestFileError, TestStep};
+use super::file::{StepAttempt, TestFile, TestFileError, TestStep};
 use super::judge::{ask_judge, list_questions};
 use super::offline::{OfflineEffects, is_recorded_block, is_undecided_failure};
 use super::outcome::{TestOutcome, TestProblem};
@@ -244,15 +245,20 @@ fn check_status(test: &TestFile, outcome: &RunOutcome, problems: &mut Vec<TestPr
     }
 }
 
-/// Reports missing responses that the run went on without: a step may skip its failures, and an agent may answer all the
-/// same.
+/// Reports missing responses despite which the run continued: a step may skip its failures, and an agent may answer
+/// without a tool.
 fn check_responses(outcome: &RunOutcome, problems: &mut Vec<TestProblem>) {
     let ended_by = outcome.find_error().filter(|error| error.code == Code::ResponseMissing);
     let missing = outcome.state.steps().iter().filter_map(|step| {
-        let error = step.error.as_ref().filter(|error| error.code == Code::ResponseMissing)?;
+        let error = find_missing_response(step)?;
         (ended_by.as_ref().is_none_or(|ended_by| ended_by.message != error.message)).then_some((step, error))
     });
     problems.extend(missing.map(|(step, error)| TestProblem::new(step.path.as_str(), error.message.clone())));
+}
+
+/// The error of a step for which the test has no response.
+fn find_missing_response(step: &StepState) -> Option<&StepFailure> {
+    step.error.as_ref().filter(|error| error.code == Code::ResponseMissing)
 }
 
 fn check_expectations(checked: &[CheckedValue<'_>], outcome: &RunOutcome, problems: &mut Vec<TestProblem>) {
@@ -324,12 +330,11 @@ fn list_checked_values<'t>(test: &'t TestFile, plan: &Plan, outcome: &RunOutcome
 
 /// Whether the run ended, and no step lacked a response or, with live models, the budget of the test.
 fn is_complete(outcome: &RunOutcome, is_live: bool) -> bool {
-    let is_missing = |error: &StepFailure| error.code == Code::ResponseMissing;
     let status = outcome.state.status;
     outcome.broken.is_none()
         && status.is_final()
         && !(is_live && status == Status::BudgetExceeded)
-        && !outcome.state.steps().iter().any(|step| step.error.as_ref().is_some_and(is_missing))
+        && !outcome.state.steps().iter().any(|step| find_missing_response(step).is_some())
 }
 
 /// The same test with the requests, responses and the output of this run.
@@ -347,10 +352,9 @@ fn build_updated(test: TestFile, plan: &Plan, outcome: &RunOutcome, collected: &
     let status = outcome.state.status;
     expect.status = (status != Status::Succeeded).then(|| status.name().to_owned());
     // Steps without a request were written by hand and stay as they are.
-    let place = |step: &TestStep| (step.path.clone(), step.attempt);
-    let by_hand: BTreeMap<(String, u32), &TestStep> =
-        test.steps.iter().filter(|step| step.request.is_none()).map(|step| (place(step), step)).collect();
-    let steps = steps.into_iter().map(|step| by_hand.get(&place(&step)).map_or(step, |step| (*step).clone()));
+    let by_hand: BTreeMap<StepAttempt, &TestStep> =
+        test.steps.iter().filter(|step| step.request.is_none()).map(|step| (step.to_attempt(), step)).collect();
+    let steps = steps.into_iter().map(|step| by_hand.get(&step.to_attempt()).map_or(step, |step| (*step).clone()));
     // The others receive the answers.
     let listed: HashSet<&str> = test.steps.iter().map(|step| step.path.as_str()).collect();
     let steps = steps.filter(|step| test.answers.is_empty() || listed.contains(step.path.as_str())).collect();

@@ -88,6 +88,16 @@ pub struct TestStep {
     pub then: Option<AfterFailure>,
 }
 
+/// The path of a step, and the number of an attempt of it.
+pub(super) type StepAttempt = (String, u32);
+
+impl TestStep {
+    /// The attempt that it describes.
+    pub(super) fn to_attempt(&self) -> StepAttempt {
+        (self.path.clone(), self.attempt)
+    }
+}
+
 fn first_attempt() -> u32 {
     1
 }

@@ -23,7 +23,7 @@ use flowloom_runtime::effects::{
 use flowloom_tools::PageScraper;
 
 use super::compare::request_to_test_json;
-use super::file::{TestFile, TestStep};
+use super::file::{StepAttempt, TestFile, TestStep};
 
 /// Start of the clock of a test, in milliseconds since the Unix epoch: 2026-01-01.
 const START_MS: u64 = 1_767_225_600_000;
@@ -36,10 +36,10 @@ pub(super) struct OfflineEffects {
     models: Models,
     /// Whether models are asked where the test has no answer.
     is_live: bool,
-    /// Steps that run a block, by path and attempt.
-    blocks: HashMap<(String, u32), TestStep>,
-    /// Failures of steps, by path and attempt. What follows on them is decided as in a run.
-    failures: HashMap<(String, u32), StepFailure>,
+    /// Steps that run a block.
+    blocks: HashMap<StepAttempt, TestStep>,
+    /// Failures of steps. What follows them is decided as in a run.
+    failures: HashMap<StepAttempt, StepFailure>,
     /// Evaluates expressions whose values the test does not have, and runs blocks that have changed.
     code: Arc<dyn CodeRunner>,
 }
@@ -47,11 +47,10 @@ pub(super) struct OfflineEffects {
 impl OfflineEffects {
     /// What one test is given.
     pub(super) fn new(models: Models, is_live: bool, test: &TestFile, code: Arc<dyn CodeRunner>) -> OfflineEffects {
-        let place = |step: &TestStep| (step.path.clone(), step.attempt);
         let blocks = test.steps.iter().filter(|step| is_recorded_block(step));
-        let blocks = blocks.map(|step| (place(step), step.clone())).collect();
+        let blocks = blocks.map(|step| (step.to_attempt(), step.clone())).collect();
         let failures = test.steps.iter().filter(|step| is_undecided_failure(step));
-        let failures = failures.filter_map(|step| Some((place(step), step.error.clone()?))).collect();
+        let failures = failures.filter_map(|step| Some((step.to_attempt(), step.error.clone()?))).collect();
         let models = models.with_answers(test.answers.clone(), is_live);
         OfflineEffects { models, is_live, blocks, failures, code }
     }
@@ -84,16 +83,16 @@ impl OfflineEffects {
 
     /// The failure that the test has for an effect, or that it has no response.
     fn find_failure(&self, context: &EffectContext, what: &str) -> StepFailure {
-        self.written_failure(context).unwrap_or_else(|| missing_response(context, what))
+        self.find_written_failure(context).unwrap_or_else(|| missing_response(context, what))
     }
 
-    fn written_failure(&self, context: &EffectContext) -> Option<StepFailure> {
-        self.failures.get(&(context.path.as_str().to_owned(), context.attempt)).cloned()
+    fn find_written_failure(&self, context: &EffectContext) -> Option<StepFailure> {
+        self.failures.get(&attempt_of(context)).cloned()
     }
 
     /// The recorded response of a block.
     fn recorded_block(&self, context: &EffectContext) -> Result<PythonReply, StepFailure> {
-        let step = self.blocks.get(&(context.path.as_str().to_owned(), context.attempt));
+        let step = self.blocks.get(&attempt_of(context));
         let step = step.ok_or_else(|| self.find_failure(context, "the block"))?;
         match &step.error {
             Some(error) => Err(error.clone()),
@@ -104,6 +103,11 @@ impl OfflineEffects {
             }),
         }
     }
+}
+
+/// The attempt that an effect belongs to.
+fn attempt_of(context: &EffectContext) -> StepAttempt {
+    (context.path.as_str().to_owned(), context.attempt)
 }
 
 /// Whether a step of a test has the response of a block to a certain request. If it gets another one, the block runs.
@@ -138,7 +142,7 @@ impl Model for OfflineEffects {
         context: &'a EffectContext,
     ) -> EffectFuture<'a, GenerateReply> {
         Box::pin(async move {
-            if let Some(failure) = self.written_failure(context) {
+            if let Some(failure) = self.find_written_failure(context) {
                 return Err(failure);
             }
             match self.models.generate_reply(request, context).await {
@@ -213,7 +217,7 @@ impl CodeRunner for OfflineEffects {
     ) -> EffectFuture<'a, PythonReply> {
         Box::pin(async move {
             let sent = request_to_test_json(&Request::Python(request.clone()));
-            let recorded = self.blocks.get(&(context.path.as_str().to_owned(), context.attempt));
+            let recorded = self.blocks.get(&attempt_of(context));
             let is_same = recorded.is_some_and(|step| step.request.as_ref() == Some(&sent));
             if is_same || can_call_out(&request.source) {
                 return self.recorded_block(context);

@@ -27,7 +27,7 @@ pub struct TestOutcome {
     pub updated: Option<TestFile>,
     /// Whether the file was replaced by `updated`.
     pub is_updated: bool,
-    /// Whether the test fails all the same: an update does not change every expectation.
+    /// Whether the test still fails after the update, which does not change every expectation.
     pub still_fails: bool,
     /// The code of the error, if the file is not a test or its definition has errors.
     pub invalid: Option<Code>,

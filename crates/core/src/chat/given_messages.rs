@@ -64,8 +64,7 @@ fn read_content_part(part: &Value) -> Result<MessagePart, String> {
         },
         Some("image_url" | "input_image") => {
             let url = part.get("image_url").map(|image| image.get("url").unwrap_or(image));
-            let data = url.and_then(Value::as_str).and_then(|url| url.strip_prefix("data:")?.split_once(";base64,"));
-            let Some((mime, data)) = data else {
+            let Some((mime, data)) = url.and_then(Value::as_str).and_then(split_data_url) else {
                 return Err("an image is a \"data:\" URL in base64; no address is fetched".to_owned());
             };
             Ok(MessagePart::Image { mime: mime.to_owned(), data: data.into(), name: "".into() })
@@ -73,6 +72,11 @@ fn read_content_part(part: &Value) -> Result<MessagePart, String> {
         Some(other) => Err(format!("there is no type of parts {other:?}; expected text or image_url")),
         None => read_part(part),
     }
+}
+
+/// The media type and the base64 text of a `data:` URL; `None` for any other URL.
+pub fn split_data_url(url: &str) -> Option<(&str, &str)> {
+    url.strip_prefix("data:")?.split_once(";base64,")
 }
 
 fn read_calls(calls: &Value) -> Result<Vec<ToolCall>, String> {

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use crate::value::Value;
 
 pub use content::Content;
-pub use given_messages::read_messages;
+pub use given_messages::{read_messages, split_data_url};
 pub use thread::{Messages, Thread, close_open_calls, unanswered_call_message};
 pub use user_message::read_user_message;
 

@@ -110,6 +110,13 @@ pub struct GenerateReply {
     pub response: ResponseFacts,
 }
 
+impl GenerateReply {
+    /// The text of a reply. An empty text is an answer; only calls can come without a text.
+    pub fn keep_text(text: String, calls: &[ToolCall]) -> Option<String> {
+        (!text.is_empty() || calls.is_empty()).then_some(text)
+    }
+}
+
 /// Facts about a response besides the output: what the other side said, and how long it took. Nothing that runs depends
 /// on them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -30,10 +30,10 @@ fn quote_non_finite(text: &str) -> Cow<'_, str> {
     }
     let mut out = String::with_capacity(text.len() + 16);
     let mut quote = None;
-    // The last sign that is no white space.
+    // The last character that is not white space.
     let mut last = ' ';
-    let mut signs = text.char_indices();
-    while let Some((at, sign)) = signs.next() {
+    let mut characters = text.char_indices();
+    while let Some((at, character)) = characters.next() {
         let word = NON_FINITE.iter().find(|word| text[at..].starts_with(**word));
         let is_value = |word: &&&str| {
             let behind = text[at + word.len()..].trim_start();
@@ -43,18 +43,18 @@ fn quote_non_finite(text: &str) -> Cow<'_, str> {
         };
         if let Some(word) = word.filter(is_value) {
             out.extend(["\"", word, "\""]);
-            signs.nth(word.len() - 2);
+            characters.nth(word.len() - 2);
             last = '"';
             continue;
         }
-        out.push(sign);
-        match (quote, sign) {
-            (Some(_), '\\') => out.extend(signs.next().map(|(_, escaped)| escaped)),
-            (Some(open), sign) if sign == open => quote = None,
-            (None, '"' | '\'') => quote = Some(sign),
+        out.push(character);
+        match (quote, character) {
+            (Some(_), '\\') => out.extend(characters.next().map(|(_, escaped)| escaped)),
+            (Some(open), character) if character == open => quote = None,
+            (None, '"' | '\'') => quote = Some(character),
             _ => {}
         }
-        last = if sign.is_whitespace() { last } else { sign };
+        last = if character.is_whitespace() { last } else { character };
     }
     out.into()
 }

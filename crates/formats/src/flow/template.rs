@@ -52,15 +52,15 @@ fn split_path(path: &str) -> Vec<Segment> {
     let mut segments = Vec::new();
     let mut start = 0;
     let mut is_in_brackets = false;
-    for (at, sign) in path.char_indices() {
-        // The end of the part before the sign, and the start of the next one.
-        let (end, next) = match sign {
+    for (at, character) in path.char_indices() {
+        // The end of the part before the character, and the start of the next one.
+        let (end, next) = match character {
             '[' => (at, at),
             ']' => (at + 1, at + 1),
             '.' if !is_in_brackets => (at, at + 1),
             _ => continue,
         };
-        is_in_brackets = if sign == '.' { is_in_brackets } else { sign == '[' };
+        is_in_brackets = if character == '.' { is_in_brackets } else { character == '[' };
         segments.extend(parse_part(&path[start..end]));
         start = next;
     }

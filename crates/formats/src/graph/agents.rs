@@ -10,7 +10,7 @@ use flowloom_core::json::{Node, parse_value};
 use flowloom_core::plan::AgentTool;
 use flowloom_core::value::Value;
 
-use super::{ToolPlace, ToolRecordReader};
+use super::{GraphNode, ToolPlace, ToolRecordReader};
 use crate::problems::Problems;
 use crate::reader::Fields;
 use crate::sources::Sources;
@@ -134,6 +134,11 @@ impl<'s> AgentCatalog<'s> {
 
     pub(super) fn get(&self, id: &str) -> Option<&AgentRecord> {
         self.by_id.get(id).and_then(|index| self.list.get(*index))
+    }
+
+    /// The tools in the record of a node's agent; none if it has no known agent.
+    pub(super) fn list_tools(&self, node: &GraphNode<'_>) -> &[AgentTool] {
+        node.agent.and_then(|(id, _)| self.get(id)).map_or(&[], |agent| &agent.tools)
     }
 
     pub(super) fn agent_ids(&self) -> impl Iterator<Item = &str> {

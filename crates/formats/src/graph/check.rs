@@ -119,9 +119,9 @@ fn check_edges(graph: &Graph<'_>, index: usize, problems: &mut Problems) {
 /// An agent with tools needs an edge to an executor.
 fn check_executor(graph: &Graph<'_>, index: usize, agents: &AgentCatalog<'_>, problems: &mut Problems) {
     let node = &graph.nodes[index];
-    let tools = node.agent.and_then(|(id, _)| agents.get(id)).map_or(0, |agent| agent.tools.len());
+    let has_tools = !agents.list_tools(node).is_empty();
     let mut targets = graph.edges_from(index).filter_map(|edge| edge.to);
-    if tools > 0 && !targets.any(|to| graph.nodes[to].kind == NodeType::Executor) {
+    if has_tools && !targets.any(|to| graph.nodes[to].kind == NodeType::Executor) {
         let message =
             format_args!("the agent of {} has tools, and no edge leads to a TOOL_EXECUTOR that runs them", node.name);
         problems.add_warning(Code::NoExecutor, node.span, message).help =
@@ -133,8 +133,7 @@ fn check_executor(graph: &Graph<'_>, index: usize, agents: &AgentCatalog<'_>, pr
 fn check_tool_names(graph: &Graph<'_>, index: usize, agents: &AgentCatalog<'_>, problems: &mut Problems) {
     let node = &graph.nodes[index];
     let routing = list_routing_tools(graph, index);
-    let tools = node.agent.and_then(|(id, _)| agents.get(id)).map_or(&[][..], |agent| &agent.tools);
-    for tool in tools.iter().filter(|tool| routing.contains(&tool.declaration.name.as_str())) {
+    for tool in agents.list_tools(node).iter().filter(|tool| routing.contains(&tool.declaration.name.as_str())) {
         let name = &tool.declaration.name;
         let message = format_args!(
             "the tool {name:?} of {} is not offered: the graph itself has a tool {name:?}, by which agents choose where to go",

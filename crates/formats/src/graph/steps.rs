@@ -68,7 +68,7 @@ fn build_node(graph: &Graph<'_>, index: usize, agents: &AgentCatalog<'_>, siblin
     step
 }
 
-/// Runs the calls of the last turn with the tools that this turn was offered.
+/// Runs the calls of the last turn, with the tools that this turn can call.
 fn build_executor(graph: &Graph<'_>, agents: &AgentCatalog<'_>) -> StepKind {
     let mut tools: Vec<AgentTool> = Vec::new();
     // Most tools of one name are the same tool of several agents.
@@ -98,8 +98,7 @@ fn list_own_tools<'a>(
     agents: &'a AgentCatalog<'_>,
 ) -> impl Iterator<Item = &'a AgentTool> {
     let routing = list_routing_tools(graph, index);
-    let own = graph.nodes[index].agent.and_then(|(id, _)| agents.get(id)).map_or(&[][..], |agent| &agent.tools);
-    own.iter().filter(move |tool| !routing.contains(&tool.declaration.name.as_str()))
+    agents.list_tools(&graph.nodes[index]).iter().filter(move |tool| !routing.contains(&tool.declaration.name.as_str()))
 }
 
 /// The names of the routing tools that an agent is offered.

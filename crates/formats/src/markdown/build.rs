@@ -260,7 +260,9 @@ impl MarkdownCompiler<'_> {
         let built = self.compile_scope(&action.children.iter().collect::<Vec<_>>(), text, inner, ScopeKind::Loop);
         let mut scripts = Vec::new();
         let until = until?.into_expr(&mut self.slots, &mut scripts);
-        let history = reads_history(text.whole, name);
+        // Only the loop itself, from its attributes to the end of its content, can name its helper.
+        let source = action.children.last().and_then(|last| text.text.get(action.start..node_range(last).end));
+        let history = source.is_none_or(|source| reads_history(source, name));
         let helper = LoopHelper { names: vec!["$".into(), format!("${name}").into()], history };
         let provided = provided?;
         let scoped = ScopedSteps {

@@ -1,4 +1,4 @@
-//! Whether the expressions of a file read the finished iterations of a loop, which are costly to provide.
+//! Whether the expressions of a loop read its finished iterations, which are costly to provide.
 
 /// The fields of a loop's helper whose cost does not depend on the number of iterations, and the schemas of `$.z`.
 const CHEAP_FIELDS: [&str; 3] = ["index", "last", "z"];

@@ -61,8 +61,7 @@ pub(crate) fn to_reply(generated: GeneratedText, with_tools: bool) -> GenerateRe
     };
     let finish_reason = generated.is_cut.then_some(FinishReason::Length);
     let response = ResponseFacts { finish_reason, ..ResponseFacts::default() };
-    let text = (!text.is_empty() || tool_calls.is_empty()).then_some(text);
-    GenerateReply { text, tool_calls, usage, response }
+    GenerateReply { text: GenerateReply::keep_text(text, &tool_calls), tool_calls, usage, response }
 }
 
 /// Tool calls that a model wrote as `<tool_call>{…}</tool_call>`. Unreadable ones stay text.

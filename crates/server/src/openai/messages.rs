@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use flowloom_core::chat::read_user_message;
+use flowloom_core::chat::{read_user_message, split_data_url};
 use flowloom_core::code::Code;
 use flowloom_core::json::parse_value;
 use flowloom_core::value::{Blob, Value};
@@ -229,8 +229,7 @@ fn message_value(message: &ChatMessage) -> ApiResult<Value> {
 /// The image of a `data:` URL. Other addresses are rejected: the server fetches nothing for a client.
 fn read_image(image: &ImageUrl) -> ApiResult<Value> {
     let (ImageUrl::Address(url) | ImageUrl::Object { url }) = image;
-    let found = url.strip_prefix("data:").and_then(|rest| rest.split_once(";base64,"));
-    match found.filter(|(mime, _)| mime.starts_with("image/")) {
+    match split_data_url(url).filter(|(mime, _)| mime.starts_with("image/")) {
         Some((mime, data)) => Ok(Value::Blob(Arc::new(Blob::new("image", mime, data)))),
         None => Err(Problem::new(Code::RequestInvalid, "an image must be a URL that starts with data:image/…;base64,")),
     }

@@ -28,8 +28,8 @@ pub(super) fn render_text(drawing: &Drawing) -> String {
     out
 }
 
-/// The titles of the nodes, with the first detail if that tells a node from others of its title: nodes of a pipeline may share
-/// their block.
+/// The titles of the nodes, with the first detail where it distinguishes nodes with the same title: nodes of a pipeline may
+/// share a block.
 fn name_nodes(drawing: &Drawing) -> Vec<String> {
     let detail_of = |node: &DrawnNode| node.details.first().cloned().unwrap_or_default();
     let (mut titles, mut pairs) = (HashMap::new(), HashMap::new());
