@@ -41,7 +41,7 @@ test("agents of a graph hand over, call a tool, and stop for a person", async ()
   await say("Let me speak to a person");
   await page.getByText("A person is needed here").waitFor();
   await say("We call you back.");
-  await page.getByText("We call you back.").waitFor();
+  await page.getByRole("log").getByText("We call you back.").waitFor();
   await page.getByText(ANSWER).nth(1).waitFor();
   await page.getByRole("link", { name: "Run", exact: true }).first().click();
   await page.getByRole("tree").waitFor();

@@ -36,7 +36,7 @@ test("a block is created, changed, tried, restored and deleted", async () => {
   await page.getByText("Version 2").waitFor();
   await page.getByLabel(/^text/).fill("hello");
   await page.getByRole("button", { name: "Run", exact: true }).click();
-  await page.getByText("HELLO").waitFor();
+  await page.getByText("HELLO", { exact: true }).waitFor();
   await page.getByRole("button", { name: "Version 1" }).click();
   await page.waitForFunction(() => !document.querySelector(".library-source").value.includes("upper"));
   await page.getByRole("button", { name: "Delete" }).click();
@@ -78,7 +78,7 @@ test("a key is created and revoked, and memory is changed", async () => {
   await page.getByRole("button", { name: "city" }).click();
   await page.getByLabel("Value as JSON").fill('"Berlin"');
   await page.getByRole("button", { name: "Save" }).click();
-  await page.getByText("Berlin").waitFor();
+  await page.locator(".settings-memory").getByText("Berlin").waitFor();
   const memory = await (await fetch(`${studio.address}/api/v1/memory/local`)).json();
   assert.deepEqual(memory, { city: "Berlin" });
   await closePage(opened);
