@@ -32,9 +32,16 @@ pub struct AbandonedRun {
     pub deaths: u64,
     /// Whether a command to it is pending.
     pub has_commands: bool,
+    /// Whether it has ended: a worker died after it had claimed the ended run and before it had released it.
+    pub has_ended: bool,
 }
 
 impl AbandonedRun {
+    /// Whether there is nothing to drive: the run has ended and no command may reopen it. Only its lease is left.
+    pub fn is_over(&self) -> bool {
+        self.has_ended && !self.has_commands
+    }
+
     /// Whether too many workers died for it to be reclaimed. A command may help, and must not wait.
     pub fn is_hopeless(&self) -> bool {
         self.deaths >= MAX_WORKER_DEATHS && !self.has_commands
@@ -47,7 +54,7 @@ impl AbandonedRun {
 }
 
 impl Store {
-    /// Runs that a worker must drive and no living worker does; at most `limit`. For each worker, the users are in turn, each
+    /// Runs that a worker must drive or release and no living worker does; at most `limit`. For each worker, the users are in turn, each
     /// with the oldest run first. These are runs of dead workers, runs with the status `running`, and runs with pending
     /// commands. A child run is not among them unless its parent run has ended: the parent run drives it. Neither are runs
     /// outside of the scope of this process.
@@ -94,6 +101,14 @@ impl Store {
         self.writer.submit_job(Box::new(job)).await
     }
 
+    /// Gives up the lease that a dead worker has of a run that is over.
+    pub async fn release_ended_run(&self, run: RunId) -> Result<(), JournalError> {
+        let lease = self.claim_run(run).await?;
+        let released = self.submit_release(lease).await;
+        self.unregister_run(run);
+        Ok(released?)
+    }
+
     /// Suspends a run with the status `quarantined`, until a person resumes it, unless a worker has driven it since it was
     /// found to be hopeless. Returns whether it is suspended.
     pub async fn quarantine_run(&self, run: RunId, at: u64) -> Result<bool, JournalError> {
@@ -128,7 +143,7 @@ fn select_in_turn(condition: &str, limit: &str) -> String {
 
 /// `$1` is the worker that reads.
 const ABANDONED_COLUMNS: &str = "id, failed_claims + case when worker <> $1 and status in ('queued', 'running') then 1 else 0 end, \
-                                 pending_commands";
+                                 pending_commands, finished_at is not null";
 
 /// Whether a run is one that this process continues: `$2` is its project, `$3` the fingerprint of its configuration. SQLite
 /// numbers parameters in the order in which they first occur.
@@ -142,5 +157,6 @@ fn read_worker(row: &DbRow<'_>) -> Result<String, StoreError> {
 fn parse_abandoned(row: &DbRow<'_>) -> Result<Option<AbandonedRun>, StoreError> {
     let id = RunId::parse(&row.get::<String>(0)?);
     let (deaths, has_commands) = (row.get_count(1)?, row.get_count(2)? > 0);
-    Ok(id.map(|id| AbandonedRun { id, deaths, has_commands }))
+    let has_ended = row.get(3)?;
+    Ok(id.map(|id| AbandonedRun { id, deaths, has_commands, has_ended }))
 }

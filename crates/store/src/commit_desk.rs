@@ -4,14 +4,15 @@
 //! committed by its caller. As soon as several runs store at the same time, their jobs are gathered and committed together
 //! when the tasks that are ready have had their turn: what a commit costs depends little on the number of its jobs.
 
-use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use flowloom_runtime::failpoint;
 
+use crate::checkpoints::CheckpointSchedule;
 use crate::db::{DbConnection, WriteJob};
 use crate::error::StoreError;
-use crate::writer::{COMMITS_PER_CHECKPOINT, QueuedJob, WriterQueue};
+use crate::writer::{QueuedJob, WriterQueue};
 
 /// Number of jobs that their callers commit, after a gathered commit had one job only and before the next is gathered.
 const LONE_COMMITS: u32 = 8;
@@ -24,7 +25,7 @@ pub(crate) struct CommitDesk {
     connection: Mutex<DbConnection>,
     /// Jobs that are queued or being committed by the thread. While there are any, no job may overtake them.
     pub(crate) queued: AtomicUsize,
-    pub(crate) commits: AtomicU64,
+    pub(crate) checkpoints: CheckpointSchedule,
     /// The jobs of the next gathered commit. Its task exists as long as there are any.
     gathered: Mutex<Vec<QueuedJob>>,
     /// The number of jobs that their callers commit before the next is gathered.
@@ -33,10 +34,14 @@ pub(crate) struct CommitDesk {
 
 impl CommitDesk {
     pub(crate) fn new(connection: DbConnection) -> CommitDesk {
+        let log = match &connection {
+            DbConnection::Sqlite(sqlite) => Some(sqlite.log_file()),
+            DbConnection::Postgres(_) => None,
+        };
         CommitDesk {
             connection: Mutex::new(connection),
             queued: AtomicUsize::new(0),
-            commits: AtomicU64::new(0),
+            checkpoints: CheckpointSchedule::new(log),
             gathered: Mutex::default(),
             lone_commits: AtomicU32::new(0),
         }
@@ -82,17 +87,12 @@ impl CommitDesk {
         failpoint::hit("commit_now_before");
         let committed = connection.try_transaction_now(jobs)?;
         failpoint::hit("commit_now_after");
-        if self.count_commit()
+        if self.checkpoints.count_commit()
             && let Some(queue) = queue
         {
             queue.request_checkpoint();
         }
         Some(committed)
-    }
-
-    /// Counts a commit. Returns whether a checkpoint is due.
-    pub(crate) fn count_commit(&self) -> bool {
-        (self.commits.fetch_add(1, Ordering::Relaxed) + 1).is_multiple_of(COMMITS_PER_CHECKPOINT)
     }
 
     /// Adds a job to the next gathered commit, whose task starts with its first job. Returns the job if the thread has

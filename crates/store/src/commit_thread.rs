@@ -116,7 +116,7 @@ impl CommitThread {
         flowloom_runtime::failpoint::hit("commit_queued_before");
         let committed = connection.run_transaction(&mut jobs);
         flowloom_runtime::failpoint::hit("commit_queued_after");
-        self.is_checkpoint_due |= self.desk.count_commit();
+        self.is_checkpoint_due |= self.desk.checkpoints.count_commit();
         if let Err(StoreError::CommitUnknown { number }) = &committed {
             *unknown_commit = Some(*number);
         }

@@ -72,15 +72,8 @@ impl Journal for Store {
         }
         match &self.runs {
             Some(runs) => runs.release_run(lease),
-            None => {
-                let worker = self.worker.name().to_owned();
-                // Not awaited: a worker that is gone holds no leases anyway.
-                drop(self.writer.submit_job(Box::new(move |connection| {
-                    let sql = "update run set worker = null, failed_claims = 0 \
-                               where id = $1 and epoch = $2 and worker = $3";
-                    connection.execute_unchecked(sql, params![&lease.run.to_string(), lease.epoch, &worker])
-                })));
-            }
+            // Not awaited: a worker that is gone holds no leases anyway.
+            None => drop(self.submit_release(lease)),
         }
     }
 
@@ -200,8 +193,17 @@ impl Store {
         claimed
     }
 
+    /// Gives up the lease of a run, if it is still valid.
+    pub(crate) fn submit_release(&self, lease: Lease) -> BoxFuture<'static, Result<(), StoreError>> {
+        let worker = self.worker.name().to_owned();
+        self.writer.submit_job(Box::new(move |connection| {
+            let sql = "update run set worker = null, failed_claims = 0 where id = $1 and epoch = $2 and worker = $3";
+            connection.execute_unchecked(sql, params![&lease.run.to_string(), lease.epoch, &worker])
+        }))
+    }
+
     /// Forgets that this process drives a run; `false` if it does not.
-    fn unregister_run(&self, run: RunId) -> bool {
+    pub(crate) fn unregister_run(&self, run: RunId) -> bool {
         self.mailboxes.close_mailbox(run);
         self.worker.unregister_run(run)
     }

@@ -10,6 +10,7 @@ mod backup;
 mod batch;
 mod catalog;
 mod check;
+mod checkpoints;
 mod checksum;
 mod commands;
 mod commit_desk;

@@ -24,9 +24,6 @@ use crate::db::sqlite::Sqlite;
 use crate::db::{DbConnection, WriteJob};
 use crate::error::StoreError;
 
-/// Number of commits between two checkpoints: a few megabytes of log.
-pub(crate) const COMMITS_PER_CHECKPOINT: u64 = 1000;
-
 /// How long a job waits for the database if someone waits for its result.
 pub(crate) const MAX_REQUEST_WAIT: Duration = Duration::from_secs(5);
 
@@ -101,11 +98,14 @@ impl Writer {
             .spawn(move || CommitThread::new(shared, background, orders).run())
             .map_err(|source| StoreError::Thread { purpose: "writes to the database", source })?;
         let queue = Arc::new(WriterQueue { commands, desk: desk.clone() });
+        if desk.checkpoints.has_grown() {
+            queue.request_checkpoint();
+        }
         Ok(Writer { queue: Some(queue), thread: Some(thread), desk, is_quick })
     }
 
     pub(crate) fn commit_count(&self) -> u64 {
-        self.desk.commits.load(Ordering::Relaxed)
+        self.desk.checkpoints.commit_count()
     }
 
     /// Uses the connection between two commits.

@@ -142,6 +142,8 @@ impl<'a> Crowd<'a> {
         report.violations.extend(find_unfinished(server.address).map_err(lost)?);
         if !report.violations.is_empty() {
             report.violations.push(format!("the last server printed:\n{}", server.printed_lines()));
+            let kept = self.site.keep_folder().map_err(|error| error.to_string())?;
+            report.violations.push(format!("the folder of the runs was copied to {}", kept.display()));
         }
         Ok(())
     }

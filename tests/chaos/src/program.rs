@@ -89,6 +89,13 @@ impl Site {
         Site { clocks: Some(Mutex::new(Random::for_part(seed, "clocks"))), ..self }
     }
 
+    /// Copies the folder, so that a violation can be looked into.
+    pub(crate) fn keep_folder(&self) -> std::io::Result<PathBuf> {
+        let kept = TempDir::with_prefix("chaos-kept-")?.keep();
+        Command::new("cp").arg("-a").arg(self.folder.path().join(".")).arg(&kept).status()?;
+        Ok(kept)
+    }
+
     /// A command of the program in the folder of the site.
     pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(&self.program);

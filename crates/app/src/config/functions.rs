@@ -35,7 +35,7 @@ impl AgentSettings {
 }
 
 /// `[functions.ID]`: a function of the user, either an HTTP endpoint or another workflow.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FunctionSettings {
     /// The address that is called.

@@ -9,9 +9,12 @@ use flowloom_core::code::Code;
 use flowloom_core::error::StepFailure;
 use flowloom_core::hash::Hash;
 use flowloom_core::plan::{Format, Input, InputKind, Inputs, Plan};
+use flowloom_core::render::to_json;
 use flowloom_core::value::{Map, Value};
 use flowloom_formats::flow;
 use flowloom_runtime::schema::validation_errors;
+
+use crate::config::FunctionSettings;
 
 /// Maximum length of a tool name, in characters.
 const MAX_TOOL_NAME_CHARS: usize = 64;
@@ -91,6 +94,20 @@ impl ToolDescriptor {
             }
         }
         Ok(inputs.into())
+    }
+}
+
+/// Describes a function to models by the inputs of its workflow, where the configuration does not. The arguments of a
+/// function are the inputs themselves, so an input of any shape and a file have no parameters.
+pub(crate) fn describe_function(function: &mut FunctionSettings, id: &str, plan: Arc<Plan>) {
+    let is_named = match &plan.inputs {
+        Inputs::Whole(_) => plan.thread.is_some(),
+        Inputs::Named { declared, .. } => declared.iter().all(|input| input.kind != InputKind::File),
+    };
+    let declaration = ToolDescriptor::new(id, plan).declaration;
+    function.description.get_or_insert(declaration.description);
+    if is_named && function.parameters.is_none() {
+        function.parameters = serde_json::from_str(&to_json(&declaration.parameters)).ok();
     }
 }
 
@@ -252,6 +269,24 @@ A poem about {city}.
         assert!(rejection(&descriptor, r#"{"city": "Bonn", "size": "xl"}"#).contains("/size"));
         assert!(rejection(&descriptor, r#"{"city": "Bonn", "photo": {"name": "a"}}"#).contains("base64"));
         assert!(rejection(&descriptor, r#"["Bonn"]"#).contains("object"));
+    }
+
+    #[test]
+    fn a_function_is_described_by_the_inputs_of_its_workflow() {
+        let describe = |mut function: FunctionSettings, name, definition| {
+            describe_function(&mut function, "shop::order", compile_tool("x", name, definition).plan);
+            function
+        };
+        let definition = MARKDOWN_DEFINITION.replace("  photo: {type: file, fileType: image, required: false}\n", "");
+        let described = describe(FunctionSettings::default(), "poem.mdx", &definition);
+        let parameters = described.parameters.expect("parameters");
+        assert_eq!(parameters["required"], serde_json::json!(["city"]));
+        let configured = FunctionSettings { description: Some("Orders.".into()), ..FunctionSettings::default() };
+        let described = describe(configured, "poem.mdx", MARKDOWN_DEFINITION);
+        assert_eq!(described.parameters, None, "a file is no argument");
+        assert_eq!(described.description.as_deref(), Some("Orders."));
+        let list = include_str!("../../../../examples/steps/refine.json");
+        assert_eq!(describe(FunctionSettings::default(), "list.json", list).parameters, None);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! SQLite: opening and migrating the file, statements, commits and checkpoints.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rusqlite::{CachedStatement, ErrorCode, params_from_iter};
@@ -59,6 +59,11 @@ impl Sqlite {
     /// Prepares the connection for the writer.
     pub(crate) fn shorten_busy_timeout(&self) -> Result<(), StoreError> {
         Ok(self.0.busy_timeout(WRITER_BUSY_TIMEOUT)?)
+    }
+
+    /// The file of the write-ahead log.
+    pub(crate) fn log_file(&self) -> PathBuf {
+        PathBuf::from(format!("{}-wal", self.0.path().unwrap_or_default()))
     }
 
     /// Sets how durable commits of this connection are.
