@@ -79,10 +79,12 @@ impl Case {
                 }
             }
             "rename" => {
-                let name = find_renamable(file, self.offset).expect("a name");
-                answer = match rename(&self.definition, name, &self.new_name) {
-                    Ok(edits) => self.apply(edits),
-                    Err(message) => format!("refused: {message}"),
+                answer = match find_renamable(&self.definition, file, self.offset) {
+                    None => "nothing to rename".to_owned(),
+                    Some(name) => match rename(&self.definition, name, &self.new_name) {
+                        Ok(edits) => self.apply(edits),
+                        Err(message) => format!("refused: {message}"),
+                    },
                 };
             }
             "symbols" => write_parts(&list_parts(&file.index), 0, &mut answer),

@@ -8,6 +8,7 @@ use flowloom_formats::{markdown, pipeline};
 
 use super::json_names::{TemplateText, find_block_inputs, find_json_names, list_output_fields};
 use super::json_tree::{inner_span, parse_tolerant};
+use super::lines::Lines;
 use super::mdx::{MdxDocument, read_mdx};
 use super::mdx_names::{find_mdx_names, find_scope};
 use super::names::{About, Name, NameKind, Role};
@@ -18,6 +19,8 @@ use super::templates::{TemplateStyle, find_references};
 pub struct Index {
     /// The text.
     pub text: Arc<str>,
+    /// Its lines.
+    pub lines: Lines,
     /// The format; `None` for a part of a definition.
     pub format: Option<Format>,
     /// The structure of the text.
@@ -45,10 +48,10 @@ impl Index {
         if format == markdown::FORMAT {
             return Index { format: Some(format), ..Index::of_markdown(text) };
         }
-        let tree = parse_tolerant(&text);
+        let (tree, lines) = (parse_tolerant(&text), Lines::new(&text));
         let found = tree.as_ref().map(|tree| find_json_names(format, &text, tree)).unwrap_or_default();
         let (names, templates) = (found.names, found.templates);
-        Index { text, format: Some(format), body: Body::Json(tree), names, templates, includes: Vec::new() }
+        Index { text, lines, format: Some(format), body: Body::Json(tree), names, templates, includes: Vec::new() }
     }
 
     /// The index of Markdown that a definition includes.
@@ -57,8 +60,8 @@ impl Index {
         let found = find_mdx_names(&text, &document);
         let scope_at = |offset| find_scope(&document, document.find_element(offset));
         let includes = found.includes.into_iter().map(|(path, span)| (path, scope_at(span.start))).collect();
-        let body = Body::Markdown(document);
-        Index { text, format: None, body, names: found.names, templates: Vec::new(), includes }
+        let (body, lines) = (Body::Markdown(document), Lines::new(&text));
+        Index { text, lines, format: None, body, names: found.names, templates: Vec::new(), includes }
     }
 
     /// The index of a block that a pipeline uses, in a file of its own.
@@ -83,7 +86,8 @@ impl Index {
             }
         }
         names.sort_by_key(|name| name.span.start);
-        Index { text, format: None, body: Body::Json(tree), names, templates, includes: Vec::new() }
+        let lines = Lines::new(&text);
+        Index { text, lines, format: None, body: Body::Json(tree), names, templates, includes: Vec::new() }
     }
 
     /// The names at a position: one, or the two that a shorthand key stands for.

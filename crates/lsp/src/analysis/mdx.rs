@@ -121,8 +121,9 @@ impl<'t> MdxReader<'t> {
 
     fn read_frontmatter(&mut self) {
         let mark = if self.text.starts_with('\u{feff}') { 3 } else { 0 };
-        let Some(rest) = self.text[mark..].strip_prefix("---\n") else { return };
-        let start = mark + 4;
+        let text = &self.text[mark..];
+        let Some(rest) = ["---\n", "---\r\n"].iter().find_map(|line| text.strip_prefix(line)) else { return };
+        let start = self.text.len() - rest.len();
         let length = if rest.starts_with("---") { Some(0) } else { rest.find("\n---").map(|end| end + 1) };
         let end = length.map_or(self.text.len(), |length| start + length);
         self.document.frontmatter = Some(start..end);

@@ -6,6 +6,7 @@ use flowloom_core::value::Value;
 
 use super::definition::{Definition, IndexedFile};
 use super::index::Body;
+use super::json_names::list_given_names;
 use super::mdx_names::plain_name;
 use super::names::{Name, NameKind, Role};
 
@@ -20,9 +21,22 @@ pub struct Replacement {
     pub text: String,
 }
 
-/// The name at byte `offset` that can be renamed.
-pub fn find_renamable(file: &IndexedFile, offset: usize) -> Option<&Name> {
-    file.index.find_names(offset).find(|name| name.kind.can_be_renamed())
+/// The name at byte `offset` of a file of the definition, if it can be renamed.
+pub fn find_renamable<'d>(definition: &'d Definition, file: &'d IndexedFile, offset: usize) -> Option<&'d Name> {
+    file.index.find_names(offset).find(|name| can_be_renamed(definition, name))
+}
+
+/// Whether a name can be renamed: all of its uses can be found, and the definition itself gives it its meaning. Built-in and
+/// stored blocks, and what a format provides, have their names from elsewhere.
+fn can_be_renamed(definition: &Definition, name: &Name) -> bool {
+    let is_declared = || definition.find_origins(name).next().is_some();
+    let format = definition.main().index.format;
+    let is_given = || format.is_some_and(|format| list_given_names(format).iter().any(|given| given.text == name.text));
+    match name.kind {
+        NameKind::Variable => is_declared() && !is_given(),
+        NameKind::Block => is_declared(),
+        kind => kind.can_be_renamed(),
+    }
 }
 
 /// The replacements that give a name another text. Fails if the new name cannot be one, or is taken.

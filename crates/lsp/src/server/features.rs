@@ -21,7 +21,6 @@ use crate::analysis::definition::{Definition, FilePlace, IndexedFile};
 use crate::analysis::hover::find_meaning;
 use crate::analysis::json_tree::parse_tolerant;
 use crate::analysis::known::Known;
-use crate::analysis::lines::Lines;
 use crate::analysis::names::{Name, NameKind};
 use crate::analysis::rename::find_renamable;
 
@@ -101,8 +100,8 @@ impl<'s> Opened<'s> {
 
     /// The location of a place in a file of the definition.
     fn find_location(&self, place: FilePlace<'_>) -> Option<Location> {
-        let lines = Lines::new(&place.file.index.text);
-        let view = TextView { text: &place.file.index.text, lines: &lines, unit: self.snapshot.unit };
+        let index = &place.file.index;
+        let view = TextView { text: &index.text, lines: &index.lines, unit: self.snapshot.unit };
         Some(Location::new(self.find_uri(&place.file.path)?, view.find_range(place.name.span)))
     }
 
@@ -237,7 +236,7 @@ pub(super) fn highlight(snapshot: &Snapshot, at: &TextDocumentPositionParams) ->
 pub(super) fn prepare_rename(snapshot: &Snapshot, at: &TextDocumentPositionParams) -> Option<PrepareRenameResponse> {
     let opened = Opened::find(snapshot, &at.text_document.uri)?;
     let offset = opened.view().find_offset(at.position);
-    let name = find_renamable(opened.file()?, offset)?;
+    let name = find_renamable(&opened.definition, opened.file()?, offset)?;
     let (range, placeholder) = (opened.view().find_range(name.span), name.text.clone());
     Some(PrepareRenameResponse::RangeWithPlaceholder { range, placeholder })
 }

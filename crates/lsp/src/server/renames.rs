@@ -12,7 +12,6 @@ use lsp_types::{
 use super::convert::TextView;
 use super::features::Opened;
 use super::state::Snapshot;
-use crate::analysis::lines::Lines;
 use crate::analysis::names::NameKind;
 use crate::analysis::rename::{find_renamable, rename};
 
@@ -21,7 +20,7 @@ pub(super) fn rename_at(snapshot: &Snapshot, params: &RenameParams) -> Result<Op
     let at = &params.text_document_position;
     let Some(mut opened) = Opened::find(snapshot, &at.text_document.uri) else { return Ok(None) };
     let offset = opened.view().find_offset(at.position);
-    let found = opened.file().and_then(|file| find_renamable(file, offset)).cloned();
+    let found = opened.file().and_then(|file| find_renamable(&opened.definition, file, offset)).cloned();
     let Some(name) = found else { return Ok(None) };
     opened.add_neighbours(&name);
     let replacements = rename(&opened.definition, &name, &params.new_name)
@@ -29,8 +28,7 @@ pub(super) fn rename_at(snapshot: &Snapshot, params: &RenameParams) -> Result<Op
     let mut edits: BTreeMap<String, Vec<TextEdit>> = BTreeMap::new();
     for replacement in replacements {
         let Some(file) = opened.definition.find_file(&replacement.file) else { continue };
-        let lines = Lines::new(&file.index.text);
-        let view = TextView { text: &file.index.text, lines: &lines, unit: snapshot.unit };
+        let view = TextView { text: &file.index.text, lines: &file.index.lines, unit: snapshot.unit };
         edits.entry(replacement.file).or_default().push(view.replace(replacement.span, &replacement.text));
     }
     let folder = if name.kind == NameKind::Agent { find_agent_folder(&opened, &name.text) } else { None };
