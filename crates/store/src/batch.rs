@@ -199,18 +199,19 @@ impl BatchWrite {
         Ok(LockedRun { number, memory_owner, origin, has_failed_claims: false, pending_commands: 0 })
     }
 
-    /// Rejects a second turn of a conversation while a living process drives one. A suspended turn does not block
-    /// others.
+    /// Rejects a second turn of a conversation while a living process drives one, or one needs a decision: its end would
+    /// overwrite what was said since. A turn that waits for a person does not block others.
     fn check_turn(&self, connection: &DbConnection, created: &RunCreated, thread_key: &str) -> Result<(), StoreError> {
         connection.serialize_changes("starts")?;
         let sql = "select id, worker from run where user_id = $1 and thread_key = $2 and finished_at is null \
                    and coalesce(project, '') = $3 \
-                   and (status = 'queued' or (status = 'running' and worker is not null))";
+                   and (status in ('queued', 'uncertain', 'quarantined') \
+                   or (status = 'running' and worker is not null))";
         let project = created.project.as_ref().map_or("", |project| project.name.as_str());
         let params = params![&created.user, thread_key, project];
         let others = connection.query_rows(sql, params, |row| Ok((row.get(0)?, row.get(1)?)))?;
         let living = self.worker.living_workers(connection)?;
-        // A run without a worker is one that another engine is about to drive.
+        // A run without a worker needs a decision, or another engine is about to drive it.
         let driven = |(id, worker): (String, Option<String>)| {
             let is_driven =
                 |run: &RunId| worker.as_deref().is_none_or(|worker| self.worker.is_driven_by(worker, *run, &living));

@@ -124,7 +124,9 @@ pub enum StoreError {
         seq: u64,
     },
     /// Another run of the conversation is in progress.
-    #[error("the conversation already has a turn in progress (run {0}); wait until it ends")]
+    #[error(
+        "the conversation already has a turn in progress (run {0}); wait until it ends, or decide about it if it is uncertain or quarantined"
+    )]
     ThreadBusy(RunId),
     /// Another server claimed the schedule first.
     #[error("another server has already claimed the schedule")]

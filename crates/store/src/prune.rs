@@ -2,7 +2,6 @@
 
 use flowloom_core::status::Status;
 
-use crate::commands::IS_OUTERMOST_SQL;
 use crate::db::{DbConnection, params};
 use crate::error::StoreError;
 use crate::rows::MAX_EVENTS_PER_RUN;
@@ -11,9 +10,18 @@ use crate::store::Store;
 /// Runs deleted in one commit; small, so that other writers get their turn.
 const PRUNE_BATCH_RUNS: u32 = 200;
 
-/// SQL condition of a [`PruneFilter`]. A run that is about to be retried is kept, and so is a child run as long as its
-/// parent run may look for it.
-const PRUNABLE_SQL: &str = "status = $1 and finished_at < $2 and worker is null and pending_commands = 0";
+/// SQL condition of a [`PruneFilter`]. A run that is about to be retried is kept. A child run is deleted with its parent run,
+/// which looks for it when it is retried.
+const PRUNABLE_SQL: &str = "status = $1 and finished_at < $2 and worker is null and pending_commands = 0 \
+                            and (parent is null or not exists (select 1 from run above where above.id = run.parent)) \
+                            and not exists (select 1 from run below \
+                                            where below.parent = run.id and below.finished_at is null)";
+
+/// Selects a run and the runs within it.
+const WITHIN_SQL: &str = "with recursive within (id, number, bundle) as (\
+                          select id, number, bundle from run where id = $1 union all \
+                          select run.id, run.number, run.bundle from run join within on run.parent = within.id) \
+                          select number, id, bundle from within";
 
 /// Selects runs of one status that ended before a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,26 +33,21 @@ pub struct PruneFilter {
 }
 
 impl Store {
-    /// Number of matching runs.
+    /// Number of matching runs, without their child runs.
     pub fn count_prunable(&self, old: PruneFilter) -> Result<u64, StoreError> {
-        let sql = format!("select count(*) from run where {PRUNABLE_SQL} and {IS_OUTERMOST_SQL}");
+        let sql = format!("select count(*) from run where {PRUNABLE_SQL}");
         let found =
             self.read_with(|db| db.query_first(&sql, params![old.status.name(), old.before], |row| row.get_count(0)));
         Ok(found?.unwrap_or_default())
     }
 
-    /// Deletes the matching runs and returns their number.
+    /// Deletes the matching runs with their child runs, and returns the number of the former.
     pub async fn prune_runs(&self, old: PruneFilter) -> Result<u64, StoreError> {
         let mut count = 0;
         loop {
-            let sql = format!(
-                "select number, id, bundle from run where {PRUNABLE_SQL} and {IS_OUTERMOST_SQL} \
-                 order by finished_at limit $3"
-            );
-            let batch: Vec<PrunableRun> = self.read_with(|db| {
-                db.query_rows(&sql, params![old.status.name(), old.before, PRUNE_BATCH_RUNS], |row| {
-                    Ok(PrunableRun { number: row.get(0)?, id: row.get(1)?, bundle: row.get(2)? })
-                })
+            let sql = format!("select id from run where {PRUNABLE_SQL} order by finished_at limit $3");
+            let batch: Vec<String> = self.read_with(|db| {
+                db.query_rows(&sql, params![old.status.name(), old.before, PRUNE_BATCH_RUNS], |row| row.get(0))
             })?;
             if batch.is_empty() {
                 return Ok(count);
@@ -52,11 +55,18 @@ impl Store {
             count += batch.len() as u64;
             let take_away = move |connection: &DbConnection| {
                 connection.lock_tables("blob, bundle, event, run")?;
-                batch.iter().try_for_each(|run| run.delete_run(connection))
+                batch.iter().try_for_each(|run| delete_with_children(connection, run))
             };
             self.writer.submit_job(Box::new(take_away)).await?;
         }
     }
+}
+
+fn delete_with_children(connection: &DbConnection, run: &str) -> Result<(), StoreError> {
+    let within = connection.query_rows(WITHIN_SQL, params![run], |row| {
+        Ok(PrunableRun { number: row.get(0)?, id: row.get(1)?, bundle: row.get(2)? })
+    })?;
+    within.iter().try_for_each(|run| run.delete_run(connection))
 }
 
 struct PrunableRun {

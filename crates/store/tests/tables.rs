@@ -4,7 +4,8 @@
 mod support;
 
 use flowloom_core::code::Code;
-use flowloom_core::event::{Event, MemoryWrite};
+use flowloom_core::event::{Event, MemoryWrite, ParentStep};
+use flowloom_core::path::Path;
 use flowloom_core::status::Status;
 use flowloom_runtime::journal::Journal;
 use flowloom_store::{
@@ -22,6 +23,7 @@ on_both!(
     notifications_are_there_once_and_read_by_their_user,
     what_is_due_is_claimed_once,
     old_runs_are_taken_away_with_what_only_they_had,
+    a_child_run_is_deleted_with_its_parent,
 );
 
 fn workflow_key(id: &str) -> DefinitionKey {
@@ -188,6 +190,24 @@ async fn old_runs_are_taken_away_with_what_only_they_had(place: &TestDatabase) {
     assert_eq!(store.read(run_id(3), 1).await.expect("readable")[0].event, large("b"));
     assert!(store.read_bundle(flowloom_core::Hash::of_bytes(b"the bundle")).is_ok());
     assert_eq!(store.read_memory("ann", "k").await.expect("readable"), Some(1.into()));
+}
+
+async fn a_child_run_is_deleted_with_its_parent(place: &TestDatabase) {
+    let store = place.open();
+    let end = |run, status| new_record(run, 2, Event::RunFinished { status, error: None, failed: None, thread: None });
+    let (parent, child) = (run_id(2), run_id(1));
+    for (run, around, status) in [(parent, None, Status::Failed), (child, Some(parent), Status::Cancelled)] {
+        let lease = store.begin_run(run).expect("new");
+        let Event::RunCreated(mut created) = created_event(&store) else { panic!("an event of another kind") };
+        created.parent = around.map(|run| ParentStep { run, path: Path::parse("/sub").expect("a path") });
+        let records = vec![new_record(run, 1, Event::RunCreated(created)), end(run, status)];
+        append_records(&*store, lease, records).await.expect("stored");
+    }
+    let old = |status| PruneFilter { status, before: 1 << 60 };
+    // A retry of the parent run looks for it.
+    assert_eq!(store.prune_runs(old(Status::Cancelled)).await.expect("done"), 0);
+    assert_eq!(store.prune_runs(old(Status::Failed)).await.expect("done"), 1);
+    assert_eq!(store.list_runs(10).expect("readable"), []);
 }
 
 async fn what_is_due_is_claimed_once(place: &TestDatabase) {
