@@ -42,6 +42,14 @@ fn a_missing_response_is_noticed_although_the_run_continues() {
 }
 
 #[test]
+fn a_missing_response_is_noticed_although_a_failure_is_expected() {
+    let test = json!({"definition": "../s.json", "inputs": "hi", "expect": {"status": "failed"}});
+    let place = place_with("s.json", &step_list(&[chat_step("c", "fail")]), &test);
+    let (code, outcome) = run_test(&place, &[]);
+    assert_eq!((code, outcome["problems"][0]["place"].as_str()), (3, Some("/c")), "{outcome}");
+}
+
+#[test]
 fn answers_are_checked_against_schemas_as_in_a_run() {
     let definition = "<GenObject as=\"o\" model=\"\" schema={$.z.object({n: $.z.number()})} />\n\nSay {o.n}\n\n<GenText as=\"t\" model=\"\" />\n";
     let expected = json!({"output": [{"contains": "y"}]});

@@ -186,7 +186,13 @@ fn secrets_in_headers_do_not_reach_the_test() {
     }
     assert!(test.contains("Bearer (masked)") && test.contains("text/plain"), "{test}");
     // The address is masked, too, since it contains a secret.
-    stdout_of(&place, 3, &["test"]);
+    stdout_of(&place, 0, &["test"]);
+    place.write("secret.json", &flow("key-123456").replace("Read ", "Study "));
+    let failed = stdout_of(&place, 3, &["test"]);
+    assert!(!failed.contains("cookie-1234"), "{failed}");
+    stdout_of(&place, 0, &["test", "--update"]);
+    let updated = std::fs::read_to_string(place.path("tests/t.json")).expect("written");
+    assert!(updated.contains("Study /page/(masked)") && !updated.contains("cookie-1234"), "{updated}");
 
     let place = Workspace::new(&format!("default_model = \"scripted:echo\"\n{}", server.egress_config()));
     let plain = |key: &str| flow(key).replace("/page/cookie-1234", "/page");

@@ -8,6 +8,7 @@ use flowloom_runtime::requests::{CollectedRequests, SentRequest};
 use serde_json::Value;
 
 use super::file::{TestFile, TestStep};
+use super::header_secrets::HeaderSecrets;
 use super::outcome::TestProblem;
 use crate::runs::details::{describe_request, request_to_json};
 
@@ -27,7 +28,7 @@ pub(super) fn request_to_test_json(request: &Request) -> Value {
 /// The requests that are not those of the test. `is_live`: a changed request was asked anew, so it is no problem.
 pub(super) fn compare_requests(test: &TestFile, collected: &CollectedRequests, is_live: bool) -> Vec<TestProblem> {
     let all = collected.list_sent();
-    let sent = index_sent(&all);
+    let (sent, secrets) = (index_sent(&all), HeaderSecrets::of(&all));
     let new = index_new(test, &all);
     let mut problems = Vec::new();
     for step in &test.steps {
@@ -45,7 +46,7 @@ pub(super) fn compare_requests(test: &TestFile, collected: &CollectedRequests, i
                 Some(TestProblem::new(twin.path.as_str(), message))
             }
             (Some(_), _) if is_live => None,
-            (Some(sent), _) => find_difference(step, sent),
+            (Some(sent), _) => find_difference(step, sent, &secrets),
         };
         problems.extend(problem);
     }
@@ -87,9 +88,9 @@ fn find_unused(step: &TestStep, sent: &[SentRequest]) -> TestProblem {
     TestProblem::new(&step.path, message)
 }
 
-fn find_difference(step: &TestStep, sent: &SentRequest) -> Option<TestProblem> {
+fn find_difference(step: &TestStep, sent: &SentRequest, secrets: &HeaderSecrets) -> Option<TestProblem> {
     let expected = step.request.as_ref()?;
-    let mut found = request_to_test_json(&sent.request);
+    let mut found = secrets.mask_request(request_to_test_json(&sent.request));
     if let (Some(found), Some(expected)) = (found.as_object_mut(), expected.as_object())
         && !expected.contains_key("code")
     {

@@ -29,6 +29,7 @@ use tokio::sync::OnceCell;
 use super::compare::{compare_requests, list_moved};
 use super::expectation::Expectation;
 use super::file::{StepAttempt, TestFile, TestFileError, TestStep};
+use super::header_secrets::HeaderSecrets;
 use super::judge::{ask_judge, list_questions};
 use super::offline::{OfflineEffects, is_recorded_block, is_undecided_failure};
 use super::outcome::{TestOutcome, TestProblem};
@@ -95,7 +96,11 @@ impl<'a> TestRunner<'a> {
                 test.expect.steps.insert(now, expectations);
             }
         }
-        let checked = list_checked_values(&test, &plan, &outcome);
+        let mut checked = list_checked_values(&test, &plan, &outcome);
+        let secrets = HeaderSecrets::of(&collected.list_sent());
+        checked
+            .iter_mut()
+            .for_each(|checked| checked.value = checked.value.take().map(|value| secrets.mask_value(value)));
         check_status(&test, &outcome, &mut problems);
         check_responses(&outcome, &mut problems);
         check_expectations(&checked, &outcome, &mut problems);
@@ -245,10 +250,11 @@ fn check_status(test: &TestFile, outcome: &RunOutcome, problems: &mut Vec<TestPr
     }
 }
 
-/// Reports missing responses despite which the run continued: a step may skip its failures, and an agent may answer
-/// without a tool.
+/// Reports missing responses that the status does not: the run may continue without one, and a test may expect a run that
+/// fails.
 fn check_responses(outcome: &RunOutcome, problems: &mut Vec<TestProblem>) {
-    let ended_by = outcome.find_error().filter(|error| error.code == Code::ResponseMissing);
+    let is_reported = problems.iter().any(|problem| problem.place == "status");
+    let ended_by = outcome.find_error().filter(|error| is_reported && error.code == Code::ResponseMissing);
     let missing = outcome.state.steps().iter().filter_map(|step| {
         let error = find_missing_response(step)?;
         (ended_by.as_ref().is_none_or(|ended_by| ended_by.message != error.message)).then_some((step, error))
@@ -339,6 +345,7 @@ fn is_complete(outcome: &RunOutcome, is_live: bool) -> bool {
 
 /// The same test with the requests, responses and the output of this run.
 fn build_updated(test: TestFile, plan: &Plan, outcome: &RunOutcome, collected: &CollectedRequests) -> TestFile {
+    let secrets = HeaderSecrets::of(&collected.list_sent());
     let (steps, expressions) = build_steps(&outcome.records, collected);
     let output = render_result(plan, &outcome.state, &outcome.env).output;
     let mut expect = test.expect.clone();
@@ -358,5 +365,5 @@ fn build_updated(test: TestFile, plan: &Plan, outcome: &RunOutcome, collected: &
     // The others receive the answers.
     let listed: HashSet<&str> = test.steps.iter().map(|step| step.path.as_str()).collect();
     let steps = steps.filter(|step| test.answers.is_empty() || listed.contains(step.path.as_str())).collect();
-    TestFile { steps, expressions, expect, ..test }
+    secrets.mask_test(TestFile { steps, expressions, expect, ..test })
 }

@@ -4,6 +4,7 @@ mod compare;
 mod execute;
 mod expectation;
 pub mod file;
+mod header_secrets;
 mod judge;
 mod offline;
 mod outcome;

@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::Path as FilePath;
 use std::sync::Arc;
 
-use flowloom_core::effect::Request;
 use flowloom_core::event::{Event, Record};
 use flowloom_core::path::Path;
 use flowloom_core::state::RunState;
@@ -16,10 +15,10 @@ use flowloom_runtime::{Response, list_responses};
 use super::compare::request_to_test_json;
 use super::expectation::Expectation;
 use super::file::{Expectations, TestExpression, TestFile, TestStep};
+use super::header_secrets::HeaderSecrets;
 use crate::engines::{App, LoadedRun};
 use crate::error::AppError;
 use crate::runs::finished::read_outcome;
-use crate::runs::masking::{MASK, list_masked_values};
 
 /// The test that expects of its definition what a run did. `definition` is the path that the test names.
 pub async fn record_test(app: &App, opened: &LoadedRun, definition: &FilePath) -> Result<TestFile, AppError> {
@@ -48,7 +47,7 @@ pub async fn record_test(app: &App, opened: &LoadedRun, definition: &FilePath) -
             steps: steps_expected,
         },
     };
-    Ok(mask_test(test, &list_header_values(&sent)))
+    Ok(HeaderSecrets::of(&sent).mask_test(test))
 }
 
 /// That the steps with a name, outside of loops, have the outputs that they had.
@@ -61,48 +60,6 @@ fn expect_named_steps(state: &RunState) -> BTreeMap<String, Vec<Expectation>> {
         Some((step.path.to_string(), vec![Expectation::equal_to(output)]))
     });
     expected.collect()
-}
-
-/// The values of headers that are secrets although the definition has them as text.
-fn list_header_values(sent: &[SentRequest]) -> Vec<String> {
-    let headers = sent.iter().filter_map(|sent| match &sent.request {
-        Request::Http(request) | Request::HttpExchange(request) => Some(&request.headers),
-        _ => None,
-    });
-    let mut values: Vec<String> = headers.flatten().flat_map(|(name, value)| list_masked_values(name, value)).collect();
-    // A value can contain another one.
-    values.sort_by_key(|value| std::cmp::Reverse(value.len()));
-    values.dedup();
-    values
-}
-
-/// The test without these values. Requests that contained them elsewhere than in their headers are no longer compared
-/// by their hashes.
-fn mask_test(test: TestFile, values: &[String]) -> TestFile {
-    let mask = |text: &str| values.iter().fold(text.to_owned(), |text, value| text.replace(&to_json_text(value), MASK));
-    let is_clean = |value: &serde_json::Value| {
-        let text = value.to_string();
-        mask(&text) == text
-    };
-    let text = serde_json::to_string(&test).unwrap_or_default();
-    let masked = mask(&text);
-    if masked == text {
-        return test;
-    }
-    let Ok(mut masked) = serde_json::from_str::<TestFile>(&masked) else { return test };
-    let is_input = !is_clean(&serde_json::to_value(&test.inputs).unwrap_or_default());
-    for (step, before) in masked.steps.iter_mut().zip(&test.steps) {
-        if is_input || !before.request.as_ref().is_none_or(is_clean) {
-            step.request_hash = None;
-        }
-    }
-    masked
-}
-
-/// A text as it stands in JSON, without its quotes.
-fn to_json_text(text: &str) -> String {
-    let quoted = serde_json::Value::from(text).to_string();
-    quoted[1..quoted.len() - 1].to_owned()
 }
 
 /// The steps and expressions of a test, from the record of a run and the requests that it has sent.
