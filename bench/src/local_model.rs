@@ -119,6 +119,7 @@ async fn ask_ours(engine: &LocalEngine, file: &Path, words: usize, tokens: u32) 
         definition: Arc::default(),
         depth: 0,
         trace: None,
+        asks_first: false,
         allowance: None,
         deltas: arrivals.clone(),
     };

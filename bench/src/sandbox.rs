@@ -109,6 +109,7 @@ pub(crate) fn context_of(user: &str) -> EffectContext {
         definition: Arc::default(),
         depth: 0,
         trace: None,
+        asks_first: false,
         allowance: None,
         deltas: Arc::new(NoEffects),
     }

@@ -29,7 +29,7 @@ use crate::config::error::{ConfigError, TableProblem};
 use crate::config::{AgentSettings, Config, FunctionSettings};
 use crate::definitions::bundle::{Bundle, compile_bundle};
 use crate::definitions::secret_check::find_unbound_secret;
-use crate::definitions::source::{LoadedDefinition, Loader};
+use crate::definitions::source::Loader;
 use crate::definitions::sources::ServerTools;
 use crate::error::AppError;
 use crate::quotas::{build_sandbox_meter, meter_model};
@@ -37,7 +37,6 @@ use crate::restate::RestateDriver;
 use crate::runs::start::PreparedDefinition;
 use crate::secrets::{EnvironmentSecrets, build_redactor};
 use crate::telemetry::TraceExporter;
-use crate::tools::descriptor::describe_function;
 use crate::tools::mcp::McpServers;
 use crate::tools::memory_keys::scope_to_bundle;
 use crate::tools::workflows::{self, WorkflowHost};
@@ -224,24 +223,20 @@ impl App {
         }
     }
 
-    /// Compiles the workflow of the function `id`. Fails if it cannot be read.
-    fn compile_function(&self, id: &str, file: &str) -> Result<LoadedDefinition, AppError> {
-        let source = Loader::new(&self.config).compile(&self.config.base_folder().join(file));
+    /// Reads the files of the workflow of the function `id`, by their paths relative to the configuration's folder.
+    fn read_workflow_files(&self, id: &str, file: &str) -> Result<BTreeMap<String, String>, AppError> {
+        let base = self.config.base_folder();
+        let loader = Loader::new(&self.config);
+        let source = loader.compile(&base.join(file));
         if source.files().is_empty() {
             let why = source.compiled.diagnostics.first().map(|problem| problem.message.clone()).unwrap_or_default();
             let table = format!("functions.{id:?}");
             return Err(ConfigError::in_table(table, TableProblem::UnreadableWorkflow(why)).into());
         }
-        Ok(source)
-    }
-
-    /// The files of a function's workflow, by their paths relative to the configuration's folder.
-    fn collect_function_files(&self, source: &LoadedDefinition) -> BTreeMap<String, String> {
-        let base = self.config.base_folder();
         let below =
             |path: &String| Path::new(path).strip_prefix(&base).map_or(path.clone(), |path| path.display().to_string());
         let text = |bytes: &Vec<u8>| String::from_utf8_lossy(bytes).into_owned();
-        source.files().iter().map(|(path, bytes)| (below(path), text(bytes))).collect()
+        Ok(source.files().iter().map(|(path, bytes)| (below(path), text(bytes))).collect())
     }
 
     /// Builds the bundle of a new run from the files of a definition. `read` holds the files by path, `file` names the
@@ -255,21 +250,16 @@ impl App {
         let text = |bytes: &Vec<u8>| String::from_utf8_lossy(bytes).into_owned();
         let mut files: BTreeMap<String, String> =
             read.iter().map(|(path, bytes)| (path.clone(), text(bytes))).collect();
-        let mut functions = self.config.functions.clone();
-        for (id, function) in &mut functions {
+        for (id, function) in &self.config.functions {
             if let Some(workflow) = &function.workflow {
-                let source = self.compile_function(id, workflow)?;
-                files.extend(self.collect_function_files(&source));
-                if let Some(plan) = source.compiled.plan {
-                    describe_function(function, id, plan.into());
-                }
+                files.extend(self.read_workflow_files(id, workflow)?);
             }
         }
         Ok(Bundle {
             entry: file.to_owned(),
             format,
             files,
-            functions,
+            functions: self.config.functions.clone(),
             mcp: self.config.mcp.clone(),
             server_tools: ServerTools::new(),
             flows: None,

@@ -15,6 +15,7 @@ use flowloom_store::RunFilter;
 use serde::Serialize;
 use serde_json::json;
 
+use crate::config::FunctionSettings;
 use crate::engines::App;
 use crate::error::AppError;
 
@@ -24,20 +25,29 @@ const TYPICAL_RUNS: u32 = 20;
 /// No further run is read after this time: the records of some workflows are long.
 const MAX_READING: Duration = Duration::from_secs(2);
 
-/// The figures of the configured models.
-pub struct ConfiguredFigures<'a>(pub &'a Models);
+/// The figures of the configured models and functions.
+pub struct ConfiguredFigures<'a> {
+    /// The models.
+    pub models: &'a Models,
+    /// The functions, by id.
+    pub functions: &'a BTreeMap<String, FunctionSettings>,
+}
 
 impl ModelFigures for ConfiguredFigures<'_> {
     fn resolve(&self, named: Option<&str>) -> String {
-        self.0.choose_model(named).unwrap_or_else(|_| named.unwrap_or("default").to_owned())
+        self.models.choose_model(named).unwrap_or_else(|_| named.unwrap_or("default").to_owned())
     }
 
     fn window_tokens(&self, model: &str) -> u64 {
-        self.0.context_window(model)
+        self.models.context_window(model)
     }
 
     fn answer_tokens(&self, model: &str) -> u64 {
-        self.0.default_max_tokens(model)
+        self.models.default_max_tokens(model)
+    }
+
+    fn runs_workflow(&self, function: &str) -> bool {
+        self.functions.get(function).is_some_and(|function| function.workflow.is_some())
     }
 }
 
@@ -54,12 +64,12 @@ pub fn estimate_plan(
     plan: &Plan,
     inputs: Option<&Value>,
     limits: &Limits,
-    models: &Models,
+    figures: &ConfiguredFigures<'_>,
     latencies: Latencies,
 ) -> Estimate {
-    let worst = bound_plan(plan, inputs, limits, &ConfiguredFigures(models), latencies);
+    let worst = bound_plan(plan, inputs, limits, figures, latencies);
     let cost = |(model, call): (&String, &CallBound)| {
-        let price = models.find_price(model);
+        let price = figures.models.find_price(model);
         let cost = price.map(|price| {
             let (Some(input), Some(output)) = (call.input_tokens.0, call.output_tokens.0) else {
                 return if price.input == 0 && price.output == 0 { Count::ZERO } else { Count::UNBOUNDED };

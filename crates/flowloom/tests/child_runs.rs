@@ -135,6 +135,67 @@ fn a_cancelled_child_run_fails_its_step() {
     assert_eq!(ended, ["cancelled", "failed", "failed"]);
 }
 
+/// A function that is a workflow is described to models by the inputs of that workflow: for the run, and for whoever follows
+/// its record.
+#[test]
+fn a_run_whose_model_may_call_a_workflow_has_a_record_that_can_be_followed() {
+    let place = create_nested_workspace("");
+    let agent = json!({"agentId": "helper", "systemPrompt": "You help.", "tools": ["my::inner", "my::flow"]});
+    let variables = json!([{"name": "topic", "value": "tea"}]);
+    let flow = json!({"name": "Flow", "steps": [{"type": "start", "config": {"variables": variables}}]});
+    place.write("flow.json", &flow.to_string());
+    let config = std::fs::read_to_string(place.path("flowloom.toml")).expect("written");
+    place.write("flowloom.toml", &format!("{config}[functions.\"my::flow\"]\nworkflow = \"flow.json\"\n"));
+    place.write("agent.json", &agent.to_string());
+    let (code, ended) = place.run_json(&["run", "agent.json", "-i", "message=hi"]);
+    assert_eq!(code, 0, "{ended}");
+    assert_eq!(exit_code(&place.run(&["replay", "last"])), 0);
+    assert_eq!(exit_code(&place.run(&["test", "record", "last", "--as", "tests/helper.json"])), 0);
+    let tested = place.run(&["test"]);
+    assert_eq!(exit_code(&tested), 0, "{}", stderr_text(&tested));
+}
+
+#[test]
+fn a_fork_asks_before_its_child_runs_send_again() {
+    let world = TestServer::start();
+    let place = create_nested_workspace(&world.egress_config());
+    place.write("inner.json", &two_calls_flow(&world, "POST", "/fast"));
+    assert_eq!(exit_code(&place.run(&["run", "outer.json"])), 0);
+    let sent = world.request_count("/fast");
+    let (code, fork) = place.run_json(&["fork", "last", "--at", "/middle"]);
+    assert_eq!((code, &fork["status"]), (6, &json!("uncertain")), "{fork}");
+    assert_eq!(world.request_count("/fast"), sent, "nothing is sent without a decision");
+    let (code, agreed) = place.run_json(&["fork", &run_id(&place, "outer"), "--at", "/middle", "--yes"]);
+    assert_eq!((code, &agreed["status"]), (0, &json!("succeeded")), "{agreed}");
+}
+
+#[test]
+fn a_limit_that_a_child_run_reaches_ends_the_runs_around_it() {
+    let world = TestServer::start();
+    let place = create_nested_workspace(&world.egress_config());
+    place.write("inner.json", &two_calls_flow(&world, "GET", "/fast"));
+    let skipping = |id: &str, step: &str, function: &str| {
+        calling_steps(id, step, function).replace("\"errorMode\":\"fail\"", "\"errorMode\":\"skip\"")
+    };
+    place.write("middle.json", &skipping("middle", "inner", "my::inner"));
+    place.write("outer.json", &skipping("outer", "middle", "my::middle"));
+    let (code, ended) = place.run_json(&["run", "outer.json", "--budget", "steps=1"]);
+    assert_eq!((code, &ended["status"]), (5, &json!("budget_exceeded")), "{ended}");
+}
+
+#[test]
+fn a_retry_begins_at_a_step_of_the_run_itself() {
+    let place = create_nested_workspace("");
+    let outer = place.run_json(&["run", "outer.json"]).1;
+    let ended = place.run_json(&["answer", outer["run_id"].as_str().expect("an id"), "tea"]);
+    assert_eq!(ended.0, 0, "{}", ended.1);
+    for path in ["/middle/run~1/inner", "/middle/run~1/nothing"] {
+        let refused = place.run(&["retry", "last", "--from", path]);
+        assert_eq!(exit_code(&refused), 2, "{}", stderr_text(&refused));
+        assert!(stderr_text(&refused).contains("/middle"), "{}", stderr_text(&refused));
+    }
+}
+
 /// Starts a run that waits for its child run.
 fn start_waiting_run(server: &RunningServer) -> String {
     let asked = server.post("/api/v1/runs?wait=60", &json!({"workflow": "outer", "inputs": "tea"})).json();
@@ -220,4 +281,27 @@ fn a_workflow_that_a_step_runs_can_be_uncertain_and_ask() {
     assert_eq!(waiting["status"], "waiting", "{waiting}");
     let ended = server.post(&format!("/api/v1/runs/{run}/answer?wait=20"), &json!({"value": "sea"})).json();
     assert_eq!((&ended["status"], world.request_count("/slow")), (&json!("succeeded"), 2), "{ended}");
+}
+
+#[test]
+fn a_child_run_keeps_the_definition_that_it_started_with() {
+    let place = Workspace::new("default_model = \"scripted:echo\"\nrecovery_interval_ms = 100\n");
+    let step = |name: &str, function: &str, prompt: &str| json!({"name": name, "functionId": function, "mode": "sequential", "promptTemplate": prompt, "errorMode": "fail"});
+    let server = RunningServer::start(&place, &[]);
+    let store = |id: &str, steps: Vec<Value>| {
+        let body = json!({"id": id, "name": id, "steps": steps}).to_string();
+        let kind = ["Content-Type: application/json"];
+        let stored = server.send_and_read("PUT", &format!("/api/v1/workflows/{id}"), &kind, &body);
+        assert!(matches!(stored.status, 200 | 201), "{stored:?}");
+    };
+    let call = json!({"workflowId": "inner", "input": "x"}).to_string();
+    store("inner", vec![step("ask", "human::ask", "What?"), step("say", "agent::chat", "old {{input}}")]);
+    store("outer", vec![step("run", "workflow::run", &call)]);
+    let waiting = server.post("/api/v1/runs?wait=20", &json!({"workflow": "outer", "inputs": "x"})).json();
+    assert_eq!(waiting["status"], "waiting", "{waiting}");
+    store("inner", vec![step("ask", "human::ask", "Something else?"), step("say", "agent::chat", "new {{input}}")]);
+    let run = waiting["run_id"].as_str().expect("an id");
+    let ended = server.post(&format!("/api/v1/runs/{run}/answer?wait=20"), &json!({"value": "sea"})).json();
+    assert_eq!(ended["status"], "succeeded", "{ended}");
+    assert!(ended["output"].to_string().contains("old sea"), "{ended}");
 }

@@ -110,3 +110,38 @@ fn versions_are_compared_by_meaning() {
     assert_eq!(exit_code(&missing), 2, "{}", stderr_text(&missing));
     assert!(stderr_text(&missing).contains("it has the versions 1, 2"), "{}", stderr_text(&missing));
 }
+
+/// Each of these changes what a run does.
+#[test]
+fn definitions_that_do_different_things_differ() {
+    let place = Workspace::new("default_model = \"scripted:echo\"\n");
+    let markdown =
+        |value: u8| format!("---\ndata:\n  k: {value}\n---\n\nHi {{k}}\n\n<GenText as=\"t\" model=\"\" />\n");
+    let flow = |kind: &str| {
+        let call = json!({"url": "http://a.example/", "method": "POST", "bodyType": kind, "body": "{}"});
+        json!({"name": "F", "description": "d", "steps": [{"type": "apiCall", "config": call}]}).to_string()
+    };
+    let agent = |choice: &str| {
+        json!({"agentId": "a", "systemPrompt": "Help", "tools": ["tool::web_fetch"], "toolChoice": choice}).to_string()
+    };
+    for (a, b, extension) in [
+        (markdown(1), markdown(2), "mdx"),
+        (flow("json"), flow("text"), "json"),
+        (agent("auto"), agent("required"), "json"),
+    ] {
+        let (first, second) = (format!("a.{extension}"), format!("b.{extension}"));
+        place.write(&first, &a);
+        place.write(&second, &b);
+        stdout_of(&place, 1, &["diff", &first, &second]);
+    }
+}
+
+#[test]
+fn a_fork_of_a_fork_keeps_the_variables_that_were_set() {
+    let place = place_with_list();
+    stdout_of(&place, 0, &["run", "story.json", "-i", "input=lamps"]);
+    let (_, set) = place.run_json(&["fork", "last", "--at", "improve", "--set", "draft=mine"]);
+    let fork = |at: &str| place.run_json(&["fork", set["run_id"].as_str().expect("an id"), "--at", at]).1;
+    assert_eq!(fork("/title")["output"], "LLM(Title: LLM(Improve: mine))");
+    assert_eq!(fork("/draft")["output"], "LLM(Title: LLM(Improve: LLM(Draft: lamps)))");
+}

@@ -178,3 +178,18 @@ fn what_only_a_budget_ends_is_a_warning() {
     let found = stderr_text(&place.run(&["check", &example("graph/helpdesk.json")]));
     assert!(found.contains("FL0125") && found.contains("an answer may request any number"), "{found}");
 }
+
+/// What a workflow behind a function does is not part of the estimate, which says so.
+#[test]
+fn functions_that_run_workflows_have_no_bound() {
+    let place = Workspace::new("[functions.\"my::sub\"]\nworkflow = \"sub.json\"\n");
+    let step =
+        |function: &str| json!({"name": "a", "functionId": function, "mode": "sequential", "promptTemplate": "x"});
+    let list = |function: &str| json!({"id": "l", "name": "L", "steps": [step(function)]}).to_string();
+    place.write("sub.json", &list("human::ask"));
+    for function in ["my::sub", "workflow::run"] {
+        place.write("main.json", &list(function));
+        let (_, estimate) = place.run_json(&["plan", "main.json"]);
+        assert_eq!(estimate["unbounded"].as_array().map(Vec::len), Some(1), "{function}: {estimate}");
+    }
+}

@@ -129,7 +129,7 @@ fn a_waiting_run_shows_how_it_continues() {
     place.write("q.json", &question.to_string());
     assert_eq!(exit_code(&place.run(&["run", "q.json", "--input", "/dev/null"])), 4);
     let shown = place.run(&["show", "last"]);
-    let advice = stderr_text(&shown);
+    let advice = String::from_utf8_lossy(&shown.stdout);
     assert!(advice.contains("Which town?") && advice.contains(" answer "), "{advice}");
 }
 

@@ -146,6 +146,7 @@ mod tests {
             definition: Arc::default(),
             depth: 0,
             trace: None,
+            asks_first: false,
             allowance: None,
             deltas: Arc::new(Nowhere),
         };

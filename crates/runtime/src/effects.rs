@@ -50,6 +50,8 @@ pub struct EffectContext {
     pub depth: u32,
     /// The distributed trace of the run.
     pub trace: Option<Arc<TraceContext>>,
+    /// Whether effects that may happen at most once wait for a person, also in the workflows that a function starts.
+    pub asks_first: bool,
     /// The budget of workflows that a function starts; `None` for effects that cannot start any.
     pub allowance: Option<Arc<BudgetAllowance>>,
     /// Receives text as it arrives.

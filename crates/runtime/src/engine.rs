@@ -56,6 +56,8 @@ pub struct StartOptions {
     pub id: Option<RunId>,
     /// The distributed trace that the run belongs to.
     pub trace: Option<TraceContext>,
+    /// Whether effects that may happen at most once wait for a person.
+    pub asks_first: bool,
 }
 
 impl StartOptions {
@@ -74,6 +76,7 @@ impl StartOptions {
             thread_key: None,
             id: None,
             trace: None,
+            asks_first: false,
             plan,
         }
     }
@@ -216,6 +219,7 @@ impl Engine {
             project: self.project.clone(),
             trace: start.trace,
             fork,
+            asks_first: start.asks_first,
         };
         if let Some(driver) = driver {
             return Ok(Run::Remote(Box::new(RemoteRun::new_created(
@@ -237,8 +241,7 @@ impl Engine {
         Ok(Run::Local(Box::new(run)))
     }
 
-    /// Resumes a run from its journal. `plan` is compiled from the run's own bundle. Fails with
-    /// [`RunError::Ended`] if the run has ended.
+    /// Resumes a run from its journal. `plan` is compiled from the run's bundle. Fails with [`RunError::Ended`] if it has ended.
     pub async fn resume_run(&self, run: RunId, plan: Arc<Plan>) -> Result<Run, RunError> {
         match &self.driver {
             Some(driver) => Ok(Run::Remote(Box::new(RemoteRun::open(self.clone(), driver.clone(), plan, run).await?))),

@@ -95,7 +95,7 @@ pub fn select_steps(state: &RunState, records: &[Arc<Record>], from: Option<&Pat
 /// has no such step.
 pub fn find_performed_step(state: &RunState, path: &Path) -> Result<Path, RunError> {
     let selection = StepSelection::new(state);
-    let path = selection.enclosing_host(path);
+    let path = selection.find_host(path)?;
     match state.steps().iter().any(|step| step.path.is_within(&path)) {
         true => Ok(path),
         false => Err(RunError::NoSuchStep { similar: selection.find_similar(&path), path }),
@@ -205,7 +205,7 @@ impl<'a> StepSelection<'a> {
 
     /// Adds the step at `from` and everything that started after it.
     fn add_following(&self, from: &Path, records: &[Arc<Record>], reset: &mut BTreeSet<Path>) -> Result<(), RunError> {
-        let from = self.enclosing_host(from);
+        let from = self.find_host(from)?;
         let within = self.state.steps().iter().filter(|step| step.path.is_within(&from) && step.phase != Phase::Reset);
         let Some(start) = within.map(|step| step.first_seq).min() else {
             return Err(RunError::NoSuchStep { similar: self.find_similar(&from), path: from });
@@ -219,10 +219,15 @@ impl<'a> StepSelection<'a> {
         Ok(())
     }
 
-    /// The function or block around a child effect; otherwise the path itself.
-    fn enclosing_host(&self, path: &Path) -> Path {
-        let host = path.ancestors().find(|above| self.hosts.contains(above));
-        host.and_then(Path::parse).unwrap_or_else(|| path.clone())
+    /// The function or block around a child effect; otherwise the path itself. Fails if the function or block has no such
+    /// child effect: a step of a child run is one of that run.
+    fn find_host(&self, path: &Path) -> Result<Path, RunError> {
+        let host = path.ancestors().find(|above| self.hosts.contains(above)).and_then(Path::parse);
+        let Some(host) = host else { return Ok(path.clone()) };
+        match self.state.steps().iter().any(|step| step.path.is_within(path)) {
+            true => Ok(host),
+            false => Err(RunError::NoSuchStep { similar: vec![host], path: path.clone() }),
+        }
     }
 
     /// Paths of steps that look like `path`, best first.

@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-use flowloom_core::event::{Event, ForkOrigin, Record, Resolution};
+use flowloom_core::event::{Event, ForkOrigin, Record, Resolution, SetVariables};
 use flowloom_core::hash::Hash;
 use flowloom_core::id::RunId;
 use flowloom_core::path::Path;
@@ -110,7 +110,7 @@ impl Trial {
 }
 
 fn origin_of(run: RunId) -> ForkOrigin {
-    ForkOrigin { run, at: None, set: Vec::new(), repeats_effects: true }
+    ForkOrigin { run, at: None, set: Vec::new(), inherited: Vec::new(), repeats_effects: true }
 }
 
 fn path(text: &str) -> Path {
@@ -236,6 +236,21 @@ fn variables_are_set_before_the_step() {
     let origin = ForkOrigin { at: Some(at), set, ..origin_of(before.id) };
     let outcome = trial.fork(&before.records, origin, None).expect("forked");
     assert_eq!(outcome.env.vars.as_map().get("changed"), Some(&Value::from("by the fork")));
+    trial.check_replay(&outcome, trial.plan.clone());
+}
+
+#[test]
+fn a_fork_of_a_fork_keeps_the_variables_that_were_set() {
+    let trial = Trial::new(plans::full_plan());
+    let before = trial.start();
+    let set = |at: &str, name: &str| SetVariables { at: path(at), variables: vec![(name.to_owned(), name.into())] };
+    let inherited = vec![set("/last-call", "first"), set("/last-call", "second")];
+    let own = vec![("second".to_owned(), Value::from("own"))];
+    let origin = ForkOrigin { at: Some(path("/last-call")), set: own, inherited, ..origin_of(before.id) };
+    let outcome = trial.fork(&before.records, origin, None).expect("forked");
+    let variables = outcome.env.vars.as_map();
+    let read = |name: &str| variables.get(name).cloned();
+    assert_eq!((read("first"), read("second")), (Some("first".into()), Some("own".into())));
     trial.check_replay(&outcome, trial.plan.clone());
 }
 

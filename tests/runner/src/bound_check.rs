@@ -23,6 +23,10 @@ impl ModelFigures for ScriptedFigures {
     fn answer_tokens(&self, _model: &str) -> u64 {
         1 << 20
     }
+
+    fn runs_workflow(&self, _function: &str) -> bool {
+        false
+    }
 }
 
 /// Panics if a run did more than the worst case of its plan.

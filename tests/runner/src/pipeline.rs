@@ -223,6 +223,7 @@ fn earlier_run() -> RunCreated {
         project: None,
         trace: None,
         fork: None,
+        asks_first: false,
     }
 }
 

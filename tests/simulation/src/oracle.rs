@@ -156,6 +156,10 @@ impl ModelFigures for NoFigures {
     fn answer_tokens(&self, _model: &str) -> u64 {
         0
     }
+
+    fn runs_workflow(&self, _function: &str) -> bool {
+        false
+    }
 }
 
 fn check_sequence(records: &Records) -> Result<(), String> {

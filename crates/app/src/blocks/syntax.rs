@@ -79,6 +79,7 @@ fn parser_context() -> EffectContext {
         definition: Arc::default(),
         depth: 0,
         trace: None,
+        asks_first: false,
         allowance: None,
         deltas: Arc::new(NoEffects),
     }

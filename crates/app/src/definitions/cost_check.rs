@@ -19,7 +19,7 @@ impl LoadedDefinition {
     pub fn add_cost_warnings(&mut self, config: &Config) {
         let Some(plan) = &self.compiled.plan else { return };
         let models = build_default_models(config);
-        let figures = ConfiguredFigures(&models);
+        let figures = ConfiguredFigures { models: &models, functions: &config.functions };
         let worst = bound_plan(plan, None, &config.limits, &figures, Latencies::default());
         if worst.bound.total_calls().calls == Count::ZERO {
             return;

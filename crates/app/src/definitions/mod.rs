@@ -12,6 +12,7 @@ pub mod error;
 pub mod find;
 pub mod flow_folder;
 pub mod folder;
+pub mod functions;
 mod injection_check;
 pub mod nameable;
 pub mod outline;

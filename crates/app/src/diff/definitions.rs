@@ -52,6 +52,7 @@ pub fn compare_definitions(a: &Plan, b: &Plan) -> DefinitionDiff {
         ("name", text(&a.name), text(&b.name)),
         ("description", text(&a.description), text(&b.description)),
         ("conversation", find_thread(a), find_thread(b)),
+        ("variables", describe_variables(a), describe_variables(b)),
     ];
     // Formats write conversations differently.
     let is_across = a.format != b.format;
@@ -61,6 +62,15 @@ pub fn compare_definitions(a: &Plan, b: &Plan) -> DefinitionDiff {
     let inputs = compare_inputs(a, b);
     let steps = compare_steps(&describe_steps(a, is_across), &describe_steps(b, is_across));
     DefinitionDiff { same: fields.is_empty() && inputs.is_empty() && steps.is_empty(), fields, inputs, steps }
+}
+
+/// The variables that are set before the first step, and that are no inputs.
+fn describe_variables(plan: &Plan) -> Option<String> {
+    let Inputs::Named { declared, defaults, .. } = &plan.inputs else { return None };
+    let is_own = |name: &str| !declared.iter().any(|input| input.name == name);
+    let own = defaults.iter().filter(|(name, _)| is_own(name));
+    let lines: Vec<String> = own.map(|(name, value)| format!("{name}: {}", render::to_json(value))).collect();
+    (!lines.is_empty()).then(|| lines.join("\n"))
 }
 
 fn find_thread(plan: &Plan) -> Option<String> {

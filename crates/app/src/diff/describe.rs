@@ -1,11 +1,11 @@
 //! What a step means, as texts by name. Two steps with the same texts do the same, whatever the formats of their definitions.
 
-use flowloom_core::chat::Role;
 use flowloom_core::chat::content::Content;
+use flowloom_core::chat::{Role, ToolDeclaration};
 use flowloom_core::expr::{Data, Expr, Template, TemplatePart};
 use flowloom_core::plan::{
     Agent, AgentTool, AppendMessage, Assignment, CallLimit, Composite, Dag, Field, FieldContent, Loop, LoopTest,
-    Machine, Merge, OnError, Policy, ScopedSteps, Step, StepKind, Subflow, Turn, Write,
+    Machine, Merge, OnError, Policy, ScopedSteps, Step, StepKind, Subflow, ToolEffect, Turn, Write,
 };
 use flowloom_core::render;
 use flowloom_core::value::Value;
@@ -113,9 +113,10 @@ fn describe_composite(composite: &Composite, fields: &mut DescribedFields) {
             push_text(fields, "provides", join_lines(provide.iter().map(row)));
             push_text(fields, "gives", gives.iter().map(|name| name.to_string()).collect::<Vec<_>>().join(", "));
         }
-        Composite::Agent(Agent { generate, tools, limit, .. }) => {
+        Composite::Agent(Agent { generate, tools, limit, must_call, .. }) => {
             describe_fields(&generate.list_fields(), fields);
             push_text(fields, "tools", describe_tools(tools));
+            push_text(fields, "tool choice", if *must_call { "required".to_owned() } else { String::new() });
             fields.push((
                 "limit",
                 match limit {
@@ -180,7 +181,9 @@ fn describe_loop(looped: &Loop, fields: &mut DescribedFields) {
 fn describe_tools(tools: &[AgentTool]) -> String {
     let tool = |tool: &AgentTool| {
         let approval = if tool.needs_approval { " (needs approval)" } else { "" };
-        format!("{}{approval}: {}", tool.declaration.name, tool.declaration.description)
+        let place = if matches!(tool.effect, ToolEffect::Client) { " (at the client)" } else { "" };
+        let ToolDeclaration { name, description, parameters } = &tool.declaration;
+        format!("{name}{approval}{place}: {description} {}", render::to_json(parameters))
     };
     join_lines(tools.iter().map(tool))
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use flowloom_core::event::ForkOrigin;
+use flowloom_core::event::{ForkOrigin, SetVariables};
 use flowloom_core::path::Path;
 use flowloom_core::plan::{Inputs, Plan};
 use flowloom_core::status::Status;
@@ -65,7 +65,8 @@ pub fn prepare_fork(app: &App, from: LoadedRun, changes: ForkChanges) -> Result<
         true => (from.state().inputs(), changes.set),
         false => (set_inputs(&plan, from.state().inputs(), changes.set)?, Vec::new()),
     };
-    let origin = ForkOrigin { run: from.id, at, set, repeats_effects: changes.repeats_effects };
+    let inherited = find_inherited(&from, at.as_ref());
+    let origin = ForkOrigin { run: from.id, at, set, inherited, repeats_effects: changes.repeats_effects };
     Ok(PreparedFork { workflow: app.prepare(plan, &bundle)?, from, origin, performed, inputs })
 }
 
@@ -102,6 +103,18 @@ impl PreparedFork {
         let forked = ForkedRun { records: from.records.clone(), plan: from.plan.clone(), origin, performed };
         adjust(start).start_fork(&app.store, forked).await
     }
+}
+
+/// The variables that a run sets as a fork itself, before steps whose outcomes a fork of it reuses, or at which that begins.
+fn find_inherited(from: &LoadedRun, at: Option<&Path>) -> Vec<SetVariables> {
+    let created = from.state().created;
+    let fork = created.as_ref().and_then(|created| created.fork.as_ref());
+    let mut set = fork.map(ForkOrigin::list_set_variables).unwrap_or_default();
+    let first_seq = |path: &Path| from.records.iter().find(|record| record.path == *path).map(|record| record.seq);
+    if let Some(begin) = at.and_then(first_seq) {
+        set.retain(|set| first_seq(&set.at).is_some_and(|seq| seq <= begin));
+    }
+    set
 }
 
 /// The steps that a fork performs, whatever is recorded: the one at which it begins, or those whose failures ended the run.

@@ -71,6 +71,8 @@ pub struct StartRun<'a> {
     pub id: Option<RunId>,
     /// The distributed trace that it belongs to.
     pub trace: Option<TraceContext>,
+    /// Whether effects that may happen at most once wait for a person.
+    pub asks_first: bool,
 }
 
 /// A run that was started and is to be driven.
@@ -96,6 +98,7 @@ impl<'a> StartRun<'a> {
             parent: None,
             id: None,
             trace: None,
+            asks_first: false,
         }
     }
 
@@ -132,6 +135,7 @@ impl<'a> StartRun<'a> {
             thread_key: self.thread,
             id: self.id,
             trace: self.trace,
+            asks_first: self.asks_first,
             ..StartOptions::new(plan.clone(), *bundle, self.inputs, self.user)
         };
         Ok((engine.clone(), options))

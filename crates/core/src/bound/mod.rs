@@ -26,6 +26,8 @@ pub trait ModelFigures {
     fn window_tokens(&self, model: &str) -> u64;
     /// The longest answer of a model to a request that does not limit it, in tokens.
     fn answer_tokens(&self, model: &str) -> u64;
+    /// Whether a function that is configured runs a workflow.
+    fn runs_workflow(&self, function: &str) -> bool;
 }
 
 /// How long effects take, in milliseconds.

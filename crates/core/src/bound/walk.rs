@@ -204,9 +204,15 @@ impl Walk<'_> {
     fn bound_function(&mut self, step: &Step, place: &StepLocation, function: &str) -> Bound {
         let mut bound = Bound { writes: Count::ONE, ..Bound::default() };
         bound.functions.insert(function.to_owned(), Count::ONE);
-        if let Some(workflow) = function.strip_prefix("flow::") {
+        let open = match function.strip_prefix("flow::") {
+            Some(workflow) => Some(format!("the workflow {workflow}")),
+            None if self.figures.runs_workflow(function) => Some(format!("the workflow of the function {function}")),
+            None if function == "workflow::run" => Some("the workflow that it runs".to_owned()),
+            None => None,
+        };
+        if let Some(workflow) = open {
             self.add_unknown_effects(&mut bound);
-            self.report(step, place, format!("everything that the workflow {workflow} does; plan it by itself"));
+            self.report(step, place, format!("everything that {workflow} does; plan it by itself"));
         }
         bound
     }

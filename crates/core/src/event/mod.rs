@@ -236,6 +236,17 @@ pub struct RunCreated {
     /// The run that this one was forked from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fork: Option<ForkOrigin>,
+    /// Whether effects that may happen at most once wait for a person: the run was started by a step of a fork, which may
+    /// have happened in the run that the fork began with.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub asks_first: bool,
+}
+
+impl RunCreated {
+    /// Whether effects that may happen at most once wait for a person.
+    pub fn asks_before_effects(&self) -> bool {
+        self.asks_first || self.fork.as_ref().is_some_and(|fork| !fork.repeats_effects)
+    }
 }
 
 /// The run that a run was forked from, and what is different.
@@ -249,9 +260,30 @@ pub struct ForkOrigin {
     /// Variables that are set before that step runs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub set: Vec<(String, Value)>,
+    /// What the runs from which it descends have set before steps whose outcomes it reuses.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub inherited: Vec<SetVariables>,
     /// Whether effects that must not be repeated automatically are performed without asking a person.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub repeats_effects: bool,
+}
+
+impl ForkOrigin {
+    /// The variables that the fork sets, in the order in which they count.
+    pub fn list_set_variables(&self) -> Vec<SetVariables> {
+        let own = self.at.clone().filter(|_| !self.set.is_empty());
+        let own = own.map(|at| SetVariables { at, variables: self.set.clone() });
+        self.inherited.iter().cloned().chain(own).collect()
+    }
+}
+
+/// Variables that a fork sets before a step runs.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SetVariables {
+    /// The step.
+    pub at: Path,
+    /// Their names and values.
+    pub variables: Vec<(String, Value)>,
 }
 
 /// The configuration under which a run was started. Other processes drive the run only under the same one.

@@ -103,7 +103,8 @@ impl<'a> FieldList<'a> {
         self.add_field("headers", FieldContent::TextPairs(&http.headers));
         match &http.body {
             BodySpec::None => {}
-            BodySpec::JsonText(text) | BodySpec::Text(text) => self.add_field("body", FieldContent::Text(text)),
+            BodySpec::JsonText(text) => self.add_field("body", FieldContent::Text(text)),
+            BodySpec::Text(text) => self.add_field("text body", FieldContent::Text(text)),
             BodySpec::JsonValue(data) => self.add_field("body", FieldContent::Data(data)),
             BodySpec::Form(rows) => self.add_field("body", FieldContent::TextPairs(rows)),
         }

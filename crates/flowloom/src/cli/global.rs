@@ -6,6 +6,7 @@ use clap::Args;
 use flowloom_app::config::error::ConfigError;
 use flowloom_app::config::project::{Project, ProjectTarget};
 use flowloom_app::config::{Config, Overrides, Setting};
+use flowloom_app::definitions::functions::describe_functions;
 use flowloom_app::engines::App;
 use flowloom_core::code::Code;
 
@@ -73,7 +74,7 @@ impl Global {
         let allow_readable =
             self.allow_readable.then(|| Setting { value: true, origin: "--allow-readable".to_owned() });
         let (file, target) = (self.config.clone(), target.cloned());
-        Config::load(Overrides { file, target, data_dir, database, allow_readable })
+        Config::load(Overrides { file, target, data_dir, database, allow_readable }).map(describe_functions)
     }
 
     /// Opens the data of the project for a command that reads them. Fails if there are none yet.

@@ -154,8 +154,8 @@ impl<'a> RunDisplay<'a> {
             print_failure(error.code, &place, &error.message);
         }
         match state.status {
-            Status::Waiting => print_waiting(id, state),
-            Status::Uncertain => print_uncertain(id, state),
+            Status::Waiting => eprint!("{}", describe_waiting(id, state)),
+            Status::Uncertain => eprint!("{}", describe_uncertain(id, state)),
             _ => {}
         }
         state.status.table_row().exit_code
@@ -199,24 +199,21 @@ pub(super) async fn drive_watched(
     joined.ok_or_else(stopped)?.map_err(|error| AppError::from(error).into())
 }
 
-/// Prints what a run waits for, and the command that answers it.
-pub(super) fn print_waiting(run: RunId, state: &RunState) {
-    for step in state.open_steps() {
-        if let Some(question) = step.question {
-            eprintln!("{} asks: {}", step.path, question.question);
-        }
-    }
-    eprintln!("waiting for an answer: {}", hint::command_line(&format!("answer {run}")));
+/// What a run waits for, and the command that answers it.
+pub(super) fn describe_waiting(run: RunId, state: &RunState) -> String {
+    let asked = state.open_steps().filter_map(|step| Some((step.path, step.question?)));
+    let mut text: String = asked.map(|(path, question)| format!("{path} asks: {}\n", question.question)).collect();
+    text.push_str(&format!("waiting for an answer: {}\n", hint::command_line(&format!("answer {run}"))));
+    text
 }
 
-/// Prints what a run does not know, and the command that decides it.
-pub(super) fn print_uncertain(run: RunId, state: &RunState) {
-    for step in state.open_steps() {
-        if step.question.is_none() {
-            let target = step.target.map(|target| &**target).unwrap_or_default();
-            eprintln!("{}: {target} may or may not have happened; it is not sent again automatically", step.path);
-            let command = format!("resolve {run} {} --resend | --fail | --value JSON", step.path);
-            eprintln!("  {}", hint::command_line(&command));
-        }
-    }
+/// What a run does not know, and the command that decides it.
+pub(super) fn describe_uncertain(run: RunId, state: &RunState) -> String {
+    let uncertain = state.open_steps().filter(|step| step.question.is_none());
+    let describe = uncertain.map(|step| {
+        let (path, target) = (&step.path, step.target.map(|target| &**target).unwrap_or_default());
+        let command = hint::command_line(&format!("resolve {run} {path} --resend | --fail | --value JSON"));
+        format!("{path}: {target} may or may not have happened; it is not sent again automatically\n  {command}\n")
+    });
+    describe.collect()
 }

@@ -3,7 +3,7 @@
 use flowloom_app::definitions::find::find_named;
 use flowloom_app::definitions::source::{LoadedDefinition, Loader};
 use flowloom_app::engines::App;
-use flowloom_app::estimate::{Estimate, Maximum, TypicalCase, estimate_plan, find_typical_case};
+use flowloom_app::estimate::{ConfiguredFigures, Estimate, Maximum, TypicalCase, estimate_plan, find_typical_case};
 use flowloom_app::wiring::build_default_models;
 use flowloom_core::bound::Latencies;
 use flowloom_core::diagnostic::LineTable;
@@ -39,7 +39,8 @@ pub(crate) async fn plan_definition(global: &Global, arguments: &PlanArgs) -> Co
         false => None,
     };
     let limits = config.limits.narrow_to(&plan.limits);
-    let estimate = estimate_plan(&plan, inputs.as_ref(), &limits, &build_default_models(&config), latencies);
+    let figures = ConfiguredFigures { models: &build_default_models(&config), functions: &config.functions };
+    let estimate = estimate_plan(&plan, inputs.as_ref(), &limits, &figures, latencies);
     let open_ends = list_open_ends(&source, &estimate);
     let typical = match config.database.value.is_some() || config.data_dir.value.exists() {
         true => read_typical_case(App::open(config)?, &plan).await?,

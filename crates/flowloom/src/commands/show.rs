@@ -18,7 +18,7 @@ use flowloom_core::status::Status;
 use flowloom_runtime::journal::Journal as _;
 use serde::Serialize;
 
-use super::display::{print_uncertain, print_waiting};
+use super::display::{describe_uncertain, describe_waiting};
 use super::results::print_json;
 use crate::cli::{Global, OutputArgs, ShowArgs};
 use crate::failure::{CommandError, CommandResult};
@@ -96,8 +96,8 @@ fn print_origin(run: RunId, family: &RunFamily) {
 /// How the run continues, if it does.
 fn print_next_command(run: RunId, state: &RunState, interruption: Option<String>) {
     match state.status {
-        Status::Waiting => print_waiting(run, state),
-        Status::Uncertain => print_uncertain(run, state),
+        Status::Waiting => print!("\n{}", describe_waiting(run, state)),
+        Status::Uncertain => print!("\n{}", describe_uncertain(run, state)),
         Status::Interrupted if interruption.is_none() => {
             let (resume, cancel) =
                 (hint::command_line(&format!("resume {run}")), hint::command_line(&format!("cancel {run}")));

@@ -121,6 +121,7 @@ fn context_with(shown: Arc<DeltaRecorder>) -> EffectContext {
         definition: Arc::default(),
         depth: 0,
         trace: None,
+        asks_first: false,
         allowance: None,
         deltas: shown,
     }

@@ -8,9 +8,10 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use flowloom_core::category::Category;
 use flowloom_core::chat::{GenerateOptions, Message};
 use flowloom_core::code::Code;
-use flowloom_core::effect::{GenerateReply, GenerateRequest, HttpReply, HttpRequest, Purpose, Request};
+use flowloom_core::effect::{CallRequest, GenerateReply, GenerateRequest, HttpReply, HttpRequest, Purpose, Request};
 use flowloom_core::error::StepFailure;
 use flowloom_core::event::{ChildSuspension, Event, EventKind};
 use flowloom_core::id::RunId;
@@ -19,8 +20,9 @@ use flowloom_core::plan::{EffectClass, Policy};
 use flowloom_core::status::Status;
 use flowloom_core::value::Value;
 
+use super::effect::{EffectFailure, EffectOutcome, plain_outcome};
 use super::{Interpreter, Interrupt, StepContext};
-use crate::effects::{BoxFuture, ChildEffects, EffectFuture, SandboxHost};
+use crate::effects::{BoxFuture, BudgetAllowance, ChildEffects, EffectContext, EffectFuture, SandboxHost};
 use crate::log::{ActivityScope, EarlierEffect, EarlierOutcome, HostGuard};
 
 /// The run as seen by one attempt of a step. Most steps have no child effects, so this is small and clones nothing
@@ -214,5 +216,34 @@ impl ChildEffects for ChildEffectRunner<'_> {
 
     fn record_child_resumed(&self, run: RunId) {
         self.interpreter.log.record_child_resumed(&self.place.path, self.attempt, run);
+    }
+}
+
+impl Interpreter {
+    /// Calls a function. The usage of workflows that it runs is added to this step.
+    pub(super) async fn call_function(
+        &self,
+        request: &CallRequest,
+        mut context: EffectContext,
+        place: &StepContext,
+        scope: &Arc<ActivityScope>,
+    ) -> Result<EffectOutcome, EffectFailure> {
+        let allowance = Arc::new(BudgetAllowance::new(self.ledger.remaining_limits(&self.limits)));
+        context.allowance = Some(allowance.clone());
+        let below = ChildEffectRunner::new(self, place, context.attempt, scope);
+        let functions = &self.effects.functions;
+        let is_repeatable = functions.effect_class(request) == EffectClass::AtLeastOnce;
+        let call = || functions.call_function(request, &context, &below);
+        let output = self.repeat_in_outage(|| is_repeatable && !below.has_started(), call).await;
+        let usage = allowance.recorded_usage();
+        self.ledger.add_usage(usage.as_ref());
+        match (below.into_interrupt(), output) {
+            (Some(halt), _) => Err(EffectFailure::Halt(halt)),
+            // What a workflow may use is what is left to this run.
+            (None, Err(failure)) if failure.code.category() == Category::OverBudget => {
+                Err(EffectFailure::Halt(Interrupt::Limit(Status::BudgetExceeded, failure, place.path.clone())))
+            }
+            (None, output) => Ok(EffectOutcome { usage, ..plain_outcome(output?) }),
+        }
     }
 }

@@ -5,9 +5,7 @@ use std::sync::{Arc, PoisonError};
 use flowloom_core::budget::Amount;
 use flowloom_core::chat::Usage;
 use flowloom_core::code::Code;
-use flowloom_core::effect::{
-    CallRequest, GenerateReply, GenerateRequest, HttpReply, Purpose, PythonReply, Request, ResponseFacts,
-};
+use flowloom_core::effect::{GenerateReply, GenerateRequest, HttpReply, Purpose, PythonReply, Request, ResponseFacts};
 use flowloom_core::error::StepFailure;
 use flowloom_core::event::{AfterFailure, Event, EventKind, MemoryWrite, Record, Resolution};
 use flowloom_core::expr::Wording;
@@ -21,7 +19,7 @@ use super::outcome::{halt_on_outage, redact_result};
 use super::semaphore::LentPermit;
 use super::{Interpreter, Interrupt, StepContext};
 use crate::divergence::Divergence;
-use crate::effects::{BoxFuture, BudgetAllowance, EffectContext};
+use crate::effects::{BoxFuture, EffectContext};
 use crate::journal::profile_namespace;
 use crate::log::{ActivityPause, ActivityScope, Mode, RunLog};
 use crate::redact::redact_deltas;
@@ -169,7 +167,7 @@ impl Interpreter {
         effect: &Effect<'_>,
         was_started: bool,
     ) -> Result<Option<EffectOutcome>, EffectFailure> {
-        let asks_first = place.may_have_happened || self.fork.as_ref().is_some_and(|fork| !fork.repeats_effects);
+        let asks_first = place.may_have_happened || self.asks_first;
         if !(was_started || asks_first) || effect.class == EffectClass::AtLeastOnce {
             return Ok(None);
         }
@@ -310,29 +308,6 @@ impl Interpreter {
         }
     }
 
-    /// Calls a function. The usage of workflows that it runs is added to this step.
-    async fn call_function(
-        &self,
-        request: &CallRequest,
-        mut context: EffectContext,
-        place: &StepContext,
-        scope: &Arc<ActivityScope>,
-    ) -> Result<EffectOutcome, EffectFailure> {
-        let allowance = Arc::new(BudgetAllowance::new(self.ledger.remaining_limits(&self.limits)));
-        context.allowance = Some(allowance.clone());
-        let below = ChildEffectRunner::new(self, place, context.attempt, scope);
-        let functions = &self.effects.functions;
-        let is_repeatable = functions.effect_class(request) == EffectClass::AtLeastOnce;
-        let call = || functions.call_function(request, &context, &below);
-        let output = self.repeat_in_outage(|| is_repeatable && !below.has_started(), call).await;
-        let usage = allowance.recorded_usage();
-        self.ledger.add_usage(usage.as_ref());
-        match below.into_interrupt() {
-            Some(halt) => Err(EffectFailure::Halt(halt)),
-            None => Ok(EffectOutcome { usage, ..plain_outcome(output?) }),
-        }
-    }
-
     async fn read_namespace(&self, user: &str) -> Result<EffectOutcome, EffectFailure> {
         let memories = self.read_store(|| self.memory.read_memories(user)).await?;
         Ok(plain_outcome(memories.into()))
@@ -371,6 +346,7 @@ impl Interpreter {
             definition: self.definition.clone(),
             depth: place.depth,
             trace: self.trace.clone(),
+            asks_first: self.asks_first,
             allowance: None,
             deltas: redact_deltas(self.redactor.as_ref(), self.log.publisher.delta_sink()),
         }
@@ -432,7 +408,7 @@ fn block_outcome(reply: PythonReply) -> EffectOutcome {
     EffectOutcome { memory, response, ..plain_outcome(reply.output) }
 }
 
-fn plain_outcome(value: Value) -> EffectOutcome {
+pub(super) fn plain_outcome(value: Value) -> EffectOutcome {
     EffectOutcome { output: Some(value), usage: None, memory: Vec::new(), response: ResponseFacts::default() }
 }
 

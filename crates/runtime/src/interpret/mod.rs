@@ -28,7 +28,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use flowloom_core::budget::Ledger;
 use flowloom_core::code::Code;
 use flowloom_core::error::StepFailure;
-use flowloom_core::event::{AfterFailure, Event, ForkOrigin, MemoryWrite, Record, RunCreated};
+use flowloom_core::event::{AfterFailure, Event, ForkOrigin, MemoryWrite, Record, RunCreated, SetVariables};
 use flowloom_core::expr::TextRules;
 use flowloom_core::json::parse_value;
 use flowloom_core::limits::Limits;
@@ -101,8 +101,10 @@ pub(crate) struct Interpreter {
     pub(crate) missing: MissingReferences,
     /// Where requests are collected, if they are.
     pub(crate) requests: Option<CollectedRequests>,
-    /// The run that this one was forked from.
-    pub(crate) fork: Option<ForkOrigin>,
+    /// Whether effects that may happen at most once wait for a person.
+    asks_first: bool,
+    /// The variables that a fork sets.
+    fork_variables: Vec<SetVariables>,
 }
 
 /// The position of the interpreter in the plan, and the settings in force there.
@@ -153,7 +155,8 @@ impl Interpreter {
             pending_memory_writes: Mutex::default(),
             missing: MissingReferences::default(),
             requests: None,
-            fork: created.fork.clone(),
+            asks_first: created.asks_before_effects(),
+            fork_variables: created.fork.as_ref().map(ForkOrigin::list_set_variables).unwrap_or_default(),
         }
     }
 
@@ -213,25 +216,22 @@ impl Interpreter {
         }
     }
 
-    /// Sets the variables that a fork changes before the messages that its first step sends: steps of their own, which `steps`
-    /// begins with. `path` is that of the sequence.
+    /// Sets the variables that a fork changes before the messages that a step sends: steps of their own, which `steps` begins
+    /// with. `path` is that of the sequence.
     fn set_fork_variables_early(&self, steps: &[Step], env: &mut Env, path: &Path) {
         let is_message = |step: &&Step| matches!(step.kind, StepKind::Composite(Composite::AppendMessage(_)));
-        let Some(at) = self.fork.as_ref().filter(|fork| !fork.set.is_empty()).and_then(|fork| fork.at.as_ref()) else {
-            return;
-        };
-        if let Some(sender) = steps.iter().find(|step| !is_message(step))
+        if !self.fork_variables.is_empty()
             && steps.first().is_some_and(|first| is_message(&first))
-            && path.child_path(&sender.key) == *at
+            && let Some(sender) = steps.iter().find(|step| !is_message(step))
         {
-            self.set_fork_variables(env, at);
+            self.set_fork_variables(env, &path.child_path(&sender.key));
         }
     }
 
-    /// Sets the variables that a fork changes before its first step.
+    /// Sets the variables that a fork changes before the step at `path`.
     fn set_fork_variables(&self, env: &mut Env, path: &Path) {
-        if let Some(fork) = self.fork.as_ref().filter(|fork| fork.at.as_ref() == Some(path)) {
-            fork.set.iter().for_each(|(name, value)| env.vars.set(name.as_str().into(), value.clone()));
+        for set in self.fork_variables.iter().filter(|set| set.at == *path) {
+            set.variables.iter().for_each(|(name, value)| env.vars.set(name.as_str().into(), value.clone()));
         }
     }
 

@@ -57,6 +57,7 @@ pub fn context_of(user: &str) -> EffectContext {
         definition: Arc::default(),
         depth: 0,
         trace: None,
+        asks_first: false,
         allowance: None,
         deltas: Arc::new(NoDeltas),
     }

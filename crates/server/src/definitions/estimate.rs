@@ -12,7 +12,7 @@ use flowloom_app::definitions::catalog::Catalog;
 use flowloom_app::definitions::stored::DefinitionContent;
 use flowloom_app::engines::App;
 use flowloom_app::error::AppError;
-use flowloom_app::estimate::{TypicalCase, estimate_plan, find_typical_case};
+use flowloom_app::estimate::{ConfiguredFigures, TypicalCase, estimate_plan, find_typical_case};
 use flowloom_app::keys::Scope;
 use flowloom_app::wiring::build_default_models;
 use flowloom_core::bound::{Latencies, Unbounded};
@@ -167,7 +167,8 @@ fn read_stored(catalog: &Catalog, user: &str, id: &str) -> Result<OpenDefinition
 
 fn build_estimate(config: &Config, plan: &Plan, inputs: Option<&Value>) -> Result<CostEstimate, AppError> {
     let limits = config.limits.narrow_to(&plan.limits);
-    let estimate = estimate_plan(plan, inputs, &limits, &build_default_models(config), Latencies::default());
+    let figures = ConfiguredFigures { models: &build_default_models(config), functions: &config.functions };
+    let estimate = estimate_plan(plan, inputs, &limits, &figures, Latencies::default());
     let bound = &estimate.worst.bound;
     let to_usd = |micro: u64| micro as f64 / 1e6;
     let models = bound.models.iter().map(|(model, call)| {

@@ -115,6 +115,7 @@ pub(crate) fn created_with_bundle(bundle: Hash) -> Event {
         project: None,
         trace: None,
         fork: None,
+        asks_first: false,
     }))
 }
 

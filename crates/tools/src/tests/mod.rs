@@ -196,6 +196,7 @@ fn test_context() -> EffectContext {
         definition: Arc::default(),
         depth: 0,
         trace: None,
+        asks_first: false,
         allowance: None,
         deltas: Arc::new(NoDeltas),
     }

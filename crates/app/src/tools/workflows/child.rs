@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use flowloom_core::code::Code;
 use flowloom_core::error::StepFailure;
-use flowloom_core::event::{ChildSuspension, ParentStep};
+use flowloom_core::event::{ChildSuspension, Event, ParentStep};
 use flowloom_core::hash::Hash;
 use flowloom_core::id::RunId;
 use flowloom_core::plan::{Env, Plan};
@@ -30,8 +30,12 @@ const POLL_INTERVAL: Duration = Duration::from_millis(100);
 impl WorkflowHost {
     /// Runs a definition as a child run, or finds the run that an earlier attempt of this step started. Fails unless
     /// the run succeeds.
-    pub(super) async fn run_child(&self, child: ChildRun, step: &CallingStep<'_>) -> Result<ChildOutcome, StepFailure> {
-        let ended = self.run_child_to_end(child, step).await?;
+    pub(super) async fn run_child(
+        &self,
+        new_child: impl FnOnce() -> Result<ChildRun, StepFailure>,
+        step: &CallingStep<'_>,
+    ) -> Result<ChildOutcome, StepFailure> {
+        let ended = self.run_child_to_end(new_child, step).await?;
         match (&ended.state.error, ended.state.status) {
             // It is what the child run recorded, not an outage now.
             (Some(error), status) if status != Status::Succeeded && is_outage(error) => {
@@ -43,14 +47,26 @@ impl WorkflowHost {
     }
 
     /// Runs a definition as a child run and returns its outcome, whatever its status. While the child run is suspended, the
-    /// step waits. Its usage is charged to the parent's budget, and it is cancelled if the step is abandoned.
+    /// step waits. Its usage is charged to the parent's budget, and it is cancelled if the step is abandoned. `new_child` is
+    /// only asked for a run that was not started before: one that was keeps its definition.
     pub(super) async fn run_child_to_end(
         &self,
-        mut child: ChildRun,
+        new_child: impl FnOnce() -> Result<ChildRun, StepFailure>,
         step: &CallingStep<'_>,
     ) -> Result<ChildOutcome, StepFailure> {
         let context = step.context;
-        child.bundle.is_steered |= self.bundle.is_steered;
+        let id = match self.retry_earlier(context).await? {
+            Some(earlier) => earlier,
+            None => child_run_id(context, context.attempt),
+        };
+        let child = match self.read_started_bundle(id).await? {
+            Some(bundle) => ChildRun { bundle, workflow: None, inputs: Value::Null, agent: None },
+            None => {
+                let mut child = new_child()?;
+                child.bundle.is_steered |= self.bundle.is_steered;
+                child
+            }
+        };
         let plan = compile_bundle(&child.bundle)?;
         let depth = context.depth + 1;
         let remaining = context.allowance.as_ref().map(|allowance| allowance.remaining.clone());
@@ -62,10 +78,6 @@ impl WorkflowHost {
         let Some(engine) = self.engine.get().and_then(|make| make(&child.bundle)) else {
             return Err(StepFailure::new(Code::FunctionFailed, "the engine is not ready"));
         };
-        let id = match self.retry_earlier(context).await? {
-            Some(earlier) => earlier,
-            None => child_run_id(context, context.attempt),
-        };
         let workflow = PreparedDefinition::new(plan, engine, &child.bundle)?;
         let start = || {
             let start = StartRun {
@@ -74,6 +86,7 @@ impl WorkflowHost {
                 depth,
                 parent: Some(ParentStep { run: context.run, path: context.path.clone() }),
                 trace: context.trace.as_ref().map(|trace| trace.of_child(context.run, &context.path)),
+                asks_first: context.asks_first,
                 id: Some(id),
                 ..StartRun::new(&workflow, child.inputs.clone(), &context.user, limits.clone())
             };
@@ -108,6 +121,22 @@ impl WorkflowHost {
             }
         }
         Ok(None)
+    }
+
+    /// The bundle of a run that an earlier attempt of this step has started; `None` if there is none.
+    async fn read_started_bundle(&self, id: RunId) -> Result<Option<Bundle>, StepFailure> {
+        loop {
+            match self.store.read(id, 0).await {
+                Ok(records) => {
+                    let created = records.first().map(|record| &record.event);
+                    let Some(Event::RunCreated(created)) = created else { return Ok(None) };
+                    return Ok(Some(Bundle::parse(&self.store.read_bundle(created.bundle)?)?));
+                }
+                Err(JournalError::RunNotFound(_)) => return Ok(None),
+                Err(JournalError::Unavailable(_)) => tokio::time::sleep(POLL_INTERVAL).await,
+                Err(error) => return Err(error.into()),
+            }
+        }
     }
 
     /// Drives the run `id`, which `start` starts unless it was started before, until it ends.

@@ -104,15 +104,18 @@ impl WorkflowHost {
 
     async fn run_stored_workflow(&self, arguments: &Map, step: &CallingStep<'_>) -> Result<Value, StepFailure> {
         let context = step.context;
-        let id = require_argument(arguments, "workflowId")?;
-        let row = self.find_stored(&id, &context.user)?;
-        let content = DefinitionContent::parse(&row.content)?;
-        let bundle = self.build_bundle(&content.entry, content.files)?;
-        let bundle = Bundle { tenant: stored::find_tenant(&row), ..bundle };
-        let agent = arguments.get("agentId").and_then(Value::as_str).map(str::to_owned);
-        let agent = agent.or_else(|| context.agent.as_deref().map(str::to_owned));
-        let inputs = arguments.get("input").cloned().unwrap_or_default();
-        let ended = self.run_child(ChildRun { bundle, workflow: None, inputs, agent }, step).await?;
+        let new_child = || {
+            let id = require_argument(arguments, "workflowId")?;
+            let row = self.find_stored(&id, &context.user)?;
+            let content = DefinitionContent::parse(&row.content)?;
+            let bundle = self.build_bundle(&content.entry, content.files)?;
+            let bundle = Bundle { tenant: stored::find_tenant(&row), ..bundle };
+            let agent = arguments.get("agentId").and_then(Value::as_str).map(str::to_owned);
+            let agent = agent.or_else(|| context.agent.as_deref().map(str::to_owned));
+            let inputs = arguments.get("input").cloned().unwrap_or_default();
+            Ok(ChildRun { bundle, workflow: None, inputs, agent })
+        };
+        let ended = self.run_child(new_child, step).await?;
         Ok(render_result(&ended.plan, &ended.state, &ended.env).result)
     }
 
@@ -284,12 +287,14 @@ impl NativeFunction for FileFunction {
         Box::pin(async move {
             // Its files are beside those of the calling definition, which may add some, so it has no more rights.
             let tenant = self.host.bundle.tenant.clone();
-            let bundle = self.host.build_bundle(&self.file, self.host.bundle.files.clone())?;
-            let bundle = Bundle { tenant, ..bundle };
-            let inputs = workflow_input(&request.payload);
-            let agent = context.agent.as_deref().map(str::to_owned);
-            let child = ChildRun { bundle, workflow: None, inputs, agent };
-            let ended = self.host.run_child(child, &CallingStep { context, effects }).await?;
+            let new_child = || {
+                let bundle = self.host.build_bundle(&self.file, self.host.bundle.files.clone())?;
+                let bundle = Bundle { tenant, ..bundle };
+                let inputs = workflow_input(&request.payload);
+                let agent = context.agent.as_deref().map(str::to_owned);
+                Ok(ChildRun { bundle, workflow: None, inputs, agent })
+            };
+            let ended = self.host.run_child(new_child, &CallingStep { context, effects }).await?;
             Ok(render_result(&ended.plan, &ended.state, &ended.env).output)
         })
     }

@@ -45,15 +45,17 @@ impl NativeFunction for FlowFunction {
             let Some(flow) = found else {
                 return Err(StepFailure::new(Code::WorkflowNotFound, format!("there is no workflow {}", self.id)));
             };
-            let arguments = request.payload.to_value();
-            let inputs = match flow.bundle.format {
-                // The types of flow variables are not declared.
-                flow::FORMAT => arguments,
-                _ => ToolDescriptor::new(&self.id, compile_bundle(&flow.bundle)?).to_inputs(&arguments)?,
+            let new_child = || {
+                let arguments = request.payload.to_value();
+                let inputs = match flow.bundle.format {
+                    // The types of flow variables are not declared.
+                    flow::FORMAT => arguments,
+                    _ => ToolDescriptor::new(&self.id, compile_bundle(&flow.bundle)?).to_inputs(&arguments)?,
+                };
+                let agent = context.agent.as_deref().map(str::to_owned);
+                Ok(ChildRun { bundle: flow.bundle.clone(), workflow: Some(self.id.clone()), inputs, agent })
             };
-            let agent = context.agent.as_deref().map(str::to_owned);
-            let child = ChildRun { bundle: flow.bundle.clone(), workflow: Some(self.id.clone()), inputs, agent };
-            let ended = self.host.run_child_to_end(child, &CallingStep { context, effects }).await?;
+            let ended = self.host.run_child_to_end(new_child, &CallingStep { context, effects }).await?;
             let (text, is_final) = match (&ended.state.error, ended.state.status) {
                 _ if flow.bundle.format == flow::FORMAT => {
                     let reply = flow::tool_reply(&ended.plan, &ended.state);
