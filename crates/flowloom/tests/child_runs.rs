@@ -183,6 +183,22 @@ fn a_limit_that_a_child_run_reaches_ends_the_runs_around_it() {
     assert_eq!((code, &ended["status"]), (5, &json!("budget_exceeded")), "{ended}");
 }
 
+/// The time limit of a run ends its child runs, which a retry of the run continues.
+#[test]
+fn a_run_that_times_out_can_be_retried_with_its_child_runs() {
+    let world = TestServer::start();
+    let place = create_nested_workspace(&world.egress_config());
+    place.write("inner.json", &two_calls_flow(&world, "GET", "/slow"));
+    let (code, ended) = place.run_json(&["run", "outer.json", "--budget", "time=2s"]);
+    assert_eq!((code, &ended["status"]), (124, &json!("timed_out")), "{ended}");
+    let mut left = statuses(&place);
+    left.sort();
+    assert_eq!(left, ["cancelled", "cancelled", "timed_out"]);
+    world.release_slow();
+    let (code, ended) = place.run_json(&["retry", &run_id(&place, "outer")]);
+    assert_eq!((code, &ended["status"]), (0, &json!("succeeded")), "{ended}");
+}
+
 #[test]
 fn a_retry_begins_at_a_step_of_the_run_itself() {
     let place = create_nested_workspace("");

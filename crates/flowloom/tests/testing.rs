@@ -204,6 +204,22 @@ fn secrets_in_headers_do_not_reach_the_test() {
     assert!(failed.contains("a part that the test masks") && !failed.contains("654321"), "{failed}");
 }
 
+/// The input that the header is made of is masked in the test, too.
+#[test]
+fn a_secret_that_is_an_input_does_not_reach_the_test() {
+    let server = TestServer::start();
+    let place = Workspace::new(&server.egress_config());
+    let header = json!({"key": "Authorization", "value": "Bearer ${token}"});
+    let call =
+        json!({"url": format!("http://{}/page", server.address), "headers": [header], "responseVariable": "page"});
+    let variables = json!([{"name": "token", "value": ""}]);
+    let steps = json!([{"type": "start", "config": {"variables": variables}}, {"type": "apiCall", "config": call}]);
+    place.write("secret.json", &json!({"name": "secret", "description": "d", "steps": steps}).to_string());
+    let test = record(&place, "secret.json", &["-i", "token=input-1234"]).to_string();
+    assert!(!test.contains("input-1234"), "{test}");
+    stdout_of(&place, 0, &["test"]);
+}
+
 #[test]
 fn tests_written_by_hand_need_no_model() {
     let place = Workspace::new("");

@@ -110,18 +110,29 @@ pub struct BudgetAllowance {
     /// The limits of the run, less what it has spent.
     pub remaining: Limits,
     used: Mutex<Option<Usage>>,
+    exceeded: Mutex<Option<StepFailure>>,
 }
 
 impl BudgetAllowance {
     /// An allowance of which nothing has been spent.
     pub fn new(left: Limits) -> BudgetAllowance {
-        BudgetAllowance { remaining: left, used: Mutex::default() }
+        BudgetAllowance { remaining: left, used: Mutex::default(), exceeded: Mutex::default() }
     }
 
     /// Records the usage of a child workflow.
     pub fn add_usage(&self, usage: &Usage) {
         let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
         used.get_or_insert_with(Usage::none).add(usage);
+    }
+
+    /// Notes that a child workflow ended because it reached a limit or the budget.
+    pub fn note_exceeded(&self, error: StepFailure) {
+        *self.exceeded.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+    }
+
+    /// The limit or the budget that a child workflow reached.
+    pub fn exceeded(&self) -> Option<StepFailure> {
+        self.exceeded.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// The usage so far; `None` if none was recorded.

@@ -43,6 +43,9 @@ use crate::runs::run_schema::RunSchema;
 use crate::runs::start::StartContext;
 use crate::state::{RunHost, Server};
 
+/// Maximum number of turns of a thread that are cancelled together. More than one can only come from an older version.
+const MAX_OPEN_TURNS: u32 = 100;
+
 /// The routes of conversations.
 pub(crate) fn routes() -> OpenApiRouter<Server> {
     OpenApiRouter::new().routes(routes!(list_threads)).routes(routes!(get_thread, send_message, delete_thread))
@@ -159,6 +162,7 @@ pub(crate) async fn delete_thread(
     if load_messages(&host.app.store, &user, &key).await?.is_none() {
         return Err(Problem::not_found("thread", &thread));
     }
+    cancel_open_turns(&host, &user, &key).await?;
     let store = &host.app.store;
     store.write_memory(thread_namespace(&store.owner_of(&user)), vec![MemoryWrite { key, value: None }]).await?;
     Ok(StatusCode::NO_CONTENT)
@@ -238,6 +242,26 @@ async fn find_waiting_run(host: &Arc<RunHost>, user: &str, key: &str) -> ApiResu
     Ok(state.open_steps().any(|step| step.question.is_some()).then_some(row.id))
 }
 
+/// Cancels the turns of a thread that wait for a person: what they would say is replaced.
+async fn cancel_open_turns(host: &Arc<RunHost>, user: &str, key: &str) -> ApiResult<()> {
+    for status in [Status::Waiting, Status::Uncertain, Status::Quarantined] {
+        let filter = RunFilter {
+            user: Some(user.to_owned()),
+            thread_key: Some(key.to_owned()),
+            status: Some(status.name().to_owned()),
+            limit: MAX_OPEN_TURNS,
+            ..RunFilter::default()
+        };
+        let shared = host.clone();
+        let rows = crate::blocking::run_blocking(move || shared.app.store.list_runs_matching(&filter)).await??;
+        for row in rows {
+            let command = new_command(None, user, CommandAction::Cancel {});
+            host.service.send_command(host.app.open_run_by_id(row.id).await?, command, DECISION_TIMEOUT).await?;
+        }
+    }
+    Ok(())
+}
+
 /// A user's message to a conversation.
 pub(crate) struct UserMessage<'a> {
     pub(crate) definition: &'a CatalogEntry,
@@ -315,11 +339,10 @@ pub(crate) async fn run_turn(
             call.bind_to_run(run).await?;
             answer_with_text(host, host.app.open_run_by_id(run).await?, sent.text, call.user()).await?
         }
-        waiting => {
+        _ => {
             let earlier = sent.select_earlier(load_messages(&host.app.store, call.user(), &key).await?)?;
-            if let Some(run) = waiting {
-                let command = new_command(None, call.user(), CommandAction::Cancel {});
-                host.service.send_command(host.app.open_run_by_id(run).await?, command, DECISION_TIMEOUT).await?;
+            if sent.keep.is_some() {
+                cancel_open_turns(host, call.user(), &key).await?;
             }
             let inputs = Value::map([("messages", earlier), ("message", sent.to_input())]);
             let new = StartRunRequest {

@@ -14,6 +14,7 @@ use flowloom_runtime::journal::{Batch, Journal, Lease};
 use crate::commands::IS_OUTERMOST_SQL;
 use crate::db::{DbConnection, DbRow, params};
 use crate::error::StoreError;
+use crate::journal::read_run_lease;
 use crate::settings::RecoveryScope;
 use crate::store::Store;
 
@@ -101,12 +102,17 @@ impl Store {
         self.writer.submit_job(Box::new(job)).await
     }
 
-    /// Gives up the lease that a dead worker has of a run that is over.
-    pub async fn release_ended_run(&self, run: RunId) -> Result<(), JournalError> {
-        let lease = self.claim_run(run).await?;
-        let released = self.submit_release(lease).await;
-        self.unregister_run(run);
-        Ok(released?)
+    /// Gives up the lease that a dead worker has of a run that is over, unless the run has a command by now.
+    pub async fn release_ended_run(&self, run: RunId) -> Result<(), StoreError> {
+        let (lease, living) = self.read_with(|db| Ok((read_run_lease(db, run)?, self.worker.living_workers(db)?)))?;
+        let is_dead = |worker: &String| !self.worker.is_driven_by(worker, run, &living);
+        let Some(worker) = lease.worker.filter(is_dead) else { return Ok(()) };
+        let job = move |db: &DbConnection| {
+            let sql = "update run set worker = null, failed_claims = 0 where id = $1 and epoch = $2 and worker = $3 \
+                       and finished_at is not null and pending_commands = 0";
+            db.execute_unchecked(sql, params![&run.to_string(), lease.epoch, &worker])
+        };
+        self.writer.submit_job(Box::new(job)).await
     }
 
     /// Suspends a run with the status `quarantined`, until a person resumes it, unless a worker has driven it since it was

@@ -203,8 +203,8 @@ impl BatchWrite {
     /// overwrite what was said since. A turn that waits for a person does not block others.
     fn check_turn(&self, connection: &DbConnection, created: &RunCreated, thread_key: &str) -> Result<(), StoreError> {
         connection.serialize_changes("starts")?;
-        let sql = "select id, worker from run where user_id = $1 and thread_key = $2 and finished_at is null \
-                   and coalesce(project, '') = $3 \
+        let sql = "select id, case when status in ('queued', 'running') then worker end from run \
+                   where user_id = $1 and thread_key = $2 and finished_at is null and coalesce(project, '') = $3 \
                    and (status in ('queued', 'uncertain', 'quarantined') \
                    or (status = 'running' and worker is not null))";
         let project = created.project.as_ref().map_or("", |project| project.name.as_str());

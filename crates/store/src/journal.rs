@@ -72,8 +72,15 @@ impl Journal for Store {
         }
         match &self.runs {
             Some(runs) => runs.release_run(lease),
-            // Not awaited: a worker that is gone holds no leases anyway.
-            None => drop(self.submit_release(lease)),
+            None => {
+                let worker = self.worker.name().to_owned();
+                // Not awaited: a worker that is gone holds no leases anyway.
+                drop(self.writer.submit_job(Box::new(move |connection| {
+                    let sql = "update run set worker = null, failed_claims = 0 \
+                               where id = $1 and epoch = $2 and worker = $3";
+                    connection.execute_unchecked(sql, params![&lease.run.to_string(), lease.epoch, &worker])
+                })));
+            }
         }
     }
 
@@ -193,17 +200,8 @@ impl Store {
         claimed
     }
 
-    /// Gives up the lease of a run, if it is still valid.
-    pub(crate) fn submit_release(&self, lease: Lease) -> BoxFuture<'static, Result<(), StoreError>> {
-        let worker = self.worker.name().to_owned();
-        self.writer.submit_job(Box::new(move |connection| {
-            let sql = "update run set worker = null, failed_claims = 0 where id = $1 and epoch = $2 and worker = $3";
-            connection.execute_unchecked(sql, params![&lease.run.to_string(), lease.epoch, &worker])
-        }))
-    }
-
     /// Forgets that this process drives a run; `false` if it does not.
-    pub(crate) fn unregister_run(&self, run: RunId) -> bool {
+    fn unregister_run(&self, run: RunId) -> bool {
         self.mailboxes.close_mailbox(run);
         self.worker.unregister_run(run)
     }
@@ -303,12 +301,13 @@ pub fn memory_writes_of(owner: &str, event: &Event) -> Vec<(String, MemoryWrite)
     }
 }
 
-struct RunLease {
-    epoch: i64,
-    worker: Option<String>,
+/// The lease of a run as stored.
+pub(crate) struct RunLease {
+    pub(crate) epoch: i64,
+    pub(crate) worker: Option<String>,
 }
 
-fn read_run_lease(connection: &DbConnection, run: RunId) -> Result<RunLease, StoreError> {
+pub(crate) fn read_run_lease(connection: &DbConnection, run: RunId) -> Result<RunLease, StoreError> {
     let sql = "select epoch, worker from run where id = $1";
     let read = |row: &DbRow<'_>| Ok(RunLease { epoch: row.get(0)?, worker: row.get(1)? });
     let found = connection.query_first(sql, params![&run.to_string()], read)?;

@@ -1,14 +1,16 @@
 //! Deletes old finished runs and the data that only they reference. Memory and threads belong to users and are kept.
 
+use std::sync::{Arc, Mutex, PoisonError};
+
 use flowloom_core::status::Status;
 
-use crate::db::{DbConnection, params};
+use crate::db::{DbConnection, DbRow, params};
 use crate::error::StoreError;
 use crate::rows::MAX_EVENTS_PER_RUN;
 use crate::store::Store;
 
-/// Runs deleted in one commit; small, so that other writers get their turn.
-const PRUNE_BATCH_RUNS: u32 = 200;
+/// Runs deleted in one commit, child runs among them; small, so that other writers get their turn.
+const PRUNE_BATCH_RUNS: usize = 200;
 
 /// SQL condition of a [`PruneFilter`]. A run that is about to be retried is kept. A child run is deleted with its parent run,
 /// which looks for it when it is retried.
@@ -17,12 +19,6 @@ const PRUNABLE_SQL: &str = "status = $1 and finished_at < $2 and worker is null 
                             and not exists (select 1 from run below \
                                             where below.parent = run.id and below.finished_at is null)";
 
-/// Selects a run and the runs within it.
-const WITHIN_SQL: &str = "with recursive within (id, number, bundle) as (\
-                          select id, number, bundle from run where id = $1 union all \
-                          select run.id, run.number, run.bundle from run join within on run.parent = within.id) \
-                          select number, id, bundle from within";
-
 /// Selects runs of one status that ended before a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PruneFilter {
@@ -30,6 +26,28 @@ pub struct PruneFilter {
     pub status: Status,
     /// Milliseconds since the Unix epoch.
     pub before: u64,
+}
+
+/// A run that may be deleted.
+struct Candidate {
+    id: String,
+    place: EndPlace,
+}
+
+/// A place in the order in which runs ended.
+#[derive(Clone, Copy, Default)]
+struct EndPlace {
+    finished_at: u64,
+    number: i64,
+}
+
+/// What one commit has done.
+#[derive(Clone, Copy, Default)]
+struct PruneProgress {
+    /// Number of candidates that were deleted or turned out to be in use.
+    handled: usize,
+    /// Number of candidates that were deleted.
+    deleted: u64,
 }
 
 impl Store {
@@ -43,30 +61,81 @@ impl Store {
 
     /// Deletes the matching runs with their child runs, and returns the number of the former.
     pub async fn prune_runs(&self, old: PruneFilter) -> Result<u64, StoreError> {
-        let mut count = 0;
+        let (mut count, mut after) = (0, EndPlace::default());
         loop {
-            let sql = format!("select id from run where {PRUNABLE_SQL} order by finished_at limit $3");
-            let batch: Vec<String> = self.read_with(|db| {
-                db.query_rows(&sql, params![old.status.name(), old.before, PRUNE_BATCH_RUNS], |row| row.get(0))
-            })?;
-            if batch.is_empty() {
-                return Ok(count);
+            let mut candidates = self.list_candidates(old, after)?;
+            let Some(last) = candidates.last() else { return Ok(count) };
+            after = last.place;
+            while !candidates.is_empty() {
+                let ids: Vec<String> = candidates.iter().map(|candidate| candidate.id.clone()).collect();
+                let progress = Arc::new(Mutex::new(PruneProgress::default()));
+                let report = progress.clone();
+                let job = move |connection: &DbConnection| {
+                    connection.lock_tables("blob, bundle, event, run")?;
+                    // A transaction that is rolled back runs again.
+                    *report.lock().unwrap_or_else(PoisonError::into_inner) = delete_candidates(connection, old, &ids)?;
+                    Ok(())
+                };
+                self.writer.submit_job(Box::new(job)).await?;
+                let PruneProgress { handled, deleted } = *progress.lock().unwrap_or_else(PoisonError::into_inner);
+                count += deleted;
+                candidates.drain(..handled);
             }
-            count += batch.len() as u64;
-            let take_away = move |connection: &DbConnection| {
-                connection.lock_tables("blob, bundle, event, run")?;
-                batch.iter().try_for_each(|run| delete_with_children(connection, run))
-            };
-            self.writer.submit_job(Box::new(take_away)).await?;
         }
+    }
+
+    fn list_candidates(&self, old: PruneFilter, after: EndPlace) -> Result<Vec<Candidate>, StoreError> {
+        let sql = format!(
+            "select number, id, finished_at from run where {PRUNABLE_SQL} \
+             and (finished_at > $3 or (finished_at = $3 and number > $4)) order by finished_at, number limit $5"
+        );
+        let params = params![old.status.name(), old.before, after.finished_at, after.number, PRUNE_BATCH_RUNS as u64];
+        self.read_with(|db| {
+            db.query_rows(&sql, params, |row| {
+                let place = EndPlace { number: row.get(0)?, finished_at: row.get_count(2)? };
+                Ok(Candidate { id: row.get(1)?, place })
+            })
+        })
     }
 }
 
-fn delete_with_children(connection: &DbConnection, run: &str) -> Result<(), StoreError> {
-    let within = connection.query_rows(WITHIN_SQL, params![run], |row| {
-        Ok(PrunableRun { number: row.get(0)?, id: row.get(1)?, bundle: row.get(2)? })
-    })?;
-    within.iter().try_for_each(|run| run.delete_run(connection))
+/// Deletes runs with their child runs until so many are deleted that other writers get their turn. A run that is in use by now
+/// is kept.
+fn delete_candidates(connection: &DbConnection, old: PruneFilter, ids: &[String]) -> Result<PruneProgress, StoreError> {
+    let (mut left, mut progress) = (PRUNE_BATCH_RUNS, PruneProgress::default());
+    for id in ids {
+        let within = list_within(connection, old, id)?;
+        let part = within.len().min(left);
+        // The innermost runs first: the run itself stays until the others are gone.
+        within.iter().rev().take(part).try_for_each(|run| run.delete_run(connection))?;
+        left -= part;
+        if part < within.len() {
+            break;
+        }
+        progress.handled += 1;
+        progress.deleted += u64::from(!within.is_empty());
+    }
+    Ok(progress)
+}
+
+/// A run and the runs within it, each after the one around it. Empty if the run does not match any more, or if one within it
+/// is in use.
+fn list_within(connection: &DbConnection, old: PruneFilter, id: &str) -> Result<Vec<PrunableRun>, StoreError> {
+    let sql = format!(
+        "with recursive within (id, number, depth) as (\
+         select id, number, 0 from run where {PRUNABLE_SQL} and id = $3 union all \
+         select run.id, run.number, within.depth + 1 from run join within on run.parent = within.id) \
+         select run.number, run.id, run.bundle, \
+         (run.finished_at is null or run.worker is not null or run.pending_commands > 0) \
+         from within join run on run.number = within.number order by within.depth"
+    );
+    let read = |row: &DbRow<'_>| {
+        let run = PrunableRun { number: row.get(0)?, id: row.get(1)?, bundle: row.get(2)? };
+        Ok((run, row.get::<bool>(3)?))
+    };
+    let within = connection.query_rows(&sql, params![old.status.name(), old.before, id], read)?;
+    let is_in_use = within.iter().any(|(_, is_in_use)| *is_in_use);
+    Ok(if is_in_use { Vec::new() } else { within.into_iter().map(|(run, _)| run).collect() })
 }
 
 struct PrunableRun {

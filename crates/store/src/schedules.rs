@@ -42,14 +42,16 @@ const SCHEDULE_COLUMNS: &str = "id, user_id, workflow, cron, timezone, inputs, c
                        is_pending, last_error";
 
 impl Store {
-    /// Creates or replaces the schedule with this id.
+    /// Creates or replaces the schedule with this id. If its times stay the same, so does the next one: it may be overdue.
     pub async fn put_schedule(&self, new: ScheduleRow) -> Result<(), StoreError> {
         let owner = self.owner_of(&new.user);
         let put = move |connection: &DbConnection| {
             let sql = "insert into schedule (id, user_id, workflow, cron, timezone, inputs, catches_up, created_at, next_at) \
                        values ($1, $2, $3, $4, $5, $6, $7, $8, $9) on conflict (user_id, id) do update set \
                        workflow = excluded.workflow, cron = excluded.cron, timezone = excluded.timezone, \
-                       inputs = excluded.inputs, catches_up = excluded.catches_up, next_at = excluded.next_at";
+                       inputs = excluded.inputs, catches_up = excluded.catches_up, next_at = case \
+                       when schedule.cron = excluded.cron and schedule.timezone = excluded.timezone \
+                       then schedule.next_at else excluded.next_at end";
             let ScheduleRow { id, workflow, cron, timezone, inputs, catches_up, created_at, next_at, .. } = &new;
             let catches_up = i64::from(*catches_up);
             let values = params![id, &owner, workflow, cron, timezone, inputs, catches_up, *created_at, *next_at];

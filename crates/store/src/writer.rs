@@ -98,7 +98,7 @@ impl Writer {
             .spawn(move || CommitThread::new(shared, background, orders).run())
             .map_err(|source| StoreError::Thread { purpose: "writes to the database", source })?;
         let queue = Arc::new(WriterQueue { commands, desk: desk.clone() });
-        if desk.checkpoints.has_grown() {
+        if desk.checkpoints.is_log_large() {
             queue.request_checkpoint();
         }
         Ok(Writer { queue: Some(queue), thread: Some(thread), desk, is_quick })

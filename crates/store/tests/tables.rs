@@ -228,6 +228,11 @@ async fn what_is_due_is_claimed_once(place: &TestDatabase) {
         last_error: None,
     };
     store.put_schedule(row.clone()).await.expect("kept");
+    // Stored again, it is due when it was, unless its times change.
+    store.put_schedule(ScheduleRow { cron: "1 * * * *".into(), ..row.clone() }).await.expect("kept");
+    store.put_schedule(ScheduleRow { next_at: 10, ..row.clone() }).await.expect("kept");
+    store.put_schedule(ScheduleRow { next_at: 15, inputs: "[]".into(), ..row.clone() }).await.expect("kept");
+    store.put_schedule(ScheduleRow { next_at: 15, ..row.clone() }).await.expect("kept");
     assert_eq!(store.list_due_schedules(9).expect("readable"), []);
     assert_eq!(other.list_due_schedules(10).expect("readable"), std::slice::from_ref(&row));
     store.claim_schedule(&row, 20, Some((run_id(1), 10))).await.expect("claimed");

@@ -56,7 +56,9 @@ pub struct PreparedFork {
 pub fn prepare_fork(app: &App, from: LoadedRun, changes: ForkChanges) -> Result<PreparedFork, AppError> {
     let at = find_start(&from, &changes)?;
     let performed = find_performed(&from, &changes, at.as_ref());
-    let bundle = change_bundle(&from, &changes)?;
+    let inherited = find_inherited(&from, at.as_ref());
+    let mut bundle = change_bundle(&from, &changes)?;
+    bundle.is_steered |= !inherited.is_empty() && from.bundle().is_steered;
     let plan = match (&changes.definition, changes.edits.as_slice()) {
         (None, []) => from.plan.clone(),
         _ => compile_changed_bundle(&bundle)?,
@@ -65,7 +67,6 @@ pub fn prepare_fork(app: &App, from: LoadedRun, changes: ForkChanges) -> Result<
         true => (from.state().inputs(), changes.set),
         false => (set_inputs(&plan, from.state().inputs(), changes.set)?, Vec::new()),
     };
-    let inherited = find_inherited(&from, at.as_ref());
     let origin = ForkOrigin { run: from.id, at, set, inherited, repeats_effects: changes.repeats_effects };
     Ok(PreparedFork { workflow: app.prepare(plan, &bundle)?, from, origin, performed, inputs })
 }
@@ -110,7 +111,9 @@ fn find_inherited(from: &LoadedRun, at: Option<&Path>) -> Vec<SetVariables> {
     let created = from.state().created;
     let fork = created.as_ref().and_then(|created| created.fork.as_ref());
     let mut set = fork.map(ForkOrigin::list_set_variables).unwrap_or_default();
-    let first_seq = |path: &Path| from.records.iter().find(|record| record.path == *path).map(|record| record.seq);
+    // Composites have no record at their own path before they end.
+    let first_seq =
+        |path: &Path| from.records.iter().find(|record| record.path.is_within(path)).map(|record| record.seq);
     if let Some(begin) = at.and_then(first_seq) {
         set.retain(|set| first_seq(&set.at).is_some_and(|seq| seq <= begin));
     }

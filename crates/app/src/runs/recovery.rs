@@ -112,14 +112,15 @@ impl RecoveryTask {
             if self.failed_runs.get(&orphan.id).is_some_and(|failed| Instant::now() < failed.retry_at) {
                 continue;
             }
+            if orphan.is_over() {
+                self.runs.app.store.release_ended_run(orphan.id).await?;
+                continue;
+            }
             if self.runs.live.check_capacity().is_err() {
                 return Ok(());
             }
             // A session of another engine decides about the runs of that engine.
-            if orphan.is_over() {
-                let released = self.runs.app.store.release_ended_run(orphan.id).await.map_err(AppError::from);
-                self.report_failure(orphan.id, released)?;
-            } else if orphan.is_hopeless() && self.runs.app.config.engine.restate.is_none() {
+            if orphan.is_hopeless() && self.runs.app.config.engine.restate.is_none() {
                 self.quarantine_run(orphan).await?;
             } else if self.may_reclaim(&orphan) {
                 self.reclaim_run(orphan).await?;

@@ -89,7 +89,7 @@ fn find_unused(step: &TestStep, sent: &[SentRequest]) -> TestProblem {
 }
 
 fn find_difference(step: &TestStep, sent: &SentRequest, secrets: &HeaderSecrets) -> Option<TestProblem> {
-    let expected = step.request.as_ref()?;
+    let expected = &secrets.mask_request(step.request.clone()?);
     let mut found = secrets.mask_request(request_to_test_json(&sent.request));
     if let (Some(found), Some(expected)) = (found.as_object_mut(), expected.as_object())
         && !expected.contains_key("code")

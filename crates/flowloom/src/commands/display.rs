@@ -196,7 +196,12 @@ pub(super) async fn drive_watched(
     };
     // Waits for the last lines; an error would only mean that they could not be displayed.
     let _ = forwarding.await;
-    joined.ok_or_else(stopped)?.map_err(|error| AppError::from(error).into())
+    let outcome = joined.ok_or_else(stopped)?.map_err(AppError::from)?;
+    // A retry continues the child runs that this run has cancelled, so they end before this process does.
+    if outcome.broken.is_none() && outcome.state.status.is_final() {
+        app.end_child_runs(id).await?;
+    }
+    Ok(outcome)
 }
 
 /// What a run waits for, and the command that answers it.

@@ -8,7 +8,6 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use flowloom_core::category::Category;
 use flowloom_core::chat::{GenerateOptions, Message};
 use flowloom_core::code::Code;
 use flowloom_core::effect::{CallRequest, GenerateReply, GenerateRequest, HttpReply, HttpRequest, Purpose, Request};
@@ -237,13 +236,12 @@ impl Interpreter {
         let output = self.repeat_in_outage(|| is_repeatable && !below.has_started(), call).await;
         let usage = allowance.recorded_usage();
         self.ledger.add_usage(usage.as_ref());
-        match (below.into_interrupt(), output) {
+        match (below.into_interrupt(), allowance.exceeded()) {
             (Some(halt), _) => Err(EffectFailure::Halt(halt)),
-            // What a workflow may use is what is left to this run.
-            (None, Err(failure)) if failure.code.category() == Category::OverBudget => {
-                Err(EffectFailure::Halt(Interrupt::Limit(Status::BudgetExceeded, failure, place.path.clone())))
+            (None, Some(error)) => {
+                Err(EffectFailure::Halt(Interrupt::Limit(Status::BudgetExceeded, error, place.path.clone())))
             }
-            (None, output) => Ok(EffectOutcome { usage, ..plain_outcome(output?) }),
+            (None, None) => Ok(EffectOutcome { usage, ..plain_outcome(output?) }),
         }
     }
 }

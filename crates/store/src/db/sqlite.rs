@@ -6,6 +6,7 @@ use std::time::Duration;
 use rusqlite::{CachedStatement, ErrorCode, params_from_iter};
 
 use super::{DbRow, MigratedDatabase, Param};
+use crate::checkpoints::KEPT_LOG_BYTES;
 use crate::error::{Corruption, StoreError};
 use crate::migrate_checksums::migrate_checksums;
 use crate::settings::Durability;
@@ -76,9 +77,10 @@ impl Sqlite {
         self.run_script(&format!("PRAGMA synchronous={synchronous}"))
     }
 
-    /// Turns off automatic checkpoints; [`Sqlite::run_checkpoint`] runs them instead.
+    /// Turns off automatic checkpoints; [`Sqlite::run_checkpoint`] runs them instead. The file of a log that grew large is
+    /// cut when the log starts again.
     pub(crate) fn disable_auto_checkpoints(&self) -> Result<(), StoreError> {
-        self.run_script("PRAGMA wal_autocheckpoint=0")
+        self.run_script(&format!("PRAGMA wal_autocheckpoint=0; PRAGMA journal_size_limit={KEPT_LOG_BYTES}"))
     }
 
     /// Executes statements outside a transaction.

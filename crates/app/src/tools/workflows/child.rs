@@ -59,15 +59,15 @@ impl WorkflowHost {
             Some(earlier) => earlier,
             None => child_run_id(context, context.attempt),
         };
-        let child = match self.read_started_bundle(id).await? {
-            Some(bundle) => ChildRun { bundle, workflow: None, inputs: Value::Null, agent: None },
+        let source = match self.read_started_bundle(id).await? {
+            Some(bundle) => ChildSource::Started(bundle),
             None => {
                 let mut child = new_child()?;
                 child.bundle.is_steered |= self.bundle.is_steered;
-                child
+                ChildSource::New(child)
             }
         };
-        let plan = compile_bundle(&child.bundle)?;
+        let plan = compile_bundle(source.bundle())?;
         let depth = context.depth + 1;
         let remaining = context.allowance.as_ref().map(|allowance| allowance.remaining.clone());
         let limits = remaining.unwrap_or_default().narrow_to(&plan.limits);
@@ -75,11 +75,12 @@ impl WorkflowHost {
             let message = format!("workflows call each other more than {} levels deep", limits.subflow_depth);
             return Err(StepFailure::new(Code::LimitSubflow, message));
         }
-        let Some(engine) = self.engine.get().and_then(|make| make(&child.bundle)) else {
+        let Some(engine) = self.engine.get().and_then(|make| make(source.bundle())) else {
             return Err(StepFailure::new(Code::FunctionFailed, "the engine is not ready"));
         };
-        let workflow = PreparedDefinition::new(plan, engine, &child.bundle)?;
+        let workflow = PreparedDefinition::new(plan, engine, source.bundle())?;
         let start = || {
+            let ChildSource::New(child) = &source else { return Err(JournalError::RunNotFound(id).into()) };
             let start = StartRun {
                 workflow_id: child.workflow.clone(),
                 agent: child.agent.clone(),
@@ -95,6 +96,9 @@ impl WorkflowHost {
         let ended = self.drive_to_end(&workflow, id, step.effects, start).await?;
         if let Some(allowance) = &context.allowance {
             allowance.add_usage(&ended.state.usage);
+            // Whatever the step does with a failure, the limits are those of all runs around it.
+            let exceeded = ended.state.error.clone().filter(|_| ended.state.status == Status::BudgetExceeded);
+            exceeded.into_iter().for_each(|error| allowance.note_exceeded(error));
         }
         Ok(ended)
     }
@@ -126,7 +130,7 @@ impl WorkflowHost {
     /// The bundle of a run that an earlier attempt of this step has started; `None` if there is none.
     async fn read_started_bundle(&self, id: RunId) -> Result<Option<Bundle>, StepFailure> {
         loop {
-            match self.store.read(id, 0).await {
+            match self.store.read_events(id, 0, 1).map_err(JournalError::from) {
                 Ok(records) => {
                     let created = records.first().map(|record| &record.event);
                     let Some(Event::RunCreated(created)) = created else { return Ok(None) };
@@ -249,6 +253,23 @@ pub(super) struct ChildRun {
     pub(super) workflow: Option<String>,
     pub(super) inputs: Value,
     pub(super) agent: Option<String>,
+}
+
+/// What a child run is made of.
+enum ChildSource {
+    /// The bundle of a run that was started before.
+    Started(Bundle),
+    /// A run that is yet to be started.
+    New(ChildRun),
+}
+
+impl ChildSource {
+    fn bundle(&self) -> &Bundle {
+        match self {
+            ChildSource::Started(bundle) => bundle,
+            ChildSource::New(child) => &child.bundle,
+        }
+    }
 }
 
 /// The child run of an earlier attempt.
