@@ -110,13 +110,13 @@ pub struct BudgetAllowance {
     /// The limits of the run, less what it has spent.
     pub remaining: Limits,
     used: Mutex<Option<Usage>>,
-    exceeded: Mutex<Option<StepFailure>>,
+    exceeded_limit: Mutex<Option<StepFailure>>,
 }
 
 impl BudgetAllowance {
     /// An allowance of which nothing has been spent.
     pub fn new(left: Limits) -> BudgetAllowance {
-        BudgetAllowance { remaining: left, used: Mutex::default(), exceeded: Mutex::default() }
+        BudgetAllowance { remaining: left, used: Mutex::default(), exceeded_limit: Mutex::default() }
     }
 
     /// Records the usage of a child workflow.
@@ -126,13 +126,13 @@ impl BudgetAllowance {
     }
 
     /// Notes that a child workflow ended because it reached a limit or the budget.
-    pub fn note_exceeded(&self, error: StepFailure) {
-        *self.exceeded.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+    pub fn note_exceeded_limit(&self, error: StepFailure) {
+        *self.exceeded_limit.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
     }
 
-    /// The limit or the budget that a child workflow reached.
-    pub fn exceeded(&self) -> Option<StepFailure> {
-        self.exceeded.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    /// The error of a child workflow that reached a limit or the budget; `None` if none did.
+    pub fn find_exceeded_limit(&self) -> Option<StepFailure> {
+        self.exceeded_limit.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// The usage so far; `None` if none was recorded.

@@ -26,7 +26,7 @@ use flowloom_core::value::{Blob, Value};
 use flowloom_formats::present_stored_messages;
 use flowloom_runtime::command::CommandAction;
 use flowloom_runtime::journal::{Journal as _, thread_namespace};
-use flowloom_store::{RunFilter, Store};
+use flowloom_store::{RunFilter, RunRow, Store};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
@@ -43,7 +43,7 @@ use crate::runs::run_schema::RunSchema;
 use crate::runs::start::StartContext;
 use crate::state::{RunHost, Server};
 
-/// Maximum number of turns of a thread that are cancelled together. More than one can only come from an older version.
+/// Maximum number of turns of a thread that are read for one request. A thread rarely has more than one that has not ended.
 const MAX_OPEN_TURNS: u32 = 100;
 
 /// The routes of conversations.
@@ -227,34 +227,30 @@ pub(crate) async fn send_message(
 
 /// The run of a thread that waits for an answer.
 async fn find_waiting_run(host: &Arc<RunHost>, user: &str, key: &str) -> ApiResult<Option<RunId>> {
-    let filter = RunFilter {
-        user: Some(user.to_owned()),
-        thread_key: Some(key.to_owned()),
-        status: Some(Status::Waiting.name().to_owned()),
-        limit: 1,
-        ..RunFilter::default()
-    };
-    let shared = host.clone();
-    let rows = crate::blocking::run_blocking(move || shared.app.store.list_runs_matching(&filter)).await??;
+    let rows = list_turns(host, user, key, Status::Waiting).await?;
     let Some(row) = rows.first() else { return Ok(None) };
     // A run that waits for a time has no question.
     let state = host.app.open_run_by_id(row.id).await?.state();
     Ok(state.open_steps().any(|step| step.question.is_some()).then_some(row.id))
 }
 
-/// Cancels the turns of a thread that wait for a person: what they would say is replaced.
+/// The newest turns of a thread that have a status.
+async fn list_turns(host: &Arc<RunHost>, user: &str, key: &str, status: Status) -> ApiResult<Vec<RunRow>> {
+    let filter = RunFilter {
+        user: Some(user.to_owned()),
+        thread_key: Some(key.to_owned()),
+        status: Some(status.name().to_owned()),
+        limit: MAX_OPEN_TURNS,
+        ..RunFilter::default()
+    };
+    let shared = host.clone();
+    Ok(crate::blocking::run_blocking(move || shared.app.store.list_runs_matching(&filter)).await??)
+}
+
+/// Cancels the turns of a thread that wait for a person: the caller replaces their messages.
 async fn cancel_open_turns(host: &Arc<RunHost>, user: &str, key: &str) -> ApiResult<()> {
     for status in [Status::Waiting, Status::Uncertain, Status::Quarantined] {
-        let filter = RunFilter {
-            user: Some(user.to_owned()),
-            thread_key: Some(key.to_owned()),
-            status: Some(status.name().to_owned()),
-            limit: MAX_OPEN_TURNS,
-            ..RunFilter::default()
-        };
-        let shared = host.clone();
-        let rows = crate::blocking::run_blocking(move || shared.app.store.list_runs_matching(&filter)).await??;
-        for row in rows {
+        for row in list_turns(host, user, key, status).await? {
             let command = new_command(None, user, CommandAction::Cancel {});
             host.service.send_command(host.app.open_run_by_id(row.id).await?, command, DECISION_TIMEOUT).await?;
         }

@@ -55,8 +55,8 @@ impl AbandonedRun {
 }
 
 impl Store {
-    /// Runs that a worker must drive or release and no living worker does; at most `limit`. For each worker, the users are in turn, each
-    /// with the oldest run first. These are runs of dead workers, runs with the status `running`, and runs with pending
+    /// Runs that a worker must drive or release and no living worker does; at most `limit`. For each worker, the users are in
+    /// turn, each with the oldest run first. These are runs of dead workers, runs with the status `running`, and runs with pending
     /// commands. A child run is not among them unless its parent run has ended: the parent run drives it. Neither are runs
     /// outside of the scope of this process.
     pub fn abandoned_runs(&self, limit: u32) -> Result<Vec<AbandonedRun>, StoreError> {

@@ -4,15 +4,15 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Number of commits between two checkpoints: a few megabytes of log.
-pub(crate) const COMMITS_PER_CHECKPOINT: u64 = 1000;
+const COMMITS_PER_CHECKPOINT: u64 = 1000;
 
 /// Number of commits after which the size of the log is read. Large results make large commits.
 const COMMITS_PER_READING: u64 = 32;
 
-/// Size of the log's file to which it is cut when the log starts again.
+/// Size to which a larger file of the log is truncated when the log restarts, in bytes.
 pub(crate) const KEPT_LOG_BYTES: u64 = 16 << 20;
 
-/// Size of the log's file that is worth a checkpoint.
+/// Size of the log's file from which on a checkpoint is due, in bytes.
 const LARGE_LOG_BYTES: u64 = 2 * KEPT_LOG_BYTES;
 
 /// Counts the commits of a database.
@@ -38,7 +38,7 @@ impl CheckpointSchedule {
             || (commits.is_multiple_of(COMMITS_PER_READING) && self.is_log_large())
     }
 
-    /// Whether the log's file is large. If it is when the database is opened, earlier processes died before they had moved it.
+    /// Whether the log's file is large. If it is when the database is opened, earlier processes died before a checkpoint.
     pub(crate) fn is_log_large(&self) -> bool {
         let file = self.log.as_ref().map(std::fs::metadata);
         matches!(file, Some(Ok(file)) if file.len() >= LARGE_LOG_BYTES)

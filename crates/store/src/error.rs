@@ -125,7 +125,8 @@ pub enum StoreError {
     },
     /// Another run of the conversation is in progress.
     #[error(
-        "the conversation already has a turn in progress (run {0}); wait until it ends, or decide about it if it is uncertain or quarantined"
+        "the conversation already has a turn in progress (run {0}); wait until it ends, or decide about it if it is \
+         uncertain or quarantined"
     )]
     ThreadBusy(RunId),
     /// Another server claimed the schedule first.

@@ -9,7 +9,7 @@ use crate::error::StoreError;
 use crate::rows::MAX_EVENTS_PER_RUN;
 use crate::store::Store;
 
-/// Runs deleted in one commit, child runs among them; small, so that other writers get their turn.
+/// Number of deleted runs, child runs among them, after which a commit ends; small, so that other writers get their turn.
 const PRUNE_BATCH_RUNS: usize = 200;
 
 /// SQL condition of a [`PruneFilter`]. A run that is about to be retried is kept. A child run is deleted with its parent run,
@@ -99,35 +99,32 @@ impl Store {
     }
 }
 
-/// Deletes runs with their child runs until so many are deleted that other writers get their turn. A run that is in use by now
-/// is kept.
+/// Deletes runs, each together with its child runs, until so many are deleted that other writers get their turn. A run that is
+/// in use by now is kept. A retry never finds a run without its child runs.
 fn delete_candidates(connection: &DbConnection, old: PruneFilter, ids: &[String]) -> Result<PruneProgress, StoreError> {
-    let (mut left, mut progress) = (PRUNE_BATCH_RUNS, PruneProgress::default());
+    let (mut run_count, mut progress) = (0, PruneProgress::default());
     for id in ids {
         let within = list_within(connection, old, id)?;
-        let part = within.len().min(left);
-        // The innermost runs first: the run itself stays until the others are gone.
-        within.iter().rev().take(part).try_for_each(|run| run.delete_run(connection))?;
-        left -= part;
-        if part < within.len() {
-            break;
-        }
+        within.iter().try_for_each(|run| run.delete_run(connection))?;
+        run_count += within.len();
         progress.handled += 1;
         progress.deleted += u64::from(!within.is_empty());
+        if run_count >= PRUNE_BATCH_RUNS {
+            break;
+        }
     }
     Ok(progress)
 }
 
-/// A run and the runs within it, each after the one around it. Empty if the run does not match any more, or if one within it
-/// is in use.
+/// A run and the runs within it. Empty if the run does not match any more, or if one of them is in use.
 fn list_within(connection: &DbConnection, old: PruneFilter, id: &str) -> Result<Vec<PrunableRun>, StoreError> {
     let sql = format!(
-        "with recursive within (id, number, depth) as (\
-         select id, number, 0 from run where {PRUNABLE_SQL} and id = $3 union all \
-         select run.id, run.number, within.depth + 1 from run join within on run.parent = within.id) \
+        "with recursive within (id, number) as (\
+         select id, number from run where {PRUNABLE_SQL} and id = $3 union all \
+         select run.id, run.number from run join within on run.parent = within.id) \
          select run.number, run.id, run.bundle, \
          (run.finished_at is null or run.worker is not null or run.pending_commands > 0) \
-         from within join run on run.number = within.number order by within.depth"
+         from within join run on run.number = within.number"
     );
     let read = |row: &DbRow<'_>| {
         let run = PrunableRun { number: row.get(0)?, id: row.get(1)?, bundle: row.get(2)? };

@@ -9,6 +9,9 @@ use crate::tools::descriptor::describe_function;
 pub fn describe_functions(mut config: Config) -> Config {
     let loader = Loader::new(&config);
     let describe = |(id, function): (&String, &FunctionSettings)| {
+        if function.description.is_some() && function.parameters.is_some() {
+            return None;
+        }
         let file = config.base_folder().join(function.workflow.as_ref()?);
         let plan = loader.compile(&file).compiled.plan?;
         let mut function = function.clone();

@@ -57,8 +57,7 @@ pub fn prepare_fork(app: &App, from: LoadedRun, changes: ForkChanges) -> Result<
     let at = find_start(&from, &changes)?;
     let performed = find_performed(&from, &changes, at.as_ref());
     let inherited = find_inherited(&from, at.as_ref());
-    let mut bundle = change_bundle(&from, &changes)?;
-    bundle.is_steered |= !inherited.is_empty() && from.bundle().is_steered;
+    let bundle = change_bundle(&from, &changes, &inherited)?;
     let plan = match (&changes.definition, changes.edits.as_slice()) {
         (None, []) => from.plan.clone(),
         _ => compile_changed_bundle(&bundle)?,
@@ -162,7 +161,7 @@ fn is_in_plan(plan: &Plan, path: &Path) -> bool {
     find_path(&paths, &drop_repetitions(path)).is_some()
 }
 
-fn change_bundle(from: &LoadedRun, changes: &ForkChanges) -> Result<Bundle, AppError> {
+fn change_bundle(from: &LoadedRun, changes: &ForkChanges, inherited: &[SetVariables]) -> Result<Bundle, AppError> {
     let mut bundle = changes.definition.clone().unwrap_or_else(|| from.bundle().clone());
     for edit in &changes.edits {
         let plan = compile_changed_bundle(&bundle)?;
@@ -188,6 +187,8 @@ fn change_bundle(from: &LoadedRun, changes: &ForkChanges) -> Result<Bundle, AppE
     // Values that replace what earlier steps computed, or outcomes that another definition had.
     let chooses_values = changes.definition.is_some() || (changes.at.is_some() && !changes.set.is_empty());
     bundle.is_steered |= changes.tenant.is_some() && chooses_values;
+    // Another definition gets the values that a caller chose for the earlier fork.
+    bundle.is_steered |= !inherited.is_empty() && from.bundle().is_steered;
     Ok(bundle)
 }
 

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use flowloom_core::effect::Request;
 use flowloom_core::hash::Hash;
-use flowloom_runtime::requests::{CollectedRequests, SentRequest};
+use flowloom_runtime::requests::SentRequest;
 use serde_json::Value;
 
 use super::file::{TestFile, TestStep};
@@ -26,10 +26,14 @@ pub(super) fn request_to_test_json(request: &Request) -> Value {
 }
 
 /// The requests that are not those of the test. `is_live`: a changed request was asked anew, so it is no problem.
-pub(super) fn compare_requests(test: &TestFile, collected: &CollectedRequests, is_live: bool) -> Vec<TestProblem> {
-    let all = collected.list_sent();
-    let (sent, secrets) = (index_sent(&all), HeaderSecrets::of(&all));
-    let new = index_new(test, &all);
+pub(super) fn compare_requests(
+    test: &TestFile,
+    all: &[SentRequest],
+    secrets: &HeaderSecrets,
+    is_live: bool,
+) -> Vec<TestProblem> {
+    let sent = index_sent(all);
+    let new = index_new(test, all);
     let mut problems = Vec::new();
     for step in &test.steps {
         let moved = step.request_hash.and_then(|hash| new.get(&(hash, step.attempt)));
@@ -40,13 +44,13 @@ pub(super) fn compare_requests(test: &TestFile, collected: &CollectedRequests, i
             (None, None) if step.request.is_some() => {
                 Some(TestProblem::new(&step.path, "the step no longer sends a request"))
             }
-            (None, None) => Some(find_unused(step, &all)),
+            (None, None) => Some(find_unused(step, all)),
             (Some(_), Some(twin)) if !is_live => {
                 let message = format!("the step is new, and sends the same request as {}", step.path);
                 Some(TestProblem::new(twin.path.as_str(), message))
             }
             (Some(_), _) if is_live => None,
-            (Some(sent), _) => find_difference(step, sent, &secrets),
+            (Some(sent), _) => find_difference(step, sent, secrets),
         };
         problems.extend(problem);
     }
@@ -54,9 +58,8 @@ pub(super) fn compare_requests(test: &TestFile, collected: &CollectedRequests, i
 }
 
 /// The steps of a test that have another path now, with that path: they send the same request.
-pub(super) fn list_moved(test: &TestFile, collected: &CollectedRequests) -> Vec<(String, String)> {
-    let all = collected.list_sent();
-    let (sent, new) = (index_sent(&all), index_new(test, &all));
+pub(super) fn list_moved(test: &TestFile, all: &[SentRequest]) -> Vec<(String, String)> {
+    let (sent, new) = (index_sent(all), index_new(test, all));
     let gone = test.steps.iter().filter(|step| !sent.contains_key(&(step.path.as_str(), step.attempt)));
     let moved = gone.filter_map(|step| {
         let now = new.get(&(step.request_hash?, step.attempt))?;

@@ -90,14 +90,15 @@ impl<'a> TestRunner<'a> {
         };
         let outcome = run.drive_to_end().await;
         let is_complete = is_complete(&outcome, self.live.is_some());
-        let mut problems = compare_requests(&test, &collected, self.live.is_some());
-        for (before, now) in list_moved(&test, &collected) {
+        let sent = collected.list_sent();
+        let secrets = HeaderSecrets::from_requests(&sent);
+        let mut problems = compare_requests(&test, &sent, &secrets, self.live.is_some());
+        for (before, now) in list_moved(&test, &sent) {
             if let Some(expectations) = test.expect.steps.remove(&before) {
                 test.expect.steps.insert(now, expectations);
             }
         }
         let checked = list_checked_values(&test, &plan, &outcome);
-        let secrets = HeaderSecrets::of(&collected.list_sent());
         check_status(&test, &outcome, &mut problems);
         check_responses(&outcome, &mut problems);
         check_expectations(&checked, &outcome, &secrets, &mut problems);
@@ -114,7 +115,7 @@ impl<'a> TestRunner<'a> {
             has_checks,
             duration_ms: started.elapsed().as_millis() as u64,
             usage,
-            updated: is_complete.then(|| build_updated(test, &plan, &outcome, &collected)),
+            updated: is_complete.then(|| secrets.mask_test(build_updated(test, &plan, &outcome, &collected))),
             is_updated: false,
             still_fails: false,
             invalid: None,
@@ -236,13 +237,16 @@ fn list_script_values(test: &TestFile) -> Vec<ScriptValue> {
     test.expressions.iter().filter_map(value).collect()
 }
 
+/// The place of a problem with the status of the run.
+const STATUS_PLACE: &str = "status";
+
 fn check_status(test: &TestFile, outcome: &RunOutcome, problems: &mut Vec<TestProblem>) {
     let status = outcome.state.status;
     let expected = test.expect.status.as_deref().unwrap_or(Status::Succeeded.name());
     if status.name() != expected {
         let error = outcome.find_error().map(|error| format!(": {}: {}", error.code, error.message));
         let message = format!("the run is {}{}", status.name(), error.unwrap_or_default());
-        let problem = TestProblem::new("status", message);
+        let problem = TestProblem::new(STATUS_PLACE, message);
         problems.push(problem.with_texts(expected.to_owned(), status.name().to_owned()));
     }
 }
@@ -250,7 +254,7 @@ fn check_status(test: &TestFile, outcome: &RunOutcome, problems: &mut Vec<TestPr
 /// Reports missing responses that the status does not: the run may continue without one, and a test may expect a run that
 /// fails.
 fn check_responses(outcome: &RunOutcome, problems: &mut Vec<TestProblem>) {
-    let is_reported = problems.iter().any(|problem| problem.place == "status");
+    let is_reported = problems.iter().any(|problem| problem.place == STATUS_PLACE);
     let ended_by = outcome.find_error().filter(|error| is_reported && error.code == Code::ResponseMissing);
     let missing = outcome.state.steps().iter().filter_map(|step| {
         let error = find_missing_response(step)?;
@@ -282,7 +286,7 @@ fn check_expectations(
             continue;
         };
         for expectation in checked.expectations {
-            // A recorded test is masked; a person may expect what is.
+            // A recorded test expects masked values, and one written by hand may expect the values themselves.
             let mismatch = match expectation.find_mismatch(value) {
                 Ok(None) => Ok(None),
                 _ => expectation.find_mismatch(&secrets.mask_value(value)),
@@ -352,7 +356,6 @@ fn is_complete(outcome: &RunOutcome, is_live: bool) -> bool {
 
 /// The same test with the requests, responses and the output of this run.
 fn build_updated(test: TestFile, plan: &Plan, outcome: &RunOutcome, collected: &CollectedRequests) -> TestFile {
-    let secrets = HeaderSecrets::of(&collected.list_sent());
     let (steps, expressions) = build_steps(&outcome.records, collected);
     let output = render_result(plan, &outcome.state, &outcome.env).output;
     let mut expect = test.expect.clone();
@@ -372,5 +375,5 @@ fn build_updated(test: TestFile, plan: &Plan, outcome: &RunOutcome, collected: &
     // The others receive the answers.
     let listed: HashSet<&str> = test.steps.iter().map(|step| step.path.as_str()).collect();
     let steps = steps.filter(|step| test.answers.is_empty() || listed.contains(step.path.as_str())).collect();
-    secrets.mask_test(TestFile { steps, expressions, expect, ..test })
+    TestFile { steps, expressions, expect, ..test }
 }

@@ -13,7 +13,7 @@ pub(super) struct HeaderSecrets(Vec<String>);
 
 impl HeaderSecrets {
     /// The secrets of these requests.
-    pub(super) fn of(sent: &[SentRequest]) -> HeaderSecrets {
+    pub(super) fn from_requests(sent: &[SentRequest]) -> HeaderSecrets {
         let headers = sent.iter().filter_map(|sent| match &sent.request {
             Request::Http(request) | Request::HttpExchange(request) => Some(&request.headers),
             _ => None,
@@ -34,17 +34,14 @@ impl HeaderSecrets {
     }
 
     /// A request without the secrets.
-    pub(super) fn mask_request(&self, mut request: serde_json::Value) -> serde_json::Value {
-        self.mask_tree(&mut request);
-        request
-    }
-
-    fn mask_tree(&self, value: &mut serde_json::Value) {
-        match value {
-            serde_json::Value::String(text) => *text = self.mask_text(text),
-            serde_json::Value::Array(items) => items.iter_mut().for_each(|item| self.mask_tree(item)),
-            serde_json::Value::Object(entries) => entries.values_mut().for_each(|entry| self.mask_tree(entry)),
-            _ => {}
+    pub(super) fn mask_request(&self, request: serde_json::Value) -> serde_json::Value {
+        match request {
+            serde_json::Value::String(text) => self.mask_text(&text).into(),
+            serde_json::Value::Array(items) => items.into_iter().map(|item| self.mask_request(item)).collect(),
+            serde_json::Value::Object(entries) => {
+                entries.into_iter().map(|(name, entry)| (self.mask_text(&name), self.mask_request(entry))).collect()
+            }
+            other => other,
         }
     }
 
@@ -53,7 +50,9 @@ impl HeaderSecrets {
         match value {
             Value::String(text) => self.mask_text(text).into(),
             Value::List(items) => Value::list(items.iter().map(|item| self.mask_value(item)).collect()),
-            Value::Map(entries) => Value::map(entries.iter().map(|(name, entry)| (&**name, self.mask_value(entry)))),
+            Value::Map(entries) => {
+                Value::map(entries.iter().map(|(name, entry)| (self.mask_text(name), self.mask_value(entry))))
+            }
             other => other.clone(),
         }
     }
@@ -75,9 +74,10 @@ impl HeaderSecrets {
             step.request = request;
             step.output = step.output.as_ref().map(|output| self.mask_value(output));
             step.error.iter_mut().for_each(|error| error.message = self.mask_text(&error.message));
-            step.memory
-                .iter_mut()
-                .for_each(|write| write.value = write.value.as_ref().map(|value| self.mask_value(value)));
+            for write in &mut step.memory {
+                write.key = self.mask_text(&write.key);
+                write.value = write.value.as_ref().map(|value| self.mask_value(value));
+            }
         }
         for expression in &mut test.expressions {
             expression.value = expression.value.as_ref().map(|value| self.mask_value(value));
@@ -87,5 +87,22 @@ impl HeaderSecrets {
         expectations
             .for_each(|expected| expected.equals = expected.equals.as_ref().map(|value| self.mask_value(value)));
         test
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn secrets_are_masked_in_texts_and_in_names() {
+        let secrets = HeaderSecrets(vec!["abc-1234".to_owned()]);
+        // A server that echoes a body as a form has it as a name.
+        let echoed = json!({"form": {"x abc-1234": ""}, "list": ["abc-1234", 1]});
+        assert_eq!(secrets.mask_request(echoed), json!({"form": {"x (masked)": ""}, "list": ["(masked)", 1]}));
+        let value = Value::map([("abc-1234", Value::list(vec!["abc-1234".into()]))]);
+        assert_eq!(secrets.mask_value(&value), Value::map([(MASK, Value::list(vec![MASK.into()]))]));
     }
 }

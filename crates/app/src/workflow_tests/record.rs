@@ -47,7 +47,7 @@ pub async fn record_test(app: &App, opened: &LoadedRun, definition: &FilePath) -
             steps: steps_expected,
         },
     };
-    Ok(HeaderSecrets::of(&sent).mask_test(test))
+    Ok(HeaderSecrets::from_requests(&sent).mask_test(test))
 }
 
 /// That the steps with a name, outside of loops, have the outputs that they had.

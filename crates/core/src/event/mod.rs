@@ -269,7 +269,7 @@ pub struct ForkOrigin {
 }
 
 impl ForkOrigin {
-    /// The variables that the fork sets, in the order in which they count.
+    /// The variables that the fork sets. Later ones override earlier ones.
     pub fn list_set_variables(&self) -> Vec<SetVariables> {
         let own = self.at.clone().filter(|_| !self.set.is_empty());
         let own = own.map(|at| SetVariables { at, variables: self.set.clone() });

@@ -199,7 +199,8 @@ pub(super) async fn drive_watched(
     let outcome = joined.ok_or_else(stopped)?.map_err(AppError::from)?;
     // A retry continues the child runs that this run has cancelled, so they end before this process does.
     if outcome.broken.is_none() && outcome.state.status.is_final() {
-        app.end_child_runs(id).await?;
+        // A failure only delays them: the next worker ends them.
+        let _ = app.end_child_runs(id).await;
     }
     Ok(outcome)
 }

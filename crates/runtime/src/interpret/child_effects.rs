@@ -236,7 +236,7 @@ impl Interpreter {
         let output = self.repeat_in_outage(|| is_repeatable && !below.has_started(), call).await;
         let usage = allowance.recorded_usage();
         self.ledger.add_usage(usage.as_ref());
-        match (below.into_interrupt(), allowance.exceeded()) {
+        match (below.into_interrupt(), allowance.find_exceeded_limit()) {
             (Some(halt), _) => Err(EffectFailure::Halt(halt)),
             (None, Some(error)) => {
                 Err(EffectFailure::Halt(Interrupt::Limit(Status::BudgetExceeded, error, place.path.clone())))

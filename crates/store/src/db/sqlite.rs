@@ -78,7 +78,7 @@ impl Sqlite {
     }
 
     /// Turns off automatic checkpoints; [`Sqlite::run_checkpoint`] runs them instead. The file of a log that grew large is
-    /// cut when the log starts again.
+    /// truncated when the log restarts.
     pub(crate) fn disable_auto_checkpoints(&self) -> Result<(), StoreError> {
         self.run_script(&format!("PRAGMA wal_autocheckpoint=0; PRAGMA journal_size_limit={KEPT_LOG_BYTES}"))
     }

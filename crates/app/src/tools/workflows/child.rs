@@ -67,7 +67,7 @@ impl WorkflowHost {
                 ChildSource::New(child)
             }
         };
-        let plan = compile_bundle(source.bundle())?;
+        let plan = compile_bundle(source.get_bundle())?;
         let depth = context.depth + 1;
         let remaining = context.allowance.as_ref().map(|allowance| allowance.remaining.clone());
         let limits = remaining.unwrap_or_default().narrow_to(&plan.limits);
@@ -75,10 +75,10 @@ impl WorkflowHost {
             let message = format!("workflows call each other more than {} levels deep", limits.subflow_depth);
             return Err(StepFailure::new(Code::LimitSubflow, message));
         }
-        let Some(engine) = self.engine.get().and_then(|make| make(source.bundle())) else {
+        let Some(engine) = self.engine.get().and_then(|make| make(source.get_bundle())) else {
             return Err(StepFailure::new(Code::FunctionFailed, "the engine is not ready"));
         };
-        let workflow = PreparedDefinition::new(plan, engine, source.bundle())?;
+        let workflow = PreparedDefinition::new(plan, engine, source.get_bundle())?;
         let start = || {
             let ChildSource::New(child) = &source else { return Err(JournalError::RunNotFound(id).into()) };
             let start = StartRun {
@@ -98,7 +98,7 @@ impl WorkflowHost {
             allowance.add_usage(&ended.state.usage);
             // Whatever the step does with a failure, the limits are those of all runs around it.
             let exceeded = ended.state.error.clone().filter(|_| ended.state.status == Status::BudgetExceeded);
-            exceeded.into_iter().for_each(|error| allowance.note_exceeded(error));
+            exceeded.into_iter().for_each(|error| allowance.note_exceeded_limit(error));
         }
         Ok(ended)
     }
@@ -264,7 +264,7 @@ enum ChildSource {
 }
 
 impl ChildSource {
-    fn bundle(&self) -> &Bundle {
+    fn get_bundle(&self) -> &Bundle {
         match self {
             ChildSource::Started(bundle) => bundle,
             ChildSource::New(child) => &child.bundle,
