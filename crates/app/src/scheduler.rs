@@ -108,11 +108,24 @@ async fn claim_and_start(runs: &RunService, mut row: ScheduleRow, place: StartPl
     if is_missed && !row.catches_up {
         return Ok(runs.app.store.claim_schedule(&row, next_at, None).await?);
     }
+    if let Some(unfinished) = find_overlapped_run(runs, &row)? {
+        let reason = format!("the run {unfinished} of the schedule has not ended");
+        return Ok(runs.app.store.skip_due_time(&row, next_at, reason).await?);
+    }
     // The run id is derived from the schedule and the time, so that every server would start the same run.
     let run = derive_run_id(&format!("{}\n{}\n{at}", runs.app.store.owner_of(&row.user), row.id), at);
     runs.app.store.claim_schedule(&row, next_at, Some((run, at))).await?;
     row.last_run = Some(run.to_string());
     start_run(runs, &row, place, run).await
+}
+
+/// The last run of a schedule, if it has not ended and no other may start before.
+fn find_overlapped_run(runs: &RunService, row: &ScheduleRow) -> Result<Option<RunId>, AppError> {
+    let Some(last) = row.last_run.as_deref().and_then(RunId::parse).filter(|_| !row.allows_overlap) else {
+        return Ok(None);
+    };
+    let found = runs.app.store.get_run(last)?;
+    Ok(found.filter(|run| run.finished_at.is_none()).map(|run| run.id))
 }
 
 /// Starts a run that was claimed by a server that ended before starting it.

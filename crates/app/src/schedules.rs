@@ -8,7 +8,7 @@ use flowloom_core::render;
 use flowloom_core::value::Value;
 use flowloom_runtime::clock::SystemClock;
 use flowloom_runtime::effects::Clock as _;
-use flowloom_store::ScheduleRow;
+use flowloom_store::{ScheduleRow, Store, StoreError};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
@@ -88,12 +88,22 @@ pub struct NewSchedule {
     pub timezone: Option<String>,
     /// Whether one run makes up for times at which no server was there.
     pub catches_up: bool,
+    /// Whether a run starts although the last one has not ended.
+    pub allows_overlap: bool,
 }
 
 impl NewSchedule {
-    /// The schedule as the store keeps it, due for the first time after now. Fails if its times cannot be read, or if it is
-    /// never due.
-    pub fn into_row(self) -> Result<ScheduleRow, AppError> {
+    /// Creates the schedule, or replaces the one with its id. Returns it. Fails if its times cannot be read, or if it is never
+    /// due.
+    pub async fn put(self, store: &Store) -> Result<ScheduleRow, AppError> {
+        let row = self.into_row()?;
+        let (user, id) = (row.user.clone(), row.id.clone());
+        store.put_schedule(row).await?;
+        find_schedule(store, &user, &id)
+    }
+
+    /// The schedule as the store keeps it, due for the first time after now.
+    fn into_row(self) -> Result<ScheduleRow, AppError> {
         let now = SystemClock.now_ms();
         let timezone = self.timezone.unwrap_or_else(|| "UTC".to_owned());
         let next_at = CronTimes::parse(&self.cron, &timezone)?.next_after(now)?;
@@ -105,6 +115,8 @@ impl NewSchedule {
             timezone,
             inputs: render::to_json(&self.inputs),
             catches_up: self.catches_up,
+            allows_overlap: self.allows_overlap,
+            is_paused: false,
             created_at: now,
             next_at,
             last_at: None,
@@ -113,6 +125,30 @@ impl NewSchedule {
             last_error: None,
         })
     }
+}
+
+/// Pauses a schedule. Returns it. Fails with `NotThere` if the user has no schedule with this id.
+pub async fn pause_schedule(store: &Store, user: &str, id: &str) -> Result<ScheduleRow, AppError> {
+    store.pause_schedule(user, id, None).await?;
+    find_schedule(store, user, id)
+}
+
+/// Resumes a schedule with its next due time after now. Returns it. Fails with `NotThere` if the user has no schedule with
+/// this id.
+pub async fn resume_schedule(store: &Store, user: &str, id: &str) -> Result<ScheduleRow, AppError> {
+    let row = find_schedule(store, user, id)?;
+    // A schedule that was not paused may be overdue.
+    let next_at = match row.is_paused {
+        true => CronTimes::parse(&row.cron, &row.timezone)?.next_after(SystemClock.now_ms())?,
+        false => row.next_at,
+    };
+    store.pause_schedule(user, id, Some(next_at)).await?;
+    find_schedule(store, user, id)
+}
+
+fn find_schedule(store: &Store, user: &str, id: &str) -> Result<ScheduleRow, AppError> {
+    let found = store.list_schedules(Some(user))?.into_iter().find(|row| row.id == id);
+    found.ok_or_else(|| StoreError::NotFound { kind: "schedule", id: id.to_owned() }.into())
 }
 
 #[cfg(test)]

@@ -30,6 +30,50 @@ fn create_scheduled_workspace(server: &TestServer) -> Workspace {
 }
 
 #[test]
+fn a_schedule_can_wait_for_its_last_run() {
+    let world = TestServer::start();
+    let place = create_workspace(&world);
+    place.write("slow.json", &flow_json(&world).replace("/called", "/slow").replace("Beats", "Slow"));
+    let add = |file: &str, more: &[&str]| {
+        let arguments = [&["schedule", "add", file, "--cron", "* * * * * *"], more].concat();
+        assert_eq!(exit_code(&place.run(&arguments)), 0);
+    };
+    add("slow.json", &["--overlap", "skip"]);
+    add("beats.json", &[]);
+    let _server = RunningServer::start(&place, &[]);
+    world.wait_for_requests("/slow", 1);
+    // The other schedule shows that the time passes.
+    let passed = world.request_count("/called");
+    world.wait_for_requests("/called", passed + 3);
+    assert_eq!(world.request_count("/slow"), 1);
+    let (_, listed) = place.run_json(&["schedule", "list"]);
+    let slow = listed.as_array().and_then(|all| all.iter().find(|one| one["id"] == "slow")).expect("listed");
+    assert_eq!(slow["overlap"], "skip");
+    assert!(slow["last_error"].as_str().is_some_and(|error| error.ends_with("has not ended")), "{slow}");
+    world.release_slow();
+    world.wait_for_requests("/slow", 2);
+}
+
+#[test]
+fn a_paused_schedule_starts_nothing() {
+    let world = TestServer::start();
+    let place = create_scheduled_workspace(&world);
+    place.write("other.json", &flow_json(&world).replace("/called", "/other").replace("Beats", "Other"));
+    let added = place.run(&["schedule", "add", "other.json", "--cron", "* * * * * *"]);
+    assert_eq!(exit_code(&added), 0, "{}", stderr_text(&added));
+    let (_, paused) = place.run_json(&["schedule", "pause", "often"]);
+    assert_eq!(paused[0]["paused"], true, "{paused}");
+    let server = RunningServer::start(&place, &[]);
+    world.wait_for_requests("/other", 3);
+    assert_eq!(world.request_count("/called"), 0);
+    let resumed = server.post("/api/v1/schedules/often/resume", &json!({})).json();
+    assert_eq!(resumed["paused"], false, "{resumed}");
+    world.wait_for_requests("/called", 1);
+    let missing = server.post("/api/v1/schedules/nothing/pause", &json!({}));
+    assert_eq!(missing.status, 404, "{missing:?}");
+}
+
+#[test]
 fn a_schedule_starts_runs_and_survives_its_server() {
     let world = TestServer::start();
     let place = create_scheduled_workspace(&world);

@@ -1,6 +1,7 @@
 //! The comparison of a replayed event with the recorded one.
 
 use flowloom_core::code::Code;
+use flowloom_core::effect::AskRequest;
 use flowloom_core::error::StepFailure;
 use flowloom_core::event::{Event, Record};
 
@@ -44,6 +45,8 @@ fn is_same_decision(was: &Event, is: &Event) -> bool {
     match (was, is) {
         (Event::StepStarted { hash: was, .. }, Event::StepStarted { hash: is, .. }) => was == is,
         (Event::StepSkipped { .. }, Event::StepSkipped { .. }) => true,
+        // The time at which a question expires depends on when it was asked.
+        (Event::Asked(was), Event::Asked(is)) => *was == AskRequest { expires_at: was.expires_at, ..is.clone() },
         (Event::StepFailed { error: was, then: old, .. }, Event::StepFailed { error: is, then: new, .. }) => {
             is_same_error(was, is) && old == new
         }

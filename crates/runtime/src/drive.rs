@@ -255,7 +255,7 @@ impl Drive {
             if self.over && !self.log.is_reusing() {
                 return Ok(Poll::Ready(DriveResult::Finished));
             }
-            if self.log.replay_next() || self.decide_commands() {
+            if self.log.replay_next() || self.decide_commands() || self.log.expire_questions() {
                 continue;
             }
             if !self.log.is_idle() {
@@ -273,8 +273,12 @@ impl Drive {
     }
 
     /// Suspends a run that only waits, and releases it unless a timer will wake it or its inbox is being read; `false` if
-    /// there is nothing to store.
+    /// there is nothing to store. A run whose question is about to expire is not suspended.
     fn suspend_run(&mut self) -> bool {
+        let soon = self.log.now_ms().saturating_add(MIN_SLEEP_MS);
+        if self.log.next_expiry().is_some_and(|expires_at| expires_at <= soon) {
+            return false;
+        }
         crate::failpoint::hit("suspend_before");
         let is_new = !std::mem::replace(&mut self.suspended, true);
         if is_new {

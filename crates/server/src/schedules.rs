@@ -9,6 +9,7 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use flowloom_app::keys::Scope;
+use flowloom_app::schedules;
 use flowloom_core::json::parse_value;
 use flowloom_core::value::{Map, Value};
 use flowloom_store::{ScheduleRow, Store};
@@ -27,7 +28,11 @@ use crate::state::{RunHost, Server};
 
 /// The routes of schedules.
 pub(crate) fn routes() -> OpenApiRouter<Server> {
-    OpenApiRouter::new().routes(routes!(list_schedules)).routes(routes!(put_schedule, delete_schedule))
+    OpenApiRouter::new()
+        .routes(routes!(list_schedules))
+        .routes(routes!(put_schedule, delete_schedule))
+        .routes(routes!(pause_schedule))
+        .routes(routes!(resume_schedule))
 }
 
 /// The settings of a schedule.
@@ -49,6 +54,21 @@ pub(crate) struct ScheduleRequest {
     /// `skip`.
     #[serde(default)]
     missed: MissedPolicy,
+    /// What happens at a time at which the last run has not ended: `allow` (default; another run starts) or `skip`. A run that
+    /// waits for a person has not ended.
+    #[serde(default)]
+    overlap: OverlapPolicy,
+}
+
+/// Policy for times at which the last run has not ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum OverlapPolicy {
+    /// Start another run
+    #[default]
+    Allow,
+    /// Start no run
+    Skip,
 }
 
 /// Policy for missed times.
@@ -73,6 +93,9 @@ pub struct Schedule {
     #[schema(value_type = Object)]
     inputs: Value,
     missed: MissedPolicy,
+    overlap: OverlapPolicy,
+    /// Whether it starts no runs for now.
+    paused: bool,
     /// Next due time in milliseconds since the Unix epoch.
     next_at: u64,
     /// Last due time in milliseconds since the Unix epoch.
@@ -89,6 +112,8 @@ impl Schedule {
         Schedule {
             inputs: parse_value(&row.inputs).unwrap_or_default(),
             missed: if row.catches_up { MissedPolicy::Once } else { MissedPolicy::Skip },
+            overlap: if row.allows_overlap { OverlapPolicy::Allow } else { OverlapPolicy::Skip },
+            paused: row.is_paused,
             id: row.id,
             user: row.user,
             workflow: row.workflow,
@@ -130,7 +155,7 @@ pub(crate) async fn put_schedule(
     let definition = StartContext::for_user(&host, &user).find_definition(&new.workflow).await?;
     let inputs = new.inputs.unwrap_or_else(|| Map::new().into());
     definition.check_start(&inputs)?;
-    let schedule = flowloom_app::schedules::NewSchedule {
+    let schedule = schedules::NewSchedule {
         user,
         id,
         workflow: new.workflow,
@@ -138,9 +163,36 @@ pub(crate) async fn put_schedule(
         cron: new.cron,
         timezone: new.timezone,
         catches_up: new.missed == MissedPolicy::Once,
+        allows_overlap: new.overlap == OverlapPolicy::Allow,
     };
-    let row = schedule.into_row()?;
-    host.app.store.put_schedule(row.clone()).await?;
+    Ok(Json(Schedule::from_row(schedule.put(&host.app.store).await?)))
+}
+
+/// Pauses a schedule: it starts no runs until it is resumed. Its runs continue.
+#[utoipa::path(post, path = "/api/v1/schedules/{id}/pause", operation_id = "pause_schedule", tag = "schedules", security(("key" = ["write"])), params(("id" = String, Path), OwnerQuery),
+    responses((status = 200, body = Schedule), (status = 404, body = ProblemDocument)))]
+pub(crate) async fn pause_schedule(
+    State(store): State<Arc<Store>>,
+    caller: Caller,
+    PathParam(id): PathParam<String>,
+    QueryParams(whose): QueryParams<OwnerQuery>,
+) -> ApiResult<Json<Schedule>> {
+    caller.require_scope(Scope::Write)?;
+    let row = schedules::pause_schedule(&store, &caller.resolve_user(whose.user)?, &id).await?;
+    Ok(Json(Schedule::from_row(row)))
+}
+
+/// Resumes a schedule that was paused. Times that passed meanwhile are not made up for.
+#[utoipa::path(post, path = "/api/v1/schedules/{id}/resume", operation_id = "resume_schedule", tag = "schedules", security(("key" = ["write"])), params(("id" = String, Path), OwnerQuery),
+    responses((status = 200, body = Schedule), (status = 404, body = ProblemDocument)))]
+pub(crate) async fn resume_schedule(
+    State(store): State<Arc<Store>>,
+    caller: Caller,
+    PathParam(id): PathParam<String>,
+    QueryParams(whose): QueryParams<OwnerQuery>,
+) -> ApiResult<Json<Schedule>> {
+    caller.require_scope(Scope::Write)?;
+    let row = schedules::resume_schedule(&store, &caller.resolve_user(whose.user)?, &id).await?;
     Ok(Json(Schedule::from_row(row)))
 }
 

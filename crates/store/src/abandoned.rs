@@ -153,7 +153,7 @@ const ABANDONED_COLUMNS: &str = "id, failed_claims + case when worker <> $1 and 
 
 /// Whether a run is one that this process continues: `$2` is its project, `$3` the fingerprint of its configuration. SQLite
 /// numbers parameters in the order in which they first occur.
-const IN_SCOPE_SQL: &str = "(project is null or project in ('', $2) or $2 = '') \
+pub(crate) const IN_SCOPE_SQL: &str = "(project is null or project in ('', $2) or $2 = '') \
                             and (config is null or pending_commands > 0 or config = coalesce($3, config))";
 
 fn read_worker(row: &DbRow<'_>) -> Result<String, StoreError> {

@@ -20,6 +20,7 @@ use crate::db::postgres::AssumedRun;
 use crate::db::{DbConnection, DbRow, params};
 use crate::error::StoreError;
 use crate::event_effects::{is_progress, status_after};
+use crate::question_expiry::insert_expiry;
 use crate::quota::Quotas;
 use crate::quota_check::check_start;
 use crate::rows::{EventRow, insert_events};
@@ -82,6 +83,7 @@ impl BatchWrite {
         insert_events(connection, locked.number, &self.rows)?;
         for record in records {
             write_memories(connection, &locked.memory_owner, record)?;
+            insert_expiry(connection, record)?;
             caused.extend(commands::cancel_children(connection, record)?);
         }
         let is_released = self.write_decisions(connection, &locked)?;
@@ -299,12 +301,25 @@ struct LockedRun {
 /// Writes what an event changes in the memory of the run's user.
 fn write_memories(connection: &DbConnection, owner: &str, record: &Record) -> Result<(), StoreError> {
     match &record.event {
-        Event::RunFinished { thread: Some(thread), .. } => write_memory(connection, &thread_namespace(owner), thread),
+        Event::RunFinished { thread: Some(thread), .. } => match has_later_turn(connection, record.run)? {
+            true => Ok(()),
+            false => write_memory(connection, &thread_namespace(owner), thread),
+        },
         Event::StepFinished { memory, reused: false, .. } => {
             memory.iter().try_for_each(|write| write_memory(connection, owner, write))
         }
         _ => Ok(()),
     }
+}
+
+/// Whether the conversation of a run has a later turn, which continues the conversation without this one. The run lost its
+/// worker, or is an earlier turn that is retried.
+fn has_later_turn(connection: &DbConnection, run: RunId) -> Result<bool, StoreError> {
+    let sql = "select later.number from run as own join run as later on later.user_id = own.user_id \
+               and later.thread_key = own.thread_key and coalesce(later.project, '') = coalesce(own.project, '') \
+               and later.number > own.number where own.id = $1 limit 1";
+    let later: Option<i64> = connection.query_first(sql, params![&run.to_string()], |row| row.get(0))?;
+    Ok(later.is_some())
 }
 
 /// The status that a run has after these records; `None` if they do not change it.

@@ -241,7 +241,10 @@ impl Store {
             return AppendResult::Done(Ok(lease_state));
         }
         let owner = runs.memory_owner(lease.run).unwrap_or_default();
-        let writes: Vec<_> = batch.records.iter().flat_map(|record| memory_writes_of(&owner, &record.event)).collect();
+        let is_superseded = runs.has_later_turn(lease.run);
+        let records = batch.records.iter();
+        let records = records.filter(|record| !(is_superseded && matches!(record.event, Event::RunFinished { .. })));
+        let writes: Vec<_> = records.flat_map(|record| memory_writes_of(&owner, &record.event)).collect();
         let write = move |connection: &DbConnection| {
             writes.iter().try_for_each(|(namespace, write)| write_memory(connection, namespace, write))
         };

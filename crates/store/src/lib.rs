@@ -32,6 +32,7 @@ mod notifications;
 mod ownership;
 mod private;
 mod prune;
+mod question_expiry;
 mod quota;
 mod quota_check;
 mod readers;
@@ -76,6 +77,7 @@ pub use model_usage::ModelUsage;
 pub use notifications::{NewNotification, NotificationRow};
 pub use private::check_private;
 pub use prune::PruneFilter;
+pub use question_expiry::QuestionExpiry;
 pub use quota::{
     DailyUsage, QUOTA_TABLE, Quota, QuotaExceeded, QuotaInfo, QuotaLimits, QuotaWindow, Quotas, START_QUOTAS,
 };

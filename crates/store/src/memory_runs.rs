@@ -1,7 +1,8 @@
 //! Runs stored in this process's memory and lost with it: for trials, and for benchmarks without a disk. Everything
 //! else of a store (keys, memories, workflows) is still in the database.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::ops::Bound;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use flowloom_core::event::{Event, ParentStep, Record, RunCreated};
@@ -17,6 +18,7 @@ use crate::commands::{
 };
 use crate::error::StoreError;
 use crate::event_effects::status_after;
+use crate::question_expiry::{QuestionExpiry, find_expiry};
 use crate::run_row::{RunFilter, RunRow};
 
 /// Maximum number of finished runs to retain; the oldest are removed first.
@@ -34,6 +36,7 @@ struct MemoryState {
     /// The child runs of each run that has some.
     children: HashMap<RunId, Vec<RunId>>,
     finished: VecDeque<RunId>,
+    expiries: BTreeSet<QuestionExpiry>,
 }
 
 struct MemoryRun {
@@ -142,6 +145,28 @@ impl MemoryRuns {
         Ok(stored.records.iter().skip(usize::try_from(after).unwrap_or(usize::MAX)).cloned().collect())
     }
 
+    /// Whether the conversation of a run has a later turn.
+    pub(crate) fn has_later_turn(&self, run: RunId) -> bool {
+        let state = self.lock_state();
+        let Some(MemoryRun { row: own, .. }) = state.runs.get(&run).filter(|own| own.row.thread_key.is_some()) else {
+            return false;
+        };
+        let mut later = state.runs.range((Bound::Excluded(run), Bound::Unbounded)).map(|(_, later)| &later.row);
+        later.any(|later| (&later.user, &later.thread_key) == (&own.user, &own.thread_key))
+    }
+
+    /// Questions that have expired by `now`, the earliest first; at most `limit`.
+    pub(crate) fn list_expired_questions(&self, now: u64, limit: u32) -> Vec<QuestionExpiry> {
+        let state = self.lock_state();
+        let expired = state.expiries.iter().take_while(|expiry| expiry.expires_at <= now);
+        expired.take(limit as usize).copied().collect()
+    }
+
+    /// Forgets when a question expires.
+    pub(crate) fn forget_expiry(&self, expiry: QuestionExpiry) {
+        self.lock_state().expiries.remove(&expiry);
+    }
+
     /// The row of a run.
     pub fn get_run(&self, run: RunId) -> Option<RunRow> {
         self.lock_state().runs.get(&run).map(|stored| stored.row.clone())
@@ -216,6 +241,7 @@ impl MemoryState {
             if let Some(status) = status_after(&record.event) {
                 status.name().clone_into(&mut stored.row.status);
             }
+            self.expiries.extend(find_expiry(record));
             match &record.event {
                 Event::RunFinished { .. } => {
                     stored.row.finished_at = Some(record.at);

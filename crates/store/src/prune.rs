@@ -150,6 +150,7 @@ impl PrunableRun {
         connection.execute_unchecked("delete from run where number = $1", params![self.number])?;
         connection.execute_unchecked("delete from command where run = $1", params![&self.id])?;
         connection.execute_unchecked("delete from idempotency_key where run = $1", params![&self.id])?;
+        connection.execute_unchecked("delete from question_expiry where run = $1", params![&self.id])?;
         let sql = "delete from blob where hash = $1 and not exists (select 1 from event where output = $2)";
         outputs.iter().try_for_each(|hash| connection.execute_unchecked(sql, params![hash, hash]))?;
         let sql = "delete from bundle where hash = $1 and not exists (select 1 from run where bundle = $2)";

@@ -24,6 +24,10 @@ pub struct ScheduleRow {
     pub inputs: String,
     /// Whether one run makes up for times that were missed while no server was running.
     pub catches_up: bool,
+    /// Whether a run starts although the last one has not ended.
+    pub allows_overlap: bool,
+    /// Whether it starts no runs for now.
+    pub is_paused: bool,
     /// Creation time, in milliseconds since the Unix epoch.
     pub created_at: u64,
     /// Next due time, in milliseconds since the Unix epoch.
@@ -39,22 +43,45 @@ pub struct ScheduleRow {
 }
 
 const SCHEDULE_COLUMNS: &str = "id, user_id, workflow, cron, timezone, inputs, catches_up, created_at, next_at, last_at, last_run, \
-                       is_pending, last_error";
+                       is_pending, last_error, allows_overlap, is_paused";
 
 impl Store {
-    /// Creates or replaces the schedule with this id. If its times stay the same, so does the next one: it may be overdue.
+    /// Creates or replaces the schedule with this id. If its times stay the same, so does the next one: it may be overdue. A
+    /// schedule that is paused stays paused.
     pub async fn put_schedule(&self, new: ScheduleRow) -> Result<(), StoreError> {
         let owner = self.owner_of(&new.user);
         let put = move |connection: &DbConnection| {
-            let sql = "insert into schedule (id, user_id, workflow, cron, timezone, inputs, catches_up, created_at, next_at) \
-                       values ($1, $2, $3, $4, $5, $6, $7, $8, $9) on conflict (user_id, id) do update set \
+            let sql = "insert into schedule (id, user_id, workflow, cron, timezone, inputs, catches_up, created_at, next_at, \
+                       allows_overlap) values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) on conflict (user_id, id) do update set \
                        workflow = excluded.workflow, cron = excluded.cron, timezone = excluded.timezone, \
-                       inputs = excluded.inputs, catches_up = excluded.catches_up, next_at = case \
+                       inputs = excluded.inputs, catches_up = excluded.catches_up, allows_overlap = excluded.allows_overlap, next_at = case \
                        when schedule.cron = excluded.cron and schedule.timezone = excluded.timezone \
                        then schedule.next_at else excluded.next_at end";
-            let ScheduleRow { id, workflow, cron, timezone, inputs, catches_up, created_at, next_at, .. } = &new;
-            let catches_up = i64::from(*catches_up);
-            let values = params![id, &owner, workflow, cron, timezone, inputs, catches_up, *created_at, *next_at];
+            let ScheduleRow {
+                id,
+                workflow,
+                cron,
+                timezone,
+                inputs,
+                catches_up,
+                created_at,
+                next_at,
+                allows_overlap,
+                ..
+            } = &new;
+            let (catches_up, allows_overlap) = (i64::from(*catches_up), i64::from(*allows_overlap));
+            let values = params![
+                id,
+                &owner,
+                workflow,
+                cron,
+                timezone,
+                inputs,
+                catches_up,
+                *created_at,
+                *next_at,
+                allows_overlap
+            ];
             connection.execute_unchecked(sql, values)
         };
         self.writer.submit_job(Box::new(put)).await
@@ -68,10 +95,12 @@ impl Store {
         self.select_schedules(&sql, params![&owner])
     }
 
-    /// Schedules that are due at `now`, or whose claimed run has not started.
+    /// Schedules that are due at `now` and not paused, or whose claimed run has not started.
     pub fn list_due_schedules(&self, now: u64) -> Result<Vec<ScheduleRow>, StoreError> {
-        let sql =
-            format!("select {SCHEDULE_COLUMNS} from schedule where next_at <= $1 or is_pending = 1 order by next_at");
+        let sql = format!(
+            "select {SCHEDULE_COLUMNS} from schedule where (next_at <= $1 and is_paused = 0) or is_pending = 1 \
+             order by next_at"
+        );
         self.select_schedules(&sql, params![now])
     }
 
@@ -83,7 +112,7 @@ impl Store {
     }
 
     /// Claims a due schedule: its next due time becomes `next_at`, and `run` is recorded as the run for its due time,
-    /// if given. Fails with `RunOwned` if another server has claimed it already.
+    /// if given. Fails with `ScheduleClaimed` if another server has claimed it already, or if it was paused.
     pub async fn claim_schedule(
         &self,
         seen: &ScheduleRow,
@@ -96,7 +125,7 @@ impl Store {
             match run {
                 Some((run, at)) => {
                     let sql = "update schedule set next_at = $1, last_run = $2, last_at = $3, is_pending = 1 \
-                               where user_id = $4 and id = $5 and next_at = $6";
+                               where user_id = $4 and id = $5 and next_at = $6 and is_paused = 0";
                     connection.execute_required(sql, params![next_at, &run.to_string(), at, &user, &id, seen], quicker)
                 }
                 None => {
@@ -106,6 +135,33 @@ impl Store {
             }
         };
         self.writer.submit_job(Box::new(claim)).await
+    }
+
+    /// Lets the due time of a schedule pass without a run, for a reason. Fails with `ScheduleClaimed` if another server has
+    /// claimed it already, or if it was paused.
+    pub async fn skip_due_time(&self, seen: &ScheduleRow, next_at: u64, reason: String) -> Result<(), StoreError> {
+        let (user, id, seen) = (self.owner_of(&seen.user), seen.id.clone(), seen.next_at);
+        let skip = move |connection: &DbConnection| {
+            let sql = "update schedule set next_at = $1, last_error = $2 \
+                       where user_id = $3 and id = $4 and next_at = $5 and is_paused = 0";
+            let values = params![next_at, &reason, &user, &id, seen];
+            connection.execute_required(sql, values, StoreError::ScheduleClaimed)
+        };
+        self.writer.submit_job(Box::new(skip)).await
+    }
+
+    /// Pauses a schedule, or resumes it with its next due time. Fails with `NotThere` if the user has no schedule with this
+    /// id.
+    pub async fn pause_schedule(&self, user: &str, id: &str, resume_at: Option<u64>) -> Result<(), StoreError> {
+        let (user, id) = (self.owner_of(user), id.to_owned());
+        let pause = move |connection: &DbConnection| {
+            let missing = StoreError::NotFound { kind: "schedule", id: id.clone() };
+            let sql = "update schedule set is_paused = $1, next_at = coalesce($2, next_at) \
+                       where user_id = $3 and id = $4";
+            let is_paused = i64::from(resume_at.is_none());
+            connection.execute_required(sql, params![is_paused, resume_at.map(|at| at as i64), &user, &id], missing)
+        };
+        self.writer.submit_job(Box::new(pause)).await
     }
 
     /// Records that the claimed run has started, or why it cannot start; then no run belongs to the due time.
@@ -150,5 +206,7 @@ fn parse_schedule_row(row: &DbRow<'_>) -> Result<ScheduleRow, StoreError> {
         last_run: row.get(10)?,
         is_pending: row.get::<i64>(11)? != 0,
         last_error: row.get(12)?,
+        allows_overlap: row.get::<i64>(13)? != 0,
+        is_paused: row.get::<i64>(14)? != 0,
     })
 }

@@ -77,6 +77,8 @@ async fn projects_have_definitions_and_schedules_of_their_own(place: &TestDataba
         timezone: "UTC".into(),
         inputs: "{}".into(),
         catches_up: false,
+        allows_overlap: true,
+        is_paused: false,
         created_at: 1,
         next_at: 1,
         last_at: None,
@@ -220,6 +222,8 @@ async fn what_is_due_is_claimed_once(place: &TestDatabase) {
         timezone: "UTC".into(),
         inputs: "{}".into(),
         catches_up: true,
+        allows_overlap: false,
+        is_paused: false,
         created_at: 1,
         next_at: 10,
         last_at: None,
@@ -250,6 +254,23 @@ async fn what_is_due_is_claimed_once(place: &TestDatabase) {
     other.settle_claim(&pending[0], Some("no model".into())).await.expect("settled");
     let settled = store.list_schedules(Some("ann")).expect("readable");
     assert_eq!((&settled[0].last_run, settled[0].last_error.as_deref()), (&None, Some("no model")));
+    // Another server passes over a due time, or pauses the schedule.
+    let seen = &settled[0];
+    store.skip_due_time(seen, 40, "busy".into()).await.expect("skipped");
+    let late = other.claim_schedule(seen, 40, Some((run_id(3), 30))).await;
+    assert_eq!(late.expect_err("passed over").code(), Code::RunOwned);
+    let seen = &store.list_due_schedules(40).expect("readable")[0];
+    assert_eq!((seen.next_at, seen.last_error.as_deref()), (40, Some("busy")));
+    store.pause_schedule("ann", "s", None).await.expect("paused");
+    let paused = other.claim_schedule(seen, 50, Some((run_id(3), 40))).await;
+    assert_eq!(paused.expect_err("paused").code(), Code::RunOwned);
+    assert_eq!(store.list_due_schedules(40).expect("readable"), []);
+    store.put_schedule(row.clone()).await.expect("kept");
+    assert!(store.list_schedules(Some("ann")).expect("readable")[0].is_paused, "stored again, it stays paused");
+    store.pause_schedule("ann", "s", Some(60)).await.expect("resumed");
+    assert_eq!(store.list_due_schedules(59).expect("readable"), []);
+    assert_eq!(store.list_due_schedules(60).expect("readable").len(), 1);
+    assert_eq!(store.pause_schedule("bob", "s", None).await.expect_err("not his").code(), Code::NotThere);
 
     store
         .change_definitions(vec![put_change(workflow_key("w"), "{}", &[])], &Actor::command_line(), 1)

@@ -9,7 +9,7 @@ export type Usage = { input_tokens: number; output_tokens: number; micro_usd?: n
 
 export type StepError = { code: string; message: string };
 
-export type Question = { question: string; schema?: Json; subject?: string };
+export type Question = { question: string; schema?: Json; subject?: string; expires_at?: number };
 
 export type RunStatus =
   | "queued"

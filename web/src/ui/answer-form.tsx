@@ -6,6 +6,7 @@ import { type Json, parseJson } from "../api/json";
 import type { Question } from "../run/record";
 import { t } from "../strings";
 import { Button } from "./button";
+import { formatTime } from "./format";
 import { ErrorBox, Problem } from "./problem";
 import { listFields, readEntries, type Schema, SchemaFields, startEntries } from "./schema-form";
 
@@ -46,6 +47,9 @@ export function AnswerForm({ run, path, question, onDone, isFocused = false }: A
       onKeyDown={(event) => isSubmitKey(event) && !isApproval && event.currentTarget.requestSubmit()}
     >
       <QuestionText text={question.question} />
+      {question.expires_at !== undefined && (
+        <p className="soft">{t.answer.expires(formatTime(question.expires_at))}</p>
+      )}
       {isApproval ? (
         <div className="answer-choices">
           <Button

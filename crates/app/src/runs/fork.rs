@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use flowloom_core::event::{ForkOrigin, SetVariables};
+use flowloom_core::limits::Limits;
 use flowloom_core::path::Path;
 use flowloom_core::plan::{Inputs, Plan};
 use flowloom_core::status::Status;
@@ -14,6 +15,7 @@ use flowloom_runtime::RunError;
 use flowloom_runtime::reopen::{find_performed_step, select_steps};
 
 use super::fork_error::ForkError;
+use super::inputs::{InvalidBudget, parse_budget};
 use super::retry::parse_step_path;
 use super::start::{PreparedDefinition, StartRun, StartedRun};
 use crate::definitions::bundle::{Bundle, compile_changed_bundle};
@@ -36,6 +38,8 @@ pub struct ForkChanges {
     pub definition: Option<Bundle>,
     /// Models, as `--model` names them: `p:m` for the default model, `name=p:m` for an alias.
     pub models: Vec<String>,
+    /// Limits that replace those of the run, as [`parse_budget`] reads them.
+    pub budget: Option<String>,
     /// The user of the key with which the fork was requested. Changed steps and models become their definition, and chosen
     /// values make secrets without hosts unavailable. `None` for the operator.
     pub tenant: Option<String>,
@@ -50,6 +54,7 @@ pub struct PreparedFork {
     origin: ForkOrigin,
     performed: Vec<Path>,
     inputs: Value,
+    limits: Limits,
 }
 
 /// Prepares a fork of a run: compiles what changes and finds the step at which it begins.
@@ -66,8 +71,9 @@ pub fn prepare_fork(app: &App, from: LoadedRun, changes: ForkChanges) -> Result<
         true => (from.state().inputs(), changes.set),
         false => (set_inputs(&plan, from.state().inputs(), changes.set)?, Vec::new()),
     };
+    let limits = find_limits(&from, changes.budget.as_deref())?;
     let origin = ForkOrigin { run: from.id, at, set, inherited, repeats_effects: changes.repeats_effects };
-    Ok(PreparedFork { workflow: app.prepare(plan, &bundle)?, from, origin, performed, inputs })
+    Ok(PreparedFork { workflow: app.prepare(plan, &bundle)?, from, origin, performed, inputs, limits })
 }
 
 impl PreparedFork {
@@ -93,16 +99,23 @@ impl PreparedFork {
         app: &App,
         adjust: impl FnOnce(StartRun<'_>) -> StartRun<'_>,
     ) -> Result<StartedRun, AppError> {
-        let PreparedFork { workflow, from, origin, performed, inputs } = self;
+        let PreparedFork { workflow, from, origin, performed, inputs, limits } = self;
         let created = from.state().created.ok_or(RunError::NothingToReplay)?;
         let start = StartRun {
             workflow_id: created.workflow.clone(),
             agent: created.agent.clone(),
-            ..StartRun::new(&workflow, inputs, &created.user, created.limits.clone())
+            ..StartRun::new(&workflow, inputs, &created.user, limits)
         };
         let forked = ForkedRun { records: from.records.clone(), plan: from.plan.clone(), origin, performed };
         adjust(start).start_fork(&app.store, forked).await
     }
+}
+
+/// The limits of the run, with those that the fork changes.
+fn find_limits(from: &LoadedRun, budget: Option<&str>) -> Result<Limits, InvalidBudget> {
+    let mut limits = from.state().created.map(|created| created.limits.clone()).unwrap_or_default();
+    budget.map(|text| parse_budget(text, &mut limits)).transpose()?;
+    Ok(limits)
 }
 
 /// The variables that a run sets as a fork itself, before steps whose outcomes a fork of it reuses, or at which that begins.

@@ -6,8 +6,9 @@ use std::time::{Duration, Instant};
 
 use flowloom_core::id::RunId;
 use flowloom_runtime::clock::SystemClock;
+use flowloom_runtime::command::{CommandAction, RunCommand};
 use flowloom_runtime::effects::Clock as _;
-use flowloom_store::AbandonedRun;
+use flowloom_store::{AbandonedRun, QuestionExpiry};
 use tokio_util::sync::CancellationToken;
 
 use super::service::RunService;
@@ -105,6 +106,7 @@ impl RecoveryTask {
     /// process one at a time.
     pub async fn reclaim_runs(&mut self) -> Result<(), AppError> {
         self.forget_settled().await?;
+        self.expire_questions().await?;
         let store = self.runs.app.store.clone();
         let limit =
             RECOVERY_BATCH_RUNS + u32::try_from(self.failed_runs.len()).unwrap_or(u32::MAX - RECOVERY_BATCH_RUNS);
@@ -125,6 +127,26 @@ impl RecoveryTask {
             } else if self.may_reclaim(&orphan) {
                 self.reclaim_run(orphan).await?;
             }
+        }
+        Ok(())
+    }
+
+    /// Continues the runs with questions that have expired, as far as there is capacity.
+    async fn expire_questions(&mut self) -> Result<(), AppError> {
+        let store = self.runs.app.store.clone();
+        let now = SystemClock.now_ms();
+        let list = move || store.list_expired_questions(now, RECOVERY_BATCH_RUNS);
+        for expiry in tokio::task::spawn_blocking(list).await?? {
+            if self.runs.live.check_capacity().is_err() {
+                return Ok(());
+            }
+            // Once the command is stored, a run that cannot continue now is reclaimed later.
+            if self.runs.app.store.post_command(expiry.run, resume_command(expiry), now).await?.record.outcome.is_none()
+            {
+                let resumed = self.runs.resume_run(expiry.run).await;
+                self.report_failure(expiry.run, resumed)?;
+            }
+            self.runs.app.store.forget_expiry(expiry).await?;
         }
         Ok(())
     }
@@ -204,5 +226,14 @@ impl RecoveryTask {
         let failed = self.failed_runs.entry(id).or_insert(FailedRun { retry_at: now, next_pause: FIRST_RETRY_PAUSE });
         failed.retry_at = now + failed.next_pause;
         failed.next_pause = MAX_RETRY_PAUSE.min(failed.next_pause * 2);
+    }
+}
+
+/// The command that continues a run whose question has expired. Servers that notice it together send the same command.
+fn resume_command(expiry: QuestionExpiry) -> RunCommand {
+    RunCommand {
+        id: format!("question-expired-{}", expiry.expires_at),
+        sender: "the time limit of a question".to_owned(),
+        action: CommandAction::Resume {},
     }
 }

@@ -139,6 +139,9 @@ pub struct StepSummary<'a> {
     tokens: Option<u64>,
     question: Option<&'a str>,
     subject: Option<Hash>,
+    /// When the question expires, in milliseconds since the Unix epoch.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    expires_at: Option<u64>,
     error: Option<ErrorFields<'a>>,
     /// References of its requests that had no value.
     #[serde(skip_serializing_if = "<[String]>::is_empty")]
@@ -162,6 +165,7 @@ impl<'a> StepSummary<'a> {
             tokens: step.usage.as_ref().map(|usage| usage.input_tokens + usage.output_tokens),
             question: step.question.as_ref().map(|request| request.question.as_str()),
             subject: step.question.as_ref().and_then(|request| request.subject),
+            expires_at: step.question.as_ref().and_then(|request| request.expires_at),
             error: step.error.as_ref().map(|error| ErrorFields::new(error.code, &error.message)),
             warnings: &step.warnings,
             run: None,
@@ -184,6 +188,7 @@ impl<'a> StepSummary<'a> {
             tokens: None,
             question: open.question.map(|request| request.question.as_str()),
             subject: open.question.and_then(|request| request.subject),
+            expires_at: open.question.and_then(|request| request.expires_at),
             error: None,
             warnings: &[],
         })

@@ -238,6 +238,9 @@ pub struct AskRequest {
     /// For an approval: the hash of what is approved (the tool, its effect and its arguments).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subject: Option<Hash>,
+    /// When the question expires, in milliseconds since the Unix epoch. Known once it is asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires_at: Option<u64>,
 }
 
 impl Request {

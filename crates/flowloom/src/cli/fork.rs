@@ -26,6 +26,10 @@ pub(crate) struct ForkArgs {
     /// Default model, or `NAME=MODEL` for the steps that name NAME
     #[arg(long, value_name = "MODEL")]
     pub(crate) model: Vec<String>,
+    /// Limits instead of those of the run: `tokens=N,usd=N,steps=N,time=30s`, each of them optional; what is reused
+    /// does not count
+    #[arg(long, value_name = "LIMITS")]
+    pub(crate) budget: Option<String>,
     /// Perform requests that must not be repeated automatically without asking
     #[arg(long, short)]
     pub(crate) yes: bool,

@@ -41,7 +41,9 @@ pub(crate) use models::{ModelsCommand, PullArgs};
 pub(crate) use new::NewArgs;
 pub(crate) use plan::PlanArgs;
 pub(crate) use run::{CheckArgs, InitArgs, OutputArgs, RunArgs, RunsArgs};
-pub(crate) use serve::{DEFAULT_ADDRESS, HooksCommand, McpArgs, MissedPolicy, ScheduleCommand, ServeArgs, SyncArgs};
+pub(crate) use serve::{
+    DEFAULT_ADDRESS, HooksCommand, McpArgs, MissedPolicy, OverlapPolicy, ScheduleCommand, ServeArgs, SyncArgs,
+};
 pub(crate) use talk::{AgentArgs, ChatArgs, TalkArgs};
 pub(crate) use test::{RecordTestArgs, TestArgs, TestCommand, TestReport};
 pub(crate) use worker::WorkerArgs;

@@ -95,6 +95,16 @@ pub(crate) enum MissedPolicy {
     Skip,
 }
 
+/// Policy for times at which the last run has not ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum OverlapPolicy {
+    /// Start another run
+    #[default]
+    Allow,
+    /// Start no run
+    Skip,
+}
+
 #[derive(Debug, Subcommand)]
 pub(crate) enum ScheduleCommand {
     /// Add a schedule for a workflow; a running server executes it
@@ -113,6 +123,9 @@ pub(crate) enum ScheduleCommand {
         /// Policy for times missed while no server was running
         #[arg(long, value_enum, default_value_t)]
         missed: MissedPolicy,
+        /// What happens at a time at which the last run has not ended
+        #[arg(long, value_enum, default_value_t)]
+        overlap: OverlapPolicy,
         /// Id of the schedule [default: the id of the workflow]
         #[arg(long)]
         id: Option<String>,
@@ -122,6 +135,22 @@ pub(crate) enum ScheduleCommand {
     },
     /// List schedules
     List,
+    /// Pause a schedule: it starts no runs until it is resumed
+    Pause {
+        /// Id of the schedule
+        id: String,
+        /// User that owns the schedule
+        #[arg(long, value_name = "ID", default_value = flowloom_store::SHARED_USER)]
+        user: String,
+    },
+    /// Resume a schedule that was paused; times that passed meanwhile are not made up for
+    Resume {
+        /// Id of the schedule
+        id: String,
+        /// User that owns the schedule
+        #[arg(long, value_name = "ID", default_value = flowloom_store::SHARED_USER)]
+        user: String,
+    },
     /// Remove a schedule
     Remove {
         /// Id of the schedule

@@ -41,6 +41,7 @@ pub(crate) async fn fork_run(global: &Global, arguments: ForkArgs) -> CommandRes
         edits: arguments.edit.iter().map(|text| parse_edit(text)).collect::<Result<_, _>>()?,
         definition,
         models: arguments.model,
+        budget: arguments.budget,
         tenant: None,
         repeats_effects: arguments.yes,
     };

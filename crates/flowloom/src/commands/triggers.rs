@@ -10,14 +10,14 @@ use flowloom_app::definitions::stored::{self, is_definition_id};
 use flowloom_app::definitions::sync;
 use flowloom_app::engines::App;
 use flowloom_app::hooks::NewHook;
-use flowloom_app::schedules::NewSchedule;
+use flowloom_app::schedules::{self, NewSchedule};
 use flowloom_app::times::format_time;
 use flowloom_core::value::{Map, Value};
 use flowloom_server::{HookInfo, Schedule};
 use flowloom_store::{Actor, DefinitionKind, HookRow, ScheduleRow};
 use serde_json::json;
 
-use crate::cli::{DEFAULT_ADDRESS, Global, HooksCommand, MissedPolicy, ScheduleCommand};
+use crate::cli::{DEFAULT_ADDRESS, Global, HooksCommand, MissedPolicy, OverlapPolicy, ScheduleCommand};
 use crate::failure::{CommandError, CommandResult};
 use crate::hint::{self, quote_text};
 use crate::inputs;
@@ -54,11 +54,11 @@ fn choose_id(given: Option<String>, workflow: &str) -> Result<String, CommandErr
 pub(crate) async fn manage_schedules(global: &Global, command: ScheduleCommand) -> CommandResult {
     let app = Arc::new(App::open(global.load_config()?)?);
     match command {
-        ScheduleCommand::Add { workflow: named, cron, timezone, input_values, missed, id, user } => {
+        ScheduleCommand::Add { workflow: named, cron, timezone, input_values, missed, overlap, id, user } => {
             let given = |text: &String| inputs::parse_pair(text).map(|(name, value)| (name.into(), value));
             let inputs = input_values.iter().map(given).collect::<Result<Map, CommandError>>()?;
             // Validates the schedule before anything is stored.
-            flowloom_app::schedules::CronTimes::parse(&cron, &timezone)?;
+            schedules::CronTimes::parse(&cron, &timezone)?;
             let workflow = resolve_workflow(&app, &user, &named).await?;
             let id = choose_id(id, &workflow)?;
             let catches_up = missed == MissedPolicy::Once;
@@ -67,9 +67,9 @@ pub(crate) async fn manage_schedules(global: &Global, command: ScheduleCommand) 
             if let Some(definition) = catalog.find_definition(&user, &workflow)? {
                 definition.check_start(&inputs)?;
             }
-            let row = NewSchedule { user, id, workflow, inputs, cron, timezone, catches_up }.into_row()?;
-            app.store.put_schedule(row.clone()).await?;
-            print_schedules(global, vec![row]);
+            let allows_overlap = overlap == OverlapPolicy::Allow;
+            let schedule = NewSchedule { user, id, workflow, inputs, cron, timezone, catches_up, allows_overlap };
+            print_schedules(global, vec![schedule.put(&app.store).await?]);
         }
         ScheduleCommand::List => {
             let rows = app.store.list_schedules(None)?;
@@ -77,6 +77,12 @@ pub(crate) async fn manage_schedules(global: &Global, command: ScheduleCommand) 
                 eprintln!("no schedules; add one: {}", hint::command_line("schedule add WORKFLOW --cron '0 6 * * *'"));
             }
             print_schedules(global, rows);
+        }
+        ScheduleCommand::Pause { id, user } => {
+            print_schedules(global, vec![schedules::pause_schedule(&app.store, &user, &id).await?]);
+        }
+        ScheduleCommand::Resume { id, user } => {
+            print_schedules(global, vec![schedules::resume_schedule(&app.store, &user, &id).await?]);
         }
         ScheduleCommand::Remove { id, user } => {
             app.store.delete_schedule(&user, &id).await?;
@@ -98,7 +104,7 @@ fn print_schedules(global: &Global, rows: Vec<ScheduleRow>) {
         return println!("{:#}", json!(rows.into_iter().map(Schedule::from_row).collect::<Vec<_>>()));
     }
     let cells = |row: ScheduleRow| {
-        let next = format_time(row.next_at);
+        let next = if row.is_paused { "paused".to_owned() } else { format_time(row.next_at) };
         let problem = row.last_error.unwrap_or_default();
         [row.id, row.workflow, row.cron, row.timezone, next, problem]
     };

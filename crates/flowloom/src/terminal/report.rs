@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 use std::ops::Range;
 
+use flowloom_app::times::format_time;
 use flowloom_core::id::RunId;
 use flowloom_core::plan::Plan;
 use flowloom_core::state::{Phase, RunState, StepState};
@@ -168,6 +169,7 @@ fn render_detail(step: &StepState) -> String {
     }
     if let Some(question) = &step.question {
         parts.push(format!("asks: {}", truncate_line(&question.question, 60)));
+        parts.extend(question.expires_at.map(|at| format!("open until {}", format_time(at))));
     }
     parts.join("  ")
 }

@@ -16,12 +16,13 @@ use flowloom_core::value::Value;
 
 use super::child_effects::ChildEffectRunner;
 use super::outcome::{halt_on_outage, redact_result};
+use super::question::Expiry;
 use super::semaphore::LentPermit;
 use super::{Interpreter, Interrupt, StepContext};
 use crate::divergence::Divergence;
 use crate::effects::{BoxFuture, EffectContext};
 use crate::journal::profile_namespace;
-use crate::log::{ActivityPause, ActivityScope, Mode, RunLog};
+use crate::log::{ActivityPause, ActivityScope, Mode, RunLog, TimerKind};
 use crate::redact::redact_deltas;
 use crate::scope;
 
@@ -53,6 +54,8 @@ pub(super) struct Effect<'a> {
     pub(super) request: &'a Request,
     pub(super) class: EffectClass,
     pub(super) timeout_ms: Option<u64>,
+    /// When the question expires, if it is one.
+    pub(super) expiry: Option<Expiry>,
 }
 
 impl From<Divergence> for EffectFailure {
@@ -73,7 +76,7 @@ impl Interpreter {
         &self,
         place: &StepContext,
         attempt: u32,
-        effect: Effect<'_>,
+        mut effect: Effect<'_>,
     ) -> Result<Option<Value>, EffectFailure> {
         let path = &place.path;
         let exceeded = |error| Interrupt::Limit(Status::BudgetExceeded, error, path.clone());
@@ -93,7 +96,7 @@ impl Interpreter {
         }
         crate::failpoint::hit("intent_append_after");
         if let Request::Ask(question) = effect.request {
-            self.log.emit_event(path, attempt, Event::Asked(question.clone()))?;
+            effect.expiry = self.ask_question(path, attempt, question, effect.timeout_ms)?;
         }
         if let Some(recorded) = self.take_recorded_outcome(place, attempt, &effect, &hash).await {
             return recorded;
@@ -214,6 +217,10 @@ impl Interpreter {
         attempt: u32,
         effect: &Effect<'_>,
     ) -> Result<EffectOutcome, EffectFailure> {
+        // Waiting for a person is not an activity: a run that only waits is suspended.
+        if let Request::Ask(question) = effect.request {
+            return self.wait_for_answer(place, attempt, question, effect.expiry).await;
+        }
         let work = self.boxed_perform(place, attempt, effect.request);
         let Some(limit) = effect.timeout_ms else { return work.await };
         match scope::run_until(work, self.effects.clock.sleep_for(limit)).await {
@@ -238,14 +245,9 @@ impl Interpreter {
         attempt: u32,
         request: &Request,
     ) -> Result<EffectOutcome, EffectFailure> {
-        // Waiting for people and timers is not an activity: a run that only waits is suspended.
-        match request {
-            Request::Ask(question) => {
-                let answer = self.log.wait_for_answer(&place.path, attempt, question.schema.as_ref()).await;
-                return Ok(plain_outcome(answer));
-            }
-            Request::Wait { duration_ms } => return self.wait_for_timer(place, attempt, *duration_ms).await,
-            _ => {}
+        // Neither is waiting for a timer.
+        if let Request::Wait { duration_ms } = request {
+            return self.wait_for_timer(place, attempt, *duration_ms).await;
         }
         let activity = self.log.start_activity(place.enclosing.as_ref());
         let _permit = match place.enclosing {
@@ -329,7 +331,7 @@ impl Interpreter {
                 (until, duration_ms)
             }
         };
-        let _timer = self.log.start_timer(until);
+        let _timer = self.log.start_timer(until, TimerKind::Wait);
         self.effects.clock.sleep_for(remaining_ms).await;
         Ok(plain_outcome(Value::Null))
     }

@@ -134,7 +134,7 @@ impl Interpreter {
                     Err(error) => break 'tried EffectFailure::Step(error, None),
                 };
                 let class = self.effect_class(&request);
-                let effect = Effect { request: &request, class, timeout_ms: policy.timeout_ms };
+                let effect = Effect { request: &request, class, timeout_ms: policy.timeout_ms, expiry: None };
                 match self.run_attempt(place, attempt, effect).await {
                     Ok(output) => return Ok(output),
                     Err(failure) => failure,
@@ -220,7 +220,7 @@ impl Interpreter {
             Leaf::Memory(step) => memory_request(step, env, place),
             Leaf::Ask { question, schema } => {
                 let question = reject_secrets(question.resolve(env, place.text)?)?;
-                Ok(Request::Ask(AskRequest { question, schema: schema.clone(), subject: None }))
+                Ok(Request::Ask(AskRequest { question, schema: schema.clone(), subject: None, expires_at: None }))
             }
             Leaf::Wait { duration_ms } => Ok(Request::Wait { duration_ms: *duration_ms }),
             Leaf::Fail { code, message } => Err(StepFailure::new(*code, message.clone())),

@@ -12,6 +12,7 @@ mod effect;
 mod leaf;
 mod measure;
 mod outcome;
+mod question;
 mod recorded;
 mod requests;
 mod scoped;

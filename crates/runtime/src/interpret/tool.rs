@@ -64,7 +64,8 @@ impl Interpreter {
                 return Ok(ToolOutcome::Error(error.to_string()));
             }
             let request = || self.tool_request(tool, &arguments, &place);
-            match self.run_attempts(policy, &place, request).await {
+            let client_policy = matches!(tool.effect, ToolEffect::Client).then(|| without_time_limit(policy));
+            match self.run_attempts(client_policy.as_ref().unwrap_or(policy), &place, request).await {
                 Ok(output) => Ok(read_tool_output(tool, output.unwrap_or_default())),
                 Err(Interrupt::Failed(error, _)) => Ok(ToolOutcome::Error(error.message)),
                 Err(halt) => Err(halt),
@@ -84,7 +85,7 @@ impl Interpreter {
             }
             ToolEffect::Client => {
                 let question = format!("{} {}", tool.declaration.name, render::to_json(arguments));
-                Ok(Request::Ask(AskRequest { question, schema: None, subject: None }))
+                Ok(Request::Ask(AskRequest { question, schema: None, subject: None, expires_at: None }))
             }
         }
     }
@@ -100,11 +101,17 @@ impl Interpreter {
         let question = format!("Allow {} with {}?", tool.declaration.name, render::to_json(arguments));
         let schema = Some(Value::map([("type", Value::from("boolean"))]));
         let at = place.with_path(place.path.child_path(&Key::numbered_key("approval", 1)));
-        let question_request = AskRequest { question, schema, subject: Some(approval_subject(tool, arguments)) };
-        let ask = || Ok(Request::Ask(question_request.clone()));
-        let answer = self.run_attempts(policy, &at, ask).await?;
+        let subject = Some(approval_subject(tool, arguments));
+        let question = AskRequest { question, schema, subject, expires_at: None };
+        let ask = || Ok(Request::Ask(question.clone()));
+        let answer = self.run_attempts(&without_time_limit(policy), &at, ask).await?;
         Ok(answer.and_then(|answer| answer.as_bool()).unwrap_or(false))
     }
+}
+
+/// The policy for what people and clients do: the time limit of a step is for its model and its tools.
+fn without_time_limit(policy: &Policy) -> Policy {
+    Policy { timeout_ms: None, ..policy.clone() }
 }
 
 /// The tool that a call names.

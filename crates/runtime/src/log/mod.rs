@@ -12,9 +12,9 @@ mod forgotten;
 mod outcome;
 mod reuse;
 mod suspension;
+mod timers;
 
-use std::collections::btree_map::Entry;
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::future::poll_fn;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
@@ -39,6 +39,8 @@ pub(crate) use outcome::RecordedOutcome;
 pub(crate) use reuse::ReusableRecord;
 pub use reuse::{Response, ScriptValue};
 use suspension::SuspendedStep;
+pub(crate) use timers::TimerKind;
+use timers::Timers;
 
 /// Whether a run may go beyond its record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,9 +82,12 @@ struct LogState {
     active: usize,
     /// Paths of the blocks and functions in progress, which can have child effects.
     hosts: HashSet<Arc<str>>,
-    /// How many branches wait for a timer, by the time at which it is due.
-    timers: BTreeMap<u64, usize>,
+    timers: Timers,
     suspended: HashMap<Path, SuspendedStep>,
+    /// How often the driver has decided about all commands while a question was about to expire.
+    decision_rounds: u64,
+    /// Questions that are about to expire.
+    expiring: Vec<Waker>,
     answers: HashMap<Path, Value>,
     resolutions: HashMap<(Path, u32), Resolution>,
     children: ChildRuns,
@@ -350,22 +355,6 @@ impl RunLog {
         left.into_iter().min_by_key(|record| record.seq).cloned()
     }
 
-    /// Counts a waiting timer until the guard is dropped.
-    pub(crate) fn start_timer(self: &Arc<RunLog>, until: u64) -> Timer {
-        *self.lock_state().timers.entry(until).or_default() += 1;
-        Timer { log: self.clone(), until }
-    }
-
-    /// Whether a branch waits for a timer.
-    pub(crate) fn has_timers(&self) -> bool {
-        !self.lock_state().timers.is_empty()
-    }
-
-    /// When the first timer is due that a branch waits for, in milliseconds since the Unix epoch.
-    pub(crate) fn next_timer(&self) -> Option<u64> {
-        self.lock_state().timers.first_key_value().map(|(until, _)| *until)
-    }
-
     /// Whether the run only waits for people, timers or decisions.
     pub(crate) fn is_idle(&self) -> bool {
         let state = self.lock_state();
@@ -443,23 +432,5 @@ impl LogState {
             self.outcomes.insert(record.seq);
         }
         self.recorded.insert(key, record.clone());
-    }
-}
-
-/// Marks a timer as waiting until it is dropped.
-pub(crate) struct Timer {
-    log: Arc<RunLog>,
-    until: u64,
-}
-
-impl Drop for Timer {
-    fn drop(&mut self) {
-        let mut state = self.log.lock_state();
-        if let Entry::Occupied(mut waiting) = state.timers.entry(self.until) {
-            *waiting.get_mut() -= 1;
-            if *waiting.get() == 0 {
-                waiting.remove();
-            }
-        }
     }
 }

@@ -43,6 +43,34 @@ impl RunLog {
         self.suspend_until(path, attempt, wait, |state| state.answers.get(path).cloned()).await
     }
 
+    /// Completes once the commands that have arrived are decided about: an answer that was stored in time counts, although
+    /// no worker drove the run before the question expired.
+    pub(crate) async fn wait_for_decisions(&self) {
+        let round = self.lock_state().decision_rounds;
+        poll_fn(|context| {
+            let mut state = self.lock_state();
+            if state.decision_rounds > round {
+                return Poll::Ready(());
+            }
+            state.expiring.push(context.waker().clone());
+            Poll::Pending
+        })
+        .await;
+    }
+
+    /// Notes that no command is left to decide about. Returns whether a question expires.
+    pub(crate) fn expire_questions(&self) -> bool {
+        let mut state = self.lock_state();
+        let expiring = std::mem::take(&mut state.expiring);
+        if expiring.is_empty() {
+            return false;
+        }
+        state.decision_rounds += 1;
+        drop(state);
+        expiring.into_iter().for_each(Waker::wake);
+        true
+    }
+
     /// Waits for the decision about the uncertain effect at `path`.
     pub(crate) async fn wait_for_resolution(&self, path: &Path, attempt: u32) -> Resolution {
         let find = |state: &LogState| state.resolutions.get(&(path.clone(), attempt)).cloned();

@@ -50,6 +50,10 @@ pub(crate) struct ForkRequest {
     /// Like `edits`, they require `write`.
     #[serde(default)]
     models: Vec<String>,
+    /// Limits that replace those of the run: `tokens=N,usd=N,steps=N,time=30s`, each of them optional. What is reused does
+    /// not count.
+    #[serde(default)]
+    budget: Option<String>,
     /// Whether requests that must not be repeated automatically are performed without a decision. Without it, the run
     /// becomes `uncertain` before each, and `resolve` decides.
     #[serde(default)]
@@ -122,6 +126,7 @@ fn build_changes(request: ForkRequest, tenant: Option<String>) -> ApiResult<Fork
         edits: edits.collect::<ApiResult<_>>()?,
         definition: None,
         models: request.models,
+        budget: request.budget,
         tenant,
         repeats_effects: request.repeat_effects,
     })

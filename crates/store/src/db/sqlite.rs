@@ -15,7 +15,7 @@ use crate::settings::Durability;
 const SCHEMA_VERSION: i64 = MIGRATION_SCRIPTS.len() as i64;
 
 /// Scripts that migrate the schema from each version to the next.
-const MIGRATION_SCRIPTS: [&str; 15] = [
+const MIGRATION_SCRIPTS: [&str; 16] = [
     include_str!("../schema.sql"),
     include_str!("../schema-2.sql"),
     include_str!("../schema-3.sql"),
@@ -31,6 +31,7 @@ const MIGRATION_SCRIPTS: [&str; 15] = [
     include_str!("../schema-13.sql"),
     include_str!("../schema-14.sql"),
     include_str!("../schema-15.sql"),
+    include_str!("../schema-16.sql"),
 ];
 
 /// Version since which rows have checksums.
