@@ -47,8 +47,9 @@ pub struct ModelFile {
 pub struct ProviderEntry {
     /// The name before the colon.
     pub name: String,
-    /// Base URL, without a password.
-    pub base_url: String,
+    /// Base URL, without a password. Not for tenants.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub base_url: Option<String>,
     /// Environment variable of the key.
     pub key_env: Option<String>,
     /// Why it cannot be used.
@@ -129,7 +130,7 @@ async fn describe_provider(status: ProviderStatus) -> ProviderEntry {
         suggested: status.suggested,
         problem: status.problem.map(|problem| problem.to_string()),
         name: status.name,
-        base_url: status.base_url,
+        base_url: Some(status.base_url),
         key_env: status.key_env,
         models,
         probed,
@@ -155,7 +156,7 @@ mod tests {
     fn provider(name: &str, suggested: Option<&str>, models: Option<&[&str]>) -> ProviderEntry {
         ProviderEntry {
             name: name.to_owned(),
-            base_url: String::new(),
+            base_url: None,
             key_env: None,
             problem: None,
             models: models.map(|names| names.iter().map(|name| (*name).to_owned()).collect()),

@@ -17,6 +17,7 @@ pub mod hash;
 pub mod json;
 pub mod render;
 pub mod rich;
+pub mod schema_work;
 pub mod value;
 
 // Names and limits of runs and steps.

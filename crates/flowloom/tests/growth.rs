@@ -34,7 +34,13 @@ fn routes() -> Vec<(&'static str, MakeRequest)> {
     fn open(text: &str, format: Option<&str>) -> Value {
         json!({"entry": "x.json", "files": {"x.json": text}, "format": format})
     }
+    fn analyze(text: &str, format: Option<&str>, what: &str) -> Value {
+        json!({"source": open(text, format), "what": what, "at": text.len() / 2})
+    }
     vec![
+        ("/api/v1/definitions/analyze", |text, format| analyze(text, format, "variables")),
+        ("/api/v1/definitions/analyze", |text, format| analyze(text, format, "completions")),
+        ("/api/v1/definitions/analyze", |text, format| analyze(text, format, "meaning")),
         ("/api/v1/convert", |text, format| convert(text, format, "markdown")),
         ("/api/v1/convert", |text, format| convert(text, format, "pipeline")),
         (
@@ -69,6 +75,21 @@ fn all_definitions() -> Vec<HostileDefinition> {
             json!({"name": "x", "description": "d", "steps": steps}).to_string()
         },
     };
+    let chain = HostileDefinition {
+        name: "nodes that each read the one before",
+        format: None,
+        write: |bytes| {
+            let node = |n: usize| {
+                let message = format!("{{{{n{}.delivered}}}}", n.saturating_sub(1));
+                json!({"id": format!("n{n}"), "block_id": "notify_push", "inputs": {"title": "t", "body": message}})
+            };
+            let count = bytes / 110;
+            let nodes: Vec<Value> = (0..count).map(node).collect();
+            let edge = |n: usize| json!({"from": format!("n{n}"), "to": format!("n{}", n + 1)});
+            let edges: Vec<Value> = (0..count - 1).map(edge).collect();
+            json!({"id": "p", "name": "p", "nodes": nodes, "edges": edges}).to_string()
+        },
+    };
     let one_title = HostileDefinition {
         name: "valid steps with one name",
         format: None,
@@ -79,7 +100,7 @@ fn all_definitions() -> Vec<HostileDefinition> {
         },
     };
     let mut all = hostile_definitions();
-    all.extend([many_inputs, one_title]);
+    all.extend([many_inputs, chain, one_title]);
     all
 }
 

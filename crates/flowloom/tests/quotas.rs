@@ -75,6 +75,38 @@ fn concurrent_runs_are_limited_for_all_servers_of_a_postgres() {
     check_concurrent_runs(&format!("database = \"{}\"", database.url), true);
 }
 
+#[test]
+fn a_retry_needs_the_quotas_of_a_start() {
+    let (place, slow) = slow_workspace("");
+    place.write("fails.json", &two_calls_flow(&slow, "GET", "/status/503"));
+    let server = RunningServer::start(&place, &[]);
+    let start = |workflow: &str, wait: &str| {
+        let body = json!({"workflow": workflow, "inputs": {}, "user": "ann"});
+        server.post(&format!("/api/v1/runs{wait}"), &body)
+    };
+    let failed = start("fails", "?wait=60").json();
+    assert_eq!(failed["status"], "failed", "{failed}");
+    let retry =
+        || server.post(&format!("/api/v1/runs/{}/retry", failed["run_id"].as_str().expect("an id")), &json!({}));
+    assert_eq!(start("calls", "").status, 202);
+    slow.wait_for_requests("/slow", 1);
+    assert_refused(&retry(), "concurrent_runs");
+    slow.release_slow();
+}
+
+#[test]
+fn schedules_and_webhooks_need_space() {
+    let place = Workspace::with_hello("[quotas]\ndatabase_bytes = 100\n");
+    let ran = place.run(&["run", "hello.json", "--input", "hello.json", "--user", "ann"]);
+    assert_eq!(exit_code(&ran), 0, "{}", stderr_text(&ran));
+    let server = RunningServer::start(&place, &[]);
+    let put = |path: &str, body: Value| server.send_and_read("PUT", path, &[JSON_TYPE], &body.to_string());
+    let schedule =
+        put("/api/v1/schedules/s?user=ann", json!({"workflow": "hello", "cron": "0 0 1 1 *", "inputs": "x"}));
+    assert_refused(&schedule, "database_bytes");
+    assert_refused(&put("/api/v1/hooks/h?user=ann", json!({"workflow": "hello"})), "database_bytes");
+}
+
 fn check_starts(config: &str) {
     let place = Workspace::with_hello("");
     let quotas = "[quotas]\nstarts_per_minute = 1\n[quotas.users.bob]\nstarts_per_minute = 2\n";

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use flowloom_core::diagnostic::find_similar_name;
+use flowloom_core::schema_work::check_schema_depth;
 use flowloom_core::value::Value;
 use jsonschema::ValidationError;
 use jsonschema::error::{TypeKind, ValidationErrorKind};
@@ -43,8 +44,10 @@ pub fn find_schema_problem(schema: &Value) -> Option<SchemaProblem> {
         Value::Bool(false) => Some("it is false, so it accepts no value at all".to_owned().into()),
         Value::Map(_) | Value::Bool(true) => {
             let parsed = serde_json::to_value(schema).map_err(|error| error.to_string().into());
-            let built =
-                parsed.and_then(|schema| jsonschema::validator_for(&schema).map_err(|error| describe_error(&error)));
+            let built = parsed.and_then(|schema| {
+                check_schema_depth(&schema).map_err(|too_deep| SchemaProblem::from(too_deep.to_string()))?;
+                jsonschema::validator_for(&schema).map_err(|error| describe_error(&error))
+            });
             built.err()
         }
         other => Some(format!("it is {}, not an object", other.kind_name()).into()),

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use flowloom_core::error::Retry;
 use flowloom_core::json::JsonError;
+use flowloom_core::schema_work::SchemaTooComplex;
 use flowloom_core::{Code, StepFailure};
 use flowloom_runtime::causes::log_causes;
 
@@ -212,6 +213,9 @@ pub enum SchemaError {
     /// A keyword is wrong, or refers to another document.
     #[error("{0}")]
     Invalid(#[source] Box<jsonschema::ValidationError<'static>>),
+    /// Checking values against it could exhaust the stack.
+    #[error(transparent)]
+    TooComplex(#[from] SchemaTooComplex),
 }
 
 impl ModelError {

@@ -4,6 +4,7 @@
 use flowloom_core::chat::{Message, Role};
 use flowloom_core::effect::{GenerateReply, GenerateRequest};
 use flowloom_core::expr::js::{hide_conversions, reveal_checks};
+use flowloom_core::schema_work::{check_schema_depth, check_schema_work};
 use flowloom_core::{Map, Value, json};
 use serde_json::Value as Json;
 
@@ -21,6 +22,8 @@ const WRAPPED_FIELD: &str = "answer";
 /// A schema that answers are validated against.
 pub(crate) struct Schema {
     validator: jsonschema::Validator,
+    /// The schema that the validator was compiled from.
+    compiled: Json,
     schema: Value,
     /// The schema that the provider gets; `None` if none of its own kind describes the answer.
     requested: Option<Value>,
@@ -35,8 +38,10 @@ impl Schema {
         if !matches!(parsed, Json::Object(_) | Json::Bool(_)) {
             return Err(SchemaError::NotAnObject { kind: schema.kind_name() });
         }
+        check_schema_depth(&parsed)?;
         let validator = jsonschema::validator_for(&parsed).map_err(|error| SchemaError::Invalid(Box::new(error)))?;
-        Ok(Schema { validator, schema: schema.clone(), requested: Some(hide_conversions(schema)), is_wrapped: false })
+        let requested = Some(hide_conversions(schema));
+        Ok(Schema { validator, compiled: parsed, schema: schema.clone(), requested, is_wrapped: false })
     }
 
     /// The schema for a provider that only accepts schemas of objects: any other answer is a field of an object.
@@ -88,6 +93,7 @@ impl Schema {
         let value = self.read_answer(text).ok_or("it is not JSON")?;
         let compact = json::write_json(&value);
         let parsed: Json = serde_json::from_str(&compact).map_err(|error| error.to_string())?;
+        check_schema_work(&self.compiled, &parsed).map_err(|too_complex| too_complex.to_string())?;
         let problems: Vec<String> = self
             .validator
             .iter_errors(&parsed)

@@ -1,5 +1,6 @@
 //! Validation of values against JSON Schemas.
 
+use flowloom_core::schema_work::{check_schema_depth, check_schema_work};
 use flowloom_core::value::Value;
 
 /// Maximum number of validation errors reported for one value.
@@ -12,7 +13,7 @@ pub fn validation_errors(schema: &Value, value: &Value) -> Option<String> {
         return None;
     }
     match build_validator(schema) {
-        Ok(validator) => list_errors(&validator, value),
+        Ok(validator) => validator.list_errors(value),
         Err(why) => Some(format!("the schema is not valid: {why}")),
     }
 }
@@ -23,7 +24,7 @@ pub(crate) fn find_mismatches(schema: &Value, value: &Value) -> Option<String> {
     if accepts_everything(schema) {
         return None;
     }
-    list_errors(&build_validator(schema).ok()?, value)
+    build_validator(schema).ok()?.list_errors(value)
 }
 
 fn accepts_everything(schema: &Value) -> bool {
@@ -34,28 +35,40 @@ fn accepts_everything(schema: &Value) -> bool {
     }
 }
 
-fn list_errors(validator: &jsonschema::Validator, value: &Value) -> Option<String> {
-    let value = match serde_json::to_value(value) {
-        Ok(value) => value,
-        Err(error) => return Some(format!("the value cannot be compared with the schema: {error}")),
-    };
-    let problems: Vec<_> = validator
-        .iter_errors(&value)
-        .take(MAX_VALIDATION_ERRORS)
-        .map(|error| match error.instance_path().to_string() {
-            path if path.is_empty() => error.to_string(),
-            path => format!("{path}: {error}"),
-        })
-        .collect();
-    (!problems.is_empty()).then(|| problems.join("; "))
+/// A compiled schema.
+struct Validator {
+    schema: serde_json::Value,
+    compiled: jsonschema::Validator,
 }
 
-fn build_validator(schema: &Value) -> Result<jsonschema::Validator, String> {
-    let read = match serde_json::to_value(schema) {
+impl Validator {
+    fn list_errors(&self, value: &Value) -> Option<String> {
+        let value = match serde_json::to_value(value) {
+            Ok(value) => value,
+            Err(error) => return Some(format!("the value cannot be compared with the schema: {error}")),
+        };
+        if let Err(too_complex) = check_schema_work(&self.schema, &value) {
+            return Some(too_complex.to_string());
+        }
+        let errors = self.compiled.iter_errors(&value).take(MAX_VALIDATION_ERRORS);
+        let problems: Vec<_> = errors
+            .map(|error| match error.instance_path().to_string() {
+                path if path.is_empty() => error.to_string(),
+                path => format!("{path}: {error}"),
+            })
+            .collect();
+        (!problems.is_empty()).then(|| problems.join("; "))
+    }
+}
+
+fn build_validator(schema: &Value) -> Result<Validator, String> {
+    let schema = match serde_json::to_value(schema) {
         Ok(read @ (serde_json::Value::Object(_) | serde_json::Value::Bool(_))) => read,
         _ => return Err(format!("it is {}, not an object", schema.kind_name())),
     };
-    jsonschema::validator_for(&read).map_err(|error| error.to_string())
+    check_schema_depth(&schema).map_err(|too_deep| too_deep.to_string())?;
+    let compiled = jsonschema::validator_for(&schema).map_err(|error| error.to_string())?;
+    Ok(Validator { schema, compiled })
 }
 
 #[cfg(test)]
@@ -82,5 +95,19 @@ mod tests {
         }
         let huge = parse_value("1e400").expect("a number");
         assert!(validation_errors(&parse_value(r#"{"type":"number"}"#).expect("JSON"), &huge).is_some());
+    }
+    #[test]
+    fn a_schema_whose_references_branch_is_refused_at_once() {
+        let definitions: Vec<String> = (0..60)
+            .map(|at| format!(r##""d{at}":{{"anyOf":[{{"$ref":"#/$defs/d{0}"}},{{"$ref":"#/$defs/d{0}"}}]}}"##, at + 1))
+            .collect();
+        let text =
+            format!(r##"{{"$defs":{{{},"d60":{{"type":"number"}}}},"$ref":"#/$defs/d0"}}"##, definitions.join(","));
+        let schema = parse_value(&text).expect("JSON");
+        let problem = validation_errors(&schema, &"x".into()).expect("refused");
+        assert!(problem.contains("too complex"), "{problem}");
+        assert!(find_mismatches(&schema, &"x".into()).is_some());
+        let itself = parse_value(r##"{"$ref":"#"}"##).expect("JSON");
+        assert!(validation_errors(&itself, &"x".into()).is_some());
     }
 }

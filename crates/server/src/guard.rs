@@ -9,6 +9,7 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+use flowloom_app::keys::Scope;
 use flowloom_core::code::Code;
 use flowloom_core::trace::TraceContext;
 use tower_service::Service as _;
@@ -17,6 +18,7 @@ use uuid::Uuid;
 use crate::body::{MAX_BODY_BYTES, body_too_large, discard_body};
 use crate::caller::{Caller, UsedKey};
 use crate::definitions::upload::BodyKind as Upload;
+use crate::mcp::http::MCP_PATH;
 use crate::problem::Problem;
 use crate::state::Server;
 use crate::{cors, openai};
@@ -131,7 +133,7 @@ async fn guard_request(server: &Server, request: Request, mut router: Router) ->
     answer
 }
 
-/// Lets a call through whose key allows it. A stream that answers it ends with the key.
+/// Lets a call through whose key allows it. It ends with the key, and so does a stream that answers it.
 pub(crate) async fn authorize(State(server): State<Server>, request: Request, next: Next) -> Response {
     let (mut parts, body) = request.into_parts();
     if let Err(problem) = authenticate(&server, &mut parts).await {
@@ -143,8 +145,13 @@ pub(crate) async fn authorize(State(server): State<Server>, request: Request, ne
     let caller = parts.extensions.get::<Caller>().cloned();
     let route = parts.extensions.get::<MatchedPath>().cloned();
     let secret = caller.as_ref().and_then(|caller| caller.key.as_ref()).map(|key| key.secret_hash.clone());
-    let answer = next.run(Request::from_parts(parts, body)).await;
-    let mut answer = server.streams.bind_to_secret(secret, answer);
+    let mut answer = match server.calls.enter_call(secret) {
+        Ok(call) => call.answer_with(next.run(Request::from_parts(parts, body))).await,
+        Err(problem) => {
+            discard_body(&parts.headers, body).await;
+            problem.into_response()
+        }
+    };
     // For the log and the metrics.
     caller.and_then(|caller| answer.extensions_mut().insert(caller));
     route.and_then(|route| answer.extensions_mut().insert(route));
@@ -154,13 +161,24 @@ pub(crate) async fn authorize(State(server): State<Server>, request: Request, ne
 /// Authenticates the caller before the body is read. The required scope comes from the operation's OpenAPI description.
 /// Handlers find the caller in the request extensions and check what depends on the body.
 async fn authenticate(server: &Server, request: &mut Parts) -> Result<(), Problem> {
-    let path = request.extensions.get::<MatchedPath>().and_then(|path| server.scopes.get(path.as_str()));
-    let required = path.and_then(|methods| methods.iter().find(|(method, _)| *method == request.method));
-    if let Some((_, scopes)) = required {
-        let caller = Caller::from_request_parts(request, server).await?;
-        scopes.iter().try_for_each(|scope| caller.require_scope(*scope))?;
-        request.extensions.insert(caller);
+    let Some(path) = request.extensions.get::<MatchedPath>().cloned() else { return Ok(()) };
+    // A handler of GET answers HEAD, too.
+    let is_head = request.method == Method::HEAD;
+    let method = if is_head { &Method::GET } else { &request.method };
+    let methods = server.scopes.get(path.as_str());
+    let required = methods.and_then(|methods| methods.iter().find(|(known, _)| known == method));
+    let scopes = required.map(|(_, scopes)| scopes.as_slice());
+    if scopes.is_none() && path.as_str() != MCP_PATH {
+        return Ok(());
     }
+    let caller = Caller::from_request_parts(request, server).await?;
+    let scopes = scopes.unwrap_or_default();
+    scopes.iter().try_for_each(|scope| caller.require_scope(*scope))?;
+    if is_head && scopes.iter().any(|scope| matches!(scope, Scope::Run | Scope::Write)) {
+        let message = "this route starts something, so it does not answer HEAD; send a GET";
+        return Err(Problem::new(Code::RequestInvalid, message).with_status(StatusCode::METHOD_NOT_ALLOWED));
+    }
+    request.extensions.insert(caller);
     Ok(())
 }
 
@@ -208,8 +226,8 @@ fn check_request(server: &Server, request: &Parts, is_listed: bool) -> Result<()
 
 /// Rejects requests that say twice what counts once. Programs in front of the server may read the other one.
 fn reject_repeated_headers(headers: &HeaderMap) -> Result<(), Problem> {
-    let repeated =
-        [header::HOST, header::CONTENT_TYPE].into_iter().find(|name| headers.get_all(name).iter().nth(1).is_some());
+    let once = [header::HOST, header::CONTENT_TYPE, header::AUTHORIZATION, header::ORIGIN];
+    let repeated = once.into_iter().find(|name| headers.get_all(name).iter().nth(1).is_some());
     match repeated {
         Some(name) => Err(Problem::new(Code::RequestInvalid, format!("the header {name} is given more than once"))
             .with_status(StatusCode::BAD_REQUEST)),

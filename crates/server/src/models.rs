@@ -22,10 +22,14 @@ pub(crate) fn routes() -> OpenApiRouter<Server> {
     OpenApiRouter::new().routes(routes!(list_models))
 }
 
-/// Lists local models and providers, as printed by `flowloom models list --json`.
+/// Lists local models and providers, as printed by `flowloom models list --json`. The addresses of providers are for keys without
+/// a user only.
 #[utoipa::path(get, path = "/api/v1/models", operation_id = "list_models", tag = "models", security(("key" = ["read"])), responses((status = 200, description = "`{default, local, files, providers}`")))]
 pub(crate) async fn list_models(State(app): State<Arc<App>>, caller: Caller) -> ApiResult<Json<serde_json::Value>> {
     caller.require_scope(Scope::Read)?;
-    let list = ModelList::collect(&app.config).await;
+    let mut list = ModelList::collect(&app.config).await;
+    if caller.user.is_some() {
+        list.providers.iter_mut().for_each(|provider| provider.base_url = None);
+    }
     Ok(Json(serde_json::to_value(&list).unwrap_or_default()))
 }

@@ -1,4 +1,4 @@
-//! Ends event streams whose API key was revoked, has expired or was rotated, since a stream may outlive its permission.
+//! Ends calls and event streams whose API key was revoked, has expired or was rotated: they may outlive their permission.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use axum::body::Body;
 use axum::http::header;
-use axum::response::Response;
+use axum::response::{IntoResponse as _, Response};
+use flowloom_core::code::Code;
 use flowloom_runtime::clock::SystemClock;
 use flowloom_runtime::effects::Clock as _;
 use flowloom_store::Store;
@@ -14,58 +15,105 @@ use futures_util::StreamExt as _;
 use tokio_util::sync::CancellationToken;
 
 use crate::blocking::run_blocking;
-use crate::problem::ApiResult;
+use crate::problem::{ApiResult, Problem};
 
 /// Interval of checking for keys that are no longer valid, possibly because of another process.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// The open streams, by the hash of the secret that opened them. Each stream holds the token that ends it.
-#[derive(Default)]
-pub(crate) struct KeyStreams(Mutex<HashMap<Arc<str>, Arc<CancellationToken>>>);
+/// The calls in progress and the open streams, by the hash of the secret that authenticated them. Each holds the token that
+/// ends it.
+pub(crate) struct KeyCalls {
+    open: Mutex<HashMap<Arc<str>, Arc<CancellationToken>>>,
+    /// Maximum number of calls and streams of one secret, so that others find a connection.
+    max_of_secret: usize,
+}
 
-impl KeyStreams {
+impl KeyCalls {
+    /// The calls of a server with so many connections, half of which one secret may use.
+    pub(crate) fn new(connections: usize) -> KeyCalls {
+        KeyCalls { open: Mutex::default(), max_of_secret: (connections / 2).max(1) }
+    }
+
     fn lock(&self) -> MutexGuard<'_, HashMap<Arc<str>, Arc<CancellationToken>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Ends the response with the secret, if it is a stream of events.
-    pub(crate) fn bind_to_secret(&self, secret_hash: Option<Arc<str>>, answer: Response) -> Response {
-        let kind = answer.headers().get(header::CONTENT_TYPE);
-        let is_stream = kind.is_some_and(|kind| kind.as_bytes().starts_with(b"text/event-stream"));
-        let Some(hash) = secret_hash.filter(|_| is_stream) else { return answer };
-        let revoked = self.lock().entry(hash).or_default().clone();
-        let end = async move { revoked.cancelled().await };
-        answer.map(|body| Body::from_stream(body.into_data_stream().take_until(Box::pin(end))))
+    /// Counts a call until it is answered. Fails with `TooManyCalls` if too many calls of the secret are open.
+    pub(crate) fn enter_call(&self, secret_hash: Option<Arc<str>>) -> ApiResult<KeyCall> {
+        let Some(hash) = secret_hash else { return Ok(KeyCall { ended: None }) };
+        let mut open = self.lock();
+        let token = open.entry(hash).or_default();
+        // The map itself holds one.
+        match Arc::strong_count(token) > self.max_of_secret {
+            false => Ok(KeyCall { ended: Some(token.clone()) }),
+            true => {
+                let message =
+                    format!("{} calls and streams of this key are open, which is the limit", self.max_of_secret);
+                Err(Problem::new(Code::TooManyCalls, message))
+            }
+        }
     }
 
-    /// Ends the streams of secrets that are no longer valid, and forgets secrets without open streams.
+    /// Forgets secrets without open calls. Returns whether there are others.
+    fn forget_closed(&self) -> bool {
+        let mut open = self.lock();
+        open.retain(|_, ended| Arc::strong_count(ended) > 1);
+        !open.is_empty()
+    }
+
+    /// Ends the calls and streams of secrets that are no longer valid.
     fn end_invalid(&self, is_valid: impl Fn(&str) -> bool) {
         self.lock().retain(|hash, ended| {
             let over = !is_valid(hash);
             if over {
                 ended.cancel();
             }
-            !over && Arc::strong_count(ended) > 1
+            !over
         });
     }
 }
 
-/// Checks the keys while streams are open, until the server stops.
-pub(crate) async fn run_revocation_task(streams: Arc<KeyStreams>, store: Arc<Store>, shutdown: CancellationToken) {
+/// A call that ends when its secret is no longer valid.
+pub(crate) struct KeyCall {
+    ended: Option<Arc<CancellationToken>>,
+}
+
+impl KeyCall {
+    /// The answer of a handler. An answer that is a stream of events ends with the secret, too.
+    pub(crate) async fn answer_with(self, handled: impl Future<Output = Response>) -> Response {
+        let Some(ended) = self.ended else { return handled.await };
+        let answer = tokio::select! {
+            answer = handled => answer,
+            () = ended.cancelled() => {
+                let message = "the API key was revoked, rotated or has expired while the call was waiting";
+                return Problem::new(Code::KeyUnknown, message).into_response();
+            }
+        };
+        let kind = answer.headers().get(header::CONTENT_TYPE);
+        if !kind.is_some_and(|kind| kind.as_bytes().starts_with(b"text/event-stream")) {
+            return answer;
+        }
+        let end = async move { ended.cancelled().await };
+        answer.map(|body| Body::from_stream(body.into_data_stream().take_until(Box::pin(end))))
+    }
+}
+
+/// Checks the keys while calls are open, until the server stops.
+pub(crate) async fn run_revocation_task(calls: Arc<KeyCalls>, store: Arc<Store>, shutdown: CancellationToken) {
     while shutdown.run_until_cancelled(tokio::time::sleep(CHECK_INTERVAL)).await.is_some() {
-        if streams.lock().is_empty() {
+        if !calls.forget_closed() {
             continue;
         }
-        if let Err(error) = check_keys(&streams, &store).await {
-            tracing::warn!("cannot check the keys of open streams: {}", error.detail());
+        if let Err(error) = check_keys(&calls, &store).await {
+            tracing::warn!("cannot check the keys of open calls: {}", error.detail());
         }
     }
 }
 
-async fn check_keys(streams: &KeyStreams, store: &Arc<Store>) -> ApiResult<()> {
+async fn check_keys(calls: &KeyCalls, store: &Arc<Store>) -> ApiResult<()> {
     let shared = store.clone();
     let keys = run_blocking(move || shared.list_keys()).await??;
     let now = SystemClock.now_ms();
-    streams.end_invalid(|hash| keys.iter().any(|key| key.accepts(hash, now)));
+    calls.end_invalid(|hash| keys.iter().any(|key| key.accepts(hash, now)));
     Ok(())
 }

@@ -30,6 +30,7 @@ use crate::metrics::RequestDurations;
 use crate::problem::Problem;
 use crate::public_url::PublicUrl;
 use crate::rate::RateLimiter;
+use crate::revoked::KeyCalls;
 use crate::state::{RunHost, SHUTDOWN_TIMEOUT, Server, ServerParts};
 use crate::{cors, describe, guard, listen, mcp, revoked, routes, studio};
 
@@ -148,7 +149,7 @@ pub async fn serve_http(app: App, options: ServerOptions) -> Result<RunningServe
         public_url,
         requests: RequestDurations::default(),
         key_uses: KeyUses::default(),
-        streams: Arc::default(),
+        calls: Arc::new(KeyCalls::new(settings.connections)),
     });
     // Signal handlers are installed before the server announces itself, so that it can be stopped at once.
     let signals =
@@ -199,7 +200,7 @@ async fn start_background_tasks(server: &Server, shutdown: &CancellationToken) -
     tasks.spawn(recovery.run_periodically(shutdown.clone()));
     tasks.spawn(run_retention_task(host.app.store.clone(), host.app.config.retention.clone(), shutdown.clone()));
     tasks.spawn(run_scheduler(host.service.clone(), shutdown.clone()));
-    tasks.spawn(revoked::run_revocation_task(server.streams.clone(), host.app.store.clone(), shutdown.clone()));
+    tasks.spawn(revoked::run_revocation_task(server.calls.clone(), host.app.store.clone(), shutdown.clone()));
     tasks.spawn(async move {
         shutdown.run_until_cancelled(host.app.blocks.run_embedding_task()).await;
     });

@@ -21,7 +21,7 @@ use crate::key_uses::KeyUses;
 use crate::metrics::RequestDurations;
 use crate::public_url::PublicUrl;
 use crate::rate::RateLimiter;
-use crate::revoked::KeyStreams;
+use crate::revoked::KeyCalls;
 
 /// How long live runs may take to reach their next step when the server stops.
 pub(crate) const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(10);
@@ -102,8 +102,8 @@ pub(crate) struct ServerParts {
     /// The address under which clients reach the server, if it is not its own.
     pub(crate) public_url: Option<PublicUrl>,
     pub(crate) key_uses: KeyUses,
-    /// Open streams, by the key that opened them.
-    pub(crate) streams: Arc<KeyStreams>,
+    /// Open calls and streams, by the key of their caller.
+    pub(crate) calls: Arc<KeyCalls>,
     /// Origins of other sites whose pages may send requests.
     pub(crate) cors: Vec<String>,
     pub(crate) hosts: Vec<String>,

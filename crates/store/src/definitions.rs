@@ -3,7 +3,7 @@
 //! A definition has one current content; every content it ever had is stored as a numbered version. A batch of changes
 //! is applied completely or not at all.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use flowloom_core::hash::Hash;
@@ -249,8 +249,10 @@ impl Store {
             let done = done?;
             check_unused(connection, &changes)?;
             let created = changes.iter().zip(&done).filter(|(_, result)| **result == ChangeResult::Created);
-            let users: BTreeSet<&str> = created.map(|(change, _)| split_owner(&change.key().user).0).collect();
-            users.into_iter().try_for_each(|user| check_definitions(&quotas, connection, user, at))?;
+            let mut users: BTreeMap<&str, u64> = BTreeMap::new();
+            created.for_each(|(change, _)| *users.entry(split_owner(&change.key().user).0).or_default() += 1);
+            let mut counts = users.into_iter();
+            counts.try_for_each(|(user, created)| check_definitions(&quotas, connection, user, created, at))?;
             let mut recorded = audited.iter().zip(&done).filter(|(_, result)| result.is_change());
             recorded.try_for_each(|(change, result)| change.record_entry(connection, &actor, at, result.name()))?;
             *tell.lock().unwrap_or_else(PoisonError::into_inner) = done;

@@ -53,6 +53,7 @@ fn table_key(user: &str, id: &str) -> String {
 impl Store {
     /// Creates or replaces a user's hook with this id.
     pub async fn put_hook(&self, new: HookRow) -> Result<(), StoreError> {
+        self.check_database_quota(&new.user, 0, new.created_at)?;
         let user = self.owner_of(&new.user);
         let put = move |connection: &DbConnection| {
             let HookRow { id, workflow, secret_hash, secret_name, created_at, .. } = &new;

@@ -69,8 +69,12 @@ pub const QUOTA_TABLE: [QuotaInfo; 8] = [
         window: QuotaWindow::Now,
         scale: 1,
         advice: "wait until a run ends, or cancel one",
-        // The index run_active has the same condition.
-        sql: Some("select count(*) from run where user_id = $1 and status in ('queued', 'running') and parent is null"),
+        // The indexes run_active and run_unclaimed have the same conditions. A run that is about to be retried counts.
+        sql: Some(
+            "select (select count(*) from run where user_id = $1 and status in ('queued', 'running') \
+             and parent is null) + (select count(*) from run where user_id = $1 and worker is null \
+             and pending_commands > 0 and finished_at is not null and parent is null)",
+        ),
     },
     QuotaInfo {
         quota: Quota::StartsPerMinute,

@@ -61,12 +61,19 @@ pub(crate) fn check_start(quotas: &Quotas, db: &DbConnection, user: &str, now: u
     Ok(())
 }
 
-/// Fails with `QuotaExceeded` if a user has more definitions than the quota allows.
-pub(crate) fn check_definitions(quotas: &Quotas, db: &DbConnection, user: &str, now: u64) -> Result<(), StoreError> {
+/// Fails with `QuotaExceeded` if a user has more definitions than the quota allows, `created` of which are new.
+pub(crate) fn check_definitions(
+    quotas: &Quotas,
+    db: &DbConnection,
+    user: &str,
+    created: u64,
+    now: u64,
+) -> Result<(), StoreError> {
     let quota = Quota::Definitions;
     let Some(limit) = quotas.find_limit(user, quota) else { return Ok(()) };
     let used = measure_quota(db, user, quota, now)?;
-    let exceeded = || QuotaExceeded { user: user.to_owned(), quota, used: used - 1, limit, until: None };
+    let exceeded =
+        || QuotaExceeded { user: user.to_owned(), quota, used: used.saturating_sub(created), limit, until: None };
     // The new definitions are counted already.
     refuse_above(used, limit.saturating_add(1), exceeded)
 }

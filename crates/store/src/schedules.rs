@@ -49,6 +49,7 @@ impl Store {
     /// Creates or replaces the schedule with this id. If its times stay the same, so does the next one: it may be overdue. A
     /// schedule that is paused stays paused.
     pub async fn put_schedule(&self, new: ScheduleRow) -> Result<(), StoreError> {
+        self.check_database_quota(&new.user, new.inputs.len(), new.created_at)?;
         let owner = self.owner_of(&new.user);
         let put = move |connection: &DbConnection| {
             let sql = "insert into schedule (id, user_id, workflow, cron, timezone, inputs, catches_up, created_at, next_at, \

@@ -22,6 +22,7 @@ on_both!(
     projects_have_definitions_and_schedules_of_their_own,
     notifications_are_there_once_and_read_by_their_user,
     what_is_due_is_claimed_once,
+    a_schedule_is_passed_over_and_paused,
     old_runs_are_taken_away_with_what_only_they_had,
     a_child_run_is_deleted_with_its_parent,
 );
@@ -212,9 +213,8 @@ async fn a_child_run_is_deleted_with_its_parent(place: &TestDatabase) {
     assert_eq!(store.list_runs(10).expect("readable"), []);
 }
 
-async fn what_is_due_is_claimed_once(place: &TestDatabase) {
-    let (store, other) = (place.open(), place.open());
-    let row = ScheduleRow {
+fn new_schedule() -> ScheduleRow {
+    ScheduleRow {
         id: "s".into(),
         user: "ann".into(),
         workflow: "w".into(),
@@ -230,7 +230,34 @@ async fn what_is_due_is_claimed_once(place: &TestDatabase) {
         last_run: None,
         is_pending: false,
         last_error: None,
-    };
+    }
+}
+
+async fn a_schedule_is_passed_over_and_paused(place: &TestDatabase) {
+    let (store, other) = (place.open(), place.open());
+    let row = new_schedule();
+    store.put_schedule(row.clone()).await.expect("kept");
+    let seen = &row;
+    store.skip_due_time(seen, 40, "busy".into()).await.expect("skipped");
+    let late = other.claim_schedule(seen, 40, Some((run_id(3), 30))).await;
+    assert_eq!(late.expect_err("passed over").code(), Code::RunOwned);
+    let seen = &store.list_due_schedules(40).expect("readable")[0];
+    assert_eq!((seen.next_at, seen.last_error.as_deref()), (40, Some("busy")));
+    store.pause_schedule("ann", "s", None).await.expect("paused");
+    let paused = other.claim_schedule(seen, 50, Some((run_id(3), 40))).await;
+    assert_eq!(paused.expect_err("paused").code(), Code::RunOwned);
+    assert_eq!(store.list_due_schedules(40).expect("readable"), []);
+    store.put_schedule(row.clone()).await.expect("kept");
+    assert!(store.list_schedules(Some("ann")).expect("readable")[0].is_paused, "stored again, it stays paused");
+    store.pause_schedule("ann", "s", Some(60)).await.expect("resumed");
+    assert_eq!(store.list_due_schedules(59).expect("readable"), []);
+    assert_eq!(store.list_due_schedules(60).expect("readable").len(), 1);
+    assert_eq!(store.pause_schedule("bob", "s", None).await.expect_err("not his").code(), Code::NotThere);
+}
+
+async fn what_is_due_is_claimed_once(place: &TestDatabase) {
+    let (store, other) = (place.open(), place.open());
+    let row = new_schedule();
     store.put_schedule(row.clone()).await.expect("kept");
     // Stored again, it is due when it was, unless its times change.
     store.put_schedule(ScheduleRow { cron: "1 * * * *".into(), ..row.clone() }).await.expect("kept");
@@ -254,23 +281,6 @@ async fn what_is_due_is_claimed_once(place: &TestDatabase) {
     other.settle_claim(&pending[0], Some("no model".into())).await.expect("settled");
     let settled = store.list_schedules(Some("ann")).expect("readable");
     assert_eq!((&settled[0].last_run, settled[0].last_error.as_deref()), (&None, Some("no model")));
-    // Another server passes over a due time, or pauses the schedule.
-    let seen = &settled[0];
-    store.skip_due_time(seen, 40, "busy".into()).await.expect("skipped");
-    let late = other.claim_schedule(seen, 40, Some((run_id(3), 30))).await;
-    assert_eq!(late.expect_err("passed over").code(), Code::RunOwned);
-    let seen = &store.list_due_schedules(40).expect("readable")[0];
-    assert_eq!((seen.next_at, seen.last_error.as_deref()), (40, Some("busy")));
-    store.pause_schedule("ann", "s", None).await.expect("paused");
-    let paused = other.claim_schedule(seen, 50, Some((run_id(3), 40))).await;
-    assert_eq!(paused.expect_err("paused").code(), Code::RunOwned);
-    assert_eq!(store.list_due_schedules(40).expect("readable"), []);
-    store.put_schedule(row.clone()).await.expect("kept");
-    assert!(store.list_schedules(Some("ann")).expect("readable")[0].is_paused, "stored again, it stays paused");
-    store.pause_schedule("ann", "s", Some(60)).await.expect("resumed");
-    assert_eq!(store.list_due_schedules(59).expect("readable"), []);
-    assert_eq!(store.list_due_schedules(60).expect("readable").len(), 1);
-    assert_eq!(store.pause_schedule("bob", "s", None).await.expect_err("not his").code(), Code::NotThere);
 
     store
         .change_definitions(vec![put_change(workflow_key("w"), "{}", &[])], &Actor::command_line(), 1)

@@ -2,7 +2,9 @@
 
 use flowloom_core::path::Path;
 use flowloom_runtime::RunError;
+use flowloom_runtime::clock::SystemClock;
 use flowloom_runtime::command::CommandAction;
+use flowloom_runtime::effects::Clock as _;
 use flowloom_runtime::reopen::select_steps;
 use flowloom_store::RunFilter;
 
@@ -19,6 +21,8 @@ pub fn build_retry(app: &App, opened: &LoadedRun, from: Option<&str>) -> Result<
     }
     select_steps(&opened.state(), &opened.records, from.as_ref())?;
     check_last_turn(app, opened)?;
+    let user = opened.state().created.map(|created| created.user.clone()).unwrap_or_default();
+    app.store.check_database_quota(&user, 0, SystemClock.now_ms())?;
     Ok(CommandAction::Retry { from })
 }
 

@@ -167,6 +167,8 @@ const EXAMPLES: &[(&str, [&str; 2])] = &[
         ],
     ),
     ("schedule list", ["flowloom schedule list", "flowloom schedule list --json"]),
+    ("schedule pause", ["flowloom schedule pause report", "flowloom schedule pause report --user ann"]),
+    ("schedule resume", ["flowloom schedule resume report", "flowloom schedule resume report --user ann"]),
     ("schedule remove", ["flowloom schedule remove report", "flowloom schedule remove report --user ann"]),
     ("hooks", ["flowloom hooks add deploy.json", "flowloom hooks list"]),
     ("hooks add", ["flowloom hooks add deploy.json", "flowloom hooks add deploy --id github --secret GITHUB"]),

@@ -76,7 +76,8 @@ fn shorten_count(count: u64) -> String {
 
 /// Whether a provider can be used, as far as can be told without a call that costs something.
 fn describe_provider(provider: &ProviderEntry) -> String {
-    let ProviderEntry { base_url, key_env, problem, models, probed, missing_key, .. } = provider;
+    let ProviderEntry { key_env, problem, models, probed, missing_key, .. } = provider;
+    let base_url = provider.base_url.as_deref().unwrap_or_default();
     match (missing_key, problem, models) {
         (Some(variable), ..) => format!("set {variable}"),
         (None, Some(problem), _) => problem.clone(),

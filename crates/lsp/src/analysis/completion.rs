@@ -1,5 +1,7 @@
 //! What can be written at a position.
 
+use std::collections::HashSet;
+
 use flowloom_core::diagnostic::Span;
 use flowloom_core::json::Node;
 use flowloom_formats::find_format;
@@ -407,10 +409,7 @@ impl Context<'_> {
 
 /// The proposals of both lists, each label once.
 fn join_unique(mut own: Vec<Proposal>, others: Vec<Proposal>) -> Vec<Proposal> {
-    for other in others {
-        if !own.iter().any(|one| one.label == other.label) {
-            own.push(other);
-        }
-    }
+    let known: HashSet<String> = own.iter().map(|proposal| proposal.label.clone()).collect();
+    own.extend(others.into_iter().filter(|other| !known.contains(&other.label)));
     own
 }

@@ -1,7 +1,8 @@
 //! A definition with all its files, and the places of one name in all of them.
 
+use std::collections::{HashMap, HashSet};
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use flowloom_core::diagnostic::Span;
 use flowloom_core::plan::Format;
@@ -20,6 +21,19 @@ const SCOPES_PER_FILE: usize = 1 << 20;
 pub struct Definition {
     /// The files; the definition itself is the first one.
     pub files: Vec<IndexedFile>,
+    /// Where each name is, once somebody has asked.
+    places: OnceLock<PlaceIndex>,
+}
+
+/// The positions of names, by their kinds and texts.
+#[derive(Clone, Debug, Default)]
+struct PlaceIndex(HashMap<NameKind, HashMap<String, Vec<NamePosition>>>);
+
+/// The position of a name in a definition.
+#[derive(Clone, Copy, Debug)]
+struct NamePosition {
+    file: usize,
+    name: usize,
 }
 
 /// A file of a definition.
@@ -82,7 +96,7 @@ impl Definition {
             };
             all.push(IndexedFile { path: path.clone(), index, scopes: ScopeShift::default() });
         }
-        let mut definition = Definition { files: all };
+        let mut definition = Definition { files: all, places: OnceLock::new() };
         definition.join_scopes();
         definition
     }
@@ -93,6 +107,7 @@ impl Definition {
         let mut index = Index::new(text, format);
         index.names.retain(|name| matches!(name.kind, NameKind::Agent | NameKind::Block) && name.role == Role::Read);
         self.files.push(IndexedFile { path: path.to_owned(), index, scopes: ScopeShift::default() });
+        self.places = OnceLock::new();
     }
 
     /// Gives the names of other files the scopes that they have in the definition.
@@ -123,7 +138,23 @@ impl Definition {
 
     /// Every place of a name, in the order of the files.
     pub fn find_places<'d>(&'d self, wanted: &'d Name) -> impl Iterator<Item = FilePlace<'d>> {
-        self.all_names().filter(move |place| place.name.is_same(wanted))
+        let positions = self.places.get_or_init(|| self.index_places()).find(wanted);
+        let places = positions.iter().map(|position| {
+            let file = &self.files[position.file];
+            FilePlace { file, name: &file.index.names[position.name] }
+        });
+        places.filter(move |place| place.name.is_same(wanted))
+    }
+
+    fn index_places(&self) -> PlaceIndex {
+        let mut places = PlaceIndex::default();
+        for (file, indexed) in self.files.iter().enumerate() {
+            for (name, found) in indexed.index.names.iter().enumerate() {
+                let of_kind = places.0.entry(found.kind).or_default();
+                of_kind.entry(found.text.clone()).or_default().push(NamePosition { file, name });
+            }
+        }
+        places
     }
 
     /// The places where a name gets its meaning.
@@ -150,9 +181,10 @@ impl Definition {
             !is_main || place.file != file || !file.index.is_sequential() || place.name.span.end() < offset
         };
         let mut visible: Vec<Name> = Vec::new();
+        let mut seen = HashSet::new();
         let known = self.all_names().filter(|place| place.name.kind == kind && place.name.is_origin());
         for place in known.filter(|place| place.name.scope == scope).filter(is_above) {
-            if !visible.iter().any(|name| name.text == place.name.text) {
+            if seen.insert(place.name.text.as_str()) {
                 visible.push(self.find_origin(place.name).unwrap_or(place.name).clone());
             }
         }
@@ -173,6 +205,13 @@ impl Definition {
         let wanted = Name::new(NameKind::Block, block, Span::default(), Role::Read);
         let own = self.find_origins(&wanted).map(|place| place.name.about.fields.clone()).next();
         own.unwrap_or_else(|| list_built_in_fields(block))
+    }
+}
+
+impl PlaceIndex {
+    /// The positions of names with the same kind and text.
+    fn find(&self, wanted: &Name) -> &[NamePosition] {
+        self.0.get(&wanted.kind).and_then(|of_kind| of_kind.get(&wanted.text)).map_or(&[], Vec::as_slice)
     }
 }
 

@@ -3,7 +3,7 @@
 use flowloom_core::diagnostic::Span;
 
 /// The kind of thing that a name stands for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum NameKind {
     /// A variable, an input or the result of an action.
     Variable,

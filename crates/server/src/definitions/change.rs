@@ -40,11 +40,19 @@ pub(crate) fn writable_key(
 /// The user who owns what the caller stores under an id. Fails with `RequestInvalid` if the id is malformed.
 pub(crate) fn writable_user(caller: &Caller, user: Option<String>, id: &str) -> ApiResult<String> {
     caller.require_scope(Scope::Write)?;
-    if !is_definition_id(id) {
-        let message = format!("{id:?} is not a valid id; ids have up to 256 letters, digits and -_.:");
-        return Err(Problem::new(Code::RequestInvalid, message));
-    }
+    check_id(id)?;
     caller.resolve_user(user)
+}
+
+/// Fails with `RequestInvalid` if an id is malformed.
+pub(crate) fn check_id(id: &str) -> ApiResult<()> {
+    match is_definition_id(id) {
+        true => Ok(()),
+        false => {
+            let message = format!("{id:?} is not a valid id; ids have up to 256 letters, digits and -_.:");
+            Err(Problem::new(Code::RequestInvalid, message))
+        }
+    }
 }
 
 /// The definition that a request changes, and the content that it must have.

@@ -19,7 +19,7 @@ use utoipa::{IntoParams, ToSchema};
 use crate::blocking::compile_blocking;
 use crate::body::JsonObject;
 use crate::caller::Caller;
-use crate::definitions::change::reject_folder_file;
+use crate::definitions::change::{check_id, reject_folder_file};
 use crate::params::QueryParams;
 use crate::problem::{ApiResult, Problem, ProblemDocument};
 
@@ -73,6 +73,7 @@ pub(crate) async fn sync_workflows(
     caller.require_scope(Scope::Write)?;
     let user = caller.resolve_user(how.user)?;
     for item in &folder.items {
+        check_id(&item.id)?;
         reject_folder_file(&catalog, &item.id).await?;
     }
     let shared = app.clone();

@@ -11,6 +11,7 @@ use axum::http::{HeaderMap, Method, StatusCode};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{MethodRouter, any};
 use flowloom_core::code::Code;
+use flowloom_core::json::parse_value;
 use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
 
@@ -26,6 +27,9 @@ pub(crate) const MCP_PATH: &str = "/mcp";
 
 /// Maximum number of concurrent sessions. Each uses memory until it was idle for five minutes.
 const MAX_SESSIONS: usize = 1000;
+
+/// Maximum number of those of one user.
+const MAX_SESSIONS_OF_USER: usize = MAX_SESSIONS / 4;
 
 /// State shared by all requests.
 struct McpEndpoint {
@@ -51,14 +55,11 @@ pub(crate) fn mcp_route(server: &Server) -> MethodRouter<Server> {
 
 impl McpEndpoint {
     async fn handle(&self, server: &Server, caller: Caller, request: Request) -> ApiResult<Response> {
-        match session_id(request.headers()) {
-            Some(id) => {
-                let user = self.lock_users().get(&id).cloned();
-                if user.is_some_and(|user| user != caller.user) {
-                    return Err(Problem::not_found("session", &id));
-                }
+        if let Some(id) = session_id(request.headers()) {
+            let user = self.lock_users().get(&id).cloned();
+            if user.is_some_and(|user| user != caller.user) {
+                return Err(Problem::not_found("session", &id));
             }
-            None => self.check_capacity().await?,
         }
         let user = caller.user.clone();
         let (mut parts, body) = request.into_parts();
@@ -68,6 +69,9 @@ impl McpEndpoint {
             && let Some(problem) = find_envelope_problem(&text)
         {
             return Ok((StatusCode::BAD_REQUEST, Json(problem)).into_response());
+        }
+        if session_id(&parts.headers).is_none() && opens_session(&text) {
+            self.check_capacity(&user).await?;
         }
         parts.extensions.insert(caller);
         let ends_session = parts.method == Method::DELETE;
@@ -82,18 +86,28 @@ impl McpEndpoint {
         Ok(answer)
     }
 
-    /// Fails with `TooManyCalls` if a new session would exceed the limit.
-    async fn check_capacity(&self) -> ApiResult<()> {
-        if self.lock_users().len() < MAX_SESSIONS {
+    /// Fails with `TooManyCalls` if a new session of the user would exceed a limit. A caller without a key, or with the key of
+    /// an operator, has no user, and the share of one.
+    async fn check_capacity(&self, user: &Option<String>) -> ApiResult<()> {
+        let count = |owners: &HashMap<String, Option<String>>| {
+            (owners.len(), owners.values().filter(|owner| *owner == user).count())
+        };
+        let is_full = |(all, own): (usize, usize)| all >= MAX_SESSIONS || own >= MAX_SESSIONS_OF_USER;
+        if !is_full(count(&self.lock_users())) {
             return Ok(());
         }
         let there = self.sessions.sessions.read().await;
         let mut owners = self.lock_users();
         owners.retain(|id, _| there.contains_key(id.as_str()));
-        match owners.len() < MAX_SESSIONS {
-            true => Ok(()),
-            false => {
-                Err(Problem::new(Code::TooManyCalls, format!("{MAX_SESSIONS} sessions are open, which is the limit")))
+        let (all, own) = count(&owners);
+        match is_full((all, own)) {
+            false => Ok(()),
+            true => {
+                let message = format!(
+                    "{all} sessions are open, {own} of them of this user; the limits are {MAX_SESSIONS} and \
+                     {MAX_SESSIONS_OF_USER}. Close sessions (DELETE), or wait until idle ones end"
+                );
+                Err(Problem::new(Code::TooManyCalls, message))
             }
         }
     }
@@ -101,6 +115,12 @@ impl McpEndpoint {
     fn lock_users(&self) -> MutexGuard<'_, HashMap<String, Option<String>>> {
         self.session_users.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Whether a request opens a session.
+fn opens_session(text: &str) -> bool {
+    let method = parse_value(text).ok().and_then(|request| Some(request.get("method")?.as_str()?.to_owned()));
+    method.as_deref() == Some("initialize")
 }
 
 fn session_id(headers: &HeaderMap) -> Option<String> {

@@ -18,6 +18,8 @@ use flowloom_runtime::command::{CommandAction, CommandOutcome, CommandRecord, De
 
 use crate::db::{DbConnection, DbRow, params};
 use crate::error::StoreError;
+use crate::quota::Quotas;
+use crate::quota_check::check_start;
 use crate::store::Store;
 pub use child_runs::CausedCommand;
 pub(crate) use child_runs::{
@@ -51,7 +53,7 @@ impl Store {
             Some(runs) => runs.post_command(run, command, at)?,
             None => {
                 let slot = Arc::new(Mutex::new(None));
-                let (filled, post) = (slot.clone(), CommandPost { run, command, at });
+                let (filled, post) = (slot.clone(), CommandPost { run, command, at, quotas: self.quotas.clone() });
                 let job = move |db: &DbConnection| {
                     let posted = post.write(db)?;
                     *filled.lock().unwrap_or_else(PoisonError::into_inner) = Some(posted);
@@ -118,21 +120,18 @@ struct CommandPost {
     run: RunId,
     command: RunCommand,
     at: u64,
+    quotas: Arc<Quotas>,
 }
 
 impl CommandPost {
     /// Stores the command, and returns it with the commands that it causes.
     fn write(&self, db: &DbConnection) -> Result<(PostedCommand, Vec<CausedCommand>), StoreError> {
-        let CommandPost { run, command, at } = self;
+        let CommandPost { run, command, at, quotas } = self;
         let id = run.to_string();
         let ancestors = child_runs::lock_ancestors(db, *run)?;
-        let sql = "select number, status, worker, finished_at is not null, epoch from run where id = $1";
-        let found = db.query_first_for_update(sql, params![&id], |row| {
-            let status = Status::parse(&row.get::<String>(1)?).unwrap_or(Status::Failed);
-            let has_worker = row.get::<Option<String>>(2)?.is_some();
-            Ok((row.get::<i64>(0)?, has_worker, row.get::<bool>(3)?.then_some(status), row.get_count(4)?))
-        })?;
-        let (number, has_worker, ended, epoch) = found.ok_or(JournalError::RunNotFound(*run))?;
+        let sql = "select number, status, worker, finished_at is not null, epoch, user_id from run where id = $1";
+        let receiver = db.query_first_for_update(sql, params![&id], read_receiver)?;
+        let Receiver { number, has_worker, ended, epoch, user } = receiver.ok_or(JournalError::RunNotFound(*run))?;
         if let Some(record) = read_command(db, *run, &command.id)? {
             return match record.is_repeated_by(command) {
                 true => Ok((PostedCommand { record, has_worker, epoch }, Vec::new())),
@@ -143,6 +142,10 @@ impl CommandPost {
             let record = CommandRecord::decide_late(command.clone(), *at, status);
             return Ok((PostedCommand { record, has_worker, epoch }, Vec::new()));
         }
+        if ended.is_some() && ancestors.is_empty() {
+            // It starts the run again.
+            check_start(quotas, db, &user, *at)?;
+        }
         flowloom_runtime::failpoint::hit("command_store_before");
         insert_command(db, *run, number, command, *at)?;
         let (mut caused, mut has_worker) = (Vec::new(), has_worker);
@@ -152,6 +155,27 @@ impl CommandPost {
         let record = CommandRecord::new_pending(command.clone(), *at);
         Ok((PostedCommand { record, has_worker, epoch }, caused))
     }
+}
+
+/// The row of the run that receives a command.
+struct Receiver {
+    number: i64,
+    has_worker: bool,
+    /// Its status, if it has ended.
+    ended: Option<Status>,
+    epoch: u64,
+    user: String,
+}
+
+fn read_receiver(row: &DbRow<'_>) -> Result<Receiver, StoreError> {
+    let status = Status::parse(&row.get::<String>(1)?).unwrap_or(Status::Failed);
+    Ok(Receiver {
+        number: row.get(0)?,
+        has_worker: row.get::<Option<String>>(2)?.is_some(),
+        ended: row.get::<bool>(3)?.then_some(status),
+        epoch: row.get_count(4)?,
+        user: row.get(5)?,
+    })
 }
 
 /// Inserts a pending command to a run, given by its id and number. Returns the epoch of the run's lease, or `None` if the

@@ -92,7 +92,9 @@ function Reach({ provider }: { provider: Provider }) {
   const { problem, probed, models, key_env } = provider;
   if (problem) return <span className="soft">{problem}</span>;
   if (probed && !models) {
-    return <Mark icon="cross" state="failed" text={t.settings.noAnswer(provider.base_url ?? "")} />;
+    return (
+      <Mark icon="cross" state="failed" text={t.settings.noAnswer(provider.base_url ?? provider.name)} />
+    );
   }
   if (probed) return <Mark icon="check" state="succeeded" text={t.settings.serves(models ?? [])} />;
   const text = key_env ? t.settings.keySet : t.settings.notAsked;

@@ -32,6 +32,15 @@ export function TriggersDialog({ workflow, onClose }: TriggersProps) {
     },
     onSuccess: (_, { kind }) => refresh(kind),
   });
+  const pause = useMutation({
+    mutationFn: ({ id, paused }: { id: string; paused: boolean }) => {
+      const params = { path: { id } };
+      return paused
+        ? read(api.POST("/api/v1/schedules/{id}/resume", { params }))
+        : read(api.POST("/api/v1/schedules/{id}/pause", { params }));
+    },
+    onSuccess: () => refresh("schedules"),
+  });
   const addHook = useMutation({
     mutationFn: () => {
       const id = freeId(workflow, hooks.data?.map((hook) => hook.id) ?? []);
@@ -41,7 +50,7 @@ export function TriggersDialog({ workflow, onClose }: TriggersProps) {
   });
   const ownSchedules = schedules.data?.filter((schedule) => schedule.workflow === workflow) ?? [];
   const ownHooks = hooks.data?.filter((hook) => hook.workflow === workflow) ?? [];
-  const problem = schedules.error ?? hooks.error ?? remove.error ?? addHook.error;
+  const problem = schedules.error ?? hooks.error ?? remove.error ?? pause.error ?? addHook.error;
   return (
     <Dialog label={t.build.triggers} onClose={onClose} className="snippets">
       <div className="dialog-body">
@@ -55,10 +64,17 @@ export function TriggersDialog({ workflow, onClose }: TriggersProps) {
               <li key={schedule.id}>
                 <b>{schedule.id}</b> <code>{schedule.cron}</code>{" "}
                 <span className="soft">{schedule.timezone}</span>
-                <span className="soft">{t.build.next(formatTime(schedule.next_at))}</span>
+                <span className="soft">
+                  {schedule.paused ? t.build.paused : t.build.next(formatTime(schedule.next_at))}
+                </span>
                 {schedule.last_error && (
                   <Problem severity="warning">{t.build.notStarted(schedule.last_error)}</Problem>
                 )}
+                <IconButton
+                  icon={schedule.paused ? "play" : "pause"}
+                  label={schedule.paused ? t.build.resume(schedule.id) : t.build.pause(schedule.id)}
+                  onClick={() => pause.mutate(schedule)}
+                />
                 <IconButton
                   icon="close"
                   label={t.build.deleteTrigger(schedule.id)}
@@ -121,10 +137,12 @@ type ScheduleFormProps = { workflow: string; taken: string[]; onAdded: () => voi
 function ScheduleForm({ workflow, taken, onAdded }: ScheduleFormProps) {
   const [cron, setCron] = useState("");
   const [timezone, setTimezone] = useState(() => Intl.DateTimeFormat().resolvedOptions().timeZone);
+  const [skips, setSkips] = useState(false);
   const add = useMutation({
     mutationFn: () => {
       const params = { path: { id: freeId(workflow, taken) } };
-      return read(api.PUT("/api/v1/schedules/{id}", { params, body: { workflow, cron, timezone } }));
+      const overlap = skips ? "skip" : "allow";
+      return read(api.PUT("/api/v1/schedules/{id}", { params, body: { workflow, cron, timezone, overlap } }));
     },
     onSuccess: () => {
       setCron("");
@@ -161,6 +179,10 @@ function ScheduleForm({ workflow, taken, onAdded }: ScheduleFormProps) {
       <Button type="submit" icon="plus" disabled={add.isPending}>
         {t.build.addSchedule}
       </Button>
+      <label className="schedule-overlap">
+        <input type="checkbox" checked={skips} onChange={(event) => setSkips(event.target.checked)} />
+        {t.build.skipOverlap}
+      </label>
       {add.error && <ErrorBox error={add.error} />}
     </form>
   );

@@ -98,6 +98,8 @@ fn encode_text(value: &str) -> Vec<String> {
         })
     };
     texts.extend([hex(false), hex(true)]);
+    // Names of hosts and headers are written in lower case.
+    texts.push(value.to_ascii_lowercase());
     texts
 }
 
