@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use flowloom_core::id::RunId;
+use flowloom_core::state::OpenStep;
 use flowloom_runtime::clock::SystemClock;
 use flowloom_runtime::command::{CommandAction, RunCommand};
 use flowloom_runtime::effects::Clock as _;
@@ -111,7 +112,7 @@ impl RecoveryTask {
         let limit =
             RECOVERY_BATCH_RUNS + u32::try_from(self.failed_runs.len()).unwrap_or(u32::MAX - RECOVERY_BATCH_RUNS);
         for orphan in tokio::task::spawn_blocking(move || store.abandoned_runs(limit)).await?? {
-            if self.failed_runs.get(&orphan.id).is_some_and(|failed| Instant::now() < failed.retry_at) {
+            if self.is_postponed(orphan.id) {
                 continue;
             }
             if orphan.is_over() {
@@ -140,15 +141,33 @@ impl RecoveryTask {
             if self.runs.live.check_capacity().is_err() {
                 return Ok(());
             }
-            // Once the command is stored, a run that cannot continue now is reclaimed later.
-            if self.runs.app.store.post_command(expiry.run, resume_command(expiry), now).await?.record.outcome.is_none()
-            {
-                let resumed = self.runs.resume_run(expiry.run).await;
-                self.report_failure(expiry.run, resumed)?;
+            if !self.is_postponed(expiry.run) {
+                let continued = self.expire_question(expiry, now).await;
+                self.report_failure(expiry.run, continued)?;
             }
-            self.runs.app.store.forget_expiry(expiry).await?;
         }
         Ok(())
+    }
+
+    /// Continues a run until its question is no longer open. The worker that continues it may have a clock that is behind.
+    async fn expire_question(&self, expiry: QuestionExpiry, now: u64) -> Result<(), AppError> {
+        let app = &self.runs.app;
+        let opened = app.open_run_by_id(expiry.run).await?;
+        let is_meant =
+            |open: OpenStep<'_>| open.question.and_then(|question| question.expires_at) == Some(expiry.expires_at);
+        if opened.state().status.is_final() || !opened.state().open_steps().any(is_meant) {
+            return Ok(app.store.forget_expiry(expiry).await?);
+        }
+        // Otherwise, a run that could not continue is reclaimed because of its command.
+        if !app.has_pending_commands(expiry.run).await? {
+            app.store.post_command(expiry.run, resume_command(expiry, now), now).await?;
+        }
+        self.runs.resume_run(expiry.run).await
+    }
+
+    /// Whether a run could not be resumed, and is to be tried again later.
+    fn is_postponed(&self, run: RunId) -> bool {
+        self.failed_runs.get(&run).is_some_and(|failed| Instant::now() < failed.retry_at)
     }
 
     /// Forgets the reclaimed runs that have made progress since, or had time enough.
@@ -229,10 +248,10 @@ impl RecoveryTask {
     }
 }
 
-/// The command that continues a run whose question has expired. Servers that notice it together send the same command.
-fn resume_command(expiry: QuestionExpiry) -> RunCommand {
+/// The command that continues a run whose question has expired.
+fn resume_command(expiry: QuestionExpiry, now: u64) -> RunCommand {
     RunCommand {
-        id: format!("question-expired-{}", expiry.expires_at),
+        id: format!("question-expired-{}-{now}", expiry.expires_at),
         sender: "the time limit of a question".to_owned(),
         action: CommandAction::Resume {},
     }
