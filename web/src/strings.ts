@@ -386,7 +386,7 @@ export const t = {
     value: "Answer",
     required: "required",
     invalid: "This is not valid JSON.",
-    expires: (time: string) => `Open until ${time}; then the run continues without an answer.`,
+    expires: (time: string) => `Open until ${time}; without an answer, the step then fails.`,
     later: "You answer the present state of the run. Go back to live first.",
     uncertainTitle: "This effect may or may not have happened",
     uncertainHelp:

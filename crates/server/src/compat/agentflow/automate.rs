@@ -35,7 +35,7 @@ use crate::runs::start::StartContext;
 use crate::state::RunHost;
 
 /// Creates a pipeline for a goal, tests it, stores it and runs it: two runs, one after the other.
-#[utoipa::path(post, path = "/api/automate", operation_id = "agentflow_automate", tag = "AgentFlow", security(("key" = ["write"])), request_body = CreateAgentRequest,
+#[utoipa::path(post, path = "/api/automate", operation_id = "agentflow_automate", tag = "AgentFlow", security(("key" = ["write", "run"])), request_body = CreateAgentRequest,
     params(("Idempotency-Key" = Option<String>, Header, description = "Requests with the same key and body start both runs only once")),
     responses((status = 200, description = "`{status, pipeline, results, log, run_id, thinker_run_id, usage}`, or why there is no pipeline: `{status, reason, missing_blocks, log}`"),
         (status = 202, description = "The run takes longer than a request may wait"), (status = 400, body = ProblemDocument), (status = 404, body = ProblemDocument),
@@ -64,7 +64,7 @@ pub(crate) async fn automate_goal(
 
 /// Like `/api/automate`, with an event per stage and node. After a lost connection, `Last-Event-ID` continues the
 /// stream; if no events are left, the response is 204.
-#[utoipa::path(post, path = "/api/automate/stream", operation_id = "agentflow_automate_stream", tag = "AgentFlow", security(("key" = ["write"])), request_body = CreateAgentRequest,
+#[utoipa::path(post, path = "/api/automate/stream", operation_id = "agentflow_automate_stream", tag = "AgentFlow", security(("key" = ["write", "run"])), request_body = CreateAgentRequest,
     params(("Idempotency-Key" = Option<String>, Header, description = "Requests with the same key and body start both runs only once"), ("Last-Event-ID" = Option<String>, Header, description = "Id of the last event that the client has")),
     responses((status = 200, description = "Stream of events", body = String, content_type = "text/event-stream"), (status = 204, description = "No further events"),
         (status = 400, body = ProblemDocument), (status = 404, body = ProblemDocument), (status = 409, body = ProblemDocument)))]
@@ -78,7 +78,7 @@ pub(crate) async fn automate_stream(
 }
 
 /// Like the POST route, for a browser's `EventSource`, which can only send GET. Rejects pages of other sites.
-#[utoipa::path(get, path = "/api/automate/stream", operation_id = "agentflow_follow_automate", tag = "AgentFlow", security(("key" = ["write"])),
+#[utoipa::path(get, path = "/api/automate/stream", operation_id = "agentflow_follow_automate", tag = "AgentFlow", security(("key" = ["write", "run"])),
     params(CreateAgentRequest, ("Idempotency-Key" = Option<String>, Header, description = "Requests with the same key and goal start both runs only once"), ("Last-Event-ID" = Option<String>, Header, description = "Id of the last event that the client has")),
     responses((status = 200, description = "Stream of events", body = String, content_type = "text/event-stream"), (status = 204, description = "No further events"),
         (status = 400, body = ProblemDocument), (status = 404, body = ProblemDocument), (status = 409, body = ProblemDocument)))]
