@@ -87,51 +87,41 @@ impl<'a> ToolRecordReader<'a> {
         }
     }
 
-    /// The tool of a record. Older records wrap the declaration once more.
+    /// The tool of a record.
     fn build_tool(&self, tool: &Value, place: ToolPlace, problems: &mut Problems) -> Option<AgentTool> {
         let span = place.tool;
-        let mut function = tool;
-        while let Some(inner) = function.get("function").filter(|inner| inner.as_map().is_some()) {
-            function = inner;
-        }
-        let text = |value: &Value, key: &str| value.get(key).and_then(Value::as_str).map(str::to_owned);
-        let Some(name) = text(function, "name").or_else(|| text(tool, "tool_name")) else {
+        let record = ToolRecord::unwrap_layers(tool);
+        let Some(name) = record.find_name() else {
             problems.add_error(Code::MissingKey, span, "a tool of an agent has no \"name\"");
             return None;
         };
-        let mut parameters = function.get("parameters").cloned().unwrap_or_default();
-        while let Some(inner) = parameters.get("function").and_then(|inner| inner.get("parameters")) {
-            parameters = inner.clone();
-        }
+        let mut parameters = record.innermost().get("parameters").cloned().unwrap_or_default();
         if let Some(why) = find_schema_problem(&parameters) {
             let message = format_args!("\"parameters\" of the tool {name} is not a valid JSON Schema: {why}");
             problems.add_error(Code::BadSchema, span, message).help = why.help.map(str::to_owned);
             return None;
         }
-        let field = |keys: &[&str]| keys.iter().find_map(|key| text(tool, key).or_else(|| text(function, key)));
-        let mut needs_approval = tool.get("needsApproval").is_some_and(Value::is_truthy);
-        let mut description = field(&["description", "description_for_llm"]);
-        let effect = if field(&["execution_location", "executionLocation"]).as_deref() == Some("client") {
-            ToolEffect::Client
-        } else {
-            match field(&["internalApiPath", "internal_api_path"]) {
-                Some(path) => ToolEffect::Http(Box::new(self.build_request(&path))),
-                None => {
-                    let function = field(&["functionId", "function_id"]).unwrap_or_else(|| name.clone());
-                    needs_approval |= self.sources.declared.get(&function).is_some_and(|own| own.needs_approval);
-                    if let Some((server, tool)) = self.sources.server_of(&function) {
-                        needs_approval |= server.needs_approval(tool);
-                        server.report_unknown_tool(tool, span, problems);
-                    } else if let Some(named) = place.function {
-                        self.sources.check_function(&function, named, problems);
-                    }
-                    // The function's own declaration supplies what the record leaves out.
-                    if let Some(declared) = self.sources.find_declaration(&function) {
-                        description = description.or(Some(declared.description));
-                        parameters = if parameters == Value::Null { declared.parameters } else { parameters };
-                    }
-                    ToolEffect::Function(function.into())
+        let mut needs_approval = record.needs_approval();
+        let mut description = record.find_text(&["description", "description_for_llm"]);
+        let path = record.find_text(&["internalApiPath", "internal_api_path"]);
+        let effect = match path {
+            _ if record.is_run_by_client() => ToolEffect::Client,
+            Some(path) => ToolEffect::Http(Box::new(self.build_request(&path))),
+            None => {
+                let function = record.find_text(&["functionId", "function_id"]).unwrap_or_else(|| name.clone());
+                needs_approval |= self.sources.declared.get(&function).is_some_and(|own| own.needs_approval);
+                if let Some((server, tool)) = self.sources.server_of(&function) {
+                    needs_approval |= server.needs_approval(tool);
+                    server.report_unknown_tool(tool, span, problems);
+                } else if let Some(named) = place.function {
+                    self.sources.check_function(&function, named, problems);
                 }
+                // The function's own declaration supplies what the record leaves out.
+                if let Some(declared) = self.sources.find_declaration(&function) {
+                    description = description.or(Some(declared.description));
+                    parameters = if parameters == Value::Null { declared.parameters } else { parameters };
+                }
+                ToolEffect::Function(function.into())
             }
         };
         // Providers do not allow colons in names.
@@ -159,5 +149,66 @@ impl<'a> ToolRecordReader<'a> {
             headers,
             body: BodySpec::JsonValue(Data::Text(Template { parts: vec![TemplatePart::Ref(arguments)] })),
         }
+    }
+}
+
+/// A tool record. Older records wrap the declaration once more, in `function` or in `parameters`.
+struct ToolRecord<'a> {
+    /// The wrapping records and the declaration, from the outside to the inside; never empty.
+    layers: Vec<&'a Value>,
+    /// How many layers are reached by `function` only.
+    functions: usize,
+}
+
+impl<'a> ToolRecord<'a> {
+    fn unwrap_layers(tool: &'a Value) -> ToolRecord<'a> {
+        fn inner_function(value: &Value) -> Option<&Value> {
+            value.get("function").filter(|inner| inner.as_map().is_some())
+        }
+        let mut layers = vec![tool];
+        let mut functions = None;
+        let mut last = tool;
+        while let Some(inner) = inner_function(last).or_else(|| {
+            let parameters = last.get("parameters").filter(|parameters| inner_function(parameters).is_some())?;
+            functions.get_or_insert(layers.len());
+            Some(parameters)
+        }) {
+            layers.push(inner);
+            last = inner;
+        }
+        let functions = functions.unwrap_or(layers.len());
+        ToolRecord { layers, functions }
+    }
+
+    /// The declaration.
+    fn innermost(&self) -> &'a Value {
+        self.layers[self.layers.len() - 1]
+    }
+
+    /// The name of the outermost declaration, or else the nearest other name.
+    fn find_name(&self) -> Option<String> {
+        let (outer, inner) = self.layers.split_at(self.functions);
+        let names = outer.last().into_iter().chain(inner).map(|layer| layer.get("name"));
+        let names = names.chain([self.layers[0].get("tool_name")]);
+        names.flatten().find_map(Value::as_str).map(str::to_owned)
+    }
+
+    /// The outermost text under one of these keys; an earlier key comes first.
+    fn find_text(&self, keys: &[&str]) -> Option<String> {
+        let layers = |key: &&str| self.layers.iter().find_map(|layer| layer.get(key)?.as_str());
+        keys.iter().find_map(layers).map(str::to_owned)
+    }
+
+    /// Whether a person must approve each call.
+    fn needs_approval(&self) -> bool {
+        self.layers.iter().any(|layer| layer.get("needsApproval").is_some_and(Value::is_truthy))
+    }
+
+    /// Whether the client runs it, in whichever layer that stands.
+    fn is_run_by_client(&self) -> bool {
+        let keys = ["execution_location", "executionLocation"];
+        let is_client =
+            |layer: &&Value| keys.iter().any(|key| layer.get(key).and_then(Value::as_str) == Some("client"));
+        self.layers.iter().any(is_client)
     }
 }
