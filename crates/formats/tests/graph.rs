@@ -1,7 +1,7 @@
 //! Tool records and tables of graphs.
 
 use flowloom_core::plan::{AgentTool, Composite, StepKind, ToolEffect};
-use flowloom_formats::{Sources, compile};
+use flowloom_formats::{Sources, compile, graph};
 use serde_json::{Value, json};
 
 /// The tool that a graph with one agent offers, given its record.
@@ -59,4 +59,19 @@ fn path_in_a_wrapped_tool_is_requested() {
     let inner = json!({"function": {"name": "t1", "parameters": {"type": "object"}}, "internalApiPath": "/api/t1"});
     let tool = compile_tool(&json!({"toolId": "t1", "function": {"name": "t1", "parameters": inner}}));
     assert!(matches!(tool.effect, ToolEffect::Http(_)), "{:?}", tool.effect);
+}
+
+#[test]
+fn file_with_the_tables_is_recognised() {
+    let tables = json!({
+        "system_agent_workflow": [{"id": "w", "name": "W", "entrypoint_node_id": "1"}],
+        "system_agent_workflow_node": [{"id": "1", "workflow_id": "w", "agent_id": "r", "node_type": "AGENT", "node_name": "Router"}],
+        "system_agent_workflow_edge": [{"id": "e", "workflow_id": "w", "source_node_id": "1", "target_node_id": null}],
+        "agents": [{"agentId": "r", "systemPrompt": "Route.", "tools": []}],
+    });
+    let files = [("w.json".to_owned(), tables.to_string().into_bytes())];
+    let sources = Sources { files: files.into(), source_bytes: 1 << 20, ..Sources::default() };
+    let compiled = compile("w.json", &sources, None);
+    assert_eq!(compiled.format, Some(graph::FORMAT), "{:?}", compiled.diagnostics);
+    assert!(compiled.plan.is_some(), "{:?}", compiled.diagnostics);
 }

@@ -3,6 +3,7 @@
 use flowloom_core::plan::{Composite, Plan, StepKind, ToolEffect};
 
 use super::present::render_result;
+use super::rows::WORKFLOW_TABLE;
 use super::tables::is_table;
 use super::{FORMAT, compile};
 use crate::answer_source;
@@ -21,6 +22,9 @@ pub(crate) const FRONT_END: FrontEnd = FrontEnd {
 };
 
 fn score_shape(shape: &DocumentShape<'_>) -> u8 {
+    if shape.whole.get(WORKFLOW_TABLE).is_some_and(|table| table.items().is_some()) {
+        return 5;
+    }
     let is_graph = shape.has_item_with("nodes", &["nodeType", "node_type"]) || shape.has(&["entrypointNodeId"]);
     if is_graph && shape.has(&["nodes"]) { 5 } else { 0 }
 }
