@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::error::ProviderError;
 use super::idle::with_idle_timeout;
-use super::{MAX_ATTEMPTS, MAX_BODY_BYTES, RemoteModels, Target, read_body};
+use super::{JsonPost, MAX_ATTEMPTS, MAX_BODY_BYTES, RemoteModels, Target, read_body};
 use crate::error::ModelError;
 
 /// Number of texts in one request.
@@ -57,7 +57,8 @@ impl RemoteModels {
         body: &str,
         count: usize,
     ) -> Result<Vec<Vec<f32>>, ProviderError> {
-        let reply = self.post_json(target, "embeddings", key, None, body.to_owned()).await?;
+        let post = JsonPost { path: "embeddings", key, traceparent: None, body: body.to_owned(), idle: self.idle };
+        let reply = self.post_json(target, post).await?;
         let body = with_idle_timeout(self.idle, read_body(reply, MAX_BODY_BYTES)).await?;
         let answer = serde_json::from_slice(&body.require_complete()?).map_err(ProviderError::AnswerNotJson)?;
         order_vectors(answer, count)

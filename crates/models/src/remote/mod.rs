@@ -67,6 +67,19 @@ pub(crate) struct ProviderCall<'a> {
     idle: Duration,
 }
 
+/// A body for a provider with OpenAI's protocol.
+struct JsonPost<'a> {
+    /// The path below the base URL.
+    path: &'a str,
+    /// Idempotency key.
+    key: &'a str,
+    /// The trace that the call belongs to.
+    traceparent: Option<&'a str>,
+    body: String,
+    /// Timeout until the head of the response.
+    idle: Duration,
+}
+
 /// Clock and timer, replaced in tests.
 pub(crate) trait RetryClock: Send + Sync {
     fn now(&self) -> SystemTime;
@@ -192,9 +205,13 @@ impl RemoteModels {
         call: &ProviderCall<'_>,
         show: &mut (dyn FnMut(&str) + Send),
     ) -> Result<ProviderAnswer, ProviderError> {
-        let body = openai::request_body(&call.target.model, call.request, call.native_schema).to_string();
+        let Target { provider, model, .. } = call.target;
+        let body = openai::request_body(provider, model, call.request, call.native_schema).to_string();
         let traceparent = call.traceparent.as_deref();
-        let mut reply = self.post_json(call.target, "chat/completions", call.key, traceparent, body).await?;
+        // An answer that is not streamed begins when it is complete.
+        let idle = if call.request.options.stream == Some(false) { self.total } else { call.idle };
+        let post = JsonPost { path: "chat/completions", key: call.key, traceparent, body, idle };
+        let mut reply = self.post_json(call.target, post).await?;
         if reply.get_header("content-type").starts_with("application/json") {
             let body = with_idle_timeout(call.idle, read_body(reply, MAX_BODY_BYTES)).await?;
             return parse_whole_answer(&body.require_complete()?, show);
@@ -219,14 +236,8 @@ impl RemoteModels {
     }
 
     /// Sends a body to a provider with OpenAI's protocol; returns its response unless it is an error.
-    async fn post_json(
-        &self,
-        target: &Target,
-        path: &str,
-        key: &str,
-        traceparent: Option<&str>,
-        body: String,
-    ) -> Result<HttpReply, ProviderError> {
+    async fn post_json(&self, target: &Target, post: JsonPost<'_>) -> Result<HttpReply, ProviderError> {
+        let JsonPost { path, key, traceparent, body, idle } = post;
         let mut headers = HeaderMap::with_capacity(4);
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         headers.insert(HeaderName::from_static("idempotency-key"), http::secret_header(key)?);
@@ -237,7 +248,7 @@ impl RemoteModels {
             headers.insert(AUTHORIZATION, http::secret_header(&format!("Bearer {key}"))?);
         }
         let url = format!("{}/{path}", target.base_url);
-        let reply = with_idle_timeout(self.idle, self.http.post_json(&url, headers, body)).await??;
+        let reply = with_idle_timeout(idle, self.http.post_json(&url, headers, body)).await??;
         if (200..300).contains(&reply.status) {
             return Ok(reply);
         }

@@ -7,16 +7,17 @@ use flowloom_core::effect::{FinishReason, GenerateRequest};
 use futures_util::StreamExt;
 use genai::adapter::AdapterKind;
 use genai::chat::{
-    ChatMessage, ChatOptions, ChatRequest, ChatResponseFormat, ChatStreamEvent, ContentPart, JsonSpec, MessageContent,
-    StopReason, StreamEnd, Tool, ToolCall as TheirCall, ToolChoice, ToolResponse,
+    ChatMessage, ChatOptions, ChatRequest, ChatResponse, ChatResponseFormat, ChatStreamEvent, ContentPart, JsonSpec,
+    MessageContent, StopReason, StreamEnd, Tool, ToolCall as TheirCall, ToolChoice, ToolResponse, Usage,
 };
 use genai::resolver::{AuthData, Endpoint};
-use genai::{ModelIden, ServiceTarget};
+use genai::{ModelIden, ServiceTarget, webc};
+use serde_json::{Value as Json, json};
 
 use super::answer::ProviderAnswer;
 use super::error::ProviderError;
 use super::idle::{IdleTimer, with_idle_timeout};
-use super::openai::{parse_arguments, stream_failure, to_json};
+use super::openai::{count_json, parse_arguments, stream_failure, to_json};
 use super::status::status_error;
 use super::{ProviderCall, Target};
 use crate::catalog::Protocol;
@@ -31,6 +32,10 @@ pub(crate) async fn call_once(
     let client = genai::Client::builder().with_reqwest(http).build().map_err(|error| convert_error(error, now))?;
     let request = chat_request(call.request);
     let options = chat_options(call);
+    if call.request.options.stream == Some(false) {
+        let response = client.exec_chat(service_target(call.target), request, Some(&options)).await;
+        return read_response(response.map_err(|error| convert_error(error, now))?, show);
+    }
     let opened = client.exec_chat_stream(service_target(call.target), request, Some(&options));
     let mut stream = with_idle_timeout(call.idle, opened).await?.map_err(|error| convert_error(error, now))?.stream;
     let mut answer = ProviderAnswer::default();
@@ -41,7 +46,7 @@ pub(crate) async fn call_once(
             ChatStreamEvent::Heartbeat => continue,
             ChatStreamEvent::Chunk(chunk) if chunk.content.is_empty() => continue,
             ChatStreamEvent::Chunk(chunk) => answer.push_text(&chunk.content, show)?,
-            ChatStreamEvent::End(end) => return finish_answer(answer, end),
+            ChatStreamEvent::End(end) => return read_end(answer, end),
             _ => {}
         }
         idle.restart();
@@ -73,10 +78,38 @@ fn chat_options(call: &ProviderCall<'_>) -> ChatOptions {
     options.seed = asked.seed;
     options.stop_sequences = asked.stop.clone();
     options.tool_choice = asked.must_call.then_some(ToolChoice::Required);
+    options.extra_body = match call.target.protocol {
+        Protocol::Gemini => gemini_configuration(call),
+        Protocol::Anthropic | Protocol::OpenAi => asked.top_k.map(|count| json!({ "top_k": count_json(count) })),
+    };
     if let Some(schema) = call.request.schema.as_ref().filter(|_| call.native_schema) {
         options.response_format = Some(ChatResponseFormat::JsonSpec(JsonSpec::new("answer", to_json(schema))));
     }
     options
+}
+
+/// Gemini's `generationConfig`, if an option is asked for that genai does not know; the whole object, because it replaces
+/// the one of genai.
+fn gemini_configuration(call: &ProviderCall<'_>) -> Option<Json> {
+    let asked = &call.request.options;
+    if asked.top_k.is_none() && asked.presence_penalty.is_none() && asked.frequency_penalty.is_none() {
+        return None;
+    }
+    let schema = call.request.schema.as_ref().filter(|_| call.native_schema);
+    let entries = [
+        ("temperature", asked.temperature.map(Json::from)),
+        ("maxOutputTokens", Some(asked.max_tokens.unwrap_or(call.max_tokens).into())),
+        ("topP", asked.top_p.map(Json::from)),
+        ("topK", asked.top_k.map(count_json)),
+        ("seed", asked.seed.map(Json::from)),
+        ("stopSequences", (!asked.stop.is_empty()).then(|| json!(asked.stop))),
+        ("presencePenalty", asked.presence_penalty.map(Json::from)),
+        ("frequencyPenalty", asked.frequency_penalty.map(Json::from)),
+        ("responseMimeType", schema.map(|_| "application/json".into())),
+        ("responseJsonSchema", schema.map(to_json)),
+    ];
+    let given = entries.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?)));
+    Some(json!({ "generationConfig": given.collect::<serde_json::Map<_, _>>() }))
 }
 
 fn extra_headers(call: &ProviderCall<'_>) -> Vec<(String, String)> {
@@ -137,23 +170,41 @@ fn assistant_content(message: &Message) -> MessageContent {
     content
 }
 
-fn finish_answer(mut answer: ProviderAnswer, end: StreamEnd) -> Result<ProviderAnswer, ProviderError> {
-    match &end.captured_stop_reason {
+/// The answer of a stream that has ended.
+fn read_end(answer: ProviderAnswer, end: StreamEnd) -> Result<ProviderAnswer, ProviderError> {
+    let (stop, usage) = (end.captured_stop_reason.clone(), end.captured_usage.clone());
+    finish_answer(answer, stop, usage.as_ref(), end.captured_into_tool_calls().unwrap_or_default())
+}
+
+/// The answer of a provider that was asked not to stream.
+fn read_response(response: ChatResponse, show: &mut (dyn FnMut(&str) + Send)) -> Result<ProviderAnswer, ProviderError> {
+    let mut answer = ProviderAnswer::default();
+    for text in response.texts() {
+        answer.push_text(text, show)?;
+    }
+    let (stop, usage) = (response.stop_reason.clone(), response.usage.clone());
+    finish_answer(answer, stop, Some(&usage), response.into_tool_calls())
+}
+
+fn finish_answer(
+    mut answer: ProviderAnswer,
+    stop: Option<StopReason>,
+    usage: Option<&Usage>,
+    calls: Vec<TheirCall>,
+) -> Result<ProviderAnswer, ProviderError> {
+    match stop {
         None => return Err(ProviderError::AnswerCutOff),
         Some(StopReason::ContentFilter(reason)) => {
-            return Err(ProviderError::ContentFilter { reason: Some(reason.clone()) });
+            return Err(ProviderError::ContentFilter { reason: Some(reason) });
         }
         Some(StopReason::MaxTokens(_)) => answer.finish_reason = Some(FinishReason::Length),
         Some(_) => {}
     }
     let tokens = |count: Option<i32>| count.and_then(|count| u64::try_from(count).ok());
-    answer.usage = end
-        .captured_usage
-        .as_ref()
-        .and_then(|usage| Some((tokens(usage.prompt_tokens)?, tokens(usage.completion_tokens)?)));
-    for call in end.captured_into_tool_calls().unwrap_or_default() {
+    answer.usage = usage.and_then(|usage| Some((tokens(usage.prompt_tokens)?, tokens(usage.completion_tokens)?)));
+    for call in calls {
         let arguments = match &call.fn_arguments {
-            serde_json::Value::String(text) => parse_arguments(text),
+            Json::String(text) => parse_arguments(text),
             other => parse_arguments(&other.to_string()),
         };
         let signatures = call.thought_signatures.unwrap_or_default();
@@ -165,7 +216,14 @@ fn finish_answer(mut answer: ProviderAnswer, end: StreamEnd) -> Result<ProviderA
 fn convert_error(error: genai::Error, now: SystemTime) -> ProviderError {
     use genai::Error as E;
     match error {
-        E::HttpError { status, body, headers, .. } => status_error(status.as_u16(), &headers, &body, now),
+        E::HttpError { status, body, headers, .. }
+        | E::WebModelCall { webc_error: webc::Error::ResponseFailedStatus { status, body, headers }, .. } => {
+            status_error(status.as_u16(), &headers, &body, now)
+        }
+        E::WebModelCall { webc_error: webc::Error::Reqwest(error), .. } if error.is_body() || error.is_decode() => {
+            ProviderError::ConnectionLost(Some(error.without_url().into()))
+        }
+        E::WebModelCall { webc_error: webc::Error::Reqwest(error), .. } => ProviderError::from_request(error),
         E::ChatResponse { body, .. } => stream_failure(&body.to_string()),
         E::WebStream { model_iden, cause, error } => match error.downcast::<E>() {
             Ok(inner) => convert_error(*inner, now),
@@ -183,3 +241,7 @@ fn convert_error(error: genai::Error, now: SystemTime) -> ProviderError {
         },
     }
 }
+
+#[cfg(test)]
+#[path = "native_tests.rs"]
+mod tests;

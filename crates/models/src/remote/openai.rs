@@ -15,26 +15,33 @@ use super::status::find_provider_message;
 /// Maximum number of tool calls in one answer, more than any model makes.
 const MAX_TOOL_CALLS: usize = 128;
 
-/// Builds the body of a request.
-pub(crate) fn request_body(model: &str, request: &GenerateRequest, native_schema: bool) -> Json {
+/// Providers whose API has no `top_k`, and may refuse unknown fields.
+const WITHOUT_TOP_K: [&str; 6] = ["openai", "ollama", "groq", "deepseek", "mistral", "xai"];
+
+/// Builds the body of a request to `model` of `provider`.
+pub(crate) fn request_body(provider: &str, model: &str, request: &GenerateRequest, native_schema: bool) -> Json {
     let options = &request.options;
+    let streams = options.stream.unwrap_or(true);
     let mut body = json!({
         "model": model,
         "messages": request.messages.iter().map(message_json).collect::<Vec<_>>(),
-        "stream": true,
-        "stream_options": { "include_usage": true },
+        "stream": streams,
     });
     let mut set = |key: &str, value: Option<Json>| {
         if let (Some(value), Some(body)) = (value, body.as_object_mut()) {
             body.insert(key.to_owned(), value);
         }
     };
+    set("stream_options", streams.then(|| json!({ "include_usage": true })));
     // Reasoning models reject `max_tokens`.
     let reasons = ["o1", "o3", "o4", "gpt-5"].iter().any(|start| model.starts_with(start));
     let most = if reasons { "max_completion_tokens" } else { "max_tokens" };
     set(most, options.max_tokens.map(Json::from));
     set("temperature", options.temperature.map(Json::from));
     set("top_p", options.top_p.map(Json::from));
+    set("top_k", options.top_k.filter(|_| !WITHOUT_TOP_K.contains(&provider)).map(count_json));
+    set("presence_penalty", options.presence_penalty.map(Json::from));
+    set("frequency_penalty", options.frequency_penalty.map(Json::from));
     set("seed", options.seed.map(Json::from));
     set("stop", (!options.stop.is_empty()).then(|| json!(options.stop)));
     let tools = request.tools.iter().map(|tool| {
@@ -89,6 +96,11 @@ fn parts_json(parts: &[MessagePart]) -> Json {
         }
     };
     parts.iter().map(part).collect()
+}
+
+/// A number that APIs expect without a fraction, if it has none.
+pub(crate) fn count_json(count: f64) -> Json {
+    if count.fract() == 0.0 && count.abs() < 1e9 { Json::from(count as i64) } else { Json::from(count) }
 }
 
 /// Converts a value to the type that provider libraries use.

@@ -28,7 +28,7 @@ fn assemble_events(events: &[&str]) -> Result<(ProviderAnswer, String), Provider
 
 #[test]
 fn a_body_says_only_what_was_asked() {
-    let plain = request_body("m", &new_request(), true);
+    let plain = request_body("openai", "m", &new_request(), true);
     let keys: Vec<&String> = plain.as_object().unwrap().keys().collect();
     assert_eq!(keys, ["model", "messages", "stream", "stream_options"]);
     let schema = json::parse_value(
@@ -47,11 +47,27 @@ fn a_body_says_only_what_was_asked() {
         },
         ..new_request()
     };
-    let full = request_body("gpt-5-mini", &full, true);
+    let full = request_body("openai", "gpt-5-mini", &full, true);
     assert_eq!(full["max_completion_tokens"], 5);
     assert_eq!(full["stop"][0], "x");
     assert_eq!(full["tools"][0]["function"]["name"], "t");
     assert_eq!(full["response_format"]["json_schema"]["strict"], true);
+}
+
+#[test]
+fn options_are_sent_where_the_api_knows_them() {
+    let options = GenerateOptions {
+        top_k: Some(40.0),
+        presence_penalty: Some(0.5),
+        frequency_penalty: Some(-1.0),
+        stream: Some(false),
+        ..GenerateOptions::default()
+    };
+    let request = GenerateRequest { options, ..new_request() };
+    let body = request_body("openai", "m", &request, true);
+    assert_eq!((&body["presence_penalty"], &body["frequency_penalty"]), (&json!(0.5), &json!(-1.0)));
+    assert_eq!((&body["stream"], body.get("stream_options"), body.get("top_k")), (&json!(false), None, None));
+    assert_eq!(request_body("openrouter", "m", &request, true)["top_k"], json!(40));
 }
 
 #[test]
@@ -61,7 +77,8 @@ fn a_conversation_with_calls_keeps_their_ids() {
     asking.tool_calls.push(call);
     let mut result = Message::new(Role::Tool, "3");
     result.tool_call_id = Some("c1".into());
-    let body = request_body("m", &GenerateRequest { messages: vec![asking, result].into(), ..new_request() }, true);
+    let body =
+        request_body("openai", "m", &GenerateRequest { messages: vec![asking, result].into(), ..new_request() }, true);
     assert_eq!(body["messages"][0]["content"], Json::Null);
     assert_eq!(body["messages"][0]["tool_calls"][0]["function"]["arguments"], r#"{"a":1}"#);
     assert_eq!(body["messages"][1]["tool_call_id"], "c1");
