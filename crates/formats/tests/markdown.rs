@@ -205,3 +205,29 @@ proptest! {
         let _ = compile_text(&format!("---\ndata: {{a: 1, b: [1], c: {{a: x}}}}\n---\n\nx {{{text}}} y\n"));
     }
 }
+
+#[test]
+fn prompts_are_found_in_the_folders_of_the_project() {
+    let flow = "{include('style')}\n\n<GenText as=\"a\" model=\"m:x\" />\n";
+    let compile_in = |entry: &str, prompt: Option<&str>| {
+        let mut files = vec![(entry.to_owned(), flow.as_bytes().to_vec())];
+        files.extend(prompt.map(|prompt| (prompt.to_owned(), b"Be short.".to_vec())));
+        compile(
+            entry,
+            &Sources { files: files.into_iter().collect(), source_bytes: 1 << 20, ..Sources::default() },
+            None,
+        )
+    };
+    let places = [
+        ("a.mdx", "style.mdx"),
+        ("a.mdx", "prompts/style.mdx"),
+        ("flows/a.mdx", "prompts/style.mdx"),
+        ("/p/flows/a.mdx", "/p/prompts/style.mdx"),
+    ];
+    for (entry, prompt) in places {
+        let compiled = compile_in(entry, Some(prompt));
+        assert!(compiled.plan.is_some(), "{entry}: {:?}", compiled.diagnostics);
+    }
+    assert_eq!(compile_in("a.mdx", None).missing_files, ["style.mdx", "prompts/style.mdx"]);
+    assert!(compile_in("workflows/a.mdx", Some("workprompts/style.mdx")).plan.is_none());
+}

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use flowloom_core::code::Code;
 use flowloom_core::diagnostic::{Diagnostic, LineTable, Severity, Span};
 use flowloom_core::plan::Format;
+use flowloom_formats::markdown::{FLOWS_FOLDER, PROMPTS_FOLDER};
 use flowloom_formats::{Compiled, OmittedProblems, Sources, StopFlag, compile};
 use serde_json::json;
 
@@ -234,7 +235,9 @@ impl Loaded {
                 compiled = compile(&self.name, &sources, format);
             }
         }
-        while read_missing_files(&compiled.missing_files, &self.path, reader, &mut sources) {
+        let prompts = find_prompts(&self.path, &loader.config.base_folder());
+        let prompts = prompts.as_deref();
+        while read_missing_files(&compiled.missing_files, &self.path, prompts, reader, &mut sources) {
             compiled = compile(&self.name, &sources, format);
         }
         self.files = sources.files;
@@ -310,16 +313,33 @@ fn match_pattern(folder: &Path, part: &str) -> Vec<PathBuf> {
     names.into_iter().map(|name| folder.join(name)).collect()
 }
 
-/// Reads the files that a definition names, if they are in its folder or below. Returns `false` if there were no new
-/// files.
-fn read_missing_files(needs: &[String], path: &Path, reader: FileReader<'_>, sources: &mut Sources) -> bool {
+/// The folder of prompts next to the folder of flows in which a definition is, without symbolic links; `None` if it is not
+/// in the project.
+fn find_prompts(path: &Path, project: &Path) -> Option<PathBuf> {
+    let project = if project.as_os_str().is_empty() { Path::new(".") } else { project }.canonicalize().ok()?;
+    let flows = resolve_folder(path).filter(|folder| folder.ends_with(FLOWS_FOLDER))?;
+    let prompts = flows.parent()?.join(PROMPTS_FOLDER).canonicalize().ok()?;
+    prompts.starts_with(&project).then_some(prompts)
+}
+
+/// Reads the files that a definition names, if they are in its folder or below, or in the folder of prompts. Returns
+/// `false` if there were no new files.
+fn read_missing_files(
+    needs: &[String],
+    path: &Path,
+    prompts: Option<&Path>,
+    reader: FileReader<'_>,
+    sources: &mut Sources,
+) -> bool {
     let before = sources.files.len();
     let Some(inside) = resolve_folder(path) else { return false };
     for need in needs {
         if sources.files.contains_key(need) {
             continue;
         }
-        if let Some(bytes) = reader.read_inside(&inside, Path::new(need)) {
+        let need_path = Path::new(need);
+        let read = reader.read_inside(&inside, need_path);
+        if let Some(bytes) = read.or_else(|| reader.read_inside(prompts?, need_path)) {
             sources.files.insert(need.clone(), bytes);
         }
     }

@@ -12,6 +12,10 @@ use super::text::TextContext;
 
 /// Maximum depth of includes.
 const MAX_INCLUDE_DEPTH: usize = 16;
+/// The folder of a project that holds its prompts.
+pub const PROMPTS_FOLDER: &str = "prompts/";
+/// The folder next to it that holds the workflows.
+pub const FLOWS_FOLDER: &str = "flows";
 /// Maximum total number of includes.
 const MAX_INCLUDES: usize = 1_000;
 
@@ -25,12 +29,14 @@ impl MarkdownCompiler<'_> {
         names: &ScopeNames,
         locals: &[String],
     ) -> Option<Vec<Paragraph>> {
-        let Some(name) = resolve_path(self.entry, path) else {
+        let Some(places) = resolve_path(self.entry, path) else {
             let message = format!("include({path:?}) is outside the workflow's folder");
             self.report_error(text, Code::IncludeFailed, range.start, range.end, message).help =
                 Some("put the file into the folder of the workflow, or below it".into());
             return None;
         };
+        let sources = self.sources;
+        let name = places.iter().find(|place| sources.files.contains_key(*place)).unwrap_or(&places[0]).clone();
         if let Some(first) = self.including.iter().position(|file| *file == name) {
             let circle = [&self.including[first..], std::slice::from_ref(&name)].concat().join(" > ");
             let message = format!("circular dependency: {circle}");
@@ -45,14 +51,17 @@ impl MarkdownCompiler<'_> {
             self.report_error(text, Code::TooComplex, range.start, range.end, message);
             return None;
         }
-        let sources = self.sources;
         let Some((file, bytes)) = sources.files.get_key_value(&name) else {
-            if !self.missing_files.contains(&name) {
-                self.missing_files.push(name.clone());
+            let message = format!("prompt not found: {path} (looked for {})", places.join(", "));
+            for place in places {
+                if !self.missing_files.contains(&place) {
+                    self.missing_files.push(place);
+                }
             }
-            let message = format!("prompt not found: {path} (looked for {name})");
-            self.report_error(text, Code::IncludeFailed, range.start, range.end, message).help =
-                Some("write the file's path from the workflow's folder; .mdx may be left out".into());
+            self.report_error(text, Code::IncludeFailed, range.start, range.end, message).help = Some(
+                "write the file's path from the workflow's folder or from the folder prompts; .mdx may be left out"
+                    .into(),
+            );
             return None;
         };
         let Ok(whole) = std::str::from_utf8(bytes) else {
@@ -89,8 +98,9 @@ impl MarkdownCompiler<'_> {
     }
 }
 
-/// The path of an included file, relative to the folder of the definition; `None` if it is outside.
-fn resolve_path(entry: &str, path: &str) -> Option<String> {
+/// The places of an included file in the order in which they count: in the folder of the definition, in the folder of
+/// prompts there, and in the one next to the folder of flows. `None` if the path leads out of these folders.
+fn resolve_path(entry: &str, path: &str) -> Option<Vec<String>> {
     let folder = entry.rfind(['/', '\\']).map_or("", |at| &entry[..=at]);
     let mut parts: Vec<&str> = Vec::new();
     for part in path.split(['/', '\\']) {
@@ -107,5 +117,9 @@ fn resolve_path(entry: &str, path: &str) -> Option<String> {
     }
     let name = parts.join("/");
     let extended = if name.ends_with(".mdx") || name.ends_with(".md") { name } else { name + ".mdx" };
-    Some(format!("{folder}{extended}"))
+    let mut places = vec![format!("{folder}{extended}"), format!("{folder}{PROMPTS_FOLDER}{extended}")];
+    let project = folder.trim_end_matches(['/', '\\']).strip_suffix(FLOWS_FOLDER);
+    let project = project.filter(|project| project.is_empty() || project.ends_with(['/', '\\']));
+    places.extend(project.map(|project| format!("{project}{PROMPTS_FOLDER}{extended}")));
+    Some(places)
 }
