@@ -9,24 +9,47 @@
 const MAX_NESTING: usize = 8;
 
 /// Kinds of elements that have names in jQuery, and the plain CSS that means the same.
-const ALIASES: [(&str, &str); 16] = [
+const ALIASES: [(&str, &str); 23] = [
+    ("active", NOTHING),
     ("any-link", ":is(a, area, link)[href]"),
     ("button", ":is(button, input[type=button])"),
     ("checkbox", "[type=checkbox]"),
     ("checked", ":is(input:is([type=radio], [type=checkbox])[checked], option[selected])"),
+    ("disabled", DISABLED),
+    ("enabled", ENABLED),
     ("file", "[type=file]"),
     ("header", ":is(h1, h2, h3, h4, h5, h6)"),
+    ("hover", NOTHING),
     ("image", "[type=image]"),
     ("input", ":is(input, textarea, select, button)"),
     ("link", ":is(a, area, link)[href]"),
+    ("optional", ":is(input, select, textarea):not([required])"),
     ("parent", ":not(:empty)"),
     ("password", "[type=password]"),
     ("radio", "[type=radio]"),
+    ("required", ":is(input, select, textarea)[required]"),
     ("reset", "[type=reset]"),
     ("selected", "option[selected]"),
     ("submit", "[type=submit]"),
     ("text", "input:is(:not([type]), [type=\"\"], [type=text])"),
+    ("visited", NOTHING),
 ];
+
+/// What depends on a reader of the page: no element.
+const NOTHING: &str = ":not(*)";
+
+/// The elements of forms that are disabled.
+const DISABLED: &str = ":is(:is(button, input, select, textarea, optgroup, option)[disabled], optgroup[disabled] > option, \
+                        fieldset[disabled]:not(fieldset[disabled] legend:first-of-type *))";
+
+/// All others.
+const ENABLED: &str = ":not(:is(button, input, select, textarea, optgroup, option)[disabled], optgroup[disabled] > option, \
+                       fieldset[disabled]:not(fieldset[disabled] legend:first-of-type *))";
+
+/// Why CSS cannot be read.
+pub fn describe_unreadable(css: &str) -> String {
+    format!("{css:?} is not CSS, or has a part that is not supported")
+}
 
 /// A selector: alternatives, whose matches are united.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -260,6 +283,9 @@ impl<'a> SelectorReader<'a> {
                         css.push_str(":root");
                     } else if let Some(step) = self.read_extension(name)? {
                         return Ok((css, Some(step)));
+                    } else if name == "matches" {
+                        *has_extension = true;
+                        css.push_str(":is");
                     } else {
                         css.push(':');
                         css.push_str(name);
@@ -282,7 +308,7 @@ impl<'a> SelectorReader<'a> {
 
     /// The extension of this name, whose argument follows; `None`, with nothing read, if it is plain CSS.
     fn read_extension(&mut self, name: &str) -> Result<Option<SelectorStep>, String> {
-        const NAMES: [&str; 9] = ["contains", "icontains", "first", "last", "eq", "gt", "lt", "even", "odd"];
+        const NAMES: [&str; 10] = ["contains", "icontains", "first", "last", "eq", "nth", "gt", "lt", "even", "odd"];
         const NESTING_NAMES: [&str; 5] = ["not", "is", "where", "matches", "has"];
         let start = self.at;
         if !NAMES.contains(&name) && !NESTING_NAMES.contains(&name) {
@@ -308,7 +334,7 @@ impl<'a> SelectorReader<'a> {
         Ok(Some(match name {
             "first" => SelectorStep::At(0),
             "last" => SelectorStep::At(-1),
-            "eq" => SelectorStep::At(position()?),
+            "eq" | "nth" => SelectorStep::At(position()?),
             "gt" => SelectorStep::After(position()?),
             "lt" => SelectorStep::Before(position()?),
             "contains" => SelectorStep::Contains(text()?),

@@ -6,14 +6,14 @@ use flowloom_core::chat::{GenerateOptions, Role};
 use flowloom_core::code::Code;
 use flowloom_core::diagnostic::{Fix, Span};
 use flowloom_core::effect::HTTP_METHODS;
-use flowloom_core::expr::{Data, Template};
+use flowloom_core::expr::{Data, Template, TemplatePart};
 use flowloom_core::json::{Node, NodeKind};
 use flowloom_core::path::Key;
 use flowloom_core::plan::{
     Assignment, BodySpec, Capture, Composite, Generate, HttpSpec, Leaf, Merge, Scrape, ScrapeMessages, Step, StepKind,
     Summary, Write,
 };
-use flowloom_core::selector::{PageSelector, SelectorError};
+use flowloom_core::selector::{PageSelector, SelectorError, describe_unreadable};
 use flowloom_core::value::Value;
 
 use super::{FlowCompiler, scalar_text, template};
@@ -55,10 +55,21 @@ impl FlowCompiler<'_> {
     }
 
     /// Any scalar as a template: strings are parsed, other values become the text of JavaScript's `String()`, and a
-    /// missing value becomes the word `undefined`.
+    /// missing value becomes the word `undefined`. The items of a list are joined with commas, and an object becomes JSON,
+    /// in which values are inserted as they are.
     fn scalar_template(&self, node: Option<&Node>) -> Template {
         match node {
             Some(Node { kind: NodeKind::String(text), .. }) => self.parse_template(text),
+            Some(Node { kind: NodeKind::List(items), .. }) => {
+                let mut parts = Vec::new();
+                for (index, item) in items.iter().enumerate() {
+                    parts.extend((index > 0).then(|| TemplatePart::Text(",".into())));
+                    let item = Some(item).filter(|item| !matches!(item.kind, NodeKind::Null));
+                    parts.extend(item.map(|item| self.scalar_template(Some(item)).parts).unwrap_or_default());
+                }
+                Template { parts }
+            }
+            Some(node @ Node { kind: NodeKind::Map(_), .. }) => self.parse_template(&scalar_text(node)),
             Some(node) => Template::from_literal(&scalar_text(node)),
             None => Template::from_literal("undefined"),
         }
@@ -345,7 +356,7 @@ impl FlowCompiler<'_> {
         }
         let is_css = |css: &str| match scraper::Selector::parse(css) {
             Ok(_) => Ok(()),
-            Err(_) => Err(SelectorError::new(text, format!("{css:?} is not valid CSS"))),
+            Err(_) => Err(SelectorError::new(text, describe_unreadable(css))),
         };
         let checked = PageSelector::parse(text).and_then(|selector| selector.css_parts().try_for_each(is_css));
         if let Err(error) = checked {

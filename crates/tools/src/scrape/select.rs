@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use ego_tree::NodeId;
-use flowloom_core::selector::{Alternative, PageSelector, Relation, SelectorError, SelectorStep};
+use flowloom_core::selector::{Alternative, PageSelector, Relation, SelectorError, SelectorStep, describe_unreadable};
 use html5ever::serialize::{SerializeOpts, TraversalScope, serialize};
 use scraper::{ElementRef, Html, Selector};
 
@@ -57,7 +57,7 @@ fn write_inner_html(element: &ElementRef<'_>) -> String {
 
 fn parse_css(selector: &str, css: &str) -> Result<Selector, ScrapeError> {
     Selector::parse(css)
-        .map_err(|_| ScrapeError::InvalidSelector(SelectorError::new(selector, format!("{css:?} is not valid CSS"))))
+        .map_err(|_| ScrapeError::InvalidSelector(SelectorError::new(selector, describe_unreadable(css))))
 }
 
 /// What steps make of the matches so far.
