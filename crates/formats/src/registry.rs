@@ -84,6 +84,13 @@ impl Registry {
             return Compiled { missing_files: vec![entry.to_owned()], ..Compiled::default() };
         };
         let Some(text) = read_text(bytes, sources.source_bytes, problems) else { return without_plan };
+        let is_markdown = format == Some(markdown::FORMAT);
+        if !is_markdown && is_yaml(entry) && !text.trim_start().starts_with(['{', '[']) {
+            let span = Span { start: 0, length: text.lines().next().map_or(0, str::len) };
+            problems.add_error(Code::UnknownFormat, span, "this is YAML, which is not read").help =
+                Some("convert it to JSON, for example with yq -o=json FILE > FILE.json".into());
+            return without_plan;
+        }
         let text = &*to_plain_json(entry, text);
         let detected = match format {
             Some(format) => self.find(format).map(|front_end| Detected { front_end, tree: None }).or_else(|| {
@@ -112,6 +119,11 @@ impl Registry {
             None => RenderedResult { result: Value::Null, output: Value::Null },
         }
     }
+}
+
+/// Whether a file is called like one in YAML.
+fn is_yaml(file: &str) -> bool {
+    [".yaml", ".yml"].iter().any(|ending| file.ends_with(ending))
 }
 
 static BUILT_IN_FORMATS: LazyLock<Registry> = LazyLock::new(Registry::built_in);

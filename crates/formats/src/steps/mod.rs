@@ -267,8 +267,10 @@ impl StepsCompiler<'_> {
         let (function, span) = row.fields.read_required_text("functionId", self.problems)?;
         let is_collect = row.mode == "collect";
         let default = if is_collect { "{{__fanout}}" } else { "{{input}}" };
-        let written = row.fields.read_text("promptTemplate", self.problems);
-        let prompt = template::parse(written.map_or(default, |(prompt, _)| prompt));
+        // AgentOS computes `promptTemplate || "{{input}}"`, so an empty one means the default as well.
+        let written = row.fields.read_text("promptTemplate", self.problems).filter(|(prompt, _)| !prompt.is_empty());
+        let mut prompt = template::parse(written.map_or(default, |(prompt, _)| prompt));
+        template::name_dotted_variables(&mut prompt, &self.known.names);
         if let Some((text, span)) = written {
             self.check_references(row, &prompt, span);
             self.warn_blank_references(text, span);

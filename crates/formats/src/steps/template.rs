@@ -1,5 +1,7 @@
 //! `{{name}}` references: letters, digits and `_` without blanks (docs/formats/steps.md), extended by dotted paths.
 
+use std::collections::HashSet;
+
 use flowloom_core::expr::{Ref, Segment, Template, TemplatePart};
 
 /// Parses a prompt. Anything other than `{{name}}` or `{{name.part.part}}` is text; `{{secret.NAME}}` is a secret.
@@ -40,6 +42,24 @@ fn parse_reference(path: &str, source: &str) -> TemplatePart {
     }
     let path = rest.into_iter().map(|part| Segment::Field(part.into())).collect();
     TemplatePart::Ref(Ref { name: name.into(), path, source: source.into() })
+}
+
+/// Makes references refer to the variables with dots in their names that `known` has.
+pub(super) fn name_dotted_variables(template: &mut Template, known: &HashSet<String>) {
+    for part in &mut template.parts {
+        let TemplatePart::Ref(reference) = part else { continue };
+        let mut name = reference.name.to_string();
+        let mut found = None;
+        for (index, segment) in reference.path.iter().enumerate() {
+            let Segment::Field(field) = segment else { break };
+            name = format!("{name}.{field}");
+            found = if known.contains(&name) { Some((name.clone(), index + 1)) } else { found };
+        }
+        if let Some((name, length)) = found {
+            reference.name = name.into();
+            reference.path.drain(..length);
+        }
+    }
 }
 
 /// Longest reference with blanks that is looked for, in bytes.
