@@ -165,6 +165,16 @@ impl Problems {
         self.add_diagnostic(is_room, |file| Diagnostic::new_warning(code, file, span, limit_text(message)))
     }
 
+    /// Adds a problem that was found elsewhere.
+    pub(crate) fn add_found(&mut self, found: &Diagnostic) {
+        let is_error = found.is_error();
+        let count = if is_error { &mut self.found.errors } else { &mut self.found.warnings };
+        *count += 1;
+        if *count <= MAX_PROBLEMS {
+            self.list.push(found.clone());
+        }
+    }
+
     /// Adds what `make` makes if there is room for it.
     fn add_diagnostic(&mut self, is_room: bool, make: impl FnOnce(&str) -> Diagnostic) -> &mut Diagnostic {
         if !is_room {

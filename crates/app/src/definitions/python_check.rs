@@ -1,5 +1,7 @@
 //! The errors of `check` about sources of Python blocks that are not Python.
 
+use std::collections::HashSet;
+
 use flowloom_core::code::Code;
 use flowloom_core::diagnostic::{Diagnostic, Span};
 use flowloom_core::json::{Node, parse_node};
@@ -30,6 +32,9 @@ impl LoadedDefinition {
                 collect_sources(file, &tree, &mut blocks);
             }
         }
+        // A block of another file concerns only who uses it.
+        let used = self.list_used_blocks();
+        blocks.retain(|block| block.file == self.name() || used.contains(&block.id));
         if blocks.is_empty() {
             return;
         }
@@ -42,6 +47,14 @@ impl LoadedDefinition {
                 .with_help("a block defines async def execute(inputs, context)");
             self.compiled.diagnostics.push(error);
         }
+    }
+
+    /// The ids of the blocks that the nodes of this pipeline name.
+    fn list_used_blocks(&self) -> HashSet<String> {
+        let Ok((tree, _)) = parse_node(&String::from_utf8_lossy(self.bytes())) else { return HashSet::new() };
+        let places = ["pipeline", "pipeline_json", "definition"].iter().filter_map(|key| tree.get(key)).chain([&tree]);
+        let nodes = places.filter_map(|place| place.get("nodes")?.items()).flatten();
+        nodes.filter_map(|node| node.get("block_id")?.as_str().map(str::to_owned)).collect()
     }
 }
 

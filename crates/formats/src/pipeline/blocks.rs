@@ -5,7 +5,7 @@ use std::sync::{Arc, LazyLock};
 
 use flowloom_core::chat::{GenerateOptions, Role};
 use flowloom_core::code::Code;
-use flowloom_core::diagnostic::{Diagnostic, Span, find_position};
+use flowloom_core::diagnostic::{Diagnostic, Span};
 use flowloom_core::expr::{Data, Missing, Template, TextRules};
 use flowloom_core::json::{Node, parse_node, parse_value};
 use flowloom_core::plan::{Block, BlockCode, EffectClass, Generate};
@@ -51,6 +51,10 @@ pub fn check_block(block: &Value) -> Vec<Diagnostic> {
 /// The known blocks, by id.
 pub(super) struct BlockCatalog {
     map: BTreeMap<String, BlockDefinition>,
+    /// The problems of blocks in other files, by id. They concern only who uses the block.
+    deferred: BTreeMap<String, Vec<Diagnostic>>,
+    /// The problems of files that cannot be read, which may define any block.
+    unreadable: Vec<Diagnostic>,
 }
 
 /// The definition of a block.
@@ -74,43 +78,47 @@ impl BlockCatalog {
         sources: &Sources,
         problems: &mut Problems,
     ) -> BlockCatalog {
-        let mut blocks = BlockCatalog { map: BTreeMap::new() };
+        let mut blocks = BlockCatalog { map: BTreeMap::new(), deferred: BTreeMap::new(), unreadable: Vec::new() };
         built_in_blocks().iter().for_each(|block| blocks.add_block(block.clone(), true));
         for (path, bytes) in &sources.files {
             if path != file && is_block_file(path) {
-                blocks.add_file(path, &String::from_utf8_lossy(bytes), problems);
+                blocks.add_file(path, &String::from_utf8_lossy(bytes));
             }
         }
         let embedded = places.iter().filter_map(|place| place.get("blocks").and_then(Node::items));
         for node in embedded.flatten() {
-            let value = node.to_value();
-            report_missing_parts(
-                &value,
-                |key| node.get(key).map_or_else(|| label_span(node), |part| part.span),
-                problems,
-            );
-            report_bad_schemas(&value, |key| node.get(key).map_or(node.span, |schema| schema.span), problems);
+            let value = report_node(node, problems);
+            // What the folder has under this id is not used.
+            value.get("id").and_then(Value::as_str).map(|id| blocks.deferred.remove(id));
             blocks.add_block(value, false);
         }
         blocks
     }
 
-    fn add_file(&mut self, path: &str, text: &str, problems: &mut Problems) {
-        let value = match parse_node(text) {
-            Ok((node, _)) => node.to_value(),
+    fn add_file(&mut self, path: &str, text: &str) {
+        let node = match parse_node(text) {
+            Ok((node, _)) => node,
             Err(error) => {
-                // The position is in another file, so the message contains it.
-                let position = find_position(text, error.span.start);
-                let message = format_args!("{path}:{position}: {}", error.message);
-                problems.add_error(crate::reader::json_code(error.kind), Span::default(), message);
+                let code = crate::reader::json_code(error.kind);
+                self.unreadable.push(Diagnostic::new_error(code, path, error.span, error.message));
                 return;
             }
         };
-        let list = value.as_list().map_or_else(|| vec![value.clone()], <[Value]>::to_vec);
-        for block in list {
-            report_missing_parts(&block, |_| Span::default(), problems);
-            report_bad_schemas(&block, |_| Span::default(), problems);
-            self.add_block(block, false);
+        for block in node.items().unwrap_or(std::slice::from_ref(&node)) {
+            let mut problems = Problems::new(path);
+            let value = report_node(block, &mut problems);
+            if let Some(id) = value.get("id").and_then(Value::as_str) {
+                self.deferred.insert(id.to_owned(), problems.into_list().0);
+            }
+            self.add_block(value, false);
+        }
+    }
+
+    /// The problems that concern who uses this block, each once.
+    pub(super) fn take_problems(&mut self, id: &str) -> Vec<Diagnostic> {
+        match self.map.contains_key(id) {
+            true => self.deferred.remove(id).unwrap_or_default(),
+            false => std::mem::take(&mut self.unreadable),
         }
     }
 
@@ -136,6 +144,14 @@ impl BlockCatalog {
 fn is_block_file(path: &str) -> bool {
     let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
     (folder == "blocks" || folder.ends_with("/blocks")) && path.ends_with(".json")
+}
+
+/// The block at a node. Its problems are reported.
+fn report_node(node: &Node, problems: &mut Problems) -> Value {
+    let value = node.to_value();
+    report_missing_parts(&value, |key| node.get(key).map_or_else(|| label_span(node), |part| part.span), problems);
+    report_bad_schemas(&value, |key| node.get(key).map_or(node.span, |schema| schema.span), problems);
+    value
 }
 
 /// Reports missing parts of a block. `span_of` is the place of a part, or that of the block if it is missing.

@@ -266,6 +266,7 @@ impl PipelineCompiler<'_> {
     /// The block that a node names.
     fn find_block(&mut self, id: &str, span: Span) -> Option<BlockDefinition> {
         let found = self.blocks.get(id).cloned();
+        self.blocks.take_problems(id).iter().for_each(|problem| self.problems.add_found(problem));
         if found.as_ref().is_none_or(|block| block.is_built_in) && self.missing_blocks.insert(id.to_owned()) {
             self.missing_files.push(related_path(self.file, &format!("{BLOCKS_FOLDER}{id}.json")));
         }
