@@ -14,6 +14,7 @@ use flowloom_core::status::Status;
 use flowloom_core::value::Value;
 
 use super::scoped::{self, Iterations};
+use super::turn::UNKNOWN_DESTINATION;
 use super::{Interpreter, Interrupt, StepContext, StepFlow, StepResult};
 use crate::effects::BoxFuture;
 use crate::scope::{self, ChildScope};
@@ -326,7 +327,8 @@ fn describe_failed_needs(dag: &Dag, index: usize, broken: &[bool]) -> String {
     dag.skip_reason.replace("{}", &names.join(", "))
 }
 
-/// The message that no edge of a node was taken: the answer that its edges tested, and those that they expect.
+/// The message that no edge of a node was taken: the destination that the agent chose, or else the answer that its edges
+/// tested, and those that they expect.
 fn describe_stuck(machine: &Machine, current: usize, env: &Env, output: Option<&Value>) -> String {
     let (mut answer, mut expected) = (None, Vec::new());
     for edge in machine.edges.iter().filter(|edge| edge.from == current) {
@@ -340,8 +342,36 @@ fn describe_stuck(machine: &Machine, current: usize, env: &Env, output: Option<&
     }
     let answer = answer.map_or_else(|| "this answer".to_owned(), |value| render::to_json(&value));
     let title = &machine.nodes[current].title;
+    let unknown = output.and_then(|output| output.get(UNKNOWN_DESTINATION)?.as_str());
+    let why = match unknown {
+        Some(name) => format!("no edge from {title} leads to {name}"),
+        None => format!("no edge from {title} matches {answer}"),
+    };
     match expected[..] {
-        [] => format!("no edge from {title} matches {answer}"),
-        _ => format!("no edge from {title} matches {answer}; its edges expect {}", expected.join(", ")),
+        [] => why,
+        _ => format!("{why}; its edges expect {}", expected.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use flowloom_core::plan::{Composite, Edge, StepKind};
+
+    use super::*;
+
+    #[test]
+    fn destination_that_no_edge_leads_to_is_named() {
+        let next = Expr::Field(Box::new(Expr::Output), "next".into());
+        let condition = Some(Expr::Equals(Box::new(next), Box::new(Expr::Constant("Worker".into()))));
+        let edges = vec![Edge { from: 0, to: None, condition, label: None }];
+        let kind = StepKind::Composite(Composite::Sequence(Vec::new()));
+        let node = Step { title: "Router".to_owned(), ..Step::new(Key::numbered_key("node", 1), kind) };
+        let machine = Machine { nodes: vec![node], entry: 0, edges, max_visits: 3, resets: Vec::new() };
+        let env = Env::from_vars(flowloom_core::plan::Vars::default());
+        let output = Value::map([("next", Value::Null), (UNKNOWN_DESTINATION, "Nope3".into())]);
+        let message = describe_stuck(&machine, 0, &env, Some(&output));
+        assert_eq!(message, "no edge from Router leads to Nope3; its edges expect Worker");
+        let message = describe_stuck(&machine, 0, &env, Some(&Value::map([("next", Value::from("B"))])));
+        assert_eq!(message, "no edge from Router matches \"B\"; its edges expect Worker");
     }
 }

@@ -20,9 +20,19 @@ enum RoutingChoice {
     To(Arc<str>),
     /// No destination.
     Missing,
-    /// An unknown destination: the calls that name it, and the message for the model.
-    Unknown(Vec<ToolCall>, String),
+    /// An unknown destination.
+    Unknown {
+        /// Its name.
+        named: String,
+        /// The calls that name it.
+        calls: Vec<ToolCall>,
+        /// The message for the model.
+        reply: String,
+    },
 }
+
+/// The field of a turn's output with the unknown destination that the agent chose to the end.
+pub(super) const UNKNOWN_DESTINATION: &str = "unknown_destination";
 
 impl Interpreter {
     pub(super) async fn run_turn(&self, step: &Step, turn: &Turn, env: &mut Env, place: &StepContext) -> StepResult {
@@ -42,9 +52,9 @@ impl Interpreter {
             let (routes, calls) = split_routing_calls(turn.router.as_ref(), answer.calls);
             // Tools run first, and their agent chooses again.
             let runs_tools = !calls.is_empty() && turn.not_run_reason.is_none();
-            let (next, is_lost) = match choose_destination(turn.router.as_ref(), routes, place.text.wording) {
-                RoutingChoice::Unknown(..) if runs_tools => (None, false),
-                RoutingChoice::Unknown(wrong, reply) if round < retries => {
+            let (next, unknown) = match choose_destination(turn.router.as_ref(), routes, place.text.wording) {
+                RoutingChoice::Unknown { .. } if runs_tools => (None, None),
+                RoutingChoice::Unknown { calls: wrong, reply, .. } if round < retries => {
                     request.messages.push(Message { tool_calls: wrong.clone(), ..Message::new(Role::Assistant, text) });
                     for call in wrong {
                         let message = Message::new(Role::Tool, reply.clone());
@@ -52,9 +62,9 @@ impl Interpreter {
                     }
                     continue;
                 }
-                RoutingChoice::To(next) => (Some(next), false),
-                RoutingChoice::Missing => (None, false),
-                RoutingChoice::Unknown(..) => (None, true),
+                RoutingChoice::To(next) => (Some(next), None),
+                RoutingChoice::Missing => (None, None),
+                RoutingChoice::Unknown { named, .. } => (None, Some(named)),
             };
             if let Some(thread) = &turn.generate.thread {
                 new.into_iter().for_each(|message| env.append_message(thread, message));
@@ -69,14 +79,15 @@ impl Interpreter {
                     }
                 }
             }
-            let output = Value::map([
+            let entries = [
                 ("agent", Value::from(&*turn.name)),
                 ("turn", Value::from(&*turn.id)),
                 ("text", Value::from(text)),
                 ("tool_calls", calls_value(&calls)),
                 ("next", next.map_or(Value::Null, |next| (*next).into())),
-                ("lost", is_lost.into()),
-            ]);
+                ("lost", unknown.is_some().into()),
+            ];
+            let output = Value::map(entries.into_iter().chain(unknown.map(|name| (UNKNOWN_DESTINATION, name.into()))));
             self.emit_finished(place, None)?;
             return Ok(Some(output));
         }
@@ -158,7 +169,7 @@ fn choose_destination(router: Option<&Router>, routes: Vec<ToolCall>, wording: W
             let places = router.destinations.join(", ");
             let reply =
                 format!("Error: there is no {named:?} to go to; choose one of: {places}.{}", wording.after_tool_error);
-            RoutingChoice::Unknown(routes, reply)
+            RoutingChoice::Unknown { named: named.to_owned(), calls: routes, reply }
         }
     }
 }
