@@ -4,10 +4,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use flowloom_core::code::Code;
+use flowloom_core::error::StepFailure;
 use flowloom_models::{ModelSettings, Models, ProcessEnvironment, ProviderSettings};
 use flowloom_models_local::LocalEngine;
 use flowloom_sandbox::{Sandbox, SandboxConfig, SandboxMeter};
-use flowloom_tools::{EgressPolicy, HttpClient, HttpLimits, ToolError};
+use flowloom_tools::{Download, EgressPolicy, HttpClient, HttpLimits, ToolError};
 
 use crate::config::Config;
 use crate::error::AppError;
@@ -19,6 +21,18 @@ pub fn build_mcp_servers(config: &Config) -> Result<McpServers, AppError> {
     let secrets = Arc::new(EnvironmentSecrets::new(config));
     let client = Arc::new(HttpClient::new(build_egress_policy(config)?, secrets.clone(), HttpLimits::default()));
     Ok(McpServers::new(config, secrets, client))
+}
+
+/// Reads what is at a URL that a person names, under the egress policy. Fails with `HttpStatus` if there is nothing.
+pub async fn download_file(config: &Config, url: &str) -> Result<Download, AppError> {
+    let secrets = Arc::new(EnvironmentSecrets::new(config));
+    let client = HttpClient::new(build_egress_policy(config)?, secrets, HttpLimits::default());
+    let download = client.download(url).await?;
+    if !(200..300).contains(&download.status) {
+        let message = format!("{} answers with the status {}", download.url, download.status);
+        return Err(StepFailure::new(Code::HttpStatus, message).into());
+    }
+    Ok(download)
 }
 
 /// Fails if the egress policy of the configuration is wrong.

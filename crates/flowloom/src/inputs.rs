@@ -4,22 +4,27 @@ use std::io::Read as _;
 use std::path::Path;
 use std::sync::Arc;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
+use flowloom_app::config::Config;
 use flowloom_app::runs;
 use flowloom_app::runs::inputs::coerce_to_kind;
 use flowloom_core::code::Code;
 use flowloom_core::diagnostic::find_similar_name;
 use flowloom_core::json::parse_value;
 use flowloom_core::limits::Limits;
-use flowloom_core::plan::{InputKind, Inputs, Plan, list_read_names};
+use flowloom_core::plan::{Inputs, Plan, list_read_names};
 use flowloom_core::value::{Map, Value};
 use flowloom_formats::flow;
 
 use crate::failure::CommandError;
+use crate::input_files::read_named_file;
 
 /// Reads the inputs of a run: `--input`, overridden by each `-i`. Required texts that are empty count as missing.
-pub(crate) fn read_inputs(plan: &Plan, values: &[String], file: Option<&Path>) -> Result<Value, CommandError> {
+pub(crate) fn read_inputs(
+    config: &Config,
+    plan: &Plan,
+    values: &[String],
+    file: Option<&Path>,
+) -> Result<Value, CommandError> {
     let whole = file.map(read_text_file).transpose()?;
     let is_whole = matches!(plan.inputs, Inputs::Whole(_));
     let base = match whole {
@@ -37,7 +42,7 @@ pub(crate) fn read_inputs(plan: &Plan, values: &[String], file: Option<&Path>) -
     };
     let mut map = base;
     for value in values {
-        let (name, value) = parse_input(plan, value)?;
+        let (name, value) = parse_input(config, plan, value)?;
         if let Inputs::Whole(own) = &plan.inputs
             && name != &**own
             && find_similar_name(name, [&**own]).is_some()
@@ -149,32 +154,24 @@ fn has_message(inputs: &Map) -> bool {
 }
 
 /// Parses one `-i` according to the input's declared kind.
-fn parse_input<'a>(plan: &Plan, text: &'a str) -> Result<(&'a str, Value), CommandError> {
-    let kind_of = |name: &str| match &plan.inputs {
-        Inputs::Named { declared, .. } => declared.iter().find(|input| input.name == name).map(|input| &input.kind),
+fn parse_input<'a>(config: &Config, plan: &Plan, text: &'a str) -> Result<(&'a str, Value), CommandError> {
+    let find_input = |name: &str| match &plan.inputs {
+        Inputs::Named { declared, .. } => declared.iter().find(|input| input.name == name),
         Inputs::Whole(_) => None,
     };
-    if let Some((name, file)) = text.split_once("=@")
-        && kind_of(name) == Some(&InputKind::File)
+    // With `:=` the value itself is given.
+    if let Some((name, place)) = text.split_once('=')
+        && let Some(input) = find_input(name).filter(|input| input.is_file)
+        && !place.is_empty()
     {
-        return Ok((name, read_file_value(Path::new(file))?));
+        return Ok((name, read_named_file(config, input, place.strip_prefix('@').unwrap_or(place))?));
     }
     let (name, value) = parse_pair(text)?;
-    let value = match kind_of(name) {
-        Some(kind) => coerce_to_kind(kind, value),
+    let value = match find_input(name) {
+        Some(input) => coerce_to_kind(&input.kind, value),
         None => value,
     };
     Ok((name, value))
-}
-
-/// Reads a file as a file value (name, MIME type, base64).
-pub(crate) fn read_file_value(path: &Path) -> Result<Value, CommandError> {
-    let bytes = std::fs::read(path)
-        .map_err(|error| CommandError::usage(format!("the input {} cannot be read: {error}", path.display())))?;
-    let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let mime = mime_guess::from_path(path).first_or_octet_stream().to_string();
-    let file = [("name", name), ("mime", mime), ("base64", STANDARD.encode(bytes))];
-    Ok(Value::map([("$file", Value::map(file.map(|(key, text)| (key, Value::from(text)))))]))
 }
 
 /// Reads a text file; `-` reads stdin.

@@ -12,6 +12,7 @@ mod commands;
 mod failure;
 mod flags;
 mod hint;
+mod input_files;
 mod inputs;
 mod line_diff;
 mod replace_file;

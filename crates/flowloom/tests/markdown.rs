@@ -61,6 +61,55 @@ fn inputs_of_every_kind_come_from_flags() {
 }
 
 #[test]
+fn file_inputs_take_a_path_or_an_address() {
+    let pages = TestServer::start();
+    let place = Workspace::new(&pages.egress_config());
+    std::fs::write(place.path("pixel.gif"), PIXEL_GIF).expect("written");
+    place.write("notes.txt", "from a file");
+    let inputs =
+        "input:\n  notes: {type: file, fileType: text}\n  picture: {type: file, fileType: image, required: false}\n";
+    place.write(
+        "f.mdx",
+        &format!("---\n{inputs}---\n\nRead {{notes}}.\n\n<GenText as=\"a\" model=\"scripted:echo\" />\n"),
+    );
+    let answer = |values: &[&str]| {
+        let given = values.iter().flat_map(|value| ["-i", value]);
+        let arguments: Vec<&str> = ["run", "f.mdx"].into_iter().chain(given).collect();
+        let (code, output) = place.run_json(&arguments);
+        assert_eq!(code, 0, "{output}");
+        output["result"]["results"]["a"].as_str().expect("a text").to_owned()
+    };
+    assert_eq!(answer(&["notes=notes.txt", "picture=pixel.gif"]), "LLM(Read from a file.)");
+    assert_eq!(answer(&["notes=@notes.txt", "picture=@pixel.gif"]), "LLM(Read from a file.)");
+    assert_eq!(answer(&["notes:=\"itself\""]), "LLM(Read itself.)");
+    let page = format!("http://{}/page", pages.address);
+    assert_eq!(answer(&[&format!("notes={page}"), &format!("picture={page}")]), "LLM(Read {\"path\":\"/page\"}.)");
+    for missing in ["nowhere.txt", &format!("http://{}/status/404", pages.address), "http://127.0.0.1:1/x"] {
+        let refused = place.run(&["run", "f.mdx", "-i", &format!("notes={missing}")]);
+        assert_ne!(exit_code(&refused), 0, "{missing}");
+        assert!(!stderr_text(&refused).contains("/phase~1"), "nothing is run: {}", stderr_text(&refused));
+    }
+    let (_, runs) = place.run_json(&["runs"]);
+    assert_eq!(runs.as_array().map(Vec::len), Some(4), "{runs}");
+}
+
+#[test]
+fn includes_are_found_in_the_prompts_of_the_project() {
+    let place = Workspace::new("");
+    for folder in ["flows", "prompts"] {
+        std::fs::create_dir_all(place.path(folder)).expect("a folder");
+    }
+    place.write("prompts/style.mdx", "Be short.");
+    place.write("flows/a.mdx", "{include('style')}\n\n<GenText as=\"a\" model=\"scripted:echo\" />\n");
+    let (code, output) = place.run_json(&["run", "flows/a.mdx"]);
+    assert_eq!((code, &output["result"]["results"]["a"]), (0, &json!("LLM(Be short.)")), "{output}");
+    // Where the folder of flows is the project, what is next to it is outside.
+    std::fs::write(place.path("flows/flowloom.toml"), "").expect("written");
+    let refused = place.run(&["check", "flows/a.mdx", "--config", "flows/flowloom.toml"]);
+    assert_eq!(exit_code(&refused), 2, "{}", stderr_text(&refused));
+}
+
+#[test]
 fn what_is_missing_or_wrong_is_reported_before_anything_is_sent() {
     let place = create_workspace();
     let output = place.run(&["run", "all.mdx", "--model", "*=scripted:echo"]);

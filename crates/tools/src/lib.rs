@@ -22,7 +22,7 @@ pub use error::ToolError;
 pub use functions::{
     Capabilities, FunctionConfig, FunctionRegistry, HttpFunction, NativeFunction, SearchProvider, WebSearch,
 };
-pub use http::{HttpClient, HttpLimits};
+pub use http::{Download, HttpClient, HttpLimits};
 pub use mcp::{McpConfig, McpServer, RemoteServer};
 pub use scrape::PageScraper;
 pub use secrets::redactor::SecretRedactor;

@@ -36,6 +36,10 @@ pub struct Input {
     pub required: bool,
     /// The kind of value accepted.
     pub kind: InputKind,
+    /// Whether people give it as a file: what they type is a path or an address, and the value is what is there.
+    pub is_file: bool,
+    /// What people see in the place of the options of [`InputKind::OneOf`], in their order; empty if they see the options.
+    pub labels: Vec<String>,
 }
 
 /// The kind of value that an input accepts.

@@ -35,7 +35,7 @@ pub(crate) async fn plan_definition(global: &Global, arguments: &PlanArgs) -> Co
     diagnostics::print_diagnostics(&source);
     let is_given = !arguments.input_values.is_empty() || arguments.input.is_some();
     let inputs = match is_given {
-        true => Some(read_inputs(&plan, &arguments.input_values, arguments.input.as_deref())?),
+        true => Some(read_inputs(&config, &plan, &arguments.input_values, arguments.input.as_deref())?),
         false => None,
     };
     let limits = config.limits.narrow_to(&plan.limits);

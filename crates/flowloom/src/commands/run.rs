@@ -95,9 +95,9 @@ fn read_request(
     if let Some(budget) = &arguments.budget {
         inputs::parse_budget(budget, &mut limits)?;
     }
-    let mut inputs = inputs::read_inputs(plan, &arguments.input_values, arguments.input.as_deref())?;
+    let mut inputs = inputs::read_inputs(config, plan, &arguments.input_values, arguments.input.as_deref())?;
     if !global.json && ask::can_prompt() {
-        inputs = tokio::task::block_in_place(|| ask::prompt_missing_inputs(plan, inputs))?;
+        inputs = tokio::task::block_in_place(|| ask::prompt_missing_inputs(config, plan, inputs))?;
     }
     inputs::check_subject(plan, &inputs)?;
     inputs::check_required(plan, &inputs)?;

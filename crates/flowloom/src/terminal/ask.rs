@@ -3,6 +3,7 @@
 use std::io::IsTerminal as _;
 use std::path::Path;
 
+use flowloom_app::config::Config;
 use flowloom_core::code::Code;
 use flowloom_core::plan::{Input, InputKind, Inputs, Plan};
 use flowloom_core::value::{Number, Value};
@@ -10,6 +11,7 @@ use inquire::validator::Validation;
 use inquire::{Confirm, InquireError, Select, Text};
 
 use crate::failure::CommandError;
+use crate::input_files::read_named_file;
 use crate::inputs::{self, MissingSubject, find_missing_subject};
 
 /// Whether stdin and stderr are terminals, so that a person can answer prompts.
@@ -18,7 +20,7 @@ pub(crate) fn can_prompt() -> bool {
 }
 
 /// Returns the given inputs, completed with prompted values for required inputs that are missing.
-pub(crate) fn prompt_missing_inputs(plan: &Plan, given: Value) -> Result<Value, CommandError> {
+pub(crate) fn prompt_missing_inputs(config: &Config, plan: &Plan, given: Value) -> Result<Value, CommandError> {
     match find_missing_subject(plan, &given) {
         Some(MissingSubject::Whole(name)) => {
             return prompt_subject(&name).and_then(resolve_text);
@@ -34,7 +36,7 @@ pub(crate) fn prompt_missing_inputs(plan: &Plan, given: Value) -> Result<Value, 
     let mut map = map.clone();
     for input in declared.iter().filter(|input| input.required) {
         if !map.contains_key(input.name.as_str()) {
-            let value = prompt_input(input).map_err(|error| advise_option(&input.name, error))?;
+            let value = prompt_input(config, input).map_err(|error| advise_option(&input.name, error))?;
             map.insert(input.name.as_str().into(), value);
         }
     }
@@ -46,8 +48,12 @@ fn prompt_subject(name: &str) -> Result<String, CommandError> {
     prompt_line(name, None).map_err(|error| advise_option(name, error))
 }
 
-fn prompt_input(input: &Input) -> Result<Value, CommandError> {
+fn prompt_input(config: &Config, input: &Input) -> Result<Value, CommandError> {
     let question = input.description.as_deref().unwrap_or(&input.name);
+    if input.is_file {
+        return prompt_line(question, Some("the path or the address of the file"))
+            .and_then(|place| read_named_file(config, input, place.trim()));
+    }
     match &input.kind {
         InputKind::Any | InputKind::Text => {
             prompt_line(question, Some("@FILE takes the text of a file")).and_then(resolve_text)
@@ -60,13 +66,18 @@ fn prompt_input(input: &Input) -> Result<Value, CommandError> {
             Text::new(question).with_validator(is_number).prompt().map(Value::from).map_err(prompt_failure)
         }
         InputKind::Boolean => Confirm::new(question).prompt().map(Value::from).map_err(prompt_failure),
-        InputKind::OneOf(options) => {
-            Select::new(question, options.clone()).prompt().map(Value::from).map_err(prompt_failure)
-        }
-        InputKind::File => prompt_line(question, Some("the path of the file"))
-            .and_then(|path| inputs::read_file_value(Path::new(&path))),
+        InputKind::OneOf(options) => prompt_option(question, options, &input.labels),
+        InputKind::File => prompt_line(question, Some("the path or the address of the file"))
+            .and_then(|place| read_named_file(config, input, place.trim())),
         InputKind::List => prompt_list(question),
     }
+}
+
+/// Lets a person choose one of the options, under their labels if they have some.
+fn prompt_option(question: &str, options: &[String], labels: &[String]) -> Result<Value, CommandError> {
+    let shown = if labels.len() == options.len() { labels } else { options };
+    let chosen = Select::new(question, shown.to_vec()).raw_prompt().map_err(prompt_failure)?;
+    Ok(options[chosen.index].as_str().into())
 }
 
 /// Reads items, one per line, until an empty line.

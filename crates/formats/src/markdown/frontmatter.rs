@@ -293,7 +293,9 @@ fn read_input(name: &str, spec: &Value, reader: &YamlReader<'_>, problems: &mut 
     }
     let required = spec.get("required").and_then(Value::as_bool).unwrap_or(true) && default.is_none();
     let description = text("description").or(text("message")).map(str::to_owned);
-    Some(Input { name: name.to_owned(), description, default, required, kind })
+    let labels = read_labels(spec.get("options"));
+    let is_file = text("type") == Some("file");
+    Some(Input { name: name.to_owned(), description, default, required, kind, is_file, labels })
 }
 
 /// Why an input has no kind.
@@ -364,4 +366,15 @@ fn read_options(value: Option<&Value>) -> Option<Vec<String>> {
     };
     let options: Option<Vec<String>> = value?.as_list()?.iter().map(option).collect();
     options.filter(|options| !options.is_empty())
+}
+
+/// The names of options, if any has one.
+fn read_labels(value: Option<&Value>) -> Vec<String> {
+    let label = |option: &Value| match option {
+        Value::Map(map) => plain_text(map.get("name").or_else(|| map.get("value")).unwrap_or(&Value::Null)),
+        plain_value => plain_text(plain_value),
+    };
+    let options = value.and_then(Value::as_list).unwrap_or_default();
+    let has_names = options.iter().any(|option| option.get("name").is_some());
+    if has_names { options.iter().map(label).collect() } else { Vec::new() }
 }

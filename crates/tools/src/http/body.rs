@@ -18,28 +18,33 @@ const MIN_RATIO_CHECK_BYTES: usize = 1 << 20;
 /// Number of bytes of a page that are searched for its declared encoding (HTML's rule).
 const META_SCAN_BYTES: usize = 1024;
 
+/// Reads the body of a response to its end.
+pub(super) async fn read_body(response: &mut Response, url: &Url, limits: &HttpLimits) -> Result<Vec<u8>, HttpError> {
+    check_headers(response.headers(), url, limits)?;
+    let mut sink = BodySink::new(response.headers(), url, limits)?;
+    loop {
+        let chunk = match tokio::time::timeout(limits.idle, response.chunk()).await {
+            Ok(chunk) => chunk.map_err(|error| HttpError::from_request(error, url, limits))?,
+            Err(_) => {
+                let origin = display_origin(url);
+                return Err(ExchangeError::IdleTimeout { origin, limit: limits.idle }.into());
+            }
+        };
+        match chunk {
+            Some(bytes) => sink.push_bytes(&bytes).map_err(|error| body_error(error, url, limits))?,
+            None => break,
+        }
+    }
+    sink.finish_body().map_err(|error| body_error(error, url, limits))
+}
+
 /// Reads a response to its end.
 pub(super) async fn read_response(
     mut response: Response,
     url: Url,
     limits: &HttpLimits,
 ) -> Result<HttpResponse, HttpError> {
-    check_headers(response.headers(), &url, limits)?;
-    let mut sink = BodySink::new(response.headers(), &url, limits)?;
-    loop {
-        let chunk = match tokio::time::timeout(limits.idle, response.chunk()).await {
-            Ok(chunk) => chunk.map_err(|error| HttpError::from_request(error, &url, limits))?,
-            Err(_) => {
-                let origin = display_origin(&url);
-                return Err(ExchangeError::IdleTimeout { origin, limit: limits.idle }.into());
-            }
-        };
-        match chunk {
-            Some(bytes) => sink.push_bytes(&bytes).map_err(|error| body_error(error, &url, limits))?,
-            None => break,
-        }
-    }
-    let bytes = sink.finish_body().map_err(|error| body_error(error, &url, limits))?;
+    let bytes = read_body(&mut response, &url, limits).await?;
     let headers: Vec<(String, String)> = response
         .headers()
         .iter()

@@ -4,7 +4,7 @@
 use flowloom_core::effect::HttpRequest;
 use flowloom_core::rich::{Rich, RichPiece};
 use flowloom_runtime::descriptors::{acquire_for_call, retry_without_descriptors};
-use reqwest::header::{CONTENT_LENGTH, LOCATION};
+use reqwest::header::{CONTENT_LENGTH, CONTENT_TYPE, LOCATION};
 use reqwest::{Client, Method, Response, StatusCode};
 use url::Url;
 
@@ -35,6 +35,25 @@ impl HttpResponse {
     pub(crate) fn media_type(&self) -> String {
         body::media_type(self.get_header("content-type").unwrap_or_default())
     }
+}
+
+/// A file or a page that was downloaded.
+#[derive(Debug)]
+pub struct Download {
+    /// Status code.
+    pub status: u16,
+    /// The media type without its parameters, in lower case; empty if there is none.
+    pub media_type: String,
+    /// The body.
+    pub bytes: Vec<u8>,
+    /// URL of the last hop.
+    pub url: String,
+}
+
+/// The response at the end of all redirects, before its body is read.
+struct LastHop {
+    response: Response,
+    url: Url,
 }
 
 /// The request of the current hop.
@@ -70,12 +89,43 @@ impl HttpClient {
         }
     }
 
+    /// Reads what is at a URL that a person names. Redirects are followed, and no secrets are sent.
+    pub async fn download(&self, url: &str) -> Result<Download, ToolError> {
+        let request = HttpRequest { method: "GET".to_owned(), url: url.into(), headers: Vec::new(), body: None };
+        let sender = RequestSender::of_person();
+        let mut used = UsedSecrets::new(self.secrets(), Destination::Machine);
+        let limit = self.limits.total;
+        let work = async {
+            let mut last = self.open_response(&request, &sender, &mut used).await?;
+            let bytes = body::read_body(&mut last.response, &last.url, &self.limits).await?;
+            let kind = last.response.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
+            let media_type = body::media_type(kind.unwrap_or_default());
+            Ok(Download { status: last.response.status().as_u16(), media_type, bytes, url: last.url.into() })
+        };
+        let origin = request.url.to_redacted_text();
+        let read = tokio::time::timeout(limit, work).await;
+        let read: Result<Download, HttpError> =
+            read.unwrap_or_else(|_| Err(ExchangeError::TotalTimeout { origin, limit }.into()));
+        read.map_err(|error| used.redact_error(error).into())
+    }
+
     async fn follow_hops(
         &self,
         request: &HttpRequest,
         sender: &RequestSender<'_>,
         used: &mut UsedSecrets<'_>,
     ) -> Result<HttpResponse, HttpError> {
+        let last = self.open_response(request, sender, used).await?;
+        body::read_response(last.response, last.url, &self.limits).await
+    }
+
+    /// The response that is no redirect.
+    async fn open_response(
+        &self,
+        request: &HttpRequest,
+        sender: &RequestSender<'_>,
+        used: &mut UsedSecrets<'_>,
+    ) -> Result<LastHop, HttpError> {
         let mut hop = OutgoingRequest::new(request, sender, used, &self.limits)?;
         for _ in 0..=self.limits.redirects {
             let route = self.policy.check_url(&hop.url)?;
@@ -84,7 +134,7 @@ impl HttpClient {
             let response = response.map_err(|error| HttpError::from_request(error, &hop.url, &self.limits))?;
             match redirect_target(&response) {
                 Some(next) => hop.follow_redirect(response.status(), &next)?,
-                None => return body::read_response(response, hop.url, &self.limits).await,
+                None => return Ok(LastHop { response, url: hop.url }),
             }
         }
         let origin = display_origin(&hop.url);

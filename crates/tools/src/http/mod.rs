@@ -21,6 +21,7 @@ use url::Url;
 use crate::egress::{EgressPolicy, GuardedResolver, HostResolver, Route, SystemResolver};
 use crate::secrets::{Requester, Secrets};
 use error::{ExchangeError, HttpError};
+pub use exchange::Download;
 pub(crate) use exchange::HttpResponse;
 
 /// Default value of the `User-Agent` header.
@@ -82,6 +83,12 @@ impl<'a> RequestSender<'a> {
         let requester = Requester::Definition(&context.definition);
         let (key, traceparent) = (context.idempotency_key(), context.traceparent());
         RequestSender { user: context.user.clone(), key, traceparent, head: requester, body: requester }
+    }
+
+    /// For what a person asks for outside a run.
+    fn of_person() -> RequestSender<'static> {
+        let (head, body) = (Requester::Configuration, Requester::Configuration);
+        RequestSender { user: "local".into(), key: String::new(), traceparent: None, head, body }
     }
 
     /// For a test: with an idempotency key, and all secrets named by the configuration.
