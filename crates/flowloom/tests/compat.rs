@@ -44,6 +44,11 @@ fn agentos() {
     assert_eq!(page["runs"][0]["runId"], result["runId"]);
     assert_eq!(page["runs"][0]["status"], "completed");
 
+    let passed_on = json!({"body": {"workflowId": id, "input": "more", "agentId": ""}, "method": "POST"});
+    assert_eq!(server.post("/api/workflows/run", &passed_on).json()["vars"]["analysis"], "LLM(Analyze: more)");
+    let created = json!({"body": {"id": "inner", "name": "n", "steps": []}});
+    assert_eq!(server.post("/api/workflows", &created).json(), json!({"id": "inner"}));
+
     let missing = server.post("/api/workflows/run", &json!({"workflowId": "nobody", "input": 1}));
     assert_eq!((missing.status, &missing.json()["detail"]), (404, &json!("Workflow nobody not found")));
     assert_eq!(server.post("/api/workflows", &json!({"name": "x", "description": "d", "steps": 1})).status, 422);
@@ -265,8 +270,35 @@ fn anythingllm_builder_on_its_own_folder() {
     let odd = json!({"name": "n", "config": {"steps": [{"type": "shell", "config": {}}]}});
     let refused = server.post("/api/agent-flows/save", &odd);
     assert_eq!((refused.status, &refused.json()["flow"]), (200, &Value::Null), "{refused:?}");
-    let unreadable = server.post("/api/agent-flows/3f2a-1/toggle", &json!({"active": "yes"}));
-    assert_eq!((unreadable.status, &unreadable.json()["success"]), (400, &json!(false)), "{unreadable:?}");
+    // Any value is stored; only `false` switches off.
+    let toggled = server.post("/api/agent-flows/3f2a-1/toggle", &json!({"active": "yes"}));
+    assert_eq!((toggled.status, &read("3f2a-1.json")["active"]), (200, &json!("yes")), "{toggled:?}");
+}
+
+#[test]
+fn flow_whose_name_has_a_blank_is_changed_by_its_uuid() {
+    let place = Workspace::new(ECHO_CONFIG);
+    let flows = place.path("plugins/agent-flows");
+    std::fs::create_dir_all(&flows).expect("folders");
+    let config = json!({"description": "d", "steps": [{"type": "llmInstruction", "config": {"instruction": "Hi", "resultVariable": "said"}}]});
+    let file = flows.join("two words.json");
+    std::fs::write(&file, json!({"name": "Two", "steps": config["steps"]}).to_string()).expect("written");
+    let server = RunningServer::start(&place, &[]);
+    let listed = server.get("/api/agent-flows/list").json();
+    let uuid = listed["flows"][0]["uuid"].as_str().expect("a uuid");
+    let path = &format!("/api/agent-flows/{uuid}");
+    let saved = json!({"name": "New", "config": config, "uuid": uuid});
+    assert_eq!(server.post("/api/agent-flows/save", &saved).json()["success"], true);
+    assert_eq!(server.post(&format!("{path}/toggle"), &json!({"active": false})).json()["success"], true);
+    let written: Value = serde_json::from_str(&std::fs::read_to_string(&file).expect("a flow")).expect("JSON");
+    assert_eq!((&written["name"], &written["active"]), (&json!("New"), &json!(false)));
+    let ran = server.send_and_read("POST", &format!("{path}/run"), &[], "").json();
+    assert_eq!(ran["variables"]["said"], "LLM(Hi)", "{ran}");
+    assert_eq!(send_delete(&server, path).json(), json!({"success": true}));
+    assert!(!file.exists());
+    let new = json!({"name": "New", "config": config, "uuid": "three new words"});
+    assert_eq!(server.post("/api/agent-flows/save", &new).json()["success"], false, "a new id is checked");
+    assert_eq!(send_delete(&server, "/api/agent-flows/..%2F..%2Fflowloom").json()["success"], false);
 }
 
 #[test]
@@ -286,6 +318,8 @@ fn agentos_lists_files_of_any_form() {
     let id = server.post("/api/workflows", &ask).json()["id"].clone();
     let waiting = server.post("/api/workflows/run", &json!({"workflowId": id, "input": "Really?"}));
     assert_eq!((waiting.status, &waiting.json()["status"]), (202, &json!("waiting")), "{waiting:?}");
+    let page = server.get(&format!("/api/workflows/runs?workflowId={}", id.as_str().expect("an id"))).json();
+    assert_eq!(page["runs"][0]["status"], "waiting", "{page}");
 }
 
 #[test]

@@ -24,8 +24,8 @@ const DISCARD_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long the next piece of a refused body is waited for.
 const MAX_CHUNK_WAIT: Duration = Duration::from_secs(1);
 
-/// A deserialised body and its text.
-pub(crate) struct JsonBody<T>(pub(crate) T, pub(crate) String);
+/// A deserialised body.
+pub(crate) struct JsonBody<T>(pub(crate) T);
 
 impl<T: DeserializeOwned> FromRequest<Server> for JsonBody<T> {
     type Rejection = Problem;
@@ -34,7 +34,7 @@ impl<T: DeserializeOwned> FromRequest<Server> for JsonBody<T> {
         let text = read_text(server, request).await?;
         let value =
             serde_json::from_str(&text).map_err(|error| invalid_request(format!("invalid request body: {error}")))?;
-        Ok(JsonBody(value, text))
+        Ok(JsonBody(value))
     }
 }
 
@@ -46,13 +46,16 @@ impl<T: DeserializeOwned> FromRequest<Server> for JsonObject<T> {
 
     async fn from_request(request: Request, server: &Server) -> Result<JsonObject<T>, Problem> {
         let text = read_text(server, request).await?;
-        if text.trim_start().starts_with('[') {
-            return Err(invalid_request("invalid request body: expected an object, not a list".to_owned()));
-        }
-        let value =
-            serde_json::from_str(&text).map_err(|error| invalid_request(format!("invalid request body: {error}")))?;
-        Ok(JsonObject(value, text))
+        Ok(JsonObject(parse_object(&text)?, text))
     }
+}
+
+/// Deserialises an object.
+pub(crate) fn parse_object<T: DeserializeOwned>(text: &str) -> Result<T, Problem> {
+    if text.trim_start().starts_with('[') {
+        return Err(invalid_request("invalid request body: expected an object, not a list".to_owned()));
+    }
+    serde_json::from_str(text).map_err(|error| invalid_request(format!("invalid request body: {error}")))
 }
 
 /// A deserialised body that may be left out.

@@ -6,6 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
+use super::folder::id_from_path;
 use super::replace_file::replace_file;
 
 /// Held while a flow is written. Of two versions that are saved at the same time, one is then the previous version of the
@@ -63,12 +64,29 @@ impl FlowFolder {
         }
     }
 
+    /// The file of a flow. A file whose name cannot be an id, such as one with blanks, is found by the id that it has.
     fn path_of(&self, uuid: &str) -> PathBuf {
-        self.path.join(format!("{uuid}.json"))
+        let own = self.path.join(format!("{uuid}.json"));
+        match own.is_file() {
+            true => own,
+            false => self.find_renamed(uuid).unwrap_or(own),
+        }
+    }
+
+    /// The only file with this id.
+    fn find_renamed(&self, uuid: &str) -> Option<PathBuf> {
+        let names = fs::read_dir(&self.path).ok()?.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+        let mut found = names
+            .filter(|name| name.ends_with(".json") && id_from_path(&format!("{FLOW_FOLDER}/{name}")) == uuid)
+            .map(|name| self.path.join(name));
+        let first = found.next();
+        first.filter(|_| found.next().is_none())
     }
 
     fn previous_of(&self, uuid: &str) -> PathBuf {
-        self.path.join(format!("{uuid}.json.previous"))
+        let mut path = self.path_of(uuid).into_os_string();
+        path.push(".previous");
+        path.into()
     }
 }
 
@@ -89,6 +107,12 @@ mod tests {
             assert_eq!(fs::read_to_string(flows.join("a.json")).expect("a flow"), text);
         }
         assert_eq!(fs::read_to_string(flows.join("a.json.previous")).expect("a version"), "one");
+        fs::write(flows.join("two words.json"), "{}").expect("written");
+        folder.write_flow("two.words", "new").expect("written");
+        assert_eq!(fs::read_to_string(flows.join("two words.json")).expect("a flow"), "new");
+        folder.delete_flow("two.words").expect("deleted");
+        assert!(!folder.contains("two.words"));
+        fs::remove_file(flows.join("two words.json.previous")).expect("a version");
         folder.delete_flow("a").expect("deleted");
         assert!(!folder.contains("a"));
         assert_eq!(fs::read_to_string(flows.join("a.json.previous")).expect("a version"), "two");

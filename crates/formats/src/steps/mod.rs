@@ -33,7 +33,7 @@ use crate::wording::ORIGINAL_WORDING;
 
 pub(crate) use front_end::FRONT_END;
 pub(crate) use functions::{BUILT_IN_FUNCTIONS, STEP_KIND_FUNCTIONS};
-pub use present::{not_found_message, run_record, status_word};
+pub use present::{not_found_message, run_record, run_word, status_word};
 
 /// The text rules of a step list: unknown names stay as text, objects become compact JSON.
 pub const TEXT_RULES: TextRules = TextRules {

@@ -20,6 +20,14 @@ pub fn status_word(status: Status) -> &'static str {
     }
 }
 
+/// The word for the status of a run of a step list. AgentOS has none for a run that waits for a person.
+pub fn run_word(status: Status) -> &'static str {
+    match status {
+        Status::Waiting | Status::Uncertain => status.name(),
+        status => status_word(status),
+    }
+}
+
 /// The result of a run of a step list.
 pub(super) fn render_result(plan: &Plan, state: &RunState) -> RenderedResult {
     let outcome = summarize_run(plan, state);
@@ -40,7 +48,7 @@ pub fn run_record(plan: &Plan, state: &RunState) -> Value {
     let run = state.run.map(|run| run.to_string()).unwrap_or_default();
     record.insert("runId".into(), run.into());
     record.insert("workflowId".into(), plan.id.as_deref().unwrap_or(&plan.name).into());
-    record.insert("status".into(), status_word(state.status).into());
+    record.insert("status".into(), run_word(state.status).into());
     record.insert("startedAt".into(), (state.created_at as i64).into());
     if let Some(at) = state.finished_at {
         let key = if state.status == Status::Succeeded { "completedAt" } else { "failedAt" };

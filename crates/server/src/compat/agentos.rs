@@ -15,8 +15,8 @@ use flowloom_app::keys::Scope;
 use flowloom_app::runs::service::StartRunRequest;
 use flowloom_app::tools::workflows::read_run_page;
 use flowloom_core::code::Code;
+use flowloom_core::json::{NodeKind, parse_node};
 use flowloom_core::render;
-use flowloom_core::status::Status;
 use flowloom_core::value::Value;
 use flowloom_formats::steps;
 use flowloom_store::{DefinitionKind, Store};
@@ -26,7 +26,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::runs::{ensure_id, list_definitions, run_and_wait};
-use crate::body::{JsonBody, JsonObject};
+use crate::body::{TextBody, parse_object};
 use crate::caller::Caller;
 use crate::definitions::change::writable_key;
 use crate::definitions::put;
@@ -43,14 +43,22 @@ pub(crate) fn routes() -> OpenApiRouter<Server> {
         .routes(routes!(list_runs))
 }
 
+/// The request in a body. What AgentOS' engine passes on has it in the field `body`.
+fn unwrap_body(text: &str) -> &str {
+    let Ok((tree, _)) = parse_node(text) else { return text };
+    let inner = tree.get("body").filter(|inner| matches!(inner.kind, NodeKind::Map(_)));
+    inner.map_or(text, |inner| &text[inner.span.start..inner.span.end()])
+}
+
 /// `workflow::create`: stores a step list, given directly or in the field `workflow`.
 #[utoipa::path(post, path = "/api/workflows", operation_id = "agentos_create", tag = "AgentOS", security(("key" = ["write"])), request_body = Object,
     responses((status = 200, description = "`{id}`"), (status = 400, body = ProblemDocument), (status = 422, body = ProblemDocument)))]
 pub(crate) async fn create_workflow(
     State(host): State<Arc<RunHost>>,
     caller: Caller,
-    JsonBody(definition, _): JsonBody<Value>,
+    TextBody(text): TextBody,
 ) -> ApiResult<Json<Value>> {
+    let definition: Value = parse_object(unwrap_body(&text))?;
     let inner = definition.get("workflow").filter(|inner| inner.as_map().is_some()).unwrap_or(&definition);
     let Some(mut map) = inner.as_map().cloned() else {
         return Err(Problem::new(Code::RequestInvalid, "a workflow must be an object"));
@@ -110,21 +118,18 @@ pub(crate) async fn run_workflow(
     State(host): State<Arc<RunHost>>,
     caller: Caller,
     headers: HeaderMap,
-    JsonObject(wanted, text): JsonObject<RunWorkflowRequest>,
+    TextBody(text): TextBody,
 ) -> ApiResult<Response> {
+    let wanted: RunWorkflowRequest = parse_object(unwrap_body(&text))?;
     let call = StartContext::admitted(&host, &caller, None, &headers)?;
     let missing = |_| Problem::new(Code::NotThere, steps::not_found_message(&wanted.workflow_id));
     let definition = call.find_definition(&wanted.workflow_id).await.map_err(missing)?;
-    let starting = StartRunRequest { agent: wanted.agent_id, ..StartRunRequest::with_inputs(wanted.input) };
+    let agent = wanted.agent_id.filter(|agent| !agent.is_empty());
+    let starting = StartRunRequest { agent, ..StartRunRequest::with_inputs(wanted.input) };
     let ended = run_and_wait(&call, &definition, starting, &text).await?;
     let mut result = ended.to_result();
     result.insert("runId".into(), ended.id.to_string().into());
-    let status = match ended.state.status {
-        // AgentOS has no word for a run that waits for a person.
-        waiting @ (Status::Waiting | Status::Uncertain) => waiting.name(),
-        status => steps::status_word(status),
-    };
-    result.insert("status".into(), status.into());
+    result.insert("status".into(), steps::run_word(ended.state.status).into());
     if let Some(error) = &ended.state.error {
         result.insert("error".into(), error.message.as_str().into());
     }
@@ -159,4 +164,20 @@ pub(crate) async fn list_runs(
     let bounds = steps::runs::read_bounds(number(page.limit).as_ref(), number(page.offset).as_ref());
     let (runs, total) = read_run_page(&store, caller.user.clone(), page.workflow_id, bounds).await?;
     Ok(Json(steps::runs::render_page(runs, total, bounds)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn request_in_a_body_is_unwrapped() {
+        assert_eq!(
+            unwrap_body(r#"{"body": {"workflowId": "a", "n": 1.0}, "method": "POST"}"#),
+            r#"{"workflowId": "a", "n": 1.0}"#
+        );
+        for text in [r#"{"workflowId": "a"}"#, r#"{"body": null, "workflowId": "a"}"#, r#"{"body": "x"}"#, "{oops"] {
+            assert_eq!(unwrap_body(text), text);
+        }
+    }
 }

@@ -31,7 +31,7 @@ use utoipa_axum::routes;
 
 use super::runs::{find_definition, list_definitions, run_and_wait};
 use crate::blocking::run_blocking;
-use crate::body::{JsonBody, JsonObject};
+use crate::body::{JsonObject, TextBody, parse_object};
 use crate::caller::Caller;
 use crate::definitions::change::{delete_definition, reject_folder_file, writable_key};
 use crate::definitions::put;
@@ -286,8 +286,10 @@ pub(crate) async fn delete_flow(
 #[derive(Deserialize, ToSchema)]
 pub(crate) struct ToggleRequest {
     /// Default: true.
+    // As in AnythingLLM any value is stored, and only `false` switches the flow off.
     #[serde(default)]
-    active: Option<bool>,
+    #[schema(value_type = Option<bool>)]
+    active: Option<Value>,
 }
 
 /// Switches a flow on or off for agents.
@@ -303,7 +305,7 @@ pub(crate) async fn toggle_flow(
     let (_, content) = find_definition(&host.catalog, caller.resolve_user(None)?, flow::FORMAT, &uuid).await?;
     let mut config = read_config(&content)?;
     match toggle.active {
-        Some(active) => drop(config.insert("active".into(), active.into())),
+        Some(active) => drop(config.insert("active".into(), active)),
         None => drop(config.shift_remove("active")),
     }
     store_flow(&host, &caller, &uuid, config.clone()).await?;
@@ -320,8 +322,10 @@ pub(crate) async fn run_flow(
     caller: Caller,
     PathParam(uuid): PathParam<String>,
     headers: HeaderMap,
-    JsonBody(body, text): JsonBody<Value>,
+    TextBody(text): TextBody,
 ) -> Result<Response, AnythingLlmError> {
+    // Without a body there are no variables.
+    let body: Value = if text.trim().is_empty() { Map::new().into() } else { parse_object(&text)? };
     let call = StartContext::admitted(&host, &caller, None, &headers)?;
     let (flow, _) = find_definition(&host.catalog, call.user().to_owned(), flow::FORMAT, &uuid).await?;
     let inputs = body.get("variables").filter(|given| given.as_map().is_some()).unwrap_or(&body).clone();

@@ -96,7 +96,7 @@ pub(crate) async fn convert_definition(
     State(app): State<Arc<App>>,
     caller: Caller,
     QueryParams(whose): QueryParams<OwnerQuery>,
-    JsonBody(asked, _): JsonBody<ConvertRequest>,
+    JsonBody(asked): JsonBody<ConvertRequest>,
 ) -> ApiResult<Json<ConvertResult>> {
     caller.require_scope(Scope::Read)?;
     let user = caller.resolve_user(whose.user)?;

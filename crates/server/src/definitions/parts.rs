@@ -311,7 +311,7 @@ macro_rules! part_routes {
                 PathParam(id): PathParam<String>,
                 QueryParams(whose): QueryParams<OwnerQuery>,
                 IfContent(condition): IfContent,
-                JsonBody(part, _): JsonBody<Value>,
+                JsonBody(part): JsonBody<Value>,
             ) -> ApiResult<Tagged<SharedDefinition>> {
                 let key = writable_key(&caller, whose.user, $kind, &id)?;
                 let user = key.user.clone();

@@ -110,7 +110,8 @@ impl WorkflowHost {
             let content = DefinitionContent::parse(&row.content)?;
             let bundle = self.build_bundle(&content.entry, content.files)?;
             let bundle = Bundle { tenant: stored::find_tenant(&row), ..bundle };
-            let agent = arguments.get("agentId").and_then(Value::as_str).map(str::to_owned);
+            let agent = arguments.get("agentId").and_then(Value::as_str).filter(|agent| !agent.is_empty());
+            let agent = agent.map(str::to_owned);
             let agent = agent.or_else(|| context.agent.as_deref().map(str::to_owned));
             let inputs = arguments.get("input").cloned().unwrap_or_default();
             Ok(ChildRun { bundle, workflow: None, inputs, agent })

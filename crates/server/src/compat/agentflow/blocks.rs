@@ -106,7 +106,7 @@ pub(crate) async fn put_block(
     State(app): State<Arc<App>>,
     caller: Caller,
     QueryParams(whose): QueryParams<UserQuery>,
-    JsonBody(block, _): JsonBody<Value>,
+    JsonBody(block): JsonBody<Value>,
 ) -> ApiResult<Json<serde_json::Value>> {
     let Some(id) = block.get("id").and_then(Value::as_str).map(str::to_owned) else {
         caller.require_scope(Scope::Write)?;
@@ -126,7 +126,7 @@ pub(crate) async fn update_block(
     caller: Caller,
     PathParam(id): PathParam<String>,
     QueryParams(whose): QueryParams<UserQuery>,
-    JsonBody(block, _): JsonBody<Value>,
+    JsonBody(block): JsonBody<Value>,
 ) -> ApiResult<Json<Value>> {
     let key = find_writable(&app, &caller, whose.user_id, &id).await?;
     let user = key.user.clone();

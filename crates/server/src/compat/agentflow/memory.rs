@@ -71,7 +71,7 @@ pub(crate) async fn replace_memory(
     State(app): State<Arc<App>>,
     caller: Caller,
     PathParam(user_id): PathParam<String>,
-    JsonBody(memory, _): JsonBody<Value>,
+    JsonBody(memory): JsonBody<Value>,
 ) -> ApiResult<StatusCode> {
     replace_all(&app, &caller, user_id, &memory).await
 }
@@ -83,7 +83,7 @@ pub(crate) async fn replace_native(
     State(app): State<Arc<App>>,
     caller: Caller,
     PathParam(user): PathParam<String>,
-    JsonBody(memory, _): JsonBody<Value>,
+    JsonBody(memory): JsonBody<Value>,
 ) -> ApiResult<StatusCode> {
     replace_all(&app, &caller, user, &memory).await
 }
@@ -95,7 +95,7 @@ pub(crate) async fn put_one(
     State(app): State<Arc<App>>,
     caller: Caller,
     PathParam((named, key)): PathParam<(String, String)>,
-    JsonBody(value, _): JsonBody<Value>,
+    JsonBody(value): JsonBody<Value>,
 ) -> ApiResult<StatusCode> {
     write_keys(&app, &caller, named, vec![MemoryWrite { key, value: Some(value) }]).await
 }
@@ -118,7 +118,7 @@ pub(crate) async fn put_native(
     State(app): State<Arc<App>>,
     caller: Caller,
     PathParam((named, key)): PathParam<(String, String)>,
-    JsonBody(value, _): JsonBody<Value>,
+    JsonBody(value): JsonBody<Value>,
 ) -> ApiResult<StatusCode> {
     write_keys(&app, &caller, named, vec![MemoryWrite { key, value: Some(value) }]).await
 }

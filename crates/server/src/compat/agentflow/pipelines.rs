@@ -130,7 +130,7 @@ pub(crate) async fn create_pipeline(
     State(host): State<Arc<RunHost>>,
     caller: Caller,
     QueryParams(whose): QueryParams<UserQuery>,
-    JsonBody(written, _): JsonBody<Value>,
+    JsonBody(written): JsonBody<Value>,
 ) -> ApiResult<Json<serde_json::Value>> {
     caller.require_scope(Scope::Write)?;
     let mut pipeline = unwrap_pipeline(&written);
