@@ -271,4 +271,23 @@ mod tests {
         assert_eq!(select(":scope p").len(), 4);
         assert_eq!(select(":first p").len(), 4);
     }
+
+    #[test]
+    fn states_of_forms_are_those_of_the_page() {
+        let page = r#"<form><fieldset disabled><legend><input value=1></legend><button>a</button></fieldset>
+            <button>b</button><button disabled>c</button><select required><option>d</option></select>
+            <textarea>e</textarea><a href="/">f</a></form>"#;
+        for (selector, expected) in [
+            ("button:disabled", &["c"][..]),
+            ("button:enabled", &["a", "b"]),
+            (":is(select, textarea):required option", &["d"]),
+            ("textarea:optional", &["e"]),
+            ("button:matches(:disabled, .x):nth(0)", &["c"]),
+            ("textarea:matches(a, textarea)", &["e"]),
+            ("button:not(:disabled)", &["a", "b"]),
+            ("a:hover, a:visited, a:active", &[]),
+        ] {
+            assert_eq!(select_inner_html(page, selector).expect(selector), expected, "{selector}");
+        }
+    }
 }
