@@ -1,7 +1,7 @@
 //! How much work it is to hold a value to a JSON Schema. A validator applies a subschema again for every way that leads to
 //! it, so a small schema whose references branch can take years, and a long chain of references can exhaust the stack.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 use serde_json::{Map, Value};
 
@@ -17,6 +17,9 @@ const MAX_REPETITIONS: u64 = 64;
 /// Number of pairs of a subschema and a part of the value that are looked at.
 const MAX_PAIRS: usize = 1_000_000;
 
+/// Number of subschemas with the same name among which a reference may have to choose.
+const MAX_NAMESAKES: usize = 8;
+
 /// Keywords whose schemas apply to the same value.
 const IN_PLACE_LISTS: [&str; 3] = ["allOf", "anyOf", "oneOf"];
 const IN_PLACE: [&str; 4] = ["not", "if", "then", "else"];
@@ -31,6 +34,10 @@ const OF_OTHER_FIELDS: [&str; 2] = ["additionalProperties", "unevaluatedProperti
 /// Keywords with references.
 const REFERENCES: [&str; 3] = ["$ref", "$dynamicRef", "$recursiveRef"];
 
+/// Keywords with names that references can have, and those of them that pointers are relative to.
+const NAMES: [&str; 4] = ["$anchor", "$dynamicAnchor", "$id", "id"];
+const IDS: [&str; 2] = ["$id", "id"];
+
 /// Why a value is not held to a schema.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SchemaTooComplex {
@@ -44,12 +51,12 @@ pub enum SchemaTooComplex {
 
 /// Fails if validating any value could exhaust the stack. For a schema before it is compiled.
 pub fn check_schema_depth(schema: &Value) -> Result<(), SchemaTooComplex> {
-    Subschemas::new(schema).measure().map(drop)
+    Subschemas::new(schema)?.measure().map(drop)
 }
 
 /// Fails if validating `value` would take too long or exhaust the stack.
 pub fn check_schema_work(schema: &Value, value: &Value) -> Result<(), SchemaTooComplex> {
-    let subschemas = Subschemas::new(schema);
+    let subschemas = Subschemas::new(schema)?;
     let (measured, distinct) = subschemas.measure()?;
     if !measured.is_recursive && measured.nodes <= MAX_REPETITIONS * distinct {
         return Ok(());
@@ -66,8 +73,24 @@ pub fn check_schema_work(schema: &Value, value: &Value) -> Result<(), SchemaTooC
 /// A schema, with what its references lead to.
 struct Subschemas<'a> {
     root: &'a Value,
-    /// Subschemas by their anchors and ids.
+    /// What the references of a subschema lead to, by its address.
+    referenced: HashMap<*const Value, Vec<&'a Value>>,
+}
+
+/// The names of subschemas, and the references to them.
+#[derive(Default)]
+struct References<'a> {
+    /// Subschemas by the last parts of their anchors and ids.
     named: HashMap<&'a str, Vec<&'a Value>>,
+    found: Vec<Reference<'a>>,
+}
+
+/// A reference of a subschema.
+struct Reference<'a> {
+    of: &'a Value,
+    text: &'a str,
+    /// The innermost subschema with an id around it, which pointers are relative to.
+    base: &'a Value,
 }
 
 /// The size of a schema if every reference is replaced by what it leads to.
@@ -79,53 +102,22 @@ struct Measured {
 }
 
 impl<'a> Subschemas<'a> {
-    fn new(root: &'a Value) -> Subschemas<'a> {
-        let mut subschemas = Subschemas { root, named: HashMap::new() };
-        let mut left = vec![root];
-        while let Some(node) = left.pop() {
-            match node {
-                Value::Array(items) => left.extend(items),
-                Value::Object(fields) => {
-                    for name in ["$anchor", "$dynamicAnchor", "$id", "id"] {
-                        if let Some(id) = fields.get(name).and_then(Value::as_str) {
-                            subschemas.named.entry(last_part(id)).or_default().push(node);
-                        }
-                    }
-                    left.extend(fields.values());
-                }
-                _ => {}
-            }
+    fn new(root: &'a Value) -> Result<Subschemas<'a>, SchemaTooComplex> {
+        let references = References::collect(root);
+        let mut referenced: HashMap<*const Value, Vec<&'a Value>> = HashMap::new();
+        for reference in &references.found {
+            let targets = references.resolve(reference, root)?;
+            referenced.entry(std::ptr::from_ref(reference.of)).or_default().extend(targets);
         }
-        subschemas
-    }
-
-    /// What a reference leads to. A reference relative to an id is followed by its last part only, which finds at least what a
-    /// validator finds.
-    fn resolve(&self, reference: &str) -> Vec<&'a Value> {
-        let (document, fragment) = reference.split_once('#').unwrap_or((reference, ""));
-        let named = |name: &str| self.named.get(last_part(name)).cloned().unwrap_or_default();
-        let documents = if document.is_empty() { vec![self.root] } else { named(document) };
-        match fragment {
-            "" => documents,
-            // Relative to the root, or to any subschema with an id.
-            pointer if pointer.starts_with('/') => {
-                let decoded = decode_percent(pointer);
-                let bases = documents.into_iter().chain(self.named.values().flatten().copied());
-                let found = bases.filter_map(|base| base.pointer(pointer).or_else(|| base.pointer(&decoded)));
-                let mut seen = HashSet::new();
-                found.filter(|found| seen.insert(std::ptr::from_ref(*found))).collect()
-            }
-            anchor => named(anchor),
-        }
+        Ok(Subschemas { root, referenced })
     }
 
     /// The subschemas that apply to the same value as this one.
-    fn list_in_place(&self, schema: &'a Map<String, Value>) -> Vec<&'a Value> {
+    fn list_in_place(&self, node: &'a Value, schema: &'a Map<String, Value>) -> Vec<&'a Value> {
         let lists = IN_PLACE_LISTS.iter().filter_map(|name| schema.get(*name)?.as_array()).flatten();
         let single = IN_PLACE.iter().filter_map(|name| schema.get(*name));
         let maps = IN_PLACE_MAPS.iter().filter_map(|name| schema.get(*name)?.as_object()).flat_map(Map::values);
-        let references = REFERENCES.iter().filter_map(|name| schema.get(*name)?.as_str());
-        let referenced = references.flat_map(|reference| self.resolve(reference));
+        let referenced = self.referenced.get(&std::ptr::from_ref(node)).into_iter().flatten().copied();
         lists.chain(single).chain(maps).chain(referenced).collect()
     }
 
@@ -165,13 +157,75 @@ impl<'a> Subschemas<'a> {
     /// All subschemas that this one leads to.
     fn list_children(&self, node: &'a Value) -> Vec<&'a Value> {
         let Value::Object(schema) = node else { return Vec::new() };
-        let mut children = self.list_in_place(schema);
+        let mut children = self.list_in_place(node, schema);
         let maps = ["properties", "patternProperties"];
         children.extend(maps.iter().filter_map(|name| schema.get(*name)?.as_object()).flat_map(Map::values));
         let of_items = OF_ITEMS.iter().chain(&["prefixItems"]).filter_map(|name| schema.get(*name));
         children.extend(of_items.flat_map(|items| items.as_array().map_or(std::slice::from_ref(items), Vec::as_slice)));
         children.extend(OF_OTHER_FIELDS.iter().chain(&["propertyNames"]).filter_map(|name| schema.get(*name)));
         children
+    }
+}
+
+impl<'a> References<'a> {
+    fn collect(root: &'a Value) -> References<'a> {
+        let mut references = References::default();
+        let mut left = vec![(root, root)];
+        while let Some((node, base)) = left.pop() {
+            match node {
+                Value::Array(items) => left.extend(items.iter().map(|item| (item, base))),
+                Value::Object(fields) => {
+                    let base = references.add_names(node, fields).unwrap_or(base);
+                    let texts = REFERENCES.iter().filter_map(|name| fields.get(*name)?.as_str());
+                    references.found.extend(texts.map(|text| Reference { of: node, text, base }));
+                    left.extend(fields.values().map(|field| (field, base)));
+                }
+                _ => {}
+            }
+        }
+        references
+    }
+
+    /// Notes the names of a subschema. Returns it if it has an id.
+    fn add_names(&mut self, node: &'a Value, fields: &'a Map<String, Value>) -> Option<&'a Value> {
+        let text = |name: &&str| fields.get(*name).and_then(Value::as_str);
+        let names = NAMES.iter().filter_map(text);
+        names.for_each(|name| self.named.entry(last_part(name)).or_default().push(node));
+        let id = IDS.iter().find_map(text).filter(|id| !id.starts_with('#'));
+        id.map(|_| node)
+    }
+
+    /// What a reference leads to. A reference relative to an id is followed by its last part only, which finds at least what a
+    /// validator finds.
+    fn resolve(&self, reference: &Reference<'a>, root: &'a Value) -> Result<Vec<&'a Value>, SchemaTooComplex> {
+        let (document, fragment) = reference.text.split_once('#').unwrap_or((reference.text, ""));
+        let bases = match document {
+            "" if std::ptr::eq(reference.base, root) => vec![root],
+            // An older draft may not know the id.
+            "" => vec![reference.base, root],
+            name => self.find_named(name)?,
+        };
+        match fragment {
+            "" => Ok(bases),
+            pointer if pointer.starts_with('/') => {
+                let decoded = decode_percent(pointer);
+                let found =
+                    bases.into_iter().filter_map(|base| base.pointer(pointer).or_else(|| base.pointer(&decoded)));
+                let mut targets: Vec<&Value> = Vec::new();
+                for target in found {
+                    if !targets.iter().any(|known| std::ptr::eq(*known, target)) {
+                        targets.push(target);
+                    }
+                }
+                Ok(targets)
+            }
+            anchor => self.find_named(anchor),
+        }
+    }
+
+    fn find_named(&self, name: &str) -> Result<Vec<&'a Value>, SchemaTooComplex> {
+        let found = self.named.get(last_part(name)).map_or(&[][..], Vec::as_slice);
+        if found.len() > MAX_NAMESAKES { Err(SchemaTooComplex::Work) } else { Ok(found.to_vec()) }
     }
 }
 
@@ -222,7 +276,7 @@ impl<'a> WorkCount<'a> {
         }
         self.pairs.insert(pair, None);
         let mut count: u64 = 1;
-        for child in self.subschemas.list_in_place(schema) {
+        for child in self.subschemas.list_in_place(node, schema) {
             count = count.saturating_add(self.count_pair(child, value, depth + 1)?);
         }
         let of_parts = match value {
@@ -347,6 +401,8 @@ mod tests {
 
     #[test]
     fn references_by_id_and_anchor_are_followed() {
+        let namesakes = json!({"$ref": "#x", "$defs": vec![json!({"$anchor": "x"}); 9]});
+        assert_eq!(check_schema_depth(&namesakes), Err(SchemaTooComplex::Work));
         let references =
             [("$anchor", "#twice"), ("$id", "twice"), ("$id", "http://example.com/twice"), ("title", "#/%24defs/%78")];
         for (key, reference) in references {

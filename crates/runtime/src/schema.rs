@@ -77,6 +77,9 @@ mod tests {
 
     use super::*;
 
+    /// Each link has two subschemas.
+    const MAX_CHAIN: usize = 490;
+
     #[test]
     fn validation_is_never_switched_off() {
         let value = parse_value(r#"{"v":"a"}"#).expect("a value");
@@ -109,5 +112,14 @@ mod tests {
         assert!(find_mismatches(&schema, &"x".into()).is_some());
         let itself = parse_value(r##"{"$ref":"#"}"##).expect("JSON");
         assert!(validation_errors(&itself, &"x".into()).is_some());
+    }
+    #[test]
+    fn the_longest_chain_that_is_followed_fits_the_stack() {
+        let chain: Vec<String> =
+            (0..MAX_CHAIN).map(|at| format!(r##""d{at}":{{"allOf":[{{"$ref":"#/$defs/d{}"}}]}}"##, at + 1)).collect();
+        let end = format!(r#""d{MAX_CHAIN}":{{"type":"number"}}"#);
+        let text = format!(r##"{{"$defs":{{{},{end}}},"$ref":"#/$defs/d0"}}"##, chain.join(","));
+        let problem = validation_errors(&parse_value(&text).expect("JSON"), &"x".into()).expect("refused");
+        assert!(problem.contains("number"), "{problem}");
     }
 }
