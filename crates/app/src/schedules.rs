@@ -137,11 +137,7 @@ pub async fn pause_schedule(store: &Store, user: &str, id: &str) -> Result<Sched
 /// this id.
 pub async fn resume_schedule(store: &Store, user: &str, id: &str) -> Result<ScheduleRow, AppError> {
     let row = find_schedule(store, user, id)?;
-    // A schedule that was not paused may be overdue.
-    let next_at = match row.is_paused {
-        true => CronTimes::parse(&row.cron, &row.timezone)?.next_after(SystemClock.now_ms())?,
-        false => row.next_at,
-    };
+    let next_at = CronTimes::parse(&row.cron, &row.timezone)?.next_after(SystemClock.now_ms())?;
     store.pause_schedule(user, id, Some(next_at)).await?;
     find_schedule(store, user, id)
 }

@@ -32,6 +32,8 @@ const COMMANDS_WITH_RESULTS: &[&[&str]] = &[
     &["audit"],
     &["schedule", "add", "hello.json", "0 6 * * *"],
     &["schedule", "list"],
+    &["schedule", "pause", "hello"],
+    &["schedule", "resume", "hello"],
     &["schedule", "remove", "hello"],
     &["models", "list"],
     &["backup", "backup.db"],

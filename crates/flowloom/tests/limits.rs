@@ -112,3 +112,18 @@ fn what_cannot_be_read_is_a_problem() {
         assert!(reply.head.contains(line), "{reply:?}");
     }
 }
+
+#[test]
+fn a_budget_only_narrows_the_configured_limits() {
+    let place = Workspace::new(&format!("{ECHO_CONFIG}[limits]\nsteps = 1\n"));
+    let step = |name: &str| json!({"name": name, "functionId": "agent::chat", "mode": "sequential", "promptTemplate": "x", "errorMode": "fail"});
+    let steps = [step("a"), step("b")];
+    place.write("two.json", &json!({"id": "two", "name": "two", "steps": steps}).to_string());
+    let server = RunningServer::start(&place, &[]);
+    let body = json!({"workflow": "two", "inputs": "x", "budget": "steps=100"});
+    let ended = server.post("/api/v1/runs?wait=60", &body).json();
+    assert_eq!(ended["status"], "budget_exceeded", "{ended}");
+    let fork = format!("/api/v1/runs/{}/fork?wait=60", ended["run_id"].as_str().expect("an id"));
+    let forked = server.post(&fork, &json!({"budget": "steps=100", "at": "/a"})).json();
+    assert_eq!(forked["status"], "budget_exceeded", "{forked}");
+}

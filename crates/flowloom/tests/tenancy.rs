@@ -55,7 +55,7 @@ fn a_schema_whose_references_branch_stops_nobody() {
     let pipeline =
         json!({"id": "p", "name": "p", "nodes": [{"id": "n", "block_id": "b", "inputs": {"a": "x"}}], "edges": []});
     let answer = server.post("/api/pipeline/run", &json!({"pipeline": pipeline, "blocks": [block], "user_id": "ann"}));
-    assert!(answer.body.contains("too complex") || answer.status >= 400, "{answer:?}");
+    assert!(answer.body.contains("too complex"), "{answer:?}");
     assert_eq!(server.get("/health/live").status, 200);
 }
 

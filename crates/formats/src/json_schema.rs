@@ -3,7 +3,7 @@
 use std::fmt;
 
 use flowloom_core::diagnostic::find_similar_name;
-use flowloom_core::schema_work::check_schema_depth;
+use flowloom_core::schema_work::{SchemaTooComplex, check_schema_depth};
 use flowloom_core::value::Value;
 use jsonschema::ValidationError;
 use jsonschema::error::{TypeKind, ValidationErrorKind};
@@ -45,8 +45,13 @@ pub fn find_schema_problem(schema: &Value) -> Option<SchemaProblem> {
         Value::Map(_) | Value::Bool(true) => {
             let parsed = serde_json::to_value(schema).map_err(|error| error.to_string().into());
             let built = parsed.and_then(|schema| {
-                check_schema_depth(&schema).map_err(|too_deep| SchemaProblem::from(too_deep.to_string()))?;
-                jsonschema::validator_for(&schema).map_err(|error| describe_error(&error))
+                let checked = check_schema_depth(&schema);
+                // The validator says which reference leads to nothing.
+                if !matches!(checked, Err(SchemaTooComplex::Reference)) {
+                    checked.map_err(|too_deep| SchemaProblem::from(too_deep.to_string()))?;
+                }
+                jsonschema::validator_for(&schema).map_err(|error| describe_error(&error))?;
+                checked.map_err(|unknown| unknown.to_string().into())
             });
             built.err()
         }

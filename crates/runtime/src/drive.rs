@@ -197,6 +197,12 @@ impl Drive {
         has_any
     }
 
+    /// Lets questions expire whose time has come; `false` if there are none. An answer that is just being read counts.
+    fn expire_questions(&mut self) -> bool {
+        let is_reading = self.inbox.as_ref().is_some_and(|inbox| inbox.reading.is_some());
+        !is_reading && self.log.expire_questions()
+    }
+
     /// Stores what is pending.
     fn store_pending(&mut self, context: &mut Context<'_>) -> Result<StoreProgress, JournalError> {
         if let Some((records, append)) = &mut self.appending {
@@ -255,7 +261,7 @@ impl Drive {
             if self.over && !self.log.is_reusing() {
                 return Ok(Poll::Ready(DriveResult::Finished));
             }
-            if self.log.replay_next() || self.decide_commands() || self.log.expire_questions() {
+            if self.log.replay_next() || self.decide_commands() || self.expire_questions() {
                 continue;
             }
             if !self.log.is_idle() {
@@ -302,7 +308,8 @@ impl Drive {
         if is_reading || !self.journal.can_sleep() {
             return None;
         }
-        let until = self.log.next_timer()?;
+        let timers = [self.log.next_timer(), self.log.next_expiry()];
+        let until = timers.into_iter().flatten().min()?;
         let until = self.ends_at.map_or(until, |ends_at| ends_at.min(until));
         (until >= self.log.now_ms().saturating_add(MIN_SLEEP_MS)).then_some(until)
     }

@@ -20,7 +20,7 @@ use crate::db::postgres::AssumedRun;
 use crate::db::{DbConnection, DbRow, params};
 use crate::error::StoreError;
 use crate::event_effects::{is_progress, status_after};
-use crate::question_expiry::insert_expiry;
+use crate::question_expiry::write_expiry;
 use crate::quota::Quotas;
 use crate::quota_check::check_start;
 use crate::rows::{EventRow, insert_events};
@@ -83,7 +83,7 @@ impl BatchWrite {
         insert_events(connection, locked.number, &self.rows)?;
         for record in records {
             write_memories(connection, &locked.memory_owner, record)?;
-            insert_expiry(connection, record)?;
+            write_expiry(connection, record)?;
             caused.extend(commands::cancel_children(connection, record)?);
         }
         let is_released = self.write_decisions(connection, &locked)?;

@@ -241,9 +241,9 @@ impl Store {
             return AppendResult::Done(Ok(lease_state));
         }
         let owner = runs.memory_owner(lease.run).unwrap_or_default();
-        let is_superseded = runs.has_later_turn(lease.run);
-        let records = batch.records.iter();
-        let records = records.filter(|record| !(is_superseded && matches!(record.event, Event::RunFinished { .. })));
+        let is_end = |record: &Arc<Record>| matches!(record.event, Event::RunFinished { .. });
+        let is_superseded = batch.records.iter().any(is_end) && runs.has_later_turn(lease.run);
+        let records = batch.records.iter().filter(|record| !(is_superseded && is_end(record)));
         let writes: Vec<_> = records.flat_map(|record| memory_writes_of(&owner, &record.event)).collect();
         let write = move |connection: &DbConnection| {
             writes.iter().try_for_each(|(namespace, write)| write_memory(connection, namespace, write))

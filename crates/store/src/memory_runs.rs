@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use flowloom_core::event::{Event, ParentStep, Record, RunCreated};
 use flowloom_core::id::RunId;
+use flowloom_core::path::Path;
 use flowloom_runtime::JournalError;
 use flowloom_runtime::command::{CommandRecord, RunCommand};
 use flowloom_runtime::inbox::MemoryInbox;
@@ -18,7 +19,7 @@ use crate::commands::{
 };
 use crate::error::StoreError;
 use crate::event_effects::status_after;
-use crate::question_expiry::{QuestionExpiry, find_expiry};
+use crate::question_expiry::{ExpiryChange, QuestionExpiry, find_expiry_change};
 use crate::run_row::{RunFilter, RunRow};
 
 /// Maximum number of finished runs to retain; the oldest are removed first.
@@ -36,7 +37,7 @@ struct MemoryState {
     /// The child runs of each run that has some.
     children: HashMap<RunId, Vec<RunId>>,
     finished: VecDeque<RunId>,
-    expiries: BTreeSet<QuestionExpiry>,
+    expiries: BTreeSet<(QuestionExpiry, Path)>,
 }
 
 struct MemoryRun {
@@ -152,19 +153,22 @@ impl MemoryRuns {
             return false;
         };
         let mut later = state.runs.range((Bound::Excluded(run), Bound::Unbounded)).map(|(_, later)| &later.row);
-        later.any(|later| (&later.user, &later.thread_key) == (&own.user, &own.thread_key))
+        later.any(|later| {
+            let project = |row: &RunRow| row.project.as_ref().map(|project| project.name.clone());
+            (&later.user, &later.thread_key) == (&own.user, &own.thread_key) && project(later) == project(own)
+        })
     }
 
     /// Questions that have expired by `now`, the earliest first; at most `limit`.
     pub(crate) fn list_expired_questions(&self, now: u64, limit: u32) -> Vec<QuestionExpiry> {
         let state = self.lock_state();
-        let expired = state.expiries.iter().take_while(|expiry| expiry.expires_at <= now);
-        expired.take(limit as usize).copied().collect()
+        let expired = state.expiries.iter().map(|(expiry, _)| *expiry).take_while(|expiry| expiry.expires_at <= now);
+        expired.take(limit as usize).collect()
     }
 
     /// Forgets when a question expires.
     pub(crate) fn forget_expiry(&self, expiry: QuestionExpiry) {
-        self.lock_state().expiries.remove(&expiry);
+        self.lock_state().expiries.retain(|(known, _)| *known != expiry);
     }
 
     /// The row of a run.
@@ -241,7 +245,13 @@ impl MemoryState {
             if let Some(status) = status_after(&record.event) {
                 status.name().clone_into(&mut stored.row.status);
             }
-            self.expiries.extend(find_expiry(record));
+            match find_expiry_change(record) {
+                Some(ExpiryChange::Added(expiry)) => drop(self.expiries.insert((expiry, record.path.clone()))),
+                Some(ExpiryChange::Closed(path)) => {
+                    self.expiries.retain(|(expiry, of)| expiry.run != lease.run || of != path);
+                }
+                None => {}
+            }
             match &record.event {
                 Event::RunFinished { .. } => {
                     stored.row.finished_at = Some(record.at);
@@ -269,6 +279,7 @@ impl MemoryState {
         }
         let oldest = self.finished.pop_front()?;
         self.children.remove(&oldest);
+        self.expiries.retain(|(expiry, _)| expiry.run != oldest);
         self.runs.remove(&oldest)
     }
 

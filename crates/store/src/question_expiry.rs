@@ -1,7 +1,9 @@
 //! Questions that expire: when runs that wait for a person must continue without an answer.
 
+use flowloom_core::code::Code;
 use flowloom_core::event::{Event, Record};
 use flowloom_core::id::RunId;
+use flowloom_core::path::Path;
 
 use crate::abandoned::IN_SCOPE_SQL;
 use crate::db::{DbConnection, DbRow, params};
@@ -18,24 +20,45 @@ pub struct QuestionExpiry {
     pub run: RunId,
 }
 
-/// The expiry of the question that a record asks; `None` if it asks none with a time limit.
-pub(crate) fn find_expiry(record: &Record) -> Option<QuestionExpiry> {
+/// What a record changes about the questions that expire.
+pub(crate) enum ExpiryChange<'a> {
+    /// A question is asked.
+    Added(QuestionExpiry),
+    /// The question of a step is closed.
+    Closed(&'a Path),
+}
+
+/// What a record changes about the questions that expire; `None` if nothing.
+pub(crate) fn find_expiry_change(record: &Record) -> Option<ExpiryChange<'_>> {
     match &record.event {
-        Event::Asked(question) => Some(QuestionExpiry { expires_at: question.expires_at?, run: record.run }),
+        Event::Asked(question) => {
+            Some(ExpiryChange::Added(QuestionExpiry { expires_at: question.expires_at?, run: record.run }))
+        }
+        Event::Answered { .. } => Some(ExpiryChange::Closed(&record.path)),
+        Event::StepFailed { error, .. } if error.code == Code::StepTimeout => Some(ExpiryChange::Closed(&record.path)),
         _ => None,
     }
 }
 
-/// Notes when the question expires that a record asks.
-pub(crate) fn insert_expiry(db: &DbConnection, record: &Record) -> Result<(), StoreError> {
-    let Some(QuestionExpiry { expires_at, run }) = find_expiry(record) else { return Ok(()) };
-    let sql = "insert into question_expiry (run, expires_at) values ($1, $2) on conflict do nothing";
-    db.execute_unchecked(sql, params![&run.to_string(), expires_at])
+/// Stores what a record changes about the questions that expire.
+pub(crate) fn write_expiry(db: &DbConnection, record: &Record) -> Result<(), StoreError> {
+    let run = record.run.to_string();
+    match find_expiry_change(record) {
+        None => Ok(()),
+        Some(ExpiryChange::Added(QuestionExpiry { expires_at, .. })) => {
+            let sql = "insert into question_expiry (run, path, expires_at) values ($1, $2, $3) on conflict do nothing";
+            db.execute_unchecked(sql, params![&run, record.path.as_str(), expires_at])
+        }
+        Some(ExpiryChange::Closed(path)) => db.execute_unchecked(
+            "delete from question_expiry where run = $1 and path = $2",
+            params![&run, path.as_str()],
+        ),
+    }
 }
 
 impl Store {
-    /// Questions that have expired by `now`, the earliest first; at most `limit`. They stay listed until
-    /// [`Store::forget_expiry`]. Runs outside of the scope of this process are left out.
+    /// Questions that have expired by `now`, the earliest first; at most `limit`. They stay listed until they are closed, or
+    /// until [`Store::forget_expiry`]. Runs outside of the scope of this process, and those in quarantine, are left out.
     pub fn list_expired_questions(&self, now: u64, limit: u32) -> Result<Vec<QuestionExpiry>, StoreError> {
         if let Some(runs) = &self.runs {
             return Ok(runs.list_expired_questions(now, limit));
@@ -43,7 +66,7 @@ impl Store {
         let RecoveryScope { project, config } = &self.recovery;
         let sql = format!(
             "select question_expiry.run, expires_at from question_expiry join run on run.id = question_expiry.run \
-             where expires_at <= $1 and {IN_SCOPE_SQL} order by expires_at limit $4"
+             where expires_at <= $1 and {IN_SCOPE_SQL} and status <> 'quarantined' order by expires_at limit $4"
         );
         let read = |row: &DbRow<'_>| {
             let run = RunId::parse(&row.get::<String>(0)?);
@@ -54,7 +77,7 @@ impl Store {
         Ok(found.into_iter().flatten().collect())
     }
 
-    /// Forgets when a question expires, because its run continues.
+    /// Forgets when a question expires, because it is not open any more.
     pub async fn forget_expiry(&self, expiry: QuestionExpiry) -> Result<(), StoreError> {
         if let Some(runs) = &self.runs {
             runs.forget_expiry(expiry);

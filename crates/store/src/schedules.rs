@@ -151,13 +151,13 @@ impl Store {
         self.writer.submit_job(Box::new(skip)).await
     }
 
-    /// Pauses a schedule, or resumes it with its next due time. Fails with `NotThere` if the user has no schedule with this
+    /// Pauses a schedule, or resumes it with its next due time, which one that is not paused keeps: it may be overdue. Fails with `NotThere` if the user has no schedule with this
     /// id.
     pub async fn pause_schedule(&self, user: &str, id: &str, resume_at: Option<u64>) -> Result<(), StoreError> {
         let (user, id) = (self.owner_of(user), id.to_owned());
         let pause = move |connection: &DbConnection| {
             let missing = StoreError::NotFound { kind: "schedule", id: id.clone() };
-            let sql = "update schedule set is_paused = $1, next_at = coalesce($2, next_at) \
+            let sql = "update schedule set is_paused = $1, next_at = case when is_paused = 1 then coalesce($2, next_at) else next_at end \
                        where user_id = $3 and id = $4";
             let is_paused = i64::from(resume_at.is_none());
             connection.execute_required(sql, params![is_paused, resume_at.map(|at| at as i64), &user, &id], missing)

@@ -2,11 +2,12 @@
 
 create table question_expiry (
     run text not null,
+    path text not null,
     expires_at integer not null,
-    primary key (expires_at, run)
+    primary key (expires_at, run, path)
 ) without rowid;
 
-create index question_expiry_run on question_expiry (run);
+create index question_expiry_run on question_expiry (run, path);
 
 create index run_thread on run (user_id, thread_key, number) where thread_key is not null;
 

@@ -41,6 +41,11 @@ pub struct Store {
 }
 
 impl Store {
+    /// Whether runs are in the memory of this process only.
+    pub fn is_in_memory(&self) -> bool {
+        self.runs.is_some()
+    }
+
     /// Opens SQLite in the data folder, creating both if necessary.
     ///
     /// # Examples

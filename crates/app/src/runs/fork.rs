@@ -71,7 +71,7 @@ pub fn prepare_fork(app: &App, from: LoadedRun, changes: ForkChanges) -> Result<
         true => (from.state().inputs(), changes.set),
         false => (set_inputs(&plan, from.state().inputs(), changes.set)?, Vec::new()),
     };
-    let limits = find_limits(&from, changes.budget.as_deref())?;
+    let limits = find_limits(&from, &app.config.limits, changes.budget.as_deref())?;
     let origin = ForkOrigin { run: from.id, at, set, inherited, repeats_effects: changes.repeats_effects };
     Ok(PreparedFork { workflow: app.prepare(plan, &bundle)?, from, origin, performed, inputs, limits })
 }
@@ -111,11 +111,12 @@ impl PreparedFork {
     }
 }
 
-/// The limits of the run, with those that the fork changes.
-fn find_limits(from: &LoadedRun, budget: Option<&str>) -> Result<Limits, InvalidBudget> {
+/// The limits of the run, with those that the fork changes. They do not exceed the `configured` ones.
+fn find_limits(from: &LoadedRun, configured: &Limits, budget: Option<&str>) -> Result<Limits, InvalidBudget> {
     let mut limits = from.state().created.map(|created| created.limits.clone()).unwrap_or_default();
-    budget.map(|text| parse_budget(text, &mut limits)).transpose()?;
-    Ok(limits)
+    let Some(text) = budget else { return Ok(limits) };
+    parse_budget(text, &mut limits)?;
+    Ok(configured.narrow_to(&limits))
 }
 
 /// The variables that a run sets as a fork itself, before steps whose outcomes a fork of it reuses, or at which that begins.

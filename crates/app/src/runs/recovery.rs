@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
+use flowloom_core::code::Code;
 use flowloom_core::id::RunId;
 use flowloom_core::state::OpenStep;
 use flowloom_runtime::clock::SystemClock;
@@ -109,8 +110,7 @@ impl RecoveryTask {
         self.forget_settled().await?;
         self.expire_questions().await?;
         let store = self.runs.app.store.clone();
-        let limit =
-            RECOVERY_BATCH_RUNS + u32::try_from(self.failed_runs.len()).unwrap_or(u32::MAX - RECOVERY_BATCH_RUNS);
+        let limit = self.search_limit();
         for orphan in tokio::task::spawn_blocking(move || store.abandoned_runs(limit)).await?? {
             if self.is_postponed(orphan.id) {
                 continue;
@@ -132,15 +132,11 @@ impl RecoveryTask {
         Ok(())
     }
 
-    /// Continues the runs with questions that have expired, as far as there is capacity.
+    /// Asks the runs with questions that have expired to continue.
     async fn expire_questions(&mut self) -> Result<(), AppError> {
         let store = self.runs.app.store.clone();
-        let now = SystemClock.now_ms();
-        let list = move || store.list_expired_questions(now, RECOVERY_BATCH_RUNS);
-        for expiry in tokio::task::spawn_blocking(list).await?? {
-            if self.runs.live.check_capacity().is_err() {
-                return Ok(());
-            }
+        let (now, limit) = (SystemClock.now_ms(), self.search_limit());
+        for expiry in tokio::task::spawn_blocking(move || store.list_expired_questions(now, limit)).await?? {
             if !self.is_postponed(expiry.run) {
                 let continued = self.expire_question(expiry, now).await;
                 self.report_failure(expiry.run, continued)?;
@@ -149,20 +145,32 @@ impl RecoveryTask {
         Ok(())
     }
 
-    /// Continues a run until its question is no longer open. The worker that continues it may have a clock that is behind.
+    /// Asks a run to continue until its question is no longer open. The worker that continues it may have a clock that is
+    /// behind.
     async fn expire_question(&self, expiry: QuestionExpiry, now: u64) -> Result<(), AppError> {
         let app = &self.runs.app;
-        let opened = app.open_run_by_id(expiry.run).await?;
+        let opened = match app.open_run_by_id(expiry.run).await {
+            Ok(opened) => opened,
+            // It was deleted in between.
+            Err(error) if error.code() == Code::RunNotFound => return Ok(app.store.forget_expiry(expiry).await?),
+            Err(error) => return Err(error),
+        };
         let is_meant =
             |open: OpenStep<'_>| open.question.and_then(|question| question.expires_at) == Some(expiry.expires_at);
         if opened.state().status.is_final() || !opened.state().open_steps().any(is_meant) {
             return Ok(app.store.forget_expiry(expiry).await?);
         }
-        // Otherwise, a run that could not continue is reclaimed because of its command.
+        // Because of its command, the run is reclaimed as others are, and later if it cannot continue now.
         if !app.has_pending_commands(expiry.run).await? {
             app.store.post_command(expiry.run, resume_command(expiry, now), now).await?;
         }
-        self.runs.resume_run(expiry.run).await
+        // Runs in memory are not found by the search.
+        if app.store.is_in_memory() { self.runs.resume_run(expiry.run).await } else { Ok(()) }
+    }
+
+    /// Number of runs to search for, besides those that could not be resumed.
+    fn search_limit(&self) -> u32 {
+        RECOVERY_BATCH_RUNS + u32::try_from(self.failed_runs.len()).unwrap_or(u32::MAX - RECOVERY_BATCH_RUNS)
     }
 
     /// Whether a run could not be resumed, and is to be tried again later.

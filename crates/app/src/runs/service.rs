@@ -176,6 +176,7 @@ impl RunService {
         let mut limits = self.app.config.limits.narrow_to(&prepared.plan.limits);
         if let Some(text) = &new.budget {
             parse_budget(text, &mut limits)?;
+            limits = self.app.config.limits.narrow_to(&limits);
         }
         let (id, trace) = self.continue_trace(call.trace.clone(), new.id);
         let start = StartRun {

@@ -98,8 +98,9 @@ fn encode_text(value: &str) -> Vec<String> {
         })
     };
     texts.extend([hex(false), hex(true)]);
-    // Names of hosts and headers are written in lower case.
-    texts.push(value.to_ascii_lowercase());
+    // Names of hosts and headers are written in lower case. A secret that is a word would hide the word everywhere.
+    let is_word = value.chars().all(|c| c.is_alphabetic() || c == '_' || c == '-');
+    texts.extend((!is_word).then(|| value.to_ascii_lowercase()));
     texts
 }
 
