@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::cluster::Cluster;
 use crate::support::http::RunningServer;
 use crate::support::{TestServer, Workspace, exit_code, stderr_text, two_calls_flow};
-use crate::{CONFIG, HELLO, read_events};
+use crate::{ASK, CONFIG, HELLO, read_events};
 
 const JSON_TYPE: &str = "Content-Type: application/json";
 
@@ -87,6 +87,25 @@ fn schedules_and_webhooks_start_runs_on_workers() {
     let id = taken.json()["run_id"].as_str().expect("an id").to_owned();
     let shown = cluster.place.run(&["show", &id, "--follow"]);
     assert_eq!(exit_code(&shown), 0, "{}", stderr_text(&shown));
+}
+
+#[test]
+fn a_question_expires_on_workers() {
+    let Some(cluster) = Cluster::start("") else { return };
+    let limited = ASK.replace(
+        "\"errorMode\": \"fail\",\n   \"promptTemplate\": \"About",
+        "\"errorMode\": \"skip\", \"timeoutMs\": 1500,\n   \"promptTemplate\": \"About",
+    );
+    assert!(limited.contains("timeoutMs"), "{limited}");
+    cluster.place.write("ask.json", &limited);
+    let server = RunningServer::start(&cluster.place, &[]);
+    let started = server.post("/api/v1/runs", &json!({"workflow": "ask", "inputs": "x"})).json();
+    let path = format!("/api/v1/runs/{}/events", started["run_id"].as_str().expect("an id"));
+    // A stream ends when the run waits.
+    let has_ended = || server.stream(&path, &[]).any(|line| line == "event: run_finished");
+    assert!((0..20_000).any(|_| has_ended()), "the run does not end");
+    let events = read_events(&cluster.place);
+    assert!(events.iter().any(|event| event.to_string().contains("no answer within 1500 ms")), "{events:?}");
 }
 
 #[test]
