@@ -3,7 +3,7 @@
 use std::fmt;
 
 use flowloom_core::diagnostic::find_similar_name;
-use flowloom_core::schema_work::{SchemaTooComplex, check_schema_depth};
+use flowloom_core::schema_work::{SchemaTooComplex, measure_schema};
 use flowloom_core::value::Value;
 use jsonschema::ValidationError;
 use jsonschema::error::{TypeKind, ValidationErrorKind};
@@ -45,7 +45,7 @@ pub fn find_schema_problem(schema: &Value) -> Option<SchemaProblem> {
         Value::Map(_) | Value::Bool(true) => {
             let parsed = serde_json::to_value(schema).map_err(|error| error.to_string().into());
             let built = parsed.and_then(|schema| {
-                let checked = check_schema_depth(&schema);
+                let checked = measure_schema(&schema).map(drop);
                 // The validator says which reference leads to nothing.
                 if !matches!(checked, Err(SchemaTooComplex::Reference)) {
                     checked.map_err(|too_deep| SchemaProblem::from(too_deep.to_string()))?;

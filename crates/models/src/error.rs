@@ -5,9 +5,9 @@ use std::path::PathBuf;
 
 use flowloom_core::error::Retry;
 use flowloom_core::json::JsonError;
-use flowloom_core::schema_work::SchemaTooComplex;
 use flowloom_core::{Code, StepFailure};
 use flowloom_runtime::causes::log_causes;
+use flowloom_runtime::schema::CompileSchemaError;
 
 use crate::catalog::LOCAL_EMBEDDING_MODEL;
 use crate::remote::ProviderCallError;
@@ -210,12 +210,9 @@ pub enum SchemaError {
         /// Kind of the value, with an article.
         kind: &'static str,
     },
-    /// A keyword is wrong, or refers to another document.
-    #[error("{0}")]
-    Invalid(#[source] Box<jsonschema::ValidationError<'static>>),
-    /// Checking values against it could exhaust the stack.
+    /// Values cannot be held to it.
     #[error(transparent)]
-    TooComplex(#[from] SchemaTooComplex),
+    Invalid(#[from] CompileSchemaError),
 }
 
 impl ModelError {

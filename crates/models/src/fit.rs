@@ -4,9 +4,8 @@
 use std::collections::HashMap;
 
 use flowloom_core::expr::js::{CONVERSIONS_KEY, STRICT_CONVERSION, apply_conversions, reveal_checks};
-use flowloom_core::schema_work::{check_schema_depth, check_schema_work};
 use flowloom_core::value::{Map, Value};
-use jsonschema::Validator;
+use flowloom_runtime::schema::CompiledSchema;
 
 /// The answer, fitted to its schema.
 pub(crate) fn fit_answer(value: Value, schema: &Value) -> Value {
@@ -16,15 +15,8 @@ pub(crate) fn fit_answer(value: Value, schema: &Value) -> Value {
 /// Fits the values of one answer.
 #[derive(Default)]
 struct AnswerFitter {
-    /// The validators of alternatives, by the address of their schema, which does not move; `None` if it is not valid.
-    validators: HashMap<*const Value, Option<(serde_json::Value, Validator)>>,
-}
-
-fn compile(schema: &Value) -> Option<(serde_json::Value, Validator)> {
-    let schema = to_json(&reveal_checks(schema));
-    check_schema_depth(&schema).ok()?;
-    let validator = jsonschema::validator_for(&schema).ok()?;
-    Some((schema, validator))
+    /// The compiled alternatives, by the address of their schema, which does not move; `None` if it is not valid.
+    compiled: HashMap<*const Value, Option<CompiledSchema>>,
 }
 
 impl AnswerFitter {
@@ -68,11 +60,9 @@ impl AnswerFitter {
     }
 
     fn is_accepted(&mut self, value: &Value, schema: &Value) -> bool {
-        let alternative = self.validators.entry(std::ptr::from_ref(schema)).or_insert_with(|| compile(schema));
-        let value = to_json(value);
-        alternative
-            .as_ref()
-            .is_some_and(|(schema, validator)| check_schema_work(schema, &value).is_ok() && validator.is_valid(&value))
+        let compile = || CompiledSchema::compile_schema(to_json(&reveal_checks(schema))).ok();
+        let compiled = self.compiled.entry(std::ptr::from_ref(schema)).or_insert_with(compile);
+        compiled.as_ref().is_some_and(|compiled| compiled.is_match(&to_json(value)))
     }
 
     fn fit_object(&mut self, given: &Map, schema: &Value) -> Value {

@@ -4,15 +4,13 @@
 use flowloom_core::chat::{Message, Role};
 use flowloom_core::effect::{GenerateReply, GenerateRequest};
 use flowloom_core::expr::js::{hide_conversions, reveal_checks};
-use flowloom_core::schema_work::{check_schema_depth, check_schema_work};
 use flowloom_core::{Map, Value, json};
+use flowloom_runtime::schema::CompiledSchema;
 use serde_json::Value as Json;
 
 use crate::error::{ModelError, SchemaError};
 use crate::fit::fit_answer;
 
-/// Maximum number of validation errors reported to a model.
-const MAX_VALIDATION_ERRORS: usize = 5;
 /// Maximum length of an invalid answer in an error message, in characters.
 const MAX_SHOWN_CHARS: usize = 200;
 
@@ -21,9 +19,7 @@ const WRAPPED_FIELD: &str = "answer";
 
 /// A schema that answers are validated against.
 pub(crate) struct Schema {
-    validator: jsonschema::Validator,
-    /// The schema that the validator was compiled from.
-    compiled: Json,
+    compiled: CompiledSchema,
     schema: Value,
     /// The schema that the provider gets; `None` if none of its own kind describes the answer.
     requested: Option<Value>,
@@ -38,10 +34,8 @@ impl Schema {
         if !matches!(parsed, Json::Object(_) | Json::Bool(_)) {
             return Err(SchemaError::NotAnObject { kind: schema.kind_name() });
         }
-        check_schema_depth(&parsed)?;
-        let validator = jsonschema::validator_for(&parsed).map_err(|error| SchemaError::Invalid(Box::new(error)))?;
-        let requested = Some(hide_conversions(schema));
-        Ok(Schema { validator, compiled: parsed, schema: schema.clone(), requested, is_wrapped: false })
+        let compiled = CompiledSchema::compile_schema(parsed)?;
+        Ok(Schema { compiled, schema: schema.clone(), requested: Some(hide_conversions(schema)), is_wrapped: false })
     }
 
     /// The schema for a provider that only accepts schemas of objects: any other answer is a field of an object.
@@ -93,17 +87,10 @@ impl Schema {
         let value = self.read_answer(text).ok_or("it is not JSON")?;
         let compact = json::write_json(&value);
         let parsed: Json = serde_json::from_str(&compact).map_err(|error| error.to_string())?;
-        check_schema_work(&self.compiled, &parsed).map_err(|too_complex| too_complex.to_string())?;
-        let problems: Vec<String> = self
-            .validator
-            .iter_errors(&parsed)
-            .take(MAX_VALIDATION_ERRORS)
-            .map(|error| match error.instance_path().to_string() {
-                path if path.is_empty() => error.to_string(),
-                path => format!("{path}: {error}"),
-            })
-            .collect();
-        if problems.is_empty() { Ok(compact) } else { Err(problems.join("; ")) }
+        match self.compiled.list_errors(&parsed) {
+            None => Ok(compact),
+            Some(problems) => Err(problems),
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! Validation of values against JSON Schemas.
 
-use flowloom_core::schema_work::{check_schema_depth, check_schema_work};
+use flowloom_core::schema_work::{SchemaTooComplex, SchemaWork, measure_schema};
 use flowloom_core::value::Value;
 
 /// Maximum number of validation errors reported for one value.
@@ -12,8 +12,8 @@ pub fn validation_errors(schema: &Value, value: &Value) -> Option<String> {
     if accepts_everything(schema) {
         return None;
     }
-    match build_validator(schema) {
-        Ok(validator) => validator.list_errors(value),
+    match compile_value(schema) {
+        Ok(schema) => list_value_errors(&schema, value),
         Err(why) => Some(format!("the schema is not valid: {why}")),
     }
 }
@@ -24,7 +24,7 @@ pub(crate) fn find_mismatches(schema: &Value, value: &Value) -> Option<String> {
     if accepts_everything(schema) {
         return None;
     }
-    build_validator(schema).ok()?.list_errors(value)
+    list_value_errors(&compile_value(schema).ok()?, value)
 }
 
 fn accepts_everything(schema: &Value) -> bool {
@@ -35,22 +35,39 @@ fn accepts_everything(schema: &Value) -> bool {
     }
 }
 
-/// A compiled schema.
-struct Validator {
+/// A schema that values are held to. A value is refused if validating it would take too long.
+pub struct CompiledSchema {
     schema: serde_json::Value,
-    compiled: jsonschema::Validator,
+    work: SchemaWork,
+    validator: jsonschema::Validator,
 }
 
-impl Validator {
-    fn list_errors(&self, value: &Value) -> Option<String> {
-        let value = match serde_json::to_value(value) {
-            Ok(value) => value,
-            Err(error) => return Some(format!("the value cannot be compared with the schema: {error}")),
-        };
-        if let Err(too_complex) = check_schema_work(&self.schema, &value) {
+/// Why a schema cannot be compiled.
+#[derive(Debug, thiserror::Error)]
+pub enum CompileSchemaError {
+    /// Holding values to it could exhaust the stack.
+    #[error(transparent)]
+    TooComplex(#[from] SchemaTooComplex),
+    /// A keyword is wrong, or refers to another document.
+    #[error("{0}")]
+    Invalid(#[source] Box<jsonschema::ValidationError<'static>>),
+}
+
+impl CompiledSchema {
+    /// Compiles a schema. External references are not fetched.
+    pub fn compile_schema(schema: serde_json::Value) -> Result<CompiledSchema, CompileSchemaError> {
+        let work = measure_schema(&schema)?;
+        let validator =
+            jsonschema::validator_for(&schema).map_err(|error| CompileSchemaError::Invalid(Box::new(error)))?;
+        Ok(CompiledSchema { schema, work, validator })
+    }
+
+    /// The first reasons why a value does not match; `None` if it does.
+    pub fn list_errors(&self, value: &serde_json::Value) -> Option<String> {
+        if let Err(too_complex) = self.work.check_value(&self.schema, value) {
             return Some(too_complex.to_string());
         }
-        let errors = self.compiled.iter_errors(&value).take(MAX_VALIDATION_ERRORS);
+        let errors = self.validator.iter_errors(value).take(MAX_VALIDATION_ERRORS);
         let problems: Vec<_> = errors
             .map(|error| match error.instance_path().to_string() {
                 path if path.is_empty() => error.to_string(),
@@ -59,16 +76,26 @@ impl Validator {
             .collect();
         (!problems.is_empty()).then(|| problems.join("; "))
     }
+
+    /// Whether a value matches.
+    pub fn is_match(&self, value: &serde_json::Value) -> bool {
+        self.work.check_value(&self.schema, value).is_ok() && self.validator.is_valid(value)
+    }
 }
 
-fn build_validator(schema: &Value) -> Result<Validator, String> {
+fn compile_value(schema: &Value) -> Result<CompiledSchema, String> {
     let schema = match serde_json::to_value(schema) {
         Ok(read @ (serde_json::Value::Object(_) | serde_json::Value::Bool(_))) => read,
         _ => return Err(format!("it is {}, not an object", schema.kind_name())),
     };
-    check_schema_depth(&schema).map_err(|too_deep| too_deep.to_string())?;
-    let compiled = jsonschema::validator_for(&schema).map_err(|error| error.to_string())?;
-    Ok(Validator { schema, compiled })
+    CompiledSchema::compile_schema(schema).map_err(|error| error.to_string())
+}
+
+fn list_value_errors(schema: &CompiledSchema, value: &Value) -> Option<String> {
+    match serde_json::to_value(value) {
+        Ok(value) => schema.list_errors(&value),
+        Err(error) => Some(format!("the value cannot be compared with the schema: {error}")),
+    }
 }
 
 #[cfg(test)]
@@ -99,6 +126,7 @@ mod tests {
         let huge = parse_value("1e400").expect("a number");
         assert!(validation_errors(&parse_value(r#"{"type":"number"}"#).expect("JSON"), &huge).is_some());
     }
+
     #[test]
     fn a_schema_whose_references_branch_is_refused_at_once() {
         let definitions: Vec<String> = (0..60)
@@ -113,6 +141,7 @@ mod tests {
         let itself = parse_value(r##"{"$ref":"#"}"##).expect("JSON");
         assert!(validation_errors(&itself, &"x".into()).is_some());
     }
+
     #[test]
     fn the_longest_chain_that_is_followed_fits_the_stack() {
         let chain: Vec<String> =

@@ -52,24 +52,33 @@ pub enum SchemaTooComplex {
     Reference,
 }
 
-/// Fails if validating any value could exhaust the stack. For a schema before it is compiled.
-pub fn check_schema_depth(schema: &Value) -> Result<(), SchemaTooComplex> {
-    Subschemas::new(schema).measure().map(drop)
+/// A measured schema, which tells before a validation whether that takes too long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SchemaWork {
+    /// Whether no value takes much more work than its size.
+    is_bounded: bool,
 }
 
-/// Fails if validating `value` would take too long or exhaust the stack.
-pub fn check_schema_work(schema: &Value, value: &Value) -> Result<(), SchemaTooComplex> {
-    let subschemas = Subschemas::new(schema);
-    let (measured, distinct) = subschemas.measure()?;
-    if !measured.is_recursive && measured.nodes <= MAX_REPETITIONS * distinct {
-        return Ok(());
-    }
-    let mut count = WorkCount { subschemas: &subschemas, pairs: HashMap::new(), leaves: 0, marks: HashMap::new() };
-    let applications = count.count_pair(schema, value, 0)?;
-    let repetitions = applications / (count.pairs.len() as u64 + count.leaves).max(1);
-    match applications > MAX_APPLICATIONS && repetitions > MAX_REPETITIONS {
-        true => Err(SchemaTooComplex::Work),
-        false => Ok(()),
+/// Measures a schema before it is compiled. Fails if validating any value could exhaust the stack.
+pub fn measure_schema(schema: &Value) -> Result<SchemaWork, SchemaTooComplex> {
+    let (measured, distinct) = Subschemas::new(schema).measure_root()?;
+    Ok(SchemaWork { is_bounded: !measured.is_recursive && measured.nodes <= MAX_REPETITIONS * distinct })
+}
+
+impl SchemaWork {
+    /// Fails if validating `value` against the measured `schema` would take too long or exhaust the stack.
+    pub fn check_value(self, schema: &Value, value: &Value) -> Result<(), SchemaTooComplex> {
+        if self.is_bounded {
+            return Ok(());
+        }
+        let subschemas = Subschemas::new(schema);
+        let mut count = WorkCount { subschemas: &subschemas, pairs: HashMap::new(), leaves: 0, marks: HashMap::new() };
+        let applications = count.count_pair(schema, value, 0)?;
+        let repetitions = applications / (count.pairs.len() as u64 + count.leaves).max(1);
+        match applications > MAX_APPLICATIONS && repetitions > MAX_REPETITIONS {
+            true => Err(SchemaTooComplex::Work),
+            false => Ok(()),
+        }
     }
 }
 
@@ -100,11 +109,11 @@ struct Measured {
 
 impl<'a> Subschemas<'a> {
     fn new(root: &'a Value) -> Subschemas<'a> {
-        let references = SchemaReferences::collect(root);
+        let references = SchemaReferences::collect_references(root);
         let mut referenced: HashMap<*const Value, Referenced<'a>> = HashMap::new();
         for reference in &references.found {
             let of_node = referenced.entry(std::ptr::from_ref(reference.of)).or_default();
-            match references.resolve(reference, root) {
+            match references.find_targets(reference, root) {
                 Some(targets) if reference.keyword == "$ref" => of_node.targets.extend(targets),
                 Some(candidates) => of_node.candidates.extend(candidates),
                 None => of_node.is_unknown = true,
@@ -139,8 +148,8 @@ impl<'a> Subschemas<'a> {
         self.find_referenced(node).map_or(&[], |referenced| referenced.candidates.as_slice())
     }
 
-    /// Measures the schema. Returns the number of its distinct subschemas, too. Fails if a chain of them is too long.
-    fn measure(&self) -> Result<(Measured, u64), SchemaTooComplex> {
+    /// Measures the schema as a whole. Returns the number of its distinct subschemas, too. Fails if a chain of them is too long.
+    fn measure_root(&self) -> Result<(Measured, u64), SchemaTooComplex> {
         let mut known = HashMap::new();
         let measured = self.measure_node(self.root, 0, &mut known)?;
         Ok((measured, known.len() as u64))
@@ -214,32 +223,35 @@ struct WorkCount<'a> {
 impl<'a> WorkCount<'a> {
     fn count_pair(&mut self, node: &'a Value, value: &Value, depth: usize) -> Result<u64, SchemaTooComplex> {
         let Value::Object(schema) = node else { return Ok(1) };
+        let pair = (std::ptr::from_ref(node), std::ptr::from_ref(value));
+        match self.pairs.get(&pair) {
+            Some(Some(count)) => return Ok(*count),
+            // The schema applies itself to the same value, without end.
+            Some(None) => return Err(SchemaTooComplex::Work),
+            None => {}
+        }
         let in_place = self.subschemas.list_in_place(node, schema);
         let candidates = self.subschemas.list_candidates(node);
         if in_place.is_empty() && candidates.is_empty() && !has_parts(schema, value) {
             self.leaves += 1;
             return Ok(1);
         }
-        let pair = (std::ptr::from_ref(node), std::ptr::from_ref(value));
-        match self.pairs.get(&pair) {
-            Some(Some(count)) => return Ok(*count),
-            // The schema applies itself to the same value, without end.
-            Some(None) => return Err(SchemaTooComplex::Work),
-            None if depth > MAX_DEPTH => return Err(SchemaTooComplex::Depth),
-            None if self.pairs.len() >= MAX_PAIRS => return Err(SchemaTooComplex::Size),
-            None => {}
+        if depth > MAX_DEPTH {
+            return Err(SchemaTooComplex::Depth);
+        }
+        if self.pairs.len() >= MAX_PAIRS {
+            return Err(SchemaTooComplex::Size);
         }
         self.pairs.insert(pair, None);
         let mut count: u64 = 1;
-        let mut once: u64 = 0;
         for child in in_place {
-            once = once.saturating_add(self.count_pair(child, value, depth + 1)?);
+            count = count.saturating_add(self.count_pair(child, value, depth + 1)?);
         }
         let mut most: u64 = 0;
         for child in candidates {
             most = most.max(self.count_pair(child, value, depth + 1)?);
         }
-        count = count.saturating_add(once).saturating_add(most);
+        count = count.saturating_add(most);
         if count_passes(schema) > 1 {
             count = count.saturating_add(self.count_marks(node, value, depth + 1)?);
         }

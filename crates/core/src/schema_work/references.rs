@@ -35,7 +35,7 @@ pub(super) struct SchemaReference<'a> {
 }
 
 impl<'a> SchemaReferences<'a> {
-    pub(super) fn collect(root: &'a Value) -> SchemaReferences<'a> {
+    pub(super) fn collect_references(root: &'a Value) -> SchemaReferences<'a> {
         let mut references = SchemaReferences::default();
         let mut left = vec![(root, root)];
         while let Some((node, base)) = left.pop() {
@@ -70,7 +70,7 @@ impl<'a> SchemaReferences<'a> {
 
     /// What a reference may lead to; `None` if that is not known. A reference relative to an id is followed by its last part
     /// only, which finds at least what a validator finds.
-    pub(super) fn resolve(&self, reference: &SchemaReference<'a>, root: &'a Value) -> Option<Vec<&'a Value>> {
+    pub(super) fn find_targets(&self, reference: &SchemaReference<'a>, root: &'a Value) -> Option<Vec<&'a Value>> {
         if METASCHEMAS.iter().any(|address| reference.text.starts_with(address)) {
             return Some(Vec::new());
         }
