@@ -54,22 +54,18 @@ impl KeyCalls {
         }
     }
 
-    /// Forgets secrets without open calls. Returns whether there are others.
-    fn forget_closed(&self) -> bool {
+    /// The secrets with open calls. The others are forgotten.
+    fn list_open(&self) -> Vec<Arc<str>> {
         let mut open = self.lock();
         open.retain(|_, ended| Arc::strong_count(ended) > 1);
-        !open.is_empty()
+        open.keys().cloned().collect()
     }
 
-    /// Ends the calls and streams of secrets that are no longer valid.
-    fn end_invalid(&self, is_valid: impl Fn(&str) -> bool) {
-        self.lock().retain(|hash, ended| {
-            let over = !is_valid(hash);
-            if over {
-                ended.cancel();
-            }
-            !over
-        });
+    /// Ends the calls and streams of a secret.
+    fn end_calls(&self, secret_hash: &str) {
+        if let Some(ended) = self.lock().remove(secret_hash) {
+            ended.cancel();
+        }
     }
 }
 
@@ -101,19 +97,23 @@ impl KeyCall {
 /// Checks the keys while calls are open, until the server stops.
 pub(crate) async fn run_revocation_task(calls: Arc<KeyCalls>, store: Arc<Store>, shutdown: CancellationToken) {
     while shutdown.run_until_cancelled(tokio::time::sleep(CHECK_INTERVAL)).await.is_some() {
-        if !calls.forget_closed() {
+        // Listed before the keys are read: the key of a later call may be newer than what is read.
+        let open = calls.list_open();
+        if open.is_empty() {
             continue;
         }
-        if let Err(error) = check_keys(&calls, &store).await {
+        if let Err(error) = check_keys(&calls, &open, &store).await {
             tracing::warn!("cannot check the keys of open calls: {}", error.detail());
         }
     }
 }
 
-async fn check_keys(calls: &KeyCalls, store: &Arc<Store>) -> ApiResult<()> {
+/// Ends the calls of those `open` secrets that are no longer valid.
+async fn check_keys(calls: &KeyCalls, open: &[Arc<str>], store: &Arc<Store>) -> ApiResult<()> {
     let shared = store.clone();
     let keys = run_blocking(move || shared.list_keys()).await??;
     let now = SystemClock.now_ms();
-    calls.end_invalid(|hash| keys.iter().any(|key| key.accepts(hash, now)));
+    let is_valid = |hash: &str| keys.iter().any(|key| key.accepts(hash, now));
+    open.iter().filter(|hash| !is_valid(hash)).for_each(|hash| calls.end_calls(hash));
     Ok(())
 }
