@@ -93,15 +93,6 @@ pub struct NewSchedule {
 }
 
 impl NewSchedule {
-    /// Creates the schedule, or replaces the one with its id. Returns it. Fails if its times cannot be read, or if it is never
-    /// due.
-    pub async fn put(self, store: &Store) -> Result<ScheduleRow, AppError> {
-        let row = self.into_row()?;
-        let (user, id) = (row.user.clone(), row.id.clone());
-        store.put_schedule(row).await?;
-        find_schedule(store, &user, &id)
-    }
-
     /// The schedule as the store keeps it, due for the first time after now.
     fn into_row(self) -> Result<ScheduleRow, AppError> {
         let now = SystemClock.now_ms();
@@ -127,9 +118,17 @@ impl NewSchedule {
     }
 }
 
+/// Creates a schedule, or replaces the one with its id. Returns it. Fails if its times cannot be read, or if it is never due.
+pub async fn put_schedule(store: &Store, new: NewSchedule) -> Result<ScheduleRow, AppError> {
+    let row = new.into_row()?;
+    let (user, id) = (row.user.clone(), row.id.clone());
+    store.put_schedule(row).await?;
+    find_schedule(store, &user, &id)
+}
+
 /// Pauses a schedule. Returns it. Fails with `NotThere` if the user has no schedule with this id.
 pub async fn pause_schedule(store: &Store, user: &str, id: &str) -> Result<ScheduleRow, AppError> {
-    store.pause_schedule(user, id, None).await?;
+    store.pause_schedule(user, id).await?;
     find_schedule(store, user, id)
 }
 
@@ -138,7 +137,7 @@ pub async fn pause_schedule(store: &Store, user: &str, id: &str) -> Result<Sched
 pub async fn resume_schedule(store: &Store, user: &str, id: &str) -> Result<ScheduleRow, AppError> {
     let row = find_schedule(store, user, id)?;
     let next_at = CronTimes::parse(&row.cron, &row.timezone)?.next_after(SystemClock.now_ms())?;
-    store.pause_schedule(user, id, Some(next_at)).await?;
+    store.resume_schedule(user, id, next_at).await?;
     find_schedule(store, user, id)
 }
 

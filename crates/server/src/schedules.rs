@@ -165,7 +165,7 @@ pub(crate) async fn put_schedule(
         catches_up: new.missed == MissedPolicy::Once,
         allows_overlap: new.overlap == OverlapPolicy::Allow,
     };
-    Ok(Json(Schedule::from_row(schedule.put(&host.app.store).await?)))
+    Ok(Json(Schedule::from_row(schedules::put_schedule(&host.app.store, schedule).await?)))
 }
 
 /// Pauses a schedule: it starts no runs until it is resumed. Its runs continue.

@@ -151,18 +151,28 @@ impl Store {
         self.writer.submit_job(Box::new(skip)).await
     }
 
-    /// Pauses a schedule, or resumes it with its next due time, which one that is not paused keeps: it may be overdue. Fails with `NotThere` if the user has no schedule with this
-    /// id.
-    pub async fn pause_schedule(&self, user: &str, id: &str, resume_at: Option<u64>) -> Result<(), StoreError> {
+    /// Pauses a schedule. Fails with `NotThere` if the user has no schedule with this id.
+    pub async fn pause_schedule(&self, user: &str, id: &str) -> Result<(), StoreError> {
         let (user, id) = (self.owner_of(user), id.to_owned());
         let pause = move |connection: &DbConnection| {
             let missing = StoreError::NotFound { kind: "schedule", id: id.clone() };
-            let sql = "update schedule set is_paused = $1, next_at = case when is_paused = 1 then coalesce($2, next_at) else next_at end \
-                       where user_id = $3 and id = $4";
-            let is_paused = i64::from(resume_at.is_none());
-            connection.execute_required(sql, params![is_paused, resume_at.map(|at| at as i64), &user, &id], missing)
+            let sql = "update schedule set is_paused = 1 where user_id = $1 and id = $2";
+            connection.execute_required(sql, params![&user, &id], missing)
         };
         self.writer.submit_job(Box::new(pause)).await
+    }
+
+    /// Resumes a schedule, which is due at `next_at` then. One that is not paused keeps its due time: it may be overdue. Fails
+    /// with `NotThere` if the user has no schedule with this id.
+    pub async fn resume_schedule(&self, user: &str, id: &str, next_at: u64) -> Result<(), StoreError> {
+        let (user, id) = (self.owner_of(user), id.to_owned());
+        let resume = move |connection: &DbConnection| {
+            let missing = StoreError::NotFound { kind: "schedule", id: id.clone() };
+            let sql = "update schedule set next_at = case when is_paused = 1 then $1 else next_at end, is_paused = 0 \
+                       where user_id = $2 and id = $3";
+            connection.execute_required(sql, params![next_at, &user, &id], missing)
+        };
+        self.writer.submit_job(Box::new(resume)).await
     }
 
     /// Records that the claimed run has started, or why it cannot start; then no run belongs to the due time.

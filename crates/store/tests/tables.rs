@@ -243,16 +243,16 @@ async fn a_schedule_is_passed_over_and_paused(place: &TestDatabase) {
     assert_eq!(late.expect_err("passed over").code(), Code::RunOwned);
     let seen = &store.list_due_schedules(40).expect("readable")[0];
     assert_eq!((seen.next_at, seen.last_error.as_deref()), (40, Some("busy")));
-    store.pause_schedule("ann", "s", None).await.expect("paused");
+    store.pause_schedule("ann", "s").await.expect("paused");
     let paused = other.claim_schedule(seen, 50, Some((run_id(3), 40))).await;
     assert_eq!(paused.expect_err("paused").code(), Code::RunOwned);
     assert_eq!(store.list_due_schedules(40).expect("readable"), []);
     store.put_schedule(row.clone()).await.expect("kept");
     assert!(store.list_schedules(Some("ann")).expect("readable")[0].is_paused, "stored again, it stays paused");
-    store.pause_schedule("ann", "s", Some(60)).await.expect("resumed");
+    store.resume_schedule("ann", "s", 60).await.expect("resumed");
     assert_eq!(store.list_due_schedules(59).expect("readable"), []);
     assert_eq!(store.list_due_schedules(60).expect("readable").len(), 1);
-    assert_eq!(store.pause_schedule("bob", "s", None).await.expect_err("not his").code(), Code::NotThere);
+    assert_eq!(store.pause_schedule("bob", "s").await.expect_err("not his").code(), Code::NotThere);
 }
 
 async fn what_is_due_is_claimed_once(place: &TestDatabase) {

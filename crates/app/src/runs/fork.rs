@@ -15,7 +15,7 @@ use flowloom_runtime::RunError;
 use flowloom_runtime::reopen::{find_performed_step, select_steps};
 
 use super::fork_error::ForkError;
-use super::inputs::{InvalidBudget, parse_budget};
+use super::inputs::{InvalidBudget, narrow_by_budget};
 use super::retry::parse_step_path;
 use super::start::{PreparedDefinition, StartRun, StartedRun};
 use crate::definitions::bundle::{Bundle, compile_changed_bundle};
@@ -38,7 +38,7 @@ pub struct ForkChanges {
     pub definition: Option<Bundle>,
     /// Models, as `--model` names them: `p:m` for the default model, `name=p:m` for an alias.
     pub models: Vec<String>,
-    /// Limits that replace those of the run, as [`parse_budget`] reads them.
+    /// Limits that replace those of the run, as [`narrow_by_budget`] reads them.
     pub budget: Option<String>,
     /// The user of the key with which the fork was requested. Changed steps and models become their definition, and chosen
     /// values make secrets without hosts unavailable. `None` for the operator.
@@ -111,12 +111,13 @@ impl PreparedFork {
     }
 }
 
-/// The limits of the run, with those that the fork changes. They do not exceed the `configured` ones.
+/// The limits of the run, with those that the fork changes.
 fn find_limits(from: &LoadedRun, configured: &Limits, budget: Option<&str>) -> Result<Limits, InvalidBudget> {
-    let mut limits = from.state().created.map(|created| created.limits.clone()).unwrap_or_default();
-    let Some(text) = budget else { return Ok(limits) };
-    parse_budget(text, &mut limits)?;
-    Ok(configured.narrow_to(&limits))
+    let limits = from.state().created.map(|created| created.limits.clone()).unwrap_or_default();
+    match budget {
+        Some(text) => narrow_by_budget(text, limits, configured),
+        None => Ok(limits),
+    }
 }
 
 /// The variables that a run sets as a fork itself, before steps whose outcomes a fork of it reuses, or at which that begins.

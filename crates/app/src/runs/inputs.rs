@@ -52,6 +52,12 @@ pub fn parse_budget(text: &str, limits: &mut Limits) -> Result<(), InvalidBudget
     Ok(())
 }
 
+/// The limits with the parts of a budget. They do not exceed the `configured` ones.
+pub fn narrow_by_budget(text: &str, mut limits: Limits, configured: &Limits) -> Result<Limits, InvalidBudget> {
+    parse_budget(text, &mut limits)?;
+    Ok(configured.narrow_to(&limits))
+}
+
 /// Parses `500ms`, `30s`, `5m`, `2h` or `30d` into milliseconds; a bare number means seconds.
 pub fn parse_duration_ms(text: &str) -> Option<u64> {
     let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.').len();

@@ -12,7 +12,7 @@ use flowloom_runtime::effects::Clock as _;
 use flowloom_store::{IdempotentStart, StartKey};
 
 use super::fork::{ForkChanges, prepare_fork};
-use super::inputs::parse_budget;
+use super::inputs::narrow_by_budget;
 use super::keyed_locks::KeyedLocks;
 use super::start::StartRun;
 use super::supervisor::{ActiveRun, RunSupervisor, StartPlace};
@@ -64,7 +64,7 @@ pub struct StartRunRequest {
     pub inputs: Value,
     /// The agent as which the run acts.
     pub agent: Option<String>,
-    /// Limits, as [`parse_budget`] reads them.
+    /// Limits, as [`narrow_by_budget`] reads them.
     pub budget: Option<String>,
     /// The key of the conversation that it is a turn of.
     pub thread: Option<String>,
@@ -175,8 +175,7 @@ impl RunService {
         };
         let mut limits = self.app.config.limits.narrow_to(&prepared.plan.limits);
         if let Some(text) = &new.budget {
-            parse_budget(text, &mut limits)?;
-            limits = self.app.config.limits.narrow_to(&limits);
+            limits = narrow_by_budget(text, limits, &self.app.config.limits)?;
         }
         let (id, trace) = self.continue_trace(call.trace.clone(), new.id);
         let start = StartRun {

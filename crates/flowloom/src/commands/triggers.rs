@@ -69,7 +69,7 @@ pub(crate) async fn manage_schedules(global: &Global, command: ScheduleCommand) 
             }
             let allows_overlap = overlap == OverlapPolicy::Allow;
             let schedule = NewSchedule { user, id, workflow, inputs, cron, timezone, catches_up, allows_overlap };
-            print_schedules(global, vec![schedule.put(&app.store).await?]);
+            print_schedules(global, vec![schedules::put_schedule(&app.store, schedule).await?]);
         }
         ScheduleCommand::List => {
             let rows = app.store.list_schedules(None)?;
