@@ -84,9 +84,9 @@ impl Registry {
             return Compiled { missing_files: vec![entry.to_owned()], ..Compiled::default() };
         };
         let Some(text) = read_text(bytes, sources.source_bytes, problems) else { return without_plan };
-        let is_known = format == Some(markdown::FORMAT)
-            || self.front_ends.iter().any(|front_end| (front_end.recognises)(entry, text));
-        if !is_known && is_yaml(entry) && !text.trim_start().starts_with(['{', '[']) {
+        let is_recognised = || self.front_ends.iter().any(|front_end| (front_end.recognises)(entry, text));
+        let is_markdown = format == Some(markdown::FORMAT);
+        if is_yaml(entry) && !text.trim_start().starts_with(['{', '[']) && !is_markdown && !is_recognised() {
             let span = Span { start: 0, length: text.lines().next().map_or(0, str::len) };
             problems.add_error(Code::UnknownFormat, span, "this is YAML, which is not read").help =
                 Some("convert it to JSON, for example with yq -o=json FILE > FILE.json".into());
@@ -122,7 +122,7 @@ impl Registry {
     }
 }
 
-/// Whether a file is called like one in YAML.
+/// Whether the name of a file is that of a YAML file.
 fn is_yaml(file: &str) -> bool {
     [".yaml", ".yml"].iter().any(|ending| file.ends_with(ending))
 }

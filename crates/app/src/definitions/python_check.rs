@@ -33,8 +33,10 @@ impl LoadedDefinition {
             }
         }
         // A block of another file concerns only who uses it.
-        let used = self.list_used_blocks();
-        blocks.retain(|block| block.file == self.name() || used.contains(&block.id));
+        if blocks.iter().any(|block| block.file != self.name()) {
+            let used = self.list_used_blocks();
+            blocks.retain(|block| block.file == self.name() || used.contains(&block.id));
+        }
         if blocks.is_empty() {
             return;
         }

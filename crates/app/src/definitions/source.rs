@@ -235,7 +235,8 @@ impl Loaded {
                 compiled = compile(&self.name, &sources, format);
             }
         }
-        let prompts = find_prompts(&self.path, &loader.config.base_folder());
+        let has_missing = !compiled.missing_files.is_empty();
+        let prompts = has_missing.then(|| find_prompts(&self.path, &loader.config.base_folder())).flatten();
         let prompts = prompts.as_deref();
         while read_missing_files(&compiled.missing_files, &self.path, prompts, reader, &mut sources) {
             compiled = compile(&self.name, &sources, format);

@@ -22,21 +22,21 @@ struct Envelope {
     error: Option<Value>,
 }
 
-/// The error response to a body that is no message; `None` if it is one.
-pub(crate) fn find_envelope_problem(body: &str) -> Option<Value> {
-    let value: Value = match serde_json::from_str(body) {
-        Ok(value) => value,
-        Err(error) => return Some(error_response(&Value::Null, ErrorCode::PARSE_ERROR, &format!("not JSON: {error}"))),
-    };
+/// The method of the message in a body; `None` for a response. Fails with the error response if the body is no message.
+pub(crate) fn read_method(body: &str) -> Result<Option<String>, Value> {
+    let value: Value = serde_json::from_str(body)
+        .map_err(|error| error_response(&Value::Null, ErrorCode::PARSE_ERROR, &format!("not JSON: {error}")))?;
     if value.is_array() {
         let message = "batches are not supported; send each message in a request of its own";
-        return Some(error_response(&Value::Null, ErrorCode::INVALID_REQUEST, message));
+        return Err(error_response(&Value::Null, ErrorCode::INVALID_REQUEST, message));
     }
     let Ok(message) = serde_json::from_value::<Envelope>(value) else {
-        return Some(error_response(&Value::Null, ErrorCode::INVALID_REQUEST, "a message is a JSON object"));
+        return Err(error_response(&Value::Null, ErrorCode::INVALID_REQUEST, "a message is a JSON object"));
     };
-    let (code, why) = message.find_problem()?;
-    Some(error_response(&message.id, code, &why))
+    match message.find_problem() {
+        Some((code, why)) => Err(error_response(&message.id, code, &why)),
+        None => Ok(message.method.as_str().map(str::to_owned)),
+    }
 }
 
 impl Envelope {
@@ -75,7 +75,7 @@ mod tests {
 
     #[test]
     fn messages_pass_and_everything_else_has_the_error_that_json_rpc_gives_it() {
-        let code = |body: &str| find_envelope_problem(body).map(|problem| problem["error"]["code"].clone());
+        let code = |body: &str| read_method(body).err().map(|problem| problem["error"]["code"].clone());
         for message in [
             r#"{"jsonrpc": "2.0", "id": 1, "method": "tools/list"}"#,
             r#"{"jsonrpc": "2.0", "method": "notifications/initialized"}"#,
@@ -100,7 +100,7 @@ mod tests {
         ] {
             assert_eq!(code(message), Some(wanted.into()), "{message}");
         }
-        let problem = find_envelope_problem(r#"{"jsonrpc": "2.0", "id": 7, "method": 7}"#).expect("a problem");
+        let problem = read_method(r#"{"jsonrpc": "2.0", "id": 7, "method": 7}"#).expect_err("a problem");
         assert_eq!(problem["id"], 7, "the answer names the request");
     }
 }

@@ -11,11 +11,10 @@ use axum::http::{HeaderMap, Method, StatusCode};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{MethodRouter, any};
 use flowloom_core::code::Code;
-use flowloom_core::json::parse_value;
 use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
 
-use super::envelope::find_envelope_problem;
+use super::envelope::read_method;
 use super::{McpHandler, SESSION_HEADER};
 use crate::body::{MAX_BODY_BYTES, read_text};
 use crate::caller::Caller;
@@ -28,8 +27,11 @@ pub(crate) const MCP_PATH: &str = "/mcp";
 /// Maximum number of concurrent sessions. Each uses memory until it was idle for five minutes.
 const MAX_SESSIONS: usize = 1000;
 
-/// Maximum number of those of one user.
+/// Maximum number of concurrent sessions of one user.
 const MAX_SESSIONS_OF_USER: usize = MAX_SESSIONS / 4;
+
+/// The method of the request that opens a session.
+const OPENING_METHOD: &str = "initialize";
 
 /// State shared by all requests.
 struct McpEndpoint {
@@ -65,13 +67,14 @@ impl McpEndpoint {
         let (mut parts, body) = request.into_parts();
         // Read with the time-out of all request bodies.
         let text = read_text(server, Request::from_parts(parts.clone(), body)).await?;
-        if parts.method == Method::POST
-            && let Some(problem) = find_envelope_problem(&text)
-        {
-            return Ok((StatusCode::BAD_REQUEST, Json(problem)).into_response());
-        }
-        if session_id(&parts.headers).is_none() && opens_session(&text) {
-            self.check_capacity(&user).await?;
+        if parts.method == Method::POST {
+            let method = match read_method(&text) {
+                Ok(method) => method,
+                Err(problem) => return Ok((StatusCode::BAD_REQUEST, Json(problem)).into_response()),
+            };
+            if method.as_deref() == Some(OPENING_METHOD) && session_id(&parts.headers).is_none() {
+                self.check_capacity(&user).await?;
+            }
         }
         parts.extensions.insert(caller);
         let ends_session = parts.method == Method::DELETE;
@@ -86,8 +89,8 @@ impl McpEndpoint {
         Ok(answer)
     }
 
-    /// Fails with `TooManyCalls` if a new session of the user would exceed a limit. A caller without a key, or with the key of
-    /// an operator, has no user, and the share of one.
+    /// Fails with `TooManyCalls` if a new session of the user would exceed a limit. All callers
+    /// without a user, such as operators, count as one user.
     async fn check_capacity(&self, user: &Option<String>) -> ApiResult<()> {
         let count = |owners: &HashMap<String, Option<String>>| {
             (owners.len(), owners.values().filter(|owner| *owner == user).count())
@@ -115,12 +118,6 @@ impl McpEndpoint {
     fn lock_users(&self) -> MutexGuard<'_, HashMap<String, Option<String>>> {
         self.session_users.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-/// Whether a request opens a session.
-fn opens_session(text: &str) -> bool {
-    let method = parse_value(text).ok().and_then(|request| Some(request.get("method")?.as_str()?.to_owned()));
-    method.as_deref() == Some("initialize")
 }
 
 fn session_id(headers: &HeaderMap) -> Option<String> {
