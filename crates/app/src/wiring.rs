@@ -27,7 +27,7 @@ pub fn build_mcp_servers(config: &Config) -> Result<McpServers, AppError> {
 pub async fn download_file(config: &Config, url: &str) -> Result<Download, AppError> {
     let secrets = Arc::new(EnvironmentSecrets::new(config));
     let client = HttpClient::new(build_egress_policy(config)?, secrets, HttpLimits::default());
-    let download = client.download(url).await?;
+    let download = client.download_url(url).await?;
     if !(200..300).contains(&download.status) {
         let message = format!("{} answers with the status {}", download.url, download.status);
         return Err(StepFailure::new(Code::HttpStatus, message).into());

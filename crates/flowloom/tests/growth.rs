@@ -34,13 +34,13 @@ fn routes() -> Vec<(&'static str, MakeRequest)> {
     fn open(text: &str, format: Option<&str>) -> Value {
         json!({"entry": "x.json", "files": {"x.json": text}, "format": format})
     }
-    fn analyze(text: &str, format: Option<&str>, what: &str) -> Value {
+    fn write_question(text: &str, format: Option<&str>, what: &str) -> Value {
         json!({"source": open(text, format), "what": what, "at": text.len() / 2})
     }
     vec![
-        ("/api/v1/definitions/analyze", |text, format| analyze(text, format, "variables")),
-        ("/api/v1/definitions/analyze", |text, format| analyze(text, format, "completions")),
-        ("/api/v1/definitions/analyze", |text, format| analyze(text, format, "meaning")),
+        ("/api/v1/definitions/analyze", |text, format| write_question(text, format, "variables")),
+        ("/api/v1/definitions/analyze", |text, format| write_question(text, format, "completions")),
+        ("/api/v1/definitions/analyze", |text, format| write_question(text, format, "meaning")),
         ("/api/v1/convert", |text, format| convert(text, format, "markdown")),
         ("/api/v1/convert", |text, format| convert(text, format, "pipeline")),
         (

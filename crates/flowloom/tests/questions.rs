@@ -12,9 +12,6 @@ const CONFIG: &str = "default_model = \"scripted:echo\"\nrecovery_interval_ms = 
 /// Long enough that the run is suspended before.
 const LIMIT_MS: u64 = 1_500;
 
-/// How often a test looks whether a run has ended.
-const MAX_LOOKS: usize = 20_000;
-
 /// A step list that asks, and goes on without an answer after `limit_ms`.
 fn asking_steps(limit_ms: u64) -> Value {
     let step = |name: &str, function: &str, prompt: &str, error_mode: &str| json!({"name": name, "functionId": function, "mode": "sequential", "promptTemplate": prompt, "errorMode": error_mode});
@@ -36,18 +33,6 @@ fn start_asking(server: &RunningServer, workflow: &str) -> String {
     asked["run_id"].as_str().expect("an id").to_owned()
 }
 
-/// Follows a run until it ends. Returns it.
-fn follow_to_end(server: &RunningServer, run: &str) -> Value {
-    for _ in 0..MAX_LOOKS {
-        // A stream ends when the run waits.
-        let mut events = server.stream(&format!("/api/v1/runs/{run}/events"), &[]);
-        if events.any(|line| line == "event: run_finished") {
-            return server.get(&format!("/api/v1/runs/{run}")).json();
-        }
-    }
-    panic!("the run does not end")
-}
-
 #[track_caller]
 fn assert_gave_up(ended: &Value) {
     assert_eq!(ended["status"], "succeeded", "{ended}");
@@ -62,7 +47,7 @@ fn a_question_expires_on_every_store() {
         let place = create_workspace(&config, LIMIT_MS);
         let server = RunningServer::start(&place, &[]);
         let run = start_asking(&server, "ask");
-        assert_gave_up(&follow_to_end(&server, &run));
+        assert_gave_up(&server.follow_to_end(&run));
     }
 }
 
@@ -80,7 +65,7 @@ fn a_question_of_a_child_run_expires() {
     store("ask", asking_steps(LIMIT_MS));
     store("outer", json!({"id": "outer", "name": "Outer", "steps": [run]}));
     let run = start_asking(&server, "outer");
-    let ended = follow_to_end(&server, &run);
+    let ended = server.follow_to_end(&run);
     assert_eq!(ended["status"], "succeeded", "{ended}");
 }
 
@@ -92,7 +77,7 @@ fn a_server_continues_what_the_terminal_left_waiting() {
     let server = RunningServer::start(&place, &[]);
     let runs = server.get("/api/v1/runs").json();
     let run = runs["runs"][0]["run_id"].as_str().or(runs["items"][0]["run_id"].as_str()).expect("a run").to_owned();
-    assert_gave_up(&follow_to_end(&server, &run));
+    assert_gave_up(&server.follow_to_end(&run));
 }
 
 #[test]

@@ -5,6 +5,9 @@
 #[path = "world/plans.rs"]
 mod plans;
 #[allow(dead_code)]
+#[path = "world/trial.rs"]
+mod trial;
+#[allow(dead_code)]
 mod world;
 
 use std::collections::BTreeSet;
@@ -12,7 +15,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
 use flowloom_core::event::{Event, ForkOrigin, Record, Resolution, SetVariables};
-use flowloom_core::hash::Hash;
 use flowloom_core::id::RunId;
 use flowloom_core::path::Path;
 use flowloom_core::plan::*;
@@ -20,51 +22,26 @@ use flowloom_core::state::Phase;
 use flowloom_core::status::Status;
 use flowloom_core::value::Value;
 use flowloom_runtime::command::{CommandAction, RunCommand};
-use flowloom_runtime::memory::MemoryJournal;
 use flowloom_runtime::reopen::find_performed_step;
-use flowloom_runtime::{Engine, ForkedRun, RunError, RunOutcome, StartOptions};
+use flowloom_runtime::{ForkedRun, RunError, RunOutcome};
 use plans::{call_step, make_plan, sequence_step};
-use world::World;
+use trial::Trial;
 
-struct Trial {
-    world: World,
-    journal: Arc<MemoryJournal>,
-    engine: Engine,
-    plan: Arc<Plan>,
+/// A trial of a plan that has several runs.
+fn new_trial(plan: Plan) -> Trial {
+    let next = AtomicU8::new(1);
+    Trial::with_ids(plan, move || RunId::new(1, [next.fetch_add(1, Ordering::Relaxed); 10]))
 }
 
 impl Trial {
-    fn new(plan: Plan) -> Trial {
-        let (world, journal) = (World::new(5), Arc::new(MemoryJournal::new()));
-        let next = AtomicU8::new(1);
-        let ids = move || RunId::new(1, [next.fetch_add(1, Ordering::Relaxed); 10]);
-        let engine = Engine::new(world.make_effects(), journal.clone()).with_ids(ids);
-        Trial { world, journal, engine, plan: Arc::new(plan) }
-    }
-
-    fn options(&self, plan: &Arc<Plan>) -> StartOptions {
-        StartOptions::new(plan.clone(), Hash::of_bytes(b"bundle"), Value::Null, "local")
-    }
-
-    fn start(&self) -> RunOutcome {
-        let run = self.engine.start_run(self.options(&self.plan)).expect("accepted");
-        self.world.clock.block_on(run.drive_to_end()).expect("no deadlock")
-    }
-
     /// Forks a run, under another plan if one is given.
     fn fork(&self, records: &[Arc<Record>], origin: ForkOrigin, plan: Option<Plan>) -> Result<RunOutcome, RunError> {
         let plan = plan.map_or_else(|| self.plan.clone(), Arc::new);
         let performed = origin.at.clone().into_iter().collect();
         let from = ForkedRun { records: records.to_vec(), plan: self.plan.clone(), origin, performed };
-        let fork = self.engine.fork_run(from, self.options(&plan));
+        let fork = self.engine.fork_run(from, self.start_options(&plan));
         let run = self.world.clock.block_on(fork).expect("no deadlock")?;
         Ok(self.world.clock.block_on(run.drive_to_end()).expect("no deadlock"))
-    }
-
-    fn resume(&self, run: RunId) -> RunOutcome {
-        let resumed = self.engine.resume_run(run, self.plan.clone());
-        let run = self.world.clock.block_on(resumed).expect("no deadlock").expect("resumable");
-        self.world.clock.block_on(run.drive_to_end()).expect("no deadlock")
     }
 
     /// Resolves uncertain effects and answers questions until the run ends.
@@ -85,7 +62,7 @@ impl Trial {
                 let command = RunCommand { id, sender: "me".to_owned(), action };
                 self.journal.post_command(outcome.id, command).expect("stored");
             }
-            outcome = self.resume(outcome.id);
+            outcome = self.resume_run(outcome.id).expect("resumable");
         }
         panic!("the run does not end: {:?}", outcome.state.status)
     }
@@ -127,8 +104,8 @@ const PLANS: [fn() -> Plan; 2] = [plans::full_plan, plans::conversation_plan];
 #[test]
 fn a_run_is_forked_at_every_step() {
     for plan in PLANS {
-        let trial = Trial::new(plan());
-        let before = trial.start();
+        let trial = new_trial(plan());
+        let before = trial.start_run();
         let all = trial.take_sent();
         let hosts: Vec<String> = before.state.steps().iter().map(|step| step.path.to_string()).collect();
         assert!(hosts.len() > 20);
@@ -156,8 +133,8 @@ fn a_run_is_forked_at_every_step() {
 #[test]
 fn a_fork_without_changes_reuses_everything() {
     for plan in PLANS {
-        let trial = Trial::new(plan());
-        let before = trial.start();
+        let trial = new_trial(plan());
+        let before = trial.start_run();
         trial.take_sent();
         let outcome = trial.fork(&before.records, origin_of(before.id), None).expect("forked");
         assert_eq!(trial.take_sent(), BTreeSet::new());
@@ -170,8 +147,8 @@ fn a_fork_without_changes_reuses_everything() {
 #[test]
 fn a_run_is_forked_after_every_event() {
     for plan in [plans::full_plan, plans::conversation_plan, plans::at_most_once_plan] {
-        let trial = Trial::new(plan());
-        let records = trial.drive_until_end(trial.start()).records;
+        let trial = new_trial(plan());
+        let records = trial.drive_until_end(trial.start_run()).records;
         for cut in 1..records.len() {
             trial.take_sent();
             let outcome = trial.fork(&records[..cut], origin_of(records[0].run), None).expect("forked");
@@ -186,8 +163,8 @@ fn a_run_is_forked_after_every_event() {
 #[test]
 fn a_fork_survives_a_crash_after_each_of_its_events() {
     for plan in PLANS {
-        let trial = Trial::new(plan());
-        let before = trial.start();
+        let trial = new_trial(plan());
+        let before = trial.start_run();
         let at = before.state.steps()[before.state.steps().len() / 2].path.clone();
         let origin = ForkOrigin { at: Some(at), ..origin_of(before.id) };
         let expected = trial.fork(&before.records, origin.clone(), None).expect("forked");
@@ -200,7 +177,7 @@ fn a_fork_survives_a_crash_after_each_of_its_events() {
             if trial.journal.run_records(broken.id).is_empty() {
                 continue;
             }
-            let outcome = trial.drive_until_end(trial.resume(broken.id));
+            let outcome = trial.drive_until_end(trial.resume_run(broken.id).expect("resumable"));
             assert_eq!(outcome.state.status, Status::Succeeded, "cut {cut}: {:?}", outcome.state.error);
             assert_eq!(reused_paths(&outcome), reused, "cut {cut}: a crash lost what was reused");
             assert_eq!(trial.take_sent().intersection(&reused).next(), None, "cut {cut}");
@@ -217,8 +194,8 @@ fn the_first_step_that_differs_begins_live_execution() {
         let group = vec![sequence_step("left", steps), sequence_step("right", vec![beside])];
         make_plan(plans::make_step("both", Composite::Parallel(group)))
     };
-    let trial = Trial::new(steps("f"));
-    let before = trial.start();
+    let trial = new_trial(steps("f"));
+    let before = trial.start_run();
     let outcome = trial.fork(&before.records, origin_of(before.id), Some(steps("g"))).expect("forked");
     assert_eq!(outcome.state.status, Status::Succeeded, "{:?}", outcome.state.error);
     // `c` is the same, but behind a step that differs. The other branch is not.
@@ -229,8 +206,8 @@ fn the_first_step_that_differs_begins_live_execution() {
 
 #[test]
 fn variables_are_set_before_the_step() {
-    let trial = Trial::new(plans::full_plan());
-    let before = trial.start();
+    let trial = new_trial(plans::full_plan());
+    let before = trial.start_run();
     let at = path("/last-call");
     let set = vec![("changed".to_owned(), Value::from("by the fork"))];
     let origin = ForkOrigin { at: Some(at), set, ..origin_of(before.id) };
@@ -241,8 +218,8 @@ fn variables_are_set_before_the_step() {
 
 #[test]
 fn a_fork_of_a_fork_keeps_the_variables_that_were_set() {
-    let trial = Trial::new(plans::full_plan());
-    let before = trial.start();
+    let trial = new_trial(plans::full_plan());
+    let before = trial.start_run();
     let set = |at: &str, name: &str| SetVariables { at: path(at), variables: vec![(name.to_owned(), name.into())] };
     let inherited = vec![set("/last-call", "first"), set("/last-call", "second")];
     let own = vec![("second".to_owned(), Value::from("own"))];
@@ -256,8 +233,8 @@ fn a_fork_of_a_fork_keeps_the_variables_that_were_set() {
 
 #[test]
 fn effects_that_must_not_be_repeated_wait_for_a_person() {
-    let trial = Trial::new(plans::at_most_once_plan());
-    let records = trial.drive_until_end(trial.start()).records;
+    let trial = new_trial(plans::at_most_once_plan());
+    let records = trial.drive_until_end(trial.start_run()).records;
     trial.take_sent();
     let origin = ForkOrigin { at: Some(path("/fan")), repeats_effects: false, ..origin_of(records[0].run) };
     let outcome = trial.fork(&records, origin, None).expect("forked");

@@ -4,6 +4,9 @@
 #[path = "world/plans.rs"]
 mod plans;
 #[allow(dead_code)]
+#[path = "world/trial.rs"]
+mod trial;
+#[allow(dead_code)]
 mod world;
 
 use std::sync::Arc;
@@ -12,54 +15,25 @@ use flowloom_core::code::Code;
 use flowloom_core::effect::AskRequest;
 use flowloom_core::event::{Event, Record};
 use flowloom_core::expr::Template;
-use flowloom_core::hash::Hash;
-use flowloom_core::id::RunId;
 use flowloom_core::path::Path;
 use flowloom_core::plan::*;
 use flowloom_core::state::RunState;
 use flowloom_core::status::Status;
-use flowloom_core::value::Value;
+use flowloom_runtime::RunOutcome;
 use flowloom_runtime::command::{CommandAction, CommandOutcome, RunCommand};
 use flowloom_runtime::effects::Clock as _;
-use flowloom_runtime::memory::MemoryJournal;
-use flowloom_runtime::{Engine, RunOutcome, StartOptions};
 use plans::{call_step, make_plan, make_step};
-use world::World;
+use trial::Trial;
 
 const LIMIT_MS: u64 = 60_000;
 
-struct Trial {
-    world: World,
-    journal: Arc<MemoryJournal>,
-    engine: Engine,
-    plan: Arc<Plan>,
-}
-
 impl Trial {
-    fn new(root: Step) -> Trial {
-        let (world, journal) = (World::new(7), Arc::new(MemoryJournal::new()));
-        let engine = Engine::new(world.make_effects(), journal.clone());
-        Trial { world, journal, engine, plan: Arc::new(make_plan(root)) }
-    }
-
-    fn start(&self) -> RunOutcome {
-        let start = StartOptions::new(self.plan.clone(), Hash::of_bytes(b"bundle"), Value::Null, "local");
-        let run = self.engine.start_run(start).expect("accepted");
-        self.world.clock.block_on(run.drive_to_end()).expect("no deadlock")
-    }
-
     fn pass_time(&self, duration_ms: u64) {
         self.world.clock.block_on(self.world.clock.sleep_for(duration_ms)).expect("no deadlock");
     }
 
-    fn resume(&self, run: RunId) -> RunOutcome {
-        let resumed = self.engine.resume_run(run, self.plan.clone());
-        let run = self.world.clock.block_on(resumed).expect("no deadlock").expect("resumable");
-        self.world.clock.block_on(run.drive_to_end()).expect("no deadlock")
-    }
-
     /// Stores an answer to the question that the run asks.
-    fn answer(&self, outcome: &RunOutcome, id: &str) {
+    fn post_answer(&self, outcome: &RunOutcome, id: &str) {
         let path = open_question(outcome).expect("a question").0;
         let action = CommandAction::Answer { path, value: "yes".into() };
         let command = RunCommand { id: id.to_owned(), sender: "me".to_owned(), action };
@@ -92,17 +66,17 @@ fn error_code(outcome: &RunOutcome) -> Option<Code> {
 
 #[test]
 fn a_question_expires_although_no_worker_drove_the_run() {
-    let trial = Trial::new(ask_step(0));
+    let trial = Trial::new(make_plan(ask_step(0)));
     let asked_at = trial.world.clock.now_ms();
-    let waiting = trial.start();
+    let waiting = trial.start_run();
     assert_eq!(waiting.state.status, Status::Waiting);
     assert_eq!(open_question(&waiting).and_then(|(_, expires_at)| expires_at), Some(asked_at + LIMIT_MS));
     trial.pass_time(LIMIT_MS / 2);
-    let waiting = trial.resume(waiting.id);
+    let waiting = trial.resume_run(waiting.id).expect("resumable");
     assert_eq!(waiting.state.status, Status::Waiting);
     assert_eq!(open_question(&waiting).and_then(|(_, expires_at)| expires_at), Some(asked_at + LIMIT_MS));
     trial.pass_time(LIMIT_MS / 2);
-    let expired = trial.resume(waiting.id);
+    let expired = trial.resume_run(waiting.id).expect("resumable");
     assert_eq!((expired.state.status, error_code(&expired)), (Status::Failed, Some(Code::StepTimeout)));
     assert_eq!(open_question(&expired), None);
     trial.check_replay(&expired);
@@ -110,34 +84,34 @@ fn a_question_expires_although_no_worker_drove_the_run() {
 
 #[test]
 fn an_answer_in_time_counts_although_the_run_continues_after_the_limit() {
-    let trial = Trial::new(ask_step(0));
-    let waiting = trial.start();
-    trial.answer(&waiting, "in time");
+    let trial = Trial::new(make_plan(ask_step(0)));
+    let waiting = trial.start_run();
+    trial.post_answer(&waiting, "in time");
     trial.pass_time(2 * LIMIT_MS);
-    let answered = trial.resume(waiting.id);
+    let answered = trial.resume_run(waiting.id).expect("resumable");
     assert_eq!(answered.state.status, Status::Succeeded);
     trial.check_replay(&answered);
 }
 
 #[test]
 fn setting_the_clock_back_does_not_keep_a_question_open() {
-    let trial = Trial::new(ask_step(0));
-    let waiting = trial.start();
+    let trial = Trial::new(make_plan(ask_step(0)));
+    let waiting = trial.start_run();
     trial.world.clock.set_back(10 * LIMIT_MS);
     trial.pass_time(11 * LIMIT_MS);
-    assert_eq!(error_code(&trial.resume(waiting.id)), Some(Code::StepTimeout));
+    assert_eq!(error_code(&trial.resume_run(waiting.id).expect("resumable")), Some(Code::StepTimeout));
 }
 
 #[test]
 fn a_question_that_expired_is_asked_again_if_the_step_is_retried() {
-    let trial = Trial::new(ask_step(1));
-    let first = trial.start();
+    let trial = Trial::new(make_plan(ask_step(1)));
+    let first = trial.start_run();
     trial.pass_time(LIMIT_MS);
-    let second = trial.resume(first.id);
+    let second = trial.resume_run(first.id).expect("resumable");
     let asked = second.records.iter().filter(|record| matches!(record.event, Event::Asked(_))).count();
     assert_eq!((second.state.status, asked), (Status::Waiting, 2));
-    trial.answer(&second, "answer");
-    let answered = trial.resume(second.id);
+    trial.post_answer(&second, "answer");
+    let answered = trial.resume_run(second.id).expect("resumable");
     assert_eq!(answered.state.status, Status::Succeeded);
     trial.check_replay(&answered);
 }
@@ -147,9 +121,8 @@ fn a_question_expires_while_another_branch_runs() {
     let mut ask = ask_step(0);
     ask.policy.on_error = OnError::Continue;
     let slow = call_step("slow", "hang");
-    let trial = Trial::new(make_step("both", Composite::Parallel(vec![ask, slow])));
-    let start = StartOptions::new(trial.plan.clone(), Hash::of_bytes(b"bundle"), Value::Null, "local");
-    let run = trial.engine.start_run(start).expect("accepted");
+    let trial = Trial::new(make_plan(make_step("both", Composite::Parallel(vec![ask, slow]))));
+    let run = trial.engine.start_run(trial.start_options(&trial.plan)).expect("accepted");
     let (id, journal) = (run.id(), trial.journal.clone());
     let mut driving = std::pin::pin!(run.drive_to_end());
     let clock = trial.world.clock.clone();
@@ -166,8 +139,8 @@ fn a_question_expires_while_another_branch_runs() {
 
 #[test]
 fn a_question_of_an_earlier_version_does_not_expire() {
-    let trial = Trial::new(ask_step(0));
-    let waiting = trial.start();
+    let trial = Trial::new(make_plan(ask_step(0)));
+    let waiting = trial.start_run();
     let mut records = waiting.records.clone();
     for record in &mut records {
         if let Event::Asked(question) = &record.event {
@@ -182,12 +155,12 @@ fn a_question_of_an_earlier_version_does_not_expire() {
 
 #[test]
 fn a_late_answer_is_rejected() {
-    let trial = Trial::new(ask_step(1));
-    let first = trial.start();
+    let trial = Trial::new(make_plan(ask_step(1)));
+    let first = trial.start_run();
     trial.pass_time(LIMIT_MS);
-    let expired = trial.resume(first.id);
-    trial.answer(&expired, "answer");
-    let ended = trial.resume(first.id);
+    let expired = trial.resume_run(first.id).expect("resumable");
+    trial.post_answer(&expired, "answer");
+    let ended = trial.resume_run(first.id).expect("resumable");
     let command = RunCommand {
         id: "late".to_owned(),
         sender: "me".to_owned(),

@@ -5,54 +5,28 @@
 #[path = "world/plans.rs"]
 mod plans;
 #[allow(dead_code)]
+#[path = "world/trial.rs"]
+mod trial;
+#[allow(dead_code)]
 mod world;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
 use flowloom_core::code::Code;
 use flowloom_core::event::{Event, Resolution};
-use flowloom_core::hash::Hash;
 use flowloom_core::id::RunId;
 use flowloom_core::limits::Limits;
 use flowloom_core::path::Path;
 use flowloom_core::plan::*;
 use flowloom_core::state::{Phase, RunState};
 use flowloom_core::status::Status;
-use flowloom_core::value::Value;
 use flowloom_runtime::command::{CommandAction, CommandOutcome, RunCommand};
 use flowloom_runtime::effects::Clock as _;
-use flowloom_runtime::memory::MemoryJournal;
-use flowloom_runtime::{Engine, RunError, RunOutcome, StartOptions};
+use flowloom_runtime::{RunError, RunOutcome};
 use plans::{call_step, make_plan, make_step, sequence_step};
-use world::World;
-
-struct Trial {
-    world: World,
-    journal: Arc<MemoryJournal>,
-    engine: Engine,
-    plan: Arc<Plan>,
-}
+use trial::Trial;
 
 impl Trial {
-    fn new(plan: Plan) -> Trial {
-        let (world, journal) = (World::new(5), Arc::new(MemoryJournal::new()));
-        let engine = Engine::new(world.make_effects(), journal.clone()).with_ids(|| RunId::new(1, [7; 10]));
-        Trial { world, journal, engine, plan: Arc::new(plan) }
-    }
-
-    fn start(&self) -> RunOutcome {
-        let start = StartOptions::new(self.plan.clone(), Hash::of_bytes(b"bundle"), Value::Null, "local");
-        let run = self.engine.start_run(start).expect("accepted");
-        self.world.clock.block_on(run.drive_to_end()).expect("no deadlock")
-    }
-
-    fn resume(&self, run: RunId) -> Result<RunOutcome, RunError> {
-        let resumed = self.engine.resume_run(run, self.plan.clone());
-        let run = self.world.clock.block_on(resumed).expect("no deadlock")?;
-        Ok(self.world.clock.block_on(run.drive_to_end()).expect("no deadlock"))
-    }
-
     fn post(&self, run: RunId, id: &str, action: CommandAction) {
         let command = RunCommand { id: id.to_owned(), sender: "me".to_owned(), action };
         self.journal.post_command(run, command).expect("stored");
@@ -60,7 +34,7 @@ impl Trial {
 
     fn retry(&self, run: RunId, id: &str, from: Option<&Path>) -> Result<RunOutcome, RunError> {
         self.post(run, id, CommandAction::Retry { from: from.cloned() });
-        self.resume(run)
+        self.resume_run(run)
     }
 
     /// Resolves uncertain effects and answers questions until the run ends.
@@ -79,7 +53,7 @@ impl Trial {
             if let Some(action) = open {
                 self.post(outcome.id, &format!("{n} {}", outcome.records.len()), action);
             }
-            outcome = self.resume(outcome.id).expect("resumable");
+            outcome = self.resume_run(outcome.id).expect("resumable");
         }
         panic!("the run does not end: {:?}", outcome.state.status)
     }
@@ -121,11 +95,11 @@ fn last_reset(outcome: &RunOutcome) -> BTreeSet<Path> {
 #[test]
 fn a_run_is_retried_from_every_step() {
     for plan in PLANS {
-        let paths = step_paths(&Trial::new(plan()).start().state);
+        let paths = step_paths(&Trial::new(plan()).start_run().state);
         assert!(paths.len() > 20);
         for from in paths {
             let trial = Trial::new(plan());
-            let before = trial.start();
+            let before = trial.start_run();
             assert_eq!(before.state.status, Status::Succeeded);
             let sent = trial.sent();
             let outcome = trial.retry(before.id, "again", Some(&from)).expect("retried");
@@ -150,18 +124,18 @@ fn a_cancelled_run_is_retried_after_every_event() {
     for plan in [plans::full_plan, plans::conversation_plan, plans::at_most_once_plan] {
         let events = {
             let trial = Trial::new(plan());
-            trial.drive_until_end(trial.start()).records.len()
+            trial.drive_until_end(trial.start_run()).records.len()
         };
         for cut in 1..events - 1 {
             let trial = Trial::new(plan());
             trial.journal.crash_after(cut);
-            let broken = trial.start();
+            let broken = trial.start_run();
             trial.journal.end_crash();
             if trial.journal.run_records(broken.id).is_empty() {
                 continue;
             }
             trial.post(broken.id, "stop", CommandAction::Cancel {});
-            let cancelled = trial.resume(broken.id).expect("cancelled");
+            let cancelled = trial.resume_run(broken.id).expect("cancelled");
             assert_eq!(cancelled.state.status, Status::Cancelled);
             let retried = trial.retry(broken.id, "again", None).expect("retried");
             let outcome = trial.drive_until_end(retried);
@@ -179,7 +153,7 @@ fn a_cancelled_run_is_retried_after_every_event() {
 fn a_retry_survives_a_crash_after_each_of_its_events() {
     for plan in PLANS {
         let calm = Trial::new(plan());
-        let before = calm.start();
+        let before = calm.start_run();
         let from = before
             .state
             .steps()
@@ -189,12 +163,12 @@ fn a_retry_survives_a_crash_after_each_of_its_events() {
         let expected = calm.retry(before.id, "again", Some(&from)).expect("retried");
         for cut in 0..expected.records.len() - before.records.len() {
             let trial = Trial::new(plan());
-            let run = trial.start().id;
+            let run = trial.start_run().id;
             trial.journal.crash_after(cut);
             let broken = trial.retry(run, "again", Some(&from));
             trial.journal.end_crash();
             assert!(broken.is_err() || broken.is_ok_and(|outcome| outcome.broken.is_some()), "cut {cut}");
-            let outcome = trial.drive_until_end(trial.resume(run).expect("resumable"));
+            let outcome = trial.drive_until_end(trial.resume_run(run).expect("resumable"));
             assert_eq!(outcome.state.status, Status::Succeeded, "cut {cut}: {:?}", outcome.state.error);
             let reopened = outcome.records.iter().filter(|record| matches!(record.event, Event::RunReopened { .. }));
             assert_eq!(reopened.count(), 1, "cut {cut}");
@@ -211,7 +185,7 @@ fn a_retried_function_sends_no_request_again_without_a_decision() {
     let mut step = call_step("host", "posts");
     step.policy.timeout_ms = Some(1_000_000);
     let trial = Trial::new(make_plan(sequence_step("all", vec![step])));
-    let failed = trial.start();
+    let failed = trial.start_run();
     assert_eq!(
         (failed.state.status, failed.state.error.map(|error| error.code)),
         (Status::Failed, Some(Code::StepTimeout))
@@ -260,7 +234,7 @@ fn failing_plan() -> Plan {
 #[test]
 fn only_what_failed_runs_again() {
     let trial = Trial::new(failing_plan());
-    let failed = trial.start();
+    let failed = trial.start_run();
     assert_eq!(failed.state.status, Status::Failed);
     let again = trial.retry(failed.id, "one", None).expect("retried");
     assert_eq!(again.state.status, Status::Failed, "nothing was repaired");
@@ -293,7 +267,7 @@ fn the_failed_nodes_of_a_graph_and_the_skipped_ones_run_again() {
     ];
     let dag = make_step("graph", Composite::Dag(Dag { nodes, fails: true, skip_reason: "{} failed" }));
     let trial = Trial::new(make_plan(sequence_step("all", vec![dag, call_step("end", "f")])));
-    let failed = trial.start();
+    let failed = trial.start_run();
     assert_eq!(failed.state.error.as_ref().map(|error| error.code), Some(Code::NodesFailed));
     trial.world.repair();
     let outcome = trial.retry(failed.id, "one", None).expect("retried");
@@ -306,7 +280,7 @@ fn the_failed_nodes_of_a_graph_and_the_skipped_ones_run_again() {
 #[test]
 fn retries_that_make_no_sense_are_rejected() {
     let trial = Trial::new(plans::full_plan());
-    let ended = trial.start();
+    let ended = trial.start_run();
     let reject = |id: &str, from: Option<&str>| {
         let from = from.and_then(Path::parse);
         assert!(matches!(trial.retry(ended.id, id, from.as_ref()), Err(RunError::Ended(Status::Succeeded))));
@@ -335,7 +309,7 @@ fn limits_count_both_lives_and_the_time_limit_starts_again() {
     let limits = Limits { time_ms: Some(5_000), ..Limits::default() };
     let plan = Plan { limits, ..failing_plan() };
     let trial = Trial::new(plan);
-    let failed = trial.start();
+    let failed = trial.start_run();
     trial.world.clock.block_on(trial.world.clock.sleep_for(3_600_000)).expect("no deadlock");
     trial.world.repair();
     let outcome = trial.retry(failed.id, "one", None).expect("retried");
@@ -343,7 +317,7 @@ fn limits_count_both_lives_and_the_time_limit_starts_again() {
 
     let limits = Limits { steps: 9, ..Limits::default() };
     let trial = Trial::new(Plan { limits, ..failing_plan() });
-    let failed = trial.start();
+    let failed = trial.start_run();
     assert_eq!(failed.state.error.as_ref().map(|error| error.code), Some(Code::FunctionFailed));
     trial.world.repair();
     let outcome = trial.retry(failed.id, "one", None).expect("retried");
@@ -360,15 +334,15 @@ fn a_clock_that_is_set_back_does_not_lengthen_a_wait() {
     };
     for (plan, last_event) in [(pause(), "timer_set"), (backoff(), "step_failed")] {
         let trial = Trial::new(plan);
-        let whole = trial.start();
+        let whole = trial.start_run();
         let cut = whole.records.iter().position(|record| record.event.name() == last_event).expect("recorded") + 1;
         let trial = Trial::new((*trial.plan).clone());
         trial.journal.crash_after(cut);
-        let broken = trial.start();
+        let broken = trial.start_run();
         trial.journal.end_crash();
         let before = trial.world.clock.elapsed_ms();
         trial.world.clock.set_back(900_000);
-        let outcome = trial.resume(broken.id).expect("resumable");
+        let outcome = trial.resume_run(broken.id).expect("resumable");
         assert_eq!(outcome.state.status, Status::Succeeded);
         let waited = trial.world.clock.elapsed_ms() - before;
         assert!(waited <= 2 * 60_000 + 1_000, "{last_event}: waited {waited} ms");
@@ -379,11 +353,11 @@ fn a_clock_that_is_set_back_does_not_lengthen_a_wait() {
 fn a_run_of_another_engine_can_be_cancelled() {
     let trial =
         Trial::new(make_plan(make_step("ask", Leaf::Ask { question: plans::variable_text("last"), schema: None })));
-    let waiting = trial.start();
+    let waiting = trial.start_run();
     trial.journal.change_semantics(waiting.id, 999);
-    assert!(matches!(trial.resume(waiting.id), Err(RunError::OtherSemantics(999))));
+    assert!(matches!(trial.resume_run(waiting.id), Err(RunError::OtherSemantics(999))));
     trial.post(waiting.id, "stop", CommandAction::Cancel {});
-    let outcome = trial.resume(waiting.id).expect("cancelled");
+    let outcome = trial.resume_run(waiting.id).expect("cancelled");
     assert_eq!(outcome.state.status, Status::Cancelled);
     assert!(RunState::from_records(outcome.records.iter().map(|record| &**record)).is_ok());
 }

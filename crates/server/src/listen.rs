@@ -33,8 +33,8 @@ const MAX_HEAD_BYTES: usize = 64 << 10;
 /// Delay before accepting again after a failure, for example when no file descriptors are left.
 const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
 
-/// Number of connections that are open at the same time: fewer than configured if the limit of open files is low.
-pub(crate) fn count_seats(settings: &ServerSettings) -> usize {
+/// Maximum number of open connections: fewer than configured if the limit of open files is low.
+pub(crate) fn limit_connections(settings: &ServerSettings) -> usize {
     settings.connections.clamp(1, descriptors::raise_limit())
 }
 
@@ -53,7 +53,7 @@ pub(crate) async fn serve_connections(
         .max_header_size(MAX_HEAD_BYTES)
         .max_buf_size(MAX_HEAD_BYTES);
     let timeout = settings.send_timeout();
-    let seats = count_seats(settings);
+    let seats = limit_connections(settings);
     let seats = Arc::new(Semaphore::new(seats));
     let connections = TaskTracker::new();
     let finder = finds_owner.then(OwnerFinder::open);

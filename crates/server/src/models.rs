@@ -22,8 +22,8 @@ pub(crate) fn routes() -> OpenApiRouter<Server> {
     OpenApiRouter::new().routes(routes!(list_models))
 }
 
-/// Lists local models and providers, as printed by `flowloom models list --json`. The addresses of providers are for keys without
-/// a user only.
+/// Lists local models and providers, as printed by `flowloom models list --json`. Keys of a user do not
+/// see the addresses of providers.
 #[utoipa::path(get, path = "/api/v1/models", operation_id = "list_models", tag = "models", security(("key" = ["read"])), responses((status = 200, description = "`{default, local, files, providers}`")))]
 pub(crate) async fn list_models(State(app): State<Arc<App>>, caller: Caller) -> ApiResult<Json<serde_json::Value>> {
     caller.require_scope(Scope::Read)?;

@@ -149,7 +149,7 @@ pub async fn serve_http(app: App, options: ServerOptions) -> Result<RunningServe
         public_url,
         requests: RequestDurations::default(),
         key_uses: KeyUses::default(),
-        calls: Arc::new(KeyCalls::new(listen::count_seats(&settings))),
+        calls: Arc::new(KeyCalls::new(listen::limit_connections(&settings))),
     });
     // Signal handlers are installed before the server announces itself, so that it can be stopped at once.
     let signals =

@@ -162,8 +162,8 @@ fn has_distinct_keys(entries: &[(String, Span, Node)]) -> bool {
     entries.iter().enumerate().all(|(index, (key, _, _))| entries[..index].iter().all(|(earlier, _, _)| earlier != key))
 }
 
-/// Parses the JavaScript object literal (bare keys, other quotation marks, `30_000`, trailing commas, comments) that starts at byte
-/// `start` of `text`. Text after it is ignored.
+/// Parses the JavaScript object literal (bare keys, other quotation marks, `30_000`, trailing commas, comments) that starts
+/// at byte `start` of `text`. Text after it is ignored.
 pub fn parse_literal(text: &str, start: usize) -> Result<(Node, Vec<Duplicate>), JsonError> {
     let mut nodes = NodeBuilder::default();
     let mut parser = Parser { text, at: start, build: &mut nodes, relaxed: true };

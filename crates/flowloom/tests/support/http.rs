@@ -9,6 +9,9 @@ use serde_json::Value;
 
 use super::Workspace;
 
+/// How often a test looks whether a run has ended.
+const MAX_LOOKS: usize = 20_000;
+
 /// A running `flowloom serve`.
 pub(crate) struct RunningServer {
     pub(crate) address: String,
@@ -93,6 +96,17 @@ impl RunningServer {
     pub(crate) fn stream(&self, path: &str, headers: &[&str]) -> impl Iterator<Item = String> + use<> {
         let lines = BufReader::new(self.send("GET", path, headers, "")).lines();
         lines.map_while(Result::ok).skip_while(|line| !line.is_empty()).skip(1)
+    }
+
+    /// Follows a run until it ends, also while it waits. Returns it.
+    pub(crate) fn follow_to_end(&self, run: &str) -> Value {
+        for _ in 0..MAX_LOOKS {
+            // A stream ends when the run waits.
+            if self.stream(&format!("/api/v1/runs/{run}/events"), &[]).any(|line| line == "event: run_finished") {
+                return self.get(&format!("/api/v1/runs/{run}")).json();
+            }
+        }
+        panic!("the run does not end");
     }
 
     /// Sends a request without reading the response.

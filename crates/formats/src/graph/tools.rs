@@ -95,7 +95,7 @@ impl<'a> ToolRecordReader<'a> {
             problems.add_error(Code::MissingKey, span, "a tool of an agent has no \"name\"");
             return None;
         };
-        let mut parameters = record.innermost().get("parameters").cloned().unwrap_or_default();
+        let mut parameters = record.get_declaration().get("parameters").cloned().unwrap_or_default();
         if let Some(why) = find_schema_problem(&parameters) {
             let message = format_args!("\"parameters\" of the tool {name} is not a valid JSON Schema: {why}");
             problems.add_error(Code::BadSchema, span, message).help = why.help.map(str::to_owned);
@@ -181,7 +181,7 @@ impl<'a> ToolRecord<'a> {
     }
 
     /// The declaration.
-    fn innermost(&self) -> &'a Value {
+    fn get_declaration(&self) -> &'a Value {
         self.layers[self.layers.len() - 1]
     }
 

@@ -138,7 +138,7 @@ impl Definition {
 
     /// Every place of a name, in the order of the files.
     pub fn find_places<'d>(&'d self, wanted: &'d Name) -> impl Iterator<Item = FilePlace<'d>> {
-        let positions = self.places.get_or_init(|| self.index_places()).find(wanted);
+        let positions = self.places.get_or_init(|| self.index_places()).find_positions(wanted);
         let places = positions.iter().map(|position| {
             let file = &self.files[position.file];
             FilePlace { file, name: &file.index.names[position.name] }
@@ -210,7 +210,7 @@ impl Definition {
 
 impl PlaceIndex {
     /// The positions of names with the same kind and text.
-    fn find(&self, wanted: &Name) -> &[NamePosition] {
+    fn find_positions(&self, wanted: &Name) -> &[NamePosition] {
         self.0.get(&wanted.kind).and_then(|of_kind| of_kind.get(&wanted.text)).map_or(&[], Vec::as_slice)
     }
 }

@@ -17,7 +17,7 @@ use serde_json::{Value as Json, json};
 use super::answer::ProviderAnswer;
 use super::error::ProviderError;
 use super::idle::{IdleTimer, with_idle_timeout};
-use super::openai::{count_json, parse_arguments, stream_failure, to_json};
+use super::openai::{parse_arguments, stream_failure, to_json, write_count};
 use super::status::status_error;
 use super::{ProviderCall, Target};
 use crate::catalog::Protocol;
@@ -80,7 +80,7 @@ fn chat_options(call: &ProviderCall<'_>) -> ChatOptions {
     options.tool_choice = asked.must_call.then_some(ToolChoice::Required);
     options.extra_body = match call.target.protocol {
         Protocol::Gemini => gemini_configuration(call),
-        Protocol::Anthropic | Protocol::OpenAi => asked.top_k.map(|count| json!({ "top_k": count_json(count) })),
+        Protocol::Anthropic | Protocol::OpenAi => asked.top_k.map(|count| json!({ "top_k": write_count(count) })),
     };
     if let Some(schema) = call.request.schema.as_ref().filter(|_| call.native_schema) {
         options.response_format = Some(ChatResponseFormat::JsonSpec(JsonSpec::new("answer", to_json(schema))));
@@ -100,7 +100,7 @@ fn gemini_configuration(call: &ProviderCall<'_>) -> Option<Json> {
         ("temperature", asked.temperature.map(Json::from)),
         ("maxOutputTokens", Some(asked.max_tokens.unwrap_or(call.max_tokens).into())),
         ("topP", asked.top_p.map(Json::from)),
-        ("topK", asked.top_k.map(count_json)),
+        ("topK", asked.top_k.map(write_count)),
         ("seed", asked.seed.map(Json::from)),
         ("stopSequences", (!asked.stop.is_empty()).then(|| json!(asked.stop))),
         ("presencePenalty", asked.presence_penalty.map(Json::from)),

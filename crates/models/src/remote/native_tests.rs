@@ -10,7 +10,7 @@ use tokio::net::TcpListener;
 use super::*;
 
 /// The body of a request that is not streamed, and the text of the answer.
-async fn exchange(protocol: Protocol, options: GenerateOptions, answer: &str) -> (Json, String) {
+async fn exchange_request(protocol: Protocol, options: GenerateOptions, answer: &str) -> (Json, String) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let base_url = format!("http://{}", listener.local_addr().unwrap());
     let target = Target { provider: "p".into(), protocol, base_url, key: Some("k".into()), model: "gemini-m".into() };
@@ -57,7 +57,7 @@ async fn exchange(protocol: Protocol, options: GenerateOptions, answer: &str) ->
     (body, shown)
 }
 
-fn sampling() -> GenerateOptions {
+fn sampling_options() -> GenerateOptions {
     GenerateOptions {
         top_k: Some(40.0),
         presence_penalty: Some(0.5),
@@ -70,7 +70,7 @@ fn sampling() -> GenerateOptions {
 #[tokio::test]
 async fn gemini_gets_all_sampling_options() {
     let answer = r#"{"candidates":[{"content":{"parts":[{"text":"Hi"}],"role":"model"},"finishReason":"STOP"}],"usageMetadata":{"promptTokenCount":4,"candidatesTokenCount":2,"totalTokenCount":6}}"#;
-    let (body, text) = exchange(Protocol::Gemini, sampling(), answer).await;
+    let (body, text) = exchange_request(Protocol::Gemini, sampling_options(), answer).await;
     assert_eq!(text, "Hi");
     let expected = json!({"temperature": 0.25, "maxOutputTokens": 9, "topK": 40, "presencePenalty": 0.5, "frequencyPenalty": -1.0});
     assert_eq!(body["generationConfig"], expected);
@@ -79,7 +79,7 @@ async fn gemini_gets_all_sampling_options() {
 #[tokio::test]
 async fn anthropic_gets_top_k() {
     let answer = r#"{"content":[{"type":"text","text":"Hi"}],"stop_reason":"end_turn","usage":{"input_tokens":5,"output_tokens":2}}"#;
-    let (body, text) = exchange(Protocol::Anthropic, sampling(), answer).await;
+    let (body, text) = exchange_request(Protocol::Anthropic, sampling_options(), answer).await;
     assert_eq!(text, "Hi");
     assert_eq!((&body["top_k"], body.get("presence_penalty")), (&json!(40), None));
     assert_ne!(body.get("stream"), Some(&json!(true)));

@@ -39,7 +39,7 @@ pub(crate) fn request_body(provider: &str, model: &str, request: &GenerateReques
     set(most, options.max_tokens.map(Json::from));
     set("temperature", options.temperature.map(Json::from));
     set("top_p", options.top_p.map(Json::from));
-    set("top_k", options.top_k.filter(|_| !WITHOUT_TOP_K.contains(&provider)).map(count_json));
+    set("top_k", options.top_k.filter(|_| !WITHOUT_TOP_K.contains(&provider)).map(write_count));
     set("presence_penalty", options.presence_penalty.map(Json::from));
     set("frequency_penalty", options.frequency_penalty.map(Json::from));
     set("seed", options.seed.map(Json::from));
@@ -99,7 +99,7 @@ fn parts_json(parts: &[MessagePart]) -> Json {
 }
 
 /// A number that APIs expect without a fraction, if it has none.
-pub(crate) fn count_json(count: f64) -> Json {
+pub(crate) fn write_count(count: f64) -> Json {
     if count.fract() == 0.0 && count.abs() < 1e9 { Json::from(count as i64) } else { Json::from(count) }
 }
 

@@ -245,7 +245,7 @@ impl Interpreter {
         attempt: u32,
         request: &Request,
     ) -> Result<EffectOutcome, EffectFailure> {
-        // Neither is waiting for a timer.
+        // Waiting for a timer is not an activity either: a run that only waits is suspended.
         if let Request::Wait { duration_ms } = request {
             return self.wait_for_timer(place, attempt, *duration_ms).await;
         }

@@ -90,7 +90,7 @@ impl HttpClient {
     }
 
     /// Reads what is at a URL that a person names. Redirects are followed, and no secrets are sent.
-    pub async fn download(&self, url: &str) -> Result<Download, ToolError> {
+    pub async fn download_url(&self, url: &str) -> Result<Download, ToolError> {
         let request = HttpRequest { method: "GET".to_owned(), url: url.into(), headers: Vec::new(), body: None };
         let sender = RequestSender::of_person();
         let mut used = UsedSecrets::new(self.secrets(), Destination::Machine);
