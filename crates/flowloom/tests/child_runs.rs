@@ -187,6 +187,37 @@ fn a_limit_that_a_child_run_reaches_ends_the_runs_around_it() {
     assert_eq!((code, &ended["status"]), (5, &json!("budget_exceeded")), "{ended}");
 }
 
+/// The usage of a run, as `show` prints it.
+fn usage(place: &Workspace, name: &str) -> Value {
+    place.run_json(&["show", &run_id(place, name)]).1["usage"].clone()
+}
+
+/// What a child run used counts in the runs around it although it failed, and a retry does not count it again.
+#[test]
+fn the_usage_of_a_failed_child_run_counts_once_in_its_parent_run() {
+    let world = TestServer::start();
+    let place = create_nested_workspace(&world.egress_config());
+    let url = format!("http://{}/status/500", world.address);
+    let steps = json!([
+        {"type": "start", "config": {"variables": []}},
+        {"type": "llmInstruction", "config": {"instruction": "tea", "resultVariable": "said"}},
+        {"type": "apiCall", "config": {"url": url, "method": "GET", "headers": [], "responseVariable": "read"}},
+    ]);
+    place.write("inner.json", &json!({"name": "inner", "description": "d", "steps": steps}).to_string());
+    let (code, ended) = place.run_json(&["run", "outer.json"]);
+    assert_eq!((code, &ended["status"]), (1, &json!("failed")), "{ended}");
+    let once = usage(&place, "inner");
+    assert!(once["input_tokens"].as_u64() > Some(0), "{once}");
+    let around = || [usage(&place, "middle"), usage(&place, "outer")];
+    assert_eq!(around(), [once.clone(), once.clone()]);
+
+    let (code, ended) = place.run_json(&["retry", &run_id(&place, "outer")]);
+    assert_eq!((code, &ended["status"]), (1, &json!("failed")), "{ended}");
+    assert_eq!(world.request_count("/status/500"), 2);
+    assert_eq!(around(), [once.clone(), once]);
+    assert_eq!(exit_code(&place.run(&["replay", &run_id(&place, "outer")])), 0);
+}
+
 /// The time limit of a run ends its child runs, which a retry of the run continues.
 #[test]
 fn a_run_that_times_out_can_be_retried_with_its_child_runs() {

@@ -183,12 +183,23 @@ impl Models {
             Err(problem) => problem,
         };
         let first = answer.usage;
+        // A refused answer was paid for, whatever comes of the next one.
+        let charge = |usage| context.allowance.iter().for_each(|allowance| allowance.add_usage(usage));
         let again = structured::repair_request(&request, &answer, &problem);
-        answer = self.ask_model(&again, context, &format!("{}-repair", context.idempotency_key())).await?;
+        answer = match self.ask_model(&again, context, &format!("{}-repair", context.idempotency_key())).await {
+            Ok(answer) => answer,
+            Err(error) => {
+                charge(&first);
+                return Err(error);
+            }
+        };
         answer.usage.add(&first);
         match schema.validate_answer(&answer) {
             Ok(text) => Ok(GenerateReply { text: Some(text), ..answer }),
-            Err(problem) => Err(structured::not_json_error(&answer, problem)),
+            Err(problem) => {
+                charge(&answer.usage);
+                Err(structured::not_json_error(&answer, problem))
+            }
         }
     }
 

@@ -77,7 +77,12 @@ mod tests {
     use super::*;
 
     fn failed(code: Code, message: &str) -> Event {
-        Event::StepFailed { error: StepFailure::new(code, message), then: AfterFailure::Fail, reused: false }
+        Event::StepFailed {
+            error: StepFailure::new(code, message),
+            then: AfterFailure::Fail,
+            usage: None,
+            reused: false,
+        }
     }
 
     fn finished(status: Status, message: &str) -> Event {
@@ -110,6 +115,7 @@ mod tests {
         let retried = Event::StepFailed {
             error: StepFailure::new(Code::LimitOutput, "words"),
             then: AfterFailure::Retry(5),
+            usage: None,
             reused: false,
         };
         assert!(!compare(failed(Code::LimitOutput, "words"), &retried));

@@ -52,7 +52,7 @@ pub struct EffectContext {
     pub trace: Option<Arc<TraceContext>>,
     /// Whether effects that may happen at most once wait for a person, also in the workflows that a function starts.
     pub asks_first: bool,
-    /// The budget of workflows that a function starts; `None` for effects that cannot start any.
+    /// The budget that functions and model calls draw on; `None` for other effects.
     pub allowance: Option<Arc<BudgetAllowance>>,
     /// Receives text as it arrives.
     pub deltas: Arc<dyn Deltas>,
@@ -104,7 +104,8 @@ impl DefinitionIdentity {
     }
 }
 
-/// The part of a run's budget that its child workflows may spend, and what they have spent of it.
+/// The part of a run's budget that an effect may spend, and what it has spent besides what its outcome says: child
+/// workflows of a function, and answers of a model that were refused.
 #[derive(Debug)]
 pub struct BudgetAllowance {
     /// The limits of the run, less what it has spent.
@@ -119,7 +120,7 @@ impl BudgetAllowance {
         BudgetAllowance { remaining: left, used: Mutex::default(), exceeded_limit: Mutex::default() }
     }
 
-    /// Records the usage of a child workflow.
+    /// Adds the usage of a child workflow, or of an answer that was refused.
     pub fn add_usage(&self, usage: &Usage) {
         let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
         used.get_or_insert_with(Usage::none).add(usage);

@@ -30,7 +30,8 @@ pub struct ModelUsage {
 
 impl Store {
     /// The model calls of the runs of a user, or of all, that were created since `since`, in milliseconds since the Unix
-    /// epoch. Calls that a fork reuses are not counted. Empty if the store keeps runs in memory only.
+    /// epoch. Calls that a fork reuses are not counted;
+    /// calls whose answers were refused are. Empty if the store keeps runs in memory only.
     pub fn summarize_model_usage(
         &self,
         user: Option<&str>,
@@ -66,10 +67,10 @@ fn usage_sql(connection: &DbConnection) -> String {
          lag(event.data) over (partition by run.number, event.path order by event.id) as started \
          from run join event on event.id between run.number * 4294967296 and run.number * 4294967296 + 4294967295 \
          where (run.user_id = $1 or $1 is null) and run.created_at >= $2 \
-         and event.kind in ('step_started', 'step_finished')), \
+         and event.kind in ('step_started', 'step_finished', 'step_failed')), \
          used as (select created_at / $3 as interval_number, flow, {model} as model, {input} as input_tokens, \
          {output} as output_tokens, {cost} as micro_usd from answered \
-         where kind = 'step_finished' and started is not null and {kind} = 'generate' and {reused} \
+         where kind <> 'step_started' and started is not null and {kind} = 'generate' and {reused} \
          and {input} is not null) \
          select interval_number, flow, model, count(*), cast(sum(input_tokens) as bigint), \
          cast(sum(output_tokens) as bigint), cast(coalesce(sum(micro_usd), 0) as bigint), \

@@ -167,8 +167,9 @@ function isStepEvent(record: RunRecord): record is StepRecord {
 function applyToStep(state: RunState, index: StepIndex, record: StepRecord): void {
   trackChild(state, record);
   // What a fork reuses was not used again.
-  if (record.event === "step_finished" && record.data.usage && !record.data.reused) {
-    addUsage(state, record.data.usage);
+  const isOutcome = record.event === "step_finished" || record.event === "step_failed";
+  if (isOutcome && record.data.usage && !record.data.reused) {
+    state.usage = sumUsage(state.usage, record.data.usage);
   }
   let at = index.get(record.path);
   if (at === undefined) {
@@ -216,7 +217,7 @@ function changeFields(step: StepState, record: StepRecord): StepChange {
       return {
         phase: "finished",
         output,
-        usage,
+        usage: sumUsage(step.usage, usage),
         question: undefined,
         finishedAt: record.at,
         tries,
@@ -224,11 +225,19 @@ function changeFields(step: StepState, record: StepRecord): StepChange {
       };
     }
     case "step_failed": {
-      const { error, then } = record.data;
+      const { error, then, usage, reused } = record.data;
       const isRetried = typeof then === "object";
       const tries = endTry(step, record, { error });
       const phase = isRetried ? "running" : "failed";
-      return { phase, error, isFailureIgnored: then === "continue", finishedAt: record.at, tries };
+      return {
+        phase,
+        error,
+        usage: sumUsage(step.usage, usage),
+        isFailureIgnored: then === "continue",
+        isReused: reused === true,
+        finishedAt: record.at,
+        tries,
+      };
     }
     case "step_skipped":
       return { phase: "skipped", reason: record.data.reason, finishedAt: record.at };
@@ -268,14 +277,16 @@ function endTry(
   });
 }
 
-/** Adds the use of a model call. The cost of the sum is known only if both costs are. */
-function addUsage(state: RunState, used: Usage): void {
-  const { usage } = state;
-  const isKnown = usage.micro_usd !== undefined && used.micro_usd !== undefined;
-  state.usage = {
-    input_tokens: usage.input_tokens + used.input_tokens,
-    output_tokens: usage.output_tokens + used.output_tokens,
-    micro_usd: isKnown ? (usage.micro_usd ?? 0) + (used.micro_usd ?? 0) : undefined,
+/** The sum of the uses of model calls. Its cost is known only if both costs are. */
+function sumUsage(before: Usage, used: Usage): Usage;
+function sumUsage(before: Usage | undefined, used: Usage | undefined): Usage | undefined;
+function sumUsage(before: Usage | undefined, used: Usage | undefined): Usage | undefined {
+  if (!before || !used) return before ?? used;
+  const isKnown = before.micro_usd !== undefined && used.micro_usd !== undefined;
+  return {
+    input_tokens: before.input_tokens + used.input_tokens,
+    output_tokens: before.output_tokens + used.output_tokens,
+    micro_usd: isKnown ? (before.micro_usd ?? 0) + (used.micro_usd ?? 0) : undefined,
   };
 }
 

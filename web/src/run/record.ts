@@ -50,7 +50,12 @@ type EventData = {
   run_started: { epoch: number };
   step_started: { kind: string; target: string; hash: string; class: string };
   step_finished: { output?: Json; usage?: Usage; reused?: boolean; response?: ResponseFacts };
-  step_failed: { error: StepError; then: "fail" | "continue" | { retry: number }; reused?: boolean };
+  step_failed: {
+    error: StepError;
+    then: "fail" | "continue" | { retry: number };
+    usage?: Usage;
+    reused?: boolean;
+  };
   evaluated: { value?: Json };
   progress: { name: string; data: Json };
   step_skipped: { reason: string };

@@ -210,7 +210,7 @@ fn list_test_responses(test: &TestFile, is_live: bool) -> Vec<Response> {
         let outcome = match &step.error {
             Some(error) => {
                 let then = step.then.clone().unwrap_or(AfterFailure::Fail);
-                Event::StepFailed { error: error.clone(), then, reused: false }
+                Event::StepFailed { error: error.clone(), then, usage: None, reused: false }
             }
             None => Event::StepFinished {
                 output: step.output.clone(),

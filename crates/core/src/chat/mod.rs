@@ -179,6 +179,16 @@ impl Usage {
         };
     }
 
+    /// The usage since `earlier`, which is a part of this one.
+    pub fn since(&self, earlier: &Usage) -> Usage {
+        let cost = self.micro_usd.zip(earlier.micro_usd);
+        Usage {
+            input_tokens: self.input_tokens.saturating_sub(earlier.input_tokens),
+            output_tokens: self.output_tokens.saturating_sub(earlier.output_tokens),
+            micro_usd: cost.map(|(all, earlier)| all.saturating_sub(earlier)),
+        }
+    }
+
     /// The usage of no calls: the cost is known to be zero.
     pub fn none() -> Usage {
         Usage { micro_usd: Some(0), ..Usage::default() }

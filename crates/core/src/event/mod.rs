@@ -88,6 +88,9 @@ pub enum Event {
         error: StepFailure,
         /// The consequence of the failure.
         then: AfterFailure,
+        /// Tokens and cost of what failed: of an answer that does not fit its schema, or of a child run.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        usage: Option<Usage>,
         /// Whether the failure was taken from the run that this one was forked from.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         reused: bool,

@@ -2,24 +2,23 @@
 
 mod open;
 mod order;
+mod step;
 
-use std::borrow::Cow;
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use crate::chat::Usage;
-use crate::effect::{AskRequest, ResponseFacts};
 use crate::error::StepFailure;
 use crate::event::{AfterFailure, ChildSuspension, Event, Record, RunCreated, WARNING_PROGRESS};
 use crate::path::Path;
-use crate::plan::EffectClass;
 use crate::status::Status;
 use crate::value::Value;
 
 pub use open::{ChildStep, OpenStep};
 use order::StepOrder;
 pub use order::{IllegalEvent, Violation};
+pub use step::{Phase, StepState};
 
 /// The state that the events of a run add up to.
 ///
@@ -85,88 +84,8 @@ pub struct EarlierEnd {
     pub failed: Option<Path>,
     /// The person or program that reopened the run.
     pub reopened_by: String,
-}
-
-/// The state of one step.
-#[derive(Clone, Debug)]
-pub struct StepState {
-    /// The path of the step.
-    pub path: Path,
-    /// The phase of the step.
-    pub phase: Phase,
-    /// Kind of its effect; `None` before it has started.
-    pub kind: Option<Cow<'static, str>>,
-    /// The target of its effect: model, address or function.
-    pub target: Option<Arc<str>>,
-    /// What happens if a crash interrupts the effect; `None` before it has started.
-    pub class: Option<EffectClass>,
-    /// The output, if there is one.
-    pub output: Option<Value>,
-    /// The last failure.
-    pub error: Option<StepFailure>,
-    /// The reason why the step was skipped.
-    pub reason: Option<Arc<str>>,
-    /// The first failure; a step whose retries are exhausted reports it.
-    pub first_error: Option<StepFailure>,
-    /// Number of the latest attempt, from 1; 0 before the first.
-    pub attempts: u32,
-    /// Time of the step's first event, in milliseconds since the Unix epoch.
-    pub started_at: u64,
-    /// Time of the end, in milliseconds since the Unix epoch.
-    pub finished_at: Option<u64>,
-    /// Tokens and cost.
-    pub usage: Option<Usage>,
-    /// Facts about the response to its effect.
-    pub response: Option<Box<ResponseFacts>>,
-    /// References of its requests that had no value.
-    pub warnings: Vec<String>,
-    /// The open question to a person, if the step waits for one.
-    pub question: Option<AskRequest>,
-    /// Whether the run continued without the output after the last failure.
-    pub is_failure_ignored: bool,
-    /// Whether the output was taken from the run that this one was forked from.
-    pub is_reused: bool,
-    /// Sequence number of the step's first event since its result was last reset.
-    pub first_seq: u64,
-    /// What can happen to it next.
-    order: StepOrder,
-}
-
-/// The phase of a step.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Phase {
-    /// In progress, or between two attempts.
-    Running,
-    /// Finished; the output is recorded.
-    Finished,
-    /// Failed, with no further attempt.
-    Failed,
-    /// Skipped.
-    Skipped,
-    /// Abandoned before its effect returned.
-    Aborted,
-    /// Waits for a person or a timer.
-    Waiting,
-    /// The effect may or may not have happened.
-    Uncertain,
-    /// The run was reopened, and the step has not started again. Its results no longer count.
-    Reset,
-}
-
-impl Phase {
-    /// The name in JSON.
-    pub fn name(self) -> &'static str {
-        match self {
-            Phase::Running => "running",
-            Phase::Finished => "finished",
-            Phase::Failed => "failed",
-            Phase::Skipped => "skipped",
-            Phase::Aborted => "aborted",
-            Phase::Waiting => "waiting",
-            Phase::Uncertain => "uncertain",
-            Phase::Reset => "reset",
-        }
-    }
+    /// The usage of the run up to this end.
+    pub usage: Usage,
 }
 
 impl Default for RunState {
@@ -334,6 +253,7 @@ impl RunState {
             error: self.error.take(),
             failed: self.failed.take(),
             reopened_by: by.to_owned(),
+            usage: self.usage,
         };
         self.earlier_ends.push(end);
         self.status = Status::Running;
@@ -352,7 +272,9 @@ impl RunState {
     fn apply_step(&mut self, record: &Record) -> Result<(), Violation> {
         let at = self.advance(record)?;
         self.update_suspended_child(record);
-        if let Event::StepFinished { usage: Some(usage), reused: false, .. } = &record.event {
+        if let Event::StepFinished { usage: Some(usage), reused: false, .. }
+        | Event::StepFailed { usage: Some(usage), reused: false, .. } = &record.event
+        {
             self.usage.add(usage);
         }
         let step = &mut self.steps[at];
@@ -371,13 +293,14 @@ impl RunState {
                 step.phase = Phase::Finished;
                 step.is_reused = *reused;
                 step.output = output.clone();
-                step.usage = *usage;
+                step.add_usage(usage.as_ref());
                 step.response.clone_from(response);
                 step.question = None;
                 step.finished_at = Some(record.at);
             }
-            Event::StepFailed { error, then, reused } => {
+            Event::StepFailed { error, then, usage, reused } => {
                 step.is_reused = *reused;
+                step.add_usage(usage.as_ref());
                 step.first_error.get_or_insert_with(|| error.clone());
                 step.error = Some(error.clone());
                 step.is_failure_ignored = *then == AfterFailure::Continue;
@@ -433,30 +356,17 @@ impl RunState {
                 let mut order = StepOrder::default();
                 order.advance(record)?;
                 let at = *new.insert(self.steps.len());
-                self.steps.push(StepState {
-                    path: record.path.clone(),
-                    phase: Phase::Running,
-                    kind: None,
-                    target: None,
-                    class: None,
-                    output: None,
-                    error: None,
-                    reason: None,
-                    first_error: None,
-                    attempts: 0,
-                    started_at: record.at,
-                    finished_at: None,
-                    usage: None,
-                    response: None,
-                    warnings: Vec::new(),
-                    question: None,
-                    is_failure_ignored: false,
-                    is_reused: false,
-                    first_seq: record.seq,
-                    order,
-                });
+                self.steps.push(StepState::new(record, order));
                 Ok(at)
             }
+        }
+    }
+
+    /// The usage since the run was last reopened; that of the whole run if it never was.
+    pub fn usage_since_reopened(&self) -> Usage {
+        match self.earlier_ends.last() {
+            Some(end) => self.usage.since(&end.usage),
+            None => self.usage,
         }
     }
 
@@ -473,28 +383,5 @@ impl RunState {
     /// The inputs of the run; null before `run_created`.
     pub fn inputs(&self) -> Value {
         self.created.as_ref().map(|created| created.inputs.clone()).unwrap_or_default()
-    }
-}
-
-impl StepState {
-    /// Whether an attempt was started and has no outcome.
-    pub fn is_attempt_open(&self) -> bool {
-        self.order.is_attempt_open()
-    }
-
-    /// Lets an effect that was abandoned continue.
-    fn continue_attempt(&mut self) {
-        self.phase = Phase::Running;
-        self.finished_at = None;
-        self.order.continue_attempt();
-    }
-
-    /// Forgets the result, but not the number of attempts.
-    fn reset(&mut self) {
-        self.phase = Phase::Reset;
-        (self.output, self.error, self.first_error, self.reason) = (None, None, None, None);
-        (self.finished_at, self.usage, self.question) = (None, None, None);
-        self.is_failure_ignored = false;
-        self.order.reset();
     }
 }

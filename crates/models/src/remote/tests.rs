@@ -3,11 +3,12 @@
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
-use flowloom_core::chat::{GenerateOptions, Message, Role};
+use flowloom_core::chat::{GenerateOptions, Message, Role, Usage};
 use flowloom_core::effect::{GenerateReply, GenerateRequest, Purpose};
 use flowloom_core::error::Retry;
+use flowloom_core::limits::Limits;
 use flowloom_core::{Code, Path, RunId, StepFailure, json};
-use flowloom_runtime::effects::{BoxFuture, Deltas, EffectContext, Model};
+use flowloom_runtime::effects::{BoxFuture, BudgetAllowance, Deltas, EffectContext, Model};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
@@ -78,6 +79,8 @@ struct CallResult {
     requests: Vec<String>,
     pauses: Vec<Duration>,
     deltas: String,
+    /// The usage of answers that were refused.
+    refused: Option<Usage>,
 }
 
 impl CallResult {
@@ -122,7 +125,7 @@ fn context_with(shown: Arc<DeltaRecorder>) -> EffectContext {
         depth: 0,
         trace: None,
         asks_first: false,
-        allowance: None,
+        allowance: Some(Arc::new(BudgetAllowance::new(Limits::default()))),
         deltas: shown,
     }
 }
@@ -187,7 +190,8 @@ async fn run_call_with(request: GenerateRequest, acts: Vec<ServerAction>, settin
     let requests = requests.lock().unwrap().clone();
     let pauses = pauses.0.lock().unwrap().clone();
     let shown = shown.0.lock().unwrap().clone();
-    CallResult { result, requests, pauses, deltas: shown }
+    let refused = context.allowance.and_then(|allowance| allowance.recorded_usage());
+    CallResult { result, requests, pauses, deltas: shown, refused }
 }
 
 #[tokio::test]
@@ -397,6 +401,11 @@ async fn json_is_asked_for_checked_and_repaired_once() {
 
     let outcome = run_call(asking(), vec![text_answer("no"), text_answer("still no")]).await;
     assert_eq!((outcome.expect_error().code, outcome.requests.len()), (Code::ModelNotJson, 2));
+    assert_eq!(outcome.refused.map(|usage| usage.input_tokens), Some(22), "both answers were paid for");
+
+    let outcome = run_call(asking(), vec![text_answer("no"), status_response("401 Unauthorized", "", "{}")]).await;
+    assert!(outcome.result.is_err(), "the key was refused");
+    assert_eq!(outcome.refused.map(|usage| usage.input_tokens), Some(11), "the first answer was paid for");
 
     let refusal = status_response("400 Bad Request", "", r#"{"error":{"message":"response_format is not supported"}}"#);
     let outcome = run_call(asking(), vec![refusal, text_answer("{\"age\":4}")]).await;

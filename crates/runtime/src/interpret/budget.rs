@@ -101,8 +101,9 @@ pub(super) struct BudgetReservation<'a> {
 }
 
 impl BudgetReservation<'_> {
-    pub(super) fn settle_usage(mut self, usage: &Usage) {
-        self.used = usage_amount(usage);
+    /// Replaces the reservation by what was used.
+    pub(super) fn settle_usage(mut self, usage: Option<&Usage>) {
+        self.used = usage.map(usage_amount).unwrap_or_default();
     }
 }
 

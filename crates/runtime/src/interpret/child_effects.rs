@@ -19,7 +19,7 @@ use flowloom_core::plan::{EffectClass, Policy};
 use flowloom_core::status::Status;
 use flowloom_core::value::Value;
 
-use super::effect::{EffectFailure, EffectOutcome, plain_outcome};
+use super::effect::{EffectFailure, EffectOutcome, FailedAttempt, plain_outcome};
 use super::{Interpreter, Interrupt, StepContext};
 use crate::effects::{BoxFuture, BudgetAllowance, ChildEffects, EffectContext, EffectFuture, SandboxHost};
 use crate::log::{ActivityScope, EarlierEffect, EarlierOutcome, HostGuard};
@@ -219,7 +219,7 @@ impl ChildEffects for ChildEffectRunner<'_> {
 }
 
 impl Interpreter {
-    /// Calls a function. The usage of workflows that it runs is added to this step.
+    /// Calls a function. The usage of workflows that it runs is added to this step, also if it fails.
     pub(super) async fn call_function(
         &self,
         request: &CallRequest,
@@ -241,7 +241,10 @@ impl Interpreter {
             (None, Some(error)) => {
                 Err(EffectFailure::Halt(Interrupt::Limit(Status::BudgetExceeded, error, place.path.clone())))
             }
-            (None, None) => Ok(EffectOutcome { usage, ..plain_outcome(output?) }),
+            (None, None) => match output {
+                Ok(output) => Ok(EffectOutcome { usage, ..plain_outcome(output) }),
+                Err(error) => Err(EffectFailure::Step(FailedAttempt { error, usage, recorded: None })),
+            },
         }
     }
 }

@@ -2,10 +2,9 @@
 
 use std::sync::{Arc, PoisonError};
 
-use flowloom_core::budget::Amount;
 use flowloom_core::chat::Usage;
 use flowloom_core::code::Code;
-use flowloom_core::effect::{GenerateReply, GenerateRequest, HttpReply, Purpose, PythonReply, Request, ResponseFacts};
+use flowloom_core::effect::{HttpReply, PythonReply, Request, ResponseFacts};
 use flowloom_core::error::StepFailure;
 use flowloom_core::event::{AfterFailure, Event, EventKind, MemoryWrite, Record, Resolution};
 use flowloom_core::expr::Wording;
@@ -36,10 +35,25 @@ pub(super) struct EffectOutcome {
 
 /// The reason why an attempt has no outcome.
 pub(super) enum EffectFailure {
-    /// The effect failed. The consequence is present if the failure comes from the record.
-    Step(StepFailure, Option<RecordedFailure>),
+    /// The effect failed.
+    Step(FailedAttempt),
     /// The branch is interrupted.
     Halt(Interrupt),
+}
+
+/// An attempt that failed.
+pub(super) struct FailedAttempt {
+    pub(super) error: StepFailure,
+    /// Tokens and cost of what failed.
+    pub(super) usage: Option<Usage>,
+    /// The consequence, if the failure comes from the record.
+    pub(super) recorded: Option<RecordedFailure>,
+}
+
+impl From<StepFailure> for FailedAttempt {
+    fn from(error: StepFailure) -> FailedAttempt {
+        FailedAttempt { error, usage: None, recorded: None }
+    }
 }
 
 /// The consequence of a recorded failure.
@@ -66,7 +80,7 @@ impl From<Divergence> for EffectFailure {
 
 impl From<StepFailure> for EffectFailure {
     fn from(error: StepFailure) -> EffectFailure {
-        EffectFailure::Step(error, None)
+        EffectFailure::Step(error.into())
     }
 }
 
@@ -114,7 +128,7 @@ impl Interpreter {
                 self.perform_measured(place, attempt, &effect).await?
             }
         };
-        self.check_output_size(effect.request, &outcome)?;
+        self.check_output_size(effect.request, &outcome).map_err(EffectFailure::Step)?;
         crate::failpoint::hit("effect_response_after");
         let EffectOutcome { output, usage, memory, response } = outcome;
         self.hold_memory_writes(effect.request, path, &memory);
@@ -258,7 +272,7 @@ impl Interpreter {
         let context = self.effect_context(place, attempt);
         let effects = &self.effects;
         let outcome = match request {
-            Request::Generate(request) => self.generate_within_budget(request, &context).await,
+            Request::Generate(request) => self.generate_within_budget(request, context).await,
             Request::Http(request) => {
                 let reply = effects.http.send_request(request, &context).await;
                 reply.map_err(EffectFailure::from).and_then(|reply| read_reply(&reply, place.text.wording))
@@ -353,55 +367,6 @@ impl Interpreter {
             deltas: redact_deltas(self.redactor.as_ref(), self.log.publisher.delta_sink()),
         }
     }
-
-    /// A model call within the budget: an upper bound is reserved before it and settled after it.
-    async fn generate_within_budget(
-        &self,
-        request: &GenerateRequest,
-        context: &EffectContext,
-    ) -> Result<EffectOutcome, EffectFailure> {
-        let model = &self.effects.model;
-        if self.limits.tokens.is_none() && self.limits.micro_usd.is_none() {
-            let generated = self.repeat_in_outage(|| true, || model.generate_reply(request, context)).await?;
-            self.ledger.add_usage(Some(&generated.usage));
-            return Ok(answer_outcome(generated, request));
-        }
-        let mut bounded = request.clone();
-        let exceeded =
-            |error| EffectFailure::Halt(Interrupt::Limit(Status::BudgetExceeded, error, context.path.clone()));
-        let claim = self.bound_cost(&mut bounded).map_err(exceeded)?;
-        let held = self.ledger.reserve_amount(&self.limits, claim).await.map_err(exceeded)?;
-        let generated = self.repeat_in_outage(|| true, || model.generate_reply(&bounded, context)).await?;
-        held.settle_usage(&generated.usage);
-        Ok(answer_outcome(generated, request))
-    }
-
-    /// The upper bound of a call's cost. An answer without a limit of its own is limited by the remaining budget.
-    fn bound_cost(&self, request: &mut GenerateRequest) -> Result<Amount, StepFailure> {
-        // A token is at least one byte, so bytes bound tokens for every tokenizer; each message has some framing.
-        let prompt: u64 = request.messages.iter().map(|message| message.content.len() as u64 + 16).sum();
-        let model = &self.effects.model;
-        let wanted = request.options.max_tokens.map(u64::from);
-        let left = self.ledger.remaining_tokens(&self.limits).map(|left| left.saturating_sub(prompt));
-        let answer = match (wanted, left) {
-            (Some(wanted), _) => wanted,
-            (None, Some(left)) => left.min(model.default_max_tokens(&request.model)).max(1),
-            (None, None) => model.default_max_tokens(&request.model),
-        };
-        request.options.max_tokens = Some(u32::try_from(answer).unwrap_or(u32::MAX));
-        let micro_usd = match (self.limits.micro_usd, model.find_price(&request.model)) {
-            (None, _) => 0,
-            (Some(_), Some(price)) => price.compute_cost(prompt, answer),
-            (Some(_), None) => {
-                let message = format!(
-                    "the price of {} is unknown, so a money budget cannot be enforced; use a token budget",
-                    request.model
-                );
-                return Err(StepFailure::new(Code::PriceUnknown, message));
-            }
-        };
-        Ok(Amount { tokens: prompt + answer, micro_usd })
-    }
 }
 
 fn block_outcome(reply: PythonReply) -> EffectOutcome {
@@ -412,24 +377,6 @@ fn block_outcome(reply: PythonReply) -> EffectOutcome {
 
 pub(super) fn plain_outcome(value: Value) -> EffectOutcome {
     EffectOutcome { output: Some(value), usage: None, memory: Vec::new(), response: ResponseFacts::default() }
-}
-
-/// A model's answer as an output: tool calls and text if tools were available, JSON if a schema was given, otherwise
-/// text.
-fn answer_outcome(generated: GenerateReply, request: &GenerateRequest) -> EffectOutcome {
-    let usage = Some(generated.usage);
-    let text = generated.text;
-    let output = if !request.tools.is_empty() {
-        let calls = serde_json::to_string(&generated.tool_calls).unwrap_or_default();
-        let calls = flowloom_core::json::parse_value(&calls).unwrap_or_default();
-        let text = text.map_or(Value::Null, Value::from);
-        Some(Value::map([("text", text), ("tool_calls", calls)]))
-    } else if request.schema.is_some() && request.purpose != Purpose::Judged {
-        text.and_then(|text| flowloom_core::json::read_lenient(&text))
-    } else {
-        text.map(Value::from)
-    };
-    EffectOutcome { output, usage, memory: Vec::new(), response: generated.response }
 }
 
 fn read_reply(reply: &HttpReply, wording: Wording) -> Result<EffectOutcome, EffectFailure> {

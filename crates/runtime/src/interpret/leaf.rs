@@ -18,7 +18,7 @@ use flowloom_core::render::{self, TextStyle};
 use flowloom_core::value::Value;
 
 use super::block;
-use super::effect::{Effect, EffectFailure, RecordedFailure};
+use super::effect::{Effect, EffectFailure, FailedAttempt, RecordedFailure};
 use super::requests::{block_payload, call_request, memory_request, merge_options, reject_secrets};
 use super::{Interpreter, Interrupt, StepContext, StepResult};
 use crate::effects::BoxFuture;
@@ -29,7 +29,7 @@ impl Interpreter {
         if let (Some(agent), Some(capability)) = (&self.agent, &step.capability)
             && let Err(error) = self.effects.functions.check_permission(agent, capability)
         {
-            let (error, _) = self.record_failure(&step.policy, place, 0, error)?;
+            let (error, _) = self.record_failure(&step.policy, place, 0, error.into())?;
             return Err(Interrupt::Failed(error, place.path.clone()));
         }
         match leaf {
@@ -94,7 +94,7 @@ impl Interpreter {
         let output = self.run_effect(step, leaf, env, place).await?;
         self.apply_memory_writes(&place.path, env);
         if let Some(problem) = block::check_output(block, output.as_ref()) {
-            let (error, _) = self.record_failure(&step.policy, place, 0, problem)?;
+            let (error, _) = self.record_failure(&step.policy, place, 0, problem.into())?;
             return Err(Interrupt::Failed(error, place.path.clone()));
         }
         Ok(output)
@@ -131,7 +131,7 @@ impl Interpreter {
                 // Bound first: a temporary of the `match` would be stored in the future across the await.
                 let request = match request() {
                     Ok(request) => request,
-                    Err(error) => break 'tried EffectFailure::Step(error, None),
+                    Err(error) => break 'tried error.into(),
                 };
                 let class = self.effect_class(&request);
                 let effect = Effect { request: &request, class, timeout_ms: policy.timeout_ms, expiry: None };
@@ -140,14 +140,14 @@ impl Interpreter {
                     Err(failure) => failure,
                 }
             };
-            let (error, recorded) = match failure {
+            let failed = match failure {
                 EffectFailure::Halt(halt) => return Err(halt),
-                EffectFailure::Step(error, recorded) => (error, recorded),
+                EffectFailure::Step(failed) => failed,
             };
-            let (error, then, failed_at) = match recorded {
-                Some(RecordedFailure { then, at }) => (error, then, at),
-                None => {
-                    let (error, then) = self.record_failure(policy, place, attempt, error)?;
+            let (error, then, failed_at) = match failed {
+                FailedAttempt { error, recorded: Some(RecordedFailure { then, at }), .. } => (error, then, at),
+                failed => {
+                    let (error, then) = self.record_failure(policy, place, attempt, failed)?;
                     (error, then, self.log.now_ms())
                 }
             };
@@ -168,9 +168,9 @@ impl Interpreter {
         policy: &Policy,
         place: &StepContext,
         attempt: u32,
-        error: StepFailure,
+        failed: FailedAttempt,
     ) -> Result<(StepFailure, AfterFailure), Interrupt> {
-        let mut error = error;
+        let FailedAttempt { mut error, usage, .. } = failed;
         if let Some(prefix) = policy.error_prefix {
             error.message.insert_str(0, prefix);
         }
@@ -185,7 +185,7 @@ impl Interpreter {
             (_, OnError::Fail) => AfterFailure::Fail,
             (_, OnError::Continue) => AfterFailure::Continue,
         };
-        let failed = Event::StepFailed { error: error.clone(), then: then.clone(), reused: false };
+        let failed = Event::StepFailed { error: error.clone(), then: then.clone(), usage, reused: false };
         // A newer program may word the message differently; the run continues with the recorded one.
         match self.emit_or_adopt(place, attempt, failed)?.as_deref() {
             Some(Record { event: Event::StepFailed { error, then, .. }, .. }) => Ok((error.clone(), then.clone())),
@@ -312,7 +312,7 @@ impl Interpreter {
             Ok(output) => Value::from(output),
             Err(Interrupt::Failed(error, _)) => {
                 // The page was read; the failure is in this step.
-                let (error, _) = self.record_failure(&step.policy, place, 0, error)?;
+                let (error, _) = self.record_failure(&step.policy, place, 0, error.into())?;
                 return Err(Interrupt::Failed(error, place.path.clone()));
             }
             Err(halt) => return Err(halt),

@@ -11,6 +11,7 @@ mod composite;
 mod effect;
 mod leaf;
 mod measure;
+mod model_call;
 mod outcome;
 mod question;
 mod recorded;
@@ -274,7 +275,7 @@ impl Interpreter {
                     self.emit_event(
                         &place,
                         0,
-                        Event::StepFailed { error, then: AfterFailure::Continue, reused: false },
+                        Event::StepFailed { error, then: AfterFailure::Continue, usage: None, reused: false },
                     )?;
                 }
                 Ok(StepFlow::Skipped)

@@ -11,7 +11,7 @@ use flowloom_core::plan::EffectClass;
 use flowloom_core::value::Value;
 
 use super::Interpreter;
-use super::effect::{EffectFailure, EffectOutcome};
+use super::effect::{EffectFailure, EffectOutcome, FailedAttempt};
 use super::store_reads::is_outage;
 use crate::error::JournalError;
 use crate::memory_quota::MemoryUsage;
@@ -19,14 +19,15 @@ use crate::redact::{Redactor, redact_value};
 
 impl Interpreter {
     /// Fails if an output exceeds the limit. The memory has a limit of its own, which is checked when it is written.
-    pub(super) fn check_output_size(&self, request: &Request, outcome: &EffectOutcome) -> Result<(), StepFailure> {
+    pub(super) fn check_output_size(&self, request: &Request, outcome: &EffectOutcome) -> Result<(), FailedAttempt> {
         let limit = self.limits.output_bytes;
         let is_memory = matches!(request, Request::Memories | Request::Profile | Request::MemoryGet { .. });
         let is_too_large = |output: &Value| output.approximate_bytes() as u64 > limit;
-        match outcome.output.as_ref().is_some_and(is_too_large) && !is_memory {
-            true => Err(StepFailure::new(Code::LimitOutput, format!("the output is larger than {limit} bytes"))),
-            false => Ok(()),
+        if is_memory || !outcome.output.as_ref().is_some_and(is_too_large) {
+            return Ok(());
         }
+        let error = StepFailure::new(Code::LimitOutput, format!("the output is larger than {limit} bytes"));
+        Err(FailedAttempt { usage: outcome.usage, ..error.into() })
     }
 
     /// Fails if the writes of an outcome exceed the size of the user's memory. Other runs may write at the same time, so
@@ -53,7 +54,7 @@ impl From<JournalError> for EffectFailure {
     fn from(error: JournalError) -> EffectFailure {
         match error {
             JournalError::Unavailable(_) => EffectFailure::Halt(error.into()),
-            error => EffectFailure::Step(error.into(), None),
+            error => EffectFailure::Step(StepFailure::from(error).into()),
         }
     }
 }
@@ -63,8 +64,8 @@ impl From<JournalError> for EffectFailure {
 pub(super) fn halt_on_outage(failure: EffectFailure, request: &Request, class: EffectClass) -> EffectFailure {
     let may_repeat = class == EffectClass::AtLeastOnce || matches!(request, Request::Python(_));
     match failure {
-        EffectFailure::Step(failure, None) if may_repeat && is_outage(&failure) => {
-            JournalError::Unavailable(failure).into()
+        EffectFailure::Step(FailedAttempt { error, recorded: None, .. }) if may_repeat && is_outage(&error) => {
+            JournalError::Unavailable(error).into()
         }
         failure => failure,
     }
@@ -88,9 +89,9 @@ pub(super) fn redact_result(
             response: redact_response(redactor, outcome.response),
             memory: outcome.memory.into_iter().map(|write| redact_memory_write(redactor, write)).collect(),
         }),
-        Err(EffectFailure::Step(failure, recorded)) => {
-            let message = redactor.redact_text(&failure.message).into_owned();
-            Err(EffectFailure::Step(StepFailure { message, ..failure }, recorded))
+        Err(EffectFailure::Step(mut failed)) => {
+            failed.error.message = redactor.redact_text(&failed.error.message).into_owned();
+            Err(EffectFailure::Step(failed))
         }
         Err(halt) => Err(halt),
     }

@@ -3,7 +3,7 @@
 use flowloom_core::hash::Hash;
 use flowloom_core::value::Value;
 
-use super::effect::{Effect, EffectFailure, RecordedFailure};
+use super::effect::{Effect, EffectFailure, FailedAttempt, RecordedFailure};
 use super::{Interpreter, StepContext};
 use crate::log::RecordedOutcome;
 
@@ -35,8 +35,12 @@ impl Interpreter {
                 self.hold_memory_writes(effect.request, path, &memory);
                 Ok(output)
             }
-            RecordedOutcome::Failed { error, then, at } => {
-                Err(EffectFailure::Step(error, Some(RecordedFailure { then, at })))
+            RecordedOutcome::Failed { error, then, usage, at, is_reused } => {
+                if !is_reused {
+                    self.ledger.add_usage(usage.as_ref());
+                }
+                let recorded = Some(RecordedFailure { then, at });
+                Err(EffectFailure::Step(FailedAttempt { error, usage, recorded }))
             }
         })
     }

@@ -88,7 +88,9 @@ impl Interpreter {
         };
         let event = match &evaluated {
             Ok(value) => Event::Evaluated { value: value.clone() },
-            Err(error) => Event::StepFailed { error: error.clone(), then: AfterFailure::Fail, reused: false },
+            Err(error) => {
+                Event::StepFailed { error: error.clone(), then: AfterFailure::Fail, usage: None, reused: false }
+            }
         };
         self.emit_event(at, 0, event)?;
         Ok(evaluated)

@@ -78,7 +78,7 @@ impl LogState {
             *last = ForgottenAttempt { number: last.number.max(*attempt), is_retried };
             match &record.event {
                 Event::StepStarted { .. } => forgotten.started += 1,
-                Event::StepFinished { usage, .. } => forgotten.usage.extend(*usage),
+                Event::StepFinished { usage, .. } | Event::StepFailed { usage, .. } => forgotten.usage.extend(*usage),
                 _ => {}
             }
             false

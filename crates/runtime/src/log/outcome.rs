@@ -18,7 +18,9 @@ pub(crate) enum RecordedOutcome {
     Failed {
         error: StepFailure,
         then: AfterFailure,
+        usage: Option<Usage>,
         at: u64,
+        is_reused: bool,
     },
 }
 
@@ -33,9 +35,8 @@ impl RecordedOutcome {
                 reused: *is_reused,
                 response: response.clone(),
             },
-            // A failure is handed over again only if it is reused.
-            RecordedOutcome::Failed { error, then, .. } => {
-                Event::StepFailed { error: error.clone(), then: then.clone(), reused: true }
+            RecordedOutcome::Failed { error, then, usage, is_reused, .. } => {
+                Event::StepFailed { error: error.clone(), then: then.clone(), usage: *usage, reused: *is_reused }
             }
         }
     }
@@ -50,9 +51,13 @@ impl RecordedOutcome {
                 response: response.clone(),
                 is_reused: *reused,
             }),
-            Event::StepFailed { error, then, .. } => {
-                Some(RecordedOutcome::Failed { error: error.clone(), then: then.clone(), at: record.at })
-            }
+            Event::StepFailed { error, then, usage, reused } => Some(RecordedOutcome::Failed {
+                error: error.clone(),
+                then: then.clone(),
+                usage: *usage,
+                at: record.at,
+                is_reused: *reused,
+            }),
             _ => None,
         }
     }

@@ -243,7 +243,7 @@ impl RunLog {
                 Event::StepFinished { output, usage, memory, response, .. } => {
                     Event::StepFinished { output, usage, memory, reused: true, response }
                 }
-                Event::StepFailed { error, then, .. } => Event::StepFailed { error, then, reused: true },
+                Event::StepFailed { error, then, usage, .. } => Event::StepFailed { error, then, usage, reused: true },
                 event => event,
             };
             let number = if record.path == *path { attempt } else { record.attempt };
@@ -253,7 +253,9 @@ impl RunLog {
             Event::StepFinished { output, usage, memory, response, .. } => {
                 Some(RecordedOutcome::Finished { output, usage, memory, response, is_reused: true })
             }
-            Event::StepFailed { error, then, .. } => Some(RecordedOutcome::Failed { error, then, at: reused.at }),
+            Event::StepFailed { error, then, usage, .. } => {
+                Some(RecordedOutcome::Failed { error, then, usage, at: reused.at, is_reused: true })
+            }
             _ => None,
         }
     }

@@ -95,7 +95,7 @@ impl WorkflowHost {
         };
         let ended = self.drive_to_end(&workflow, id, step.effects, start).await?;
         if let Some(allowance) = &context.allowance {
-            allowance.add_usage(&ended.state.usage);
+            allowance.add_usage(&ended.state.usage_since_reopened());
             // Whatever the step does with a failure, the limits are those of all runs around it.
             let exceeded = ended.state.error.clone().filter(|_| ended.state.status == Status::BudgetExceeded);
             exceeded.into_iter().for_each(|error| allowance.note_exceeded_limit(error));
