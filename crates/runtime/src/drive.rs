@@ -45,8 +45,10 @@ struct Inbox {
     received: ReceivedCommands,
     /// Commands that the journal delivers.
     delivery: BoxFuture<'static, Vec<RunCommand>>,
-    /// The whole inbox is being read, because the journal did not release the lease.
+    /// The whole inbox is being read, because the journal did not release the lease, or a question is about to expire.
     reading: Option<BoxFuture<'static, Result<Vec<RunCommand>, JournalError>>>,
+    /// Whether it was read since the time of a question has come.
+    is_read_for_expiry: bool,
 }
 
 /// The future of a run.
@@ -74,6 +76,7 @@ impl Drive {
             received: ReceivedCommands::default(),
             delivery: journal.next_commands(log.lease.run),
             reading: None,
+            is_read_for_expiry: false,
         });
         Drive {
             root: Some(root),
@@ -197,10 +200,24 @@ impl Drive {
         has_any
     }
 
-    /// Lets questions expire whose time has come; `false` if there are none. An answer that is just being read counts.
+    /// Lets questions expire whose time has come; `false` if there are none. An answer counts that was stored in time,
+    /// although this worker was not notified of it, so the whole inbox is read first.
     fn expire_questions(&mut self) -> bool {
-        let is_reading = self.inbox.as_ref().is_some_and(|inbox| inbox.reading.is_some());
-        !is_reading && self.log.expire_questions()
+        if !self.log.has_expiring_questions() {
+            return false;
+        }
+        if let Some(inbox) = &mut self.inbox {
+            if inbox.reading.is_some() {
+                return false;
+            }
+            inbox.is_read_for_expiry = !inbox.is_read_for_expiry;
+            if inbox.is_read_for_expiry {
+                inbox.read_all(&self.journal, self.log.lease.run);
+                return true;
+            }
+        }
+        self.log.expire_questions();
+        true
     }
 
     /// Stores what is pending.

@@ -160,14 +160,14 @@ impl MemoryRuns {
     }
 
     /// Questions that have expired by `now`, the earliest first; at most `limit`.
-    pub(crate) fn list_expired_questions(&self, now: u64, limit: u32) -> Vec<QuestionExpiry> {
+    pub fn list_expired_questions(&self, now: u64, limit: u32) -> Vec<QuestionExpiry> {
         let state = self.lock_state();
         let expired = state.expiries.iter().map(|(expiry, _)| *expiry).take_while(|expiry| expiry.expires_at <= now);
         expired.take(limit as usize).collect()
     }
 
     /// Forgets when a question expires.
-    pub(crate) fn forget_expiry(&self, expiry: QuestionExpiry) {
+    pub fn forget_expiry(&self, expiry: QuestionExpiry) {
         self.lock_state().expiries.retain(|(known, _)| *known != expiry);
     }
 

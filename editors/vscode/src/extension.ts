@@ -28,7 +28,7 @@ export async function activate(context: vscode.ExtensionContext): Promise<void> 
     'flowloom',
     'Flowloom',
     { command: program(), args: ['lsp'], transport: TransportKind.stdio },
-    { documentSelector: LANGUAGES.map((language) => ({ scheme: 'file', language })) },
+    { documentSelector: LANGUAGES.flatMap((language) => ['file', 'untitled'].map((scheme) => ({ scheme, language }))) },
   );
   await client.start();
 }

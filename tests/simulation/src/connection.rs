@@ -13,15 +13,15 @@ use flowloom_runtime::JournalError;
 use flowloom_runtime::command::{CommandRecord, RunCommand};
 use flowloom_runtime::effects::{BoxFuture, Clock as _};
 use flowloom_runtime::journal::{AppendResult, Batch, Journal, Lease, LeaseState};
-use flowloom_store::PostedCommand;
 use flowloom_store::parts::{CausedCommand, Mailboxes};
+use flowloom_store::{PostedCommand, QuestionExpiry};
 use tokio::sync::oneshot;
 
 use crate::database::{Database, outage_error};
 use crate::world::{ProcessId, World, lock};
 
 /// How long a request waits for the database, in milliseconds.
-const MAX_REQUEST_WAIT_MS: u64 = 1_500;
+pub(crate) const MAX_REQUEST_WAIT_MS: u64 = 1_500;
 
 /// How long an append waits for the database, in milliseconds.
 const MAX_APPEND_WAIT_MS: u64 = 6_000;
@@ -208,6 +208,25 @@ impl Connection {
     pub(crate) async fn abandoned_runs(&self) -> Result<Vec<RunId>, JournalError> {
         let now_ms = self.world.clock.elapsed_ms();
         self.read(|database| database.abandoned_runs(self.process, now_ms, |run| self.is_driving(run))).await
+    }
+
+    /// Questions that have expired by `now`.
+    pub(crate) async fn expired_questions(&self, now: u64) -> Result<Vec<QuestionExpiry>, JournalError> {
+        self.read(|database| database.runs.list_expired_questions(now, u32::MAX)).await
+    }
+
+    /// Forgets when a question expires, because it is not open any more.
+    pub(crate) async fn forget_expiry(&self, expiry: QuestionExpiry) -> Result<(), JournalError> {
+        let forget = move |database: &Database| {
+            database.runs.forget_expiry(expiry);
+            Ok(())
+        };
+        self.submit(MAX_REQUEST_WAIT_MS, forget).await
+    }
+
+    /// Whether a run has commands that are not decided.
+    pub(crate) async fn has_pending_commands(&self, run: RunId) -> Result<bool, JournalError> {
+        self.read(|database| !database.runs.pending_commands(run).is_empty()).await
     }
 
     /// Reads the pending commands of a run that this process drives, and delivers them.

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use flowloom_core::bound::{Latencies, ModelFigures, bound_plan};
+use flowloom_core::code::Code;
 use flowloom_core::event::{Event, Record, Resolution};
 use flowloom_core::id::RunId;
 use flowloom_core::limits::Limits;
@@ -13,6 +14,7 @@ use flowloom_core::value::Value;
 use flowloom_runtime::RunOutcome;
 use flowloom_runtime::command::{CommandAction, CommandOutcome, RunCommand};
 
+use crate::connection::MAX_REQUEST_WAIT_MS;
 use crate::observed::ClientCommand;
 use crate::world::World;
 
@@ -27,6 +29,7 @@ impl World {
             let checked = check_sequence(&records)
                 .and_then(|()| self.check_commands(*run, &records))
                 .and_then(|()| check_answers(&records))
+                .and_then(|()| self.check_expired(*run, &records))
                 .and_then(|()| self.check_requests(*run, &records))
                 .and_then(|()| self.check_memory(&records));
             match checked {
@@ -79,6 +82,29 @@ impl World {
             }
         }
         check_causes(&applied, records)
+    }
+
+    /// A question does not expire if an answer was stored in time.
+    fn check_expired(&self, run: RunId, records: &Records) -> Result<(), String> {
+        // Otherwise the times cannot be compared.
+        if self.settings.clock_changes > 0 {
+            return Ok(());
+        }
+        let answers: Vec<_> = self.observed.commands_to(run).into_iter().map(|sent| sent.command).collect();
+        for (path, asked_at, expires_at) in expired_questions(records) {
+            let is_in_time = |answer: &&RunCommand| {
+                let stored = self.database.runs.find_command(run, &answer.id);
+                let is_meant = matches!(&answer.action, CommandAction::Answer { path: of, .. } if of == path);
+                is_meant
+                    && stored.is_some_and(|stored| {
+                        asked_at < stored.sent_at && stored.sent_at + MAX_REQUEST_WAIT_MS < expires_at
+                    })
+            };
+            if let Some(answer) = answers.iter().find(is_in_time) {
+                return Err(format!("the question {path} has expired, and {} was stored in time", answer.id));
+            }
+        }
+        Ok(())
     }
 
     /// An effect that may happen at most once is sent once, and once more for each decision to send it again.
@@ -180,6 +206,18 @@ fn check_answers(records: &Records) -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+/// The questions that have expired: their steps, the times of the questions, and when they expired.
+fn expired_questions(records: &Records) -> impl Iterator<Item = (&Path, u64, u64)> {
+    let has_expired = |record: &&Arc<Record>| matches!(&record.event, Event::StepFailed { error, .. } if error.code == Code::StepTimeout);
+    records.iter().filter(has_expired).filter_map(|expired| {
+        let mut same = records.iter().filter(|record| record.path == expired.path && record.attempt == expired.attempt);
+        same.find_map(|record| match &record.event {
+            Event::Asked(question) => Some((&record.path, record.at, question.expires_at?)),
+            _ => None,
+        })
+    })
 }
 
 /// Each applied command has its event, and each event its command.

@@ -23,6 +23,9 @@ const RULES: TextRules = TextRules {
 /// Composites in composites.
 const MAX_DEPTH: u32 = 2;
 
+/// Longest time limit of a question, in milliseconds.
+const MAX_QUESTION_MS: u64 = 5_000;
+
 /// A random plan of at most `size` steps.
 pub(crate) fn choose_plan(choices: &Choices, size: u64) -> PlannedRun {
     let mut builder = PlanBuilder { choices, left: 1 + choices.below(size), questions: Vec::new() };
@@ -65,16 +68,23 @@ impl PlanBuilder<'_> {
             4 => retried_step(call_step(&key, "once-flaky")),
             5 => retried_step(call_step(&key, "many-flaky")),
             6 => self.choose_failure(&key, depth),
-            7..=8 => {
-                self.questions.extend(Path::parse(&path));
-                make_step(&key, Leaf::Ask { question: Template::from_literal("?"), schema: None })
-            }
+            7..=8 => self.choose_question(&key, &path),
             9 => make_step(&key, Leaf::Wait { duration_ms: self.choices.below(400) }),
             10 => self.choose_memory_write(&key),
             11 => python_step(&key),
             12..=13 => make_step(&key, Composite::Parallel(self.choose_children(&path, depth))),
             _ => self.choose_loop(&key, &path, depth),
         }
+    }
+
+    fn choose_question(&mut self, key: &str, path: &str) -> Step {
+        self.questions.extend(Path::parse(path));
+        let mut step = make_step(key, Leaf::Ask { question: Template::from_literal("?"), schema: None });
+        if self.choices.one_in(3) {
+            step.policy.timeout_ms = Some(1 + self.choices.below(MAX_QUESTION_MS));
+            step.policy.on_error = OnError::Continue;
+        }
+        step
     }
 
     fn choose_children(&mut self, path: &str, depth: u32) -> Vec<Step> {

@@ -7,12 +7,13 @@ use std::sync::{Arc, Mutex};
 use flowloom_core::hash::Hash;
 use flowloom_core::id::RunId;
 use flowloom_core::limits::Limits;
+use flowloom_core::state::OpenStep;
 use flowloom_core::value::Value;
-use flowloom_runtime::command::{CommandOutcome, CommandRecord, RunCommand};
+use flowloom_runtime::command::{CommandAction, CommandOutcome, CommandRecord, RunCommand};
 use flowloom_runtime::effects::Clock as _;
 use flowloom_runtime::publish::{Delivery, RunUpdate, Subscription};
 use flowloom_runtime::{Engine, JournalError, Run, RunError, StartOptions};
-use flowloom_store::PostedCommand;
+use flowloom_store::{PostedCommand, QuestionExpiry};
 use futures_util::future::{Either, select};
 use tokio::sync::oneshot;
 
@@ -67,6 +68,7 @@ impl Process {
         process.spawn("writer", connection.apply_writes());
         process.spawn("lease", process.clone().renew_lease());
         process.spawn("recovery", process.clone().reclaim_runs());
+        process.spawn("expire questions", process.clone().expire_questions());
         process.spawn("poll commands", process.clone().poll_commands());
         process
     }
@@ -94,6 +96,34 @@ impl Process {
                 let _ = self.resume_run(run).await;
             }
         }
+    }
+
+    async fn expire_questions(self: Arc<Process>) {
+        loop {
+            self.world.clock.sleep_for(RECOVERY_INTERVAL_MS).await;
+            let now = self.world.clock.now_ms();
+            for expiry in self.connection.expired_questions(now).await.unwrap_or_default() {
+                // A failure of the database is transient.
+                let _ = self.expire_question(expiry, now).await;
+            }
+        }
+    }
+
+    /// Asks a run to continue until its question is no longer open.
+    async fn expire_question(&self, expiry: QuestionExpiry, now: u64) -> Result<(), JournalError> {
+        let Some(state) = self.world.read_state(expiry.run) else { return Ok(()) };
+        let is_meant =
+            |open: OpenStep<'_>| open.question.and_then(|question| question.expires_at) == Some(expiry.expires_at);
+        if state.status.is_final() || !state.open_steps().any(is_meant) {
+            return self.connection.forget_expiry(expiry).await;
+        }
+        if self.connection.has_pending_commands(expiry.run).await? {
+            return Ok(());
+        }
+        let id = format!("question-expired-{}-{now}", expiry.expires_at);
+        let command = RunCommand { id, sender: "the time limit".to_owned(), action: CommandAction::Resume {} };
+        self.connection.post_command(expiry.run, command).await?;
+        Ok(())
     }
 
     async fn poll_commands(self: Arc<Process>) {

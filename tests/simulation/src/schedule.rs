@@ -5,6 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use flowloom_core::id::RunId;
+use flowloom_core::state::OpenStep;
 use flowloom_runtime::command::RunCommand;
 use flowloom_runtime::effects::Clock as _;
 use flowloom_runtime::remote::DriveState;
@@ -222,13 +223,20 @@ async fn wait_for_rest(world: &Arc<World>, run: RunId) {
 }
 
 fn waits_for_someone(world: &World, run: RunId) -> bool {
-    world.read_state(run).is_some_and(|state| state.open_steps().next().is_some())
+    world.read_state(run).is_some_and(|state| state.open_steps().any(|open| !expires_soon(world, &open)))
 }
 
-/// Answers every question of a run, and decides about every uncertain effect.
+/// Whether an open step is a question that expires soon, so that the run continues without anyone. If the clock was set
+/// back, it expires later.
+fn expires_soon(world: &World, open: &OpenStep<'_>) -> bool {
+    let expires_at = open.question.and_then(|question| question.expires_at);
+    expires_at.is_some_and(|at| at < world.clock.now_ms() + MAX_QUIET_MS / 2)
+}
+
+/// Answers every question of a run that does not expire soon, and decides about every uncertain effect.
 async fn reply_to_open_steps(world: &Arc<World>, run: RunId, round: u64) {
     let Some(state) = world.read_state(run) else { return };
-    for (number, step) in state.open_steps().enumerate() {
+    for (number, step) in state.open_steps().filter(|open| !expires_soon(world, open)).enumerate() {
         let action = world.choose_reply(step.path.clone(), step.question.is_some(), 100 + round);
         let command = RunCommand { id: format!("last-{round}-{number}"), sender: "operator".to_owned(), action };
         let process = world.choose_process().await;

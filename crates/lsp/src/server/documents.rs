@@ -50,9 +50,9 @@ pub(super) struct Documents {
 }
 
 impl Documents {
-    /// Adds a document; `false` if it is no file.
+    /// Adds a document; `false` if it is neither a file nor a text that has not been saved yet.
     pub(super) fn open(&mut self, item: TextDocumentItem) -> bool {
-        let Ok(path) = item.uri.to_file_path() else { return false };
+        let Some(path) = find_document_path(&item) else { return false };
         let lines = Arc::new(Lines::new(&item.text));
         let (uri, version, text) = (item.uri, item.version, item.text.into());
         self.put(Document { uri, path, version, text, lines, format: None });
@@ -112,10 +112,41 @@ impl Documents {
     }
 }
 
+/// The file of a document. A text that has not been saved yet counts as a file of the current folder.
+fn find_document_path(item: &TextDocumentItem) -> Option<PathBuf> {
+    if item.uri.scheme() != "untitled" {
+        return item.uri.to_file_path().ok();
+    }
+    let mut path = std::env::current_dir().ok()?.join(item.uri.path());
+    if path.extension().is_none() {
+        path.set_extension(match item.language_id.as_str() {
+            "json" => "json",
+            "jsonc" => "jsonc",
+            _ => "mdx",
+        });
+    }
+    Some(path)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use lsp_types::{Position, Range};
+
+    #[test]
+    fn a_text_that_was_never_saved_is_a_document() {
+        let mut documents = Documents::default();
+        let mut open = |uri: &str, language: &str| {
+            let uri = Url::parse(uri).expect("an address");
+            documents.open(TextDocumentItem::new(uri.clone(), language.into(), 1, "{}".into()));
+            documents.find(&uri).map(|document| document.path.clone())
+        };
+        let here = std::env::current_dir().expect("a folder");
+        assert_eq!(open("untitled:Untitled-1", "json"), Some(here.join("Untitled-1.json")));
+        assert_eq!(open("untitled:Untitled-2", "markdown"), Some(here.join("Untitled-2.mdx")));
+        assert_eq!(open("untitled:/flows/new.json", "json"), Some(PathBuf::from("/flows/new.json")));
+        assert_eq!(open("git:/flows/new.json", "json"), None);
+    }
 
     #[test]
     fn changes_are_applied_in_their_order() {

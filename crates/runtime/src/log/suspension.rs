@@ -58,17 +58,18 @@ impl RunLog {
         .await;
     }
 
-    /// Notes that no command is left to decide about. Returns whether a question expires.
-    pub(crate) fn expire_questions(&self) -> bool {
+    /// Whether the time of a question has come.
+    pub(crate) fn has_expiring_questions(&self) -> bool {
+        !self.lock_state().expiring.is_empty()
+    }
+
+    /// Lets the questions expire whose time has come: no command is left to decide about.
+    pub(crate) fn expire_questions(&self) {
         let mut state = self.lock_state();
         let expiring = std::mem::take(&mut state.expiring);
-        if expiring.is_empty() {
-            return false;
-        }
         state.decision_rounds += 1;
         drop(state);
         expiring.into_iter().for_each(Waker::wake);
-        true
     }
 
     /// Waits for the decision about the uncertain effect at `path`.
