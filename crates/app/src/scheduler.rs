@@ -7,7 +7,7 @@ use flowloom_core::id::RunId;
 use flowloom_core::json::parse_value;
 use flowloom_runtime::clock::SystemClock;
 use flowloom_runtime::effects::Clock as _;
-use flowloom_store::{ScheduleRow, StoreError};
+use flowloom_store::{RunRow, ScheduleRow, StoreError};
 use tokio_util::sync::CancellationToken;
 
 use crate::error::AppError;
@@ -108,8 +108,10 @@ async fn claim_and_start(runs: &RunService, mut row: ScheduleRow, place: StartPl
     if is_missed && !row.catches_up {
         return Ok(runs.app.store.claim_schedule(&row, next_at, None).await?);
     }
-    if let Some(unfinished) = find_overlapped_run(runs, &row)? {
-        let reason = format!("the run {unfinished} of the schedule has not ended");
+    if !row.allows_overlap
+        && let Some(last) = read_last_run(runs, &row).await?.filter(|run| run.finished_at.is_none())
+    {
+        let reason = format!("the run {} of the schedule has not ended", last.id);
         return Ok(runs.app.store.skip_due_time(&row, next_at, reason).await?);
     }
     // The run id is derived from the schedule and the time, so that every server would start the same run.
@@ -119,19 +121,17 @@ async fn claim_and_start(runs: &RunService, mut row: ScheduleRow, place: StartPl
     start_run(runs, &row, place, run).await
 }
 
-/// The last run of a schedule, if it has not ended and no other may start before.
-fn find_overlapped_run(runs: &RunService, row: &ScheduleRow) -> Result<Option<RunId>, AppError> {
-    let Some(last) = row.last_run.as_deref().and_then(RunId::parse).filter(|_| !row.allows_overlap) else {
-        return Ok(None);
-    };
-    let found = runs.app.store.get_run(last)?;
-    Ok(found.filter(|run| run.finished_at.is_none()).map(|run| run.id))
+/// The last run of a schedule; `None` if it is not stored.
+async fn read_last_run(runs: &RunService, row: &ScheduleRow) -> Result<Option<RunRow>, AppError> {
+    let Some(last) = row.last_run.as_deref().and_then(RunId::parse) else { return Ok(None) };
+    let store = runs.app.store.clone();
+    Ok(tokio::task::spawn_blocking(move || store.get_run(last)).await??)
 }
 
 /// Starts a run that was claimed by a server that ended before starting it.
 async fn start_claimed(runs: &RunService, row: &ScheduleRow, place: StartPlace, now: u64) -> Result<(), AppError> {
-    let run = row.last_run.as_deref().and_then(RunId::parse);
-    let Some(run) = run.filter(|run| !matches!(runs.app.store.get_run(*run), Ok(Some(_)))) else {
+    let is_started = read_last_run(runs, row).await?.is_some();
+    let Some(run) = row.last_run.as_deref().and_then(RunId::parse).filter(|_| !is_started) else {
         return Ok(runs.app.store.settle_claim(row, None).await?);
     };
     if runs.live.is_live(run) || now.abs_diff(row.last_at.unwrap_or(0)) < CLAIM_TIMEOUT_MS {
