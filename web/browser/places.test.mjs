@@ -89,10 +89,22 @@ test("whoever saves second is told that someone else saved", async () => {
   await put("theirs");
   await page.getByRole("button", { name: /^Save/ }).click();
   await page.getByText(/Someone else saved/).waitFor();
-  await page.getByRole("button", { name: "Load the stored version" }).click();
-  await page.waitForFunction(() =>
-    document.querySelector(".editor").shadowRoot.textContent.includes("theirs"),
-  );
+  await page.getByRole("button", { name: "Compare", exact: true }).click();
+  const dialog = page.getByRole("dialog", { name: "Your text and the stored version" });
+  await dialog.locator("[data-change=removed]", { hasText: "theirs" }).waitFor();
+  await dialog.locator("[data-change=added]", { hasText: "mine" }).waitFor();
+  await dialog.getByRole("button", { name: "Go on with the stored version" }).click();
+  const shows = (text) =>
+    page.waitForFunction(
+      (wanted) => document.querySelector(".editor").shadowRoot.textContent.includes(wanted),
+      text,
+    );
+  await shows("theirs");
+  // My text is not lost.
+  await page.getByRole("button", { name: "Undo" }).click();
+  await shows("mine");
+  await page.getByRole("button", { name: /^Save/ }).click();
+  await page.getByText("Saved", { exact: true }).waitFor();
   await opened.context.close();
   // The browser reports the refused request.
   assert.deepEqual(

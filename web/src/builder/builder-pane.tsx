@@ -13,6 +13,7 @@ import { graphOf } from "./build-graph";
 import { readCopied, writeCopied } from "./clipboard";
 import { type FormSchema, FormScope, labelOf } from "./context";
 import { type Edit, END, type Inspection, keyOf, type Part, type Path, type Source } from "./definition";
+import type { Outcome } from "./edit-queue";
 import { Properties } from "./fields";
 import { FileForm } from "./file-form";
 import { FileList } from "./file-list";
@@ -46,7 +47,7 @@ type Column = "parts" | "graph" | "form";
 
 export default function BuilderPane(props: BuilderPaneProps) {
   const { source, format, workflow, isReadOnly, builder, problems, step, onStep } = props;
-  const { inspection, edit, problem, dismiss } = builder;
+  const { inspection, edit, problem, retry, dismiss } = builder;
   const [selected, setSelected] = useState<string>(WHOLE);
   const [adding, setAdding] = useState<string>();
   const [notice, setNotice] = useState<string>();
@@ -80,9 +81,9 @@ export default function BuilderPane(props: BuilderPaneProps) {
   }, [step, inspection]);
   const change = async (edits: Edit[]) => {
     setNotice(undefined);
-    const changed = await edit(edits);
-    if (changed) show(keyOf(changed), undefined);
-    return changed;
+    const outcome = await edit(edits);
+    if (outcome.state === "done" && outcome.part) show(keyOf(outcome.part), undefined);
+    return outcome;
   };
   const actions = usePartActions({ inspection, source, format, change, show, setAdding, setNotice });
   const paste = (text: string) => {
@@ -150,7 +151,8 @@ export default function BuilderPane(props: BuilderPaneProps) {
         <section className="builder-form" aria-label={t.build.form}>
           {problem && (
             <Problem>
-              {t.build.failed} {problem} <Button onClick={dismiss}>{t.close}</Button>
+              {t.build.failed} {problem}{" "}
+              <Button onClick={retry ?? dismiss}>{retry ? t.retryLoading : t.close}</Button>
             </Problem>
           )}
           {notice && <Problem severity="warning">{notice}</Problem>}
@@ -223,7 +225,7 @@ type ActionInput = {
   inspection: Inspection | undefined;
   source: Source;
   format: string;
-  change: (edits: Edit[]) => Promise<Path | undefined>;
+  change: (edits: Edit[]) => Promise<Outcome>;
   show: (key: string, address: string | undefined) => void;
   setAdding: (list: string) => void;
   setNotice: (text: string) => void;
@@ -378,7 +380,7 @@ type ConnectFormProps = {
   inspection: Inspection;
   part: Part;
   canEnd: boolean;
-  change: (edits: Edit[]) => Promise<Path | undefined>;
+  change: (edits: Edit[]) => Promise<Outcome>;
 };
 
 const END_VALUE = "end";
@@ -417,7 +419,7 @@ type PartGraphProps = BuilderPaneProps & {
   inspection: Inspection;
   selected: string;
   onSelect: (key: string) => void;
-  change: (edits: Edit[]) => Promise<Path | undefined>;
+  change: (edits: Edit[]) => Promise<Outcome>;
 };
 
 function PartGraph({ inspection, graph, selected, isReadOnly, format, onSelect, change }: PartGraphProps) {

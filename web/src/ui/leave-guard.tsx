@@ -8,7 +8,7 @@ type LeaveGuardProps = {
   /** Whether leaving loses changes. */
   isUnsaved: boolean;
   /** Keeps the changes, so that nothing is lost; false if that was not possible. */
-  onKeep?: () => boolean;
+  onKeep?: () => Promise<boolean>;
 };
 
 export function LeaveGuard({ isUnsaved, onKeep }: LeaveGuardProps) {
@@ -27,7 +27,9 @@ export function LeaveGuard({ isUnsaved, onKeep }: LeaveGuardProps) {
         <div className="dialog-actions">
           <Button onClick={blocker.reset}>{t.leave.stay}</Button>
           {onKeep && (
-            <Button onClick={() => (onKeep() ? blocker.proceed() : blocker.reset())}>
+            <Button
+              onClick={() => void onKeep().then((isKept) => (isKept ? blocker.proceed() : blocker.reset()))}
+            >
               {t.workflow.keepDraft}
             </Button>
           )}
