@@ -89,6 +89,7 @@ export const t = {
   cancel: "Cancel",
   copy: "Copy",
   copied: "Copied",
+  notCopied: "The browser does not permit copying",
   retryLoading: "Try again",
   loading: "Loading…",
   none: "none",

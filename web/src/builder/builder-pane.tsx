@@ -5,6 +5,7 @@ import { ByteMap } from "../places/workflow/bytes";
 import type { Graph } from "../run/graph";
 import { t } from "../strings";
 import { Button } from "../ui/button";
+import { copyText } from "../ui/copy";
 import { isTyping, useKeys } from "../ui/keyboard";
 import { Problem } from "../ui/problem";
 import { Tabs } from "../ui/tabs";
@@ -259,15 +260,17 @@ function usePartActions({
     copy: (part) => {
       const text = source.files[source.entry] ?? "";
       const map = new ByteMap(text);
-      const copied = copyText(text, map, inspection, part);
-      void navigator.clipboard.writeText(writeCopied({ format, list: part.list, text: copied }));
-      setNotice(t.build.copiedPart(titleOf(part)));
+      const copied = textOfPart(text, map, inspection, part);
+      const written = writeCopied({ format, list: part.list, text: copied });
+      void copyText(written).then((isCopied) =>
+        setNotice(isCopied ? t.build.copiedPart(titleOf(part)) : t.notCopied),
+      );
     },
   };
 }
 
 /** The text of a part. That of an action begins with the text in front of it. */
-function copyText(text: string, map: ByteMap, inspection: Inspection | undefined, part: Part): string {
+function textOfPart(text: string, map: ByteMap, inspection: Inspection | undefined, part: Part): string {
   const end = map.toUnit(part.start + part.length);
   if (part.list !== "elements") return text.slice(map.toUnit(part.start), end);
   const before = (part.value as { text?: Json }).text;

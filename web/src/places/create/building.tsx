@@ -2,6 +2,7 @@
 import { useMutation } from "@tanstack/react-query";
 import { Link, useNavigate } from "@tanstack/react-router";
 import { lazy, Suspense, useMemo, useState } from "react";
+import { attemptHeader } from "../../api/attempt";
 import { api, read } from "../../api/client";
 import type { Json } from "../../api/json";
 import type { RunState } from "../../run/fold";
@@ -127,8 +128,8 @@ function Result({ planner, state }: ResultProps) {
   });
   const runIt = useMutation({
     mutationFn: (workflow: string) => {
-      const headers = { "Idempotency-Key": crypto.randomUUID() };
-      return read(api.POST("/api/v1/runs", { body: { workflow, inputs: {} as never }, headers }));
+      const body = { workflow, inputs: {} as never };
+      return read(api.POST("/api/v1/runs", { body, headers: attemptHeader() }));
     },
     onSuccess: (run) =>
       void navigate({ to: "/runs/$run", params: { run: (run as { run_id: string }).run_id } }),
