@@ -1,6 +1,7 @@
 // Writes a message: text, images and text files.
 import { type KeyboardEvent, useEffect, useRef, useState } from "react";
 import { createAttemptKey } from "../../api/attempt";
+import { ApiError } from "../../api/client";
 import { t } from "../../strings";
 import { Button, IconButton } from "../../ui/button";
 import { Icon } from "../../ui/icon";
@@ -44,11 +45,11 @@ export function Composer(props: ComposerProps) {
     const sent = { text, files, attempt: draft.attempt ?? createAttemptKey() };
     setDraft({ text: "", files: [] });
     // What was not sent is there again, before what was written meanwhile.
-    onSend({ ...sent, ...(edited && { keep: edited.earlier }) }).catch(() =>
-      setDraft(({ text, files }) =>
-        text === "" && files.length === 0 ? sent : joinDrafts(sent, text, files),
-      ),
-    );
+    onSend({ ...sent, ...(edited && { keep: edited.earlier }) }).catch((error: unknown) => {
+      // What the server refused is another attempt; what may have arrived must not arrive twice.
+      const unsent = error instanceof ApiError ? { text, files } : sent;
+      setDraft((now) => joinDrafts(unsent, now));
+    });
   };
   const cancel = () => {
     forget();
@@ -151,8 +152,10 @@ export function Composer(props: ComposerProps) {
   );
 }
 
-function joinDrafts(sent: Draft, text: string, files: AttachedFile[]): Draft {
-  return { text: [sent.text, text].filter(Boolean).join("\n"), files: [...sent.files, ...files] };
+function joinDrafts(first: Draft, next: Draft): Draft {
+  if (next.text === "" && next.files.length === 0) return first;
+  const text = [first.text, next.text].filter(Boolean).join("\n");
+  return { text, files: [...first.files, ...next.files] };
 }
 
 function readFile(file: File): Promise<AttachedFile> {
