@@ -6,6 +6,7 @@ import { attemptHeader } from "../../api/attempt";
 import { api, read } from "../../api/client";
 import type { Json } from "../../api/json";
 import type { RunState } from "../../run/fold";
+import { inferFollowed } from "../../run/followed";
 import { drawPlanner, foldPlanner, type Planner, type Rehearsed } from "../../run/planner";
 import { isFinal } from "../../run/record";
 import { t } from "../../strings";
@@ -29,6 +30,7 @@ export function Building({ run }: { run: string }) {
   // biome-ignore lint/correctness/useExhaustiveDependencies: the records only grow, so they depend on their number.
   const planner = useMemo(() => foldPlanner(follower?.history.records ?? []), [follower, length]);
   const { graph, states } = useMemo(() => drawPlanner(planner), [planner]);
+  const followed = useMemo(() => inferFollowed(graph, states, isOver), [graph, states, isOver]);
   if (follower?.connection === "missing") return <Problem>{t.run.missing}</Problem>;
   if (!follower || !state) return <p className="soft">{t.loading}</p>;
   return (
@@ -56,7 +58,13 @@ export function Building({ run }: { run: string }) {
           <div className="create-graph panel">
             <Suspense fallback={<p className="soft">{t.loading}</p>}>
               {graph.nodes.length > 0 && (
-                <FlowGraph graph={graph} states={states} onSelect={() => undefined} time={time} />
+                <FlowGraph
+                  graph={graph}
+                  states={states}
+                  followed={followed}
+                  onSelect={() => undefined}
+                  time={time}
+                />
               )}
             </Suspense>
           </div>
