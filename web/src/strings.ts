@@ -94,8 +94,10 @@ export const t = {
   loading: "Loading…",
   none: "none",
   graphEnd: "end",
-  showAll: (characters: number) => `Show all ${characters} characters`,
-  moreItems: (count: number) => `and ${count} more`,
+  shownOf: (count: string, total: string, unit: string) => `The first ${count} of ${total} ${unit}.`,
+  showAll: "Show all",
+  showMore: (count: string) => `Show ${count} more`,
+  units: { characters: "characters", rows: "rows", items: "items" },
   theme: { light: "Light", dark: "Dark", system: "System theme", switch: "Theme" },
   errors: {
     code: "What does this mean?",
