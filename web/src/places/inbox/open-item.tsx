@@ -30,7 +30,7 @@ export function OpenItem({ run, isByKey, next, onNext, onSent }: OpenItemProps) 
   const follower = useFollower(run.run_id);
   const panel = useRef<HTMLElement>(null);
   const length = follower?.history.length ?? 0;
-  useFieldFocus(panel, length > 0, isByKey);
+  useFieldFocus(panel, isByKey);
   return (
     <section className="panel inbox-open" aria-label={run.name} ref={panel} tabIndex={-1}>
       <header className="inbox-open-head">
@@ -49,16 +49,17 @@ export function OpenItem({ run, isByKey, next, onNext, onSent }: OpenItemProps) 
 }
 
 /** The focus begins in the first field, or outside of it; Escape leaves a field, and Enter returns to it. */
-function useFieldFocus(panel: RefObject<HTMLElement | null>, isLoaded: boolean, isByKey: boolean): void {
-  const hasFocused = useRef(false);
+function useFieldFocus(panel: RefObject<HTMLElement | null>, isByKey: boolean): void {
+  const hasFocused = useRef(isByKey);
   const findField = () => panel.current?.querySelector<HTMLElement>(FIELD);
-  // biome-ignore lint/correctness/useExhaustiveDependencies: later events must not take the focus from someone who types.
+  useEffect(() => panel.current?.focus(), [panel]);
   useEffect(() => {
-    if (!isLoaded || hasFocused.current) return;
+    const field = hasFocused.current ? undefined : findField();
+    if (!field) return;
     hasFocused.current = true;
-    const field = isByKey ? undefined : findField();
-    (field ?? panel.current)?.focus();
-  }, [isLoaded]);
+    // Later events must not take the focus from someone who is elsewhere by now.
+    if (document.activeElement === panel.current) field.focus();
+  });
   useKeys((event) => {
     const focused = document.activeElement;
     if (event.key === "Escape" && isTyping(event) && focused?.matches(FIELD)) {
