@@ -139,13 +139,26 @@ test("an entry that is no number is named, and nothing is saved without it", asy
   await closePage(opened);
 });
 
+test("a choice is taken back with the key while its field has the focus", async () => {
+  const opened = await openStep("choice");
+  const { page } = opened;
+  const choice = page.getByLabel(/^Error mode/).first();
+  await choice.selectOption("skip");
+  await page.getByRole("button", { name: "Undo" }).and(page.locator(":enabled")).waitFor();
+  await choice.focus();
+  await page.keyboard.press("Control+z");
+  await page.getByText("Unsaved changes").waitFor({ state: "detached" });
+  assert.equal(await choice.inputValue(), "fail");
+  await closePage(opened);
+});
+
 test("a workflow that someone else deleted is saved as a new one", async () => {
   const opened = await openStep("deleted-elsewhere");
   const { page, prompt } = opened;
   await type(page, prompt, " two");
   assert.ok((await fetch(addressOf("deleted-elsewhere"), { method: "DELETE" })).ok);
   await page.getByRole("button", { name: "Save", exact: true }).click();
-  await page.getByText("This workflow was deleted meanwhile.").waitFor();
+  await page.getByText("Someone else deleted this meanwhile.").waitFor();
   assert.equal(await prompt.inputValue(), "one two");
   await page.getByRole("button", { name: "Save", exact: true }).click();
   await page.getByText("Saved", { exact: true }).waitFor();

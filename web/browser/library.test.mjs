@@ -117,5 +117,10 @@ test("a key is created and revoked, and memory is changed", async () => {
   await page.locator(".settings-memory").getByText("Berlin").waitFor();
   const memory = await (await fetch(`${studio.address}/api/v1/memory/local`)).json();
   assert.deepEqual(memory, { city: "Berlin" });
+  // What cannot be undone is asked first.
+  await page.getByRole("button", { name: "city" }).click();
+  await page.getByRole("button", { name: "Delete", exact: true }).click();
+  await page.getByRole("dialog", { name: "Delete city?" }).getByRole("button", { name: "Delete" }).click();
+  await page.getByRole("button", { name: "city" }).waitFor({ state: "detached" });
   await closePage(opened);
 });

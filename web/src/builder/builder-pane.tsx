@@ -1,5 +1,6 @@
 // The builder: the parts of a definition, the graph of its nodes, and the form of the selected part.
 import { lazy, Suspense, useEffect, useMemo, useRef, useState } from "react";
+import type { Schemas } from "../api/client";
 import type { Json } from "../api/json";
 import { ByteMap } from "../places/workflow/bytes";
 import type { Graph } from "../run/graph";
@@ -18,6 +19,7 @@ import type { Outcome } from "./edit-queue";
 import { Properties } from "./fields";
 import { FileForm } from "./file-form";
 import { FileList } from "./file-list";
+import { markParts } from "./marks";
 import { type PartActions, PartList, titleOf, WHOLE } from "./part-list";
 import { RunAlone } from "./run-alone";
 import type { Builder } from "./use-builder";
@@ -35,8 +37,7 @@ type BuilderPaneProps = {
   builder: Builder;
   /** The graph of the plan, for formats whose steps run in their order. */
   graph: Graph | undefined;
-  /** Bytes of the source with a problem. */
-  problems: number[];
+  problems: Schemas["Diagnostic"][];
   step: string | undefined;
   onStep: (step: string | undefined) => void;
   onEdit: (file: string, text: string) => void;
@@ -470,18 +471,4 @@ function PartGraph({ inspection, graph, selected, isReadOnly, format, onSelect, 
       />
     </Suspense>
   );
-}
-
-/** The parts with a problem: the smallest one around each. */
-function markParts(inspection: Inspection | undefined, problems: number[]): ReadonlySet<string> {
-  const marked = new Set<string>();
-  for (const byte of problems) {
-    let best: Part | undefined;
-    for (const part of inspection?.parts ?? []) {
-      const isAround = part.start <= byte && byte < part.start + part.length;
-      if (isAround && (!best || part.length < best.length)) best = part;
-    }
-    if (best) marked.add(keyOf(best.path as Path));
-  }
-  return marked;
 }

@@ -5,6 +5,7 @@ import { Button, IconButton } from "../ui/button";
 import { Icon, type IconName } from "../ui/icon";
 import { labelOf } from "./context";
 import { type Inspection, keyOf, type Part } from "./definition";
+import type { Mark } from "./marks";
 
 /** The part that is the definition itself. */
 export const WHOLE = "";
@@ -51,7 +52,7 @@ export type PartActions = {
 type PartListProps = {
   inspection: Inspection;
   selected: string | undefined;
-  marked: ReadonlySet<string>;
+  marked: ReadonlyMap<string, Mark>;
   isReadOnly: boolean;
   actions: PartActions;
   onSelect: (key: string) => void;
@@ -133,7 +134,7 @@ export function PartList({ inspection, selected, marked, isReadOnly, actions, on
                       type="button"
                       className="part"
                       data-part={key}
-                      data-marked={marked.has(key) || undefined}
+                      data-marked={marked.get(key)}
                       aria-current={isSelected || undefined}
                       onClick={() => onSelect(key)}
                     >

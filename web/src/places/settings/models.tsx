@@ -47,7 +47,10 @@ export function Models() {
                 <tr key={provider.name}>
                   <td>{provider.name}</td>
                   <td>
-                    <Reach provider={provider} />
+                    <Reach
+                      provider={provider}
+                      isNeeded={data.default?.startsWith(`${provider.name}:`) ?? false}
+                    />
                   </td>
                 </tr>
               ))}
@@ -87,13 +90,20 @@ function LocalModels({ files }: { files: ModelFile[] }) {
   );
 }
 
-/** Whether a provider can be used. Only one nearby is asked; of others the key is all that is known. */
-function Reach({ provider }: { provider: Provider }) {
+/**
+ * Whether a provider can be used. Only one nearby is asked; of others the key is all that is known. One that does not
+ * answer is a failure only if the default model needs it.
+ */
+function Reach({ provider, isNeeded }: { provider: Provider; isNeeded: boolean }) {
   const { problem, probed, models, key_env } = provider;
   if (problem) return <span className="soft">{problem}</span>;
   if (probed && !models) {
     return (
-      <Mark icon="cross" state="failed" text={t.settings.noAnswer(provider.base_url ?? provider.name)} />
+      <Mark
+        icon={isNeeded ? "cross" : "help"}
+        state={isNeeded ? "failed" : "queued"}
+        text={t.settings.noAnswer(provider.base_url ?? provider.name)}
+      />
     );
   }
   if (probed) return <Mark icon="check" state="succeeded" text={t.settings.serves(models ?? [])} />;
