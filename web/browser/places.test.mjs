@@ -155,6 +155,25 @@ test("a key is asked for once in a tab, and a revoked key is asked for again", a
   );
 });
 
+test("what waits is above the workflows, and a small screen has the search and the runs first", async () => {
+  await startRun(studio.address, "support-reply", "A question.", 30);
+  const opened = await openPage(browser, studio.address, { viewport: { width: 390, height: 844 } });
+  const { page } = opened;
+  await page.goto(studio.address);
+  const topOf = async (locator) => (await locator.first().boundingBox()).y;
+  await page.locator(".card").first().waitFor();
+  await page.getByRole("heading", { name: "Waiting for you" }).waitFor();
+  const waiting = await topOf(page.getByRole("heading", { name: "Waiting for you" }));
+  assert.ok(waiting < (await topOf(page.locator(".card"))));
+  await page.goto(`${studio.address}/runs`);
+  await page.locator(".chart").first().waitFor();
+  await page.getByRole("table").filter({ hasText: "Started" }).waitFor();
+  assert.ok((await topOf(page.locator(".runs-table"))) < (await topOf(page.locator(".chart"))));
+  await page.getByRole("button", { name: "Search" }).click();
+  await page.getByRole("combobox", { name: /Search/ }).waitFor();
+  await closePage(opened);
+});
+
 test("it works behind a path prefix", async () => {
   const proxy = await startProxy("/flows");
   const behind = await startStudio({ serveArguments: ["--public-url", `${proxy.address}/flows`] });
