@@ -42,7 +42,10 @@ export function useBuilder(
   const [settled, setSettled] = useState(source);
   const [problem, setProblem] = useState<string>();
   const latest = useRef(source);
-  latest.current = source;
+  const drawn = useRef(source);
+  // A change is newer than a source that was drawn before it, and is drawn again.
+  if (drawn.current !== source) latest.current = source;
+  drawn.current = source;
   useEffect(() => {
     // What a change has brought along is shown at once.
     const isKnown = queries.getQueryData(queryKeyOf(source, format)) !== undefined;

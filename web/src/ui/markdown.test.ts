@@ -37,3 +37,11 @@ test("markup, pictures and other addresses stay text", () => {
   ];
   for (const text of hostile) expect(render(text)).not.toMatch(/<(img|script|b|a|input)\b/);
 });
+
+test("a text that is nested without end stays text, and breaks nothing", () => {
+  for (const part of ["> ", "1. ", "- ", "[", "*", "![", "[a]("]) {
+    const html = render(`${part.repeat(5000)}x`);
+    expect(html).toContain("x");
+    expect(html.match(/<(blockquote|ol|ul)/g)?.length ?? 0).toBeLessThan(50);
+  }
+});
