@@ -1,6 +1,7 @@
 import { expect, test } from "vitest";
-import type { Edit, Path } from "./definition";
+import type { Edit } from "./definition";
 import { EditQueue } from "./edit-queue";
+import type { Path } from "./path";
 
 const REFUSED = new Error("refused");
 const UNREACHABLE = new Error("unreachable");

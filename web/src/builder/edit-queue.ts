@@ -1,5 +1,6 @@
 // Changes of a definition, one after another. What the server could not be asked for is kept, and asked for again first.
-import type { Edit, Path } from "./definition";
+import type { Edit } from "./definition";
+import type { Path } from "./path";
 
 /** How a change ended. A kept one is made later; a refused one never. */
 export type Outcome =

@@ -2,8 +2,8 @@
 import { useEffect, useRef, useState } from "react";
 import type { Json } from "../api/json";
 import { useForm } from "./context";
-import type { Path } from "./definition";
 import { DONE, type Outcome } from "./edit-queue";
+import type { Path } from "./path";
 import { usePending } from "./pending";
 
 /** A text is stored this long after the last key. */

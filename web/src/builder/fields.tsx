@@ -5,9 +5,9 @@ import { t } from "../strings";
 import { Button, IconButton } from "../ui/button";
 import { CodeField } from "./code-field";
 import { type FormSchema, labelOf, useForm } from "./context";
-import type { Path } from "./definition";
 import { DONE, type Outcome } from "./edit-queue";
 import { useEntry, useStore } from "./entry";
+import type { Path } from "./path";
 import { TemplateField } from "./template-field";
 
 export type FieldProps = {

@@ -5,11 +5,12 @@ import { t } from "../strings";
 import { Button } from "../ui/button";
 import { Problem } from "../ui/problem";
 import { type FormSchema, FormScope } from "./context";
-import type { NameLists, Path } from "./definition";
+import type { NameLists } from "./definition";
 import { DONE } from "./edit-queue";
 import { useEntry } from "./entry";
 import { Properties } from "./fields";
 import { shapeOf, unwrapText, type Wrapper, wrapText } from "./files";
+import type { Path } from "./path";
 import { useBuilder } from "./use-builder";
 
 type FileFormProps = {

@@ -1,6 +1,7 @@
 // The parts of a definition that have problems.
 import type { Schemas } from "../api/client";
-import { type Inspection, keyOf, type Part, type Path } from "./definition";
+import type { Inspection, Part } from "./definition";
+import { keyOf, type Path } from "./path";
 
 type Problem = Pick<Schemas["Diagnostic"], "start" | "severity">;
 type Parts = Pick<Inspection, "parts">;

@@ -4,8 +4,9 @@ import { t } from "../strings";
 import { Button, IconButton } from "../ui/button";
 import { Icon, type IconName } from "../ui/icon";
 import { labelOf } from "./context";
-import { type Inspection, keyOf, type Part } from "./definition";
+import type { Inspection, Part } from "./definition";
 import type { Mark } from "./marks";
+import { keyOf } from "./path";
 
 /** The part that is the definition itself. */
 export const WHOLE = "";
