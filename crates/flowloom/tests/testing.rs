@@ -356,6 +356,23 @@ fn a_changed_prompt_is_accepted_although_the_answer_is_the_same() {
     stdout_of(&place, 0, &["test"]);
 }
 
+/// Otherwise the test would fail on a machine with another default model.
+#[test]
+fn an_update_names_the_model_that_its_requests_name() {
+    let place = place_with_echo();
+    place.write("story.json", &step_list(&[chat_step("first", "Say {{input}}")]));
+    let step = json!({"path": "/first", "request": {"messages": []}, "output": "hi"});
+    let test = json!({"definition": "../story.json", "inputs": "a", "steps": [step],
+        "expect": {"output": [{"equals": "hi"}]}});
+    place.write("tests/t.json", &test.to_string());
+    stdout_of(&place, 0, &["test", "--update"]);
+    let updated = std::fs::read_to_string(place.path("tests/t.json")).expect("a test");
+    let updated: Value = serde_json::from_str(&updated).expect("JSON");
+    assert_eq!(updated["model"], updated["steps"][0]["request"]["model"], "{updated}");
+    place.write("flowloom.toml", "default_model = \"openai:gpt-4o\"\n");
+    stdout_of(&place, 0, &["test"]);
+}
+
 #[test]
 fn recorded_steps_of_a_test_with_answers_are_updated() {
     let place = place_with_echo();

@@ -28,13 +28,13 @@ pub enum ConfigError {
         /// The parser's message, without database URLs.
         message: String,
     },
-    /// The file `.env` cannot be read or parsed.
-    #[error("{}: {source}", path.display())]
-    EnvFile {
+    /// A line of the file `.env` cannot be parsed. It is not shown, because it may contain a secret.
+    #[error("{}:{line}: expected NAME=VALUE; a value with spaces, quotes or # stands in quotes", path.display())]
+    EnvLine {
         /// The file.
         path: PathBuf,
-        /// The cause.
-        source: dotenvy::Error,
+        /// The line, from 1.
+        line: usize,
     },
     /// A file of the project, found in a folder further up, belongs to another user.
     #[error(
@@ -116,7 +116,7 @@ pub enum TableProblem {
     #[error("budget: {0}")]
     Budget(#[source] InvalidBudget),
     /// An age cannot be parsed.
-    #[error("invalid age {0:?}; expected e.g. 30d")]
+    #[error("invalid age {0:?}; expected a number and a unit, such as 30d or 12h")]
     Age(String),
     /// A status is unknown or not final.
     #[error("{name:?} is not a final status; expected one of {}", expected.join(", "))]
@@ -190,7 +190,7 @@ impl ConfigError {
         match self {
             ConfigError::Unreadable { .. }
             | ConfigError::Malformed { .. }
-            | ConfigError::EnvFile { .. }
+            | ConfigError::EnvLine { .. }
             | ConfigError::ForeignFile { .. }
             | ConfigError::Variable { .. }
             | ConfigError::Value { .. }

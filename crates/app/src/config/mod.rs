@@ -395,7 +395,9 @@ fn pick_data_dir(
     project: &Project,
 ) -> Result<Setting<PathBuf>, ConfigError> {
     let origin = project.file.as_ref().map(|file| file.display().to_string()).unwrap_or_default();
-    let from_file = Setting::from_file(from_file.map(|folder| project.root.join(folder)), &origin);
+    // As in the environment, an empty value sets nothing.
+    let from_file = from_file.filter(|folder| !folder.as_os_str().is_empty()).map(|folder| project.root.join(folder));
+    let from_file = Setting::from_file(from_file, &origin);
     let parse = |text: &str| Some(PathBuf::from(text));
     let mut picked = pick_setting(given, "FLOWLOOM_DATA_DIR", parse, from_file, || project.data_folder())?;
     if picked.origin == "default" {

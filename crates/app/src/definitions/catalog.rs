@@ -15,6 +15,8 @@ use tokio::sync::OnceCell;
 use super::error::DefinitionError;
 use super::flow_folder::FlowFolder;
 use super::folder::{self, ModificationTimes, read_modification_times};
+use crate::blocks::PythonSyntax;
+use crate::config::Config;
 use crate::definitions::bundle::{AvailableTools, Bundle};
 use crate::definitions::source::{LoadedDefinition, Loader, problem_of_whole_file};
 use crate::definitions::stored::{self, DefinitionContent, Dependency};
@@ -150,6 +152,11 @@ impl Catalog {
             agents: Mutex::default(),
             stored: Mutex::default(),
         }
+    }
+
+    /// The configuration of its definitions.
+    pub(crate) fn config(&self) -> &Config {
+        &self.app.config
     }
 
     /// Every definition available to a user, sorted by id. Reads the folder.
@@ -389,6 +396,11 @@ impl Catalog {
     /// The store with the stored definitions.
     pub fn store(&self) -> &Arc<Store> {
         &self.app.store
+    }
+
+    /// The parser of Python sources.
+    pub fn syntax(&self) -> &PythonSyntax {
+        self.app.blocks.syntax()
     }
 
     /// Loads definitions with the configuration of this installation.

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use flowloom_app::blocks::PythonSyntax;
 use flowloom_app::config::Config;
 use flowloom_app::config::project::ProjectTarget;
 use flowloom_app::definitions::find::find_definitions;
@@ -35,7 +36,7 @@ pub(crate) async fn check_definitions(global: &Global, arguments: CheckArgs) -> 
                 source = fix_source(source, &loader)?;
             }
             source.add_check_warnings(&loader);
-            source.add_python_errors(config).await;
+            source.add_python_errors(&PythonSyntax::from_config(config)).await;
             sources.push(source);
         }
     }

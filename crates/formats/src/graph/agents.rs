@@ -10,7 +10,7 @@ use flowloom_core::json::{Node, parse_value};
 use flowloom_core::plan::AgentTool;
 use flowloom_core::value::Value;
 
-use super::{GraphNode, ToolPlace, ToolRecordReader};
+use super::{GraphNode, ToolPlace, ToolRecordReader, warn_misspelt_tool_keys};
 use crate::problems::Problems;
 use crate::reader::Fields;
 use crate::sources::Sources;
@@ -115,6 +115,7 @@ impl<'s> AgentCatalog<'s> {
         }
         let model = text(&["model", "llmModelId", "llm_model_id"]);
         let places = place.and_then(|node| node.get("tools")).and_then(Node::items).unwrap_or_default();
+        places.iter().for_each(|place| warn_misspelt_tool_keys(place, problems));
         let places = places.iter().map(ToolPlace::of_node).chain(std::iter::repeat(ToolPlace::elsewhere(span)));
         let tools =
             tools.iter().zip(places).filter_map(|(tool, place)| self.records.read(tool, place, problems)).collect();

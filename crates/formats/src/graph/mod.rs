@@ -55,7 +55,7 @@ pub const END_RULE: &str = "When nothing more is to be done for the user, call t
 const THREAD_NAME: &str = "messages";
 
 pub(crate) use tables::is_table;
-pub(crate) use tools::{ToolPlace, ToolRecordReader};
+pub(crate) use tools::{ToolPlace, ToolRecordReader, warn_misspelt_tool_keys};
 
 /// The folder next to a graph that holds its agents.
 pub const AGENTS_FOLDER: &str = "agents/";
