@@ -14,6 +14,7 @@ pub mod flow_folder;
 pub mod folder;
 pub mod functions;
 mod injection_check;
+mod model_check;
 pub mod nameable;
 pub mod outline;
 mod python_check;
