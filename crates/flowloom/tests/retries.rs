@@ -115,6 +115,8 @@ fn a_failed_run_is_retried_in_the_terminal() {
     let world = RepairableServer::start();
     let place = world.create_workspace("");
     assert_eq!(place.run_json(&["run", "flow.json"]).0, 1);
+    let resumed = stderr_text(&place.run(&["resume", "last"]));
+    assert!(resumed.contains("already ended: failed") && resumed.contains("flowloom retry"), "{resumed}");
     let (code, again) = place.run_json(&["retry", "last"]);
     assert_eq!((code, &again["status"]), (1, &json!("failed")), "{again}");
     world.repair();

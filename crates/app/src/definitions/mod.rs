@@ -8,6 +8,7 @@ pub mod convert;
 mod cost_check;
 pub mod edit;
 pub mod edit_error;
+mod entry;
 pub mod error;
 pub mod find;
 pub mod flow_folder;
