@@ -1,6 +1,8 @@
 //! Inputs, answers and budgets as people write them.
 
+use flowloom_core::code::Code;
 use flowloom_core::effect::AskRequest;
+use flowloom_core::error::StepFailure;
 use flowloom_core::json::parse_value;
 use flowloom_core::limits::Limits;
 use flowloom_core::plan::{InputKind, Inputs, Plan};
@@ -78,6 +80,17 @@ pub fn parse_duration_ms(text: &str) -> Option<u64> {
         _ => return None,
     };
     Some((number.parse::<f64>().ok()? * factor) as u64)
+}
+
+/// Fails if a definition is a conversation, and the inputs hold nothing to answer.
+pub fn check_message(plan: &Plan, inputs: &Value) -> Result<(), StepFailure> {
+    match lacks_message(plan, inputs) {
+        true => {
+            let message = "there is no message to answer; give one as the input \"message\"";
+            Err(StepFailure::new(Code::InputMissing, message))
+        }
+        false => Ok(()),
+    }
 }
 
 /// Whether a definition is a conversation, and the inputs hold nothing that was said.

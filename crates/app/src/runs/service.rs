@@ -2,8 +2,6 @@
 
 use std::sync::Arc;
 
-use flowloom_core::code::Code;
-use flowloom_core::error::StepFailure;
 use flowloom_core::hash::Hash;
 use flowloom_core::id::RunId;
 use flowloom_core::path::Path;
@@ -14,7 +12,7 @@ use flowloom_runtime::effects::Clock as _;
 use flowloom_store::{IdempotentStart, StartKey};
 
 use super::fork::{ForkChanges, prepare_fork};
-use super::inputs::{lacks_message, narrow_by_budget};
+use super::inputs::{check_message, narrow_by_budget};
 use super::keyed_locks::KeyedLocks;
 use super::start::StartRun;
 use super::supervisor::{ActiveRun, RunSupervisor, StartPlace};
@@ -175,9 +173,8 @@ impl RunService {
             Some(step) => self.app.prepare_step(prepared, step, new.has_key).await?,
             None => prepared,
         };
-        if new.step.is_none() && lacks_message(&prepared.plan, &new.inputs) {
-            let message = "there is no message to answer; give one as the input \"message\"";
-            return Err(StepFailure::new(Code::InputMissing, message).into());
+        if new.step.is_none() {
+            check_message(&prepared.plan, &new.inputs)?;
         }
         let mut limits = self.app.config.limits.narrow_to(&prepared.plan.limits);
         if let Some(text) = &new.budget {
