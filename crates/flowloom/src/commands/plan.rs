@@ -17,6 +17,7 @@ use crate::failure::{CommandError, CommandResult, print_error};
 use crate::inputs::read_inputs;
 use crate::terminal::diagnostics;
 use crate::terminal::estimate::{OpenEnd, render_estimate};
+use crate::terminal::width::stdout_columns;
 
 /// The exit code if the worst case exceeds a maximum.
 const EXIT_EXCEEDED: u8 = 5;
@@ -52,7 +53,7 @@ pub(crate) async fn plan_definition(global: &Global, arguments: &PlanArgs) -> Co
         all["typical"] = json!(typical);
         print_json(&all);
     } else {
-        print!("{}", render_estimate(&plan, &estimate, &open_ends, typical.as_ref()));
+        print!("{}", render_estimate(&plan, &estimate, &open_ends, typical.as_ref(), stdout_columns()));
     }
     let exceeded: Vec<String> = maxima.iter().filter_map(|maximum| estimate.find_excess(maximum)).collect();
     for problem in &exceeded {

@@ -22,7 +22,7 @@ use crate::failure::{CommandError, CommandResult};
 use crate::hint::{self, quote_text};
 use crate::inputs;
 use crate::terminal::diagnostics;
-use crate::terminal::table::print_table;
+use crate::terminal::table::{LastCell, print_table};
 
 /// Returns the id of the named workflow. A file is uploaded to the database first.
 async fn resolve_workflow(app: &App, user: &str, named: &str) -> Result<String, CommandError> {
@@ -110,7 +110,7 @@ fn print_schedules(global: &Global, rows: Vec<ScheduleRow>) {
     };
     let rows: Vec<_> = rows.into_iter().map(cells).collect();
     if !rows.is_empty() {
-        print_table(["SCHEDULE", "WORKFLOW", "CRON", "TIME ZONE", "NEXT", "LAST PROBLEM"], &rows);
+        print_table(["SCHEDULE", "WORKFLOW", "CRON", "TIME ZONE", "NEXT", "LAST PROBLEM"], &rows, LastCell::Wrap);
     }
 }
 
@@ -146,7 +146,7 @@ fn list_hooks(global: &Global, rows: Vec<HookRow>) {
     }
     let rows: Vec<_> = rows.into_iter().map(|row| [row.address(), row.workflow]).collect();
     if !rows.is_empty() {
-        print_table(["ADDRESS", "WORKFLOW"], &rows);
+        print_table(["ADDRESS", "WORKFLOW"], &rows, LastCell::Wrap);
     }
 }
 
