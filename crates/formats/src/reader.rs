@@ -282,6 +282,18 @@ impl<'a> Fields<'a> {
         }
     }
 
+    /// Whether a field has a value that is no string, which [`Fields::read_text`] reports.
+    pub(crate) fn has_wrong_kind(&self, key: &str) -> bool {
+        self.get_non_null(key).is_some_and(|node| node.as_str().is_none())
+    }
+
+    /// Reports the fields that must be strings and are not.
+    pub(crate) fn check_texts(&self, keys: &[&str], problems: &mut Problems) {
+        for key in keys {
+            self.read_text(key, problems);
+        }
+    }
+
     /// A required, non-empty string field.
     pub(crate) fn read_required_text(&self, key: &str, problems: &mut Problems) -> Option<(&'a str, Span)> {
         if self.get_non_null(key).is_none() {
