@@ -1,7 +1,7 @@
 //! `flowloom plan`: the worst case of a workflow before it runs.
 
 use flowloom_app::definitions::find::find_named;
-use flowloom_app::definitions::source::{LoadedDefinition, Loader};
+use flowloom_app::definitions::source::{self, LoadedDefinition, Loader};
 use flowloom_app::engines::App;
 use flowloom_app::estimate::{ConfiguredFigures, Estimate, Maximum, TypicalCase, estimate_plan, find_typical_case};
 use flowloom_app::wiring::build_default_models;
@@ -28,7 +28,8 @@ pub(crate) async fn plan_definition(global: &Global, arguments: &PlanArgs) -> Co
     let mut config = global.load_config()?;
     choose_models(&mut config, &arguments.model);
     let file = find_named(&config.project.root, &arguments.file)?;
-    let source = Loader::new(&config).compile(&file);
+    let format = source::parse_format(arguments.format.as_deref())?;
+    let source = Loader { format, ..Loader::new(&config) }.compile(&file);
     let Some(plan) = source.compiled.plan.clone() else {
         let message = format!("{} has errors, so it has no plan", source.name());
         return Err(CommandError::report_invalid_definition(&source, message));
