@@ -80,7 +80,7 @@ fn is_reference(inner: &str, style: TemplateStyle) -> bool {
     }
 }
 
-/// What follows a position in a reference.
+/// The rest of a reference after a position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReferenceRest {
     /// Bytes of the name, or of the field, that follow the position; 0 if the reference does not end.
