@@ -380,6 +380,46 @@ fn a_folder_is_listed_and_checked() {
 }
 
 #[test]
+fn commands_find_a_workflow_by_its_name() {
+    let place = two_projects();
+    let graph = json!({"id": "desk", "name": "Desk", "entrypointNodeId": "n", "edges": [],
+        "nodes": [{"id": "n", "nodeType": "AGENT", "nodeName": "Desk", "agentId": "a"}],
+        "agents": [{"id": "a", "systemPrompt": "Help."}]});
+    write_file(&place, "a/desk.json", &graph.to_string());
+    write_file(&place, "a/flows/wish.json", &prompt_flow("a").replace("Greet", "Wish"));
+    for (arguments, expected) in [
+        (&["graph", "greet"][..], "greeting"),
+        (&["check", "greet", "flows.wish"], "flows/wish.json (flow): ok"),
+        (&["check"], "desk.json (graph): ok"),
+        (&["plan", "greet", "--as", "flow"], "model calls"),
+        (&["convert", "greet", "--to", "steps"], "Greet {{"),
+        (&["chat", "desk", "--message", "Hello"], "Hello"),
+        (&["agent", "desk", "--message", "Hello"], "Hello"),
+        (&["schedule", "add", "greet", "--cron", "0 6 * * *"], "greet"),
+    ] {
+        let shown = stdout_text(&run_in(&place, "a", arguments));
+        assert!(shown.contains(expected), "{arguments:?}: {shown}");
+    }
+    let hook = run_in(&place, "a", &["hooks", "add", "wish"]);
+    assert!(stderr_text(&hook).contains("starts wish"), "{}", stderr_text(&hook));
+    let diff = run_in(&place, "a", &["diff", "greet", "flows.wish"]);
+    assert!(
+        exit_code(&diff) == 1 && String::from_utf8_lossy(&diff.stdout).contains("+ Wish"),
+        "{}",
+        stderr_text(&diff)
+    );
+    for arguments in
+        [&["graph", "gret"][..], &["check", "gret"], &["chat", "gret"], &["convert", "gret", "--to", "steps"]]
+    {
+        let refused = run_in(&place, "a", arguments);
+        assert_eq!(exit_code(&refused), 2, "{arguments:?}");
+        assert!(stderr_text(&refused).contains("there is no file or workflow gret"), "{}", stderr_text(&refused));
+    }
+    let wrong = run_in(&place, "a", &["plan", "greet", "--as", "flwo"]);
+    assert_eq!(exit_code(&wrong), 2, "{}", stderr_text(&wrong));
+}
+
+#[test]
 fn a_definition_is_read_from_stdin() {
     let place = two_projects();
     for (command, expected) in [("check", "stdin.json (flow): ok"), ("run", "Greet you")] {

@@ -418,6 +418,27 @@ fn broken_tests_are_not_passed_over() {
 }
 
 #[test]
+fn expectations_that_cannot_be_checked_are_refused() {
+    let place = place_with_echo();
+    place.write("story.json", &step_list(&[chat_step("first", "One")]));
+    let check = |expect: &str, expected: &str| {
+        place.write(
+            "tests/t.json",
+            &format!("{{\"definition\": \"../story.json\", \"inputs\": \"x\", \"answers\": [\"a\"],\n{expect}}}"),
+        );
+        let output = place.run(&["test"]);
+        let shown = stderr_text(&output);
+        assert_eq!(exit_code(&output), 2, "{expect}: {shown}");
+        assert!(shown.contains(&format!("error[FL1405]: tests/t.json:2:{expected}")), "{expect}: {shown}");
+    };
+    check(r#""expect": {"status": "suceeded"}"#, "22: there is no status \"suceeded\"; did you mean \"succeeded\"?");
+    check(r#""expect": {"output": [{"schema": {"type": "strng"}}]}"#, "34: the schema is not valid: there is no type");
+    check(r#""expect": {"output": [{}]}"#, "23: an expectation needs");
+    check(r#""expect": {"output": [{"jsonpath": "$[", "equals": 1}]}"#, "36: the JSONPath \"$[\" is not valid");
+    check(r#""expect": {"steps": {"/first": [{"equals": "a", "model": "m"}]}}"#, "58: `model` is the model");
+}
+
+#[test]
 fn what_a_test_has_for_nothing_is_reported() {
     let place = place_with_echo();
     place.write("story.json", &step_list(&[chat_step("first", "One")]));

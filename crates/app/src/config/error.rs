@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use flowloom_core::code::Code;
+use flowloom_core::diagnostic::Position;
 use flowloom_core::error::StepFailure;
 use flowloom_store::StoreError;
 use opentelemetry_otlp::ExporterBuildError;
@@ -68,6 +69,20 @@ pub enum ConfigError {
         /// Where the value comes from.
         origin: String,
     },
+    /// A setting of the file has a wrong value.
+    #[error("{}:{position}: {setting} must be {expected}{}", path.display(), show_value(value))]
+    Setting {
+        /// The file.
+        path: PathBuf,
+        /// The place of the value.
+        position: Position,
+        /// The setting.
+        setting: String,
+        /// The values that it may have.
+        expected: String,
+        /// Its value.
+        value: String,
+    },
     /// The URL of the database is wrong. Messages never contain it, because it may contain a password.
     #[error("{source} ({origin})")]
     Database {
@@ -87,6 +102,11 @@ pub enum ConfigError {
         /// What is wrong.
         problem: TableProblem,
     },
+}
+
+/// A wrong value at the end of a message. What may be a password is left out.
+fn show_value(value: &str) -> String {
+    if value.contains('@') { String::new() } else { format!(", not {value:?}") }
 }
 
 /// A problem of a table.
@@ -194,6 +214,7 @@ impl ConfigError {
             | ConfigError::ForeignFile { .. }
             | ConfigError::Variable { .. }
             | ConfigError::Value { .. }
+            | ConfigError::Setting { .. }
             | ConfigError::Database { .. }
             | ConfigError::Telemetry(_)
             | ConfigError::Table { .. } => Code::ConfigInvalid,

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use flowloom_app::definitions::convert::{ConversionOptions, ConvertedDefinition, convert_loaded};
+use flowloom_app::definitions::find::find_named;
 use flowloom_app::definitions::source::{self, LoadedDefinition, Loader};
 use flowloom_convert::Fate;
 use flowloom_formats::{StopFlag, markdown};
@@ -22,7 +23,8 @@ pub(crate) fn convert_file(global: &Global, arguments: &ConvertArgs) -> CommandR
         return Err(CommandError::usage("name the format of the result with --to"));
     };
     let config = global.load_config()?;
-    let loaded = Loader { format, ..Loader::new(&config) }.compile(&arguments.file);
+    let file = find_named(&config.project.root, &arguments.file)?;
+    let loaded = Loader { format, ..Loader::new(&config) }.compile(&file);
     let is_jsonc = arguments.out.as_ref().is_some_and(|out| out.extension().is_some_and(|end| end == "jsonc"));
     let options =
         ConversionOptions { to, is_strict: arguments.strict, has_comments: is_jsonc || to == markdown::FORMAT };

@@ -23,6 +23,7 @@ use super::send::{Delivery, DrivenRun, send_command};
 use crate::cli::{Global, OutputArgs};
 use crate::failure::{CommandError, print_error, print_failure};
 use crate::hint;
+use crate::print::print_wrapped;
 use crate::stop::{self, StopSignal};
 use crate::terminal::answer::StreamedText;
 use crate::terminal::ask;
@@ -149,7 +150,7 @@ impl<'a> RunDisplay<'a> {
         } else if !self.output.events && state.status == Status::Succeeded {
             let text = summary::render_output(&render_result(plan, state, &outcome.env).output);
             if !self.streamed.is_shown(&text) {
-                println!("{text}");
+                print_wrapped(&text, 0);
             }
         }
         if !self.global.json {

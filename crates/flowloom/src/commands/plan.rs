@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use flowloom_app::config::Config;
 use flowloom_app::definitions::find::find_named;
-use flowloom_app::definitions::source::{LoadedDefinition, Loader};
+use flowloom_app::definitions::source::{self, LoadedDefinition, Loader};
 use flowloom_app::engines::App;
 use flowloom_app::estimate::{ConfiguredFigures, Estimate, Maximum, estimate_plan, find_typical_case};
 use flowloom_app::runs::inputs::parse_duration_ms;
@@ -23,6 +23,7 @@ use crate::failure::{CommandError, CommandResult, print_error};
 use crate::inputs::read_inputs;
 use crate::terminal::diagnostics;
 use crate::terminal::estimate::{OpenEnd, render_estimate};
+use crate::terminal::width::stdout_columns;
 
 /// The user whose stored workflows are tools of an agent.
 const LOCAL_USER: &str = "local";
@@ -37,7 +38,9 @@ pub(crate) async fn plan_definition(global: &Global, arguments: &PlanArgs) -> Co
     choose_models(&mut config, &arguments.model);
     let file = find_named(&config.project.root, &arguments.file)?;
     let app = open_app(&config)?;
-    let source = attach_tools(&config, app.as_ref(), &file).await?;
+    let format = source::parse_format(arguments.format.as_deref())?;
+    let source = Loader { format, ..Loader::new(&config) }.compile(&file);
+    let source = attach_tools(&config, app.as_ref(), source, &file).await?;
     let Some(plan) = source.compiled.plan.clone() else {
         let message = format!("{} has errors, so it has no plan", source.name());
         return Err(CommandError::report_invalid_definition(&source, message));
@@ -62,7 +65,7 @@ pub(crate) async fn plan_definition(global: &Global, arguments: &PlanArgs) -> Co
         all["typical"] = json!(typical);
         print_json(&all);
     } else {
-        print!("{}", render_estimate(&plan, &estimate, &open_ends, typical.as_ref()));
+        print!("{}", render_estimate(&plan, &estimate, &open_ends, typical.as_ref(), stdout_columns()));
     }
     let exceeded: Vec<String> = maxima.iter().filter_map(|maximum| estimate.find_excess(maximum)).collect();
     for problem in &exceeded {
@@ -77,9 +80,13 @@ fn open_app(config: &Config) -> Result<Option<Arc<App>>, CommandError> {
     Ok(if has_data { Some(Arc::new(App::open(config.clone())?)) } else { None })
 }
 
-/// Compiles a definition; an agent with the workflows that are its tools.
-async fn attach_tools(config: &Config, app: Option<&Arc<App>>, file: &Path) -> Result<LoadedDefinition, CommandError> {
-    let source = Loader::new(config).compile(file);
+/// The definition; an agent with the workflows that are its tools.
+async fn attach_tools(
+    config: &Config,
+    app: Option<&Arc<App>>,
+    source: LoadedDefinition,
+    file: &Path,
+) -> Result<LoadedDefinition, CommandError> {
     if source.compiled.format != Some(agent::FORMAT) {
         return Ok(source);
     }

@@ -126,7 +126,7 @@ async fn show_step(global: &Global, app: &App, opened: &LoadedRun, name: &str) -
     if global.json {
         print_json(&steps);
     } else {
-        print!("{}", render_details(&steps, DetailLevel::Full, terminal_columns()).trim_start_matches('\n'));
+        print_wrapped(render_details(&steps, DetailLevel::Full, terminal_columns()).trim_matches('\n'), 4);
     }
     Ok(0)
 }

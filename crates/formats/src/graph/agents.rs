@@ -33,6 +33,12 @@ const KNOWN_KEYS: [&str; 14] = [
     "scope",
 ];
 
+/// The keys under which an agent has its instructions.
+const PROMPT_KEYS: [&str; 2] = ["systemPrompt", "system_prompt"];
+
+/// The other keys of an agent that are text.
+const TEXT_KEYS: [&str; 7] = ["id", "agentId", "agent_id", "name", "model", "llmModelId", "llm_model_id"];
+
 /// An agent.
 #[derive(Clone, Debug)]
 pub(super) struct AgentRecord {
@@ -66,6 +72,8 @@ impl<'s> AgentCatalog<'s> {
         for node in embedded.and_then(Node::items).unwrap_or_default() {
             if let Some(fields) = Fields::read_object(node, "an agent", problems) {
                 fields.warn_misspelt_keys(&KNOWN_KEYS, problems);
+                fields.check_texts(&PROMPT_KEYS, problems);
+                fields.check_texts(&TEXT_KEYS, problems);
                 agents.add_agent(&node.to_value(), None, None, Some(node), problems);
             }
         }
@@ -107,8 +115,9 @@ impl<'s> AgentCatalog<'s> {
         };
         let size_bytes = prompt.as_ref().map_or(0, String::len) + flowloom_core::render::to_json(value).len();
         let tools = value.get("tools").and_then(Value::as_list).unwrap_or_default();
-        let prompt = prompt.or_else(|| text(&["systemPrompt", "system_prompt"])).unwrap_or_default();
-        if prompt.trim().is_empty() {
+        let prompt = prompt.or_else(|| text(&PROMPT_KEYS)).unwrap_or_default();
+        let is_text = |key: &&str| value.get(key).is_none_or(|prompt| matches!(prompt, Value::Null | Value::String(_)));
+        if prompt.trim().is_empty() && PROMPT_KEYS.iter().all(is_text) {
             let message = format_args!("the agent {id} has no \"systemPrompt\", so it has no instructions");
             let start = Span { start: span.start, length: span.length.min(1) };
             problems.add_warning(Code::MissingKey, start, message).help = Some("tell it what to do".into());
