@@ -133,7 +133,9 @@ pub(crate) fn render_waterfall(id: RunId, plan: &Plan, state: &RunState, columns
     for end in &state.earlier_ends {
         let error = end.error.as_ref().map(|error| format!(", {}: {}", error.code, error.message)).unwrap_or_default();
         let place = end.failed.as_ref().map(|path| format!(" at {path}")).unwrap_or_default();
-        let _ = writeln!(out, "↺ retried by {} after it was {}{place}{error}", end.reopened_by, end.status.name());
+        // The sender of the command in a terminal is its name.
+        let by = Some(&end.reopened_by).filter(|by| *by != "retry").map(|by| format!(" by {by}")).unwrap_or_default();
+        let _ = writeln!(out, "↺ ended as {}{place}{error}; then retried{by}", end.status.name());
     }
     let usage = &state.usage;
     if usage.input_tokens + usage.output_tokens > 0 {
