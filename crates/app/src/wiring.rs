@@ -129,6 +129,7 @@ pub fn build_models(config: &Config, choice: ModelChoice<'_>, local: Arc<LocalEn
         cache_dir: config.model_cache.clone(),
         providers: providers.collect(),
         proxy: config.proxy.clone(),
+        script_folder: config.base_folder(),
         ..ModelSettings::default()
     };
     Models::new(settings, Arc::new(ProcessEnvironment)).with_local(local)

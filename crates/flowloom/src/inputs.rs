@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use flowloom_app::config::Config;
 use flowloom_app::runs;
-use flowloom_app::runs::inputs::coerce_to_kind;
+use flowloom_app::runs::inputs::{coerce_to_kind, lacks_message};
 use flowloom_core::code::Code;
 use flowloom_core::diagnostic::find_similar_name;
 use flowloom_core::json::parse_value;
@@ -113,9 +113,7 @@ pub(crate) fn find_missing_subject(plan: &Plan, inputs: &Value) -> Option<Missin
         Inputs::Whole(name) if is_empty_text(inputs) && list_read_names(&plan.root).contains(name) => {
             Some(MissingSubject::Whole(name.clone()))
         }
-        Inputs::Named { .. } if plan.thread.is_some() && !inputs.as_map().is_some_and(has_message) => {
-            Some(MissingSubject::Message)
-        }
+        _ if lacks_message(plan, inputs) => Some(MissingSubject::Message),
         _ => None,
     }
 }
@@ -144,13 +142,6 @@ fn describe_unknown_input(name: &str) -> String {
         Some(meant) => format!("there is no input {name}; did you mean {meant}?"),
         None => format!("there is no input {name}; the inputs of a conversation are message and messages"),
     }
-}
-
-/// Whether the inputs of a conversation hold something that was said.
-fn has_message(inputs: &Map) -> bool {
-    let has_text = |message: &Value| message.as_str().is_none_or(|text| !text.trim().is_empty());
-    inputs.get("message").is_some_and(has_text)
-        || inputs.get("messages").and_then(Value::as_list).is_some_and(|list| !list.is_empty())
 }
 
 /// Parses one `-i` according to the input's declared kind.

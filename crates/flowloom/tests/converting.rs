@@ -54,6 +54,10 @@ fn losses_are_reported_at_their_place_and_refused_if_asked() {
     let refused = place.run(&["convert", "flow.json", "--to", "steps", "--out", "none.json", "--strict"]);
     assert_eq!((exit_code(&refused), place.path("none.json").exists()), (1, false));
     assert!(stderr_text(&refused).contains("error[FL0124]"), "{}", stderr_text(&refused));
+    let replaced = place.run(&["convert", "flow.json", "--to", "steps", "--out", "./flow.json"]);
+    assert_eq!(exit_code(&replaced), 2, "{}", stderr_text(&replaced));
+    assert!(stderr_text(&replaced).contains("is a file of the definition"), "{}", stderr_text(&replaced));
+    assert_eq!(std::fs::read_to_string(place.path("flow.json")).expect("kept"), flow_text());
     let merged = place.run(&["convert", "flow.json", "--to", "agent", "--out", "agent.jsonc"]);
     let text = std::fs::read_to_string(place.path("agent.jsonc")).expect("it was written");
     assert!(exit_code(&merged) == 0 && text.contains("// Lost: the model call of llmInstruction → report"), "{text}");

@@ -94,6 +94,19 @@ fn what_is_wrong_is_reported_at_once_and_nothing_is_stored() {
     assert_eq!((draft.status, &draft.json()["is_refused"]), (201, &json!(true)));
     assert_eq!(server.post("/api/v1/runs", &json!({"workflow": "bad"})).status, 422);
 
+    let mut pipeline = pipeline_json("py");
+    let broken = json!({"id": "b", "name": "b", "description": "d", "category": "process", "execution_type": "python",
+        "input_schema": {}, "output_schema": {}, "source_code": "async def execute(inputs context):\n    return {}\n"});
+    pipeline["blocks"] = json!([broken]);
+    pipeline["nodes"] = json!([{"id": "n1", "block_id": "b", "inputs": {}}]);
+    let refused = send_put(&server, "/api/v1/workflows/py", &pipeline);
+    assert_eq!(
+        (refused.status, refused.json()["errors"][0]["code"].as_str()),
+        (422, Some("FL0404")),
+        "{}",
+        refused.json()
+    );
+
     let other = send_put(&server, "/api/v1/workflows/one", &steps_json("two", "x"));
     assert_eq!((other.status, other.error_code()), (400, "FL1505".to_owned()));
     let mine = send_put(&server, "/api/v1/workflows/file", &steps_json("file", "y"));

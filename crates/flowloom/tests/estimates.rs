@@ -179,6 +179,24 @@ fn what_only_a_budget_ends_is_a_warning() {
     assert!(found.contains("FL0125") && found.contains("an answer may request any number"), "{found}");
 }
 
+/// The workflows of an agent's folder are its tools, and every call of one may call a model.
+#[test]
+fn the_workflows_of_an_agent_are_part_of_its_worst_case() {
+    let place = Workspace::new("default_model = \"scripted:echo\"\n");
+    let flow = json!({"name": "greet", "description": "Greets", "steps": [
+        {"type": "llmInstruction", "config": {"instruction": "Greet", "resultVariable": "a"}},
+    ]});
+    place.write("greet.json", &flow.to_string());
+    let agent = json!({"name": "helper", "systemPrompt": "You help.", "tools": ["greet"]});
+    place.write("helper.json", &agent.to_string());
+    let calls = |estimate: &serde_json::Value| estimate["models"][0]["calls"].as_u64();
+    let (_, planned) = place.run_json(&["plan", "helper.json"]);
+    assert!(calls(&planned).is_none_or(|calls| calls > 1), "{planned}");
+    let server = RunningServer::start(&place, &[]);
+    let listed = server.post("/api/v1/estimate", &json!({"workflow": "helper"})).json();
+    assert_eq!(calls(&listed), calls(&planned), "{listed}");
+}
+
 /// What a workflow behind a function does is not part of the estimate, which says so.
 #[test]
 fn functions_that_run_workflows_have_no_bound() {

@@ -18,6 +18,17 @@ fn stdout_text(output: &std::process::Output) -> String {
 }
 
 #[test]
+fn a_missing_file_is_reported_as_such() {
+    let place = Workspace::new("");
+    for name in ["NOTTHERE", "nothing.json"] {
+        let output = place.run(&["fmt", name]);
+        let shown = stderr_text(&output);
+        assert_eq!(exit_code(&output), 2, "{shown}");
+        assert!(shown.contains(&format!("{name}: not formatted, because it cannot be read")), "{shown}");
+    }
+}
+
+#[test]
 fn a_folder_is_formatted_in_place() {
     let place = Workspace::new("");
     let file = place.write("messy.json", MESSY);

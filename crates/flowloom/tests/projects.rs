@@ -146,10 +146,37 @@ fn an_env_file_sets_what_the_environment_does_not() {
     assert_eq!(model(&mut command).as_deref(), Some("scripted:from-env-file.json"));
     command.env("FLOWLOOM_DEFAULT_MODEL", "scripted:echo");
     assert_eq!(model(&mut command).as_deref(), Some("scripted:echo"));
-    write_file(&place, "a/.env", "no assignment here\n");
-    let broken = run_in(&place, "a", &["runs"]);
-    assert_eq!(exit_code(&broken), 2);
-    assert!(stderr_text(&broken).contains(".env: "), "{}", stderr_text(&broken));
+    for (text, line) in
+        [("A=b\n\nno assignment here\n", 3), ("A=b\nKEY=sk-live-123 456\n", 2), ("KEY=\"sk-live-123\nA=b\n", 1)]
+    {
+        write_file(&place, "a/.env", text);
+        let broken = run_in(&place, "a", &["runs"]);
+        let message = stderr_text(&broken);
+        assert_eq!(exit_code(&broken), 2, "{message}");
+        assert!(message.contains(&format!(".env:{line}: expected NAME=VALUE")), "{message}");
+        assert!(!message.contains("sk-live") && !message.contains("assignment"), "{message}");
+    }
+}
+
+#[test]
+fn a_script_of_the_configuration_is_found_from_every_folder() {
+    let place = two_projects();
+    write_file(&place, "a/flowloom.toml", "default_model = \"scripted:answers.json\"\n");
+    write_file(&place, "a/answers.json", "{\"default\": \"from the project\"}");
+    write_file(&place, "a/flows/one.json", &prompt_flow("one"));
+    for folder in ["a", "a/flows"] {
+        let flow = if folder == "a" { "flows/one.json" } else { "one.json" };
+        assert_eq!(stdout_text(&run_in(&place, folder, &["run", flow])), "from the project\n");
+    }
+}
+
+#[test]
+fn an_empty_data_folder_is_none() {
+    let place = two_projects();
+    write_file(&place, "a/flowloom.toml", "data_dir = \"\"\ndefault_model = \"scripted:echo\"\n");
+    write_file(&place, "a/flows/one.json", &prompt_flow("one"));
+    stdout_text(&run_in(&place, "a", &["run", "flows/one.json"]));
+    assert!(place.path("a/.flowloom/flowloom.db").exists() && !place.path("a/flowloom.db").exists());
 }
 
 #[test]
@@ -350,6 +377,46 @@ fn a_folder_is_listed_and_checked() {
     assert!(notes.contains("not workflows: ") && notes.contains("data.json"), "{notes}");
     let misspelt = run_in(&place, "a", &["run", "gret"]);
     assert!(stderr_text(&misspelt).contains("there is no file or workflow gret"), "{}", stderr_text(&misspelt));
+}
+
+#[test]
+fn commands_find_a_workflow_by_its_name() {
+    let place = two_projects();
+    let graph = json!({"id": "desk", "name": "Desk", "entrypointNodeId": "n", "edges": [],
+        "nodes": [{"id": "n", "nodeType": "AGENT", "nodeName": "Desk", "agentId": "a"}],
+        "agents": [{"id": "a", "systemPrompt": "Help."}]});
+    write_file(&place, "a/desk.json", &graph.to_string());
+    write_file(&place, "a/flows/wish.json", &prompt_flow("a").replace("Greet", "Wish"));
+    for (arguments, expected) in [
+        (&["graph", "greet"][..], "greeting"),
+        (&["check", "greet", "flows.wish"], "flows/wish.json (flow): ok"),
+        (&["check"], "desk.json (graph): ok"),
+        (&["plan", "greet", "--as", "flow"], "model calls"),
+        (&["convert", "greet", "--to", "steps"], "Greet {{"),
+        (&["chat", "desk", "--message", "Hello"], "Hello"),
+        (&["agent", "desk", "--message", "Hello"], "Hello"),
+        (&["schedule", "add", "greet", "--cron", "0 6 * * *"], "greet"),
+    ] {
+        let shown = stdout_text(&run_in(&place, "a", arguments));
+        assert!(shown.contains(expected), "{arguments:?}: {shown}");
+    }
+    let hook = run_in(&place, "a", &["hooks", "add", "wish"]);
+    assert!(stderr_text(&hook).contains("starts wish"), "{}", stderr_text(&hook));
+    let diff = run_in(&place, "a", &["diff", "greet", "flows.wish"]);
+    assert!(
+        exit_code(&diff) == 1 && String::from_utf8_lossy(&diff.stdout).contains("+ Wish"),
+        "{}",
+        stderr_text(&diff)
+    );
+    for arguments in
+        [&["graph", "gret"][..], &["check", "gret"], &["chat", "gret"], &["convert", "gret", "--to", "steps"]]
+    {
+        let refused = run_in(&place, "a", arguments);
+        assert_eq!(exit_code(&refused), 2, "{arguments:?}");
+        assert!(stderr_text(&refused).contains("there is no file or workflow gret"), "{}", stderr_text(&refused));
+    }
+    let wrong = run_in(&place, "a", &["plan", "greet", "--as", "flwo"]);
+    assert_eq!(exit_code(&wrong), 2, "{}", stderr_text(&wrong));
 }
 
 #[test]

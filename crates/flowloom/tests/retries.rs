@@ -115,6 +115,8 @@ fn a_failed_run_is_retried_in_the_terminal() {
     let world = RepairableServer::start();
     let place = world.create_workspace("");
     assert_eq!(place.run_json(&["run", "flow.json"]).0, 1);
+    let resumed = stderr_text(&place.run(&["resume", "last"]));
+    assert!(resumed.contains("already ended: failed") && resumed.contains("flowloom retry"), "{resumed}");
     let (code, again) = place.run_json(&["retry", "last"]);
     assert_eq!((code, &again["status"]), (1, &json!("failed")), "{again}");
     world.repair();
@@ -122,7 +124,7 @@ fn a_failed_run_is_retried_in_the_terminal() {
     assert_eq!((code, &ended["status"]), (0, &json!("succeeded")), "{ended}");
     assert_eq!((world.count_requests("/first"), world.count_requests("/second")), (1, 3));
     let shown = String::from_utf8(place.run(&["show", "last"]).stdout).expect("text");
-    assert!(shown.contains("retried by retry after it was failed at"), "{shown}");
+    assert!(shown.contains("↺ ended as failed at /") && shown.contains("; then retried\n"), "{shown}");
     assert!(shown.contains("attempt 3"), "{shown}");
     assert_eq!(place.run_json(&["runs"]).1[0]["status"], "succeeded");
     assert_eq!(exit_code(&place.run(&["replay", "last"])), 0);

@@ -356,6 +356,23 @@ fn a_changed_prompt_is_accepted_although_the_answer_is_the_same() {
     stdout_of(&place, 0, &["test"]);
 }
 
+/// Otherwise the test would fail on a machine with another default model.
+#[test]
+fn an_update_names_the_model_that_its_requests_name() {
+    let place = place_with_echo();
+    place.write("story.json", &step_list(&[chat_step("first", "Say {{input}}")]));
+    let step = json!({"path": "/first", "request": {"messages": []}, "output": "hi"});
+    let test = json!({"definition": "../story.json", "inputs": "a", "steps": [step],
+        "expect": {"output": [{"equals": "hi"}]}});
+    place.write("tests/t.json", &test.to_string());
+    stdout_of(&place, 0, &["test", "--update"]);
+    let updated = std::fs::read_to_string(place.path("tests/t.json")).expect("a test");
+    let updated: Value = serde_json::from_str(&updated).expect("JSON");
+    assert_eq!(updated["model"], updated["steps"][0]["request"]["model"], "{updated}");
+    place.write("flowloom.toml", "default_model = \"openai:gpt-4o\"\n");
+    stdout_of(&place, 0, &["test"]);
+}
+
 #[test]
 fn recorded_steps_of_a_test_with_answers_are_updated() {
     let place = place_with_echo();
@@ -398,6 +415,27 @@ fn broken_tests_are_not_passed_over() {
     assert!(junit.contains("tests=\"4\" errors=\"3\" failures=\"0\"") && junit.contains("<error message="), "{junit}");
     let tap = stdout_text(&place.run(&["test", "--report", "tap"]));
     assert_eq!(tap.matches("\nnot ok").count(), 3, "{tap}");
+}
+
+#[test]
+fn expectations_that_cannot_be_checked_are_refused() {
+    let place = place_with_echo();
+    place.write("story.json", &step_list(&[chat_step("first", "One")]));
+    let check = |expect: &str, expected: &str| {
+        place.write(
+            "tests/t.json",
+            &format!("{{\"definition\": \"../story.json\", \"inputs\": \"x\", \"answers\": [\"a\"],\n{expect}}}"),
+        );
+        let output = place.run(&["test"]);
+        let shown = stderr_text(&output);
+        assert_eq!(exit_code(&output), 2, "{expect}: {shown}");
+        assert!(shown.contains(&format!("error[FL1405]: tests/t.json:2:{expected}")), "{expect}: {shown}");
+    };
+    check(r#""expect": {"status": "suceeded"}"#, "22: there is no status \"suceeded\"; did you mean \"succeeded\"?");
+    check(r#""expect": {"output": [{"schema": {"type": "strng"}}]}"#, "34: the schema is not valid: there is no type");
+    check(r#""expect": {"output": [{}]}"#, "23: an expectation needs");
+    check(r#""expect": {"output": [{"jsonpath": "$[", "equals": 1}]}"#, "36: the JSONPath \"$[\" is not valid");
+    check(r#""expect": {"steps": {"/first": [{"equals": "a", "model": "m"}]}}"#, "58: `model` is the model");
 }
 
 #[test]

@@ -188,3 +188,19 @@ fn a_stream_ends_when_its_key_is_revoked() {
     let rest: Vec<String> = events.collect();
     assert!(!rest.iter().any(|line| line == "event: done"), "the run continues: {rest:?}");
 }
+
+#[test]
+fn an_empty_message_is_refused_before_a_model_is_asked() {
+    let place = Workspace::new("default_model = \"scripted:echo\"\n");
+    place.write("g.json", &graph_json().to_string());
+    let server = RunningServer::start(&place, &[]);
+    for (path, body) in [
+        ("/api/v1/runs?wait=60", json!({"workflow": "g"})),
+        ("/api/v1/runs?wait=60", json!({"workflow": "g", "inputs": {"message": " "}})),
+        ("/api/v1/threads/g/t?wait=60", json!({"message": ""})),
+    ] {
+        let refused = server.post(path, &body);
+        assert_eq!((refused.status, refused.error_code()), (422, "FL1031".to_owned()), "{path}: {}", refused.json());
+    }
+    assert_eq!(server.get("/api/v1/runs").json()["items"], json!([]));
+}

@@ -279,3 +279,17 @@ fn a_new_hook_is_printed_with_the_call_that_starts_it() {
         "{printed}"
     );
 }
+
+/// Otherwise it would fail whenever it is due, when nobody looks.
+#[test]
+fn a_conversation_is_not_scheduled_without_a_message() {
+    let place = Workspace::new("default_model = \"scripted:echo\"\n");
+    let graph = json!({"id": "g", "name": "g", "entrypointNodeId": "n", "edges": [],
+        "nodes": [{"id": "n", "workflowId": "g", "nodeType": "AGENT", "nodeName": "Ann", "agentId": "ann"}]});
+    place.write("g.json", &graph.to_string());
+    let schedule = |more: &[&str]| place.run(&[&["schedule", "add", "g.json", "--cron", "0 7 * * *"], more].concat());
+    let refused = schedule(&[]);
+    assert!(exit_code(&refused) != 0 && stderr_text(&refused).contains("no message"), "{}", stderr_text(&refused));
+    let added = schedule(&["-i", "message=good morning"]);
+    assert_eq!(exit_code(&added), 0, "{}", stderr_text(&added));
+}

@@ -1,8 +1,10 @@
 //! Reads definition files and their fields, and turns everything unexpected into a diagnostic with a position.
 
+use std::ops::Range;
+
 use flowloom_core::code::Code;
 use flowloom_core::diagnostic::{Diagnostic, Fix, Span};
-use flowloom_core::json::{self, Duplicate, JsonError, JsonErrorKind, Node, NodeKind, parse_literal, parse_node};
+use flowloom_core::json::{self, Duplicate, JsonError, JsonErrorKind, Node, NodeKind, parse_misspelt, parse_node};
 use flowloom_core::value::Value;
 
 use crate::problems::Problems;
@@ -68,22 +70,69 @@ pub(crate) fn read_json(
 fn read_rest(text: &str, error: JsonError, problems: &mut Problems) -> Option<Node> {
     let start = if text.starts_with('\u{feff}') { '\u{feff}'.len_utf8() } else { 0 };
     let is_json = text[start..].trim_start().starts_with(['{', '[']);
-    let (mut error, mut read, mut is_literal) = (error, text.to_owned(), false);
+    let (mut error, mut has_words) = (error, false);
+    // The first text has other words in the place of those without quotes.
+    let (mut read, mut corrected) = (text.to_owned(), text.to_owned());
     for _ in 0..MAX_SYNTAX_ERRORS {
-        let blanked = blank_out(&read, &error);
-        let word = find_word(&read, &error).filter(|_| is_json && blanked.is_none());
-        report_syntax(text, error, word, problems);
-        let Some(masked) = blanked.or_else(|| Some(quote_word(&read, word?))) else { break };
-        is_literal |= word.is_some();
-        read = masked;
+        let at = error.span.start;
+        let patch = find_patch(&read, &error);
+        let word = find_word(&read, &error).filter(|_| is_json && patch.is_none());
+        report_syntax(&read, error, word, problems);
+        match (patch, word) {
+            (Some(patch), _) => [&mut read, &mut corrected].into_iter().for_each(|text| patch.apply(text)),
+            (None, Some(word)) => {
+                // So that the syntax after it can be checked.
+                read.replace_range(word.start..word.end(), &format!("\"{}\"", "x".repeat(word.length - 2)));
+                has_words = true;
+            }
+            (None, None) => break,
+        }
         match parse_node(&read) {
-            Ok((node, _)) if !is_literal => return Some(node),
+            Ok((node, _)) if !has_words => return Some(node),
             Ok(_) => break,
+            // It was not corrected: the same is not reported twice.
+            Err(next) if next.span.start == at => break,
             Err(next) => error = next,
         }
     }
-    // Quoted or not, keys and texts of JavaScript say what is meant.
-    parse_literal(text, start).ok().filter(|_| is_json).map(|(node, _)| node)
+    // Quoted or not, keys and texts of JavaScript say what is meant, and so do misspelt constants.
+    parse_misspelt(&corrected, start).ok().filter(|_| is_json)
+}
+
+/// A correction that leaves every other byte at its place.
+struct Patch {
+    place: Range<usize>,
+    with: char,
+}
+
+impl Patch {
+    fn apply(&self, text: &mut String) {
+        let written = String::from(self.with).repeat(self.place.len());
+        text.replace_range(self.place.clone(), &written);
+    }
+}
+
+/// The correction of a syntax error whose cause is plain: a comma too many before a closing bracket, a missing comma, or a
+/// comment. `None` if the error has another cause.
+fn find_patch(text: &str, error: &JsonError) -> Option<Patch> {
+    let at = error.span.start;
+    let (before, rest) = text.split_at_checked(at).filter(|_| error.kind == JsonErrorKind::Syntax)?;
+    if error.lacks_comma {
+        // The comma takes the place of a blank.
+        let blank = before.bytes().next_back().is_some_and(|byte| byte.is_ascii_whitespace());
+        return blank.then_some(Patch { place: at - 1..at, with: ',' });
+    }
+    let wrong = if rest.starts_with("//") {
+        at..at + rest.find('\n').unwrap_or(rest.len())
+    } else if rest.starts_with("/*") {
+        at..at + rest.find("*/")? + 2
+    } else if rest.starts_with([']', '}']) && before.trim_end().ends_with(',') {
+        let comma = before.trim_end().len() - 1;
+        comma..comma + 1
+    } else {
+        return None;
+    };
+    Some(Patch { place: wrong, with: ' ' })
 }
 
 /// The bare key or the text in single quotes at which an error is; `None` if the error has another cause.
@@ -97,35 +146,22 @@ fn find_word(text: &str, error: &JsonError) -> Option<Span> {
     Some(Span { start, length })
 }
 
-/// The text with a word as one of the same length in double quotes, so that the syntax after it can be checked.
-fn quote_word(text: &str, word: Span) -> String {
-    format!("{}\"{}\"{}", &text[..word.start], "x".repeat(word.length - 2), &text[word.end()..])
-}
-
 /// Reports a syntax error, at the whole word if it is at one.
 fn report_syntax(text: &str, error: JsonError, word: Option<Span>, problems: &mut Problems) {
-    let (help, fix) = json_help(text, &error);
-    let diagnostic = problems.add_error(json_code(error.kind), word.unwrap_or(error.span), error.message);
-    (diagnostic.help, diagnostic.fix) = (help.map(str::to_owned), fix);
-}
-
-/// The text with blanks in the place of what does not belong into JSON: a comma before a closing bracket, or a comment.
-/// `None` if the error has another cause.
-fn blank_out(text: &str, error: &JsonError) -> Option<String> {
-    let at = error.span.start;
-    let (before, rest) = text.split_at_checked(at).filter(|_| error.kind == JsonErrorKind::Syntax)?;
-    let wrong = if rest.starts_with("//") {
-        at..at + rest.find('\n').unwrap_or(rest.len())
-    } else if rest.starts_with("/*") {
-        at..at + rest.find("*/")? + 2
-    } else if rest.starts_with([']', '}']) && before.trim_end().ends_with(',') {
-        let comma = before.trim_end().len() - 1;
-        comma..comma + 1
-    } else {
-        return None;
+    let constant = word.and_then(|word| Some((word, json::find_constant(&text[word.start..word.end()])?)));
+    let (help, fix) = match constant {
+        Some((word, constant)) => {
+            let title = format!("write {constant}");
+            let fix = Fix { title, edits: vec![(word, constant.to_owned())] };
+            (Some(format!("did you mean {constant}?")), Some(fix))
+        }
+        None => {
+            let (help, fix) = json_help(text, &error);
+            (help.map(str::to_owned), fix)
+        }
     };
-    let blanks = " ".repeat(wrong.len());
-    Some(format!("{}{blanks}{}", &text[..wrong.start], &text[wrong.end..]))
+    let diagnostic = problems.add_error(json_code(error.kind), word.unwrap_or(error.span), error.message);
+    (diagnostic.help, diagnostic.fix) = (help, fix);
 }
 
 /// Help and a fix for the most common mistakes in JSON.
@@ -136,6 +172,11 @@ fn json_help(text: &str, error: &JsonError) -> (Option<&'static str>, Option<Fix
         JsonErrorKind::Syntax => {}
     }
     let before = text.get(..error.span.start).unwrap_or_default().trim_end();
+    if error.lacks_comma {
+        let end = Span { start: before.len(), length: 0 };
+        let fix = Fix { title: "add the comma before it".into(), edits: vec![(end, ",".to_owned())] };
+        return (Some("add the comma before it"), Some(fix));
+    }
     let help = match text.get(error.span.start..).and_then(|rest| rest.chars().next()) {
         Some(']' | '}') if before.ends_with(',') => {
             let comma = Span { start: before.len() - 1, length: 1 };
@@ -279,6 +320,18 @@ impl<'a> Fields<'a> {
                 self.report_wrong_kind(key, node, "text", problems);
                 None
             }
+        }
+    }
+
+    /// Whether a field has a value that is no string, which [`Fields::read_text`] reports.
+    pub(crate) fn has_wrong_kind(&self, key: &str) -> bool {
+        self.get_non_null(key).is_some_and(|node| node.as_str().is_none())
+    }
+
+    /// Reports the fields that must be strings and are not.
+    pub(crate) fn check_texts(&self, keys: &[&str], problems: &mut Problems) {
+        for key in keys {
+            self.read_text(key, problems);
         }
     }
 

@@ -1,6 +1,7 @@
 //! [`Models`] implements the runtime's model trait. It selects the kind of model (`remote`, `local`, `scripted`) and
 //! does what they have in common.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use flowloom_core::chat::{Message, Usage};
@@ -87,7 +88,7 @@ impl Models {
     }
 
     /// The folder in which local models are looked up.
-    pub fn local_dir(&self) -> &std::path::Path {
+    pub fn local_dir(&self) -> &Path {
         self.local.model_folder()
     }
 
@@ -228,7 +229,12 @@ impl Models {
         match (name, &self.settings.script) {
             ("", Some(path)) => Ok(path.to_string_lossy().into_owned()),
             ("", None) => Err(ResolveError::NoScriptPath),
-            (name, _) => Ok(name.to_owned()),
+            ("echo", _) => Ok(name.to_owned()),
+            (name, _) => {
+                let beside = self.settings.script_folder.join(name);
+                let is_beside = !Path::new(name).exists() && beside.exists();
+                Ok(if is_beside { beside.to_string_lossy().into_owned() } else { name.to_owned() })
+            }
         }
     }
 
@@ -244,7 +250,7 @@ impl Models {
             "local" => self.local.find_file(name).map(drop)?,
             "scripted" => match self.script_path(name)?.as_str() {
                 "echo" => {}
-                path => scripted::load_script(std::path::Path::new(path)).map(drop)?,
+                path => scripted::load_script(Path::new(path)).map(drop)?,
             },
             _ => resolve::resolve_target(&self.settings, &*self.environment, provider, name).map(drop)?,
         }

@@ -17,6 +17,8 @@ pub struct ModelSettings {
     pub providers: Vec<ProviderSettings>,
     /// The file that `scripted:` without a path answers from.
     pub script: Option<PathBuf>,
+    /// The folder of the configuration: scripts are looked for there if they are not in the current folder.
+    pub script_folder: PathBuf,
     /// Maximum time in which a provider sends nothing of its answer. Pings and empty chunks do not count.
     pub idle_timeout: Duration,
     /// Maximum duration of a call, including retries.
@@ -36,6 +38,7 @@ impl Default for ModelSettings {
             cache_dir: None,
             providers: Vec::new(),
             script: None,
+            script_folder: PathBuf::new(),
             idle_timeout: Duration::from_secs(60),
             total_timeout: Duration::from_secs(600),
             allows_named_files: true,

@@ -26,6 +26,7 @@ use crate::definitions::parts;
 use crate::params::{PathParam, QueryParams};
 use crate::problem::{ApiResult, Problem, ProblemDocument};
 use crate::runs::answer::{WaitQuery, respond_with_run};
+use crate::runs::run_schema::RunSchema;
 use crate::runs::start::StartContext;
 use crate::state::{RunHost, Server};
 use crate::threads::{AttachedFile, DEFAULT_THREAD, UserMessage, run_turn};
@@ -61,7 +62,7 @@ pub(crate) struct AgentChatRequest {
 #[utoipa::path(post, path = "/api/v1/agents/{name}/chat", operation_id = "chat", tag = "agents", security(("key" = ["run"])), request_body = AgentChatRequest,
     params(("name" = String, Path), WaitQuery,
         ("Idempotency-Key" = Option<String>, Header, description = "Requests with the same key and body start a single turn")),
-    responses((status = 200, description = "The turn has ended"), (status = 202, description = "The turn is still running or waiting"),
+    responses((status = 200, description = "The turn has ended", body = RunSchema), (status = 202, description = "The turn is still running or waiting", body = RunSchema),
         (status = 404, body = ProblemDocument), (status = 409, description = "Another turn of the conversation is running", body = ProblemDocument), (status = 422, body = ProblemDocument), (status = 429, body = ProblemDocument)))]
 pub(crate) async fn post_chat(
     State(host): State<Arc<RunHost>>,

@@ -9,6 +9,8 @@ use axum::response::{IntoResponse as _, Response};
 use flowloom_app::blocks::BlockRegistry;
 use flowloom_core::code::Code;
 use flowloom_store::Store;
+use serde::Serialize;
+use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
@@ -36,10 +38,19 @@ pub(crate) async fn get_live() -> &'static str {
 
 /// Returns the health in AgentFlow's form; `embeddings` is `failing` while block search uses full text only.
 #[utoipa::path(get, path = "/health", tag = "health", operation_id = "health",
-    responses((status = 200, description = "`{status: \"ok\", embeddings: \"ok\" | \"failing\"}`")))]
-pub(crate) async fn get_health(State(blocks): State<Arc<BlockRegistry>>) -> Json<serde_json::Value> {
+    responses((status = 200, description = "The process is running", body = Health)))]
+pub(crate) async fn get_health(State(blocks): State<Arc<BlockRegistry>>) -> Json<Health> {
     let embeddings = if blocks.embedding_failure().is_some() { "failing" } else { "ok" };
-    Json(serde_json::json!({"status": "ok", "embeddings": embeddings}))
+    Json(Health { status: "ok", embeddings })
+}
+
+/// The health of the process.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct Health {
+    /// `ok`.
+    status: &'static str,
+    /// `ok` or `failing`.
+    embeddings: &'static str,
 }
 
 /// Returns 200 if the database can be read and accepts commits.

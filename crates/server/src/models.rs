@@ -10,6 +10,8 @@ use axum::extract::State;
 use flowloom_app::engines::App;
 use flowloom_app::keys::Scope;
 use flowloom_app::models::ModelList;
+use serde::Serialize;
+use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
@@ -24,7 +26,7 @@ pub(crate) fn routes() -> OpenApiRouter<Server> {
 
 /// Lists local models and providers, as printed by `flowloom models list --json`. Keys of a user do not
 /// see the addresses of providers.
-#[utoipa::path(get, path = "/api/v1/models", operation_id = "list_models", tag = "models", security(("key" = ["read"])), responses((status = 200, description = "`{default, local, files, providers}`")))]
+#[utoipa::path(get, path = "/api/v1/models", operation_id = "list_models", tag = "models", security(("key" = ["read"])), responses((status = 200, description = "The models", body = ModelListSchema)))]
 pub(crate) async fn list_models(State(app): State<Arc<App>>, caller: Caller) -> ApiResult<Json<serde_json::Value>> {
     caller.require_scope(Scope::Read)?;
     let mut list = ModelList::collect(&app.config).await;
@@ -32,4 +34,51 @@ pub(crate) async fn list_models(State(app): State<Arc<App>>, caller: Caller) -> 
         list.providers.iter_mut().for_each(|provider| provider.base_url = None);
     }
     Ok(Json(serde_json::to_value(&list).unwrap_or_default()))
+}
+
+/// The usable models.
+#[derive(Serialize, ToSchema)]
+#[schema(as = ModelList)]
+pub(crate) struct ModelListSchema {
+    /// The model of steps that name none; null if there is none.
+    default: Option<String>,
+    /// Local models as `local:NAME`.
+    local: Vec<String>,
+    files: Vec<ModelFileSchema>,
+    providers: Vec<ModelProviderSchema>,
+}
+
+/// The file of a local model.
+#[derive(Serialize, ToSchema)]
+#[schema(as = ModelFile)]
+pub(crate) struct ModelFileSchema {
+    /// The model as `local:NAME`.
+    model: String,
+    bytes: u64,
+    /// Architecture that the file states.
+    architecture: Option<String>,
+    /// Number of weights.
+    parameters: Option<u64>,
+    /// Maximum number of tokens of prompt and answer together.
+    window_tokens: Option<u64>,
+    /// Why the file cannot be used.
+    problem: Option<String>,
+}
+
+/// A provider of models.
+#[derive(Serialize, ToSchema)]
+#[schema(as = ModelProvider)]
+pub(crate) struct ModelProviderSchema {
+    /// The name before the colon.
+    name: String,
+    /// Absent for keys of users.
+    base_url: Option<String>,
+    /// Environment variable of the key.
+    key_env: Option<String>,
+    /// Why it cannot be used.
+    problem: Option<String>,
+    /// For providers nearby: the models that it serves; absent if it does not answer.
+    models: Option<Vec<String>>,
+    /// Whether the provider is nearby, and was asked for its models.
+    probed: bool,
 }

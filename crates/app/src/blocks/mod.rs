@@ -56,6 +56,11 @@ impl BlockRegistry {
         }
     }
 
+    /// The parser of the sources of blocks.
+    pub fn syntax(&self) -> &PythonSyntax {
+        &self.syntax
+    }
+
     /// Every block of a user: stored blocks (the user's or everyone's) and the built-in ones. A stored block hides a
     /// built-in one with the same id.
     pub fn list_blocks(&self, user: &str) -> Result<Vec<Value>, AppError> {

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use flowloom_core::code::Code;
+use flowloom_core::diagnostic::Position;
 use flowloom_core::error::StepFailure;
 use flowloom_store::StoreError;
 use opentelemetry_otlp::ExporterBuildError;
@@ -28,13 +29,13 @@ pub enum ConfigError {
         /// The parser's message, without database URLs.
         message: String,
     },
-    /// The file `.env` cannot be read or parsed.
-    #[error("{}: {source}", path.display())]
-    EnvFile {
+    /// A line of the file `.env` cannot be parsed. It is not shown, because it may contain a secret.
+    #[error("{}:{line}: expected NAME=VALUE; a value with spaces, quotes or # stands in quotes", path.display())]
+    EnvLine {
         /// The file.
         path: PathBuf,
-        /// The cause.
-        source: dotenvy::Error,
+        /// The line, from 1.
+        line: usize,
     },
     /// A file of the project, found in a folder further up, belongs to another user.
     #[error(
@@ -68,6 +69,20 @@ pub enum ConfigError {
         /// Where the value comes from.
         origin: String,
     },
+    /// A setting of the file has a wrong value.
+    #[error("{}:{position}: {setting} must be {expected}{}", path.display(), show_value(value))]
+    Setting {
+        /// The file.
+        path: PathBuf,
+        /// The place of the value.
+        position: Position,
+        /// The setting.
+        setting: String,
+        /// The values that it may have.
+        expected: String,
+        /// Its value.
+        value: String,
+    },
     /// The URL of the database is wrong. Messages never contain it, because it may contain a password.
     #[error("{source} ({origin})")]
     Database {
@@ -87,6 +102,11 @@ pub enum ConfigError {
         /// What is wrong.
         problem: TableProblem,
     },
+}
+
+/// A wrong value at the end of a message. What may be a password is left out.
+fn show_value(value: &str) -> String {
+    if value.contains('@') { String::new() } else { format!(", not {value:?}") }
 }
 
 /// A problem of a table.
@@ -116,7 +136,7 @@ pub enum TableProblem {
     #[error("budget: {0}")]
     Budget(#[source] InvalidBudget),
     /// An age cannot be parsed.
-    #[error("invalid age {0:?}; expected e.g. 30d")]
+    #[error("invalid age {0:?}; expected a number and a unit, such as 30d or 12h")]
     Age(String),
     /// A status is unknown or not final.
     #[error("{name:?} is not a final status; expected one of {}", expected.join(", "))]
@@ -190,10 +210,11 @@ impl ConfigError {
         match self {
             ConfigError::Unreadable { .. }
             | ConfigError::Malformed { .. }
-            | ConfigError::EnvFile { .. }
+            | ConfigError::EnvLine { .. }
             | ConfigError::ForeignFile { .. }
             | ConfigError::Variable { .. }
             | ConfigError::Value { .. }
+            | ConfigError::Setting { .. }
             | ConfigError::Database { .. }
             | ConfigError::Telemetry(_)
             | ConfigError::Table { .. } => Code::ConfigInvalid,

@@ -16,6 +16,8 @@ mod search;
 mod secrets;
 pub mod server;
 mod setting;
+mod syntax;
+mod values;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -395,7 +397,9 @@ fn pick_data_dir(
     project: &Project,
 ) -> Result<Setting<PathBuf>, ConfigError> {
     let origin = project.file.as_ref().map(|file| file.display().to_string()).unwrap_or_default();
-    let from_file = Setting::from_file(from_file.map(|folder| project.root.join(folder)), &origin);
+    // As in the environment, an empty value sets nothing.
+    let from_file = from_file.filter(|folder| !folder.as_os_str().is_empty()).map(|folder| project.root.join(folder));
+    let from_file = Setting::from_file(from_file, &origin);
     let parse = |text: &str| Some(PathBuf::from(text));
     let mut picked = pick_setting(given, "FLOWLOOM_DATA_DIR", parse, from_file, || project.data_folder())?;
     if picked.origin == "default" {
@@ -416,17 +420,11 @@ fn read_config_file(path: Option<&Path>) -> Result<ReadConfig, ConfigError> {
     let Some(path) = path else { return Ok(ReadConfig::default()) };
     let unreadable = |source| ConfigError::Unreadable { path: path.to_owned(), source };
     let text = std::fs::read_to_string(path).map_err(unreadable)?;
-    let malformed = |message: String| ConfigError::Malformed { path: path.to_owned(), message };
-    let file = toml::from_str(&text).map_err(|error| malformed(hide_database_urls(&error.to_string())))?;
+    let malformed = |error| ConfigError::Malformed { path: path.to_owned(), message: syntax::describe_error(&error) };
+    let file = toml::from_str(&text).map_err(malformed)?;
+    values::check_values(path, &text)?;
     let (fingerprint, warnings) = (fingerprint::fingerprint_file(&text), renamed::find_renamed_settings(path, &text));
     Ok(ReadConfig { file, fingerprint, warnings })
-}
-
-/// Hides lines with database URLs: the parser quotes the line where it stopped, which may contain a password.
-fn hide_database_urls(message: &str) -> String {
-    let shown =
-        |line: &str| if line.contains("postgres") { "(database URL hidden)".to_owned() } else { line.to_owned() };
-    message.lines().map(shown).collect::<Vec<_>>().join("\n")
 }
 
 /// The folder that earlier versions used for the data of all projects of a user.

@@ -135,7 +135,12 @@ impl Project {
             return Ok(());
         }
         check_owner(&path, self.root.as_os_str().is_empty())?;
-        dotenvy::from_path(&path).map_err(|source| ConfigError::EnvFile { path, source })
+        let unreadable = |source| ConfigError::Unreadable { path: path.clone(), source };
+        let text = std::fs::read_to_string(&path).map_err(unreadable)?;
+        dotenvy::from_read(text.as_bytes()).map_err(|error| {
+            let line = find_env_line(&text, &error);
+            ConfigError::EnvLine { path, line }
+        })
     }
 
     /// The projects in the subfolders of the current folder that have data.
@@ -165,6 +170,13 @@ impl ProjectTarget {
 /// The nearest folder around one of the starts that fits, with that start.
 fn find_around<'a>(starts: &[&'a Path], fits: impl Fn(&Path) -> bool) -> Option<(&'a Path, &'a Path)> {
     starts.iter().find_map(|start| Some((*start, start.ancestors().find(|folder| fits(folder))?)))
+}
+
+/// The line of a `.env` file that cannot be parsed, from 1.
+fn find_env_line(text: &str, error: &dotenvy::Error) -> usize {
+    let dotenvy::Error::LineParse(broken, _) = error else { return 1 };
+    let start = broken.lines().next().unwrap_or_default();
+    text.lines().position(|line| line.contains(start)).unwrap_or_default() + 1
 }
 
 /// Fails if a file belongs to another user than this process, and was not found in the very folder that is used.

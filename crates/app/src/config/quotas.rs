@@ -1,19 +1,49 @@
 //! `[quotas]` of the configuration: how much each user may use.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use flowloom_store::{QUOTA_TABLE, Quota, QuotaLimits, Quotas};
-use serde::Deserialize;
+use serde::de::{MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 
 use super::error::{ConfigError, TableProblem};
 
 /// `[quotas]` and `[quotas.users.NAME]`: amounts by name.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct QuotaSettings {
     users: BTreeMap<String, BTreeMap<String, f64>>,
-    #[serde(flatten)]
     every_user: BTreeMap<String, f64>,
+}
+
+impl<'de> Deserialize<'de> for QuotaSettings {
+    /// Not derived, because flattened values lose their places.
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<QuotaSettings, D::Error> {
+        deserializer.deserialize_map(QuotaVisitor)
+    }
+}
+
+struct QuotaVisitor;
+
+impl<'de> Visitor<'de> for QuotaVisitor {
+    type Value = QuotaSettings;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a table")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<QuotaSettings, A::Error> {
+        let mut settings = QuotaSettings::default();
+        while let Some(key) = map.next_key::<String>()? {
+            match key.as_str() {
+                "users" => settings.users = map.next_value()?,
+                _ => {
+                    settings.every_user.insert(key, map.next_value()?);
+                }
+            }
+        }
+        Ok(settings)
+    }
 }
 
 impl QuotaSettings {

@@ -4,24 +4,29 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 use flowloom_core::diagnostic::Diagnostic;
-use flowloom_core::plan::{Format, Plan};
+use flowloom_core::plan::Plan;
 use flowloom_formats::{StopFlag, compile};
 use flowloom_store::{DefinitionKey, DefinitionKind, DefinitionRow, Origin, Store};
 use tokio::sync::OnceCell;
 
+use super::entry::DefinitionLocation;
 use super::error::DefinitionError;
 use super::flow_folder::FlowFolder;
 use super::folder::{self, ModificationTimes, read_modification_times};
+use crate::blocks::PythonSyntax;
+use crate::config::Config;
 use crate::definitions::bundle::{AvailableTools, Bundle};
 use crate::definitions::source::{LoadedDefinition, Loader, problem_of_whole_file};
-use crate::definitions::stored::{self, DefinitionContent, Dependency};
+use crate::definitions::stored::{self, DefinitionContent};
 use crate::engines::App;
 use crate::error::AppError;
 use crate::runs::start::PreparedDefinition;
 use crate::tools::agents;
+
+pub use super::entry::CatalogEntry;
 
 /// How long a stored definition is used without checking whether a new file in the folder has its id.
 const LISTING_LIFETIME: Duration = Duration::from_secs(1);
@@ -31,96 +36,6 @@ const CHECK_LIFETIME: Duration = Duration::from_millis(1);
 
 /// Maximum number of stored definitions that stay compiled.
 const MAX_COMPILED_DEFINITIONS: usize = 1024;
-
-/// A definition of the catalog.
-pub struct CatalogEntry {
-    /// Its id.
-    pub id: String,
-    /// The definition's format.
-    pub format: Format,
-    pub(crate) location: DefinitionLocation,
-    /// Diagnostics of `check`, as JSON.
-    pub problems: Vec<serde_json::Value>,
-    /// Whether it has an error and therefore cannot be run.
-    pub is_refused: bool,
-    /// The compiled definition; `None` if it has errors.
-    pub prepared: Option<Arc<PreparedDefinition>>,
-    /// MCP servers whose tools it offers to models.
-    required_servers: Vec<String>,
-    /// Like `prepared`, but with the tools that those servers reported.
-    prepared_with_tools: OnceCell<Arc<PreparedDefinition>>,
-    /// When its file was last found unchanged.
-    last_checked: Mutex<Option<Instant>>,
-}
-
-/// Location of a definition.
-pub(crate) enum DefinitionLocation {
-    /// A file of the served folder.
-    File {
-        /// Path relative to the folder.
-        file: String,
-        changed: ModificationTimes,
-    },
-    /// A stored definition, with its dependencies and the modification times of files that the configuration names.
-    Stored { row: DefinitionRow, parts: Vec<Dependency>, changed: ModificationTimes },
-}
-
-impl DefinitionLocation {
-    /// The tenant who stored or sent it; `None` if it is the operator's own.
-    fn find_tenant(&self) -> Option<String> {
-        match self {
-            DefinitionLocation::File { .. } => None,
-            DefinitionLocation::Stored { row, .. } => stored::find_tenant(row),
-        }
-    }
-}
-
-impl CatalogEntry {
-    /// The definition prepared for a run of a user; `None` if it has errors. Queries MCP servers for their tools on
-    /// first use. Agents get the workflows that are currently available.
-    pub async fn prepare_for_run(
-        &self,
-        catalog: &Arc<Catalog>,
-        user: &str,
-    ) -> Result<Option<Arc<PreparedDefinition>>, AppError> {
-        let Some(prepared) = &self.prepared else { return Ok(None) };
-        if self.format == flowloom_formats::agent::FORMAT {
-            return catalog.prepare_agent(self, prepared, user).await.map(Some);
-        }
-        if self.required_servers.is_empty() {
-            return Ok(Some(prepared.clone()));
-        }
-        let with_tools = self.prepared_with_tools.get_or_try_init(async || {
-            let available = catalog.app.servers.query_available(&catalog.app.config, &self.required_servers).await?;
-            catalog.prepare_with_tools(self, prepared, available).map(Arc::new)
-        });
-        with_tools.await.cloned().map(Some)
-    }
-
-    /// Path of its file relative to the served folder; `None` if it is stored.
-    pub fn file_path(&self) -> Option<&str> {
-        match &self.location {
-            DefinitionLocation::File { file, .. } => Some(file),
-            DefinitionLocation::Stored { .. } => None,
-        }
-    }
-
-    /// When its file was last changed, in milliseconds since the Unix epoch; `None` if it is stored.
-    pub fn changed_at(&self) -> Option<u64> {
-        let DefinitionLocation::File { file, changed } = &self.location else { return None };
-        let (_, at) = changed.iter().find(|(path, _)| path.ends_with(file))?;
-        let since = at.as_ref()?.duration_since(SystemTime::UNIX_EPOCH).ok()?;
-        u64::try_from(since.as_millis()).ok()
-    }
-
-    /// Its row in the store; `None` if it is a file.
-    pub fn stored_row(&self) -> Option<&DefinitionRow> {
-        match &self.location {
-            DefinitionLocation::File { .. } => None,
-            DefinitionLocation::Stored { row, .. } => Some(row),
-        }
-    }
-}
 
 /// All definitions of a server, by id.
 pub struct Catalog {
@@ -152,6 +67,11 @@ impl Catalog {
         }
     }
 
+    /// The configuration of its definitions.
+    pub(crate) fn config(&self) -> &Config {
+        &self.app.config
+    }
+
     /// Every definition available to a user, sorted by id. Reads the folder.
     pub fn list_definitions(&self, user: &str) -> Result<Vec<Arc<CatalogEntry>>, AppError> {
         let mut found = self.list_folder();
@@ -180,7 +100,7 @@ impl Catalog {
     }
 
     /// Prepares a prepared definition with the given available tools. Fails with `StepRefused` if it does not compile with them. Its files are those that were read.
-    fn prepare_with_tools(
+    pub(super) fn prepare_with_tools(
         &self,
         definition: &CatalogEntry,
         prepared: &PreparedDefinition,
@@ -201,7 +121,7 @@ impl Catalog {
 
     /// Prepares an agent with the workflows currently available to a user. Reuses the cached agent if they are
     /// unchanged.
-    async fn prepare_agent(
+    pub(super) async fn prepare_agent(
         self: &Arc<Catalog>,
         agent: &CatalogEntry,
         compiled: &PreparedDefinition,
@@ -389,6 +309,16 @@ impl Catalog {
     /// The store with the stored definitions.
     pub fn store(&self) -> &Arc<Store> {
         &self.app.store
+    }
+
+    /// The tools of MCP servers.
+    pub(super) async fn query_tools(&self, servers: &[String]) -> Result<AvailableTools, AppError> {
+        self.app.servers.query_available(&self.app.config, servers).await
+    }
+
+    /// The parser of Python sources.
+    pub fn syntax(&self) -> &PythonSyntax {
+        self.app.blocks.syntax()
     }
 
     /// Loads definitions with the configuration of this installation.

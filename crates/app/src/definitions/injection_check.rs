@@ -17,8 +17,8 @@ use crate::config::{Config, FunctionSettings};
 const READING_FUNCTIONS: [&str; 4] = ["tool::web_fetch", "tool::web_search", "tool::http_request", "tool::file_read"];
 
 /// Built-in functions that change something.
-const CHANGING_FUNCTIONS: [&str; 5] =
-    ["tool::http_request", "tool::file_write", "workflow::create", "workflow::run", "notify::push"];
+const CHANGING_FUNCTIONS: [&str; 6] =
+    ["tool::http_request", "tool::file_write", "write_files", "workflow::create", "workflow::run", "notify::push"];
 
 impl LoadedDefinition {
     /// Adds warnings about tools that change something and need no approval, if the models of the definition read text of

@@ -9,7 +9,6 @@ use flowloom_formats::pipeline;
 
 use super::source::LoadedDefinition;
 use crate::blocks::PythonSyntax;
-use crate::config::Config;
 
 /// The source of a block, and its place.
 struct BlockSource {
@@ -22,7 +21,7 @@ struct BlockSource {
 impl LoadedDefinition {
     /// Adds an error for each block of a pipeline whose source is not Python. Nothing of the sources is run. Without a
     /// sandbox, nothing is added.
-    pub async fn add_python_errors(&mut self, config: &Config) {
+    pub async fn add_python_errors(&mut self, syntax: &PythonSyntax) {
         if self.compiled.format != Some(pipeline::FORMAT) {
             return;
         }
@@ -41,7 +40,7 @@ impl LoadedDefinition {
             return;
         }
         let sources: Vec<&str> = blocks.iter().map(|block| block.source.as_str()).collect();
-        let problems = PythonSyntax::from_config(config).find_problems(&sources).await;
+        let problems = syntax.find_problems(&sources).await;
         for (block, problem) in blocks.iter().zip(problems) {
             let Some(problem) = problem else { continue };
             let message = format!("\"source_code\" of the block {} is not Python: {problem}", block.id);

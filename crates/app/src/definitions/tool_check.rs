@@ -23,6 +23,7 @@ impl LoadedDefinition {
         self.add_secret_warnings(loader.config, None);
         self.add_injection_warnings(loader.config);
         self.add_cost_warnings(loader.config);
+        self.add_model_warnings(loader.config);
     }
 }
 

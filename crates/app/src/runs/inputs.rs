@@ -1,10 +1,12 @@
 //! Inputs, answers and budgets as people write them.
 
+use flowloom_core::code::Code;
 use flowloom_core::effect::AskRequest;
+use flowloom_core::error::StepFailure;
 use flowloom_core::json::parse_value;
 use flowloom_core::limits::Limits;
-use flowloom_core::plan::InputKind;
-use flowloom_core::value::Value;
+use flowloom_core::plan::{InputKind, Inputs, Plan};
+use flowloom_core::value::{Map, Value};
 
 /// Converts typed text to an input kind: the text of a JSON array becomes a list where a list is expected.
 pub fn coerce_to_kind(kind: &InputKind, typed: Value) -> Value {
@@ -38,7 +40,7 @@ pub fn parse_budget(text: &str, limits: &mut Limits) -> Result<(), InvalidBudget
         match name {
             "tokens" => limits.tokens = Some(value.parse().map_err(|_| invalid())?),
             "steps" => limits.steps = value.parse().map_err(|_| invalid())?,
-            "time" => limits.time_ms = Some(parse_duration_ms(value).ok_or_else(invalid)?),
+            "time" => limits.time_ms = Some(parse_time_limit_ms(value).ok_or_else(invalid)?),
             "usd" => {
                 let usd: f64 = value.parse().map_err(|_| invalid())?;
                 if !(0.0..1e12).contains(&usd) {
@@ -58,19 +60,49 @@ pub fn narrow_by_budget(text: &str, mut limits: Limits, configured: &Limits) -> 
     Ok(configured.narrow_to(&limits))
 }
 
-/// Parses `500ms`, `30s`, `5m`, `2h` or `30d` into milliseconds; a bare number means seconds.
+/// Parses the time limit of a run: a duration, or a number of seconds.
+fn parse_time_limit_ms(text: &str) -> Option<u64> {
+    let is_number = text.parse::<f64>().is_ok_and(|seconds| seconds >= 0.0);
+    if is_number { parse_duration_ms(&format!("{text}s")) } else { parse_duration_ms(text) }
+}
+
+/// Parses `500ms`, `30s`, `5m`, `2h` or `30d` into milliseconds. A number without a unit is none: whoever writes `30` for
+/// an age means days as likely as seconds.
 pub fn parse_duration_ms(text: &str) -> Option<u64> {
     let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.').len();
     let (number, unit) = text.split_at(digits);
     let factor = match unit {
         "ms" => 1.0,
-        "" | "s" => 1e3,
+        "s" => 1e3,
         "m" => 6e4,
         "h" => 3.6e6,
         "d" => 8.64e7,
         _ => return None,
     };
     Some((number.parse::<f64>().ok()? * factor) as u64)
+}
+
+/// Fails if a definition is a conversation, and the inputs hold nothing to answer.
+pub fn check_message(plan: &Plan, inputs: &Value) -> Result<(), StepFailure> {
+    match lacks_message(plan, inputs) {
+        true => {
+            let message = "there is no message to answer; give one as the input \"message\"";
+            Err(StepFailure::new(Code::InputMissing, message))
+        }
+        false => Ok(()),
+    }
+}
+
+/// Whether a definition is a conversation, and the inputs hold nothing that was said.
+pub fn lacks_message(plan: &Plan, inputs: &Value) -> bool {
+    plan.thread.is_some() && matches!(plan.inputs, Inputs::Named { .. }) && !inputs.as_map().is_some_and(has_message)
+}
+
+/// Whether the inputs of a conversation hold something that was said.
+fn has_message(inputs: &Map) -> bool {
+    let has_text = |message: &Value| message.as_str().is_none_or(|text| !text.trim().is_empty());
+    inputs.get("message").is_some_and(has_text)
+        || inputs.get("messages").and_then(Value::as_list).is_some_and(|list| !list.is_empty())
 }
 
 /// Converts a person's text to a value for the question's schema.
@@ -101,7 +133,18 @@ mod tests {
             (limits.tokens, limits.micro_usd, limits.steps, limits.time_ms),
             (Some(500), Some(250_000), 3, Some(1500))
         );
+        parse_budget("time=90", &mut limits).expect("valid");
+        assert_eq!(limits.time_ms, Some(90_000));
         assert!(parse_budget("tokens=-1", &mut limits).is_err());
         assert!(parse_budget("minutes=3", &mut limits).is_err());
+    }
+
+    #[test]
+    fn a_duration_has_a_unit() {
+        assert_eq!(parse_duration_ms("30d"), Some(30 * 86_400_000));
+        assert_eq!(parse_duration_ms("1.5s"), Some(1_500));
+        for text in ["30", "", "d", "30 d", "-3s", "30days"] {
+            assert_eq!(parse_duration_ms(text), None, "{text:?}");
+        }
     }
 }

@@ -12,7 +12,7 @@ use flowloom_runtime::effects::Clock as _;
 use flowloom_store::{IdempotentStart, StartKey};
 
 use super::fork::{ForkChanges, prepare_fork};
-use super::inputs::narrow_by_budget;
+use super::inputs::{check_message, narrow_by_budget};
 use super::keyed_locks::KeyedLocks;
 use super::start::StartRun;
 use super::supervisor::{ActiveRun, RunSupervisor, StartPlace};
@@ -173,6 +173,9 @@ impl RunService {
             Some(step) => self.app.prepare_step(prepared, step, new.has_key).await?,
             None => prepared,
         };
+        if new.step.is_none() {
+            check_message(&prepared.plan, &new.inputs)?;
+        }
         let mut limits = self.app.config.limits.narrow_to(&prepared.plan.limits);
         if let Some(text) = &new.budget {
             limits = narrow_by_budget(text, limits, &self.app.config.limits)?;

@@ -67,13 +67,23 @@ pub async fn attach_workflows(
     source: LoadedDefinition,
     user: &str,
 ) -> Result<LoadedDefinition, AppError> {
-    if source.compiled.format != Some(flowloom_formats::agent::FORMAT) {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    attach_listed(&Arc::new(Catalog::new(folder.to_owned(), app.clone())), lenient, source, user).await
+}
+
+/// Recompiles an agent with the workflows of a catalog as tools. Other definitions are returned unchanged.
+pub async fn attach_listed(
+    catalog: &Arc<Catalog>,
+    lenient: bool,
+    source: LoadedDefinition,
+    user: &str,
+) -> Result<LoadedDefinition, AppError> {
+    if source.compiled.format != Some(flowloom_formats::agent::FORMAT) || source.is_refused() {
         return Ok(source);
     }
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let catalog = Arc::new(Catalog::new(folder.to_owned(), app.clone()));
-    let flows = Some(load_available(&catalog, user).await?);
-    let loader = Loader { format: Some(flowloom_formats::agent::FORMAT), lenient, ..Loader::new(&app.config) };
+    let flows = Some(load_available(catalog, user).await?);
+    let format = Some(flowloom_formats::agent::FORMAT);
+    let loader = Loader { format, lenient, ..Loader::new(catalog.config()) };
     let available = AvailableTools { flows, ..source.available_tools().clone() };
     Ok(source.with_tools(available).compile(&loader))
 }

@@ -20,7 +20,7 @@ use flowloom_core::value::Value;
 use flowloom_formats::render_result;
 use flowloom_models::Models;
 use flowloom_models_local::LocalEngine;
-use flowloom_runtime::effects::CodeRunner;
+use flowloom_runtime::effects::{CodeRunner, Model as _};
 use flowloom_runtime::memory::MemoryJournal;
 use flowloom_runtime::requests::CollectedRequests;
 use flowloom_runtime::{Engine, Response, RunOutcome, ScriptValue, StartOptions};
@@ -90,6 +90,7 @@ impl<'a> TestRunner<'a> {
         };
         let outcome = run.drive_to_end().await;
         let is_complete = is_complete(&outcome, self.live.is_some());
+        let default_model = offline.resolve(None).unwrap_or_default();
         let sent = collected.list_sent();
         let secrets = HeaderSecrets::from_requests(&sent);
         let mut problems = compare_requests(&test, &sent, &secrets, self.live.is_some());
@@ -115,7 +116,8 @@ impl<'a> TestRunner<'a> {
             has_checks,
             duration_ms: started.elapsed().as_millis() as u64,
             usage,
-            updated: is_complete.then(|| secrets.mask_test(build_updated(test, &plan, &outcome, &collected))),
+            updated: is_complete
+                .then(|| secrets.mask_test(build_updated(test, &plan, &outcome, &collected, &default_model))),
             is_updated: false,
             still_fails: false,
             invalid: None,
@@ -355,7 +357,13 @@ fn is_complete(outcome: &RunOutcome, is_live: bool) -> bool {
 }
 
 /// The same test with the requests, responses and the output of this run.
-fn build_updated(test: TestFile, plan: &Plan, outcome: &RunOutcome, collected: &CollectedRequests) -> TestFile {
+fn build_updated(
+    test: TestFile,
+    plan: &Plan,
+    outcome: &RunOutcome,
+    collected: &CollectedRequests,
+    default_model: &str,
+) -> TestFile {
     let (steps, expressions) = build_steps(&outcome.records, collected);
     let output = render_result(plan, &outcome.state, &outcome.env).output;
     let mut expect = test.expect.clone();
@@ -375,5 +383,13 @@ fn build_updated(test: TestFile, plan: &Plan, outcome: &RunOutcome, collected: &
     // The others receive the answers.
     let listed: HashSet<&str> = test.steps.iter().map(|step| step.path.as_str()).collect();
     let steps = steps.filter(|step| test.answers.is_empty() || listed.contains(step.path.as_str())).collect();
-    TestFile { steps, expressions, expect, ..test }
+    let mut updated = TestFile { steps, expressions, expect, ..test };
+    updated.model = updated.model.take().or_else(|| find_default_model(&updated.steps, default_model));
+    updated
+}
+
+/// The default model, if requests of the steps name it: on a machine with another one they would differ.
+fn find_default_model(steps: &[TestStep], default: &str) -> Option<String> {
+    let names_it = |step: &TestStep| step.request.as_ref().is_some_and(|request| request["model"] == *default);
+    steps.iter().any(names_it).then(|| default.to_owned())
 }

@@ -12,6 +12,7 @@ use flowloom_core::value::{Map, Value};
 use serde::{Deserialize, Serialize};
 
 use super::expectation::Expectation;
+use super::validity::{InvalidExpectation, list_invalid_expectations};
 use crate::definitions::replace_file::replace_file;
 
 /// A test of a workflow.
@@ -158,6 +159,14 @@ pub enum TestFileError {
         /// The reason, with its place.
         source: serde_json::Error,
     },
+    /// It expects what cannot be checked.
+    #[error("{}", list_places(file, problems))]
+    Expectations {
+        /// The file.
+        file: PathBuf,
+        /// What is wrong, in the order of the file.
+        problems: Vec<InvalidExpectation>,
+    },
     /// Its definition has errors.
     #[error("{file}: the definition {definition} has errors: {}", messages.join("; "), file = file.display())]
     Definition {
@@ -168,6 +177,11 @@ pub enum TestFileError {
         /// The errors.
         messages: Vec<String>,
     },
+}
+
+/// The problems of a file with their places, one on each line.
+fn list_places(file: &Path, problems: &[InvalidExpectation]) -> String {
+    problems.iter().map(|problem| format!("{}:{problem}", file.display())).collect::<Vec<_>>().join("\n")
 }
 
 impl TestFileError {
@@ -181,7 +195,12 @@ impl TestFile {
     /// Reads the file of a test.
     pub fn read(file: &Path) -> Result<TestFile, TestFileError> {
         let text = read_text(file).map_err(|source| TestFileError::Io { file: file.to_owned(), source })?;
-        serde_json::from_str(&text).map_err(|source| TestFileError::Syntax { file: file.to_owned(), source })
+        let test: TestFile =
+            serde_json::from_str(&text).map_err(|source| TestFileError::Syntax { file: file.to_owned(), source })?;
+        match list_invalid_expectations(&text, &test) {
+            problems if problems.is_empty() => Ok(test),
+            problems => Err(TestFileError::Expectations { file: file.to_owned(), problems }),
+        }
     }
 
     /// Writes the file of a test. The folder is created if it does not exist.

@@ -9,7 +9,9 @@ mod judge;
 mod offline;
 mod outcome;
 mod record;
+mod validity;
 
 pub use execute::TestRunner;
 pub use outcome::{SkippedQuestion, TestOutcome, TestProblem};
 pub use record::record_test;
+pub use validity::InvalidExpectation;

@@ -4,6 +4,7 @@ use crate::diagnostic::Span;
 use crate::value::{Map, Number, Value};
 
 use super::MAX_DEPTH;
+use super::mistake::{find_constant, starts_entry, starts_item};
 
 /// A syntax error and its place.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -15,6 +16,8 @@ pub struct JsonError {
     pub message: String,
     /// The kind of the error.
     pub kind: JsonErrorKind,
+    /// Whether a comma before the place would correct it.
+    pub lacks_comma: bool,
 }
 
 /// The kinds of errors; each has a diagnostic of its own.
@@ -166,10 +169,18 @@ fn has_distinct_keys(entries: &[(String, Span, Node)]) -> bool {
 /// at byte `start` of `text`. Text after it is ignored.
 pub fn parse_literal(text: &str, start: usize) -> Result<(Node, Vec<Duplicate>), JsonError> {
     let mut nodes = NodeBuilder::default();
-    let mut parser = Parser { text, at: start, build: &mut nodes, relaxed: true };
+    let mut parser = Parser { text, at: start, build: &mut nodes, relaxed: true, reads_misspelt: false };
     parser.skip_blank();
     let node = parser.parse_any(0)?;
     Ok((node, nodes.duplicates))
+}
+
+/// Like [`parse_literal`], but misspelt constants are read as [`find_constant`](super::find_constant) understands them.
+pub fn parse_misspelt(text: &str, start: usize) -> Result<Node, JsonError> {
+    let mut nodes = NodeBuilder::default();
+    let mut parser = Parser { text, at: start, build: &mut nodes, relaxed: true, reads_misspelt: true };
+    parser.skip_blank();
+    parser.parse_any(0)
 }
 
 /// A value without children.
@@ -192,7 +203,7 @@ pub(super) trait Build {
 pub(super) fn parse_text<B: Build>(text: &str, build: &mut B) -> Result<B::Out, JsonError> {
     // Windows editors write a byte order mark; it carries no meaning.
     let start = if text.starts_with('\u{feff}') { '\u{feff}'.len_utf8() } else { 0 };
-    let mut parser = Parser { text, at: start, build, relaxed: false };
+    let mut parser = Parser { text, at: start, build, relaxed: false, reads_misspelt: false };
     parser.skip_blank();
     let out = parser.parse_any(0)?;
     parser.skip_blank();
@@ -208,6 +219,8 @@ struct Parser<'a, B> {
     build: &'a mut B,
     /// Whether JavaScript's extensions of JSON are accepted.
     relaxed: bool,
+    /// Whether misspelt constants are accepted.
+    reads_misspelt: bool,
 }
 
 impl<B: Build> Parser<'_, B> {
@@ -244,7 +257,7 @@ impl<B: Build> Parser<'_, B> {
     }
 
     fn new_error(&self, kind: JsonErrorKind, start: usize, length: usize, message: String) -> JsonError {
-        JsonError { span: Span { start, length }, message, kind }
+        JsonError { span: Span { start, length }, message, kind, lacks_comma: false }
     }
 
     fn unexpected_error(&self, expected: &str) -> JsonError {
@@ -258,6 +271,10 @@ impl<B: Build> Parser<'_, B> {
                 self.new_error(JsonErrorKind::Syntax, self.at, found.len_utf8(), message)
             }
         }
+    }
+
+    fn separator_error(&self, expected: &str, lacks_comma: bool) -> JsonError {
+        JsonError { lacks_comma, ..self.unexpected_error(expected) }
     }
 
     fn parse_any(&mut self, depth: usize) -> Result<B::Out, JsonError> {
@@ -284,6 +301,18 @@ impl<B: Build> Parser<'_, B> {
 
     fn parse_word(&mut self) -> Result<B::Out, JsonError> {
         let start = self.at;
+        if self.reads_misspelt {
+            let rest = &self.text[start..];
+            let word = &rest[..rest.find(|c: char| !c.is_ascii_alphanumeric()).unwrap_or(rest.len())];
+            let scalar = match find_constant(word) {
+                Some("true") => Scalar::Bool(true),
+                Some("false") => Scalar::Bool(false),
+                Some(_) => Scalar::Null,
+                None => return Err(self.unexpected_error("a value")),
+            };
+            self.at += word.len();
+            return Ok(self.build.build_scalar(self.span_from(start), scalar));
+        }
         for (word, scalar) in [("null", Scalar::Null), ("true", Scalar::Bool(true)), ("false", Scalar::Bool(false))] {
             if self.text[start..].starts_with(word) {
                 self.at += word.len();
@@ -335,7 +364,7 @@ impl<B: Build> Parser<'_, B> {
                     self.at += 1;
                     return Ok(self.build.build_list(self.span_from(start), items));
                 }
-                _ => return Err(self.unexpected_error("`,` or `]`")),
+                _ => return Err(self.separator_error("`,` or `]`", starts_item(self.text, self.at))),
             }
         }
     }
@@ -375,7 +404,7 @@ impl<B: Build> Parser<'_, B> {
                     self.at += 1;
                     return Ok(self.build.build_map(self.span_from(start), entries));
                 }
-                _ => return Err(self.unexpected_error("`,` or `}`")),
+                _ => return Err(self.separator_error("`,` or `}`", starts_entry(self.text, self.at))),
             }
         }
     }

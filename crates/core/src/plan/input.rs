@@ -67,6 +67,11 @@ impl Inputs {
     /// is not (`FL1038`). `None` if the inputs are valid.
     pub fn check_inputs(&self, given: &Value) -> Option<StepFailure> {
         let Inputs::Named { declared, .. } = self else { return None };
+        // A workflow that takes no inputs ignores what it is given.
+        if given.as_map().is_none() && *given != Value::Null && !declared.is_empty() {
+            let message = format!("the inputs must be an object of inputs by name, not {}", given.kind_name());
+            return Some(StepFailure::new(Code::InputInvalid, message));
+        }
         if let Some(unknown) = given.as_map().into_iter().flat_map(Map::keys).find(|name| !self.accepts(name)) {
             return Some(StepFailure::new(Code::InputInvalid, self.describe_unknown(unknown)));
         }
@@ -124,6 +129,8 @@ impl Inputs {
                 let accepted = map.iter().filter(|(name, _)| self.accepts(name));
                 accepted.map(|(name, value)| (name.clone(), value.clone())).collect::<Map>().into()
             }
+            // Only objects have names.
+            None if matches!(self, Inputs::Named { .. }) => Map::new().into(),
             _ => given,
         }
     }
@@ -213,6 +220,8 @@ mod tests {
         assert_eq!(code(Value::Null), Some(Code::InputMissing));
         let two = ["a", "b"].map(|name| Input { name: name.into(), required: true, ..Input::default() });
         let inputs = Inputs::Named { declared: two.to_vec(), defaults: Map::new(), accepts_others: false };
+        let text = inputs.check_inputs(&"Oslo".into()).map(|error| error.message);
+        assert_eq!(text.as_deref(), Some("the inputs must be an object of inputs by name, not text"));
         let missing = inputs.check_inputs(&Value::Null).map(|error| error.message);
         assert_eq!(missing.as_deref(), Some("the inputs a, b are required"));
         assert_eq!(code(Value::map([("n", Value::from("x"))])), Some(Code::InputInvalid));
@@ -229,6 +238,7 @@ mod tests {
         assert_eq!(error.message, "there is no input topc; did you mean topic?");
         assert_eq!(closed.describe_unknown("x"), "there is no input x; the inputs are topic");
         assert_eq!(closed.keep_accepted(given.clone()), Value::map::<&str>([]));
+        assert_eq!(closed.keep_accepted("text".into()), Value::map::<&str>([]));
         let open = Inputs::Named { declared, defaults: Map::new(), accepts_others: true };
         assert_eq!((open.check_inputs(&given), open.keep_accepted(given.clone())), (None, given));
     }

@@ -269,14 +269,19 @@ impl RunState {
         }
     }
 
-    fn apply_step(&mut self, record: &Record) -> Result<(), Violation> {
-        let at = self.advance(record)?;
-        self.update_suspended_child(record);
+    /// What is reused was not spent again.
+    fn count_usage(&mut self, event: &Event) {
         if let Event::StepFinished { usage: Some(usage), reused: false, .. }
-        | Event::StepFailed { usage: Some(usage), reused: false, .. } = &record.event
+        | Event::StepFailed { usage: Some(usage), reused: false, .. } = event
         {
             self.usage.add(usage);
         }
+    }
+
+    fn apply_step(&mut self, record: &Record) -> Result<(), Violation> {
+        let at = self.advance(record)?;
+        self.update_suspended_child(record);
+        self.count_usage(&record.event);
         let step = &mut self.steps[at];
         if step.phase == Phase::Reset {
             (step.started_at, step.first_seq) = (record.at, record.seq);

@@ -39,9 +39,9 @@ pub(crate) struct ForkArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct DiffArgs {
-    /// A run (id, unique start or end of an id, or `last`), the file of a definition, or a stored version: `NAME@2`
+    /// A run (id, unique start or end of an id, or `last`), a definition (file or name), or a stored version: `NAME@2`
     pub(crate) a: String,
-    /// What it is compared with: a run, the file of a definition in any format, or a stored version
+    /// What it is compared with: a run, a definition in any format, or a stored version
     pub(crate) b: String,
     /// List the steps that are the same, too
     #[arg(long, short)]

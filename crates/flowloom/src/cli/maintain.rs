@@ -22,7 +22,7 @@ pub(crate) struct FmtArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct ConvertArgs {
-    /// Definition file or folder, or `-` for stdin
+    /// Definition file or folder, the name of a workflow of the project, or `-` for stdin
     pub(crate) file: PathBuf,
     /// Format of the result: markdown, flow, pipeline, graph, steps or agent
     #[arg(long, value_name = "FORMAT")]

@@ -320,7 +320,7 @@ pub(crate) enum Command {
 
 #[derive(Debug, Args)]
 pub(crate) struct GraphArgs {
-    /// Definition file or folder
+    /// Definition file or folder, or the name of a workflow of the project
     pub(crate) file: PathBuf,
     /// Output format of the drawing
     #[arg(long, value_enum, default_value_t = DrawingFormat::Text)]

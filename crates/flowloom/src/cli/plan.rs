@@ -6,7 +6,7 @@ use clap::Args;
 
 #[derive(Debug, Args)]
 pub(crate) struct PlanArgs {
-    /// Definition file, or the name of a workflow of the project
+    /// Definition file or folder, or the name of a workflow of the project
     pub(crate) file: PathBuf,
     /// An input: NAME=TEXT, NAME=@FILE or NAME:=JSON; known inputs make the bounds tighter
     #[arg(short = 'i', value_name = "NAME=VALUE")]
@@ -20,6 +20,9 @@ pub(crate) struct PlanArgs {
     /// Fail if the worst case exceeds this: `usd=0.10`, `tokens=`, `calls=`, `requests=`, `writes=` or `time=`
     #[arg(long, value_name = "NAME=NUMBER", value_delimiter = ',')]
     pub(crate) max: Vec<String>,
+    /// Format of the definition [default: detected]
+    #[arg(long = "as", value_name = "FORMAT")]
+    pub(crate) format: Option<String>,
     /// How long effects take: `model=2s,request=300ms,function=300ms,block=200ms`
     #[arg(long, value_name = "NAME=TIME", value_delimiter = ',')]
     pub(crate) latency: Vec<String>,

@@ -82,8 +82,8 @@ pub(crate) struct RunsArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct CheckArgs {
-    /// Definition files or folders
-    #[arg(required = true)]
+    /// Definition files or folders, or names of workflows of the project
+    #[arg(default_value = ".")]
     pub(crate) files: Vec<PathBuf>,
     /// Apply the fixes that need no judgement
     #[arg(long)]

@@ -109,7 +109,7 @@ pub(crate) enum OverlapPolicy {
 pub(crate) enum ScheduleCommand {
     /// Add a schedule for a workflow; a running server executes it
     Add {
-        /// Workflow file (uploaded to the database), or the id of a stored workflow
+        /// Workflow file (uploaded to the database), the name of a workflow of the project, or the id of a stored one
         workflow: String,
         /// Cron expression: minute, hour, day of month, month, day of week; optionally seconds first
         #[arg(long, value_name = "CRON")]
@@ -165,7 +165,7 @@ pub(crate) enum ScheduleCommand {
 pub(crate) enum HooksCommand {
     /// Add a webhook for a workflow and print its secret once
     Add {
-        /// Workflow file (uploaded to the database), or the id of a stored workflow
+        /// Workflow file (uploaded to the database), the name of a workflow of the project, or the id of a stored one
         workflow: String,
         /// Name of the secret with which callers sign requests, instead of a generated secret that they send
         #[arg(long, value_name = "NAME")]

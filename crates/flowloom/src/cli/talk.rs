@@ -6,7 +6,7 @@ use clap::Args;
 
 #[derive(Debug, Args)]
 pub(crate) struct ChatArgs {
-    /// File of the graph or agent
+    /// File of the graph or agent, or its name in the project
     pub(crate) file: PathBuf,
     #[command(flatten)]
     pub(crate) talk: TalkArgs,

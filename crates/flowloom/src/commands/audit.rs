@@ -10,12 +10,9 @@ use flowloom_store::{Actor, AuditFilter, AuditRow};
 use super::results::print_json;
 use crate::cli::Global;
 use crate::failure::CommandResult;
+use crate::print::print_wrapped;
 use crate::style::{Style, paint_text};
-use crate::terminal::report::truncate_line;
-use crate::terminal::width::{fit_line, terminal_columns};
-
-/// Characters of a line that are shown; a longer one has an ellipsis after them.
-const LINE_CHARS: usize = 79;
+use crate::terminal::report::clean_line;
 
 pub(crate) fn print_audit(global: &Global, since: Option<&str>, user: Option<String>, limit: u32) -> CommandResult {
     let since = since.map(|time| parse_time_before(time, SystemClock.now_ms())).transpose()?.unwrap_or_default();
@@ -38,9 +35,8 @@ fn print_row(row: &AuditRow) {
     let result = paint_text(mark, &format!("{:<8}", row.result));
     let what = format!("{}  {:<17} {result} {}{owner}", format_time(row.at), row.action, row.object);
     let actor = format!("    by {}", describe_actor(&row.actor));
-    let columns = terminal_columns() - 1;
-    println!("{}", fit_line(&truncate_line(&what, LINE_CHARS), columns));
-    println!("{}", fit_line(&truncate_line(&actor, LINE_CHARS), columns));
+    print_wrapped(&clean_line(&what), 4);
+    print_wrapped(&clean_line(&actor), 4);
 }
 
 fn describe_actor(actor: &Actor) -> String {

@@ -14,7 +14,7 @@ use serde_json::json;
 
 use crate::cli::{BlocksCommand, Global};
 use crate::failure::{CommandError, CommandResult};
-use crate::terminal::table::print_table;
+use crate::terminal::table::{LastCell, print_table};
 
 pub(crate) async fn manage_blocks(global: &Global, user: &str, command: BlocksCommand) -> CommandResult {
     let app = App::open(global.load_config()?)?;
@@ -46,7 +46,7 @@ fn list_blocks(global: &Global, app: &App, user: &str) -> CommandResult {
         let is_stored = app.blocks.is_stored(user, id_of(block))?;
         rows.push(describe_block(block, if is_stored { "stored" } else { "built in" }));
     }
-    print_table(["ORIGIN", "ID", "TYPE", "DESCRIPTION"], &rows);
+    print_table(["ORIGIN", "ID", "TYPE", "DESCRIPTION"], &rows, LastCell::Cut);
     Ok(0)
 }
 
@@ -124,7 +124,7 @@ async fn find_blocks(global: &Global, app: &App, user: &str, words: &str, limit:
         finding.matches.iter().map(|found| describe_block(&found.block, &render_similarity(found))).collect();
     match rows.is_empty() {
         true => eprintln!("no block fits"),
-        false => print_table(["FIT", "ID", "TYPE", "DESCRIPTION"], &rows),
+        false => print_table(["FIT", "ID", "TYPE", "DESCRIPTION"], &rows, LastCell::Cut),
     }
     Ok(0)
 }

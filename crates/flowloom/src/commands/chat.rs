@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use flowloom_app::definitions::bundle::Bundle;
 use flowloom_app::definitions::catalog::Catalog;
+use flowloom_app::definitions::find::find_named;
 use flowloom_app::definitions::source::Loader;
 use flowloom_app::definitions::stored::DefinitionContent;
 use flowloom_app::engines::{App, LoadedRun};
@@ -49,6 +50,7 @@ pub(crate) async fn chat_with_graph(global: &Global, arguments: ChatArgs) -> Com
     choose_models(&mut config, &talk.model);
     let loader = Loader { lenient, ..Loader::new(&config) };
     let servers = wiring::build_mcp_servers(&config)?;
+    let file = find_named(&config.project.root, &file)?;
     let source = loader.compile_to_run(&file, &servers).await?;
     diagnostics::print_diagnostics(&source);
     let Some(plan) = source.compiled.plan.clone() else { return Ok(report_refused(global, &source)) };

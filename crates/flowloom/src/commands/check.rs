@@ -1,10 +1,11 @@
-//! `flowloom check FILE…`: reports every problem and applies fixes. Never runs anything of a definition.
+//! `flowloom check [FILE…]`: reports every problem and applies fixes. Never runs anything of a definition.
 
 use std::path::Path;
 
+use flowloom_app::blocks::PythonSyntax;
 use flowloom_app::config::Config;
 use flowloom_app::config::project::ProjectTarget;
-use flowloom_app::definitions::find::find_definitions;
+use flowloom_app::definitions::find::{find_definitions, find_named};
 use flowloom_app::definitions::source::{self, LoadedDefinition, Loader, resolve_entry};
 use flowloom_core::diagnostic::apply_fixes;
 
@@ -30,12 +31,13 @@ pub(crate) async fn check_definitions(global: &Global, arguments: CheckArgs) -> 
         };
         let config = &*config;
         let loader = Loader { format, lenient: arguments.lenient, ..Loader::new(config) };
-        for mut source in load_definitions(path, &loader)? {
+        let path = find_named(&config.project.root, path)?;
+        for mut source in load_definitions(&path, &loader)? {
             if arguments.fix {
                 source = fix_source(source, &loader)?;
             }
             source.add_check_warnings(&loader);
-            source.add_python_errors(config).await;
+            source.add_python_errors(&PythonSyntax::from_config(config)).await;
             sources.push(source);
         }
     }

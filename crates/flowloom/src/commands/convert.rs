@@ -1,7 +1,10 @@
 //! `flowloom convert FILE --to FORMAT`: writes a definition in another format, and reports what became of each part.
 
+use std::path::Path;
+
 use flowloom_app::definitions::convert::{ConversionOptions, ConvertedDefinition, convert_loaded};
-use flowloom_app::definitions::source::{self, Loader};
+use flowloom_app::definitions::find::find_named;
+use flowloom_app::definitions::source::{self, LoadedDefinition, Loader};
 use flowloom_convert::Fate;
 use flowloom_formats::{StopFlag, markdown};
 use serde_json::json;
@@ -20,7 +23,8 @@ pub(crate) fn convert_file(global: &Global, arguments: &ConvertArgs) -> CommandR
         return Err(CommandError::usage("name the format of the result with --to"));
     };
     let config = global.load_config()?;
-    let loaded = Loader { format, ..Loader::new(&config) }.compile(&arguments.file);
+    let file = find_named(&config.project.root, &arguments.file)?;
+    let loaded = Loader { format, ..Loader::new(&config) }.compile(&file);
     let is_jsonc = arguments.out.as_ref().is_some_and(|out| out.extension().is_some_and(|end| end == "jsonc"));
     let options =
         ConversionOptions { to, is_strict: arguments.strict, has_comments: is_jsonc || to == markdown::FORMAT };
@@ -32,6 +36,7 @@ pub(crate) fn convert_file(global: &Global, arguments: &ConvertArgs) -> CommandR
         }
     };
     if let (Some(out), Some(text)) = (&arguments.out, &converted.text) {
+        reject_own_source(&converted.source, out)?;
         replace_file(out, text)?;
     }
     match global.json {
@@ -39,6 +44,16 @@ pub(crate) fn convert_file(global: &Global, arguments: &ConvertArgs) -> CommandR
         false => print_conversion(&converted, arguments),
     }
     Ok(if converted.is_refused { REFUSED_EXIT } else { 0 })
+}
+
+/// Fails if the result would replace a file of the definition: what is lost in the conversion would be lost for good.
+fn reject_own_source(source: &LoadedDefinition, out: &Path) -> Result<(), CommandError> {
+    let Ok(out) = out.canonicalize() else { return Ok(()) };
+    let is_out = |file: &String| Path::new(file).canonicalize().is_ok_and(|file| file == out);
+    match source.files().keys().any(is_out) {
+        true => Err(CommandError::usage(format!("{} is a file of the definition; name another one", out.display()))),
+        false => Ok(()),
+    }
 }
 
 fn describe_conversion(converted: &ConvertedDefinition, arguments: &ConvertArgs) -> serde_json::Value {

@@ -21,9 +21,8 @@ const EXIT_DIFFERENT: u8 = 1;
 
 /// Compares two runs, or two definitions. The exit code is 1 if they differ.
 pub(crate) async fn compare(global: &Global, arguments: &DiffArgs) -> CommandResult {
-    let is_file = |name: &str| Path::new(name).exists();
-    let same = match (is_file(&arguments.a), is_file(&arguments.b)) {
-        (false, false) if !names_version(&arguments.a) && !names_version(&arguments.b) => {
+    let same = match is_definition(global, arguments)? {
+        false => {
             let app = global.open_existing()?;
             let (a, b) = (app.open_run(&arguments.a).await?, app.open_run(&arguments.b).await?);
             let diff = compare_runs(&app, &a, &b).await?;
@@ -33,7 +32,7 @@ pub(crate) async fn compare(global: &Global, arguments: &DiffArgs) -> CommandRes
             }
             diff.same
         }
-        _ => {
+        true => {
             let (a, b) = (load_plan(global, &arguments.a)?, load_plan(global, &arguments.b)?);
             let diff = compare_definitions(&a, &b);
             match global.json {
@@ -44,6 +43,18 @@ pub(crate) async fn compare(global: &Global, arguments: &DiffArgs) -> CommandRes
         }
     };
     Ok(if same { 0 } else { EXIT_DIFFERENT })
+}
+
+/// Whether the two are definitions: one is a file or a stored version, or both are names of workflows of the project. A name
+/// beside anything else is that of a run.
+fn is_definition(global: &Global, arguments: &DiffArgs) -> Result<bool, CommandError> {
+    let names = [arguments.a.as_str(), &arguments.b];
+    if names.iter().any(|name| Path::new(name).exists() || names_version(name)) {
+        return Ok(true);
+    }
+    let root = global.load_config()?.project.root;
+    let is_name = |name: &&str| find_named(&root, Path::new(name)).is_ok_and(|file| file.exists());
+    Ok(names.iter().all(is_name))
 }
 
 /// Whether this is a version of a stored workflow, such as `NAME@2`.

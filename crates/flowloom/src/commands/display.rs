@@ -3,6 +3,7 @@
 use flowloom_app::engines::{App, LoadedRun};
 use flowloom_app::error::AppError;
 use flowloom_app::runs::commands::new_command;
+use flowloom_app::runs::finished::read_outcome;
 use flowloom_app::runs::inputs::parse_answer;
 use flowloom_app::runs::{summary, watch};
 use flowloom_core::RunId;
@@ -22,6 +23,7 @@ use super::send::{Delivery, DrivenRun, send_command};
 use crate::cli::{Global, OutputArgs};
 use crate::failure::{CommandError, print_error, print_failure};
 use crate::hint;
+use crate::print::print_wrapped;
 use crate::stop::{self, StopSignal};
 use crate::terminal::answer::StreamedText;
 use crate::terminal::ask;
@@ -86,7 +88,7 @@ impl<'a> RunDisplay<'a> {
             let open = driven.outcome.state.open_steps().find_map(|step| Some((step.path, step.question?)));
             let Some((path, question)) = open else { break };
             let Some(text) = tokio::task::block_in_place(|| ask::prompt_answer(&question.question)) else { break };
-            let action = CommandAction::Answer { path, value: parse_answer(question, &text) };
+            let action = CommandAction::Answer { path: path.clone(), value: parse_answer(question, &text) };
             let opened = self.app.open_run_by_id(driven.outcome.id).await?;
             let command = new_command(None, user, action);
             let drive = async |run: Run, loaded: &LoadedRun| self.drive_loaded(run, loaded).await;
@@ -94,7 +96,14 @@ impl<'a> RunDisplay<'a> {
                 Ok(Delivery::Driven(next)) => driven = *next,
                 Ok(Delivery::Applied | Delivery::Stored) => break,
                 Err(error) if error.code == Code::AnswerInvalid => eprintln!("{}", error.message),
-                Err(error) => return Err(error),
+                Err(error) => {
+                    let now = self.app.open_run_by_id(driven.outcome.id).await?;
+                    if now.state().open_steps().any(|step| step.path == path) {
+                        return Err(error);
+                    }
+                    eprintln!("somebody else has answered this question");
+                    driven.outcome = read_outcome(self.app, &now).await?;
+                }
             }
         }
         Ok(driven)
@@ -141,7 +150,7 @@ impl<'a> RunDisplay<'a> {
         } else if !self.output.events && state.status == Status::Succeeded {
             let text = summary::render_output(&render_result(plan, state, &outcome.env).output);
             if !self.streamed.is_shown(&text) {
-                println!("{text}");
+                print_wrapped(&text, 0);
             }
         }
         if !self.global.json {

@@ -6,6 +6,7 @@ use flowloom_app::config::Config;
 use flowloom_app::config::project::ProjectTarget;
 use flowloom_app::definitions::folder::list_part_files;
 use flowloom_app::definitions::source::{self, LoadedDefinition, Loader, STDIN_PATH};
+use flowloom_core::code::Code;
 use flowloom_core::diagnostic::Diagnostic;
 use flowloom_formats::{format_part, format_source};
 use serde_json::json;
@@ -95,7 +96,9 @@ fn format_definition(
         Err(problems) => {
             source.compiled.diagnostics = problems.into_iter().filter(Diagnostic::is_error).collect();
             diagnostics::print_diagnostics(&source);
-            eprintln!("{name}: not formatted, because it does not parse");
+            let is_unreadable = source.compiled.diagnostics.iter().any(|problem| problem.code == Code::Unreadable);
+            let why = if is_unreadable { "cannot be read" } else { "does not parse" };
+            eprintln!("{name}: not formatted, because it {why}");
             summary.refused.push(name);
             return Ok(());
         }

@@ -67,9 +67,10 @@ async fn load_definition(
 ) -> Result<Result<Bundle, u8>, CommandError> {
     let file = find_named(&app.config.project.root, file)?;
     let source = Loader::new(&app.config).compile_to_run(&file, &app.servers).await?;
-    let source = agents::attach_workflows(app, &file, false, source, user).await?;
+    let mut source = agents::attach_workflows(app, &file, false, source, user).await?;
+    source.add_python_errors(app.blocks.syntax()).await;
     diagnostics::print_diagnostics(&source);
-    match &source.compiled.plan {
+    match source.compiled.plan.as_ref().filter(|_| !source.is_refused()) {
         None => Ok(Err(report_refused(global, &source))),
         Some(plan) => {
             let bundle = app.build_bundle(source.name(), source.files(), plan.format)?;

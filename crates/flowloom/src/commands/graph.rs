@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use flowloom_app::config::Config;
+use flowloom_app::definitions::find::find_named;
 use flowloom_app::definitions::source::{self, LoadedDefinition, Loader};
 use flowloom_app::engines::App;
 use flowloom_app::tools::agents;
@@ -36,10 +37,11 @@ pub(crate) async fn draw_definition(global: &Global, arguments: &GraphArgs) -> C
 /// The definition; an agent with the workflows that are its tools.
 async fn load_definition(config: Config, arguments: &GraphArgs) -> Result<LoadedDefinition, CommandError> {
     let format = source::parse_format(arguments.definition.as_deref())?;
-    let source = Loader { format, lenient: arguments.lenient, ..Loader::new(&config) }.compile(&arguments.file);
+    let file = find_named(&config.project.root, &arguments.file)?;
+    let source = Loader { format, lenient: arguments.lenient, ..Loader::new(&config) }.compile(&file);
     if source.compiled.format != Some(flowloom_formats::agent::FORMAT) || source.is_refused() {
         return Ok(source);
     }
     let app = Arc::new(App::open(config)?);
-    Ok(agents::attach_workflows(&app, &arguments.file, arguments.lenient, source, LOCAL_USER).await?)
+    Ok(agents::attach_workflows(&app, &file, arguments.lenient, source, LOCAL_USER).await?)
 }

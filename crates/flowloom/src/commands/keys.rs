@@ -14,6 +14,7 @@ use crate::failure::CommandResult;
 use crate::hint;
 use crate::print::print_wrapped;
 use crate::style::{Style, paint_text};
+use crate::terminal::measure::{count_columns, pad_columns};
 use crate::terminal::table::print_header;
 
 pub(crate) async fn manage_keys(global: &Global, command: KeysCommand) -> CommandResult {
@@ -78,13 +79,13 @@ fn list_keys(global: &Global, app: &App, now: u64) -> Result<(), StoreError> {
         eprintln!("no keys; create one: {}", hint::command_line("keys create --name NAME --scopes read,run"));
         return Ok(());
     }
-    let name_width = keys.iter().map(|key| key.name.chars().count()).max().unwrap_or_default();
+    let name_width = keys.iter().map(|key| count_columns(&key.name)).max().unwrap_or_default().max("NAME".len());
     print_header(&format!("{:<name_width$}  {:<16} USER", "NAME", "SCOPES"));
     for key in &keys {
         let user = key.user.as_deref().unwrap_or("any user");
         let mark = if key.revoked_at.is_some() || key.is_expired(now) { Style::Bad } else { Style::Good };
         print_wrapped(
-            &format!("{}  {:<16} {user}", paint_text(mark, &format!("{:<name_width$}", key.name)), key.scopes),
+            &format!("{}  {:<16} {user}", paint_text(mark, &pad_columns(&key.name, name_width)), key.scopes),
             4,
         );
         print_wrapped(&format!("    {}", paint_text(Style::Dim, &key.id)), 4);

@@ -7,11 +7,9 @@ use super::show::follow_events;
 use crate::cli::Global;
 use crate::failure::CommandResult;
 use crate::style::{Style, paint_text};
-use crate::terminal::report::truncate_line;
-use crate::terminal::width::{fit_line, stdout_columns};
-
-/// Maximum width of the detail of an event, in columns.
-const MAX_DETAIL_COLUMNS: usize = 100;
+use crate::terminal::measure::fit_line;
+use crate::terminal::report::clean_line;
+use crate::terminal::width::stdout_columns;
 
 pub(crate) async fn print_log(global: &Global, name: &str, follows: bool) -> CommandResult {
     let app = global.open_existing()?;
@@ -42,8 +40,7 @@ fn render_event(record: &Record, start: u64) -> String {
     let time = paint_text(Style::Dim, &format!("{seconds:>9.3}s"));
     let path = if record.path.as_str() == "/" { String::new() } else { format!("  {}", record.path) };
     let attempt = if record.attempt > 1 { format!(" (attempt {})", record.attempt) } else { String::new() };
-    let detail =
-        describe_event(&record.event).map(|detail| format!("  {}", truncate_line(&detail, MAX_DETAIL_COLUMNS)));
+    let detail = describe_event(&record.event).map(|detail| format!("  {}", clean_line(&detail)));
     format!("{time}  {:<15}{path}{attempt}{}", record.event.name(), detail.unwrap_or_default()).trim_end().to_owned()
 }
 

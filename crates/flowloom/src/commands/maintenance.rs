@@ -20,8 +20,9 @@ pub(crate) async fn prune_runs(global: &Global, older: Option<&str>, named: &[St
     let old = match older {
         None => config.retention.expired_runs(now),
         Some(age) => {
-            let age = parse_duration_ms(age)
-                .ok_or_else(|| CommandError::usage(format!("invalid age {age:?}; expected e.g. 30d")))?;
+            let age = parse_duration_ms(age).ok_or_else(|| {
+                CommandError::usage(format!("invalid age {age:?}; expected a number and a unit, such as 30d or 12h"))
+            })?;
             parse_statuses(named)?
                 .into_iter()
                 .map(|status| PruneFilter { status, before: now.saturating_sub(age) })

@@ -6,8 +6,9 @@ use serde_json::json;
 
 use crate::cli::Global;
 use crate::failure::CommandResult;
+use crate::print::print_wrapped;
 use crate::style::{Style, paint_text};
-use crate::terminal::report::truncate_line;
+use crate::terminal::report::clean_line;
 
 pub(crate) fn list_notifications(global: &Global, user: &str, limit: u32) -> CommandResult {
     let app = global.open_existing()?;
@@ -21,9 +22,9 @@ pub(crate) fn list_notifications(global: &Global, user: &str, limit: u32) -> Com
         eprintln!("no notifications for {user}");
     }
     for row in &rows {
-        let title = paint_text(Style::Heading, &truncate_line(&row.title, 60));
-        println!("{}  {title}", format_time(row.at));
-        row.body.lines().for_each(|line| println!("  {line}"));
+        let title = paint_text(Style::Heading, &clean_line(&row.title));
+        print_wrapped(&format!("{}  {title}", format_time(row.at)), 4);
+        row.body.lines().for_each(|line| print_wrapped(&format!("  {line}"), 2));
     }
     Ok(0)
 }

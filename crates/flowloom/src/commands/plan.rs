@@ -1,13 +1,19 @@
 //! `flowloom plan`: the worst case of a workflow before it runs.
 
+use std::path::Path;
+use std::sync::Arc;
+
+use flowloom_app::config::Config;
 use flowloom_app::definitions::find::find_named;
-use flowloom_app::definitions::source::{LoadedDefinition, Loader};
+use flowloom_app::definitions::source::{self, LoadedDefinition, Loader};
 use flowloom_app::engines::App;
-use flowloom_app::estimate::{ConfiguredFigures, Estimate, Maximum, TypicalCase, estimate_plan, find_typical_case};
+use flowloom_app::estimate::{ConfiguredFigures, Estimate, Maximum, estimate_plan, find_typical_case};
+use flowloom_app::runs::inputs::parse_duration_ms;
+use flowloom_app::tools::agents;
 use flowloom_app::wiring::build_default_models;
 use flowloom_core::bound::Latencies;
 use flowloom_core::diagnostic::LineTable;
-use flowloom_core::plan::Plan;
+use flowloom_formats::agent;
 use serde_json::json;
 
 use super::results::print_json;
@@ -17,6 +23,10 @@ use crate::failure::{CommandError, CommandResult, print_error};
 use crate::inputs::read_inputs;
 use crate::terminal::diagnostics;
 use crate::terminal::estimate::{OpenEnd, render_estimate};
+use crate::terminal::width::stdout_columns;
+
+/// The user whose stored workflows are tools of an agent.
+const LOCAL_USER: &str = "local";
 
 /// The exit code if the worst case exceeds a maximum.
 const EXIT_EXCEEDED: u8 = 5;
@@ -27,7 +37,10 @@ pub(crate) async fn plan_definition(global: &Global, arguments: &PlanArgs) -> Co
     let mut config = global.load_config()?;
     choose_models(&mut config, &arguments.model);
     let file = find_named(&config.project.root, &arguments.file)?;
-    let source = Loader::new(&config).compile(&file);
+    let app = open_app(&config)?;
+    let format = source::parse_format(arguments.format.as_deref())?;
+    let source = Loader { format, ..Loader::new(&config) }.compile(&file);
+    let source = attach_tools(&config, app.as_ref(), source, &file).await?;
     let Some(plan) = source.compiled.plan.clone() else {
         let message = format!("{} has errors, so it has no plan", source.name());
         return Err(CommandError::report_invalid_definition(&source, message));
@@ -42,9 +55,9 @@ pub(crate) async fn plan_definition(global: &Global, arguments: &PlanArgs) -> Co
     let figures = ConfiguredFigures { models: &build_default_models(&config), functions: &config.functions };
     let estimate = estimate_plan(&plan, inputs.as_ref(), &limits, &figures, latencies);
     let open_ends = list_open_ends(&source, &estimate);
-    let typical = match config.database.value.is_some() || config.data_dir.value.exists() {
-        true => read_typical_case(App::open(config)?, &plan).await?,
-        false => None,
+    let typical = match &app {
+        Some(app) => find_typical_case(app, &plan, None).await?,
+        None => None,
     };
     if global.json {
         let mut all = estimate.to_json();
@@ -52,7 +65,7 @@ pub(crate) async fn plan_definition(global: &Global, arguments: &PlanArgs) -> Co
         all["typical"] = json!(typical);
         print_json(&all);
     } else {
-        print!("{}", render_estimate(&plan, &estimate, &open_ends, typical.as_ref()));
+        print!("{}", render_estimate(&plan, &estimate, &open_ends, typical.as_ref(), stdout_columns()));
     }
     let exceeded: Vec<String> = maxima.iter().filter_map(|maximum| estimate.find_excess(maximum)).collect();
     for problem in &exceeded {
@@ -61,8 +74,27 @@ pub(crate) async fn plan_definition(global: &Global, arguments: &PlanArgs) -> Co
     Ok(if exceeded.is_empty() { 0 } else { EXIT_EXCEEDED })
 }
 
-async fn read_typical_case(app: App, plan: &Plan) -> Result<Option<TypicalCase>, CommandError> {
-    Ok(find_typical_case(&app, plan, None).await?)
+/// The data of the project; `None` if it has none yet.
+fn open_app(config: &Config) -> Result<Option<Arc<App>>, CommandError> {
+    let has_data = config.database.value.is_some() || config.data_dir.value.exists();
+    Ok(if has_data { Some(Arc::new(App::open(config.clone())?)) } else { None })
+}
+
+/// The definition; an agent with the workflows that are its tools.
+async fn attach_tools(
+    config: &Config,
+    app: Option<&Arc<App>>,
+    source: LoadedDefinition,
+    file: &Path,
+) -> Result<LoadedDefinition, CommandError> {
+    if source.compiled.format != Some(agent::FORMAT) {
+        return Ok(source);
+    }
+    let app = match app {
+        Some(app) => app.clone(),
+        None => Arc::new(App::open(config.clone())?),
+    };
+    Ok(agents::attach_workflows(&app, file, false, source, LOCAL_USER).await?)
 }
 
 /// What has no bound, with the lines of the definition.
@@ -120,20 +152,6 @@ fn parse_latencies(texts: &[String]) -> Result<Latencies, CommandError> {
         }
     }
     Ok(latencies)
-}
-
-/// A duration such as `300ms`, `2s` or `5m`, in milliseconds.
-fn parse_duration_ms(text: &str) -> Option<u64> {
-    let split = text.find(|c: char| !c.is_ascii_digit())?;
-    let (number, unit) = text.split_at(split);
-    let factor = match unit {
-        "ms" => 1,
-        "s" => 1_000,
-        "m" => 60_000,
-        "h" => 3_600_000,
-        _ => return None,
-    };
-    number.parse::<u64>().ok()?.checked_mul(factor)
 }
 
 #[cfg(test)]

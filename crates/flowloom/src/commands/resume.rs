@@ -10,6 +10,7 @@ use flowloom_app::runs::retry::build_retry;
 use flowloom_core::code::Code;
 use flowloom_core::event::Resolution;
 use flowloom_core::plan::Plan;
+use flowloom_core::status::Status;
 use flowloom_runtime::clock::SystemClock;
 use flowloom_runtime::command::{CommandAction, RunCommand};
 use flowloom_runtime::effects::Clock as _;
@@ -21,6 +22,7 @@ use super::display::RunDisplay;
 use super::send::{Delivery, DrivenRun, send_command};
 use crate::cli::{AnswerArgs, Global, OutputArgs, ResolveArgs, RetryArgs};
 use crate::failure::{CommandError, CommandResult};
+use crate::hint;
 use crate::terminal::ask;
 
 pub(crate) async fn resume_run(global: &Global, name: &str, output: &OutputArgs) -> CommandResult {
@@ -34,6 +36,9 @@ async fn continue_run(global: &Global, app: &App, opened: LoadedRun, output: &Ou
     if opened.state().status.is_final() {
         let past = read_outcome(app, &opened).await?;
         eprintln!("the run has already ended: {}", past.state.status.name());
+        if past.state.status != Status::Succeeded {
+            eprintln!("to run again what did not succeed: {}", hint::command_line(&format!("retry {}", opened.id)));
+        }
         // If there is a later run, the clarified goal has been taken up.
         let is_last = app.store.find_run("last", &app.config.project_name)?.id == opened.id;
         if let Some(clarified) = ClarifiedRun::find(&opened.plan, &past).filter(|_| is_last) {

@@ -4,6 +4,7 @@ use std::io::IsTerminal as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use flowloom_app::blocks::PythonSyntax;
 use flowloom_app::config::Config;
 use flowloom_app::definitions::bundle::Bundle;
 use flowloom_app::definitions::catalog::Catalog;
@@ -53,7 +54,7 @@ pub(super) async fn run_and_list_files(
     let loader = Loader { format, lenient: arguments.lenient, ..Loader::new(&config) };
     let servers = wiring::build_mcp_servers(&config)?;
     let mut source = loader.compile_to_run(&file, &servers).await?;
-    source.add_python_errors(&config).await;
+    source.add_python_errors(&PythonSyntax::from_config(&config)).await;
     let paths = source.files().keys().map(PathBuf::from).chain([file.clone()]).chain(config.file.clone());
     files.extend(paths.map(watch_file));
     diagnostics::print_diagnostics(&source);

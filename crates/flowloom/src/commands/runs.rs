@@ -111,7 +111,7 @@ fn print_table(rows: &[RunRow]) {
             let name = report::truncate_line(&row.name, terminal_columns().saturating_sub(53));
             println!("{}  {status} {age:>7} {took:>7}  {:<8} {name}", &id[id.len() - SHORT_ID_CHARS..], row.format);
         } else {
-            println!("{id}  {status} {took:>7}  {:<8} {}", row.format, report::truncate_line(&row.name, 60));
+            println!("{id}  {status} {took:>7}  {:<8} {}", row.format, report::clean_line(&row.name));
         }
     }
 }

@@ -71,9 +71,14 @@ pub(crate) async fn show_run(global: &Global, arguments: &ShowArgs) -> CommandRe
     print_wrapped(waterfall.trim_end_matches('\n'), 4);
     let level = if arguments.verbose { DetailLevel::Full } else { DetailLevel::Short };
     let mut steps = read_details(&app, &opened, None).await?;
-    if state.status == Status::Interrupted {
+    // A step whose worker has died has no event that says so.
+    let unfinished = match state.status {
+        Status::Interrupted => Some(state.status.name()),
+        status => status.is_final().then(|| Phase::Aborted.name()),
+    };
+    if let Some(phase) = unfinished {
         let is_open = |step: &&mut StepDetails| step.phase == Phase::Running.name();
-        steps.iter_mut().filter(is_open).for_each(|step| step.phase = state.status.name());
+        steps.iter_mut().filter(is_open).for_each(|step| step.phase = phase);
     }
     let details = render_details(&steps, level, terminal_columns());
     if !details.is_empty() {
@@ -121,7 +126,7 @@ async fn show_step(global: &Global, app: &App, opened: &LoadedRun, name: &str) -
     if global.json {
         print_json(&steps);
     } else {
-        print!("{}", render_details(&steps, DetailLevel::Full, terminal_columns()).trim_start_matches('\n'));
+        print_wrapped(render_details(&steps, DetailLevel::Full, terminal_columns()).trim_matches('\n'), 4);
     }
     Ok(0)
 }

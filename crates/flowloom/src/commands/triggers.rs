@@ -1,10 +1,11 @@
 //! `flowloom schedule` and `flowloom hooks`: manages schedules and webhooks, which start runs on a server.
 
-use std::path::Path;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use flowloom_app::config::Config;
 use flowloom_app::definitions::catalog::Catalog;
+use flowloom_app::definitions::find::find_named;
 use flowloom_app::definitions::source::Loader;
 use flowloom_app::definitions::stored::{self, is_definition_id};
 use flowloom_app::definitions::sync;
@@ -22,21 +23,23 @@ use crate::failure::{CommandError, CommandResult};
 use crate::hint::{self, quote_text};
 use crate::inputs;
 use crate::terminal::diagnostics;
-use crate::terminal::table::print_table;
+use crate::terminal::table::{LastCell, print_table};
 
-/// Returns the id of the named workflow. A file is uploaded to the database first.
+/// Returns the id of the named workflow. A file is uploaded to the database first, also one that is found by its name.
 async fn resolve_workflow(app: &App, user: &str, named: &str) -> Result<String, CommandError> {
-    let file = Path::new(named);
+    let mut file = PathBuf::from(named);
     if !file.is_file() {
-        return match stored::find_definition(&app.store, user, DefinitionKind::Workflow, named)? {
-            Some(_) => Ok(named.to_owned()),
-            None => {
-                Err(CommandError::usage(format!("{named} is neither a file nor the id of a workflow in the database")))
-            }
-        };
+        if stored::find_definition(&app.store, user, DefinitionKind::Workflow, named)?.is_some() {
+            return Ok(named.to_owned());
+        }
+        file = find_named(&app.config.project.root, &file)?;
+        if !file.is_file() {
+            let message = format!("{named} is neither a file nor the id of a workflow in the database");
+            return Err(CommandError::usage(message));
+        }
     }
     let loader = Loader::new(&app.config);
-    sync::store_file(&app.store, &loader, user, file, &Actor::command_line()).await?.map_err(|source| {
+    sync::store_file(&app.store, &loader, user, &file, &Actor::command_line()).await?.map_err(|source| {
         diagnostics::print_diagnostics(&source);
         CommandError::usage(format!("{named} has errors"))
     })
@@ -110,7 +113,7 @@ fn print_schedules(global: &Global, rows: Vec<ScheduleRow>) {
     };
     let rows: Vec<_> = rows.into_iter().map(cells).collect();
     if !rows.is_empty() {
-        print_table(["SCHEDULE", "WORKFLOW", "CRON", "TIME ZONE", "NEXT", "LAST PROBLEM"], &rows);
+        print_table(["SCHEDULE", "WORKFLOW", "CRON", "TIME ZONE", "NEXT", "LAST PROBLEM"], &rows, LastCell::Wrap);
     }
 }
 
@@ -146,7 +149,7 @@ fn list_hooks(global: &Global, rows: Vec<HookRow>) {
     }
     let rows: Vec<_> = rows.into_iter().map(|row| [row.address(), row.workflow]).collect();
     if !rows.is_empty() {
-        print_table(["ADDRESS", "WORKFLOW"], &rows);
+        print_table(["ADDRESS", "WORKFLOW"], &rows, LastCell::Wrap);
     }
 }
 

@@ -45,18 +45,18 @@ pub(crate) fn prompt_missing_inputs(config: &Config, plan: &Plan, given: Value) 
 
 /// Prompts for what a definition works on.
 fn prompt_subject(name: &str) -> Result<String, CommandError> {
-    prompt_line(name, None).map_err(|error| advise_option(name, error))
+    prompt_value(name, None).map_err(|error| advise_option(name, error))
 }
 
 fn prompt_input(config: &Config, input: &Input) -> Result<Value, CommandError> {
     let question = input.description.as_deref().unwrap_or(&input.name);
     if input.is_file {
-        return prompt_line(question, Some("the path or the address of the file"))
+        return prompt_value(question, Some("the path or the address of the file"))
             .and_then(|place| read_named_file(config, input, place.trim()));
     }
     match &input.kind {
         InputKind::Any | InputKind::Text => {
-            prompt_line(question, Some("@FILE takes the text of a file")).and_then(resolve_text)
+            prompt_value(question, Some("@FILE takes the text of a file")).and_then(resolve_text)
         }
         InputKind::Number => {
             let is_number = |text: &str| match Number::parse(text.trim()) {
@@ -67,7 +67,7 @@ fn prompt_input(config: &Config, input: &Input) -> Result<Value, CommandError> {
         }
         InputKind::Boolean => Confirm::new(question).prompt().map(Value::from).map_err(prompt_failure),
         InputKind::OneOf(options) => prompt_option(question, options, &input.labels),
-        InputKind::File => prompt_line(question, Some("the path or the address of the file"))
+        InputKind::File => prompt_value(question, Some("the path or the address of the file"))
             .and_then(|place| read_named_file(config, input, place.trim())),
         InputKind::List => prompt_list(question),
     }
@@ -97,6 +97,17 @@ fn resolve_text(line: String) -> Result<Value, CommandError> {
         Some(file) => Ok(inputs::read_text_file(Path::new(file))?.into()),
         None => Ok(line.into()),
     }
+}
+
+/// Prompts for one line of text that is not empty.
+fn prompt_value(question: &str, help: Option<&str>) -> Result<String, CommandError> {
+    let has_value = |text: &str| match text.trim().is_empty() {
+        false => Ok(Validation::Valid),
+        true => Ok(Validation::Invalid("a value is required; Esc ends the command".into())),
+    };
+    let mut prompt = Text::new(question).with_validator(has_value);
+    prompt.help_message = help;
+    prompt.prompt().map_err(prompt_failure)
 }
 
 /// Prompts for one line of text.

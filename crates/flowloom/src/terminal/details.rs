@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use flowloom_app::runs::details::StepDetails;
 
+use crate::terminal::measure::count_columns;
 use crate::terminal::report::{format_duration, truncate_line};
 
 /// How much of a step is shown.
@@ -64,10 +65,9 @@ fn describe_error(step: &StepDetails) -> Option<String> {
 }
 
 fn write_short(out: &mut String, label: &str, text: &str, columns: usize) {
-    let size = text.chars().count();
-    let note = format!(" ({size} characters)");
+    let note = format!(" ({} characters)", text.chars().count());
     let room = columns.saturating_sub(8);
-    let line = match size > room || text.trim_end().contains('\n') {
+    let line = match count_columns(text) > room || text.trim_end().contains('\n') {
         true => format!("{}{note}", truncate_line(text.trim(), room.saturating_sub(note.len() + 1))),
         false => truncate_line(text.trim_end(), room),
     };

@@ -8,6 +8,7 @@ use flowloom_core::plan::Plan;
 use serde_json::json;
 
 use super::report::format_duration;
+use super::width::wrap_hanging;
 use crate::style::{Style, paint_text};
 
 /// Something without a bound.
@@ -24,13 +25,34 @@ impl OpenEnd {
     }
 }
 
-/// Renders the worst case, what has no bound, and the typical case.
+/// The column in which the figures of the worst case start.
+const FIGURE_COLUMN: usize = 17;
+
+/// Renders the worst case, what has no bound, and the typical case. On a terminal, lines are at most `columns` wide.
 pub(crate) fn render_estimate(
     plan: &Plan,
     estimate: &Estimate,
     open_ends: &[OpenEnd],
     typical: Option<&TypicalCase>,
+    columns: Option<usize>,
 ) -> String {
+    let wrap = |text: String, hang| columns.map_or_else(|| text.clone(), |columns| wrap_hanging(&text, columns, hang));
+    let worst_case = wrap(render_worst_case(plan, estimate), FIGURE_COLUMN);
+    let mut rest = String::new();
+    if !open_ends.is_empty() {
+        rest += "\nWithout a bound:\n";
+    }
+    for end in open_ends {
+        let place = end.place.as_ref().map(|place| format!("  {}", paint_text(Style::Dim, place)));
+        let _ = writeln!(rest, "  {}{}\n    {}", end.path, place.unwrap_or_default(), end.reason);
+    }
+    if let Some(typical) = typical {
+        let _ = writeln!(rest, "\n{}", describe_typical_case(typical));
+    }
+    worst_case + &wrap(rest, 4)
+}
+
+fn render_worst_case(plan: &Plan, estimate: &Estimate) -> String {
     let bound = &estimate.worst.bound;
     let mut out = format!("{} ({})\n\n", paint_text(Style::Heading, &plan.name), plan.format.name());
     out += "In the worst case:\n";
@@ -63,28 +85,20 @@ pub(crate) fn render_estimate(
     }
     let chain = bound.chain_ms.0.map_or_else(|| "unlimited".to_owned(), format_duration);
     row("longest chain", &format!("{chain}, without the time that people take"));
-    if !open_ends.is_empty() {
-        out += "\nWithout a bound:\n";
-    }
-    for end in open_ends {
-        let place = end.place.as_ref().map(|place| format!("  {}", paint_text(Style::Dim, place)));
-        let _ = writeln!(out, "  {}{}\n    {}", end.path, place.unwrap_or_default(), end.reason);
-    }
-    if let Some(typical) = typical {
-        let noun =
-            if typical.runs == 1 { "the last run".to_owned() } else { format!("the last {} runs", typical.runs) };
-        let cost = typical.micro_usd.map_or_else(|| "unknown cost".to_owned(), show_usd);
-        let _ = writeln!(
-            out,
-            "\nIn {noun} (median): {} model {}, {} + {} tokens, {cost}, {}",
-            typical.model_calls,
-            if typical.model_calls == 1 { "call" } else { "calls" },
-            typical.input_tokens,
-            typical.output_tokens,
-            format_duration(typical.duration_ms)
-        );
-    }
     out
+}
+
+fn describe_typical_case(typical: &TypicalCase) -> String {
+    let noun = if typical.runs == 1 { "the last run".to_owned() } else { format!("the last {} runs", typical.runs) };
+    let cost = typical.micro_usd.map_or_else(|| "unknown cost".to_owned(), show_usd);
+    format!(
+        "In {noun} (median): {} model {}, {} + {} tokens, {cost}, {}",
+        typical.model_calls,
+        if typical.model_calls == 1 { "call" } else { "calls" },
+        typical.input_tokens,
+        typical.output_tokens,
+        format_duration(typical.duration_ms)
+    )
 }
 
 fn show_count(count: Count) -> String {

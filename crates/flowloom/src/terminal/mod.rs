@@ -11,6 +11,7 @@ pub(crate) mod estimate;
 mod excerpt;
 pub(crate) mod family;
 pub(crate) mod log;
+pub(crate) mod measure;
 pub(crate) mod report;
 pub(crate) mod screen;
 pub(crate) mod stages;

@@ -9,6 +9,7 @@ use flowloom_core::plan::Plan;
 use flowloom_core::state::{Phase, RunState, StepState};
 use flowloom_core::status::Status;
 
+use super::measure::{count_columns, pad_columns, take_columns};
 use crate::print::is_control;
 use crate::style::{Style, paint_text};
 
@@ -92,8 +93,8 @@ const MAX_PATH_COLUMNS: usize = 36;
 /// Width of a terminal in which paths and bars have their full widths.
 const FULL_COLUMNS: usize = 100;
 
-/// Renders a run as a text waterfall: one row per step, with bars on a common time axis. Rows are as wide as the terminal, if
-/// it is one.
+/// Renders a run as a text waterfall: one row per step, with bars on a common time axis. Rows are as wide as the terminal. If
+/// it is none, nothing is cut.
 pub(crate) fn render_waterfall(id: RunId, plan: &Plan, state: &RunState, columns: Option<usize>) -> String {
     let mut out = String::new();
     let end = state.steps().iter().filter_map(|step| step.finished_at).max().unwrap_or(state.created_at);
@@ -110,24 +111,31 @@ pub(crate) fn render_waterfall(id: RunId, plan: &Plan, state: &RunState, columns
     let visible: Vec<&StepState> = state.steps().iter().filter(|step| is_shown(step)).collect();
     // A narrow terminal has narrower paths and bars.
     let narrow = |full: usize| full * columns.unwrap_or(FULL_COLUMNS).min(FULL_COLUMNS) / FULL_COLUMNS;
-    let (max_path, bar_columns) = (narrow(MAX_PATH_COLUMNS), narrow(MAX_BAR_COLUMNS));
-    let width = visible.iter().map(|step| step.path.as_str().chars().count()).max().unwrap_or(0).min(max_path);
+    let bar_columns = narrow(MAX_BAR_COLUMNS);
+    let max_path = columns.map_or(usize::MAX, |_| narrow(MAX_PATH_COLUMNS));
+    let width = visible.iter().map(|step| count_columns(step.path.as_str())).max().unwrap_or(0).min(max_path);
     for step in visible {
-        let path = truncate_line(step.path.as_str(), max_path.saturating_sub(1).max(1));
+        let path = pad_columns(&truncate_line(step.path.as_str(), max_path.saturating_sub(1).max(1)), width);
         let bar = render_bar(step, state.created_at..end, bar_columns as u64);
         let took =
             step.finished_at.map_or_else(|| "…".to_owned(), |at| format_duration(at.saturating_sub(step.started_at)));
-        let mut detail = render_detail(step);
-        if let Some(columns) = columns {
-            detail = truncate_line(&detail, columns.saturating_sub(width + bar_columns + FIXED_COLUMNS).max(1));
-        }
-        let line = format!("{} {path:<width$} ▏{bar}▕ {took:>7}  {detail}", paint_step(step));
+        let detail = match columns {
+            Some(columns) => {
+                let room = columns.saturating_sub(width + bar_columns + FIXED_COLUMNS).max(1);
+                truncate_line(&render_detail(step, truncate_line), room)
+            }
+            // What is piped may be searched for an address or an error.
+            None => render_detail(step, |text, _| clean_line(text)),
+        };
+        let line = format!("{} {path} ▏{bar}▕ {took:>7}  {detail}", paint_step(step));
         let _ = writeln!(out, "{}", line.trim_end());
     }
     for end in &state.earlier_ends {
         let error = end.error.as_ref().map(|error| format!(", {}: {}", error.code, error.message)).unwrap_or_default();
         let place = end.failed.as_ref().map(|path| format!(" at {path}")).unwrap_or_default();
-        let _ = writeln!(out, "↺ retried by {} after it was {}{place}{error}", end.reopened_by, end.status.name());
+        // The sender of the command in a terminal is its name.
+        let by = Some(&end.reopened_by).filter(|by| *by != "retry").map(|by| format!(" by {by}")).unwrap_or_default();
+        let _ = writeln!(out, "↺ ended as {}{place}{error}; then retried{by}", end.status.name());
     }
     let usage = &state.usage;
     if usage.input_tokens + usage.output_tokens > 0 {
@@ -154,10 +162,11 @@ fn render_bar(step: &StepState, time: Range<u64>, columns: u64) -> String {
     format!("{}{}{}", " ".repeat(from as usize), "━".repeat((to - from) as usize), " ".repeat((columns - to) as usize))
 }
 
-fn render_detail(step: &StepState) -> String {
+/// What a step did. `shorten` shortens a text to a number of columns.
+fn render_detail(step: &StepState, shorten: fn(&str, usize) -> String) -> String {
     let mut parts = Vec::new();
     // The target of a question is its text, which is printed below.
-    parts.extend(step.target.as_deref().filter(|_| step.question.is_none()).map(|target| truncate_line(target, 40)));
+    parts.extend(step.target.as_deref().filter(|_| step.question.is_none()).map(|target| shorten(target, 40)));
     if step.attempts > 1 {
         parts.push(format!("attempt {}", step.attempts));
     }
@@ -165,20 +174,25 @@ fn render_detail(step: &StepState) -> String {
         parts.push(format!("{} tok", usage.input_tokens + usage.output_tokens));
     }
     if let (Phase::Failed, Some(error)) = (step.phase, &step.error) {
-        parts.push(format!("{}: {}", error.code, truncate_line(&error.message, 60)));
+        parts.push(format!("{}: {}", error.code, shorten(&error.message, 60)));
     }
     if let Some(question) = &step.question {
-        parts.push(format!("asks: {}", truncate_line(&question.question, 60)));
+        parts.push(format!("asks: {}", shorten(&question.question, 60)));
         parts.extend(question.expires_at.map(|at| format!("open until {}", format_time(at))));
     }
     parts.join("  ")
 }
 
-/// Truncates a text to `width` characters, on one line and without control characters.
+/// A text on one line, without control characters.
+pub(crate) fn clean_line(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() || is_control(c) { ' ' } else { c }).collect()
+}
+
+/// Truncates a text to `width` columns and an ellipsis, on one line and without control characters.
 pub(crate) fn truncate_line(text: &str, width: usize) -> String {
-    let clean: String = text.chars().map(|c| if c.is_control() || is_control(c) { ' ' } else { c }).collect();
-    match clean.char_indices().nth(width) {
-        Some((end, _)) => format!("{}…", &clean[..end]),
-        None => clean,
+    let clean = clean_line(text);
+    match take_columns(&clean, width) {
+        start if start.len() < clean.len() => format!("{start}…"),
+        _ => clean,
     }
 }

@@ -19,11 +19,12 @@ use crate::print::{is_control, replace_controls};
 use crate::style::{Style, apply_styles, colors_stderr, paint_text};
 use crate::terminal::answer::{AnswerStream, StreamedText};
 use crate::terminal::echo::{hide_typed_controls, show_typed_controls};
+use crate::terminal::measure::{count_columns, fit_line, take_last_columns};
 use crate::terminal::report::{count_steps, format_duration, paint_phase, paint_reused, truncate_line};
-use crate::terminal::width::{fit_line, stderr_columns};
+use crate::terminal::width::stderr_columns;
 
-/// A target is not shortened below this for what stands behind it, in characters.
-const MIN_TARGET_CHARS: usize = 20;
+/// A target is not shortened below this for what stands behind it, in columns.
+const MIN_TARGET_COLUMNS: usize = 20;
 
 /// Displays one line per step on stderr, and the answer on stdout.
 pub(crate) struct ProgressScreen {
@@ -146,12 +147,11 @@ impl Watcher for ProgressScreen {
         line.tail.extend(text.chars().map(|c| if c.is_control() || is_control(c) { ' ' } else { c }));
         let head = format!("{path}  {}  ", line.target);
         // The spinner takes two columns, and a full line would wrap.
-        let room = stderr_columns().unwrap_or_default().saturating_sub(head.chars().count() + 3);
-        let length = line.tail.chars().count();
-        let shown = match length > room {
+        let room = stderr_columns().unwrap_or_default().saturating_sub(count_columns(&head) + 3);
+        let shown = match count_columns(&line.tail) > room {
             true => {
-                line.tail = line.tail.chars().skip(length - room).collect();
-                format!("…{}", line.tail.chars().skip(1).collect::<String>())
+                line.tail = take_last_columns(&line.tail, room).to_owned();
+                format!("…{}", take_last_columns(&line.tail, room.saturating_sub(1)))
             }
             false => line.tail.clone(),
         };
@@ -265,10 +265,10 @@ impl ProgressScreen {
 /// whole address.
 fn shorten_target<'a>(target: &'a str, others: &str) -> Cow<'a, str> {
     let Some(columns) = stderr_columns() else { return target.into() };
-    let length = target.chars().count();
-    let excess = (length + others.chars().count() + 1).saturating_sub(columns);
+    let length = count_columns(target);
+    let excess = (length + count_columns(others) + 1).saturating_sub(columns);
     match length.checked_sub(excess + 1) {
-        Some(room) if excess > 0 && room >= MIN_TARGET_CHARS => {
+        Some(room) if excess > 0 && room >= MIN_TARGET_COLUMNS => {
             truncate_line(target.trim_end_matches('…'), room).into()
         }
         _ => target.into(),

@@ -2,7 +2,8 @@
 
 use std::os::fd::AsFd;
 
-use crate::style::is_marker;
+use super::measure::count_columns;
+use super::word_wrap::WordWrap;
 
 /// Columns of a terminal of unknown width, and of a pipe.
 const DEFAULT_COLUMNS: usize = 80;
@@ -23,25 +24,6 @@ pub(crate) fn stdout_columns() -> Option<usize> {
 /// The width of the terminal of stderr, in columns; `None` if it is none.
 pub(crate) fn stderr_columns() -> Option<usize> {
     measure_columns(std::io::stderr())
-}
-
-/// The line within `columns`, without its end if it is too long. Markers of styles have no width.
-pub(crate) fn fit_line(line: &str, columns: usize) -> String {
-    if count_columns(line) <= columns {
-        return line.to_owned();
-    }
-    let mut left = columns.saturating_sub(1);
-    let mut out = String::new();
-    for c in line.chars() {
-        if !is_marker(c) {
-            if left == 0 {
-                break;
-            }
-            left -= 1;
-        }
-        out.push(c);
-    }
-    out + "…"
 }
 
 /// The text with lines of at most `columns`, broken between words; further lines are indented. Excerpts of a source stay
@@ -100,26 +82,8 @@ fn join_paragraphs(text: &str) -> String {
 /// A line broken between words; further lines are indented by `hang` more columns.
 fn wrap_line(line: &str, columns: usize, hang: usize) -> String {
     let indent = line.len() - line.trim_start_matches(' ').len();
-    let mut out = " ".repeat(indent);
-    let mut used = indent;
-    for (index, word) in line.trim_start_matches(' ').split(' ').enumerate() {
-        let width = count_columns(word);
-        if index > 0 && used + 1 + width > columns {
-            used = indent + hang;
-            out.push('\n');
-            out.push_str(&" ".repeat(used));
-        } else if index > 0 {
-            used += 1;
-            out.push(' ');
-        }
-        used += width;
-        out.push_str(word);
-    }
-    out
-}
-
-fn count_columns(text: &str) -> usize {
-    text.chars().filter(|c| !is_marker(*c)).count()
+    let mut wrap = WordWrap::new(columns).with_indent(indent + hang);
+    wrap.push(line) + &wrap.finish()
 }
 
 fn measure_columns(stream: impl AsFd) -> Option<usize> {
@@ -131,7 +95,6 @@ fn measure_columns(stream: impl AsFd) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::style::{Style, paint_text};
 
     #[test]
     fn long_lines_are_broken_between_words() {
@@ -148,17 +111,16 @@ mod tests {
     }
 
     #[test]
+    fn lines_of_wide_characters_are_broken_and_indented() {
+        assert_eq!(wrap_hanging("  ✓ 灯台は岩の上に立つ。", 14, 4), "  ✓ 灯台は岩の\n    上に立つ。");
+        assert_eq!(wrap_lines("灯台 light 灯台", 10), "灯台 light\n  灯台");
+    }
+
+    #[test]
     fn pages_are_wrapped_by_paragraphs() {
         let page = "# A title\n\nOne two\nthree four five.\n\n- six seven eight\n- nine\n\n```\nlong code stays as it is\n```\n";
         let shown = "# A title\n\nOne two three\nfour five.\n\n- six seven\n  eight\n- nine\n\n```\nlong code stays as it is\n```";
         assert_eq!(wrap_page(page, 14), shown);
         assert_eq!(wrap_page(shown, 14), shown);
-    }
-
-    #[test]
-    fn styles_have_no_width() {
-        let good = paint_text(Style::Good, "✓");
-        assert_eq!(fit_line(&format!("{good} 12345"), 7), format!("{good} 12345"));
-        assert_eq!(fit_line(&format!("{good} 123456"), 7), format!("{good} 1234…"));
     }
 }

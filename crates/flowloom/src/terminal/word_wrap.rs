@@ -1,9 +1,16 @@
 //! Breaks text between words while it arrives, so that a terminal does not break it within them.
 
+use super::measure::{count_columns, split_word};
+
+/// A blank at which no line is broken.
+const NO_BREAK_SPACE: char = '\u{a0}';
+
 /// Wraps a text that arrives in pieces. The last word is held until it ends.
 #[derive(Debug)]
 pub(crate) struct WordWrap {
     columns: usize,
+    /// The column in which further lines of a line start.
+    indent: usize,
     /// The column after what was given out.
     column: usize,
     /// The blanks before the word that is held.
@@ -14,7 +21,12 @@ pub(crate) struct WordWrap {
 impl WordWrap {
     /// Lines of at most `columns`.
     pub(crate) fn new(columns: usize) -> WordWrap {
-        WordWrap { columns, column: 0, blanks: String::new(), word: String::new() }
+        WordWrap { columns, indent: 0, column: 0, blanks: String::new(), word: String::new() }
+    }
+
+    /// Starts further lines of a line in column `indent`.
+    pub(crate) fn with_indent(self, indent: usize) -> WordWrap {
+        WordWrap { indent, ..self }
     }
 
     /// Takes a piece. Returns what can be printed.
@@ -28,7 +40,7 @@ impl WordWrap {
                     out.push('\n');
                     self.column = 0;
                 }
-                c if c.is_whitespace() => {
+                c if c.is_whitespace() && c != NO_BREAK_SPACE => {
                     self.release_word(&mut out);
                     self.blanks.push(c);
                 }
@@ -50,17 +62,20 @@ impl WordWrap {
         if self.word.is_empty() {
             return;
         }
-        let (blanks, width) = (self.blanks.chars().count(), self.word.chars().count());
-        if self.column > 0 && self.column + blanks + width > self.columns {
-            out.push('\n');
-            self.column = width;
-        } else {
-            out.push_str(&self.blanks);
-            self.column += blanks + width;
+        let mut blanks = std::mem::take(&mut self.blanks);
+        for part in split_word(&std::mem::take(&mut self.word)) {
+            let (gap, width) = (count_columns(&blanks), count_columns(part));
+            if self.column > 0 && self.column + gap + width > self.columns {
+                out.push('\n');
+                out.push_str(&" ".repeat(self.indent));
+                self.column = self.indent + width;
+            } else {
+                out.push_str(&blanks);
+                self.column += gap + width;
+            }
+            out.push_str(part);
+            blanks.clear();
         }
-        out.push_str(&self.word);
-        self.blanks.clear();
-        self.word.clear();
     }
 }
 
@@ -80,5 +95,12 @@ mod tests {
             shown += &wrap.finish();
             assert_eq!(shown, expected, "in pieces of {size}");
         }
+    }
+
+    #[test]
+    fn wide_characters_are_broken_at_the_edge() {
+        let mut wrap = WordWrap::new(9).with_indent(2);
+        let shown = wrap.push("灯台は岩の上に立つ。 one\u{a0}two") + &wrap.finish();
+        assert_eq!(shown, "灯台は岩\n  の上に\n  立つ。\n  one\u{a0}two");
     }
 }

@@ -94,6 +94,9 @@ const NARROW_COMMANDS: &[&[&str]] = &[
     &["list"],
     &["runs"],
     &["show", "last"],
+    &["show", "last", "/sentence"],
+    &["plan", "describe"],
+    &["schedule", "list"],
     &["logs", "last"],
     &["models", "list"],
     &["keys", "list"],
@@ -109,6 +112,8 @@ fn every_list_fits_a_terminal_of_60_columns() {
     user.start("", &["init", "hello"]).finish();
     let first = user.start("hello", &["run", "describe", "-i", "topic=a lighthouse"]).finish();
     user.start("hello", &["keys", "create", "--name", "a-key-with-a-long-name", "--scopes", "read,run"]).finish();
+    user.start("hello", &["schedule", "add", "describe.json", "--cron", "0 6 * * *", "--timezone", "Europe/Berlin"])
+        .finish();
     for arguments in NARROW_COMMANDS {
         let screen = user.start("hello", arguments).finish();
         // A path without blanks cannot be broken.

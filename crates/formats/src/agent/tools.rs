@@ -10,7 +10,7 @@ use flowloom_core::plan::{AgentTool, ToolEffect};
 
 use super::AvailableFlow;
 use crate::flow::tool_name_of_uuid;
-use crate::graph::{TOOLS_FOLDER, ToolPlace, ToolRecordReader};
+use crate::graph::{TOOLS_FOLDER, ToolPlace, ToolRecordReader, warn_misspelt_tool_keys};
 use crate::problems::Problems;
 use crate::reader::related_path;
 use crate::servers::tool_name;
@@ -129,6 +129,7 @@ impl<'a> ToolCollector<'a> {
     }
 
     fn add_record(&mut self, record: &Node) {
+        warn_misspelt_tool_keys(record, self.problems);
         let mut records = ToolRecordReader::new(self.file, self.sources);
         let tool = records.read(&record.to_value(), ToolPlace::of_node(record), self.problems);
         self.missing.append(&mut records.missing);

@@ -143,11 +143,25 @@ fn check_reference(
     }
     let message =
         format_args!("nothing in the flow sets {}; unless an argument does, it stays as text", reference.source);
-    let help = match problems.find_similar(&reference.name, known.iter().map(String::as_str)) {
-        Some(meant) => format!("did you mean {}?", reference.source.replacen(&*reference.name, meant, 1)),
-        None => format!("if it is a parameter, declare {:?} in the start block", reference.name),
+    let (name, source) = (reference.name.trim(), remove_blanks(&reference.source));
+    let is_known = known.contains(name);
+    let (help, fix) = match problems.find_similar(name, known.iter().map(String::as_str)) {
+        Some(meant) if !is_known => (format!("did you mean {}?", source.replacen(name, meant, 1)), None),
+        _ if *source != *reference.source => {
+            let title = format!("write {source}, without blanks");
+            let is_found = at.length == reference.source.len();
+            (title.clone(), is_found.then(|| Fix { title, edits: vec![(at, source)] }))
+        }
+        _ => (format!("if it is a parameter, declare {name:?} in the start block"), None),
     };
-    problems.add_warning(Code::UnknownVariable, at, message).help = Some(help);
+    let diagnostic = problems.add_warning(Code::UnknownVariable, at, message);
+    (diagnostic.help, diagnostic.fix) = (Some(help), fix);
+}
+
+/// A reference without blanks after its opening and before its closing brace, which would be parts of the name.
+fn remove_blanks(source: &str) -> String {
+    let inner = source.strip_prefix("${").and_then(|rest| rest.strip_suffix('}'));
+    inner.map_or_else(|| source.to_owned(), |inner| format!("${{{}}}", inner.trim()))
 }
 
 fn check_secrets(template: &Template, place: TemplatePosition, written: &StepSource<'_>, problems: &mut Problems) {

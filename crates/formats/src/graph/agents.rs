@@ -10,7 +10,7 @@ use flowloom_core::json::{Node, parse_value};
 use flowloom_core::plan::AgentTool;
 use flowloom_core::value::Value;
 
-use super::{GraphNode, ToolPlace, ToolRecordReader};
+use super::{GraphNode, ToolPlace, ToolRecordReader, warn_misspelt_tool_keys};
 use crate::problems::Problems;
 use crate::reader::Fields;
 use crate::sources::Sources;
@@ -32,6 +32,12 @@ const KNOWN_KEYS: [&str; 14] = [
     "workflowId",
     "scope",
 ];
+
+/// The keys under which an agent has its instructions.
+const PROMPT_KEYS: [&str; 2] = ["systemPrompt", "system_prompt"];
+
+/// The other keys of an agent that are text.
+const TEXT_KEYS: [&str; 7] = ["id", "agentId", "agent_id", "name", "model", "llmModelId", "llm_model_id"];
 
 /// An agent.
 #[derive(Clone, Debug)]
@@ -66,6 +72,8 @@ impl<'s> AgentCatalog<'s> {
         for node in embedded.and_then(Node::items).unwrap_or_default() {
             if let Some(fields) = Fields::read_object(node, "an agent", problems) {
                 fields.warn_misspelt_keys(&KNOWN_KEYS, problems);
+                fields.check_texts(&PROMPT_KEYS, problems);
+                fields.check_texts(&TEXT_KEYS, problems);
                 agents.add_agent(&node.to_value(), None, None, Some(node), problems);
             }
         }
@@ -107,14 +115,16 @@ impl<'s> AgentCatalog<'s> {
         };
         let size_bytes = prompt.as_ref().map_or(0, String::len) + flowloom_core::render::to_json(value).len();
         let tools = value.get("tools").and_then(Value::as_list).unwrap_or_default();
-        let prompt = prompt.or_else(|| text(&["systemPrompt", "system_prompt"])).unwrap_or_default();
-        if prompt.trim().is_empty() {
+        let prompt = prompt.or_else(|| text(&PROMPT_KEYS)).unwrap_or_default();
+        let is_text = |key: &&str| value.get(key).is_none_or(|prompt| matches!(prompt, Value::Null | Value::String(_)));
+        if prompt.trim().is_empty() && PROMPT_KEYS.iter().all(is_text) {
             let message = format_args!("the agent {id} has no \"systemPrompt\", so it has no instructions");
             let start = Span { start: span.start, length: span.length.min(1) };
             problems.add_warning(Code::MissingKey, start, message).help = Some("tell it what to do".into());
         }
         let model = text(&["model", "llmModelId", "llm_model_id"]);
         let places = place.and_then(|node| node.get("tools")).and_then(Node::items).unwrap_or_default();
+        places.iter().for_each(|place| warn_misspelt_tool_keys(place, problems));
         let places = places.iter().map(ToolPlace::of_node).chain(std::iter::repeat(ToolPlace::elsewhere(span)));
         let tools =
             tools.iter().zip(places).filter_map(|(tool, place)| self.records.read(tool, place, problems)).collect();

@@ -55,7 +55,7 @@ pub const END_RULE: &str = "When nothing more is to be done for the user, call t
 const THREAD_NAME: &str = "messages";
 
 pub(crate) use tables::is_table;
-pub(crate) use tools::{ToolPlace, ToolRecordReader};
+pub(crate) use tools::{ToolPlace, ToolRecordReader, warn_misspelt_tool_keys};
 
 /// The folder next to a graph that holds its agents.
 pub const AGENTS_FOLDER: &str = "agents/";
@@ -309,7 +309,8 @@ impl GraphCompiler<'_> {
                 None
             }
         };
-        let from = self.find_edge_node(id, "from", source, nodes, None);
+        let target_index = target.and_then(|target| nodes.by_id.get(target.as_str()?).copied());
+        let from = self.find_edge_node(id, "from", source, nodes, target_index);
         let to = target.map(|target| self.find_edge_node(id, "to", target, nodes, from));
         let condition = condition?;
         let place = match condition {
@@ -324,20 +325,20 @@ impl GraphCompiler<'_> {
         }
     }
 
-    /// The node that an edge names. Its `source` is not suggested as its target.
+    /// The node that an edge names. The one at its `other` end is not suggested.
     fn find_edge_node(
         &mut self,
         edge: &str,
         direction: &str,
         node: &Node,
         nodes: &NodeList<'_>,
-        source: Option<usize>,
+        other: Option<usize>,
     ) -> Option<usize> {
         let id = node.as_str().unwrap_or_default();
         let found = nodes.by_id.get(id).copied();
         if found.is_none() {
             let message = format_args!("{edge} leads {direction} the node {id}, which does not exist");
-            let others = nodes.nodes.iter().enumerate().filter(|(index, _)| Some(*index) != source);
+            let others = nodes.nodes.iter().enumerate().filter(|(index, _)| Some(*index) != other);
             let known = others.map(|(_, node)| node.id);
             self.report_unknown_node(Code::DanglingEdge, node.span, message, id, known);
         }

@@ -14,7 +14,7 @@ use super::TOOLS_FOLDER;
 use crate::functions::no_parameters;
 use crate::json_schema::find_schema_problem;
 use crate::problems::Problems;
-use crate::reader::related_path;
+use crate::reader::{Fields, related_path};
 use crate::servers::tool_name;
 use crate::sources::Sources;
 
@@ -24,6 +24,40 @@ pub(crate) struct ToolRecordReader<'a> {
     sources: &'a Sources,
     /// Missing tool files.
     pub(crate) missing: Vec<String>,
+}
+
+/// Keys of a tool record that mean something. Exported records have columns of their database besides.
+const KNOWN_KEYS: [&str; 18] = [
+    "id",
+    "name",
+    "tool_name",
+    "type",
+    "function",
+    "toolId",
+    "tool_id",
+    "functionId",
+    "function_id",
+    "internalApiPath",
+    "internal_api_path",
+    "description",
+    "description_for_llm",
+    "parameters",
+    "needsApproval",
+    "execution_location",
+    "executionLocation",
+    "strict",
+];
+
+/// Warns about misspelt keys of a tool record, in every layer.
+pub(crate) fn warn_misspelt_tool_keys(record: &Node, problems: &mut Problems) {
+    let layers = std::iter::successors(Some(record), |layer| {
+        layer.get("function").or_else(|| layer.get("parameters").filter(|inner| inner.get("function").is_some()))
+    });
+    for layer in layers.filter(|layer| !layer.entries().is_empty()) {
+        if let Some(fields) = Fields::read_object(layer, "a tool", problems) {
+            fields.warn_misspelt_keys(&KNOWN_KEYS, problems);
+        }
+    }
 }
 
 /// Where a tool is written.

@@ -364,18 +364,22 @@ impl PipelineCompiler<'_> {
             edge.warn_unknown_keys(&["id", "from", "to"], self.problems);
             let from = edge.read_required_text("from", self.problems);
             let to = edge.read_required_text("to", self.problems);
-            let ends = [from, to].map(|end| end.and_then(|(id, span)| self.find_node(id, span, rows)));
-            if let [Some(from), Some(to)] = ends {
+            let from_id = from.map(|(id, _)| id);
+            let from = from.and_then(|(id, span)| self.find_node(id, span, to.map(|(id, _)| id), rows));
+            let to = to.and_then(|(id, span)| self.find_node(id, span, from_id, rows));
+            if let (Some(from), Some(to)) = (from, to) {
                 edges.push((from, to));
             }
         }
         edges
     }
 
-    fn find_node(&mut self, id: &str, span: Span, rows: &NodeRows<'_>) -> Option<usize> {
+    /// The node at an end of an edge. The node at the `other` end is not suggested.
+    fn find_node(&mut self, id: &str, span: Span, other: Option<&str>, rows: &NodeRows<'_>) -> Option<usize> {
         let found = rows.find_index(id);
         if found.is_none() {
-            let meant = self.problems.find_similar(id, rows.iter().map(|row| row.id));
+            let candidates = rows.iter().map(|row| row.id).filter(|id| Some(*id) != other);
+            let meant = self.problems.find_similar(id, candidates);
             let message = format_args!("there is no node {id:?}");
             let diagnostic = self.problems.add_error(Code::UnknownNode, span, message);
             if let Some(meant) = meant {
@@ -394,19 +398,20 @@ impl PipelineCompiler<'_> {
                         !RESERVED_NAMES.contains(&&*reference.name) && !memory::is_undeclared(reference)
                     };
                     for reference in template.iter_refs().filter(is_of_node) {
-                        let target = rows.find_index(&reference.name).map(|index| &rows.nodes[index]);
                         let span = find_span(self.text, *span, &reference.source);
-                        self.check_reference(reference, target, span, rows);
+                        self.check_reference(reference, span, row, rows);
                     }
                 });
             }
         }
     }
 
-    fn check_reference(&mut self, reference: &Ref, target: Option<&PipelineNode<'_>>, span: Span, rows: &NodeRows<'_>) {
-        let Some(target) = target else {
+    /// Checks a reference in the inputs of a node.
+    fn check_reference(&mut self, reference: &Ref, span: Span, node: &PipelineNode<'_>, rows: &NodeRows<'_>) {
+        let Some(target) = rows.find_index(&reference.name).map(|index| &rows.nodes[index]) else {
             let message = format_args!("{} names no node; there is none called {:?}", reference.source, reference.name);
-            let names = rows.iter().map(|row| row.id).chain(RESERVED_NAMES);
+            let others = rows.iter().map(|row| row.id).filter(|id| *id != node.id);
+            let names = others.chain(RESERVED_NAMES);
             let meant = self.problems.find_similar(&reference.name, names);
             let diagnostic = self.problems.add_error(Code::UnknownNode, span, message);
             diagnostic.help = match meant {

@@ -18,6 +18,7 @@ pub(crate) const BUILT_IN_FUNCTIONS: &[&str] = &[
     "tool::http_request",
     "tool::file_read",
     "tool::file_write",
+    "write_files",
     "workflow::create",
     "workflow::run",
     "workflow::list",

@@ -375,6 +375,9 @@ impl StepsCompiler<'_> {
 
     fn wrap_conditional(&mut self, row: &StepRow<'_>, mut step: Step) -> Step {
         let condition = row.fields.read_text("condition", self.problems).map(|(text, _)| text).unwrap_or_default();
+        if condition.is_empty() && row.fields.has_wrong_kind("condition") {
+            return step;
+        }
         if condition.is_empty() {
             let message = "this conditional step has no \"condition\", so it always runs";
             self.problems.add_warning(Code::MissingKey, start_span(row.node), message);

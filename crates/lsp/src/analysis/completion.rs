@@ -16,7 +16,7 @@ use super::mdx::{Element, MdxDocument};
 use super::names::{Name, NameKind, Role};
 use super::roles::{TextRole, find_role};
 use super::schema::{FormatSchema, find_constant, write_skeleton};
-use super::templates::{TemplateStyle, find_started};
+use super::templates::{ReferenceRest, find_rest, find_started};
 
 /// Something that can be written.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -84,6 +84,14 @@ struct JsonSpot<'a> {
     path: &'a JsonPath,
 }
 
+/// A reference around the position.
+#[derive(Clone, Copy)]
+struct WrittenReference<'a> {
+    /// From its start up to the position.
+    written: &'a str,
+    rest: ReferenceRest,
+}
+
 /// A position, and what can be named there.
 struct Context<'a> {
     definition: &'a Definition,
@@ -101,9 +109,15 @@ impl Context<'_> {
     /// The word that ends at the position.
     fn word_span(&self) -> Span {
         let before = &self.text()[..self.offset];
-        let is_word = |c: char| c.is_alphanumeric() || c == '_' || c == '$';
         let length: usize = before.chars().rev().take_while(|c| is_word(*c)).map(char::len_utf8).sum();
         Span { start: self.offset - length, length }
+    }
+
+    /// The word around the position.
+    fn whole_word_span(&self) -> Span {
+        let before = self.word_span();
+        let after: usize = self.text()[self.offset..].chars().take_while(|c| is_word(*c)).map(char::len_utf8).sum();
+        Span { length: before.length + after, ..before }
     }
 
     fn list_json(&self, tree: &Node) -> Vec<Proposal> {
@@ -111,7 +125,8 @@ impl Context<'_> {
             let inside = &self.text()[template.span.start..template.span.end()];
             let at = self.offset - template.span.start;
             if let Some(written) = find_started(inside, at, template.style) {
-                return self.list_references(written, template.style, template.kind);
+                let rest = find_rest(inside, at, template.style);
+                return self.list_references(tree, template.kind, WrittenReference { written, rest });
             }
         }
         let Some(format) = self.index.format.filter(|format| find_format(format.name()).is_some()) else {
@@ -131,15 +146,14 @@ impl Context<'_> {
     }
 
     /// The names that a started reference can go on with, or the fields of the name that it has.
-    fn list_references(&self, written: &str, style: TemplateStyle, kind: NameKind) -> Vec<Proposal> {
-        let closing = style.closing();
-        let has_end = self.text()[self.offset..].starts_with(closing);
+    fn list_references(&self, tree: &Node, kind: NameKind, reference: WrittenReference<'_>) -> Vec<Proposal> {
+        let WrittenReference { written, rest: ReferenceRest { name_length, missing } } = reference;
         let start = written.rfind('.').map_or(0, |dot| dot + 1);
         let length = written.len() - start;
-        let replaces = Span { start: self.offset - length, length };
+        let replaces = Span { start: self.offset - length, length: length + name_length };
         let finish = |mut proposal: Proposal, is_whole: bool| {
-            if is_whole && !has_end {
-                proposal.insert.push_str(closing);
+            if is_whole {
+                proposal.insert.push_str(missing);
             }
             proposal
         };
@@ -151,7 +165,24 @@ impl Context<'_> {
         let names = self.definition.list_visible(self.file, self.offset, kind);
         // A node is named with one of its fields.
         let is_whole = kind != NameKind::Node;
-        names.iter().map(|name| finish(Proposal::of_name(name, replaces), is_whole)).collect()
+        let own = self.find_own_node(tree);
+        let others = names.iter().filter(|name| kind != NameKind::Node || own != Some(&*name.text));
+        others.map(|name| finish(Proposal::of_name(name, replaces), is_whole)).collect()
+    }
+
+    /// The node of a pipeline that cannot be named here: the node itself in its inputs, and at an end of an edge the node at
+    /// the other end.
+    fn find_own_node<'t>(&self, tree: &'t Node) -> Option<&'t str> {
+        let is_here = |node: &&Node| node.span.start <= self.offset && self.offset <= node.span.end();
+        let find_item = |list: &str| tree.get(list)?.items()?.iter().find(is_here);
+        if !self.index.is_pipeline() {
+            return None;
+        }
+        if let Some(node) = find_item("nodes") {
+            return node.get("id")?.as_str();
+        }
+        let edge = find_item("edges")?;
+        ["from", "to"].iter().find_map(|end| edge.get(end).filter(|end| !is_here(end))?.as_str())
     }
 
     fn list_keys(
@@ -221,7 +252,11 @@ impl Context<'_> {
         if let TextRole::Name(kind, role) = role {
             let own = || {
                 let names = self.definition.list_visible(self.file, self.offset, kind).into_iter();
-                names.map(|name| quote(Proposal::of_name(&name, replaces))).collect::<Vec<_>>()
+                let own = self.find_own_node(tree).filter(|_| kind == NameKind::Node);
+                names
+                    .filter(|name| own != Some(&*name.text))
+                    .map(|name| quote(Proposal::of_name(&name, replaces)))
+                    .collect::<Vec<_>>()
             };
             return match (kind, role) {
                 (NameKind::Function, _) => propose_names(&self.known.functions, kind),
@@ -341,11 +376,10 @@ impl Context<'_> {
     }
 
     fn list_expression(&self) -> Vec<Proposal> {
-        let word = self.word_span();
+        let word = self.whole_word_span();
         let before = &self.text()[..word.start];
         let names = self.definition.list_visible(self.file, self.offset, NameKind::Variable);
         if let Some(object) = before.strip_suffix('.') {
-            let is_word = |c: char| c.is_alphanumeric() || matches!(c, '_' | '$');
             let length: usize = object.chars().rev().take_while(|c| is_word(*c)).map(char::len_utf8).sum();
             let name = &object[object.len() - length..];
             return self.list_members(name, &names, word);
@@ -405,6 +439,11 @@ impl Context<'_> {
         };
         schema.list_keys(None, &path).into_iter().map(propose).collect()
     }
+}
+
+/// Whether a character is part of a word of an expression.
+fn is_word(c: char) -> bool {
+    c.is_alphanumeric() || matches!(c, '_' | '$')
 }
 
 /// The proposals of both lists, each label once.

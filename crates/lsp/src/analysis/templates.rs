@@ -80,13 +80,42 @@ fn is_reference(inner: &str, style: TemplateStyle) -> bool {
     }
 }
 
+/// The rest of a reference after a position.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReferenceRest {
+    /// Bytes of the name, or of the field, that follow the position; 0 if the reference does not end.
+    pub name_length: usize,
+    /// What the end of the reference lacks.
+    pub missing: &'static str,
+}
+
+/// The rest of the reference in which byte `at` of `text` is. Without an end, what follows is ordinary text.
+pub fn find_rest(text: &str, at: usize, style: TemplateStyle) -> ReferenceRest {
+    let after = text.get(at..).unwrap_or_default();
+    let past = |is_part: fn(char) -> bool| after.find(|c| !is_part(c)).unwrap_or(after.len());
+    let closing = style.closing();
+    let end = &after[past(continues)..];
+    let written = closing.bytes().zip(end.bytes()).take_while(|(wanted, found)| wanted == found).count();
+    match written {
+        0 => ReferenceRest { name_length: 0, missing: closing },
+        _ => ReferenceRest {
+            name_length: past(|c| continues(c) && !matches!(c, '.' | '[' | ']')),
+            missing: &closing[written..],
+        },
+    }
+}
+
+/// Whether a reference can go on with a character.
+fn continues(c: char) -> bool {
+    c.is_alphanumeric() || matches!(c, '_' | '.' | '[' | ']' | '-')
+}
+
 /// The start of the reference in which byte `at` of `text` is, from its start up to there; `None` outside of a
 /// reference.
 pub fn find_started(text: &str, at: usize, style: TemplateStyle) -> Option<&str> {
     let before = text.get(..at)?;
     let start = before.rfind(style.opening())? + style.opening().len();
     let written = &before[start..];
-    let continues = |c: char| c.is_alphanumeric() || matches!(c, '_' | '.' | '[' | ']' | '-');
     written.chars().all(continues).then_some(written)
 }
 
@@ -109,6 +138,15 @@ mod tests {
     fn a_started_reference_is_found() {
         assert_eq!(find_started("say {{na", 8, TemplateStyle::DoubleBraces), Some("na"));
         assert_eq!(find_started("say {{name}} and", 16, TemplateStyle::DoubleBraces), None);
+        let rest = |text: &str, style| {
+            let ReferenceRest { name_length, missing } = find_rest(text, 0, style);
+            (name_length, missing)
+        };
+        assert_eq!(rest("pic} and", TemplateStyle::DollarBraces), (3, ""));
+        assert_eq!(rest("pic.title[0]} and", TemplateStyle::DollarBraces), (3, ""));
+        assert_eq!(rest("put}} and", TemplateStyle::DoubleBraces), (3, ""));
+        assert_eq!(rest("put} and", TemplateStyle::DoubleBraces), (3, "}"));
+        assert_eq!(rest("pic and {more}", TemplateStyle::DollarBraces), (0, "}"));
         assert_eq!(find_started("${a.b", 5, TemplateStyle::DollarBraces), Some("a.b"));
     }
 }

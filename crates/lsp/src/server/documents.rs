@@ -114,8 +114,11 @@ impl Documents {
 
 /// The file of a document. A text that has not been saved yet counts as a file of the current folder.
 fn find_document_path(item: &TextDocumentItem) -> Option<PathBuf> {
-    if item.uri.scheme() != "untitled" {
-        return item.uri.to_file_path().ok();
+    match item.uri.scheme() {
+        "file" => return item.uri.to_file_path().ok(),
+        "untitled" => {}
+        // A version of a file in a repository, for example, is not that file.
+        _ => return None,
     }
     let mut path = std::env::current_dir().ok()?.join(item.uri.path());
     if path.extension().is_none() {

@@ -26,6 +26,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::runs::{ensure_id, list_definitions, run_and_wait};
+use super::schemas::{RunPageSchema, StepListRunSchema, WorkflowIdSchema};
 use crate::body::{TextBody, parse_object};
 use crate::caller::Caller;
 use crate::definitions::change::writable_key;
@@ -52,7 +53,7 @@ fn unwrap_body(text: &str) -> &str {
 
 /// `workflow::create`: stores a step list, given directly or in the field `workflow`.
 #[utoipa::path(post, path = "/api/workflows", operation_id = "agentos_create", tag = "AgentOS", security(("key" = ["write"])), request_body = Object,
-    responses((status = 200, description = "`{id}`"), (status = 400, body = ProblemDocument), (status = 422, body = ProblemDocument)))]
+    responses((status = 200, description = "`{id}`", body = WorkflowIdSchema), (status = 400, body = ProblemDocument), (status = 422, body = ProblemDocument)))]
 pub(crate) async fn create_workflow(
     State(host): State<Arc<RunHost>>,
     caller: Caller,
@@ -76,7 +77,7 @@ pub(crate) async fn create_workflow(
 
 /// `workflow::list`: lists the step lists with their source.
 #[utoipa::path(get, path = "/api/workflows", operation_id = "agentos_list", tag = "AgentOS", security(("key" = ["read"])),
-    responses((status = 200, description = "A list of definitions")))]
+    responses((status = 200, description = "A list of definitions", body = Vec<Object>)))]
 pub(crate) async fn list_workflows(State(catalog): State<Arc<Catalog>>, caller: Caller) -> ApiResult<Json<Value>> {
     caller.require_scope(Scope::Read)?;
     let found = list_definitions(&catalog, caller.resolve_user(None)?, steps::FORMAT).await?;
@@ -112,7 +113,7 @@ pub(crate) struct RunWorkflowRequest {
 /// response contains `status`, and `error` if the run failed.
 #[utoipa::path(post, path = "/api/workflows/run", operation_id = "agentos_run", tag = "AgentOS", security(("key" = ["run"])), request_body = RunWorkflowRequest,
     params(("Idempotency-Key" = Option<String>, Header, description = "Requests with the same key and body start a single run")),
-    responses((status = 200, description = "The run has ended"), (status = 202, description = "The run is waiting for an answer"),
+    responses((status = 200, description = "The run has ended", body = StepListRunSchema), (status = 202, description = "The run is waiting for an answer", body = StepListRunSchema),
         (status = 403, body = ProblemDocument), (status = 404, body = ProblemDocument), (status = 409, body = ProblemDocument)))]
 pub(crate) async fn run_workflow(
     State(host): State<Arc<RunHost>>,
@@ -153,7 +154,7 @@ pub(crate) struct RunsQuery {
 
 /// `workflow::runs`: returns a page of a step list's runs, oldest first.
 #[utoipa::path(get, path = "/api/workflows/runs", operation_id = "agentos_runs", tag = "AgentOS", security(("key" = ["read"])), params(RunsQuery),
-    responses((status = 200, description = "`{runs, total, limit, offset}`")))]
+    responses((status = 200, description = "`{runs, total, limit, offset}`", body = RunPageSchema)))]
 pub(crate) async fn list_runs(
     State(store): State<Arc<Store>>,
     caller: Caller,

@@ -30,6 +30,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::runs::{find_definition, list_definitions, run_and_wait};
+use super::schemas::{FlowListSchema, FlowRunSchema, FlowSchema, SavedFlowSchema, SuccessSchema};
 use crate::blocking::run_blocking;
 use crate::body::{JsonObject, TextBody, parse_object};
 use crate::caller::Caller;
@@ -121,7 +122,7 @@ pub(crate) struct SaveFlowRequest {
 /// Stores a flow, even if it is incomplete; only unknown block types are rejected. If AnythingLLM's folder of flows is
 /// served, the flow is a file in it.
 #[utoipa::path(post, path = "/api/agent-flows/save", operation_id = "agent_flows_save", tag = "AnythingLLM", security(("key" = ["write"])), request_body = SaveFlowRequest,
-    responses((status = 200, description = "`{success, flow: {success, uuid}}`, or `{success: false, flow: null, error}` if the flow is refused"), (status = 400, description = "`{success: false, error}`")))]
+    responses((status = 200, description = "`{success, flow: {success, uuid}}`, or `{success: false, flow: null, error}` if the flow is refused", body = SavedFlowSchema), (status = 400, description = "`{success: false, error}`")))]
 pub(crate) async fn save_flow(
     State(host): State<Arc<RunHost>>,
     caller: Caller,
@@ -215,7 +216,7 @@ fn file_problem(uuid: &str, error: &std::io::Error) -> Problem {
 
 /// Lists flows, and whether each is available to agents.
 #[utoipa::path(get, path = "/api/agent-flows/list", operation_id = "agent_flows_list", tag = "AnythingLLM", security(("key" = ["read"])),
-    responses((status = 200, description = "`{success, flows: [{name, uuid, description, active}]}`")))]
+    responses((status = 200, description = "`{success, flows: [{name, uuid, description, active}]}`", body = FlowListSchema)))]
 pub(crate) async fn list_flows(State(catalog): State<Arc<Catalog>>, caller: Caller) -> FlowResult {
     caller.require_scope(Scope::Read)?;
     let flow = |(definition, content): &(Arc<flowloom_app::definitions::catalog::CatalogEntry>, DefinitionContent)| {
@@ -243,7 +244,7 @@ fn read_config(content: &DefinitionContent) -> ApiResult<Map> {
 
 /// Returns a flow.
 #[utoipa::path(get, path = "/api/agent-flows/{uuid}", operation_id = "agent_flows_get", tag = "AnythingLLM", security(("key" = ["read"])), params(("uuid" = String, Path)),
-    responses((status = 200, description = "`{success, flow: {name, uuid, config}}`"), (status = 404, description = "`{success: false, error}`"),
+    responses((status = 200, description = "`{success, flow: {name, uuid, config}}`", body = FlowSchema), (status = 404, description = "`{success: false, error}`"),
         (status = 422, description = "The file is not JSON")))]
 pub(crate) async fn get_flow(
     State(catalog): State<Arc<Catalog>>,
@@ -263,7 +264,7 @@ fn flow_response(uuid: &str, config: Map) -> Json<Value> {
 
 /// Deletes a flow.
 #[utoipa::path(delete, path = "/api/agent-flows/{uuid}", operation_id = "agent_flows_delete", tag = "AnythingLLM", security(("key" = ["write"])), params(("uuid" = String, Path)),
-    responses((status = 200, description = "`{success}`"), (status = 404, description = "`{success: false, error}`"), (status = 409, description = "The id belongs to a file of the served folder")))]
+    responses((status = 200, description = "`{success}`", body = SuccessSchema), (status = 404, description = "`{success: false, error}`"), (status = 409, description = "The id belongs to a file of the served folder")))]
 pub(crate) async fn delete_flow(
     State(host): State<Arc<RunHost>>,
     caller: Caller,
@@ -294,7 +295,7 @@ pub(crate) struct ToggleRequest {
 
 /// Switches a flow on or off for agents.
 #[utoipa::path(post, path = "/api/agent-flows/{uuid}/toggle", operation_id = "agent_flows_toggle", tag = "AnythingLLM", security(("key" = ["write"])), params(("uuid" = String, Path)), request_body = ToggleRequest,
-    responses((status = 200, description = "`{success, flow}`"), (status = 404, description = "`{success: false, error}`"), (status = 409, description = "The id belongs to a file of the served folder")))]
+    responses((status = 200, description = "`{success, flow}`", body = FlowSchema), (status = 404, description = "`{success: false, error}`"), (status = 409, description = "The id belongs to a file of the served folder")))]
 pub(crate) async fn toggle_flow(
     State(host): State<Arc<RunHost>>,
     caller: Caller,
@@ -315,7 +316,7 @@ pub(crate) async fn toggle_flow(
 /// Runs a flow and waits for its end. The body contains its variables, directly or in the field `variables`.
 #[utoipa::path(post, path = "/api/agent-flows/{uuid}/run", operation_id = "agent_flows_run", tag = "AnythingLLM", security(("key" = ["run"])), request_body = Object,
     params(("uuid" = String, Path), ("Idempotency-Key" = Option<String>, Header, description = "Requests with the same key and body start a single run")),
-    responses((status = 200, description = "`{success, results, variables, directOutput, run_id, status}`"), (status = 404, description = "`{success: false, error}`"),
+    responses((status = 200, description = "`{success, results, variables, directOutput, run_id, status}`", body = FlowRunSchema), (status = 404, description = "`{success: false, error}`"),
         (status = 409, description = "The Idempotency-Key was used for another request"), (status = 422, description = "The flow has errors")))]
 pub(crate) async fn run_flow(
     State(host): State<Arc<RunHost>>,

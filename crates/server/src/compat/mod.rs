@@ -4,6 +4,7 @@ mod agentflow;
 mod agentos;
 mod anythingllm;
 mod runs;
+mod schemas;
 
 use utoipa_axum::router::OpenApiRouter;
 

@@ -14,6 +14,7 @@ use flowloom_app::engines::App;
 use flowloom_app::error::AppError;
 use flowloom_app::estimate::{ConfiguredFigures, TypicalCase, estimate_plan, find_typical_case};
 use flowloom_app::keys::Scope;
+use flowloom_app::tools::agents;
 use flowloom_app::wiring::build_default_models;
 use flowloom_core::bound::{Latencies, Unbounded};
 use flowloom_core::code::Code;
@@ -23,7 +24,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::opened::{OpenDefinition, OpenSource};
-use crate::blocking::compile_blocking;
+use crate::blocking::{compile_blocking, run_blocking};
 use crate::body::JsonObject;
 use crate::caller::Caller;
 use crate::definitions::change::OwnerQuery;
@@ -143,17 +144,18 @@ pub(crate) async fn estimate_cost(
         (None, Some(_)) => None,
         _ => return Err(Problem::new(Code::RequestInvalid, "give either \"workflow\" or \"source\"")),
     };
-    let shared = app.clone();
-    let estimated = compile_blocking(move |stop| {
+    let (shared, listed, whose) = (app.clone(), catalog.clone(), owner.clone());
+    let compiled = compile_blocking(move |stop| {
         let opened = match (opened, workflow) {
             (Some(opened), _) => opened,
-            (None, id) => read_stored(&catalog, &owner, &id.unwrap_or_default())?,
+            (None, id) => read_stored(&listed, &whose, &id.unwrap_or_default())?,
         };
-        let Some(plan) = opened.compile(&shared, &owner, stop)?.source.compiled.plan else { return Ok(None) };
-        let estimate = build_estimate(&shared.config, &plan, inputs.as_ref())?;
-        Ok::<_, Problem>(Some((plan, estimate)))
+        Ok::<_, Problem>(opened.compile(&shared, &whose, stop)?.source)
     });
-    let Some((plan, estimate)) = estimated.await?? else { return Ok(Json(CostEstimate::of_nothing())) };
+    let source = agents::attach_listed(&catalog, false, compiled.await??, &owner).await?;
+    let Some(plan) = source.compiled.plan else { return Ok(Json(CostEstimate::of_nothing())) };
+    let (shared, planned) = (app.clone(), plan.clone());
+    let estimate = run_blocking(move || build_estimate(&shared.config, &planned, inputs.as_ref())).await??;
     let typical = find_typical_case(&app, &plan, caller.user.as_deref()).await?;
     Ok(Json(CostEstimate { typical: typical.map(describe_typical), ..estimate }))
 }

@@ -11,7 +11,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use flowloom_app::definitions::catalog::Catalog;
 use flowloom_app::definitions::source::Loader;
-use flowloom_app::definitions::stored::{self, DefinitionContent};
+use flowloom_app::definitions::stored::{self, CompiledDefinition, DefinitionContent};
 use flowloom_app::engines::App;
 use flowloom_app::error::AppError;
 use flowloom_app::keys::Scope;
@@ -87,12 +87,14 @@ pub(crate) async fn store_workflow(
 ) -> ApiResult<(ChangeResult, WorkflowInfo)> {
     let ChangeTarget { key, condition } = target.into();
     reject_folder_file(catalog, &key.id).await?;
-    let (shared, whose) = (catalog.clone(), key.clone());
-    let new = crate::blocking::compile_blocking(move |stop| {
+    let (shared, user) = (catalog.clone(), key.user.clone());
+    let compiled = crate::blocking::compile_blocking(move |stop| {
         let loader = Loader { stop: Some(stop), ..shared.new_loader() };
-        compile_checked(shared.store(), &loader, whose, &content, is_draft)
+        stored::compile_for_user(shared.store(), &loader, &user, &content).map(|compiled| (compiled, content))
     });
-    let new = new.await??;
+    let (mut compiled, content) = compiled.await??;
+    compiled.source.add_python_errors(catalog.syntax()).await;
+    let new = check_definition(key.clone(), &content, &compiled, is_draft)?;
     let changed = apply_change(catalog.store(), DefinitionChange::Put(new), condition, caller).await?;
     let catalog = catalog.clone();
     let found = crate::blocking::run_blocking(move || catalog.find_definition(&key.user, &key.id)).await??;
@@ -100,14 +102,13 @@ pub(crate) async fn store_workflow(
     Ok((changed, to_workflow_info(&found)))
 }
 
-fn compile_checked(
-    store: &Arc<Store>,
-    loader: &Loader<'_>,
+/// The definition to store. Fails if it has another id than `key`, or errors and is no draft.
+fn check_definition(
     key: DefinitionKey,
     content: &DefinitionContent,
+    compiled: &CompiledDefinition,
     is_draft: bool,
 ) -> ApiResult<NewDefinition> {
-    let compiled = stored::compile_for_user(store, loader, &key.user, content)?;
     let plan = compiled.source.compiled.plan.as_ref();
     if let Some(own) = plan.and_then(|plan| plan.id.as_ref()).filter(|own| **own != key.id) {
         let message = format!("the definition has the id {own:?}; expected the id of the URL");
@@ -118,7 +119,7 @@ fn compile_checked(
         let message = format!("the workflow {} has errors", key.id);
         return Err(Problem::new(Code::StepRefused, message).with_errors(compiled.source.problems()));
     }
-    Ok(stored::new_definition(key, content, &compiled, Origin::Api)?)
+    Ok(stored::new_definition(key, content, compiled, Origin::Api)?)
 }
 
 /// Deletes a workflow. Its versions remain, and its runs continue.

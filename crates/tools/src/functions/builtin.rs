@@ -1,4 +1,4 @@
-//! The built-in functions `tool::…`: they read their arguments, call the HTTP client, the scraper or the file system,
+//! The built-in functions `tool::…` and `write_files`: they read their arguments, call the HTTP client, the scraper or the file system,
 //! and shape the result.
 
 use std::collections::BTreeMap;
@@ -27,15 +27,18 @@ pub(super) enum BuiltinFunction {
     HttpRequest,
     FileRead,
     FileWrite,
+    /// The tool that Agentflow's command line registers.
+    WriteFiles,
 }
 
 impl BuiltinFunction {
-    pub(super) const ALL: [BuiltinFunction; 5] = [
+    pub(super) const ALL: [BuiltinFunction; 6] = [
         BuiltinFunction::WebFetch,
         BuiltinFunction::WebSearch,
         BuiltinFunction::HttpRequest,
         BuiltinFunction::FileRead,
         BuiltinFunction::FileWrite,
+        BuiltinFunction::WriteFiles,
     ];
 
     pub(super) fn from_id(id: &str) -> Option<BuiltinFunction> {
@@ -49,6 +52,7 @@ impl BuiltinFunction {
             BuiltinFunction::HttpRequest => "tool::http_request",
             BuiltinFunction::FileRead => "tool::file_read",
             BuiltinFunction::FileWrite => "tool::file_write",
+            BuiltinFunction::WriteFiles => "write_files",
         }
     }
 
@@ -58,6 +62,7 @@ impl BuiltinFunction {
             BuiltinFunction::WebFetch | BuiltinFunction::HttpRequest => "url",
             BuiltinFunction::WebSearch => "query",
             BuiltinFunction::FileRead | BuiltinFunction::FileWrite => "path",
+            BuiltinFunction::WriteFiles => "files",
         }
     }
 
@@ -66,7 +71,7 @@ impl BuiltinFunction {
             BuiltinFunction::WebFetch | BuiltinFunction::WebSearch | BuiltinFunction::FileRead => {
                 EffectClass::AtLeastOnce
             }
-            BuiltinFunction::FileWrite => EffectClass::AtMostOnce,
+            BuiltinFunction::FileWrite | BuiltinFunction::WriteFiles => EffectClass::AtMostOnce,
             BuiltinFunction::HttpRequest => {
                 let args = CallArguments::from_payload(&request.payload, self.main_argument());
                 let main = args.required_argument(self.id(), self.main_argument()).ok();
@@ -113,7 +118,25 @@ impl BuiltinFunction {
                 };
                 self.call_file_function(registry, &main, content, context).await
             }
+            BuiltinFunction::WriteFiles => {
+                let files = args.object_entries("files").ok_or(FunctionError::FilesNotAnObject)?;
+                self.write_files(registry, files, context).await
+            }
         }
+    }
+
+    /// Writes files, each a path and its content.
+    async fn write_files(
+        self,
+        registry: &FunctionRegistry,
+        files: Vec<(String, Rich)>,
+        context: &EffectContext,
+    ) -> Result<Value, ToolError> {
+        for (path, content) in files {
+            let path = Rich::from(path.as_str());
+            self.call_file_function(registry, &path, Some(content), context).await?;
+        }
+        Ok("ok".into())
     }
 
     async fn call_file_function(

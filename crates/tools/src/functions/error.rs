@@ -88,6 +88,9 @@ pub enum FunctionError {
         /// The function.
         function: &'static str,
     },
+    /// The files to write are not given by path.
+    #[error("\"files\" of write_files must be an object of texts by path")]
+    FilesNotAnObject,
 }
 
 /// Why a file cannot be read or written. The path may contain a secret.
@@ -192,7 +195,7 @@ impl FunctionError {
     pub fn code(&self) -> Code {
         match self {
             FunctionError::Unknown { .. } => Code::FunctionUnknown,
-            FunctionError::ArgumentMissing { .. } => Code::ArgumentMissing,
+            FunctionError::ArgumentMissing { .. } | FunctionError::FilesNotAnObject => Code::ArgumentMissing,
             FunctionError::SecretInQuery { .. } => Code::SecretPlace,
             FunctionError::Denied { .. } => Code::CapabilityDenied,
             FunctionError::InvalidSearchUrl(_) => Code::ConfigInvalid,

@@ -62,6 +62,20 @@ async fn files_below_the_folder_are_read_and_written() {
 }
 
 #[tokio::test]
+async fn several_files_are_written_at_once() {
+    let (base, registry) = create_folders();
+    let write = async |files: Value| call_function(&registry, "write_files", &[("files", files)]).await;
+    let files = Value::map([("story/1.md", "Once".into()), ("story/2.md", Value::from("upon"))]);
+    assert_eq!(write(files).await.expect("written"), "ok".into());
+    let written = |path: &str| fs::read_to_string(base.path().join("root").join(path)).expect("a file");
+    assert_eq!((written("story/1.md"), written("story/2.md")), ("Once".to_owned(), "upon".to_owned()));
+    let outside = write(Value::map([("../outside/new.txt", Value::from("x"))])).await;
+    assert_eq!(outside.expect_err("refused").code, Code::FileDenied);
+    assert!(!base.path().join("outside/new.txt").exists());
+    assert_eq!(write("text".into()).await.expect_err("refused").code, Code::ArgumentMissing);
+}
+
+#[tokio::test]
 async fn nothing_leads_out_of_the_folder() {
     let (base, registry) = create_folders();
     let outside = base.path().join("outside/secret.txt").display().to_string();

@@ -194,6 +194,7 @@ async fn configured_functions_come_first() {
         "tool::http_request",
         "tool::web_fetch",
         "tool::web_search",
+        "write_files",
     ];
     assert_eq!(registry.function_ids(), known);
     assert!(registry.is_known("my::echo") && registry.is_known("tool::file_read") && !registry.is_known("my::other"));

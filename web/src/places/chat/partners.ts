@@ -90,5 +90,5 @@ export async function sendMessage(partner: Partner, thread: string, said: Said):
             headers,
           }),
         );
-  return (answer as { run_id: string }).run_id;
+  return answer.run_id;
 }

@@ -1,30 +1,19 @@
 // Models: which ones there are, and whether they can be reached.
 import { useQuery } from "@tanstack/react-query";
-import { api, read } from "../../api/client";
+import { api, read, type Schemas } from "../../api/client";
 import { t } from "../../strings";
 import { formatBytes } from "../../ui/format";
 import { Icon, type IconName } from "../../ui/icon";
 import { Part } from "./part";
 
-type Provider = {
-  name: string;
-  base_url?: string;
-  key_env?: string | null;
-  problem?: string | null;
-  /** Whether the provider is nearby, and was asked for its models. */
-  probed?: boolean;
-  /** What it has answered. */
-  models?: string[] | null;
-};
+type Provider = Schemas["ModelProvider"];
 
-type ModelFile = { model: string; bytes: number; window_tokens?: number | null; problem?: string | null };
-
-type ModelList = { default?: string | null; files?: ModelFile[]; providers?: Provider[] };
+type ModelFile = Schemas["ModelFile"];
 
 export function Models() {
   const { data, error } = useQuery({
     queryKey: ["models"],
-    queryFn: async () => (await read(api.GET("/api/v1/models"))) as unknown as ModelList,
+    queryFn: async () => await read(api.GET("/api/v1/models")),
   });
   return (
     <Part title={t.settings.models} error={error}>

@@ -4,6 +4,7 @@ use flowloom_app::config::Config;
 use flowloom_store::{CheckedRows, Damage, Store, StoreError};
 
 use super::{DoctorCheck, passed_check};
+use crate::terminal::measure::count_columns;
 
 /// Width of a line of a value, so that the report fits into 80 columns.
 const VALUE_WIDTH: usize = 59;
@@ -65,7 +66,7 @@ fn wrap_words(text: &str, width: usize) -> String {
     let mut wrapped = String::new();
     let mut column = 0;
     for word in text.split_whitespace() {
-        let length = word.chars().count();
+        let length = count_columns(word);
         if column > 0 {
             let breaks = column + 1 + length > width;
             wrapped.push(if breaks { '\n' } else { ' ' });

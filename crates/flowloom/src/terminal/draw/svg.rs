@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::fmt::Write as _;
 
+use super::super::measure::{count_char_columns, count_columns};
 use super::layers::{CellKind, Layers, Route, build_layers};
 use super::place::{Extent, Gaps, Places, place_cells};
 use super::{Drawing, DrawnNode, NodeShape};
@@ -356,7 +357,7 @@ fn find_cut(text: &str, width: usize) -> usize {
     let mut columns = 0;
     let mut end = text.len();
     for (at, c) in text.char_indices() {
-        columns += character_columns(c);
+        columns += count_char_columns(c);
         if columns > width {
             end = at;
             break;
@@ -368,20 +369,6 @@ fn find_cut(text: &str, width: usize) -> usize {
     let is_break = |c: char| "/_-.:?&=,".contains(c);
     let after = text[..end].char_indices().filter(|(_, c)| is_break(*c)).map(|(at, c)| at + c.len_utf8()).next_back();
     after.filter(|after| after * 2 > end).unwrap_or(end).max(text.chars().next().map_or(0, char::len_utf8))
-}
-
-fn count_columns(text: &str) -> usize {
-    text.chars().map(character_columns).sum()
-}
-
-/// Letters of Chinese, Japanese and Korean are twice as wide.
-fn character_columns(c: char) -> usize {
-    if matches!(c, '\u{1100}'..='\u{115f}' | '\u{2e80}'..='\u{a4cf}' | '\u{ac00}'..='\u{d7a3}' | '\u{f900}'..='\u{faff}' | '\u{fe30}'..='\u{fe6f}' | '\u{ff00}'..='\u{ff60}' | '\u{1f300}'..='\u{1faff}')
-    {
-        2
-    } else {
-        1
-    }
 }
 
 fn escape(text: &str) -> String {

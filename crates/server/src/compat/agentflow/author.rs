@@ -30,6 +30,7 @@ use super::wire::{EventId, encode_event, parse_last_event_id};
 use crate::body::JsonObject;
 use crate::caller::Caller;
 use crate::compat::runs::{CompatRun, run_and_wait};
+use crate::compat::schemas::{ClarificationSchema, CreatedAgentSchema};
 use crate::guard;
 use crate::params::QueryParams;
 use crate::problem::{ApiResult, Problem, ProblemDocument};
@@ -58,7 +59,7 @@ pub(crate) struct ClarifyMessage {
 /// Asks a question if a goal is unclear; after three answers the goal is accepted as it is.
 #[utoipa::path(post, path = "/api/clarify", operation_id = "agentflow_clarify", tag = "AgentFlow", security(("key" = ["run"])), request_body = ClarifyMessage,
     params(("Idempotency-Key" = Option<String>, Header, description = "Requests with the same key and body start a single run")),
-    responses((status = 200, description = "`{ready, refined_intent, question}`"), (status = 400, body = ProblemDocument), (status = 404, body = ProblemDocument),
+    responses((status = 200, description = "`{ready, refined_intent, question}`", body = ClarificationSchema), (status = 400, body = ProblemDocument), (status = 404, body = ProblemDocument),
         (status = 409, body = ProblemDocument), (status = 422, description = "The model returned no usable answer", body = ProblemDocument), (status = 502, description = "The provider of the model failed", body = ProblemDocument)))]
 pub(crate) async fn clarify_goal(
     State(host): State<Arc<RunHost>>,
@@ -119,7 +120,7 @@ fn check_goal(field: &str, goal: &str) -> ApiResult<()> {
 /// Creates a pipeline for a goal, tests it and stores it.
 #[utoipa::path(post, path = "/api/create-agent", operation_id = "agentflow_create_agent", tag = "AgentFlow", security(("key" = ["write"])), request_body = CreateAgentRequest,
     params(("Idempotency-Key" = Option<String>, Header, description = "Requests with the same key and body start a single run")),
-    responses((status = 200, description = "`{pipeline_json, status, log, missing_blocks, usage, run_id}`"), (status = 202, description = "The run takes longer than a request may wait"),
+    responses((status = 200, description = "`{pipeline_json, status, log, missing_blocks, usage, run_id}`", body = CreatedAgentSchema), (status = 202, description = "The run takes longer than a request may wait", body = CreatedAgentSchema),
         (status = 400, body = ProblemDocument), (status = 404, body = ProblemDocument), (status = 409, body = ProblemDocument)))]
 pub(crate) async fn create_agent(
     State(host): State<Arc<RunHost>>,

@@ -26,6 +26,7 @@ use super::wire::{EventId, encode_event, parse_last_event_id};
 use crate::body::JsonObject;
 use crate::caller::Caller;
 use crate::compat::runs::{CompatRun, find_definition, read_snapshot, run_and_wait};
+use crate::compat::schemas::AutomationSchema;
 use crate::guard;
 use crate::params::QueryParams;
 use crate::problem::{ApiResult, ProblemDocument};
@@ -37,8 +38,8 @@ use crate::state::RunHost;
 /// Creates a pipeline for a goal, tests it, stores it and runs it: two runs, one after the other.
 #[utoipa::path(post, path = "/api/automate", operation_id = "agentflow_automate", tag = "AgentFlow", security(("key" = ["write", "run"])), request_body = CreateAgentRequest,
     params(("Idempotency-Key" = Option<String>, Header, description = "Requests with the same key and body start both runs only once")),
-    responses((status = 200, description = "`{status, pipeline, results, log, run_id, thinker_run_id, usage}`, or why there is no pipeline: `{status, reason, missing_blocks, log}`"),
-        (status = 202, description = "The run takes longer than a request may wait"), (status = 400, body = ProblemDocument), (status = 404, body = ProblemDocument),
+    responses((status = 200, description = "`{status, pipeline, results, log, run_id, thinker_run_id, usage}`, or why there is no pipeline: `{status, reason, missing_blocks, log}`", body = AutomationSchema),
+        (status = 202, description = "The run takes longer than a request may wait", body = AutomationSchema), (status = 400, body = ProblemDocument), (status = 404, body = ProblemDocument),
         (status = 409, body = ProblemDocument), (status = 422, body = ProblemDocument)))]
 pub(crate) async fn automate_goal(
     State(host): State<Arc<RunHost>>,

@@ -22,6 +22,7 @@ use utoipa::ToSchema;
 use super::owner::{UserQuery, find_owner, list_users};
 use crate::body::{JsonBody, JsonObject};
 use crate::caller::Caller;
+use crate::compat::schemas::{BlockSourceSchema, StoredBlockSchema};
 use crate::definitions::change::{delete_definition, writable_key};
 use crate::definitions::parts;
 use crate::params::{PathParam, QueryParams};
@@ -50,7 +51,7 @@ async fn find_block(blocks: &Arc<BlockRegistry>, user: String, id: &str) -> ApiR
 }
 
 /// Lists all blocks.
-#[utoipa::path(get, path = "/api/blocks", operation_id = "agentflow_list_blocks", tag = "AgentFlow", security(("key" = ["read"])), params(UserQuery), responses((status = 200, description = "A list of blocks")))]
+#[utoipa::path(get, path = "/api/blocks", operation_id = "agentflow_list_blocks", tag = "AgentFlow", security(("key" = ["read"])), params(UserQuery), responses((status = 200, description = "A list of blocks", body = Vec<Object>)))]
 pub(crate) async fn list_blocks(
     State(app): State<Arc<App>>,
     caller: Caller,
@@ -71,7 +72,7 @@ pub(crate) async fn list_blocks(
 
 /// Returns a block.
 #[utoipa::path(get, path = "/api/blocks/{id}", operation_id = "agentflow_get_block", tag = "AgentFlow", security(("key" = ["read"])), params(("id" = String, Path), UserQuery),
-    responses((status = 200, description = "The block"), (status = 404, body = ProblemDocument)))]
+    responses((status = 200, description = "The block", body = Object), (status = 404, body = ProblemDocument)))]
 pub(crate) async fn get_block(
     State(app): State<Arc<App>>,
     caller: Caller,
@@ -83,7 +84,7 @@ pub(crate) async fn get_block(
 
 /// Returns the source of a block: its Python code or its prompt.
 #[utoipa::path(get, path = "/api/blocks/{id}/source", operation_id = "agentflow_block_source", tag = "AgentFlow", security(("key" = ["read"])), params(("id" = String, Path), UserQuery),
-    responses((status = 200, description = "`{source, type}`"), (status = 404, body = ProblemDocument)))]
+    responses((status = 200, description = "`{source, type}`", body = BlockSourceSchema), (status = 404, body = ProblemDocument)))]
 pub(crate) async fn get_source(
     State(app): State<Arc<App>>,
     caller: Caller,
@@ -101,7 +102,7 @@ pub(crate) async fn get_source(
 
 /// Creates or replaces a block.
 #[utoipa::path(post, path = "/api/blocks", operation_id = "agentflow_put_block", tag = "AgentFlow", security(("key" = ["write"])), params(UserQuery), request_body = Object,
-    responses((status = 200, description = "`{status, block_id}`"), (status = 400, body = ProblemDocument)))]
+    responses((status = 200, description = "`{status, block_id}`", body = StoredBlockSchema), (status = 400, body = ProblemDocument)))]
 pub(crate) async fn put_block(
     State(app): State<Arc<App>>,
     caller: Caller,
@@ -119,7 +120,7 @@ pub(crate) async fn put_block(
 
 /// Updates an existing block; updating a built-in block creates a block of the user that replaces it.
 #[utoipa::path(put, path = "/api/blocks/{id}", operation_id = "agentflow_update_block", tag = "AgentFlow", security(("key" = ["write"])), params(("id" = String, Path), UserQuery), request_body = Object,
-    responses((status = 200, description = "The block"), (status = 400, body = ProblemDocument), (status = 404, body = ProblemDocument),
+    responses((status = 200, description = "The block", body = Object), (status = 400, body = ProblemDocument), (status = 404, body = ProblemDocument),
         (status = 422, description = "All problems of the block", body = ProblemDocument)))]
 pub(crate) async fn update_block(
     State(app): State<Arc<App>>,
@@ -157,7 +158,7 @@ pub(crate) struct BlockSearchRequest {
 
 /// Returns up to ten blocks that match a description, best first.
 #[utoipa::path(post, path = "/api/blocks/search", operation_id = "agentflow_search_blocks", tag = "AgentFlow", security(("key" = ["read"])), params(UserQuery), request_body = BlockSearchRequest,
-    responses((status = 200, description = "A list of blocks")))]
+    responses((status = 200, description = "A list of blocks", body = Vec<Object>)))]
 pub(crate) async fn search_blocks(
     State(blocks): State<Arc<BlockRegistry>>,
     caller: Caller,

@@ -23,6 +23,7 @@ use super::pipelines::unwrap_pipeline;
 use super::wire::{LimitQuery, format_time};
 use crate::caller::Caller;
 use crate::compat::runs::{CompatRun, read_snapshot};
+use crate::compat::schemas::ExecutionSchema;
 use crate::params::{PathParam, QueryParams};
 use crate::problem::{ApiResult, Problem, ProblemDocument};
 use crate::runs::answer::find_own_run;
@@ -112,7 +113,7 @@ async fn find_execution(app: &App, caller: &Caller, id: &str) -> ApiResult<Json<
 
 /// Lists runs of pipelines, newest first.
 #[utoipa::path(get, path = "/api/executions", operation_id = "agentflow_executions", tag = "AgentFlow", security(("key" = ["read"])), params(LimitQuery),
-    responses((status = 200, description = "A list of executions")))]
+    responses((status = 200, description = "A list of executions", body = Vec<ExecutionSchema>)))]
 pub(crate) async fn list_executions(
     State(app): State<Arc<App>>,
     caller: Caller,
@@ -123,7 +124,7 @@ pub(crate) async fn list_executions(
 
 /// Returns a run of a pipeline.
 #[utoipa::path(get, path = "/api/executions/{id}", operation_id = "agentflow_execution", tag = "AgentFlow", security(("key" = ["read"])), params(("id" = String, Path)),
-    responses((status = 200, description = "The execution"), (status = 404, body = ProblemDocument)))]
+    responses((status = 200, description = "The execution", body = ExecutionSchema), (status = 404, body = ProblemDocument)))]
 pub(crate) async fn get_execution(
     State(app): State<Arc<App>>,
     caller: Caller,
@@ -134,7 +135,7 @@ pub(crate) async fn get_execution(
 
 /// Same as `/api/executions`.
 #[utoipa::path(get, path = "/api/v1/executions", operation_id = "list_executions", tag = "executions", security(("key" = ["read"])), params(LimitQuery),
-    responses((status = 200, description = "A list of executions")))]
+    responses((status = 200, description = "A list of executions", body = Vec<ExecutionSchema>)))]
 pub(crate) async fn list_native(
     State(app): State<Arc<App>>,
     caller: Caller,
@@ -145,7 +146,7 @@ pub(crate) async fn list_native(
 
 /// Same as `/api/executions/{id}`.
 #[utoipa::path(get, path = "/api/v1/executions/{id}", operation_id = "get_execution", tag = "executions", security(("key" = ["read"])), params(("id" = String, Path)),
-    responses((status = 200, description = "The execution"), (status = 404, body = ProblemDocument)))]
+    responses((status = 200, description = "The execution", body = ExecutionSchema), (status = 404, body = ProblemDocument)))]
 pub(crate) async fn get_native(
     State(app): State<Arc<App>>,
     caller: Caller,

@@ -11,73 +11,105 @@ use flowloom_app::keys::Scope;
 use flowloom_runtime::clock::SystemClock;
 use flowloom_runtime::effects::Clock as _;
 use flowloom_store::{NotificationRow, Store};
-use serde_json::{Value, json};
+use serde::Serialize;
+use serde_json::Value;
+use utoipa::ToSchema;
 
 use super::wire::{LimitQuery, format_time};
 use crate::caller::Caller;
 use crate::params::{PathParam, QueryParams};
 use crate::problem::{ApiResult, ProblemDocument};
 
-async fn list_all(store: Arc<Store>, caller: Caller, limit: u32) -> ApiResult<Json<Vec<Value>>> {
+/// A notification from a run to its user.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct Notification {
+    id: i64,
+    user_id: String,
+    title: String,
+    body: String,
+    /// Whether it was marked as read.
+    read: bool,
+    /// What the run added.
+    metadata: Value,
+    /// In RFC 3339.
+    created_at: String,
+}
+
+impl From<NotificationRow> for Notification {
+    fn from(row: NotificationRow) -> Notification {
+        Notification {
+            id: row.id,
+            user_id: row.user,
+            title: row.title,
+            body: row.body,
+            read: row.is_read,
+            metadata: serde_json::from_str(&row.metadata).unwrap_or_default(),
+            created_at: format_time(row.at),
+        }
+    }
+}
+
+/// A notification that was marked as read.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct MarkedNotification {
+    /// `read`.
+    status: &'static str,
+    id: i64,
+}
+
+async fn list_all(store: Arc<Store>, caller: Caller, limit: u32) -> ApiResult<Json<Vec<Notification>>> {
     caller.require_scope(Scope::Read)?;
     let found = move || store.list_notifications(caller.user.as_deref(), limit);
     let rows = crate::blocking::run_blocking(found).await??;
-    let to_json = |row: NotificationRow| {
-        let metadata: Value = serde_json::from_str(&row.metadata).unwrap_or_default();
-        json!({
-            "id": row.id, "user_id": row.user, "title": row.title, "body": row.body, "read": row.is_read,
-            "metadata": metadata, "created_at": format_time(row.at),
-        })
-    };
-    Ok(Json(rows.into_iter().map(to_json).collect()))
+    Ok(Json(rows.into_iter().map(Notification::from).collect()))
 }
 
-async fn mark_read(store: &Arc<Store>, caller: &Caller, id: i64) -> ApiResult<Json<Value>> {
+async fn mark_read(store: &Arc<Store>, caller: &Caller, id: i64) -> ApiResult<Json<MarkedNotification>> {
     caller.require_scope(Scope::Write)?;
     store.mark_notification_read(caller.user.as_deref(), id, SystemClock.now_ms()).await?;
-    Ok(Json(json!({"status": "read", "id": id})))
+    Ok(Json(MarkedNotification { status: "read", id }))
 }
 
 /// Lists notifications, newest first.
 #[utoipa::path(get, path = "/api/notifications", operation_id = "agentflow_notifications", tag = "AgentFlow", security(("key" = ["read"])), params(LimitQuery),
-    responses((status = 200, description = "`[{id, user_id, title, body, read, metadata, created_at}]`")))]
+    responses((status = 200, description = "The notifications", body = Vec<Notification>)))]
 pub(crate) async fn list_notifications(
     State(store): State<Arc<Store>>,
     caller: Caller,
     QueryParams(limit): QueryParams<LimitQuery>,
-) -> ApiResult<Json<Vec<Value>>> {
+) -> ApiResult<Json<Vec<Notification>>> {
     list_all(store, caller, limit.clamped()).await
 }
 
 /// Marks a notification as read.
 #[utoipa::path(post, path = "/api/notifications/{id}/read", operation_id = "agentflow_read_notification", tag = "AgentFlow", security(("key" = ["write"])), params(("id" = i64, Path)),
-    responses((status = 200, description = "The notification was marked"), (status = 404, body = ProblemDocument)))]
+    responses((status = 200, description = "The notification was marked", body = MarkedNotification), (status = 404, body = ProblemDocument)))]
 pub(crate) async fn read_notification(
     State(store): State<Arc<Store>>,
     caller: Caller,
     PathParam(id): PathParam<i64>,
-) -> ApiResult<Json<Value>> {
+) -> ApiResult<Json<MarkedNotification>> {
     mark_read(&store, &caller, id).await
 }
 
 /// Same as `/api/notifications`.
 #[utoipa::path(get, path = "/api/v1/notifications", operation_id = "list_notifications", tag = "notifications", security(("key" = ["read"])), params(LimitQuery),
-    responses((status = 200, description = "`[{id, user_id, title, body, read, metadata, created_at}]`")))]
+    responses((status = 200, description = "The notifications", body = Vec<Notification>)))]
 pub(crate) async fn list_native(
     State(store): State<Arc<Store>>,
     caller: Caller,
     QueryParams(limit): QueryParams<LimitQuery>,
-) -> ApiResult<Json<Vec<Value>>> {
+) -> ApiResult<Json<Vec<Notification>>> {
     list_all(store, caller, limit.clamped()).await
 }
 
 /// Same as `/api/notifications/{id}/read`.
 #[utoipa::path(post, path = "/api/v1/notifications/{id}/read", operation_id = "read_notification", tag = "notifications", security(("key" = ["write"])), params(("id" = i64, Path)),
-    responses((status = 200, description = "The notification was marked"), (status = 404, body = ProblemDocument)))]
+    responses((status = 200, description = "The notification was marked", body = MarkedNotification), (status = 404, body = ProblemDocument)))]
 pub(crate) async fn read_native(
     State(store): State<Arc<Store>>,
     caller: Caller,
     PathParam(id): PathParam<i64>,
-) -> ApiResult<Json<Value>> {
+) -> ApiResult<Json<MarkedNotification>> {
     mark_read(&store, &caller, id).await
 }

@@ -28,6 +28,7 @@ use super::wire::format_time;
 use crate::body::{JsonBody, JsonObject};
 use crate::caller::Caller;
 use crate::compat::runs::{CompatRun, ensure_id, find_definition, list_definitions, run_and_wait};
+use crate::compat::schemas::{PipelineItemSchema, PipelineRunSchema, StoredPipelineSchema, UnstoredRunSchema};
 use crate::definitions::change::{delete_definition, reject_folder_file, writable_key};
 use crate::definitions::put;
 use crate::params::{PathParam, QueryParams};
@@ -43,7 +44,7 @@ pub(crate) fn unwrap_pipeline(written: &Value) -> Map {
 
 /// Lists pipelines, newest first.
 #[utoipa::path(get, path = "/api/pipelines", operation_id = "agentflow_list_pipelines", tag = "AgentFlow", security(("key" = ["read"])), params(UserQuery),
-    responses((status = 200, description = "`[{id, user_id, name, user_intent, user_prompt, status, trigger_type, node_count, created_at}]`")))]
+    responses((status = 200, description = "`[{id, user_id, name, user_intent, user_prompt, status, trigger_type, node_count, created_at}]`", body = Vec<PipelineItemSchema>)))]
 pub(crate) async fn list_pipelines(
     State(host): State<Arc<RunHost>>,
     caller: Caller,
@@ -106,7 +107,7 @@ fn build_item(
 
 /// Returns a pipeline as it was stored.
 #[utoipa::path(get, path = "/api/pipelines/{id}", operation_id = "agentflow_get_pipeline", tag = "AgentFlow", security(("key" = ["read"])), params(("id" = String, Path), UserQuery),
-    responses((status = 200, description = "The pipeline"), (status = 404, body = ProblemDocument)))]
+    responses((status = 200, description = "The pipeline", body = Object), (status = 404, body = ProblemDocument)))]
 pub(crate) async fn get_pipeline(
     State(host): State<Arc<RunHost>>,
     caller: Caller,
@@ -125,7 +126,7 @@ pub(crate) async fn get_pipeline(
 /// already. A pipeline with errors is stored, too, but cannot be
 /// run; `problems` lists the errors.
 #[utoipa::path(post, path = "/api/pipelines", operation_id = "agentflow_put_pipeline", tag = "AgentFlow", security(("key" = ["write"])), params(UserQuery), request_body = Object,
-    responses((status = 200, description = "`{id, status, problems}`"), (status = 400, body = ProblemDocument), (status = 409, body = ProblemDocument)))]
+    responses((status = 200, description = "`{id, status, problems}`", body = StoredPipelineSchema), (status = 400, body = ProblemDocument), (status = 409, body = ProblemDocument)))]
 pub(crate) async fn create_pipeline(
     State(host): State<Arc<RunHost>>,
     caller: Caller,
@@ -180,7 +181,7 @@ pub(crate) async fn delete_pipeline(
 /// Runs a stored pipeline and waits for its end.
 #[utoipa::path(post, path = "/api/pipelines/{id}/run", operation_id = "agentflow_run_kept", tag = "AgentFlow", security(("key" = ["run"])),
     params(("id" = String, Path), UserQuery, ("Idempotency-Key" = Option<String>, Header, description = "Requests with the same key start a single run")),
-    responses((status = 200, description = "`{pipeline_id, run_id, status, shared_context, node_results, errors}`"),
+    responses((status = 200, description = "`{pipeline_id, run_id, status, shared_context, node_results, errors}`", body = PipelineRunSchema),
         (status = 404, body = ProblemDocument), (status = 409, body = ProblemDocument), (status = 422, body = ProblemDocument)))]
 pub(crate) async fn run_workflow(
     State(host): State<Arc<RunHost>>,
@@ -223,7 +224,7 @@ pub(crate) struct RunPipelineRequest {
 /// Runs a pipeline without storing it, and waits for its end.
 #[utoipa::path(post, path = "/api/pipeline/run", operation_id = "agentflow_run", tag = "AgentFlow", security(("key" = ["run", "write"])), request_body = RunPipelineRequest,
     params(("Idempotency-Key" = Option<String>, Header, description = "Requests with the same key and body start a single run")),
-    responses((status = 200, description = "`{run_id, pipeline_id, status, results, log, memory, errors}`"), (status = 404, body = ProblemDocument),
+    responses((status = 200, description = "`{run_id, pipeline_id, status, results, log, memory, errors}`", body = UnstoredRunSchema), (status = 404, body = ProblemDocument),
         (status = 409, body = ProblemDocument), (status = 422, description = "The pipeline has errors", body = ProblemDocument)))]
 pub(crate) async fn run_unstored(
     State(host): State<Arc<RunHost>>,

@@ -1,0 +1,71 @@
+//! Messages about a configuration file that cannot be read: what is no TOML, and settings that do not exist.
+
+use flowloom_core::diagnostic::find_similar_name;
+
+/// Maximum number of possible settings that a message lists.
+const MAX_LISTED_SETTINGS: usize = 8;
+
+/// What is wrong with a file, with the line. It contains no database URL.
+pub(super) fn describe_error(error: &toml::de::Error) -> String {
+    let (whole, message) = (error.to_string(), error.message());
+    let whole = match describe_unknown_setting(message) {
+        Some(described) => whole.replacen(message, &described, 1),
+        None => whole,
+    };
+    hide_database_urls(&whole)
+}
+
+/// An unknown setting with the one that is meant, or with the possible ones if they are few.
+fn describe_unknown_setting(message: &str) -> Option<String> {
+    let (problem, known) = message.strip_prefix("unknown field ")?.split_once(", expected one of ")?;
+    let name = problem.trim_matches('`');
+    let known: Vec<&str> = known.split(", ").map(|known| known.trim_matches('`')).collect();
+    let help = match find_similar_name(name, known.iter().copied()) {
+        Some(meant) => format!("did you mean `{meant}`?"),
+        None if known.len() <= MAX_LISTED_SETTINGS => format!("the settings here are {}", known.join(", ")),
+        None => "docs/configuration.md describes every setting".to_owned(),
+    };
+    Some(format!("there is no setting `{name}`; {help}"))
+}
+
+/// Hides lines with database URLs: the parser quotes the line where it stopped, which may contain a password.
+fn hide_database_urls(message: &str) -> String {
+    let shown =
+        |line: &str| if line.contains("postgres") { "(database URL hidden)".to_owned() } else { line.to_owned() };
+    message.lines().map(shown).collect::<Vec<_>>().join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::ConfigFile;
+    use super::*;
+
+    fn read_error(text: &str) -> String {
+        describe_error(&toml::from_str::<ConfigFile>(text).expect_err("wrong"))
+    }
+
+    #[test]
+    fn unknown_settings_have_a_suggestion_or_a_short_list() {
+        for (text, expected) in [
+            ("defualt_model = \"x\"", "there is no setting `defualt_model`; did you mean `default_model`?"),
+            ("[sandbx]", "there is no setting `sandbx`; did you mean `sandbox`?"),
+            ("zzz = 1", "there is no setting `zzz`; docs/configuration.md describes every setting"),
+            ("[models]\nzzz = 1", "there is no setting `zzz`; the settings here are alias, cache_dir, proxy"),
+        ] {
+            let message = read_error(text);
+            assert!(message.ends_with(&format!("\n{expected}")), "{message}");
+            assert!(message.starts_with("TOML parse error at line "), "{message}");
+        }
+        assert!(read_error("database = postgres://ann:secret@host").contains("(database URL hidden)"));
+    }
+
+    #[test]
+    fn a_quota_of_the_wrong_kind_is_reported_at_its_value() {
+        for (text, place) in [
+            ("[quotas]\nusd_per_day = \"5\"", "line 2, column 15"),
+            ("[quotas]\n[quotas.users.ann]\n\nusd_per_day = \"5\"", "line 4, column 15"),
+        ] {
+            assert!(read_error(text).starts_with(&format!("TOML parse error at {place}\n")), "{}", read_error(text));
+        }
+    }
+}
