@@ -58,6 +58,55 @@ test("a call is approved where it is asked for", async () => {
   await closePage(opened);
 });
 
+test("a message that was not sent is there again, with its files", async () => {
+  const opened = await openChat("Help desk");
+  const { page, context, say } = opened;
+  const box = page.getByRole("textbox", { name: "Message" });
+  await context.route("**/api/v1/threads/**", (route) =>
+    route.request().method() === "POST" ? route.abort() : route.continue(),
+  );
+  await page
+    .locator(".chat-composer input[type=file]")
+    .setInputFiles({ name: "note.txt", mimeType: "text/plain", buffer: Buffer.from("a note") });
+  await page.getByText("note.txt").waitFor();
+  await say("repeat: once more");
+  await page.getByRole("alert").waitFor();
+  assert.equal(await box.inputValue(), "repeat: once more");
+  await page.getByText("note.txt").waitFor();
+  // It is also there after another conversation was shown.
+  await page.getByRole("button", { name: "Clerk", exact: true }).click();
+  await page.getByRole("heading", { name: "Clerk" }).nth(1).waitFor();
+  assert.equal(await box.inputValue(), "");
+  await page.goBack();
+  await page.waitForFunction(() => document.querySelector("textarea")?.value === "repeat: once more");
+  await context.unroute("**/api/v1/threads/**");
+  await box.press("Enter");
+  await page.getByRole("log").getByText("once more").first().waitFor();
+  assert.equal(await box.inputValue(), "");
+  await context.close();
+  assert.deepEqual(
+    opened.faults.filter((fault) => !/Failed to load resource/.test(fault)),
+    [],
+  );
+});
+
+test("a message that has to wait for an approval is not lost", async () => {
+  const opened = await openChat("Clerk");
+  const { page, context, say } = opened;
+  const box = page.getByRole("textbox", { name: "Message" });
+  await say("Please echo tea");
+  await page.getByRole("button", { name: "Approve" }).waitFor();
+  await say("repeat: what is this?");
+  await page.getByRole("alert").waitFor();
+  assert.equal(await box.inputValue(), "repeat: what is this?");
+  await page.getByRole("button", { name: "Approve" }).click();
+  await page.getByText(ANSWER).waitFor();
+  await box.press("Enter");
+  await page.getByRole("log").getByText("repeat: what is this?", { exact: true }).waitFor();
+  assert.equal(await box.inputValue(), "");
+  await context.close();
+});
+
 test("a message is edited, and the conversation continues from there", async () => {
   const opened = await openChat("Help desk");
   const { page, say } = opened;

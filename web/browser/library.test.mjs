@@ -45,6 +45,42 @@ test("a block is created, changed, tried, restored and deleted", async () => {
   await closePage(opened);
 });
 
+test("a changed definition is not left without asking, and is compared with what someone else saved", async () => {
+  const put = (systemPrompt, agentId = "shared") =>
+    fetch(`${studio.address}/api/v1/agents/${agentId}`, {
+      method: "PUT",
+      headers: { "content-type": "application/json" },
+      body: JSON.stringify({ agentId, name: "Shared", description: "d", systemPrompt }),
+    });
+  for (const id of ["shared", "other"]) assert.ok((await put("one", id)).ok);
+  const opened = await open("library?kind=agents&item=shared");
+  const { page } = opened;
+  const source = page.getByRole("textbox", { name: "Definition" });
+  await source.fill((await source.inputValue()).replace('"one"', '"mine"'));
+  for (const name of ["Runs", "other"]) {
+    await page.getByRole("link", { name }).first().click();
+    const question = page.getByRole("dialog", { name: "Leave without saving?" });
+    await question.getByRole("button", { name: "Stay" }).click();
+    await question.waitFor({ state: "detached" });
+  }
+  assert.ok((await put("theirs")).ok);
+  await page.getByRole("button", { name: "Save", exact: true }).click();
+  await page.getByRole("button", { name: "Compare", exact: true }).click();
+  const dialog = page.getByRole("dialog", { name: "Your text and the stored version" });
+  await dialog.locator("[data-change=removed]", { hasText: "theirs" }).waitFor();
+  assert.match(await source.inputValue(), /mine/);
+  await dialog.getByRole("button", { name: "Save mine as a new version" }).click();
+  await page.getByText("Saved", { exact: true }).waitFor();
+  assert.match(await (await fetch(`${studio.address}/api/v1/agents/shared`)).text(), /mine/);
+  await page.getByRole("link", { name: "Runs" }).click();
+  await page.waitForURL(/\/runs/);
+  await opened.context.close();
+  assert.deepEqual(
+    opened.faults.filter((fault) => !/status of 412/.test(fault)),
+    [],
+  );
+});
+
 test("blocks are found by what they do, and functions by name", async () => {
   const opened = await open("library");
   const { page } = opened;
@@ -81,5 +117,10 @@ test("a key is created and revoked, and memory is changed", async () => {
   await page.locator(".settings-memory").getByText("Berlin").waitFor();
   const memory = await (await fetch(`${studio.address}/api/v1/memory/local`)).json();
   assert.deepEqual(memory, { city: "Berlin" });
+  // What cannot be undone is asked first.
+  await page.getByRole("button", { name: "city" }).click();
+  await page.getByRole("button", { name: "Delete", exact: true }).click();
+  await page.getByRole("dialog", { name: "Delete city?" }).getByRole("button", { name: "Delete" }).click();
+  await page.getByRole("button", { name: "city" }).waitFor({ state: "detached" });
   await closePage(opened);
 });

@@ -89,10 +89,22 @@ test("whoever saves second is told that someone else saved", async () => {
   await put("theirs");
   await page.getByRole("button", { name: /^Save/ }).click();
   await page.getByText(/Someone else saved/).waitFor();
-  await page.getByRole("button", { name: "Load the stored version" }).click();
-  await page.waitForFunction(() =>
-    document.querySelector(".editor").shadowRoot.textContent.includes("theirs"),
-  );
+  await page.getByRole("button", { name: "Compare", exact: true }).click();
+  const dialog = page.getByRole("dialog", { name: "Your text and the stored version" });
+  await dialog.locator("[data-change=removed]", { hasText: "theirs" }).waitFor();
+  await dialog.locator("[data-change=added]", { hasText: "mine" }).waitFor();
+  await dialog.getByRole("button", { name: "Go on with the stored version" }).click();
+  const shows = (text) =>
+    page.waitForFunction(
+      (wanted) => document.querySelector(".editor").shadowRoot.textContent.includes(wanted),
+      text,
+    );
+  await shows("theirs");
+  // My text is not lost.
+  await page.getByRole("button", { name: "Undo" }).click();
+  await shows("mine");
+  await page.getByRole("button", { name: /^Save/ }).click();
+  await page.getByText("Saved", { exact: true }).waitFor();
   await opened.context.close();
   // The browser reports the refused request.
   assert.deepEqual(
@@ -141,6 +153,25 @@ test("a key is asked for once in a tab, and a revoked key is asked for again", a
     opened.faults.filter((fault) => !/status of 401/.test(fault)),
     [],
   );
+});
+
+test("what waits is above the workflows, and a small screen has the search and the runs first", async () => {
+  await startRun(studio.address, "support-reply", "A question.", 30);
+  const opened = await openPage(browser, studio.address, { viewport: { width: 390, height: 844 } });
+  const { page } = opened;
+  await page.goto(studio.address);
+  const topOf = async (locator) => (await locator.first().boundingBox()).y;
+  await page.locator(".card").first().waitFor();
+  await page.getByRole("heading", { name: "Waiting for you" }).waitFor();
+  const waiting = await topOf(page.getByRole("heading", { name: "Waiting for you" }));
+  assert.ok(waiting < (await topOf(page.locator(".card"))));
+  await page.goto(`${studio.address}/runs`);
+  await page.locator(".chart").first().waitFor();
+  await page.getByRole("table").filter({ hasText: "Started" }).waitFor();
+  assert.ok((await topOf(page.locator(".runs-table"))) < (await topOf(page.locator(".chart"))));
+  await page.getByRole("button", { name: "Search" }).click();
+  await page.getByRole("combobox", { name: /Search/ }).waitFor();
+  await closePage(opened);
 });
 
 test("it works behind a path prefix", async () => {

@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
 import { readFile } from "node:fs/promises";
 import { after, before, test } from "node:test";
-import { openBrowser, openPage, PROGRAM, startRun, startStudio } from "./studio.mjs";
+import { closePage, openBrowser, openPage, PROGRAM, startRun, startStudio } from "./studio.mjs";
 
 let browser;
 
@@ -67,6 +67,27 @@ test("a key is revoked during a stream, and with another key the page goes on wi
     opened.faults.filter((fault) => !/status of 401/.test(fault)),
     [],
   );
+});
+
+test("over plain http to another machine, runs are started and texts are copied", async () => {
+  const studio = await startStudio();
+  const opened = await openPage(browser, studio.address);
+  const { page } = opened;
+  // What a browser leaves out where the connection is not secure.
+  await page.addInitScript(() => {
+    delete Crypto.prototype.randomUUID;
+    Object.defineProperty(navigator, "clipboard", { value: undefined });
+  });
+  await page.goto(`${studio.address}/workflows/echo`);
+  await page.getByRole("button", { name: "Run", exact: true }).click();
+  const dialog = page.getByRole("dialog");
+  await dialog.getByRole("textbox").first().fill("tea");
+  await dialog.getByRole("button", { name: "Start" }).click();
+  await page.waitForURL(/\/runs\//);
+  await page.getByRole("button", { name: "Copy link" }).click();
+  await page.getByText("Copied", { exact: true }).waitFor();
+  await closePage(opened);
+  await studio.close();
 });
 
 test("the server dies and comes back while the scrubber shows the past", async () => {

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
-import { openBrowser, openPage, startRun, startStudio } from "./studio.mjs";
+import { closePage, openBrowser, openPage, startRun, startStudio } from "./studio.mjs";
 
 let studio;
 let browser;
@@ -33,6 +33,19 @@ async function open(place) {
   return opened;
 }
 
+async function answer(run, value) {
+  const response = await fetch(`${studio.address}/api/v1/runs/${run}/answer?wait=30`, {
+    method: "POST",
+    headers: { "content-type": "application/json" },
+    body: JSON.stringify({ value }),
+  });
+  assert.equal(response.status, 200);
+}
+
+async function readStatus(run) {
+  return (await (await fetch(`${studio.address}/api/v1/runs/${run}`)).json()).status;
+}
+
 test("what one person answered disappears from the inbox of the other", async () => {
   const run = await startRun(studio.address, "support-reply", "The lamp is broken.", 30);
   const [one, other] = [await open(`inbox?item=${run}`), await open(`inbox?item=${run}`)];
@@ -50,18 +63,67 @@ test("an answer that comes second is refused, and the page shows what is there n
   const run = await startRun(studio.address, "support-reply", "The lamp is broken.", 30);
   const { page, context } = await open(`inbox?item=${run}`);
   await page.getByRole("textbox").fill("no");
-  const response = await fetch(`${studio.address}/api/v1/runs/${run}/answer?wait=30`, {
-    method: "POST",
-    headers: { "content-type": "application/json" },
-    body: JSON.stringify({ value: "yes" }),
-  });
-  assert.equal(response.status, 200);
+  await answer(run, "yes");
   await page
     .getByRole("button", { name: "Send answer" })
     .click({ timeout: 5000 })
     .catch(() => undefined);
   await page.getByText("Nothing waits for you").waitFor();
   await context.close();
+});
+
+test("someone who types while another person answers stays there, and answers nothing else", async () => {
+  const approval = await startRun(studio.address, "clerk", { message: "Please echo tea" }, 30);
+  const run = await startRun(studio.address, "support-reply", "The lamp is broken.", 30);
+  const opened = await open(`inbox?item=${run}`);
+  const { page } = opened;
+  const field = page.getByRole("textbox");
+  await field.waitFor();
+  await page.keyboard.type("Please send ");
+  await answer(run, "yes");
+  await page.getByText("Answered by someone else").waitFor();
+  await page.keyboard.type("it and say sorry. ");
+  assert.equal(await field.inputValue(), "Please send it and say sorry. ");
+  await page.keyboard.press("Control+Enter");
+  await page.getByRole("link", { name: "Next: Clerk" }).click();
+  await page.getByRole("button", { name: "Approve" }).waitFor();
+  await page.waitForFunction(() => document.activeElement.matches(".inbox-open"));
+  await page.keyboard.press("Space");
+  assert.equal(await readStatus(approval), "waiting");
+  await closePage(opened);
+});
+
+test("the inbox is left and entered by keyboard, and keeps half an answer", async () => {
+  const runs = [];
+  for (const message of ["First.", "Second."]) {
+    runs.push(await startRun(studio.address, "support-reply", message, 30));
+  }
+  const opened = await open(`inbox?item=${runs[0]}`);
+  const { page } = opened;
+  const field = page.getByRole("textbox");
+  await field.waitFor();
+  await page.keyboard.type("half");
+  await page.keyboard.press("Escape");
+  await page.keyboard.press("j");
+  await page.waitForURL(new RegExp(`item=${runs[1]}`));
+  await page.waitForFunction(() => document.querySelector("textarea")?.value === "");
+  await page.keyboard.press("k");
+  await page.waitForURL(new RegExp(`item=${runs[0]}`));
+  await page.waitForFunction(() => document.querySelector("textarea")?.value === "half");
+  await page.keyboard.press("Enter");
+  await page.keyboard.press("End");
+  await page.keyboard.type(" an answer");
+  assert.equal(await field.inputValue(), "half an answer");
+  // An answer needs a content.
+  await field.fill(" ");
+  await page.keyboard.press("Control+Enter");
+  await page.getByText("Enter something for").waitFor();
+  assert.equal(await readStatus(runs[0]), "waiting");
+  await field.fill("yes");
+  await page.keyboard.press("Control+Enter");
+  await page.getByText("Answered.", { exact: true }).waitFor();
+  await page.waitForFunction(() => document.activeElement.textContent.startsWith("Next: "));
+  await closePage(opened);
 });
 
 test("a file that changes on disk is followed", async () => {

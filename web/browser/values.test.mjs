@@ -38,6 +38,41 @@ test("an output that is a picture is shown as one, but not as SVG", async () => 
   await closePage(opened);
 });
 
+test("an output that is cut says so, and is shown whole", async () => {
+  const opened = await openPage(browser, studio.address);
+  const { page } = opened;
+  const run = await startRun(studio.address, "hostile", `**start** ${"x ".repeat(15_000)}end`, 30);
+  await page.goto(`${studio.address}/runs/${run}?step=/repeat`);
+  const output = page.getByRole("region", { name: "Output" });
+  for (const look of ["Text", "Formatted"]) {
+    await output.getByRole("button", { name: look, exact: true }).click();
+    await output.getByText("The first 20,000 of 30,013 characters.").waitFor();
+    assert.doesNotMatch(await output.innerText(), /end/);
+    await output.getByRole("button", { name: "Show all", exact: true }).click();
+    await output.getByText(/end$/).waitFor();
+  }
+  await output.locator("strong", { hasText: "start" }).waitFor();
+  await closePage(opened);
+});
+
+test("a dialog stays when a selection that began in it ends outside", async () => {
+  const opened = await openPage(browser, studio.address);
+  const { page } = opened;
+  await page.goto(`${studio.address}/workflows/echo`);
+  await page.getByRole("button", { name: "Run", exact: true }).click();
+  const field = page.getByRole("dialog").getByRole("textbox").first();
+  await field.fill("a topic");
+  const { x, y } = await field.boundingBox();
+  await page.mouse.move(x + 40, y + 10);
+  await page.mouse.down();
+  await page.mouse.move(5, y + 10, { steps: 5 });
+  await page.mouse.up();
+  assert.equal(await field.inputValue(), "a topic");
+  await page.mouse.click(5, 5);
+  await page.getByRole("dialog").waitFor({ state: "detached" });
+  await closePage(opened);
+});
+
 test("a large number is stored as it was written", async () => {
   const opened = await openPage(browser, studio.address);
   const { page } = opened;

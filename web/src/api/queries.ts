@@ -35,6 +35,15 @@ export function runQuery(run: string) {
   });
 }
 
+/** The graph of the definition that a run executes. It does not change. */
+export function runGraphQuery(run: string) {
+  return queryOptions({
+    queryKey: ["runs", "graph", run],
+    queryFn: () => read(api.GET("/api/v1/runs/{id}/graph", { params: { path: { id: run } } })),
+    staleTime: Number.POSITIVE_INFINITY,
+  });
+}
+
 /** The runs that wait for a person: those with a question, and those with an uncertain effect. */
 export const waitingQuery = queryOptions({
   queryKey: ["runs", "waiting"],

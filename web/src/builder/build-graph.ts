@@ -1,7 +1,8 @@
 // The nodes and connections of a definition as a graph: known before it compiles.
 import type { Graph } from "../run/graph";
-import { type Inspection, keyOf } from "./definition";
+import type { Inspection } from "./definition";
 import { titleOf } from "./part-list";
+import { keyOf } from "./path";
 
 /** The graph of a format with nodes; `parts` are the positions of the nodes among the parts. */
 export function graphOf(inspection: Inspection): { graph: Graph; parts: number[]; links: (number | null)[] } {

@@ -1,10 +1,12 @@
 // The builder: the parts of a definition, the graph of its nodes, and the form of the selected part.
 import { lazy, Suspense, useEffect, useMemo, useRef, useState } from "react";
+import type { Schemas } from "../api/client";
 import type { Json } from "../api/json";
 import { ByteMap } from "../places/workflow/bytes";
 import type { Graph } from "../run/graph";
 import { t } from "../strings";
 import { Button } from "../ui/button";
+import { copyText } from "../ui/copy";
 import { isTyping, useKeys } from "../ui/keyboard";
 import { Problem } from "../ui/problem";
 import { Tabs } from "../ui/tabs";
@@ -12,11 +14,14 @@ import { AddDialog } from "./add-dialog";
 import { graphOf } from "./build-graph";
 import { readCopied, writeCopied } from "./clipboard";
 import { type FormSchema, FormScope, labelOf } from "./context";
-import { type Edit, END, type Inspection, keyOf, type Part, type Path, type Source } from "./definition";
+import { type Edit, END, type Inspection, type Part, type Source } from "./definition";
+import type { Outcome } from "./edit-queue";
 import { Properties } from "./fields";
 import { FileForm } from "./file-form";
 import { FileList } from "./file-list";
+import { markParts } from "./marks";
 import { type PartActions, PartList, titleOf, WHOLE } from "./part-list";
+import { keyOf, type Path } from "./path";
 import { RunAlone } from "./run-alone";
 import type { Builder } from "./use-builder";
 import { useScope } from "./use-scope";
@@ -33,8 +38,7 @@ type BuilderPaneProps = {
   builder: Builder;
   /** The graph of the plan, for formats whose steps run in their order. */
   graph: Graph | undefined;
-  /** Bytes of the source with a problem. */
-  problems: number[];
+  problems: Schemas["Diagnostic"][];
   step: string | undefined;
   onStep: (step: string | undefined) => void;
   onEdit: (file: string, text: string) => void;
@@ -46,7 +50,7 @@ type Column = "parts" | "graph" | "form";
 
 export default function BuilderPane(props: BuilderPaneProps) {
   const { source, format, workflow, isReadOnly, builder, problems, step, onStep } = props;
-  const { inspection, edit, problem, dismiss } = builder;
+  const { inspection, edit, problem, retry, dismiss } = builder;
   const [selected, setSelected] = useState<string>(WHOLE);
   const [adding, setAdding] = useState<string>();
   const [notice, setNotice] = useState<string>();
@@ -80,9 +84,9 @@ export default function BuilderPane(props: BuilderPaneProps) {
   }, [step, inspection]);
   const change = async (edits: Edit[]) => {
     setNotice(undefined);
-    const changed = await edit(edits);
-    if (changed) show(keyOf(changed), undefined);
-    return changed;
+    const outcome = await edit(edits);
+    if (outcome.state === "done" && outcome.part) show(keyOf(outcome.part), undefined);
+    return outcome;
   };
   const actions = usePartActions({ inspection, source, format, change, show, setAdding, setNotice });
   const paste = (text: string) => {
@@ -150,7 +154,8 @@ export default function BuilderPane(props: BuilderPaneProps) {
         <section className="builder-form" aria-label={t.build.form}>
           {problem && (
             <Problem>
-              {t.build.failed} {problem} <Button onClick={dismiss}>{t.close}</Button>
+              {t.build.failed} {problem}{" "}
+              <Button onClick={retry ?? dismiss}>{retry ? t.retryLoading : t.close}</Button>
             </Problem>
           )}
           {notice && <Problem severity="warning">{notice}</Problem>}
@@ -223,7 +228,7 @@ type ActionInput = {
   inspection: Inspection | undefined;
   source: Source;
   format: string;
-  change: (edits: Edit[]) => Promise<Path | undefined>;
+  change: (edits: Edit[]) => Promise<Outcome>;
   show: (key: string, address: string | undefined) => void;
   setAdding: (list: string) => void;
   setNotice: (text: string) => void;
@@ -257,15 +262,17 @@ function usePartActions({
     copy: (part) => {
       const text = source.files[source.entry] ?? "";
       const map = new ByteMap(text);
-      const copied = copyText(text, map, inspection, part);
-      void navigator.clipboard.writeText(writeCopied({ format, list: part.list, text: copied }));
-      setNotice(t.build.copiedPart(titleOf(part)));
+      const copied = textOfPart(text, map, inspection, part);
+      const written = writeCopied({ format, list: part.list, text: copied });
+      void copyText(written).then((isCopied) =>
+        setNotice(isCopied ? t.build.copiedPart(titleOf(part)) : t.notCopied),
+      );
     },
   };
 }
 
 /** The text of a part. That of an action begins with the text in front of it. */
-function copyText(text: string, map: ByteMap, inspection: Inspection | undefined, part: Part): string {
+function textOfPart(text: string, map: ByteMap, inspection: Inspection | undefined, part: Part): string {
   const end = map.toUnit(part.start + part.length);
   if (part.list !== "elements") return text.slice(map.toUnit(part.start), end);
   const before = (part.value as { text?: Json }).text;
@@ -378,7 +385,7 @@ type ConnectFormProps = {
   inspection: Inspection;
   part: Part;
   canEnd: boolean;
-  change: (edits: Edit[]) => Promise<Path | undefined>;
+  change: (edits: Edit[]) => Promise<Outcome>;
 };
 
 const END_VALUE = "end";
@@ -417,7 +424,7 @@ type PartGraphProps = BuilderPaneProps & {
   inspection: Inspection;
   selected: string;
   onSelect: (key: string) => void;
-  change: (edits: Edit[]) => Promise<Path | undefined>;
+  change: (edits: Edit[]) => Promise<Outcome>;
 };
 
 function PartGraph({ inspection, graph, selected, isReadOnly, format, onSelect, change }: PartGraphProps) {
@@ -465,18 +472,4 @@ function PartGraph({ inspection, graph, selected, isReadOnly, format, onSelect, 
       />
     </Suspense>
   );
-}
-
-/** The parts with a problem: the smallest one around each. */
-function markParts(inspection: Inspection | undefined, problems: number[]): ReadonlySet<string> {
-  const marked = new Set<string>();
-  for (const byte of problems) {
-    let best: Part | undefined;
-    for (const part of inspection?.parts ?? []) {
-      const isAround = part.start <= byte && byte < part.start + part.length;
-      if (isAround && (!best || part.length < best.length)) best = part;
-    }
-    if (best) marked.add(keyOf(best.path as Path));
-  }
-  return marked;
 }

@@ -7,7 +7,8 @@ import { useEffect, useId, useRef } from "react";
 import type { Json } from "../api/json";
 import { loadLanguage } from "./code-language";
 import { useForm } from "./context";
-import { type FieldProps, Frame, useEntry, useStore } from "./fields";
+import { useEntry, useStore } from "./entry";
+import { type FieldProps, Frame } from "./fields";
 import { endlessHistory, isNewText } from "./history";
 import { useOuterText } from "./outer-text";
 import { typeOverSelection } from "./typing";
@@ -72,7 +73,7 @@ export function CodeField(props: FieldProps) {
   }, [isReadOnly, language, label]);
   noteChange.current = useOuterText(view, entry.text);
   return (
-    <Frame id={id} props={props}>
+    <Frame id={id} props={props} error={entry.refusal}>
       <div id={id} className="code-field" ref={host} />
     </Frame>
   );

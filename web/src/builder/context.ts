@@ -1,11 +1,12 @@
 // What the fields of a form share.
 import { createContext, useContext } from "react";
 import type { Json } from "../api/json";
-import type { Edit, NameLists, Path, Variable } from "./definition";
+import type { Edit, NameLists, Variable } from "./definition";
+import { DONE, type Outcome } from "./edit-queue";
 
 export type FormContext = {
   isReadOnly: boolean;
-  edit: (edits: Edit[]) => Promise<Path | undefined>;
+  edit: (edits: Edit[]) => Promise<Outcome>;
   /** What exists outside of the definition. */
   names: NameLists | undefined;
   /** Names of the definition's own things, by what they are. */
@@ -17,7 +18,7 @@ export type FormContext = {
 
 const EMPTY: FormContext = {
   isReadOnly: true,
-  edit: async () => undefined,
+  edit: async () => DONE,
   names: undefined,
   own: {},
   variables: [],

@@ -1,9 +1,9 @@
 // A definition as the server sees it: its parts with values and forms, and changes of them.
 import { api, read, type Schemas } from "../api/client";
 import type { Json } from "../api/json";
+import type { Path } from "./path";
 
 export type Source = { entry: string; files: { [path: string]: string } };
-export type Path = (string | number)[];
 export type Part = Schemas["Part"];
 export type Link = Schemas["Link"];
 export type Inspection = Schemas["Inspection"];
@@ -57,11 +57,6 @@ export function analyze(
     ...(place.file && { file: place.file }),
   };
   return read(api.POST("/api/v1/definitions/analyze", { body, ...(signal && { signal }) }));
-}
-
-/** The key by which a part is known on the page. */
-export function keyOf(path: Path): string {
-  return path.join(".");
 }
 
 /** The value at a path within a value. */

@@ -1,11 +1,13 @@
 // The fields of a form, by the schema of their values. A value that no field fits is shown as its source.
-import { type ReactNode, useEffect, useId, useRef, useState } from "react";
+import { type ReactNode, useEffect, useId, useState } from "react";
 import { formatJson, type Json, parseJson } from "../api/json";
 import { t } from "../strings";
 import { Button, IconButton } from "../ui/button";
 import { CodeField } from "./code-field";
 import { type FormSchema, labelOf, useForm } from "./context";
-import type { Path } from "./definition";
+import { DONE, type Outcome } from "./edit-queue";
+import { useEntry, useStore } from "./entry";
+import type { Path } from "./path";
 import { TemplateField } from "./template-field";
 
 export type FieldProps = {
@@ -89,66 +91,19 @@ export function Frame({ id, props, error, children }: FrameProps) {
   );
 }
 
-/** A text that is stored a moment after the last key, or when the field is left. */
-export function useEntry(value: string, store: (text: string) => Promise<unknown> | undefined) {
-  const [text, setText] = useState(value);
-  const isDirty = useRef(false);
-  const latest = useRef({ text, store });
-  latest.current = { text, store };
-  const timer = useRef<ReturnType<typeof setTimeout> | undefined>(undefined);
-  useEffect(() => {
-    if (!isDirty.current) setText(value);
-  }, [value]);
-  const flush = () => {
-    clearTimeout(timer.current);
-    if (!isDirty.current) return;
-    const stored = latest.current.text;
-    void Promise.resolve(latest.current.store(stored)).then(() => {
-      if (latest.current.text === stored) isDirty.current = false;
-    });
-  };
-  const flushLast = useRef(flush);
-  flushLast.current = flush;
-  // A field that disappears stores what was typed.
-  useEffect(() => () => flushLast.current(), []);
-  const change = (next: string) => {
-    isDirty.current = true;
-    setText(next);
-    clearTimeout(timer.current);
-    timer.current = setTimeout(() => flushLast.current(), STORE_DELAY_MS);
-  };
-  return { text, change, flush };
-}
-
-const STORE_DELAY_MS = 400;
-
-/** Stores a value at a path; an optional value without content is removed. */
-export function useStore({ path, value, isRequired }: FieldProps) {
-  const { edit } = useForm();
-  return (next: Json | undefined) => {
-    if (next === undefined) return value === undefined ? undefined : edit([{ do: "remove", path }]);
-    if (next === "" && value === undefined && !isRequired) return undefined;
-    return edit([{ do: "set", path, value: next }]);
-  };
-}
-
 function TextField(props: FieldProps) {
   const { schema, value, path, label } = props;
   const { isReadOnly, edit, names, own } = useForm();
   const id = useId();
   const store = useStore(props);
-  const [error, setError] = useState<string>();
   const isNumber = schema.type === "number" || schema.type === "integer";
   const shown =
     value === undefined || value === null ? "" : typeof value === "string" ? value : JSON.stringify(value);
   const entry = useEntry(shown, (text) => {
-    setError(undefined);
     if (isNumber) {
       if (text.trim() === "") return store(undefined);
       const number = Number(text);
-      if (Number.isFinite(number)) return store(number);
-      setError(t.answer.invalid);
-      return undefined;
+      return Number.isFinite(number) ? store(number) : refuse(t.build.notNumber);
     }
     // A declared name is changed at all of its places.
     if (schema["x-widget"] === "name" && shown !== "" && text !== "")
@@ -167,7 +122,7 @@ function TextField(props: FieldProps) {
   };
   const isLong = schema["x-long"] || shown.includes("\n");
   return (
-    <Frame id={id} props={{ ...props, label }} error={error}>
+    <Frame id={id} props={{ ...props, label }} error={entry.refusal}>
       {isLong ? (
         <textarea
           {...common}
@@ -199,6 +154,10 @@ function TextField(props: FieldProps) {
   );
 }
 
+function refuse(why: string): Outcome {
+  return { state: "refused", why };
+}
+
 type Option = { name: string; detail?: string | undefined };
 
 /** What can be named in a field. */
@@ -222,6 +181,11 @@ function listOptions(
   return all.filter((option, at) => all.findIndex((one) => one.name === option.name) === at);
 }
 
+/** Takes a choice back that was refused. */
+async function unlessRefused(outcome: Outcome | Promise<Outcome>, takeBack: () => void): Promise<void> {
+  if ((await outcome).state === "refused") takeBack();
+}
+
 function BooleanField(props: FieldProps) {
   const { schema, value, label } = props;
   const { isReadOnly } = useForm();
@@ -239,7 +203,7 @@ function BooleanField(props: FieldProps) {
         disabled={isReadOnly}
         onChange={(event) => {
           setIsChecked(event.target.checked);
-          void store(event.target.checked);
+          void unlessRefused(store(event.target.checked), () => setIsChecked(stored));
         }}
       />
       <label htmlFor={id}>
@@ -273,7 +237,8 @@ function ChoiceField(props: FieldProps) {
         onChange={(event) => {
           setShown(event.target.value);
           const chosen = options.find((option) => String(option) === event.target.value);
-          void store(chosen ?? (event.target.value === "" ? undefined : event.target.value));
+          const next = chosen ?? (event.target.value === "" ? undefined : event.target.value);
+          void unlessRefused(store(next), () => setShown(stored));
         }}
       >
         {(!isRequired || shown === "") && <option value="">{byDefault}</option>}
@@ -294,24 +259,17 @@ export function JsonField(props: FieldProps) {
   const { isReadOnly } = useForm();
   const id = useId();
   const store = useStore(props);
-  const [error, setError] = useState<string>();
   const shown = formatJson(value);
   const entry = useEntry(shown, (text) => {
-    if (text.trim() === "") {
-      setError(undefined);
-      return store(undefined);
-    }
+    if (text.trim() === "") return store(undefined);
     try {
-      const parsed = parseJson(text);
-      setError(undefined);
-      return store(parsed);
+      return store(parseJson(text));
     } catch {
-      setError(t.build.notJson);
-      return undefined;
+      return refuse(t.build.notJson);
     }
   });
   return (
-    <Frame id={id} props={props} error={error}>
+    <Frame id={id} props={props} error={entry.refusal}>
       <textarea
         id={id}
         className="input mono"
@@ -500,7 +458,7 @@ function KeyField({ name, path }: { name: string; path: Path }) {
   const { isReadOnly, edit } = useForm();
   const id = useId();
   const entry = useEntry(name, (text) =>
-    text === "" || text === name ? undefined : edit([{ do: "rename_key", path, name: text }]),
+    text === "" || text === name ? DONE : edit([{ do: "rename_key", path, name: text }]),
   );
   return (
     <div className="field">
@@ -515,6 +473,11 @@ function KeyField({ name, path }: { name: string; path: Path }) {
         onChange={(event) => entry.change(event.target.value)}
         onBlur={entry.flush}
       />
+      {entry.refusal && (
+        <small className="field-error" role="alert">
+          {entry.refusal}
+        </small>
+      )}
     </div>
   );
 }

@@ -2,11 +2,15 @@
 import { useMemo } from "react";
 import type { Json } from "../api/json";
 import { t } from "../strings";
+import { Button } from "../ui/button";
 import { Problem } from "../ui/problem";
 import { type FormSchema, FormScope } from "./context";
-import type { NameLists, Path } from "./definition";
-import { Properties, useEntry } from "./fields";
+import type { NameLists } from "./definition";
+import { DONE } from "./edit-queue";
+import { useEntry } from "./entry";
+import { Properties } from "./fields";
 import { shapeOf, unwrapText, type Wrapper, wrapText } from "./files";
+import type { Path } from "./path";
 import { useBuilder } from "./use-builder";
 
 type FileFormProps = {
@@ -40,7 +44,10 @@ const MIN_ROWS = 8;
 const MAX_ROWS = 28;
 
 function TextFile({ file, text, isReadOnly, onEdit }: FileFormProps) {
-  const entry = useEntry(text, async (changed) => onEdit(file, changed));
+  const entry = useEntry(text, (changed) => {
+    onEdit(file, changed);
+    return DONE;
+  });
   return (
     <label className="field">
       <span>{t.build.fileText}</span>
@@ -72,7 +79,7 @@ function PartFile({
     () => ({ entry: ENTRY, files: { [ENTRY]: wrapText(text, { list, before, after }) } }),
     [text, list, before, after],
   );
-  const { inspection, edit, problem } = useBuilder(source, format, (_, changed) => {
+  const { inspection, edit, problem, retry } = useBuilder(source, format, (_, changed) => {
     const own = unwrapText(changed, wrapper);
     if (own !== undefined) onEdit(file, own);
   });
@@ -89,7 +96,11 @@ function PartFile({
   const scope = { isReadOnly, edit, names, own: {}, variables: inputsOf(part.value), last: new Map() };
   return (
     <FormScope value={scope}>
-      {problem && <Problem>{`${t.build.failed} ${problem}`}</Problem>}
+      {problem && (
+        <Problem>
+          {t.build.failed} {problem} {retry && <Button onClick={retry}>{t.retryLoading}</Button>}
+        </Problem>
+      )}
       <Properties
         schema={(inspection.forms[part.form] ?? {}) as FormSchema}
         value={part.value as Json}

@@ -56,6 +56,7 @@ export function NewWorkflow() {
             required
             autoComplete="off"
             pattern="[A-Za-z0-9_:\-][A-Za-z0-9._:\-]*"
+            title={t.workflow.idHelp}
             onChange={(event) => setId(event.target.value)}
           />
         </label>

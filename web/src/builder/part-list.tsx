@@ -4,7 +4,9 @@ import { t } from "../strings";
 import { Button, IconButton } from "../ui/button";
 import { Icon, type IconName } from "../ui/icon";
 import { labelOf } from "./context";
-import { type Inspection, keyOf, type Part } from "./definition";
+import type { Inspection, Part } from "./definition";
+import type { Mark } from "./marks";
+import { keyOf } from "./path";
 
 /** The part that is the definition itself. */
 export const WHOLE = "";
@@ -51,7 +53,7 @@ export type PartActions = {
 type PartListProps = {
   inspection: Inspection;
   selected: string | undefined;
-  marked: ReadonlySet<string>;
+  marked: ReadonlyMap<string, Mark>;
   isReadOnly: boolean;
   actions: PartActions;
   onSelect: (key: string) => void;
@@ -133,7 +135,7 @@ export function PartList({ inspection, selected, marked, isReadOnly, actions, on
                       type="button"
                       className="part"
                       data-part={key}
-                      data-marked={marked.has(key) || undefined}
+                      data-marked={marked.get(key)}
                       aria-current={isSelected || undefined}
                       onClick={() => onSelect(key)}
                     >

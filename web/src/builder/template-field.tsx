@@ -5,7 +5,8 @@ import { t } from "../strings";
 import { Button } from "../ui/button";
 import { type FormSchema, useForm } from "./context";
 import type { Variable } from "./definition";
-import { type FieldProps, Frame, useEntry, useStore } from "./fields";
+import { useEntry, useStore } from "./entry";
+import { type FieldProps, Frame } from "./fields";
 import { previewOf, referenceTo } from "./references";
 
 export function TemplateField(props: FieldProps) {
@@ -32,7 +33,7 @@ export function TemplateField(props: FieldProps) {
   const pieces = previewOf(entry.text, style, last);
   const isLong = schema["x-long"] || shown.includes("\n");
   return (
-    <Frame id={id} props={props}>
+    <Frame id={id} props={props} error={entry.refusal}>
       <textarea
         id={id}
         ref={input}

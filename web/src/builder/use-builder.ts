@@ -3,21 +3,31 @@ import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { useCallback, useEffect, useRef, useState } from "react";
 import { ApiError } from "../api/client";
 import { t } from "../strings";
-import { applyEdits, type Edit, type Inspection, inspect, type Path, type Source } from "./definition";
+import { applyEdits, type Edit, type Inspection, inspect, type Source } from "./definition";
+import { EditQueue, type Outcome } from "./edit-queue";
+import { usePending } from "./pending";
 
 /** The parts are read again after this time without a change. */
 const INSPECT_DELAY_MS = 120;
-/** A change is made again if the text has changed meanwhile, at most this often. */
-const MAX_TRIES = 5;
+/** Answers after which the same request can succeed: without a key, too slow, too many. */
+const PASSING = [401, 408, 429];
 
 export type Builder = {
   inspection: Inspection | undefined;
-  /** Applies changes one after another; returns the part that was added or moved, or undefined if it failed. */
-  edit: (edits: Edit[]) => Promise<Path | undefined>;
+  /** Applies changes one after another. */
+  edit: (edits: Edit[]) => Promise<Outcome>;
   /** Why the last change could not be made. */
   problem: string | undefined;
+  /** Makes the changes again that were kept because the server could not be asked; undefined if there are none. */
+  retry: (() => void) | undefined;
   dismiss: () => void;
 };
+
+/** Why the server refused a change; undefined if it could not be asked. */
+function whyRefused(error: unknown): string | undefined {
+  const isRefusal = error instanceof ApiError && error.status < 500 && !PASSING.includes(error.status);
+  return isRefusal ? error.message : undefined;
+}
 
 function queryKeyOf(source: Source, format: string | undefined) {
   return ["inspection", format, source] as const;
@@ -32,7 +42,10 @@ export function useBuilder(
   const [settled, setSettled] = useState(source);
   const [problem, setProblem] = useState<string>();
   const latest = useRef(source);
-  latest.current = source;
+  const drawn = useRef(source);
+  // A change is newer than a source that was drawn before it, and is drawn again.
+  if (drawn.current !== source) latest.current = source;
+  drawn.current = source;
   useEffect(() => {
     // What a change has brought along is shown at once.
     const isKnown = queries.getQueryData(queryKeyOf(source, format)) !== undefined;
@@ -45,32 +58,38 @@ export function useBuilder(
     staleTime: Number.POSITIVE_INFINITY,
     queryFn: () => inspect(settled, format),
   });
-  const queue = useRef<Promise<unknown>>(Promise.resolve());
-  const edit = useCallback(
-    (edits: Edit[]) => {
-      const work = async (): Promise<Path | undefined> => {
-        for (let tries = 0; tries < MAX_TRIES; tries += 1) {
-          const before = latest.current;
-          const edited = await applyEdits(before, format, edits);
-          if (latest.current.files[before.entry] !== before.files[before.entry]) continue;
-          const after = { ...before, files: { ...before.files, [before.entry]: edited.text } };
-          queries.setQueryData(queryKeyOf(after, format), edited.inspection);
-          latest.current = after;
-          onEdit(before.entry, edited.text);
-          setProblem(undefined);
-          return edited.part ?? undefined;
-        }
-        return undefined;
-      };
-      const done = queue.current.then(work).catch((error: unknown) => {
-        setProblem(error instanceof ApiError ? error.message : t.errors.unreachable);
-        return undefined;
-      });
-      queue.current = done;
-      return done;
-    },
-    [format, onEdit, queries],
-  );
+  const pending = usePending();
+  const [isStopped, setIsStopped] = useState(false);
+  const onText = useRef(onEdit);
+  onText.current = onEdit;
+  const [queue] = useState(() => {
+    const apply = async (edits: Edit[]) => {
+      for (;;) {
+        const before = latest.current;
+        const edited = await applyEdits(before, format, edits);
+        // If the text has changed meanwhile, the change is made again.
+        if (latest.current.files[before.entry] !== before.files[before.entry]) continue;
+        const after = { ...before, files: { ...before.files, [before.entry]: edited.text } };
+        queries.setQueryData(queryKeyOf(after, format), edited.inspection);
+        latest.current = after;
+        onText.current(before.entry, edited.text);
+        return edited.part ?? undefined;
+      }
+    };
+    const made: EditQueue = new EditQueue({
+      apply,
+      whyRefused,
+      onChange: (failure) => {
+        if (made.isEmpty) pending.remove(made);
+        else pending.add(made, () => made.run());
+        setIsStopped(failure !== undefined && whyRefused(failure.error) === undefined);
+        if (failure) setProblem(whyRefused(failure.error) ?? t.errors.unreachable);
+        else if (made.isEmpty) setProblem(undefined);
+      },
+    });
+    return made;
+  });
+  const edit = useCallback((edits: Edit[]) => queue.push(edits), [queue]);
   const dismiss = useCallback(() => setProblem(undefined), []);
-  return { inspection: data, edit, problem, dismiss };
+  return { inspection: data, edit, problem, retry: isStopped ? () => void queue.run() : undefined, dismiss };
 }

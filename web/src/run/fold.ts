@@ -74,6 +74,8 @@ export type RunState = {
   at: number;
   steps: StepState[];
   children: Map<string, ChildSuspension>;
+  /** The arrow that each visit of a node of a graph has followed; null leads to the end. Only the page keeps this. */
+  edges: Map<string, string | null>;
 };
 
 export function createState(): RunState {
@@ -91,12 +93,18 @@ export function createState(): RunState {
     at: 0,
     steps: [],
     children: new Map(),
+    edges: new Map(),
   };
 }
 
 /** A copy that can be changed without changing the original. */
 export function copyState(state: RunState): RunState {
-  return { ...state, steps: state.steps.slice(), children: new Map(state.children) };
+  return {
+    ...state,
+    steps: state.steps.slice(),
+    children: new Map(state.children),
+    edges: new Map(state.edges),
+  };
 }
 
 /** Adds one event to `state`, which it changes. */
@@ -130,6 +138,9 @@ function applyToRun(state: RunState, index: StepIndex, record: RunRecord): void 
       state.failed = record.data.failed;
       state.finishedAt = record.at;
       abandonChildren(state, index);
+      break;
+    case "edge_taken":
+      state.edges.set(record.path, record.data.to);
       break;
     case "run_reopened":
       reopen(state, index, record.data.reset, record.data.continued ?? []);
@@ -324,7 +335,10 @@ function reopen(state: RunState, index: StepIndex, reset: string[], continued: s
   state.error = undefined;
   state.failed = undefined;
   state.status = "running";
-  for (const path of reset) changeStep(state, index, path, FORGOTTEN);
+  for (const path of reset) {
+    changeStep(state, index, path, FORGOTTEN);
+    state.edges.delete(path);
+  }
   for (const path of continued) changeStep(state, index, path, { phase: "running", finishedAt: undefined });
 }
 

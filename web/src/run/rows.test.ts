@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import type { StepState } from "./fold";
 import { createState } from "./fold";
-import { buildRows, listRows, summarizeSteps, toStaticPath } from "./rows";
+import { buildRows, listRows, nameOf, summarizeSteps, toStaticPath } from "./rows";
 
 function stepAt(path: string, phase: StepState["phase"] = "finished"): StepState {
   return {
@@ -75,4 +75,19 @@ test("a group has the phase that needs most attention", () => {
 
 test("a static path has no iterations", () => {
   expect(toStaticPath("/refine[2]/page#3/x")).toBe("/refine/page/x");
+});
+
+test("rows and details have the names that the definition gives, which paths cannot hold", () => {
+  const names = new Map([
+    ["/sequential", "Summarise the ticket"],
+    ["/sequential~2", "Prüfen"],
+    ["/draft", "draft"],
+  ]);
+  const rows = buildRows(
+    ["/sequential", "/sequential~2[0]", "/sequential~2[1]", "/draft"].map((path) => stepAt(path)),
+  );
+  const labels = listRows(rows, 4, new Map(), names).map((row) => row.label);
+  expect(labels).toEqual(["Summarise the ticket", "Prüfen", "[0]", "[1]", "draft"]);
+  expect(nameOf("/sequential~2[1]", names)).toBe("Prüfen[1]");
+  expect(nameOf("/draft", names)).toBeUndefined();
 });

@@ -41,6 +41,22 @@ export function buildRows(steps: readonly StepState[]): Row[] {
   return root.children;
 }
 
+/** The names of steps, by their path in the definition. */
+export type Names = ReadonlyMap<string, string>;
+
+/** The name of a row: that of its step, if the definition gives it one. */
+function labelOf({ path, label }: Row, names: Names): string {
+  return /^[[#]/.test(label) ? label : (names.get(toStaticPath(path)) ?? label);
+}
+
+/** The name that a definition gives a step, with its iteration or visit; undefined if its path says the same. */
+export function nameOf(path: string, names: Names): string | undefined {
+  const fixed = toStaticPath(path);
+  const name = names.get(fixed);
+  if (name === undefined || name === fixed.slice(fixed.lastIndexOf("/") + 1)) return undefined;
+  return name + (/((\[\d+\])|(#\d+))+$/.exec(path)?.[0] ?? "");
+}
+
 /** A segment for people. The first of its kind among its siblings needs no number. */
 function toLabel(segment: string): string {
   return segment.replace(/^\//, "").replace(/~1$/, "") || "/";
@@ -74,16 +90,17 @@ export function listRows(
   rows: readonly Row[],
   count: number,
   folds: ReadonlyMap<string, boolean>,
+  names: Names = new Map(),
 ): VisibleRow[] {
   const shown: VisibleRow[] = [];
   const add = (whole: Row, depth: number) => {
     let row = whole;
-    let { label } = row;
+    let label = labelOf(row, names);
     let children = countStarted(row, count);
     while (children === 1 && !(row.step !== undefined && row.step < count)) {
       const [only] = row.children;
       if (!only) break;
-      label = joinLabels(label, only.label);
+      label = joinLabels(label, labelOf(only, names));
       row = only;
       children = countStarted(row, count);
     }

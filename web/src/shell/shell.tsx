@@ -68,7 +68,7 @@ function Navigation({ onOpen }: { onOpen: (overlay: Overlay) => void }) {
           {t.palette.open}
           <kbd>Ctrl K</kbd>
         </button>
-        <button type="button" className="nav-link" onClick={() => onOpen("keys")}>
+        <button type="button" className="nav-link nav-keys" onClick={() => onOpen("keys")}>
           <Icon name="help" />
           {t.keys.open}
           <kbd>?</kbd>

@@ -71,6 +71,8 @@ export const builderStrings = {
   key: "Name",
   value: "Value",
   required: "required",
+  notNumber: "This is not a number. It is stored when it is.",
+  notTaken: "Not saved: an entry could not be brought into the definition.",
   notJson: "This is not valid JSON. It is stored when it is.",
   byDefault: (value: string) => `default: ${value}`,
   unset: "not set",

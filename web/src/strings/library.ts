@@ -45,7 +45,6 @@ export const library = {
   usedBy: "Used by",
   unused: "No stored workflow uses it.",
   invalid: (message: string) => `This is not valid JSON: ${message}`,
-  conflict: "Someone else changed it meanwhile. Your text is kept.",
   try: "Try it",
   tryHelp: "Runs the block alone, as a pipeline of one node.",
   tools: "Tools",

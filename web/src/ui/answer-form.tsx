@@ -7,36 +7,48 @@ import type { Question } from "../run/record";
 import { t } from "../strings";
 import { Button } from "./button";
 import { formatTime } from "./format";
+import { useKept } from "./kept";
 import { ErrorBox, Problem } from "./problem";
-import { listFields, readEntries, type Schema, SchemaFields, startEntries } from "./schema-form";
+import { findMissing, listFields, readEntries, type Schema, SchemaFields, startEntries } from "./schema-form";
 
 type AnswerProps = {
   run: string;
   path: string;
   question: Question;
+  /** Called when what waits may have changed. */
   onDone: () => void;
-  isFocused?: boolean;
+  /** Called when the answer was accepted. */
+  onSent?: () => void;
+  /** Why it can be answered no longer; what was entered stays. */
+  closed?: string | undefined;
 };
 
-export function AnswerForm({ run, path, question, onDone, isFocused = false }: AnswerProps) {
+export function AnswerForm({ run, path, question, onDone, onSent, closed }: AnswerProps) {
   const schema = question.schema as Schema | undefined;
   const fields = useMemo(() => listFields(schema), [schema]);
-  const [entries, setEntries] = useState(() => startEntries(fields));
-  const [isInvalid, setIsInvalid] = useState(false);
+  const [entries, setEntries, forget] = useKept(`answer ${run} ${path}`, () => startEntries(fields));
+  const [problem, setProblem] = useState<string>();
   const { subject } = question;
-  const answer = useSend(onDone, (value: Json) => {
+  const answer = useSend(onDone, async (value: Json) => {
     const body = { value: value as never, path, ...(subject && { subject }) };
-    return read(api.POST("/api/v1/runs/{id}/answer", { params: { path: { id: run } }, body }));
+    await read(api.POST("/api/v1/runs/{id}/answer", { params: { path: { id: run } }, body }));
+    forget();
+    onSent?.();
   });
+  const isBlocked = answer.isPending || closed !== undefined;
   const send = () => {
+    if (isBlocked) return;
+    const missing = findMissing(fields, entries);
+    setProblem(missing && t.answer.missing(missing.label));
+    if (missing) return;
     try {
       answer.mutate(readEntries(fields, entries));
-      setIsInvalid(false);
     } catch {
-      setIsInvalid(true);
+      setProblem(t.answer.invalid);
     }
   };
   const isApproval = schema?.type === "boolean";
+  const hasFields = closed === undefined || fields.some((field) => entries[field.name] !== field.start);
   return (
     <form
       className="answer"
@@ -52,30 +64,27 @@ export function AnswerForm({ run, path, question, onDone, isFocused = false }: A
       )}
       {isApproval ? (
         <div className="answer-choices">
-          <Button
-            look="main"
-            icon="check"
-            disabled={answer.isPending}
-            autoFocus={isFocused}
-            onClick={() => answer.mutate(true)}
-          >
+          <Button look="main" icon="check" disabled={isBlocked} onClick={() => answer.mutate(true)}>
             {t.answer.approve}
           </Button>
-          <Button look="danger" icon="cross" disabled={answer.isPending} onClick={() => answer.mutate(false)}>
+          <Button look="danger" icon="cross" disabled={isBlocked} onClick={() => answer.mutate(false)}>
             {t.answer.reject}
           </Button>
         </div>
       ) : (
-        <>
-          <SchemaFields fields={fields} entries={entries} onChange={setEntries} isFirstFocused={isFocused} />
-          <div className="answer-choices">
-            <button type="submit" className="button" data-look="main" disabled={answer.isPending}>
-              {t.answer.send}
-            </button>
-          </div>
-        </>
+        hasFields && (
+          <>
+            <SchemaFields fields={fields} entries={entries} onChange={setEntries} />
+            <div className="answer-choices">
+              <button type="submit" className="button" data-look="main" disabled={isBlocked}>
+                {t.answer.send}
+              </button>
+            </div>
+          </>
+        )
       )}
-      {isInvalid && <Problem>{t.answer.invalid}</Problem>}
+      {closed !== undefined && <Problem severity="warning">{closed}</Problem>}
+      {problem && <Problem>{problem}</Problem>}
       {answer.error && <ErrorBox error={answer.error} />}
     </form>
   );
@@ -96,16 +105,18 @@ function isSubmitKey(event: KeyboardEvent): boolean {
   return event.key === "Enter" && (event.ctrlKey || event.metaKey);
 }
 
-type ResolveProps = { run: string; path: string; onDone: () => void };
+type ResolveProps = { run: string; path: string; onDone: () => void; onSent?: () => void };
 
 type Decision = { how: "resend" | "fail" } | { how: "value"; value: Json };
 
-export function ResolveForm({ run, path, onDone }: ResolveProps) {
-  const [text, setText] = useState("");
+export function ResolveForm({ run, path, onDone, onSent }: ResolveProps) {
+  const [text, setText, forget] = useKept(`resolve ${run} ${path}`, () => "");
   const [isInvalid, setIsInvalid] = useState(false);
-  const resolve = useSend(onDone, (decision: Decision) => {
+  const resolve = useSend(onDone, async (decision: Decision) => {
     const body = { path, ...decision } as never;
-    return read(api.POST("/api/v1/runs/{id}/resolve", { params: { path: { id: run } }, body }));
+    await read(api.POST("/api/v1/runs/{id}/resolve", { params: { path: { id: run } }, body }));
+    forget();
+    onSent?.();
   });
   const giveValue = () => {
     try {

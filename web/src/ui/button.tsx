@@ -1,6 +1,7 @@
 // Buttons, and buttons that copy a text.
 import { type ComponentProps, useState } from "react";
 import { t } from "../strings";
+import { copyText } from "./copy";
 import { Icon, type IconName } from "./icon";
 
 type ButtonProps = ComponentProps<"button"> & {
@@ -38,16 +39,19 @@ export function IconButton({
   );
 }
 
+/** It says this long whether the text was copied. */
+const SHOWN_MS = 1500;
+
 export function CopyButton({ text, label = t.copy }: { text: () => string; label?: string }) {
-  const [isCopied, setIsCopied] = useState(false);
+  const [isCopied, setIsCopied] = useState<boolean>();
   const copy = async () => {
-    await navigator.clipboard.writeText(text());
-    setIsCopied(true);
-    setTimeout(() => setIsCopied(false), 1500);
+    setIsCopied(await copyText(text()));
+    setTimeout(() => setIsCopied(undefined), SHOWN_MS);
   };
+  const said = isCopied === undefined ? label : isCopied ? t.copied : t.notCopied;
   return (
     <Button look="quiet" icon={isCopied ? "check" : "copy"} onClick={() => void copy()}>
-      <span aria-live="polite">{isCopied ? t.copied : label}</span>
+      <span aria-live="polite">{said}</span>
     </Button>
   );
 }

@@ -12,6 +12,7 @@ type DialogProps = {
 
 export function Dialog({ label, onClose, className = "", children }: DialogProps) {
   const element = useRef<HTMLDialogElement>(null);
+  const beganOutside = useRef(false);
   useEffect(() => {
     const dialog = element.current;
     if (!dialog || dialog.open) return;
@@ -26,7 +27,11 @@ export function Dialog({ label, onClose, className = "", children }: DialogProps
       className={`dialog ${className}`}
       aria-label={label}
       onClose={onClose}
-      onClick={(event) => event.target === element.current && onClose()}
+      // A selection that begins inside and ends outside is a click on the dialog, too.
+      onPointerDown={(event) => {
+        beganOutside.current = event.target === element.current;
+      }}
+      onClick={(event) => event.target === element.current && beganOutside.current && onClose()}
     >
       {children}
     </dialog>

@@ -53,6 +53,8 @@ type RoutedEdge = Edge<{ route: Route | undefined; text: string }, "routed">;
 type FlowGraphProps = {
   graph: Graph;
   states?: Map<number, NodeState> | undefined;
+  /** The arrows that were followed, by their position. */
+  followed?: ReadonlySet<number> | undefined;
   selected?: number | undefined;
   /** Nodes with a problem. */
   marked?: ReadonlySet<number> | undefined;
@@ -78,7 +80,8 @@ export function FlowGraph(props: FlowGraphProps) {
 }
 
 function Drawing(props: FlowGraphProps) {
-  const { graph, states, selected, marked, onSelect, selectedEdge, onSelectEdge, onConnect } = props;
+  const { graph, states, followed, selected, marked, onSelect, selectedEdge, onSelectEdge, onConnect } =
+    props;
   const { hasEnd = false, time = 0, children } = props;
   const { nodes: places, routes, bounds } = useMemo(() => layOutGraph(graph, hasEnd), [graph, hasEnd]);
   const canConnect = onConnect !== undefined;
@@ -110,8 +113,8 @@ function Drawing(props: FlowGraphProps) {
     return end ? [...steps, endNode(end, canConnect)] : steps;
   }, [graph, states, places, selected, marked, time, canConnect]);
   const edges = useMemo(
-    () => drawEdges(graph, routes, states, selectedEdge),
-    [graph, routes, states, selectedEdge],
+    () => drawEdges(graph, routes, followed, selectedEdge),
+    [graph, routes, followed, selectedEdge],
   );
   return (
     <ReactFlow
@@ -181,21 +184,17 @@ function endNode(position: { x: number; y: number }, canConnect: boolean): EndNo
 function drawEdges(
   graph: Graph,
   routes: Route[],
-  states: Map<number, NodeState> | undefined,
+  followed: ReadonlySet<number> | undefined,
   selected: number | undefined,
 ): RoutedEdge[] {
-  const ran = (node: number) => states?.has(node) && states.get(node)?.phase !== "skipped";
   return graph.edges.map((edge, at) => {
-    const route = routes[at];
-    // A way around a step was not taken if the step ran.
-    const isTaken = ran(edge.from) && (edge.to == null || ran(edge.to)) && !route?.around.some(ran);
     return {
       id: `${at}`,
       source: `${edge.from}`,
       target: edge.to == null ? END_ID : `${edge.to}`,
       type: "routed",
-      data: { route, text: edge.label },
-      className: at === selected ? "edge-selected" : isTaken ? "edge-taken" : "edge-open",
+      data: { route: routes[at], text: edge.label },
+      className: at === selected ? "edge-selected" : followed?.has(at) ? "edge-taken" : "edge-open",
       markerEnd: { type: MarkerType.ArrowClosed, width: 14, height: 14, color: "var(--line-strong)" },
       focusable: false,
     };

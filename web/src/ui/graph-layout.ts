@@ -1,6 +1,6 @@
 // Places the nodes of a graph, and leads its edges around them.
 import { graphlib, layout } from "@dagrejs/dagre";
-import type { Graph, GraphEdge } from "../run/graph";
+import type { Graph } from "../run/graph";
 
 /** The id of the node at which a run ends. */
 export const END_ID = "end";
@@ -19,8 +19,8 @@ const LOOP_WIDTH_PX = 24;
 const LOOP_HEIGHT_PX = 20;
 
 export type Point = { x: number; y: number };
-/** The way of an edge, the place of its label, and the steps that a conditional edge leads around. */
-export type Route = { points: Point[]; label: Point | undefined; around: number[] };
+/** The way of an edge, and the place of its label. */
+export type Route = { points: Point[]; label: Point | undefined };
 export type Bounds = Point & { width: number; height: number };
 export type Placement = { nodes: Map<string, Point>; routes: Route[]; bounds: Bounds };
 
@@ -66,17 +66,10 @@ export function layOutGraph(graph: Graph, hasEnd: boolean): Placement {
     nodes.set(id, corner);
     corners.push(corner, { x: x + width / 2, y: y + height / 2 });
   }
-  const following = graph.nodes.map((_, at) => drawing.successors(`${at}`) as string[]);
-  const listBetween = ({ from, to, label }: GraphEdge) => {
-    const between = (following[from] ?? [])
-      .map(Number)
-      .filter((node) => following[node]?.includes(target(to)));
-    return label ? between.filter((node) => node !== from && node !== to) : [];
-  };
   const routes = graph.edges.map((edge, at): Route => {
     const placed = drawing.edge(`${edge.from}`, target(edge.to), `${at}`) as Point & { points: Point[] };
     const label = edge.label ? { x: placed.x, y: placed.y } : undefined;
-    if (edge.from !== edge.to) return { points: placed.points, label, around: listBetween(edge) };
+    if (edge.from !== edge.to) return { points: placed.points, label };
     const { x, y, width } = drawing.node(`${edge.from}`) as Point & { width: number };
     return leadAround({ x: x + width / 2, y }, edge.label);
   });
@@ -107,7 +100,7 @@ function leadAround(side: Point, label: string): Route {
     { x: right, y: top },
     { x: side.x, y: top },
   ];
-  return { points, label: label ? { x: right + measureLabel(label) / 2, y: side.y } : undefined, around: [] };
+  return { points, label: label ? { x: right + measureLabel(label) / 2, y: side.y } : undefined };
 }
 
 /** A smooth line through the middle of each pair of neighbouring points. */

@@ -8,6 +8,14 @@ export function isTyping(event: KeyboardEvent): boolean {
   return target.isContentEditable || /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName) || isInDialog();
 }
 
+/** Whether a text is written in the element with the focus, so that undo and redo are its own. */
+export function isWriting(event: KeyboardEvent): boolean {
+  if (!isTyping(event)) return false;
+  const target = event.composedPath()[0];
+  const isChosen = target instanceof HTMLInputElement && /^(checkbox|radio)$/.test(target.type);
+  return isInDialog() || !(isChosen || target instanceof HTMLSelectElement);
+}
+
 function isInDialog(): boolean {
   return document.querySelector("dialog[open]") !== null;
 }

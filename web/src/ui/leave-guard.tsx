@@ -4,17 +4,27 @@ import { t } from "../strings";
 import { Button } from "./button";
 import { Dialog } from "./dialog";
 
+function areEqual(one: object, other: object): boolean {
+  return JSON.stringify(one) === JSON.stringify(other);
+}
+
 type LeaveGuardProps = {
   /** Whether leaving loses changes. */
   isUnsaved: boolean;
+  /** Whether the changes belong to the selected item, so that another selection in the same place loses them. */
+  isOfSelection?: boolean;
   /** Keeps the changes, so that nothing is lost; false if that was not possible. */
-  onKeep?: () => boolean;
+  onKeep?: () => Promise<boolean>;
 };
 
-export function LeaveGuard({ isUnsaved, onKeep }: LeaveGuardProps) {
+export function LeaveGuard({ isUnsaved, isOfSelection = false, onKeep }: LeaveGuardProps) {
   const blocker = useBlocker({
     // Another selection in the same place loses nothing.
-    shouldBlockFn: ({ current, next }) => isUnsaved && current.pathname !== next.pathname,
+    shouldBlockFn: ({ current, next }) => {
+      const isSame =
+        current.pathname === next.pathname && (!isOfSelection || areEqual(current.search, next.search));
+      return isUnsaved && !isSame;
+    },
     enableBeforeUnload: isUnsaved,
     withResolver: true,
   });
@@ -27,7 +37,9 @@ export function LeaveGuard({ isUnsaved, onKeep }: LeaveGuardProps) {
         <div className="dialog-actions">
           <Button onClick={blocker.reset}>{t.leave.stay}</Button>
           {onKeep && (
-            <Button onClick={() => (onKeep() ? blocker.proceed() : blocker.reset())}>
+            <Button
+              onClick={() => void onKeep().then((isKept) => (isKept ? blocker.proceed() : blocker.reset()))}
+            >
               {t.workflow.keepDraft}
             </Button>
           )}

@@ -74,6 +74,11 @@ export function startEntries(fields: readonly Field[]): Entries {
   return Object.fromEntries(fields.map((field) => [field.name, field.start]));
 }
 
+/** The first required field without content. */
+export function findMissing(fields: readonly Field[], entries: Entries): Field | undefined {
+  return fields.find((field) => field.isRequired && (entries[field.name] ?? "").trim() === "");
+}
+
 /** The value that was entered. Throws a SyntaxError if a field is not valid JSON. */
 export function readEntries(fields: readonly Field[], entries: Entries): Json {
   const values = fields

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { isPicture } from "./value";
+import { isPicture, looksOf } from "./value";
 
 test("only formats of pictures that hold no scripts are pictures", () => {
   for (const type of ["png", "jpeg", "webp", "gif"])
@@ -12,4 +12,12 @@ test("only formats of pictures that hold no scripts are pictures", () => {
     "see data:image/png;base64,AA==",
   ];
   for (const text of texts) expect(isPicture(text)).toBe(false);
+});
+
+test("a text that holds a list or an object has the looks of both", () => {
+  expect(looksOf('{"a": 1}')).toEqual(["text", "formatted", "tree"]);
+  expect(looksOf('[{"a": 1}, {"a": 2}]')).toEqual(["text", "formatted", "table", "tree"]);
+  for (const text of ["1", "{a}", "", "[link](https://example.org)"]) {
+    expect(looksOf(text)).toEqual(["text", "formatted"]);
+  }
 });

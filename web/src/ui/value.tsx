@@ -1,8 +1,9 @@
 // Values of runs. Everything is shown as text: a value never becomes markup.
-import { useState } from "react";
-import { ExactNumber, formatJson, type Json } from "../api/json";
+import { useMemo, useState } from "react";
+import { ExactNumber, formatJson, type Json, parseJson } from "../api/json";
 import { t } from "../strings";
 import { CopyButton } from "./button";
+import { formatNumber } from "./format";
 import { Markdown } from "./markdown";
 
 /** A longer text is cut until the viewer asks for the rest. */
@@ -13,6 +14,9 @@ const MAX_SHOWN_ITEMS = 200;
 const OPEN_DEPTH = 2;
 /** Deeper values are shown as one line. */
 const MAX_DEPTH = 60;
+
+/** A longer text is not read as JSON. */
+const MAX_READ_CHARACTERS = 2_000_000;
 
 /** A longer address is shown as text. */
 const MAX_PICTURE_CHARACTERS = 20_000_000;
@@ -30,7 +34,8 @@ const LOOK_NAMES: Record<Look, string> = {
 
 /** A value in the looks that fit it. */
 export function ValueView({ value, label }: { value: Json; label: string }) {
-  const looks = looksOf(value);
+  const held = useMemo(() => readStructure(value), [value]);
+  const looks = looksOf(value, held);
   const [chosen, setChosen] = useState<Look>();
   const look = chosen && looks.includes(chosen) ? chosen : (looks[0] ?? "json");
   const text = typeof value === "string" ? value : formatJson(value);
@@ -55,17 +60,32 @@ export function ValueView({ value, label }: { value: Json; label: string }) {
       <div className="value-body">
         {look === "picture" && <img className="value-picture" src={text.trim()} alt={label} />}
         {look === "text" && <LongText text={text} />}
-        {look === "formatted" && <Markdown text={text.slice(0, MAX_SHOWN_CHARACTERS)} />}
+        {look === "formatted" && <LongMarkdown text={text} />}
         {look === "json" && <LongText text={text} isCode />}
-        {look === "tree" && <Tree value={value} />}
-        {look === "table" && <Rows rows={value as { [key: string]: Json }[]} />}
+        {look === "tree" && <Tree value={held ?? value} />}
+        {look === "table" && <Rows rows={(held ?? value) as { [key: string]: Json }[]} />}
       </div>
     </section>
   );
 }
 
-function looksOf(value: Json): Look[] {
-  if (typeof value === "string") return isPicture(value) ? ["picture", "text"] : ["text", "formatted"];
+/** The list or object that a text holds as JSON, as answers of models often do. */
+function readStructure(value: Json): Json | undefined {
+  if (typeof value !== "string" || value.length > MAX_READ_CHARACTERS || !/^\s*[[{]/.test(value))
+    return undefined;
+  try {
+    return parseJson(value);
+  } catch {
+    return undefined;
+  }
+}
+
+/** The looks that fit a value, or a text that holds one. */
+export function looksOf(value: Json, held = readStructure(value)): Look[] {
+  if (typeof value === "string") {
+    if (isPicture(value)) return ["picture", "text"];
+    return held === undefined ? ["text", "formatted"] : ["text", "formatted", ...looksOf(held).slice(0, -1)];
+  }
   if (value === null || typeof value !== "object" || value instanceof ExactNumber) return ["json"];
   return isTable(value) ? ["table", "tree", "json"] : ["tree", "json"];
 }
@@ -91,19 +111,47 @@ function isSimple(value: Json): boolean {
 
 /** Text that is cut if it is long. */
 export function LongText({ text, isCode = false }: { text: string; isCode?: boolean }) {
-  const [isWhole, setIsWhole] = useState(false);
-  const isCut = !isWhole && text.length > MAX_SHOWN_CHARACTERS;
+  const part = usePart(text.length, MAX_SHOWN_CHARACTERS);
   return (
     <>
       <pre className={isCode ? "long-text mono" : "long-text"} dir="auto">
-        {isCut ? text.slice(0, MAX_SHOWN_CHARACTERS) : text}
+        {text.slice(0, part.count)}
       </pre>
-      {isCut && (
-        <button type="button" className="button" onClick={() => setIsWhole(true)}>
-          {t.showAll(text.length)}
-        </button>
-      )}
+      <MoreButton part={part} unit={t.units.characters} />
     </>
+  );
+}
+
+function LongMarkdown({ text }: { text: string }) {
+  const part = usePart(text.length, MAX_SHOWN_CHARACTERS);
+  return (
+    <>
+      <Markdown text={text.slice(0, part.count)} />
+      <MoreButton part={part} unit={t.units.characters} />
+    </>
+  );
+}
+
+/** How much of something long is shown, and how the viewer gets more. */
+type ShownPart = { count: number; total: number; next: number; showMore: () => void };
+
+/** The first portion of something long; each of the next ones is ten times as large. */
+function usePart(total: number, first: number): ShownPart {
+  const [count, setCount] = useState(first);
+  const next = Math.min(total, count * 10);
+  return { count, total, next, showMore: () => setCount(next) };
+}
+
+function MoreButton({ part, unit }: { part: ShownPart; unit: string }) {
+  const { count, total, next, showMore } = part;
+  if (count >= total) return null;
+  return (
+    <p className="value-more">
+      <span className="soft">{t.shownOf(formatNumber(count), formatNumber(total), unit)}</span>{" "}
+      <button type="button" className="button" onClick={showMore}>
+        {next === total ? t.showAll : t.showMore(formatNumber(next - count))}
+      </button>
+    </p>
   );
 }
 
@@ -119,6 +167,7 @@ export function CodeBox({ label, text }: { label: string; text: string }) {
 
 function Rows({ rows }: { rows: { [key: string]: Json }[] }) {
   const columns = [...new Set(rows.flatMap((row) => Object.keys(row)))];
+  const part = usePart(rows.length, MAX_SHOWN_ITEMS);
   return (
     <div className="value-scroll">
       <table className="table">
@@ -132,7 +181,7 @@ function Rows({ rows }: { rows: { [key: string]: Json }[] }) {
           </tr>
         </thead>
         <tbody>
-          {rows.slice(0, MAX_SHOWN_ITEMS).map((row, at) => (
+          {rows.slice(0, part.count).map((row, at) => (
             // biome-ignore lint/suspicious/noArrayIndexKey: rows of a value have no identity but their position.
             <tr key={at}>
               {columns.map((column) => (
@@ -142,6 +191,7 @@ function Rows({ rows }: { rows: { [key: string]: Json }[] }) {
           ))}
         </tbody>
       </table>
+      <MoreButton part={part} unit={t.units.rows} />
     </div>
   );
 }
@@ -158,6 +208,7 @@ function Branch({ name, value, depth }: { name?: string; value: Json; depth: num
   const isLeaf = isSimple(value) || depth >= MAX_DEPTH;
   const entries = isLeaf ? [] : Object.entries(value as object);
   const [isOpen, setIsOpen] = useState(depth < OPEN_DEPTH && entries.length <= 30);
+  const part = usePart(entries.length, MAX_SHOWN_ITEMS);
   const title = name === undefined ? "" : `${name}: `;
   if (isLeaf || entries.length === 0) {
     return (
@@ -176,11 +227,13 @@ function Branch({ name, value, depth }: { name?: string; value: Json; depth: num
       </button>
       {isOpen && (
         <ul>
-          {entries.slice(0, MAX_SHOWN_ITEMS).map(([key, item]) => (
+          {entries.slice(0, part.count).map(([key, item]) => (
             <Branch key={key} name={key} value={item as Json} depth={depth + 1} />
           ))}
-          {entries.length > MAX_SHOWN_ITEMS && (
-            <li className="faint">{t.moreItems(entries.length - MAX_SHOWN_ITEMS)}</li>
+          {entries.length > part.count && (
+            <li>
+              <MoreButton part={part} unit={t.units.items} />
+            </li>
           )}
         </ul>
       )}

@@ -49,17 +49,21 @@ type PartnerThreadsProps = { partner: Partner; threads: ThreadInfo[]; open: stri
 function PartnerThreads({ partner, threads, open }: PartnerThreadsProps) {
   const navigate = useNavigate({ from: "/chat" });
   const own = threads.filter((thread) => thread.workflow === partner.id).reverse();
+  const show = (thread: string | undefined) =>
+    void navigate({ search: { with: partner.id, thread: thread ?? newThreadName() } });
   return (
     <section className="chat-partner" aria-label={partner.title}>
       <header>
         <h2 className="cut" title={partner.about}>
-          {partner.title}
+          <button type="button" className="text-button" onClick={() => show(own[0]?.thread)}>
+            {partner.title}
+          </button>
         </h2>
         <span className="badge">{partner.format}</span>
         <IconButton
           icon="plus"
           label={`${t.chat.newThread}: ${partner.title}`}
-          onClick={() => void navigate({ search: { with: partner.id, thread: newThreadName() } })}
+          onClick={() => show(undefined)}
         />
       </header>
       {own.length > 0 && (

@@ -1,8 +1,11 @@
 // Writes a message: text, images and text files.
 import { type KeyboardEvent, useEffect, useRef, useState } from "react";
+import { createAttemptKey } from "../../api/attempt";
+import { ApiError } from "../../api/client";
 import { t } from "../../strings";
 import { Button, IconButton } from "../../ui/button";
 import { Icon } from "../../ui/icon";
+import { useKept } from "../../ui/kept";
 import { Problem } from "../../ui/problem";
 import type { TurnFacts } from "./conversation";
 import type { AttachedFile, Said } from "./partners";
@@ -11,18 +14,24 @@ import type { AttachedFile, Said } from "./partners";
 const MAX_FILE_BYTES = 8 * 1024 * 1024;
 
 type ComposerProps = {
+  /** The conversation, or the message in it that is edited: what is written for it stays. */
+  place: string;
   /** The turn that the message replaces. */
   edited: TurnFacts | undefined;
   isWaiting: boolean;
   isBusy: boolean;
-  onSend: (said: Said) => void;
+  /** Sends a message; rejects if that failed. */
+  onSend: (said: Said) => Promise<unknown>;
   onStop: (() => void) | undefined;
   onCancelEdit: () => void;
 };
 
-export function Composer({ edited, isWaiting, isBusy, onSend, onStop, onCancelEdit }: ComposerProps) {
-  const [text, setText] = useState(edited?.text ?? "");
-  const [files, setFiles] = useState<AttachedFile[]>([]);
+type Draft = Pick<Said, "text" | "files" | "attempt">;
+
+export function Composer(props: ComposerProps) {
+  const { place, edited, isWaiting, isBusy, onSend, onStop, onCancelEdit } = props;
+  const [draft, setDraft, forget] = useKept<Draft>(place, () => ({ text: edited?.text ?? "", files: [] }));
+  const { text, files } = draft;
   const [problem, setProblem] = useState<string>();
   const picker = useRef<HTMLInputElement>(null);
   const writer = useRef<HTMLTextAreaElement>(null);
@@ -33,9 +42,18 @@ export function Composer({ edited, isWaiting, isBusy, onSend, onStop, onCancelEd
     // What is sent too early goes out when the answer is complete.
     setIsQueued(isBusy && hasContent);
     if (isBusy || !hasContent) return;
-    onSend({ text, files, ...(edited && { keep: edited.earlier }) });
-    setText("");
-    setFiles([]);
+    const sent = { text, files, attempt: draft.attempt ?? createAttemptKey() };
+    setDraft({ text: "", files: [] });
+    // What was not sent is there again, before what was written meanwhile.
+    onSend({ ...sent, ...(edited && { keep: edited.earlier }) }).catch((error: unknown) => {
+      // What the server refused is another attempt; what may have arrived must not arrive twice.
+      const unsent = error instanceof ApiError ? { text, files } : sent;
+      setDraft((now) => joinDrafts(unsent, now));
+    });
+  };
+  const cancel = () => {
+    forget();
+    onCancelEdit();
   };
   const latest = useRef(send);
   latest.current = send;
@@ -43,7 +61,7 @@ export function Composer({ edited, isWaiting, isBusy, onSend, onStop, onCancelEd
     if (isQueued && !isBusy) latest.current();
   }, [isQueued, isBusy]);
   const onKeyDown = (event: KeyboardEvent) => {
-    if (event.key === "Escape" && edited) onCancelEdit();
+    if (event.key === "Escape" && edited) cancel();
     if (event.key !== "Enter" || event.shiftKey || event.nativeEvent.isComposing) return;
     event.preventDefault();
     send();
@@ -54,7 +72,7 @@ export function Composer({ edited, isWaiting, isBusy, onSend, onStop, onCancelEd
     setProblem(tooLarge && t.chat.tooLarge(tooLarge.name));
     if (tooLarge) return;
     const read = await Promise.all(chosen.map(readFile));
-    setFiles((before) => [...before, ...read]);
+    setDraft((before) => ({ text: before.text, files: [...before.files, ...read] }));
   };
   return (
     <form
@@ -74,7 +92,7 @@ export function Composer({ edited, isWaiting, isBusy, onSend, onStop, onCancelEd
         <p className="chat-editing">
           <Icon name="edit" />
           {t.chat.editing}
-          <Button look="quiet" onClick={onCancelEdit}>
+          <Button look="quiet" onClick={cancel}>
             {t.cancel}
           </Button>
         </p>
@@ -90,7 +108,7 @@ export function Composer({ edited, isWaiting, isBusy, onSend, onStop, onCancelEd
               <IconButton
                 icon="close"
                 label={t.chat.remove(file.name)}
-                onClick={() => setFiles(files.filter((_, other) => other !== at))}
+                onClick={() => setDraft({ text, files: files.filter((_, other) => other !== at) })}
               />
             </li>
           ))}
@@ -115,7 +133,7 @@ export function Composer({ edited, isWaiting, isBusy, onSend, onStop, onCancelEd
           aria-label={t.chat.message}
           placeholder={isWaiting ? t.chat.answerPlaceholder : t.chat.placeholder}
           value={text}
-          onChange={(event) => setText(event.target.value)}
+          onChange={(event) => setDraft({ text: event.target.value, files })}
           onKeyDown={onKeyDown}
           ref={writer}
         />
@@ -132,6 +150,12 @@ export function Composer({ edited, isWaiting, isBusy, onSend, onStop, onCancelEd
       </div>
     </form>
   );
+}
+
+function joinDrafts(first: Draft, next: Draft): Draft {
+  if (next.text === "" && next.files.length === 0) return first;
+  const text = [first.text, next.text].filter(Boolean).join("\n");
+  return { text, files: [...first.files, ...next.files] };
 }
 
 function readFile(file: File): Promise<AttachedFile> {

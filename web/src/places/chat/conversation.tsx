@@ -87,7 +87,8 @@ export function Conversation({ partner, thread }: { partner: Partner; thread: st
         edited={edited}
         isWaiting={last?.status === "waiting"}
         isBusy={send.isPending || isRunning}
-        onSend={(said) => send.mutate(said)}
+        place={`chat ${partner.id} ${thread} ${edited?.earlier ?? ""}`}
+        onSend={(said) => send.mutateAsync(said)}
         onStop={last && isRunning ? () => stop.mutate(last.run_id) : undefined}
         onCancelEdit={() => setEdited(undefined)}
       />

@@ -1,5 +1,6 @@
 // Whom one can talk with: graphs, agents with a definition, stored agents, and an agent that has every workflow.
 import { queryOptions, useQuery } from "@tanstack/react-query";
+import { attemptHeader } from "../../api/attempt";
 import { api, read, type Schemas } from "../../api/client";
 import { workflowsQuery } from "../../api/queries";
 import { t } from "../../strings";
@@ -59,13 +60,20 @@ export function newThreadName(): string {
 }
 
 export type AttachedFile = Schemas["AttachedFile"];
-export type Said = { text: string; files: AttachedFile[]; keep?: number };
+export type Said = {
+  text: string;
+  files: AttachedFile[];
+  /** So many messages before it stay; it replaces the others. */
+  keep?: number;
+  /** The key of an earlier attempt to send the same. */
+  attempt?: string | undefined;
+};
 
 /** Sends a message; returns the run that answers it. */
 export async function sendMessage(partner: Partner, thread: string, said: Said): Promise<string> {
-  const { text, files, keep } = said;
+  const { text, files, keep, attempt } = said;
   const body = { message: text, ...(files.length > 0 && { files }), ...(keep !== undefined && { keep }) };
-  const headers = { "Idempotency-Key": crypto.randomUUID() };
+  const headers = attemptHeader(attempt);
   const answer =
     partner.agent === undefined
       ? await read(
@@ -82,5 +90,5 @@ export async function sendMessage(partner: Partner, thread: string, said: Said):
             headers,
           }),
         );
-  return (answer as { run_id: string }).run_id;
+  return answer.run_id;
 }

@@ -2,9 +2,11 @@
 import { useMutation } from "@tanstack/react-query";
 import { Link, useNavigate } from "@tanstack/react-router";
 import { lazy, Suspense, useMemo, useState } from "react";
+import { attemptHeader } from "../../api/attempt";
 import { api, read } from "../../api/client";
 import type { Json } from "../../api/json";
 import type { RunState } from "../../run/fold";
+import { inferFollowed } from "../../run/followed";
 import { drawPlanner, foldPlanner, type Planner, type Rehearsed } from "../../run/planner";
 import { isFinal } from "../../run/record";
 import { t } from "../../strings";
@@ -28,6 +30,7 @@ export function Building({ run }: { run: string }) {
   // biome-ignore lint/correctness/useExhaustiveDependencies: the records only grow, so they depend on their number.
   const planner = useMemo(() => foldPlanner(follower?.history.records ?? []), [follower, length]);
   const { graph, states } = useMemo(() => drawPlanner(planner), [planner]);
+  const followed = useMemo(() => inferFollowed(graph, states, isOver), [graph, states, isOver]);
   if (follower?.connection === "missing") return <Problem>{t.run.missing}</Problem>;
   if (!follower || !state) return <p className="soft">{t.loading}</p>;
   return (
@@ -55,7 +58,13 @@ export function Building({ run }: { run: string }) {
           <div className="create-graph panel">
             <Suspense fallback={<p className="soft">{t.loading}</p>}>
               {graph.nodes.length > 0 && (
-                <FlowGraph graph={graph} states={states} onSelect={() => undefined} time={time} />
+                <FlowGraph
+                  graph={graph}
+                  states={states}
+                  followed={followed}
+                  onSelect={() => undefined}
+                  time={time}
+                />
               )}
             </Suspense>
           </div>
@@ -127,8 +136,8 @@ function Result({ planner, state }: ResultProps) {
   });
   const runIt = useMutation({
     mutationFn: (workflow: string) => {
-      const headers = { "Idempotency-Key": crypto.randomUUID() };
-      return read(api.POST("/api/v1/runs", { body: { workflow, inputs: {} as never }, headers }));
+      const body = { workflow, inputs: {} as never };
+      return read(api.POST("/api/v1/runs", { body, headers: attemptHeader() }));
     },
     onSuccess: (run) =>
       void navigate({ to: "/runs/$run", params: { run: (run as { run_id: string }).run_id } }),

@@ -1,4 +1,5 @@
 // Starts the planner. Its events are those of its run, so the page follows the run.
+import { attemptHeader } from "../../api/attempt";
 import { safeParse, toApiError } from "../../api/client";
 import { readEvents, StreamRefused } from "../../api/event-stream";
 
@@ -8,7 +9,7 @@ export async function startPlanner(intent: string): Promise<string> {
   let run: string | undefined;
   const request = {
     method: "POST",
-    headers: { "content-type": "application/json", "Idempotency-Key": crypto.randomUUID() },
+    headers: { "content-type": "application/json", ...attemptHeader() },
     body: JSON.stringify({ intent }),
   };
   try {

@@ -26,6 +26,8 @@ type RunItem = Schemas["RunItem"];
 const CARD_RUNS = 8;
 const CARD_REFRESH_MS = 15_000;
 const RECENT_RUNS = 10;
+/** So many of the runs that wait are above the workflows. */
+const SHOWN_WAITING = 5;
 
 export function Home() {
   useTitle(t.home.title);
@@ -36,6 +38,7 @@ export function Home() {
     queryFn: () => read(api.GET("/api/v1/schedules")),
     retry: false,
   });
+  const hasWaiting = (useQuery(waitingQuery).data?.length ?? 0) > 0;
   const [query, setQuery] = useState("");
   const items = workflows.data ?? [];
   const found = items.filter((item) => `${item.name} ${item.id}`.toLowerCase().includes(query.toLowerCase()));
@@ -65,6 +68,7 @@ export function Home() {
           </header>
           {workflows.error && <ErrorBox error={workflows.error} />}
           {workflows.data && items.length === 0 && <FirstStart />}
+          {hasWaiting && <Waiting />}
           {items.length > 0 && found.length === 0 && <p className="soft">{t.home.noMatch}</p>}
           <ul className="cards">
             {found.map((workflow) => (
@@ -72,7 +76,7 @@ export function Home() {
             ))}
           </ul>
           <div className="home-lists">
-            <Waiting />
+            {!hasWaiting && <Waiting />}
             <Recent runs={runs.data?.items ?? []} />
           </div>
         </div>
@@ -179,10 +183,13 @@ function Waiting() {
     <section className="panel home-list">
       <header>
         <h2>{t.home.waiting}</h2>
+        {(data?.length ?? 0) > SHOWN_WAITING && (
+          <Link to="/inbox">{t.home.allWaiting(data?.length ?? 0)}</Link>
+        )}
       </header>
       {data?.length === 0 && <p className="soft home-none">{t.home.nothingWaiting}</p>}
       <ul>
-        {data?.map((run) => (
+        {data?.slice(0, SHOWN_WAITING).map((run) => (
           <li key={run.run_id}>
             <Link to="/inbox" search={{ item: run.run_id }} className="home-run">
               <StatusMark status={run.status as RunStatus} />

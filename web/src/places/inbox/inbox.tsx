@@ -2,22 +2,19 @@
 
 import { useQuery } from "@tanstack/react-query";
 import { Link, useNavigate, useSearch } from "@tanstack/react-router";
-import { useEffect, useRef } from "react";
+import { useRef, useState } from "react";
 import type { Schemas } from "../../api/client";
 import { runQuery, waitingQuery } from "../../api/queries";
-import type { StepState } from "../../run/fold";
-import type { RunFollower } from "../../run/follow";
 import type { RunStatus } from "../../run/record";
 import { t } from "../../strings";
-import { AnswerForm, ResolveForm } from "../../ui/answer-form";
 import { formatAge } from "../../ui/format";
 import { isTyping, useKeys } from "../../ui/keyboard";
 import { Empty, ErrorBox } from "../../ui/problem";
 import { StatusMark } from "../../ui/state";
 import { useTitle } from "../../ui/title";
-import { StepRequests } from "../run/step-requests";
-import { useFollower } from "../run/use-run";
 import { NotifyButton } from "./notify-button";
+import { chooseItem, type Opened } from "./open";
+import { OpenItem } from "./open-item";
 import "./inbox.css";
 
 type RunItem = Schemas["RunItem"];
@@ -28,8 +25,15 @@ export function Inbox() {
   const search = useSearch({ from: "/inbox" });
   const navigate = useNavigate({ from: "/inbox" });
   const items = data ?? [];
-  const chosen = items.find((run) => run.run_id === search.item) ?? items[0];
+  const opened = useRef<Opened<RunItem> | undefined>(undefined);
+  opened.current = chooseItem(items, search.item, opened.current);
+  const chosen = opened.current?.run;
+  const [isByKey, setIsByKey] = useState(false);
+  const [answered, setAnswered] = useState<ReadonlySet<string>>(new Set());
+  const isListed = items.some((run) => run.run_id === chosen?.run_id);
+  const isDone = chosen !== undefined && !isListed && items.length === 0 && answered.has(chosen.run_id);
   const open = (run: RunItem | undefined) => {
+    setIsByKey(true);
     if (run) void navigate({ search: { item: run.run_id }, replace: true });
   };
   useKeys((event) => {
@@ -46,16 +50,11 @@ export function Inbox() {
         <NotifyButton />
       </header>
       {error && <ErrorBox error={error} />}
-      {data && items.length === 0 && (
-        <section className="panel">
-          <Empty title={t.inbox.empty}>
-            <p>{t.inbox.emptyHelp}</p>
-          </Empty>
-        </section>
-      )}
-      {chosen && (
+      {data && (!chosen || isDone) && <EmptyList />}
+      {chosen && !isDone && (
         <div className="inbox">
-          <ul className="inbox-list panel" aria-label={t.inbox.list}>
+          {items.length === 0 && <EmptyList />}
+          <ul className="inbox-list panel" aria-label={t.inbox.list} hidden={items.length === 0}>
             {items.map((run) => (
               <li key={run.run_id}>
                 <Link
@@ -63,6 +62,7 @@ export function Inbox() {
                   search={{ item: run.run_id }}
                   replace
                   className="inbox-item"
+                  onClick={() => setIsByKey(false)}
                   aria-current={run.run_id === chosen.run_id}
                 >
                   <span className="inbox-item-head">
@@ -75,10 +75,27 @@ export function Inbox() {
               </li>
             ))}
           </ul>
-          <OpenItem key={chosen.run_id} run={chosen} />
+          <OpenItem
+            key={chosen.run_id}
+            run={chosen}
+            isByKey={isByKey}
+            next={items.find((run) => run.run_id !== chosen.run_id)}
+            onNext={() => setIsByKey(false)}
+            onSent={() => setAnswered(new Set(answered).add(chosen.run_id))}
+          />
         </div>
       )}
     </div>
+  );
+}
+
+function EmptyList() {
+  return (
+    <section className="panel">
+      <Empty title={t.inbox.empty}>
+        <p>{t.inbox.emptyHelp}</p>
+      </Empty>
+    </section>
   );
 }
 
@@ -87,85 +104,4 @@ function Excerpt({ run }: { run: string }) {
   const { data } = useQuery({ ...runQuery(run), staleTime: 10_000 });
   const question = data?.steps?.find((step) => step.question)?.question;
   return <span className="cut soft">{question ?? t.inbox.kinds.uncertain}</span>;
-}
-
-function OpenItem({ run }: { run: RunItem }) {
-  const follower = useFollower(run.run_id);
-  const panel = useRef<HTMLElement>(null);
-  const length = follower?.history.length ?? 0;
-  const hasFocused = useRef(false);
-  useEffect(() => {
-    if (length === 0 || hasFocused.current) return;
-    const control = panel.current?.querySelector<HTMLElement>(".answer :is(input, textarea, select, button)");
-    if (!control) return;
-    // Later events must not take the focus from someone who types.
-    hasFocused.current = true;
-    control.focus();
-  }, [length]);
-  return (
-    <section className="panel inbox-open" aria-label={run.name} ref={panel}>
-      <header className="inbox-open-head">
-        <h2 className="cut">{run.name}</h2>
-        <Link to="/runs/$run" params={{ run: run.run_id }} className="button">
-          {t.inbox.open}
-        </Link>
-      </header>
-      {follower && length > 0 ? <OpenSteps follower={follower} /> : <p className="soft">{t.loading}</p>}
-    </section>
-  );
-}
-
-/** The steps that wait: the run's own, and those of its child runs. */
-function OpenSteps({ follower }: { follower: RunFollower }) {
-  const state = follower.history.stateAt(follower.history.length);
-  const onDone = () => follower.refresh();
-  const own = state.steps.filter((step) => !state.children.has(step.path));
-  const children = [...state.children.values()].flatMap((child) =>
-    (child.open ?? []).map((open) => ({ ...open, run: child.run })),
-  );
-  return (
-    <>
-      {own.map((step) => (
-        <OpenStep key={step.path} run={follower.run} step={step} onDone={onDone} />
-      ))}
-      {children.map((open) =>
-        open.question ? (
-          <AnswerForm
-            key={open.run + open.path}
-            run={open.run}
-            path={open.path}
-            question={open.question}
-            onDone={onDone}
-          />
-        ) : (
-          <ResolveForm key={open.run + open.path} run={open.run} path={open.path} onDone={onDone} />
-        ),
-      )}
-    </>
-  );
-}
-
-function OpenStep({ run, step, onDone }: { run: string; step: StepState; onDone: () => void }) {
-  if (step.question) {
-    const kind = step.question.subject ? t.inbox.kinds.approval : t.inbox.kinds.question;
-    return (
-      <div className="inbox-step">
-        <p className="faint">
-          {kind} <span className="mono">{step.path}</span>
-        </p>
-        <AnswerForm run={run} path={step.path} question={step.question} onDone={onDone} isFocused />
-      </div>
-    );
-  }
-  if (step.phase !== "uncertain") return null;
-  return (
-    <div className="inbox-step">
-      <p className="faint">
-        {t.inbox.kinds.uncertain} <span className="mono">{step.path}</span>
-      </p>
-      <h3>{t.inbox.request}</h3>
-      <StepRequests run={run} step={step} />
-      <ResolveForm run={run} path={step.path} onDone={onDone} />
-    </div>
-  );
 }

@@ -74,7 +74,7 @@ export function Library() {
           {search.item ? (
             <Details key={`${kind} ${search.item}`} kind={kind} id={search.item} />
           ) : (
-            <Empty title={t.library.select} />
+            entries.length > 0 && <Empty title={t.library.select} />
           )}
         </section>
       </div>

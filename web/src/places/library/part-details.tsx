@@ -1,25 +1,15 @@
-// A block, agent or tool: its definition, which can be changed if it is stored, its versions and uses, and a trial.
+// A block, agent or tool: its definition, which can be changed if it is stored, its uses, and a trial.
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link, useNavigate } from "@tanstack/react-router";
 import { useState } from "react";
 import { ApiError } from "../../api/client";
-import { parseJson } from "../../api/json";
 import { t } from "../../strings";
 import { Button } from "../../ui/button";
 import { ConfirmDialog } from "../../ui/dialog";
-import { formatTime } from "../../ui/format";
-import { ErrorBox, Problem } from "../../ui/problem";
+import { ErrorBox } from "../../ui/problem";
 import { CodeBox } from "../../ui/value";
-import {
-  deletePart,
-  originOf,
-  type Part,
-  readPart,
-  readVersion,
-  readVersions,
-  type StoredKind,
-  storePart,
-} from "./entries";
+import { Definition } from "./definition";
+import { deletePart, originOf, type Part, readPart, type StoredKind } from "./entries";
 import { TryBlock } from "./try-block";
 
 type PartProps = { kind: StoredKind; id: string };
@@ -30,9 +20,9 @@ export function PartDetails({ kind, id }: PartProps) {
     queryFn: () => readPart(kind, id),
     staleTime: Number.POSITIVE_INFINITY,
   });
-  if (error) return <ErrorBox error={error} />;
-  if (!data) return <p className="soft">{t.loading}</p>;
+  if (!data) return error ? <ErrorBox error={error} /> : <p className="soft">{t.loading}</p>;
   const { part, tag } = data;
+  const isDeleted = error instanceof ApiError && error.status === 404;
   return (
     <>
       <header className="library-head">
@@ -48,7 +38,7 @@ export function PartDetails({ kind, id }: PartProps) {
           <CodeBox label={t.library.source} text={JSON.stringify(part.definition, null, 2)} />
         </section>
       ) : (
-        <Definition key={part.hash} kind={kind} part={part} tag={tag} />
+        <Definition kind={kind} part={part} tag={tag} isDeleted={isDeleted} />
       )}
       <Uses part={part} />
     </>
@@ -93,7 +83,8 @@ function DeletePart({ kind, id }: PartProps) {
   const remove = useMutation({
     mutationFn: () => deletePart(kind, id),
     onSuccess: async () => {
-      await navigate({ search: { kind } });
+      // Its changes are deleted with it.
+      await navigate({ search: { kind }, ignoreBlocker: true });
       void queries.invalidateQueries({ queryKey: ["library", kind] });
     },
   });
@@ -113,76 +104,5 @@ function DeletePart({ kind, id }: PartProps) {
         />
       )}
     </>
-  );
-}
-
-type DefinitionProps = { kind: StoredKind; part: Part; tag: string | null };
-
-/** The definition as JSON that can be changed, and its versions. */
-function Definition({ kind, part, tag }: DefinitionProps) {
-  const queries = useQueryClient();
-  const [text, setText] = useState(() => JSON.stringify(part.definition, null, 2));
-  const [problem, setProblem] = useState<string>();
-  const versions = useQuery({
-    queryKey: ["library", kind, part.id, "versions"],
-    queryFn: () => readVersions(kind, part.id),
-  });
-  const save = useMutation({
-    mutationFn: (definition: unknown) => storePart(kind, part.id, definition, tag),
-    onSuccess: () => void queries.invalidateQueries({ queryKey: ["library", kind] }),
-  });
-  const load = useMutation({
-    mutationFn: (version: number) => readVersion(kind, part.id, version),
-    onSuccess: (found) => setText(JSON.stringify(found.definition, null, 2)),
-  });
-  const send = () => {
-    try {
-      save.mutate(parseJson(text));
-      setProblem(undefined);
-    } catch (error) {
-      setProblem(t.library.invalid((error as Error).message));
-    }
-  };
-  const isConflict = save.error instanceof ApiError && save.error.status === 412;
-  return (
-    <section className="library-section" aria-label={t.library.source}>
-      <h3>{t.library.source}</h3>
-      <textarea
-        className="input mono library-source"
-        rows={16}
-        spellCheck={false}
-        aria-label={t.library.source}
-        value={text}
-        onChange={(event) => setText(event.target.value)}
-        onKeyDown={(event) => {
-          if (!(event.ctrlKey || event.metaKey) || event.key !== "s") return;
-          event.preventDefault();
-          send();
-        }}
-      />
-      <div className="library-actions">
-        <Button look="main" disabled={save.isPending} onClick={send}>
-          {t.library.save}
-        </Button>
-        {save.isSuccess && (
-          <span className="soft" role="status">
-            {t.library.saved}
-          </span>
-        )}
-      </div>
-      {problem && <Problem>{problem}</Problem>}
-      {isConflict ? <Problem>{t.library.conflict}</Problem> : save.error && <ErrorBox error={save.error} />}
-      <h3>{t.library.versions}</h3>
-      <ul className="library-versions">
-        {versions.data?.map(({ version, created_at }) => (
-          <li key={version}>
-            <button type="button" className="text-button" onClick={() => load.mutate(version)}>
-              {t.workflow.version(version)}
-            </button>{" "}
-            <span className="faint number">{formatTime(created_at)}</span>
-          </li>
-        ))}
-      </ul>
-    </section>
   );
 }

@@ -5,7 +5,7 @@ import { useState } from "react";
 import { api, read } from "../../api/client";
 import type { StepState } from "../../run/fold";
 import { isFinal } from "../../run/record";
-import { isOver, shownPhase, toStaticPath } from "../../run/rows";
+import { isOver, type Names, nameOf, shownPhase, toStaticPath } from "../../run/rows";
 import { streamAt } from "../../run/stream";
 import { t } from "../../strings";
 import { AnswerForm, ResolveForm } from "../../ui/answer-form";
@@ -28,16 +28,20 @@ type Tab = (typeof TABS)[number];
 
 type DetailsProps = {
   view: RunView;
+  names: Names;
   selected: string | undefined;
   onSelect: (path: string | undefined) => void;
 };
 
-export function Details({ view, selected, onSelect }: DetailsProps) {
+export function Details({ view, names, selected, onSelect }: DetailsProps) {
   if (selected === undefined) return <Overview view={view} onSelect={onSelect} />;
-  return <StepDetails view={view} path={selected} onClose={() => onSelect(undefined)} />;
+  return <StepDetails view={view} names={names} path={selected} onClose={() => onSelect(undefined)} />;
 }
 
-function StepDetails({ view, path, onClose }: { view: RunView; path: string; onClose: () => void }) {
+type StepDetailsProps = { view: RunView; names: Names; path: string; onClose: () => void };
+
+function StepDetails({ view, names, path, onClose }: StepDetailsProps) {
+  const name = nameOf(path, names);
   const search = useSearch({ from: "/runs/$run" });
   const navigate = useNavigate({ from: "/runs/$run" });
   const tab = TABS.find((one) => one === search.tab) ?? "output";
@@ -51,9 +55,12 @@ function StepDetails({ view, path, onClose }: { view: RunView; path: string; onC
     <>
       <header className="details-head">
         <div className="details-title">
-          <h2 className="cut mono">{path}</h2>
+          <h2 className={name === undefined ? "cut mono" : "cut"} title={name ?? path}>
+            {name ?? path}
+          </h2>
           <IconButton icon="close" label={t.close} onClick={onClose} />
         </div>
+        {name !== undefined && <p className="faint mono cut">{path}</p>}
         <div className="details-actions">
           <Button
             look="quiet"

@@ -1,8 +1,9 @@
 // The graph of a run: its definition, with the states of the steps.
 import { useQuery } from "@tanstack/react-query";
 import { useMemo } from "react";
-import { api, read } from "../../api/client";
+import { runGraphQuery } from "../../api/queries";
 import type { RunState } from "../../run/fold";
+import { findFollowed } from "../../run/followed";
 import { NodeFinder } from "../../run/graph";
 import { toStaticPath } from "../../run/rows";
 import { t } from "../../strings";
@@ -18,13 +19,13 @@ type RunGraphProps = {
 };
 
 export default function RunGraph({ run, state, selected, onSelect, time }: RunGraphProps) {
-  const { data: graph, isError } = useQuery({
-    queryKey: ["runs", "graph", run],
-    queryFn: () => read(api.GET("/api/v1/runs/{id}/graph", { params: { path: { id: run } } })),
-    staleTime: Number.POSITIVE_INFINITY,
-  });
+  const { data: graph, isError } = useQuery(runGraphQuery(run));
   const finder = useMemo(() => (graph ? new NodeFinder(graph) : undefined), [graph]);
   const states = useMemo(() => finder?.statesOf(state), [finder, state]);
+  const followed = useMemo(
+    () => graph && states && findFollowed(graph, state, states),
+    [graph, state, states],
+  );
   if (isError) return <p className="empty">{t.run.noGraph}</p>;
   if (!graph || !finder) return <p className="empty">{t.loading}</p>;
   const select = (node: number | undefined) => {
@@ -32,7 +33,16 @@ export default function RunGraph({ run, state, selected, onSelect, time }: RunGr
     onSelect(path === undefined ? undefined : latestStepOf(state, path));
   };
   const chosen = selected === undefined ? undefined : finder.nodeOf(selected);
-  return <FlowGraph graph={graph} states={states} selected={chosen} onSelect={select} time={time} />;
+  return (
+    <FlowGraph
+      graph={graph}
+      states={states}
+      followed={followed}
+      selected={chosen}
+      onSelect={select}
+      time={time}
+    />
+  );
 }
 
 /** The newest step of a node: its last iteration or visit. */

@@ -8,6 +8,7 @@ import { isFinal } from "../../run/record";
 import { t } from "../../strings";
 import { Button, CopyButton } from "../../ui/button";
 import { useCommands } from "../../ui/commands";
+import { copyText } from "../../ui/copy";
 import { ConfirmDialog } from "../../ui/dialog";
 import { formatCost, formatDuration, formatNumber, formatShortNumber, formatTime } from "../../ui/format";
 import { ErrorBox, Problem } from "../../ui/problem";
@@ -140,7 +141,7 @@ function RunActions({ view, isInterrupted }: ActionsProps) {
   const isLive = at === undefined;
   const isEnded = isFinal(state.status);
   const canRetry = isLive && isEnded && state.status !== "succeeded";
-  const copyLink = () => void navigator.clipboard.writeText(window.location.href);
+  const copyLink = () => void copyText(window.location.href);
   const compare = () => void navigate({ to: "/runs/compare", search: { right: id } });
   useCommands([
     { title: t.run.actions.copyLink, icon: "copy", run: copyLink },

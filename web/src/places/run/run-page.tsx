@@ -1,9 +1,11 @@
 // The run page: graph, steps over time, details of the selected step, and the position in the run.
+import { useQuery } from "@tanstack/react-query";
 import { useNavigate, useParams, useSearch } from "@tanstack/react-router";
-import { lazy, Suspense, useCallback, useEffect, useState } from "react";
+import { lazy, Suspense, useCallback, useEffect, useMemo, useState } from "react";
+import { runGraphQuery } from "../../api/queries";
 import type { RunFollower } from "../../run/follow";
 import { isFinal } from "../../run/record";
-import { listRows, withAttempts } from "../../run/rows";
+import { listRows, type Names, withAttempts } from "../../run/rows";
 import { t } from "../../strings";
 import { isTyping, useKeys } from "../../ui/keyboard";
 import { EmptyPlace } from "../../ui/problem";
@@ -72,7 +74,8 @@ function ShownRun({ view }: { view: RunView }) {
     }, ADDRESS_DELAY_MS);
     return () => clearTimeout(timer);
   }, [at, isAddressRight, navigate]);
-  const rows = listRows(view.rows, state.steps.length, folds);
+  const names = useNames(follower.run);
+  const rows = listRows(view.rows, state.steps.length, folds, names);
   const shown = withAttempts(rows, state.steps, folds);
   useKeys((event) => {
     const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
@@ -117,12 +120,18 @@ function ShownRun({ view }: { view: RunView }) {
           />
         </section>
         <section className="run-pane details" aria-label={t.run.details}>
-          <Details view={view} selected={selected} onSelect={select} />
+          <Details view={view} names={names} selected={selected} onSelect={select} />
         </section>
       </div>
       <Scrubber view={view} />
     </div>
   );
+}
+
+/** The names that the definition gives its steps, as the graph shows them. */
+function useNames(run: string): Names {
+  const { data: graph } = useQuery(runGraphQuery(run));
+  return useMemo(() => new Map(graph?.nodes.map(({ path, title }) => [path, title])), [graph]);
 }
 
 /** An address with another value, or without it. */

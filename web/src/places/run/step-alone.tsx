@@ -2,6 +2,7 @@
 import { useMutation, useQuery } from "@tanstack/react-query";
 import { Link, useNavigate } from "@tanstack/react-router";
 import { useState } from "react";
+import { attemptHeader } from "../../api/attempt";
 import { api, read, readExactly, type Schemas } from "../../api/client";
 import { formatJson, type Json, parseJson } from "../../api/json";
 import { t } from "../../strings";
@@ -66,10 +67,8 @@ function AloneForm({ workflow, path, step, onClose }: AloneFormProps) {
   const [isInvalid, setIsInvalid] = useState(false);
   const start = useMutation({
     mutationFn: (inputs: Json) => {
-      const headers = { "Idempotency-Key": crypto.randomUUID() };
-      return read(
-        api.POST("/api/v1/runs", { body: { workflow, step: path, inputs: inputs as never }, headers }),
-      );
+      const body = { workflow, step: path, inputs: inputs as never };
+      return read(api.POST("/api/v1/runs", { body, headers: attemptHeader() }));
     },
     onSuccess: (run) => {
       onClose();

@@ -33,9 +33,11 @@ export function Charts({ days }: { days: number }) {
         <header>
           <h2>{t.runs.title}</h2>
           <span className="number">{formatNumber(total)}</span>
-          <span className="number chart-failures">
-            {formatNumber(failed)} {t.status.failed.toLowerCase()}
-          </span>
+          {failed > 0 && (
+            <span className="number chart-failures">
+              {formatNumber(failed)} {t.status.failed.toLowerCase()}
+            </span>
+          )}
           <select
             className="chart-period"
             aria-label={t.runs.chart.period}
@@ -129,7 +131,7 @@ function Bars({ intervals }: { intervals: Interval[] }) {
 }
 
 function WorkflowTable({ workflows }: { workflows: Statistics["workflows"] }) {
-  if (workflows.length === 0) return <p className="soft chart-none">{t.runs.none}</p>;
+  if (workflows.length === 0) return <p className="soft chart-none">{t.runs.noneEnded}</p>;
   return (
     <table className="table chart-table number">
       <thead>
@@ -148,7 +150,9 @@ function WorkflowTable({ workflows }: { workflows: Statistics["workflows"] }) {
       <tbody>
         {workflows.map((one) => (
           <tr key={one.workflow}>
-            <td className="cut">{one.workflow}</td>
+            <td className="cut" title={one.workflow}>
+              {one.workflow}
+            </td>
             <td>{formatNumber(one.count)}</td>
             <td>{formatNumber(one.failures)}</td>
             <td>{formatDuration(one.median_ms)}</td>

@@ -55,8 +55,8 @@ export function Runs() {
       {runs.error && <ErrorBox error={runs.error} />}
       {runs.data && items.length === 0 ? (
         <section className="panel">
-          <Empty title={t.runs.none}>
-            <p>{t.runs.noneHelp}</p>
+          <Empty title={status || workflow ? t.runs.none : t.runs.noneYet}>
+            <p>{status || workflow ? t.runs.noneHelp : t.runs.noneYetHelp}</p>
             <pre>{t.runs.noneCommand}</pre>
           </Empty>
         </section>
@@ -161,7 +161,7 @@ function RunTable({ items, selected, onSelect }: TableProps) {
                   onChange={() => toggle(run.run_id)}
                 />
               </td>
-              <td>
+              <td className="runs-status">
                 <StatusMark status={run.status as RunStatus} />
               </td>
               <td className="runs-name">

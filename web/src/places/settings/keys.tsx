@@ -1,6 +1,7 @@
 // The API keys of the server: list, create, revoke. A secret is shown once.
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
+import { attemptHeader, createAttemptKey } from "../../api/attempt";
 import { api, read, type Schemas } from "../../api/client";
 import { t } from "../../strings";
 import { Button, CopyButton } from "../../ui/button";
@@ -94,12 +95,12 @@ function NewKey({ onClose }: { onClose: () => void }) {
   const [user, setUser] = useState("");
   const [expires, setExpires] = useState("90d");
   const [scopes, setScopes] = useState<string[]>(["read", "run"]);
-  const [attempt] = useState(() => crypto.randomUUID());
+  const [attempt] = useState(createAttemptKey);
   const create = useMutation({
     mutationFn: () => {
       const body = { name, scopes, ...(user && { user }), ...(expires && { expires }) };
       // Sending it again, because the answer was lost, makes no second key.
-      return read(api.POST("/api/v1/keys", { body, headers: { "Idempotency-Key": attempt } }));
+      return read(api.POST("/api/v1/keys", { body, headers: attemptHeader(attempt) }));
     },
     onSuccess: () => void queries.invalidateQueries({ queryKey: ["keys"] }),
   });

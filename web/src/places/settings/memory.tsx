@@ -5,6 +5,7 @@ import { api, read, readExactly } from "../../api/client";
 import { formatJson, type Json, parseJson } from "../../api/json";
 import { t } from "../../strings";
 import { Button } from "../../ui/button";
+import { ConfirmDialog } from "../../ui/dialog";
 import { ErrorBox, Problem } from "../../ui/problem";
 import { Part } from "./part";
 
@@ -61,6 +62,7 @@ function Entry({ user, name: known, text: before, onClose }: EntryProps) {
   const [name, setName] = useState(known);
   const [text, setText] = useState(before);
   const [isInvalid, setIsInvalid] = useState(false);
+  const [isAsking, setIsAsking] = useState(false);
   const onSuccess = () => {
     onClose();
     void queries.invalidateQueries({ queryKey: ["memory", user] });
@@ -113,7 +115,7 @@ function Entry({ user, name: known, text: before, onClose }: EntryProps) {
       {error && <ErrorBox error={error} />}
       <div className="dialog-actions">
         {known !== "" && (
-          <Button look="danger" onClick={() => remove.mutate()}>
+          <Button look="danger" onClick={() => setIsAsking(true)}>
             {t.settings.forgetEntry}
           </Button>
         )}
@@ -122,6 +124,15 @@ function Entry({ user, name: known, text: before, onClose }: EntryProps) {
           {t.workflow.save}
         </button>
       </div>
+      {isAsking && (
+        <ConfirmDialog
+          title={t.settings.confirmForget(name)}
+          help={t.settings.confirmForgetHelp}
+          confirm={t.settings.forgetEntry}
+          onConfirm={() => remove.mutate()}
+          onClose={() => setIsAsking(false)}
+        />
+      )}
     </form>
   );
 }

@@ -1,30 +1,19 @@
 // Models: which ones there are, and whether they can be reached.
 import { useQuery } from "@tanstack/react-query";
-import { api, read } from "../../api/client";
+import { api, read, type Schemas } from "../../api/client";
 import { t } from "../../strings";
 import { formatBytes } from "../../ui/format";
 import { Icon, type IconName } from "../../ui/icon";
 import { Part } from "./part";
 
-type Provider = {
-  name: string;
-  base_url?: string;
-  key_env?: string | null;
-  problem?: string | null;
-  /** Whether the provider is nearby, and was asked for its models. */
-  probed?: boolean;
-  /** What it has answered. */
-  models?: string[] | null;
-};
+type Provider = Schemas["ModelProvider"];
 
-type ModelFile = { model: string; bytes: number; window_tokens?: number | null; problem?: string | null };
-
-type ModelList = { default?: string | null; files?: ModelFile[]; providers?: Provider[] };
+type ModelFile = Schemas["ModelFile"];
 
 export function Models() {
   const { data, error } = useQuery({
     queryKey: ["models"],
-    queryFn: async () => (await read(api.GET("/api/v1/models"))) as unknown as ModelList,
+    queryFn: async () => await read(api.GET("/api/v1/models")),
   });
   return (
     <Part title={t.settings.models} error={error}>
@@ -47,7 +36,10 @@ export function Models() {
                 <tr key={provider.name}>
                   <td>{provider.name}</td>
                   <td>
-                    <Reach provider={provider} />
+                    <Reach
+                      provider={provider}
+                      isNeeded={data.default?.startsWith(`${provider.name}:`) ?? false}
+                    />
                   </td>
                 </tr>
               ))}
@@ -87,13 +79,20 @@ function LocalModels({ files }: { files: ModelFile[] }) {
   );
 }
 
-/** Whether a provider can be used. Only one nearby is asked; of others the key is all that is known. */
-function Reach({ provider }: { provider: Provider }) {
+/**
+ * Whether a provider can be used. Only one nearby is asked; of others the key is all that is known. One that does not
+ * answer is a failure only if the default model needs it.
+ */
+function Reach({ provider, isNeeded }: { provider: Provider; isNeeded: boolean }) {
   const { problem, probed, models, key_env } = provider;
   if (problem) return <span className="soft">{problem}</span>;
   if (probed && !models) {
     return (
-      <Mark icon="cross" state="failed" text={t.settings.noAnswer(provider.base_url ?? provider.name)} />
+      <Mark
+        icon={isNeeded ? "cross" : "help"}
+        state={isNeeded ? "failed" : "queued"}
+        text={t.settings.noAnswer(provider.base_url ?? provider.name)}
+      />
     );
   }
   if (probed) return <Mark icon="check" state="succeeded" text={t.settings.serves(models ?? [])} />;

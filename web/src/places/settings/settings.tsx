@@ -63,8 +63,8 @@ function Usage() {
         <tbody>
           {data?.quotas.map((quota) => (
             <tr key={quota.name}>
-              <td>{quota.name}</td>
-              <td>{quota.used == null ? "" : formatAmount(quota.used, quota.unit)}</td>
+              <td title={quota.name}>{t.settings.quotas[quota.name] ?? quota.name}</td>
+              <td>{quota.used == null ? t.settings.notCounted : formatAmount(quota.used, quota.unit)}</td>
               <td>{quota.limit == null ? t.settings.unlimited : formatAmount(quota.limit, quota.unit)}</td>
             </tr>
           ))}

@@ -37,6 +37,7 @@ export function CopyDialog({ workflow, source, onClose }: CopyDialogProps) {
             value={id}
             required
             pattern="[A-Za-z0-9_:\-][A-Za-z0-9._:\-]*"
+            title={t.workflow.idHelp}
             autoFocus
             onChange={(event) => setId(event.target.value)}
           />

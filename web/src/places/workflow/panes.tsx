@@ -10,7 +10,7 @@ import { readView, rememberView, type View } from "../../builder/view";
 import type { Graph } from "../../run/graph";
 import { t } from "../../strings";
 import { IconButton } from "../../ui/button";
-import { isTyping, useKeys } from "../../ui/keyboard";
+import { isWriting, useKeys } from "../../ui/keyboard";
 import { Tabs } from "../../ui/tabs";
 import { CostPlan } from "../cost/cost-plan";
 import { ByteMap } from "./bytes";
@@ -81,7 +81,7 @@ export function Panes({ workflow, source, isReadOnly, isUnsaved, judgement, onEd
     if (next === "build") setFile(source.entry);
   };
   useKeys((event) => {
-    if (view !== "build" || !(event.ctrlKey || event.metaKey) || isTyping(event)) return;
+    if (view !== "build" || !(event.ctrlKey || event.metaKey) || isWriting(event)) return;
     const isRedo = event.key === "y" || (event.key.toLowerCase() === "z" && event.shiftKey);
     if (!isRedo && event.key !== "z") return;
     event.preventDefault();
@@ -136,7 +136,7 @@ export function Panes({ workflow, source, isReadOnly, isUnsaved, judgement, onEd
               isReadOnly={isReadOnly}
               builder={builder}
               graph={graph}
-              problems={problems.flatMap((problem) => (problem.start == null ? [] : [problem.start]))}
+              problems={problems}
               isUnsaved={isUnsaved}
               step={search.step}
               onStep={(step) => void navigate({ search: step ? { step } : {}, replace: true })}

@@ -2,6 +2,7 @@
 import { useMutation } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
 import { type KeyboardEvent, useState } from "react";
+import { attemptHeader } from "../../api/attempt";
 import { api, read, type Schemas } from "../../api/client";
 import type { Json } from "../../api/json";
 import { t } from "../../strings";
@@ -35,10 +36,8 @@ export function RunDialog({ workflow, isUnsaved, onStep, onClose }: RunDialogPro
   const [isInvalid, setIsInvalid] = useState(false);
   const start = useMutation({
     mutationFn: (inputs: Json) => {
-      const headers = { "Idempotency-Key": crypto.randomUUID() };
-      return read(
-        api.POST("/api/v1/runs", { body: { workflow: workflow.id, inputs: inputs as never }, headers }),
-      );
+      const body = { workflow: workflow.id, inputs: inputs as never };
+      return read(api.POST("/api/v1/runs", { body, headers: attemptHeader() }));
     },
     onSuccess: (run) =>
       void navigate({ to: "/runs/$run", params: { run: (run as { run_id: string }).run_id } }),

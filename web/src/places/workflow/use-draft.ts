@@ -2,6 +2,7 @@
 import { useQuery } from "@tanstack/react-query";
 import { useEffect, useMemo, useState } from "react";
 import { ApiError, api, read, type Schemas } from "../../api/client";
+import { spreadJson } from "../../api/json";
 import type { Graph } from "../../run/graph";
 
 export type Source = { entry: string; files: { [path: string]: string } };
@@ -72,10 +73,16 @@ export function useJudgement(source: Source | undefined): Judgement {
   };
 }
 
-/** The files of a source as one text, for comparisons. */
+/** The files of a source as one text. */
 export function joinFiles(source: Source): string {
   const names = Object.keys(source.files).sort();
   return names.map((name) => (names.length > 1 ? `${name}\n` : "") + source.files[name]).join("\n");
+}
+
+/** The texts of a source for comparisons: JSON in one line is spread over several. */
+export function toReadable(source: Source): string {
+  const files = Object.entries(source.files).map(([name, text]) => [name, spreadJson(text)]);
+  return joinFiles({ ...source, files: Object.fromEntries(files) });
 }
 
 /**

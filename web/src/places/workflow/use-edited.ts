@@ -1,6 +1,6 @@
 // The text of a workflow while it is edited: what differs from the stored one, a draft that this browser keeps, and
 // whether leaving would lose something.
-import { useCallback, useState } from "react";
+import { useCallback, useRef, useState } from "react";
 import { readDraft, removeDraft, storeDraft } from "./kept-draft";
 import type { Source } from "./use-draft";
 
@@ -16,6 +16,8 @@ export type Edited = {
   draftAt: number | undefined;
   /** Whether leaving loses changes. */
   isUnkept: boolean;
+  /** The changed source with all edits so far, also those that are not drawn yet. */
+  readChanged: () => Stored | undefined;
   edit: (file: string, text: string) => void;
   replace: (source: Source) => void;
   /** Keeps the changes in this browser; false if it has no room. */
@@ -28,16 +30,21 @@ export type Edited = {
 
 export function useEdited(workflow: string, stored: Stored, isReadOnly: boolean): Edited {
   const [draft, setDraft] = useState(() => (isReadOnly ? undefined : readDraft(workflow)));
-  const [edited, setEdited] = useState<Stored | undefined>(draft);
+  const [edited, draw] = useState<Stored | undefined>(draft);
+  const latest = useRef({ edited, stored });
+  latest.current.stored = stored;
+  const setEdited = useCallback((next: Stored | undefined) => {
+    latest.current.edited = next;
+    draw(next);
+  }, []);
   const edit = useCallback(
-    (file: string, text: string) =>
-      setEdited((before) => {
-        const base = before ?? stored;
-        return { tag: base.tag, source: { ...base.source, files: { ...base.source.files, [file]: text } } };
-      }),
-    [stored],
+    (file: string, text: string) => {
+      const { tag, source } = latest.current.edited ?? latest.current.stored;
+      setEdited({ tag, source: { ...source, files: { ...source.files, [file]: text } } });
+    },
+    [setEdited],
   );
-  const changed = edited && !areEqual(edited.source, stored.source) ? edited : undefined;
+  const changed = changesOf(edited, stored);
   const forget = () => {
     removeDraft(workflow);
     setDraft(undefined);
@@ -47,11 +54,13 @@ export function useEdited(workflow: string, stored: Stored, isReadOnly: boolean)
     changed,
     draftAt: draft && changed ? draft.at : undefined,
     isUnkept: changed !== undefined && !(draft && areEqual(draft.source, changed.source)),
+    readChanged: () => changesOf(latest.current.edited, latest.current.stored),
     edit,
-    replace: (source) => setEdited((before) => ({ source, tag: before?.tag ?? stored.tag })),
+    replace: (source) => setEdited({ source, tag: edited?.tag ?? stored.tag }),
     keep: () => {
-      if (!changed) return true;
-      const kept = storeDraft(workflow, changed);
+      const newest = changesOf(latest.current.edited, latest.current.stored);
+      if (!newest) return true;
+      const kept = storeDraft(workflow, newest);
       setDraft(kept);
       return kept !== undefined;
     },
@@ -61,9 +70,15 @@ export function useEdited(workflow: string, stored: Stored, isReadOnly: boolean)
     },
     finishSave: (saved, tag) => {
       forget();
-      setEdited((now) => (now === undefined || now.source === saved.source ? undefined : { ...now, tag }));
+      const now = latest.current.edited;
+      setEdited(now === undefined || now.source === saved.source ? undefined : { ...now, tag });
     },
   };
+}
+
+/** The edited source, if it differs from the stored one. */
+function changesOf(edited: Stored | undefined, stored: Stored): Stored | undefined {
+  return edited && !areEqual(edited.source, stored.source) ? edited : undefined;
 }
 
 /** Whether two sources have the same texts. */

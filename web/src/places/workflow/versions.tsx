@@ -3,7 +3,6 @@ import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { useState } from "react";
 import { api, read, type Schemas } from "../../api/client";
-import { spreadJson } from "../../api/json";
 import { t } from "../../strings";
 import { Button } from "../../ui/button";
 import { Dialog } from "../../ui/dialog";
@@ -11,7 +10,7 @@ import { DiffView } from "../../ui/diff-view";
 import { formatShortTime, formatTime } from "../../ui/format";
 import { ErrorBox } from "../../ui/problem";
 import { writeSide } from "../compare/side";
-import { joinFiles, type Source } from "./use-draft";
+import { type Source, toReadable } from "./use-draft";
 
 type VersionsProps = {
   workflow: Schemas["WorkflowInfo"];
@@ -19,11 +18,6 @@ type VersionsProps = {
   onRestore: (source: Source, version: number) => void;
   onClose: () => void;
 };
-
-function readable(source: Source): string {
-  const files = Object.entries(source.files).map(([name, text]) => [name, spreadJson(text)]);
-  return joinFiles({ ...source, files: Object.fromEntries(files) });
-}
 
 export function VersionsDialog({ workflow, source, onRestore, onClose }: VersionsProps) {
   const { id } = workflow;
@@ -68,7 +62,7 @@ export function VersionsDialog({ workflow, source, onRestore, onClose }: Version
               </li>
             ))}
           </ul>
-          {version.data && <DiffView before={readable(version.data)} after={readable(source)} />}
+          {version.data && <DiffView before={toReadable(version.data)} after={toReadable(source)} />}
         </div>
         <div className="dialog-actions">
           {chosen !== undefined && (

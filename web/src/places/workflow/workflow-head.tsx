@@ -18,19 +18,23 @@ export type Overlay = "run" | "versions" | "snippets" | "copy" | "export" | "tri
 type HeadProps = {
   workflow: Schemas["WorkflowInfo"];
   edited: Edited;
+  /** Whether leaving loses changes, also those that are being entered. */
+  isUnkept: boolean;
   notice: string | undefined;
   saveLabel: string;
   canSave: boolean;
   onSave: () => void;
   onKeep: () => void;
+  onDiscard: () => void;
   onOpen: (overlay: Overlay) => void;
   children: ReactNode;
 };
 
 export function WorkflowHead(props: HeadProps) {
-  const { workflow, edited, notice, saveLabel, canSave, onSave, onKeep, onOpen, children } = props;
+  const { workflow, edited, isUnkept, notice, saveLabel, canSave, children } = props;
+  const { onSave, onKeep, onDiscard, onOpen } = props;
   const isFile = workflow.file != null;
-  const { draftAt, isUnkept } = edited;
+  const { draftAt } = edited;
   const state = isUnkept ? t.workflow.unsaved : draftAt ? t.workflow.draftOf(formatTime(draftAt)) : notice;
   return (
     <header className="workflow-head">
@@ -41,7 +45,7 @@ export function WorkflowHead(props: HeadProps) {
         <span className="soft" aria-live="polite">
           {state}
         </span>
-        {edited.changed && <IconButton icon="close" label={t.workflow.discard} onClick={edited.discard} />}
+        {edited.changed && <IconButton icon="close" label={t.workflow.discard} onClick={onDiscard} />}
       </div>
       <LastRuns workflow={workflow.id} />
       <div className="workflow-actions">

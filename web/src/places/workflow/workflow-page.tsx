@@ -1,25 +1,27 @@
 // The workflow page: source and graph side by side, linked in both directions, with what the server says about them.
-import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { useQuery } from "@tanstack/react-query";
 import { useNavigate, useParams } from "@tanstack/react-router";
 import { useCallback, useState } from "react";
 import { ApiError, type Schemas } from "../../api/client";
 import { workflowQuery } from "../../api/queries";
+import { Pending, PendingScope, useHasPending } from "../../builder/pending";
 import { t } from "../../strings";
-import { Button } from "../../ui/button";
 import { useCommands } from "../../ui/commands";
 import { useKeys } from "../../ui/keyboard";
 import { LeaveGuard } from "../../ui/leave-guard";
-import { EmptyPlace, ErrorBox, Problem } from "../../ui/problem";
+import { EmptyPlace, ErrorBox } from "../../ui/problem";
 import { useTitle } from "../../ui/title";
 import { CopyDialog } from "./copy-dialog";
 import { DeleteDialog } from "./delete-dialog";
 import { ExportDialog } from "./export-dialog";
 import { Panes } from "./panes";
 import { RunDialog } from "./run-dialog";
+import { SaveProblem } from "./save-problem";
 import { SnippetsDialog } from "./snippets";
 import { TriggersDialog } from "./triggers-dialog";
-import { isConflict, type Source, saveSource, useJudgement, useStoredSource } from "./use-draft";
-import { useEdited } from "./use-edited";
+import { type Source, useJudgement, useStoredSource } from "./use-draft";
+import { type Stored, useEdited } from "./use-edited";
+import { useSave } from "./use-save";
 import { VersionsDialog } from "./versions";
 import { type Overlay, WorkflowHead } from "./workflow-head";
 import "./workflow.css";
@@ -31,24 +33,24 @@ export function WorkflowPage() {
   const { data, error } = useQuery(workflowQuery(id));
   const stored = useStoredSource(id, data?.file != null);
   const problem = error ?? stored.error;
-  if (problem instanceof ApiError && problem.status === 404) {
-    return <EmptyPlace title={t.errors.notFound}>{t.workflow.notFound}</EmptyPlace>;
+  const isMissing = problem instanceof ApiError && problem.status === 404;
+  // What was loaded once stays, whatever happens to the server or to the workflow: somebody may be changing it.
+  const isGone = isMissing && data?.file != null;
+  if (data && stored.data && !isGone) {
+    return <OpenWorkflow key={id} workflow={data} stored={stored.data} isDeleted={isMissing} />;
   }
-  if (problem) {
-    return (
-      <div className="page">
-        <ErrorBox error={problem} />
-      </div>
-    );
-  }
-  if (!data || !stored.data) return <p className="page soft">{t.loading}</p>;
-  return <OpenWorkflow key={id} workflow={data} stored={stored.data} />;
+  if (isMissing) return <EmptyPlace title={t.errors.notFound}>{t.workflow.notFound}</EmptyPlace>;
+  if (!problem) return <p className="page soft">{t.loading}</p>;
+  return (
+    <div className="page">
+      <ErrorBox error={problem} />
+    </div>
+  );
 }
 
-type StoredSource = { source: Source; tag: string | null };
+type OpenProps = { workflow: Workflow; stored: Stored; isDeleted: boolean };
 
-function OpenWorkflow({ workflow, stored }: { workflow: Workflow; stored: StoredSource }) {
-  const queries = useQueryClient();
+function OpenWorkflow({ workflow, stored, isDeleted }: OpenProps) {
   const navigate = useNavigate({ from: "/workflows/$workflow" });
   const isFile = workflow.file != null;
   useTitle(workflow.name || workflow.id);
@@ -65,38 +67,34 @@ function OpenWorkflow({ workflow, stored }: { workflow: Workflow; stored: Stored
     },
     [change],
   );
-  const save = useMutation({
-    mutationFn: (draft: StoredSource) => saveSource(workflow.id, draft.source, { tag: draft.tag }),
-    onSuccess: (tag, draft) => {
-      // What is stored counts as stored at once, not only when it has been read again.
-      queries.setQueryData<StoredSource>(["workflows", workflow.id, "source"], { source: draft.source, tag });
-      edited.finishSave(draft, tag);
-      setNotice(t.workflow.saved);
-      void queries.invalidateQueries({ queryKey: ["workflows"] });
-    },
-  });
-  const canSave = changed !== undefined && !isFile && !save.isPending;
-  const store = () => canSave && changed && save.mutate(changed);
+  const [pending] = useState(() => new Pending());
+  const hasPending = useHasPending(pending);
+  const onSaved = () => setNotice(t.workflow.saved);
+  const saving = useSave({ workflow: workflow.id, edited, stored, isDeleted, pending, onSaved });
+  const isUnkept = edited.isUnkept || hasPending;
+  const isUnsaved = changed !== undefined || hasPending;
+  const canSave = (isUnsaved || isDeleted) && !isFile && !saving.isPending;
+  const save = () => {
+    if (canSave) void saving.save();
+  };
+  const keep = () => void saving.keep();
+  // What opens over the page shows what was entered.
+  const openOverlay = (name: Overlay) => void pending.settle().then(() => setOverlay(name));
   useKeys((event) => {
     if (!event.ctrlKey && !event.metaKey) return;
     if (event.key === "s") {
       event.preventDefault();
-      store();
+      save();
     } else if (event.key === "Enter" && overlay === undefined) {
       event.preventDefault();
-      setOverlay("run");
+      openOverlay("run");
     }
   });
-  const keep = () => {
-    const isKept = edited.keep();
-    if (!isKept) setNotice(t.workflow.noRoom);
-    return isKept;
-  };
-  const open = (name: Overlay) => () => setOverlay(name);
+  const open = (name: Overlay) => () => openOverlay(name);
   useCommands([
     !workflow.is_refused && { title: t.workflow.run, icon: "play", run: open("run") },
-    canSave && { title: t.workflow.save, icon: "check", run: store },
-    edited.isUnkept && { title: t.workflow.keepDraft, icon: "copy", run: keep },
+    canSave && { title: t.workflow.save, icon: "check", run: save },
+    isUnkept && { title: t.workflow.keepDraft, icon: "copy", run: keep },
     { title: t.build.triggers, icon: "clock", run: open("triggers") },
     { title: t.build.exportTitle, icon: "copy", run: open("export") },
     { title: t.workflow.use, icon: "code", run: open("snippets") },
@@ -104,46 +102,50 @@ function OpenWorkflow({ workflow, stored }: { workflow: Workflow; stored: Stored
     !isFile && { title: t.workflow.versions, icon: "swap", run: open("versions") },
     !isFile && { title: t.workflow.deleteWorkflow, icon: "trash", run: open("delete") },
   ]);
-  const loadTheirs = () => {
-    save.reset();
-    edited.discard();
-    void queries.invalidateQueries({ queryKey: ["workflows", workflow.id] });
-  };
   return (
     <div className="workflow">
       <WorkflowHead
         workflow={workflow}
         edited={edited}
+        isUnkept={isUnkept}
         notice={notice}
         saveLabel={judgement.isRefused ? t.workflow.saveRefused : t.workflow.save}
         canSave={canSave}
-        onSave={store}
+        onSave={save}
         onKeep={keep}
-        onOpen={setOverlay}
+        onDiscard={() => void pending.settle().then(edited.discard)}
+        onOpen={openOverlay}
       >
-        {isConflict(save.error) ? (
-          <Problem severity="warning">
-            {t.workflow.conflict} <Button onClick={loadTheirs}>{t.workflow.loadTheirs}</Button>
-          </Problem>
-        ) : (
-          save.error && <ErrorBox error={save.error} />
-        )}
+        <SaveProblem
+          error={saving.error}
+          failure={saving.failure}
+          isDeleted={isDeleted}
+          mine={source}
+          theirs={stored.source}
+          onTakeTheirs={() => {
+            saving.takeTheirs();
+            setNotice(t.workflow.theirsTaken);
+          }}
+          onSaveOver={saving.saveOver}
+        />
       </WorkflowHead>
-      <LeaveGuard isUnsaved={edited.isUnkept} onKeep={keep} />
-      <Panes
-        workflow={workflow}
-        source={source}
-        isReadOnly={isFile}
-        isUnsaved={changed !== undefined}
-        judgement={judgement}
-        onEdit={edit}
-      />
+      <LeaveGuard isUnsaved={isUnkept} onKeep={saving.keep} />
+      <PendingScope value={pending}>
+        <Panes
+          workflow={workflow}
+          source={source}
+          isReadOnly={isFile}
+          isUnsaved={isUnsaved}
+          judgement={judgement}
+          onEdit={edit}
+        />
+      </PendingScope>
       {overlay && (
         <OpenOverlay
           overlay={overlay}
           workflow={workflow}
           source={source}
-          isUnsaved={changed !== undefined}
+          isUnsaved={isUnsaved}
           onStep={(step) => void navigate({ search: { step }, replace: true })}
           onRestore={(version, number) => {
             edited.replace(version);

@@ -1,0 +1,74 @@
+// Changes of a definition, one after another. What the server could not be asked for is kept, and asked for again first.
+import type { Edit } from "./definition";
+import type { Path } from "./path";
+
+/** How a change ended. A kept one is made later; a refused one never. */
+export type Outcome =
+  | { state: "done"; part?: Path | undefined }
+  | { state: "kept" }
+  | { state: "refused"; why: string };
+
+export const DONE: Outcome = { state: "done" };
+
+type Waiting = { edits: Edit[]; resolve: (outcome: Outcome) => void };
+
+type QueueParts = {
+  /** Makes a change; returns the part that was added or moved. */
+  apply: (edits: Edit[]) => Promise<Path | undefined>;
+  /** Why the server refused a change; undefined if it could not be asked. */
+  whyRefused: (error: unknown) => string | undefined;
+  /** Called when the queue is empty, or no longer, and when a change has failed. */
+  onChange: (failure: { error: unknown } | undefined) => void;
+};
+
+export class EditQueue {
+  private readonly waiting: Waiting[] = [];
+  private running: Promise<boolean> | undefined;
+
+  constructor(private readonly parts: QueueParts) {}
+
+  get isEmpty(): boolean {
+    return this.waiting.length === 0;
+  }
+
+  push(edits: Edit[]): Promise<Outcome> {
+    return new Promise((resolve) => {
+      this.waiting.push({ edits, resolve });
+      void this.run();
+    });
+  }
+
+  /** Makes the changes that wait; false if the server cannot be asked. */
+  run(): Promise<boolean> {
+    this.running ??= this.work().finally(() => {
+      this.running = undefined;
+    });
+    return this.running;
+  }
+
+  private async work(): Promise<boolean> {
+    this.parts.onChange(undefined);
+    for (let first = this.waiting[0]; first; first = this.waiting[0]) {
+      const failure = await this.perform(first);
+      if (failure && this.parts.whyRefused(failure.error) === undefined) {
+        for (const { resolve } of this.waiting) resolve({ state: "kept" });
+        this.parts.onChange(failure);
+        return false;
+      }
+      this.waiting.shift();
+      this.parts.onChange(failure);
+    }
+    return true;
+  }
+
+  private async perform({ edits, resolve }: Waiting): Promise<{ error: unknown } | undefined> {
+    try {
+      resolve({ state: "done", part: await this.parts.apply(edits) });
+      return undefined;
+    } catch (error) {
+      const why = this.parts.whyRefused(error);
+      if (why !== undefined) resolve({ state: "refused", why });
+      return { error };
+    }
+  }
+}

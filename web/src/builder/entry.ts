@@ -1,0 +1,71 @@
+// Texts that are entered in the fields of a form, and how they get into the definition.
+import { useEffect, useRef, useState } from "react";
+import type { Json } from "../api/json";
+import { useForm } from "./context";
+import { DONE, type Outcome } from "./edit-queue";
+import type { Path } from "./path";
+import { usePending } from "./pending";
+
+/** A text is stored this long after the last key. */
+const STORE_DELAY_MS = 400;
+
+type Sent = { text: string; isStored: Promise<boolean> };
+
+/** A text that is stored a moment after the last key, or when the field is left. */
+export function useEntry(value: string, store: (text: string) => Outcome | Promise<Outcome>) {
+  const [text, setText] = useState(value);
+  const [refusal, setRefusal] = useState<string>();
+  const pending = usePending();
+  const [owner] = useState(() => ({}));
+  const isDirty = useRef(false);
+  const sent = useRef<Sent | undefined>(undefined);
+  const latest = useRef({ text, store });
+  latest.current = { text: isDirty.current ? latest.current.text : text, store };
+  const timer = useRef<ReturnType<typeof setTimeout> | undefined>(undefined);
+  useEffect(() => {
+    if (!isDirty.current) setText(value);
+  }, [value]);
+  const send = async (stored: string) => {
+    const outcome = await latest.current.store(stored);
+    sent.current = undefined;
+    const isRefused = outcome.state === "refused";
+    setRefusal(isRefused ? outcome.why : undefined);
+    if (isRefused) return false;
+    if (latest.current.text === stored) {
+      isDirty.current = false;
+      pending.remove(owner);
+    }
+    return true;
+  };
+  const flush = (): Promise<boolean> => {
+    clearTimeout(timer.current);
+    if (!isDirty.current) return Promise.resolve(true);
+    const { text } = latest.current;
+    if (sent.current?.text !== text) sent.current = { text, isStored: send(text) };
+    return sent.current.isStored;
+  };
+  const flushLast = useRef(flush);
+  flushLast.current = flush;
+  // A field that disappears stores what was typed.
+  useEffect(() => () => void flushLast.current().then(() => pending.remove(owner)), [pending, owner]);
+  const change = (next: string) => {
+    isDirty.current = true;
+    latest.current.text = next;
+    pending.add(owner, () => flushLast.current());
+    setText(next);
+    clearTimeout(timer.current);
+    timer.current = setTimeout(() => void flushLast.current(), STORE_DELAY_MS);
+  };
+  return { text, refusal, change, flush: () => void flush() };
+}
+
+/** Stores a value at a path; an optional value without content is removed. */
+export function useStore(field: { path: Path; value: Json | undefined; isRequired?: boolean | undefined }) {
+  const { path, value, isRequired } = field;
+  const { edit } = useForm();
+  return (next: Json | undefined): Outcome | Promise<Outcome> => {
+    if (next === undefined) return value === undefined ? DONE : edit([{ do: "remove", path }]);
+    if (next === "" && value === undefined && !isRequired) return DONE;
+    return edit([{ do: "set", path, value: next }]);
+  };
+}

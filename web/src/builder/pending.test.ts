@@ -1,0 +1,29 @@
+import { expect, test } from "vitest";
+import { Pending } from "./pending";
+
+test("everything is settled, also what is entered meanwhile", async () => {
+  const pending = new Pending();
+  const order: string[] = [];
+  const add = (name: string, then?: () => void) => {
+    const owner = {};
+    pending.add(owner, async () => {
+      order.push(name);
+      pending.remove(owner);
+      then?.();
+      return true;
+    });
+  };
+  add("first", () => add("second"));
+  expect(await pending.settle()).toBe(true);
+  expect(order).toEqual(["first", "second"]);
+  expect(pending.hasAny()).toBe(false);
+});
+
+test("what cannot be settled stays pending", async () => {
+  const pending = new Pending();
+  const changes: boolean[] = [];
+  pending.subscribe(() => changes.push(pending.hasAny()));
+  pending.add({}, async () => false);
+  expect(await pending.settle()).toBe(false);
+  expect(changes).toEqual([true]);
+});

@@ -1,0 +1,50 @@
+// What was entered in forms and is not in the text of the definition yet: fields that somebody types in, and changes that
+// the server is asked for. Saving waits for it, and leaving asks.
+import { createContext, useContext, useSyncExternalStore } from "react";
+
+/** Brings something into the text; false if that was not possible. */
+type Settle = () => Promise<boolean>;
+
+export class Pending {
+  private readonly owners = new Map<object, Settle>();
+  private readonly listeners = new Set<() => void>();
+
+  /** Notes that something of `owner` is not in the text yet. */
+  add(owner: object, settle: Settle): void {
+    const isNew = !this.owners.has(owner);
+    this.owners.set(owner, settle);
+    if (isNew) this.announce();
+  }
+
+  remove(owner: object): void {
+    if (this.owners.delete(owner)) this.announce();
+  }
+
+  /** Brings everything into the text, also what is entered meanwhile; false if something could not be brought there. */
+  async settle(): Promise<boolean> {
+    while (this.owners.size > 0) {
+      const settled = await Promise.all([...this.owners.values()].map((settle) => settle()));
+      if (settled.includes(false)) return false;
+    }
+    return true;
+  }
+
+  hasAny = (): boolean => this.owners.size > 0;
+
+  subscribe = (listener: () => void): (() => void) => {
+    this.listeners.add(listener);
+    return () => this.listeners.delete(listener);
+  };
+
+  private announce(): void {
+    for (const listener of this.listeners) listener();
+  }
+}
+
+export const PendingScope = createContext(new Pending());
+export const usePending = () => useContext(PendingScope);
+
+/** Whether anything is pending, as it changes. */
+export function useHasPending(pending: Pending): boolean {
+  return useSyncExternalStore(pending.subscribe, pending.hasAny);
+}

@@ -1,0 +1,30 @@
+import { expect, test } from "vitest";
+import { chooseItem, keepShown } from "./open";
+
+const [a, b] = [{ run_id: "a" }, { run_id: "b" }];
+
+test("an item stays open when it waits no longer, until another one is wanted", () => {
+  const first = chooseItem([a, b], "a", undefined);
+  expect(first?.run).toBe(a);
+  const gone = chooseItem([b], "a", first);
+  expect(gone?.run).toBe(a);
+  expect(chooseItem([], "a", gone)?.run).toBe(a);
+  expect(chooseItem([b], "b", gone)?.run).toBe(b);
+});
+
+test("the first item stays open, too, if the address names none or one that does not wait", () => {
+  for (const wanted of [undefined, "other"]) {
+    const first = chooseItem([a, b], wanted, undefined);
+    expect(first?.run).toBe(a);
+    expect(chooseItem([b], wanted, first)?.run).toBe(a);
+  }
+  expect(chooseItem([], "other", undefined)).toBeUndefined();
+});
+
+test("a question that someone else answered stays, one that was answered here does not", () => {
+  const waiting = ["one", "two"].map((path) => ({ run: "a", path, question: { question: path } }));
+  const shown = keepShown([], waiting, new Set());
+  const later = keepShown(shown, [], new Set(["a two"]));
+  expect(later.map(({ waiting, isOpen }) => [waiting.path, isOpen])).toEqual([["one", false]]);
+  expect(keepShown(later, waiting, new Set())).toHaveLength(2);
+});

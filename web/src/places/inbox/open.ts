@@ -1,0 +1,63 @@
+// Which item of the inbox is open, and what is open in it. What others answer never moves the viewer to another item.
+import type { RunState, StepState } from "../../run/fold";
+import { isFinal, type Question } from "../../run/record";
+
+/** The open item, with the address for which it was opened. */
+export type Opened<Run> = { run: Run; wanted: string | undefined };
+
+/** The item to show: the same one until the viewer wants another, also when it waits no longer. */
+export function chooseItem<Run extends { run_id: string }>(
+  items: readonly Run[],
+  wanted: string | undefined,
+  before: Opened<Run> | undefined,
+): Opened<Run> | undefined {
+  const find = (id: string | undefined) => items.find((run) => run.run_id === id);
+  if (before && (wanted === before.wanted || wanted === before.run.run_id)) {
+    return { wanted, run: find(before.run.run_id) ?? before.run };
+  }
+  const run = find(wanted) ?? items[0];
+  return run && { run, wanted };
+}
+
+/** Something that waits for a person: a question, or an uncertain effect if there is none. */
+export type Waiting = { run: string; path: string; question?: Question | undefined; step?: StepState };
+
+/** Everything that waits in a run, also in its child runs. */
+export function listWaiting(run: string, state: RunState): Waiting[] {
+  const own = state.steps
+    .filter((step) => !state.children.has(step.path) && (step.question || step.phase === "uncertain"))
+    .map((step) => ({ run, path: step.path, question: step.question, step }));
+  const children = [...state.children.values()].flatMap((child) =>
+    (child.open ?? []).map(({ path, question }) => ({ run: child.run, path, question })),
+  );
+  return [...own, ...children];
+}
+
+export type Shown = { waiting: Waiting; isOpen: boolean };
+
+export function keyOf({ run, path }: Waiting): string {
+  return `${run} ${path}`;
+}
+
+/** What is shown: what waits now, and what waited before and was not answered here. */
+export function keepShown(
+  before: readonly Shown[],
+  now: readonly Waiting[],
+  sent: ReadonlySet<string>,
+): Shown[] {
+  const open = new Map(now.map((waiting) => [keyOf(waiting), waiting]));
+  const kept = before.flatMap(({ waiting }): Shown[] => {
+    const key = keyOf(waiting);
+    const still = open.get(key);
+    open.delete(key);
+    if (still) return [{ waiting: still, isOpen: true }];
+    return sent.has(key) ? [] : [{ waiting, isOpen: false }];
+  });
+  return [...kept, ...[...open.values()].map((waiting) => ({ waiting, isOpen: true }))];
+}
+
+/** Whether a run ended without the answer to a question, for example because it was cancelled. */
+export function endedWithout(state: RunState, { path }: Waiting): boolean {
+  const phase = state.steps.find((step) => step.path === path)?.phase;
+  return isFinal(state.status) && phase !== "finished";
+}

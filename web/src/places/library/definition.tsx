@@ -1,0 +1,155 @@
+// The definition of a stored block, agent or tool as JSON that can be changed, and its versions.
+import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { useState } from "react";
+import { ApiError } from "../../api/client";
+import { parseJson } from "../../api/json";
+import { t } from "../../strings";
+import { Button } from "../../ui/button";
+import { Conflict } from "../../ui/conflict";
+import { formatTime } from "../../ui/format";
+import { LeaveGuard } from "../../ui/leave-guard";
+import { ErrorBox, Problem } from "../../ui/problem";
+import { type Part, readVersion, readVersions, type StoredKind, storePart } from "./entries";
+
+type DefinitionProps = {
+  kind: StoredKind;
+  part: Part;
+  tag: string | null;
+  /** Whether it exists no longer, so that saving makes a new one. */
+  isDeleted: boolean;
+};
+
+/** A changed text, with the tag of the version that it was made from. */
+type Changed = { text: string; tag: string | null };
+
+export function Definition({ kind, part, tag, isDeleted }: DefinitionProps) {
+  const queries = useQueryClient();
+  const stored = toText(part);
+  const [edited, setEdited] = useState<Changed>();
+  const [problem, setProblem] = useState<string>();
+  const text = edited?.text ?? stored;
+  const setText = (next: string) => setEdited({ text: next, tag: edited?.tag ?? tag });
+  const refresh = () => queries.invalidateQueries({ queryKey: ["library", kind] });
+  const save = useMutation({
+    mutationFn: (sent: Changed) =>
+      storePart(kind, part.id, parseJson(sent.text), isDeleted ? null : sent.tag),
+    onSuccess: async (_, sent) => {
+      await refresh();
+      const newest = queries.getQueryData<Pick<Changed, "tag">>(["library", kind, part.id]);
+      // What was typed meanwhile is based on what was saved.
+      setEdited((now) =>
+        now === undefined || now.text === sent.text
+          ? undefined
+          : { text: now.text, tag: newest?.tag ?? null },
+      );
+    },
+    // Theirs is read, to compare it.
+    onError: (error) => isConflict(error) && void refresh(),
+  });
+  const load = useMutation({
+    mutationFn: (version: number) => readVersion(kind, part.id, version),
+    onSuccess: (found) => setText(toText(found)),
+  });
+  const send = (base: string | null) => {
+    try {
+      parseJson(text);
+      setProblem(undefined);
+      save.mutate({ text, tag: base });
+    } catch (error) {
+      setProblem(t.library.invalid((error as Error).message));
+    }
+  };
+  const sendEdited = () => send(edited?.tag ?? tag);
+  return (
+    <section className="library-section" aria-label={t.library.source}>
+      <h3>{t.library.source}</h3>
+      <LeaveGuard isUnsaved={text !== stored} isOfSelection />
+      <textarea
+        className="input mono library-source"
+        rows={16}
+        spellCheck={false}
+        aria-label={t.library.source}
+        value={text}
+        onChange={(event) => setText(event.target.value)}
+        onKeyDown={(event) => {
+          if (!(event.ctrlKey || event.metaKey) || event.key !== "s") return;
+          event.preventDefault();
+          sendEdited();
+        }}
+      />
+      <div className="library-actions">
+        <Button look="main" disabled={save.isPending} onClick={sendEdited}>
+          {t.library.save}
+        </Button>
+        {text !== stored ? (
+          <span className="soft">{t.workflow.unsaved}</span>
+        ) : (
+          save.isSuccess && (
+            <span className="soft" role="status">
+              {t.library.saved}
+            </span>
+          )
+        )}
+      </div>
+      {problem && <Problem>{problem}</Problem>}
+      {isDeleted && <Problem severity="warning">{t.conflict.deleted}</Problem>}
+      {save.error && !isDeleted && (
+        <SaveError
+          error={save.error}
+          mine={text}
+          theirs={stored}
+          onTakeTheirs={() => {
+            save.reset();
+            setEdited(undefined);
+          }}
+          onSaveOver={() => send(tag)}
+        />
+      )}
+      <Versions kind={kind} id={part.id} onLoad={load.mutate} />
+    </section>
+  );
+}
+
+function toText(part: Part): string {
+  return JSON.stringify(part.definition, null, 2);
+}
+
+function isConflict(error: unknown): boolean {
+  return error instanceof ApiError && error.status === 412;
+}
+
+type SaveErrorProps = {
+  error: Error;
+  mine: string;
+  theirs: string;
+  onTakeTheirs: () => void;
+  onSaveOver: () => void;
+};
+
+function SaveError({ error, ...texts }: SaveErrorProps) {
+  return isConflict(error) ? <Conflict {...texts} /> : <ErrorBox error={error} />;
+}
+
+type VersionsProps = { kind: StoredKind; id: string; onLoad: (version: number) => void };
+
+function Versions({ kind, id, onLoad }: VersionsProps) {
+  const versions = useQuery({
+    queryKey: ["library", kind, id, "versions"],
+    queryFn: () => readVersions(kind, id),
+  });
+  return (
+    <>
+      <h3>{t.library.versions}</h3>
+      <ul className="library-versions">
+        {versions.data?.map(({ version, created_at }) => (
+          <li key={version}>
+            <button type="button" className="text-button" onClick={() => onLoad(version)}>
+              {t.workflow.version(version)}
+            </button>{" "}
+            <span className="faint number">{formatTime(created_at)}</span>
+          </li>
+        ))}
+      </ul>
+    </>
+  );
+}

@@ -1,0 +1,69 @@
+// Saves a workflow, after everything that is entered in its forms has been brought into its text.
+import { useMutation, useQueryClient } from "@tanstack/react-query";
+import { useRef, useState } from "react";
+import type { Pending } from "../../builder/pending";
+import { t } from "../../strings";
+import { isConflict, saveSource } from "./use-draft";
+import type { Edited, Stored } from "./use-edited";
+
+type SaveParts = {
+  workflow: string;
+  edited: Edited;
+  stored: Stored;
+  /** Whether the workflow exists no longer, so that saving makes a new one. */
+  isDeleted: boolean;
+  pending: Pending;
+  onSaved: () => void;
+};
+
+export function useSave({ workflow, edited, stored, isDeleted, pending, onSaved }: SaveParts) {
+  const queries = useQueryClient();
+  const [failure, setFailure] = useState<string>();
+  const isSettling = useRef(false);
+  const saving = useMutation({
+    mutationFn: ({ source, tag }: Stored) =>
+      saveSource(workflow, source, isDeleted ? { isNew: true } : { tag }),
+    onSuccess: (tag, saved) => {
+      // What is stored counts as stored at once, not only when it has been read again.
+      queries.setQueryData<Stored>(["workflows", workflow, "source"], { source: saved.source, tag });
+      edited.finishSave(saved, tag);
+      onSaved();
+      void queries.invalidateQueries({ queryKey: ["workflows"] });
+    },
+    onError: (error) => {
+      // Theirs is read, to compare it, or to learn that the workflow was deleted.
+      if (isConflict(error)) void queries.invalidateQueries({ queryKey: ["workflows", workflow] });
+    },
+  });
+  const save = async () => {
+    if (saving.isPending || isSettling.current) return;
+    isSettling.current = true;
+    const isSettled = await pending.settle();
+    isSettling.current = false;
+    setFailure(isSettled ? undefined : t.build.notTaken);
+    const newest = edited.readChanged() ?? (isDeleted ? stored : undefined);
+    if (isSettled && newest) saving.mutate(newest);
+  };
+  const keep = async () => {
+    const isSettled = await pending.settle();
+    const isKept = edited.keep();
+    setFailure(!isKept ? t.workflow.noRoom : isSettled ? undefined : t.build.notTaken);
+    return isKept && isSettled;
+  };
+  return {
+    save,
+    /** Keeps the changes in this browser; false if something could not be kept. */
+    keep,
+    /** Saves over the version that someone else stored. */
+    saveOver: () => saving.mutate({ source: edited.source, tag: stored.tag }),
+    /** Goes on with the version that someone else stored; undo brings the other text back. */
+    takeTheirs: () => {
+      saving.reset();
+      edited.discard();
+    },
+    isPending: saving.isPending,
+    error: saving.error,
+    /** Why the changes were neither saved nor kept. */
+    failure,
+  };
+}
