@@ -190,7 +190,7 @@ fn a_stream_ends_when_its_key_is_revoked() {
 }
 
 #[test]
-fn an_empty_message_is_refused_before_a_model_is_asked() {
+fn inputs_that_would_be_ignored_are_refused_before_a_model_is_asked() {
     let place = Workspace::new("default_model = \"scripted:echo\"\n");
     place.write("g.json", &graph_json().to_string());
     let server = RunningServer::start(&place, &[]);
@@ -201,6 +201,15 @@ fn an_empty_message_is_refused_before_a_model_is_asked() {
     ] {
         let refused = server.post(path, &body);
         assert_eq!((refused.status, refused.error_code()), (422, "FL1031".to_owned()), "{path}: {}", refused.json());
+    }
+    let flow = json!({"name": "f", "description": "d", "steps": [
+        {"type": "start", "config": {"variables": [{"name": "city", "value": "Bergen"}]}},
+        {"type": "llmInstruction", "config": {"instruction": "Greet ${city}", "resultVariable": "a"}},
+    ]});
+    place.write("f.json", &flow.to_string());
+    for inputs in [json!("Oslo"), json!([1])] {
+        let refused = server.post("/api/v1/runs?wait=60", &json!({"workflow": "f", "inputs": inputs}));
+        assert_eq!((refused.status, refused.error_code()), (422, "FL1038".to_owned()), "{}", refused.json());
     }
     assert_eq!(server.get("/api/v1/runs").json()["items"], json!([]));
 }

@@ -11,8 +11,15 @@ impl CatalogEntry {
     /// Fails unless runs with these inputs can start. A schedule would find out only when it is due, when nobody looks.
     pub fn check_start(&self, inputs: &Value) -> Result<(), AppError> {
         let prepared = self.prepared.as_ref().ok_or_else(|| self.invalid_error())?;
+        self.check_names(inputs)?;
         prepared.plan.check_inputs(inputs).map_or(Ok(()), Err)?;
         Ok(check_message(&prepared.plan, inputs)?)
+    }
+
+    /// Fails if the inputs of a caller would be ignored, because they have no names.
+    pub fn check_names(&self, inputs: &Value) -> Result<(), AppError> {
+        let problem = self.prepared.as_ref().and_then(|prepared| prepared.plan.inputs.check_names(inputs));
+        problem.map_or(Ok(()), |failure| Err(failure.into()))
     }
 
     /// The error that the definition has errors.

@@ -67,11 +67,6 @@ impl Inputs {
     /// is not (`FL1038`). `None` if the inputs are valid.
     pub fn check_inputs(&self, given: &Value) -> Option<StepFailure> {
         let Inputs::Named { declared, .. } = self else { return None };
-        // A workflow that takes no inputs ignores what it is given.
-        if given.as_map().is_none() && *given != Value::Null && !declared.is_empty() {
-            let message = format!("the inputs must be an object of inputs by name, not {}", given.kind_name());
-            return Some(StepFailure::new(Code::InputInvalid, message));
-        }
         if let Some(unknown) = given.as_map().into_iter().flat_map(Map::keys).find(|name| !self.accepts(name)) {
             return Some(StepFailure::new(Code::InputInvalid, self.describe_unknown(unknown)));
         }
@@ -80,6 +75,17 @@ impl Inputs {
             Some(StepFailure::new(Code::InputInvalid, format!("the input {} {problem}", input.name)))
         });
         invalid.or_else(|| describe_missing(&self.find_missing(given)))
+    }
+
+    /// The reason to reject inputs from outside that would be ignored, because they have no names. A workflow that takes no
+    /// inputs ignores what it is given, and so does one that another workflow runs with a text. `None` if they are valid.
+    pub fn check_names(&self, given: &Value) -> Option<StepFailure> {
+        let Inputs::Named { declared, .. } = self else { return None };
+        if given.as_map().is_some() || *given == Value::Null || declared.is_empty() {
+            return None;
+        }
+        let message = format!("the inputs must be an object of inputs by name, not {}", given.kind_name());
+        Some(StepFailure::new(Code::InputInvalid, message))
     }
 
     /// The names of the required inputs that are not given.
@@ -129,8 +135,6 @@ impl Inputs {
                 let accepted = map.iter().filter(|(name, _)| self.accepts(name));
                 accepted.map(|(name, value)| (name.clone(), value.clone())).collect::<Map>().into()
             }
-            // Only objects have names.
-            None if matches!(self, Inputs::Named { .. }) => Map::new().into(),
             _ => given,
         }
     }
@@ -220,8 +224,9 @@ mod tests {
         assert_eq!(code(Value::Null), Some(Code::InputMissing));
         let two = ["a", "b"].map(|name| Input { name: name.into(), required: true, ..Input::default() });
         let inputs = Inputs::Named { declared: two.to_vec(), defaults: Map::new(), accepts_others: false };
-        let text = inputs.check_inputs(&"Oslo".into()).map(|error| error.message);
+        let text = inputs.check_names(&"Oslo".into()).map(|error| error.message);
         assert_eq!(text.as_deref(), Some("the inputs must be an object of inputs by name, not text"));
+        assert_eq!(inputs.check_names(&Value::Null), None);
         let missing = inputs.check_inputs(&Value::Null).map(|error| error.message);
         assert_eq!(missing.as_deref(), Some("the inputs a, b are required"));
         assert_eq!(code(Value::map([("n", Value::from("x"))])), Some(Code::InputInvalid));
@@ -238,7 +243,6 @@ mod tests {
         assert_eq!(error.message, "there is no input topc; did you mean topic?");
         assert_eq!(closed.describe_unknown("x"), "there is no input x; the inputs are topic");
         assert_eq!(closed.keep_accepted(given.clone()), Value::map::<&str>([]));
-        assert_eq!(closed.keep_accepted("text".into()), Value::map::<&str>([]));
         let open = Inputs::Named { declared, defaults: Map::new(), accepts_others: true };
         assert_eq!((open.check_inputs(&given), open.keep_accepted(given.clone())), (None, given));
     }

@@ -82,6 +82,7 @@ pub(crate) async fn post_run(
     let step = new.step.as_deref().map(read_step_path).transpose()?;
     let run = call.start_once(&text, async |id| {
         let definition = call.find_definition(&new.workflow).await?;
+        definition.check_names(&new.inputs)?;
         let RunRequest { agent, budget, inputs, .. } = new;
         let starting = StartRunRequest {
             agent,
