@@ -428,7 +428,10 @@ fn tests_are_written_by_hand() {
     assert!(failed.contains("FL1211: the test has no response for the model call of /title"), "{failed}");
 
     write(json!({"output": [{}]}), json!(["a", "b", "c"]));
-    assert!(stdout_of(&place, 3, &["test"]).contains("an expectation needs `equals`, `contains`, `schema` or `judge`"));
+    let invalid = place.run(&["test"]);
+    assert_eq!(exit_code(&invalid), 2);
+    let message = stderr_text(&invalid);
+    assert!(message.contains("an expectation needs `equals`, `contains`, `schema` or `judge`"), "{message}");
     place.write("tests/hand.json", r#"{"definition": "../story.json", "expect": {}, "outputs": 1}"#);
     let invalid = place.run(&["test"]);
     assert_eq!(exit_code(&invalid), 2);

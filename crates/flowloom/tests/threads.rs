@@ -196,8 +196,8 @@ fn inputs_that_would_be_ignored_are_refused_before_a_model_is_asked() {
     let server = RunningServer::start(&place, &[]);
     for (path, body) in [
         ("/api/v1/runs?wait=60", json!({"workflow": "g"})),
-        ("/api/v1/runs?wait=60", json!({"workflow": "g", "inputs": {"message": " "}})),
-        ("/api/v1/threads/g/t?wait=60", json!({"message": ""})),
+        ("/api/v1/runs?wait=60", json!({"workflow": "g", "inputs": {"text": "hello"}})),
+        ("/api/v1/runs?wait=60", json!({"workflow": "g", "inputs": {"message": null}})),
     ] {
         let refused = server.post(path, &body);
         assert_eq!((refused.status, refused.error_code()), (422, "FL1031".to_owned()), "{path}: {}", refused.json());

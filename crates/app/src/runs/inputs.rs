@@ -6,7 +6,7 @@ use flowloom_core::error::StepFailure;
 use flowloom_core::json::parse_value;
 use flowloom_core::limits::Limits;
 use flowloom_core::plan::{InputKind, Inputs, Plan};
-use flowloom_core::value::{Map, Value};
+use flowloom_core::value::Value;
 
 /// Converts typed text to an input kind: the text of a JSON array becomes a list where a list is expected.
 pub fn coerce_to_kind(kind: &InputKind, typed: Value) -> Value {
@@ -82,26 +82,28 @@ pub fn parse_duration_ms(text: &str) -> Option<u64> {
     Some((number.parse::<f64>().ok()? * factor) as u64)
 }
 
-/// Fails if a definition is a conversation, and the inputs hold nothing to answer.
+/// Fails if a definition is a conversation, and the inputs name no message. A program may send one that is empty.
 pub fn check_message(plan: &Plan, inputs: &Value) -> Result<(), StepFailure> {
-    match lacks_message(plan, inputs) {
-        true => {
-            let message = "there is no message to answer; give one as the input \"message\"";
-            Err(StepFailure::new(Code::InputMissing, message))
-        }
-        false => Ok(()),
+    if !is_conversation(plan) || names_message(inputs, |_| true) {
+        return Ok(());
     }
+    let message = "there is no message to answer; give one as the input \"message\"";
+    Err(StepFailure::new(Code::InputMissing, message))
 }
 
 /// Whether a definition is a conversation, and the inputs hold nothing that was said.
 pub fn lacks_message(plan: &Plan, inputs: &Value) -> bool {
-    plan.thread.is_some() && matches!(plan.inputs, Inputs::Named { .. }) && !inputs.as_map().is_some_and(has_message)
+    is_conversation(plan) && !names_message(inputs, |text| !text.trim().is_empty())
 }
 
-/// Whether the inputs of a conversation hold something that was said.
-fn has_message(inputs: &Map) -> bool {
-    let has_text = |message: &Value| message.as_str().is_none_or(|text| !text.trim().is_empty());
-    inputs.get("message").is_some_and(has_text)
+fn is_conversation(plan: &Plan) -> bool {
+    plan.thread.is_some() && matches!(plan.inputs, Inputs::Named { .. })
+}
+
+/// Whether the inputs have messages, or a message whose text counts.
+fn names_message(inputs: &Value, counts: impl Fn(&str) -> bool) -> bool {
+    let message = inputs.get("message").filter(|message| **message != Value::Null);
+    message.is_some_and(|message| message.as_str().is_none_or(counts))
         || inputs.get("messages").and_then(Value::as_list).is_some_and(|list| !list.is_empty())
 }
 
