@@ -47,8 +47,6 @@ struct Inbox {
     delivery: BoxFuture<'static, Vec<RunCommand>>,
     /// The whole inbox is being read, because the journal did not release the lease, or a question is about to expire.
     reading: Option<BoxFuture<'static, Result<Vec<RunCommand>, JournalError>>>,
-    /// Whether it was read since the time of a question has come.
-    is_read_for_expiry: bool,
 }
 
 /// The future of a run.
@@ -76,7 +74,6 @@ impl Drive {
             received: ReceivedCommands::default(),
             delivery: journal.next_commands(log.lease.run),
             reading: None,
-            is_read_for_expiry: false,
         });
         Drive {
             root: Some(root),
@@ -206,17 +203,15 @@ impl Drive {
         if !self.log.has_expiring_questions() {
             return false;
         }
-        if let Some(inbox) = &mut self.inbox {
-            if inbox.reading.is_some() {
-                return false;
-            }
-            inbox.is_read_for_expiry = !inbox.is_read_for_expiry;
-            if inbox.is_read_for_expiry {
-                inbox.read_all(&self.journal, self.log.lease.run);
-                return true;
-            }
+        if self.inbox.as_ref().is_some_and(|inbox| inbox.reading.is_some()) {
+            return false;
         }
-        self.log.expire_questions();
+        let is_new = self.log.start_expiry_round();
+        if let Some(inbox) = self.inbox.as_mut().filter(|_| is_new) {
+            inbox.read_all(&self.journal, self.log.lease.run);
+            return true;
+        }
+        self.log.end_expiry_round();
         true
     }
 

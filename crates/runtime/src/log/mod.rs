@@ -38,7 +38,7 @@ use forgotten::ForgottenAttempts;
 pub(crate) use outcome::RecordedOutcome;
 pub(crate) use reuse::ReusableRecord;
 pub use reuse::{Response, ScriptValue};
-use suspension::SuspendedStep;
+use suspension::{ExpiryRounds, SuspendedStep};
 pub(crate) use timers::TimerKind;
 use timers::Timers;
 
@@ -84,8 +84,7 @@ struct LogState {
     hosts: HashSet<Arc<str>>,
     timers: Timers,
     suspended: HashMap<Path, SuspendedStep>,
-    /// How often the driver has decided about all commands while a question was about to expire.
-    decision_rounds: u64,
+    expiry_rounds: ExpiryRounds,
     /// Questions that are about to expire.
     expiring: Vec<Waker>,
     answers: HashMap<Path, Value>,

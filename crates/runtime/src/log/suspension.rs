@@ -36,6 +36,13 @@ impl LogState {
     }
 }
 
+/// How often the driver has read the whole inbox and decided about it because the time of a question had come.
+#[derive(Default)]
+pub(super) struct ExpiryRounds {
+    started: u64,
+    ended: u64,
+}
+
 impl RunLog {
     /// Waits for an answer that matches `schema` to the question at `path`.
     pub(crate) async fn wait_for_answer(&self, path: &Path, attempt: u32, schema: Option<&Value>) -> Value {
@@ -43,13 +50,13 @@ impl RunLog {
         self.suspend_until(path, attempt, wait, |state| state.answers.get(path).cloned()).await
     }
 
-    /// Completes once the commands that have arrived are decided about: an answer that was stored in time counts, although
-    /// no worker drove the run before the question expired.
+    /// Completes once a round has ended that started after this call: an answer that was stored in time counts, although no
+    /// worker drove the run before the question expired.
     pub(crate) async fn wait_for_decisions(&self) {
-        let round = self.lock_state().decision_rounds;
+        let started = self.lock_state().expiry_rounds.started;
         poll_fn(|context| {
             let mut state = self.lock_state();
-            if state.decision_rounds > round {
+            if state.expiry_rounds.ended > started {
                 return Poll::Ready(());
             }
             state.expiring.push(context.waker().clone());
@@ -63,11 +70,19 @@ impl RunLog {
         !self.lock_state().expiring.is_empty()
     }
 
-    /// Lets the questions expire whose time has come: no command is left to decide about.
-    pub(crate) fn expire_questions(&self) {
+    /// Starts a round of decisions, before the inbox is read for it. Returns `false` if one has not ended.
+    pub(crate) fn start_expiry_round(&self) -> bool {
+        let rounds = &mut self.lock_state().expiry_rounds;
+        let is_new = rounds.started == rounds.ended;
+        rounds.started += u64::from(is_new);
+        is_new
+    }
+
+    /// Ends the round: no command is left to decide about, so the questions expire whose time had come when it started.
+    pub(crate) fn end_expiry_round(&self) {
         let mut state = self.lock_state();
+        state.expiry_rounds.ended = state.expiry_rounds.started;
         let expiring = std::mem::take(&mut state.expiring);
-        state.decision_rounds += 1;
         drop(state);
         expiring.into_iter().for_each(Waker::wake);
     }
