@@ -57,7 +57,7 @@ impl BlockRegistry {
     }
 
     /// The parser of the sources of blocks.
-    pub fn syntax(&self) -> &PythonSyntax {
+    pub fn python_syntax(&self) -> &PythonSyntax {
         &self.syntax
     }
 

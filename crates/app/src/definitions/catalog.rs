@@ -317,8 +317,8 @@ impl Catalog {
     }
 
     /// The parser of Python sources.
-    pub fn syntax(&self) -> &PythonSyntax {
-        self.app.blocks.syntax()
+    pub fn python_syntax(&self) -> &PythonSyntax {
+        self.app.blocks.python_syntax()
     }
 
     /// Loads definitions with the configuration of this installation.

@@ -1,10 +1,11 @@
 //! Warnings about cost without a bound of its own, if a definition calls models: loops that only the limits of the run or of
 //! the format would end, and agents that may call any number of tools.
 
-use flowloom_core::bound::{Count, Latencies, Unbounded, bound_plan};
+use flowloom_core::bound::{Count, Latencies, Unbounded, WorstCase, bound_plan};
 use flowloom_core::code::Code;
 use flowloom_core::diagnostic::Diagnostic;
 use flowloom_core::plan::{Composite, StepKind};
+use flowloom_models::Models;
 
 use super::source::LoadedDefinition;
 use crate::config::Config;
@@ -17,10 +18,20 @@ const MANY_ITERATIONS: u64 = 1_000;
 impl LoadedDefinition {
     /// Adds a warning for each part of a definition that calls models and has no bound of its own.
     pub fn add_cost_warnings(&mut self, config: &Config) {
+        if let Some(worst) = self.bound_worst_case(config, &build_default_models(config)) {
+            self.warn_about_cost(config, &worst);
+        }
+    }
+
+    /// The worst case of a run; `None` if the definition has errors.
+    pub(super) fn bound_worst_case(&self, config: &Config, models: &Models) -> Option<WorstCase> {
+        let figures = ConfiguredFigures { models, functions: &config.functions };
+        let plan = self.compiled.plan.as_ref()?;
+        Some(bound_plan(plan, None, &config.limits, &figures, Latencies::default()))
+    }
+
+    pub(super) fn warn_about_cost(&mut self, config: &Config, worst: &WorstCase) {
         let Some(plan) = &self.compiled.plan else { return };
-        let models = build_default_models(config);
-        let figures = ConfiguredFigures { models: &models, functions: &config.functions };
-        let worst = bound_plan(plan, None, &config.limits, &figures, Latencies::default());
         if worst.bound.total_calls().calls == Count::ZERO {
             return;
         }

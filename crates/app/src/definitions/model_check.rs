@@ -1,21 +1,14 @@
 //! Warnings about models that a definition names and whose provider there is not. A run would find out when it starts.
 
-use flowloom_core::bound::{Latencies, bound_plan};
+use flowloom_core::bound::WorstCase;
 use flowloom_core::diagnostic::{Diagnostic, Span};
-use flowloom_models::ResolveError;
+use flowloom_models::{Models, ResolveError};
 
 use super::source::LoadedDefinition;
-use crate::config::Config;
-use crate::estimate::ConfiguredFigures;
-use crate::wiring::build_default_models;
 
 impl LoadedDefinition {
-    /// Adds a warning for each model whose provider is misspelt.
-    pub fn add_model_warnings(&mut self, config: &Config) {
-        let Some(plan) = &self.compiled.plan else { return };
-        let models = build_default_models(config);
-        let figures = ConfiguredFigures { models: &models, functions: &config.functions };
-        let bound = bound_plan(plan, None, &config.limits, &figures, Latencies::default()).bound;
+    /// Adds a warning for each model of the worst case whose provider is misspelt.
+    pub(super) fn warn_about_models(&mut self, models: &Models, worst: &WorstCase) {
         let text = String::from_utf8_lossy(self.bytes());
         let warn = |named: &String| match models.choose_model(Some(named)) {
             Err(error @ ResolveError::MisspelledProvider { .. }) => {
@@ -25,7 +18,7 @@ impl LoadedDefinition {
             }
             _ => None,
         };
-        let warnings: Vec<Diagnostic> = bound.models.keys().filter_map(warn).collect();
+        let warnings: Vec<Diagnostic> = worst.bound.models.keys().filter_map(warn).collect();
         self.compiled.diagnostics.extend(warnings);
     }
 }

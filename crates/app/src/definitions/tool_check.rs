@@ -14,6 +14,7 @@ use super::folder;
 use super::source::{LoadedDefinition, Loader};
 use crate::config::Config;
 use crate::tools::descriptor::ToolDescriptor;
+use crate::wiring::build_default_models;
 
 impl LoadedDefinition {
     /// Adds the warnings that `check` gives besides the problems of compiling. Reads the folder of an agent.
@@ -22,8 +23,11 @@ impl LoadedDefinition {
         self.compiled.diagnostics.extend(warnings);
         self.add_secret_warnings(loader.config, None);
         self.add_injection_warnings(loader.config);
-        self.add_cost_warnings(loader.config);
-        self.add_model_warnings(loader.config);
+        let models = build_default_models(loader.config);
+        if let Some(worst) = self.bound_worst_case(loader.config, &models) {
+            self.warn_about_cost(loader.config, &worst);
+            self.warn_about_models(&models, &worst);
+        }
     }
 }
 

@@ -68,7 +68,7 @@ async fn load_definition(
     let file = find_named(&app.config.project.root, file)?;
     let source = Loader::new(&app.config).compile_to_run(&file, &app.servers).await?;
     let mut source = agents::attach_workflows(app, &file, false, source, user).await?;
-    source.add_python_errors(app.blocks.syntax()).await;
+    source.add_python_errors(app.blocks.python_syntax()).await;
     diagnostics::print_diagnostics(&source);
     match source.compiled.plan.as_ref().filter(|_| !source.is_refused()) {
         None => Ok(Err(report_refused(global, &source))),

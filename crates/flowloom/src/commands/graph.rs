@@ -1,21 +1,15 @@
 //! `flowloom graph`: draws a definition.
 
-use std::sync::Arc;
-
 use flowloom_app::config::Config;
 use flowloom_app::definitions::find::find_named;
 use flowloom_app::definitions::source::{self, LoadedDefinition, Loader};
-use flowloom_app::engines::App;
-use flowloom_app::tools::agents;
 use serde_json::json;
 
+use super::agent_tools::attach_tools;
 use crate::cli::{Global, GraphArgs};
 use crate::failure::{CommandError, CommandResult};
 use crate::terminal::diagnostics;
 use crate::terminal::draw::draw_plan;
-
-/// The user whose stored workflows an agent may call.
-const LOCAL_USER: &str = "local";
 
 pub(crate) async fn draw_definition(global: &Global, arguments: &GraphArgs) -> CommandResult {
     let source = load_definition(global.load_config()?, arguments).await?;
@@ -39,9 +33,5 @@ async fn load_definition(config: Config, arguments: &GraphArgs) -> Result<Loaded
     let format = source::parse_format(arguments.definition.as_deref())?;
     let file = find_named(&config.project.root, &arguments.file)?;
     let source = Loader { format, lenient: arguments.lenient, ..Loader::new(&config) }.compile(&file);
-    if source.compiled.format != Some(flowloom_formats::agent::FORMAT) || source.is_refused() {
-        return Ok(source);
-    }
-    let app = Arc::new(App::open(config)?);
-    Ok(agents::attach_workflows(&app, &file, arguments.lenient, source, LOCAL_USER).await?)
+    attach_tools(&config, None, source, &file, arguments.lenient).await
 }

@@ -1,5 +1,6 @@
 //! The commands. Each one returns an exit code; errors are printed here, in one place.
 
+mod agent_tools;
 mod audit;
 mod author_session;
 mod authored;

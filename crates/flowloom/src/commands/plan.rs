@@ -1,6 +1,5 @@
 //! `flowloom plan`: the worst case of a workflow before it runs.
 
-use std::path::Path;
 use std::sync::Arc;
 
 use flowloom_app::config::Config;
@@ -9,13 +8,12 @@ use flowloom_app::definitions::source::{self, LoadedDefinition, Loader};
 use flowloom_app::engines::App;
 use flowloom_app::estimate::{ConfiguredFigures, Estimate, Maximum, estimate_plan, find_typical_case};
 use flowloom_app::runs::inputs::parse_duration_ms;
-use flowloom_app::tools::agents;
 use flowloom_app::wiring::build_default_models;
 use flowloom_core::bound::Latencies;
 use flowloom_core::diagnostic::LineTable;
-use flowloom_formats::agent;
 use serde_json::json;
 
+use super::agent_tools::attach_tools;
 use super::results::print_json;
 use super::run::choose_models;
 use crate::cli::{Global, PlanArgs};
@@ -24,9 +22,6 @@ use crate::inputs::read_inputs;
 use crate::terminal::diagnostics;
 use crate::terminal::estimate::{OpenEnd, render_estimate};
 use crate::terminal::width::stdout_columns;
-
-/// The user whose stored workflows are tools of an agent.
-const LOCAL_USER: &str = "local";
 
 /// The exit code if the worst case exceeds a maximum.
 const EXIT_EXCEEDED: u8 = 5;
@@ -40,7 +35,7 @@ pub(crate) async fn plan_definition(global: &Global, arguments: &PlanArgs) -> Co
     let app = open_app(&config)?;
     let format = source::parse_format(arguments.format.as_deref())?;
     let source = Loader { format, ..Loader::new(&config) }.compile(&file);
-    let source = attach_tools(&config, app.as_ref(), source, &file).await?;
+    let source = attach_tools(&config, app.as_ref(), source, &file, false).await?;
     let Some(plan) = source.compiled.plan.clone() else {
         let message = format!("{} has errors, so it has no plan", source.name());
         return Err(CommandError::report_invalid_definition(&source, message));
@@ -78,23 +73,6 @@ pub(crate) async fn plan_definition(global: &Global, arguments: &PlanArgs) -> Co
 fn open_app(config: &Config) -> Result<Option<Arc<App>>, CommandError> {
     let has_data = config.database.value.is_some() || config.data_dir.value.exists();
     Ok(if has_data { Some(Arc::new(App::open(config.clone())?)) } else { None })
-}
-
-/// The definition; an agent with the workflows that are its tools.
-async fn attach_tools(
-    config: &Config,
-    app: Option<&Arc<App>>,
-    source: LoadedDefinition,
-    file: &Path,
-) -> Result<LoadedDefinition, CommandError> {
-    if source.compiled.format != Some(agent::FORMAT) {
-        return Ok(source);
-    }
-    let app = match app {
-        Some(app) => app.clone(),
-        None => Arc::new(App::open(config.clone())?),
-    };
-    Ok(agents::attach_workflows(&app, file, false, source, LOCAL_USER).await?)
 }
 
 /// What has no bound, with the lines of the definition.
