@@ -188,7 +188,7 @@ fn a_limit_that_a_child_run_reaches_ends_the_runs_around_it() {
 }
 
 /// The usage of a run, as `show` prints it.
-fn usage(place: &Workspace, name: &str) -> Value {
+fn read_usage(place: &Workspace, name: &str) -> Value {
     place.run_json(&["show", &run_id(place, name)]).1["usage"].clone()
 }
 
@@ -206,9 +206,9 @@ fn the_usage_of_a_failed_child_run_counts_once_in_its_parent_run() {
     place.write("inner.json", &json!({"name": "inner", "description": "d", "steps": steps}).to_string());
     let (code, ended) = place.run_json(&["run", "outer.json"]);
     assert_eq!((code, &ended["status"]), (1, &json!("failed")), "{ended}");
-    let once = usage(&place, "inner");
+    let once = read_usage(&place, "inner");
     assert!(once["input_tokens"].as_u64() > Some(0), "{once}");
-    let around = || [usage(&place, "middle"), usage(&place, "outer")];
+    let around = || [read_usage(&place, "middle"), read_usage(&place, "outer")];
     assert_eq!(around(), [once.clone(), once.clone()]);
 
     let (code, ended) = place.run_json(&["retry", &run_id(&place, "outer")]);

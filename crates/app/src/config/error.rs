@@ -30,7 +30,7 @@ pub enum ConfigError {
         message: String,
     },
     /// A line of the file `.env` cannot be parsed. It is not shown, because it may contain a secret.
-    #[error("{}:{line}: expected NAME=VALUE; a value with spaces, quotes or # stands in quotes", path.display())]
+    #[error("{}:{line}: expected NAME=VALUE; put a value with spaces, quotes or # into quotes", path.display())]
     EnvLine {
         /// The file.
         path: PathBuf,

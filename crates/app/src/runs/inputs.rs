@@ -62,8 +62,7 @@ pub fn narrow_by_budget(text: &str, mut limits: Limits, configured: &Limits) -> 
 
 /// Parses the time limit of a run: a duration, or a number of seconds.
 fn parse_time_limit_ms(text: &str) -> Option<u64> {
-    let is_number = text.parse::<f64>().is_ok_and(|seconds| seconds >= 0.0);
-    if is_number { parse_duration_ms(&format!("{text}s")) } else { parse_duration_ms(text) }
+    parse_duration_ms(text).or_else(|| parse_duration_ms(&format!("{text}s")))
 }
 
 /// Parses `500ms`, `30s`, `5m`, `2h` or `30d` into milliseconds. A number without a unit is none: whoever writes `30` for

@@ -179,8 +179,8 @@ impl Usage {
         };
     }
 
-    /// The usage since `earlier`, which is a part of this one.
-    pub fn since(&self, earlier: &Usage) -> Usage {
+    /// This usage without `earlier`, which is a part of it.
+    pub fn subtract_usage(&self, earlier: &Usage) -> Usage {
         let cost = self.micro_usd.zip(earlier.micro_usd);
         Usage {
             input_tokens: self.input_tokens.saturating_sub(earlier.input_tokens),

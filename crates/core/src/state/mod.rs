@@ -370,7 +370,7 @@ impl RunState {
     /// The usage since the run was last reopened; that of the whole run if it never was.
     pub fn usage_since_reopened(&self) -> Usage {
         match self.earlier_ends.last() {
-            Some(end) => self.usage.since(&end.usage),
+            Some(end) => self.usage.subtract_usage(&end.usage),
             None => self.usage,
         }
     }

@@ -94,19 +94,19 @@ pub fn find_rest(text: &str, at: usize, style: TemplateStyle) -> ReferenceRest {
     let after = text.get(at..).unwrap_or_default();
     let past = |is_part: fn(char) -> bool| after.find(|c| !is_part(c)).unwrap_or(after.len());
     let closing = style.closing();
-    let end = &after[past(continues)..];
+    let end = &after[past(continues_name)..];
     let written = closing.bytes().zip(end.bytes()).take_while(|(wanted, found)| wanted == found).count();
     match written {
         0 => ReferenceRest { name_length: 0, missing: closing },
         _ => ReferenceRest {
-            name_length: past(|c| continues(c) && !matches!(c, '.' | '[' | ']')),
+            name_length: past(|c| continues_name(c) && !matches!(c, '.' | '[' | ']')),
             missing: &closing[written..],
         },
     }
 }
 
 /// Whether a reference can go on with a character.
-fn continues(c: char) -> bool {
+fn continues_name(c: char) -> bool {
     c.is_alphanumeric() || matches!(c, '_' | '.' | '[' | ']' | '-')
 }
 
@@ -116,7 +116,7 @@ pub fn find_started(text: &str, at: usize, style: TemplateStyle) -> Option<&str>
     let before = text.get(..at)?;
     let start = before.rfind(style.opening())? + style.opening().len();
     let written = &before[start..];
-    written.chars().all(continues).then_some(written)
+    written.chars().all(continues_name).then_some(written)
 }
 
 #[cfg(test)]
