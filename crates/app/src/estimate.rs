@@ -1,9 +1,10 @@
 //! What a workflow can cost before it runs, and what its runs have cost.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use flowloom_core::bound::{Bound, CallBound, Count, Latencies, ModelFigures, WorstCase, bound_plan};
+use flowloom_core::bound::{Bound, CallBound, Count, FunctionReach, Latencies, ModelFigures, WorstCase, bound_plan};
 use flowloom_core::limits::Limits;
 use flowloom_core::plan::Plan;
 use flowloom_core::state::RunState;
@@ -12,10 +13,12 @@ use flowloom_core::value::Value;
 use flowloom_models::Models;
 use flowloom_runtime::effects::Model as _;
 use flowloom_store::RunFilter;
+use flowloom_tools::find_request_method;
 use serde::Serialize;
 use serde_json::json;
 
-use crate::config::FunctionSettings;
+use crate::config::{Config, FunctionSettings};
+use crate::definitions::source::Loader;
 use crate::engines::App;
 use crate::error::AppError;
 
@@ -27,10 +30,12 @@ const MAX_READING: Duration = Duration::from_secs(2);
 
 /// The figures of the configured models and functions.
 pub struct ConfiguredFigures<'a> {
+    /// The configuration.
+    pub config: &'a Config,
     /// The models.
     pub models: &'a Models,
-    /// The functions, by id.
-    pub functions: &'a BTreeMap<String, FunctionSettings>,
+    /// Whether the workflows that functions run are read, and bounded as well.
+    pub reads_workflows: bool,
 }
 
 impl ModelFigures for ConfiguredFigures<'_> {
@@ -46,9 +51,37 @@ impl ModelFigures for ConfiguredFigures<'_> {
         self.models.default_max_tokens(model)
     }
 
-    fn runs_workflow(&self, function: &str) -> bool {
-        self.functions.get(function).is_some_and(|function| function.workflow.is_some())
+    fn find_reach(&self, function: &str) -> FunctionReach {
+        match self.config.functions.get(function) {
+            Some(FunctionSettings { workflow: Some(file), .. }) => self.find_workflow(function, file),
+            Some(FunctionSettings { url: Some(url), method, .. }) => FunctionReach::Request {
+                method: method.as_deref().unwrap_or("POST").trim().to_ascii_uppercase(),
+                host: url::Url::parse(url).ok().and_then(|url| url.host_str().map(str::to_owned)).unwrap_or_else(any),
+            },
+            _ if function.starts_with("author::") => FunctionReach::Unknown(format!("the function {function}")),
+            _ => match find_request_method(function) {
+                Some(method) => FunctionReach::Request { method: method.to_owned(), host: any() },
+                None => FunctionReach::Nothing,
+            },
+        }
     }
+}
+
+impl ConfiguredFigures<'_> {
+    /// The workflow of a function, if it can be read.
+    fn find_workflow(&self, function: &str, file: &str) -> FunctionReach {
+        let unknown = || FunctionReach::Unknown(format!("the workflow of the function {function}"));
+        if !self.reads_workflows {
+            return unknown();
+        }
+        let loaded = Loader::new(self.config).compile(&self.config.base_folder().join(file));
+        loaded.compiled.plan.map_or_else(unknown, |plan| FunctionReach::Workflow(Arc::new(plan)))
+    }
+}
+
+/// A method or host that depends on the run.
+fn any() -> String {
+    "*".to_owned()
 }
 
 /// The worst case of a workflow, with its price.

@@ -197,17 +197,90 @@ fn the_workflows_of_an_agent_are_part_of_its_worst_case() {
     assert_eq!(calls(&listed), calls(&planned), "{listed}");
 }
 
-/// What a workflow behind a function does is not part of the estimate, which says so.
+/// A step list with one call.
+fn call_function(id: &str, function: &str, prompt: &str) -> String {
+    let step = json!({"name": "a", "functionId": function, "mode": "sequential", "promptTemplate": prompt});
+    json!({"id": id, "name": id, "steps": [step]}).to_string()
+}
+
+/// The workflow of a function is a part of the worst case, also if it runs further ones.
 #[test]
-fn functions_that_run_workflows_have_no_bound() {
-    let place = Workspace::new("[functions.\"my::sub\"]\nworkflow = \"sub.json\"\n");
-    let step =
-        |function: &str| json!({"name": "a", "functionId": function, "mode": "sequential", "promptTemplate": "x"});
-    let list = |function: &str| json!({"id": "l", "name": "L", "steps": [step(function)]}).to_string();
-    place.write("sub.json", &list("human::ask"));
-    for function in ["my::sub", "workflow::run"] {
-        place.write("main.json", &list(function));
-        let (_, estimate) = place.run_json(&["plan", "main.json"]);
-        assert_eq!(estimate["unbounded"].as_array().map(Vec::len), Some(1), "{function}: {estimate}");
+fn the_workflow_of_a_function_is_bounded_with_its_caller() {
+    let functions = "[functions.\"my::middle\"]\nworkflow = \"middle.json\"\n[functions.\"my::inner\"]\nworkflow = \"inner.json\"\n";
+    let place = Workspace::new(&format!("default_model = \"scripted:echo\"\n{functions}"));
+    place.write("middle.json", &call_function("middle", "my::inner", "x"));
+    place.write("inner.json", &call_function("inner", "agent::chat", "Say it"));
+    let estimate =
+        plan_definition(&place, "main.json", &call_function("main", "my::middle", "x"), &["--max", "calls=1"]);
+    assert_eq!((&estimate["models"][0]["calls"], &estimate["unbounded"]), (&json!(1), &json!([])), "{estimate}");
+    let (exit, _) = place.run_json(&["plan", "main.json", "--max", "calls=0"]);
+    assert_eq!(exit, 5);
+    let server = RunningServer::start(&place, &[]);
+    let listed = server.post("/api/v1/estimate", &json!({"workflow": "main"})).json();
+    assert_eq!(listed["models"][0]["calls"], 1, "{listed}");
+}
+
+/// What a function does that is not known before the run has no bound, and the estimate says where.
+#[test]
+fn workflows_that_are_not_known_or_run_themselves_have_no_bound() {
+    let place = Workspace::new(
+        "[functions.\"my::again\"]\nworkflow = \"main.json\"\n[functions.\"my::lost\"]\nworkflow = \"lost.json\"\n",
+    );
+    let cases = [("my::again", "runs itself"), ("my::lost", "plan it by itself"), ("workflow::run", "that it runs")];
+    for (function, reason) in cases {
+        let estimate = plan_definition(&place, "main.json", &call_function("main", function, "x"), &[]);
+        let open = estimate["unbounded"].as_array().expect("a list");
+        let found = open.first().and_then(|open| open["reason"].as_str()).unwrap_or_default();
+        assert!(open.len() == 1 && found.contains(reason), "{function}: {estimate}");
+        assert_eq!(estimate["requests"][0]["count"], json!(null), "{estimate}");
     }
+}
+
+/// Functions that send requests count as requests, not only the steps of formats that have requests of their own.
+#[test]
+fn requests_of_functions_are_counted() {
+    let place = Workspace::new("[functions.\"crm::lookup\"]\nurl = \"https://crm.test/find\"\nmethod = \"get\"\n");
+    for (function, method, host) in
+        [("tool::http_request", "*", "*"), ("tool::web_fetch", "GET", "*"), ("crm::lookup", "GET", "crm.test")]
+    {
+        let estimate = plan_definition(&place, "f.json", &call_function("f", function, "http://a.test/"), &[]);
+        let expected = json!([{"method": method, "host": host, "count": 1}]);
+        assert_eq!((&estimate["requests"], &estimate["redirects"]), (&expected, &json!(5)), "{function}");
+        assert_eq!(exit_code(&place.run(&["plan", "f.json", "--max", "requests=0"])), 5, "{function}");
+    }
+    let estimate = plan_definition(&place, "f.json", &call_function("f", "tool::file_write", "x"), &[]);
+    assert_eq!(estimate["requests"], json!([]));
+}
+
+/// A model is asked twice if its first answer does not fit the schema.
+#[test]
+fn an_answer_under_a_schema_may_take_two_calls() {
+    let place = Workspace::new("");
+    let text = "Rate it.\n\n<GenObject as=\"r\" model=\"scripted:answers.json\" options={{ maxTokens: 20 }} schema={$.z.object({ score: $.z.number() })} />\n";
+    place.write("answers.json", "[\"bad answer\", \"{\\\"score\\\": 3}\"]");
+    let estimate = plan_definition(&place, "o.mdx", text, &[]);
+    let model = &estimate["models"][0];
+    assert_eq!((&model["calls"], &model["output_tokens"]), (&json!(2), &json!(40)), "{estimate}");
+    assert_eq!(estimate["longest_chain_ms"], 4_000, "{estimate}");
+    assert_eq!(exit_code(&place.run(&["plan", "o.mdx", "--max", "calls=1"])), 5);
+    assert_eq!(exit_code(&place.run(&["run", "o.mdx"])), 0);
+}
+
+/// What a Python block writes into the memory is one write: it is stored at once.
+#[test]
+fn a_block_that_can_write_memory_counts_as_a_write() {
+    let place = Workspace::new("");
+    std::fs::create_dir(place.path("blocks")).expect("a folder");
+    let plan = |source: &str| {
+        let block = json!({"id": "up", "name": "Up", "description": "d", "category": "process", "execution_type": "python",
+            "input_schema": {"type": "object", "properties": {}}, "output_schema": {"type": "object", "properties": {}},
+            "source_code": source});
+        place.write("blocks/up.json", &block.to_string());
+        let node = json!({"id": "n1", "block_id": "up", "inputs": {}});
+        let pipeline = json!({"id": "p", "name": "P", "user_prompt": "x", "nodes": [node], "edges": []}).to_string();
+        plan_definition(&place, "p.json", &pipeline, &[])["writes"].clone()
+    };
+    let block = |line: &str| format!("async def execute(inputs, context):\n    {line}\n    return {{}}\n");
+    assert_eq!(plan(&block("context['memory']['k'] = 1")), 1);
+    assert_eq!(plan(&block("pass")), 0);
 }

@@ -21,6 +21,7 @@ pub use egress::{EgressError, EgressPolicy, HostPort, HostResolver, SystemResolv
 pub use error::ToolError;
 pub use functions::{
     Capabilities, FunctionConfig, FunctionRegistry, HttpFunction, NativeFunction, SearchProvider, WebSearch,
+    find_request_method,
 };
 pub use http::{Download, HttpClient, HttpLimits};
 pub use mcp::{McpConfig, McpServer, RemoteServer};

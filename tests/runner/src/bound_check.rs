@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use flowloom_core::bound::{Bound, Count, Latencies, ModelFigures, bound_plan};
+use flowloom_core::bound::{Bound, Count, FunctionReach, Latencies, ModelFigures, bound_plan};
 use flowloom_core::chat::Usage;
 use flowloom_core::limits::Limits;
 use flowloom_core::plan::{Composite, Plan, StepKind};
@@ -24,8 +24,8 @@ impl ModelFigures for ScriptedFigures {
         1 << 20
     }
 
-    fn runs_workflow(&self, _function: &str) -> bool {
-        false
+    fn find_reach(&self, _function: &str) -> FunctionReach {
+        FunctionReach::Nothing
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use flowloom_core::bound::{Latencies, ModelFigures, bound_plan};
+use flowloom_core::bound::{FunctionReach, Latencies, ModelFigures, bound_plan};
 use flowloom_core::code::Code;
 use flowloom_core::event::{Event, Record, Resolution};
 use flowloom_core::id::RunId;
@@ -183,8 +183,8 @@ impl ModelFigures for NoFigures {
         0
     }
 
-    fn runs_workflow(&self, _function: &str) -> bool {
-        false
+    fn find_reach(&self, _function: &str) -> FunctionReach {
+        FunctionReach::Nothing
     }
 }
 

@@ -1,11 +1,13 @@
 //! The worst case of a plan before it runs: how many model calls, requests and writes it can make, what it can cost, and how
 //! long its longest chain takes. What has no bound is listed with its place.
 
+mod child;
 mod count;
 mod prompt;
 mod walk;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde::Serialize;
 
@@ -14,6 +16,7 @@ pub use walk::{bound_plan, can_call_out};
 
 use crate::diagnostic::Span;
 use crate::path::Path;
+use crate::plan::Plan;
 
 /// Maximum number of redirects that a request follows.
 pub const MAX_REDIRECTS: u64 = 5;
@@ -26,8 +29,27 @@ pub trait ModelFigures {
     fn window_tokens(&self, model: &str) -> u64;
     /// The longest answer of a model to a request that does not limit it, in tokens.
     fn answer_tokens(&self, model: &str) -> u64;
-    /// Whether a function that is configured runs a workflow.
-    fn runs_workflow(&self, function: &str) -> bool;
+    /// What a call of a function does.
+    fn find_reach(&self, function: &str) -> FunctionReach;
+}
+
+/// What a call of a function does in addition to the call itself.
+#[derive(Clone, Debug, Default)]
+pub enum FunctionReach {
+    /// Nothing that is counted by itself.
+    #[default]
+    Nothing,
+    /// Sends a request. A method or host that depends on the call is `*`.
+    Request {
+        /// The method.
+        method: String,
+        /// The host.
+        host: String,
+    },
+    /// Runs a workflow.
+    Workflow(Arc<Plan>),
+    /// Runs what is not known before the call: this text says what.
+    Unknown(String),
 }
 
 /// How long effects take, in milliseconds.

@@ -1,5 +1,6 @@
 //! The bound of a plan, step by step.
 
+use super::child::ChildBounds;
 use super::prompt::{Sizes, size_of_answer};
 use super::{Bound, CallBound, Count, Latencies, ModelFigures, Unbounded, WorstCase};
 use crate::diagnostic::Span;
@@ -27,25 +28,33 @@ pub fn bound_plan(
     figures: &dyn ModelFigures,
     latencies: Latencies,
 ) -> WorstCase {
-    let mut walk = Walk { figures, limits, latencies, sizes: Sizes::of_inputs(plan, inputs), unbounded: Vec::new() };
+    let mut walk = Walk {
+        figures,
+        limits,
+        latencies,
+        sizes: Sizes::of_inputs(plan, inputs),
+        unbounded: Vec::new(),
+        children: ChildBounds::default(),
+    };
     let place = StepLocation { path: Path::root(), is_included: false };
     let bound = walk.bound_step(&plan.root, &place);
     WorstCase { bound, unbounded: walk.unbounded }
 }
 
-struct Walk<'a> {
-    figures: &'a dyn ModelFigures,
+pub(super) struct Walk<'a> {
+    pub(super) figures: &'a dyn ModelFigures,
     limits: &'a Limits,
     latencies: Latencies,
-    sizes: Sizes,
-    unbounded: Vec<Unbounded>,
+    pub(super) sizes: Sizes,
+    pub(super) unbounded: Vec<Unbounded>,
+    pub(super) children: ChildBounds,
 }
 
 /// Where a step is.
 #[derive(Clone)]
-struct StepLocation {
-    path: Path,
-    is_included: bool,
+pub(super) struct StepLocation {
+    pub(super) path: Path,
+    pub(super) is_included: bool,
 }
 
 impl StepLocation {
@@ -55,7 +64,7 @@ impl StepLocation {
 }
 
 impl Walk<'_> {
-    fn report(&mut self, step: &Step, place: &StepLocation, reason: impl Into<String>) {
+    pub(super) fn report(&mut self, step: &Step, place: &StepLocation, reason: impl Into<String>) {
         self.report_unbounded(step, place, reason.into(), false);
     }
 
@@ -64,7 +73,7 @@ impl Walk<'_> {
         self.report_unbounded(step, place, reason.to_owned(), true);
     }
 
-    fn report_unbounded(&mut self, step: &Step, place: &StepLocation, reason: String, needs_budget: bool) {
+    pub(super) fn report_unbounded(&mut self, step: &Step, place: &StepLocation, reason: String, needs_budget: bool) {
         let span = if place.is_included { Span::default() } else { step.span };
         let found = Unbounded { path: place.path.clone(), span, reason, needs_budget };
         if !self.unbounded.contains(&found) {
@@ -76,7 +85,7 @@ impl Walk<'_> {
         self.bound_step(step, &place.child_place(step))
     }
 
-    fn bound_step(&mut self, step: &Step, place: &StepLocation) -> Bound {
+    pub(super) fn bound_step(&mut self, step: &Step, place: &StepLocation) -> Bound {
         let bound = match &step.kind {
             StepKind::Leaf(leaf) => self.bound_leaf(step, leaf, place),
             StepKind::Composite(composite) => self.bound_composite(step, composite, place),
@@ -119,7 +128,7 @@ impl Walk<'_> {
         let latencies = self.latencies;
         let (effect, ms) = match leaf {
             Leaf::Fail { .. } => (Bound::default(), 0),
-            Leaf::Generate(generate) => (self.bound_call(generate), latencies.model_ms),
+            Leaf::Generate(generate) => (self.bound_call(generate), 0),
             Leaf::Http(http) => (self.bound_http(http), latencies.request_ms),
             Leaf::Scrape(scrape) => (self.bound_scrape(step, scrape, place), latencies.request_ms),
             Leaf::Call(call) => (self.bound_function(step, place, &call.function), latencies.function_ms),
@@ -138,7 +147,8 @@ impl Walk<'_> {
     fn block_latency(&self, block: &Block) -> u64 {
         match block.code {
             BlockCode::Python { .. } => self.latencies.block_ms,
-            BlockCode::Prompt { .. } => self.latencies.model_ms,
+            // Its call has the time.
+            BlockCode::Prompt { .. } => 0,
             BlockCode::Function(_) => self.latencies.function_ms,
         }
     }
@@ -162,7 +172,7 @@ impl Walk<'_> {
         }
     }
 
-    /// One call, without retries.
+    /// One call, without retries, and how long it takes.
     fn bound_call(&self, generate: &Generate) -> Bound {
         let model = self.model_of(generate);
         let window = self.figures.window_tokens(&model);
@@ -174,16 +184,16 @@ impl Walk<'_> {
             true => Count::from(prompt).plus(size_of_answer(answer)).plus(Count::from(4_096)),
             false => Count::from(prompt),
         };
-        let call =
-            CallBound { calls: Count::ONE, input_tokens: prompt.times(times), output_tokens: answer.times(times) };
-        Bound { models: [(model, call)].into(), ..Bound::default() }
+        let call = CallBound { calls: times, input_tokens: prompt.times(times), output_tokens: answer.times(times) };
+        let chain_ms = Count::from(self.latencies.model_ms).times(times);
+        Bound { models: [(model, call)].into(), chain_ms, ..Bound::default() }
     }
 
     /// One call with whatever was said before.
     fn bound_conversation_call(&self, generate: &Generate) -> Bound {
         let mut bound = self.bound_call(generate);
         for (model, call) in &mut bound.models {
-            call.input_tokens = Count::from(self.figures.window_tokens(model));
+            call.input_tokens = Count::from(self.figures.window_tokens(model)).times(call.calls);
         }
         bound
     }
@@ -201,22 +211,6 @@ impl Walk<'_> {
         bound
     }
 
-    fn bound_function(&mut self, step: &Step, place: &StepLocation, function: &str) -> Bound {
-        let mut bound = Bound { writes: Count::ONE, ..Bound::default() };
-        bound.functions.insert(function.to_owned(), Count::ONE);
-        let open = match function.strip_prefix("flow::") {
-            Some(workflow) => Some(format!("the workflow {workflow}")),
-            None if self.figures.runs_workflow(function) => Some(format!("the workflow of the function {function}")),
-            None if function == "workflow::run" => Some("the workflow that it runs".to_owned()),
-            None => None,
-        };
-        if let Some(workflow) = open {
-            self.add_unknown_effects(&mut bound);
-            self.report(step, place, format!("everything that {workflow} does; plan it by itself"));
-        }
-        bound
-    }
-
     fn bound_block(&mut self, step: &Step, block: &Block, place: &StepLocation) -> Bound {
         match &block.code {
             BlockCode::Prompt { generate, .. } => self.bound_conversation_call(generate),
@@ -229,6 +223,10 @@ impl Walk<'_> {
                     bound = Bound::of_requests("*".to_owned(), "*".to_owned(), most);
                     bound.writes = most;
                     slowest_ms = self.latencies.request_ms;
+                }
+                if may_use(source, "memory") {
+                    // All writes of a block are one commit.
+                    bound.writes = bound.writes.plus(Count::ONE);
                 }
                 if may_use(source, "call_llm") {
                     let model = self.figures.resolve(None);
@@ -249,7 +247,7 @@ impl Walk<'_> {
     }
 
     /// Whatever another workflow can do.
-    fn add_unknown_effects(&self, bound: &mut Bound) {
+    pub(super) fn add_unknown_effects(&self, bound: &mut Bound) {
         let any_request = Bound::of_requests("*".to_owned(), "*".to_owned(), Count::UNBOUNDED);
         (bound.requests, bound.redirects) = (any_request.requests, any_request.redirects);
         (bound.writes, bound.chain_ms) = (Count::UNBOUNDED, Count::UNBOUNDED);
@@ -366,8 +364,7 @@ impl Walk<'_> {
             1 => self.bound_call(&agent.generate),
             _ => self.bound_conversation_call(&agent.generate),
         };
-        let chain_ms = Count::from(self.latencies.model_ms);
-        let calls = with_retries(step, Bound { chain_ms, ..call }).repeated(Count::from(rounds));
+        let calls = with_retries(step, call).repeated(Count::from(rounds));
         match agent.limit {
             _ if agent.tools.is_empty() => calls,
             CallLimit::Calls(most) => {
@@ -383,8 +380,7 @@ impl Walk<'_> {
 
     fn bound_turn(&mut self, step: &Step, turn: &Turn) -> Bound {
         let retries = turn.router.as_ref().map_or(0, |router| router.retries);
-        let chain_ms = Count::from(self.latencies.model_ms);
-        let call = Bound { chain_ms, ..self.bound_conversation_call(&turn.generate) };
+        let call = self.bound_conversation_call(&turn.generate);
         with_retries(step, call).repeated(Count::from(u64::from(retries) + 1))
     }
 

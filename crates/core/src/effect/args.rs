@@ -22,6 +22,9 @@ pub struct Payload {
     pub extra: Vec<(Arc<str>, Value)>,
     /// The prompt; `None` for calls without one.
     pub prompt: Option<Rich>,
+    /// The prompt of which the author wrote a JSON object, with values escaped within its strings, so that no value can
+    /// add arguments; `None` if that changes nothing.
+    pub escaped_prompt: Option<Rich>,
     /// The variables with marks in the place of secrets; `None` if they contain none.
     pub marked: Option<Arc<MarkedArguments>>,
 }
@@ -30,7 +33,14 @@ impl Payload {
     /// A payload of plain arguments, as a model or a person supplies them.
     pub fn from_arguments(arguments: Map) -> Payload {
         let digest = Hash::of_value(&arguments.clone().into());
-        Payload { vars: Arc::new(arguments), digest, extra: Vec::new(), prompt: None, marked: None }
+        Payload {
+            vars: Arc::new(arguments),
+            digest,
+            extra: Vec::new(),
+            prompt: None,
+            escaped_prompt: None,
+            marked: None,
+        }
     }
 
     /// The first secret of the payload, if it contains one.
@@ -81,10 +91,9 @@ impl Payload {
         if let Some(Value::Map(input)) = self.get("input") {
             return Arguments::Values((*input).clone());
         }
-        let text = prompt.to_redacted_text();
-        let is_object = |text: &str| matches!(parse_object(text), Some(Value::Map(_)));
-        if is_object(&text) {
-            return Arguments::Object(prompt.clone());
+        let is_object = |text: &&Rich| matches!(parse_object(&text.to_redacted_text()), Some(Value::Map(_)));
+        if let Some(object) = self.escaped_prompt.iter().chain([prompt]).find(is_object) {
+            return Arguments::Object(object.clone());
         }
         let mut variables = (*self.vars).clone();
         variables.extend(self.extra.iter().cloned());
@@ -101,7 +110,7 @@ impl Payload {
         for (key, value) in &self.extra {
             hasher.add_text(key).add_value(value);
         }
-        if let Some(prompt) = &self.prompt {
+        for prompt in self.prompt.iter().chain(&self.escaped_prompt) {
             prompt.hash_into(hasher);
         }
     }
@@ -192,5 +201,21 @@ mod tests {
         assert_eq!(read(r#"{"input": "x", "method": "PUT"}"#, "c", "url"), r#"{"input":"x","method":"PUT","url":"c"}"#);
         assert_eq!(read(r#"{"input": "x", "url": null}"#, "c", "url"), r#"{"input":"x","url":"c"}"#);
         assert_eq!(read(r#"{"input": "x"}"#, "Shorten x", "input"), r#"{"input":"Shorten x"}"#);
+    }
+
+    #[test]
+    fn a_value_within_a_string_of_the_prompt_adds_no_argument() {
+        let payload = Payload {
+            prompt: Some(r#"{"path": "safe.txt", "content": "x", "path": "evil"}"#.into()),
+            escaped_prompt: Some(r#"{"path": "safe.txt", "content": "x\", \"path\": \"evil"}"#.into()),
+            ..Payload::from_arguments(Map::new())
+        };
+        let read = crate::render::to_json(&payload.read_arguments("path").to_redacted_map().into());
+        assert_eq!(read, r#"{"path":"safe.txt","content":"x\", \"path\": \"evil"}"#);
+        let mut hashers = [Hasher::new(), Hasher::new()];
+        payload.hash_into(&mut hashers[0]);
+        Payload { escaped_prompt: None, ..payload }.hash_into(&mut hashers[1]);
+        let [with, without] = hashers.map(|hasher| hasher.finish());
+        assert_ne!(with, without, "the arguments are others");
     }
 }

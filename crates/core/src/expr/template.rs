@@ -236,6 +236,11 @@ impl Template {
         Ok(rich)
     }
 
+    /// Whether the text begins as a JSON object that its author wrote.
+    pub fn is_json_object(&self) -> bool {
+        matches!(self.parts.first(), Some(TemplatePart::Text(text)) if text.trim_start().starts_with('{'))
+    }
+
     /// Same as [`Template::resolve`] for text that is JSON once values are inserted.
     pub fn resolve_json(&self, scope: &dyn Lookup, rules: TextRules) -> Result<PastedJson, StepFailure> {
         let mut json = PastedJson::default();

@@ -47,7 +47,7 @@ pub(crate) async fn plan_definition(global: &Global, arguments: &PlanArgs) -> Co
         false => None,
     };
     let limits = config.limits.narrow_to(&plan.limits);
-    let figures = ConfiguredFigures { models: &build_default_models(&config), functions: &config.functions };
+    let figures = ConfiguredFigures { config: &config, models: &build_default_models(&config), reads_workflows: true };
     let estimate = estimate_plan(&plan, inputs.as_ref(), &limits, &figures, latencies);
     let open_ends = list_open_ends(&source, &estimate);
     let typical = match &app {

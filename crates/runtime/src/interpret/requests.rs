@@ -7,7 +7,7 @@ use flowloom_core::code::Code;
 use flowloom_core::effect::{CallRequest, MarkedArguments, Payload, Request, SecretMarks};
 use flowloom_core::error::StepFailure;
 use flowloom_core::event::{Event, WARNING_PROGRESS};
-use flowloom_core::expr::{Lookup, Template};
+use flowloom_core::expr::{Lookup, PastedJson, Template};
 use flowloom_core::path::Path;
 use flowloom_core::plan::{Block, Env, FunctionCall, Generate, MemoryOperation, MemoryStep};
 use flowloom_core::render::{self, TextStyle};
@@ -51,12 +51,20 @@ pub(super) fn build_payload(
     let mut entries = env.locals.clone();
     let named = extra.iter().filter_map(|(name, variable)| Some((name.clone(), env.lookup_name(variable)?.clone())));
     entries.extend(named);
-    let prompt = prompt.resolve(env, place.text)?;
+    let (prompt, escaped_prompt) = match prompt.is_json_object() {
+        true => {
+            let PastedJson { raw, escaped } = prompt.resolve_json(env, place.text)?;
+            let changes = escaped != raw;
+            (raw, changes.then_some(escaped))
+        }
+        false => (prompt.resolve(env, place.text)?, None),
+    };
     Ok(Payload {
         vars: env.vars.shared_map(),
         digest: env.vars.digest(),
         extra: entries,
         prompt: Some(prompt),
+        escaped_prompt,
         marked: None,
     })
 }

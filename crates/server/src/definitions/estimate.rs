@@ -169,7 +169,7 @@ fn read_stored(catalog: &Catalog, user: &str, id: &str) -> Result<OpenDefinition
 
 fn build_estimate(config: &Config, plan: &Plan, inputs: Option<&Value>) -> Result<CostEstimate, AppError> {
     let limits = config.limits.narrow_to(&plan.limits);
-    let figures = ConfiguredFigures { models: &build_default_models(config), functions: &config.functions };
+    let figures = ConfiguredFigures { config, models: &build_default_models(config), reads_workflows: true };
     let estimate = estimate_plan(plan, inputs, &limits, &figures, Latencies::default());
     let bound = &estimate.worst.bound;
     let to_usd = |micro: u64| micro as f64 / 1e6;

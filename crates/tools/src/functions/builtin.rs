@@ -158,6 +158,15 @@ impl BuiltinFunction {
     }
 }
 
+/// The method of the request that a built-in function sends, `*` if its arguments say; `None` if it sends none.
+pub fn find_request_method(function: &str) -> Option<&'static str> {
+    match BuiltinFunction::from_id(function)? {
+        BuiltinFunction::WebFetch => Some("GET"),
+        BuiltinFunction::WebSearch | BuiltinFunction::HttpRequest => Some("*"),
+        BuiltinFunction::FileRead | BuiltinFunction::FileWrite | BuiltinFunction::WriteFiles => None,
+    }
+}
+
 fn read_or_write_file(files: &FileFolder, path: &str, content: Option<&str>) -> Result<Value, FileError> {
     match content {
         None => files.read_text(path).map(Value::from),

@@ -23,6 +23,7 @@ use flowloom_core::plan::EffectClass;
 use flowloom_core::value::Value;
 use flowloom_runtime::effects::{ChildEffects, EffectContext, EffectFuture, Functions};
 
+pub use builtin::find_request_method;
 pub use capabilities::Capabilities;
 pub use endpoint::HttpFunction;
 pub use search::{SearchProvider, WebSearch};
