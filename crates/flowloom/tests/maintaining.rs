@@ -251,9 +251,11 @@ fn a_fork_changes_values_steps_definitions_and_models() {
     assert_eq!(fork(&["--definition", "story.json"]), ("LLM(Title: LLM(Better: LLM(Draft: lamps)))".to_owned(), 1));
     place.write("answers.json", r#"{"match": [], "default": "another model"}"#);
     assert_eq!(fork(&["--model", "scripted:answers.json"]), ("another model".to_owned(), 0));
+    // What was before the fork stays as it is; its answers are those of the earlier model.
+    assert_eq!(fork(&["--at", "/title", "--model", "scripted:answers.json"]), ("another model".to_owned(), 2));
 
     let (_, shown) = place.run_json(&["show", &id]);
-    assert_eq!(shown["forks"].as_array().map(Vec::len), Some(7));
+    assert_eq!(shown["forks"].as_array().map(Vec::len), Some(8));
     assert_eq!(shown["forked_from"], Value::Null);
 }
 
@@ -299,6 +301,8 @@ fn forks_that_make_no_sense_are_rejected() {
     };
     assert!(rejected(&[]).contains("nothing would change; name the step to begin at"));
     assert!(rejected(&["--at", "/titel"]).contains("similar ones are"));
+    assert!(rejected(&["--at", "/title", "--set", "imrpove=x"]).contains("did you mean improve?"));
+    assert!(rejected(&["--at", "/title", "--set", "zzzzzzzzz=x"]).contains("its variables are draft, improve, input"));
     assert!(rejected(&["--edit", "/titel.prompt=x"]).contains("its steps are /draft, /improve, /title"));
     assert!(rejected(&["--edit", "/title.promt=x"]).contains("it has errorMode, functionId, mode, name"));
     assert!(rejected(&["--edit", "title"]).contains("write PATH.FIELD=TEXT"));

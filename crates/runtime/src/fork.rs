@@ -29,12 +29,13 @@ pub struct ForkedRun {
 
 impl Engine {
     /// Prepares a run that begins with what it can reuse of another one: the outcomes of effects at the same path with the
-    /// same request, up to the first one that differs, and except for those at the steps to perform. Nothing happens until
-    /// it is driven.
+    /// same request, up to the first one that differs, and except for those at the steps to perform. Before the step at which
+    /// the fork begins, a request to another model is the same. Nothing happens until the run is driven.
     pub async fn fork_run(&self, from: ForkedRun, start: StartOptions) -> Result<Run, RunError> {
         let collected = CollectedRequests::default();
         self.follow_records(from.records.clone(), from.plan, Some(collected.clone())).await?;
         let reusable = ReusableRecord::new(&from.records, &collected.take_scripts(), &from.performed);
+        let reusable = if from.origin.at.is_some() { reusable.ignoring_models() } else { reusable };
         self.start_following(start, Some(from.origin), Some(reusable))
     }
 

@@ -21,6 +21,14 @@ pub enum ForkError {
     /// Inputs are set by name, and these have none.
     #[error("the input of this run is not an object, so it has no field {0:?}; name the step to set a variable at")]
     InputWithoutNames(String),
+    /// There is no such variable to set.
+    #[error("the workflow has no variable {name:?}; {advice}")]
+    UnknownVariable {
+        /// The name.
+        name: String,
+        /// A similar name, or all names.
+        advice: String,
+    },
     /// A tenant names a model that is a file.
     #[error("the model {0} is a file of the server, which only its operator can choose")]
     FileModel(String),
@@ -35,7 +43,9 @@ impl ForkError {
         match self {
             ForkError::NothingChanges | ForkError::NotRunYet(_) => Code::NothingToDo,
             ForkError::FileModel(_) => Code::ModelUnknown,
-            ForkError::InputWithoutNames(_) | ForkError::Edit(_) => Code::UsageInvalid,
+            ForkError::InputWithoutNames(_) | ForkError::UnknownVariable { .. } | ForkError::Edit(_) => {
+                Code::UsageInvalid
+            }
         }
     }
 }

@@ -278,6 +278,13 @@ impl Request {
         }
     }
 
+    /// The hash that the request would have if it asked this model; `None` if it asks none.
+    pub fn hash_for_model(&self, model: &str) -> Option<Hash> {
+        let Request::Generate(request) = self else { return None };
+        let request = GenerateRequest { model: model.to_owned(), ..(**request).clone() };
+        Some(Request::Generate(Box::new(request)).hash())
+    }
+
     /// The hash of everything that can change the result. Two requests with equal hashes are the same request.
     pub fn hash(&self) -> Hash {
         let mut hasher = Hasher::new();

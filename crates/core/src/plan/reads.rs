@@ -1,6 +1,6 @@
 //! The variables that a step reads and that it does not write itself before.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
 use super::agent::AgentTool;
@@ -16,6 +16,25 @@ pub fn list_read_names(step: &Step) -> Vec<Arc<str>> {
     let mut reads = Reads::default();
     reads.read_step(step);
     reads.found
+}
+
+/// The names of all variables that a step and the steps in it read or write; `None` if some are computed during the run.
+pub fn list_variable_names(step: &Step) -> Option<BTreeSet<Arc<str>>> {
+    let mut names: BTreeSet<Arc<str>> = list_read_names(step).into_iter().collect();
+    let mut is_known = true;
+    step.visit(&mut |step| {
+        let assigned = match &step.kind {
+            StepKind::Composite(Composite::Assign(rows)) => rows.iter().map(|row| &row.name).collect(),
+            _ => Vec::new(),
+        };
+        for name in step.writes.iter().flat_map(|write| &write.names).chain(assigned) {
+            match name.as_literal() {
+                Some(name) => drop(names.insert(name.into())),
+                None => is_known = false,
+            }
+        }
+    });
+    is_known.then_some(names)
 }
 
 #[derive(Default)]

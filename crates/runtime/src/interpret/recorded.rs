@@ -20,7 +20,7 @@ impl Interpreter {
         let recorded = match self.log.wait_for_outcome(path, attempt).await {
             Some(recorded) => recorded,
             None => {
-                let reused = self.log.reuse_outcome(path, attempt, hash).await?;
+                let reused = self.log.reuse_outcome(path, attempt, effect.request, hash).await?;
                 if let Err(divergence) = self.log.emit_event(path, attempt, reused.to_event()) {
                     return Some(Err(divergence.into()));
                 }

@@ -11,6 +11,7 @@ use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::Poll;
 
+use flowloom_core::effect::Request;
 use flowloom_core::event::{Event, Record};
 use flowloom_core::hash::Hash;
 use flowloom_core::path::Path;
@@ -26,6 +27,9 @@ pub(crate) struct ReusableRecord {
     /// The outcomes of a test by the hash of their request and the attempt, for steps that have another path now; `None` if
     /// this is the record of a run.
     by_request: Option<HashMap<(Hash, u32), Event>>,
+    /// Whether answers of another model than the run asks now count as the same: a fork that begins at a step keeps what was
+    /// before that step, also if it chooses other models.
+    ignores_models: bool,
 }
 
 /// An outcome that a run is given instead of performing an effect.
@@ -58,6 +62,8 @@ pub struct ScriptValue {
 struct ReusableAttempt {
     /// Hash of the request; `None` if the outcome is that of any request.
     hash: Option<Hash>,
+    /// The model, if it was a model call.
+    model: Option<Arc<str>>,
     seq: u64,
     at: u64,
     outcome: Event,
@@ -82,7 +88,7 @@ impl ReusableRecord {
             |path: &Path| performed.contains(path.as_str()) || path.ancestors().any(|above| performed.contains(above));
         let records = drop_reset_steps(records);
         let mut reusable = ReusableRecord::default();
-        let mut started: HashMap<(Path, u32), (Hash, &str)> = HashMap::new();
+        let mut started: HashMap<(Path, u32), StartedAttempt<'_>> = HashMap::new();
         let mut answers: HashMap<&Path, Arc<Record>> = HashMap::new();
         let mut hosts: HashMap<&str, u32> = HashMap::new();
         let mut child_effects: HashMap<&str, Vec<Arc<Record>>> = HashMap::new();
@@ -97,11 +103,12 @@ impl ReusableRecord {
                 continue;
             }
             match &record.event {
-                Event::StepStarted { kind, hash, .. } => {
+                Event::StepStarted { kind, hash, target, .. } => {
                     if matches!(&**kind, "python" | "call") {
                         hosts.insert(path.as_str(), *number);
                     }
-                    started.insert(key, (*hash, path.as_str()));
+                    let model = (&**kind == "generate").then(|| target.clone());
+                    started.insert(key, StartedAttempt { hash: *hash, model, path: path.as_str() });
                 }
                 Event::Answered { .. } => drop(answers.insert(path, record.clone())),
                 Event::Evaluated { value } => {
@@ -111,10 +118,11 @@ impl ReusableRecord {
                     }
                 }
                 Event::StepFinished { .. } | Event::StepFailed { .. } => {
-                    let Some((hash, text)) = started.remove(&key) else { continue };
+                    let Some(StartedAttempt { hash, model, path: text }) = started.remove(&key) else { continue };
                     hosts.remove(text);
                     let attempt = ReusableAttempt {
                         hash: Some(hash),
+                        model,
                         seq: record.seq,
                         at: record.at,
                         outcome: record.event.clone(),
@@ -129,6 +137,11 @@ impl ReusableRecord {
         reusable
     }
 
+    /// Lets answers of any model count as answers of the one that is asked now.
+    pub(crate) fn ignoring_models(self) -> ReusableRecord {
+        ReusableRecord { ignores_models: true, ..self }
+    }
+
     /// What a run is given instead of a record, in the order in which it happens.
     pub(crate) fn from_responses(responses: Vec<Response>, scripts: Vec<ScriptValue>) -> ReusableRecord {
         let by_request = responses.iter().filter_map(|response| {
@@ -140,7 +153,8 @@ impl ReusableRecord {
             let Response { path, attempt, hash, answers_any_request, outcome } = response;
             let hash = hash.filter(|_| !answers_any_request);
             let seq = index as u64 + 1;
-            let reusable = ReusableAttempt { hash, seq, at: 0, outcome, answer: None, child_effects: Vec::new() };
+            let (model, answer, child_effects) = (None, None, Vec::new());
+            let reusable = ReusableAttempt { hash, model, seq, at: 0, outcome, answer, child_effects };
             ((path, attempt), reusable)
         };
         let script = |script: ScriptValue| (script.path, ReusableScript { hash: script.hash, value: script.value });
@@ -148,6 +162,7 @@ impl ReusableRecord {
             attempts: responses.into_iter().enumerate().map(attempt).collect(),
             scripts: scripts.into_iter().map(script).collect(),
             by_request,
+            ignores_models: false,
         }
     }
 
@@ -177,6 +192,13 @@ impl ReusableRecord {
     fn outcome_positions(&self) -> impl Iterator<Item = u64> {
         self.attempts.values().map(|attempt| attempt.seq)
     }
+}
+
+/// An attempt whose outcome was not read yet.
+struct StartedAttempt<'a> {
+    hash: Hash,
+    model: Option<Arc<str>>,
+    path: &'a str,
 }
 
 /// The records whose results still count, with the numbers of their attempts counted from 1 again.
@@ -224,8 +246,14 @@ impl RunLog {
     }
 
     /// The outcome of an attempt with the same request in the other run, once it is its turn; `None` if there is none.
-    pub(crate) async fn reuse_outcome(&self, path: &Path, attempt: u32, hash: &Hash) -> Option<RecordedOutcome> {
-        let reused = self.lock_state().take_reusable(path, attempt, hash)?;
+    pub(crate) async fn reuse_outcome(
+        &self,
+        path: &Path,
+        attempt: u32,
+        request: &Request,
+        hash: &Hash,
+    ) -> Option<RecordedOutcome> {
+        let reused = self.lock_state().take_reusable(path, attempt, request, hash)?;
         let seq = reused.seq;
         poll_fn(|context| {
             let mut state = self.lock_state();
@@ -271,14 +299,17 @@ impl RunLog {
 }
 
 impl LogState {
-    fn take_reusable(&mut self, path: &Path, attempt: u32, hash: &Hash) -> Option<ReusableAttempt> {
+    fn take_reusable(&mut self, path: &Path, attempt: u32, request: &Request, hash: &Hash) -> Option<ReusableAttempt> {
         let reusable = self.reusable.as_mut()?;
         let Some(reused) = reusable.attempts.remove(&(path.clone(), attempt)) else {
             let outcome = reusable.by_request.as_ref()?.get(&(*hash, attempt))?.clone();
-            let (answer, child_effects) = (None, Vec::new());
-            return Some(ReusableAttempt { hash: Some(*hash), seq: 0, at: 0, outcome, answer, child_effects });
+            let (model, answer, child_effects) = (None, None, Vec::new());
+            return Some(ReusableAttempt { hash: Some(*hash), model, seq: 0, at: 0, outcome, answer, child_effects });
         };
-        let is_same = reused.hash.is_none_or(|known| known == *hash);
+        let earlier_model = reused.model.as_deref().filter(|_| reusable.ignores_models);
+        let is_same = reused.hash.is_none_or(|known| {
+            known == *hash || earlier_model.and_then(|model| request.hash_for_model(model)) == Some(known)
+        });
         let is_in_order = reusable.outlasts_differences() || self.outcomes.contains(&reused.seq);
         (is_same && is_in_order).then_some(reused)
     }
