@@ -63,12 +63,47 @@ fn the_composition_fits_together() {
     assert!(text.contains("./cluster.toml:/flows/flowloom.toml"), "the configuration is not mounted");
 }
 
+/// Checks that disruption budgets and network policies are about workloads and ports that exist.
+fn check_policies(policies: &[&Value], workloads: &BTreeMap<String, Vec<u64>>) {
+    let app = |selector: &Value| selector["matchLabels"]["app"].as_str().expect("a label").to_owned();
+    for policy in policies {
+        let spec = &policy["spec"];
+        let selector = if spec["selector"].is_object() { &spec["selector"] } else { &spec["podSelector"] };
+        let ports = &workloads[&app(selector)];
+        for rule in spec["ingress"].as_array().into_iter().flatten() {
+            let callers = rule["from"].as_array().expect("callers");
+            // Keys are created by a pod that is not in the file.
+            let exists = |caller: &Value| {
+                let app = app(&caller["podSelector"]);
+                app == "flowloom-admin" || workloads.contains_key(&app)
+            };
+            assert!(callers.iter().all(exists), "{policy}");
+            let allowed = rule["ports"].as_array().expect("ports").iter().filter_map(|port| port["port"].as_u64());
+            assert!(allowed.into_iter().all(|port| ports.contains(&port)), "{policy}");
+        }
+    }
+    assert_eq!(policies.len(), 5);
+}
+
+/// A database without certificates is reached without encryption, or not at all.
+#[test]
+fn addresses_of_a_database_without_certificates_say_so() {
+    for file in ["compose.yaml", "kubernetes.yaml"] {
+        let text = read_file(file);
+        assert!(text.contains("image: postgres:"), "{file}");
+        let addresses: Vec<&str> = text.split("postgres://").skip(1).collect();
+        let is_plain = |rest: &&str| rest.lines().next().is_some_and(|line| line.contains("?sslmode=disable"));
+        assert!(!addresses.is_empty() && addresses.iter().all(is_plain), "{file}: {addresses:?}");
+    }
+}
+
 #[test]
 fn the_manifest_fits_together() {
     let objects: Vec<Value> = serde_saphyr::from_multiple(&read_file("kubernetes.yaml")).expect("YAML");
     let name = |object: &Value| object["metadata"]["name"].as_str().expect("a name").to_owned();
     // The ports of the containers of each workload, by the label that services select.
     let (mut workloads, mut services, mut replicas) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+    let mut policies = Vec::new();
     for object in &objects {
         match object["kind"].as_str().expect("a kind") {
             "Deployment" | "StatefulSet" => {
@@ -89,6 +124,7 @@ fn the_manifest_fits_together() {
             "Service" => {
                 services.insert(name(object), object);
             }
+            "PodDisruptionBudget" | "NetworkPolicy" => policies.push(object),
             "ConfigMap" => {}
             kind => panic!("{kind} is not expected"),
         }
@@ -99,6 +135,7 @@ fn the_manifest_fits_together() {
             assert!(ports.contains(&port["targetPort"].as_u64().expect("a port")), "{name}");
         }
     }
+    check_policies(&policies, &workloads);
     let find = |kind: &str, wanted: &str| {
         let is_it = |object: &&Value| object["kind"] == kind && name(object) == wanted;
         objects.iter().find(is_it).expect("an object")

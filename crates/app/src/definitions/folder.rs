@@ -28,7 +28,11 @@ pub(super) type ModificationTimes = Vec<(PathBuf, Option<SystemTime>)>;
 /// Every file of a folder that may be a definition, sorted by path.
 pub fn list_files(folder: &Path) -> Vec<PathBuf> {
     let mut files = Vec::new();
+    let root = folder.canonicalize().ok();
     visit_files(folder, 0, &|name| !SKIPPED_FOLDERS.contains(&name), &mut |file| {
+        if file.is_symlink() && !is_link_within(&file, root.as_deref()) {
+            return;
+        }
         let is_hidden = file.file_name().is_some_and(|name| name.to_string_lossy().starts_with('.'));
         if !is_hidden && has_definition_extension(&file) {
             files.push(file);
@@ -43,6 +47,9 @@ pub fn list_part_files(folder: &Path) -> Vec<PathBuf> {
     let mut files = Vec::new();
     let is_inside = folder.canonicalize().is_ok_and(|folder| is_part_folder(folder.file_name()));
     visit_files(folder, 0, &|name| name != "node_modules", &mut |file| {
+        if file.is_symlink() {
+            return;
+        }
         let below = file.strip_prefix(folder).ok().and_then(Path::parent).unwrap_or(Path::new(""));
         let is_part = is_inside || below.iter().any(|name| is_part_folder(Some(name)));
         if is_part && file.extension().is_some_and(|end| end == "json") {
@@ -57,7 +64,15 @@ fn is_part_folder(name: Option<&OsStr>) -> bool {
     name.is_some_and(|name| PART_FOLDERS.iter().any(|one| name == *one))
 }
 
-/// Visits the files of a folder and of the folders below that `enters` accepts by their names; hidden folders are skipped.
+/// Whether a symbolic link leads to a file of the folder `root` or below: so are the files of a folder that Kubernetes mounts
+/// from a ConfigMap.
+fn is_link_within(link: &Path, root: Option<&Path>) -> bool {
+    let target = link.canonicalize().ok();
+    target.zip(root).is_some_and(|(target, root)| target.starts_with(root) && target.is_file())
+}
+
+/// Visits the files and symbolic links of a folder, and of the folders below that `enters` accepts by their names; hidden
+/// folders are skipped.
 fn visit_files(folder: &Path, depth: usize, enters: &dyn Fn(&str) -> bool, visit: &mut dyn FnMut(PathBuf)) {
     let Ok(entries) = std::fs::read_dir(folder) else { return };
     for entry in entries.flatten() {
@@ -67,7 +82,7 @@ fn visit_files(folder: &Path, depth: usize, enters: &dyn Fn(&str) -> bool, visit
             Ok(kind) if kind.is_dir() && depth < MAX_FOLDER_DEPTH && !name.starts_with('.') && enters(&name) => {
                 visit_files(&entry.path(), depth + 1, enters, visit);
             }
-            Ok(kind) if kind.is_file() => visit(entry.path()),
+            Ok(kind) if kind.is_file() || kind.is_symlink() => visit(entry.path()),
             _ => {}
         }
     }
@@ -127,6 +142,25 @@ pub(super) fn read_modification_times<'a>(paths: impl Iterator<Item = &'a PathBu
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn links_are_followed_within_the_folder_only() {
+        use std::os::unix::fs::symlink;
+        let all = tempfile::tempdir().expect("a folder");
+        let folder = all.path().join("flows");
+        std::fs::create_dir_all(folder.join("..2026_11_26")).expect("a folder");
+        for file in ["flows/..2026_11_26/mounted.json", "outside.json", "flows/plain.json"] {
+            std::fs::write(all.path().join(file), "{}").expect("written");
+        }
+        // The layout of a mounted ConfigMap.
+        symlink("..2026_11_26", folder.join("..data")).expect("a link");
+        symlink("..data/mounted.json", folder.join("mounted.json")).expect("a link");
+        symlink("../outside.json", folder.join("outside.json")).expect("a link");
+        symlink("gone.json", folder.join("dangling.json")).expect("a link");
+        let names: Vec<_> =
+            list_files(&folder).iter().filter_map(|file| file.file_name().map(OsStr::to_owned)).collect();
+        assert_eq!(names, ["mounted.json", "plain.json"]);
+    }
 
     #[test]
     fn ids_keep_letters_of_any_script() {

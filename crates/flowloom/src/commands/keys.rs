@@ -25,9 +25,11 @@ pub(crate) async fn manage_keys(global: &Global, command: KeysCommand) -> Comman
             let expires_at = parse_expiry(expires.as_deref(), now)?;
             let (secret, row) = NewKey { name, scopes: Scope::parse(&scopes)?, user, expires_at }.create(now);
             let id = row.id.clone();
+            let is_first = !requires_key(&app)?;
             app.store.put_key(row, &by).await?;
             print_secret(global, &id, &secret);
-            eprintln!("The key {id} is shown only once. Running servers require it after a restart.");
+            let effect = if is_first { " Running servers require a key after a restart." } else { "" };
+            eprintln!("The key {id} is shown only once.{effect}");
         }
         KeysCommand::List => list_keys(global, &app, now)?,
         KeysCommand::Rotate { key, overlap, expires } => {
@@ -45,9 +47,19 @@ pub(crate) async fn manage_keys(global: &Global, command: KeysCommand) -> Comman
             let id = app.store.find_key(&key)?.id;
             app.store.revoke_key(&id, &by, now).await?;
             super::results::print_result(global, json!({"revoked": id}), &format!("revoked {id}"));
+            if !requires_key(&app)? {
+                eprintln!(
+                    "No key is left: after a restart, servers take calls of their own user and of root without a key."
+                );
+            }
         }
     }
     Ok(0)
+}
+
+/// Whether servers require a key: also an expired one counts, but not one that was revoked.
+fn requires_key(app: &App) -> Result<bool, StoreError> {
+    Ok(app.store.list_keys()?.iter().any(|key| key.revoked_at.is_none()))
 }
 
 fn parse_expiry(expires: Option<&str>, now: u64) -> Result<Option<u64>, AppError> {
