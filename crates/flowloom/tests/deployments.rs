@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use serde_json::Value;
+use support::http::RunningServer;
 use support::{Workspace, exit_code, stderr_text};
 
 fn read_file(name: &str) -> String {
@@ -83,6 +84,32 @@ fn check_policies(policies: &[&Value], workloads: &BTreeMap<String, Vec<u64>>) {
         }
     }
     assert_eq!(policies.len(), 5);
+}
+
+/// Rules about metrics that do not exist never fire.
+#[test]
+fn alerts_are_about_metrics_that_the_server_has() {
+    let rules: Value = serde_saphyr::from_str(&read_file("alerts.yaml")).expect("YAML");
+    let rules = rules["groups"][0]["rules"].as_array().expect("rules");
+    let place = Workspace::with_hello("");
+    let server = RunningServer::start(&place, &[]);
+    server.post("/api/v1/runs?wait=60", &serde_json::json!({"workflow": "hello", "inputs": "lamps"}));
+    let metrics = server.get("/metrics").body;
+    let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let mut names = Vec::new();
+    for rule in rules {
+        let expression = rule["expr"].as_str().expect("an expression");
+        names.extend(expression.split(|c| !is_part(c)).filter(|word| word.starts_with("flowloom_")));
+    }
+    assert!(names.len() >= 4, "{names:?}");
+    for name in names {
+        let is_there = metrics.lines().any(|line| {
+            line.starts_with(&format!("{name}{{"))
+                || line.starts_with(&format!("{name} "))
+                || line.contains(&format!("TYPE {name} "))
+        });
+        assert!(is_there, "{name} is not in {metrics}");
+    }
 }
 
 /// A database without certificates is reached without encryption, or not at all.
