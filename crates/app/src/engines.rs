@@ -14,6 +14,7 @@ use flowloom_models_local::LocalEngine;
 use flowloom_runtime::clock::SystemClock;
 use flowloom_runtime::effects::{Clock as _, Effects, Model};
 use flowloom_runtime::journal::Journal;
+use flowloom_runtime::outage_log::OutageLog;
 use flowloom_runtime::remote::RunDriver;
 use flowloom_runtime::{Engine, RunError};
 use flowloom_sandbox::Sandbox;
@@ -57,6 +58,8 @@ pub struct App {
     redactor: OnceLock<Arc<SecretRedactor>>,
     /// Loads each local model once for all runs.
     local_engine: Arc<LocalEngine>,
+    /// Outages of Restate, if it drives the runs.
+    pub(crate) restate_outages: Arc<OutageLog>,
     /// Started by the commands that drive runs for others.
     telemetry: OnceLock<TraceExporter>,
     /// Opened bundles by hash. A server opens the same ones repeatedly.
@@ -91,7 +94,8 @@ impl App {
         let blocks = Arc::new(Blocks::new(store.clone(), &config, PythonSyntax::new(sandbox.clone())));
         let (redactor, local_engine, ready) = (OnceLock::new(), Arc::default(), Mutex::default());
         let telemetry = OnceLock::new();
-        Ok(App { config, store, servers, blocks, sandbox, redactor, local_engine, telemetry, ready })
+        let restate_outages = Arc::new(OutageLog::new("Restate"));
+        Ok(App { config, store, servers, blocks, sandbox, redactor, local_engine, restate_outages, telemetry, ready })
     }
 
     /// Starts the export of traces if the configuration has a collector. It must come before the first run, and runs on
@@ -139,7 +143,8 @@ impl App {
     /// What drives the runs of this process, if it does not do so itself.
     fn build_driver(&self) -> Option<Arc<dyn RunDriver>> {
         let ingress = self.config.engine.restate.as_ref()?;
-        Some(Arc::new(RestateDriver::new(ingress, self.store.clone())))
+        let accepted = self.config.accepts_any_config.then(|| self.config.fingerprint.clone());
+        Some(Arc::new(RestateDriver::new(ingress, self.store.clone(), accepted, self.restate_outages.clone())))
     }
 
     /// Builds the models of a bundle, whose calls count for the quotas of users. All bundles share one engine for local

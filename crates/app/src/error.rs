@@ -68,6 +68,17 @@ pub enum AppError {
         /// The name of its project.
         project: String,
     },
+    /// A run was started under another configuration.
+    #[error(
+        "the run {run} was started under another configuration ({}); a server with that configuration continues it, and \
+         flowloom resume {run} continues it under this one", differences.join(", ")
+    )]
+    RunOfOtherConfig {
+        /// The run.
+        run: RunId,
+        /// The parts of the configuration that differ.
+        differences: Vec<String>,
+    },
     /// As many runs as allowed are running.
     #[error("{0} runs are running already, which is the limit")]
     TooManyRuns(usize),
@@ -113,6 +124,7 @@ impl AppError {
             AppError::Budget(_) | AppError::Scope(_) | AppError::Time(_) => Code::UsageInvalid,
             AppError::Failed(failure) => failure.code,
             AppError::RunOfOtherProject { .. } => Code::RunOfOtherProject,
+            AppError::RunOfOtherConfig { .. } => Code::RunOfOtherConfig,
             AppError::TooManyRuns(_) | AppError::TooManyRunsOfUser { .. } | AppError::Stopping => Code::TooManyRuns,
             AppError::ThreadBusy => Code::RunOwned,
             AppError::KeyReused => Code::KeyReused,
@@ -129,9 +141,11 @@ impl AppError {
         }
     }
 
-    /// Whether a command is left to another worker, which drives the run or belongs to its project.
+    /// Whether a command is left to another worker: it drives the run, has its project and its configuration, or lives on.
     pub fn is_left_to_others(&self) -> bool {
-        self.is_run_owned() || matches!(self, AppError::RunOfOtherProject { .. })
+        let is_of_others =
+            matches!(self, AppError::RunOfOtherProject { .. } | AppError::RunOfOtherConfig { .. } | AppError::Stopping);
+        self.is_run_owned() || is_of_others
     }
 
     /// Whether stored data is damaged.

@@ -17,6 +17,7 @@ use flowloom_restate::{
 use flowloom_runtime::clock::SystemClock;
 use flowloom_runtime::effects::{BoxFuture, Clock as _};
 use flowloom_runtime::journal::{Journal, Lease};
+use flowloom_runtime::outage_log::OutageLog;
 use flowloom_runtime::remote::{DriveRequest, DriveState, LifeStart, RunDriver};
 use flowloom_runtime::{JournalError, RunError, engine_semantics};
 use flowloom_store::Store;
@@ -53,16 +54,31 @@ pub struct RestateDriver {
     store: Arc<Store>,
     /// The identity of the database, once it is read.
     database: OnceLock<String>,
+    /// The configuration under which runs continue that were started under another one, if somebody has decided so.
+    accepted_config: Option<String>,
+    outages: Arc<OutageLog>,
 }
 
 impl RestateDriver {
-    /// A driver of the runs in `store` on the server whose ingress has this address.
-    pub fn new(ingress: &str, store: Arc<Store>) -> RestateDriver {
-        RestateDriver { client: RestateClient::new(ingress), store, database: OnceLock::new() }
+    /// A driver of the runs in `store` on the server whose ingress has this address. Each run is driven by workers that have
+    /// the configuration of its start, or `accepted_config`.
+    pub fn new(
+        ingress: &str,
+        store: Arc<Store>,
+        accepted_config: Option<String>,
+        outages: Arc<OutageLog>,
+    ) -> RestateDriver {
+        RestateDriver {
+            client: RestateClient::new(ingress),
+            store,
+            database: OnceLock::new(),
+            accepted_config,
+            outages,
+        }
     }
 
-    /// The services of the workers that may drive runs of a version and a project.
-    fn find_services(&self, engine_semantics: u32, project: &str) -> Result<RunServices, JournalError> {
+    /// The services of the workers that may drive runs of a version, a project and a configuration.
+    fn find_services(&self, engine_semantics: u32, project: &str, config: &str) -> Result<RunServices, JournalError> {
         let database = match self.database.get() {
             Some(database) => database,
             None => {
@@ -70,12 +86,13 @@ impl RestateDriver {
                 self.database.get_or_init(|| read)
             }
         };
-        Ok(RunServices::new(engine_semantics, database, project))
+        Ok(RunServices::new(engine_semantics, database, project, config))
     }
 
     async fn start_and_wake(&self, request: DriveRequest) -> Result<(), JournalError> {
-        let DriveRequest { run, start, engine_semantics, project } = request;
-        let services = self.find_services(engine_semantics, &project)?;
+        let DriveRequest { run, start, engine_semantics, project, config } = request;
+        let config = self.accepted_config.as_ref().unwrap_or(&config);
+        let services = self.find_services(engine_semantics, &project, config)?;
         let epoch = self.store.find_epoch(run)?.ok_or(JournalError::RunNotFound(run))?;
         let reopened_at = match start {
             LifeStart::Created => None,
@@ -122,7 +139,17 @@ fn to_outage(error: RestateError) -> JournalError {
 
 impl RunDriver for RestateDriver {
     fn wake_run(&self, request: DriveRequest) -> BoxFuture<'_, Result<(), JournalError>> {
-        Box::pin(self.start_and_wake(request))
+        Box::pin(async move {
+            let woken = self.start_and_wake(request).await;
+            match &woken {
+                Ok(()) => self.outages.note_success(),
+                Err(JournalError::Unavailable(failure)) if failure.code == Code::RestateUnreachable => {
+                    self.outages.note_failure(failure.code, failure);
+                }
+                Err(_) => {}
+            }
+            woken
+        })
     }
 
     fn next_news(&self, run: RunId) -> BoxFuture<'static, ()> {
@@ -153,8 +180,9 @@ struct Suspects {
 impl RestateWorker {
     /// A worker of the server whose ingress has this address.
     pub fn new(app: Arc<App>, ingress: &str) -> Result<RestateWorker, AppError> {
-        let driver = RestateDriver::new(ingress, app.store.clone());
-        let services = driver.find_services(engine_semantics(), &app.config.project_name).map_err(RunError::from)?;
+        let driver = RestateDriver::new(ingress, app.store.clone(), None, app.restate_outages.clone());
+        let (project, config) = (&app.config.project_name, &app.config.fingerprint);
+        let services = driver.find_services(engine_semantics(), project, config).map_err(RunError::from)?;
         Ok(RestateWorker { app, driver, services })
     }
 
@@ -171,10 +199,11 @@ impl RestateWorker {
         matches!(found, Ok(Discovery::OtherServices))
     }
 
-    /// Drives runs until `stop` completes.
+    /// Drives runs until `stop` completes, and those that have begun for the time that they have to end.
     pub async fn serve(self: Arc<RestateWorker>, listener: TcpListener, stop: impl Future<Output = ()>) {
         let services = self.services.clone();
-        flowloom_restate::serve_worker(listener, self, &services, stop).await;
+        let drain_time = self.app.config.server.drain_time();
+        flowloom_restate::serve_worker(listener, self, &services, stop, drain_time).await;
     }
 
     /// Registers this worker at an address with the admin API at `admin`. A server that cannot be reached may be about to
@@ -189,6 +218,10 @@ impl RestateWorker {
                     }
                     tokio::time::sleep(REGISTER_PAUSE).await;
                 }
+                Ok(()) => {
+                    tracing::info!(address, "registered with Restate");
+                    return Ok(());
+                }
                 registered => return registered.map_err(|error| RunError::from(to_outage(error)).into()),
             }
         }
@@ -199,8 +232,9 @@ impl RestateWorker {
     pub async fn keep_registered(&self, admin: &RestateAdmin, address: &str) {
         let mut suspects = Suspects::default();
         loop {
-            if let Err(error) = self.look_after_addresses(admin, address, &mut suspects).await {
-                tracing::debug!("cannot look at the addresses of workers: {error}");
+            match self.look_after_addresses(admin, address, &mut suspects).await {
+                Ok(()) => self.driver.outages.note_success(),
+                Err(error) => self.driver.outages.note_failure(Code::RestateUnreachable, &error),
             }
             let pause = if suspects.silent.is_empty() { LOOK_INTERVAL } else { SECOND_LOOK_PAUSE };
             tokio::time::sleep(pause).await;

@@ -192,15 +192,17 @@ codes! {
     Interrupted = 1209 Stopped "the program was stopped while it drove a run";
     RunOfOtherProject = 1210 Conflict "the run belongs to another project";
     ResponseMissing = 1211 Diverged "a test has no response for a request";
+    RunOfOtherConfig = 1212 Conflict "the run was started under another configuration";
     StoreFailed = 1301 DatabaseFailed "the database failed";
     StoreFull = 1302 Full "the disk is full";
-    StoreReadOnly = 1303 DatabaseFailed "the database cannot be written";
+    StoreReadOnly = 1303 Unavailable "the database cannot be written";
     StoreCorrupt = 1304 DatabaseFailed "the database is damaged";
     StoreNewer = 1305 Misconfigured "the database is from a newer version";
     StoreLocked = 1306 Unavailable "the database is locked";
     StoreUnreachable = 1307 Unavailable "the database cannot be reached";
     DataReadable = 1308 Misconfigured "others can read the data folder";
     RestateUnreachable = 1309 Unavailable "Restate cannot be reached";
+    StoreUnserved = 1310 Unavailable "the database does not serve this program now";
     ConfigInvalid = 1401 Misconfigured "the configuration is not valid";
     UsageInvalid = 1402 Rejected "the command or request is not valid";
     ModelFetchFailed = 1403 Unavailable "the model could not be fetched";
@@ -225,6 +227,14 @@ codes! {
 }
 
 impl Code {
+    /// Whether the database fails in a way that somebody repairs outside of the program: what is in progress waits for it.
+    pub fn is_store_outage(self) -> bool {
+        matches!(
+            self,
+            Code::StoreFull | Code::StoreReadOnly | Code::StoreLocked | Code::StoreUnreachable | Code::StoreUnserved
+        )
+    }
+
     /// Parses a code such as `FL0105`; the digits alone are accepted.
     pub fn parse(text: &str) -> Option<Code> {
         let digits = text.trim().trim_start_matches(['F', 'L', 'f', 'l']);

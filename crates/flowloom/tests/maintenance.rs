@@ -43,7 +43,8 @@ fn a_backup_is_written_next_to_a_server_and_restored() {
 
     place.write("odd.db", "this is no database");
     let odd = place.run(&["restore", place.path("odd.db").to_str().expect("text"), "--replace"]);
-    assert!(stderr_text(&odd).contains("not a SQLite database"), "{}", stderr_text(&odd));
+    let message = stderr_text(&odd);
+    assert!(message.contains("not a SQLite database") && message.contains("odd.db"), "{message}");
     assert_eq!(exit_code(&shown(&kept)), 0, "the existing data is untouched");
 }
 

@@ -7,7 +7,7 @@ use std::process::Stdio;
 
 use serde_json::{Value, json};
 use support::http::RunningServer;
-use support::{TestServer, Workspace};
+use support::{TestServer, Workspace, two_calls_flow};
 
 #[test]
 fn an_ended_run_is_a_trace_at_the_collector() {
@@ -63,8 +63,96 @@ fn logs_are_lines_of_json() {
     let call = next();
     assert_eq!(call["request"].as_str().map(str::len), Some(32), "it gets one: {call}");
     support::send_signal(&child, "-TERM");
+    assert_eq!(next()["message"], "stopping");
     assert_eq!(next()["message"], "stopped");
     assert!(child.wait().expect("ended").success());
+}
+
+/// What the program writes as lines of JSON until it ends.
+fn read_json_log(place: &Workspace, arguments: &[&str]) -> Vec<Value> {
+    let output = place.run(arguments);
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    text.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|_| panic!("no JSON: {text}"))).collect()
+}
+
+#[test]
+fn an_error_at_the_start_is_a_line_of_json() {
+    let place = Workspace::with_hello("lease_ms = 1\n");
+    for command in [&["serve", ".", "--log", "json"][..], &["worker", "--restate", "http://x:1", "--log", "json"]] {
+        let log = read_json_log(&place, command);
+        let last = log.last().expect("a line");
+        assert_eq!((&last["level"], &last["code"]), (&json!("ERROR"), &json!("FL1401")), "{command:?}: {log:?}");
+        assert!(last["message"].as_str().is_some_and(|text| text.contains("lease_ms must be 100 to")), "{last}");
+    }
+}
+
+/// A server that answers the POST of a run only after the server was told to stop.
+fn start_slow_post(settings: &str) -> (TestServer, Workspace, RunningServer, String) {
+    let world = TestServer::start();
+    let place = Workspace::new(&format!(
+        "default_model = \"scripted:echo\"\n[server]\nlog = \"json\"\n{settings}\n{}",
+        world.egress_config()
+    ));
+    place.write("flow.json", &two_calls_flow(&world, "POST", "/slow"));
+    let server = RunningServer::start(&place, &[]);
+    let started = server.post("/api/v1/runs", &json!({"workflow": "flow"})).json();
+    let run = started["run_id"].as_str().expect("an id").to_owned();
+    world.wait_for_requests("/slow", 1);
+    (world, place, server, run)
+}
+
+#[test]
+fn a_server_that_stops_answers_until_its_runs_have_ended() {
+    let (world, place, mut server, run) = start_slow_post("drain_ms = 600000");
+    support::send_signal(&server.child, "-TERM");
+    while server.get("/health/ready").status != 503 {}
+    let running = server.get(&format!("/api/v1/runs/{run}")).json();
+    assert_eq!(running["status"], "running", "{running}");
+    assert!(running["result"].is_null(), "it has none yet: {running}");
+    let refused = server.post("/api/v1/runs", &json!({"workflow": "flow"}));
+    assert_eq!(refused.status, 503, "{refused:?}");
+    assert!(refused.head.contains("retry-after"), "{refused:?}");
+    world.release_slow();
+    assert!(server.child.wait().expect("it ends").success());
+    let shown = place.run_json(&["show", &run]).1;
+    assert_eq!((&shown["status"], world.request_count("/slow")), (&json!("succeeded"), 1), "{shown}");
+}
+
+#[test]
+fn a_stream_that_the_server_ends_before_its_run_tells_the_client_to_reconnect() {
+    let (_world, _place, server, run) = start_slow_post("drain_ms = 1");
+    let mut lines = server.stream(&format!("/api/v1/runs/{run}/events"), &[]);
+    assert!(lines.any(|line| line == "event: step_started"));
+    support::send_signal(&server.child, "-TERM");
+    let rest: Vec<String> = lines.collect();
+    assert!(rest.iter().any(|line| line == "event: error"), "{rest:?}");
+    assert!(rest.iter().any(|line| line.contains("the server is stopping")), "{rest:?}");
+}
+
+#[test]
+fn the_log_tells_of_runs_that_need_somebody() {
+    let (_world, place, mut server, run) = start_slow_post("drain_ms = 1");
+    server.child.kill().expect("killed");
+    server.child.wait().expect("ended");
+    let mut child = place
+        .build_command(&["serve", ".", "--bind", "127.0.0.1:0"])
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("it starts");
+    let lines = BufReader::new(child.stderr.take().expect("a pipe")).lines().map_while(Result::ok);
+    let mut found =
+        lines.map(|line| serde_json::from_str::<Value>(&line).expect("JSON")).filter(|line| line["run"] == *run);
+    let reclaimed = found.next().expect("a line");
+    assert_eq!(
+        (&reclaimed["message"], &reclaimed["level"]),
+        (&json!("reclaimed a run"), &json!("INFO")),
+        "{reclaimed}"
+    );
+    let uncertain = found.next().expect("a line");
+    assert_eq!((&uncertain["level"], &uncertain["workflow"]), (&json!("WARN"), &json!("flow")), "{uncertain}");
+    assert!(uncertain["message"].as_str().is_some_and(|text| text.contains("uncertain")), "{uncertain}");
+    child.kill().expect("killed");
+    child.wait().expect("ended");
 }
 
 #[test]

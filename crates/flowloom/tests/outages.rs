@@ -89,6 +89,75 @@ fn a_postgres_that_is_away_interrupts_no_run() {
     assert_eq!(server.get("/health/ready").status, 200);
 }
 
+/// Starts a run, has `cause` do something to its database, and `repair` undo it after the request was answered.
+fn assert_fault_interrupts_no_run(
+    cause: impl FnOnce(&test_postgres::TestDatabase),
+    repair: impl FnOnce(&test_postgres::TestDatabase),
+    code: &str,
+) {
+    let Some(database) = test_postgres::TestDatabase::create_database() else { return };
+    let world = TestServer::start();
+    let (_place, server, run) = start_run_with_post(&world, &format!("database = {:?}\n", database.url));
+    cause(&database);
+    assert_unavailable(&server.get("/health/ready"), code);
+    world.release_slow();
+    let refused = server.post("/api/v1/runs", &json!({"workflow": "flow"}));
+    // A commit may have met the end of its session instead of the fault.
+    let met = if refused.error_code() == "FL1307" { "FL1307" } else { code };
+    assert_unavailable(&refused, met);
+    repair(&database);
+    assert_run_succeeds(&server, &run);
+    assert_eq!(world.request_count("/slow"), 1);
+    assert_eq!(server.get("/health/ready").status, 200);
+}
+
+#[test]
+fn a_failover_to_a_server_that_is_read_only_interrupts_no_run() {
+    assert_fault_interrupts_no_run(
+        |database| {
+            database.alter_database("set default_transaction_read_only = on");
+            database.close_connections();
+        },
+        |database| database.alter_database("reset default_transaction_read_only"),
+        "FL1303",
+    );
+}
+
+#[test]
+fn a_database_that_refuses_its_user_interrupts_no_run() {
+    assert_fault_interrupts_no_run(
+        |database| {
+            database.alter_database("with allow_connections false");
+            database.close_connections();
+        },
+        |database| database.alter_database("with allow_connections true"),
+        "FL1310",
+    );
+}
+
+#[test]
+fn a_locked_table_with_a_statement_timeout_interrupts_no_run() {
+    assert_fault_interrupts_no_run(
+        |database| {
+            database.run_sql("create table repaired (yes int)");
+            database.alter_database("set statement_timeout = '300ms'");
+            database.close_connections();
+            let url = database.url.clone();
+            std::thread::spawn(move || {
+                test_postgres::run_sql(
+                    &url,
+                    "set statement_timeout = 0; do $$ begin lock table run in access exclusive mode; \
+                     while not exists (select from repaired) loop perform pg_sleep(0.05); end loop; end $$",
+                )
+            });
+            let held = "select 'held' from pg_locks where relation = 'run'::regclass and mode = 'AccessExclusiveLock'";
+            while database.query_texts(held).is_empty() {}
+        },
+        |database| database.run_sql("insert into repaired values (1)"),
+        "FL1306",
+    );
+}
+
 /// After an outage that is longer than the lease, every lease has expired, although both servers live.
 #[test]
 fn an_outage_longer_than_the_lease_takes_no_run_from_its_server() {

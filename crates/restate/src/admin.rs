@@ -130,7 +130,7 @@ mod tests {
         let list: DeploymentList = serde_json::from_str(listed).expect("JSON");
         let deployment = &list.deployments[0];
         assert_eq!(deployment.address(), "http://10.0.0.1:9080");
-        assert!(deployment.has_services(&RunServices::new(1, "a", "")));
-        assert!(!deployment.has_services(&RunServices::new(1, "b", "")));
+        assert!(deployment.has_services(&RunServices::new(1, "a", "", "")));
+        assert!(!deployment.has_services(&RunServices::new(1, "b", "", "")));
     }
 }

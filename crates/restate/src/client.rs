@@ -24,7 +24,10 @@ pub enum RestateError {
         cause: String,
     },
     /// It does not know the workflow of runs.
-    #[error("Restate at {url} has no worker for this version, database and project; start one with flowloom worker")]
+    #[error(
+        "Restate at {url} has no worker for this version, database, project and configuration; start one with flowloom worker under \
+             the configuration of the run"
+    )]
     NoWorker {
         /// The address.
         url: String,

@@ -42,17 +42,16 @@ const MAX_STREAMS: u32 = 8;
 /// Age at which a connection is closed, so that the next one may reach another worker.
 const CONNECTION_AGE: Duration = Duration::from_secs(5);
 
-/// How long a worker that stops waits for its sessions.
-const STOP_TIMEOUT: Duration = Duration::from_secs(10);
-
-/// Serves the workflows and the sessions of runs until `stop` completes.
+/// Serves the workflows and the sessions of runs until `stop` completes, and then at most for `drain_time` until the
+/// sessions have ended.
 pub async fn serve_worker(
     listener: TcpListener,
     host: Arc<dyn WorkerHost>,
     services: &RunServices,
     stop: impl Future<Output = ()>,
+    drain_time: Duration,
 ) {
-    serve_endpoint(listener, build_endpoint(host, services), stop).await;
+    serve_endpoint(listener, build_endpoint(host, services), stop, drain_time).await;
 }
 
 fn build_endpoint(host: Arc<dyn WorkerHost>, services: &RunServices) -> Endpoint {
@@ -139,7 +138,12 @@ fn end_call<T: Serialize>(ctx: &ContextInternal, result: Result<T, HandlerError>
     Ok(())
 }
 
-async fn serve_endpoint(listener: TcpListener, endpoint: Endpoint, stop: impl Future<Output = ()>) {
+async fn serve_endpoint(
+    listener: TcpListener,
+    endpoint: Endpoint,
+    stop: impl Future<Output = ()>,
+    drain_time: Duration,
+) {
     let endpoint = HyperEndpoint::new(endpoint);
     let (stopping, stopped) = watch::channel(());
     let mut open = JoinSet::new();
@@ -173,5 +177,5 @@ async fn serve_endpoint(listener: TcpListener, endpoint: Endpoint, stop: impl Fu
     }
     drop(stopping);
     // Sessions may last longer; another worker continues them.
-    let _ = tokio::time::timeout(STOP_TIMEOUT, async { while open.join_next().await.is_some() {} }).await;
+    let _ = tokio::time::timeout(drain_time, async { while open.join_next().await.is_some() {} }).await;
 }

@@ -1,7 +1,12 @@
 //! The names of a worker's services. They say whose runs it drives, because Restate gives a run to any worker that has its
 //! service.
 
-/// The services for the runs of one version of the interpreter, one database and one project.
+use flowloom_core::hash::Hash;
+
+/// Number of hexadecimal digits of the hash of a configuration.
+const CONFIG_DIGITS: usize = 12;
+
+/// The services for the runs of one version of the interpreter, one database, one project and one configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunServices {
     /// What follows the kind of a service in its name.
@@ -9,13 +14,19 @@ pub struct RunServices {
 }
 
 impl RunServices {
-    /// The services for runs with these engine semantics, in the database with this identity, of the project with this name.
-    pub fn new(engine_semantics: u32, database: &str, project: &str) -> RunServices {
+    /// The services for runs with these engine semantics, in the database with this identity, of the project with this name,
+    /// started under the configuration with this fingerprint. Both may be empty.
+    pub fn new(engine_semantics: u32, database: &str, project: &str, config: &str) -> RunServices {
         let project = match project {
             "" => String::new(),
             name => format!("-{}", escape_name(name)),
         };
-        RunServices { suffix: format!("{engine_semantics}-{database}{project}") }
+        // No name of a project contains a dot when it is escaped.
+        let config = match config {
+            "" => String::new(),
+            config => format!(".{}", &Hash::of_bytes(config.as_bytes()).to_string()[..CONFIG_DIGITS]),
+        };
+        RunServices { suffix: format!("{engine_semantics}-{database}{project}{config}") }
     }
 
     /// The name of the workflow of a run.
@@ -46,10 +57,19 @@ mod tests {
     #[test]
     fn the_services_of_a_version_a_database_and_a_project_have_names_of_their_own() {
         let names = [(1, "5ca1ab1e", ""), (2, "5ca1ab1e", ""), (1, "0ddba11", ""), (1, "5ca1ab1e", "shop")]
-            .map(|(semantics, database, project)| RunServices::new(semantics, database, project).workflow_name());
+            .map(|(semantics, database, project)| RunServices::new(semantics, database, project, "").workflow_name());
         assert_eq!(names, ["FlowRun1-5ca1ab1e", "FlowRun2-5ca1ab1e", "FlowRun1-0ddba11", "FlowRun1-5ca1ab1e-shop"]);
-        let own = RunServices::new(ENGINE_SEMANTICS, "5ca1ab1e", "");
+        let own = RunServices::new(ENGINE_SEMANTICS, "5ca1ab1e", "", "");
         assert_eq!(own.session_name(), format!("FlowSession{ENGINE_SEMANTICS}-5ca1ab1e"));
+    }
+
+    #[test]
+    fn the_services_of_a_configuration_have_names_of_their_own() {
+        let name = |project, config| RunServices::new(1, "5ca1ab1e", project, config).workflow_name();
+        let names = [name("", ""), name("", "egress=1"), name("", "egress=2"), name("shop", "egress=1")];
+        let distinct: std::collections::BTreeSet<&String> = names.iter().collect();
+        assert_eq!(distinct.len(), names.len(), "{names:?}");
+        assert_eq!(name("", "egress=1"), name("", "egress=1"));
     }
 
     #[test]

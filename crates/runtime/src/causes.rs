@@ -2,6 +2,7 @@
 
 use std::error::Error;
 
+use flowloom_core::category::Category;
 use flowloom_core::code::Code;
 
 /// The text of an error and of its causes, outermost first, without repetitions.
@@ -13,10 +14,13 @@ pub fn format_chain(error: &dyn Error) -> String {
 }
 
 /// Writes an error that becomes a step's error to the log, with its causes. An error without a cause is not logged: the
-/// run records all of it. Neither the error nor a cause may contain a secret.
+/// run records all of it. Damage and other failures of the database need a person; an outage is reported when it begins
+/// (`outage_log.rs`). Neither the error nor a cause may contain a secret.
 pub fn log_causes(code: Code, error: &dyn Error) {
-    if let Some(cause) = error.source() {
-        tracing::info!(%code, cause = format_chain(cause), "{error}");
+    let Some(cause) = error.source().map(format_chain) else { return };
+    match code.category() {
+        Category::DatabaseFailed => tracing::error!(%code, cause, "{error}"),
+        _ => tracing::info!(%code, cause, "{error}"),
     }
 }
 

@@ -22,6 +22,7 @@ mod log;
 pub mod memory;
 pub mod memory_quota;
 pub mod metrics;
+pub mod outage_log;
 mod outcome;
 pub mod publish;
 pub mod redact;

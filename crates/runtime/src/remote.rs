@@ -81,6 +81,8 @@ pub struct DriveRequest {
     pub engine_semantics: u32,
     /// The name of its project; empty if it has none.
     pub project: String,
+    /// The fingerprint of the configuration under which it was started; empty if nothing was set.
+    pub config: String,
 }
 
 impl DriveRequest {
@@ -92,8 +94,9 @@ impl DriveRequest {
         });
         let engine_semantics = created.map_or_else(engine_semantics, |created| created.engine_semantics);
         let project = created.and_then(|created| created.project.as_ref());
-        let project = project.map(|project| project.name.clone()).unwrap_or_default();
-        DriveRequest { run, start: find_life(records), engine_semantics, project }
+        let (project, config) =
+            project.map(|project| (project.name.clone(), project.config.clone())).unwrap_or_default();
+        DriveRequest { run, start: find_life(records), engine_semantics, project, config }
     }
 }
 

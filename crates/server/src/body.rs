@@ -58,6 +58,22 @@ pub(crate) fn parse_object<T: DeserializeOwned>(text: &str) -> Result<T, Problem
     serde_json::from_str(text).map_err(|error| invalid_request(format!("invalid request body: {error}")))
 }
 
+/// A deserialised body that may be left out, with its text.
+pub(crate) struct OptionalJsonObject<T>(pub(crate) T, pub(crate) String);
+
+impl<T: DeserializeOwned + Default> FromRequest<Server> for OptionalJsonObject<T> {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, server: &Server) -> Result<OptionalJsonObject<T>, Problem> {
+        let text = read_text(server, request).await?;
+        let value = match text.trim() {
+            "" => T::default(),
+            _ => parse_object(&text)?,
+        };
+        Ok(OptionalJsonObject(value, text))
+    }
+}
+
 /// A deserialised body that may be left out.
 pub(crate) struct OptionalJsonBody<T>(pub(crate) T);
 

@@ -7,8 +7,8 @@ use axum::extract::State;
 use axum::http::header;
 use axum::response::{IntoResponse as _, Response};
 use flowloom_app::blocks::BlockRegistry;
+use flowloom_app::error::AppError;
 use flowloom_core::code::Code;
-use flowloom_store::Store;
 use serde::Serialize;
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
@@ -17,7 +17,7 @@ use utoipa_axum::routes;
 use crate::metrics;
 use crate::params::PathParam;
 use crate::problem::{ApiResult, Problem};
-use crate::state::Server;
+use crate::state::{RunHost, Server};
 
 /// The routes of health checks, metrics and error pages.
 pub(crate) fn routes() -> OpenApiRouter<Server> {
@@ -53,13 +53,17 @@ pub(crate) struct Health {
     embeddings: &'static str,
 }
 
-/// Returns 200 if the database can be read and accepts commits.
+/// Returns 200 if the database can be read and accepts commits, and the server is not stopping.
 #[utoipa::path(get, path = "/health/ready", tag = "health", operation_id = "is_ready",
     responses((status = 200, description = "The server is ready", body = String, content_type = "text/plain"),
         (status = 500, description = "The database failed"),
-        (status = 503, description = "The database is locked or cannot be reached"),
+        (status = 503, description = "The database is locked, cannot be reached or cannot be written, or the server is stopping"),
         (status = 507, description = "The disk is full")))]
-pub(crate) async fn get_ready(State(store): State<Arc<Store>>) -> ApiResult<&'static str> {
+pub(crate) async fn get_ready(State(host): State<Arc<RunHost>>) -> ApiResult<&'static str> {
+    if host.supervisor.is_closed() {
+        return Err(AppError::Stopping.into());
+    }
+    let store = host.app.store.clone();
     let readable = store.clone();
     crate::blocking::run_blocking(move || readable.list_runs(1)).await??;
     store.check_writable().await?;

@@ -12,6 +12,7 @@ use flowloom_app::config::Config;
 use flowloom_app::hooks::NewHook;
 use flowloom_app::keys::{Scope, hash_secret};
 use flowloom_app::runs::service::StartRunRequest;
+use flowloom_app::runs::supervisor::ActiveRun;
 use flowloom_app::secrets::read_webhook_secret;
 use flowloom_core::code::Code;
 use flowloom_core::json::parse_value;
@@ -29,6 +30,7 @@ use crate::caller::Caller;
 use crate::definitions::change::{OwnerQuery, writable_user};
 use crate::params::{PathParam, QueryParams};
 use crate::problem::{ApiResult, Problem, ProblemDocument};
+use crate::runs::answer::name_started_run;
 use crate::runs::start::{StartContext, header_text};
 use crate::state::{RunHost, Server};
 
@@ -180,9 +182,10 @@ pub(crate) async fn call_hook(
         };
         call.start_run(&definition, StartRunRequest { id, ..StartRunRequest::with_inputs(inputs) }).await
     });
-    let run = run.await?.id;
+    let ActiveRun { id: run, completion, .. } = run.await?;
     // Respond only after the start of the run is stored.
-    host.supervisor.wait_until_stored(run).await;
+    let stored = host.service.wait_until_stored(run, completion.clone()).await;
+    name_started_run(&host, run, completion.as_ref(), stored.map_err(Problem::from))?;
     Ok((StatusCode::ACCEPTED, Json(HookRun { run_id: run.to_string() })))
 }
 

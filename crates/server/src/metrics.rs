@@ -54,8 +54,8 @@ pub(crate) async fn get_metrics(State(server): State<Server>, caller: Caller) ->
     // The server itself holds one reference.
     let followers = Arc::strong_count(&server.host.followers) - 1;
     text.write_gauge("followers", "Clients that follow a run.", followers as u64);
-    let without_vectors = u64::from(server.host.app.blocks.embedding_failure().is_some());
-    text.write_gauge("embeddings_failing", "1 while block search uses full text only.", without_vectors);
+    let without_vectors = u64::from(server.host.app.blocks.requested_embedding_failure().is_some());
+    text.write_gauge("embeddings_failing", "1 while the embeddings that were configured fail.", without_vectors);
     let durations = server.requests.read();
     let stored = crate::blocking::run_blocking(move || read_stored(&server)).await??;
     text.write_gauge("journal_bytes", "Bytes of the database.", stored.size_bytes);

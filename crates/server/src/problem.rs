@@ -11,6 +11,7 @@ use flowloom_app::runs::open_steps::NoOpenStep;
 use flowloom_app::schedules::ScheduleError;
 use flowloom_core::code::Code;
 use flowloom_core::error::StepFailure;
+use flowloom_core::id::RunId;
 use flowloom_runtime::causes::log_causes;
 use flowloom_runtime::clock::SystemClock;
 use flowloom_runtime::effects::Clock as _;
@@ -28,6 +29,8 @@ pub(crate) struct Problem {
     errors: Vec<serde_json::Value>,
     /// When the request may succeed, in milliseconds since the Unix epoch.
     retry_at: Option<u64>,
+    /// The run that the request has started. A repetition would start another one.
+    run: Option<RunId>,
 }
 
 /// The problem document as it is sent.
@@ -49,6 +52,9 @@ pub(crate) struct ProblemDocument {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schema(value_type = Vec<crate::openapi_types::DiagnosticSchema>)]
     errors: Vec<serde_json::Value>,
+    /// Id of the run that the request has started nevertheless.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    run_id: Option<String>,
 }
 
 /// The result of a handler.
@@ -58,7 +64,7 @@ impl Problem {
     pub(crate) fn new(code: Code, detail: impl Into<String>) -> Problem {
         // Every status of the table is valid.
         let status = StatusCode::from_u16(code.category().http_status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-        Problem { code, status, detail: detail.into(), errors: Vec::new(), retry_at: None }
+        Problem { code, status, detail: detail.into(), errors: Vec::new(), retry_at: None, run: None }
     }
 
     /// Replaces the status, for codes with several.
@@ -71,6 +77,20 @@ impl Problem {
     pub(crate) fn with_errors(mut self, errors: Vec<serde_json::Value>) -> Problem {
         self.errors = errors;
         self
+    }
+
+    /// The problem of a request after it has started a run: it names the run, and does not ask to be repeated.
+    pub(crate) fn of_started_run(mut self, run: RunId) -> Problem {
+        if self.run.replace(run).is_none() {
+            self.detail.push_str(&format!("; the run {run} was started: read it instead of starting another one"));
+            self.retry_at = None;
+        }
+        self
+    }
+
+    /// Whether the request has started a run.
+    pub(crate) fn has_started_run(&self) -> bool {
+        self.run.is_some()
     }
 
     pub(crate) fn status(&self) -> StatusCode {
@@ -91,7 +111,7 @@ impl Problem {
 
     /// The problem document. `prefix` comes before the paths of this server.
     pub(crate) fn to_document(&self, prefix: &str) -> ProblemDocument {
-        let Problem { code, status, detail, errors, .. } = self.clone();
+        let Problem { code, status, detail, errors, run, .. } = self.clone();
         ProblemDocument {
             kind: format!("{prefix}/errors/{code}"),
             // The code is also that of a step of a run.
@@ -103,6 +123,7 @@ impl Problem {
             code: code.to_string(),
             detail,
             errors,
+            run_id: run.map(|run| run.to_string()),
         }
     }
 
@@ -117,6 +138,11 @@ impl From<AppError> for Problem {
     fn from(error: AppError) -> Problem {
         log_causes(error.code(), &error);
         let problem = Problem::new(error.code(), error.to_string()).with_errors(error.problems());
+        let problem = match error {
+            // Another server takes the call, or the next start of this one.
+            AppError::Stopping => problem.with_status(StatusCode::SERVICE_UNAVAILABLE),
+            _ => problem,
+        };
         Problem { retry_at: error.retry_at(), ..problem }
     }
 }
@@ -146,7 +172,7 @@ problem_from!(
 
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
-        let Problem { status, retry_at, .. } = self;
+        let Problem { status, retry_at, run, .. } = self;
         let mut response = (status, Json(self.to_document(""))).into_response();
         let headers = response.headers_mut();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
@@ -154,7 +180,11 @@ impl IntoResponse for Problem {
             headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
         }
         let seconds = retry_at.map(|at| at.saturating_sub(SystemClock.now_ms()).div_ceil(1000).max(1));
-        if let Some(seconds) = seconds.or_else(|| retry_after(status)) {
+        if let Some(run) = run {
+            if let Ok(location) = HeaderValue::from_str(&format!("/api/v1/runs/{run}")) {
+                headers.insert(header::LOCATION, location);
+            }
+        } else if let Some(seconds) = seconds.or_else(|| retry_after(status)) {
             headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
         }
         // Routes with another error form read it from here.

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use axum::http::StatusCode;
 use axum::{Router, middleware};
+use flowloom_app::config::server::ServerSettings;
 use flowloom_app::definitions::catalog::CatalogEntry;
 use flowloom_app::engines::App;
 use flowloom_app::error::AppError;
@@ -31,7 +32,7 @@ use crate::problem::Problem;
 use crate::public_url::PublicUrl;
 use crate::rate::RateLimiter;
 use crate::revoked::KeyCalls;
-use crate::state::{RunHost, SHUTDOWN_TIMEOUT, Server, ServerParts};
+use crate::state::{RunHost, Server, ServerParts};
 use crate::{cors, describe, guard, listen, mcp, revoked, routes, studio};
 
 /// How long answers may take to be sent when the server stops.
@@ -63,7 +64,8 @@ pub struct RunningServer {
     server: Server,
     router: Router<Server>,
     signals: [Signal; 2],
-    shutdown: CancellationToken,
+    /// Stops the background tasks.
+    stopping: CancellationToken,
     tasks: TaskTracker,
     _alone: Option<flowloom_store::ServerLock>,
 }
@@ -86,16 +88,19 @@ impl RunningServer {
 
     /// Answers calls until the program is told to stop; how many runs will continue at the next start.
     pub async fn run(self) -> usize {
-        let RunningServer { listener, server, router, signals, shutdown, tasks, _alone, .. } = self;
-        let settings = server.host.app.config.server.clone();
+        let RunningServer { listener, server, router, signals, stopping, tasks, _alone, .. } = self;
+        let (settings, closing) = (server.host.app.config.server.clone(), server.host.closing.clone());
         let (live, store) = (server.host.supervisor.clone(), server.host.app.store.clone());
         let is_open = server.is_open;
         let router = guard_routes(router, server);
-        let serving = listen::serve_connections(listener, router, &settings, is_open, shutdown.clone());
+        let serving = listen::serve_connections(listener, router, &settings, is_open, closing.clone());
         let mut serving = std::pin::pin!(serving);
-        let mut stopping = std::pin::pin!(wait_for_shutdown(&live, signals, shutdown));
+        let mut stopping = std::pin::pin!(async {
+            wait_for_stop(&live, signals, stopping).await;
+            drain_runs(&live, &settings).await;
+            closing.cancel();
+        });
         tokio::select! {
-            // All connections are closed; live runs still get their time.
             () = &mut serving => stopping.await,
             () = &mut stopping => {
                 // Requests that wait for a run receive their response.
@@ -154,10 +159,10 @@ pub async fn serve_http(app: App, options: ServerOptions) -> Result<RunningServe
     // Signal handlers are installed before the server announces itself, so that it can be stopped at once.
     let signals =
         [signal(SignalKind::interrupt()).map_err(refused)?, signal(SignalKind::terminate()).map_err(refused)?];
-    let shutdown = CancellationToken::new();
-    let tasks = start_background_tasks(&server, &shutdown).await?;
+    let stopping = CancellationToken::new();
+    let tasks = start_background_tasks(&server, &stopping).await?;
     tracing::info!(%address, "serving");
-    Ok(RunningServer { address, listener, server, router, signals, shutdown, tasks, _alone })
+    Ok(RunningServer { address, listener, server, router, signals, stopping, tasks, _alone })
 }
 
 /// The routes with what stands around all of them.
@@ -208,16 +213,17 @@ async fn start_background_tasks(server: &Server, shutdown: &CancellationToken) -
     Ok(tasks)
 }
 
-/// Resolves when the program is stopped and live runs have had their time. Unfinished runs are reclaimed at the next
-/// start. A second signal ends the program at once.
-async fn wait_for_shutdown(live: &RunSupervisor, signals: [Signal; 2], shutdown: CancellationToken) {
+/// Resolves when the program is told to stop. From then on the server is not ready, and drives no further runs. A second
+/// signal ends the program at once.
+async fn wait_for_stop(live: &RunSupervisor, signals: [Signal; 2], stopping: CancellationToken) {
     let [mut interrupt, mut terminate] = signals;
     tokio::select! {
         _ = interrupt.recv() => {}
         _ = terminate.recv() => {}
     }
     live.close();
-    shutdown.cancel();
+    stopping.cancel();
+    tracing::info!(live = live.count(), "stopping");
     tokio::spawn(async move {
         tokio::select! {
             _ = interrupt.recv() => {}
@@ -226,11 +232,17 @@ async fn wait_for_shutdown(live: &RunSupervisor, signals: [Signal; 2], shutdown:
         // Whoever asks a second time does not want to wait. Unfinished runs are reclaimed as after a crash.
         std::process::exit(FORCED_EXIT_CODE);
     });
+}
+
+/// Goes on answering until the live runs have ended or had their time, and load balancers have noticed that the server is
+/// not ready.
+async fn drain_runs(live: &RunSupervisor, settings: &ServerSettings) {
     let all = async {
         for id in live.run_ids() {
             live.wait_for_run(id).await;
         }
     };
-    // Unfinished runs are left to the next start.
-    let _ = tokio::time::timeout(SHUTDOWN_TIMEOUT, all).await;
+    // Unfinished runs are left to other servers, or to the next start.
+    let drained = tokio::time::timeout(settings.drain_time(), all);
+    let _ = tokio::join!(drained, tokio::time::sleep(settings.unready_time()));
 }

@@ -4,7 +4,6 @@ use std::collections::HashMap;
 use std::ops::Deref;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
 use axum::extract::FromRef;
 use axum::http::Method;
@@ -16,15 +15,13 @@ use flowloom_app::runs::service::RunService;
 use flowloom_app::runs::supervisor::RunSupervisor;
 use flowloom_app::runs::turns::BusyThreads;
 use flowloom_store::Store;
+use tokio_util::sync::CancellationToken;
 
 use crate::key_uses::KeyUses;
 use crate::metrics::RequestDurations;
 use crate::public_url::PublicUrl;
 use crate::rate::RateLimiter;
 use crate::revoked::KeyCalls;
-
-/// How long live runs may take to reach their next step when the server stops.
-pub(crate) const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// What handlers share: a handle, of which each call has its own.
 #[derive(Clone)]
@@ -54,6 +51,8 @@ pub(crate) struct RunHost {
     pub(crate) service: RunService,
     /// Each follower of a run holds a clone; the reference count is their number.
     pub(crate) followers: Arc<()>,
+    /// Is cancelled when the server closes its connections: streams end before that.
+    pub(crate) closing: CancellationToken,
     /// Threads with a turn in progress.
     pub(crate) busy_threads: Arc<BusyThreads>,
 }
@@ -68,6 +67,7 @@ impl RunHost {
             catalog,
             supervisor,
             followers: Arc::default(),
+            closing: CancellationToken::new(),
             app,
         })
     }

@@ -38,7 +38,7 @@ use crate::client_calls::read_user_answer;
 use crate::definitions::change::OwnerQuery;
 use crate::params::{PathParam, QueryParams};
 use crate::problem::{ApiResult, Problem, ProblemDocument};
-use crate::runs::answer::{WaitQuery, respond_with_run};
+use crate::runs::answer::{WaitQuery, name_started_run, respond_with_run};
 use crate::runs::run_schema::RunSchema;
 use crate::runs::start::StartContext;
 use crate::state::{RunHost, Server};
@@ -352,7 +352,8 @@ pub(crate) async fn run_turn(
         }
     };
     turn.hold_until_end(run.id);
-    host.service.wait_until_stored(run.id, run.completion.clone()).await?;
+    let stored = host.service.wait_until_stored(run.id, run.completion.clone()).await;
+    name_started_run(host, run.id, run.completion.as_ref(), stored.map_err(Problem::from))?;
     Ok(run)
 }
 

@@ -84,6 +84,25 @@ impl Store {
         })
     }
 
+    /// Number of runs of this project that no worker drives, that somebody must drive, and that this process leaves alone
+    /// because they were started under another configuration.
+    pub fn count_left_runs(&self) -> Result<u64, StoreError> {
+        let RecoveryScope { project, config: Some(config) } = &self.recovery else { return Ok(0) };
+        if self.is_in_memory() {
+            return Ok(0);
+        }
+        let found = self.read_with(|db| {
+            let status = self.build_status_expression(db)?;
+            let sql = format!(
+                "select count(*) from run where finished_at is null and config <> $1 \
+                 and (project is null or project in ('', $2) or $2 = '') \
+                 and ({status} in ('queued', 'interrupted') or worker is null and pending_commands > 0)"
+            );
+            db.query_first(&sql, params![config, project], |row| row.get_count(0))
+        });
+        Ok(found?.unwrap_or_default())
+    }
+
     /// Whether a run that was reclaimed has made progress since, or is no longer driven.
     pub fn has_settled(&self, run: RunId) -> Result<bool, StoreError> {
         let sql = "select failed_claims = 0 or status <> 'running' from run where id = $1";
@@ -154,7 +173,7 @@ const ABANDONED_COLUMNS: &str = "id, failed_claims + case when worker <> $1 and 
 /// Whether a run is one that this process continues: `$2` is its project, `$3` the fingerprint of its configuration. SQLite
 /// numbers parameters in the order in which they first occur.
 pub(crate) const IN_SCOPE_SQL: &str = "(project is null or project in ('', $2) or $2 = '') \
-                            and (config is null or pending_commands > 0 or config = coalesce($3, config))";
+                            and (config is null or config = coalesce($3, config))";
 
 fn read_worker(row: &DbRow<'_>) -> Result<String, StoreError> {
     row.get(0)

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use crate::db::DbConnection;
 use crate::db::sqlite::Sqlite;
-use crate::error::{BackupError, StoreError};
+use crate::error::{BackupError, Corruption, StoreError};
 use crate::private;
 use crate::settings::DATABASE_FILE;
 use crate::store::Store;
@@ -67,7 +67,12 @@ pub fn restore_backup(folder: &Path, file: &Path, replaces: bool) -> Result<Opti
     let checked = Sqlite::open(&restored).and_then(|sqlite| sqlite.check_integrity());
     if let Err(error) = checked {
         let _ = std::fs::remove_file(&restored);
-        return Err(error);
+        return Err(match error {
+            StoreError::Corrupt(what) => {
+                StoreError::Corrupt(Corruption::Backup { file: file.to_owned(), what: Box::new(what) })
+            }
+            error => error,
+        });
     }
     let replaced = if target.exists() { Some(keep_replaced(&target).map_err(failed)?) } else { None };
     std::fs::rename(&restored, &target).map_err(failed)?;

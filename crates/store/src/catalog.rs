@@ -47,8 +47,8 @@ impl PersonalWrites {
 /// Stands for every status that is unknown.
 const DAMAGED: &str = "damaged";
 
-/// SQL condition of a [`RunFilter`]; parameters `$1` to `$8`.
-const FILTER_SQL: &str = "(user_id = $1 or $1 is null) and (status = $2 or $2 is null) and (name = $3 or $3 is null) \
+/// SQL condition of a [`RunFilter`]; parameters `$1` to `$9`. `{status}` stands for the expression of the current status.
+const FILTER_SQL: &str = "(user_id = $1 or $1 is null) and ({status} = $2 or $2 is null) and (name = $3 or $3 is null) \
                       and (coalesce(workflow, name) = $4 or $4 is null) and (format = $5 or $5 is null) \
                       and (thread_key = $6 or $6 is null) and (id < $7 or $7 is null) \
                       and (project is null or project in ('', $8) or $8 is null) \
@@ -56,6 +56,13 @@ const FILTER_SQL: &str = "(user_id = $1 or $1 is null) and (status = $2 or $2 is
 
 /// Minimum length of the end of an id that names a run. Ids of the same minute begin alike, so lists show their ends.
 const MIN_ID_END_CHARS: usize = 4;
+
+/// Names of this program as a list of SQL literals; never empty, because SQL has no empty list.
+fn list_literals(names: &[String]) -> String {
+    let is_name = |name: &&String| name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
+    let literals: Vec<String> = names.iter().filter(is_name).map(|name| format!("'{name}'")).collect();
+    if literals.is_empty() { "null".to_owned() } else { literals.join(", ") }
+}
 
 impl Store {
     /// Holds a bundle for a run that is about to start. It is stored in the transaction of the run's first event.
@@ -96,8 +103,9 @@ impl Store {
             return Ok((self.list_runs_matching(filter)?, Vec::new()));
         }
         // Sorted without the index, which may be damaged. The check reads every row anyway.
+        let condition = self.build_condition(filter)?;
         let sql =
-            format!("select {RUN_COLUMNS} from run where {FILTER_SQL} order by id || '' desc limit $10 offset $11");
+            format!("select {RUN_COLUMNS} from run where {condition} order by id || '' desc limit $10 offset $11");
         let RunFilter { user, status, name, workflow, format, thread_key, before, project, forked_from, limit, offset } =
             filter;
         let (before, forked_from) = (before.map(|id| id.to_string()), forked_from.map(|id| id.to_string()));
@@ -126,7 +134,8 @@ impl Store {
         if let Some(runs) = &self.runs {
             return Ok(runs.list_runs_matching(filter).into_iter().map(|row| self.with_is_driven(row)).collect());
         }
-        let sql = format!("select {RUN_COLUMNS} from run where {FILTER_SQL} order by id desc limit $10 offset $11");
+        let condition = self.build_condition(filter)?;
+        let sql = format!("select {RUN_COLUMNS} from run where {condition} order by id desc limit $10 offset $11");
         let RunFilter { user, status, name, workflow, format, thread_key, before, project, forked_from, limit, offset } =
             filter;
         let (before, forked_from) = (before.map(|id| id.to_string()), forked_from.map(|id| id.to_string()));
@@ -143,7 +152,7 @@ impl Store {
         }
         let RunFilter { user, status, name, workflow, format, thread_key, before, project, forked_from, .. } = filter;
         let (before, forked_from) = (before.map(|id| id.to_string()), forked_from.map(|id| id.to_string()));
-        let sql = format!("select count(*) from run where {FILTER_SQL}");
+        let sql = format!("select count(*) from run where {}", self.build_condition(filter)?);
         let params = params![user, status, name, workflow, format, thread_key, &before, project, &forked_from];
         Ok(self.read_with(|db| db.query_first(&sql, params, |row| row.get_count(0)))?.unwrap_or_default())
     }
@@ -181,9 +190,10 @@ impl Store {
         if let Some(runs) = &self.runs {
             return Ok(runs.count_by_status());
         }
-        let sql = "select status, count(*) from run group by status";
-        let rows: Vec<(String, u64)> =
-            self.read_with(|db| db.query_rows(sql, &[], |row| Ok((row.get(0)?, row.get_count(1)?))))?;
+        let rows: Vec<(String, u64)> = self.read_with(|db| {
+            let sql = format!("select {}, count(*) from run group by 1", self.build_status_expression(db)?);
+            db.query_rows(&sql, &[], |row| Ok((row.get(0)?, row.get_count(1)?)))
+        })?;
         let mut counts: BTreeMap<&str, u64> = BTreeMap::new();
         for (status, count) in rows {
             *counts.entry(Status::parse(&status).map_or(DAMAGED, Status::name)).or_default() += count;
@@ -229,6 +239,34 @@ impl Store {
     /// Sets `is_driven` on a row of a run in memory.
     fn with_is_driven(&self, row: RunRow) -> RunRow {
         RunRow { is_driven: row.finished_at.is_none() && self.worker.is_driving(row.id), ..row }
+    }
+
+    /// The condition of a filter. Only one for a status needs to know which workers live.
+    fn build_condition(&self, filter: &RunFilter) -> Result<String, StoreError> {
+        let status = match &filter.status {
+            None => "status".to_owned(),
+            Some(_) => self.read_with(|db| self.build_status_expression(db))?,
+        };
+        Ok(FILTER_SQL.replace("{status}", &status))
+    }
+
+    /// The SQL expression of the current status of a run: one that is stored as running and has no living worker was
+    /// interrupted, as [`RunRow::current_status`] says.
+    pub(crate) fn build_status_expression(&self, db: &DbConnection) -> Result<String, StoreError> {
+        let living = self.worker.living_workers(db)?;
+        let sql = "select distinct worker from run where status = 'running' and worker is not null";
+        let mut dead: Vec<String> = db.query_rows(sql, &[], |row| row.get(0))?;
+        dead.retain(|worker| !self.worker.is_alive(worker, &living));
+        let sql = "select id from run where status = 'running' and worker = $1";
+        let mut left: Vec<String> = db.query_rows(sql, params![self.worker.name()], |row| row.get(0))?;
+        left.retain(|id| RunId::parse(id).is_none_or(|id| !self.worker.is_driving(id)));
+        Ok(format!(
+            "case when status = '{}' and (worker is null or worker in ({}) or id in ({})) then '{}' else status end",
+            Status::Running.name(),
+            list_literals(&dead),
+            list_literals(&left),
+            Status::Interrupted.name()
+        ))
     }
 
     fn select_runs(&self, sql: &str, params: &[Param<'_>]) -> Result<Vec<RunRow>, StoreError> {

@@ -5,6 +5,8 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, TryRecvError};
 use std::time::{Duration, Instant};
 
+use flowloom_runtime::outage_log::OutageLog;
+
 use crate::commit_desk::CommitDesk;
 use crate::db::sqlite::Sqlite;
 use crate::db::{DbConnection, WriteJob};
@@ -23,6 +25,7 @@ pub(crate) struct CommitThread {
     /// Jobs of the next batch.
     next: Vec<QueuedJob>,
     is_checkpoint_due: bool,
+    outages: OutageLog,
     /// Whether no further commands arrive.
     is_closed: bool,
 }
@@ -33,7 +36,16 @@ impl CommitThread {
         background: Option<Sqlite>,
         commands: Receiver<WriterCommand>,
     ) -> CommitThread {
-        CommitThread { desk, background, commands, next: Vec::new(), is_checkpoint_due: false, is_closed: false }
+        let outages = OutageLog::new("the database");
+        CommitThread {
+            desk,
+            background,
+            commands,
+            next: Vec::new(),
+            is_checkpoint_due: false,
+            outages,
+            is_closed: false,
+        }
     }
 
     /// Commits until the queue is closed and empty.
@@ -83,6 +95,7 @@ impl CommitThread {
         loop {
             match self.attempt_commit(&mut batch, &mut unknown_commit) {
                 Err(error) if error.is_outage() => {
+                    self.outages.note_failure(error.code(), &error);
                     batch = self.wait_for_database(batch, error);
                     if batch.is_empty() {
                         return;
@@ -96,7 +109,10 @@ impl CommitThread {
                     return;
                 }
                 Err(error) => return self.finish_jobs(batch, std::iter::once(Err(error))),
-                Ok(()) => return self.finish_jobs(batch, std::iter::repeat_with(|| Ok(()))),
+                Ok(()) => {
+                    self.outages.note_success();
+                    return self.finish_jobs(batch, std::iter::repeat_with(|| Ok(())));
+                }
             }
         }
     }
@@ -117,7 +133,7 @@ impl CommitThread {
         let committed = connection.run_transaction(&mut jobs);
         flowloom_runtime::failpoint::hit("commit_queued_after");
         self.is_checkpoint_due |= self.desk.checkpoints.count_commit();
-        if let Err(StoreError::CommitUnknown { number }) = &committed {
+        if let Err(StoreError::CommitUnknown { number, .. }) = &committed {
             *unknown_commit = Some(*number);
         }
         committed
@@ -127,7 +143,10 @@ impl CommitThread {
         self.receive_commands();
         let (cause, next_cause) = match error {
             // The jobs of the next batch were certainly not committed.
-            StoreError::CommitUnknown { .. } => (Arc::new(error), Arc::new(StoreError::ConnectionLost)),
+            StoreError::CommitUnknown { ref server, .. } => {
+                let lost = StoreError::ConnectionLost { server: server.clone() };
+                (Arc::new(error), Arc::new(lost))
+            }
             error => {
                 let cause = Arc::new(error);
                 (cause.clone(), cause)

@@ -32,17 +32,29 @@ pub enum StoreError {
     #[error("{}", failure::describe_sqlite(.0))]
     Sqlite(#[from] rusqlite::Error),
     /// Postgres refused a statement or cannot be reached.
-    #[error("{}", failure::describe_postgres(.0))]
-    Postgres(#[from] tokio_postgres::Error),
+    #[error("{}", failure::describe_postgres(source, server, *is_connecting))]
+    Postgres {
+        /// Hosts and ports of the server.
+        server: Arc<str>,
+        /// Whether there was no session yet.
+        is_connecting: bool,
+        /// The cause.
+        source: tokio_postgres::Error,
+    },
     /// The connection to Postgres was lost.
-    #[error("the connection to the database was lost")]
-    ConnectionLost,
+    #[error("the connection to the database at {server} was lost; check that it is running and reachable")]
+    ConnectionLost {
+        /// Hosts and ports of the server.
+        server: Arc<str>,
+    },
     /// The connection to Postgres was lost during a commit.
     #[error(
-        "the connection to the database was lost during a commit, so its outcome is unknown; resume the run when the \
-         database is reachable"
+        "the connection to the database at {server} was lost during a commit, so its outcome is unknown; resume the run \
+         when the database is reachable"
     )]
     CommitUnknown {
+        /// Hosts and ports of the server.
+        server: Arc<str>,
         /// Number of the commit.
         number: i64,
     },
@@ -219,6 +231,9 @@ pub enum Corruption {
     /// The status of a run fails its checksum, or is unknown.
     #[error("run {0} is damaged: the checksum of its status is wrong")]
     RunStatus(RunId),
+    /// A column holds a value of another type than the schema says.
+    #[error("a row of the database is damaged: {0}")]
+    Column(String),
     /// A row of the list of runs has no readable id.
     #[error("row {number} of the list of runs is damaged")]
     RunRow {
@@ -243,6 +258,14 @@ pub enum Corruption {
         /// What is wrong.
         what: String,
     },
+    /// A backup cannot be restored.
+    #[error("the backup {} cannot be restored: {what}", file.display())]
+    Backup {
+        /// The file.
+        file: PathBuf,
+        /// What is wrong with it.
+        what: Box<Corruption>,
+    },
     /// The file fails SQLite's check.
     #[error("the file is damaged: {0}")]
     File(String),
@@ -259,7 +282,10 @@ impl Corruption {
     fn advice(&self) -> &'static str {
         match self {
             // The file may be a backup.
-            Corruption::File(_) | Corruption::NotSqlite(_) | Corruption::SchemaVersion(_) => "",
+            Corruption::Backup { .. }
+            | Corruption::File(_)
+            | Corruption::NotSqlite(_)
+            | Corruption::SchemaVersion(_) => "",
             _ => "; check the database with flowloom doctor, and restore a backup",
         }
     }
@@ -297,7 +323,9 @@ impl StoreError {
         match self {
             StoreError::Corrupt(_) => true,
             StoreError::Sqlite(error) => failure::classify_sqlite(error) == DatabaseFailure::Corrupt,
-            StoreError::Postgres(error) => failure::classify_postgres(error) == DatabaseFailure::Corrupt,
+            StoreError::Postgres { source, is_connecting, .. } => {
+                failure::classify_postgres(source, *is_connecting) == DatabaseFailure::Corrupt
+            }
             StoreError::Outage(error) => error.is_damage(),
             // The journal records the failure of the database by its code.
             StoreError::Journal(error) => error.code() == Code::StoreCorrupt,
@@ -309,8 +337,10 @@ impl StoreError {
     pub fn code(&self) -> Code {
         match self {
             StoreError::Sqlite(error) => failure::classify_sqlite(error).code(),
-            StoreError::Postgres(error) => failure::classify_postgres(error).code(),
-            StoreError::ConnectionLost | StoreError::CommitUnknown { .. } => Code::StoreUnreachable,
+            StoreError::Postgres { source, is_connecting, .. } => {
+                failure::classify_postgres(source, *is_connecting).code()
+            }
+            StoreError::ConnectionLost { .. } | StoreError::CommitUnknown { .. } => Code::StoreUnreachable,
             StoreError::Outage(error) => error.code(),
             StoreError::Closed
             | StoreError::Thread { .. }
@@ -347,8 +377,8 @@ impl StoreError {
     pub fn retry(&self) -> Retry {
         match self {
             StoreError::Sqlite(_)
-            | StoreError::Postgres(_)
-            | StoreError::ConnectionLost
+            | StoreError::Postgres { .. }
+            | StoreError::ConnectionLost { .. }
             | StoreError::CommitUnknown { .. }
             | StoreError::Outage(_) => Retry::Maybe,
             _ => Retry::Never,
@@ -359,8 +389,10 @@ impl StoreError {
     pub fn is_unavailable(&self) -> bool {
         match self {
             StoreError::Sqlite(error) => failure::classify_sqlite(error) != DatabaseFailure::Corrupt,
-            StoreError::Postgres(error) => failure::classify_postgres(error) != DatabaseFailure::Corrupt,
-            StoreError::ConnectionLost
+            StoreError::Postgres { source, is_connecting, .. } => {
+                failure::classify_postgres(source, *is_connecting) != DatabaseFailure::Corrupt
+            }
+            StoreError::ConnectionLost { .. }
             | StoreError::CommitUnknown { .. }
             | StoreError::Outage(_)
             | StoreError::Closed
@@ -370,19 +402,25 @@ impl StoreError {
         }
     }
 
-    /// Whether the database is locked or cannot be reached, so that waiting helps.
+    /// Whether somebody repairs this outside of the program, so that waiting helps.
     pub(crate) fn is_outage(&self) -> bool {
-        matches!(self.code(), Code::StoreLocked | Code::StoreUnreachable)
+        self.code().is_store_outage()
+    }
+
+    /// Whether a session cannot be used any more: it was lost, or it keeps a property of the server, such as being
+    /// read-only, that a new session may not have.
+    pub(crate) fn is_session_spoiled(&self) -> bool {
+        self.is_connection_lost() || self.is_outage() && !self.is_transient()
     }
 
     /// Whether the connection was lost; a new connection may succeed.
     pub(crate) fn is_connection_lost(&self) -> bool {
-        matches!(self, StoreError::Postgres(error) if failure::is_connection_lost(error))
+        matches!(self, StoreError::Postgres { source, .. } if failure::is_connection_lost(source))
     }
 
     /// Whether the same transaction may succeed on a retry.
     pub(crate) fn is_transient(&self) -> bool {
-        matches!(self, StoreError::Postgres(error) if failure::is_transient(error))
+        matches!(self, StoreError::Postgres { source, .. } if failure::is_transient(source))
     }
 }
 
@@ -399,7 +437,7 @@ impl StoreError {
     fn is_second_insert(&self) -> bool {
         match self {
             StoreError::Sqlite(error) => failure::is_second_insert_sqlite(error),
-            StoreError::Postgres(error) => failure::is_second_insert_postgres(error),
+            StoreError::Postgres { source, .. } => failure::is_second_insert_postgres(source),
             _ => false,
         }
     }

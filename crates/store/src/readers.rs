@@ -59,7 +59,7 @@ impl LentConnection<'_> {
     ) -> Result<T, StoreError> {
         let is_new = self.connection.is_none();
         let answer = self.connect_if_needed(source).and_then(&read);
-        if !answer.as_ref().is_err_and(StoreError::is_connection_lost) {
+        if !answer.as_ref().is_err_and(StoreError::is_session_spoiled) {
             return answer;
         }
         self.connection = None;

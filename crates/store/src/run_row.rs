@@ -58,7 +58,7 @@ impl RunRow {
 pub struct RunFilter {
     /// Runs of this user.
     pub user: Option<String>,
-    /// Runs with this status.
+    /// Runs with this current status.
     pub status: Option<String>,
     /// Runs of definitions with this name.
     pub name: Option<String>,

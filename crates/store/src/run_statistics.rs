@@ -55,8 +55,8 @@ pub struct WorkflowStatistics {
     pub p95_ms: u64,
 }
 
-/// Runs by interval and status.
-const COUNTS_SQL: &str = "select created_at / $1, status, count(*) from run \
+/// Runs by interval and status. `{status}` stands for the expression of the current status.
+const COUNTS_SQL: &str = "select created_at / $1, {status}, count(*) from run \
                           where (user_id = $2 or $2 is null) and created_at >= $3 group by 1, 2 order by 1, 2";
 
 /// Durations by interval.
@@ -90,7 +90,8 @@ impl Store {
     ) -> Result<RunStatistics, StoreError> {
         let user = user.map(str::to_owned);
         let counts = self.read_with(|db| {
-            db.query_rows(COUNTS_SQL, params![interval_ms, &user, since], |row| {
+            let sql = COUNTS_SQL.replace("{status}", &self.build_status_expression(db)?);
+            db.query_rows(&sql, params![interval_ms, &user, since], |row| {
                 Ok(RunCount { interval: row.get_count(0)?, status: row.get(1)?, count: row.get_count(2)? })
             })
         })?;

@@ -67,8 +67,7 @@ pub struct RecoveryScope {
     /// Only runs of the project with this name. Runs of projects without a name, and all runs if this one has none, are of
     /// any project.
     pub project: String,
-    /// Only runs that were started under the configuration with this fingerprint. A run with a pending command is
-    /// continued under any, because somebody has decided so.
+    /// Only runs that were started under the configuration with this fingerprint, also if they have commands.
     pub config: Option<String>,
 }
 

@@ -105,10 +105,20 @@ fn a_server_that_cannot_be_used_is_refused_without_a_secret() {
     assert_eq!(refusal_of("postgres://ann:s3cret@127.0.0.1:1/flows"), (Code::StoreUnreachable, false));
     let Some(place) = TestDatabase::on_postgres() else { return };
     let url = place.postgres.as_ref().expect("a database").url.replace("postgres@", "ann:s3cret@");
-    assert_eq!(refusal_of(&url), (Code::StoreFailed, false), "there is no such user");
+    assert_eq!(refusal_of(&url), (Code::StoreUnreachable, false), "there is no such user");
     // The server does not support TLS.
     let required = format!("{}&sslmode=require", url);
-    assert_eq!(refusal_of(&required), (Code::StoreFailed, false));
+    assert_eq!(refusal_of(&required), (Code::StoreUnreachable, false));
+}
+
+#[test]
+fn a_refusal_names_the_server() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let database = Database::parse("postgres://ann:s3cret@127.0.0.1:1/flows").expect("an address");
+    let settings =
+        StoreSettings { database: Some(database), ..StoreSettings::for_folder(folder.path(), Durability::Normal) };
+    let error = Store::open_with(&settings).map(|_| ()).expect_err("refused");
+    assert!(error.to_string().contains("127.0.0.1:1"), "{error}");
 }
 
 /// The error code with which a database is refused, and whether the message contains the password.

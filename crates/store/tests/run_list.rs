@@ -11,7 +11,7 @@ use flowloom_store::RunFilter;
 
 use support::{TestDatabase, append_records, created_event, new_record, run_id};
 
-on_both!(runs_are_found_by_prefix, each_project_has_a_last_run);
+on_both!(runs_are_found_by_prefix, each_project_has_a_last_run, lists_and_counts_agree_about_interrupted_runs);
 
 async fn runs_are_found_by_prefix(place: &TestDatabase) {
     let store = place.open();
@@ -50,4 +50,28 @@ async fn each_project_has_a_last_run(place: &TestDatabase) {
     assert_eq!(list("blog"), [run_id(3), run_id(2)]);
     assert_eq!(store.find_run("last", "shop").expect("a run").id, run_id(3));
     assert_eq!(store.find_run(&run_id(2).to_string(), "shop").expect("any project").id, run_id(2));
+}
+
+/// A run whose worker is dead is interrupted for lists, for counts and for metrics alike.
+async fn lists_and_counts_agree_about_interrupted_runs(place: &TestDatabase) {
+    let dead = place.open();
+    let lives = place.open();
+    for (store, number) in [(&dead, 1), (&lives, 2)] {
+        let lease = store.begin_run(run_id(number)).expect("new");
+        let started = Event::RunStarted { epoch: 1 };
+        let records = vec![new_record(run_id(number), 1, created_event(store)), new_record(run_id(number), 2, started)];
+        append_records(&**store, lease, records).await.expect("stored");
+    }
+    drop(dead);
+    let reader = place.open();
+    let list = |status: &str| {
+        let filter = RunFilter { status: Some(status.to_owned()), limit: 10, ..RunFilter::default() };
+        let rows = reader.list_runs_matching(&filter).expect("readable");
+        assert_eq!(reader.count_runs(&filter).expect("readable"), rows.len() as u64);
+        rows.iter().map(|row| (row.id, row.current_status().to_owned())).collect::<Vec<_>>()
+    };
+    assert_eq!(list("interrupted"), [(run_id(1), "interrupted".to_owned())]);
+    assert_eq!(list("running"), [(run_id(2), "running".to_owned())]);
+    let counts = reader.count_by_status().expect("readable");
+    assert_eq!(counts, [("interrupted".to_owned(), 1), ("running".to_owned(), 1)]);
 }

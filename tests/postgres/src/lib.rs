@@ -60,11 +60,21 @@ impl TestDatabase {
 
     /// Closes every connection to this database, as a restart of the server would.
     pub fn close_connections(&self) {
-        let name = self.url.rsplit('/').next().unwrap_or_default().split('?').next().unwrap_or_default();
+        let name = self.name();
         run_sql(
             &self.admin,
             &format!("select pg_terminate_backend(pid)::text from pg_stat_activity where datname = '{name}'"),
         );
+    }
+
+    /// Changes a property of this database with `alter database`, from a session with another one.
+    pub fn alter_database(&self, change: &str) {
+        run_sql(&self.admin, &format!("alter database {} {change}", self.name()));
+    }
+
+    fn name(&self) -> &str {
+        let path = self.url.split('?').next().unwrap_or_default();
+        path.rsplit('/').next().unwrap_or_default()
     }
 
     /// Path of the server's socket.
@@ -80,7 +90,7 @@ fn print_skip(why: &str) {
 }
 
 /// Runs statements on a thread of its own, because the test may be an async task.
-fn run_sql(url: &str, sql: &str) -> Vec<String> {
+pub fn run_sql(url: &str, sql: &str) -> Vec<String> {
     let (url, sql) = (url.to_owned(), sql.to_owned());
     let thread = std::thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");

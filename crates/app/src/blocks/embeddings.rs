@@ -112,6 +112,11 @@ impl BlockEmbedder {
         lock(&self.failure).as_ref().map(|(failure, _)| failure.clone())
     }
 
+    /// Whether a failure says that the default model is not there, which nobody has requested.
+    pub(super) fn is_missing_default(&self, failure: &StepFailure) -> bool {
+        failure.code == Code::ModelFileMissing && self.is_default()
+    }
+
     /// Records the outcome of an embedding call; logs only changes.
     pub(super) fn record_outcome(&self, failure: Option<&StepFailure>) {
         let before = match failure {
@@ -119,8 +124,7 @@ impl BlockEmbedder {
             None => lock(&self.failure).take(),
         };
         match (before, failure) {
-            // The default model was never requested, so its absence is not worth a warning.
-            (None, Some(failure)) if failure.code == Code::ModelFileMissing && self.is_default() => {
+            (None, Some(failure)) if self.is_missing_default(failure) => {
                 tracing::debug!("block search uses full text only: {failure}");
             }
             (None, Some(failure)) => tracing::warn!("block search uses full text only: {failure}"),

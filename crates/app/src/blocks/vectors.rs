@@ -75,6 +75,11 @@ impl BlockRegistry {
     pub fn embedding_failure(&self) -> Option<StepFailure> {
         self.embeddings.last_failure()
     }
+
+    /// The same, unless nobody has asked for embeddings: the default model is not there.
+    pub fn requested_embedding_failure(&self) -> Option<StepFailure> {
+        self.embedding_failure().filter(|failure| !self.embeddings.is_missing_default(failure))
+    }
 }
 
 #[cfg(test)]

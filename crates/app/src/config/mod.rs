@@ -20,6 +20,7 @@ mod syntax;
 mod values;
 
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -49,8 +50,12 @@ use setting::pick_setting;
 /// Default of `recovery_interval_ms`: milliseconds between two searches for abandoned runs.
 const RECOVERY_INTERVAL_MS: u64 = 3000;
 
-/// Minimum of `lease_ms` in milliseconds: a busy machine cannot renew shorter leases in time.
-const MIN_LEASE_MS: u64 = 100;
+/// Range of `lease_ms` in milliseconds: a busy machine cannot renew shorter leases in time, and a longer one keeps the runs
+/// of a dead worker for a day.
+const LEASE_RANGE_MS: RangeInclusive<u64> = 100..=86_400_000;
+
+/// Range of `recovery_interval_ms` in milliseconds.
+const RECOVERY_RANGE_MS: RangeInclusive<u64> = 10..=3_600_000;
 
 /// The content of `flowloom.toml`.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -301,6 +306,8 @@ impl Config {
         mcp::validate(&file.mcp)?;
         functions::validate(&file.functions)?;
         file.engine.validate(durability.value)?;
+        check_range("lease_ms", file.lease_ms, &LEASE_RANGE_MS, path.as_deref())?;
+        check_range("recovery_interval_ms", file.recovery_interval_ms, &RECOVERY_RANGE_MS, path.as_deref())?;
         Ok(Config {
             project_name: file.project.unwrap_or_default(),
             project,
@@ -310,8 +317,8 @@ impl Config {
             allow_readable,
             durability,
             database,
-            lease: file.lease_ms.map_or(DEFAULT_LEASE, |ms| Duration::from_millis(ms.max(MIN_LEASE_MS))),
-            recovery_interval: Duration::from_millis(file.recovery_interval_ms.unwrap_or(RECOVERY_INTERVAL_MS).max(1)),
+            lease: file.lease_ms.map_or(DEFAULT_LEASE, Duration::from_millis),
+            recovery_interval: Duration::from_millis(file.recovery_interval_ms.unwrap_or(RECOVERY_INTERVAL_MS)),
             default_model,
             aliases: file.models.alias.into_iter().collect(),
             model_cache: file.models.cache_dir,
@@ -357,6 +364,24 @@ impl Config {
     /// The folder against which relative paths in the configuration are resolved.
     pub fn base_folder(&self) -> PathBuf {
         self.file.as_deref().and_then(Path::parent).map(Path::to_owned).unwrap_or_default()
+    }
+}
+
+/// Fails if a time of the configuration is out of range.
+fn check_range(
+    setting: &'static str,
+    value: Option<u64>,
+    range: &RangeInclusive<u64>,
+    file: Option<&Path>,
+) -> Result<(), ConfigError> {
+    match value {
+        Some(ms) if !range.contains(&ms) => Err(ConfigError::Value {
+            setting,
+            expected: format!("{} to {} (milliseconds)", range.start(), range.end()),
+            value: ms.to_string(),
+            origin: file.map(|file| file.display().to_string()).unwrap_or_default(),
+        }),
+        _ => Ok(()),
     }
 }
 

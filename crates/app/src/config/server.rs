@@ -35,6 +35,8 @@ pub struct ServerSettings {
     head_timeout_ms: u64,
     body_timeout_ms: u64,
     send_timeout_ms: u64,
+    drain_ms: u64,
+    unready_ms: u64,
 }
 
 impl Default for ServerSettings {
@@ -48,6 +50,8 @@ impl Default for ServerSettings {
             head_timeout_ms: 10_000,
             body_timeout_ms: 60_000,
             send_timeout_ms: 30_000,
+            drain_ms: 10_000,
+            unready_ms: 0,
         }
     }
 }
@@ -67,6 +71,16 @@ impl ServerSettings {
     /// Time-out of receiving a request body.
     pub fn body_timeout(&self) -> Duration {
         Duration::from_millis(self.body_timeout_ms)
+    }
+
+    /// How long the live runs of a server or a worker may take to end when it is told to stop.
+    pub fn drain_time(&self) -> Duration {
+        Duration::from_millis(self.drain_ms)
+    }
+
+    /// How long at least a server that is told to stop answers calls, unready, so that load balancers notice it.
+    pub fn unready_time(&self) -> Duration {
+        Duration::from_millis(self.unready_ms)
     }
 
     /// Time-out of sending while the client accepts no data.

@@ -190,6 +190,10 @@ impl RunService {
     }
 
     async fn claim_and_drive(&self, opened: &LoadedRun) -> Result<Option<RunCompletion>, AppError> {
+        if self.live.is_closed() {
+            return Err(AppError::Stopping);
+        }
+        self.app.check_configuration(opened).await?;
         match self.app.resume_loaded(opened).await {
             // The run has ended since its journal was read.
             Err(AppError::Run(RunError::Ended(_))) => Ok(None),

@@ -41,6 +41,9 @@ const FIRST_RETRY_PAUSE: Duration = Duration::from_secs(5);
 /// Longest such pause.
 const MAX_RETRY_PAUSE: Duration = Duration::from_secs(300);
 
+/// Interval at which runs of other configurations are counted.
+const COUNT_INTERVAL: Duration = Duration::from_secs(60);
+
 /// Pause between two searches while more runs are to be reclaimed.
 const SHORT_PAUSE: Duration = Duration::from_millis(50);
 
@@ -56,6 +59,9 @@ pub struct RecoveryTask {
     unsettled: Vec<(RunId, Instant)>,
     /// The reclaimed run that may end this process, with the time of its claim.
     suspect: Option<(RunId, Instant)>,
+    /// Number of runs that wait for another configuration, as reported, and the time of the last count.
+    left_runs: u64,
+    counted_at: Option<Instant>,
 }
 
 /// A run that could not be resumed. The reason may pass: a secret is set, or another process lets go of the run.
@@ -76,6 +82,8 @@ impl RecoveryTask {
             failed_searches: 0,
             unsettled: Vec::new(),
             suspect: None,
+            left_runs: 0,
+            counted_at: None,
         }
     }
 
@@ -89,7 +97,12 @@ impl RecoveryTask {
                 return;
             }
             match self.reclaim_runs().await {
-                Ok(()) => self.failed_searches = 0,
+                Ok(()) => {
+                    if std::mem::take(&mut self.failed_searches) >= REPORTED_FAILURES {
+                        tracing::info!("abandoned runs are reclaimed again");
+                    }
+                    self.report_left_runs().await;
+                }
                 Err(error) => self.count_failed_search(&error),
             }
         }
@@ -100,7 +113,26 @@ impl RecoveryTask {
     fn count_failed_search(&mut self, error: &AppError) {
         self.failed_searches += 1;
         if !error.is_store_unavailable() || self.failed_searches == REPORTED_FAILURES {
-            tracing::warn!("cannot reclaim runs: {error}");
+            tracing::warn!(code = %error.code(), "cannot reclaim runs: {error}");
+        }
+    }
+
+    /// Reports how many runs wait for a server with another configuration, when that has changed.
+    async fn report_left_runs(&mut self) {
+        if self.counted_at.is_some_and(|at| at.elapsed() < COUNT_INTERVAL) {
+            return;
+        }
+        self.counted_at = Some(Instant::now());
+        let store = self.runs.app.store.clone();
+        let Ok(Ok(count)) = tokio::task::spawn_blocking(move || store.count_left_runs()).await else { return };
+        match std::mem::replace(&mut self.left_runs, count) {
+            before if before == count => {}
+            _ if count == 0 => tracing::info!("no run waits for another configuration any more"),
+            _ => tracing::warn!(
+                count,
+                "{count} runs were started under another configuration, and this server leaves them alone; flowloom show RUN \
+                 says what differs, and flowloom resume RUN continues one"
+            ),
         }
     }
 
@@ -211,6 +243,7 @@ impl RecoveryTask {
         let id = orphan.id;
         let resumed = self.runs.resume_run(id).await;
         if resumed.is_ok() {
+            tracing::info!(run = %id, deaths = orphan.deaths, "reclaimed a run");
             self.unsettled.push((id, Instant::now()));
             self.suspect = self.suspect.or(orphan.is_suspect().then(|| (id, Instant::now())));
         }
@@ -222,6 +255,7 @@ impl RecoveryTask {
         let done = self.runs.app.store.quarantine_run(id, SystemClock.now_ms()).await.map_err(AppError::from);
         if matches!(done, Ok(true)) {
             tracing::warn!(
+                run = %id,
                 "{deaths} processes in a row ended while they drove the run {id}, which is quarantined; to try again: flowloom resume {id}"
             );
         }
@@ -240,7 +274,7 @@ impl RecoveryTask {
             Err(error) if error.is_store_unavailable() => Err(error),
             Err(error) => {
                 if !self.failed_runs.contains_key(&id) {
-                    tracing::warn!("cannot resume the run {id}, which is tried again later: {error}");
+                    tracing::warn!(run = %id, code = %error.code(), "cannot resume the run {id}, which is tried again later: {error}");
                 }
                 self.schedule_retry(id);
                 Ok(())

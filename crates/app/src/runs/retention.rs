@@ -18,7 +18,7 @@ pub async fn run_retention_task(store: Arc<Store>, retention: Retention, shutdow
     loop {
         match delete_expired_runs(&store, &retention).await {
             Ok(0) => {}
-            Ok(count) => tracing::warn!("deleted {count} old runs ([retention])"),
+            Ok(count) => tracing::info!(count, "deleted old runs ([retention])"),
             Err(error) => tracing::warn!("cannot delete old runs: {error}"),
         }
         if shutdown.run_until_cancelled(tokio::time::sleep(PRUNE_INTERVAL)).await.is_none() {

@@ -15,7 +15,7 @@ use super::fork::{ForkChanges, prepare_fork};
 use super::inputs::{check_message, narrow_by_budget};
 use super::keyed_locks::KeyedLocks;
 use super::start::StartRun;
-use super::supervisor::{ActiveRun, RunSupervisor, StartPlace};
+use super::supervisor::{ActiveRun, RunCompletion, RunSupervisor, StartPlace};
 use crate::definitions::catalog::{Catalog, CatalogEntry};
 use crate::definitions::error::DefinitionError;
 use crate::engines::{App, LoadedRun};
@@ -144,6 +144,14 @@ impl RunService {
                 started => started,
             },
             IdempotentStart::Conflict => Err(AppError::KeyReused.into()),
+        }
+    }
+
+    /// Whether a run whose start was attempted is stored, or may be, because the database cannot be asked.
+    pub fn may_be_stored(&self, id: RunId, ending: Option<&RunCompletion>) -> bool {
+        match self.app.store.get_run(id) {
+            Ok(found) => found.is_some(),
+            Err(_) => !ending.is_some_and(RunCompletion::is_stillborn),
         }
     }
 

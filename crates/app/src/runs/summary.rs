@@ -61,7 +61,11 @@ pub fn summarize_run<'a>(id: RunId, plan: &'a Plan, state: &'a RunState, env: &E
         format: Some(plan.format.name()),
         status: state.status.name(),
         output: presented.output,
-        result: presented.result,
+        // Formats say how far a run got as if it had ended there.
+        result: match state.status {
+            Status::Queued | Status::Running | Status::Interrupted => Value::Null,
+            _ => presented.result,
+        },
         error: state
             .error
             .as_ref()

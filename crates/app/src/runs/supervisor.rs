@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use flowloom_core::id::RunId;
 use flowloom_core::plan::Plan;
+use flowloom_core::status::Status;
 use flowloom_runtime::publish::Subscription;
 use flowloom_runtime::{Run, RunOutcome, SubscribeHandle};
 use tokio::sync::watch;
@@ -133,6 +134,11 @@ pub struct FinishedRun {
 pub struct RunCompletion(watch::Receiver<Option<Arc<FinishedRun>>>);
 
 impl RunCompletion {
+    /// Whether the run has ended before its creation was stored: as far as this process knows, it does not exist.
+    pub fn is_stillborn(&self) -> bool {
+        self.0.borrow().as_ref().is_some_and(|ended| ended.outcome.records.is_empty())
+    }
+
     /// Waits for the outcome; `None` if the driving task was aborted.
     pub async fn wait(mut self) -> Option<Arc<FinishedRun>> {
         self.0.wait_for(Option::is_some).await.ok()?.clone()
@@ -244,6 +250,7 @@ impl RunSupervisor {
         let live = self.clone();
         let mut driving = Box::pin(async move {
             let outcome = run.drive_to_end().await;
+            log_outcome(&outcome);
             // Removed before waiters are woken, so that they find it gone.
             live.lock_runs().remove(id);
             if let Some(telemetry) = &live.telemetry {
@@ -294,6 +301,38 @@ impl RunSupervisor {
     /// The ids of the live runs.
     pub fn run_ids(&self) -> Vec<RunId> {
         self.lock_runs().by_id.keys().copied().collect()
+    }
+}
+
+/// Reports what an operator should know of a run that is no longer driven: no inputs, outputs or messages of its steps.
+fn log_outcome(outcome: &RunOutcome) {
+    let RunOutcome { id: run, state, broken, .. } = outcome;
+    let created = state.created.as_ref();
+    let user = created.map(|created| created.user.as_str());
+    let workflow = created.map(|created| created.workflow.as_deref().unwrap_or(&created.name));
+    let status = state.status.name();
+    if let Some(error) = broken {
+        let code = error.code();
+        match error {
+            error if error.is_ownership_lost() => {
+                tracing::warn!(%run, workflow, user, %code, "lost the lease of a run, which another process drives");
+            }
+            error if error.is_outage() => {
+                tracing::warn!(%run, workflow, user, %code, "left a run, which continues later: {error}");
+            }
+            error => tracing::error!(%run, workflow, user, %code, "a run cannot be driven further: {error}"),
+        }
+        return;
+    }
+    let code = state.error.as_ref().map(|error| tracing::field::display(error.code));
+    match state.status {
+        Status::Uncertain => {
+            tracing::warn!(%run, workflow, user, "a run is uncertain and waits for a decision: flowloom resolve {run}");
+        }
+        Status::Quarantined => tracing::warn!(%run, workflow, user, "a run is quarantined"),
+        Status::Interrupted => tracing::warn!(%run, workflow, user, "a run is interrupted"),
+        Status::Succeeded | Status::Waiting => tracing::debug!(%run, workflow, user, status, "a run is not driven"),
+        _ => tracing::info!(%run, workflow, user, status, code, "a run has ended without success"),
     }
 }
 

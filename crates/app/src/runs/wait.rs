@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use flowloom_core::id::RunId;
 use flowloom_core::status::Status;
-use flowloom_runtime::RunError;
 use flowloom_runtime::effects::BoxFuture;
 use flowloom_runtime::journal::Journal as _;
 use flowloom_runtime::relay::TextRelay;
+use flowloom_runtime::{RunError, RunOutcome};
 use flowloom_store::RunRow;
 
 use super::service::RunService;
@@ -25,7 +25,7 @@ const MAX_POLL_INTERVAL: Duration = Duration::from_millis(500);
 const MAX_NOTIFIED_POLL_INTERVAL: Duration = Duration::from_secs(5);
 
 impl RunService {
-    /// Whether a worker drives a run or will: a run with status `running` is reclaimed if its worker is dead.
+    /// Whether a worker drives a run or will: a run with status `queued` or `running` is reclaimed if its worker is dead.
     pub fn is_active(&self, id: RunId) -> bool {
         matches!(self.app.store.get_run(id), Ok(Some(run)) if is_active_row(&run))
     }
@@ -49,7 +49,7 @@ impl RunService {
     pub async fn wait_until_stored(&self, id: RunId, ending: Option<RunCompletion>) -> Result<(), AppError> {
         self.live.wait_until_stored(id).await;
         let Some(ending) = ending else { return Ok(()) };
-        if self.app.store.get_run(id)?.is_none()
+        if (ending.is_stillborn() || self.app.store.get_run(id)?.is_none())
             && let Some(ended) = ending.wait().await
         {
             ended.outcome.broken.clone().map_or(Ok(()), Err)?;
@@ -61,10 +61,7 @@ impl RunService {
     pub async fn wait_until_ended(&self, id: RunId, ending: Option<RunCompletion>) -> Option<Arc<FinishedRun>> {
         if let Some(ending) = ending {
             let ended = ending.wait().await;
-            let is_lost =
-                |ended: &Arc<FinishedRun>| ended.outcome.broken.as_ref().is_some_and(RunError::is_ownership_lost);
-            // A run that another worker reclaimed continues there.
-            if !ended.as_ref().is_some_and(is_lost) {
+            if !ended.as_ref().is_some_and(|ended| continues_later(&ended.outcome)) {
                 return ended;
             }
         }
@@ -83,9 +80,17 @@ impl RunService {
     }
 }
 
+/// Whether a run that this process no longer drives continues: a worker that has reclaimed it drives it, or one will when the
+/// database or the engine can be reached again. A run whose creation is not stored does not exist.
+fn continues_later(outcome: &RunOutcome) -> bool {
+    let continues = |error: &RunError| error.is_ownership_lost() || error.is_outage();
+    !outcome.records.is_empty() && outcome.broken.as_ref().is_some_and(continues)
+}
+
 /// Whether a worker drives a run or will.
 pub fn is_active_row(run: &RunRow) -> bool {
-    run.finished_at.is_none() && (run.is_driven || run.status == Status::Running.name())
+    let is_due = [Status::Queued, Status::Running].iter().any(|status| run.status == status.name());
+    run.finished_at.is_none() && (run.is_driven || is_due)
 }
 
 /// Says when to look next at a run that another worker drives: at once when its process says that it no longer drives the

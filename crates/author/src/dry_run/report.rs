@@ -22,7 +22,7 @@ use crate::model::TrialOutcome;
 use crate::trial::shorten_text;
 
 /// Failures of the installation, not of the pipeline: no provider, no key, no sandbox, no money.
-const ENVIRONMENT_ERRORS: [Code; 13] = [
+const ENVIRONMENT_ERRORS: [Code; 17] = [
     Code::NoSandbox,
     Code::ModelFailed,
     Code::ModelUnknown,
@@ -35,7 +35,11 @@ const ENVIRONMENT_ERRORS: [Code; 13] = [
     Code::BudgetMoney,
     Code::PriceUnknown,
     Code::StoreFailed,
+    Code::StoreFull,
+    Code::StoreReadOnly,
+    Code::StoreLocked,
     Code::StoreUnreachable,
+    Code::StoreUnserved,
 ];
 
 /// The report of a dry run.

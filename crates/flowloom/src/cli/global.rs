@@ -85,16 +85,29 @@ impl Global {
         }
     }
 
+    /// Opens the data of the project for an operator who continues a run under the configuration that there is now.
+    pub(crate) fn open_accepting_config(&self) -> Result<App, CommandError> {
+        let mut config = self.load_config()?;
+        config.accepts_any_config = true;
+        match find_data_of(config)? {
+            ExistingData::Open(app) => Ok(*app),
+            ExistingData::Missing(message) => Err(CommandError::new(Code::RunNotFound, message)),
+        }
+    }
+
     /// Opens the data of the project, if there are any.
     pub(crate) fn find_data(&self) -> Result<ExistingData, CommandError> {
-        let config = self.load_config()?;
-        let folder = &config.data_dir.value;
-        if config.database.value.is_none() && !folder.exists() {
-            let message = format!("there is nothing in {} yet; {}", folder.display(), advise_projects());
-            return Ok(ExistingData::Missing(message));
-        }
-        Ok(ExistingData::Open(Box::new(App::open(config)?)))
+        find_data_of(self.load_config()?)
     }
+}
+
+fn find_data_of(config: Config) -> Result<ExistingData, CommandError> {
+    let folder = &config.data_dir.value;
+    if config.database.value.is_none() && !folder.exists() {
+        let message = format!("there is nothing in {} yet; {}", folder.display(), advise_projects());
+        return Ok(ExistingData::Missing(message));
+    }
+    Ok(ExistingData::Open(Box::new(App::open(config)?)))
 }
 
 /// The data of a project, for a command that only reads them.

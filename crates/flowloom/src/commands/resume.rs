@@ -26,7 +26,7 @@ use crate::hint;
 use crate::terminal::ask;
 
 pub(crate) async fn resume_run(global: &Global, name: &str, output: &OutputArgs) -> CommandResult {
-    let app = global.open_existing()?;
+    let app = global.open_accepting_config()?;
     let opened = app.open_run(name).await?;
     continue_run(global, &app, opened, output).await
 }

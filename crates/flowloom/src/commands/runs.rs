@@ -42,10 +42,7 @@ pub(crate) async fn list_runs(global: &Global, arguments: &RunsArgs) -> CommandR
         }
     };
     let filter = build_filter(&app, arguments)?;
-    let (mut rows, mut damaged) = app.store.list_intact_runs(&filter)?;
-    // Whether a run is interrupted is not stored: it depends on whether its worker lives.
-    rows.retain(|row| arguments.status.as_deref().is_none_or(|status| status == row.current_status()));
-    rows.truncate(arguments.limit as usize);
+    let (rows, mut damaged) = app.store.list_intact_runs(&filter)?;
     if global.json {
         print_summaries(&app, &rows, &mut damaged).await?;
     } else {
@@ -77,16 +74,13 @@ fn check_status(status: Option<&str>) -> Result<(), CommandError> {
 fn build_filter(app: &App, arguments: &RunsArgs) -> Result<RunFilter, CommandError> {
     let project = &app.config.project_name;
     let before = arguments.before.as_deref().map(|run| app.store.find_run(run, project)).transpose()?;
-    // A run whose worker died is stored as running.
-    let depends = |status: &String| [Status::Interrupted.name(), Status::Running.name()].contains(&status.as_str());
-    let status = arguments.status.clone();
     Ok(RunFilter {
-        status: status.clone().filter(|status| !depends(status)),
+        status: arguments.status.clone(),
         name: arguments.name.clone(),
         workflow: arguments.workflow.clone(),
         project: Some(project.clone()).filter(|project| !project.is_empty()),
         before: before.map(|run| run.id),
-        limit: if status.is_some_and(|status| depends(&status)) { u32::MAX } else { arguments.limit },
+        limit: arguments.limit,
         ..RunFilter::default()
     })
 }

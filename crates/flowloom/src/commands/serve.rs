@@ -2,6 +2,7 @@
 
 use std::process::Command;
 
+use flowloom_app::config::Config;
 use flowloom_app::config::server::LogStyle;
 use flowloom_app::engines::App;
 use flowloom_app::error::AppError;
@@ -25,7 +26,23 @@ pub(crate) enum StudioUse {
 }
 
 pub(crate) async fn serve_folder(global: &Global, arguments: ServeArgs, studio: StudioUse) -> CommandResult {
-    let mut config = global.load_config()?;
+    let config = global.load_config();
+    let asked = arguments.log.map(LogStyle::from);
+    let style = asked.unwrap_or_else(|| config.as_ref().map_or(LogStyle::Text, |config| config.server.log));
+    log::start_logging(style);
+    let served = match config {
+        Ok(config) => serve_configured(config, arguments, style, studio).await,
+        Err(error) => Err(error.into()),
+    };
+    log::report_in_style(style, served)
+}
+
+async fn serve_configured(
+    mut config: Config,
+    arguments: ServeArgs,
+    style: LogStyle,
+    studio: StudioUse,
+) -> CommandResult {
     choose_models(&mut config, &arguments.model);
     config.accepts_any_config = arguments.accept_config_change;
     if !arguments.folder.is_dir() {
@@ -39,9 +56,7 @@ pub(crate) async fn serve_folder(global: &Global, arguments: ServeArgs, studio: 
         public_url: arguments.public_url,
         has_studio: studio != StudioUse::None,
     };
-    let style = arguments.log.map_or(config.server.log, LogStyle::from);
     let app = App::open(config)?;
-    log::start_logging(style);
     let serving = flowloom_server::serve_http(app, options).await?;
     if style == LogStyle::Text {
         print_greeting(&serving)?;

@@ -55,7 +55,7 @@ pub(crate) async fn show_run(global: &Global, arguments: &ShowArgs) -> CommandRe
     if let Some(path) = &arguments.path {
         return show_step(global, &app, &opened, path).await;
     }
-    let interruption = app.explain_interruption(&opened);
+    let interruption = app.explain_standstill(&opened).await?;
     if global.json {
         let past = read_outcome(&app, &opened).await?;
         let summary = summary::summarize_run(opened.id, &opened.plan, &past.state, &past.env);

@@ -4,6 +4,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use flowloom_app::config::Config;
 use flowloom_app::config::server::LogStyle;
 use flowloom_app::engines::App;
 use flowloom_app::restate::{RestateAdmin, RestateWorker, admin_address};
@@ -17,17 +18,26 @@ use crate::stop;
 use crate::terminal::log;
 
 pub(crate) async fn drive_runs(global: &Global, arguments: WorkerArgs) -> CommandResult {
-    let mut config = global.load_config()?;
+    let config = global.load_config();
+    let asked = arguments.log.map(LogStyle::from);
+    let style = asked.unwrap_or_else(|| config.as_ref().map_or(LogStyle::Text, |config| config.server.log));
+    log::start_logging(style);
+    let driven = match config {
+        Ok(config) => drive_configured(config, arguments, style).await,
+        Err(error) => Err(error.into()),
+    };
+    log::report_in_style(style, driven)
+}
+
+async fn drive_configured(mut config: Config, arguments: WorkerArgs, style: LogStyle) -> CommandResult {
     let Some(ingress) = arguments.restate.or_else(|| config.engine.restate.clone()) else {
         return Err(CommandError::usage("no Restate server is given; add --restate URL, or set it in flowloom.toml"));
     };
     config.engine.restate = Some(ingress.clone());
     config.validate_engine()?;
-    let style = arguments.log.map_or(config.server.log, LogStyle::from);
     let admin = arguments.admin.map_or_else(|| admin_address(&ingress), Ok)?;
     let app = Arc::new(App::open(config)?);
     app.start_telemetry()?;
-    log::start_logging(style);
     let refused =
         |error| CommandError::new(Code::BindRefused, format!("cannot listen on {}: {error}", arguments.listen));
     let (admin, worker) = (RestateAdmin::new(&admin), Arc::new(RestateWorker::new(app, &ingress)?));
@@ -42,6 +52,7 @@ pub(crate) async fn drive_runs(global: &Global, arguments: WorkerArgs) -> Comman
     let guard = stop::defer_stop();
     let stopped = async {
         guard.wait_for_request().await;
+        tracing::info!("stopping: sessions that have begun may end");
     };
     let registered_address = worker.service_address(&url);
     let serving = worker.clone().serve(listener, stopped);
@@ -51,6 +62,7 @@ pub(crate) async fn drive_runs(global: &Global, arguments: WorkerArgs) -> Comman
         () = &mut serving => return Ok(0),
         registered = registered => registered?,
     }
+    tracing::info!(restate = ingress, url, "driving runs");
     if style == LogStyle::Text {
         eprintln!("Driving the runs of {ingress} at {url}");
     }
@@ -58,6 +70,7 @@ pub(crate) async fn drive_runs(global: &Global, arguments: WorkerArgs) -> Comman
         () = serving => {}
         () = worker.keep_registered(&admin, &registered_address) => {}
     }
+    tracing::info!("stopped");
     Ok(0)
 }
 

@@ -6,6 +6,8 @@ use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
+use crate::failure::CommandResult;
+
 /// Installs the log.
 pub(crate) fn start_logging(style: LogStyle) {
     let registry = tracing_subscriber::registry();
@@ -21,6 +23,17 @@ pub(crate) fn start_logging(style: LogStyle) {
     };
     // Fails if a subscriber is installed already, which only tests do.
     drop(started);
+}
+
+/// The result of a command that logs for machines: an error is a line of the log, too.
+pub(crate) fn report_in_style(style: LogStyle, result: CommandResult) -> CommandResult {
+    match result {
+        Err(error) if style == LogStyle::Json => {
+            tracing::error!(code = %error.code, "{}", error.message);
+            Ok(error.exit)
+        }
+        result => result,
+    }
 }
 
 fn level_filter(style: LogStyle) -> LevelFilter {

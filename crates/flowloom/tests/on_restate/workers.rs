@@ -7,7 +7,7 @@ use test_restate::free_addresses;
 
 use crate::cluster::Cluster;
 use crate::support::http::RunningServer;
-use crate::support::{exit_code, stderr_text};
+use crate::support::{TestServer, exit_code, stderr_text, two_calls_flow};
 use crate::{ASK, HELLO};
 
 #[test]
@@ -79,6 +79,42 @@ fn a_worker_leaves_the_runs_of_other_projects_alone() {
     let _worker = cluster.spawn_worker(&other, &["--data-dir", &data, "--listen", &address.to_string()], &[]);
     let resumed = other.run(&["--data-dir", &data, "resume", "last"]);
     assert_eq!(exit_code(&resumed), 0, "{}", stderr_text(&resumed));
+}
+
+/// The configuration under which a run may reach the loopback of the worker must be that of its start.
+#[test]
+fn a_worker_leaves_the_runs_of_other_configurations_alone() {
+    let world = TestServer::start();
+    let Some(cluster) = Cluster::start(&world.egress_config()) else { return };
+    let strict = cluster.add_place("");
+    strict.write("flow.json", &two_calls_flow(&world, "GET", "/second"));
+    let data = cluster.place.path("data").display().to_string();
+    let server = RunningServer::start_with(&strict, &["--data-dir", &data], &[]);
+    let started = server.post("/api/v1/runs?wait=1", &json!({"workflow": "flow"}));
+    assert_eq!((started.status, &started.json()["status"]), (202, &json!("queued")), "{started:?}");
+    let run = started.json()["run_id"].as_str().expect("an id").to_owned();
+    let shown = strict.run(&["--data-dir", &data, "show", &run]);
+    let shown = String::from_utf8_lossy(&shown.stdout).into_owned();
+    assert!(shown.contains("no worker of Restate has begun the run"), "{shown}");
+    assert_eq!(world.request_count("/first") + world.request_count("/second"), 0);
+    // The operator continues it under the configuration of the worker.
+    let resumed = cluster.place.run(&["resume", &run]);
+    assert_eq!(exit_code(&resumed), 0, "{}", stderr_text(&resumed));
+    assert_eq!(world.request_count("/second"), 1);
+}
+
+#[test]
+fn a_start_that_restate_does_not_know_yet_is_no_error() {
+    let Some(mut cluster) = Cluster::create("") else { return };
+    cluster.place.write("hello.json", HELLO);
+    let server = RunningServer::start(&cluster.place, &[]);
+    let started = server.post("/api/v1/runs?wait=0.5", &json!({"workflow": "hello"}));
+    assert_eq!((started.status, &started.json()["status"]), (202, &json!("queued")), "{started:?}");
+    let run = started.json()["run_id"].as_str().expect("an id").to_owned();
+    assert!(started.head.contains(&format!("location: /api/v1/runs/{run}")), "{started:?}");
+    cluster.start_worker();
+    let ended = server.follow_to_end(&run);
+    assert_eq!(ended["output"], "LLM(Say hello)", "{ended}");
 }
 
 #[test]

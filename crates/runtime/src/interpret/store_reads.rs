@@ -1,7 +1,6 @@
 //! Reads of the store while a step is performed. They wait while the store cannot be reached, as writes do: a run that broke
 //! off would abandon the requests that its other branches have in flight.
 
-use flowloom_core::code::Code;
 use flowloom_core::error::StepFailure;
 
 use super::Interpreter;
@@ -48,5 +47,5 @@ impl Interpreter {
 
 /// Whether the store could not be reached.
 pub(super) fn is_outage(failure: &StepFailure) -> bool {
-    matches!(failure.code, Code::StoreUnreachable | Code::StoreLocked)
+    failure.code.is_store_outage()
 }

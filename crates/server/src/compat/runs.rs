@@ -19,7 +19,7 @@ use flowloom_core::value::{Map, Value};
 use flowloom_formats::{RenderedResult, render_result};
 
 use crate::problem::{ApiResult, Problem};
-use crate::runs::answer::MAX_WAIT;
+use crate::runs::answer::{MAX_WAIT, name_started_run};
 use crate::runs::start::StartContext;
 
 /// The state of a run after waiting for it.
@@ -59,8 +59,9 @@ pub(crate) async fn run_and_wait(
     let active = call
         .start_once(&request, async |id| call.start_run(definition, StartRunRequest { id, ..starting }).await)
         .await?;
-    call.host.service.wait_with_timeout(active.id, active.completion, MAX_WAIT).await;
-    read_snapshot(&call.host.app, active.id).await
+    let completion = active.completion;
+    call.host.service.wait_with_timeout(active.id, completion.clone(), MAX_WAIT).await;
+    name_started_run(call.host, active.id, completion.as_ref(), read_snapshot(&call.host.app, active.id).await)
 }
 
 /// Reads the state of a run.

@@ -31,7 +31,7 @@ use super::progress::ProgressReporter;
 use super::result::RunSnapshot;
 use crate::caller::Caller;
 use crate::problem::{ApiResult, Problem};
-use crate::runs::answer::find_own_run;
+use crate::runs::answer::{find_own_run, name_started_run};
 use crate::runs::start::StartContext;
 use crate::state::RunHost;
 use crate::threads::{UserMessage, run_turn};
@@ -164,6 +164,12 @@ impl ToolCallHandler<'_> {
 
     /// Waits until the run is no longer driven and reports progress. Cancelling the call cancels the run.
     async fn wait_for_run(&self, active: ActiveRun) -> ApiResult<RunSnapshot> {
+        let (id, completion) = (active.id, active.completion.clone());
+        let followed = self.follow_run(active).await;
+        name_started_run(&self.host, id, completion.as_ref(), followed)
+    }
+
+    async fn follow_run(&self, active: ActiveRun) -> ApiResult<RunSnapshot> {
         let ActiveRun { id, completion, subscription } = active;
         let wanted = ProgressReporter::is_requested(&self.context);
         let subscription = subscription.or_else(|| wanted.then(|| self.host.supervisor.subscribe(id)).flatten());

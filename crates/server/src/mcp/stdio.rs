@@ -11,7 +11,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use super::{LocalClient, McpHandler};
 use crate::caller::Caller;
 use crate::error::ServeError;
-use crate::state::{RunHost, SHUTDOWN_TIMEOUT};
+use crate::state::RunHost;
 
 /// Serves until the client disconnects or the program is stopped. Runs of unanswered calls are cancelled.
 pub async fn serve_stdio(app: App, folder: PathBuf, user: &str) -> Result<(), ServeError> {
@@ -27,7 +27,7 @@ pub async fn serve_stdio(app: App, folder: PathBuf, user: &str) -> Result<(), Se
         }
     };
     // Unfinished runs are left to the next server.
-    let _ = tokio::time::timeout(SHUTDOWN_TIMEOUT, all).await;
+    let _ = tokio::time::timeout(host.app.config.server.drain_time(), all).await;
     host.supervisor.close();
     // If this fails, other workers notice by the expired lease.
     let _ = host.app.store.announce_shutdown().await;

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::http::StatusCode;
 use flowloom_app::engines::App;
 use flowloom_app::runs::supervisor::{ActiveRun, FinishedRun, RunCompletion};
 use flowloom_core::id::RunId;
@@ -14,8 +15,8 @@ use tokio::runtime::Handle;
 use super::format::AnswerFormat;
 use super::names::answer_id;
 use super::reply::{RunAnswer, build_answer};
-use crate::problem::ApiResult;
-use crate::runs::answer::MAX_WAIT;
+use crate::problem::{ApiResult, Problem};
+use crate::runs::answer::{MAX_WAIT, name_started_run};
 use crate::state::RunHost;
 
 /// Streams the answer of a run to a client.
@@ -95,7 +96,18 @@ impl AnswerStream {
 
     /// Waits until the start of the run is stored, so that only stored runs are acknowledged before they end.
     pub(crate) async fn wait_until_stored(&self) -> ApiResult<()> {
-        Ok(self.host.service.wait_until_stored(self.run, self.completion.clone()).await?)
+        let stored = self.host.service.wait_until_stored(self.run, self.completion.clone()).await;
+        self.name_run(stored.map_err(Problem::from))
+    }
+
+    /// A result whose problem names the run, with a status that clients do not retry: a retry would start a second run.
+    fn name_run<T>(&self, result: ApiResult<T>) -> ApiResult<T> {
+        name_started_run(&self.host, self.run, self.completion.as_ref(), result).map_err(|problem| {
+            match problem.has_started_run() {
+                true => problem.with_status(StatusCode::UNPROCESSABLE_ENTITY),
+                false => problem,
+            }
+        })
     }
 
     /// Waits for the complete answer.
@@ -154,7 +166,8 @@ impl AnswerStream {
     async fn finish(&mut self, time: Duration) -> ApiResult<RunAnswer> {
         let ended = self.wait_for_outcome(time).await;
         self.is_finished = true;
-        self.format.apply(self.run, build_answer(&*ended?)?)
+        let ended = self.name_run(ended)?;
+        self.format.apply(self.run, build_answer(&ended)?)
     }
 
     async fn wait_for_outcome(&mut self, time: Duration) -> ApiResult<Arc<FinishedRun>> {

@@ -9,7 +9,7 @@ use flowloom_app::engines::App;
 use flowloom_app::engines::LoadedRun;
 use flowloom_app::runs::family::{RunFamily, find_family};
 use flowloom_app::runs::summary;
-use flowloom_app::runs::supervisor::ActiveRun;
+use flowloom_app::runs::supervisor::{ActiveRun, RunCompletion};
 use flowloom_core::id::RunId;
 use flowloom_core::plan::Plan;
 use flowloom_core::state::RunState;
@@ -54,8 +54,32 @@ impl WaitQuery {
     }
 }
 
+/// A result after a run was started, whose problem names the run if it is stored, as far as that is known.
+pub(crate) fn name_started_run<T>(
+    host: &RunHost,
+    run: RunId,
+    completion: Option<&RunCompletion>,
+    result: ApiResult<T>,
+) -> ApiResult<T> {
+    result.map_err(|problem| match host.service.may_be_stored(run, completion) {
+        true => problem.of_started_run(run),
+        false => problem,
+    })
+}
+
 /// Responds with the state of the run after waiting, or with its events if the request accepts them.
 pub(crate) async fn respond_with_run(
+    host: &Arc<RunHost>,
+    active: ActiveRun,
+    waiting: WaitQuery,
+    headers: &HeaderMap,
+) -> ApiResult<Response> {
+    let (id, completion) = (active.id, active.completion.clone());
+    let response = build_run_response(host, active, waiting, headers).await;
+    name_started_run(host, id, completion.as_ref(), response)
+}
+
+async fn build_run_response(
     host: &Arc<RunHost>,
     active: ActiveRun,
     waiting: WaitQuery,

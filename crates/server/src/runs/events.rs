@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use axum::response::IntoResponse as _;
 use axum::response::sse::{Event as Sse, KeepAlive, Sse as Stream};
+use flowloom_app::error::AppError;
 use flowloom_app::runs::wait::is_active_row;
 use flowloom_core::event::Record;
 use flowloom_core::id::RunId;
@@ -17,6 +18,7 @@ use futures_util::stream::{self, StreamExt as _};
 use serde_json::json;
 use tokio::time::{Instant, timeout_at};
 
+use crate::problem::Problem;
 use crate::state::RunHost;
 
 /// Interval of heartbeats while nothing happens.
@@ -44,6 +46,11 @@ pub(crate) trait EventEncoder: Send {
     /// Whether [`EventEncoder::encode_delta`] encodes anything.
     fn wants_text(&self) -> bool {
         false
+    }
+
+    /// Encodes why the stream breaks off although the run goes on: the client reconnects.
+    fn encode_break(&mut self, _why: &Problem) -> Option<Sse> {
+        None
     }
 
     /// Encodes the end of the stream, once no worker drives the run.
@@ -76,6 +83,8 @@ enum StreamEnd {
     Open,
     /// The run has this status and no worker drives it: the journal is complete.
     Reached(String),
+    /// The run may go on, and this stream does not.
+    Broken(Problem),
     Sent,
 }
 
@@ -161,6 +170,11 @@ impl EventEncoder for JournalEncoder {
         self.with_text
     }
 
+    fn encode_break(&mut self, why: &Problem) -> Option<Sse> {
+        let data = serde_json::to_string(&why.to_document("")).unwrap_or_default();
+        Some(Sse::default().event("error").retry(RECONNECT_DELAY).data(data))
+    }
+
     fn encode_end(&mut self, run: RunId, status: &str) -> Option<Sse> {
         let data = json!({"run_id": run.to_string(), "status": status});
         Some(Sse::default().event("done").data(data.to_string()))
@@ -184,10 +198,22 @@ impl Follower {
                     self.end = StreamEnd::Sent;
                     return Some(self.encoder.encode_end(self.run, &status).into_iter().collect());
                 }
+                StreamEnd::Broken(why) => {
+                    self.end = StreamEnd::Sent;
+                    return Some(self.encoder.encode_break(&why).into_iter().collect());
+                }
                 StreamEnd::Sent => return None,
             }
+            let closing = self.host.closing.clone();
             let subscription = match &mut self.subscription {
-                Some(subscription) => subscription.next().await,
+                Some(subscription) => tokio::select! {
+                    biased;
+                    next = subscription.next() => next,
+                    () = closing.cancelled() => {
+                        self.end = StreamEnd::Broken(AppError::Stopping.into());
+                        continue;
+                    }
+                },
                 None => None,
             };
             match subscription {
@@ -225,14 +251,18 @@ impl Follower {
         if self.subscription.is_some() {
             return;
         }
+        if self.host.closing.is_cancelled() {
+            self.end = StreamEnd::Broken(AppError::Stopping.into());
+            return;
+        }
         let (host, run) = (self.host.clone(), self.run);
         let row = crate::blocking::run_blocking(move || host.app.store.get_run(run)).await;
         match row {
             // Another worker drives it, or will: interrupted runs are reclaimed.
             Ok(Ok(Some(row))) if is_active_row(&row) => self.next_poll = Instant::now() + POLL_INTERVAL,
             Ok(Ok(row)) => self.end = StreamEnd::Reached(row.map(|row| row.status).unwrap_or_default()),
-            // The client reconnects and receives the error.
-            Ok(Err(_)) | Err(_) => self.end = StreamEnd::Sent,
+            Ok(Err(error)) => self.end = StreamEnd::Broken(error.into()),
+            Err(problem) => self.end = StreamEnd::Broken(problem),
         }
     }
 
@@ -269,8 +299,8 @@ impl Follower {
         let records = match records.and_then(|read| Ok(read?)) {
             Ok(records) => records,
             // A gap is worse than an end: the client reconnects and requests the missing events.
-            Err(_) => {
-                self.end = StreamEnd::Sent;
+            Err(problem) => {
+                self.end = StreamEnd::Broken(problem);
                 Vec::new()
             }
         };

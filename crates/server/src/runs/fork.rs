@@ -19,7 +19,7 @@ use utoipa::ToSchema;
 use super::answer::{WaitQuery, open_own_run, respond_with_run};
 use super::run_schema::RunSchema;
 use super::start::{StartContext, read_step_path};
-use crate::body::JsonObject;
+use crate::body::OptionalJsonObject;
 use crate::caller::Caller;
 use crate::params::{PathParam, QueryParams};
 use crate::problem::{ApiResult, Problem};
@@ -29,7 +29,7 @@ use crate::state::RunHost;
 const MAX_EDITS: usize = 100;
 
 /// What a fork changes.
-#[derive(Deserialize, ToSchema)]
+#[derive(Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ForkRequest {
     /// Path of the step from which everything is performed. Without it: the step that failed, or else the first step whose
@@ -75,7 +75,7 @@ pub(crate) struct StepEditRequest {
 
 /// Starts a run that reuses the record of this one: the outcomes of steps whose path and request are the same, up to the
 /// first one that differs. The rest is performed. The fork belongs to the same user.
-#[utoipa::path(post, path = "/api/v1/runs/{id}/fork", tag = "runs", operation_id = "fork_run", request_body = ForkRequest, params(("id" = String, Path), WaitQuery,
+#[utoipa::path(post, path = "/api/v1/runs/{id}/fork", tag = "runs", operation_id = "fork_run", request_body = Option<ForkRequest>, params(("id" = String, Path), WaitQuery,
     ("Idempotency-Key" = Option<String>, Header, description = "Requests with the same key and body start a single run")),
     security(("key" = ["run"])),
     responses((status = 200, description = "The fork has ended", content((RunSchema = "application/json"), (String = "text/event-stream"))),
@@ -90,7 +90,7 @@ pub(crate) async fn fork_run(
     PathParam(id): PathParam<String>,
     QueryParams(waiting): QueryParams<WaitQuery>,
     headers: HeaderMap,
-    JsonObject(request, text): JsonObject<ForkRequest>,
+    OptionalJsonObject(request, text): OptionalJsonObject<ForkRequest>,
 ) -> ApiResult<Response> {
     if !(request.edits.is_empty() && request.models.is_empty()) {
         caller.require_scope(Scope::Write)?;

@@ -10,8 +10,13 @@ pub(crate) enum DatabaseFailure {
     Full,
     ReadOnly,
     Corrupt,
+    /// Another transaction or program is in the way.
     Locked,
+    /// No session can be had.
     Unreachable,
+    /// There are sessions, but the server does not do what this program is entitled to.
+    Unserved,
+    /// A statement that fails each time, whatever an operator does.
     Other,
 }
 
@@ -24,10 +29,18 @@ impl DatabaseFailure {
             DatabaseFailure::Corrupt => Code::StoreCorrupt,
             DatabaseFailure::Locked => Code::StoreLocked,
             DatabaseFailure::Unreachable => Code::StoreUnreachable,
+            DatabaseFailure::Unserved => Code::StoreUnserved,
             DatabaseFailure::Other => Code::StoreFailed,
         }
     }
 }
+
+const FREE_SPACE: &str = "free some space; what is in progress continues by itself";
+
+const CHECK_SERVER: &str = "check that it is running, and reachable from this machine";
+
+const WRITABLE_SERVER: &str = "it is a standby, or default_transaction_read_only is on; connect to the primary (several \
+     hosts with target_session_attrs=read-write find it), or turn the setting off";
 
 /// The class of a SQLite error.
 pub(crate) fn classify_sqlite(error: &rusqlite::Error) -> DatabaseFailure {
@@ -35,8 +48,8 @@ pub(crate) fn classify_sqlite(error: &rusqlite::Error) -> DatabaseFailure {
 }
 
 /// The class of a Postgres error.
-pub(crate) fn classify_postgres(error: &tokio_postgres::Error) -> DatabaseFailure {
-    advise_postgres(error).0
+pub(crate) fn classify_postgres(error: &tokio_postgres::Error, is_connecting: bool) -> DatabaseFailure {
+    advise_postgres(error, is_connecting).0
 }
 
 /// A SQLite error in words, with the fix.
@@ -45,16 +58,16 @@ pub(crate) fn describe_sqlite(error: &rusqlite::Error) -> String {
     format!("{}: {error}; {advice}", class.code().title())
 }
 
-/// A Postgres error in words, with the fix.
-pub(crate) fn describe_postgres(error: &tokio_postgres::Error) -> String {
-    let (class, advice) = advise_postgres(error);
+/// An error of the Postgres at `server` in words, with the fix.
+pub(crate) fn describe_postgres(error: &tokio_postgres::Error, server: &str, is_connecting: bool) -> String {
+    let (class, advice) = advise_postgres(error, is_connecting);
     // The error's own text omits the cause.
     let why = match (error.as_db_error(), std::error::Error::source(error)) {
         (Some(reply), _) => reply.message().to_owned(),
         (None, Some(cause)) => format!("{error}: {cause}"),
         (None, None) => error.to_string(),
     };
-    format!("{}: {why}; {advice}", class.code().title())
+    format!("{}: {why} (Postgres at {server}); {advice}", class.code().title())
 }
 
 /// Whether a column holds a value of another type than the schema says.
@@ -68,45 +81,79 @@ fn advise_sqlite(error: &rusqlite::Error) -> (DatabaseFailure, &'static str) {
         None if is_wrong_type(error) => {
             (DatabaseFailure::Corrupt, "check the database with flowloom doctor, and restore a backup")
         }
-        Some(ErrorCode::DiskFull) => (DatabaseFailure::Full, "free some space and resume the run"),
+        Some(ErrorCode::DiskFull) => (DatabaseFailure::Full, FREE_SPACE),
         Some(ErrorCode::ReadOnly | ErrorCode::CannotOpen | ErrorCode::PermissionDenied) => {
             (DatabaseFailure::ReadOnly, "check the permissions of the data folder, or choose another")
         }
         Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
             (DatabaseFailure::Corrupt, "restore a backup, or move the file away and start afresh")
         }
-        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
+        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked | ErrorCode::FileLockingProtocolFailed) => {
             (DatabaseFailure::Locked, "another program has locked the database; stop it and try again")
         }
+        Some(ErrorCode::SystemIoFailure) => {
+            (DatabaseFailure::Unserved, "check the disk and the file system of the data folder")
+        }
+        Some(ErrorCode::OutOfMemory) => (DatabaseFailure::Unserved, "free some memory"),
         _ => (DatabaseFailure::Other, "see the message of the database"),
     }
 }
 
-fn advise_postgres(error: &tokio_postgres::Error) -> (DatabaseFailure, &'static str) {
-    match error.code() {
-        Some(&SqlState::DISK_FULL) => (DatabaseFailure::Full, "free some space and resume the run"),
-        Some(&SqlState::INSUFFICIENT_PRIVILEGE | &SqlState::READ_ONLY_SQL_TRANSACTION) => {
-            (DatabaseFailure::ReadOnly, "the database user may not write; grant it privileges on its schema")
+fn advise_postgres(error: &tokio_postgres::Error, is_connecting: bool) -> (DatabaseFailure, &'static str) {
+    match error.code().map(advise_state) {
+        // Whatever the state is, the server has ended the session.
+        Some((DatabaseFailure::Other, _)) | None if is_connection_lost(error) => {
+            (DatabaseFailure::Unreachable, CHECK_SERVER)
         }
-        Some(&SqlState::DATA_CORRUPTED | &SqlState::INDEX_CORRUPTED) => (DatabaseFailure::Corrupt, "restore a backup"),
-        Some(&SqlState::LOCK_NOT_AVAILABLE) => {
-            (DatabaseFailure::Locked, "another transaction holds the row; try again")
+        Some(advised) => advised,
+        None if is_connecting => (DatabaseFailure::Unreachable, "check its address, and sslmode and its certificate"),
+        None => (DatabaseFailure::Other, "see the message of the driver"),
+    }
+}
+
+/// Decides about every class of SQLSTATE. Everything that an operator repairs outside of this program, without a change of
+/// the data, is an outage. Other errors mean that a statement fails each time: a value or a constraint (21, 22, 23, 44),
+/// the program, its statement or its schema (0A, 24, 42 but what an operator takes away, 54), or an aborted transaction
+/// (25, 2D, 40 but those that pass).
+fn advise_state(state: &SqlState) -> (DatabaseFailure, &'static str) {
+    use DatabaseFailure::{Corrupt, Full, Locked, Other, ReadOnly, Unreachable, Unserved};
+    match *state {
+        SqlState::DISK_FULL => (Full, FREE_SPACE),
+        SqlState::READ_ONLY_SQL_TRANSACTION => (ReadOnly, WRITABLE_SERVER),
+        SqlState::INSUFFICIENT_PRIVILEGE => {
+            (ReadOnly, "the database user may not do this; grant it privileges on its schema and tables")
         }
-        Some(&SqlState::INVALID_PASSWORD | &SqlState::INVALID_AUTHORIZATION_SPECIFICATION) => {
-            (DatabaseFailure::Other, "check the user and password of the database URL")
+        SqlState::DATA_CORRUPTED | SqlState::INDEX_CORRUPTED => (Corrupt, "restore a backup"),
+        SqlState::LOCK_NOT_AVAILABLE | SqlState::OBJECT_IN_USE => {
+            (Locked, "another transaction holds the row or table; end it")
         }
-        Some(&SqlState::INVALID_CATALOG_NAME) => (DatabaseFailure::Other, "create the database, or configure another"),
-        Some(
-            &SqlState::ADMIN_SHUTDOWN
-            | &SqlState::CRASH_SHUTDOWN
-            | &SqlState::CANNOT_CONNECT_NOW
-            | &SqlState::TOO_MANY_CONNECTIONS,
-        ) => (DatabaseFailure::Unreachable, "check that the database is running and accepts connections"),
-        Some(_) => (DatabaseFailure::Other, "see the message of the database"),
-        None if is_connection_lost(error) => {
-            (DatabaseFailure::Unreachable, "check that the database is running and reachable")
+        SqlState::QUERY_CANCELED => {
+            (Locked, "somebody cancelled the statement, or statement_timeout passed; look for locks and load")
         }
-        None => (DatabaseFailure::Other, "check the address of the database"),
+        SqlState::T_R_SERIALIZATION_FAILURE | SqlState::T_R_DEADLOCK_DETECTED => {
+            (Locked, "other transactions are in the way; end them")
+        }
+        SqlState::TOO_MANY_CONNECTIONS => {
+            (Unreachable, "raise max_connections (or the limit of the user), or close other connections")
+        }
+        SqlState::INVALID_CATALOG_NAME | SqlState::DATABASE_DROPPED => {
+            (Unreachable, "create or restore the database, or configure another")
+        }
+        SqlState::UNDEFINED_TABLE | SqlState::INVALID_SCHEMA_NAME => {
+            (Unserved, "the tables are missing; restore the database, or correct its search_path")
+        }
+        // A pooler gave the session away, or the server reset it.
+        SqlState::INVALID_SQL_STATEMENT_NAME => {
+            (Unserved, "connect without a pooler, or use one that keeps sessions or their prepared statements")
+        }
+        ref state => match state.code().get(..2) {
+            Some("08") => (Unreachable, CHECK_SERVER),
+            Some("28") => (Unreachable, "check the user and password of the database URL, and pg_hba.conf"),
+            Some("57") => (Unreachable, "wait until it accepts connections, or start it"),
+            Some("53") => (Unserved, "the server lacks memory or another resource; see its log"),
+            Some("55" | "58" | "F0" | "XX") => (Unserved, "the server reports a failure of its own; see its log"),
+            _ => (Other, "see the message of the database"),
+        },
     }
 }
 
@@ -144,4 +191,61 @@ pub(crate) fn is_connection_lost(error: &tokio_postgres::Error) -> bool {
 pub(crate) fn is_transient(error: &tokio_postgres::Error) -> bool {
     let passing = [SqlState::T_R_SERIALIZATION_FAILURE, SqlState::T_R_DEADLOCK_DETECTED, SqlState::DIVISION_BY_ZERO];
     error.code().is_some_and(|code| passing.contains(code))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every state that an operator can cause and repair, and some that only a change of the program or the data repairs.
+    #[test]
+    fn what_an_operator_repairs_is_an_outage() {
+        let outages = [
+            "08000", "08003", "08006", "08P01", "25006", "26000", "28000", "28P01", "3D000", "3F000", "40001", "40P01",
+            "42501", "42P01", "53000", "53100", "53200", "53300", "53400", "55000", "55006", "55P03", "57000", "57014",
+            "57P01", "57P02", "57P03", "57P04", "57P05", "58000", "58030", "58P01", "F0000", "XX000",
+        ];
+        for state in outages {
+            let (class, advice) = advise_state(&SqlState::from_code(state));
+            assert!(class.code().is_store_outage() && !advice.is_empty(), "{state}: {class:?}");
+        }
+        for state in ["0A000", "21000", "22001", "22012", "23505", "25001", "25P02", "42601", "42703", "54000", "XX001"]
+        {
+            let (class, _) = advise_state(&SqlState::from_code(state));
+            assert!(!class.code().is_store_outage(), "{state}: {class:?}");
+        }
+    }
+
+    #[test]
+    fn the_advice_names_the_repair() {
+        let advice = |state: &str| advise_state(&SqlState::from_code(state)).1;
+        assert!(advice("53300").contains("max_connections") && !advice("53300").contains("is running"));
+        assert!(advice("25006").contains("standby") && advice("25006").contains("default_transaction_read_only"));
+        assert!(advice("28P01").contains("password"));
+        assert!(advice("57014").contains("statement_timeout"));
+    }
+
+    #[test]
+    fn the_disk_of_sqlite_is_repaired_from_outside() {
+        use rusqlite::ffi;
+        let class = |code| classify_sqlite(&rusqlite::Error::SqliteFailure(ffi::Error::new(code), None));
+        let outages = [
+            ffi::SQLITE_BUSY,
+            ffi::SQLITE_LOCKED,
+            ffi::SQLITE_FULL,
+            ffi::SQLITE_READONLY,
+            ffi::SQLITE_PERM,
+            ffi::SQLITE_CANTOPEN,
+            ffi::SQLITE_IOERR,
+            ffi::SQLITE_IOERR_FSYNC,
+            ffi::SQLITE_NOMEM,
+            ffi::SQLITE_PROTOCOL,
+        ];
+        for code in outages {
+            assert!(class(code).code().is_store_outage(), "{code}: {:?}", class(code));
+        }
+        for code in [ffi::SQLITE_CORRUPT, ffi::SQLITE_NOTADB, ffi::SQLITE_CONSTRAINT, ffi::SQLITE_ERROR] {
+            assert!(!class(code).code().is_store_outage(), "{code}: {:?}", class(code));
+        }
+    }
 }

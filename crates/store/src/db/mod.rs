@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use flowloom_core::id::RunId;
 use rusqlite::types::{FromSql, ToSql, ToSqlOutput};
 
-use crate::error::StoreError;
+use crate::error::{Corruption, StoreError};
 use postgres::{Database, Postgres};
 use sqlite::Sqlite;
 
@@ -113,7 +113,9 @@ impl DbRow<'_> {
     pub(crate) fn get<T: ColumnType>(&self, column: usize) -> Result<T, StoreError> {
         match self {
             DbRow::Sqlite(row) => Ok(row.get(column)?),
-            DbRow::Postgres(row) => Ok(row.try_get(column)?),
+            DbRow::Postgres(row) => {
+                row.try_get(column).map_err(|error| StoreError::Corrupt(Corruption::Column(error.to_string())))
+            }
         }
     }
 

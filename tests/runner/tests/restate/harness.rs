@@ -250,7 +250,7 @@ impl OnRestate {
 
 /// The services of the runs of cases.
 fn case_services() -> RunServices {
-    RunServices::new(ENGINE_SEMANTICS, "cases", "")
+    RunServices::new(ENGINE_SEMANTICS, "cases", "", "")
 }
 
 /// The runs of all cases, with what drives them.

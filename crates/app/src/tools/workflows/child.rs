@@ -237,7 +237,7 @@ impl WorkflowHost {
 
 /// Whether the store could not be reached.
 fn is_outage(failure: &StepFailure) -> bool {
-    matches!(failure.code, Code::StoreUnreachable | Code::StoreLocked)
+    failure.code.is_store_outage()
 }
 
 /// The step that runs a workflow.

@@ -86,7 +86,7 @@ fn build_item(
     let filter = RunFilter { user, workflow: Some(definition.id.clone()), limit: 1, ..RunFilter::default() };
     let last = store.list_runs_matching(&filter)?.pop();
     let ran = last
-        .and_then(|run| flowloom_core::status::Status::parse(&run.status))
+        .and_then(|run| flowloom_core::status::Status::parse(run.current_status()))
         .map(|status| flowloom_formats::steps::status_word(status));
     let status = ran.map_or_else(|| pipeline.get("status").cloned().unwrap_or_else(|| "created".into()), Value::from);
     let trigger = pipeline.get("trigger_type").or_else(|| pipeline.get("trigger")?.get("type")).cloned();

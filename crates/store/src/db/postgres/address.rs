@@ -17,6 +17,8 @@ const CONNECTION_TIMEOUT: Duration = Duration::from_secs(10);
 pub struct Database {
     pub(crate) config: Arc<Config>,
     pub(crate) contact: Arc<DatabaseContact>,
+    /// Hosts and ports, for messages.
+    pub(crate) server: Arc<str>,
 }
 
 impl Database {
@@ -38,7 +40,13 @@ impl Database {
         config.ssl_mode(ssl_mode(mode, is_local)?);
         config.application_name("flowloom").connect_timeout(CONNECTION_TIMEOUT).tcp_user_timeout(CONNECTION_TIMEOUT);
         config.keepalives_idle(CONNECTION_TIMEOUT);
-        Ok(Database { config: Arc::new(config), contact: Arc::default() })
+        let server = format_hosts(&config).into();
+        Ok(Database { config: Arc::new(config), contact: Arc::default(), server })
+    }
+
+    /// An error of this server before there is a session.
+    pub(crate) fn to_connection_error(&self, source: tokio_postgres::Error) -> StoreError {
+        StoreError::Postgres { server: self.server.clone(), is_connecting: true, source }
     }
 
     /// The password of its URL, if it is a text.
@@ -68,12 +76,15 @@ fn ssl_mode(mode: &str, is_local: bool) -> Result<SslMode, StoreError> {
 impl fmt::Display for Database {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let user = self.config.get_user().map(|user| format!("{user}@")).unwrap_or_default();
-        let mut ports = self.config.get_ports().iter();
-        let hosts: Vec<String> =
-            self.config.get_hosts().iter().map(|host| format_host(host, ports.next().copied())).collect();
         let name = self.config.get_dbname().or(self.config.get_user()).unwrap_or_default();
-        write!(f, "postgres://{user}{}/{name}", hosts.join(","))
+        write!(f, "postgres://{user}{}/{name}", self.server)
     }
+}
+
+fn format_hosts(config: &Config) -> String {
+    let mut ports = config.get_ports().iter();
+    let hosts: Vec<String> = config.get_hosts().iter().map(|host| format_host(host, ports.next().copied())).collect();
+    hosts.join(",")
 }
 
 fn format_host(host: &Host, port: Option<u16>) -> String {

@@ -15,6 +15,7 @@ mod tls;
 use std::cell::{Cell, RefCell};
 use std::time::Duration;
 
+use flowloom_core::code::Code;
 use tokio::runtime::{Handle, RuntimeFlavor};
 
 pub use address::Database;
@@ -123,13 +124,17 @@ impl Postgres {
     fn with_session<T>(&self, use_it: impl FnOnce(&PgSession) -> Result<T, StoreError>) -> Result<T, StoreError> {
         let used = match &*self.session.borrow() {
             Some(session) => use_it(session),
-            None => Err(StoreError::ConnectionLost),
+            None => Err(self.lost_connection()),
         };
         used.inspect_err(|error| {
             if error.is_connection_lost() {
                 self.database.contact.note_lost();
             }
         })
+    }
+
+    fn lost_connection(&self) -> StoreError {
+        StoreError::ConnectionLost { server: self.database.server.clone() }
     }
 
     fn disconnect(&self) {
@@ -186,7 +191,11 @@ impl Postgres {
     pub(crate) fn renew_lease(&self, process: &WorkerIdentity) -> Result<i64, StoreError> {
         self.connect()?;
         let number = self.query_first(RENEW_LEASE_SQL, params![&process.name, process.lease_ms()], |row| row.get(0));
-        if number.as_ref().is_err_and(StoreError::is_connection_lost) {
+        if let Err(error) = &number
+            && error.is_session_spoiled()
+        {
+            // Without renewals the lease expires, although this process lives.
+            self.database.contact.note_lost();
             self.disconnect();
         }
         Ok(number?.unwrap_or_default())
@@ -219,7 +228,7 @@ impl Postgres {
             *numbers = self.query_rows(sql, params![RESERVED_NUMBER_COUNT], |row| row.get(0))?;
         }
         // The query returns as many rows as it is asked for.
-        numbers.pop().ok_or(StoreError::ConnectionLost)
+        numbers.pop().ok_or_else(|| self.lost_connection())
     }
 
     /// Whether the transaction may write without reading first what is most likely so, and let the server verify it
@@ -278,7 +287,11 @@ impl Postgres {
             let _ = session.flush_pending();
             session.run_script("ROLLBACK")
         });
-        if error.is_connection_lost() || undone.is_err() {
+        let is_spoiled = error.is_session_spoiled();
+        if is_spoiled && error.code() != Code::StoreLocked {
+            self.database.contact.note_lost();
+        }
+        if is_spoiled || undone.is_err() {
             self.disconnect();
         }
     }
@@ -289,7 +302,9 @@ impl Postgres {
         let Some(process) = &self.process else { return Ok(false) };
         match self.renew_lease(process) {
             Ok(last) => Ok(last == number),
-            Err(error) if error.is_outage() => Err(StoreError::CommitUnknown { number }),
+            Err(error) if error.is_outage() => {
+                Err(StoreError::CommitUnknown { server: self.database.server.clone(), number })
+            }
             Err(error) => Err(error),
         }
     }

@@ -25,6 +25,8 @@ pub(crate) struct PgSession {
     /// `None` only while the session is being dropped.
     runtime: Option<Runtime>,
     client: Arc<Client>,
+    /// Hosts and ports of the server, for messages.
+    server: Arc<str>,
     statements: RefCell<HashMap<String, Statement>>,
     /// Statements that were sent but not awaited.
     sent: RefCell<Vec<PendingStatement>>,
@@ -34,12 +36,14 @@ impl PgSession {
     pub(crate) fn open(database: &Database) -> Result<PgSession, StoreError> {
         let runtime = Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|source| StoreError::Thread { purpose: "talks to the database", source })?;
-        let (client, connection) = runtime.block_on(database.config.connect(TlsConnection::new()))?;
+        let connected = runtime.block_on(database.config.connect(TlsConnection::new()));
+        let (client, connection) = connected.map_err(|source| database.to_connection_error(source))?;
         // The connection task ends with the client. Its errors surface in the calls that wait for results.
         runtime.spawn(connection);
         Ok(PgSession {
             runtime: Some(runtime),
             client: Arc::new(client),
+            server: database.server.clone(),
             statements: RefCell::default(),
             sent: RefCell::default(),
         })
@@ -96,7 +100,7 @@ impl PgSession {
     fn start_sending(&self, mut sending: PendingStatement) -> Result<(), StoreError> {
         // The first poll puts the statement into the connection's queue.
         match sending.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
-            Poll::Ready(done) => Ok(done.map(drop)?),
+            Poll::Ready(done) => done.map(drop).map_err(|error| self.to_error(error)),
             Poll::Pending => {
                 self.sent.borrow_mut().push(sending);
                 Ok(())
@@ -117,13 +121,17 @@ impl PgSession {
             }
             first
         };
-        Ok(self.block_on(all)?)
+        self.block_on(all).map_err(|error| self.to_error(error))
+    }
+
+    fn to_error(&self, source: tokio_postgres::Error) -> StoreError {
+        StoreError::Postgres { server: self.server.clone(), is_connecting: false, source }
     }
 
     /// Returns the error that caused `later`: after a failure the server rejects the rest of a transaction.
     fn find_cause<T>(&self, later: tokio_postgres::Error) -> Result<T, StoreError> {
         self.flush_pending()?;
-        Err(later.into())
+        Err(self.to_error(later))
     }
 
     pub(crate) fn execute_sql(&self, sql: &str, params: &[Param<'_>]) -> Result<u64, StoreError> {
@@ -140,7 +148,7 @@ impl PgSession {
 
     /// Executes statements without parameters.
     pub(crate) fn run_script(&self, sql: &str) -> Result<(), StoreError> {
-        Ok(self.block_on(self.client.batch_execute(sql))?)
+        self.block_on(self.client.batch_execute(sql)).map_err(|error| self.to_error(error))
     }
 }
 

@@ -1,0 +1,63 @@
+//! Reports an outage of something that the program needs: once when it begins, and once when it is over.
+
+use std::fmt::Display;
+use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
+
+use flowloom_core::code::Code;
+
+/// The outages of one thing, such as the database.
+#[derive(Debug)]
+pub struct OutageLog {
+    /// Its name in the log.
+    subject: &'static str,
+    /// Since when it is out of reach.
+    since: Mutex<Option<Instant>>,
+}
+
+impl OutageLog {
+    /// A log without an outage.
+    pub const fn new(subject: &'static str) -> OutageLog {
+        OutageLog { subject, since: Mutex::new(None) }
+    }
+
+    /// Notes a failure, and reports it if it is the first one. The error must not contain a secret.
+    pub fn note_failure(&self, code: Code, error: &dyn Display) {
+        let mut since = self.since.lock().unwrap_or_else(PoisonError::into_inner);
+        if since.is_none() {
+            *since = Some(Instant::now());
+            tracing::warn!(%code, "{error}; what needs {} waits until it can be used again", self.subject);
+        }
+    }
+
+    /// Notes a success, and reports the end of an outage.
+    pub fn note_success(&self) {
+        let began = self.since.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(began) = began {
+            let seconds = began.elapsed().as_secs();
+            tracing::info!(seconds, "{} can be used again", self.subject);
+        }
+    }
+
+    /// Whether there is an outage.
+    pub fn is_out(&self) -> bool {
+        self.since.lock().unwrap_or_else(PoisonError::into_inner).is_some()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_outage_lasts_from_its_first_failure_to_the_next_success() {
+        let log = OutageLog::new("the database");
+        log.note_success();
+        assert!(!log.is_out());
+        log.note_failure(Code::StoreUnreachable, &"refused");
+        log.note_failure(Code::StoreUnreachable, &"refused");
+        assert!(log.is_out());
+        log.note_success();
+        assert!(!log.is_out());
+    }
+}
