@@ -43,6 +43,7 @@ const runsRoute = createRoute({
       status: readText(search, "status"),
       workflow: readText(search, "workflow"),
       days: readCount(search, "days"),
+      within: readCount(search, "within"),
     }),
   component: lazyRouteComponent(() => import("./places/runs/runs"), "Runs"),
 });

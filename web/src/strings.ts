@@ -213,6 +213,10 @@ export const t = {
     filterWorkflow: "Filter by workflow",
     anyStatus: "Any status",
     anyWorkflow: "Any workflow",
+    filterTime: "Filter by time",
+    anyTime: "Any time",
+    within: (hours: number) =>
+      hours === 1 ? "Last hour" : hours === 24 ? "Last 24 hours" : `Last ${hours / 24} days`,
     none: "No run matches",
     noneHelp: "Change the filter, or start a run:",
     noneYet: "No runs yet",

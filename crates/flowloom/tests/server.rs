@@ -90,6 +90,8 @@ fn runs_are_paged() {
         }
     }
     assert_eq!(seen, started);
+    let since = |time: u64| server.get(&format!("/api/v1/runs?since={time}")).json()["items"].as_array().map(Vec::len);
+    assert_eq!([since(0), since(u64::from(u32::MAX) << 20)], [Some(5), Some(0)]);
     assert_eq!(server.get("/api/v1/runs?status=odd").error_code(), "FL1505");
     assert_eq!(server.get("/api/v1/runs?cursor=odd").error_code(), "FL1505");
 }

@@ -56,6 +56,8 @@ fn runs_are_filtered() {
     assert_eq!([count(&["--name", "hello"]), count(&["--name", "other"])], [3, 0]);
     let first = listed(&place, &[])[0]["run_id"].as_str().expect("an id").to_owned();
     assert_eq!([count(&["--before", &first]), count(&["--before", &first, "--limit", "1"])], [2, 1]);
+    assert_eq!([count(&["--since", "1h"]), count(&["--since", "0s"])], [3, 0]);
+    assert_eq!(exit_code(&place.run(&["runs", "--since", "30"])), 2);
     let empty = place.run(&["runs", "--name", "other"]);
     assert_eq!(stderr_text(&empty), "no run fits\n");
     let wrong = place.run(&["runs", "--status", "broken"]);

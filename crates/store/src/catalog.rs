@@ -52,7 +52,7 @@ const FILTER_SQL: &str = "(user_id = $1 or $1 is null) and ({status} = $2 or $2 
                       and (coalesce(workflow, name) = $4 or $4 is null) and (format = $5 or $5 is null) \
                       and (thread_key = $6 or $6 is null) and (id < $7 or $7 is null) \
                       and (project is null or project in ('', $8) or $8 is null) \
-                      and (forked_from = $9 or $9 is null)";
+                      and (forked_from = $9 or $9 is null) and (created_at >= $10 or $10 is null)";
 
 /// Minimum length of the end of an id that names a run. Ids of the same minute begin alike, so lists show their ends.
 const MIN_ID_END_CHARS: usize = 4;
@@ -105,10 +105,10 @@ impl Store {
         // Sorted without the index, which may be damaged. The check reads every row anyway.
         let condition = self.build_condition(filter)?;
         let sql =
-            format!("select {RUN_COLUMNS} from run where {condition} order by id || '' desc limit $10 offset $11");
-        let RunFilter { user, status, name, workflow, format, thread_key, before, project, forked_from, limit, offset } =
-            filter;
-        let (before, forked_from) = (before.map(|id| id.to_string()), forked_from.map(|id| id.to_string()));
+            format!("select {RUN_COLUMNS} from run where {condition} order by id || '' desc limit $11 offset $12");
+        let RunFilter { user, status, name, workflow, format, thread_key, project, since, .. } = filter;
+        let [before, forked_from] = [filter.before, filter.forked_from].map(|id| id.map(|id| id.to_string()));
+        let since = since.map(|time| time as i64);
         let rows = self.read_with(|db| {
             let living = self.worker.living_workers(db)?;
             let params = params![
@@ -121,8 +121,9 @@ impl Store {
                 &before,
                 project,
                 &forked_from,
-                *limit,
-                *offset
+                since,
+                filter.limit,
+                filter.offset
             ];
             db.query_rows(&sql, params, |row| Ok(self.parse_run_row(row, &living).ok()))
         })?;
@@ -135,12 +136,24 @@ impl Store {
             return Ok(runs.list_runs_matching(filter).into_iter().map(|row| self.with_is_driven(row)).collect());
         }
         let condition = self.build_condition(filter)?;
-        let sql = format!("select {RUN_COLUMNS} from run where {condition} order by id desc limit $10 offset $11");
-        let RunFilter { user, status, name, workflow, format, thread_key, before, project, forked_from, limit, offset } =
-            filter;
-        let (before, forked_from) = (before.map(|id| id.to_string()), forked_from.map(|id| id.to_string()));
-        let params =
-            params![user, status, name, workflow, format, thread_key, &before, project, &forked_from, *limit, *offset];
+        let sql = format!("select {RUN_COLUMNS} from run where {condition} order by id desc limit $11 offset $12");
+        let RunFilter { user, status, name, workflow, format, thread_key, project, since, .. } = filter;
+        let [before, forked_from] = [filter.before, filter.forked_from].map(|id| id.map(|id| id.to_string()));
+        let since = since.map(|time| time as i64);
+        let params = params![
+            user,
+            status,
+            name,
+            workflow,
+            format,
+            thread_key,
+            &before,
+            project,
+            &forked_from,
+            since,
+            filter.limit,
+            filter.offset
+        ];
         self.select_runs(&sql, params)
     }
 
@@ -150,10 +163,11 @@ impl Store {
             let all = RunFilter { limit: u32::MAX, offset: 0, ..filter.clone() };
             return Ok(runs.list_runs_matching(&all).len() as u64);
         }
-        let RunFilter { user, status, name, workflow, format, thread_key, before, project, forked_from, .. } = filter;
-        let (before, forked_from) = (before.map(|id| id.to_string()), forked_from.map(|id| id.to_string()));
+        let RunFilter { user, status, name, workflow, format, thread_key, project, since, .. } = filter;
+        let [before, forked_from] = [filter.before, filter.forked_from].map(|id| id.map(|id| id.to_string()));
+        let since = since.map(|time| time as i64);
         let sql = format!("select count(*) from run where {}", self.build_condition(filter)?);
-        let params = params![user, status, name, workflow, format, thread_key, &before, project, &forked_from];
+        let params = params![user, status, name, workflow, format, thread_key, &before, project, &forked_from, since];
         Ok(self.read_with(|db| db.query_first(&sql, params, |row| row.get_count(0)))?.unwrap_or_default())
     }
 

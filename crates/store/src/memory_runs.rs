@@ -196,6 +196,7 @@ impl MemoryRuns {
         let state = self.lock_state();
         let rows = state.runs.values().rev().map(|stored| &stored.row);
         let rows = rows.filter(|row| filter.before.is_none_or(|before| row.id < before));
+        let rows = rows.filter(|row| filter.since.is_none_or(|since| row.created_at >= since));
         let rows = rows.filter(|row| {
             let workflow = row.workflow.as_ref().unwrap_or(&row.name);
             is(&filter.user, &row.user)

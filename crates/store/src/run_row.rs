@@ -74,6 +74,8 @@ pub struct RunFilter {
     pub forked_from: Option<RunId>,
     /// Runs created before this one.
     pub before: Option<RunId>,
+    /// Runs created at this time or later, in milliseconds since the Unix epoch.
+    pub since: Option<u64>,
     /// Maximum number of runs returned.
     pub limit: u32,
     /// Number of matching runs to skip.

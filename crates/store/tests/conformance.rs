@@ -381,6 +381,9 @@ async fn runs_are_filtered_and_counted(place: &TestDatabase) {
     assert_eq!(ids(RunFilter { status: Some("failed".into()), ..all.clone() }), [run_id(4), run_id(3)]);
     assert_eq!(ids(RunFilter { before: Some(run_id(3)), limit: 1, ..all.clone() }), [run_id(2)]);
     assert_eq!(ids(RunFilter { user: Some("ann".into()), name: Some("test".into()), ..all.clone() }).len(), 4);
+    let since = |time| ids(RunFilter { since: Some(time), ..all.clone() });
+    let created = store.get_run(run_id(3)).expect("readable").expect("there").created_at;
+    assert!(since(created).contains(&run_id(3)) && since(u64::from(u32::MAX) << 20).is_empty());
     assert_eq!(ids(RunFilter { user: Some("bob".into()), ..all }), []);
     assert!(store.size_bytes().expect("readable") > 0);
     assert!(!store.describe_database().expect("readable").is_empty());

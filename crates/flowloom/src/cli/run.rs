@@ -75,6 +75,9 @@ pub(crate) struct RunsArgs {
     /// Only runs before this one
     #[arg(long, value_name = "RUN")]
     pub(crate) before: Option<String>,
+    /// Only runs since: a duration such as 2h, or a time such as 2026-11-23
+    #[arg(long, value_name = "TIME")]
+    pub(crate) since: Option<String>,
     /// Maximum number of runs to list
     #[arg(long, default_value_t = 50)]
     pub(crate) limit: u32,

@@ -3,8 +3,10 @@
 use std::io::IsTerminal as _;
 
 use flowloom_app::engines::App;
+use flowloom_app::error::AppError;
 use flowloom_app::runs::finished::read_outcome;
 use flowloom_app::runs::summary;
+use flowloom_app::times::parse_time_before;
 use flowloom_core::code::Code;
 use flowloom_core::status::{STATUS_TABLE, Status};
 use flowloom_runtime::clock::SystemClock;
@@ -74,12 +76,15 @@ fn check_status(status: Option<&str>) -> Result<(), CommandError> {
 fn build_filter(app: &App, arguments: &RunsArgs) -> Result<RunFilter, CommandError> {
     let project = &app.config.project_name;
     let before = arguments.before.as_deref().map(|run| app.store.find_run(run, project)).transpose()?;
+    let since = arguments.since.as_deref().map(|time| parse_time_before(time, SystemClock.now_ms())).transpose();
+    let since = since.map_err(AppError::from)?;
     Ok(RunFilter {
         status: arguments.status.clone(),
         name: arguments.name.clone(),
         workflow: arguments.workflow.clone(),
         project: Some(project.clone()).filter(|project| !project.is_empty()),
         before: before.map(|run| run.id),
+        since,
         limit: arguments.limit,
         ..RunFilter::default()
     })

@@ -52,6 +52,9 @@ pub(crate) struct RunQuery {
     /// Only runs of workflows in this format.
     #[serde(default)]
     format: Option<String>,
+    /// Only runs that were started at this time or later, in milliseconds since the Unix epoch.
+    #[serde(default)]
+    since: Option<u64>,
     /// The value of `next` of the previous page.
     #[serde(default)]
     cursor: Option<String>,
@@ -119,6 +122,7 @@ pub(crate) async fn list_runs(
         workflow: filter.workflow,
         format: filter.format,
         before,
+        since: filter.since,
         project: store.project(),
         limit: limit + 1,
         ..RunFilter::default()

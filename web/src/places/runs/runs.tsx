@@ -21,19 +21,23 @@ type RunItem = Schemas["RunItem"];
 
 const REFRESH_MS = 3000;
 const PAGE_RUNS = 50;
+const HOUR_MS = 3_600_000;
+/** The hours that the filter by time offers. */
+const WITHIN_HOURS = [1, 24, 7 * 24, 30 * 24];
 
 export function Runs() {
   useTitle(t.runs.title);
   const search = useSearch({ from: "/runs" });
-  const { status, workflow } = search;
+  const { status, workflow, within } = search;
   const runs = useInfiniteQuery({
-    queryKey: ["runs", "table", status, workflow],
+    queryKey: ["runs", "table", status, workflow, within],
     initialPageParam: undefined as string | undefined,
     queryFn: ({ pageParam }) => {
       const query = {
         limit: PAGE_RUNS,
         ...(status && { status }),
         ...(workflow && { workflow }),
+        ...(within && { since: Date.now() - within * HOUR_MS }),
         ...(pageParam && { cursor: pageParam }),
       };
       return read(api.GET("/api/v1/runs", { params: { query } }));
@@ -41,6 +45,7 @@ export function Runs() {
     getNextPageParam: (page) => page.next ?? undefined,
     refetchInterval: REFRESH_MS,
   });
+  const isFiltered = Boolean(status || workflow || within);
   const [selected, setSelected] = useState<ReadonlySet<string>>(new Set());
   const items = useMemo(() => runs.data?.pages.flatMap((page) => page.items) ?? [], [runs.data]);
   return (
@@ -55,8 +60,8 @@ export function Runs() {
       {runs.error && <ErrorBox error={runs.error} />}
       {runs.data && items.length === 0 ? (
         <section className="panel">
-          <Empty title={status || workflow ? t.runs.none : t.runs.noneYet}>
-            <p>{status || workflow ? t.runs.noneHelp : t.runs.noneYetHelp}</p>
+          <Empty title={isFiltered ? t.runs.none : t.runs.noneYet}>
+            <p>{isFiltered ? t.runs.noneHelp : t.runs.noneYetHelp}</p>
             <pre>{t.runs.noneCommand}</pre>
           </Empty>
         </section>
@@ -76,9 +81,10 @@ function Filters() {
   const search = useSearch({ from: "/runs" });
   const navigate = useNavigate({ from: "/runs" });
   const workflows = useQuery(workflowsQuery).data ?? [];
-  const change = (name: "status" | "workflow", value: string) => {
+  const change = (name: "status" | "workflow" | "within", value: string) => {
     const { [name]: _, ...rest } = search;
-    void navigate({ search: value === "" ? rest : { ...rest, [name]: value }, replace: true });
+    const chosen = name === "within" ? Number(value) : value;
+    void navigate({ search: value === "" ? rest : { ...rest, [name]: chosen }, replace: true });
   };
   return (
     <>
@@ -105,6 +111,19 @@ function Filters() {
         {workflows.map((workflow) => (
           <option key={workflow.id} value={workflow.id}>
             {workflow.name || workflow.id}
+          </option>
+        ))}
+      </select>
+      <select
+        className="input runs-filter"
+        aria-label={t.runs.filterTime}
+        value={search.within ?? ""}
+        onChange={(event) => change("within", event.target.value)}
+      >
+        <option value="">{t.runs.anyTime}</option>
+        {WITHIN_HOURS.map((hours) => (
+          <option key={hours} value={hours}>
+            {t.runs.within(hours)}
           </option>
         ))}
       </select>
