@@ -166,7 +166,8 @@ pub(super) fn lay_out(snapshot: &Snapshot, uri: &Url) -> Option<Vec<TextEdit>> {
     let view = TextView { text: &document.text, lines: &document.lines, unit: snapshot.unit };
     let name = document.path.display().to_string();
     let part = || format_part(&name, view.text);
-    let laid_out = document.format.and_then(|format| format_source(format, &name, view.text).ok()).or_else(part)?;
+    let format = document.format.or_else(|| snapshot.find_last_result(uri)?.format);
+    let laid_out = format.and_then(|format| format_source(format, &name, view.text).ok()).or_else(part)?;
     Some(if laid_out == view.text { Vec::new() } else { vec![replace_difference(view, &laid_out)] })
 }
 
