@@ -67,8 +67,18 @@ pub struct Diagnostic {
     pub message: String,
     /// How to solve it.
     pub help: Option<String>,
-    /// A fix that needs no human judgement (`check --fix`).
+    /// A change of the text that solves the problem.
     pub fix: Option<Fix>,
+}
+
+/// Whether a fix may be applied without asking a person.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Applicability {
+    /// There is only one way to mean the text. `check --fix` and "fix all" apply it.
+    Safe,
+    /// A guess, such as another name or a new input. Only a person chooses it, as a quick fix of an editor.
+    Suggestion,
 }
 
 /// A set of replacements in one file. Spans do not overlap.
@@ -78,6 +88,31 @@ pub struct Fix {
     pub title: String,
     /// The replacement text of each span.
     pub edits: Vec<(Span, String)>,
+    /// Whether it may be applied without asking.
+    pub applicability: Applicability,
+}
+
+impl Fix {
+    /// A fix of a text that can mean only one thing.
+    pub fn new_safe(title: impl Into<String>, edits: Vec<(Span, String)>) -> Fix {
+        Fix { title: title.into(), edits, applicability: Applicability::Safe }
+    }
+
+    /// A fix that is a guess.
+    pub fn new_suggestion(title: impl Into<String>, edits: Vec<(Span, String)>) -> Fix {
+        Fix { applicability: Applicability::Suggestion, ..Fix::new_safe(title, edits) }
+    }
+
+    /// The fix as a guess unless `is_certain`.
+    pub fn safe_if(self, is_certain: bool) -> Fix {
+        let applicability = if is_certain { self.applicability } else { Applicability::Suggestion };
+        Fix { applicability, ..self }
+    }
+
+    /// Whether it may be applied without asking.
+    pub fn is_safe(&self) -> bool {
+        self.applicability == Applicability::Safe
+    }
 }
 
 impl Diagnostic {
@@ -98,10 +133,9 @@ impl Diagnostic {
         self
     }
 
-    /// Adds a fix.
-    pub fn with_fix(mut self, title: impl Into<String>, edits: Vec<(Span, String)>) -> Diagnostic {
-        self.fix = Some(Fix { title: title.into(), edits });
-        self
+    /// The fix, if it may be applied without asking.
+    pub fn safe_fix(&self) -> Option<&Fix> {
+        self.fix.as_ref().filter(|fix| fix.is_safe())
     }
 
     /// Whether it is an error.
@@ -158,12 +192,18 @@ pub fn find_position(source: &str, offset: usize) -> Position {
     source.as_bytes()[..end].iter().fold(Position::START, |at, byte| advance_position(at, *byte))
 }
 
-/// Applies the fixes of `diagnostics` to `source` and skips those that overlap an earlier one. Returns the new source
+/// Applies the safe fixes of `diagnostics` to `source` and skips those that overlap an earlier one. Returns the new source
 /// and the number of applied fixes.
-pub fn apply_fixes(source: &str, diagnostics: &[Diagnostic]) -> (String, usize) {
+pub fn apply_safe_fixes(source: &str, diagnostics: &[Diagnostic]) -> (String, usize) {
+    apply_fixes(source, diagnostics.iter().filter_map(Diagnostic::safe_fix))
+}
+
+/// Applies fixes to `source` and skips those that overlap an earlier one. Returns the new source and the number of applied
+/// fixes.
+pub fn apply_fixes<'a>(source: &str, fixes: impl IntoIterator<Item = &'a Fix>) -> (String, usize) {
     let mut edits: Vec<(Span, &str)> = Vec::new();
     let mut applied = 0;
-    for fix in diagnostics.iter().filter_map(|d| d.fix.as_ref()) {
+    for fix in fixes {
         let clash = fix
             .edits
             .iter()
@@ -188,8 +228,8 @@ pub fn apply_fixes(source: &str, diagnostics: &[Diagnostic]) -> (String, usize) 
 /// Characters of a name that are compared.
 const COMPARED_CHARS: usize = 128;
 
-/// The candidate that `name` is probably a misspelling of: at most two edits away, or a third of its length if it is
-/// long.
+/// The candidate that `name` is probably a misspelling of: at most a third of its characters differ. Two names of one or
+/// two characters are never similar, unless they differ only in case. Two neighbours in the wrong order count once.
 pub fn find_similar_name<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let mut unlimited = usize::MAX;
     find_similar_within(name, candidates, &mut unlimited)
@@ -209,7 +249,7 @@ pub fn find_similar_within<'a>(
             break;
         }
         let chars = to_compared_chars(candidate);
-        let limit = if chars.len() < 4 { 1 } else { (chars.len() / 3).max(2) };
+        let limit = max_distance(chars.len(), wanted.len());
         if chars.len().abs_diff(wanted.len()) > limit {
             *budget = budget.saturating_sub(chars.len() + 1);
             continue;
@@ -228,16 +268,29 @@ fn to_compared_chars(name: &str) -> Vec<char> {
     name.chars().flat_map(char::to_lowercase).take(COMPARED_CHARS).collect()
 }
 
+/// The number of edits up to which names of two lengths are similar. With few characters, any other name is few edits away.
+fn max_distance(length: usize, other: usize) -> usize {
+    match length.min(other) {
+        0..=2 => 0,
+        _ => (length.max(other) / 3).max(1),
+    }
+}
+
+/// The number of characters to insert, remove, replace or exchange with their neighbour.
 fn edit_distance(a: &[char], b: &[char]) -> usize {
+    let mut before: Vec<usize> = Vec::new();
     let mut row: Vec<usize> = (0..=b.len()).collect();
     for (i, ca) in a.iter().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
+        let mut next = vec![i + 1];
         for (j, cb) in b.iter().enumerate() {
-            let substituted = diagonal + usize::from(ca != cb);
-            diagonal = row[j + 1];
-            row[j + 1] = substituted.min(row[j] + 1).min(diagonal + 1);
+            let replaced = row[j] + usize::from(ca != cb);
+            let mut distance = replaced.min(next[j] + 1).min(row[j + 1] + 1);
+            if i > 0 && j > 0 && *ca == b[j - 1] && a[i - 1] == *cb {
+                distance = distance.min(before[j - 1] + 1);
+            }
+            next.push(distance);
         }
+        before = std::mem::replace(&mut row, next);
     }
     row[b.len()]
 }
@@ -251,6 +304,28 @@ mod tests {
         assert_eq!(find_similar_name("apicall", ["start", "apiCall"]), Some("apiCall"));
         assert_eq!(find_similar_name("llmInstructon", ["apiCall", "llmInstruction"]), Some("llmInstruction"));
         assert_eq!(find_similar_name("zebra", ["start", "apiCall"]), None);
+        // Any two short names are few edits apart.
+        assert_eq!(find_similar_name("c", ["a", "b", "ab"]), None);
+        assert_eq!(find_similar_name("id", ["is", "ids"]), None);
+        assert_eq!(find_similar_name("city", ["date", "item"]), None);
+        assert_eq!(find_similar_name("get", ["GET"]), Some("GET"));
+        assert_eq!(find_similar_name("naem", ["name"]), Some("name"));
+        assert_eq!(find_similar_name("topik", ["topic"]), Some("topic"));
+    }
+
+    #[test]
+    fn only_safe_fixes_are_applied_without_asking() {
+        let problem = |start, fix| {
+            let span = Span { start, length: 1 };
+            let problem = Diagnostic::new_error(Code::UnknownName, "f", span, "m");
+            Diagnostic { fix: Some(fix), ..problem }
+        };
+        let edit = |start, text: &str| vec![(Span { start, length: 1 }, text.to_owned())];
+        let problems =
+            [problem(0, Fix::new_safe("a", edit(0, "A"))), problem(1, Fix::new_suggestion("b", edit(1, "B")))];
+        assert_eq!(apply_safe_fixes("ab", &problems), ("Ab".to_owned(), 1));
+        let all = problems.iter().filter_map(|problem| problem.fix.as_ref());
+        assert_eq!(apply_fixes("ab", all), ("AB".to_owned(), 2));
     }
 
     #[test]

@@ -78,8 +78,15 @@ impl CommandError {
         }
     }
 
-    /// Prints the problems of a definition, and returns the error that it cannot be used.
+    /// Prints the problems of a definition, and returns the error that it cannot be used. That its file cannot be read is one
+    /// error, and not a problem of a definition.
     pub(crate) fn report_invalid_definition(source: &LoadedDefinition, message: impl Into<String>) -> CommandError {
+        if let [only] = source.compiled.diagnostics.as_slice()
+            && only.code == Code::Unreadable
+        {
+            let error = CommandError::new(Code::Unreadable, only.message.clone());
+            return CommandError { problems: source.problems(), ..error };
+        }
         print_diagnostics(source);
         CommandError { problems: source.problems(), ..CommandError::usage(message) }
     }

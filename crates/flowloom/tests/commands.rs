@@ -153,6 +153,46 @@ fn fixes_give_a_file_that_is_fine() {
 }
 
 #[test]
+fn what_is_included_is_checked_where_it_is_included() {
+    let place = Workspace::new("");
+    let house = "Be kind to {audience}.\n";
+    std::fs::create_dir(place.path("prompts")).expect("created");
+    place.write("house.mdx", house);
+    place.write("prompts/tone.mdx", house);
+    let text = "---\ninput:\n  audience: {type: text}\n---\n\n{include('house')} {include('tone')}\n\n\
+                <GenText as=\"t\" model=\"scripted:echo\" />\n";
+    place.write("a.mdx", text);
+    let checked = place.run(&["check", "--fix", "."]);
+    assert_eq!(String::from_utf8_lossy(&checked.stdout), "a.mdx (markdown): ok\n", "{}", stderr_text(&checked));
+    assert_eq!(std::fs::read_to_string(place.path("house.mdx")).expect("there"), house);
+    let listed = place.run_json(&["list"]).1;
+    assert_eq!(listed.as_array().map(Vec::len), Some(1), "{listed}");
+    // Its problems are those of the definition that includes it.
+    place.write("house.mdx", "Be kind to {nobody}.\n");
+    let broken = place.run(&["check", "."]);
+    assert_eq!(exit_code(&broken), 2);
+    assert!(stderr_text(&broken).contains("nobody is not known here"), "{}", stderr_text(&broken));
+}
+
+#[test]
+fn fixes_change_and_declare_no_names() {
+    let place = Workspace::new("");
+    let action = "\n\n<GenText as=\"t\" model=\"scripted:echo\" />\n";
+    let texts = [
+        format!("---\ninput:\n  q: {{type: text}}\n  b: {{type: text}}\n---\n\nCompare {{c}} with {{b}}.{action}"),
+        format!("Write {{topik}} about {{topic}}.{action}"),
+        format!("---\ninput:\n  topic: {{type: text}}\n---\n\nWrite about {{topik}}.{action}"),
+    ];
+    for text in texts {
+        let file = place.write("w.mdx", &text);
+        let output = place.run(&["check", "--fix", "w.mdx"]);
+        assert_eq!(exit_code(&output), 2, "{}", stderr_text(&output));
+        assert_eq!(std::fs::read_to_string(file).expect("there"), text);
+    }
+    assert!(stderr_text(&place.run(&["check", "w.mdx"])).contains("did you mean topic?"));
+}
+
+#[test]
 fn models_that_cannot_answer_report_why() {
     let place = Workspace::new("");
     place.write("w.json", &steps_json(&step_json("say", "agent::chat", "sequential", r#", "promptTemplate": "Hi""#)));

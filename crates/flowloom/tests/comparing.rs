@@ -68,6 +68,34 @@ fn definitions_are_compared_by_what_they_mean() {
 }
 
 #[test]
+fn the_definition_of_a_run_is_compared_with_a_file() {
+    let place = place_with_list();
+    stdout_of(&place, 0, &["run", "story.json", "-i", "input=tea"]);
+    assert_eq!(stdout_of(&place, 0, &["diff", "last", "story.json"]), "the definitions mean the same\n");
+    let text = std::fs::read_to_string(place.path("story.json")).expect("there");
+    place.write("story.json", &text.replace("Improve: ", "Better: "));
+    assert!(stdout_of(&place, 1, &["diff", "last", "story.json"]).contains("/improve"));
+    let unknown = place.run(&["diff", "0123", "story.json"]);
+    assert!(stderr_text(&unknown).contains("there is no file or workflow 0123"), "{}", stderr_text(&unknown));
+}
+
+#[test]
+fn a_file_that_cannot_be_read_is_one_error() {
+    let place = place_with_list();
+    let commands: [&[&str]; 3] = [
+        &["plan", "nothing.json"],
+        &["diff", "nothing.json", "story.json"],
+        &["convert", "nothing.json", "--to", "flow"],
+    ];
+    for command in commands {
+        let output = place.run(command);
+        let shown = stderr_text(&output);
+        assert_eq!((exit_code(&output), shown.matches("error[").count()), (2, 1), "{command:?}: {shown}");
+        assert!(shown.contains("error[FL0101]: nothing.json cannot be read"), "{command:?}: {shown}");
+    }
+}
+
+#[test]
 fn versions_are_compared_by_meaning() {
     let place = place_with_list();
     let text = std::fs::read_to_string(place.path("story.json")).expect("there");

@@ -175,3 +175,85 @@ fn a_changed_value_continues_in_a_fork() {
     seen.push(format!("{} runs, the last one is {}", runs.as_array().expect("runs").len(), runs[0]["status"]));
     insta::assert_snapshot!(seen.join("\n"));
 }
+
+#[test]
+fn the_last_run_is_one_of_the_definition() {
+    let place = Workspace::new(ECHO_CONFIG);
+    let file = place.write("draft.json", STEPS);
+    let other = place.write("other.json", &STEPS.replace("draft", "other").replace("Draft", "Other"));
+    let unrun = place.write("unrun.json", &STEPS.replace("draft", "unrun").replace("Draft", "Unrun"));
+    let broken = place.write("broken.json", &STEPS.replace("agent::chat", "agent::chatter"));
+    for file in ["draft.json", "other.json"] {
+        let run = place.run(&["run", file, "-i", &format!("input={file}")]);
+        assert!(run.status.success(), "{}", support::stderr_text(&run));
+    }
+    let mut debugger = Debugger::start(&place);
+    debugger.ask("initialize", &json!({"adapterID": "flowloom"}));
+    assert_eq!(debugger.receive()["event"], "initialized");
+    let missing = place.path("missing.json");
+    let refusals = [
+        (missing.display().to_string(), "there is no file"),
+        (unrun.display().to_string(), "there is no run of Unrun yet"),
+        (broken.display().to_string(), "has errors, so its last run cannot be found"),
+    ];
+    for (definition, reason) in refusals {
+        let refused = debugger.ask("launch", &json!({"definition": definition, "run": "last"}));
+        assert!(refused.as_str().is_some_and(|message| message.contains(reason)), "{definition}: {refused}");
+    }
+    for (definition, input) in [(file, "draft.json"), (other, "other.json")] {
+        debugger.ask("launch", &json!({"definition": definition}));
+        let stop = debugger.go("configurationDone");
+        assert!(stop.contains(&format!("input=\"{input}\"")), "{stop}");
+    }
+    debugger.ask("disconnect", &json!({}));
+    assert!(debugger.child.wait().expect("it ends").success());
+}
+
+#[test]
+fn breakpoints_belong_to_their_file() {
+    let place = Workspace::new(ECHO_CONFIG);
+    let file = place.write("draft.json", STEPS);
+    let run = place.run(&["run", "draft.json", "-i", "input=tea"]);
+    assert!(run.status.success(), "{}", support::stderr_text(&run));
+    let mut debugger = Debugger::start(&place);
+    debugger.ask("initialize", &json!({"adapterID": "flowloom"}));
+    assert_eq!(debugger.receive()["event"], "initialized");
+    debugger.ask("launch", &json!({"definition": file, "stopOnEntry": false}));
+    let set = |debugger: &mut Debugger, path: std::path::PathBuf, breakpoints: Value| {
+        let arguments = json!({"source": {"path": path}, "breakpoints": breakpoints});
+        debugger.ask("setBreakpoints", &arguments)["breakpoints"].clone()
+    };
+    let wanted = json!([{"line": 6}, {"line": 4, "condition": "1 === 2"}]);
+    let own = set(&mut debugger, file.clone(), wanted);
+    assert_eq!(own[0], json!({"verified": true, "line": 6}));
+    assert_eq!(own[1]["message"], "breakpoints with a condition are not supported: remove the condition");
+    // An editor sends the breakpoints of all its files.
+    let others = set(&mut debugger, place.path("other.json"), json!([{"line": 4}]));
+    assert_eq!(others, json!([{"verified": false, "line": 4, "message": "the run is of another definition"}]));
+    let stop = debugger.go("configurationDone");
+    assert!(stop.starts_with("configurationDone: breakpoint at last") && stop.contains("line 6"), "{stop}");
+    // The end can be looked at, and is reported once.
+    assert!(debugger.go("continue").contains("end of the run"));
+    assert_eq!(debugger.go("continue"), "continue: over");
+    let refused = debugger.ask("continue", &json!({"threadId": 1}));
+    assert_eq!(refused, "the run is over: step back, or start the debugger again");
+    assert!(debugger.go("stepBack").contains("line 6"));
+    debugger.ask("disconnect", &json!({}));
+    assert!(debugger.child.wait().expect("it ends").success());
+}
+
+#[test]
+fn a_message_that_cannot_be_read_does_not_end_the_debugger() {
+    let place = Workspace::new(ECHO_CONFIG);
+    let mut debugger = Debugger::start(&place);
+    write!(debugger.input, "Content-Length: 3\r\n\r\n{{x}}Content-Length: two\r\n\r\n").expect("sent");
+    for reason in ["it is not JSON", "its head has no Content-Length"] {
+        let event = debugger.receive();
+        assert_eq!(event["event"], "output", "{event}");
+        assert!(event["body"]["output"].as_str().is_some_and(|text| text.contains(reason)), "{event}");
+    }
+    debugger.ask("initialize", &json!({"adapterID": "flowloom"}));
+    assert_eq!(debugger.receive()["event"], "initialized");
+    debugger.ask("disconnect", &json!({}));
+    assert!(debugger.child.wait().expect("it ends").success());
+}

@@ -68,6 +68,27 @@ fn stdin_is_written_to_stdout() {
 }
 
 #[test]
+fn text_on_stdin_is_what_it_is_called_or_looks_like() {
+    let place = Workspace::new("");
+    let commented = NEAT.replace("{\n  \"name\"", "// A flow.\n{\n  \"name\"");
+    let format = |arguments: &[&str], text: &str| {
+        let mut command = place.build_command(&[&["fmt", "-"], arguments].concat());
+        let mut child =
+            command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it runs");
+        child.stdin.take().expect("stdin").write_all(text.as_bytes()).expect("written");
+        let output = child.wait_with_output().expect("it ends");
+        (exit_code(&output), stdout_text(&output), stderr_text(&output))
+    };
+    let squeezed = commented.replace("    {\"type\"", "{\"type\"");
+    for arguments in [&["--as", "flow"][..], &[], &["--stdin-filename", "c.jsonc"]] {
+        let (exit, laid_out, messages) = format(arguments, &squeezed);
+        assert_eq!((exit, laid_out.as_str()), (0, commented.as_str()), "{arguments:?}: {messages}");
+    }
+    let (exit, _, messages) = format(&["--stdin-filename", "flows/c.json"], &squeezed);
+    assert!(exit == 2 && messages.contains("flows/c.json: not formatted"), "{messages}");
+}
+
+#[test]
 fn what_does_not_parse_stays_as_it_is() {
     let place = Workspace::new("");
     let broken = place.write("broken.json", "{\"steps\": [}, \"name\": 1}");

@@ -152,7 +152,7 @@ fn report_syntax(text: &str, error: JsonError, word: Option<Span>, problems: &mu
     let (help, fix) = match constant {
         Some((word, constant)) => {
             let title = format!("write {constant}");
-            let fix = Fix { title, edits: vec![(word, constant.to_owned())] };
+            let fix = Fix::new_safe(title, vec![(word, constant.to_owned())]);
             (Some(format!("did you mean {constant}?")), Some(fix))
         }
         None => {
@@ -174,13 +174,13 @@ fn json_help(text: &str, error: &JsonError) -> (Option<&'static str>, Option<Fix
     let before = text.get(..error.span.start).unwrap_or_default().trim_end();
     if error.lacks_comma {
         let end = Span { start: before.len(), length: 0 };
-        let fix = Fix { title: "add the comma before it".into(), edits: vec![(end, ",".to_owned())] };
+        let fix = Fix::new_safe("add the comma before it", vec![(end, ",".to_owned())]);
         return (Some("add the comma before it"), Some(fix));
     }
     let help = match text.get(error.span.start..).and_then(|rest| rest.chars().next()) {
         Some(']' | '}') if before.ends_with(',') => {
             let comma = Span { start: before.len() - 1, length: 1 };
-            let fix = Fix { title: "remove the comma before it".into(), edits: vec![(comma, String::new())] };
+            let fix = Fix::new_safe("remove the comma before it", vec![(comma, String::new())]);
             return (Some("remove the comma before it"), Some(fix));
         }
         Some('\'') => "JSON strings need double quotes",
@@ -291,7 +291,8 @@ impl<'a> Fields<'a> {
             if let Some(meant) = meant {
                 diagnostic.help = Some(format!("did you mean {meant:?}?"));
                 let title = format!("rename {key:?} to {meant:?}");
-                diagnostic.fix = Some(Fix { title, edits: vec![(*span, format!("{meant:?}"))] });
+                // Where any key is allowed, it may be the author's own.
+                diagnostic.fix = Some(Fix::new_safe(title, vec![(*span, format!("{meant:?}"))]).safe_if(is_closed));
             }
         }
     }
@@ -375,7 +376,7 @@ impl<'a> Fields<'a> {
             if let Some(written) = written {
                 let title = format!("write {written} without quotes");
                 diagnostic.help = Some(title.clone());
-                diagnostic.fix = Some(Fix { title, edits: vec![(node.span, written.to_owned())] });
+                diagnostic.fix = Some(Fix::new_safe(title, vec![(node.span, written.to_owned())]));
             }
             return None;
         }

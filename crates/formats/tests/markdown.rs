@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use flowloom_core::chat::{Content, MessagePart};
 use flowloom_core::code::Code;
-use flowloom_core::diagnostic::{Diagnostic, apply_fixes, find_position};
+use flowloom_core::diagnostic::{Diagnostic, apply_fixes, apply_safe_fixes, find_position};
 use flowloom_core::plan::{Composite, Inputs, Plan, Step, StepKind};
 use flowloom_core::value::Map;
 use flowloom_formats::{Compiled, Sources, compile};
@@ -64,11 +64,12 @@ fn every_problem_has_a_code_and_a_place() {
     }
 }
 
-/// The text after repeated `check --fix`.
+/// The text after its fixes and suggestions, each time of those for the problems that they reveal.
 fn apply_all_fixes(text: &str) -> String {
     let mut text = text.to_owned();
     for _ in 0..3 {
-        text = apply_fixes(&text, &compile_text(&text).diagnostics).0;
+        let problems = compile_text(&text).diagnostics;
+        text = apply_fixes(&text, problems.iter().filter_map(|problem| problem.fix.as_ref())).0;
     }
     text
 }
@@ -105,9 +106,31 @@ fn the_broken_examples_of_the_documentation_are_repaired() {
 }
 
 #[test]
-fn a_nearly_right_name_is_corrected() {
+fn a_nearly_right_name_is_suggested() {
     let text = "---\ndata: {mood: glad}\n---\n\nBe {moood}.\n";
     assert_eq!(apply_all_fixes(text), text.replace("moood", "mood"));
+}
+
+#[test]
+fn no_name_is_changed_or_declared_without_asking() {
+    let safe = |text: &str| apply_safe_fixes(text, &compile_text(text).diagnostics).0;
+    let texts = [
+        "---\ndata: {q: 1, b: 2}\n---\n\nCompare {c} with {b}.\n",
+        "---\ndata: {mood: glad}\n---\n\nBe {moood}.\n",
+        "Write {topik} about {topic}.\n\n<GenText as=\"t\" model=\"m:x\" />\n",
+        "Hi\n\n<GenTxt as=\"a\" />\n\n<GenText as=\"b\" model=\"m:x\" />\n\n{a}\n",
+    ];
+    for text in texts {
+        assert_eq!(safe(text), text);
+        assert!(compile_text(text).plan.is_none(), "{text}");
+    }
+    // A name of one letter resembles no other.
+    let problems = compile_text(texts[0]).diagnostics;
+    let help = problems.iter().find_map(|problem| problem.help.as_deref());
+    assert_eq!(help, Some("declare it in the frontmatter: input: {c: {type: text}}"));
+    // What can mean only one thing is still repaired.
+    let joined = "---\ndata: {items: [a]}\n---\n\n{items.join(' ').map(x => x)}\n";
+    assert_ne!(safe(joined), joined);
 }
 
 #[test]

@@ -8,8 +8,9 @@
 pub mod analysis;
 pub mod builder;
 mod debug;
+mod framing;
 mod server;
 
 pub use debug::{DebugError, serve_debugger};
 
-pub use server::{LanguageServer, LoadConfig, ServerError};
+pub use server::{ConversationEnd, LanguageServer, LoadConfig, ServerError};

@@ -134,6 +134,9 @@ fn known() -> Known {
         blocks: known_name("memory_read"),
         agents: known_name("orders"),
         workflows: known_name("weather"),
+        secrets: known_name("SHOP_KEY"),
+        texts: known_name("house-style"),
+        fields: [("report".to_owned(), vec!["title".to_owned(), "text".to_owned()])].into(),
     }
 }
 

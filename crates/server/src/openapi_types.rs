@@ -29,8 +29,10 @@ pub(crate) struct DiagnosticSchema {
     length: Option<u64>,
     /// How to fix it.
     help: Option<String>,
-    /// The edit that `check --fix` applies.
+    /// The effect of an edit that solves it.
     fix: Option<Value>,
+    /// Whether `check --fix` applies the edit (`safe`), or only a person can decide (`suggestion`).
+    applicability: Option<String>,
 }
 
 /// A definition to store: an object of any format, or several files.

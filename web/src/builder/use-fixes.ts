@@ -10,7 +10,7 @@ type Fix = Analysis["fixes"][number];
 export type Fixes = {
   /** The text of the entry with the fix of a problem; undefined if it has none. */
   fixOf: (problem: ServerProblem) => string | undefined;
-  /** The text of the entry with all fixes. */
+  /** The text of the entry with all safe fixes. */
   all: string | undefined;
   count: number;
 };
@@ -32,7 +32,7 @@ export function useFixes(source: Source, format: string | undefined, problems: S
         return fix && applyFix(text, fix);
       },
       all: hasFix ? (data?.fixed ?? undefined) : undefined,
-      count: fixes.length,
+      count: fixes.filter((fix) => fix.is_safe).length,
     };
   }, [data, hasFix, text]);
 }

@@ -1,6 +1,7 @@
 //! Converts a loaded definition to another format, and describes what became of it.
 
 use std::cmp::Reverse;
+use std::path::Path;
 
 use flowloom_convert::{Conversion, ConversionSource, Fate, Finding, convert_definition};
 use flowloom_core::code::Code;
@@ -42,7 +43,11 @@ pub fn convert_loaded(
     let Some(plan) = &source.compiled.plan else { return Err(Box::new(source)) };
     let text = String::from_utf8_lossy(source.bytes());
     let given = ConversionSource { file: source.name(), text: &text, plan, stop };
-    let conversion = convert_definition(&given, options.to, options.has_comments);
+    let mut conversion = convert_definition(&given, options.to, options.has_comments);
+    if plan.format == options.to {
+        conversion.findings.extend(list_needed_files(&source, &text));
+        conversion.findings.sort_by_key(|finding| finding.span.start);
+    }
     if stop.is_stopped() {
         let message = "converting this definition took too long";
         let problem = Diagnostic::new_error(Code::CompileStopped, source.name(), Span::default(), message);
@@ -54,6 +59,29 @@ pub fn convert_loaded(
     let (problems, omitted) = limit_problems(conversion.diagnostics(source.name(), is_refused));
     (source.compiled.diagnostics, source.compiled.omitted) = (problems, omitted);
     Ok(ConvertedDefinition { source, text, is_refused, conversion })
+}
+
+/// The files that a laid out definition still reads, such as blocks and included texts, each with the place of its name.
+fn list_needed_files(source: &LoadedDefinition, text: &str) -> Vec<Finding> {
+    let folder = Path::new(source.name()).parent().unwrap_or(Path::new(""));
+    let others = source.files().keys().filter(|file| *file != source.name()).map(Path::new);
+    let describe = |file: &Path| {
+        let shown = file.strip_prefix(folder).unwrap_or(file).display();
+        let stem = file.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
+        // An agent has the name of its folder.
+        let parent = file.parent().and_then(Path::file_name).map(|name| name.to_string_lossy().into_owned());
+        let names = [Some(stem), parent].into_iter().flatten().filter(|name| !name.is_empty());
+        let place = names.filter_map(|name| Some(Span { start: text.find(&name)?, length: name.len() })).next();
+        Finding {
+            fate: Fate::Differently,
+            span: place.unwrap_or_default(),
+            message: format!(
+                "{shown} is read from the folder of the definition: copy it to the same place beside the result"
+            ),
+            is_restored: true,
+        }
+    };
+    others.map(describe).collect()
 }
 
 /// At most [`MAX_PROBLEMS`] problems, errors and losses before others, and the number of those that are left out.
@@ -108,5 +136,33 @@ impl ConvertedDefinition {
             count(Fate::Differently),
             count(Fate::Lost)
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use flowloom_formats::markdown;
+
+    use super::*;
+    use crate::config::{Config, Overrides};
+    use crate::definitions::source::Loader;
+
+    #[test]
+    fn files_that_a_laid_out_definition_needs_are_named() {
+        let place = tempfile::tempdir().expect("a folder");
+        let text = "Hi. {include('house')}\n\n<GenText as=\"t\" model=\"m:x\" />\n";
+        std::fs::write(place.path().join("house.mdx"), "Be kind.\n").expect("written");
+        std::fs::write(place.path().join("a.mdx"), text).expect("written");
+        let config = Config::load(Overrides::default()).expect("the defaults");
+        let loaded = Loader::new(&config).compile(&place.path().join("a.mdx"));
+        let options = ConversionOptions { to: markdown::FORMAT, is_strict: true, has_comments: true };
+        let converted = convert_loaded(loaded, options, &StopFlag::default()).map_err(|_| ()).expect("a plan");
+        let problems = &converted.source.compiled.diagnostics;
+        let found: Vec<(usize, &str)> =
+            problems.iter().map(|problem| (problem.span.start, problem.message.as_str())).collect();
+        let message =
+            "house.mdx is read from the folder of the definition: copy it to the same place beside the result";
+        assert_eq!(found, [(text.find("house").expect("the name"), message)]);
+        assert!(converted.text.is_some(), "it is no loss");
     }
 }

@@ -1,13 +1,14 @@
 //! Finds the definitions of a folder: all of them, or the one with a name.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use flowloom_core::code::Code;
 use flowloom_core::diagnostic::find_similar_name;
-use flowloom_formats::is_test;
+use flowloom_formats::{is_test, markdown};
 
 use super::error::DefinitionError;
-use super::folder::{find_shared_ids, has_definition_extension, id_from_path, is_definition, list_files};
+use super::folder::{find_shared_ids, has_action, has_definition_extension, id_from_path, is_definition, list_files};
 use super::source::{LoadedDefinition, Loader, STDIN_PATH};
 
 /// A file of a folder, as it was read.
@@ -20,9 +21,19 @@ pub struct FoundFile {
     pub source: LoadedDefinition,
 }
 
-/// The files of a folder that are definitions, also broken ones, by path; and the paths of the others. Tests of
-/// workflows are neither.
-pub fn find_definitions(folder: &Path, loader: &Loader<'_>) -> (Vec<FoundFile>, Vec<PathBuf>) {
+/// The files of a folder that look like definitions, by path. Tests of workflows do not.
+#[derive(Default)]
+pub struct FolderContent {
+    /// The definitions, also broken ones.
+    pub definitions: Vec<FoundFile>,
+    /// Texts that a definition of the folder includes. They are checked where they are included.
+    pub included: Vec<FoundFile>,
+    /// The paths of files in no known format.
+    pub others: Vec<PathBuf>,
+}
+
+/// Reads and compiles the files of a folder.
+pub fn find_definitions(folder: &Path, loader: &Loader<'_>) -> FolderContent {
     let (mut found, mut others) = (Vec::new(), Vec::new());
     for path in sorted_files(folder) {
         let source = loader.compile(&path);
@@ -37,8 +48,33 @@ pub fn find_definitions(folder: &Path, loader: &Loader<'_>) -> (Vec<FoundFile>, 
             found.push(FoundFile { id: id_from_path(&file.display().to_string()), file, source });
         }
     }
-    report_shared_ids(&mut found);
-    (found, others)
+    let (included, mut definitions) = separate_included(found);
+    report_shared_ids(&mut definitions);
+    FolderContent { definitions, included, others }
+}
+
+/// Separates Markdown that has no action and that another definition includes from the definitions, which come second. Two files
+/// that include each other are both definitions.
+fn separate_included(found: Vec<FoundFile>) -> (Vec<FoundFile>, Vec<FoundFile>) {
+    let find_path = |name: &str| std::fs::canonicalize(name).unwrap_or_else(|_| PathBuf::from(name));
+    let read: Vec<(PathBuf, BTreeSet<PathBuf>)> = found
+        .iter()
+        .map(|file| {
+            let own = find_path(file.source.name());
+            let files = file.source.files().keys().map(|name| find_path(name)).filter(|path| *path != own).collect();
+            (own, files)
+        })
+        .collect();
+    let is_included = |(own, files): &(PathBuf, BTreeSet<PathBuf>)| {
+        read.iter().any(|(other, included)| included.contains(own) && !files.contains(other))
+    };
+    let is_text =
+        |file: &FoundFile| file.source.compiled.format == Some(markdown::FORMAT) && !has_action(file.source.bytes());
+    let included: Vec<bool> = read.iter().map(is_included).collect();
+    let (texts, definitions): (Vec<_>, Vec<_>) =
+        found.into_iter().zip(included).partition(|(file, is_included)| *is_included && is_text(file));
+    let take_files = |files: Vec<(FoundFile, bool)>| files.into_iter().map(|(file, _)| file).collect();
+    (take_files(texts), take_files(definitions))
 }
 
 /// Adds an error to each definition that shares its id with another one, as a server does.
@@ -96,6 +132,37 @@ fn sorted_files(folder: &Path) -> Vec<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_only_included_is_no_workflow() {
+        let place = tempfile::tempdir().expect("a folder");
+        let config = crate::config::Config::load(crate::config::Overrides::default()).expect("the defaults");
+        let action = "\n\n<GenText as=\"t\" model=\"m:x\" />\n";
+        let files = [
+            ("a.mdx", format!("---\ninput:\n  audience: {{type: text}}\n---\n\n{{include('house')}}{action}")),
+            ("house.mdx", "Be kind to {audience}. {include('prompts/tone')}\n".to_owned()),
+            ("prompts/tone.mdx", "Be brief.\n".to_owned()),
+            // These are workflows, whoever includes them.
+            ("both.mdx", format!("Hi{action}")),
+            ("b.mdx", format!("{{include('both')}}{action}")),
+            ("ring1.mdx", "{include('ring2')}\n".to_owned()),
+            ("ring2.mdx", "{include('ring1')}\n".to_owned()),
+            ("alone.mdx", "Be kind to {nobody}.\n".to_owned()),
+        ];
+        std::fs::create_dir(place.path().join("prompts")).expect("created");
+        for (name, text) in files {
+            std::fs::write(place.path().join(name), text).expect("written");
+        }
+        let content = find_definitions(place.path(), &Loader::new(&config));
+        let list_names =
+            |found: &[FoundFile]| found.iter().map(|file| file.file.display().to_string()).collect::<Vec<_>>();
+        let definitions = ["a.mdx", "alone.mdx", "b.mdx", "both.mdx", "ring1.mdx", "ring2.mdx"];
+        assert_eq!(list_names(&content.definitions), definitions);
+        assert_eq!(list_names(&content.included), ["house.mdx", "prompts/tone.mdx"]);
+        assert_eq!(content.others, Vec::<PathBuf>::new());
+        let found = content.definitions;
+        assert!(found[0].source.compiled.plan.is_some(), "{:?}", found[0].source.compiled.diagnostics);
+    }
 
     #[test]
     fn a_workflow_is_found_by_path_id_and_file_name() {

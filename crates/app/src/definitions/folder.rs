@@ -95,8 +95,12 @@ pub(super) fn has_definition_extension(path: &Path) -> bool {
 
 /// Whether a file is a definition rather than documentation: most `.md` files contain no action that calls a model.
 pub(crate) fn is_definition(path: &Path, bytes: &[u8]) -> bool {
-    let asks = || String::from_utf8_lossy(bytes).to_ascii_lowercase().contains("<gen");
-    path.extension().is_none_or(|end| end != "md") || asks()
+    path.extension().is_none_or(|end| end != "md") || has_action(bytes)
+}
+
+/// Whether Markdown has an action that calls a model.
+pub(super) fn has_action(bytes: &[u8]) -> bool {
+    String::from_utf8_lossy(bytes).to_ascii_lowercase().contains("<gen")
 }
 
 /// Derives an id from a path: `flow/weather.json` becomes `flow.weather`. Letters and digits of any script are kept.

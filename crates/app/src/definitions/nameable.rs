@@ -2,8 +2,10 @@
 
 use std::path::Path;
 
+use flowloom_core::json::parse_value;
 use flowloom_core::value::Value;
-use flowloom_formats::{list_built_in_functions, pipeline};
+use flowloom_formats::markdown::{FLOWS_FOLDER, PROMPTS_FOLDER};
+use flowloom_formats::{graph, list_built_in_functions, pipeline};
 use flowloom_store::{DefinitionKind, DefinitionRow};
 
 use super::folder::{id_from_path, list_files};
@@ -12,6 +14,9 @@ use crate::config::Config;
 use crate::engines::App;
 use crate::error::AppError;
 use crate::wiring::build_default_models;
+
+/// The ends of the names of texts that can be included.
+const TEXT_EXTENSIONS: [&str; 2] = [".mdx", ".md"];
 
 /// A thing that a definition can name.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,6 +40,10 @@ pub struct NameableThings {
     pub agents: Vec<Nameable>,
     /// The other definitions of the folder, by id.
     pub workflows: Vec<Nameable>,
+    /// Configured secrets.
+    pub secrets: Vec<Nameable>,
+    /// Texts that a Markdown definition can include.
+    pub texts: Vec<Nameable>,
 }
 
 impl Nameable {
@@ -53,6 +62,8 @@ impl NameableThings {
             blocks: list_blocks(folder),
             agents: list_agents(config, folder),
             workflows: list_workflows(folder, path),
+            secrets: list_secrets(config),
+            texts: list_texts(folder, path),
         }
     }
 }
@@ -76,13 +87,15 @@ impl NameableThings {
             blocks,
             agents: configured.chain(agents.iter().map(describe_stored)).collect(),
             workflows: workflows.into_iter().map(|id| Nameable::new(id, "")).collect(),
+            secrets: list_secrets(&app.config),
+            texts: Vec::new(),
         })
     }
 }
 
 /// A stored block or agent, by its id.
 fn describe_stored(row: &DefinitionRow) -> Nameable {
-    let value = flowloom_core::json::parse_value(&row.content).unwrap_or_default();
+    let value = parse_value(&row.content).unwrap_or_default();
     let description = value.get("description").and_then(Value::as_str).unwrap_or_default();
     Nameable::new(&row.key.id, description)
 }
@@ -121,7 +134,7 @@ fn list_blocks(folder: &Path) -> Vec<Nameable> {
     let files = list_entries(&folder.join("blocks")).into_iter().filter(|name| name.ends_with(".json"));
     let read = |name: String| {
         let text = std::fs::read_to_string(folder.join("blocks").join(name)).ok()?;
-        flowloom_core::json::parse_value(&text).ok()
+        parse_value(&text).ok()
     };
     let mut all: Vec<Nameable> = files.filter_map(read).map(|block| describe_block(&block)).collect();
     all.extend(pipeline::built_in_blocks().iter().map(describe_block));
@@ -132,8 +145,20 @@ fn list_blocks(folder: &Path) -> Vec<Nameable> {
 fn list_agents(config: &Config, folder: &Path) -> Vec<Nameable> {
     let configured = config.agents.keys().map(|name| Nameable::new(name, "configured"));
     let folders = list_entries(&folder.join("agents")).into_iter();
-    let found = folders.filter(|name| folder.join("agents").join(name).is_dir());
-    configured.chain(found.map(|name| Nameable::new(name, "folder in agents/"))).collect()
+    let found = folders.map(|name| (folder.join("agents").join(&name), name)).filter(|(path, _)| path.is_dir());
+    let found = found.map(|(path, name)| {
+        let detail = format!("folder agents/{name}/");
+        Nameable::new(read_agent_id(&path).unwrap_or(name), detail)
+    });
+    configured.chain(found).collect()
+}
+
+/// The id of the agent of a folder; `None` if its settings have none.
+fn read_agent_id(folder: &Path) -> Option<String> {
+    let settings = std::fs::read_to_string(folder.join(graph::AGENT_SETTINGS_FILE)).ok()?;
+    let settings = parse_value(&settings).ok()?;
+    let id = graph::AGENT_ID_KEYS.iter().find_map(|key| settings.get(key)?.as_str());
+    id.or_else(|| settings.get("name")?.as_str()).map(str::to_owned)
 }
 
 fn list_workflows(folder: &Path, own: &Path) -> Vec<Nameable> {
@@ -144,6 +169,32 @@ fn list_workflows(folder: &Path, own: &Path) -> Vec<Nameable> {
         Nameable::new(id_from_path(&below), below)
     };
     files.map(id).collect()
+}
+
+/// The configured secrets. Those that only the environment has are not shown.
+fn list_secrets(config: &Config) -> Vec<Nameable> {
+    let describe =
+        |hosts: &[String]| if hosts.is_empty() { String::new() } else { format!("for {}", hosts.join(", ")) };
+    config.secrets.iter().map(|(name, settings)| Nameable::new(name, describe(&settings.hosts))).collect()
+}
+
+/// The texts that a Markdown definition in a folder can include, without their extensions.
+fn list_texts(folder: &Path, own: &Path) -> Vec<Nameable> {
+    let mut places = vec![folder.to_owned(), folder.join(PROMPTS_FOLDER)];
+    places.extend(folder.parent().filter(|_| folder.ends_with(FLOWS_FOLDER)).map(|parent| parent.join(PROMPTS_FOLDER)));
+    let mut texts: Vec<Nameable> = Vec::new();
+    for place in places {
+        for file in list_entries(&place).into_iter().filter(|file| place.join(file) != own) {
+            let Some(stem) = TEXT_EXTENSIONS.iter().find_map(|end| file.strip_suffix(end)) else { continue };
+            if !texts.iter().any(|known| known.name == stem) {
+                texts.push(Nameable::new(
+                    stem,
+                    place.strip_prefix(folder).unwrap_or(&place).join(&file).display().to_string(),
+                ));
+            }
+        }
+    }
+    texts
 }
 
 /// The names in a folder, sorted; none if it cannot be read.

@@ -9,7 +9,7 @@ use flowloom_core::code::Code;
 use flowloom_core::diagnostic::{Diagnostic, LineTable, Severity, Span};
 use flowloom_core::plan::Format;
 use flowloom_formats::markdown::{FLOWS_FOLDER, PROMPTS_FOLDER};
-use flowloom_formats::{Compiled, OmittedProblems, Sources, StopFlag, compile};
+use flowloom_formats::{Compiled, OmittedProblems, Sources, StopFlag, blank_comments, compile};
 use serde_json::json;
 
 use super::bundle::to_compiler_input;
@@ -120,12 +120,14 @@ pub struct Loader<'a> {
     pub stop: Option<&'a StopFlag>,
     /// The files that are open in an editor.
     pub open_files: Option<&'a OpenFiles>,
+    /// The path of the text on stdin; `None` to recognise whether it is JSON.
+    pub stdin_path: Option<&'a Path>,
 }
 
 impl<'a> Loader<'a> {
     /// A loader that recognises formats and reports dangling edges.
     pub fn new(config: &'a Config) -> Loader<'a> {
-        Loader { config, format: None, lenient: false, stop: None, open_files: None }
+        Loader { config, format: None, lenient: false, stop: None, open_files: None, stdin_path: None }
     }
 }
 
@@ -154,7 +156,7 @@ impl Loader<'_> {
     /// Reads the definition at `path`: a file, a folder that holds one, or `-` for stdin. What it needs besides is read when it is compiled.
     pub fn load_definition(&self, path: &Path) -> Loaded {
         let (path, main) = match path.as_os_str() == STDIN_PATH {
-            true => read_stdin(self.config.limits.source_bytes),
+            true => read_stdin(self.config.limits.source_bytes, self.stdin_path),
             false => {
                 let path = resolve_entry(path);
                 let main = self.file_reader().read_file(&path);
@@ -247,12 +249,23 @@ impl Loaded {
 }
 
 /// Reads a definition from stdin. Its first character tells JSON from Markdown.
-fn read_stdin(limit: u64) -> (PathBuf, std::io::Result<Vec<u8>>) {
+fn read_stdin(limit: u64, path: Option<&Path>) -> (PathBuf, std::io::Result<Vec<u8>>) {
     let mut bytes = Vec::new();
     let read = std::io::stdin().lock().take(limit.saturating_add(1)).read_to_end(&mut bytes);
-    let is_json = bytes.iter().find(|byte| !byte.is_ascii_whitespace()).is_some_and(|byte| b"{[".contains(byte));
-    let name = if is_json { "stdin.json" } else { "stdin.mdx" };
-    (PathBuf::from(name), read.map(|_| bytes))
+    let path = path.map_or_else(|| PathBuf::from(name_stdin(&bytes)), Path::to_owned);
+    (path, read.map(|_| bytes))
+}
+
+/// The name of a text that has none: JSON, JSON with comments, or Markdown.
+fn name_stdin(bytes: &[u8]) -> &'static str {
+    let text = String::from_utf8_lossy(bytes);
+    let plain = blank_comments(&text);
+    let has_comment = text.bytes().zip(plain.bytes()).any(|(written, left)| written == b'/' && left != b'/');
+    match (plain.trim_start().starts_with(['{', '[']), has_comment) {
+        (true, false) => "stdin.json",
+        (true, true) => "stdin.jsonc",
+        (false, _) => "stdin.mdx",
+    }
 }
 
 /// The entry file of a folder: its table of workflows or its pipeline, if it has one.
@@ -414,5 +427,6 @@ fn diagnostic_to_json(diagnostic: &Diagnostic, source: &SourceText<'_>) -> serde
         "message": diagnostic.message,
         "help": diagnostic.help,
         "fix": diagnostic.fix.as_ref().map(|fix| fix.title.clone()),
+        "applicability": diagnostic.fix.as_ref().map(|fix| fix.applicability),
     })
 }

@@ -11,6 +11,9 @@ use serde_json_path::JsonPath;
 use super::expectation::Expectation;
 use super::file::TestFile;
 
+/// The checks of which an expectation has one.
+const CHECKS: [&str; 4] = ["equals", "contains", "schema", "judge"];
+
 /// An expectation that cannot be checked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InvalidExpectation {
@@ -49,6 +52,12 @@ pub(super) fn list_invalid_expectations(text: &str, test: &TestFile) -> Vec<Inva
 /// Why an expectation cannot be checked, with the bytes at which its wrong parts start.
 fn list_problems(node: &Node, expectation: &Expectation) -> Vec<(usize, String)> {
     let mut problems = Vec::new();
+    let given: Vec<&str> = CHECKS.into_iter().filter(|check| node.get(check).is_some()).collect();
+    if let [first, second, ..] = given.as_slice() {
+        let message =
+            format!("an expectation has one check, not `{first}` and `{second}`; write an expectation for each");
+        problems.push((find_start(node, second), message));
+    }
     if !expectation.is_checked_offline() && expectation.judge.is_none() {
         let message = match &expectation.model {
             Some(_) => "`model` is the model that answers `judge`, which is missing",
@@ -104,7 +113,7 @@ mod tests {
     #[test]
     fn expectations_that_can_be_checked_are_valid() {
         check(r#"{"status": "failed", "output": [{"equals": null}, {"judge": "Is it good?", "model": "m"}]}"#, &[]);
-        check(r#"{"steps": {"/a": [{"jsonpath": "$.b", "schema": {"type": "string"}, "contains": "x"}]}}"#, &[]);
+        check(r#"{"steps": {"/a": [{"jsonpath": "$.b", "schema": {"type": "string"}}, {"contains": "x"}]}}"#, &[]);
     }
 
     #[test]
@@ -115,6 +124,10 @@ mod tests {
             &[
                 "2:23: there is no status \"good\"; it is one of queued, running, interrupted, waiting, uncertain, succeeded, failed, cancelled, timed_out, budget_exceeded, quarantined",
             ],
+        );
+        check(
+            r#"{"output": [{"contains": "zzz", "equals": "3"}]}"#,
+            &["2:37: an expectation has one check, not `equals` and `contains`; write an expectation for each"],
         );
         check(
             r#"{"output": [{"equals": 1}, {}]}"#,

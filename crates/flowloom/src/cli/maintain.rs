@@ -18,6 +18,9 @@ pub(crate) struct FmtArgs {
     /// Format of the definitions [default: detected]
     #[arg(long = "as", value_name = "FORMAT")]
     pub(crate) format: Option<String>,
+    /// The path of the text on stdin, for its format and for messages
+    #[arg(long, value_name = "FILE")]
+    pub(crate) stdin_filename: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]

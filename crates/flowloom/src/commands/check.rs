@@ -5,9 +5,9 @@ use std::path::Path;
 use flowloom_app::blocks::PythonSyntax;
 use flowloom_app::config::Config;
 use flowloom_app::config::project::ProjectTarget;
-use flowloom_app::definitions::find::{find_definitions, find_named};
+use flowloom_app::definitions::find::{FoundFile, find_definitions, find_named};
 use flowloom_app::definitions::source::{self, LoadedDefinition, Loader, resolve_entry};
-use flowloom_core::diagnostic::apply_fixes;
+use flowloom_core::diagnostic::apply_safe_fixes;
 
 use crate::cli::{CheckArgs, Global, ReportStyle};
 use crate::failure::{CommandError, CommandResult};
@@ -32,7 +32,7 @@ pub(crate) async fn check_definitions(global: &Global, arguments: CheckArgs) -> 
         let config = &*config;
         let loader = Loader { format, lenient: arguments.lenient, ..Loader::new(config) };
         let path = find_named(&config.project.root, path)?;
-        for mut source in load_definitions(&path, &loader)? {
+        for mut source in load_definitions(&path, &loader)?.definitions {
             if arguments.fix {
                 source = fix_source(source, &loader)?;
             }
@@ -52,21 +52,30 @@ pub(crate) async fn check_definitions(global: &Global, arguments: CheckArgs) -> 
     Ok(if refused { 2 } else { 0 })
 }
 
-/// The definition at a path, or all definitions of a folder.
-pub(super) fn load_definitions(path: &Path, loader: &Loader<'_>) -> Result<Vec<LoadedDefinition>, CommandError> {
+/// The definition at a path, or those of a folder.
+#[derive(Default)]
+pub(super) struct NamedDefinitions {
+    pub(super) definitions: Vec<LoadedDefinition>,
+    /// Texts of the folder that its definitions include.
+    pub(super) included: Vec<LoadedDefinition>,
+}
+
+/// Loads the definition at a path, or all definitions of a folder.
+pub(super) fn load_definitions(path: &Path, loader: &Loader<'_>) -> Result<NamedDefinitions, CommandError> {
     // A folder that is one definition is read as such.
     if !path.is_dir() || resolve_entry(path) != path {
-        return Ok(vec![loader.compile(path)]);
+        return Ok(NamedDefinitions { definitions: vec![loader.compile(path)], included: Vec::new() });
     }
-    let (found, others) = find_definitions(path, loader);
-    if !others.is_empty() {
-        let names: Vec<String> = others.iter().map(|other| other.display().to_string()).collect();
+    let found = find_definitions(path, loader);
+    if !found.others.is_empty() {
+        let names: Vec<String> = found.others.iter().map(|other| other.display().to_string()).collect();
         eprintln!("not workflows: {}", names.join(", "));
     }
-    if found.is_empty() {
+    if found.definitions.is_empty() {
         return Err(CommandError::usage(format!("there are no workflows in {}", path.display())));
     }
-    Ok(found.into_iter().map(|file| file.source).collect())
+    let take_sources = |files: Vec<FoundFile>| files.into_iter().map(|file| file.source).collect();
+    Ok(NamedDefinitions { definitions: take_sources(found.definitions), included: take_sources(found.included) })
 }
 
 /// Applies the fixes of a definition to its file.
@@ -88,7 +97,10 @@ fn fix_source(mut source: LoadedDefinition, loader: &Loader<'_>) -> Result<Loade
 /// Replaces the file by the fixed one. Returns `false` if there was nothing to fix.
 fn apply_source_fixes(path: &Path, source: &LoadedDefinition) -> Result<bool, CommandError> {
     let Ok(text) = std::str::from_utf8(source.bytes()) else { return Ok(false) };
-    let (repaired, count) = apply_fixes(text, &source.compiled.diagnostics);
+    // Problems of included files have places in those files.
+    let mut problems = source.compiled.diagnostics.clone();
+    problems.retain(|problem| problem.file == source.name());
+    let (repaired, count) = apply_safe_fixes(text, &problems);
     if count == 0 {
         return Ok(false);
     }

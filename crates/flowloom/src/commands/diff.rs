@@ -1,4 +1,4 @@
-//! `flowloom diff`: compares two runs, or two definitions.
+//! `flowloom diff`: compares two runs, two definitions, or the definition of a run with another one.
 
 use std::path::Path;
 
@@ -33,7 +33,7 @@ pub(crate) async fn compare(global: &Global, arguments: &DiffArgs) -> CommandRes
             diff.same
         }
         true => {
-            let (a, b) = (load_plan(global, &arguments.a)?, load_plan(global, &arguments.b)?);
+            let (a, b) = (load_plan(global, &arguments.a).await?, load_plan(global, &arguments.b).await?);
             let diff = compare_definitions(&a, &b);
             match global.json {
                 true => print_json(&diff),
@@ -62,13 +62,16 @@ fn names_version(name: &str) -> bool {
     VersionName::parse(name).is_some()
 }
 
-fn load_plan(global: &Global, name: &str) -> Result<Plan, CommandError> {
+/// The plan of a definition, or of the definition that a run has read.
+async fn load_plan(global: &Global, name: &str) -> Result<Plan, CommandError> {
     let source = match VersionName::parse(name).filter(|_| !Path::new(name).exists()) {
         Some(version) => global.open_existing()?.compile_version(SHARED_USER, &version)?,
         None => {
             let config = global.load_config()?;
-            let file = find_named(&config.project.root, Path::new(name))?;
-            Loader::new(&config).compile(&file)
+            match find_named(&config.project.root, Path::new(name)) {
+                Ok(file) => Loader::new(&config).compile(&file),
+                Err(error) => return find_run_plan(global, name).await.ok_or_else(|| error.into()),
+            }
         }
     };
     match &source.compiled.plan {
@@ -78,4 +81,10 @@ fn load_plan(global: &Global, name: &str) -> Result<Plan, CommandError> {
             format!("{name} has errors, so it cannot be compared"),
         )),
     }
+}
+
+/// The plan of a run; `None` if there is no such run.
+async fn find_run_plan(global: &Global, run: &str) -> Option<Plan> {
+    let opened = global.open_existing().ok()?.open_run(run).await.ok()?;
+    Some((*opened.plan).clone())
 }

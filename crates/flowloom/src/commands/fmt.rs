@@ -11,7 +11,7 @@ use flowloom_core::diagnostic::Diagnostic;
 use flowloom_formats::{format_part, format_source};
 use serde_json::json;
 
-use super::check::load_definitions;
+use super::check::{NamedDefinitions, load_definitions};
 use crate::cli::{FmtArgs, Global};
 use crate::failure::{CommandError, CommandResult};
 use crate::line_diff::write_diff;
@@ -35,14 +35,14 @@ pub(crate) fn format_definitions(global: &Global, arguments: FmtArgs) -> Command
     for path in &arguments.paths {
         let target = ProjectTarget::Definition(path.clone());
         let config: Config = global.load_config_for(Some(&target))?;
-        let loader = Loader { format, ..Loader::new(&config) };
+        let loader = Loader { format, stdin_path: arguments.stdin_filename.as_deref(), ..Loader::new(&config) };
         let parts = find_parts(path);
         let sources = match load_definitions(path, &loader) {
             // A folder of blocks has no workflows.
-            Err(_) if !parts.is_empty() => Vec::new(),
+            Err(_) if !parts.is_empty() => NamedDefinitions::default(),
             loaded => loaded?,
         };
-        for source in sources {
+        for source in sources.definitions.into_iter().chain(sources.included) {
             format_definition(global, &arguments, path, source, &mut summary)?;
         }
         for part in parts {

@@ -130,7 +130,7 @@ fn list_workflows_of_agent(loader: &Loader<'_>, base: &Path, agent: &LoadedDefin
     let text = String::from_utf8_lossy(agent.bytes());
     let names_all = !text.contains("\"tools\"");
     let is_named = |id: &str| names_all || text.contains(id) || text.contains(&id.replace(['-', '.'], "_"));
-    let (found, _) = find_definitions(folder, loader);
+    let found = find_definitions(folder, loader).definitions;
     let others = found.iter().filter(|file| file.source.name() != agent.name() && is_named(&file.id));
     let files = others.flat_map(|file| file.source.files());
     let plain = |path: &String| PathBuf::from(path.strip_prefix("./").unwrap_or(path));

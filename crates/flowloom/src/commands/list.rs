@@ -19,7 +19,7 @@ pub(crate) fn list_workflows(global: &Global, folder: &Path) -> CommandResult {
     if !folder.is_dir() {
         return Err(CommandError::usage(format!("{} is not a folder", folder.display())));
     }
-    let (found, _) = find_definitions(folder, &Loader::new(&config));
+    let found = find_definitions(folder, &Loader::new(&config)).definitions;
     if global.json {
         let workflows: Vec<_> = found.iter().map(to_json).collect();
         println!("{:#}", serde_json::Value::from(workflows));

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use flowloom_app::config::project::ProjectTarget;
 use flowloom_core::code::Code;
-use flowloom_lsp::{LanguageServer, LoadConfig, serve_debugger};
+use flowloom_lsp::{ConversationEnd, LanguageServer, LoadConfig, serve_debugger};
 
 use crate::cli::Global;
 use crate::failure::{CommandError, CommandResult};
@@ -13,7 +13,9 @@ use crate::failure::{CommandError, CommandResult};
 pub(crate) async fn serve_editor(global: &Global) -> CommandResult {
     let server = LanguageServer::new(new_loader(global));
     match server.serve(tokio::io::stdin(), tokio::io::stdout()).await {
-        Ok(()) => Ok(0),
+        Ok(ConversationEnd::Regular) => Ok(0),
+        // The protocol wants it so.
+        Ok(ConversationEnd::WithoutShutdown) => Ok(1),
         Err(error) => Err(CommandError::new(Code::UsageInvalid, error.to_string())),
     }
 }

@@ -106,7 +106,7 @@ impl miette::Diagnostic for RenderedDiagnostic<'_> {
     }
 
     fn help<'b>(&'b self) -> Option<Box<dyn std::fmt::Display + 'b>> {
-        let fix = self.diagnostic.fix.as_ref().map(|fix| format!("check --fix will {}", fix.title));
+        let fix = self.diagnostic.safe_fix().map(|fix| format!("check --fix will {}", fix.title));
         match (&self.diagnostic.help, fix) {
             (Some(help), Some(fix)) if fix.ends_with(help.as_str()) => Some(Box::new(fix)),
             (Some(help), Some(fix)) => Some(Box::new(format!("{help} ({fix})"))),

@@ -57,7 +57,8 @@ pub(crate) fn render_summary(outcomes: &[TestOutcome]) -> String {
         let advice = "ask a model the questions that were skipped: flowloom test --live";
         let _ = writeln!(out, "{}", paint_text(Style::Dim, advice));
     }
-    if failed > 0 {
+    // A test that cannot be read is not updated either.
+    if outcomes.iter().any(|outcome| !outcome.is_accepted() && outcome.invalid.is_none()) {
         let advice = "accept what happens now: flowloom test --update; ask the models again: flowloom test --live";
         let _ = writeln!(out, "{}", paint_text(Style::Dim, advice));
     }
@@ -119,12 +120,20 @@ pub(crate) fn render_junit(outcomes: &[TestOutcome]) -> String {
             let _ = writeln!(out, "    <skipped message=\"{}\"/>", escape_xml(why));
         }
         let kind = if outcome.invalid.is_some() { "error" } else { "failure" };
-        for problem in &outcome.problems {
+        // Readers of this form keep one failure of a test.
+        if let Some(first) = outcome.problems.first() {
+            let describe = |problem: &TestProblem| format!("{}: {}", problem.place, problem.message);
+            let more = outcome.problems.len() - 1;
+            let title = if more > 0 { format!("{} (and {more} more)", describe(first)) } else { describe(first) };
+            let texts: Vec<String> = match more {
+                0 => vec![describe_texts(first)],
+                _ => outcome.problems.iter().map(|one| format!("{}\n{}", describe(one), describe_texts(one))).collect(),
+            };
             let _ = writeln!(
                 out,
                 "    <{kind} message=\"{}\">{}</{kind}>",
-                escape_xml(&format!("{}: {}", problem.place, problem.message)),
-                escape_xml(&describe_texts(problem))
+                escape_xml(&title),
+                escape_xml(&texts.join("\n\n"))
             );
         }
         if !outcome.skipped.is_empty() {

@@ -51,7 +51,7 @@ impl FlowCompiler<'_> {
     }
 
     fn parse_template(&self, text: &str) -> Template {
-        template::parse(text, self.has_secret)
+        template::parse(text, self.variables.contains("secret"))
     }
 
     /// Any scalar as a template: strings are parsed, other values become the text of JavaScript's `String()`, and a
@@ -155,7 +155,7 @@ impl FlowCompiler<'_> {
             if let (Some(node), "POST" | "PUT" | "PATCH") = (node, upper.as_str()) {
                 let title = format!("write {upper:?}");
                 diagnostic.help = Some(title.clone());
-                diagnostic.fix = Some(Fix { title, edits: vec![(node.span, format!("{upper:?}"))] });
+                diagnostic.fix = Some(Fix::new_safe(title, vec![(node.span, format!("{upper:?}"))]));
             }
         }
         let broken = broken.or_else(|| body.as_ref().err().cloned());
@@ -227,8 +227,7 @@ impl FlowCompiler<'_> {
         let diagnostic = self.problems.add_warning(Code::HeaderRow, row.span, message);
         if let Some((_, span, _)) = row.entries().iter().find(|(name, _, _)| name == "name") {
             diagnostic.help = Some("rows have \"key\" and \"value\"; write \"key\" for \"name\"".into());
-            diagnostic.fix =
-                Some(Fix { title: "rename \"name\" to \"key\"".into(), edits: vec![(*span, "\"key\"".into())] });
+            diagnostic.fix = Some(Fix::new_safe("rename \"name\" to \"key\"", vec![(*span, "\"key\"".into())]));
         }
     }
 
@@ -388,7 +387,7 @@ impl FlowCompiler<'_> {
         let message = format_args!("\"directOutput\" is {}, which counts as true", node.kind_name());
         let diagnostic = self.problems.add_warning(Code::WrongKind, node.span, message);
         diagnostic.help = Some("write true".into());
-        diagnostic.fix = Some(Fix { title: "write true".into(), edits: vec![(node.span, "true".to_owned())] });
+        diagnostic.fix = Some(Fix::new_safe("write true", vec![(node.span, "true".to_owned())]));
         true
     }
 

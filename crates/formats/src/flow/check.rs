@@ -6,7 +6,7 @@ use std::collections::{BTreeSet, HashSet};
 
 use flowloom_core::code::Code;
 use flowloom_core::diagnostic::{Fix, Span};
-use flowloom_core::expr::{Data, Ref, Template, TemplatePart};
+use flowloom_core::expr::{Data, Ref, Segment, Template, TemplatePart};
 use flowloom_core::plan::{BodySpec, Composite, Inputs, Leaf, Plan, Step, StepKind};
 use flowloom_core::value::Map;
 
@@ -50,6 +50,11 @@ pub(super) fn check_references(plan: &Plan, source: &str, problems: &mut Problem
         let as_written = StepSource { source, step: step.span };
         let mut seen = HashSet::new();
         visit_templates(step, &mut |template, place| {
+            for reference in template.iter_refs().filter(|reference| is_hidden_secret(reference)) {
+                if seen.insert(reference.source.clone()) {
+                    warn_hidden_secret(reference, &as_written, problems);
+                }
+            }
             for reference in template.iter_refs().filter(|reference| !known.contains(&*reference.name)) {
                 if seen.insert(reference.source.clone()) {
                     check_reference(reference, &as_written, &known, &later, problems);
@@ -150,7 +155,7 @@ fn check_reference(
         _ if *source != *reference.source => {
             let title = format!("write {source}, without blanks");
             let is_found = at.length == reference.source.len();
-            (title.clone(), is_found.then(|| Fix { title, edits: vec![(at, source)] }))
+            (title.clone(), is_found.then(|| Fix::new_safe(title, vec![(at, source)]).safe_if(is_known)))
         }
         _ => (format!("if it is a parameter, declare {name:?} in the start block"), None),
     };
@@ -162,6 +167,19 @@ fn check_reference(
 fn remove_blanks(source: &str) -> String {
     let inner = source.strip_prefix("${").and_then(|rest| rest.strip_suffix('}'));
     inner.map_or_else(|| source.to_owned(), |inner| format!("${{{}}}", inner.trim()))
+}
+
+/// Whether a reference reads as that of a secret, but is a field of the flow's own variable `secret`.
+fn is_hidden_secret(reference: &Ref) -> bool {
+    &*reference.name == "secret" && matches!(reference.path.as_slice(), [Segment::Field(_)])
+}
+
+fn warn_hidden_secret(reference: &Ref, written: &StepSource<'_>, problems: &mut Problems) {
+    let source = &reference.source;
+    let message =
+        format_args!("{source} is a field of the variable \"secret\", not a secret: the variable hides all secrets");
+    problems.add_warning(Code::SecretPlace, written.find_reference(source), message).help =
+        Some("give the variable another name".into());
 }
 
 fn check_secrets(template: &Template, place: TemplatePosition, written: &StepSource<'_>, problems: &mut Problems) {
@@ -200,7 +218,7 @@ fn check_secrets(template: &Template, place: TemplatePosition, written: &StepSou
 }
 
 /// Warns about `{{name}}` and `{{$name}}` in the source of a text, which this format leaves as text.
-pub(super) fn double_braces(source: &str, span: Span, problems: &mut Problems) {
+pub(super) fn double_braces(source: &str, span: Span, variables: &HashSet<String>, problems: &mut Problems) {
     let Some(text) = source.get(span.start..span.end()) else { return };
     let mut at = 0;
     while let Some(found) = text[at..].find("{{") {
@@ -218,8 +236,10 @@ pub(super) fn double_braces(source: &str, span: Span, problems: &mut Problems) {
             let message = format_args!("{{{{{name}}}}} is not a reference in a flow and stays as text");
             let diagnostic = problems.add_warning(Code::DoubleBraces, span, message);
             diagnostic.help = Some(format!("write ${{{path}}}"));
-            diagnostic.fix =
-                Some(Fix { title: format!("write ${{{path}}}"), edits: vec![(span, format!("${{{path}}}"))] });
+            let fix = Fix::new_safe(format!("write ${{{path}}}"), vec![(span, format!("${{{path}}}"))]);
+            // Another name may belong to a template of another program.
+            let root = path.split(['.', '[']).next().unwrap_or_default();
+            diagnostic.fix = Some(fix.safe_if(variables.contains(root)));
         }
     }
 }

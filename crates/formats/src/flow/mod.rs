@@ -9,6 +9,8 @@ mod present;
 mod template;
 mod tool;
 
+use std::collections::HashSet;
+
 use flowloom_core::code::Code;
 use flowloom_core::diagnostic::{Fix, Span};
 use flowloom_core::expr::{Missing, TextRules};
@@ -95,13 +97,13 @@ fn compile(source: DefinitionSource<'_>, problems: &mut Problems) -> Option<Plan
     let node = tree.or_else(|| read_json(text, parse_node(text), problems))?;
     let Some((flow, name)) = find_wrapped_flow(&node) else {
         let node = find_replied_flow(&node).unwrap_or(&node);
-        return FlowCompiler { source: text, has_secret: false, has_started: false, problems }
+        return FlowCompiler { source: text, variables: HashSet::new(), has_started: false, problems }
             .compile_flow(node, None, file);
     };
     problems.enter_string(flow.span.start, text.get(flow.span.start..flow.span.end()).unwrap_or_default());
     let inner = flow.as_str().unwrap_or_default();
     let node = read_json(inner, parse_node(inner), problems)?;
-    FlowCompiler { source: inner, has_secret: false, has_started: false, problems }.compile_flow(
+    FlowCompiler { source: inner, variables: HashSet::new(), has_started: false, problems }.compile_flow(
         &node,
         name.and_then(Node::as_str),
         file,
@@ -111,8 +113,8 @@ fn compile(source: DefinitionSource<'_>, problems: &mut Problems) -> Option<Plan
 pub(crate) struct FlowCompiler<'a> {
     /// The text that spans refer to.
     source: &'a str,
-    /// Whether the flow has a variable called `secret`, which shadows the secrets.
-    has_secret: bool,
+    /// The names of all variables that the flow sets. One called `secret` hides the secrets.
+    variables: HashSet<String>,
     /// Whether a start block was compiled.
     has_started: bool,
     problems: &'a mut Problems,
@@ -140,7 +142,7 @@ impl FlowCompiler<'_> {
         let name = named.unwrap_or_else(|| file_stem(file).to_owned());
         let description = fields.read_text("description", self.problems).map(|(text, _)| text.to_owned());
         let (items, span) = fields.read_required_list("steps", self.problems)?;
-        self.has_secret = items.iter().any(|item| sets_variable(item, "secret"));
+        self.variables = items.iter().flat_map(list_variables).map(str::to_owned).collect();
         let steps = self.compile_steps(items);
         let (declared, defaults) = self.read_inputs(items);
         let root = Step {
@@ -212,7 +214,7 @@ impl FlowCompiler<'_> {
         };
         let config = Fields::read_object(config, "\"config\"", self.problems)?;
         for (_, _, value) in item.get("config").into_iter().flat_map(Node::entries) {
-            check::double_braces(self.source, value.span, self.problems);
+            check::double_braces(self.source, value.span, &self.variables, self.problems);
         }
         let name = self.result_name(&config);
         let key = siblings.next_key(name.as_deref(), kind);
@@ -231,8 +233,8 @@ impl FlowCompiler<'_> {
                 None => format!("the types are {}", BLOCK_TYPES.join(", ")),
             },
         };
-        let fix = meant
-            .map(|meant| Fix { title: format!("change it to {meant:?}"), edits: vec![(span, format!("{meant:?}"))] });
+        let fix =
+            meant.map(|meant| Fix::new_safe(format!("change it to {meant:?}"), vec![(span, format!("{meant:?}"))]));
         let diagnostic =
             self.problems.add_error(Code::UnknownBlock, span, format_args!("there is no block type {kind:?}"));
         diagnostic.help = Some(help);
@@ -251,7 +253,7 @@ impl FlowCompiler<'_> {
         let before = self.source.get(..item.span.start)?.trim_end();
         let start = if before.ends_with(',') { before.len() - 1 } else { item.span.start };
         let span = Span { start, length: item.span.end() - start };
-        Some(Fix { title: "remove it".to_owned(), edits: vec![(span, String::new())] })
+        Some(Fix::new_safe("remove it", vec![(span, String::new())]))
     }
 
     /// The parameters and their defaults: the rows of the first start block, wherever it is.
@@ -282,16 +284,15 @@ impl FlowCompiler<'_> {
 pub fn declares_variable(text: &str, name: &str) -> bool {
     let Ok((node, _)) = parse_node(text) else { return false };
     let steps = [node.get("steps"), node.get("config").and_then(|config| config.get("steps"))];
-    steps.into_iter().flatten().filter_map(Node::items).flatten().any(|item| sets_variable(item, name))
+    steps.into_iter().flatten().filter_map(Node::items).flatten().flat_map(list_variables).any(|set| set == name)
 }
 
-/// Whether a step sets a variable with this name.
-fn sets_variable(item: &Node, name: &str) -> bool {
-    let Some(config) = item.get("config") else { return false };
-    let is_name = |node: Option<&Node>| node.and_then(Node::as_str) == Some(name);
-    let rows = config.get("variables").and_then(Node::items).unwrap_or_default();
-    let stores = ["resultVariable", "responseVariable"];
-    rows.iter().any(|row| is_name(row.get("name"))) || stores.iter().any(|key| is_name(config.get(key)))
+/// The names of the variables that a step sets.
+fn list_variables(item: &Node) -> impl Iterator<Item = &str> {
+    let config = item.get("config");
+    let rows = config.and_then(|config| config.get("variables")?.items()).unwrap_or_default();
+    let stores = ["resultVariable", "responseVariable"].into_iter().filter_map(move |key| config?.get(key));
+    rows.iter().filter_map(|row| row.get("name")).chain(stores).filter_map(Node::as_str)
 }
 
 fn root_key() -> Key {

@@ -10,7 +10,7 @@ use flowloom_core::json::{Node, parse_value};
 use flowloom_core::plan::AgentTool;
 use flowloom_core::value::Value;
 
-use super::{GraphNode, ToolPlace, ToolRecordReader, warn_misspelt_tool_keys};
+use super::{AGENT_ID_KEYS, GraphNode, ToolPlace, ToolRecordReader, warn_misspelt_tool_keys};
 use crate::problems::Problems;
 use crate::reader::Fields;
 use crate::sources::Sources;
@@ -109,7 +109,7 @@ impl<'s> AgentCatalog<'s> {
         let span = place.map(|node| node.span).unwrap_or_default();
         let text = |keys: &[&str]| keys.iter().find_map(|key| value.get(key)?.as_str()).map(str::to_owned);
         let name = name.or_else(|| text(&["name"]));
-        let Some(id) = text(&["id", "agentId", "agent_id"]).or_else(|| name.clone()) else {
+        let Some(id) = text(&AGENT_ID_KEYS).or_else(|| name.clone()) else {
             problems.add_error(Code::MissingKey, span, "an agent has no \"id\"");
             return;
         };

@@ -60,6 +60,12 @@ pub(crate) use tools::{ToolPlace, ToolRecordReader, warn_misspelt_tool_keys};
 /// The folder next to a graph that holds its agents.
 pub const AGENTS_FOLDER: &str = "agents/";
 
+/// The file of an agent's folder with its id and its tools.
+pub const AGENT_SETTINGS_FILE: &str = "jsonSchema.json";
+
+/// The keys under which an agent has its id. The first one that is there counts; without any, the name is the id.
+pub const AGENT_ID_KEYS: [&str; 3] = ["id", "agentId", "agent_id"];
+
 /// The folder next to a graph that holds tools shared by several agents.
 pub const TOOLS_FOLDER: &str = "tools/";
 
@@ -201,7 +207,7 @@ impl GraphCompiler<'_> {
         let graph = Graph { nodes: nodes.nodes, edges, outgoing, entry, is_conversational };
         check::check_graph(&graph, &self.agents, self.problems);
         let missing = graph.nodes.iter().filter_map(|node| check::missing_agent(node, &self.agents));
-        let place = |agent: &str| related_path(file, &format!("{AGENTS_FOLDER}{agent}/jsonSchema.json"));
+        let place = |agent: &str| related_path(file, &format!("{AGENTS_FOLDER}{agent}/{AGENT_SETTINGS_FILE}"));
         self.missing_files.extend(missing.map(|(agent, _)| place(agent)));
         if self.problems.has_errors() || graph.nodes.is_empty() {
             return None;

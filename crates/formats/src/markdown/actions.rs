@@ -213,7 +213,7 @@ impl MarkdownCompiler<'_> {
         let span = text.file_span(at, at);
         let diagnostic = self.report_error(text, Code::MarkdownSyntax, at, at + 1, message);
         diagnostic.help = Some(title.clone());
-        diagnostic.fix = Some(Fix { title, edits: vec![(span, "=".to_owned())] });
+        diagnostic.fix = Some(Fix::new_safe(title, vec![(span, "=".to_owned())]));
         true
     }
 

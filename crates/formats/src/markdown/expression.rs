@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use flowloom_core::chat::{Content, content};
 use flowloom_core::code::Code;
-use flowloom_core::diagnostic::Span;
+use flowloom_core::diagnostic::{Fix, Span};
 use flowloom_core::error::StepFailure;
 use flowloom_core::expr::js::{Compute, Computed, ExpressionPlace, Js};
 use flowloom_core::expr::{Expr, Lookup, Script, Template, TemplatePart, VisitName};
@@ -260,7 +260,7 @@ impl MarkdownCompiler<'_> {
                 (text.file_span(swap.start, swap.middle), second.to_owned()),
                 (text.file_span(swap.middle, swap.end), first.to_owned()),
             ];
-            flowloom_core::diagnostic::Fix { title: swap.title.clone(), edits }
+            Fix::new_safe(swap.title.clone(), edits)
         });
         let diagnostic = self.report_error(text, finding.code, finding.start, finding.end, finding.message.clone());
         diagnostic.help.clone_from(&finding.help);
@@ -289,7 +289,7 @@ impl MarkdownCompiler<'_> {
             Some(meant) => {
                 diagnostic.help = Some(format!("did you mean {meant}?"));
                 let title = format!("write {meant}");
-                diagnostic.fix = Some(flowloom_core::diagnostic::Fix { title, edits: vec![(span, meant)] });
+                diagnostic.fix = Some(Fix::new_suggestion(title, vec![(span, meant)]));
             }
             None if UNAVAILABLE_GLOBALS.contains(&name) => {
                 diagnostic.help =

@@ -304,7 +304,7 @@ impl MarkdownCompiler<'_> {
             None => (0, format!("---\ninput:\n{lines}---\n\n")),
         };
         let list = names.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>().join(", ");
-        let fix = Fix { title: format!("declare {list} as input"), edits: vec![(text.file_span(at, at), new)] };
+        let fix = Fix::new_suggestion(format!("declare {list} as input"), vec![(text.file_span(at, at), new)]);
         self.problems.fix_first(Code::UnknownName, &format!("{first} is not known"), fix);
     }
 }

@@ -224,7 +224,7 @@ fn syntax_help(text: &TextPiece<'_>, at: usize, reason: &str) -> (Option<String>
     if after.starts_with('{') && !attribute.is_empty() && (reason.contains("attribute") || reason.contains("name")) {
         let attribute: String = attribute.chars().rev().collect();
         let edits = vec![(text.file_span(at, at), "=".to_owned())];
-        let fix = Fix { title: format!("write {attribute}={{…}} with an equals sign"), edits };
+        let fix = Fix::new_safe(format!("write {attribute}={{…}} with an equals sign"), edits);
         return (Some(format!("write {attribute}={{…}} with an equals sign")), Some(fix));
     }
     if after.starts_with("!--") || (before.ends_with('<') && after.starts_with('!')) {

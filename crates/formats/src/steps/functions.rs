@@ -82,7 +82,7 @@ impl StepsCompiler<'_> {
             None => format!("declare it in flowloom.toml: [functions.\"{id}\"] with a url or a workflow"),
         });
         diagnostic.fix =
-            meant.map(|meant| Fix { title: format!("write {meant:?}"), edits: vec![(span, format!("{meant:?}"))] });
+            meant.map(|meant| Fix::new_suggestion(format!("write {meant:?}"), vec![(span, format!("{meant:?}"))]));
     }
 }
 

@@ -346,8 +346,10 @@ impl StepsCompiler<'_> {
             let diagnostic = self.problems.add_warning(Code::DoubleBraces, at, message);
             let title = format!("write {{{{{name}}}}}");
             diagnostic.help = Some(title.clone());
-            diagnostic.fix =
-                (at.length == source.len()).then(|| Fix { title, edits: vec![(at, format!("{{{{{name}}}}}"))] });
+            // Another name may belong to a template of another program.
+            let is_known = name.split('.').next().is_some_and(|root| self.known.names.contains(root));
+            diagnostic.fix = (at.length == source.len())
+                .then(|| Fix::new_safe(title, vec![(at, format!("{{{{{name}}}}}"))]).safe_if(is_known));
         }
     }
 
@@ -415,7 +417,7 @@ fn add_suggestion(diagnostic: &mut flowloom_core::Diagnostic, meant: Option<&str
     diagnostic.help = Some(format!("it is one of {}", known.join(", ")));
     if let Some(meant) = meant {
         diagnostic.help = Some(format!("did you mean {meant:?}?"));
-        diagnostic.fix = Some(Fix { title: format!("write {meant:?}"), edits: vec![(span, format!("{meant:?}"))] });
+        diagnostic.fix = Some(Fix::new_safe(format!("write {meant:?}"), vec![(span, format!("{meant:?}"))]));
     }
 }
 

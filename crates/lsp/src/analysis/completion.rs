@@ -157,10 +157,19 @@ impl Context<'_> {
             }
             proposal
         };
-        if let Some((name, _)) = written.split_once('.') {
+        if let Some((name, path)) = written.split_once('.') {
             let name = Name::new(kind, name, Span::default(), Role::Read);
-            let fields = self.definition.list_fields(&name).into_iter();
-            return fields.map(|field| finish(Proposal::new(&field, ProposalKind::Member, replaces), true)).collect();
+            // A variable of this name hides the secrets.
+            if name.text == "secret" && self.definition.find_origin(&name).is_none() {
+                let propose = |known: &KnownName| Proposal {
+                    detail: known.detail.clone(),
+                    ..Proposal::new(&known.name, ProposalKind::Value, replaces)
+                };
+                return self.known.secrets.iter().map(propose).map(|proposal| finish(proposal, true)).collect();
+            }
+            let fields = if path.contains('.') { Vec::new() } else { self.list_value_fields(&name) };
+            let propose = |field: &String| finish(Proposal::new(field, ProposalKind::Member, replaces), true);
+            return fields.iter().map(propose).collect();
         }
         let names = self.definition.list_visible(self.file, self.offset, kind);
         // A node is named with one of its fields.
@@ -168,6 +177,12 @@ impl Context<'_> {
         let own = self.find_own_node(tree);
         let others = names.iter().filter(|name| kind != NameKind::Node || own != Some(&*name.text));
         others.map(|name| finish(Proposal::of_name(name, replaces), is_whole)).collect()
+    }
+
+    /// The fields of a name: those that the definition tells, or those of its last value.
+    fn list_value_fields(&self, name: &Name) -> Vec<String> {
+        let declared = self.definition.list_fields(name);
+        if declared.is_empty() { self.known.fields.get(&name.text).cloned().unwrap_or_default() } else { declared }
     }
 
     /// The node of a pipeline that cannot be named here: the node itself in its inputs, and at an end of an edge the node at
@@ -376,6 +391,13 @@ impl Context<'_> {
     }
 
     fn list_expression(&self) -> Vec<Proposal> {
+        if let Some(replaces) = self.find_included() {
+            let propose = |known: &KnownName| Proposal {
+                detail: known.detail.clone(),
+                ..Proposal::new(&known.name, ProposalKind::Value, replaces)
+            };
+            return self.known.texts.iter().map(propose).collect();
+        }
         let word = self.whole_word_span();
         let before = &self.text()[..word.start];
         let names = self.definition.list_visible(self.file, self.offset, NameKind::Variable);
@@ -389,13 +411,24 @@ impl Context<'_> {
         own.chain(globals).collect()
     }
 
+    /// The name between the quotes of an `include('…')`, if the position is in one.
+    fn find_included(&self) -> Option<Span> {
+        let (before, after) = self.text().split_at(self.offset);
+        let quote = ['\'', '"', '`'].into_iter().filter_map(|quote| Some((before.rfind(quote)?, quote)));
+        let (open, quote) = quote.max_by_key(|(at, _)| *at)?;
+        let (written, rest) = (&before[open + 1..], after.find([quote, '\n', ')']).unwrap_or(0));
+        let is_name = written.chars().all(|c| is_word(c) || matches!(c, '-' | '.' | '/'));
+        let is_included = before[..open].trim_end().ends_with("include(");
+        (is_included && is_name).then_some(Span { start: open + 1, length: written.len() + rest })
+    }
+
     fn list_members(&self, object: &str, names: &[Name], replaces: Span) -> Vec<Proposal> {
         let propose = |(member, meaning): &(&str, &str)| Proposal {
             detail: (*meaning).to_owned(),
             ..Proposal::new(member, ProposalKind::Member, replaces)
         };
         let name = names.iter().find(|name| name.text == object);
-        let fields = name.map(|name| self.definition.list_fields(name)).unwrap_or_default();
+        let fields = name.map(|name| self.list_value_fields(name)).unwrap_or_default();
         let fields = fields.iter().map(|field| Proposal {
             detail: "field".to_owned(),
             ..Proposal::new(field, ProposalKind::Member, replaces)

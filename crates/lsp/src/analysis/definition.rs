@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 use flowloom_core::diagnostic::Span;
 use flowloom_core::plan::Format;
 use flowloom_core::value::Value;
-use flowloom_formats::{markdown, pipeline};
+use flowloom_formats::{graph, markdown, pipeline};
 
 use super::index::Index;
 use super::json_names::list_given_names;
@@ -92,6 +92,7 @@ impl Definition {
             let index = match format {
                 markdown::FORMAT => Index::of_markdown(text.clone()),
                 pipeline::FORMAT if is_in_folder(path, "blocks") => Index::of_block(text.clone()),
+                graph::FORMAT if path.ends_with(graph::AGENT_SETTINGS_FILE) => Index::of_agent(text.clone()),
                 _ => continue,
             };
             all.push(IndexedFile { path: path.clone(), index, scopes: ScopeShift::default() });

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use flowloom_core::json::Node;
 use flowloom_core::plan::Format;
+use flowloom_formats::graph::AGENT_ID_KEYS;
 use flowloom_formats::{markdown, pipeline};
 
 use super::json_names::{TemplateText, find_block_inputs, find_json_names, list_output_fields};
@@ -88,6 +89,21 @@ impl Index {
         names.sort_by_key(|name| name.span.start);
         let lines = Lines::new(&text);
         Index { text, lines, format: None, body: Body::Json(tree), names, templates, includes: Vec::new() }
+    }
+
+    /// The index of the settings of an agent, in a folder of its own.
+    pub fn of_agent(text: Arc<str>) -> Index {
+        let (tree, lines) = (parse_tolerant(&text), Lines::new(&text));
+        let find = |keys: &[&str]| keys.iter().find_map(|key| tree.as_ref()?.get(key));
+        // Nodes can refer to an agent by its id and by its name.
+        let written = [find(&AGENT_ID_KEYS), find(&["name"])].into_iter().flatten();
+        let declare = |node: &Node| {
+            let id = node.as_str().filter(|id| !id.is_empty())?;
+            Some(Name::new(NameKind::Agent, id, inner_span(&text, node), Role::Declared))
+        };
+        let mut names: Vec<Name> = written.filter_map(declare).collect();
+        names.sort_by_key(|name| name.span.start);
+        Index { text, lines, format: None, body: Body::Json(tree), names, templates: Vec::new(), includes: Vec::new() }
     }
 
     /// The names at a position: one, or the two that a shorthand key stands for.

@@ -1,5 +1,7 @@
 //! What exists outside of a definition and can be named in it.
 
+use std::collections::BTreeMap;
+
 use flowloom_app::definitions::nameable::{Nameable, NameableThings};
 
 /// The names outside of a definition that it can use.
@@ -15,6 +17,12 @@ pub struct Known {
     pub agents: Vec<KnownName>,
     /// Workflows of the folder, which agents call.
     pub workflows: Vec<KnownName>,
+    /// Secrets.
+    pub secrets: Vec<KnownName>,
+    /// Texts that Markdown can include.
+    pub texts: Vec<KnownName>,
+    /// The fields of the last values of variables, by the names of the variables.
+    pub fields: BTreeMap<String, Vec<String>>,
 }
 
 /// A thing that can be named.
@@ -37,6 +45,9 @@ impl From<NameableThings> for Known {
             blocks: to_names(things.blocks),
             agents: to_names(things.agents),
             workflows: to_names(things.workflows),
+            secrets: to_names(things.secrets),
+            texts: to_names(things.texts),
+            fields: BTreeMap::new(),
         }
     }
 }

@@ -10,6 +10,62 @@ use super::json_names::list_given_names;
 use super::mdx_names::plain_name;
 use super::names::{Name, NameKind, Role};
 
+/// Words that are no names in expressions.
+const RESERVED_WORDS: [&str; 52] = [
+    "Infinity",
+    "NaN",
+    "arguments",
+    "async",
+    "await",
+    "break",
+    "case",
+    "catch",
+    "class",
+    "const",
+    "continue",
+    "debugger",
+    "default",
+    "delete",
+    "do",
+    "else",
+    "enum",
+    "eval",
+    "export",
+    "extends",
+    "false",
+    "finally",
+    "for",
+    "function",
+    "if",
+    "implements",
+    "import",
+    "in",
+    "instanceof",
+    "interface",
+    "let",
+    "new",
+    "null",
+    "package",
+    "private",
+    "protected",
+    "public",
+    "return",
+    "static",
+    "super",
+    "switch",
+    "this",
+    "throw",
+    "true",
+    "try",
+    "typeof",
+    "undefined",
+    "var",
+    "void",
+    "while",
+    "with",
+    "yield",
+];
+
 /// A replacement in a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Replacement {
@@ -43,6 +99,7 @@ fn can_be_renamed(definition: &Definition, name: &Name) -> bool {
 pub fn rename(definition: &Definition, name: &Name, new: &str) -> Result<Vec<Replacement>, String> {
     check_new_name(definition, name, new)?;
     check_uses(definition, name)?;
+    check_expressions(definition, name, new)?;
     let mut replacements = Vec::new();
     for place in definition.find_places(name) {
         let text = match (place.name.is_shorthand, place.name.role) {
@@ -67,6 +124,10 @@ fn check_new_name(definition: &Definition, name: &Name, new: &str) -> Result<(),
     if needs_identifier && !is_identifier {
         return Err(format!("{new:?} cannot be a name: write letters, digits and _, and no digit first"));
     }
+    let is_in_expressions = needs_identifier && matches!(definition.main().index.body, Body::Markdown(_));
+    if is_in_expressions && RESERVED_WORDS.contains(&new) {
+        return Err(format!("{new:?} cannot be a name: in an expression it means something of its own"));
+    }
     if new.trim().is_empty() || new.contains(['/', '\\', '"', '\n']) {
         return Err(format!("{new:?} cannot be a name: it is empty, or has a quotation mark or a slash"));
     }
@@ -75,6 +136,22 @@ fn check_new_name(definition: &Definition, name: &Name, new: &str) -> Result<(),
         Some(_) if new != name.text => Err(format!("there is a {} {new} already", name.kind.describe())),
         _ => Ok(()),
     }
+}
+
+/// Fails if an expression that reads a name has another thing with the new name, such as a parameter of a function: that
+/// one would be meant.
+fn check_expressions(definition: &Definition, name: &Name, new: &str) -> Result<(), String> {
+    let is_word = |c: char| c.is_alphanumeric() || matches!(c, '_' | '$');
+    for place in definition.find_places(name).filter(|_| new != name.text) {
+        let Body::Markdown(document) = &place.file.index.body else { continue };
+        let at = place.name.span.start;
+        let around = document.expressions.iter().filter(|one| one.span.start <= at && at < one.span.end());
+        let texts = around.filter_map(|one| place.file.index.text.get(one.span.start..one.span.end()));
+        if texts.flat_map(|text| text.split(|c| !is_word(c))).any(|word| word == new) {
+            return Err(format!("an expression that reads {} has a {new} of its own", name.text));
+        }
+    }
+    Ok(())
 }
 
 /// Fails if a name may have uses that cannot be found: results inside a loop are fields of the items of its list.

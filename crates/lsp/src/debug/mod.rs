@@ -8,31 +8,21 @@ mod values;
 use std::io;
 
 use serde_json::{Value, json};
-use tokio::io::{
-    AsyncBufRead, AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, BufReader,
-};
-
-use crate::server::LoadConfig;
+use tokio::io::{AsyncBufRead, AsyncRead, AsyncWrite, AsyncWriteExt as _, BufReader};
 use tokio::sync::mpsc;
 
-use session::{Answer, DebugEvent, DebugSession};
+use crate::framing::{Frame, read_frame, write_frame};
+use crate::server::LoadConfig;
 
-/// Maximum size of a message, in bytes.
-const MAX_MESSAGE_BYTES: usize = 16 << 20;
+use session::{Answer, DebugEvent, DebugSession};
 
 /// Maximum number of messages that are read ahead.
 const MAX_WAITING_MESSAGES: usize = 64;
 
-/// Why the debugger ended before its client asked it to.
+/// Why the debugger ended before its client asked it to: the stream failed.
 #[derive(Debug, thiserror::Error)]
-pub enum DebugError {
-    /// The stream failed.
-    #[error("the editor's messages cannot be read: {0}")]
-    Stream(#[from] io::Error),
-    /// A message is not one of the protocol.
-    #[error("a message of the editor is not valid: {0}")]
-    Message(String),
-}
+#[error("the editor's messages cannot be read: {0}")]
+pub struct DebugError(#[from] io::Error);
 
 /// Answers the messages of an editor until it ends the conversation or closes the stream.
 pub async fn serve_debugger(
@@ -56,7 +46,16 @@ pub async fn serve_debugger(
     loop {
         tokio::select! {
             message = messages.recv() => {
-                let Some(request) = message.transpose()? else { break };
+                let request = match message.transpose()? {
+                    None => break,
+                    Some(Ok(request)) => request,
+                    Some(Err(reason)) => {
+                        let output = format!("a message of the editor cannot be read: {reason}\n");
+                        let event = ("output", json!({"category": "stderr", "output": output}));
+                        writer.write_events(vec![event]).await?;
+                        continue;
+                    }
+                };
                 let command = request["command"].as_str().unwrap_or_default();
                 let answer = session.answer(command, &request["arguments"]).await;
                 writer.write_answer(&request, answer).await?;
@@ -101,8 +100,7 @@ impl<W: AsyncWrite + Unpin> MessageWriter<W> {
     async fn write_message(&mut self, message: Value) -> Result<(), DebugError> {
         self.sequence += 1;
         let content = merge(message, json!({"seq": self.sequence})).to_string();
-        let whole = format!("Content-Length: {}\r\n\r\n{content}", content.len());
-        self.output.write_all(whole.as_bytes()).await?;
+        self.output.write_all(&write_frame(&content)).await?;
         Ok(self.output.flush().await?)
     }
 }
@@ -115,24 +113,10 @@ fn merge(mut first: Value, second: Value) -> Value {
     first
 }
 
-/// Reads a message; `None` at the end of the stream.
-async fn read_message(input: &mut (impl AsyncBufRead + Unpin)) -> Result<Option<Value>, DebugError> {
-    let mut length = None;
-    loop {
-        let mut line = String::new();
-        if input.read_line(&mut line).await? == 0 {
-            return Ok(None);
-        }
-        match line.trim_end().split_once(':') {
-            Some((name, value)) if name.eq_ignore_ascii_case("content-length") => {
-                length = value.trim().parse::<usize>().ok().filter(|length| *length <= MAX_MESSAGE_BYTES);
-            }
-            Some(_) => {}
-            None => break,
-        }
-    }
-    let length = length.ok_or_else(|| DebugError::Message("it has no length, or is too large".to_owned()))?;
-    let mut content = vec![0; length];
-    input.read_exact(&mut content).await?;
-    serde_json::from_slice(&content).map(Some).map_err(|error| DebugError::Message(error.to_string()))
+/// Reads a message, or why it is none; `None` at the end of the stream.
+async fn read_message(input: &mut (impl AsyncBufRead + Unpin)) -> Result<Option<Result<Value, String>>, DebugError> {
+    Ok(read_frame(input).await?.map(|frame| match frame {
+        Frame::Malformed(reason) => Err(reason.to_owned()),
+        Frame::Content(content) => serde_json::from_slice(&content).map_err(|error| format!("it is not JSON: {error}")),
+    }))
 }

@@ -28,6 +28,8 @@ pub(super) struct RecordedRun {
     pub(super) shown: ShownValues,
     /// New values of variables at the present stop.
     pub(super) changed: Vec<(String, Value)>,
+    /// Whether the editor was told that the session is over. It is not, if it steps back then.
+    is_over: bool,
 }
 
 /// Where a run goes on.
@@ -40,7 +42,8 @@ pub(super) enum Direction {
 impl RecordedRun {
     /// A run at its first stop.
     pub(super) fn new(playback: Playback, definition: PathBuf) -> RecordedRun {
-        RecordedRun { playback, at: 0, definition, shown: ShownValues::default(), changed: Vec::new() }
+        let (shown, changed) = (ShownValues::default(), Vec::new());
+        RecordedRun { playback, at: 0, definition, shown, changed, is_over: false }
     }
 
     /// Answers a request that does not need a run to go on.
@@ -85,16 +88,20 @@ impl RecordedRun {
         &self.playback.stops[self.at]
     }
 
-    /// Stops somewhere. Past the end, the session is over.
+    /// Stops somewhere. Past the end, the session is over, which is told once.
     pub(super) fn step(&mut self, to: usize) -> Answer {
         match to < self.playback.stops.len() {
             true => self.stop_at(to, "step"),
-            false => Answer::new(json!({})).with_event("terminated", json!({})),
+            false if self.is_over => Answer::refuse("the run is over: step back, or start the debugger again"),
+            false => {
+                self.is_over = true;
+                Answer::new(json!({})).with_event("terminated", json!({}))
+            }
         }
     }
 
     pub(super) fn stop_at(&mut self, at: usize, reason: &str) -> Answer {
-        self.at = at;
+        (self.at, self.is_over) = (at, false);
         // Values of an earlier stop are not asked for any more.
         self.shown = ShownValues::default();
         self.changed.clear();
@@ -149,7 +156,7 @@ impl RecordedRun {
         let name = self.definition.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
         let written = std::fs::read_to_string(&self.definition).ok();
         match written.as_deref() == Some(self.playback.definition()) {
-            true => json!({"name": name, "path": absolute(&self.definition)}),
+            true => json!({"name": name, "path": absolute_path(&self.definition).display().to_string()}),
             false => json!({"name": format!("{name} (as it was run)"), "sourceReference": RECORDED_SOURCE}),
         }
     }
@@ -220,6 +227,7 @@ impl RecordedRun {
     }
 }
 
-fn absolute(path: &Path) -> String {
-    std::path::absolute(path).unwrap_or_else(|_| path.to_owned()).display().to_string()
+/// A path from the root.
+pub(super) fn absolute_path(path: &Path) -> PathBuf {
+    std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
 }

@@ -1,14 +1,17 @@
 //! A session of the debugger: the run, the breakpoints, and the answers to the editor's requests.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use flowloom_app::definitions::source::Loader;
 use flowloom_app::runs::halting::{HaltedStep, HaltingEvent, HaltingRun};
+use flowloom_app::runs::last::find_last_run;
 use flowloom_app::runs::playback::Playback;
 use flowloom_core::json::parse_value;
 use flowloom_core::path::Path as StepPath;
 use serde_json::json;
 
-use super::recorded::{Direction, RecordedRun};
+use super::recorded::{Direction, RecordedRun, absolute_path};
 use crate::server::LoadConfig;
 
 /// The number of the only thread.
@@ -44,8 +47,8 @@ pub(super) struct DebugSession {
     load_config: LoadConfig,
     run: Option<RecordedRun>,
     live: Option<LiveRun>,
-    /// Lines with a breakpoint, from 1.
-    breakpoints: Vec<usize>,
+    /// Lines with a breakpoint, from 1, by file. The text of a run that is no file any more has no path.
+    breakpoints: BTreeMap<PathBuf, Vec<usize>>,
     stops_on_entry: bool,
 }
 
@@ -72,7 +75,7 @@ enum Goal {
 
 impl DebugSession {
     pub(super) fn new(load_config: LoadConfig) -> DebugSession {
-        DebugSession { load_config, run: None, live: None, breakpoints: Vec::new(), stops_on_entry: true }
+        DebugSession { load_config, run: None, live: None, breakpoints: BTreeMap::new(), stops_on_entry: true }
     }
 
     /// Answers a request.
@@ -106,13 +109,30 @@ impl DebugSession {
         };
         self.stops_on_entry = arguments["stopOnEntry"].as_bool().unwrap_or(true);
         let definition = PathBuf::from(definition);
-        let opened = match arguments.get("inputs") {
-            Some(inputs) => self.start_run(&definition, inputs).await,
-            None => self.play_run(&definition, arguments["run"].as_str().unwrap_or("last")).await,
+        if !definition.exists() {
+            return Answer::refuse(format!("there is no file {}: name a definition", definition.display()));
+        }
+        let opened = match (arguments.get("inputs"), arguments["run"].as_str()) {
+            (Some(inputs), _) => self.start_run(&definition, inputs).await,
+            (None, None | Some("last")) => self.play_last_run(&definition).await,
+            (None, Some(run)) => self.play_run(&definition, run).await,
         };
         match opened {
             Ok(()) => Answer::new(json!({})),
             Err(message) => Answer::refuse(message),
+        }
+    }
+
+    /// Opens the newest run of the definition, not of any other one of the project.
+    async fn play_last_run(&mut self, definition: &Path) -> Result<(), String> {
+        let config = (self.load_config)(definition).map_err(|error| error.to_string())?;
+        let Some(plan) = Loader::new(&config).compile(definition).compiled.plan else {
+            let path = definition.display();
+            return Err(format!("{path} has errors, so its last run cannot be found: give the id of a run as \"run\""));
+        };
+        match find_last_run(&config, &plan.name).await.map_err(|error| error.to_string())? {
+            Some(last) => self.play_run(definition, &last.id.to_string()).await,
+            None => Err(format!("there is no run of {} yet: run it, or give \"inputs\" to start one", plan.name)),
         }
     }
 
@@ -135,6 +155,14 @@ impl DebugSession {
         self.play_run(definition, &run.id.to_string()).await?;
         self.live = Some(LiveRun { run, halted, goal: Goal::NextStep, is_over, passes: None });
         Ok(())
+    }
+
+    /// The lines of the definition with a breakpoint.
+    fn own_breakpoints(&self) -> Vec<usize> {
+        let Some(run) = &self.run else { return Vec::new() };
+        let of_file = self.breakpoints.get(&absolute_path(&run.definition));
+        let of_record = self.breakpoints.get(Path::new(""));
+        of_file.into_iter().chain(of_record).flatten().copied().collect()
     }
 
     /// Whether a variable has a new value.
@@ -167,19 +195,20 @@ impl DebugSession {
 
     /// Goes on as a request says: in what has happened already, or in what a live run does next.
     fn go_on(&mut self, command: &str) -> Answer {
+        let breakpoints = self.own_breakpoints();
         let Some(run) = &mut self.run else { return Answer::refuse("no run is open: launch one first") };
         let found = match command {
-            "configurationDone" if self.stops_on_entry || run.is_hit(0, &self.breakpoints) => {
+            "configurationDone" if self.stops_on_entry || run.is_hit(0, &breakpoints) => {
                 return run.stop_at(0, "entry");
             }
             "reverseContinue" => {
-                let found = run.find_hit(Direction::Backwards, &self.breakpoints);
+                let found = run.find_hit(Direction::Backwards, &breakpoints);
                 return match found {
                     Some(at) => run.stop_at(at, "breakpoint"),
                     None => run.stop_at(0, "entry"),
                 };
             }
-            "configurationDone" | "continue" => run.find_hit(Direction::Forwards, &self.breakpoints),
+            "configurationDone" | "continue" => run.find_hit(Direction::Forwards, &breakpoints),
             _ if run.is_at_last() => None,
             "stepOut" => Some(run.find_after_parent()),
             _ => Some(run.at + 1),
@@ -229,6 +258,7 @@ impl DebugSession {
         if let Err(message) = self.play_run(&definition, &id).await {
             return vec![("output", json!({"category": "stderr", "output": message})), ("terminated", json!({}))];
         }
+        let breakpoints = self.own_breakpoints();
         let Some(run) = &mut self.run else { return Vec::new() };
         let last = run.playback.stops.len() - 1;
         if let Some(status) = over {
@@ -236,7 +266,7 @@ impl DebugSession {
             let stopped = run.stop_at(last, "pause").events;
             return [vec![("output", output)], stopped].concat();
         }
-        if goal == Goal::Breakpoint && !run.is_hit(last, &self.breakpoints) {
+        if goal == Goal::Breakpoint && !run.is_hit(last, &breakpoints) {
             let halted = self.live.as_mut().and_then(|live| live.halted.take());
             halted.into_iter().for_each(HaltedStep::release);
             return Vec::new();
@@ -244,17 +274,40 @@ impl DebugSession {
         run.stop_at(last, if goal == Goal::Breakpoint { "breakpoint" } else { "step" }).events
     }
 
+    /// Replaces the breakpoints of one file.
     fn set_breakpoints(&mut self, arguments: &serde_json::Value) -> Answer {
-        let wanted = arguments["breakpoints"].as_array().into_iter().flatten();
-        let lines: Vec<usize> = wanted.filter_map(|one| usize::try_from(one["line"].as_u64()?).ok()).collect();
-        self.breakpoints.clone_from(&lines);
+        let file = arguments["source"]["path"].as_str().map(|path| absolute_path(Path::new(path))).unwrap_or_default();
+        let wanted: Vec<&serde_json::Value> = arguments["breakpoints"].as_array().into_iter().flatten().collect();
+        let find_line = |one: &serde_json::Value| usize::try_from(one["line"].as_u64()?).ok();
+        // A condition that is not looked at would stop the run where nobody wants it.
+        let lines = wanted.iter().filter(|one| !has_condition(one)).filter_map(|one| find_line(one)).collect();
+        let run = self.run.as_ref();
+        let is_own = file.as_os_str().is_empty() || run.is_none_or(|run| absolute_path(&run.definition) == file);
         let is_live = self.live.is_some();
-        let verify = |line: &usize| match self.run.as_ref().map(|run| run.find_step_line(*line)) {
-            Some(Some(line)) => json!({"verified": true, "line": line}),
-            Some(None) if !is_live => json!({"verified": false, "line": line, "message": "no step of the run is here"}),
-            // What a run will do is not known.
-            Some(None) | None => json!({"verified": true, "line": line}),
+        let verify = |one: &&serde_json::Value| {
+            let line = find_line(one).unwrap_or_default();
+            let refuse = |message: &str| json!({"verified": false, "line": line, "message": message});
+            if has_condition(one) {
+                return refuse("breakpoints with a condition are not supported: remove the condition");
+            }
+            if !is_own {
+                return refuse("the run is of another definition");
+            }
+            match run.map(|run| run.find_step_line(line)) {
+                Some(Some(line)) => json!({"verified": true, "line": line}),
+                Some(None) if !is_live => refuse("no step of the run is here"),
+                // What a run will do is not known.
+                Some(None) | None => json!({"verified": true, "line": line}),
+            }
         };
-        Answer::new(json!({"breakpoints": lines.iter().map(verify).collect::<Vec<_>>()}))
+        let verified: Vec<serde_json::Value> = wanted.iter().map(verify).collect();
+        self.breakpoints.insert(file, lines);
+        Answer::new(json!({"breakpoints": verified}))
     }
+}
+
+/// Whether a breakpoint is to stop a run only sometimes, or not at all.
+fn has_condition(breakpoint: &serde_json::Value) -> bool {
+    let conditions = ["condition", "hitCondition", "logMessage"];
+    conditions.iter().any(|key| breakpoint[*key].as_str().is_some_and(|condition| !condition.trim().is_empty()))
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use flowloom_core::code::Code;
-use flowloom_core::diagnostic::{self, Severity, Span, apply_fixes};
+use flowloom_core::diagnostic::{self, Severity, Span, apply_safe_fixes};
 use flowloom_formats::{format_part, format_source};
 use lsp_types::{
     CodeAction, CodeActionKind, CodeActionOrCommand, CodeActionParams, CodeDescription, Diagnostic,
@@ -122,11 +122,12 @@ pub(super) fn list_actions(snapshot: &Snapshot, params: &CodeActionParams) -> Op
             kind: Some(CodeActionKind::QUICKFIX),
             diagnostics: Some(vec![writer.write_one(problem, view, uri)]),
             edit: Some(edit_document(uri, edits)),
-            is_preferred: Some(true),
+            // Editors apply what is preferred without showing it.
+            is_preferred: Some(fix.is_safe()),
             ..CodeAction::default()
         }));
     }
-    if own().next().is_some()
+    if own().any(|problem| problem.safe_fix().is_some())
         && is_wanted(&CodeActionKind::SOURCE_FIX_ALL)
         && let Some(edits) = fix_all(snapshot, uri, &checked, view)
     {
@@ -147,7 +148,7 @@ fn fix_all(snapshot: &Snapshot, uri: &Url, checked: &Checked, view: TextView<'_>
     let mut fixed = view.text.to_owned();
     for _ in 0..MAX_FIX_ROUNDS {
         diagnostics.retain(|problem| problem.file == checked.name);
-        let (text, count) = apply_fixes(&fixed, &diagnostics);
+        let (text, count) = apply_safe_fixes(&fixed, &diagnostics);
         if count == 0 {
             break;
         }
@@ -165,7 +166,8 @@ pub(super) fn lay_out(snapshot: &Snapshot, uri: &Url) -> Option<Vec<TextEdit>> {
     let view = TextView { text: &document.text, lines: &document.lines, unit: snapshot.unit };
     let name = document.path.display().to_string();
     let part = || format_part(&name, view.text);
-    let laid_out = document.format.and_then(|format| format_source(format, &name, view.text).ok()).or_else(part)?;
+    let format = document.format.or_else(|| snapshot.find_last_result(uri)?.format);
+    let laid_out = format.and_then(|format| format_source(format, &name, view.text).ok()).or_else(part)?;
     Some(if laid_out == view.text { Vec::new() } else { vec![replace_difference(view, &laid_out)] })
 }
 

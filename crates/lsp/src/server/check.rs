@@ -9,12 +9,22 @@ use flowloom_app::definitions::reader::OpenFiles;
 use flowloom_app::definitions::source::{LoadedDefinition, Loader};
 use flowloom_core::code::Code;
 use flowloom_core::diagnostic::{Diagnostic, Span};
+use flowloom_core::json::parse_node;
 use flowloom_core::plan::{Format, Plan};
-use flowloom_formats::{StopFlag, markdown, recognise};
+use flowloom_formats::{StopFlag, agent, blank_comments, flow, graph, markdown, pipeline, recognise, steps};
 
 use super::LoadConfig;
 use super::documents::Document;
 use crate::analysis::json_tree::parse_tolerant;
+
+/// Keys and types that only definitions of one format have.
+const TELLING_KEYS: [(Format, &[&str]); 5] = [
+    (steps::FORMAT, &["functionId", "promptTemplate"]),
+    (flow::FORMAT, &["llmInstruction", "apiCall", "webScraping", "resultVariable"]),
+    (pipeline::FORMAT, &["block_id", "user_prompt"]),
+    (graph::FORMAT, &["entrypointNodeId", "nodeType"]),
+    (agent::FORMAT, &["systemPrompt"]),
+];
 
 /// What a check needs. It is independent of later changes.
 pub(super) struct CheckJob {
@@ -94,7 +104,15 @@ fn find_format(document: &Document) -> Option<Format> {
     let name = path.display().to_string();
     let tree = if is_markdown(path) { None } else { parse_tolerant(text) };
     let found = recognise(&name, text, tree.as_ref()).filter(|format| *format != markdown::FORMAT || has_action(text));
-    found.or(document.format)
+    found.or(document.format).or_else(|| guess_format(document))
+}
+
+/// The format that broken JSON probably has: so much of it is lost that only single keys tell. Other broken JSON is none of ours.
+fn guess_format(document: &Document) -> Option<Format> {
+    let text = &*document.text;
+    let tells = |keys: &[&str]| keys.iter().any(|key| text.contains(&format!("\"{key}\"")));
+    let found = TELLING_KEYS.into_iter().find(|(_, keys)| tells(keys)).map(|(format, _)| format);
+    found.filter(|_| !is_markdown(&document.path) && parse_node(&blank_comments(text)).is_err())
 }
 
 /// Whether a file is Markdown by its name.

@@ -2,17 +2,18 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use flowloom_app::definitions::reader::OpenFiles;
 use flowloom_core::plan::Format;
 use lsp_types::{TextDocumentContentChangeEvent, TextDocumentItem, Url};
 
+use super::check::Checked;
 use super::convert::to_place;
 use crate::analysis::lines::{ColumnUnit, Lines};
 
 /// An open document. Cloning is cheap.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(super) struct Document {
     /// Its address, as the editor writes it.
     pub(super) uri: Url,
@@ -24,6 +25,8 @@ pub(super) struct Document {
     pub(super) lines: Arc<Lines>,
     /// The format of the last text that had one: while people write, a text often has none for a moment.
     pub(super) format: Option<Format>,
+    /// The result for the text with which it was opened, for requests that arrive before the check has ended.
+    pub(super) first_result: Arc<OnceLock<Arc<Checked>>>,
 }
 
 impl Document {
@@ -55,7 +58,7 @@ impl Documents {
         let Some(path) = find_document_path(&item) else { return false };
         let lines = Arc::new(Lines::new(&item.text));
         let (uri, version, text) = (item.uri, item.version, item.text.into());
-        self.put(Document { uri, path, version, text, lines, format: None });
+        self.put(Document { uri, path, version, text, lines, format: None, first_result: Arc::default() });
         true
     }
 

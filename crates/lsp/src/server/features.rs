@@ -42,24 +42,28 @@ impl<'s> Opened<'s> {
     pub(super) fn find(snapshot: &'s Snapshot, uri: &Url) -> Option<Opened<'s>> {
         let document = snapshot.documents.find(uri)?;
         let name = document.path.display().to_string();
-        let own = snapshot.results.get(uri);
+        let own = snapshot.find_last_result(uri);
         let including = || {
             let mut results = snapshot.results.iter();
-            results.find(|(other, result)| *other != uri && result.files.contains_key(&name))
+            let found = results.find(|(other, result)| *other != uri && result.files.contains_key(&name));
+            found.map(|(other, result)| (other, result.clone()))
         };
-        let format = document.format.or_else(|| own?.format);
+        let format = document.format.or_else(|| own.as_ref()?.format);
         let (entry, checked, format) = match (format, including()) {
             (Some(format), _) => (document, own, format),
-            (None, Some((other, result))) => (snapshot.documents.find(other)?, Some(result), result.format?),
+            (None, Some((other, result))) => {
+                let format = result.format?;
+                (snapshot.documents.find(other)?, Some(result), format)
+            }
             // An empty Markdown file is where a workflow begins.
             (None, None) if is_markdown(&document.path) => (document, own, markdown::FORMAT),
             (None, None) => return None,
         };
         let open = snapshot.documents.open_files();
-        let read = checked.map(|checked| checked.files.iter()).into_iter().flatten();
+        let read = checked.iter().flat_map(|checked| checked.files.iter());
         let files = read.map(|(path, text)| (path, open.get(Path::new(path)).unwrap_or(text)));
         let definition = Definition::new(&entry.path.display().to_string(), entry.text.clone(), format, files);
-        Some(Opened { snapshot, document, definition, checked: checked.cloned() })
+        Some(Opened { snapshot, document, definition, checked })
     }
 
     /// Adds the other definitions of the folder that can name the same agents and blocks. An agent or a block of the
@@ -95,7 +99,13 @@ impl<'s> Opened<'s> {
     fn list_known(&self) -> Known {
         let config = self.checked.as_ref().and_then(|checked| checked.config.clone());
         let Some(config) = config else { return Known::default() };
-        NameableThings::collect(&config, Path::new(&self.definition.main().path)).into()
+        let mut known: Known = NameableThings::collect(&config, Path::new(&self.definition.main().path)).into();
+        let last = self.checked.as_deref().and_then(|checked| self.snapshot.runs.find_last(checked));
+        for (name, value) in last.iter().flat_map(|run| run.outputs.iter().chain(&run.variables)) {
+            let fields = value.as_map().into_iter().flat_map(|map| map.keys());
+            known.fields.insert(name.clone(), fields.map(|field| field.to_string()).collect());
+        }
+        known
     }
 
     /// The location of a place in a file of the definition.

@@ -1,36 +1,58 @@
 //! The server: speaks the protocol, and keeps what is open and what is known about it.
 //!
 //! Notifications change the state in the order in which they arrive. Requests are answered from a copy of it, on a pool
-//! of threads, so that nothing delays the next message.
+//! of threads, so that nothing delays the next message. A message passes the gate, which answers what cannot be read, then the
+//! protocol library, then the router.
 
 mod actions;
 mod capabilities;
 mod check;
+mod client;
 mod convert;
 mod documents;
 mod features;
+mod gate;
 mod pages;
 mod parts;
+mod rename_check;
 mod renames;
+mod requests;
 mod router;
 mod runs;
 mod state;
 mod tests_of;
 mod transport;
 
+use std::convert::Infallible;
 use std::path::Path;
+use std::pin::pin;
 use std::sync::Arc;
 
 use async_lsp::MainLoop;
 use flowloom_app::config::Config;
 use flowloom_app::config::error::ConfigError;
+use futures_util::future::{Either, select};
 use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::mpsc::unbounded_channel;
 
+use gate::{MessageSender, pass_messages, write_messages};
 use state::State;
 use transport::TokioStream;
 
 /// Reads the configuration that counts for the definition at a path.
 pub type LoadConfig = Arc<dyn Fn(&Path) -> Result<Config, ConfigError> + Send + Sync>;
+
+/// Bytes of messages that are read ahead.
+const READ_AHEAD_BYTES: usize = 64 << 10;
+
+/// How a conversation ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ConversationEnd {
+    /// The editor has ended it in the right order, or has closed the stream.
+    Regular,
+    /// The editor has sent `exit` and no `shutdown` before it.
+    WithoutShutdown,
+}
 
 /// Why the server ended before its client asked it to.
 #[derive(Debug, thiserror::Error)]
@@ -53,12 +75,30 @@ impl LanguageServer {
         self,
         input: impl AsyncRead + Unpin,
         output: impl AsyncWrite + Unpin,
-    ) -> Result<(), ServerError> {
-        let (server, _) =
-            MainLoop::new_server(|client| router::build_service(State::new(client, self.load_config.clone())));
-        match server.run_buffered(TokioStream(input), TokioStream(output)).await {
+    ) -> Result<ConversationEnd, ServerError> {
+        let (to_server, from_editor) = tokio::io::duplex(READ_AHEAD_BYTES);
+        let (sender, messages) = unbounded_channel();
+        let end = Arc::new(std::sync::OnceLock::new());
+        let state_end = end.clone();
+        let serve = async move {
+            let (server, _) = MainLoop::new_server(|client| {
+                router::build_service(State::new(client, self.load_config.clone(), state_end))
+            });
+            let run = pin!(server.run_buffered(TokioStream(from_editor), MessageSender::new(sender.clone())));
+            let pass = pin!(async {
+                pass_messages(input, to_server, sender).await;
+                std::future::pending::<Infallible>().await
+            });
+            match select(run, pass).await {
+                Either::Left((result, _)) => result,
+                Either::Right((never, _)) => match never {},
+            }
+        };
+        // What was answered last is written, too. An editor that does not read any more is gone.
+        let (result, _) = tokio::join!(serve, write_messages(messages, output));
+        match result {
             // An editor that has crashed says no goodbye.
-            Ok(()) | Err(async_lsp::Error::Eof) => Ok(()),
+            Ok(()) | Err(async_lsp::Error::Eof) => Ok(end.get().copied().unwrap_or(ConversationEnd::Regular)),
             Err(error) => Err(error.into()),
         }
     }

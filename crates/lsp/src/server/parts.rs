@@ -143,7 +143,7 @@ pub(super) fn list_lenses(snapshot: &Snapshot, uri: &Url) -> Option<Vec<CodeLens
     let opened = Opened::find(snapshot, uri)?;
     let checked = opened.checked.as_deref()?;
     // An included file is not run by itself.
-    if opened.definition.main().path != checked.name || checked.format.is_none() || opened.document.format.is_none() {
+    if opened.definition.main().path != checked.name || checked.format.is_none() {
         return None;
     }
     let lens = |title: String, command: &str, argument: serde_json::Value| CodeLens {

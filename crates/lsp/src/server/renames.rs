@@ -11,6 +11,7 @@ use lsp_types::{
 
 use super::convert::TextView;
 use super::features::Opened;
+use super::rename_check::check_meaning;
 use super::state::Snapshot;
 use crate::analysis::names::NameKind;
 use crate::analysis::rename::{find_renamable, rename};
@@ -23,36 +24,43 @@ pub(super) fn rename_at(snapshot: &Snapshot, params: &RenameParams) -> Result<Op
     let found = opened.file().and_then(|file| find_renamable(&opened.definition, file, offset)).cloned();
     let Some(name) = found else { return Ok(None) };
     opened.add_neighbours(&name);
-    let replacements = rename(&opened.definition, &name, &params.new_name)
-        .map_err(|message| ResponseError::new(ErrorCode::INVALID_PARAMS, message))?;
+    let refuse = |message| ResponseError::new(ErrorCode::INVALID_PARAMS, message);
+    let replacements = rename(&opened.definition, &name, &params.new_name).map_err(refuse)?;
+    let folder = if name.kind == NameKind::Agent { find_agent_folder(&opened, &name.text) } else { None };
+    // An agent that only its folder names is not found until the folder is renamed.
+    let is_named_by_folder = folder.is_some() && opened.definition.find_origins(&name).next().is_none();
+    if !is_named_by_folder {
+        check_meaning(&opened, &name, &params.new_name, &replacements).map_err(refuse)?;
+    }
     let mut edits: BTreeMap<String, Vec<TextEdit>> = BTreeMap::new();
     for replacement in replacements {
         let Some(file) = opened.definition.find_file(&replacement.file) else { continue };
         let view = TextView { text: &file.index.text, lines: &file.index.lines, unit: snapshot.unit };
         edits.entry(replacement.file).or_default().push(view.replace(replacement.span, &replacement.text));
     }
-    let folder = if name.kind == NameKind::Agent { find_agent_folder(&opened, &name.text) } else { None };
     let moved = folder.and_then(|folder| {
         let new = folder.parent()?.join(&params.new_name);
         Some((Url::from_file_path(&folder).ok()?, Url::from_file_path(new).ok()?))
     });
     let uris = edits.into_iter().filter_map(|(file, edits)| Some((opened.find_uri(&file)?, edits)));
-    Ok(Some(match moved {
-        None => WorkspaceEdit::new(uris.collect()),
+    if moved.is_none() && !snapshot.abilities.has_document_changes {
+        return Ok(Some(WorkspaceEdit::new(uris.collect())));
+    }
+    let texts = uris.map(|(uri, edits)| {
+        // The editor refuses the edit of a text that it has changed meanwhile.
+        let version = snapshot.documents.find(&uri).map(|document| document.version);
+        let text_document = OptionalVersionedTextDocumentIdentifier { uri, version };
+        TextDocumentEdit { text_document, edits: edits.into_iter().map(OneOf::Left).collect() }
+    });
+    let changes = match moved {
+        None => DocumentChanges::Edits(texts.collect()),
         Some((old_uri, new_uri)) => {
-            let texts = uris.map(|(uri, edits)| {
-                let text_document = OptionalVersionedTextDocumentIdentifier { uri, version: None };
-                let edits = edits.into_iter().map(OneOf::Left).collect();
-                DocumentChangeOperation::Edit(TextDocumentEdit { text_document, edits })
-            });
             let file = RenameFile { old_uri, new_uri, options: None, annotation_id: None };
-            let operations = texts.chain([DocumentChangeOperation::Op(ResourceOp::Rename(file))]).collect();
-            WorkspaceEdit {
-                document_changes: Some(DocumentChanges::Operations(operations)),
-                ..WorkspaceEdit::default()
-            }
+            let moves = [DocumentChangeOperation::Op(ResourceOp::Rename(file))];
+            DocumentChanges::Operations(texts.map(DocumentChangeOperation::Edit).chain(moves).collect())
         }
-    }))
+    };
+    Ok(Some(WorkspaceEdit { document_changes: Some(changes), ..WorkspaceEdit::default() }))
 }
 
 /// The folder of an agent next to its graph.

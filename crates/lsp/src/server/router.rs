@@ -2,7 +2,6 @@
 
 use std::ops::ControlFlow;
 
-use async_lsp::concurrency::ConcurrencyLayer;
 use async_lsp::panic::CatchUnwindLayer;
 use async_lsp::router::Router;
 use async_lsp::server::LifecycleLayer;
@@ -17,15 +16,19 @@ use tower_layer::Layer as _;
 
 use super::actions::{lay_out, list_actions};
 use super::capabilities::{choose_unit, describe_server};
+use super::client::{ClientAbilities, ClientGone, watch_client};
 use super::renames::rename_at;
+use super::requests::CancellableRequests;
 use super::state::{CheckEnded, LookForRuns, Snapshot, State};
-use super::{features, parts};
+use super::{ConversationEnd, features, parts};
 
 /// What a message leads to.
 type Flow = ControlFlow<async_lsp::Result<()>>;
 
 /// The whole server as a service of the protocol library.
-pub(super) fn build_service(state: State) -> impl LspService<Response = serde_json::Value, Error = ResponseError> {
+pub(super) fn build_service(
+    state: State,
+) -> impl LspService<Response = serde_json::Value, Error = ResponseError, Future: Send> {
     let mut router = Router::new(state);
     add_lifecycle(&mut router);
     add_documents(&mut router);
@@ -33,37 +36,43 @@ pub(super) fn build_service(state: State) -> impl LspService<Response = serde_js
     // Messages that only some servers understand are no failures.
     router.unhandled_notification(|_, _| ControlFlow::Continue(()));
     let service = CatchUnwindLayer::default().layer(router);
-    LifecycleLayer::default().layer(ConcurrencyLayer::default().layer(service))
+    LifecycleLayer::default().layer(CancellableRequests::new(service))
 }
 
 fn add_lifecycle(router: &mut Router<State>) {
     router.request::<request::Initialize, _>(|state, params| {
         state.unit = choose_unit(&params.capabilities);
-        let workspace = params.capabilities.workspace.unwrap_or_default();
-        let watched = workspace.did_change_watched_files;
-        state.can_watch = watched.and_then(|watched| watched.dynamic_registration).unwrap_or_default();
-        state.can_refresh_lenses = workspace.code_lens.and_then(|lens| lens.refresh_support).unwrap_or_default();
+        state.abilities = ClientAbilities::read(&params.capabilities);
+        watch_client(&state.client, &params);
         let answer = describe_server(state.unit);
         async move { Ok(answer) }
     });
     router.notification::<note::Initialized>(|state, _| {
-        if state.can_watch {
+        if state.abilities.can_watch {
             watch_files(state);
         }
-        if state.can_refresh_lenses {
+        if state.abilities.can_refresh_lenses || state.abilities.can_refresh_hints {
             state.watch_runs();
         }
         ControlFlow::Continue(())
     });
-    router.request::<request::Shutdown, _>(|_, ()| async move { Ok(()) });
-    router.notification::<note::Exit>(|_, ()| ControlFlow::Break(Ok(())));
+    router.request::<request::Shutdown, _>(|state, ()| {
+        let _ = state.end.set(ConversationEnd::Regular);
+        async move { Ok(()) }
+    });
+    router.notification::<note::Exit>(|state, ()| {
+        // Nothing, if there was a shutdown before.
+        let _ = state.end.set(ConversationEnd::WithoutShutdown);
+        ControlFlow::Break(Ok(()))
+    });
+    router.event::<ClientGone>(|_, _| -> Flow { ControlFlow::Break(Ok(())) });
 }
 
 /// Asks the editor to report changes of files that definitions are made of.
 fn watch_files(state: &mut State) {
     let watcher =
         |pattern: &str| FileSystemWatcher { glob_pattern: GlobPattern::String(pattern.to_owned()), kind: None };
-    let patterns = ["**/flowloom.toml", "**/*.json", "**/*.md", "**/*.mdx", "**/*.csv"];
+    let patterns = ["**/flowloom.toml", "**/*.json", "**/*.jsonc", "**/*.md", "**/*.mdx", "**/*.csv"];
     let options = DidChangeWatchedFilesRegistrationOptions { watchers: patterns.map(watcher).into() };
     let registration = Registration {
         id: "flowloom.files".to_owned(),
@@ -198,7 +207,10 @@ where
 
 fn work_on_pool<T: Send + 'static>(state: &State, work: impl FnOnce(&Snapshot) -> T + Send + 'static) -> Answer<T> {
     let snapshot = state.take_snapshot();
+    let places = state.places.clone();
     Box::pin(async move {
+        // A request that is cancelled while it waits costs nothing. The semaphore is never closed.
+        let _place = places.acquire_owned().await;
         let done = tokio::task::spawn_blocking(move || work(&snapshot)).await;
         done.map_err(|_| ResponseError::new(ErrorCode::INTERNAL_ERROR, "the answer could not be computed"))
     })

@@ -2,21 +2,22 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use async_lsp::ClientSocket;
 use flowloom_formats::StopFlag;
 use lsp_types::notification::PublishDiagnostics;
-use lsp_types::request::CodeLensRefresh;
 use lsp_types::{Diagnostic, PublishDiagnosticsParams, Url};
+use tokio::sync::Semaphore;
 
-use super::LoadConfig;
 use super::actions::DiagnosticWriter;
 use super::check::{CheckJob, Checked};
+use super::client::ClientAbilities;
 use super::documents::Documents;
 use super::pages::ErrorPages;
 use super::runs::LastRuns;
+use super::{ConversationEnd, LoadConfig};
 use crate::analysis::lines::ColumnUnit;
 
 /// How often the server looks whether runs have ended.
@@ -27,10 +28,11 @@ pub(super) struct State {
     pub(super) client: ClientSocket,
     pub(super) documents: Documents,
     pub(super) unit: ColumnUnit,
-    /// Whether the editor can be asked to watch files.
-    pub(super) can_watch: bool,
-    /// Whether the editor can be asked to read the lenses again.
-    pub(super) can_refresh_lenses: bool,
+    pub(super) abilities: ClientAbilities,
+    /// How the conversation ends, once the editor has said so.
+    pub(super) end: Arc<OnceLock<ConversationEnd>>,
+    /// Places for requests that are answered at the same time, one for each processor.
+    pub(super) places: Arc<Semaphore>,
     load_config: LoadConfig,
     pages: Arc<ErrorPages>,
     runs: Arc<LastRuns>,
@@ -65,19 +67,22 @@ pub(super) struct Snapshot {
     pub(super) documents: Documents,
     pub(super) results: Arc<BTreeMap<Url, Arc<Checked>>>,
     pub(super) unit: ColumnUnit,
+    pub(super) abilities: ClientAbilities,
     pub(super) pages: Arc<ErrorPages>,
     pub(super) runs: Arc<LastRuns>,
     load_config: LoadConfig,
 }
 
 impl State {
-    pub(super) fn new(client: ClientSocket, load_config: LoadConfig) -> State {
+    pub(super) fn new(client: ClientSocket, load_config: LoadConfig, end: Arc<OnceLock<ConversationEnd>>) -> State {
+        let processors = std::thread::available_parallelism().map_or(1, usize::from);
         State {
             client,
             documents: Documents::default(),
             unit: ColumnUnit::default(),
-            can_watch: false,
-            can_refresh_lenses: false,
+            abilities: ClientAbilities::default(),
+            end,
+            places: Arc::new(Semaphore::new(processors)),
             load_config,
             pages: Arc::new(ErrorPages::in_cache()),
             runs: Arc::default(),
@@ -93,6 +98,7 @@ impl State {
             documents: self.documents.clone(),
             results: self.results.clone(),
             unit: self.unit,
+            abilities: self.abilities,
             pages: self.pages.clone(),
             runs: self.runs.clone(),
             load_config: self.load_config.clone(),
@@ -114,14 +120,14 @@ impl State {
         });
     }
 
-    /// Asks the editor to read the lenses again if a run that they show is no longer the newest, or has ended.
+    /// Asks the editor to read lenses and hints again if a run that they show is no longer the newest, or has ended.
     pub(super) fn look_for_runs(&self) {
         let (snapshot, client) = (self.take_snapshot(), self.client.clone());
         let runtime = tokio::runtime::Handle::current();
         tokio::task::spawn_blocking(move || {
             if snapshot.runs.has_news(snapshot.results.values()) {
-                // An editor that refuses shows the old lenses until they are asked for again.
-                let _ = runtime.block_on(client.request::<CodeLensRefresh>(()));
+                let _entered = runtime.enter();
+                snapshot.abilities.refresh_runs(&client);
             }
         });
     }
@@ -172,7 +178,12 @@ impl State {
             return;
         }
         self.documents.set_format(&uri, checked.format);
-        Arc::make_mut(&mut self.results).insert(uri.clone(), Arc::new(checked));
+        let version = checked.version;
+        let old = Arc::make_mut(&mut self.results).insert(uri.clone(), Arc::new(checked));
+        // After an edit the editor asks by itself. Of its first text the first answers know as much.
+        if old.is_some_and(|old| old.version == version) {
+            self.abilities.refresh_all(&self.client);
+        }
         self.set_diagnostics(uri, diagnostics);
     }
 
@@ -225,6 +236,15 @@ impl Snapshot {
         let document = self.documents.find(uri)?.clone();
         let (open_files, load_config) = (self.documents.open_files().clone(), self.load_config.clone());
         Some(CheckJob { document, open_files, load_config, stop: StopFlag::default() })
+    }
+
+    /// The last result of a document. A document that was opened just now is checked first.
+    pub(super) fn find_last_result(&self, uri: &Url) -> Option<Arc<Checked>> {
+        if let Some(last) = self.results.get(uri) {
+            return Some(last.clone());
+        }
+        let first = &self.documents.find(uri)?.first_result;
+        Some(first.get_or_init(|| self.new_check(uri).map(|job| Arc::new(job.check())).unwrap_or_default()).clone())
     }
 
     /// The result for the present text of a document: the last one if that is still true, or else a new one.

@@ -4,7 +4,7 @@ use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-use futures_util::{AsyncRead, AsyncWrite};
+use futures_util::AsyncRead;
 use tokio::io::ReadBuf;
 
 /// A stream of tokio.
@@ -15,19 +15,5 @@ impl<S: tokio::io::AsyncRead + Unpin> AsyncRead for TokioStream<S> {
         let mut filled = ReadBuf::new(buffer);
         ready!(Pin::new(&mut self.0).poll_read(context, &mut filled))?;
         Poll::Ready(Ok(filled.filled().len()))
-    }
-}
-
-impl<S: tokio::io::AsyncWrite + Unpin> AsyncWrite for TokioStream<S> {
-    fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, buffer: &[u8]) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.0).poll_write(context, buffer)
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.0).poll_flush(context)
-    }
-
-    fn poll_close(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.0).poll_shutdown(context)
     }
 }

@@ -10,7 +10,7 @@ use axum::extract::State;
 use flowloom_app::definitions::catalog::Catalog;
 use flowloom_app::engines::App;
 use flowloom_app::keys::Scope;
-use flowloom_core::diagnostic::{Diagnostic, Fix, Span, apply_fixes};
+use flowloom_core::diagnostic::{Diagnostic, Fix, Span, apply_safe_fixes};
 use flowloom_formats::StopFlag;
 use flowloom_lsp::analysis::completion::{Proposal, ProposalKind, list_proposals};
 use flowloom_lsp::analysis::definition::{Definition, IndexedFile};
@@ -114,6 +114,8 @@ pub(crate) struct FixInfo {
     length: usize,
     /// What the fix does.
     title: String,
+    /// Whether it needs no judgement, so that `fixed` contains it.
+    is_safe: bool,
     /// Its changes.
     changes: Vec<TextChange>,
 }
@@ -124,7 +126,7 @@ pub(crate) struct Analysis {
     completions: Vec<Completion>,
     meaning: Option<MeaningInfo>,
     fixes: Vec<FixInfo>,
-    /// The text of the entry with all fixes, and with those of the problems that they reveal; null if there are none.
+    /// The text of the entry with all safe fixes, and with those of the problems that they reveal; null if there are none.
     fixed: Option<String>,
     variables: Vec<VariableInfo>,
     names: Option<NameLists>,
@@ -274,7 +276,7 @@ fn list_fixes(app: &App, user: &str, mut opened: OpenDefinition, stop: &StopFlag
     let fixes = problems.iter().filter_map(|problem| Some(to_fix(problem, problem.fix.as_ref()?))).collect();
     let mut fixed = text.clone();
     for _ in 0..MAX_FIX_ROUNDS {
-        let (better, count) = apply_fixes(&fixed, &problems);
+        let (better, count) = apply_safe_fixes(&fixed, &problems);
         if count == 0 || stop.is_stopped() {
             break;
         }
@@ -294,6 +296,7 @@ fn to_fix(problem: &Diagnostic, fix: &Fix) -> FixInfo {
         start: problem.span.start,
         length: problem.span.length,
         title: fix.title.clone(),
+        is_safe: fix.is_safe(),
         changes: fix.edits.iter().map(change).collect(),
     }
 }

@@ -1,0 +1,403 @@
+//! Conversations with the language server in this process, message by message: many requests at once, messages that cannot be
+//! read, questions right after a document is opened, renames that would change what a definition does.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use flowloom_app::config::{Config, Overrides};
+use flowloom_lsp::{ConversationEnd, LanguageServer, LoadConfig, ServerError};
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader, DuplexStream};
+use tokio::task::JoinHandle;
+
+/// Bytes that a stream holds.
+const STREAM_BYTES: usize = 1 << 20;
+
+/// A step list, whose input is read by a template.
+const STEPS: &str = r#"{
+  "id": "draft", "name": "Draft",
+  "steps": [
+    {"name": "first", "functionId": "agent::chat", "mode": "sequential", "promptTemplate": "Write {{input}}", "outputVar": "text"}
+  ]
+}
+"#;
+
+/// The server, and an editor's side of the conversation.
+struct Editor {
+    server: JoinHandle<Result<ConversationEnd, ServerError>>,
+    input: DuplexStream,
+    output: BufReader<DuplexStream>,
+    folder: tempfile::TempDir,
+    /// Messages that were not waited for.
+    others: Vec<Value>,
+    next_id: i64,
+}
+
+impl Editor {
+    /// Starts a server, and waits until it is ready.
+    async fn start(capabilities: Value) -> Editor {
+        let load_config: LoadConfig = Arc::new(|path: &Path| {
+            let folder = path.parent().unwrap_or(path);
+            let file = folder.ancestors().map(|one| one.join("flowloom.toml")).find(|file| file.exists());
+            Config::load(Overrides { file, ..Overrides::default() })
+        });
+        let (input, server_input) = tokio::io::duplex(STREAM_BYTES);
+        let (server_output, output) = tokio::io::duplex(STREAM_BYTES);
+        let server = tokio::spawn(LanguageServer::new(load_config).serve(server_input, server_output));
+        let folder = tempfile::tempdir().expect("a folder");
+        std::fs::write(folder.path().join("flowloom.toml"), "default_model = \"scripted:echo\"\n").expect("written");
+        let output = BufReader::new(output);
+        let mut editor = Editor { server, input, output, folder, others: Vec::new(), next_id: 0 };
+        editor.ask("initialize", json!({"processId": null, "capabilities": capabilities})).await.expect("an answer");
+        editor.notify("initialized", json!({})).await;
+        editor
+    }
+
+    async fn send(&mut self, content: &str) {
+        let frame = format!("Content-Length: {}\r\n\r\n{content}", content.len());
+        self.input.write_all(frame.as_bytes()).await.expect("sent");
+    }
+
+    async fn notify(&mut self, method: &str, params: Value) {
+        self.send(&json!({"jsonrpc": "2.0", "method": method, "params": params}).to_string()).await;
+    }
+
+    /// Sends a request. Returns its id.
+    async fn request(&mut self, method: &str, params: Value) -> i64 {
+        self.next_id += 1;
+        let id = self.next_id;
+        self.send(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}).to_string()).await;
+        id
+    }
+
+    /// Sends a request, and waits for its result, or for the message of its error.
+    async fn ask(&mut self, method: &str, params: Value) -> Result<Value, String> {
+        let id = self.request(method, params).await;
+        let answer = self.wait_for(|message| message["id"] == id && message.get("method").is_none()).await;
+        match answer.get("error") {
+            Some(error) => Err(error["message"].as_str().unwrap_or_default().to_owned()),
+            None => Ok(answer["result"].clone()),
+        }
+    }
+
+    async fn wait_for(&mut self, is_wanted: impl Fn(&Value) -> bool) -> Value {
+        loop {
+            let message = self.receive().await.expect("a message");
+            if is_wanted(&message) {
+                return message;
+            }
+            self.others.push(message);
+        }
+    }
+
+    /// The next message; `None` at the end.
+    async fn receive(&mut self) -> Option<Value> {
+        let mut length = 0;
+        loop {
+            let mut line = String::new();
+            if self.output.read_line(&mut line).await.expect("a line") == 0 {
+                return None;
+            }
+            match line.trim_end().strip_prefix("Content-Length: ") {
+                Some(number) => length = number.parse().expect("a number"),
+                None => break,
+            }
+        }
+        let mut content = vec![0; length];
+        self.output.read_exact(&mut content).await.expect("a message");
+        Some(serde_json::from_slice(&content).expect("JSON"))
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn write(&self, name: &str, text: &str) {
+        std::fs::create_dir_all(self.path(name).parent().expect("a folder")).expect("created");
+        std::fs::write(self.path(name), text).expect("written");
+    }
+
+    fn uri(&self, name: &str) -> String {
+        format!("file://{}", self.path(name).display())
+    }
+
+    /// Writes and opens a document.
+    async fn open(&mut self, name: &str, text: &str) -> Value {
+        self.write(name, text);
+        let uri = self.uri(name);
+        let document = json!({"uri": uri, "languageId": "json", "version": 1, "text": text});
+        self.notify("textDocument/didOpen", json!({"textDocument": document})).await;
+        json!({"uri": uri})
+    }
+
+    /// The answer to a rename of the first `old` in a document.
+    async fn rename(&mut self, document: &Value, text: &str, old: &str, new: &str) -> Result<Value, String> {
+        let at = text.find(old).expect("the name");
+        let line = text[..at].matches('\n').count();
+        let character = at - text[..at].rfind('\n').map_or(0, |end| end + 1);
+        let position = json!({"line": line, "character": character});
+        self.ask("textDocument/rename", json!({"textDocument": document, "position": position, "newName": new})).await
+    }
+
+    /// Ends the conversation as the protocol wants it.
+    async fn end(mut self) {
+        self.ask("shutdown", Value::Null).await.expect("an answer");
+        self.notify("exit", Value::Null).await;
+        let end = self.server.await.expect("it ends").expect("a conversation");
+        assert_eq!(end, ConversationEnd::Regular);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn any_number_of_requests_can_be_in_flight() {
+    let mut editor = Editor::start(json!({})).await;
+    let document = editor.open("draft.json", STEPS).await;
+    let mut ids = Vec::new();
+    for _ in 0..50 {
+        ids.push(editor.request("textDocument/documentSymbol", json!({"textDocument": document})).await);
+    }
+    let cancelled: Vec<i64> = ids.iter().copied().step_by(2).collect();
+    for id in &cancelled {
+        editor.notify("$/cancelRequest", json!({"id": id})).await;
+    }
+    for id in &ids {
+        let is_answer = |message: &Value| message["id"] == *id && message.get("method").is_none();
+        let position = editor.others.iter().position(is_answer);
+        let answer = match position {
+            Some(position) => editor.others.remove(position),
+            None => editor.wait_for(is_answer).await,
+        };
+        // A cancelled one may have been answered before.
+        let is_cancelled = cancelled.contains(id) && answer["error"]["code"] == -32800;
+        assert!(is_cancelled || answer["result"].is_array(), "{answer}");
+    }
+    editor.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_server_ends_with_its_streams_while_requests_are_in_flight() {
+    let mut editor = Editor::start(json!({})).await;
+    let document = editor.open("draft.json", STEPS).await;
+    for _ in 0..50 {
+        editor.request("textDocument/documentSymbol", json!({"textDocument": document})).await;
+    }
+    let Editor { server, input, output, .. } = editor;
+    drop((input, output));
+    assert_eq!(server.await.expect("it ends").expect("a conversation"), ConversationEnd::Regular);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_exit_without_shutdown_is_reported() {
+    let mut editor = Editor::start(json!({})).await;
+    editor.notify("exit", Value::Null).await;
+    let end = editor.server.await.expect("it ends").expect("a conversation");
+    assert_eq!(end, ConversationEnd::WithoutShutdown);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_server_ends_with_the_process_of_the_editor() {
+    let mut client = std::process::Command::new("cat").stdin(std::process::Stdio::piped()).spawn().expect("it starts");
+    let (mut input, server_input) = tokio::io::duplex(STREAM_BYTES);
+    let (server_output, mut output) = tokio::io::duplex(STREAM_BYTES);
+    let load_config: LoadConfig = Arc::new(|_: &Path| Config::load(Overrides::default()));
+    let server = tokio::spawn(LanguageServer::new(load_config).serve(server_input, server_output));
+    let params = json!({"processId": client.id(), "capabilities": {}});
+    let message = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params}).to_string();
+    let frame = format!("Content-Length: {}\r\n\r\n{message}", message.len());
+    input.write_all(frame.as_bytes()).await.expect("sent");
+    let mut first = [0];
+    output.read_exact(&mut first).await.expect("an answer");
+    client.kill().expect("killed");
+    client.wait().expect("it ends");
+    // Both streams are still open.
+    assert_eq!(server.await.expect("it ends").expect("a conversation"), ConversationEnd::Regular);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_message_that_cannot_be_read_is_answered() {
+    let mut editor = Editor::start(json!({})).await;
+    let cases = [
+        ("{\"jsonrpc\": ", Value::Null, -32700),
+        ("[]", Value::Null, -32600),
+        (r#"{"jsonrpc": "2.0", "id": {}, "method": "shutdown"}"#, Value::Null, -32600),
+        (r#"{"id": 7, "method": "shutdown"}"#, json!(7), -32600),
+        (r#"{"jsonrpc": "2.0", "id": "x", "method": 1}"#, json!("x"), -32600),
+    ];
+    for (content, id, code) in cases {
+        editor.send(content).await;
+        let answer = editor.wait_for(|message| message.get("error").is_some()).await;
+        assert_eq!((&answer["id"], &answer["error"]["code"]), (&id, &json!(code)), "{content}");
+    }
+    editor.input.write_all(b"Content-Length: many\r\n\r\n").await.expect("sent");
+    let answer = editor.wait_for(|message| message.get("error").is_some()).await;
+    assert_eq!(answer["error"]["code"], -32700, "{answer}");
+    editor.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_document_is_known_as_soon_as_it_is_open() {
+    let methods = ["documentSymbol", "foldingRange", "semanticTokens/full", "formatting", "codeLens"];
+    let mut editor = Editor::start(json!({})).await;
+    let options = json!({"tabSize": 2, "insertSpaces": true});
+    for method in methods {
+        let document = editor.open(&format!("{}.json", method.replace('/', "-")), STEPS).await;
+        let params = json!({"textDocument": document, "options": options});
+        let answer = editor.ask(&format!("textDocument/{method}"), params).await.expect("an answer");
+        assert!(!answer.is_null() && answer != json!([]), "{method}: {answer}");
+    }
+    let document = editor.open("renamed.json", STEPS).await;
+    let edit = editor.rename(&document, STEPS, "text\"}", "title").await.expect("an answer");
+    assert!(edit["changes"].is_object(), "{edit}");
+    editor.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_changes_without_an_edit_is_read_again() {
+    let refresh = json!({"refreshSupport": true});
+    let workspace = json!({"semanticTokens": refresh, "inlayHint": refresh, "codeLens": refresh});
+    let mut editor = Editor::start(json!({"workspace": workspace})).await;
+    editor.open("draft.json", STEPS).await;
+    editor.wait_for(|message| message["method"] == "textDocument/publishDiagnostics").await;
+    let changes = json!([{"uri": editor.uri("flowloom.toml"), "type": 2}]);
+    editor.notify("workspace/didChangeWatchedFiles", json!({"changes": changes})).await;
+    editor.wait_for(|message| message["method"] == "workspace/semanticTokens/refresh").await;
+    editor.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_broken_definition_is_reported_as_soon_as_it_is_open() {
+    let mut editor = Editor::start(json!({})).await;
+    let published = |message: &Value| message["method"] == "textDocument/publishDiagnostics";
+    let broken = STEPS.replace("draft\",", "draft");
+    editor.open("broken.json", &broken).await;
+    let found = editor.wait_for(published).await;
+    assert_eq!(found["params"]["diagnostics"][0]["code"], "FL0105", "{found}");
+    // Other broken JSON is none of ours.
+    editor.open("package.json", r#"{"name": "x", "scripts": {},,}"#).await;
+    let found = editor.wait_for(published).await;
+    assert_eq!(found["params"]["diagnostics"], json!([]));
+    editor.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_rename_is_of_the_version_that_it_was_asked_for() {
+    let edits = json!({"workspace": {"workspaceEdit": {"documentChanges": true}}});
+    let mut editor = Editor::start(edits).await;
+    let document = editor.open("draft.json", STEPS).await;
+    let edit = editor.rename(&document, STEPS, "text\"}", "title").await.expect("an answer");
+    assert_eq!(edit["documentChanges"][0]["textDocument"], json!({"uri": document["uri"], "version": 1}));
+    assert_eq!(edit["documentChanges"][0]["edits"][0]["newText"], "title");
+    editor.end().await;
+}
+
+/// A definition with a name, and what it may not be called.
+struct RenameCase {
+    file: &'static str,
+    text: &'static str,
+    /// The text at whose start the name is.
+    at: &'static str,
+    accepted: &'static [&'static str],
+    refused: &'static [&'static str],
+}
+
+const RENAMES: [RenameCase; 5] = [
+    RenameCase {
+        file: "a.mdx",
+        text: "---\ninput:\n  audience: {type: text}\n---\n\nWrite audience for {audience}. {Math.max(1, 2)}\n\n<GenText as=\"t\" model=\"m:x\" />\n",
+        at: "audience: ",
+        accepted: &["readers", "t2", "text", "input", "JSON"],
+        refused: &[
+            "true",
+            "false",
+            "null",
+            "undefined",
+            "NaN",
+            "Infinity",
+            "this",
+            "const",
+            "class",
+            "new",
+            "t",
+            "Math",
+        ],
+    },
+    RenameCase {
+        file: "b.mdx",
+        text: "---\ninput:\n  list: {type: array}\n  end: {type: text}\n---\n\n{list.map(x => x + end).join(' ')}\n\n\
+               <GenText as=\"t\" model=\"m:x\" />\n",
+        at: "end: ",
+        accepted: &["last"],
+        refused: &["x", "list", "true", "function"],
+    },
+    RenameCase {
+        file: "flow.json",
+        text: r#"{"name": "f", "description": "d", "steps": [
+  {"type": "start", "config": {"variables": [{"name": "city", "value": "Oslo"}]}},
+  {"type": "apiCall", "config": {"url": "https://a.example/?q=${city}", "method": "GET", "headers": [{"key": "k", "value": "${secret.KEY}"}], "responseVariable": "report"}}
+]}
+"#,
+        at: "city",
+        accepted: &["town"],
+        refused: &["secret", "report"],
+    },
+    RenameCase { file: "steps.json", text: STEPS, at: "text\"}", accepted: &["title", "true"], refused: &["a b"] },
+    RenameCase {
+        file: "pipeline.json",
+        text: r#"{"id": "p", "name": "P", "user_prompt": "x", "nodes": [
+  {"id": "first", "block_id": "web_search", "inputs": {"query": "tea"}},
+  {"id": "second", "block_id": "web_search", "inputs": {"query": "{{first.results}}"}}
+], "edges": [{"from": "first", "to": "second"}]}
+"#,
+        at: "first",
+        accepted: &["begin"],
+        refused: &["memory", "user", "secret", "second"],
+    },
+];
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_rename_changes_only_a_name() {
+    let mut editor = Editor::start(json!({})).await;
+    let mut wrong = Vec::new();
+    for case in RENAMES {
+        let document = editor.open(case.file, case.text).await;
+        for new in case.accepted {
+            if let Err(message) = editor.rename(&document, case.text, case.at, new).await {
+                wrong.push(format!("{}: {new} was refused: {message}", case.file));
+            }
+        }
+        for new in case.refused {
+            match editor.rename(&document, case.text, case.at, new).await {
+                Ok(edit) => wrong.push(format!("{}: {new} was accepted: {edit}", case.file)),
+                Err(message) => assert!(message.contains(new), "{}: {new}: {message}", case.file),
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    editor.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_agent_is_found_by_the_id_in_its_folder() {
+    let graph = r#"{"id": "desk", "name": "Desk", "entrypointNodeId": "n", "nodes": [
+  {"id": "n", "nodeType": "AGENT", "nodeName": "Orders", "agentId": "agent-orders"}
+], "edges": [{"id": "e", "sourceNodeId": "n", "targetNodeId": null, "conditionType": "ALWAYS"}]}
+"#;
+    let mut editor = Editor::start(json!({})).await;
+    editor.write("agents/orders/systemPrompt.md", "Answer.\n");
+    editor.write("agents/orders/jsonSchema.json", "{\"agentId\": \"agent-orders\", \"tools\": []}\n");
+    let document = editor.open("desk.json", graph).await;
+    let line = graph.lines().position(|line| line.contains("agentId")).expect("a line");
+    let character = graph.lines().nth(line).and_then(|line| line.find("agent-orders")).expect("a column");
+    let at = json!({"textDocument": document, "position": {"line": line, "character": character}});
+    let found = editor.ask("textDocument/definition", at.clone()).await.expect("an answer");
+    assert_eq!(found[0]["uri"], editor.uri("agents/orders/jsonSchema.json"), "{found}");
+    let edit = editor.rename(&document, graph, "agent-orders", "agent-sales").await.expect("an answer");
+    let changes = edit["changes"].as_object().expect("changes of texts only");
+    let changed: Vec<&String> = changes.keys().collect();
+    assert_eq!(changed.len(), 2, "{edit}");
+    assert!(changes.values().all(|edits| edits[0]["newText"] == "agent-sales"), "{edit}");
+    let proposed = editor.ask("textDocument/completion", at).await.expect("an answer");
+    let labels: Vec<&Value> = proposed.as_array().expect("proposals").iter().map(|one| &one["label"]).collect();
+    assert!(labels.contains(&&json!("agent-orders")) && !labels.contains(&&json!("orders")), "{labels:?}");
+    editor.end().await;
+}
