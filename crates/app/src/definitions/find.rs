@@ -1,6 +1,6 @@
 //! Finds the definitions of a folder: all of them, or the one with a name.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 
 use flowloom_core::code::Code;
@@ -65,8 +65,12 @@ fn separate_included(found: Vec<FoundFile>) -> (Vec<FoundFile>, Vec<FoundFile>) 
             (own, files)
         })
         .collect();
+    let mut includers: HashMap<&Path, Vec<&Path>> = HashMap::new();
+    for (own, files) in &read {
+        files.iter().for_each(|file| includers.entry(file).or_default().push(own));
+    }
     let is_included = |(own, files): &(PathBuf, BTreeSet<PathBuf>)| {
-        read.iter().any(|(other, included)| included.contains(own) && !files.contains(other))
+        includers.get(own.as_path()).is_some_and(|all| all.iter().any(|other| !files.contains(*other)))
     };
     let is_text =
         |file: &FoundFile| file.source.compiled.format == Some(markdown::FORMAT) && !has_action(file.source.bytes());
