@@ -2,9 +2,9 @@
 
 use std::fmt::Display;
 use std::sync::{Mutex, PoisonError};
-use std::time::Instant;
 
 use flowloom_core::code::Code;
+use tokio::time::Instant;
 
 /// The outages of one thing, such as the database.
 #[derive(Debug)]
