@@ -1,7 +1,10 @@
-//! The audit log: who changed keys, definitions, memory and secret bindings, when and from where. An entry is stored in the
+//! The audit log: who changed keys, definitions, memory, schedules, webhooks and secret bindings, and who decided about runs, when
+//! and from where. An entry is stored in the
 //! transaction of its change. Entries are only added; triggers of the database refuse to change or delete them.
 
 use flowloom_core::id::RunId;
+use flowloom_runtime::clock::SystemClock;
+use flowloom_runtime::effects::Clock as _;
 
 use crate::db::{DbConnection, DbRow, WriteJob, params};
 use crate::error::StoreError;
@@ -47,6 +50,13 @@ pub(crate) enum AuditAction {
     DeleteDefinition,
     WriteMemory,
     BindSecrets,
+    PutSchedule,
+    PauseSchedule,
+    ResumeSchedule,
+    DeleteSchedule,
+    PutHook,
+    DeleteHook,
+    SendCommand,
 }
 
 impl AuditAction {
@@ -60,6 +70,13 @@ impl AuditAction {
             AuditAction::DeleteDefinition => "definition.delete",
             AuditAction::WriteMemory => "memory.write",
             AuditAction::BindSecrets => "secrets.bind",
+            AuditAction::PutSchedule => "schedule.put",
+            AuditAction::PauseSchedule => "schedule.pause",
+            AuditAction::ResumeSchedule => "schedule.resume",
+            AuditAction::DeleteSchedule => "schedule.delete",
+            AuditAction::PutHook => "hook.put",
+            AuditAction::DeleteHook => "hook.delete",
+            AuditAction::SendCommand => "run.command",
         }
     }
 }
@@ -82,6 +99,11 @@ pub(crate) struct AuditedChange {
 impl AuditedChange {
     pub(crate) fn new(action: AuditAction, owner: Option<String>, object: String) -> AuditedChange {
         AuditedChange { action, owner, object, detail: None }
+    }
+
+    /// Adds facts to it. They must not contain a secret, nor what a person or a model wrote.
+    pub(crate) fn with_detail(self, detail: serde_json::Value) -> AuditedChange {
+        AuditedChange { detail: Some(detail.to_string()), ..self }
     }
 
     /// Adds the entry in the transaction of the change.
@@ -172,6 +194,21 @@ impl Store {
         let change = AuditedChange::new(action, None, format!("file of the flow {id}"));
         let record = move |connection: &DbConnection| change.record_entry(connection, &by, at, DONE);
         self.writer.submit_job(Box::new(record)).await
+    }
+
+    /// Makes a change, and records it in the same transaction.
+    pub(crate) async fn submit_change(
+        &self,
+        mut make: impl FnMut(&DbConnection) -> Result<(), StoreError> + Send + 'static,
+        change: AuditedChange,
+        by: &Actor,
+    ) -> Result<(), StoreError> {
+        let (at, actor, made) = (SystemClock.now_ms(), by.clone(), change.clone());
+        let job = move |db: &DbConnection| {
+            make(db)?;
+            made.record_entry(db, &actor, at, DONE)
+        };
+        self.submit_audited(Box::new(job), vec![change], by, at).await
     }
 
     /// Runs a job that makes changes and records them. If the job is refused, that is recorded instead.
