@@ -20,7 +20,7 @@ use flowloom_runtime::command::{CommandAction, CommandOutcome, CommandRecord, De
 
 use serde_json::json;
 
-use crate::audit::{Actor, AuditAction, AuditedChange};
+use crate::audit_entry::{Actor, AuditAction, AuditedChange};
 use crate::db::{DbConnection, DbRow, params};
 use crate::error::StoreError;
 use crate::quota::Quotas;
