@@ -48,6 +48,11 @@ pub fn admin_address(ingress: &str) -> Result<String, ConfigError> {
     Ok(url.to_string())
 }
 
+/// Fails if the Restate server whose ingress has this address does not answer.
+pub async fn check_server(ingress: &str) -> Result<(), RestateError> {
+    RestateClient::new(ingress).check_health().await
+}
+
 /// Starts and wakes runs on a Restate server.
 pub struct RestateDriver {
     client: RestateClient,

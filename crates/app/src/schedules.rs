@@ -8,7 +8,7 @@ use flowloom_core::render;
 use flowloom_core::value::Value;
 use flowloom_runtime::clock::SystemClock;
 use flowloom_runtime::effects::Clock as _;
-use flowloom_store::{ScheduleRow, Store, StoreError};
+use flowloom_store::{Actor, ScheduleRow, Store, StoreError};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
@@ -119,25 +119,25 @@ impl NewSchedule {
 }
 
 /// Creates a schedule, or replaces the one with its id. Returns it. Fails if its times cannot be read, or if it is never due.
-pub async fn put_schedule(store: &Store, new: NewSchedule) -> Result<ScheduleRow, AppError> {
+pub async fn put_schedule(store: &Store, new: NewSchedule, by: &Actor) -> Result<ScheduleRow, AppError> {
     let row = new.into_row()?;
     let (user, id) = (row.user.clone(), row.id.clone());
-    store.put_schedule(row).await?;
+    store.put_schedule(row, by).await?;
     find_schedule(store, &user, &id)
 }
 
 /// Pauses a schedule. Returns it. Fails with `NotThere` if the user has no schedule with this id.
-pub async fn pause_schedule(store: &Store, user: &str, id: &str) -> Result<ScheduleRow, AppError> {
-    store.pause_schedule(user, id).await?;
+pub async fn pause_schedule(store: &Store, user: &str, id: &str, by: &Actor) -> Result<ScheduleRow, AppError> {
+    store.pause_schedule(user, id, by).await?;
     find_schedule(store, user, id)
 }
 
 /// Resumes a schedule with its next due time after now. Returns it. Fails with `NotThere` if the user has no schedule with
 /// this id.
-pub async fn resume_schedule(store: &Store, user: &str, id: &str) -> Result<ScheduleRow, AppError> {
+pub async fn resume_schedule(store: &Store, user: &str, id: &str, by: &Actor) -> Result<ScheduleRow, AppError> {
     let row = find_schedule(store, user, id)?;
     let next_at = CronTimes::parse(&row.cron, &row.timezone)?.next_after(SystemClock.now_ms())?;
-    store.resume_schedule(user, id, next_at).await?;
+    store.resume_schedule(user, id, next_at, by).await?;
     find_schedule(store, user, id)
 }
 

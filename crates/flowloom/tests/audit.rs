@@ -1,4 +1,5 @@
-//! The audit log: who changed keys, definitions, memory and secret bindings, and who may read that.
+//! The audit log: who changed keys, definitions, memory, schedules, webhooks and secret bindings, who decided about runs, and who
+//! may read that.
 
 mod support;
 
@@ -58,7 +59,9 @@ fn changes_are_recorded_with_who_made_them() {
     let expected = [
         ["definition.put", "workflow mine", "created", "127.0.0.1"],
         ["definition.put", "workflow mine", "updated", "127.0.0.1"],
+        ["hook.put", "webhook mine", "done", "127.0.0.1"],
         ["definition.delete", "workflow mine", "FL1509", "127.0.0.1"],
+        ["hook.delete", "webhook mine", "done", "127.0.0.1"],
         ["definition.delete", "workflow mine", "deleted", "127.0.0.1"],
         ["memory.write", "memory note", "done", "127.0.0.1"],
         ["memory.write", "profile city", "done", "command line"],
@@ -100,6 +103,39 @@ fn a_tenant_sees_its_own_entries_and_an_admin_all() {
     let second = list(&ann, &format!("?limit=3&cursor={next}")).json();
     assert_eq!((&second["items"][0]["action"], &second["next"]), (&json!("key.create"), &Value::Null));
     assert_eq!(list(&ann, "?cursor=x").status, 400);
+}
+
+#[test]
+fn schedules_and_decisions_about_runs_are_recorded() {
+    let place = Workspace::with_hello("");
+    let question = json!({"id": "ask", "name": "ask", "description": "d", "steps": [
+        {"name": "q", "functionId": "human::ask", "mode": "sequential", "errorMode": "fail", "promptTemplate": "Which?"}]});
+    place.write("ask.json", &question.to_string());
+    let ann = create_key(&place, &["--name", "ann", "--scopes", "read,run,write", "--user", "ann"]);
+    let server = RunningServer::start(&place, &[]);
+    let call = |method: &str, path: &str, body: &str| {
+        let headers: &[&str] = if body.is_empty() { &[&ann] } else { &[&ann, JSON_TYPE] };
+        server.send_and_read(method, path, headers, body)
+    };
+    let schedule = json!({"workflow": "hello", "cron": "0 6 * * *"}).to_string();
+    assert_eq!(call("PUT", "/api/v1/schedules/daily", &schedule).status, 200);
+    assert_eq!(call("POST", "/api/v1/schedules/daily/pause", "").status, 200);
+    assert_eq!(call("DELETE", "/api/v1/schedules/daily", "").status, 204);
+    let asked = call("POST", "/api/v1/runs?wait=60", &json!({"workflow": "ask"}).to_string()).json();
+    let run = asked["run_id"].as_str().expect("an id").to_owned();
+    let answer = json!({"value": "a CANARY value"}).to_string();
+    assert_eq!(call("POST", &format!("/api/v1/runs/{run}/answer"), &answer).status, 200);
+    let entries = list_entries(&place, &["--user", "ann"]);
+    let expected = [
+        ["schedule.put", "schedule daily", "done", "127.0.0.1"],
+        ["schedule.pause", "schedule daily", "done", "127.0.0.1"],
+        ["schedule.delete", "schedule daily", "done", "127.0.0.1"],
+        ["run.command", &format!("run {run}"), "stored", "127.0.0.1"],
+    ];
+    assert_eq!(summarize(&entries)[1..], expected.map(|row| row.map(str::to_owned)), "{entries}");
+    assert_eq!((&entries[0]["detail"]["command"], &entries[0]["detail"]["path"]), (&json!("answer"), &json!("/q")));
+    assert_eq!(entries[4]["detail"]["scopes"], "read,run,write", "{entries}");
+    assert!(!entries.to_string().contains("CANARY"), "{entries}");
 }
 
 #[test]

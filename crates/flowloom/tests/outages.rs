@@ -188,6 +188,26 @@ fn an_outage_longer_than_the_lease_takes_no_run_from_its_server() {
     assert_eq!(world.request_count("/slow") as usize, runs.len());
 }
 
+/// The same if nobody can write for that time, and the other server has no run, so that it does not try to.
+#[test]
+fn a_read_only_time_longer_than_the_lease_takes_no_run_from_its_server() {
+    let Some(database) = test_postgres::TestDatabase::create_database() else { return };
+    let world = TestServer::start();
+    let settings = format!("database = {:?}\nlease_ms = {}\n", database.url, SHORT_LEASE.as_millis());
+    let (_place, server, run) = start_run_with_post(&world, &settings);
+    let idle_place = Workspace::new(&format!("{settings}recovery_interval_ms = 100\n{}", world.egress_config()));
+    let idle = RunningServer::start(&idle_place, &[]);
+    database.alter_database("set default_transaction_read_only = on");
+    database.close_connections();
+    // Waiting is the only way to let the lease expire.
+    std::thread::sleep(SHORT_LEASE * 3);
+    database.alter_database("reset default_transaction_read_only");
+    [&server, &idle].into_iter().for_each(wait_until_ready);
+    world.release_slow();
+    assert_run_succeeds(&server, &run);
+    assert_eq!(world.request_count("/slow"), 1);
+}
+
 fn wait_until_ready(server: &RunningServer) {
     let end = Instant::now() + Duration::from_secs(30);
     while server.get("/health/ready").status != 200 {

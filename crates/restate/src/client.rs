@@ -91,6 +91,16 @@ impl RestateClient {
         RestateClient { http: build_http(), ingress: ingress.trim_end_matches('/').to_owned() }
     }
 
+    /// Fails if the server does not answer, or says that it is not healthy.
+    pub async fn check_health(&self) -> Result<(), RestateError> {
+        let url = format!("{}/restate/health", self.ingress);
+        let (status, message) = send_json(&self.http, Method::GET, &url, &Value::Null).await?;
+        match status.is_success() {
+            true => Ok(()),
+            false => Err(RestateError::Refused { url, status: status.as_u16(), message }),
+        }
+    }
+
     /// Starts the workflow of a run, unless it was started.
     pub async fn start_workflow(&self, services: &RunServices, life: RunLife) -> Result<StartOutcome, RestateError> {
         let text = self.call_workflow(services, life, "run", &json!(StartRequest { run: life.run })).await?;

@@ -111,7 +111,7 @@ pub(crate) async fn put_hook(
     StartContext::for_user(&host, &user).find_definition(&new.workflow).await?;
     let new = NewHook { user, id, workflow: new.workflow, secret_name: new.secret_name };
     let (row, secret) = new.into_row(&host.app.config)?;
-    host.app.store.put_hook(row.clone()).await?;
+    host.app.store.put_hook(row.clone(), &caller.to_actor()).await?;
     Ok(Json(HookInfo::from_row(row, secret)))
 }
 
@@ -125,7 +125,7 @@ pub(crate) async fn delete_hook(
     QueryParams(whose): QueryParams<OwnerQuery>,
 ) -> ApiResult<StatusCode> {
     caller.require_scope(Scope::Write)?;
-    store.delete_hook(&caller.resolve_user(whose.user)?, &id).await?;
+    store.delete_hook(&caller.resolve_user(whose.user)?, &id, &caller.to_actor()).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 

@@ -165,7 +165,7 @@ pub(crate) async fn put_schedule(
         catches_up: new.missed == MissedPolicy::Once,
         allows_overlap: new.overlap == OverlapPolicy::Allow,
     };
-    Ok(Json(Schedule::from_row(schedules::put_schedule(&host.app.store, schedule).await?)))
+    Ok(Json(Schedule::from_row(schedules::put_schedule(&host.app.store, schedule, &caller.to_actor()).await?)))
 }
 
 /// Pauses a schedule: it starts no runs until it is resumed. Its runs continue.
@@ -178,7 +178,7 @@ pub(crate) async fn pause_schedule(
     QueryParams(whose): QueryParams<OwnerQuery>,
 ) -> ApiResult<Json<Schedule>> {
     caller.require_scope(Scope::Write)?;
-    let row = schedules::pause_schedule(&store, &caller.resolve_user(whose.user)?, &id).await?;
+    let row = schedules::pause_schedule(&store, &caller.resolve_user(whose.user)?, &id, &caller.to_actor()).await?;
     Ok(Json(Schedule::from_row(row)))
 }
 
@@ -192,7 +192,7 @@ pub(crate) async fn resume_schedule(
     QueryParams(whose): QueryParams<OwnerQuery>,
 ) -> ApiResult<Json<Schedule>> {
     caller.require_scope(Scope::Write)?;
-    let row = schedules::resume_schedule(&store, &caller.resolve_user(whose.user)?, &id).await?;
+    let row = schedules::resume_schedule(&store, &caller.resolve_user(whose.user)?, &id, &caller.to_actor()).await?;
     Ok(Json(Schedule::from_row(row)))
 }
 
@@ -206,6 +206,6 @@ pub(crate) async fn delete_schedule(
     QueryParams(whose): QueryParams<OwnerQuery>,
 ) -> ApiResult<StatusCode> {
     caller.require_scope(Scope::Write)?;
-    store.delete_schedule(&caller.resolve_user(whose.user)?, &id).await?;
+    store.delete_schedule(&caller.resolve_user(whose.user)?, &id, &caller.to_actor()).await?;
     Ok(StatusCode::NO_CONTENT)
 }

@@ -26,7 +26,7 @@ use flowloom_core::value::{Blob, Value};
 use flowloom_formats::present_stored_messages;
 use flowloom_runtime::command::CommandAction;
 use flowloom_runtime::journal::{Journal as _, thread_namespace};
-use flowloom_store::{RunFilter, RunRow, Store};
+use flowloom_store::{Actor, RunFilter, RunRow, Store};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
@@ -252,7 +252,9 @@ async fn cancel_open_turns(host: &Arc<RunHost>, user: &str, key: &str) -> ApiRes
     for status in [Status::Waiting, Status::Uncertain, Status::Quarantined] {
         for row in list_turns(host, user, key, status).await? {
             let command = new_command(None, user, CommandAction::Cancel {});
-            host.service.send_command(host.app.open_run_by_id(row.id).await?, command, DECISION_TIMEOUT).await?;
+            let by = Actor { user: Some(user.to_owned()), source: "conversation".to_owned(), ..Actor::default() };
+            let opened = host.app.open_run_by_id(row.id).await?;
+            host.service.send_command(opened, command, &by, DECISION_TIMEOUT).await?;
         }
     }
     Ok(())

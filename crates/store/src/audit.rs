@@ -1,106 +1,15 @@
-//! The audit log: who changed keys, definitions, memory and secret bindings, when and from where. An entry is stored in the
+//! The audit log: who changed keys, definitions, memory, schedules, webhooks and secret bindings, and who decided about runs, when
+//! and from where. An entry is stored in the
 //! transaction of its change. Entries are only added; triggers of the database refuse to change or delete them.
 
-use flowloom_core::id::RunId;
+use flowloom_runtime::clock::SystemClock;
+use flowloom_runtime::effects::Clock as _;
 
+pub use crate::audit_entry::Actor;
+pub(crate) use crate::audit_entry::{AuditAction, AuditedChange, DONE};
 use crate::db::{DbConnection, DbRow, WriteJob, params};
 use crate::error::StoreError;
 use crate::store::Store;
-
-/// The author of a change, and the place that it comes from.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Actor {
-    /// Id of the API key; `None` for the operator and for runs.
-    pub key_id: Option<String>,
-    /// Name of the API key.
-    pub key_name: Option<String>,
-    /// The user of the key or of the run; `None` for the operator.
-    pub user: Option<String>,
-    /// `command line`, `server`, `run` and its id, or the address of the client.
-    pub source: String,
-}
-
-impl Actor {
-    /// The operator on the command line.
-    pub fn command_line() -> Actor {
-        Actor { source: "command line".to_owned(), ..Actor::default() }
-    }
-
-    /// A server, on behalf of the operator who configured it.
-    pub fn server() -> Actor {
-        Actor { source: "server".to_owned(), ..Actor::default() }
-    }
-
-    /// A step of a run.
-    pub fn run(run: RunId, user: &str) -> Actor {
-        Actor { user: Some(user.to_owned()), source: format!("run {run}"), ..Actor::default() }
-    }
-}
-
-/// Sorts of changes that are recorded.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum AuditAction {
-    CreateKey,
-    RotateKey,
-    RevokeKey,
-    PutDefinition,
-    DeleteDefinition,
-    WriteMemory,
-    BindSecrets,
-}
-
-impl AuditAction {
-    /// Name of the action, in the database and for people.
-    fn name(self) -> &'static str {
-        match self {
-            AuditAction::CreateKey => "key.create",
-            AuditAction::RotateKey => "key.rotate",
-            AuditAction::RevokeKey => "key.revoke",
-            AuditAction::PutDefinition => "definition.put",
-            AuditAction::DeleteDefinition => "definition.delete",
-            AuditAction::WriteMemory => "memory.write",
-            AuditAction::BindSecrets => "secrets.bind",
-        }
-    }
-}
-
-/// Result of a change that was made, unless the change has a more precise one.
-pub(crate) const DONE: &str = "done";
-
-/// A change to record.
-#[derive(Clone, Debug)]
-pub(crate) struct AuditedChange {
-    pub(crate) action: AuditAction,
-    /// User who owns the object; `None` if it is nobody's.
-    pub(crate) owner: Option<String>,
-    /// The object, for example `workflow orders`. Never a secret.
-    pub(crate) object: String,
-    /// Further facts as JSON.
-    pub(crate) detail: Option<String>,
-}
-
-impl AuditedChange {
-    pub(crate) fn new(action: AuditAction, owner: Option<String>, object: String) -> AuditedChange {
-        AuditedChange { action, owner, object, detail: None }
-    }
-
-    /// Adds the entry in the transaction of the change.
-    pub(crate) fn record_entry(
-        &self,
-        connection: &DbConnection,
-        by: &Actor,
-        at: u64,
-        result: &str,
-    ) -> Result<(), StoreError> {
-        let sql = "insert into audit (at, key_id, key_name, actor_user, source, action, user_id, object, detail, result) \
-                   values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)";
-        let Actor { key_id, key_name, user, source } = by;
-        let action = self.action.name();
-        let params =
-            params![at, key_id, key_name, user, source, action, &self.owner, &self.object, &self.detail, result];
-        connection.execute_unchecked(sql, params)
-    }
-}
 
 /// An entry of the audit log.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -172,6 +81,21 @@ impl Store {
         let change = AuditedChange::new(action, None, format!("file of the flow {id}"));
         let record = move |connection: &DbConnection| change.record_entry(connection, &by, at, DONE);
         self.writer.submit_job(Box::new(record)).await
+    }
+
+    /// Makes a change, and records it in the same transaction.
+    pub(crate) async fn submit_change(
+        &self,
+        mut make: impl FnMut(&DbConnection) -> Result<(), StoreError> + Send + 'static,
+        change: AuditedChange,
+        by: &Actor,
+    ) -> Result<(), StoreError> {
+        let (at, actor, made) = (SystemClock.now_ms(), by.clone(), change.clone());
+        let job = move |db: &DbConnection| {
+            make(db)?;
+            made.record_entry(db, &actor, at, DONE)
+        };
+        self.submit_audited(Box::new(job), vec![change], by, at).await
     }
 
     /// Runs a job that makes changes and records them. If the job is refused, that is recorded instead.

@@ -13,6 +13,7 @@ use crate::audit::{Actor, AuditAction, AuditedChange, DONE};
 use crate::check::Damage;
 use crate::db::{DbConnection, DbRow, Param, params};
 use crate::error::{Corruption, StoreError};
+use crate::memory_runs::MemoryRuns;
 use crate::rows;
 use crate::run_row::{RUN_COLUMNS, RunFilter, RunRow, StoredRunRow};
 use crate::store::Store;
@@ -133,7 +134,7 @@ impl Store {
     /// The runs that match a filter, newest first. Fails with `StoreCorrupt` if one of them is damaged.
     pub fn list_runs_matching(&self, filter: &RunFilter) -> Result<Vec<RunRow>, StoreError> {
         if let Some(runs) = &self.runs {
-            return Ok(runs.list_runs_matching(filter).into_iter().map(|row| self.with_is_driven(row)).collect());
+            return Ok(self.list_memory_runs(runs, filter));
         }
         let condition = self.build_condition(filter)?;
         let sql = format!("select {RUN_COLUMNS} from run where {condition} order by id desc limit $11 offset $12");
@@ -161,7 +162,7 @@ impl Store {
     pub fn count_runs(&self, filter: &RunFilter) -> Result<u64, StoreError> {
         if let Some(runs) = &self.runs {
             let all = RunFilter { limit: u32::MAX, offset: 0, ..filter.clone() };
-            return Ok(runs.list_runs_matching(&all).len() as u64);
+            return Ok(self.list_memory_runs(runs, &all).len() as u64);
         }
         let RunFilter { user, status, name, workflow, format, thread_key, project, since, .. } = filter;
         let [before, forked_from] = [filter.before, filter.forked_from].map(|id| id.map(|id| id.to_string()));
@@ -202,7 +203,12 @@ impl Store {
     /// Number of runs by status. Runs with an unreadable status are counted as `damaged`.
     pub fn count_by_status(&self) -> Result<Vec<(String, u64)>, StoreError> {
         if let Some(runs) = &self.runs {
-            return Ok(runs.count_by_status());
+            let all = RunFilter { limit: u32::MAX, ..RunFilter::default() };
+            let mut counts: BTreeMap<String, u64> = BTreeMap::new();
+            for row in self.list_memory_runs(runs, &all) {
+                *counts.entry(row.current_status().to_owned()).or_default() += 1;
+            }
+            return Ok(counts.into_iter().collect());
         }
         let rows: Vec<(String, u64)> = self.read_with(|db| {
             let sql = format!("select {}, count(*) from run group by 1", self.build_status_expression(db)?);
@@ -253,6 +259,14 @@ impl Store {
     /// Sets `is_driven` on a row of a run in memory.
     fn with_is_driven(&self, row: RunRow) -> RunRow {
         RunRow { is_driven: row.finished_at.is_none() && self.worker.is_driving(row.id), ..row }
+    }
+
+    /// Runs in memory that match a filter, with their current status.
+    fn list_memory_runs(&self, runs: &MemoryRuns, filter: &RunFilter) -> Vec<RunRow> {
+        let any_status = RunFilter { status: None, limit: u32::MAX, offset: 0, ..filter.clone() };
+        let rows = runs.list_runs_matching(&any_status).into_iter().map(|row| self.with_is_driven(row));
+        let rows = rows.filter(|row| filter.status.as_deref().is_none_or(|status| status == row.current_status()));
+        rows.skip(filter.offset as usize).take(filter.limit as usize).collect()
     }
 
     /// The condition of a filter. Only one for a status needs to know which workers live.

@@ -1,7 +1,9 @@
 //! Webhooks: addresses that start a run when they are called. Of a secret, only its hash or its name is stored.
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use serde_json::json;
 
+use crate::audit::{Actor, AuditAction, AuditedChange};
 use crate::db::{DbConnection, DbRow, Param, params};
 use crate::error::StoreError;
 use crate::store::Store;
@@ -52,9 +54,11 @@ fn table_key(user: &str, id: &str) -> String {
 
 impl Store {
     /// Creates or replaces a user's hook with this id.
-    pub async fn put_hook(&self, new: HookRow) -> Result<(), StoreError> {
+    pub async fn put_hook(&self, new: HookRow, by: &Actor) -> Result<(), StoreError> {
         self.check_database_quota(&new.user, 0, new.created_at)?;
         let user = self.owner_of(&new.user);
+        let change = AuditedChange::new(AuditAction::PutHook, Some(new.user.clone()), format!("webhook {}", new.id));
+        let change = change.with_detail(json!({"workflow": new.workflow, "is_signed": new.secret_name.is_some()}));
         let put = move |connection: &DbConnection| {
             let HookRow { id, workflow, secret_hash, secret_name, created_at, .. } = &new;
             let replaced = connection.execute_sql(
@@ -71,7 +75,7 @@ impl Store {
             connection.execute_sql(sql, params![&key, &user, workflow, secret_hash, secret_name, *created_at])?;
             Ok(())
         };
-        self.writer.submit_job(Box::new(put)).await
+        self.submit_change(put, change, by).await
     }
 
     /// The hooks of one user, or of all users, ordered by id.
@@ -101,7 +105,8 @@ impl Store {
     }
 
     /// Deletes a hook. Fails with `NotThere` if the user has no hook with this id.
-    pub async fn delete_hook(&self, user: &str, id: &str) -> Result<(), StoreError> {
+    pub async fn delete_hook(&self, user: &str, id: &str, by: &Actor) -> Result<(), StoreError> {
+        let change = AuditedChange::new(AuditAction::DeleteHook, Some(user.to_owned()), format!("webhook {id}"));
         let (user, id) = (self.owner_of(user), id.to_owned());
         let delete = move |connection: &DbConnection| match connection.execute_sql(
             "delete from hook where user_id = $1 and (id = $2 or id = $3)",
@@ -110,7 +115,7 @@ impl Store {
             0 => Err(hook_not_found(&id)),
             _ => Ok(()),
         };
-        self.writer.submit_job(Box::new(delete)).await
+        self.submit_change(delete, change, by).await
     }
 }
 

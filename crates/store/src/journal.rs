@@ -46,9 +46,14 @@ impl Journal for Store {
             let claim = UnfinishedClaim::register_run(self, run)?;
             flowloom_runtime::failpoint::hit("claim_before");
             let (worker, epoch) = (self.worker.name().to_owned(), seen.epoch);
+            let (claimant, is_left) = (self.worker.clone(), seen.worker.is_none());
             let claimed = self
                 .writer
                 .submit_job(Box::new(move |connection| {
+                    // The job may have waited for the end of an outage, in which nobody could renew a lease.
+                    if !is_left && !claimant.knows_the_dead() {
+                        return Err(JournalError::RunOwned(run).into());
+                    }
                     // Another process may have claimed it since. Only one claimant finds the epoch it read.
                     // A lease of another worker that was not released is one of a worker that died.
                     let sql = "update run set epoch = epoch + 1, worker = $1, failed_claims = failed_claims + \

@@ -1,5 +1,7 @@
 //! API keys. Only the hash of a key's secret is stored, so read access to the database does not allow calling the server.
 
+use serde_json::json;
+
 use crate::audit::{Actor, AuditAction, AuditedChange, DONE};
 use crate::db::{DbConnection, DbRow, params};
 use crate::error::StoreError;
@@ -70,6 +72,7 @@ impl Store {
     /// Stores a new key.
     pub async fn put_key(&self, key: KeyRow, by: &Actor) -> Result<(), StoreError> {
         let change = key_change(AuditAction::CreateKey, &key.id, key.user.clone());
+        let change = change.with_detail(json!({"name": key.name, "scopes": key.scopes, "expires_at": key.expires_at}));
         let (attempted, actor, at) = (vec![change.clone()], by.clone(), key.created_at);
         let insert = move |connection: &DbConnection| {
             let sql = "insert into api_key (id, hash, name, scopes, user_id, created_at, expires_at) \

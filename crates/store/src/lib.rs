@@ -6,6 +6,7 @@
 
 mod abandoned;
 mod audit;
+mod audit_entry;
 mod backup;
 mod batch;
 mod catalog;

@@ -210,14 +210,6 @@ impl MemoryRuns {
         });
         rows.skip(filter.offset as usize).take(filter.limit as usize).cloned().collect()
     }
-
-    pub(crate) fn count_by_status(&self) -> Vec<(String, u64)> {
-        let mut counts: BTreeMap<String, u64> = BTreeMap::new();
-        for stored in self.lock_state().runs.values() {
-            *counts.entry(stored.row.status.clone()).or_default() += 1;
-        }
-        counts.into_iter().collect()
-    }
 }
 
 impl MemoryState {

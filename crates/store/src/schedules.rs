@@ -2,7 +2,9 @@
 //! stores the id of the run: if the server dies before starting it, another one starts it under the same id.
 
 use flowloom_core::id::RunId;
+use serde_json::json;
 
+use crate::audit::{Actor, AuditAction, AuditedChange};
 use crate::db::{DbConnection, DbRow, Param, params};
 use crate::error::StoreError;
 use crate::store::Store;
@@ -48,9 +50,11 @@ const SCHEDULE_COLUMNS: &str = "id, user_id, workflow, cron, timezone, inputs, c
 impl Store {
     /// Creates or replaces the schedule with this id. If its times stay the same, so does the next one: it may be overdue. A
     /// schedule that is paused stays paused.
-    pub async fn put_schedule(&self, new: ScheduleRow) -> Result<(), StoreError> {
+    pub async fn put_schedule(&self, new: ScheduleRow, by: &Actor) -> Result<(), StoreError> {
         self.check_database_quota(&new.user, new.inputs.len(), new.created_at)?;
         let owner = self.owner_of(&new.user);
+        let change = schedule_change(AuditAction::PutSchedule, &new.user, &new.id);
+        let change = change.with_detail(json!({"workflow": new.workflow, "cron": new.cron, "timezone": new.timezone}));
         let put = move |connection: &DbConnection| {
             let sql = "insert into schedule (id, user_id, workflow, cron, timezone, inputs, catches_up, created_at, next_at, \
                        allows_overlap) values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) on conflict (user_id, id) do update set \
@@ -85,7 +89,7 @@ impl Store {
             ];
             connection.execute_unchecked(sql, values)
         };
-        self.writer.submit_job(Box::new(put)).await
+        self.submit_change(put, change, by).await
     }
 
     /// The schedules of one user, or of all users of the project, ordered by id.
@@ -152,19 +156,21 @@ impl Store {
     }
 
     /// Pauses a schedule. Fails with `NotThere` if the user has no schedule with this id.
-    pub async fn pause_schedule(&self, user: &str, id: &str) -> Result<(), StoreError> {
+    pub async fn pause_schedule(&self, user: &str, id: &str, by: &Actor) -> Result<(), StoreError> {
+        let change = schedule_change(AuditAction::PauseSchedule, user, id);
         let (user, id) = (self.owner_of(user), id.to_owned());
         let pause = move |connection: &DbConnection| {
             let missing = StoreError::NotFound { kind: "schedule", id: id.clone() };
             let sql = "update schedule set is_paused = 1 where user_id = $1 and id = $2";
             connection.execute_required(sql, params![&user, &id], missing)
         };
-        self.writer.submit_job(Box::new(pause)).await
+        self.submit_change(pause, change, by).await
     }
 
     /// Resumes a schedule, which is due at `next_at` then. One that is not paused keeps its due time: it may be overdue. Fails
     /// with `NotThere` if the user has no schedule with this id.
-    pub async fn resume_schedule(&self, user: &str, id: &str, next_at: u64) -> Result<(), StoreError> {
+    pub async fn resume_schedule(&self, user: &str, id: &str, next_at: u64, by: &Actor) -> Result<(), StoreError> {
+        let change = schedule_change(AuditAction::ResumeSchedule, user, id);
         let (user, id) = (self.owner_of(user), id.to_owned());
         let resume = move |connection: &DbConnection| {
             let missing = StoreError::NotFound { kind: "schedule", id: id.clone() };
@@ -172,7 +178,7 @@ impl Store {
                        where user_id = $2 and id = $3";
             connection.execute_required(sql, params![next_at, &user, &id], missing)
         };
-        self.writer.submit_job(Box::new(resume)).await
+        self.submit_change(resume, change, by).await
     }
 
     /// Records that the claimed run has started, or why it cannot start; then no run belongs to the due time.
@@ -188,7 +194,8 @@ impl Store {
     }
 
     /// Deletes a schedule. Fails with `NotThere` if the user has no schedule with this id.
-    pub async fn delete_schedule(&self, user: &str, id: &str) -> Result<(), StoreError> {
+    pub async fn delete_schedule(&self, user: &str, id: &str, by: &Actor) -> Result<(), StoreError> {
+        let change = schedule_change(AuditAction::DeleteSchedule, user, id);
         let (user, id) = (self.owner_of(user), id.to_owned());
         let delete = move |connection: &DbConnection| {
             let missing = StoreError::NotFound { kind: "schedule", id: id.clone() };
@@ -198,8 +205,12 @@ impl Store {
                 missing,
             )
         };
-        self.writer.submit_job(Box::new(delete)).await
+        self.submit_change(delete, change, by).await
     }
+}
+
+fn schedule_change(action: AuditAction, user: &str, id: &str) -> AuditedChange {
+    AuditedChange::new(action, Some(user.to_owned()), format!("schedule {id}"))
 }
 
 fn parse_schedule_row(row: &DbRow<'_>) -> Result<ScheduleRow, StoreError> {

@@ -3,9 +3,12 @@
 mod support;
 
 use std::path::Path as FilePath;
+use std::pin::pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use flowloom_core::code::Code;
+use flowloom_core::event::MemoryWrite;
 use flowloom_runtime::journal::Journal;
 use flowloom_store::{Actor, AuditFilter, BlockQuery, Durability, KeyRow, Store};
 
@@ -69,22 +72,34 @@ async fn the_audit_log_is_append_only() {
     assert_eq!(store.list_audit(&AuditFilter { limit: 9, ..AuditFilter::default() }).expect("readable").len(), 1);
 }
 
+/// An append that is not stored after this time waits for something.
+const STORED_WITHIN: Duration = Duration::from_secs(3);
+
 #[tokio::test]
-async fn a_full_database_loses_nothing_that_was_acknowledged() {
+async fn a_full_database_loses_nothing_and_its_writers_wait_for_space() {
     let folder = tempfile::tempdir().expect("a folder");
     let store = open_store(folder.path());
     let lease = store.begin_run(run_id(1)).expect("new");
     append_records(&*store, lease, vec![new_record(run_id(1), 1, created_event(&store))]).await.expect("stored");
     store.limit_pages(20).expect("limited");
     let mut acknowledged = 1;
-    let error = loop {
+    let read_count = || async { open_store(folder.path()).read(run_id(1), 0).await.expect("readable").len() as u64 };
+    loop {
         let big = finished_event("x".repeat(3_000).into());
-        match append_records(&*store, lease, vec![new_record(run_id(1), acknowledged + 1, big)]).await {
-            Ok(()) => acknowledged += 1,
-            Err(error) => break error,
+        let mut append = pin!(append_records(&*store, lease, vec![new_record(run_id(1), acknowledged + 1, big)]));
+        if let Ok(appended) = tokio::time::timeout(STORED_WITHIN, &mut append).await {
+            appended.expect("stored");
+            acknowledged += 1;
+            continue;
         }
-    };
-    assert_eq!(error.code(), Code::StoreFull, "{error}");
-    let kept = open_store(folder.path()).read(run_id(1), 0).await.expect("readable");
-    assert_eq!(kept.len() as u64, acknowledged);
+        // A request waits a few seconds, and then says why.
+        let write = MemoryWrite { key: "k".into(), value: Some("x".repeat(3_000).into()) };
+        let refused = store.write_memory("ann".to_owned(), vec![write]).await.expect_err("there is no space");
+        assert_eq!(refused.code(), Code::StoreFull, "{refused}");
+        assert_eq!(read_count().await, acknowledged);
+        store.limit_pages(1000).expect("there is space");
+        append.await.expect("stored when there is space");
+        break;
+    }
+    assert_eq!(read_count().await, acknowledged + 1);
 }

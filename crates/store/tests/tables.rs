@@ -87,7 +87,7 @@ async fn projects_have_definitions_and_schedules_of_their_own(place: &TestDataba
         is_pending: false,
         last_error: None,
     };
-    a.put_schedule(schedule.clone()).await.expect("stored");
+    a.put_schedule(schedule.clone(), &Actor::command_line()).await.expect("stored");
     assert_eq!(a.list_due_schedules(5).expect("readable"), [schedule]);
     assert_eq!(b.list_due_schedules(5).expect("readable"), []);
 }
@@ -236,34 +236,43 @@ fn new_schedule() -> ScheduleRow {
 async fn a_schedule_is_passed_over_and_paused(place: &TestDatabase) {
     let (store, other) = (place.open(), place.open());
     let row = new_schedule();
-    store.put_schedule(row.clone()).await.expect("kept");
+    store.put_schedule(row.clone(), &Actor::command_line()).await.expect("kept");
     let seen = &row;
     store.skip_due_time(seen, 40, "busy".into()).await.expect("skipped");
     let late = other.claim_schedule(seen, 40, Some((run_id(3), 30))).await;
     assert_eq!(late.expect_err("passed over").code(), Code::RunOwned);
     let seen = &store.list_due_schedules(40).expect("readable")[0];
     assert_eq!((seen.next_at, seen.last_error.as_deref()), (40, Some("busy")));
-    store.pause_schedule("ann", "s").await.expect("paused");
+    store.pause_schedule("ann", "s", &Actor::command_line()).await.expect("paused");
     let paused = other.claim_schedule(seen, 50, Some((run_id(3), 40))).await;
     assert_eq!(paused.expect_err("paused").code(), Code::RunOwned);
     assert_eq!(store.list_due_schedules(40).expect("readable"), []);
-    store.put_schedule(row.clone()).await.expect("kept");
+    store.put_schedule(row.clone(), &Actor::command_line()).await.expect("kept");
     assert!(store.list_schedules(Some("ann")).expect("readable")[0].is_paused, "stored again, it stays paused");
-    store.resume_schedule("ann", "s", 60).await.expect("resumed");
+    store.resume_schedule("ann", "s", 60, &Actor::command_line()).await.expect("resumed");
     assert_eq!(store.list_due_schedules(59).expect("readable"), []);
     assert_eq!(store.list_due_schedules(60).expect("readable").len(), 1);
-    assert_eq!(store.pause_schedule("bob", "s").await.expect_err("not his").code(), Code::NotThere);
+    assert_eq!(
+        store.pause_schedule("bob", "s", &Actor::command_line()).await.expect_err("not his").code(),
+        Code::NotThere
+    );
 }
 
 async fn what_is_due_is_claimed_once(place: &TestDatabase) {
     let (store, other) = (place.open(), place.open());
     let row = new_schedule();
-    store.put_schedule(row.clone()).await.expect("kept");
+    store.put_schedule(row.clone(), &Actor::command_line()).await.expect("kept");
     // Stored again, it is due when it was, unless its times change.
-    store.put_schedule(ScheduleRow { cron: "1 * * * *".into(), ..row.clone() }).await.expect("kept");
-    store.put_schedule(ScheduleRow { next_at: 10, ..row.clone() }).await.expect("kept");
-    store.put_schedule(ScheduleRow { next_at: 15, inputs: "[]".into(), ..row.clone() }).await.expect("kept");
-    store.put_schedule(ScheduleRow { next_at: 15, ..row.clone() }).await.expect("kept");
+    store
+        .put_schedule(ScheduleRow { cron: "1 * * * *".into(), ..row.clone() }, &Actor::command_line())
+        .await
+        .expect("kept");
+    store.put_schedule(ScheduleRow { next_at: 10, ..row.clone() }, &Actor::command_line()).await.expect("kept");
+    store
+        .put_schedule(ScheduleRow { next_at: 15, inputs: "[]".into(), ..row.clone() }, &Actor::command_line())
+        .await
+        .expect("kept");
+    store.put_schedule(ScheduleRow { next_at: 15, ..row.clone() }, &Actor::command_line()).await.expect("kept");
     assert_eq!(store.list_due_schedules(9).expect("readable"), []);
     assert_eq!(other.list_due_schedules(10).expect("readable"), std::slice::from_ref(&row));
     store.claim_schedule(&row, 20, Some((run_id(1), 10))).await.expect("claimed");
@@ -291,8 +300,11 @@ async fn what_is_due_is_claimed_once(place: &TestDatabase) {
         .await
         .expect_err("it is used");
     assert_eq!(&*gone.to_string(), "the workflow w is used by the schedule s");
-    assert_eq!(store.delete_schedule("bob", "s").await.expect_err("not theirs").code(), Code::NotThere);
-    store.delete_schedule("ann", "s").await.expect("deleted");
+    assert_eq!(
+        store.delete_schedule("bob", "s", &Actor::command_line()).await.expect_err("not theirs").code(),
+        Code::NotThere
+    );
+    store.delete_schedule("ann", "s", &Actor::command_line()).await.expect("deleted");
     store
         .change_definitions(vec![DefinitionChange::Delete(workflow_key("w"))], &Actor::command_line(), 1)
         .await

@@ -10,7 +10,7 @@ use flowloom_runtime::RunError;
 use flowloom_runtime::clock::SystemClock;
 use flowloom_runtime::command::{CommandAction, CommandOutcome, CommandRecord, RunCommand};
 use flowloom_runtime::effects::Clock as _;
-use flowloom_store::PostedCommand;
+use flowloom_store::{Actor, PostedCommand};
 
 use super::service::RunService;
 use super::supervisor::{ActiveRun, RunCompletion};
@@ -49,10 +49,11 @@ impl RunService {
         &self,
         opened: LoadedRun,
         command: RunCommand,
+        by: &Actor,
         timeout: Duration,
     ) -> Result<SentCommand, AppError> {
         let deadline = Instant::now() + timeout;
-        let mut posted = self.post_commands(&opened, vec![command], deadline).await?;
+        let mut posted = self.post_commands(&opened, vec![command], by, deadline).await?;
         let PostedTo { receiver, record } = posted.remove(0);
         let is_applied = self.wait_for_decision(receiver, &record, deadline).await?;
         if is_applied && record.command.action == (CommandAction::Cancel {}) {
@@ -64,8 +65,9 @@ impl RunService {
     /// Cancels a run that its client has left.
     pub async fn cancel_abandoned(&self, run: RunId, sender: &str) {
         let command = new_command(None, sender, CommandAction::Cancel {});
+        let by = Actor { user: Some(sender.to_owned()), ..Actor::server() };
         let cancelled =
-            async { self.send_command(self.app.open_run_by_id(run).await?, command, DECISION_TIMEOUT).await };
+            async { self.send_command(self.app.open_run_by_id(run).await?, command, &by, DECISION_TIMEOUT).await };
         if let Err(error) = cancelled.await {
             tracing::warn!("cannot cancel the run {run}, whose client has left: {error}");
         }
@@ -85,7 +87,8 @@ impl RunService {
         let run = opened.id;
         let answer = |(path, value)| new_command(None, sender, CommandAction::Answer { path, value });
         let deadline = Instant::now() + DECISION_TIMEOUT;
-        for posted in self.post_commands(&opened, answers.into_iter().map(answer).collect(), deadline).await? {
+        let by = Actor { user: Some(sender.to_owned()), source: "conversation".to_owned(), ..Actor::default() };
+        for posted in self.post_commands(&opened, answers.into_iter().map(answer).collect(), &by, deadline).await? {
             self.wait_for_decision(posted.receiver, &posted.record, deadline).await?;
         }
         Ok(self.live.find_started(run))
@@ -96,13 +99,14 @@ impl RunService {
         &self,
         opened: &LoadedRun,
         commands: Vec<RunCommand>,
+        by: &Actor,
         deadline: Instant,
     ) -> Result<Vec<PostedTo>, AppError> {
         let mut sent = Vec::with_capacity(commands.len());
         let mut pending = None;
         for command in commands {
             let (receiver, command) = self.app.route_command(opened, command).await?;
-            let posted = self.app.store.post_command(receiver.id, command, SystemClock.now_ms()).await?;
+            let posted = self.app.store.post_command_by(receiver.id, command, SystemClock.now_ms(), by).await?;
             sent.push(PostedTo { receiver: receiver.id, record: posted.record.clone() });
             if posted.record.outcome.is_none() {
                 pending = Some((receiver, posted));

@@ -1,6 +1,7 @@
 //! Which runs this process may continue: those of its own project. A server also leaves runs alone that were started under
 //! another configuration, even if a command reaches it; commands of the terminal continue them.
 
+use flowloom_core::code::Code;
 use flowloom_core::event::RunProject;
 use flowloom_core::status::Status;
 use flowloom_runtime::Run;
@@ -71,8 +72,9 @@ impl App {
         if !differences.is_empty() {
             let stored = if has_commands { "; what was sent to it is stored" } else { "" };
             return Ok(Some(format!(
-                "the configuration has changed since the run started ({}), so servers leave it alone{stored}; to continue it: \
-                 flowloom resume {run}",
+                "{}: the configuration has changed since the run started ({}), so servers leave it alone{stored}; to \
+                 continue it: flowloom resume {run}",
+                Code::RunOfOtherConfig,
                 differences.join(", "),
             )));
         }

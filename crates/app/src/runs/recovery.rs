@@ -243,7 +243,10 @@ impl RecoveryTask {
         let id = orphan.id;
         let resumed = self.runs.resume_run(id).await;
         if resumed.is_ok() {
-            tracing::info!(run = %id, deaths = orphan.deaths, "reclaimed a run");
+            // Another engine is asked again and again until it drives the run.
+            if self.runs.app.config.engine.restate.is_none() {
+                tracing::info!(run = %id, deaths = orphan.deaths, "reclaimed a run");
+            }
             self.unsettled.push((id, Instant::now()));
             self.suspect = self.suspect.or(orphan.is_suspect().then(|| (id, Instant::now())));
         }

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use flowloom_core::code::Code;
 use flowloom_core::id::RunId;
 use flowloom_core::plan::Plan;
 use flowloom_core::status::Status;
@@ -316,6 +317,10 @@ fn log_outcome(outcome: &RunOutcome) {
         match error {
             error if error.is_ownership_lost() => {
                 tracing::warn!(%run, workflow, user, %code, "lost the lease of a run, which another process drives");
+            }
+            // The outage is reported once, and not for each run that waits for it.
+            error if code == Code::RestateUnreachable => {
+                tracing::debug!(%run, workflow, user, %code, "left a run, which continues later: {error}");
             }
             error if error.is_outage() => {
                 tracing::warn!(%run, workflow, user, %code, "left a run, which continues later: {error}");

@@ -15,6 +15,7 @@ use flowloom_runtime::clock::SystemClock;
 use flowloom_runtime::command::{CommandAction, RunCommand};
 use flowloom_runtime::effects::Clock as _;
 use flowloom_runtime::{Run, RunOutcome};
+use flowloom_store::Actor;
 
 use super::author_session::ClarifiedRun;
 use super::authored::{AuthoredRun, find_target, finish_authoring};
@@ -166,7 +167,7 @@ async fn send_and_report(
 ) -> CommandResult {
     if only_store {
         let (receiver, command) = app.route_command(&opened, command).await?;
-        app.store.post_command(receiver.id, command, SystemClock.now_ms()).await?;
+        app.store.post_command_by(receiver.id, command, SystemClock.now_ms(), &Actor::command_line()).await?;
         eprintln!("stored; continue with flowloom resume {}", opened.id);
         return Ok(0);
     }

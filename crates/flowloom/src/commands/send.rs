@@ -11,6 +11,8 @@ use flowloom_runtime::command::{CommandOutcome, RunCommand};
 use flowloom_runtime::effects::Clock as _;
 use flowloom_runtime::{Run, RunError, RunOutcome};
 
+use flowloom_store::Actor;
+
 use crate::failure::CommandError;
 
 /// Where a command has got to.
@@ -39,7 +41,7 @@ pub(super) async fn send_command(
 ) -> Result<Delivery, CommandError> {
     let (receiver, command) = app.route_command(opened, command).await?;
     let id = receiver.id;
-    let posted = app.store.post_command(id, command, SystemClock.now_ms()).await?.record;
+    let posted = app.store.post_command_by(id, command, SystemClock.now_ms(), &Actor::command_line()).await?.record;
     let driving = app.open_driving_run(receiver).await?;
     let mut driven = None;
     match app.resume_loaded(&driving).await {

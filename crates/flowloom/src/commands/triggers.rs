@@ -72,7 +72,7 @@ pub(crate) async fn manage_schedules(global: &Global, command: ScheduleCommand) 
             }
             let allows_overlap = overlap == OverlapPolicy::Allow;
             let schedule = NewSchedule { user, id, workflow, inputs, cron, timezone, catches_up, allows_overlap };
-            print_schedules(global, vec![schedules::put_schedule(&app.store, schedule).await?]);
+            print_schedules(global, vec![schedules::put_schedule(&app.store, schedule, &Actor::command_line()).await?]);
         }
         ScheduleCommand::List => {
             let rows = app.store.list_schedules(None)?;
@@ -82,13 +82,19 @@ pub(crate) async fn manage_schedules(global: &Global, command: ScheduleCommand) 
             print_schedules(global, rows);
         }
         ScheduleCommand::Pause { id, user } => {
-            print_schedules(global, vec![schedules::pause_schedule(&app.store, &user, &id).await?]);
+            print_schedules(
+                global,
+                vec![schedules::pause_schedule(&app.store, &user, &id, &Actor::command_line()).await?],
+            );
         }
         ScheduleCommand::Resume { id, user } => {
-            print_schedules(global, vec![schedules::resume_schedule(&app.store, &user, &id).await?]);
+            print_schedules(
+                global,
+                vec![schedules::resume_schedule(&app.store, &user, &id, &Actor::command_line()).await?],
+            );
         }
         ScheduleCommand::Remove { id, user } => {
-            app.store.delete_schedule(&user, &id).await?;
+            app.store.delete_schedule(&user, &id, &Actor::command_line()).await?;
             print_removal(global, &id);
         }
     }
@@ -124,7 +130,7 @@ pub(crate) async fn manage_hooks(global: &Global, command: HooksCommand) -> Comm
             let workflow = resolve_workflow(&app, &user, &named).await?;
             let id = choose_id(id, &workflow)?;
             let (row, secret) = NewHook { user, id, workflow, secret_name: secret }.into_row(&app.config)?;
-            app.store.put_hook(row.clone()).await?;
+            app.store.put_hook(row.clone(), &Actor::command_line()).await?;
             print_hook(global, &app.config, row, secret);
         }
         HooksCommand::List => {
@@ -135,7 +141,7 @@ pub(crate) async fn manage_hooks(global: &Global, command: HooksCommand) -> Comm
             list_hooks(global, rows);
         }
         HooksCommand::Remove { id, user } => {
-            app.store.delete_hook(&user, &id).await?;
+            app.store.delete_hook(&user, &id, &Actor::command_line()).await?;
             print_removal(global, &id);
         }
     }

@@ -166,7 +166,7 @@ impl ToolCallHandler<'_> {
     async fn wait_for_run(&self, active: ActiveRun) -> ApiResult<RunSnapshot> {
         let (id, completion) = (active.id, active.completion.clone());
         let followed = self.follow_run(active).await;
-        name_started_run(&self.host, id, completion.as_ref(), followed)
+        name_started_run(self.host, id, completion.as_ref(), followed)
     }
 
     async fn follow_run(&self, active: ActiveRun) -> ApiResult<RunSnapshot> {

@@ -104,7 +104,7 @@ impl CommandRequest {
     ) -> ApiResult<Response> {
         let command = new_command(idempotency_key(&self.headers)?, self.caller.user_id(), action);
         let (started, limit) = (Instant::now(), waiting.duration().unwrap_or(DECISION_TIMEOUT).min(DECISION_TIMEOUT));
-        let sent = self.host.service.send_command(opened, command, limit).await?;
+        let sent = self.host.service.send_command(opened, command, &self.caller.to_actor(), limit).await?;
         let (SentCommand { receiver, command, is_applied }, waiting) = (sent, waiting.after(started.elapsed()));
         let location =
             format!("/api/v1/runs/{receiver}/commands/{}", utf8_percent_encode(&command, RESERVED_CHARACTERS));

@@ -11,11 +11,16 @@ use std::time::Duration;
 
 use flowloom_core::code::Code;
 use flowloom_core::error::StepFailure;
+use flowloom_core::event::Resolution;
 use flowloom_core::id::RunId;
+use flowloom_core::path::Path;
 use flowloom_core::status::Status;
 use flowloom_runtime::JournalError;
 use flowloom_runtime::command::{CommandAction, CommandOutcome, CommandRecord, DecidedCommand, RunCommand};
 
+use serde_json::json;
+
+use crate::audit_entry::{Actor, AuditAction, AuditedChange};
 use crate::db::{DbConnection, DbRow, params};
 use crate::error::StoreError;
 use crate::quota::Quotas;
@@ -49,11 +54,32 @@ impl Store {
     /// a run that has ended is rejected and not stored. Fails with `RunNotFound`, and with `CommandReused` if the id
     /// belongs to another command of the run. If the run is a suspended child run, the runs around it are asked to continue.
     pub async fn post_command(&self, run: RunId, command: RunCommand, at: u64) -> Result<PostedCommand, StoreError> {
+        self.store_command(run, command, at, None).await
+    }
+
+    /// Same as [`Store::post_command`] for a command of a person, which the audit log records.
+    pub async fn post_command_by(
+        &self,
+        run: RunId,
+        command: RunCommand,
+        at: u64,
+        by: &Actor,
+    ) -> Result<PostedCommand, StoreError> {
+        self.store_command(run, command, at, Some(by.clone())).await
+    }
+
+    async fn store_command(
+        &self,
+        run: RunId,
+        command: RunCommand,
+        at: u64,
+        by: Option<Actor>,
+    ) -> Result<PostedCommand, StoreError> {
         let (posted, caused) = match &self.runs {
             Some(runs) => runs.post_command(run, command, at)?,
             None => {
                 let slot = Arc::new(Mutex::new(None));
-                let (filled, post) = (slot.clone(), CommandPost { run, command, at, quotas: self.quotas.clone() });
+                let (filled, post) = (slot.clone(), CommandPost { run, command, at, by, quotas: self.quotas.clone() });
                 let job = move |db: &DbConnection| {
                     let posted = post.write(db)?;
                     *filled.lock().unwrap_or_else(PoisonError::into_inner) = Some(posted);
@@ -120,13 +146,15 @@ struct CommandPost {
     run: RunId,
     command: RunCommand,
     at: u64,
+    /// The person who sends it, if the audit log records it.
+    by: Option<Actor>,
     quotas: Arc<Quotas>,
 }
 
 impl CommandPost {
     /// Stores the command, and returns it with the commands that it causes.
     fn write(&self, db: &DbConnection) -> Result<(PostedCommand, Vec<CausedCommand>), StoreError> {
-        let CommandPost { run, command, at, quotas } = self;
+        let CommandPost { run, command, at, by, quotas } = self;
         let id = run.to_string();
         let ancestors = child_runs::lock_ancestors(db, *run)?;
         let sql = "select number, status, worker, finished_at is not null, epoch, user_id from run where id = $1";
@@ -148,6 +176,9 @@ impl CommandPost {
         }
         flowloom_runtime::failpoint::hit("command_store_before");
         insert_command(db, *run, number, command, *at)?;
+        if let Some(by) = by {
+            audit_command(*run, user, command).record_entry(db, by, *at, STORED)?;
+        }
         let (mut caused, mut has_worker) = (Vec::new(), has_worker);
         if !has_worker {
             (caused, has_worker) = child_runs::resume_ancestors(db, &ancestors, *run, command, *at)?;
@@ -155,6 +186,28 @@ impl CommandPost {
         let record = CommandRecord::new_pending(command.clone(), *at);
         Ok((PostedCommand { record, has_worker, epoch }, caused))
     }
+}
+
+/// Result of a command in the audit log: the worker of the run decides about it later.
+const STORED: &str = "stored";
+
+/// The entry of a command: what was decided about which step, without the text of an answer.
+fn audit_command(run: RunId, user: String, command: &RunCommand) -> AuditedChange {
+    let (path, how) = match &command.action {
+        CommandAction::Answer { path, .. } => (Some(path.as_str()), None),
+        CommandAction::Resolve { path, how } => (
+            Some(path.as_str()),
+            Some(match how {
+                Resolution::Value(_) => "value",
+                Resolution::Resend => "resend",
+                Resolution::Fail => "fail",
+            }),
+        ),
+        CommandAction::Retry { from } => (from.as_ref().map(Path::as_str), None),
+        CommandAction::Cancel {} | CommandAction::Resume {} | CommandAction::Unknown {} => (None, None),
+    };
+    let detail = json!({"command": command.action.name(), "id": command.id, "path": path, "how": how});
+    AuditedChange::new(AuditAction::SendCommand, Some(user), format!("run {run}")).with_detail(detail)
 }
 
 /// The row of the run that receives a command.

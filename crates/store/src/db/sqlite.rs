@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use rusqlite::{CachedStatement, ErrorCode, params_from_iter};
+use rusqlite::{CachedStatement, params_from_iter};
 
 use super::{DbRow, MigratedDatabase, Param};
 use crate::checkpoints::KEPT_LOG_BYTES;
@@ -218,7 +218,8 @@ impl Sqlite {
         committed
     }
 
-    /// Same as [`Sqlite::run_transaction`] on the connection of the writer; `None` if another process holds the write lock.
+    /// Same as [`Sqlite::run_transaction`] on the connection of the writer; `None` if the transaction has to wait, for another
+    /// process that holds the write lock, or for the end of an outage.
     pub(crate) fn try_transaction_now(
         &self,
         work: impl FnOnce() -> Result<(), StoreError>,
@@ -226,9 +227,8 @@ impl Sqlite {
         let _ = self.0.busy_timeout(Duration::ZERO);
         let committed = self.run_transaction(work);
         let _ = self.0.busy_timeout(WRITER_BUSY_TIMEOUT);
-        let is_busy = matches!(&committed, Err(StoreError::Sqlite(error))
-            if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy));
-        (!is_busy).then_some(committed)
+        let has_to_wait = committed.as_ref().is_err_and(StoreError::is_outage);
+        (!has_to_wait).then_some(committed)
     }
 }
 

@@ -55,12 +55,17 @@ impl LeaseRenewal {
     pub(crate) fn read_living(&self, db: &DbConnection) -> Result<HashSet<String>, StoreError> {
         let lease = self.process.lease_ms();
         let may_wait = lease + MAX_OUTAGE_MS as i64;
-        let was_lost = !self.database.contact.is_steady_for(self.process.lease);
+        let was_lost = !self.is_contact_steady();
         let sql = "select name from worker where expires_at > clock_timestamp() \
                    or expires_at > clock_timestamp() - $2 * interval '1 millisecond' and ($3 = 1 \
                    or clock_timestamp() - pg_postmaster_start_time() < $1 * interval '1 millisecond')";
         let names = db.query_rows(sql, params![lease, may_wait, i64::from(was_lost)], |row| row.get(0))?;
         Ok(names.into_iter().collect())
+    }
+
+    /// Whether this process has reached the database for as long as living ones need to renew their leases.
+    pub(crate) fn is_contact_steady(&self) -> bool {
+        self.database.contact.is_steady_for(self.process.lease)
     }
 
     /// Stops renewing the lease; `false` if it was not being renewed.

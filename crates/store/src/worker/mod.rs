@@ -138,6 +138,14 @@ impl LocalWorker {
         }
     }
 
+    /// Whether a process that seems to be dead is: after an outage, living ones have not renewed their leases yet.
+    pub(crate) fn knows_the_dead(&self) -> bool {
+        match &self.proof {
+            LivenessProof::Locks(_) => true,
+            LivenessProof::Leases(leases) => leases.is_contact_steady(),
+        }
+    }
+
     /// Whether the process called `name` is alive.
     pub(crate) fn is_alive(&self, name: &str, living: &LivingWorkers) -> bool {
         match (living, &self.proof) {

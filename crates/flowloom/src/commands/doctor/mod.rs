@@ -4,6 +4,7 @@ mod stored_data;
 
 use flowloom_app::config::{Config, find_shared_data_folder};
 use flowloom_app::models::ModelList;
+use flowloom_app::restate::check_server;
 use flowloom_app::secrets::list_secret_names;
 use flowloom_app::wiring;
 use flowloom_models_local::check_processor;
@@ -46,7 +47,9 @@ pub(crate) async fn run_doctor(global: &Global, reads_data: bool) -> CommandResu
         check_servers(&config).await,
     ]
     .concat();
+    findings.extend(check_engine(&config).await);
     if has_database(&config) {
+        findings.push(check_writes(&config).await);
         findings.extend(match reads_data {
             true => stored_data::check_all_data(&config),
             false => stored_data::check_small_data(&config),
@@ -235,6 +238,24 @@ fn check_database(config: &Config) -> DoctorCheck {
         Ok(which) => passed_check("database", which, &config.database.origin),
         Err(error) => DoctorCheck { is_fine: false, ..passed_check("database", error.to_string(), "") },
     }
+}
+
+/// Writes to the database what is there already.
+async fn check_writes(config: &Config) -> DoctorCheck {
+    let written = async { Store::open_with(&config.store_settings())?.check_writable().await };
+    match written.await {
+        Ok(()) => passed_check("database writes", "accepted", ""),
+        Err(error) => DoctorCheck { is_fine: false, ..passed_check("database writes", error.to_string(), "") },
+    }
+}
+
+/// The engine that drives runs, if it is another one.
+async fn check_engine(config: &Config) -> Option<DoctorCheck> {
+    let ingress = config.engine.restate.as_ref()?;
+    Some(match check_server(ingress).await {
+        Ok(()) => passed_check("engine", format!("Restate at {ingress} answers"), ""),
+        Err(error) => DoctorCheck { is_fine: false, ..passed_check("engine", error.to_string(), "") },
+    })
 }
 
 fn has_database(config: &Config) -> bool {
