@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use conformance::{CaseEngine, block_on};
 use flowloom_core::event::{AfterFailure, Event, Record};
@@ -203,7 +204,9 @@ impl OnRestate {
         let start_worker = |_| {
             let worker = Arc::new(CaseWorker { runs: runs.clone(), opened: AtomicUsize::new(0) });
             let (listener, host) = (listen_shared(address), worker.clone());
-            tokio::spawn(async move { serve_worker(listener, host, &case_services(), std::future::pending()).await });
+            tokio::spawn(async move {
+                serve_worker(listener, host, &case_services(), std::future::pending(), Duration::ZERO).await
+            });
             worker
         };
         let workers = block_on(async {
