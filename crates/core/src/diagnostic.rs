@@ -271,7 +271,9 @@ fn to_compared_chars(name: &str) -> Vec<char> {
 /// The number of edits up to which names of two lengths are similar. With few characters, any other name is few edits away.
 fn max_distance(length: usize, other: usize) -> usize {
     match length.min(other) {
-        0..=2 => 0,
+        0..=1 => 0,
+        // Two characters are similar to three with one more.
+        2 => usize::from(length != other),
         _ => (length.max(other) / 3).max(1),
     }
 }
@@ -306,7 +308,8 @@ mod tests {
         assert_eq!(find_similar_name("zebra", ["start", "apiCall"]), None);
         // Any two short names are few edits apart.
         assert_eq!(find_similar_name("c", ["a", "b", "ab"]), None);
-        assert_eq!(find_similar_name("id", ["is", "ids"]), None);
+        assert_eq!(find_similar_name("id", ["is", "idea"]), None);
+        assert_eq!(find_similar_name("ad", ["echo", "add"]), Some("add"));
         assert_eq!(find_similar_name("city", ["date", "item"]), None);
         assert_eq!(find_similar_name("get", ["GET"]), Some("GET"));
         assert_eq!(find_similar_name("naem", ["name"]), Some("name"));

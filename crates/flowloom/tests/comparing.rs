@@ -173,3 +173,39 @@ fn a_fork_of_a_fork_keeps_the_variables_that_were_set() {
     assert_eq!(fork("/title")["output"], "LLM(Title: LLM(Improve: mine))");
     assert_eq!(fork("/draft")["output"], "LLM(Title: LLM(Improve: LLM(Draft: lamps)))");
 }
+
+fn count_reused(run: &Value) -> usize {
+    run["steps"].as_array().expect("steps").iter().filter(|step| step["reused"] == true).count()
+}
+
+/// A pipeline fails as a whole when one of its nodes does.
+#[test]
+fn a_fork_of_a_failed_pipeline_performs_only_what_failed() {
+    let place = Workspace::new("default_model = \"scripted:answers.json\"\n");
+    place.write("answers.json", r#"{"match": [], "default": {"json": {"t": "fine"}}}"#);
+    let object = json!({"type": "object", "properties": {"x": {}}});
+    let block = |id: &str, more: Value| {
+        let mut block = json!({"id": id, "name": id, "description": "d", "input_schema": object,
+            "output_schema": {"type": "object", "properties": {"t": {"type": "string"}}, "required": ["t"]}});
+        for (key, value) in more.as_object().expect("an object") {
+            block[key] = value.clone();
+        }
+        block
+    };
+    let fails = "def execute(inputs, context):\n    raise ValueError('boom')\n";
+    let blocks = [
+        block("asks", json!({"execution_type": "llm", "prompt_template": "Say {x}"})),
+        block("fails", json!({"execution_type": "python", "source_code": fails})),
+    ];
+    let node = |id: &str, block: &str, input: &str| json!({"id": id, "block_id": block, "inputs": {"x": input}});
+    let nodes = [node("n0", "asks", "a"), node("n1", "asks", "b"), node("n2", "fails", "{{n0.t}} {{n1.t}}")];
+    place.write("side.json", &json!({"id": "side", "name": "Side", "blocks": blocks, "nodes": nodes}).to_string());
+    let (exit, run) = place.run_json(&["run", "side.json"]);
+    assert_eq!((exit, &run["status"]), (1, &json!("failed")), "{run}");
+    for more in [&[][..], &["--yes"]] {
+        let (_, fork) = place.run_json(&[&["fork", run["run_id"].as_str().expect("an id")], more].concat());
+        let (_, shown) = place.run_json(&["show", fork["run_id"].as_str().unwrap_or_else(|| panic!("{fork}"))]);
+        // The nodes that asked, and what is known of the user.
+        assert_eq!((count_reused(&shown), &shown["status"]), (4, &json!("failed")), "{shown}");
+    }
+}

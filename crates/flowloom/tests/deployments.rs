@@ -114,7 +114,7 @@ fn alerts_are_about_metrics_that_the_server_has() {
 
 /// A database without certificates is reached without encryption, or not at all.
 #[test]
-fn addresses_of_a_database_without_certificates_say_so() {
+fn addresses_of_a_database_without_certificates_turn_encryption_off() {
     for file in ["compose.yaml", "kubernetes.yaml"] {
         let text = read_file(file);
         assert!(text.contains("image: postgres:"), "{file}");

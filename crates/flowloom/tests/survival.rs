@@ -120,7 +120,7 @@ fn a_database_that_cannot_grow_loses_nothing() {
         .output()
         .expect("bash runs");
     assert_eq!(exit_code(&output), 1, "{}", stderr_text(&output));
-    assert!(stderr_text(&output).contains("FL130"), "{}", stderr_text(&output));
+    assert!(stderr_text(&output).contains("FL1310"), "{}", stderr_text(&output));
     assert_eq!(server.request_count("/other"), 0, "no effect without a journal entry");
     assert_eq!(exit_code(&place.run(&["run", "flow.json"])), 0, "it works again with space");
 }

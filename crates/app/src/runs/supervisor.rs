@@ -9,7 +9,7 @@ use flowloom_core::id::RunId;
 use flowloom_core::plan::Plan;
 use flowloom_core::status::Status;
 use flowloom_runtime::publish::Subscription;
-use flowloom_runtime::{Run, RunOutcome, SubscribeHandle};
+use flowloom_runtime::{Run, RunError, RunOutcome, SubscribeHandle};
 use tokio::sync::watch;
 
 use super::start::StartedRun;
@@ -135,9 +135,14 @@ pub struct FinishedRun {
 pub struct RunCompletion(watch::Receiver<Option<Arc<FinishedRun>>>);
 
 impl RunCompletion {
-    /// Whether the run has ended before its creation was stored: as far as this process knows, it does not exist.
+    /// Whether the run has ended before its creation was stored, by this process or by another one that was asked for the same
+    /// run: as far as this process knows, it does not exist.
     pub fn is_stillborn(&self) -> bool {
-        self.0.borrow().as_ref().is_some_and(|ended| ended.outcome.records.is_empty())
+        self.0.borrow().as_ref().is_some_and(|ended| {
+            let outcome = &ended.outcome;
+            let is_elsewhere = outcome.broken.as_ref().is_some_and(RunError::is_ownership_lost);
+            outcome.records.is_empty() && !is_elsewhere
+        })
     }
 
     /// Waits for the outcome; `None` if the driving task was aborted.

@@ -81,10 +81,11 @@ impl RunService {
 }
 
 /// Whether a run that this process no longer drives continues: a worker that has reclaimed it drives it, or one will when the
-/// database or the engine can be reached again. A run whose creation is not stored does not exist.
+/// database or the engine can be reached again. A run whose creation met an outage does not exist; one that another process has
+/// created first does.
 fn continues_later(outcome: &RunOutcome) -> bool {
-    let continues = |error: &RunError| error.is_ownership_lost() || error.is_outage();
-    !outcome.records.is_empty() && outcome.broken.as_ref().is_some_and(continues)
+    let continues = |error: &RunError| error.is_ownership_lost() || (error.is_outage() && !outcome.records.is_empty());
+    outcome.broken.as_ref().is_some_and(continues)
 }
 
 /// Whether a worker drives a run or will.

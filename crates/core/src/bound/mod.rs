@@ -29,11 +29,11 @@ pub trait ModelFigures {
     fn window_tokens(&self, model: &str) -> u64;
     /// The longest answer of a model to a request that does not limit it, in tokens.
     fn answer_tokens(&self, model: &str) -> u64;
-    /// What a call of a function does.
+    /// The effects of a call of a function.
     fn find_reach(&self, function: &str) -> FunctionReach;
 }
 
-/// What a call of a function does in addition to the call itself.
+/// The effects of a call of a function, in addition to the call itself.
 #[derive(Clone, Debug, Default)]
 pub enum FunctionReach {
     /// Nothing that is counted by itself.

@@ -171,8 +171,9 @@ impl EventEncoder for JournalEncoder {
     }
 
     fn encode_break(&mut self, why: &Problem) -> Option<Sse> {
-        let data = serde_json::to_string(&why.to_document("")).unwrap_or_default();
-        Some(Sse::default().event("error").retry(RECONNECT_DELAY).data(data))
+        // A comment: to clients an event would be one of the run, and browsers report `error` for what happens to a stream.
+        let reason = format!("{}: {}", why.code(), why.detail()).replace(['\n', '\r'], " ");
+        Some(Sse::default().retry(RECONNECT_DELAY).comment(reason))
     }
 
     fn encode_end(&mut self, run: RunId, status: &str) -> Option<Sse> {
