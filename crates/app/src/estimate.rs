@@ -56,11 +56,16 @@ impl ModelFigures for ConfiguredFigures<'_> {
             Some(FunctionSettings { workflow: Some(file), .. }) => self.find_workflow(function, file),
             Some(FunctionSettings { url: Some(url), method, .. }) => FunctionReach::Request {
                 method: method.as_deref().unwrap_or("POST").trim().to_ascii_uppercase(),
-                host: url::Url::parse(url).ok().and_then(|url| url.host_str().map(str::to_owned)).unwrap_or_else(any),
+                host: url::Url::parse(url)
+                    .ok()
+                    .as_ref()
+                    .and_then(url::Url::host_str)
+                    .unwrap_or(UNKNOWN_TARGET)
+                    .to_owned(),
             },
             _ if function.starts_with("author::") => FunctionReach::Unknown(format!("the function {function}")),
             _ => match find_request_method(function) {
-                Some(method) => FunctionReach::Request { method: method.to_owned(), host: any() },
+                Some(method) => FunctionReach::Request { method: method.to_owned(), host: UNKNOWN_TARGET.to_owned() },
                 None => FunctionReach::Nothing,
             },
         }
@@ -80,9 +85,7 @@ impl ConfiguredFigures<'_> {
 }
 
 /// A method or host that depends on the run.
-fn any() -> String {
-    "*".to_owned()
-}
+const UNKNOWN_TARGET: &str = "*";
 
 /// The worst case of a workflow, with its price.
 pub struct Estimate {

@@ -38,6 +38,20 @@ impl Debugger {
         Debugger { child, input, output, sequence: 0 }
     }
 
+    /// Starts the debugger and initialises it.
+    fn start_session(place: &Workspace) -> Debugger {
+        let mut debugger = Debugger::start(place);
+        debugger.ask("initialize", &json!({"adapterID": "flowloom"}));
+        assert_eq!(debugger.receive()["event"], "initialized");
+        debugger
+    }
+
+    /// Disconnects, and waits until the debugger has ended.
+    fn end_session(&mut self) {
+        self.ask("disconnect", &json!({}));
+        assert!(self.child.wait().expect("it ends").success());
+    }
+
     fn receive(&mut self) -> Value {
         let mut length = 0;
         loop {
@@ -121,8 +135,7 @@ fn a_recorded_run_is_stepped_through_in_both_directions() {
     seen.push(format!("source: {source}"));
     let content = debugger.ask("source", &json!({"sourceReference": source["sourceReference"]}));
     assert_eq!(content["content"], STEPS);
-    debugger.ask("disconnect", &json!({}));
-    assert!(debugger.child.wait().expect("it ends").success());
+    debugger.end_session();
     insta::assert_snapshot!(seen.join("\n"));
 }
 
@@ -147,8 +160,7 @@ fn a_new_run_halts_before_each_step() {
     for command in ["continue", "next", "next"] {
         seen.push(debugger.go(command));
     }
-    debugger.ask("disconnect", &json!({}));
-    assert!(debugger.child.wait().expect("it ends").success());
+    debugger.end_session();
     seen.push(format!("after it: {}", place.run_json(&["show", "last"]).1["status"]));
     insta::assert_snapshot!(seen.join("\n"));
 }
@@ -159,9 +171,7 @@ fn a_changed_value_continues_in_a_fork() {
     let file = place.write("draft.json", STEPS);
     let run = place.run(&["run", "draft.json", "-i", "input=tea"]);
     assert!(run.status.success(), "{}", support::stderr_text(&run));
-    let mut debugger = Debugger::start(&place);
-    debugger.ask("initialize", &json!({"adapterID": "flowloom"}));
-    assert_eq!(debugger.receive()["event"], "initialized");
+    let mut debugger = Debugger::start_session(&place);
     debugger.ask("launch", &json!({"definition": file, "run": "last"}));
     let mut seen = vec![debugger.go("configurationDone"), debugger.go("next")];
     let change = json!({"variablesReference": 1, "name": "text", "value": "coffee"});
@@ -169,8 +179,7 @@ fn a_changed_value_continues_in_a_fork() {
     for command in ["next", "next", "next", "stepBack"] {
         seen.push(debugger.go(command));
     }
-    debugger.ask("disconnect", &json!({}));
-    assert!(debugger.child.wait().expect("it ends").success());
+    debugger.end_session();
     let runs = place.run_json(&["runs"]).1;
     seen.push(format!("{} runs, the last one is {}", runs.as_array().expect("runs").len(), runs[0]["status"]));
     insta::assert_snapshot!(seen.join("\n"));
@@ -187,9 +196,7 @@ fn the_last_run_is_one_of_the_definition() {
         let run = place.run(&["run", file, "-i", &format!("input={file}")]);
         assert!(run.status.success(), "{}", support::stderr_text(&run));
     }
-    let mut debugger = Debugger::start(&place);
-    debugger.ask("initialize", &json!({"adapterID": "flowloom"}));
-    assert_eq!(debugger.receive()["event"], "initialized");
+    let mut debugger = Debugger::start_session(&place);
     let missing = place.path("missing.json");
     let refusals = [
         (missing.display().to_string(), "there is no file"),
@@ -205,8 +212,7 @@ fn the_last_run_is_one_of_the_definition() {
         let stop = debugger.go("configurationDone");
         assert!(stop.contains(&format!("input=\"{input}\"")), "{stop}");
     }
-    debugger.ask("disconnect", &json!({}));
-    assert!(debugger.child.wait().expect("it ends").success());
+    debugger.end_session();
 }
 
 #[test]
@@ -215,9 +221,7 @@ fn breakpoints_belong_to_their_file() {
     let file = place.write("draft.json", STEPS);
     let run = place.run(&["run", "draft.json", "-i", "input=tea"]);
     assert!(run.status.success(), "{}", support::stderr_text(&run));
-    let mut debugger = Debugger::start(&place);
-    debugger.ask("initialize", &json!({"adapterID": "flowloom"}));
-    assert_eq!(debugger.receive()["event"], "initialized");
+    let mut debugger = Debugger::start_session(&place);
     debugger.ask("launch", &json!({"definition": file, "stopOnEntry": false}));
     let set = |debugger: &mut Debugger, path: std::path::PathBuf, breakpoints: Value| {
         let arguments = json!({"source": {"path": path}, "breakpoints": breakpoints});
@@ -238,8 +242,7 @@ fn breakpoints_belong_to_their_file() {
     let refused = debugger.ask("continue", &json!({"threadId": 1}));
     assert_eq!(refused, "the run is over: step back, or start the debugger again");
     assert!(debugger.go("stepBack").contains("line 6"));
-    debugger.ask("disconnect", &json!({}));
-    assert!(debugger.child.wait().expect("it ends").success());
+    debugger.end_session();
 }
 
 #[test]
@@ -254,6 +257,5 @@ fn a_message_that_cannot_be_read_does_not_end_the_debugger() {
     }
     debugger.ask("initialize", &json!({"adapterID": "flowloom"}));
     assert_eq!(debugger.receive()["event"], "initialized");
-    debugger.ask("disconnect", &json!({}));
-    assert!(debugger.child.wait().expect("it ends").success());
+    debugger.end_session();
 }

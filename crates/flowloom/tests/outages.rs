@@ -44,7 +44,8 @@ fn assert_run_succeeds(server: &RunningServer, run: &str) {
         }
         std::thread::sleep(Duration::from_millis(50));
     };
-    assert_eq!((&shown["status"], &shown["output"]), (&json!("succeeded"), &json!("LLM(/slow)")), "{shown}");
+    let ended = (&shown["status"], &shown["output"]);
+    assert_eq!(ended, (&json!("succeeded"), &json!("LLM(/slow)")), "{shown}\n{}", server.read_log());
 }
 
 #[test]

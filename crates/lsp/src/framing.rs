@@ -56,8 +56,10 @@ pub(crate) async fn read_frame(input: &mut (impl AsyncBufRead + Unpin)) -> io::R
 }
 
 /// A content with its head.
-pub(crate) fn write_frame(content: &str) -> Vec<u8> {
-    format!("Content-Length: {}\r\n\r\n{content}", content.len()).into_bytes()
+pub(crate) fn write_frame(content: impl AsRef<[u8]>) -> Vec<u8> {
+    let content = content.as_ref();
+    let head = format!("Content-Length: {}\r\n\r\n", content.len());
+    [head.as_bytes(), content].concat()
 }
 
 #[cfg(test)]

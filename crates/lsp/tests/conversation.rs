@@ -48,8 +48,11 @@ impl Editor {
         std::fs::write(folder.path().join("flowloom.toml"), "default_model = \"scripted:echo\"\n").expect("written");
         let output = BufReader::new(output);
         let mut editor = Editor { server, input, output, folder, others: Vec::new(), next_id: 0 };
-        editor.ask("initialize", json!({"processId": null, "capabilities": capabilities})).await.expect("an answer");
-        editor.notify("initialized", json!({})).await;
+        editor
+            .request_result("initialize", json!({"processId": null, "capabilities": capabilities}))
+            .await
+            .expect("an answer");
+        editor.send_notification("initialized", json!({})).await;
         editor
     }
 
@@ -58,12 +61,12 @@ impl Editor {
         self.input.write_all(frame.as_bytes()).await.expect("sent");
     }
 
-    async fn notify(&mut self, method: &str, params: Value) {
+    async fn send_notification(&mut self, method: &str, params: Value) {
         self.send(&json!({"jsonrpc": "2.0", "method": method, "params": params}).to_string()).await;
     }
 
     /// Sends a request. Returns its id.
-    async fn request(&mut self, method: &str, params: Value) -> i64 {
+    async fn send_request(&mut self, method: &str, params: Value) -> i64 {
         self.next_id += 1;
         let id = self.next_id;
         self.send(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}).to_string()).await;
@@ -71,8 +74,8 @@ impl Editor {
     }
 
     /// Sends a request, and waits for its result, or for the message of its error.
-    async fn ask(&mut self, method: &str, params: Value) -> Result<Value, String> {
-        let id = self.request(method, params).await;
+    async fn request_result(&mut self, method: &str, params: Value) -> Result<Value, String> {
+        let id = self.send_request(method, params).await;
         let answer = self.wait_for(|message| message["id"] == id && message.get("method").is_none()).await;
         match answer.get("error") {
             Some(error) => Err(error["message"].as_str().unwrap_or_default().to_owned()),
@@ -82,7 +85,7 @@ impl Editor {
 
     async fn wait_for(&mut self, is_wanted: impl Fn(&Value) -> bool) -> Value {
         loop {
-            let message = self.receive().await.expect("a message");
+            let message = self.receive_message().await.expect("a message");
             if is_wanted(&message) {
                 return message;
             }
@@ -91,7 +94,7 @@ impl Editor {
     }
 
     /// The next message; `None` at the end.
-    async fn receive(&mut self) -> Option<Value> {
+    async fn receive_message(&mut self) -> Option<Value> {
         let mut length = 0;
         loop {
             let mut line = String::new();
@@ -108,41 +111,45 @@ impl Editor {
         Some(serde_json::from_slice(&content).expect("JSON"))
     }
 
-    fn path(&self, name: &str) -> PathBuf {
+    fn file_path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
 
     fn write(&self, name: &str, text: &str) {
-        std::fs::create_dir_all(self.path(name).parent().expect("a folder")).expect("created");
-        std::fs::write(self.path(name), text).expect("written");
+        std::fs::create_dir_all(self.file_path(name).parent().expect("a folder")).expect("created");
+        std::fs::write(self.file_path(name), text).expect("written");
     }
 
-    fn uri(&self, name: &str) -> String {
-        format!("file://{}", self.path(name).display())
+    fn file_uri(&self, name: &str) -> String {
+        format!("file://{}", self.file_path(name).display())
     }
 
     /// Writes and opens a document.
     async fn open(&mut self, name: &str, text: &str) -> Value {
         self.write(name, text);
-        let uri = self.uri(name);
+        let uri = self.file_uri(name);
         let document = json!({"uri": uri, "languageId": "json", "version": 1, "text": text});
-        self.notify("textDocument/didOpen", json!({"textDocument": document})).await;
+        self.send_notification("textDocument/didOpen", json!({"textDocument": document})).await;
         json!({"uri": uri})
     }
 
     /// The answer to a rename of the first `old` in a document.
-    async fn rename(&mut self, document: &Value, text: &str, old: &str, new: &str) -> Result<Value, String> {
+    async fn rename_text(&mut self, document: &Value, text: &str, old: &str, new: &str) -> Result<Value, String> {
         let at = text.find(old).expect("the name");
         let line = text[..at].matches('\n').count();
         let character = at - text[..at].rfind('\n').map_or(0, |end| end + 1);
         let position = json!({"line": line, "character": character});
-        self.ask("textDocument/rename", json!({"textDocument": document, "position": position, "newName": new})).await
+        self.request_result(
+            "textDocument/rename",
+            json!({"textDocument": document, "position": position, "newName": new}),
+        )
+        .await
     }
 
     /// Ends the conversation as the protocol wants it.
-    async fn end(mut self) {
-        self.ask("shutdown", Value::Null).await.expect("an answer");
-        self.notify("exit", Value::Null).await;
+    async fn end_conversation(mut self) {
+        self.request_result("shutdown", Value::Null).await.expect("an answer");
+        self.send_notification("exit", Value::Null).await;
         let end = self.server.await.expect("it ends").expect("a conversation");
         assert_eq!(end, ConversationEnd::Regular);
     }
@@ -154,11 +161,11 @@ async fn any_number_of_requests_can_be_in_flight() {
     let document = editor.open("draft.json", STEPS).await;
     let mut ids = Vec::new();
     for _ in 0..50 {
-        ids.push(editor.request("textDocument/documentSymbol", json!({"textDocument": document})).await);
+        ids.push(editor.send_request("textDocument/documentSymbol", json!({"textDocument": document})).await);
     }
     let cancelled: Vec<i64> = ids.iter().copied().step_by(2).collect();
     for id in &cancelled {
-        editor.notify("$/cancelRequest", json!({"id": id})).await;
+        editor.send_notification("$/cancelRequest", json!({"id": id})).await;
     }
     for id in &ids {
         let is_answer = |message: &Value| message["id"] == *id && message.get("method").is_none();
@@ -171,7 +178,7 @@ async fn any_number_of_requests_can_be_in_flight() {
         let is_cancelled = cancelled.contains(id) && answer["error"]["code"] == -32800;
         assert!(is_cancelled || answer["result"].is_array(), "{answer}");
     }
-    editor.end().await;
+    editor.end_conversation().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -179,7 +186,7 @@ async fn the_server_ends_with_its_streams_while_requests_are_in_flight() {
     let mut editor = Editor::start(json!({})).await;
     let document = editor.open("draft.json", STEPS).await;
     for _ in 0..50 {
-        editor.request("textDocument/documentSymbol", json!({"textDocument": document})).await;
+        editor.send_request("textDocument/documentSymbol", json!({"textDocument": document})).await;
     }
     let Editor { server, input, output, .. } = editor;
     drop((input, output));
@@ -189,7 +196,7 @@ async fn the_server_ends_with_its_streams_while_requests_are_in_flight() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_exit_without_shutdown_is_reported() {
     let mut editor = Editor::start(json!({})).await;
-    editor.notify("exit", Value::Null).await;
+    editor.send_notification("exit", Value::Null).await;
     let end = editor.server.await.expect("it ends").expect("a conversation");
     assert_eq!(end, ConversationEnd::WithoutShutdown);
 }
@@ -231,7 +238,7 @@ async fn a_message_that_cannot_be_read_is_answered() {
     editor.input.write_all(b"Content-Length: many\r\n\r\n").await.expect("sent");
     let answer = editor.wait_for(|message| message.get("error").is_some()).await;
     assert_eq!(answer["error"]["code"], -32700, "{answer}");
-    editor.end().await;
+    editor.end_conversation().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -242,13 +249,13 @@ async fn a_document_is_known_as_soon_as_it_is_open() {
     for method in methods {
         let document = editor.open(&format!("{}.json", method.replace('/', "-")), STEPS).await;
         let params = json!({"textDocument": document, "options": options});
-        let answer = editor.ask(&format!("textDocument/{method}"), params).await.expect("an answer");
+        let answer = editor.request_result(&format!("textDocument/{method}"), params).await.expect("an answer");
         assert!(!answer.is_null() && answer != json!([]), "{method}: {answer}");
     }
     let document = editor.open("renamed.json", STEPS).await;
-    let edit = editor.rename(&document, STEPS, "text\"}", "title").await.expect("an answer");
+    let edit = editor.rename_text(&document, STEPS, "text\"}", "title").await.expect("an answer");
     assert!(edit["changes"].is_object(), "{edit}");
-    editor.end().await;
+    editor.end_conversation().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -258,10 +265,10 @@ async fn what_changes_without_an_edit_is_read_again() {
     let mut editor = Editor::start(json!({"workspace": workspace})).await;
     editor.open("draft.json", STEPS).await;
     editor.wait_for(|message| message["method"] == "textDocument/publishDiagnostics").await;
-    let changes = json!([{"uri": editor.uri("flowloom.toml"), "type": 2}]);
-    editor.notify("workspace/didChangeWatchedFiles", json!({"changes": changes})).await;
+    let changes = json!([{"uri": editor.file_uri("flowloom.toml"), "type": 2}]);
+    editor.send_notification("workspace/didChangeWatchedFiles", json!({"changes": changes})).await;
     editor.wait_for(|message| message["method"] == "workspace/semanticTokens/refresh").await;
-    editor.end().await;
+    editor.end_conversation().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -276,7 +283,7 @@ async fn a_broken_definition_is_reported_as_soon_as_it_is_open() {
     editor.open("package.json", r#"{"name": "x", "scripts": {},,}"#).await;
     let found = editor.wait_for(published).await;
     assert_eq!(found["params"]["diagnostics"], json!([]));
-    editor.end().await;
+    editor.end_conversation().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -284,10 +291,10 @@ async fn a_rename_is_of_the_version_that_it_was_asked_for() {
     let edits = json!({"workspace": {"workspaceEdit": {"documentChanges": true}}});
     let mut editor = Editor::start(edits).await;
     let document = editor.open("draft.json", STEPS).await;
-    let edit = editor.rename(&document, STEPS, "text\"}", "title").await.expect("an answer");
+    let edit = editor.rename_text(&document, STEPS, "text\"}", "title").await.expect("an answer");
     assert_eq!(edit["documentChanges"][0]["textDocument"], json!({"uri": document["uri"], "version": 1}));
     assert_eq!(edit["documentChanges"][0]["edits"][0]["newText"], "title");
-    editor.end().await;
+    editor.end_conversation().await;
 }
 
 /// A definition with a name, and what it may not be called.
@@ -361,19 +368,19 @@ async fn a_rename_changes_only_a_name() {
     for case in RENAMES {
         let document = editor.open(case.file, case.text).await;
         for new in case.accepted {
-            if let Err(message) = editor.rename(&document, case.text, case.at, new).await {
+            if let Err(message) = editor.rename_text(&document, case.text, case.at, new).await {
                 wrong.push(format!("{}: {new} was refused: {message}", case.file));
             }
         }
         for new in case.refused {
-            match editor.rename(&document, case.text, case.at, new).await {
+            match editor.rename_text(&document, case.text, case.at, new).await {
                 Ok(edit) => wrong.push(format!("{}: {new} was accepted: {edit}", case.file)),
                 Err(message) => assert!(message.contains(new), "{}: {new}: {message}", case.file),
             }
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-    editor.end().await;
+    editor.end_conversation().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -389,15 +396,15 @@ async fn an_agent_is_found_by_the_id_in_its_folder() {
     let line = graph.lines().position(|line| line.contains("agentId")).expect("a line");
     let character = graph.lines().nth(line).and_then(|line| line.find("agent-orders")).expect("a column");
     let at = json!({"textDocument": document, "position": {"line": line, "character": character}});
-    let found = editor.ask("textDocument/definition", at.clone()).await.expect("an answer");
-    assert_eq!(found[0]["uri"], editor.uri("agents/orders/jsonSchema.json"), "{found}");
-    let edit = editor.rename(&document, graph, "agent-orders", "agent-sales").await.expect("an answer");
+    let found = editor.request_result("textDocument/definition", at.clone()).await.expect("an answer");
+    assert_eq!(found[0]["uri"], editor.file_uri("agents/orders/jsonSchema.json"), "{found}");
+    let edit = editor.rename_text(&document, graph, "agent-orders", "agent-sales").await.expect("an answer");
     let changes = edit["changes"].as_object().expect("changes of texts only");
     let changed: Vec<&String> = changes.keys().collect();
     assert_eq!(changed.len(), 2, "{edit}");
     assert!(changes.values().all(|edits| edits[0]["newText"] == "agent-sales"), "{edit}");
-    let proposed = editor.ask("textDocument/completion", at).await.expect("an answer");
+    let proposed = editor.request_result("textDocument/completion", at).await.expect("an answer");
     let labels: Vec<&Value> = proposed.as_array().expect("proposals").iter().map(|one| &one["label"]).collect();
     assert!(labels.contains(&&json!("agent-orders")) && !labels.contains(&&json!("orders")), "{labels:?}");
-    editor.end().await;
+    editor.end_conversation().await;
 }

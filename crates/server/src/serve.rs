@@ -122,7 +122,7 @@ const FORCED_EXIT_CODE: i32 = 130;
 /// Listens, takes up what was left, and starts the tasks of a server.
 pub async fn serve_http(app: App, options: ServerOptions) -> Result<RunningServer, ServeError> {
     let is_local = options.bind.ip().is_loopback();
-    let has_keys = app.store.list_keys()?.iter().any(|key| key.revoked_at.is_none());
+    let has_keys = app.store.requires_key()?;
     if !is_local && !has_keys {
         return Err(ServeError::Unprotected(options.bind));
     }

@@ -48,7 +48,7 @@ impl PersonalWrites {
 /// Stands for every status that is unknown.
 const DAMAGED: &str = "damaged";
 
-/// SQL condition of a [`RunFilter`]; parameters `$1` to `$9`. `{status}` stands for the expression of the current status.
+/// SQL condition of a [`RunFilter`], whose parameters [`FilterParams`] has. `{status}` stands for the expression of the current status.
 const FILTER_SQL: &str = "(user_id = $1 or $1 is null) and ({status} = $2 or $2 is null) and (name = $3 or $3 is null) \
                       and (coalesce(workflow, name) = $4 or $4 is null) and (format = $5 or $5 is null) \
                       and (thread_key = $6 or $6 is null) and (id < $7 or $7 is null) \
@@ -57,6 +57,34 @@ const FILTER_SQL: &str = "(user_id = $1 or $1 is null) and ({status} = $2 or $2 
 
 /// Minimum length of the end of an id that names a run. Ids of the same minute begin alike, so lists show their ends.
 const MIN_ID_END_CHARS: usize = 4;
+
+/// The parameters of a filter, in the order of [`FILTER_SQL`].
+struct FilterParams<'a> {
+    filter: &'a RunFilter,
+    before: Option<String>,
+    forked_from: Option<String>,
+}
+
+impl<'a> FilterParams<'a> {
+    fn new(filter: &'a RunFilter) -> FilterParams<'a> {
+        let [before, forked_from] = [filter.before, filter.forked_from].map(|id| id.map(|id| id.to_string()));
+        FilterParams { filter, before, forked_from }
+    }
+
+    /// `$1` to `$10`: those of the condition.
+    fn list_conditions(&self) -> Vec<Param<'_>> {
+        let RunFilter { user, status, name, workflow, format, thread_key, project, since, .. } = self.filter;
+        let (before, forked_from, since) = (&self.before, &self.forked_from, since.map(|time| time as i64));
+        params![user, status, name, workflow, format, thread_key, before, project, forked_from, since].to_vec()
+    }
+
+    /// The same, and `$11` and `$12`: limit and offset.
+    fn list_all(&self) -> Vec<Param<'_>> {
+        let mut all = self.list_conditions();
+        all.extend_from_slice(params![self.filter.limit, self.filter.offset]);
+        all
+    }
+}
 
 /// Names of this program as a list of SQL literals; never empty, because SQL has no empty list.
 fn list_literals(names: &[String]) -> String {
@@ -107,26 +135,10 @@ impl Store {
         let condition = self.build_condition(filter)?;
         let sql =
             format!("select {RUN_COLUMNS} from run where {condition} order by id || '' desc limit $11 offset $12");
-        let RunFilter { user, status, name, workflow, format, thread_key, project, since, .. } = filter;
-        let [before, forked_from] = [filter.before, filter.forked_from].map(|id| id.map(|id| id.to_string()));
-        let since = since.map(|time| time as i64);
+        let params = FilterParams::new(filter);
         let rows = self.read_with(|db| {
             let living = self.worker.living_workers(db)?;
-            let params = params![
-                user,
-                status,
-                name,
-                workflow,
-                format,
-                thread_key,
-                &before,
-                project,
-                &forked_from,
-                since,
-                filter.limit,
-                filter.offset
-            ];
-            db.query_rows(&sql, params, |row| Ok(self.parse_run_row(row, &living).ok()))
+            db.query_rows(&sql, &params.list_all(), |row| Ok(self.parse_run_row(row, &living).ok()))
         })?;
         Ok((rows.into_iter().flatten().collect(), self.check_run_list()?))
     }
@@ -138,24 +150,7 @@ impl Store {
         }
         let condition = self.build_condition(filter)?;
         let sql = format!("select {RUN_COLUMNS} from run where {condition} order by id desc limit $11 offset $12");
-        let RunFilter { user, status, name, workflow, format, thread_key, project, since, .. } = filter;
-        let [before, forked_from] = [filter.before, filter.forked_from].map(|id| id.map(|id| id.to_string()));
-        let since = since.map(|time| time as i64);
-        let params = params![
-            user,
-            status,
-            name,
-            workflow,
-            format,
-            thread_key,
-            &before,
-            project,
-            &forked_from,
-            since,
-            filter.limit,
-            filter.offset
-        ];
-        self.select_runs(&sql, params)
+        self.select_runs(&sql, &FilterParams::new(filter).list_all())
     }
 
     /// Number of runs that match a filter, ignoring its `limit` and `offset`.
@@ -164,12 +159,10 @@ impl Store {
             let all = RunFilter { limit: u32::MAX, offset: 0, ..filter.clone() };
             return Ok(self.list_memory_runs(runs, &all).len() as u64);
         }
-        let RunFilter { user, status, name, workflow, format, thread_key, project, since, .. } = filter;
-        let [before, forked_from] = [filter.before, filter.forked_from].map(|id| id.map(|id| id.to_string()));
-        let since = since.map(|time| time as i64);
         let sql = format!("select count(*) from run where {}", self.build_condition(filter)?);
-        let params = params![user, status, name, workflow, format, thread_key, &before, project, &forked_from, since];
-        Ok(self.read_with(|db| db.query_first(&sql, params, |row| row.get_count(0)))?.unwrap_or_default())
+        let params = FilterParams::new(filter);
+        let count = self.read_with(|db| db.query_first(&sql, &params.list_conditions(), |row| row.get_count(0)))?;
+        Ok(count.unwrap_or_default())
     }
 
     /// The run with this id, if it exists.

@@ -91,6 +91,11 @@ impl Store {
         self.read_with(|db| db.query_rows(&sql, &[], parse_key_row))
     }
 
+    /// Whether servers that start now require a key: an expired key counts, a revoked one does not.
+    pub fn requires_key(&self) -> Result<bool, StoreError> {
+        Ok(self.list_keys()?.iter().any(|key| key.revoked_at.is_none()))
+    }
+
     /// The key with this secret, by its hash, unless it was revoked. It may have expired; see [`KeyRow::accepts`].
     pub fn get_key(&self, hash: &str) -> Result<Option<KeyRow>, StoreError> {
         let sql =

@@ -1,5 +1,6 @@
 //! What a definition can name besides its own names: functions, models, blocks, agents and workflows. Editors propose it.
 
+use std::collections::HashSet;
 use std::path::Path;
 
 use flowloom_core::json::parse_value;
@@ -183,10 +184,11 @@ fn list_texts(folder: &Path, own: &Path) -> Vec<Nameable> {
     let mut places = vec![folder.to_owned(), folder.join(PROMPTS_FOLDER)];
     places.extend(folder.parent().filter(|_| folder.ends_with(FLOWS_FOLDER)).map(|parent| parent.join(PROMPTS_FOLDER)));
     let mut texts: Vec<Nameable> = Vec::new();
+    let mut known = HashSet::new();
     for place in places {
         for file in list_entries(&place).into_iter().filter(|file| place.join(file) != own) {
             let Some(stem) = TEXT_EXTENSIONS.iter().find_map(|end| file.strip_suffix(end)) else { continue };
-            if !texts.iter().any(|known| known.name == stem) {
+            if known.insert(stem.to_owned()) {
                 texts.push(Nameable::new(
                     stem,
                     place.strip_prefix(folder).unwrap_or(&place).join(&file).display().to_string(),

@@ -151,7 +151,7 @@ impl RunService {
     pub fn may_be_stored(&self, id: RunId, ending: Option<&RunCompletion>) -> bool {
         match self.app.store.get_run(id) {
             Ok(found) => found.is_some(),
-            Err(_) => !ending.is_some_and(RunCompletion::is_stillborn),
+            Err(_) => !ending.is_some_and(RunCompletion::is_unstored),
         }
     }
 

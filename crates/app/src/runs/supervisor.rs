@@ -135,9 +135,9 @@ pub struct FinishedRun {
 pub struct RunCompletion(watch::Receiver<Option<Arc<FinishedRun>>>);
 
 impl RunCompletion {
-    /// Whether the run has ended before its creation was stored, by this process or by another one that was asked for the same
-    /// run: as far as this process knows, it does not exist.
-    pub fn is_stillborn(&self) -> bool {
+    /// Whether this process has given up the run before its creation was stored. A run that another process has created first
+    /// is stored.
+    pub fn is_unstored(&self) -> bool {
         self.0.borrow().as_ref().is_some_and(|ended| {
             let outcome = &ended.outcome;
             let is_elsewhere = outcome.broken.as_ref().is_some_and(RunError::is_ownership_lost);

@@ -25,7 +25,7 @@ pub(crate) async fn manage_keys(global: &Global, command: KeysCommand) -> Comman
             let expires_at = parse_expiry(expires.as_deref(), now)?;
             let (secret, row) = NewKey { name, scopes: Scope::parse(&scopes)?, user, expires_at }.create(now);
             let id = row.id.clone();
-            let is_first = !requires_key(&app)?;
+            let is_first = !app.store.requires_key()?;
             app.store.put_key(row, &by).await?;
             print_secret(global, &id, &secret);
             let effect = if is_first { " Running servers require a key after a restart." } else { "" };
@@ -47,7 +47,7 @@ pub(crate) async fn manage_keys(global: &Global, command: KeysCommand) -> Comman
             let id = app.store.find_key(&key)?.id;
             app.store.revoke_key(&id, &by, now).await?;
             super::results::print_result(global, json!({"revoked": id}), &format!("revoked {id}"));
-            if !requires_key(&app)? {
+            if !app.store.requires_key()? {
                 eprintln!(
                     "No key is left: after a restart, servers take calls of their own user and of root without a key."
                 );
@@ -55,11 +55,6 @@ pub(crate) async fn manage_keys(global: &Global, command: KeysCommand) -> Comman
         }
     }
     Ok(0)
-}
-
-/// Whether servers require a key: also an expired one counts, but not one that was revoked.
-fn requires_key(app: &App) -> Result<bool, StoreError> {
-    Ok(app.store.list_keys()?.iter().any(|key| key.revoked_at.is_none()))
 }
 
 fn parse_expiry(expires: Option<&str>, now: u64) -> Result<Option<u64>, AppError> {

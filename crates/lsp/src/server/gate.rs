@@ -27,30 +27,31 @@ pub(super) async fn pass_messages(
     let mut input = BufReader::new(input);
     // A stream that fails or breaks off within a message has ended.
     while let Ok(Some(frame)) = read_frame(&mut input).await {
-        let problem = match frame {
-            Frame::Malformed(reason) => Some((Value::Null, PARSE_ERROR, reason.to_owned())),
-            Frame::Content(content) => match serde_json::from_slice::<Value>(&content) {
-                Err(error) => Some((Value::Null, PARSE_ERROR, format!("it is not JSON: {error}"))),
-                Ok(message) => match find_problem(&message) {
-                    Some(reason) => Some((readable_id(&message), INVALID_REQUEST, reason.to_owned())),
-                    None => {
-                        let head = format!("Content-Length: {}\r\n\r\n", content.len());
-                        let whole = [head.as_bytes(), &content].concat();
-                        if server.write_all(&whole).await.is_err() {
-                            return;
-                        }
-                        None
-                    }
-                },
-            },
+        let is_passed_on = match check_frame(frame) {
+            Ok(content) => server.write_all(&write_frame(content)).await.is_ok(),
+            Err(refusal) => answers.send(write_frame(refusal.to_string())).is_ok(),
         };
-        if let Some((id, code, reason)) = problem {
-            let error = json!({"code": code, "message": format!("the message cannot be read: {reason}")});
-            let answer = json!({"jsonrpc": "2.0", "id": id, "error": error});
-            if answers.send(write_frame(&answer.to_string())).is_err() {
-                return;
-            }
+        if !is_passed_on {
+            return;
         }
+    }
+}
+
+/// The content of a frame with a message, or else the answer to the frame.
+fn check_frame(frame: Frame) -> Result<Vec<u8>, Value> {
+    let refuse = |id: Value, code: i32, reason: &str| {
+        let error = json!({"code": code, "message": format!("the message cannot be read: {reason}")});
+        json!({"jsonrpc": "2.0", "id": id, "error": error})
+    };
+    let content = match frame {
+        Frame::Malformed(reason) => return Err(refuse(Value::Null, PARSE_ERROR, reason)),
+        Frame::Content(content) => content,
+    };
+    let message: Value = serde_json::from_slice(&content)
+        .map_err(|error| refuse(Value::Null, PARSE_ERROR, &format!("it is not JSON: {error}")))?;
+    match find_problem(&message) {
+        Some(reason) => Err(refuse(readable_id(&message), INVALID_REQUEST, reason)),
+        None => Ok(content),
     }
 }
 

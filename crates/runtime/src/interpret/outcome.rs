@@ -12,7 +12,6 @@ use flowloom_core::value::Value;
 
 use super::Interpreter;
 use super::effect::{EffectFailure, EffectOutcome, FailedAttempt};
-use super::store_reads::is_outage;
 use crate::error::JournalError;
 use crate::memory_quota::MemoryUsage;
 use crate::redact::{Redactor, redact_value};
@@ -64,7 +63,9 @@ impl From<JournalError> for EffectFailure {
 pub(super) fn halt_on_outage(failure: EffectFailure, request: &Request, class: EffectClass) -> EffectFailure {
     let may_repeat = class == EffectClass::AtLeastOnce || matches!(request, Request::Python(_));
     match failure {
-        EffectFailure::Step(FailedAttempt { error, recorded: None, .. }) if may_repeat && is_outage(&error) => {
+        EffectFailure::Step(FailedAttempt { error, recorded: None, .. })
+            if may_repeat && error.code.is_store_outage() =>
+        {
             JournalError::Unavailable(error).into()
         }
         failure => failure,

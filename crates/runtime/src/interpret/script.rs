@@ -12,7 +12,6 @@ use flowloom_core::path::Key;
 use flowloom_core::plan::Env;
 use flowloom_core::value::Value;
 
-use super::store_reads::is_outage;
 use super::{Interpreter, Interrupt, StepContext};
 use crate::error::JournalError;
 use crate::log::Mode;
@@ -81,7 +80,7 @@ impl Interpreter {
             let context = self.effect_context(at, 1);
             let evaluate = || self.effects.code.evaluate_script(&request, &context);
             let evaluated = self.repeat_in_outage(|| true, evaluate).await;
-            if let Some(outage) = evaluated.as_ref().err().filter(|error| is_outage(error)) {
+            if let Some(outage) = evaluated.as_ref().err().filter(|error| error.code.is_store_outage()) {
                 return Err(JournalError::Unavailable(outage.clone()).into());
             }
             evaluated.map_err(|error| script.place.locate_error(error))

@@ -35,7 +35,7 @@ impl Interpreter {
     ) -> Result<T, StepFailure> {
         for _ in 0..MAX_OUTAGE_MS / RETRY_INTERVAL_MS {
             match perform().await {
-                Err(failure) if is_outage(&failure) && may_repeat() => {
+                Err(failure) if failure.code.is_store_outage() && may_repeat() => {
                     self.effects.clock.sleep_for(RETRY_INTERVAL_MS).await;
                 }
                 done => return done,
@@ -43,9 +43,4 @@ impl Interpreter {
         }
         perform().await
     }
-}
-
-/// Whether the store could not be reached.
-pub(super) fn is_outage(failure: &StepFailure) -> bool {
-    failure.code.is_store_outage()
 }

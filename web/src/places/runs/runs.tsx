@@ -88,46 +88,56 @@ function Filters() {
   };
   return (
     <>
-      <select
-        className="input runs-filter"
-        aria-label={t.runs.status}
-        value={search.status ?? ""}
-        onChange={(event) => change("status", event.target.value)}
-      >
-        <option value="">{t.runs.anyStatus}</option>
-        {Object.entries(t.status).map(([name, title]) => (
-          <option key={name} value={name}>
-            {title}
-          </option>
-        ))}
-      </select>
-      <select
-        className="input runs-filter"
-        aria-label={t.runs.filterWorkflow}
-        value={search.workflow ?? ""}
-        onChange={(event) => change("workflow", event.target.value)}
-      >
-        <option value="">{t.runs.anyWorkflow}</option>
-        {workflows.map((workflow) => (
-          <option key={workflow.id} value={workflow.id}>
-            {workflow.name || workflow.id}
-          </option>
-        ))}
-      </select>
-      <select
-        className="input runs-filter"
-        aria-label={t.runs.filterTime}
-        value={search.within ?? ""}
-        onChange={(event) => change("within", event.target.value)}
-      >
-        <option value="">{t.runs.anyTime}</option>
-        {WITHIN_HOURS.map((hours) => (
-          <option key={hours} value={hours}>
-            {t.runs.within(hours)}
-          </option>
-        ))}
-      </select>
+      <FilterSelect
+        label={t.runs.status}
+        any={t.runs.anyStatus}
+        value={search.status}
+        options={Object.entries(t.status)}
+        onChange={(value) => change("status", value)}
+      />
+      <FilterSelect
+        label={t.runs.filterWorkflow}
+        any={t.runs.anyWorkflow}
+        value={search.workflow}
+        options={workflows.map((workflow) => [workflow.id, workflow.name || workflow.id])}
+        onChange={(value) => change("workflow", value)}
+      />
+      <FilterSelect
+        label={t.runs.filterTime}
+        any={t.runs.anyTime}
+        value={search.within}
+        options={WITHIN_HOURS.map((hours) => [String(hours), t.runs.within(hours)])}
+        onChange={(value) => change("within", value)}
+      />
     </>
+  );
+}
+
+type FilterProps = {
+  label: string;
+  /** The title of the choice that selects all runs. */
+  any: string;
+  value: string | number | undefined;
+  /** Values and their titles. */
+  options: [string, string][];
+  onChange: (value: string) => void;
+};
+
+function FilterSelect({ label, any, value, options, onChange }: FilterProps) {
+  return (
+    <select
+      className="input runs-filter"
+      aria-label={label}
+      value={value ?? ""}
+      onChange={(event) => onChange(event.target.value)}
+    >
+      <option value="">{any}</option>
+      {options.map(([option, title]) => (
+        <option key={option} value={option}>
+          {title}
+        </option>
+      ))}
+    </select>
   );
 }
 

@@ -38,7 +38,7 @@ impl WorkflowHost {
         let ended = self.run_child_to_end(new_child, step).await?;
         match (&ended.state.error, ended.state.status) {
             // It is what the child run recorded, not an outage now.
-            (Some(error), status) if status != Status::Succeeded && is_outage(error) => {
+            (Some(error), status) if status != Status::Succeeded && error.code.is_store_outage() => {
                 Err(StepFailure::new(Code::FunctionFailed, error.message.clone()))
             }
             (Some(error), status) if status != Status::Succeeded => Err(error.clone()),
@@ -155,7 +155,7 @@ impl WorkflowHost {
             let seen = parent.resume_count();
             let run = match self.find_started(workflow, id).await? {
                 EarlierRun::None => match start() {
-                    Err(error) if is_outage(&error) => {
+                    Err(error) if error.code.is_store_outage() => {
                         tokio::time::sleep(POLL_INTERVAL).await;
                         continue;
                     }
@@ -233,11 +233,6 @@ impl WorkflowHost {
             }
         }
     }
-}
-
-/// Whether the store could not be reached.
-fn is_outage(failure: &StepFailure) -> bool {
-    failure.code.is_store_outage()
 }
 
 /// The step that runs a workflow.
