@@ -15,7 +15,7 @@ use crate::db::{DbConnection, DbRow, Param, params};
 use crate::error::{Corruption, StoreError};
 use crate::memory_runs::MemoryRuns;
 use crate::rows;
-use crate::run_row::{RUN_COLUMNS, RunFilter, RunRow, StoredRunRow};
+use crate::run_row::{RUN_COLUMNS, RunFilter, RunRow, StoredRunRow, read_settled_rows};
 use crate::store::Store;
 use crate::worker::LivingWorkers;
 
@@ -146,7 +146,7 @@ impl Store {
     /// The runs that match a filter, newest first. Fails with `StoreCorrupt` if one of them is damaged.
     pub fn list_runs_matching(&self, filter: &RunFilter) -> Result<Vec<RunRow>, StoreError> {
         if let Some(runs) = &self.runs {
-            return Ok(self.list_memory_runs(runs, filter));
+            return self.list_memory_runs(runs, filter);
         }
         let condition = self.build_condition(filter)?;
         let sql = format!("select {RUN_COLUMNS} from run where {condition} order by id desc limit $11 offset $12");
@@ -157,7 +157,7 @@ impl Store {
     pub fn count_runs(&self, filter: &RunFilter) -> Result<u64, StoreError> {
         if let Some(runs) = &self.runs {
             let all = RunFilter { limit: u32::MAX, offset: 0, ..filter.clone() };
-            return Ok(self.list_memory_runs(runs, &all).len() as u64);
+            return Ok(self.list_memory_runs(runs, &all)?.len() as u64);
         }
         let sql = format!("select count(*) from run where {}", self.build_condition(filter)?);
         let params = FilterParams::new(filter);
@@ -168,7 +168,8 @@ impl Store {
     /// The run with this id, if it exists.
     pub fn get_run(&self, id: RunId) -> Result<Option<RunRow>, StoreError> {
         if let Some(runs) = &self.runs {
-            return Ok(runs.get_run(id).map(|row| self.with_is_driven(row)));
+            let read = || Ok(runs.get_run(id).map(|row| self.with_is_driven(row)).into_iter().collect());
+            return Ok(read_settled_rows(read)?.pop());
         }
         let sql = format!("select {RUN_COLUMNS} from run where id = $1");
         Ok(self.select_runs(&sql, params![&id.to_string()])?.pop())
@@ -198,7 +199,7 @@ impl Store {
         if let Some(runs) = &self.runs {
             let all = RunFilter { limit: u32::MAX, ..RunFilter::default() };
             let mut counts: BTreeMap<String, u64> = BTreeMap::new();
-            for row in self.list_memory_runs(runs, &all) {
+            for row in self.list_memory_runs(runs, &all)? {
                 *counts.entry(row.current_status().to_owned()).or_default() += 1;
             }
             return Ok(counts.into_iter().collect());
@@ -255,11 +256,12 @@ impl Store {
     }
 
     /// Runs in memory that match a filter, with their current status.
-    fn list_memory_runs(&self, runs: &MemoryRuns, filter: &RunFilter) -> Vec<RunRow> {
+    fn list_memory_runs(&self, runs: &MemoryRuns, filter: &RunFilter) -> Result<Vec<RunRow>, StoreError> {
         let any_status = RunFilter { status: None, limit: u32::MAX, offset: 0, ..filter.clone() };
-        let rows = runs.list_runs_matching(&any_status).into_iter().map(|row| self.with_is_driven(row));
+        let read = || Ok(runs.list_runs_matching(&any_status).into_iter().map(|row| self.with_is_driven(row)).collect());
+        let rows = read_settled_rows(read)?.into_iter();
         let rows = rows.filter(|row| filter.status.as_deref().is_none_or(|status| status == row.current_status()));
-        rows.skip(filter.offset as usize).take(filter.limit as usize).collect()
+        Ok(rows.skip(filter.offset as usize).take(filter.limit as usize).collect())
     }
 
     /// The condition of a filter. Only one for a status needs to know which workers live.
@@ -274,9 +276,10 @@ impl Store {
     /// The SQL expression of the current status of a run: one that is stored as running and has no living worker was
     /// interrupted, as [`RunRow::current_status`] says.
     pub(crate) fn build_status_expression(&self, db: &DbConnection) -> Result<String, StoreError> {
-        let living = self.worker.living_workers(db)?;
         let sql = "select distinct worker from run where status = 'running' and worker is not null";
         let mut dead: Vec<String> = db.query_rows(sql, &[], |row| row.get(0))?;
+        // Afterwards, so that a worker that has just begun counts as living.
+        let living = self.worker.living_workers(db)?;
         dead.retain(|worker| !self.worker.is_alive(worker, &living));
         let sql = "select id from run where status = 'running' and worker = $1";
         let mut left: Vec<String> = db.query_rows(sql, params![self.worker.name()], |row| row.get(0))?;
@@ -291,9 +294,11 @@ impl Store {
     }
 
     fn select_runs(&self, sql: &str, params: &[Param<'_>]) -> Result<Vec<RunRow>, StoreError> {
-        self.read_with(|db| {
-            let living = self.worker.living_workers(db)?;
-            db.query_rows(sql, params, |row| self.parse_run_row(row, &living))
+        read_settled_rows(|| {
+            self.read_with(|db| {
+                let living = self.worker.living_workers(db)?;
+                db.query_rows(sql, params, |row| self.parse_run_row(row, &living))
+            })
         })
     }
 

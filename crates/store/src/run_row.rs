@@ -1,5 +1,7 @@
 //! A row of the list of runs, and the filter of that list.
 
+use std::collections::HashSet;
+
 use flowloom_core::event::{ParentStep, RunProject};
 use flowloom_core::id::RunId;
 use flowloom_core::path::Path;
@@ -43,14 +45,34 @@ pub struct RunRow {
 impl RunRow {
     /// Name of the status. A run that is stored as running and has no living worker was interrupted.
     pub fn current_status(&self) -> &str {
-        let is_interrupted = self.status == Status::Running.name() && !self.is_driven;
-        if is_interrupted { Status::Interrupted.name() } else { &self.status }
+        if self.is_interrupted() { Status::Interrupted.name() } else { &self.status }
+    }
+
+    fn is_interrupted(&self) -> bool {
+        self.status == Status::Running.name() && !self.is_driven
     }
 
     /// Whether the run is one of the project with this name, or of no project with a name.
     pub(crate) fn is_of_project(&self, name: &str) -> bool {
         self.project.as_ref().is_none_or(|project| project.name.is_empty() || project.name == name)
     }
+}
+
+/// Reads rows of runs, twice if one of them seems to be interrupted. A run that starts or ends between the look at its row
+/// and the look at its worker seems so once; one that was interrupted seems so both times.
+pub(crate) fn read_settled_rows(
+    read: impl Fn() -> Result<Vec<RunRow>, StoreError>,
+) -> Result<Vec<RunRow>, StoreError> {
+    let rows = read()?;
+    let interrupted: HashSet<RunId> = rows.iter().filter(|row| row.is_interrupted()).map(|row| row.id).collect();
+    if interrupted.is_empty() {
+        return Ok(rows);
+    }
+    let mut rows = read()?;
+    for row in rows.iter_mut().filter(|row| row.is_interrupted()) {
+        row.is_driven = !interrupted.contains(&row.id);
+    }
+    Ok(rows)
 }
 
 /// Filter for a list of runs. Fields that are `None` match every run.
@@ -158,4 +180,57 @@ fn read_parent(row: &DbRow<'_>) -> Result<Option<ParentStep>, StoreError> {
     let run = run.as_deref().and_then(RunId::parse);
     let path = path.as_deref().and_then(Path::parse);
     Ok(run.zip(path).map(|(run, path)| ParentStep { run, path }))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+
+    use super::*;
+
+    fn running_row(number: u64, is_driven: bool) -> RunRow {
+        RunRow {
+            id: RunId::new(number, [0; 10]),
+            created_at: 0,
+            finished_at: None,
+            format: "flow".into(),
+            name: "flow".into(),
+            workflow: None,
+            user: "local".into(),
+            thread_key: None,
+            parent: None,
+            project: None,
+            forked_from: None,
+            status: Status::Running.name().into(),
+            is_driven,
+        }
+    }
+
+    fn succeeded_row(number: u64) -> RunRow {
+        RunRow { status: Status::Succeeded.name().into(), finished_at: Some(1), ..running_row(number, false) }
+    }
+
+    /// What is read if the database and the list of workers show these rows one after the other.
+    fn read_statuses(readings: [Vec<RunRow>; 2]) -> Vec<String> {
+        let readings = RefCell::new(readings.into_iter());
+        let rows = read_settled_rows(|| Ok(readings.borrow_mut().next().expect("read at most twice")));
+        rows.expect("read").iter().map(|row| row.current_status().to_owned()).collect()
+    }
+
+    #[test]
+    fn a_run_that_ends_while_it_is_read_is_not_interrupted() {
+        assert_eq!(read_statuses([vec![running_row(1, false)], vec![succeeded_row(1)]]), ["succeeded"]);
+    }
+
+    #[test]
+    fn a_run_that_starts_while_others_are_read_again_is_not_interrupted() {
+        let first = vec![running_row(1, false)];
+        let second = vec![running_row(2, false), running_row(1, false)];
+        assert_eq!(read_statuses([first, second]), ["running", "interrupted"]);
+    }
+
+    #[test]
+    fn runs_that_are_driven_are_read_once() {
+        assert_eq!(read_statuses([vec![running_row(1, true), succeeded_row(2)], Vec::new()]), ["running", "succeeded"]);
+    }
 }
