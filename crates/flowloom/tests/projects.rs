@@ -330,9 +330,13 @@ fn an_answer_waits_for_a_server_with_the_configuration_of_the_start() {
     assert_eq!((answered.status, &answered.json()["status"]), (202, &json!("waiting")), "{answered:?}");
     let shown = describe_last_run(&place, "a");
     assert!(shown.contains("FL1212") && shown.contains("what was sent to it is stored"), "{shown}");
+    let interruption = answered.json()["interruption"].to_string();
+    assert!(interruption.contains("FL1212") && interruption.contains("(egress)"), "{answered:?}");
     assert_eq!(world.request_count("/second"), 0);
-    let ended = serve(&world.egress_config()).follow_to_end(&run);
+    let server = serve(&world.egress_config());
+    let ended = server.follow_to_end(&run);
     assert_eq!(world.request_count("/second"), 1, "{ended}");
+    assert_eq!(server.get(&format!("/api/v1/runs/{run}")).json().get("interruption"), None);
 }
 
 #[test]

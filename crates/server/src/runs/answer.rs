@@ -104,7 +104,7 @@ async fn build_run_response(
             let outcome = &ended.outcome;
             outcome.broken.clone().map_or(Ok(()), Err)?;
             let family = RunFamily::without_forks(&outcome.state);
-            (outcome.state.status, summary_response(id, &ended.plan, outcome, family))
+            (outcome.state.status, summary_response(id, &ended.plan, outcome, family, None))
         }
         None => {
             host.service.wait_until_stored(id, completion).await?;
@@ -127,7 +127,8 @@ pub(crate) fn accepts_events(headers: &HeaderMap) -> bool {
 pub(crate) async fn summarize_stored(app: &App, opened: &LoadedRun) -> ApiResult<(Status, Response)> {
     let past = flowloom_app::runs::finished::read_outcome(app, opened).await?;
     let family = find_family(&app.store, opened.id, &past.state)?;
-    Ok((past.state.status, summary_response(opened.id, &opened.plan, &past, family)))
+    let interruption = app.explain_standstill(opened).await?;
+    Ok((past.state.status, summary_response(opened.id, &opened.plan, &past, family, interruption)))
 }
 
 /// The fields that the API adds to the summary of a run.
@@ -139,14 +140,22 @@ struct RunFields<'a> {
     #[serde(flatten)]
     family: RunFamily,
     steps: Vec<summary::StepSummary<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    interruption: Option<String>,
 }
 
 /// The response with the summary of a run and its steps.
-fn summary_response(id: RunId, plan: &Plan, outcome: &RunOutcome, family: RunFamily) -> Response {
+fn summary_response(
+    id: RunId,
+    plan: &Plan,
+    outcome: &RunOutcome,
+    family: RunFamily,
+    interruption: Option<String>,
+) -> Response {
     let RunOutcome { state, env, .. } = outcome;
     let RunState { created_at, finished_at, .. } = *state;
-    let fields =
-        RunFields { name: &plan.name, created_at, finished_at, family, steps: summary::summarize_steps(state) };
+    let steps = summary::summarize_steps(state);
+    let fields = RunFields { name: &plan.name, created_at, finished_at, family, steps, interruption };
     let mut body = Vec::with_capacity(BODY_CAPACITY_BYTES);
     // Serialisation to memory with text keys cannot fail.
     let _ = serde_json::to_writer(&mut body, &summary::summarize_run(id, plan, state, env).with_fields(fields));

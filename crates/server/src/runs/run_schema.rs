@@ -9,8 +9,11 @@ use utoipa::ToSchema;
 #[schema(as = Run)]
 pub(crate) struct RunSchema {
     run_id: String,
-    /// `queued`, `running`, `waiting`, `succeeded`, `failed`, `cancelled`, `timed_out`, `budget_exceeded` or `uncertain`.
+    /// `queued`, `running`, `interrupted`, `waiting`, `uncertain`, `quarantined`, `succeeded`, `failed`, `cancelled`,
+    /// `timed_out` or `budget_exceeded`.
     status: String,
+    /// Why no server continues the run by itself, although it is queued or interrupted; otherwise there is no such field.
+    interruption: Option<String>,
     /// Format of the definition.
     format: Option<String>,
     /// Name of the definition.

@@ -21,7 +21,7 @@ const INTERRUPTION_CHECK_MS = 5000;
 
 export function RunHeader({ view, time }: { view: RunView; time: number }) {
   const { state, follower } = view;
-  const isInterrupted = useInterruption(view);
+  const { isInterrupted, reason } = useInterruption(view);
   const created = state.created;
   const end = state.finishedAt ?? time;
   return (
@@ -59,6 +59,7 @@ export function RunHeader({ view, time }: { view: RunView; time: number }) {
       </dl>
       <RunActions view={view} isInterrupted={isInterrupted} />
       {follower.connection === "lost" && <Problem severity="warning">{t.run.lost}</Problem>}
+      {reason && <Problem severity="warning">{reason}</Problem>}
     </header>
   );
 }
@@ -98,15 +99,18 @@ function Budget({ used, limit, label }: { used: number; limit: number; label: st
   return <meter min={0} max={limit} high={limit * 0.9} value={used} aria-label={label} />;
 }
 
-/** Whether the process that performed the run is gone. Its events cannot say that. */
-function useInterruption({ follower, state, at }: RunView): boolean {
-  const isRunning = at === undefined && state.status === "running";
+/** Whether the process that performed the run is gone, and why no other one continues it. Its events cannot say that. */
+function useInterruption({ follower, state, at }: RunView) {
+  const isOpen = at === undefined && !isFinal(state.status);
   const { data } = useQuery({
     ...runQuery(follower.run),
-    enabled: isRunning,
+    enabled: isOpen,
     refetchInterval: INTERRUPTION_CHECK_MS,
   });
-  return isRunning && data?.status === "interrupted";
+  return {
+    isInterrupted: isOpen && state.status === "running" && data?.status === "interrupted",
+    reason: isOpen ? data?.interruption : undefined,
+  };
 }
 
 type ActionsProps = { view: RunView; isInterrupted: boolean };
