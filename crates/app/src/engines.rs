@@ -21,7 +21,7 @@ use flowloom_sandbox::Sandbox;
 use flowloom_store::{Corruption, Store, StoreError};
 use flowloom_tools::secrets::parse_secret_text;
 use flowloom_tools::{
-    Capabilities, FunctionConfig, FunctionRegistry, HttpClient, HttpFunction, HttpLimits, PageScraper, SecretRedactor,
+    Capabilities, FunctionConfig, FunctionRegistry, HttpClient, HttpFunction, HttpLimits, PageScraper,
 };
 
 use crate::authoring::{self, AuthoringEnv, BuiltInWorkflow};
@@ -36,7 +36,8 @@ use crate::error::AppError;
 use crate::quotas::{build_sandbox_meter, meter_model};
 use crate::restate::RestateDriver;
 use crate::runs::start::PreparedDefinition;
-use crate::secrets::{EnvironmentSecrets, build_redactor};
+use crate::secrets::EnvironmentSecrets;
+use crate::redaction::UserRedactors;
 use crate::telemetry::TraceExporter;
 use crate::tools::mcp::McpServers;
 use crate::tools::memory_keys::scope_to_bundle;
@@ -55,7 +56,7 @@ pub struct App {
     pub blocks: Arc<Blocks>,
     sandbox: Arc<Sandbox>,
     /// Built with the first engine: commands that run nothing do not need it.
-    redactor: OnceLock<Arc<SecretRedactor>>,
+    redactors: OnceLock<Arc<UserRedactors>>,
     /// Loads each local model once for all runs.
     local_engine: Arc<LocalEngine>,
     /// Outages of Restate, if it drives the runs.
@@ -92,10 +93,10 @@ impl App {
         }
         let sandbox = Arc::new(build_sandbox(&config, build_sandbox_meter(&store)));
         let blocks = Arc::new(Blocks::new(store.clone(), &config, PythonSyntax::new(sandbox.clone())));
-        let (redactor, local_engine, ready) = (OnceLock::new(), Arc::default(), Mutex::default());
+        let (redactors, local_engine, ready) = (OnceLock::new(), Arc::default(), Mutex::default());
         let telemetry = OnceLock::new();
         let restate_outages = Arc::new(OutageLog::new("Restate"));
-        Ok(App { config, store, servers, blocks, sandbox, redactor, local_engine, restate_outages, telemetry, ready })
+        Ok(App { config, store, servers, blocks, sandbox, redactors, local_engine, restate_outages, telemetry, ready })
     }
 
     /// Starts the export of traces if the configuration has a collector. It must come before the first run, and runs on
@@ -120,17 +121,17 @@ impl App {
         let registry = Arc::new(self.build_registry(bundle, &client, &host, author)?);
         let (scraper, sandbox) = (Arc::new(PageScraper::new(client.clone())), self.sandbox.clone());
         let (store, clock) = (self.store.clone(), Arc::new(SystemClock));
-        let redactor = self.redactor.get_or_init(|| Arc::new(build_redactor(&self.config))).clone();
+        let redactors = self.redactors.get_or_init(|| Arc::new(UserRedactors::new(&self.config))).clone();
         let (project, driver) = (self.run_project(), self.build_driver());
         let over = move |functions: Arc<FunctionRegistry>, bundle: &Bundle| {
             let code = scope_to_bundle(sandbox.clone(), bundle);
             let (model, http, scraper) = (models.clone(), client.clone(), scraper.clone());
             let effects = Effects { model, http, scraper, functions, code, clock: clock.clone() };
-            let (redactor, driver) = (redactor.clone(), driver.clone());
+            let (redactors, driver) = (redactors.clone(), driver.clone());
             let engine = Engine::new(effects, store.clone())
                 .with_definition(bundle.definition_identity())
                 .with_project(project.clone());
-            let engine = if redactor.is_empty() { engine } else { engine.with_redactor(redactor) };
+            let engine = if redactors.is_empty() { engine } else { engine.with_redactors(redactors) };
             driver.into_iter().fold(engine, Engine::with_driver)
         };
         let engine = over(registry.clone(), bundle);

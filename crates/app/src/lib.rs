@@ -18,6 +18,7 @@ pub mod hooks;
 pub mod keys;
 pub mod models;
 pub mod quotas;
+mod redaction;
 pub mod restate;
 pub mod runs;
 pub mod scheduler;

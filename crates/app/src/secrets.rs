@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 
 use flowloom_core::rich::RichPiece;
 use flowloom_runtime::effects::DefinitionIdentity;
-use flowloom_store::{Database, SHARED_USER};
+use flowloom_store::SHARED_USER;
 use flowloom_tools::egress::HostPort;
 use flowloom_tools::secrets::{Destination, Requester, SecretPurpose, parse_secret_text};
-use flowloom_tools::{SecretError, SecretRedactor, Secrets};
+use flowloom_tools::{SecretError, Secrets};
 
 use crate::config::{Config, SecretSettings};
-use crate::wiring::{build_default_models, parse_host_and_port};
+use crate::wiring::parse_host_and_port;
 
 /// The prefix of the environment variables that hold secrets.
 const VARIABLE_PREFIX: &str = "FLOWLOOM_SECRET_";
@@ -44,20 +44,6 @@ pub fn list_secret_names() -> Vec<String> {
     let mut names: Vec<String> = names.collect();
     names.sort();
     names
-}
-
-/// Builds the redactor of all secrets that are set, of the keys of model providers, of the variables that blocks see, and of
-/// the password of the database.
-pub(crate) fn build_redactor(config: &Config) -> SecretRedactor {
-    let secrets = list_secret_names().into_iter().filter_map(|name| read_secret(&name).map(|value| (name, value)));
-    let providers = build_default_models(config).list_providers();
-    let keys = providers.into_iter().filter_map(|provider| provider.key_env);
-    let keys = keys.filter_map(|name| std::env::var(&name).ok().map(|value| (name, value)));
-    let blocks =
-        config.sandbox.env.iter().filter_map(|name| std::env::var(name).ok().map(|value| (name.clone(), value)));
-    let database = config.database.value.as_ref().and_then(Database::password);
-    let database = database.map(|password| ("DATABASE_PASSWORD".to_owned(), password));
-    SecretRedactor::new(secrets.chain(keys).chain(blocks).chain(database))
 }
 
 /// Secrets from the environment, used as `[secrets.NAME]` permits.

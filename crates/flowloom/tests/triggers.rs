@@ -267,6 +267,9 @@ fn a_new_hook_is_printed_with_the_call_that_starts_it() {
     let (printed, secret) = (stderr_text(&added), String::from_utf8_lossy(&added.stdout).trim().to_owned());
     let call = "curl -H \"X-Hook-Secret: $SECRET\" --json '{}' http://127.0.0.1:8700/hooks/beats\n";
     assert!(printed.contains(call) && secret.starts_with("flh_") && !printed.contains(&secret), "{printed}");
+    assert!(!printed.contains("replaced"), "{printed}");
+    let again = stderr_text(&place.run(&["hooks", "add", "beats.json"]));
+    assert!(again.contains("replaced the webhook beats: its earlier secret is no longer accepted\n"), "{again}");
     place.write(
         "flowloom.toml",
         "[server]\npublic_url = \"https://example.com/flows\"\n[secrets.GITHUB]\nwebhooks = true\n",

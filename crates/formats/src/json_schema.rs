@@ -3,9 +3,9 @@
 use std::fmt;
 
 use flowloom_core::diagnostic::find_similar_name;
-use flowloom_core::schema_work::{SchemaTooComplex, measure_schema};
+use flowloom_core::schema_work::{PatternLimits, SchemaTooComplex, measure_schema};
 use flowloom_core::value::Value;
-use jsonschema::ValidationError;
+use jsonschema::{PatternOptions, ValidationError};
 use jsonschema::error::{TypeKind, ValidationErrorKind};
 
 /// The values of the keyword `type`.
@@ -44,19 +44,25 @@ pub fn find_schema_problem(schema: &Value) -> Option<SchemaProblem> {
         Value::Bool(false) => Some("it is false, so it accepts no value at all".to_owned().into()),
         Value::Map(_) | Value::Bool(true) => {
             let parsed = serde_json::to_value(schema).map_err(|error| error.to_string().into());
-            let built = parsed.and_then(|schema| {
-                let checked = measure_schema(&schema).map(drop);
-                // The validator says which reference leads to nothing.
-                if !matches!(checked, Err(SchemaTooComplex::Reference)) {
-                    checked.map_err(|too_deep| SchemaProblem::from(too_deep.to_string()))?;
-                }
-                jsonschema::validator_for(&schema).map_err(|error| describe_error(&error))?;
-                checked.map_err(|unknown| unknown.to_string().into())
-            });
-            built.err()
+            parsed.and_then(|schema| try_schema(&schema)).err()
         }
         other => Some(format!("it is {}, not an object", other.kind_name()).into()),
     }
+}
+
+/// Builds a validator of the schema.
+fn try_schema(schema: &serde_json::Value) -> Result<(), SchemaProblem> {
+    let measured = measure_schema(schema);
+    let limits = match measured {
+        Ok(work) => work.pattern_limits(),
+        // The validator says which reference leads to nothing.
+        Err(SchemaTooComplex::Reference) => PatternLimits::LEAST,
+        Err(too_complex) => return Err(too_complex.to_string().into()),
+    };
+    let patterns = PatternOptions::fancy_regex().size_limit(limits.compiled_bytes);
+    let built = jsonschema::options().with_pattern_options(patterns).build(schema);
+    built.map_err(|error| describe_error(&error))?;
+    measured.map(drop).map_err(|unknown| unknown.to_string().into())
 }
 
 /// What is wrong with a schema, and where in it.

@@ -24,7 +24,7 @@ use crate::interpret::{FinalEnv, Interpreter, StepResult, ThreadStorage};
 use crate::journal::{Batch, Journal, Lease, LeaseState};
 use crate::log::{Mode, ReusableRecord, RunLog};
 use crate::outcome::RunOutcome;
-use crate::redact::Redactor;
+use crate::redact::Redactors;
 use crate::remote::{RemoteRun, RunDriver};
 use crate::reopen::{decide_retries, records_since_reopened};
 use crate::requests::{CollectedRequests, SentRequest};
@@ -90,7 +90,7 @@ pub struct Engine {
     ids: Arc<dyn Fn() -> RunId + Send + Sync>,
     definition: DefinitionIdentity,
     project: Option<RunProject>,
-    redactor: Option<Arc<dyn Redactor>>,
+    redactors: Option<Arc<dyn Redactors>>,
     /// Where the requests of new runs are collected, if they are.
     requests: Option<CollectedRequests>,
     /// What drives new and resumed runs, if this process does not.
@@ -124,7 +124,7 @@ impl Engine {
             ids,
             definition: DefinitionIdentity::default(),
             project: None,
-            redactor: None,
+            redactors: None,
             requests: None,
             driver: None,
         }
@@ -143,8 +143,8 @@ impl Engine {
     }
 
     /// Sets what removes secrets from everything that the runs record and show.
-    pub fn with_redactor(mut self, redactor: Arc<dyn Redactor>) -> Engine {
-        self.redactor = Some(redactor);
+    pub fn with_redactors(mut self, redactors: Arc<dyn Redactors>) -> Engine {
+        self.redactors = Some(redactors);
         self
     }
 
@@ -442,7 +442,7 @@ impl Engine {
         let definition = DefinitionIdentity { id: created.workflow.clone(), ..self.definition.clone() };
         let mut interpreter = Interpreter::new(self.effects.clone(), log.clone(), self.journal.clone(), created);
         interpreter.definition = Arc::new(definition);
-        interpreter.redactor.clone_from(&self.redactor);
+        interpreter.redactor = self.redactors.as_ref().map(|redactors| redactors.redactor_for(&created.user));
         interpreter.requests.clone_from(&self.requests);
         interpreter
     }

@@ -11,16 +11,23 @@ use crate::effects::Deltas;
 
 /// Replaces the values of secrets in text.
 pub trait Redactor: Send + Sync {
-    /// The text with every secret replaced by its name. Borrows the text if it contains none.
+    /// The text with every secret replaced. Borrows the text if it contains none.
     fn redact_text<'a>(&self, text: &'a str) -> Cow<'a, str>;
 
     /// Starts redacting a text that arrives in pieces.
     fn start_stream(&self) -> Box<dyn RedactedStream>;
 }
 
+/// The redactors of users: what is shown to one user must not depend on the secrets of another.
+pub trait Redactors: Send + Sync {
+    /// The redactor for what the runs of a user record and show.
+    fn redactor_for(&self, user: &str) -> Arc<dyn Redactor>;
+}
+
 /// A text that arrives in pieces, on its way to whoever reads it. A secret may be split among the pieces.
 pub trait RedactedStream: Send {
-    /// Adds a piece. Returns the text that is now known to contain no part of a secret.
+    /// Adds a piece. Returns the text that is now known to contain no part of a secret. How much is returned does not depend
+    /// on secrets that the text does not contain: it would tell whoever chooses the text how they begin.
     fn push_piece(&mut self, piece: &str) -> String;
 
     /// Ends the text. Returns what was held back.

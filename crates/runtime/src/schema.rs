@@ -1,7 +1,11 @@
 //! Validation of values against JSON Schemas.
 
-use flowloom_core::schema_work::{SchemaTooComplex, SchemaWork, measure_schema};
+use std::borrow::Cow;
+
+use flowloom_core::schema_work::{PatternLimits, SchemaTooComplex, SchemaWork, measure_schema};
 use flowloom_core::value::Value;
+use jsonschema::{PatternOptions, Validator};
+use tokio::runtime::{Handle, RuntimeFlavor};
 
 /// Maximum number of validation errors reported for one value.
 const MAX_VALIDATION_ERRORS: usize = 5;
@@ -39,7 +43,7 @@ fn accepts_everything(schema: &Value) -> bool {
 pub struct CompiledSchema {
     schema: serde_json::Value,
     work: SchemaWork,
-    validator: jsonschema::Validator,
+    validator: Validator,
 }
 
 /// Why a schema cannot be compiled.
@@ -57,29 +61,56 @@ impl CompiledSchema {
     /// Compiles a schema. External references are not fetched.
     pub fn compile_schema(schema: serde_json::Value) -> Result<CompiledSchema, CompileSchemaError> {
         let work = measure_schema(&schema)?;
-        let validator =
-            jsonschema::validator_for(&schema).map_err(|error| CompileSchemaError::Invalid(Box::new(error)))?;
+        let validator = run_work(work.is_heavy(), || build_validator(&schema, work.pattern_limits()))?;
         Ok(CompiledSchema { schema, work, validator })
     }
 
     /// The first reasons why a value does not match; `None` if it does.
     pub fn list_errors(&self, value: &serde_json::Value) -> Option<String> {
-        if let Err(too_complex) = self.work.check_value(&self.schema, value) {
-            return Some(too_complex.to_string());
-        }
-        let errors = self.validator.iter_errors(value).take(MAX_VALIDATION_ERRORS);
-        let problems: Vec<_> = errors
-            .map(|error| match error.instance_path().to_string() {
-                path if path.is_empty() => error.to_string(),
-                path => format!("{path}: {error}"),
-            })
-            .collect();
-        (!problems.is_empty()).then(|| problems.join("; "))
+        run_work(self.work.is_heavy(), || match self.choose_validator(value) {
+            Ok(validator) => list_problems(&validator, value),
+            Err(too_complex) => Some(too_complex.to_string()),
+        })
     }
 
     /// Whether a value matches.
     pub fn is_match(&self, value: &serde_json::Value) -> bool {
-        self.work.check_value(&self.schema, value).is_ok() && self.validator.is_valid(value)
+        run_work(self.work.is_heavy(), || self.choose_validator(value).is_ok_and(|validator| validator.is_valid(value)))
+    }
+
+    /// The validator for a value: the fewer texts it holds to regular expressions, the longer each search may take. Fails if
+    /// validating would take too long.
+    fn choose_validator(&self, value: &serde_json::Value) -> Result<Cow<'_, Validator>, CompileSchemaError> {
+        match self.work.check_value(&self.schema, value)? {
+            None => Ok(Cow::Borrowed(&self.validator)),
+            Some(limits) => build_validator(&self.schema, limits).map(Cow::Owned),
+        }
+    }
+}
+
+fn build_validator(schema: &serde_json::Value, limits: PatternLimits) -> Result<Validator, CompileSchemaError> {
+    let patterns = PatternOptions::fancy_regex().size_limit(limits.compiled_bytes).backtrack_limit(limits.backtracks);
+    let built = jsonschema::options().with_pattern_options(patterns).build(schema);
+    built.map_err(|error| CompileSchemaError::Invalid(Box::new(error)))
+}
+
+fn list_problems(validator: &Validator, value: &serde_json::Value) -> Option<String> {
+    let errors = validator.iter_errors(value).take(MAX_VALIDATION_ERRORS);
+    let problems: Vec<_> = errors
+        .map(|error| match error.instance_path().to_string() {
+            path if path.is_empty() => error.to_string(),
+            path => format!("{path}: {error}"),
+        })
+        .collect();
+    (!problems.is_empty()).then(|| problems.join("; "))
+}
+
+/// Does work on this thread. If it is heavy, the other tasks of the thread move to another one.
+pub fn run_work<T>(is_heavy: bool, work: impl FnOnce() -> T) -> T {
+    let flavor = || Handle::try_current().ok().map(|runtime| runtime.runtime_flavor());
+    match is_heavy && flavor() == Some(RuntimeFlavor::MultiThread) {
+        true => tokio::task::block_in_place(work),
+        false => work(),
     }
 }
 
@@ -150,5 +181,32 @@ mod tests {
         let text = format!(r##"{{"$defs":{{{},{end}}},"$ref":"#/$defs/d0"}}"##, chain.join(","));
         let problem = validation_errors(&parse_value(&text).expect("JSON"), &"x".into()).expect("refused");
         assert!(problem.contains("number"), "{problem}");
+    }
+
+    #[test]
+    fn searches_that_backtrack_are_limited_together() {
+        let texts = |count: usize, text: &str| Value::list(vec![Value::from(text); count]);
+        let plain = parse_value(r#"{"items":{"pattern":"^[a-z]+$"}}"#).expect("JSON");
+        assert_eq!(validation_errors(&plain, &texts(5_000, "word")), None);
+        let ahead = parse_value(r#"{"items":{"pattern":"^(?!_)[a-z]+$"}}"#).expect("JSON");
+        assert_eq!(validation_errors(&ahead, &texts(1_000, "word")), None);
+        assert!(validation_errors(&ahead, &texts(3, "_word")).is_some());
+        let problem = validation_errors(&ahead, &texts(1_001, "word")).expect("refused");
+        assert!(problem.contains("more than 1000 texts"), "{problem}");
+        // Each search alone would take until the limit of the library.
+        let endless = r#"{"pattern":"^((a|a)+)(?!b)\\1$|0"}"#;
+        let many = format!(r#"{{"anyOf":[{}]}}"#, vec![endless; 200].join(","));
+        assert!(validation_errors(&parse_value(&many).expect("JSON"), &"a".repeat(40).as_str().into()).is_some());
+    }
+
+    #[test]
+    fn expressions_are_limited_in_number_and_size() {
+        let list = |pattern: &str, count: usize| {
+            let all = vec![format!(r#"{{"pattern":"{pattern}"}}"#); count].join(",");
+            validation_errors(&parse_value(&format!(r#"{{"anyOf":[{all}]}}"#)).expect("JSON"), &"x".into())
+        };
+        assert_eq!(list("x", 1_000), None);
+        assert!(list("x", 1_001).expect("refused").contains("more than 1000 regular expressions"));
+        assert!(list("(?:x{500}){500}", 1).is_some());
     }
 }

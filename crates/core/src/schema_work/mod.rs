@@ -1,12 +1,15 @@
 //! How much work it is to hold a value to a JSON Schema. A validator applies a subschema again for every way that leads to
 //! it, so a small schema whose references branch can take years, and a long chain of references can exhaust the stack.
 
+mod patterns;
 mod references;
 
 use std::collections::HashMap;
 
 use serde_json::{Map, Value};
 
+pub use patterns::PatternLimits;
+use patterns::{MAX_BACKTRACKING_SEARCHES, MAX_PATTERNS, SchemaPatterns, count_searches};
 use references::SchemaReferences;
 
 /// Longest chain of subschemas that a validator may follow.
@@ -17,6 +20,9 @@ const MAX_APPLICATIONS: u64 = 300_000;
 
 /// How often a subschema may be applied to the same part of the value beyond that, on average.
 const MAX_REPETITIONS: u64 = 64;
+
+/// Number of regular expressions that take no time worth mentioning to compile.
+const LIGHT_PATTERNS: usize = 16;
 
 /// Number of pairs of a subschema and a part of the value that are looked at.
 const MAX_PAIRS: usize = 1_000_000;
@@ -47,6 +53,15 @@ pub enum SchemaTooComplex {
     /// Too many subschemas apply to too many parts of the value.
     #[error("the value is too large for this schema, which applies itself to its parts")]
     Size,
+    /// It has too many regular expressions.
+    #[error("the schema has more than {MAX_PATTERNS} regular expressions")]
+    Patterns,
+    /// Too many texts are held to regular expressions that backtrack.
+    #[error(
+        "the value has too much text for this schema: more than {MAX_BACKTRACKING_SEARCHES} texts or names are held to \
+         regular expressions with look-around or back-references, or to `format: regex`"
+    )]
+    Backtracking,
     /// A reference leads nowhere, or its address has a form that is not followed.
     #[error("the schema has a reference that leads to nothing in it")]
     Reference,
@@ -57,27 +72,79 @@ pub enum SchemaTooComplex {
 pub struct SchemaWork {
     /// Whether no value takes much more work than its size.
     is_bounded: bool,
+    patterns: SchemaPatterns,
 }
 
 /// Measures a schema before it is compiled. Fails if validating any value could exhaust the stack.
 pub fn measure_schema(schema: &Value) -> Result<SchemaWork, SchemaTooComplex> {
     let (measured, distinct) = Subschemas::new(schema).measure_root()?;
-    Ok(SchemaWork { is_bounded: !measured.is_recursive && measured.nodes <= MAX_REPETITIONS * distinct })
+    let patterns = SchemaPatterns::find_patterns(schema)?;
+    let is_flat = !measured.is_recursive && measured.nodes <= MAX_REPETITIONS * distinct;
+    Ok(SchemaWork { is_bounded: is_flat && !patterns.has_backtracking, patterns })
 }
 
 impl SchemaWork {
-    /// Fails if validating `value` against the measured `schema` would take too long or exhaust the stack.
-    pub fn check_value(self, schema: &Value, value: &Value) -> Result<(), SchemaTooComplex> {
+    /// What the regular expressions of the schema may take when it is compiled.
+    pub fn pattern_limits(self) -> PatternLimits {
+        PatternLimits::share(self.patterns.count, MAX_BACKTRACKING_SEARCHES)
+    }
+
+    /// Whether compiling the schema, or holding a value to it, may take so long that other work must not wait for it.
+    pub fn is_heavy(self) -> bool {
+        !self.is_bounded || self.patterns.count > LIGHT_PATTERNS
+    }
+
+    /// Fails if validating `value` against the measured `schema` would take too long or exhaust the stack. Returns what the
+    /// regular expressions may take if the value is not held to those with which the schema was compiled.
+    pub fn check_value(self, schema: &Value, value: &Value) -> Result<Option<PatternLimits>, SchemaTooComplex> {
         if self.is_bounded {
-            return Ok(());
+            return Ok(None);
         }
         let subschemas = Subschemas::new(schema);
         let mut count = WorkCount { subschemas: &subschemas, pairs: HashMap::new(), leaves: 0, marks: HashMap::new() };
-        let applications = count.count_pair(schema, value, 0)?;
-        let repetitions = applications / (count.pairs.len() as u64 + count.leaves).max(1);
-        match applications > MAX_APPLICATIONS && repetitions > MAX_REPETITIONS {
-            true => Err(SchemaTooComplex::Work),
-            false => Ok(()),
+        let work = count.count_pair(schema, value, 0)?;
+        let repetitions = work.applications / (count.pairs.len() as u64 + count.leaves).max(1);
+        match work {
+            _ if work.applications > MAX_APPLICATIONS && repetitions > MAX_REPETITIONS => Err(SchemaTooComplex::Work),
+            _ if work.searches > MAX_BACKTRACKING_SEARCHES => Err(SchemaTooComplex::Backtracking),
+            _ if work.searches == 0 => Ok(None),
+            _ => Ok(Some(PatternLimits::share(self.patterns.count, work.searches))),
+        }
+    }
+}
+
+/// How much work something is.
+#[derive(Clone, Copy, Default)]
+struct Work {
+    /// Number of applications of subschemas.
+    applications: u64,
+    /// Number of searches for regular expressions that may backtrack.
+    searches: u64,
+}
+
+impl Work {
+    /// One application of a subschema.
+    const ONE: Work = Work { applications: 1, searches: 0 };
+
+    fn plus(self, other: Work) -> Work {
+        Work {
+            applications: self.applications.saturating_add(other.applications),
+            searches: self.searches.saturating_add(other.searches),
+        }
+    }
+
+    fn times(self, count: u64) -> Work {
+        Work {
+            applications: self.applications.saturating_mul(count),
+            searches: self.searches.saturating_mul(count),
+        }
+    }
+
+    /// The larger of each.
+    fn max(self, other: Work) -> Work {
+        Work {
+            applications: self.applications.max(other.applications),
+            searches: self.searches.max(other.searches),
         }
     }
 }
@@ -213,16 +280,16 @@ fn list_parts(schema: &Map<String, Value>) -> Vec<&Value> {
 struct WorkCount<'a> {
     subschemas: &'a Subschemas<'a>,
     /// The count of each pair; `None` while it is counted.
-    pairs: HashMap<(*const Value, *const Value), Option<u64>>,
+    pairs: HashMap<(*const Value, *const Value), Option<Work>>,
     /// Number of applications of subschemas that lead to no others, each counted once.
     leaves: u64,
     /// The count of finding out what a subschema has evaluated.
-    marks: HashMap<(*const Value, *const Value), Option<u64>>,
+    marks: HashMap<(*const Value, *const Value), Option<Work>>,
 }
 
 impl<'a> WorkCount<'a> {
-    fn count_pair(&mut self, node: &'a Value, value: &Value, depth: usize) -> Result<u64, SchemaTooComplex> {
-        let Value::Object(schema) = node else { return Ok(1) };
+    fn count_pair(&mut self, node: &'a Value, value: &Value, depth: usize) -> Result<Work, SchemaTooComplex> {
+        let Value::Object(schema) = node else { return Ok(Work::ONE) };
         let pair = (std::ptr::from_ref(node), std::ptr::from_ref(value));
         match self.pairs.get(&pair) {
             Some(Some(count)) => return Ok(*count),
@@ -230,11 +297,12 @@ impl<'a> WorkCount<'a> {
             Some(None) => return Err(SchemaTooComplex::Work),
             None => {}
         }
+        let own = Work { searches: count_searches(schema, value), ..Work::ONE };
         let in_place = self.subschemas.list_in_place(node, schema);
         let candidates = self.subschemas.list_candidates(node);
         if in_place.is_empty() && candidates.is_empty() && !has_parts(schema, value) {
             self.leaves += 1;
-            return Ok(1);
+            return Ok(own);
         }
         if depth > MAX_DEPTH {
             return Err(SchemaTooComplex::Depth);
@@ -243,32 +311,32 @@ impl<'a> WorkCount<'a> {
             return Err(SchemaTooComplex::Size);
         }
         self.pairs.insert(pair, None);
-        let mut count: u64 = 1;
+        let mut count = own;
         for child in in_place {
-            count = count.saturating_add(self.count_pair(child, value, depth + 1)?);
+            count = count.plus(self.count_pair(child, value, depth + 1)?);
         }
-        let mut most: u64 = 0;
+        let mut most = Work::default();
         for child in candidates {
             most = most.max(self.count_pair(child, value, depth + 1)?);
         }
-        count = count.saturating_add(most);
+        count = count.plus(most);
         if count_passes(schema) > 1 {
-            count = count.saturating_add(self.count_marks(node, value, depth + 1)?);
+            count = count.plus(self.count_marks(node, value, depth + 1)?);
         }
         let of_parts = match value {
             Value::Object(fields) => self.count_fields(schema, fields, depth)?,
             Value::Array(items) => self.count_items(schema, items, depth)?,
-            _ => 0,
+            _ => Work::default(),
         };
-        count = count.saturating_add(of_parts);
+        count = count.plus(of_parts);
         self.pairs.insert(pair, Some(count));
         Ok(count)
     }
 
     /// Counts how often a validator applies subschemas to find out what a subschema has evaluated: it follows references and
     /// `allOf`, and holds the value again to the alternatives.
-    fn count_marks(&mut self, node: &'a Value, value: &Value, depth: usize) -> Result<u64, SchemaTooComplex> {
-        let Value::Object(schema) = node else { return Ok(1) };
+    fn count_marks(&mut self, node: &'a Value, value: &Value, depth: usize) -> Result<Work, SchemaTooComplex> {
+        let Value::Object(schema) = node else { return Ok(Work::ONE) };
         let pair = (std::ptr::from_ref(node), std::ptr::from_ref(value));
         match self.marks.get(&pair) {
             Some(Some(count)) => return Ok(*count),
@@ -277,17 +345,17 @@ impl<'a> WorkCount<'a> {
             None => {}
         }
         self.marks.insert(pair, None);
-        let mut count: u64 = 1;
+        let mut count = Work::ONE;
         for child in self.subschemas.list_in_place(node, schema) {
             let again =
-                if self.subschemas.is_alternative(node, child) { self.count_pair(child, value, depth + 1)? } else { 0 };
-            count = count.saturating_add(again).saturating_add(self.count_marks(child, value, depth + 1)?);
+                if self.subschemas.is_alternative(node, child) { self.count_pair(child, value, depth + 1)? } else { Work::default() };
+            count = count.plus(again).plus(self.count_marks(child, value, depth + 1)?);
         }
-        let mut most: u64 = 0;
+        let mut most = Work::default();
         for child in self.subschemas.list_candidates(node) {
             most = most.max(self.count_marks(child, value, depth + 1)?);
         }
-        count = count.saturating_add(most);
+        count = count.plus(most);
         self.marks.insert(pair, Some(count));
         Ok(count)
     }
@@ -297,13 +365,13 @@ impl<'a> WorkCount<'a> {
         schema: &'a Map<String, Value>,
         fields: &Map<String, Value>,
         depth: usize,
-    ) -> Result<u64, SchemaTooComplex> {
+    ) -> Result<Work, SchemaTooComplex> {
         let properties = schema.get("properties").and_then(Value::as_object);
         let patterns = schema.get("patternProperties").and_then(Value::as_object);
-        let mut count: u64 = 0;
+        let mut count = Work::default();
         if let Some(names) = schema.get("propertyNames").filter(|_| !fields.is_empty()) {
             let of_name = self.count_pair(names, &ANY_NAME, depth + 1)?;
-            count = of_name.saturating_mul(fields.len() as u64);
+            count = of_name.times(fields.len() as u64);
         }
         for (name, field) in fields {
             let named = properties.and_then(|properties| properties.get(name));
@@ -313,7 +381,7 @@ impl<'a> WorkCount<'a> {
                 applied.extend(OF_OTHER_FIELDS.iter().filter_map(|keyword| schema.get(*keyword)));
             }
             for child in applied {
-                count = count.saturating_add(self.count_pair(child, field, depth + 1)?);
+                count = count.plus(self.count_pair(child, field, depth + 1)?);
             }
         }
         Ok(count)
@@ -324,13 +392,13 @@ impl<'a> WorkCount<'a> {
         schema: &'a Map<String, Value>,
         items: &[Value],
         depth: usize,
-    ) -> Result<u64, SchemaTooComplex> {
-        let mut count: u64 = 0;
+    ) -> Result<Work, SchemaTooComplex> {
+        let mut count = Work::default();
         for (at, item) in items.iter().enumerate() {
             let by_place = ["prefixItems", "items"].iter().filter_map(|name| schema.get(*name)?.as_array()?.get(at));
             let for_all = OF_ITEMS.iter().filter_map(|name| schema.get(*name)).filter(|items| items.is_object());
             for child in by_place.chain(for_all) {
-                count = count.saturating_add(self.count_pair(child, item, depth + 1)?);
+                count = count.plus(self.count_pair(child, item, depth + 1)?);
             }
         }
         Ok(count)

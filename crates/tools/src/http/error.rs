@@ -158,8 +158,8 @@ pub enum ExchangeError {
         /// The reason.
         source: url::ParseError,
     },
-    /// A redirect leads a body with a secret to another origin.
-    #[error("{origin} redirects to {target}; the secret in the body is not sent to another origin")]
+    /// A redirect leads a body or a URL with a secret to another origin.
+    #[error("{origin} redirects to {target}; the secret of the request is not sent to another origin")]
     SecretRedirected {
         /// Scheme, host and port of the redirect.
         origin: String,

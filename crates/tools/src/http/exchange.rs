@@ -133,7 +133,7 @@ impl HttpClient {
             let response = retry_without_descriptors(|| hop.send_with(client)).await;
             let response = response.map_err(|error| HttpError::from_request(error, &hop.url, &self.limits))?;
             match redirect_target(&response) {
-                Some(next) => hop.follow_redirect(response.status(), &next)?,
+                Some(next) => hop.follow_redirect(response.status(), &next, used)?,
                 None => return Ok(LastHop { response, url: hop.url }),
             }
         }
@@ -177,8 +177,14 @@ impl OutgoingRequest {
         }
     }
 
-    /// Changes this hop into the one that a redirect requests.
-    fn follow_redirect(&mut self, status: StatusCode, location: &str) -> Result<(), ExchangeError> {
+    /// Changes this hop into the one that a redirect requests. A secret is not taken to another host, neither in the body nor
+    /// in a URL into which the server has copied it.
+    fn follow_redirect(
+        &mut self,
+        status: StatusCode,
+        location: &str,
+        used: &UsedSecrets<'_>,
+    ) -> Result<(), ExchangeError> {
         let origin = display_origin(&self.url);
         let mut next = match self.url.join(location) {
             Ok(next) => next,
@@ -196,7 +202,7 @@ impl OutgoingRequest {
             self.rows.drop_body();
         }
         if next.origin() != self.url.origin() {
-            if self.body.is_some() && self.body_is_private {
+            if self.body.is_some() && self.body_is_private || used.occur_in(next.as_str()) {
                 return Err(ExchangeError::SecretRedirected { origin, target: display_origin(&next) });
             }
             self.rows.drop_private();

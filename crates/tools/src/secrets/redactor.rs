@@ -14,6 +14,30 @@ use patterns::{Pattern, encode_secret, is_base64};
 
 mod patterns;
 
+/// Minimum length in bytes of a secret that is redacted from the texts of users who may not use it. Whoever chooses a text
+/// sees what was redacted from it, and could find a shorter value by trying all.
+const MIN_FOREIGN_BYTES: usize = 16;
+
+/// Granularity in bytes of the length for which text is held back.
+const WINDOW_STEP_BYTES: usize = 64;
+
+/// A secret to redact.
+#[derive(Clone, Debug)]
+pub struct HiddenSecret {
+    /// Its name, which stands in its place; `None` for a secret that the reader may not know of.
+    pub name: Option<String>,
+    /// Its value.
+    pub value: String,
+}
+
+impl HiddenSecret {
+    /// Values that occur by chance, or that somebody could find by trying all, are not redacted.
+    fn is_redacted(&self) -> bool {
+        let min_bytes = if self.name.is_some() { MIN_REDACTED_BYTES } else { MIN_FOREIGN_BYTES };
+        self.value.trim().len() >= min_bytes
+    }
+}
+
 /// Redacts a fixed set of secrets.
 #[derive(Clone, Default)]
 pub struct SecretRedactor {
@@ -25,28 +49,37 @@ struct Search {
     automaton: AhoCorasick,
     /// By the index in the automaton.
     patterns: Vec<Pattern>,
-    /// The texts of the patterns in order, to find how a text ends.
-    sorted: Vec<String>,
-    /// The length in bytes of the longest pattern.
-    longest: usize,
+    /// No pattern is longer than this number of bytes.
+    window: usize,
+    /// Whether no pattern contains white space.
+    ends_at_space: bool,
+    /// Whether no pattern contains characters outside ASCII.
+    ends_at_non_ascii: bool,
 }
 
 impl SecretRedactor {
-    /// A redactor of secrets, given by name and value. Values shorter than six bytes occur by chance and are not
-    /// redacted.
-    pub fn new(secrets: impl IntoIterator<Item = (String, String)>) -> SecretRedactor {
-        let long = secrets.into_iter().filter(|(_, value)| value.trim().len() >= MIN_REDACTED_BYTES);
-        let mut patterns: Vec<Pattern> = long.flat_map(|(name, value)| encode_secret(&name, value.trim())).collect();
-        patterns.sort_by(|a, b| a.text.cmp(&b.text));
+    /// A redactor of some secrets. Values shorter than six bytes occur by chance and are not redacted.
+    pub fn new(secrets: impl IntoIterator<Item = HiddenSecret>) -> SecretRedactor {
+        let redacted = secrets.into_iter().filter(HiddenSecret::is_redacted);
+        let mut patterns: Vec<Pattern> = redacted.flat_map(|secret| encode_secret(&secret)).collect();
+        // Of equal texts, one with a name is kept.
+        patterns.sort_by(|a, b| a.text.cmp(&b.text).then(b.replacement.len().cmp(&a.replacement.len())));
         patterns.dedup_by(|b, a| a.text == b.text);
         let automaton = AhoCorasick::builder()
             .match_kind(MatchKind::LeftmostLongest)
             .build(patterns.iter().map(|pattern| &pattern.text));
         // Building fails only for more patterns than a process can hold.
         let Some(automaton) = automaton.ok().filter(|_| !patterns.is_empty()) else { return SecretRedactor::default() };
-        let sorted: Vec<String> = patterns.iter().map(|pattern| pattern.text.clone()).collect();
-        let longest = sorted.iter().map(String::len).max().unwrap_or_default();
-        SecretRedactor { search: Some(Arc::new(Search { automaton, patterns, sorted, longest })) }
+        let longest = patterns.iter().map(|pattern| pattern.text.len()).max().unwrap_or_default();
+        let has_none = |is_border: fn(char) -> bool| !patterns.iter().any(|pattern| pattern.text.contains(is_border));
+        let search = Search {
+            automaton,
+            window: longest.next_multiple_of(WINDOW_STEP_BYTES),
+            ends_at_space: has_none(|c| c.is_ascii_whitespace()),
+            ends_at_non_ascii: has_none(|c| !c.is_ascii()),
+            patterns,
+        };
+        SecretRedactor { search: Some(Arc::new(search)) }
     }
 }
 
@@ -75,7 +108,10 @@ impl Search {
             let pattern = &self.patterns[found.pattern()];
             let (start, end) = pattern.widen_match(text, copied, found.range());
             out.push_str(&text[copied..start]);
-            out.push_str(&pattern.replacement);
+            // The parts of a long secret follow each other.
+            if start > copied || !out.ends_with(&*pattern.replacement) {
+                out.push_str(&pattern.replacement);
+            }
             copied = end;
         }
         if copied == 0 {
@@ -85,22 +121,21 @@ impl Search {
         Cow::Owned(out)
     }
 
-    /// The number of bytes at the start of a text that later text cannot make part of a secret.
+    /// The number of bytes at the start of a text that later text cannot make part of a secret. It depends on the length of
+    /// the longest pattern and on the kinds of characters in the patterns, not on how they begin.
     fn count_safe_bytes(&self, text: &str) -> usize {
-        let safe = start_of_match(text, text.len() - self.count_open_bytes(text));
-        // A match at the border is held back as a whole.
-        let at_border = self.automaton.find_iter(text).find(|found| found.end() >= safe);
-        at_border.map_or(safe, |found| safe.min(start_of_match(text, found.start())))
+        let border = text.char_indices().rev().find(|(_, c)| self.is_border(*c));
+        let after_border = border.map_or(0, |(at, c)| at + c.len_utf8());
+        let before_window = text.floor_char_boundary(text.len().saturating_sub(self.window));
+        let safe = after_border.max(start_of_match(text, before_window));
+        // A match at the end is held back as a whole.
+        let at_end = self.automaton.find_iter(text).find(|found| found.end() >= safe);
+        at_end.map_or(safe, |found| safe.min(start_of_match(text, found.start())))
     }
 
-    /// The length in bytes of the longest end of a text with which a pattern starts.
-    fn count_open_bytes(&self, text: &str) -> usize {
-        let starts_pattern = |end: &str| {
-            let first = self.sorted.partition_point(|pattern| pattern.as_str() < end);
-            self.sorted.get(first).is_some_and(|pattern| pattern.starts_with(end))
-        };
-        let longest = self.longest.min(text.len());
-        (1..=longest).rev().find(|count| text.get(text.len() - count..).is_some_and(starts_pattern)).unwrap_or_default()
+    /// Whether no pattern contains a character, so that every secret ends before it.
+    fn is_border(&self, c: char) -> bool {
+        self.ends_at_space && c.is_ascii_whitespace() || self.ends_at_non_ascii && !c.is_ascii()
     }
 }
 
@@ -109,7 +144,7 @@ fn start_of_match(text: &str, position: usize) -> usize {
     position - usize::from(position > 0 && is_base64(text.as_bytes()[position - 1]))
 }
 
-/// A text of which the end is held back while it may be the start of a secret.
+/// A text of which the end is held back, because later text may make it part of a secret.
 struct SecretStream {
     search: Option<Arc<Search>>,
     held: String,

@@ -1,12 +1,15 @@
 //! The secrets of one request.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::error::Error;
 use std::fmt;
 
 use flowloom_core::rich::{Rich, RichPiece};
 use flowloom_runtime::causes::format_chain;
+use flowloom_runtime::redact::Redactor as _;
 
+use super::redactor::{HiddenSecret, SecretRedactor};
 use super::{Destination, Requester, SecretEncoding, SecretError, SecretPurpose, Secrets};
 
 /// Minimum length in bytes of values that are redacted from responses; shorter ones occur there by chance.
@@ -47,6 +50,17 @@ impl<'a> UsedSecrets<'a> {
     /// The value of a secret that was filled in before.
     pub(crate) fn value_of(&self, name: &str) -> Option<&str> {
         self.values.get(name).map(String::as_str)
+    }
+
+    /// Whether one of the values is in a text, in any encoding.
+    pub(crate) fn occur_in(&self, text: &str) -> bool {
+        let is_plain = self.values.values().any(|value| !value.is_empty() && text.contains(value.as_str()));
+        is_plain || matches!(self.build_redactor().redact_text(text), Cow::Owned(_))
+    }
+
+    fn build_redactor(&self) -> SecretRedactor {
+        let hidden = |(name, value): (&String, &String)| HiddenSecret { name: Some(name.clone()), value: value.clone() };
+        SecretRedactor::new(self.values.iter().map(hidden))
     }
 
     /// Redacts all secret values from the text and the causes of an error.

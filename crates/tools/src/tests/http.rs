@@ -140,6 +140,31 @@ async fn private_headers_stay_with_their_origin() {
     assert_eq!(other.seen_requests().len(), 1);
 }
 
+/// A server may copy a secret of the URL into the target of its redirect, in whatever encoding.
+#[tokio::test]
+async fn a_redirect_takes_no_secret_to_another_origin() {
+    let other = TestServer::start_fixed(http_reply("200 OK", &[], "")).await;
+    let target = other.url_of("/taken?");
+    let first = TestServer::start_with(move |seen| {
+        let path = seen.line.split(' ').nth(1).expect("a path");
+        let (_, query) = path.split_once('?').expect("a query");
+        http_reply("302 x", &[("location", &format!("{target}{query}"))], "")
+    })
+    .await;
+    let client = client_for(&[&first, &other]);
+    let encoded = "czNjcmV0LysgInZhbHVl";
+    for query in ["k=${secret.KEY}", &format!("k={encoded}")] {
+        let headers = [("x-custom", "${secret.KEY}")];
+        let send = new_request("GET", &first.url_of(&format!("/?{query}")), &headers, None);
+        let error = client.exchange(&send, &sender()).await.expect_err("the secret would leak");
+        assert!(error.to_string().contains("the secret of the request is not sent"), "{error}");
+    }
+    assert_eq!(other.seen_requests().len(), 0);
+    let plain = new_request("GET", &first.url_of("/?k=1"), &[("x-custom", "${secret.KEY}")], None);
+    client.exchange(&plain, &sender()).await.expect("a reply");
+    assert_eq!(other.seen_requests().len(), 1);
+}
+
 #[tokio::test]
 async fn secrets_are_written_as_their_place_needs() {
     let server = TestServer::start_fixed(http_reply("200 OK", &[], "")).await;

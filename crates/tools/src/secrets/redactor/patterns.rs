@@ -8,6 +8,10 @@ use percent_encoding::{AsciiSet, CONTROLS, NON_ALPHANUMERIC, utf8_percent_encode
 
 use super::super::SecretEncoding;
 use super::super::used::MIN_REDACTED_BYTES;
+use super::HiddenSecret;
+
+/// The length in bytes of a part of a long value.
+const PART_BYTES: usize = 128;
 
 /// The characters that `encodeURI` escapes.
 const URI_ESCAPES: &AsciiSet = &CONTROLS
@@ -58,18 +62,41 @@ impl Pattern {
     }
 }
 
-/// Every encoding of a secret.
-pub(super) fn encode_secret(name: &str, value: &str) -> Vec<Pattern> {
-    let replacement: Arc<str> = format!("${{secret.{name}}}").into();
+/// Every encoding of a secret, or of its parts if it is long.
+pub(super) fn encode_secret(secret: &HiddenSecret) -> Vec<Pattern> {
+    let replacement: Arc<str> = match &secret.name {
+        Some(name) => format!("${{secret.{name}}}").into(),
+        None => "${secret}".into(),
+    };
+    let mut patterns: Vec<Pattern> =
+        split_value(secret.value.trim()).into_iter().flat_map(|part| encode_part(part, &replacement)).collect();
+    patterns.retain(|pattern| pattern.text.len() >= MIN_REDACTED_BYTES);
+    patterns
+}
+
+/// The parts of a value that are searched for by themselves. Text that arrives in pieces is held back for the length of the
+/// longest pattern, so long values are split.
+fn split_value(value: &str) -> Vec<&str> {
+    let mut parts = Vec::new();
+    let mut rest = value;
+    while rest.len() >= PART_BYTES * 3 / 2 {
+        let (part, left) = rest.split_at(rest.floor_char_boundary(PART_BYTES));
+        parts.push(part);
+        rest = left;
+    }
+    parts.push(rest);
+    parts
+}
+
+fn encode_part(value: &str, replacement: &Arc<str>) -> Vec<Pattern> {
     let whole =
         |text: String| Pattern { text, replacement: replacement.clone(), leading_bits: false, trailing_bits: false };
     let mut patterns: Vec<Pattern> = encode_text(value).into_iter().map(whole).collect();
     for alphabet in [STANDARD_BASE64, URL_BASE64] {
         for bytes_before in 0..3 {
-            patterns.push(encode_base64(value.as_bytes(), bytes_before, alphabet, &replacement));
+            patterns.push(encode_base64(value.as_bytes(), bytes_before, alphabet, replacement));
         }
     }
-    patterns.retain(|pattern| pattern.text.len() >= MIN_REDACTED_BYTES);
     patterns
 }
 

@@ -4,7 +4,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD, URL_SAFE, URL_SAFE_NO_PAD};
 use flowloom_runtime::redact::Redactor as _;
 
-use super::SecretRedactor;
+use super::{HiddenSecret, SecretRedactor};
 use crate::secrets::SecretEncoding;
 
 /// Number of random placements.
@@ -35,6 +35,19 @@ impl Random {
         let letters: Vec<char> = alphabet.chars().collect();
         (0..length).map(|_| letters[self.below(letters.len())]).collect()
     }
+}
+
+fn build_redactor(secrets: &[(&str, &str)]) -> SecretRedactor {
+    let hidden = |(name, value): &(&str, &str)| HiddenSecret { name: Some((*name).to_owned()), value: (*value).to_owned() };
+    SecretRedactor::new(secrets.iter().map(hidden))
+}
+
+/// What a stream returns for each piece, and at its end.
+fn push_pieces(redactor: &SecretRedactor, pieces: &[&str]) -> Vec<String> {
+    let mut stream = redactor.start_stream();
+    let mut shown: Vec<String> = pieces.iter().map(|piece| stream.push_piece(piece)).collect();
+    shown.push(stream.finish_text());
+    shown
 }
 
 const NOISE: &str = "abc0123xyz {}\"\\=/+-_%&é\n";
@@ -77,10 +90,11 @@ fn shows_encoding(text: &str, encoded: &str) -> bool {
 fn no_placement_of_a_secret_leaves_it_readable() {
     let mut random = Random(17);
     let mut value = || format!("Aa0!{}{}", random.make_text(VALUES, 40), random.make_text(VALUES, 10)) + "/+z9";
-    let secrets: Vec<(String, String)> = (0..8).map(|i| (format!("S{i}"), value() + "Qx7-_long")).collect();
+    let secrets: Vec<HiddenSecret> =
+        (0..8).map(|i| HiddenSecret { name: Some(format!("S{i}")), value: value() + "Qx7-_long" }).collect();
     let redactor = SecretRedactor::new(secrets.clone());
     for placement in 0..PLACEMENTS {
-        let (_, value) = &secrets[random.below(secrets.len())];
+        let value = &secrets[random.below(secrets.len())].value;
         let encoded = encode_randomly(&mut random, value);
         let text = format!("{}{encoded}{}", random.make_text(NOISE, 30), random.make_text(NOISE, 30));
         let redacted = redactor.redact_text(&text).into_owned();
@@ -99,20 +113,47 @@ fn no_placement_of_a_secret_leaves_it_readable() {
 }
 
 #[test]
-fn text_without_secrets_is_unchanged_and_not_held_back() {
-    let redactor = SecretRedactor::new([("KEY".to_owned(), "hunter2-hunter2".to_owned())]);
+fn text_without_secrets_is_unchanged_and_shown_word_by_word() {
+    let redactor = build_redactor(&[("KEY", "hunter2-hunter2")]);
     assert!(matches!(redactor.redact_text("nothing here"), std::borrow::Cow::Borrowed(_)));
+    let shown = push_pieces(&redactor, &["Good mor", "ning. ", "Grüße, hun", "ger"]);
+    assert_eq!(shown, ["Good ", "morning. ", "Grüße, ", "", "hunger"].map(str::to_owned));
+}
+
+/// Otherwise whoever chooses the text finds a secret character by character.
+#[test]
+fn the_pieces_of_a_stream_do_not_depend_on_how_secrets_begin() {
+    let redactor = build_redactor(&[("KEY", "hunter2-hunter2"), ("LINES", "first line\nsecond line")]);
+    let lengths = |pieces: &[&str]| push_pieces(&redactor, pieces).iter().map(String::len).collect::<Vec<_>>();
+    let filler = "z".repeat(300);
+    for (beginning, other) in [("hunter2-hunter", "hunter3-hunter"), ("first li", "first lo"), ("aHVudGVyMi1", "aHVudGVyMi2")] {
+        for before in ["", "Hello ", &filler] {
+            for after in ["x", " tail", &filler] {
+                assert_eq!(
+                    lengths(&[before, beginning, after]),
+                    lengths(&[before, other, after]),
+                    "{before} {beginning} {after}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn text_is_held_back_for_a_limited_length() {
+    let long = "k9".repeat(2000);
+    let key = format!("-----BEGIN-----\n{long}\n-----END-----");
+    let redactor = build_redactor(&[("PEM", &key)]);
+    let text = "x".repeat(2000);
     let mut stream = redactor.start_stream();
-    assert_eq!(stream.push_piece("Good morning. "), "Good morning. ");
-    assert_eq!(stream.push_piece("hun"), "");
-    // The last letter is held back, because a secret in Base64 may begin in it.
-    assert_eq!(stream.push_piece("ger"), "hunge");
-    assert_eq!(stream.finish_text(), "r");
+    let held = text.len() - stream.push_piece(&text).len();
+    assert!(held <= 640, "{held}");
+    assert_eq!(redactor.redact_text(&format!("<{key}>")), "<${secret.PEM}>");
 }
 
 #[test]
 fn a_secret_is_replaced_by_its_name() {
-    let redactor = SecretRedactor::new([("KEY".to_owned(), "hunter2-hunter2\n".to_owned())]);
+    let redactor = build_redactor(&[("KEY", "hunter2-hunter2\n")]);
     assert_eq!(redactor.redact_text("key=hunter2-hunter2;"), "key=${secret.KEY};");
     let basic = STANDARD.encode("user:hunter2-hunter2");
     assert_eq!(redactor.redact_text(&format!("Basic {basic}")), "Basic dXNlcj${secret.KEY}=");
@@ -120,6 +161,12 @@ fn a_secret_is_replaced_by_its_name() {
 
 #[test]
 fn short_values_are_left_alone() {
-    let redactor = SecretRedactor::new([("PIN".to_owned(), "1234".to_owned())]);
+    let redactor = build_redactor(&[("PIN", "1234")]);
     assert_eq!(redactor.redact_text("1234"), "1234");
+}
+
+#[test]
+fn a_secret_without_a_name_is_redacted_if_it_cannot_be_guessed() {
+    let hidden = ["12345678", "1234567890abcdef"].map(|value| HiddenSecret { name: None, value: value.to_owned() });
+    assert_eq!(SecretRedactor::new(hidden).redact_text("12345678 1234567890abcdef"), "12345678 ${secret}");
 }
