@@ -73,7 +73,11 @@ mod tests {
         let secret = |name: &str, value: &str| (name.to_owned(), value.to_owned());
         let settings = SecretSettings { users: vec!["ann".to_owned()], ..SecretSettings::default() };
         UserRedactors {
-            values: vec![secret("PIN", "483920"), secret("LONG", "a-long-secret-of-ann"), secret("OPS", "ops-secret-value-1")],
+            values: vec![
+                secret("PIN", "483920"),
+                secret("LONG", "a-long-secret-of-ann"),
+                secret("OPS", "ops-secret-value-1"),
+            ],
             settings: BTreeMap::from(["PIN", "LONG"].map(|name| (name.to_owned(), settings.clone()))),
             built: Mutex::default(),
         }

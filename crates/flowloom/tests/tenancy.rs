@@ -32,6 +32,22 @@ impl Key {
     }
 }
 
+/// They tell what other users spend, and how their runs end.
+#[test]
+fn metrics_are_for_whoever_is_responsible_for_all_users() {
+    let place = Workspace::new("");
+    let ann = create_key(&place, "ann", "read,run,write");
+    let (_, made) = place.run_json(&["keys", "create", "--name", "prometheus", "--scopes", "read"]);
+    let all =
+        Key { id: String::new(), header: format!("Authorization: Bearer {}", made["key"].as_str().expect("a key")) };
+    let server = RunningServer::start(&place, &[]);
+    let read = |key: &Key| key.send(&server, "GET", "/metrics", &Value::Null);
+    let refused = read(&ann);
+    assert_eq!((refused.status, refused.error_code()), (403, "FL1503".to_owned()), "{refused:?}");
+    assert!(refused.body.contains("this key acts for ann; use one without a user to read the figures"), "{refused:?}");
+    assert_eq!(read(&all).status, 200);
+}
+
 /// A schema whose references branch `depth` times.
 fn branching_schema(depth: usize) -> Value {
     let next = |at: usize| json!({"$ref": format!("#/$defs/d{}", at + 1)});

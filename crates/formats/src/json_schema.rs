@@ -5,8 +5,8 @@ use std::fmt;
 use flowloom_core::diagnostic::find_similar_name;
 use flowloom_core::schema_work::{PatternLimits, SchemaTooComplex, measure_schema};
 use flowloom_core::value::Value;
-use jsonschema::{PatternOptions, ValidationError};
 use jsonschema::error::{TypeKind, ValidationErrorKind};
+use jsonschema::{PatternOptions, ValidationError};
 
 /// The values of the keyword `type`.
 const TYPE_NAMES: [&str; 7] = ["array", "boolean", "integer", "null", "number", "object", "string"];

@@ -146,6 +146,18 @@ impl Caller {
         }
     }
 
+    /// Fails with `ScopeMissing` if the caller lacks a scope, or acts for one user: `purpose` concerns all of them.
+    pub(crate) fn require_scope_for_all(&self, scope: Scope, purpose: &str) -> Result<(), Problem> {
+        self.require_scope(scope)?;
+        match &self.user {
+            None => Ok(()),
+            Some(user) => Err(Problem::new(
+                Code::ScopeMissing,
+                format!("this key acts for {user}; use one without a user to {purpose}"),
+            )),
+        }
+    }
+
     /// The user who owns objects that the request creates.
     pub(crate) fn user_id(&self) -> &str {
         self.user.as_deref().unwrap_or("local")

@@ -61,23 +61,14 @@ pub(crate) struct KeyInfo {
     is_own: bool,
 }
 
-/// Fails unless the caller may manage keys: with the scope `admin`, and for no single user.
-fn require_administrator(caller: &Caller) -> ApiResult<()> {
-    caller.require_scope(Scope::Admin)?;
-    match &caller.user {
-        None => Ok(()),
-        Some(user) => Err(Problem::new(
-            Code::ScopeMissing,
-            format!("this key acts for {user}; use one without a user to manage keys"),
-        )),
-    }
-}
+/// What requests here are for, in errors.
+const PURPOSE: &str = "manage keys";
 
 /// Lists all keys, including revoked and expired ones.
 #[utoipa::path(get, path = "/api/v1/keys", operation_id = "list_keys", tag = "keys", security(("key" = ["admin"])),
     responses((status = 200, description = "The keys", body = KeyList), (status = 403, body = ProblemDocument)))]
 pub(crate) async fn list_keys(State(store): State<Arc<Store>>, caller: Caller) -> ApiResult<Json<KeyList>> {
-    require_administrator(&caller)?;
+    caller.require_scope_for_all(Scope::Admin, PURPOSE)?;
     let rows = run_blocking(move || store.list_keys()).await??;
     let own = caller.key.as_ref().map(|key| key.id().to_owned());
     let info = |row: KeyRow| KeyInfo {
@@ -145,7 +136,7 @@ pub(crate) async fn create_key(
     headers: HeaderMap,
     JsonObject(new, _): JsonObject<CreateKeyRequest>,
 ) -> ApiResult<(StatusCode, Json<CreatedKey>)> {
-    require_administrator(&caller)?;
+    caller.require_scope_for_all(Scope::Admin, PURPOSE)?;
     new.check()?;
     let user = new.user.map(check_user_name).transpose()?;
     let now = SystemClock.now_ms();
@@ -192,7 +183,7 @@ pub(crate) async fn revoke_key(
     caller: Caller,
     PathParam(id): PathParam<String>,
 ) -> ApiResult<StatusCode> {
-    require_administrator(&caller)?;
+    caller.require_scope_for_all(Scope::Admin, PURPOSE)?;
     match store.revoke_key(&id, &caller.to_actor(), SystemClock.now_ms()).await {
         Err(StoreError::KeyNotFound(_)) => Err(Problem::not_found("key", &id)),
         revoked => Ok(revoked.map(|()| StatusCode::NO_CONTENT)?),

@@ -44,11 +44,11 @@ impl RequestDurations {
     }
 }
 
-/// Returns metrics in the text format of Prometheus.
+/// Returns metrics of all users in the text format of Prometheus. A key with a user is refused.
 #[utoipa::path(get, path = "/metrics", tag = "health", operation_id = "metrics", security(("key" = ["read"])),
     responses((status = 200, description = "Prometheus text format", body = String, content_type = "text/plain")))]
 pub(crate) async fn get_metrics(State(server): State<Server>, caller: Caller) -> ApiResult<Response> {
-    caller.require_scope(Scope::Read)?;
+    caller.require_scope_for_all(Scope::Read, "read the figures of all users")?;
     let mut text = MetricsText::default();
     text.write_gauge("runs_live", "Runs that this process drives.", server.host.supervisor.count() as u64);
     // The server itself holds one reference.

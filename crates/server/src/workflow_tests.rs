@@ -49,18 +49,6 @@ fn list_files(config: &Config) -> ApiResult<Vec<(String, PathBuf)>> {
     Ok(find_tests(&folder).map_err(failed)?.tests.into_iter().map(name).collect())
 }
 
-/// Fails for callers that act for one user: tests are files of the project.
-fn require_operator(caller: &Caller, scope: Scope) -> ApiResult<()> {
-    caller.require_scope(scope)?;
-    match &caller.user {
-        None => Ok(()),
-        Some(user) => {
-            let message = format!("this key acts for {user}; tests belong to the project");
-            Err(Problem::new(Code::ScopeMissing, message))
-        }
-    }
-}
-
 /// The tests of the project.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct TestList {
@@ -82,7 +70,7 @@ pub(crate) struct TestInfo {
 #[utoipa::path(get, path = "/api/v1/tests", operation_id = "list_tests", tag = "tests", security(("key" = ["read"])),
     responses((status = 200, description = "The tests", body = TestList), (status = 403, body = ProblemDocument)))]
 pub(crate) async fn list_tests(State(app): State<Arc<App>>, caller: Caller) -> ApiResult<Json<TestList>> {
-    require_operator(&caller, Scope::Read)?;
+    caller.require_scope_for_all(Scope::Read, "see the tests of the project")?;
     let info = |(file, path): (String, PathBuf)| {
         let test = TestFile::read(&path).ok();
         let definition = test.as_ref().map(|test| test.definition.clone());
@@ -184,7 +172,7 @@ pub(crate) async fn run_tests(
     caller: Caller,
     JsonObject(wanted, _): JsonObject<RunTestsRequest>,
 ) -> ApiResult<Json<TestReport>> {
-    require_operator(&caller, Scope::Run)?;
+    caller.require_scope_for_all(Scope::Run, "run the tests of the project")?;
     let config = app.clone();
     let files = run_blocking(move || list_files(&config.config)).await??;
     let is_wanted = |file: &String| wanted.files.as_ref().is_none_or(|names| names.contains(file));

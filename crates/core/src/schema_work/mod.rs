@@ -134,18 +134,12 @@ impl Work {
     }
 
     fn times(self, count: u64) -> Work {
-        Work {
-            applications: self.applications.saturating_mul(count),
-            searches: self.searches.saturating_mul(count),
-        }
+        Work { applications: self.applications.saturating_mul(count), searches: self.searches.saturating_mul(count) }
     }
 
     /// The larger of each.
     fn max(self, other: Work) -> Work {
-        Work {
-            applications: self.applications.max(other.applications),
-            searches: self.searches.max(other.searches),
-        }
+        Work { applications: self.applications.max(other.applications), searches: self.searches.max(other.searches) }
     }
 }
 
@@ -347,8 +341,11 @@ impl<'a> WorkCount<'a> {
         self.marks.insert(pair, None);
         let mut count = Work::ONE;
         for child in self.subschemas.list_in_place(node, schema) {
-            let again =
-                if self.subschemas.is_alternative(node, child) { self.count_pair(child, value, depth + 1)? } else { Work::default() };
+            let again = if self.subschemas.is_alternative(node, child) {
+                self.count_pair(child, value, depth + 1)?
+            } else {
+                Work::default()
+            };
             count = count.plus(again).plus(self.count_marks(child, value, depth + 1)?);
         }
         let mut most = Work::default();

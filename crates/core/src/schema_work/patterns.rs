@@ -159,14 +159,35 @@ mod tests {
     #[test]
     fn what_takes_backtracking_is_recognised() {
         for linear in [
-            "^[a-z]+$", r"\d{3}-\d{4}", "(?:a|b)*", "(?P<name>x)", "(?<name>x)", "(?i)x", r"\p{L}\u0041", "[(?=]+", r"[\]*+]", r"\(?=",
-            "a+?", "a*?b",
+            "^[a-z]+$",
+            r"\d{3}-\d{4}",
+            "(?:a|b)*",
+            "(?P<name>x)",
+            "(?<name>x)",
+            "(?i)x",
+            r"\p{L}\u0041",
+            "[(?=]+",
+            r"[\]*+]",
+            r"\(?=",
+            "a+?",
+            "a*?b",
         ] {
             assert!(!may_backtrack(linear), "{linear}");
         }
-        for backtracking in
-            ["(?=a)", "x(?!a)", "(?<=a)b", "(?<!a)b", r"(a)\1", r"\k<n>", "(?>a)", "(?(1)a|b)", "a++", "a*+", "a{2}+", r"\Ka"]
-        {
+        for backtracking in [
+            "(?=a)",
+            "x(?!a)",
+            "(?<=a)b",
+            "(?<!a)b",
+            r"(a)\1",
+            r"\k<n>",
+            "(?>a)",
+            "(?(1)a|b)",
+            "a++",
+            "a*+",
+            "a{2}+",
+            r"\Ka",
+        ] {
             assert!(may_backtrack(backtracking), "{backtracking}");
         }
     }

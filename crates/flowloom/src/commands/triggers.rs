@@ -129,7 +129,8 @@ pub(crate) async fn manage_hooks(global: &Global, command: HooksCommand) -> Comm
         HooksCommand::Add { workflow: named, secret, id, user } => {
             let workflow = resolve_workflow(&app, &user, &named).await?;
             let id = choose_id(id, &workflow)?;
-            let (row, secret) = NewHook { user: user.clone(), id, workflow, secret_name: secret }.into_row(&app.config)?;
+            let (row, secret) =
+                NewHook { user: user.clone(), id, workflow, secret_name: secret }.into_row(&app.config)?;
             let replaced = app.store.find_hooks(&row.id, Some(&user))?.pop();
             app.store.put_hook(row.clone(), &Actor::command_line()).await?;
             if replaced.is_some_and(|old| old.secret_hash.is_some()) {

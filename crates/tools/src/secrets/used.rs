@@ -59,7 +59,8 @@ impl<'a> UsedSecrets<'a> {
     }
 
     fn build_redactor(&self) -> SecretRedactor {
-        let hidden = |(name, value): (&String, &String)| HiddenSecret { name: Some(name.clone()), value: value.clone() };
+        let hidden =
+            |(name, value): (&String, &String)| HiddenSecret { name: Some(name.clone()), value: value.clone() };
         SecretRedactor::new(self.values.iter().map(hidden))
     }
 

@@ -38,7 +38,8 @@ impl Random {
 }
 
 fn build_redactor(secrets: &[(&str, &str)]) -> SecretRedactor {
-    let hidden = |(name, value): &(&str, &str)| HiddenSecret { name: Some((*name).to_owned()), value: (*value).to_owned() };
+    let hidden =
+        |(name, value): &(&str, &str)| HiddenSecret { name: Some((*name).to_owned()), value: (*value).to_owned() };
     SecretRedactor::new(secrets.iter().map(hidden))
 }
 
@@ -126,7 +127,9 @@ fn the_pieces_of_a_stream_do_not_depend_on_how_secrets_begin() {
     let redactor = build_redactor(&[("KEY", "hunter2-hunter2"), ("LINES", "first line\nsecond line")]);
     let lengths = |pieces: &[&str]| push_pieces(&redactor, pieces).iter().map(String::len).collect::<Vec<_>>();
     let filler = "z".repeat(300);
-    for (beginning, other) in [("hunter2-hunter", "hunter3-hunter"), ("first li", "first lo"), ("aHVudGVyMi1", "aHVudGVyMi2")] {
+    for (beginning, other) in
+        [("hunter2-hunter", "hunter3-hunter"), ("first li", "first lo"), ("aHVudGVyMi1", "aHVudGVyMi2")]
+    {
         for before in ["", "Hello ", &filler] {
             for after in ["x", " tail", &filler] {
                 assert_eq!(
