@@ -156,6 +156,31 @@ impl Editor {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn the_parts_of_all_definitions_are_found_by_name() {
+    let mut editor = Editor::start(json!({})).await;
+    let folder = |name: &str| json!({"uri": editor.file_uri(name), "name": name});
+    let (flows, others) = (folder("flows"), folder("others"));
+    editor.write("flows/draft.json", STEPS);
+    editor.write("flows/no-definition.json", "{\"first\": 1}");
+    editor.write("others/text.mdx", "# First chapter\n\nHello.\n");
+    let change = |added: &Value, removed: &Value| json!({"event": {"added": added, "removed": removed}});
+    editor.send_notification("workspace/didChangeWorkspaceFolders", change(&json!([flows, others]), &json!([]))).await;
+    let find = async |editor: &mut Editor, query: &str| {
+        let found = editor.request_result("workspace/symbol", json!({"query": query})).await.expect("an answer");
+        let describe = |one: &Value| format!("{} in {}", one["name"], one["containerName"]).replace('"', "");
+        found.as_array().expect("a list").iter().map(describe).collect::<Vec<_>>()
+    };
+    assert_eq!(find(&mut editor, "frst").await, ["first in draft.json", "First chapter in text.mdx"]);
+    // An open text counts, not its file.
+    editor.open("flows/draft.json", &STEPS.replace("\"first\"", "\"opening\"")).await;
+    editor.write("flows/draft.json", STEPS);
+    editor.send_notification("workspace/didChangeWorkspaceFolders", change(&json!([]), &json!([others]))).await;
+    assert_eq!(find(&mut editor, "").await, ["opening in draft.json"]);
+    assert!(find(&mut editor, "first").await.is_empty());
+    editor.end_conversation().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn any_number_of_requests_can_be_in_flight() {
     let mut editor = Editor::start(json!({})).await;
     let document = editor.open("draft.json", STEPS).await;

@@ -131,7 +131,10 @@ fn known() -> Known {
     Known {
         functions: [known_name("agent::chat"), known_name("tool::web_fetch")].concat(),
         models: known_name("scripted:echo"),
-        blocks: known_name("memory_read"),
+        blocks: vec![KnownName {
+            inputs: [known_name("key"), known_name("default")].concat(),
+            ..KnownName::new("memory_read", "for tests")
+        }],
         agents: known_name("orders"),
         workflows: known_name("weather"),
         secrets: known_name("SHOP_KEY"),

@@ -13,7 +13,6 @@ use flowloom_app::engines::App;
 use flowloom_app::keys::Scope;
 use flowloom_app::workflow_tests::file::{TestFile, find_tests};
 use flowloom_app::workflow_tests::{TestOutcome, TestRunner, record_test};
-use flowloom_core::code::Code;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::router::OpenApiRouter;

@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 use std::path::Path;
+use std::sync::Arc;
 
 use flowloom_core::json::parse_value;
 use flowloom_core::value::Value;
@@ -26,6 +27,8 @@ pub struct Nameable {
     pub name: String,
     /// What it is, in a few words.
     pub description: String,
+    /// The inputs of a block.
+    pub inputs: Vec<Nameable>,
 }
 
 /// The things that a definition can name.
@@ -49,7 +52,7 @@ pub struct NameableThings {
 
 impl Nameable {
     fn new(name: impl Into<String>, description: impl Into<String>) -> Nameable {
-        Nameable { name: name.into(), description: description.into() }
+        Nameable { name: name.into(), description: description.into(), inputs: Vec::new() }
     }
 }
 
@@ -98,12 +101,26 @@ impl NameableThings {
 fn describe_stored(row: &DefinitionRow) -> Nameable {
     let value = parse_value(&row.content).unwrap_or_default();
     let description = value.get("description").and_then(Value::as_str).unwrap_or_default();
-    Nameable::new(&row.key.id, description)
+    Nameable { inputs: list_block_inputs(&value), ..Nameable::new(&row.key.id, description) }
 }
 
 fn describe_block(block: &Value) -> Nameable {
     let text = |key: &str| block.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
-    Nameable::new(text("id"), text("description"))
+    Nameable { inputs: list_block_inputs(block), ..Nameable::new(text("id"), text("description")) }
+}
+
+/// The inputs of a block, each with its type and whether it is required.
+pub fn list_block_inputs(block: &Value) -> Vec<Nameable> {
+    let Some(schema) = block.get("input_schema") else { return Vec::new() };
+    let required = schema.get("required").and_then(Value::as_list).unwrap_or_default();
+    let describe = |(name, field): (&Arc<str>, &Value)| {
+        let is_required = required.iter().any(|one| one.as_str() == Some(&**name)) && field.get("default").is_none();
+        let kind = field.get("type").and_then(Value::as_str).map(str::to_owned);
+        let parts: Vec<String> = kind.into_iter().chain(is_required.then(|| "required".to_owned())).collect();
+        Nameable::new(&**name, parts.join(", "))
+    };
+    let properties = schema.get("properties").and_then(Value::as_map);
+    properties.into_iter().flat_map(|properties| properties.iter()).map(describe).collect()
 }
 
 fn list_functions(config: &Config) -> Vec<Nameable> {

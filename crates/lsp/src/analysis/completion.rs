@@ -6,6 +6,7 @@ use flowloom_core::diagnostic::Span;
 use flowloom_core::json::Node;
 use flowloom_formats::find_format;
 
+use super::block_inputs::find_block_inputs;
 use super::definition::{Definition, IndexedFile};
 use super::elements::{ELEMENTS, GLOBALS, find_element, find_members};
 use super::index::{Body, Index};
@@ -227,7 +228,20 @@ impl Context<'_> {
                 ..Proposal::new(key.name, ProposalKind::Key, replaces)
             }
         };
-        keys.map(propose).collect()
+        let inputs = find_block_inputs(self.index, tree, path, &self.known.blocks)
+            .into_iter()
+            .filter(|input| !is_there(&input.name));
+        let propose_input = |input: KnownName| {
+            let value =
+                if has_value { String::new() } else { format!(": \"$1\"{}", if needs_comma { "," } else { "" }) };
+            Proposal {
+                insert: format!("\"{}\"{value}", input.name),
+                is_snippet: !has_value,
+                detail: input.detail,
+                ..Proposal::new(&input.name, ProposalKind::Key, replaces)
+            }
+        };
+        keys.map(propose).chain(inputs.map(propose_input)).collect()
     }
 
     fn quoted_word_span(&self) -> Span {

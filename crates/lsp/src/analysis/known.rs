@@ -32,13 +32,13 @@ pub struct KnownName {
     pub name: String,
     /// What it is, in a few words.
     pub detail: String,
+    /// The inputs of a block.
+    pub inputs: Vec<KnownName>,
 }
 
 impl From<NameableThings> for Known {
     fn from(things: NameableThings) -> Known {
-        let to_names = |things: Vec<Nameable>| {
-            things.into_iter().map(|thing| KnownName::new(thing.name, thing.description)).collect::<Vec<_>>()
-        };
+        let to_names = |things: Vec<Nameable>| things.into_iter().map(KnownName::from).collect::<Vec<_>>();
         Known {
             functions: to_names(things.functions),
             models: to_names(things.models),
@@ -55,6 +55,13 @@ impl From<NameableThings> for Known {
 impl KnownName {
     /// A name with its description.
     pub fn new(name: impl Into<String>, detail: impl Into<String>) -> KnownName {
-        KnownName { name: name.into(), detail: detail.into() }
+        KnownName { name: name.into(), detail: detail.into(), inputs: Vec::new() }
+    }
+}
+
+impl From<Nameable> for KnownName {
+    fn from(thing: Nameable) -> KnownName {
+        let inputs = thing.inputs.into_iter().map(KnownName::from).collect();
+        KnownName { inputs, ..KnownName::new(thing.name, thing.description) }
     }
 }

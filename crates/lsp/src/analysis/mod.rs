@@ -1,5 +1,6 @@
 //! What a document contains and what can be written at a position of it. Pure: texts go in, data comes out.
 
+mod block_inputs;
 pub mod completion;
 pub mod definition;
 pub mod elements;

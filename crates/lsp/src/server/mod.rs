@@ -22,6 +22,7 @@ mod runs;
 mod state;
 mod tests_of;
 mod transport;
+mod workspace;
 
 use std::convert::Infallible;
 use std::path::Path;

@@ -38,14 +38,19 @@ pub(super) fn list_symbols(snapshot: &Snapshot, uri: &Url) -> Option<DocumentSym
     Some(DocumentSymbolResponse::Nested(parts.into_iter().map(|part| write_symbol(part, opened.view())).collect()))
 }
 
-#[expect(deprecated, reason = "the protocol's type has a field that is not used any more")]
-fn write_symbol(part: OutlineItem, view: TextView<'_>) -> DocumentSymbol {
-    let kind = match part.kind {
+/// The icon of a part.
+pub(super) fn symbol_kind(kind: ItemKind) -> SymbolKind {
+    match kind {
         ItemKind::Group => SymbolKind::ARRAY,
         ItemKind::Step => SymbolKind::FUNCTION,
         ItemKind::Input => SymbolKind::VARIABLE,
         ItemKind::Heading => SymbolKind::STRING,
-    };
+    }
+}
+
+#[expect(deprecated, reason = "the protocol's type has a field that is not used any more")]
+fn write_symbol(part: OutlineItem, view: TextView<'_>) -> DocumentSymbol {
+    let kind = symbol_kind(part.kind);
     let children: Vec<DocumentSymbol> = part.children.into_iter().map(|child| write_symbol(child, view)).collect();
     DocumentSymbol {
         name: part.name,

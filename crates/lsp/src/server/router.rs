@@ -10,7 +10,7 @@ use futures_util::future::BoxFuture;
 use lsp_types::request::Request;
 use lsp_types::{
     DidChangeWatchedFilesRegistrationOptions, FileSystemWatcher, GlobPattern, Registration, RegistrationParams,
-    notification as note, request,
+    WorkspaceSymbolResponse, notification as note, request,
 };
 use tower_layer::Layer as _;
 
@@ -20,6 +20,7 @@ use super::client::{ClientAbilities, ClientGone, watch_client};
 use super::renames::rename_at;
 use super::requests::CancellableRequests;
 use super::state::{CheckEnded, LookForRuns, Snapshot, State};
+use super::workspace::{change_folders, list_folders, search_symbols};
 use super::{ConversationEnd, features, parts};
 
 /// What a message leads to.
@@ -43,6 +44,7 @@ fn add_lifecycle(router: &mut Router<State>) {
     router.request::<request::Initialize, _>(|state, params| {
         state.unit = choose_unit(&params.capabilities);
         state.abilities = ClientAbilities::read(&params.capabilities);
+        state.folders = list_folders(&params);
         watch_client(&state.client, &params);
         let answer = describe_server(state.unit);
         async move { Ok(answer) }
@@ -122,6 +124,10 @@ fn add_documents(router: &mut Router<State>) {
         }
         ControlFlow::Continue(())
     });
+    router.notification::<note::DidChangeWorkspaceFolders>(|state, params| {
+        state.folders = change_folders(&state.folders, &params.event);
+        ControlFlow::Continue(())
+    });
     router.notification::<note::DidChangeConfiguration>(|_, _| ControlFlow::Continue(()));
     router.event::<LookForRuns>(|state, _| -> Flow {
         state.look_for_runs();
@@ -175,6 +181,11 @@ fn add_parts(router: &mut Router<State>) {
     router.request::<request::DocumentSymbolRequest, _>(|state, params| {
         let uri = params.text_document.uri;
         answer::<request::DocumentSymbolRequest>(state, move |snapshot| parts::list_symbols(snapshot, &uri))
+    });
+    router.request::<request::WorkspaceSymbolRequest, _>(|state, params| {
+        answer::<request::WorkspaceSymbolRequest>(state, move |snapshot| {
+            Some(WorkspaceSymbolResponse::Flat(search_symbols(snapshot, &params.query)))
+        })
     });
     router.request::<request::FoldingRangeRequest, _>(|state, params| {
         let uri = params.text_document.uri;

@@ -17,6 +17,7 @@ use super::client::ClientAbilities;
 use super::documents::Documents;
 use super::pages::ErrorPages;
 use super::runs::LastRuns;
+use super::workspace::Folders;
 use super::{ConversationEnd, LoadConfig};
 use crate::analysis::lines::ColumnUnit;
 
@@ -29,6 +30,7 @@ pub(super) struct State {
     pub(super) documents: Documents,
     pub(super) unit: ColumnUnit,
     pub(super) abilities: ClientAbilities,
+    pub(super) folders: Folders,
     /// How the conversation ends, once the editor has said so.
     pub(super) end: Arc<OnceLock<ConversationEnd>>,
     /// Places for requests that are answered at the same time, one for each processor.
@@ -68,6 +70,7 @@ pub(super) struct Snapshot {
     pub(super) results: Arc<BTreeMap<Url, Arc<Checked>>>,
     pub(super) unit: ColumnUnit,
     pub(super) abilities: ClientAbilities,
+    pub(super) folders: Folders,
     pub(super) pages: Arc<ErrorPages>,
     pub(super) runs: Arc<LastRuns>,
     load_config: LoadConfig,
@@ -81,6 +84,7 @@ impl State {
             documents: Documents::default(),
             unit: ColumnUnit::default(),
             abilities: ClientAbilities::default(),
+            folders: Folders::default(),
             end,
             places: Arc::new(Semaphore::new(processors)),
             load_config,
@@ -99,6 +103,7 @@ impl State {
             results: self.results.clone(),
             unit: self.unit,
             abilities: self.abilities,
+            folders: self.folders.clone(),
             pages: self.pages.clone(),
             runs: self.runs.clone(),
             load_config: self.load_config.clone(),
