@@ -71,6 +71,24 @@ fn a_workflow_is_put_run_changed_and_deleted() {
     assert_eq!(server.get(&format!("{path}/versions")).json()["items"].as_array().map(Vec::len), Some(3));
 }
 
+/// `flowloom list` and `check` say the same.
+#[test]
+fn a_text_that_is_only_included_is_listed_as_no_workflow() {
+    let place = Workspace::new(ECHO_CONFIG);
+    place.write("greeting.mdx", "{include('tone')} Greet the guests.\n\n<GenText as=\"g\" />\n");
+    place.write("tone.mdx", "Be kind.\n");
+    place.write("notes.mdx", "Nobody includes this.\n");
+    let server = RunningServer::start(&place, &[]);
+    let list = || {
+        let listed = server.get("/api/v1/workflows").json();
+        let ids = listed["items"].as_array().expect("a list").iter().map(|item| item["id"].as_str().map(str::to_owned));
+        ids.collect::<Option<Vec<_>>>().expect("ids")
+    };
+    assert_eq!(list(), ["greeting", "notes"]);
+    place.write("greeting.mdx", "Greet the guests.\n\n<GenText as=\"g\" />\n");
+    assert_eq!(list(), ["greeting", "notes", "tone"]);
+}
+
 #[test]
 fn what_is_wrong_is_reported_at_once_and_nothing_is_stored() {
     let place = Workspace::new(ECHO_CONFIG);

@@ -16,6 +16,7 @@ use super::entry::DefinitionLocation;
 use super::error::DefinitionError;
 use super::flow_folder::FlowFolder;
 use super::folder::{self, ModificationTimes, read_modification_times};
+use super::included::{ReadFile, find_included, is_text};
 use crate::blocks::PythonSyntax;
 use crate::config::Config;
 use crate::definitions::bundle::{AvailableTools, Bundle};
@@ -216,7 +217,26 @@ impl Catalog {
     fn list_folder(&self) -> Vec<Arc<CatalogEntry>> {
         let found = folder::list_files(&self.root).iter().filter_map(|file| self.load_file(file)).collect();
         *lock(&self.last_listed) = Some(Instant::now());
-        refuse_shared_ids(found)
+        refuse_shared_ids(self.drop_included(found))
+    }
+
+    /// The definitions without the texts that others include. Those can still be run by their ids.
+    fn drop_included(&self, found: Vec<Arc<CatalogEntry>>) -> Vec<Arc<CatalogEntry>> {
+        if !found.iter().any(|definition| definition.is_text) {
+            return found;
+        }
+        let read = |definition: &Arc<CatalogEntry>| {
+            let changed = definition.location.modification_times();
+            let own = self.root.join(definition.file_path().unwrap_or_default());
+            ReadFile::new(&own, changed.iter().map(|(path, _)| path.as_path()), definition.is_text)
+        };
+        let included = find_included(&found.iter().map(read).collect::<Vec<_>>());
+        found
+            .into_iter()
+            .zip(included)
+            .filter(|(_, is_included)| !is_included)
+            .map(|(definition, _)| definition)
+            .collect()
     }
 
     /// Compiles a file unless its compiled definition is up to date; `None` if it is not a definition.
@@ -341,6 +361,7 @@ impl Catalog {
             location: place,
             problems,
             is_refused,
+            is_text: is_text(Some(format), source.bytes()),
             prepared,
             required_servers: source.compiled.required_servers,
             prepared_with_tools: OnceCell::new(),
@@ -383,6 +404,7 @@ impl CatalogEntry {
             location: DefinitionLocation::File { file: file.clone(), changed: changed.clone() },
             problems,
             is_refused: true,
+            is_text: self.is_text,
             prepared: None,
             required_servers: Vec::new(),
             prepared_with_tools: OnceCell::new(),

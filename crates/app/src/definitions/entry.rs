@@ -24,6 +24,8 @@ pub struct CatalogEntry {
     pub problems: Vec<serde_json::Value>,
     /// Whether it has an error and therefore cannot be run.
     pub is_refused: bool,
+    /// Whether it may be there only to be included.
+    pub(super) is_text: bool,
     /// The compiled definition; `None` if it has errors.
     pub prepared: Option<Arc<PreparedDefinition>>,
     /// MCP servers whose tools it offers to models.
@@ -47,6 +49,13 @@ pub(crate) enum DefinitionLocation {
 }
 
 impl DefinitionLocation {
+    /// The modification times of the files that it was read from.
+    pub(super) fn modification_times(&self) -> &ModificationTimes {
+        match self {
+            DefinitionLocation::File { changed, .. } | DefinitionLocation::Stored { changed, .. } => changed,
+        }
+    }
+
     /// The tenant who stored or sent it; `None` if it is the operator's own.
     pub(super) fn find_tenant(&self) -> Option<String> {
         match self {

@@ -1,14 +1,14 @@
 //! Finds the definitions of a folder: all of them, or the one with a name.
 
-use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 
 use flowloom_core::code::Code;
 use flowloom_core::diagnostic::find_similar_name;
-use flowloom_formats::{is_test, markdown};
+use flowloom_formats::is_test;
 
 use super::error::DefinitionError;
-use super::folder::{find_shared_ids, has_action, has_definition_extension, id_from_path, is_definition, list_files};
+use super::folder::{find_shared_ids, has_definition_extension, id_from_path, is_definition, list_files};
+use super::included::{ReadFile, find_included, is_text};
 use super::source::{LoadedDefinition, Loader, STDIN_PATH};
 
 /// A file of a folder, as it was read.
@@ -53,30 +53,15 @@ pub fn find_definitions(folder: &Path, loader: &Loader<'_>) -> FolderContent {
     FolderContent { definitions, included, others }
 }
 
-/// Separates Markdown that has no action and that another definition includes from the definitions, which come second. Two files
-/// that include each other are both definitions.
+/// Separates texts that another definition includes from the definitions, which come second.
 fn separate_included(found: Vec<FoundFile>) -> (Vec<FoundFile>, Vec<FoundFile>) {
-    let find_path = |name: &str| std::fs::canonicalize(name).unwrap_or_else(|_| PathBuf::from(name));
-    let read: Vec<(PathBuf, BTreeSet<PathBuf>)> = found
-        .iter()
-        .map(|file| {
-            let own = find_path(file.source.name());
-            let files = file.source.files().keys().map(|name| find_path(name)).filter(|path| *path != own).collect();
-            (own, files)
-        })
-        .collect();
-    let mut includers: HashMap<&Path, Vec<&Path>> = HashMap::new();
-    for (own, files) in &read {
-        files.iter().for_each(|file| includers.entry(file).or_default().push(own));
-    }
-    let is_included = |(own, files): &(PathBuf, BTreeSet<PathBuf>)| {
-        includers.get(own.as_path()).is_some_and(|all| all.iter().any(|other| !files.contains(*other)))
+    let read = |FoundFile { source, .. }: &FoundFile| {
+        let is_text = is_text(source.compiled.format, source.bytes());
+        ReadFile::new(Path::new(source.name()), source.files().keys().map(Path::new), is_text)
     };
-    let is_text =
-        |file: &FoundFile| file.source.compiled.format == Some(markdown::FORMAT) && !has_action(file.source.bytes());
-    let included: Vec<bool> = read.iter().map(is_included).collect();
+    let included = find_included(&found.iter().map(read).collect::<Vec<_>>());
     let (texts, definitions): (Vec<_>, Vec<_>) =
-        found.into_iter().zip(included).partition(|(file, is_included)| *is_included && is_text(file));
+        found.into_iter().zip(included).partition(|(_, is_included)| *is_included);
     let take_files = |files: Vec<(FoundFile, bool)>| files.into_iter().map(|(file, _)| file).collect();
     (take_files(texts), take_files(definitions))
 }

@@ -14,6 +14,7 @@ pub mod find;
 pub mod flow_folder;
 pub mod folder;
 pub mod functions;
+mod included;
 mod injection_check;
 mod model_check;
 pub mod nameable;
