@@ -258,7 +258,8 @@ impl Store {
     /// Runs in memory that match a filter, with their current status.
     fn list_memory_runs(&self, runs: &MemoryRuns, filter: &RunFilter) -> Result<Vec<RunRow>, StoreError> {
         let any_status = RunFilter { status: None, limit: u32::MAX, offset: 0, ..filter.clone() };
-        let read = || Ok(runs.list_runs_matching(&any_status).into_iter().map(|row| self.with_is_driven(row)).collect());
+        let read =
+            || Ok(runs.list_runs_matching(&any_status).into_iter().map(|row| self.with_is_driven(row)).collect());
         let rows = read_settled_rows(read)?.into_iter();
         let rows = rows.filter(|row| filter.status.as_deref().is_none_or(|status| status == row.current_status()));
         Ok(rows.skip(filter.offset as usize).take(filter.limit as usize).collect())

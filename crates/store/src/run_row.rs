@@ -60,9 +60,7 @@ impl RunRow {
 
 /// Reads rows of runs, twice if one of them seems to be interrupted. A run that starts or ends between the look at its row
 /// and the look at its worker seems so once; one that was interrupted seems so both times.
-pub(crate) fn read_settled_rows(
-    read: impl Fn() -> Result<Vec<RunRow>, StoreError>,
-) -> Result<Vec<RunRow>, StoreError> {
+pub(crate) fn read_settled_rows(read: impl Fn() -> Result<Vec<RunRow>, StoreError>) -> Result<Vec<RunRow>, StoreError> {
     let rows = read()?;
     let interrupted: HashSet<RunId> = rows.iter().filter(|row| row.is_interrupted()).map(|row| row.id).collect();
     if interrupted.is_empty() {
