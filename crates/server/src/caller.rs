@@ -96,10 +96,13 @@ impl Caller {
 
     /// The caller as the audit log names it.
     pub(crate) fn to_actor(&self) -> Actor {
-        let Some(peer) = self.peer else { return Actor::command_line() };
         let key = self.key.as_ref();
+        let source = match (self.peer, key) {
+            (None, None) => return Actor::command_line(),
+            (peer, _) => peer.map_or_else(|| "server".to_owned(), |peer| peer.to_string()),
+        };
         let (key_id, key_name) = (key.map(|key| key.id.clone()), key.map(|key| key.name.clone()));
-        Actor { key_id, key_name, user: self.user.clone(), source: peer.to_string() }
+        Actor { key_id, key_name, user: self.user.clone(), source }
     }
 
     /// Authenticates the caller of a request from an address.
