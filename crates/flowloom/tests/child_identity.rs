@@ -218,14 +218,14 @@ fn nobody_but_the_operator_chooses_an_output_for_a_run_around_a_child_run() {
                 "pick.json",
                 &step_list("pick", &[request_step("w", "POST", &format!("http://{address}/first"))]),
             );
-            let [say, send] = sending_steps(address, "{{pick.vars.w.body.path}}");
-            workspace.write("parent.json", &step_list("parent", &[run_step("pick", "stored"), say, send]));
+            let [chat, send] = sending_steps(address, "{{pick.vars.w.body.path}}");
+            workspace.write("parent.json", &step_list("parent", &[run_step("pick", "stored"), chat, send]));
         },
     );
     let (operator, ann, address) = (place.client(None), place.client(Some("ann")), &place.receiver.address);
     operator.store_steps("stored", &[request_step("w", "POST", &format!("http://{address}/first"))]);
-    let [say, send] = sending_steps(address, "{{pick.body.path}}");
-    operator.store_steps("calling", &[step("pick", "my::pick", "x"), say, send]);
+    let [chat, send] = sending_steps(address, "{{pick.body.path}}");
+    operator.store_steps("calling", &[step("pick", "my::pick", "x"), chat, send]);
     ann.store_steps("mine", &[run_step("go", "calling")]);
     let chosen = json!({"body": {"path": "/steal"}});
     for (workflow, at, levels) in [("parent", "/pick", 2), ("mine", "/go", 3)] {
@@ -256,8 +256,8 @@ fn a_definition_of_a_user_returns_nothing_to_a_workflow_with_a_secret_without_ho
             |address| if secrets { format!("[secrets.SHOP]\nhosts = [\"{address}\"]\n") } else { String::new() },
             |workspace, address| {
                 let dispatch = step("pick", "workflow::run", "{\"workflowId\": \"{{input}}\"}");
-                let [say, send] = sending_steps(address, "{{pick.vars.w.body.path}}");
-                workspace.write("dispatch.json", &step_list("dispatch", &[dispatch, say, send]));
+                let [chat, send] = sending_steps(address, "{{pick.vars.w.body.path}}");
+                workspace.write("dispatch.json", &step_list("dispatch", &[dispatch, chat, send]));
             },
         )
     };
