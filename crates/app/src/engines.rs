@@ -1,48 +1,32 @@
-//! Composition root: opens the store and builds models, tools, sandbox and engine from the configuration.
+//! Composition root: opens the store and what engines are built from, by the configuration; reads bundles and runs.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::Arc;
 
 use flowloom_core::event::{Event, Record, RunProject};
-use flowloom_core::hash::Hash;
 use flowloom_core::id::RunId;
-use flowloom_core::plan::{Format, Plan, flow_function_id};
+use flowloom_core::plan::{Format, Plan};
 use flowloom_core::state::RunState;
 use flowloom_core::status::Status;
-use flowloom_models_local::LocalEngine;
 use flowloom_runtime::clock::SystemClock;
-use flowloom_runtime::effects::{Clock as _, Effects, Model};
+use flowloom_runtime::effects::{Clock as _, Model};
 use flowloom_runtime::journal::Journal;
 use flowloom_runtime::outage_log::OutageLog;
-use flowloom_runtime::remote::RunDriver;
 use flowloom_runtime::{Engine, RunError};
-use flowloom_sandbox::Sandbox;
 use flowloom_store::{Corruption, Store, StoreError};
-use flowloom_tools::secrets::parse_secret_text;
-use flowloom_tools::{
-    Capabilities, FunctionConfig, FunctionRegistry, HttpClient, HttpFunction, HttpLimits, PageScraper,
-};
 
-use crate::authoring::{self, AuthoringEnv, BuiltInWorkflow};
+use crate::authoring::{AuthoringEnv, BuiltInWorkflow};
 use crate::blocks::{BlockRegistry as Blocks, PythonSyntax};
-use crate::config::error::{ConfigError, TableProblem};
-use crate::config::{AgentSettings, Config, FunctionSettings};
-use crate::definitions::bundle::{Bundle, compile_bundle};
-use crate::definitions::secret_check::find_unbound_secret;
-use crate::definitions::source::Loader;
-use crate::definitions::sources::ServerTools;
+use crate::config::Config;
+use crate::definitions::bundle::Bundle;
+use crate::engine_factory::{CompiledBundle, EngineFactory};
 use crate::error::AppError;
-use crate::quotas::{build_sandbox_meter, meter_model};
-use crate::redaction::UserRedactors;
-use crate::restate::RestateDriver;
+use crate::quotas::build_sandbox_meter;
 use crate::runs::start::PreparedDefinition;
-use crate::secrets::EnvironmentSecrets;
 use crate::telemetry::TraceExporter;
 use crate::tools::mcp::McpServers;
-use crate::tools::memory_keys::scope_to_bundle;
-use crate::tools::workflows::{self, WorkflowHost};
-use crate::wiring::{ModelChoice, build_egress_policy, build_mcp_servers, build_models, build_sandbox, limit_trials};
+use crate::wiring::{build_mcp_servers, build_sandbox};
 
 /// The parts of the program that a run needs.
 pub struct App {
@@ -51,31 +35,12 @@ pub struct App {
     /// The store.
     pub store: Arc<Store>,
     /// The MCP servers.
-    pub servers: McpServers,
+    pub servers: Arc<McpServers>,
     /// The block registry.
     pub blocks: Arc<Blocks>,
-    sandbox: Arc<Sandbox>,
-    /// Built with the first engine: commands that run nothing do not need it.
-    redactors: OnceLock<Arc<UserRedactors>>,
-    /// Loads each local model once for all runs.
-    local_engine: Arc<LocalEngine>,
     /// Outages of Restate, if it drives the runs.
     pub(crate) restate_outages: Arc<OutageLog>,
-    /// Started by the commands that drive runs for others.
-    telemetry: OnceLock<TraceExporter>,
-    /// Opened bundles by hash. A server opens the same ones repeatedly.
-    ready: Mutex<HashMap<Hash, Arc<CompiledBundle>>>,
-}
-
-/// Maximum number of compiled bundles held in memory.
-const MAX_CACHED_BUNDLES: usize = 256;
-
-/// A stored bundle with its plan and, once needed, its engine.
-pub struct CompiledBundle {
-    /// The bundle.
-    pub bundle: Bundle,
-    plan: Arc<Plan>,
-    engine: OnceLock<Engine>,
+    pub(crate) engines: Arc<EngineFactory>,
 }
 
 impl App {
@@ -93,10 +58,16 @@ impl App {
         }
         let sandbox = Arc::new(build_sandbox(&config, build_sandbox_meter(&store)));
         let blocks = Arc::new(Blocks::new(store.clone(), &config, PythonSyntax::new(sandbox.clone())));
-        let (redactors, local_engine, ready) = (OnceLock::new(), Arc::default(), Mutex::default());
-        let telemetry = OnceLock::new();
-        let restate_outages = Arc::new(OutageLog::new("Restate"));
-        Ok(App { config, store, servers, blocks, sandbox, redactors, local_engine, restate_outages, telemetry, ready })
+        let (servers, restate_outages) = (Arc::new(servers), Arc::new(OutageLog::new("Restate")));
+        let engines = EngineFactory::new(
+            config.clone(),
+            store.clone(),
+            servers.clone(),
+            blocks.clone(),
+            sandbox,
+            restate_outages.clone(),
+        );
+        Ok(App { config, store, servers, blocks, restate_outages, engines })
     }
 
     /// Starts the export of traces if the configuration has a collector. It must come before the first run, and runs on
@@ -104,58 +75,18 @@ impl App {
     pub fn start_telemetry(&self) -> Result<Option<TraceExporter>, AppError> {
         let Some(address) = &self.config.telemetry.otlp else { return Ok(None) };
         let exporter = TraceExporter::start(address)?;
-        Ok(Some(self.telemetry.get_or_init(|| exporter).clone()))
+        Ok(Some(self.engines.set_telemetry(exporter)))
     }
 
     /// Builds an engine for runs of one bundle. Fails with `ConfigInvalid` if a function or the egress policy is
     /// misconfigured.
     pub fn build_engine(&self, bundle: &Bundle) -> Result<Engine, AppError> {
-        let models = self.build_models(bundle);
-        let client = Arc::new(HttpClient::new(
-            build_egress_policy(&self.config)?,
-            Arc::new(EnvironmentSecrets::new(&self.config)),
-            HttpLimits::default(),
-        ));
-        let host = Arc::new(WorkflowHost::new(self.store.clone(), bundle.clone(), self.telemetry.get().cloned()));
-        let author = self.build_author(bundle, &models);
-        let registry = Arc::new(self.build_registry(bundle, &client, &host, author)?);
-        let (scraper, sandbox) = (Arc::new(PageScraper::new(client.clone())), self.sandbox.clone());
-        let (store, clock) = (self.store.clone(), Arc::new(SystemClock));
-        let redactors = self.redactors.get_or_init(|| Arc::new(UserRedactors::new(&self.config))).clone();
-        let (project, driver) = (self.run_project(), self.build_driver());
-        let over = move |functions: Arc<FunctionRegistry>, bundle: &Bundle| {
-            let code = scope_to_bundle(sandbox.clone(), bundle);
-            let (model, http, scraper) = (models.clone(), client.clone(), scraper.clone());
-            let effects = Effects { model, http, scraper, functions, code, clock: clock.clone() };
-            let (redactors, driver) = (redactors.clone(), driver.clone());
-            let engine = Engine::new(effects, store.clone())
-                .with_definition(bundle.definition_identity())
-                .with_project(project.clone());
-            let engine = if redactors.is_empty() { engine } else { engine.with_redactors(redactors) };
-            driver.into_iter().fold(engine, Engine::with_driver)
-        };
-        let engine = over(registry.clone(), bundle);
-        // Functions that run workflows need the engine, which needs the functions: a weak reference avoids the cycle.
-        let functions = Arc::downgrade(&registry);
-        host.set_engine(move |bundle| functions.upgrade().map(|functions| over(functions, bundle)));
-        Ok(engine)
+        self.engines.build_engine(bundle)
     }
 
-    /// What drives the runs of this process, if it does not do so itself.
-    fn build_driver(&self) -> Option<Arc<dyn RunDriver>> {
-        let ingress = self.config.engine.restate.as_ref()?;
-        let accepted = self.config.accepts_any_config.then(|| self.config.fingerprint.clone());
-        Some(Arc::new(RestateDriver::new(ingress, self.store.clone(), accepted, self.restate_outages.clone())))
-    }
-
-    /// Builds the models of a bundle, whose calls count for the quotas of users. All bundles share one engine for local
-    /// models.
+    /// Builds the models of a bundle, whose calls count for the quotas of users.
     pub fn build_models(&self, bundle: &Bundle) -> Arc<dyn Model> {
-        let local = self.local_engine.clone();
-        let (default, allows_named_files) = (bundle.model.clone(), bundle.tenant.is_none());
-        let choice = ModelChoice { default, aliases: &bundle.aliases, allows_named_files };
-        let models = build_models(&self.config, choice, local);
-        meter_model(Arc::new(models), &self.store)
+        self.engines.build_models(bundle)
     }
 
     /// A plan that was compiled from a bundle, ready to be run.
@@ -165,84 +96,7 @@ impl App {
 
     /// Builds the context of the authoring functions, which create pipelines from goals.
     pub fn build_author(&self, bundle: &Bundle, models: &Arc<dyn Model>) -> AuthoringEnv {
-        AuthoringEnv {
-            store: self.store.clone(),
-            models: models.clone(),
-            code: Arc::new(limit_trials(&self.sandbox, &self.config)),
-            blocks: self.blocks.clone(),
-            sources: bundle.to_sources_without_files().with_files(BTreeMap::new()),
-        }
-    }
-
-    fn build_registry(
-        &self,
-        bundle: &Bundle,
-        client: &Arc<HttpClient>,
-        host: &Arc<WorkflowHost>,
-        author: AuthoringEnv,
-    ) -> Result<FunctionRegistry, AppError> {
-        let grants: BTreeMap<String, Vec<String>> =
-            bundle.agents.iter().map(|(id, agent)| (id.clone(), agent.tools.clone())).collect();
-        let mut registry = FunctionRegistry::new(client.clone()).with_capabilities(Capabilities::new(grants));
-        if let Some(root) = &self.config.files_root {
-            registry = registry.with_files(root);
-        }
-        if let Some(search) = &self.config.search {
-            registry = registry.with_search(search.clone());
-        }
-        for (id, function) in workflows::built_in_functions(host).into_iter().chain(authoring::build_functions(author))
-        {
-            registry = registry.with_function(id, function);
-        }
-        for (name, mcp) in &bundle.mcp {
-            registry = registry.with_server(self.servers.get_or_create(name, mcp));
-        }
-        for id in bundle.flows.iter().flat_map(BTreeMap::keys) {
-            registry = registry.with_function(flow_function_id(id), workflows::tool_function(host, id));
-        }
-        for (id, function) in &bundle.functions {
-            registry = registry.with_function(id, self.build_function(id, function, host)?);
-        }
-        Ok(registry)
-    }
-
-    fn build_function(
-        &self,
-        id: &str,
-        function: &FunctionSettings,
-        host: &Arc<WorkflowHost>,
-    ) -> Result<FunctionConfig, AppError> {
-        match (&function.url, &function.workflow) {
-            (Some(url), None) => {
-                let mut http = HttpFunction::with_post(parse_secret_text(url));
-                if let Some(method) = &function.method {
-                    http.method.clone_from(method);
-                }
-                http.headers =
-                    function.headers.iter().map(|(name, value)| (name.clone(), parse_secret_text(value))).collect();
-                http.effect = function.effect;
-                http.timeout_ms = function.timeout_ms.or(http.timeout_ms);
-                Ok(FunctionConfig::Http(http))
-            }
-            (None, Some(file)) => Ok(workflows::file_function(host, file)),
-            _ => Err(ConfigError::in_table(format!("functions.{id:?}"), TableProblem::UrlOrWorkflow).into()),
-        }
-    }
-
-    /// Reads the files of the workflow of the function `id`, by their paths relative to the configuration's folder.
-    fn read_workflow_files(&self, id: &str, file: &str) -> Result<BTreeMap<String, String>, AppError> {
-        let base = self.config.base_folder();
-        let loader = Loader::new(&self.config);
-        let source = loader.compile(&base.join(file));
-        if source.files().is_empty() {
-            let why = source.compiled.diagnostics.first().map(|problem| problem.message.clone()).unwrap_or_default();
-            let table = format!("functions.{id:?}");
-            return Err(ConfigError::in_table(table, TableProblem::UnreadableWorkflow(why)).into());
-        }
-        let below =
-            |path: &String| Path::new(path).strip_prefix(&base).map_or(path.clone(), |path| path.display().to_string());
-        let text = |bytes: &Vec<u8>| String::from_utf8_lossy(bytes).into_owned();
-        Ok(source.files().iter().map(|(path, bytes)| (below(path), text(bytes))).collect())
+        self.engines.build_author(bundle, models)
     }
 
     /// Builds the bundle of a new run from the files of a definition. `read` holds the files by path, `file` names the
@@ -256,29 +110,8 @@ impl App {
         let text = |bytes: &Vec<u8>| String::from_utf8_lossy(bytes).into_owned();
         let mut files: BTreeMap<String, String> =
             read.iter().map(|(path, bytes)| (path.clone(), text(bytes))).collect();
-        for (id, function) in &self.config.functions {
-            if let Some(workflow) = &function.workflow {
-                files.extend(self.read_workflow_files(id, workflow)?);
-            }
-        }
-        Ok(Bundle {
-            entry: file.to_owned(),
-            format,
-            files,
-            functions: self.config.functions.clone(),
-            mcp: self.config.mcp.clone(),
-            server_tools: ServerTools::new(),
-            flows: None,
-            agents: self.config.agents.clone(),
-            model: self.config.default_model.value.clone(),
-            aliases: self.config.aliases.clone(),
-            lenient: false,
-            agent_folders: AgentSettings::resolve_folders(&self.config.agents, &self.config.base_folder()),
-            tools: self.config.tools.clone(),
-            tenant: None,
-            step: None,
-            is_steered: false,
-        })
+        files.extend(self.engines.read_function_files(&self.config.functions)?);
+        Ok(Bundle { entry: file.to_owned(), format, files, ..Bundle::from_config(&self.config) })
     }
 
     /// Builds the bundle of a built-in workflow.
@@ -322,35 +155,13 @@ impl App {
                 return Box::pin(self.open_run_by_id(id)).await;
             }
         }
-        let ready = self.load_bundle(created.bundle)?;
+        let ready = self.engines.load_bundle(created.bundle)?;
         Ok(LoadedRun { id, records, plan: ready.plan.clone(), ready, state })
-    }
-
-    /// Returns the compiled bundle with this hash, from the cache or the store.
-    fn load_bundle(&self, hash: Hash) -> Result<Arc<CompiledBundle>, AppError> {
-        let all = || self.ready.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(ready) = all().get(&hash) {
-            return Ok(ready.clone());
-        }
-        let bundle = Bundle::parse(&self.store.read_bundle(hash)?)?;
-        let plan = compile_bundle(&bundle)?;
-        let ready = Arc::new(CompiledBundle { bundle, plan, engine: OnceLock::new() });
-        let mut all = all();
-        if all.len() >= MAX_CACHED_BUNDLES {
-            all.clear();
-        }
-        all.insert(hash, ready.clone());
-        Ok(ready)
     }
 
     /// Returns the engine of a stored run.
     pub fn engine_for_run(&self, opened: &LoadedRun) -> Result<Engine, AppError> {
-        let ready = &opened.ready;
-        if let Some(engine) = ready.engine.get() {
-            return Ok(engine.clone());
-        }
-        let engine = self.build_engine(&ready.bundle)?;
-        Ok(ready.engine.get_or_init(|| engine).clone())
+        self.engines.engine_of(&opened.ready)
     }
 }
 
@@ -390,11 +201,6 @@ impl LoadedRun {
     /// The bundle that its plan is compiled from.
     pub(crate) fn bundle(&self) -> &Bundle {
         &self.ready.bundle
-    }
-
-    /// A secret without hosts that its definition names, if the definition is the operator's own.
-    pub fn find_unbound_secret(&self, config: &Config) -> Option<&str> {
-        find_unbound_secret(config, self.bundle())
     }
 
     /// The configuration under which it was started. Old versions did not record it.

@@ -11,7 +11,7 @@ use tokio::task::JoinError;
 use crate::blocks::BlockError;
 use crate::config::error::ConfigError;
 use crate::definitions::error::DefinitionError;
-use crate::keys::UnknownScope;
+use crate::keys::{KeyOfSharedUser, UnknownScope};
 use crate::runs::fork_error::ForkError;
 use crate::runs::inputs::InvalidBudget;
 use crate::runs::open_steps::NoOpenStep;
@@ -54,6 +54,9 @@ pub enum AppError {
     /// A scope is unknown.
     #[error(transparent)]
     Scope(#[from] UnknownScope),
+    /// A key cannot act for this user.
+    #[error(transparent)]
+    KeyUser(#[from] KeyOfSharedUser),
     /// A time cannot be read.
     #[error(transparent)]
     Time(#[from] InvalidTime),
@@ -121,7 +124,7 @@ impl AppError {
             AppError::NoOpenStep(_) => Code::NothingToDo,
             AppError::Tool(error) => error.code(),
             AppError::Schedule(_) => Code::ScheduleInvalid,
-            AppError::Budget(_) | AppError::Scope(_) | AppError::Time(_) => Code::UsageInvalid,
+            AppError::Budget(_) | AppError::Scope(_) | AppError::KeyUser(_) | AppError::Time(_) => Code::UsageInvalid,
             AppError::Failed(failure) => failure.code,
             AppError::RunOfOtherProject { .. } => Code::RunOfOtherProject,
             AppError::RunOfOtherConfig { .. } => Code::RunOfOtherConfig,

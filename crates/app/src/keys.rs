@@ -1,6 +1,6 @@
 //! API keys: what they allow, and how one is made and rotated.
 
-use flowloom_store::{KeyRotation, KeyRow};
+use flowloom_store::{KeyRotation, KeyRow, SHARED_USER};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
@@ -11,6 +11,14 @@ pub const PREFIX: &str = "fl_";
 #[derive(Debug, thiserror::Error)]
 #[error("unknown scope {0:?}; expected read, run, write or admin")]
 pub struct UnknownScope(String);
+
+/// A key was to act for the user who has what all users share.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "a key cannot act for the user {SHARED_USER}: the definitions of this user are the operator's own and shared with \
+     everyone; leave out the user for a key of the operator, or name another user"
+)]
+pub struct KeyOfSharedUser;
 
 /// Permission of a key. `write` includes `read`; `admin` includes everything; `run` does not include `read`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -62,8 +70,12 @@ pub struct NewKey {
 }
 
 impl NewKey {
-    /// Creates the key. Returns the secret and the row to store, which contains only its hash.
-    pub fn create(self, now_ms: u64) -> (String, KeyRow) {
+    /// Creates the key. Returns the secret and the row to store, which contains only its hash. Fails if it is for the user
+    /// [`SHARED_USER`].
+    pub fn create(self, now_ms: u64) -> Result<(String, KeyRow), KeyOfSharedUser> {
+        if self.user.as_deref() == Some(SHARED_USER) {
+            return Err(KeyOfSharedUser);
+        }
         let secret = random_secret();
         let scopes: Vec<&str> = self.scopes.iter().map(|scope| scope.name()).collect();
         let row = KeyRow {
@@ -76,7 +88,7 @@ impl NewKey {
             expires_at: self.expires_at,
             ..KeyRow::default()
         };
-        (secret, row)
+        Ok((secret, row))
     }
 }
 

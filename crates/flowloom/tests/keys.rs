@@ -102,3 +102,17 @@ fn the_last_use_of_a_key_is_listed() {
     assert!(text.contains("last used 20") && text.contains("never used"), "{text}");
     assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
 }
+
+#[test]
+fn no_key_acts_for_the_user_whose_definitions_are_shared() {
+    let place = Workspace::with_hello("");
+    let refused = place.run(&["keys", "create", "--name", "k", "--user", "local", "--scopes", "read,run,write"]);
+    let shown = stderr_text(&refused);
+    assert!(shown.contains("FL1402") && shown.contains("leave out the user"), "{shown}");
+    let key = print_secret(&place, &["create", "--name", "admin", "--scopes", "admin"]);
+    let server = RunningServer::start(&place, &[]);
+    let headers = [&*format!("Authorization: Bearer {key}"), "Content-Type: application/json"];
+    let body = r#"{"name": "k", "scopes": ["write"], "user": "local"}"#;
+    let refused = server.send_and_read("POST", "/api/v1/keys", &headers, body);
+    assert_eq!((refused.status, refused.error_code().as_str()), (400, "FL1505"), "{refused:?}");
+}

@@ -86,6 +86,11 @@ impl CommandAction {
         }
     }
 
+    /// Whether it gives a step an output that the step did not have.
+    pub fn chooses_output(&self) -> bool {
+        matches!(self, CommandAction::Resolve { how: Resolution::Value(_), .. })
+    }
+
     /// Whether the command is for a run that has ended. Every other command is for one that has not.
     pub fn needs_ended_run(&self) -> bool {
         matches!(self, CommandAction::Retry { .. })

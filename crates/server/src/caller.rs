@@ -10,7 +10,7 @@ use flowloom_app::keys::{PREFIX, Scope, hash_secret};
 use flowloom_core::code::Code;
 use flowloom_runtime::clock::SystemClock;
 use flowloom_runtime::effects::Clock as _;
-use flowloom_store::{Actor, KeyRow};
+use flowloom_store::{Actor, KeyRow, SHARED_USER};
 
 use crate::peer::PeerOwner;
 use crate::problem::Problem;
@@ -96,10 +96,13 @@ impl Caller {
 
     /// The caller as the audit log names it.
     pub(crate) fn to_actor(&self) -> Actor {
-        let Some(peer) = self.peer else { return Actor::command_line() };
         let key = self.key.as_ref();
+        let source = match (self.peer, key) {
+            (None, None) => return Actor::command_line(),
+            (peer, _) => peer.map_or_else(|| "server".to_owned(), |peer| peer.to_string()),
+        };
         let (key_id, key_name) = (key.map(|key| key.id.clone()), key.map(|key| key.name.clone()));
-        Actor { key_id, key_name, user: self.user.clone(), source: peer.to_string() }
+        Actor { key_id, key_name, user: self.user.clone(), source }
     }
 
     /// Authenticates the caller of a request from an address.
@@ -135,6 +138,15 @@ impl Caller {
 
     /// Fails with `ScopeMissing` if the caller lacks a scope.
     pub(crate) fn require_scope(&self, scope: Scope) -> Result<(), Problem> {
+        // Such a key was created by an earlier version. What it stored would be the operator's own.
+        let is_shared = self.key.is_some() && self.user.as_deref() == Some(SHARED_USER);
+        if is_shared && matches!(scope, Scope::Write | Scope::Admin) {
+            let message = format!(
+                "this key acts for the user {SHARED_USER}, whose definitions are shared with everyone, so it can only read and \
+                 run; create a key without a user for the operator, or with another user"
+            );
+            return Err(Problem::new(Code::ScopeMissing, message));
+        }
         let allows =
             |held: &Scope| *held == scope || *held == Scope::Admin || (scope == Scope::Read && *held == Scope::Write);
         match self.scopes.iter().any(allows) {
@@ -160,7 +172,7 @@ impl Caller {
 
     /// The user who owns objects that the request creates.
     pub(crate) fn user_id(&self) -> &str {
-        self.user.as_deref().unwrap_or("local")
+        self.user.as_deref().unwrap_or(SHARED_USER)
     }
 
     /// The user to whom definitions in the caller's requests belong: whoever has a key is a tenant. `None` for the operator,
@@ -228,5 +240,18 @@ mod tests {
         for name in ["", " ", " ann", "../x", "a\nb", &"x".repeat(257)] {
             assert!(check_user_name(name.to_owned()).is_err(), "{name:?}");
         }
+    }
+
+    #[test]
+    fn an_old_key_of_the_shared_user_changes_nothing() {
+        let key = |user: &str| Caller {
+            user: Some(user.to_owned()),
+            key: Some(UsedKey { id: "k".to_owned(), name: "k".to_owned(), secret_hash: "h".into() }),
+            peer: None,
+            scopes: vec![Scope::Run, Scope::Write],
+        };
+        let allowed = |caller: &Caller| [Scope::Run, Scope::Write].map(|scope| caller.require_scope(scope).is_ok());
+        assert_eq!((allowed(&key("ann")), allowed(&key(SHARED_USER))), ([true, true], [true, false]));
+        assert!(Caller::local(SHARED_USER).require_scope(Scope::Write).is_ok());
     }
 }

@@ -143,7 +143,8 @@ pub(crate) async fn create_key(
     let invalid = |error: flowloom_app::times::InvalidTime| Problem::new(Code::RequestInvalid, error.to_string());
     let parse = |time: &str| parse_time_after(time, now).map_err(invalid);
     let expires_at = new.expires.as_deref().map(parse).transpose()?;
-    let (key, mut row) = NewKey { name: new.name, scopes: new.scopes, user, expires_at }.create(now);
+    let new = NewKey { name: new.name, scopes: new.scopes, user, expires_at };
+    let (key, mut row) = new.create(now).map_err(|error| Problem::new(Code::RequestInvalid, error.to_string()))?;
     if let Some(repeated) = idempotency_key(&headers)? {
         row.id = derive_key_id(&caller, &repeated);
         refuse_repetition(store.clone(), row.id.clone()).await?;

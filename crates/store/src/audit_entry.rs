@@ -29,6 +29,11 @@ impl Actor {
         Actor { source: "server".to_owned(), ..Actor::default() }
     }
 
+    /// Whether a key authenticated the author, who is then not the operator.
+    pub fn has_key(&self) -> bool {
+        self.key_id.is_some()
+    }
+
     /// A step of a run.
     pub fn run(run: RunId, user: &str) -> Actor {
         Actor { user: Some(user.to_owned()), source: format!("run {run}"), ..Actor::default() }

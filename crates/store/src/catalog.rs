@@ -279,7 +279,7 @@ impl Store {
     pub(crate) fn build_status_expression(&self, db: &DbConnection) -> Result<String, StoreError> {
         let sql = "select distinct worker from run where status = 'running' and worker is not null";
         let mut dead: Vec<String> = db.query_rows(sql, &[], |row| row.get(0))?;
-        // Afterwards, so that a worker that has just begun counts as living.
+        // Afterwards, so that a worker that has just started counts as living.
         let living = self.worker.living_workers(db)?;
         dead.retain(|worker| !self.worker.is_alive(worker, &living));
         let sql = "select id from run where status = 'running' and worker = $1";

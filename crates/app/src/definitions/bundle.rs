@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use super::error::DefinitionError;
 use super::sources::{ServerTools, Surroundings};
 use crate::config::mcp::McpSettings;
-use crate::config::{AgentSettings, FunctionSettings, ToolSettings};
+use crate::config::{AgentSettings, Config, FunctionSettings, ToolSettings};
 
 /// Tools available to models that are not part of the definition.
 #[derive(Clone, Debug, Default)]
@@ -89,6 +89,41 @@ impl Bundle {
     /// Reads the text of a stored bundle. Fails if it is damaged.
     pub fn parse(text: &str) -> Result<Bundle, DefinitionError> {
         serde_json::from_str(text).map_err(DefinitionError::BundleDamaged)
+    }
+
+    /// The settings of the configuration, without a definition.
+    pub(crate) fn from_config(config: &Config) -> Bundle {
+        Bundle {
+            entry: String::new(),
+            format: flowloom_formats::steps::FORMAT,
+            files: BTreeMap::new(),
+            functions: config.functions.clone(),
+            mcp: config.mcp.clone(),
+            server_tools: ServerTools::new(),
+            flows: None,
+            agents: config.agents.clone(),
+            model: config.default_model.value.clone(),
+            aliases: config.aliases.clone(),
+            lenient: false,
+            agent_folders: AgentSettings::resolve_folders(&config.agents, &config.base_folder()),
+            tools: config.tools.clone(),
+            tenant: None,
+            step: None,
+            is_steered: false,
+        }
+    }
+
+    /// Its settings, without its definition.
+    pub(crate) fn copy_settings(&self) -> Bundle {
+        Bundle {
+            entry: String::new(),
+            files: BTreeMap::new(),
+            flows: None,
+            tenant: None,
+            step: None,
+            is_steered: false,
+            ..self.clone()
+        }
     }
 
     /// The same bundle with the tools available to models.

@@ -15,7 +15,7 @@ use tokio::sync::OnceCell;
 use super::entry::DefinitionLocation;
 use super::error::DefinitionError;
 use super::flow_folder::FlowFolder;
-use super::folder::{self, ModificationTimes, read_modification_times};
+use super::folder::{self, ModificationTimes, is_unchanged, read_modification_times};
 use super::included::{ReadFile, find_included, is_text};
 use crate::blocks::PythonSyntax;
 use crate::config::Config;
@@ -444,8 +444,4 @@ impl CatalogEntry {
 /// The modification times of the files that a definition was read from.
 fn source_modification_times(source: &LoadedDefinition) -> ModificationTimes {
     read_modification_times(source.files().keys().map(PathBuf::from).collect::<Vec<_>>().iter())
-}
-
-fn is_unchanged(changed: &ModificationTimes) -> bool {
-    *changed == read_modification_times(changed.iter().map(|(path, _)| path))
 }

@@ -143,6 +143,11 @@ pub(super) fn read_modification_times<'a>(paths: impl Iterator<Item = &'a PathBu
     paths.map(|path| (path.clone(), changed(path))).collect()
 }
 
+/// Whether files have the modification times that were read before.
+pub(super) fn is_unchanged(changed: &ModificationTimes) -> bool {
+    *changed == read_modification_times(changed.iter().map(|(path, _)| path))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

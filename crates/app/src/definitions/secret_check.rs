@@ -7,7 +7,6 @@ use flowloom_core::diagnostic::{Diagnostic, Span};
 
 use flowloom_formats::flow;
 
-use super::bundle::Bundle;
 use super::source::LoadedDefinition;
 use crate::config::Config;
 
@@ -38,16 +37,8 @@ pub(super) fn check_secrets(config: &Config, source: &LoadedDefinition, tenant: 
     found
 }
 
-/// A secret without hosts that the operator's own definition of a run names.
-pub(crate) fn find_unbound_secret<'a>(config: &Config, bundle: &'a Bundle) -> Option<&'a str> {
-    if bundle.tenant.is_some() || bundle.is_steered {
-        return None;
-    }
-    let names = bundle.files.values().flat_map(|text| find_secrets(text)).map(|(_, name)| name);
-    names.into_iter().find(|name| !is_bound(config, name))
-}
-
-fn is_bound(config: &Config, name: &str) -> bool {
+/// Whether the configuration binds a secret to hosts.
+pub(crate) fn is_bound(config: &Config, name: &str) -> bool {
     config.secrets.get(name).is_some_and(|settings| !settings.hosts.is_empty())
 }
 
@@ -83,7 +74,7 @@ fn check_secret(config: &Config, name: &str, tenant: Option<&str>) -> Option<Sec
 }
 
 /// The secrets in a text: the position and the name of each use.
-fn find_secrets(text: &str) -> impl Iterator<Item = (usize, &str)> {
+pub(super) fn find_secrets(text: &str) -> impl Iterator<Item = (usize, &str)> {
     NOTATIONS.into_iter().flat_map(move |(before, after)| {
         text.match_indices(before).filter_map(move |(at, _)| {
             let start = at + before.len();

@@ -44,7 +44,7 @@ struct PostedTo {
 
 impl RunService {
     /// Sends a command to a run and waits for the decision, at most for `timeout`. Fails with the reason if the command is
-    /// rejected.
+    /// rejected, and with `SecretDenied` if somebody with a key chooses an output that could carry a secret away.
     pub async fn send_command(
         &self,
         opened: LoadedRun,
@@ -106,6 +106,9 @@ impl RunService {
         let mut pending = None;
         for command in commands {
             let (receiver, command) = self.app.route_command(opened, command).await?;
+            if by.has_key() {
+                self.app.engines.check_chosen_output(receiver.id, &command.action)?;
+            }
             let posted = self.app.store.post_command_by(receiver.id, command, SystemClock.now_ms(), by).await?;
             sent.push(PostedTo { receiver: receiver.id, record: posted.record.clone() });
             if posted.record.outcome.is_none() {

@@ -3,6 +3,7 @@
 pub mod child_runs;
 pub mod commands;
 pub mod details;
+mod exposed_secrets;
 pub mod family;
 pub mod family_tree;
 pub mod finished;

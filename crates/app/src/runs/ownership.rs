@@ -20,11 +20,6 @@ impl App {
         Ok(engine.resume_run(opened.id, opened.plan.clone()).await?)
     }
 
-    /// What runs of this process record about its configuration.
-    pub(crate) fn run_project(&self) -> RunProject {
-        RunProject { name: self.config.project_name.clone(), config: self.config.fingerprint.clone() }
-    }
-
     /// Fails with `RunOfOtherProject` if a run belongs to another project.
     pub(crate) fn check_project(&self, opened: &LoadedRun) -> Result<(), AppError> {
         let own = &self.config.project_name;

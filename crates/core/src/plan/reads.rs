@@ -144,7 +144,7 @@ impl Reads {
 }
 
 /// The functions that a step and the steps in it can call.
-pub(super) fn list_called_functions(step: &Step) -> HashSet<Arc<str>> {
+pub fn list_called_functions(step: &Step) -> HashSet<Arc<str>> {
     let mut called = HashSet::new();
     step.visit(&mut |step| match &step.kind {
         StepKind::Leaf(Leaf::Call(call)) => called.extend([call.function.clone()]),

@@ -23,7 +23,8 @@ pub(crate) async fn manage_keys(global: &Global, command: KeysCommand) -> Comman
     match command {
         KeysCommand::Create { name, scopes, user, expires } => {
             let expires_at = parse_expiry(expires.as_deref(), now)?;
-            let (secret, row) = NewKey { name, scopes: Scope::parse(&scopes)?, user, expires_at }.create(now);
+            let new = NewKey { name, scopes: Scope::parse(&scopes)?, user, expires_at };
+            let (secret, row) = new.create(now).map_err(AppError::from)?;
             let id = row.id.clone();
             let is_first = !app.store.requires_key()?;
             app.store.put_key(row, &by).await?;

@@ -273,7 +273,6 @@ pub(crate) async fn resolve_run(
         (ResolutionKind::Value, Some(value)) => Resolution::Value(value),
         _ => return Err(Problem::new(Code::RequestInvalid, "\"value\" requires, and is only for, how: value")),
     };
-    let is_value = matches!(how, Resolution::Value(_));
     let build = |state: &RunState, known: Option<&CommandAction>| {
         let path = match known.and_then(CommandAction::path) {
             Some(path) => path.clone(),
@@ -282,17 +281,5 @@ pub(crate) async fn resolve_run(
         Ok(CommandAction::Resolve { path, how })
     };
     let opened = call.open_run().await?;
-    if is_value && let Some(name) = find_exposed_secret(&call, &opened) {
-        let message = format!(
-            "an output of your choice could send the secret {name} anywhere, because it is bound to no host; the operator \
-             can set `hosts` of [secrets.{name}]"
-        );
-        return Err(Problem::new(Code::SecretDenied, message));
-    }
     call.send_command(opened, waiting, build).await
-}
-
-/// A secret that a caller with a key could send to a host of their choice by choosing the output of a step.
-fn find_exposed_secret<'a>(call: &CommandRequest, opened: &'a LoadedRun) -> Option<&'a str> {
-    call.caller.key.as_ref().and_then(|_| opened.find_unbound_secret(&call.host.app.config))
 }

@@ -21,7 +21,8 @@ use flowloom_runtime::journal::Journal as _;
 use flowloom_runtime::{JournalError, Run, RunError};
 
 use super::WorkflowHost;
-use crate::definitions::bundle::{Bundle, compile_bundle};
+use crate::definitions::bundle::Bundle;
+use crate::engine_factory::EngineFactory;
 use crate::runs::start::{PreparedDefinition, StartRun};
 
 /// Interval of polling a run that another worker drives.
@@ -59,28 +60,24 @@ impl WorkflowHost {
             Some(earlier) => earlier,
             None => child_run_id(context, context.attempt),
         };
-        let source = match self.read_started_bundle(id).await? {
-            Some(bundle) => ChildSource::Started(bundle),
+        let engines = self.engines()?;
+        let (text, new) = match self.read_started_bundle(id).await? {
+            Some(text) => (text, None),
             None => {
-                let mut child = new_child()?;
-                child.bundle.is_steered |= self.bundle.is_steered;
-                ChildSource::New(child)
+                let child = self.check_child(&engines, context, new_child()?)?;
+                (child.bundle.to_json()?.into(), Some(child))
             }
         };
-        let plan = compile_bundle(source.get_bundle())?;
+        let workflow = engines.prepare_child(text, &self.models)?;
         let depth = context.depth + 1;
         let remaining = context.allowance.as_ref().map(|allowance| allowance.remaining.clone());
-        let limits = remaining.unwrap_or_default().narrow_to(&plan.limits);
+        let limits = remaining.unwrap_or_default().narrow_to(&workflow.plan.limits);
         if depth > limits.subflow_depth {
             let message = format!("workflows call each other more than {} levels deep", limits.subflow_depth);
             return Err(StepFailure::new(Code::LimitSubflow, message));
         }
-        let Some(engine) = self.engine.get().and_then(|make| make(source.get_bundle())) else {
-            return Err(StepFailure::new(Code::FunctionFailed, "the engine is not ready"));
-        };
-        let workflow = PreparedDefinition::new(plan, engine, source.get_bundle())?;
         let start = || {
-            let ChildSource::New(child) = &source else { return Err(JournalError::RunNotFound(id).into()) };
+            let Some(child) = &new else { return Err(JournalError::RunNotFound(id).into()) };
             let start = StartRun {
                 workflow_id: child.workflow.clone(),
                 agent: child.agent.clone(),
@@ -93,7 +90,7 @@ impl WorkflowHost {
             };
             Ok(start.start(&self.store)?.run)
         };
-        let ended = self.drive_to_end(&workflow, id, step.effects, start).await?;
+        let ended = self.drive_to_end(&engines, &workflow, id, step.effects, start).await?;
         if let Some(allowance) = &context.allowance {
             allowance.add_usage(&ended.state.usage_since_reopened());
             // Whatever the step does with a failure, the limits are those of all runs around it.
@@ -101,6 +98,21 @@ impl WorkflowHost {
             exceeded.into_iter().for_each(|error| allowance.note_exceeded_limit(error));
         }
         Ok(ended)
+    }
+
+    /// A child run that may be started by a step: with values that a caller chose if the step has such values. Fails with
+    /// `SecretDenied` if its definition is a user's, and what it returns could carry a secret of the operator away.
+    fn check_child(
+        &self,
+        engines: &EngineFactory,
+        context: &EffectContext,
+        mut child: ChildRun,
+    ) -> Result<ChildRun, StepFailure> {
+        child.bundle.is_steered |= self.bundle.is_steered;
+        if let Some(user) = &child.bundle.tenant {
+            engines.check_definition_of_user(context.run, user)?;
+        }
+        Ok(child)
     }
 
     /// If the parent run is retried, retries the child run of the attempt that failed, so that what succeeded in it is kept;
@@ -127,14 +139,14 @@ impl WorkflowHost {
         Ok(None)
     }
 
-    /// The bundle of a run that an earlier attempt of this step has started; `None` if there is none.
-    async fn read_started_bundle(&self, id: RunId) -> Result<Option<Bundle>, StepFailure> {
+    /// The text of the bundle of a run that an earlier attempt of this step has started; `None` if there is none.
+    async fn read_started_bundle(&self, id: RunId) -> Result<Option<Arc<str>>, StepFailure> {
         loop {
             match self.store.read_events(id, 0, 1).map_err(JournalError::from) {
                 Ok(records) => {
                     let created = records.first().map(|record| &record.event);
                     let Some(Event::RunCreated(created)) = created else { return Ok(None) };
-                    return Ok(Some(Bundle::parse(&self.store.read_bundle(created.bundle)?)?));
+                    return Ok(Some(self.store.read_bundle(created.bundle)?));
                 }
                 Err(JournalError::RunNotFound(_)) => return Ok(None),
                 Err(JournalError::Unavailable(_)) => tokio::time::sleep(POLL_INTERVAL).await,
@@ -146,6 +158,7 @@ impl WorkflowHost {
     /// Drives the run `id`, which `start` starts unless it was started before, until it ends.
     async fn drive_to_end(
         &self,
+        engines: &EngineFactory,
         workflow: &PreparedDefinition,
         id: RunId,
         parent: &dyn ChildEffects,
@@ -176,7 +189,7 @@ impl WorkflowHost {
             let failed =
                 |error| StepFailure::new(Code::FunctionFailed, format!("the run {id} ended unexpectedly: {error}"));
             let outcome = outcome.map_err(failed)?;
-            if let Some(telemetry) = self.telemetry.as_ref().filter(|_| outcome.broken.is_none()) {
+            if let Some(telemetry) = engines.telemetry().filter(|_| outcome.broken.is_none()) {
                 telemetry.export_run(&outcome.state);
             }
             match (outcome.broken, outcome.state.to_child_suspension()) {
@@ -248,23 +261,6 @@ pub(super) struct ChildRun {
     pub(super) workflow: Option<String>,
     pub(super) inputs: Value,
     pub(super) agent: Option<String>,
-}
-
-/// What a child run is made of.
-enum ChildSource {
-    /// The bundle of a run that was started before.
-    Started(Bundle),
-    /// A run that is yet to be started.
-    New(ChildRun),
-}
-
-impl ChildSource {
-    fn get_bundle(&self) -> &Bundle {
-        match self {
-            ChildSource::Started(bundle) => bundle,
-            ChildSource::New(child) => &child.bundle,
-        }
-    }
 }
 
 /// The child run of an earlier attempt.

@@ -6,9 +6,9 @@
 mod child;
 mod tool;
 
+use std::collections::HashMap;
 use std::collections::hash_map::Entry;
-use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Weak};
 
 use flowloom_core::code::Code;
 use flowloom_core::effect::{CallRequest, Payload};
@@ -19,7 +19,6 @@ use flowloom_core::state::RunState;
 use flowloom_core::value::{Map, Value};
 use flowloom_formats::steps::runs::PageBounds;
 use flowloom_formats::{compile, render_result, steps};
-use flowloom_runtime::Engine;
 use flowloom_runtime::clock::SystemClock;
 use flowloom_runtime::effects::{ChildEffects, Clock as _, EffectContext, EffectFuture};
 use flowloom_runtime::journal::Journal as _;
@@ -31,49 +30,52 @@ use flowloom_tools::{FunctionConfig, NativeFunction};
 
 use crate::definitions::bundle::{Bundle, compile_bundle};
 use crate::definitions::stored::{self, DefinitionContent};
-use crate::telemetry::TraceExporter;
+use crate::engine_factory::EngineFactory;
+use crate::run_models::RunModels;
 pub use child::derive_run_id;
 use child::{CallingStep, ChildRun};
 pub(crate) use tool::tool_function;
 
 /// State shared by the workflow functions.
 pub struct WorkflowHost {
+    engines: Weak<EngineFactory>,
     store: Arc<Store>,
+    /// The bundle of the runs that call the functions.
     bundle: Bundle,
-    engine: OnceLock<MakeEngine>,
-    telemetry: Option<TraceExporter>,
+    /// The models of those runs.
+    models: Arc<RunModels>,
 }
 
-/// Builds an engine with these functions for the runs of a bundle; `None` after the functions were dropped.
-type MakeEngine = Box<dyn Fn(&Bundle) -> Option<Engine> + Send + Sync>;
-
 impl WorkflowHost {
-    /// Functions over the workflows of a bundle. They need an engine before they are called. Child runs that end are
-    /// reported to `telemetry`.
-    pub fn new(store: Arc<Store>, bundle: Bundle, telemetry: Option<TraceExporter>) -> WorkflowHost {
-        WorkflowHost { store, bundle, engine: OnceLock::new(), telemetry }
+    /// Functions over the workflows of a bundle. The factory builds the engines of child runs.
+    pub(crate) fn new(
+        engines: Weak<EngineFactory>,
+        store: Arc<Store>,
+        bundle: Bundle,
+        models: Arc<RunModels>,
+    ) -> WorkflowHost {
+        WorkflowHost { engines, store, bundle, models }
     }
 
-    /// Sets the engine, which can only be built after the functions that it needs.
-    pub(crate) fn set_engine(&self, make: impl Fn(&Bundle) -> Option<Engine> + Send + Sync + 'static) {
-        // Set once, right after construction.
-        let _ = self.engine.set(Box::new(make));
+    fn engines(&self) -> Result<Arc<EngineFactory>, StepFailure> {
+        self.engines.upgrade().ok_or_else(|| StepFailure::new(Code::FunctionFailed, "the program is stopping"))
     }
 
-    /// The bundle of another definition with the same settings, which is the operator's own unless a tenant is set.
-    fn build_bundle(&self, entry: &str, files: BTreeMap<String, String>) -> Result<Bundle, StepFailure> {
-        let settings = Bundle { flows: None, tenant: None, ..self.bundle.clone() };
-        let bundle = Bundle { entry: entry.to_owned(), format: steps::FORMAT, files, ..settings };
-        let compiled = compile(entry, &bundle.to_sources(), None);
-        match (compiled.format, compiled.plan) {
-            (Some(format), Some(_)) => Ok(Bundle { format, ..bundle }),
-            _ => {
-                let problems: Vec<_> = compiled.diagnostics.iter().filter(|problem| problem.is_error()).collect();
-                let messages: Vec<_> = problems.iter().map(|problem| problem.message.as_str()).collect();
-                let code = problems.first().map_or(Code::StepRefused, |problem| problem.code);
-                Err(StepFailure::new(code, format!("invalid workflow definition: {}", messages.join("; "))))
-            }
-        }
+    /// The bundle of a file beside the calling definition. It belongs to whoever that belongs to, who may have added files.
+    fn build_file_bundle(&self, file: &str) -> Result<Bundle, StepFailure> {
+        let bundle = Bundle { entry: file.to_owned(), step: None, flows: None, ..self.bundle.clone() };
+        detect_format(bundle)
+    }
+
+    /// The bundle of a stored definition of `tenant`.
+    fn build_stored_bundle(&self, content: DefinitionContent, tenant: Option<String>) -> Result<Bundle, StepFailure> {
+        let engines = self.engines()?;
+        // A user may have changed the settings of a fork. What belongs to somebody else must not depend on that.
+        let is_trusted = self.bundle.tenant.is_none() || self.bundle.tenant == tenant;
+        let settings = if is_trusted { self.bundle.copy_settings() } else { Bundle::from_config(&engines.config) };
+        let mut files = content.files;
+        files.extend(engines.read_function_files(&settings.functions)?);
+        detect_format(Bundle { entry: content.entry, files, tenant, ..settings })
     }
 
     fn find_stored(&self, id: &str, user: &str) -> Result<DefinitionRow, StepFailure> {
@@ -87,7 +89,9 @@ impl WorkflowHost {
             None => arguments.clone().into(),
         };
         let content = DefinitionContent::single("workflow.json", render::to_json(&definition));
-        let format = self.build_bundle("workflow.json", content.files.clone())?.format;
+        let bundle =
+            Bundle { entry: content.entry.clone(), files: content.files.clone(), ..self.bundle.copy_settings() };
+        let format = detect_format(bundle)?.format;
         let given = definition.get("id").and_then(Value::as_str).map(str::to_owned);
         let id = given.unwrap_or_else(|| derive_run_id(&context.idempotency_key(), context.run.at_ms()).to_string());
         let new = NewDefinition {
@@ -108,8 +112,7 @@ impl WorkflowHost {
             let id = require_argument(arguments, "workflowId")?;
             let row = self.find_stored(&id, &context.user)?;
             let content = DefinitionContent::parse(&row.content)?;
-            let bundle = self.build_bundle(&content.entry, content.files)?;
-            let bundle = Bundle { tenant: stored::find_tenant(&row), ..bundle };
+            let bundle = self.build_stored_bundle(content, stored::find_tenant(&row))?;
             let agent = arguments.get("agentId").and_then(Value::as_str).filter(|agent| !agent.is_empty());
             let agent = agent.map(str::to_owned);
             let agent = agent.or_else(|| context.agent.as_deref().map(str::to_owned));
@@ -138,6 +141,20 @@ impl WorkflowHost {
         let entry =
             |run: Value| Value::map([("key", run.get("runId").cloned().unwrap_or_default()), ("value", run.clone())]);
         Ok(steps::runs::render_page(runs.into_iter().map(entry).collect(), total, bounds))
+    }
+}
+
+/// The bundle with the format of its definition. Fails if that has errors.
+fn detect_format(bundle: Bundle) -> Result<Bundle, StepFailure> {
+    let compiled = compile(&bundle.entry, &bundle.to_sources(), None);
+    match (compiled.format, compiled.plan) {
+        (Some(format), Some(_)) => Ok(Bundle { format, ..bundle }),
+        _ => {
+            let problems: Vec<_> = compiled.diagnostics.iter().filter(|problem| problem.is_error()).collect();
+            let messages: Vec<_> = problems.iter().map(|problem| problem.message.as_str()).collect();
+            let code = problems.first().map_or(Code::StepRefused, |problem| problem.code);
+            Err(StepFailure::new(code, format!("invalid workflow definition: {}", messages.join("; "))))
+        }
     }
 }
 
@@ -286,11 +303,8 @@ impl NativeFunction for FileFunction {
         effects: &'a dyn ChildEffects,
     ) -> EffectFuture<'a, Value> {
         Box::pin(async move {
-            // Its files are beside those of the calling definition, which may add some, so it has no more rights.
-            let tenant = self.host.bundle.tenant.clone();
             let new_child = || {
-                let bundle = self.host.build_bundle(&self.file, self.host.bundle.files.clone())?;
-                let bundle = Bundle { tenant, ..bundle };
+                let bundle = self.host.build_file_bundle(&self.file)?;
                 let inputs = workflow_input(&request.payload);
                 let agent = context.agent.as_deref().map(str::to_owned);
                 Ok(ChildRun { bundle, workflow: None, inputs, agent })

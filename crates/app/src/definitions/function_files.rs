@@ -1,0 +1,74 @@
+//! The files of the workflows that run as functions. Each new bundle has them, so they stay in memory while they are
+//! unchanged.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::folder::{ModificationTimes, is_unchanged, read_modification_times};
+use super::source::Loader;
+use crate::config::error::{ConfigError, TableProblem};
+use crate::config::{Config, FunctionSettings};
+use crate::error::AppError;
+
+/// The files that were read last, by the path of the workflow.
+#[derive(Default)]
+pub(crate) struct FunctionFiles {
+    known: Mutex<BTreeMap<PathBuf, Arc<WorkflowFiles>>>,
+}
+
+/// The files of one workflow.
+struct WorkflowFiles {
+    changed: ModificationTimes,
+    /// Texts by path, relative to the folder of the configuration.
+    texts: BTreeMap<String, String>,
+}
+
+impl FunctionFiles {
+    /// The files of the workflows of all functions, by their paths relative to the configuration's folder. Fails with
+    /// `ConfigInvalid` if one cannot be read.
+    pub(crate) fn read_all(
+        &self,
+        config: &Config,
+        functions: &BTreeMap<String, FunctionSettings>,
+    ) -> Result<BTreeMap<String, String>, AppError> {
+        let mut all = BTreeMap::new();
+        for (id, function) in functions {
+            if let Some(workflow) = &function.workflow {
+                all.extend(self.read_workflow(config, id, workflow)?.texts.clone());
+            }
+        }
+        Ok(all)
+    }
+
+    fn read_workflow(&self, config: &Config, id: &str, workflow: &str) -> Result<Arc<WorkflowFiles>, AppError> {
+        let file = config.base_folder().join(workflow);
+        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner).get(&file).cloned();
+        if let Some(known) = known.filter(|known| is_unchanged(&known.changed)) {
+            return Ok(known);
+        }
+        let source = Loader::new(config).compile(&file);
+        if source.files().is_empty() {
+            let why = source.compiled.diagnostics.first().map(|problem| problem.message.clone()).unwrap_or_default();
+            let table = format!("functions.{id:?}");
+            return Err(ConfigError::in_table(table, TableProblem::UnreadableWorkflow(why)).into());
+        }
+        let paths: Vec<PathBuf> = source.files().keys().map(PathBuf::from).collect();
+        let texts = source.files().iter().map(|(path, bytes)| (strip_folder(config, path), decode_text(bytes)));
+        let read = WorkflowFiles { texts: texts.collect(), changed: read_modification_times(paths.iter()) };
+        let read = Arc::new(read);
+        // A file that is missing now may be there next time.
+        if !source.is_refused() {
+            self.known.lock().unwrap_or_else(PoisonError::into_inner).insert(file, read.clone());
+        }
+        Ok(read)
+    }
+}
+
+fn strip_folder(config: &Config, path: &str) -> String {
+    Path::new(path).strip_prefix(config.base_folder()).map_or(path.to_owned(), |path| path.display().to_string())
+}
+
+fn decode_text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}

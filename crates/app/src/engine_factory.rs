@@ -1,0 +1,315 @@
+//! Builds the engine of a run from its bundle. The models, the functions and the rights of a run are those of its own
+//! definition, so a child run gets an engine of its own, and never that of the run that starts it.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+
+use flowloom_core::event::RunProject;
+use flowloom_core::hash::Hash;
+use flowloom_core::plan::{Plan, flow_function_id};
+use flowloom_models_local::LocalEngine;
+use flowloom_runtime::Engine;
+use flowloom_runtime::clock::SystemClock;
+use flowloom_runtime::effects::{Effects, Model};
+use flowloom_runtime::outage_log::OutageLog;
+use flowloom_runtime::remote::RunDriver;
+use flowloom_sandbox::Sandbox;
+use flowloom_store::Store;
+use flowloom_tools::secrets::parse_secret_text;
+use flowloom_tools::{
+    Capabilities, FunctionConfig, FunctionRegistry, HttpClient, HttpFunction, HttpLimits, PageScraper,
+};
+
+use crate::authoring::{self, AuthoringEnv};
+use crate::blocks::BlockRegistry as Blocks;
+use crate::config::error::{ConfigError, TableProblem};
+use crate::config::{Config, FunctionSettings};
+use crate::definitions::bundle::{Bundle, compile_bundle};
+use crate::definitions::function_files::FunctionFiles;
+use crate::definitions::reachable_secrets::list_reachable_secrets;
+use crate::error::AppError;
+use crate::quotas::meter_model;
+use crate::redaction::UserRedactors;
+use crate::restate::RestateDriver;
+use crate::run_models::RunModels;
+use crate::runs::start::PreparedDefinition;
+use crate::secrets::EnvironmentSecrets;
+use crate::telemetry::TraceExporter;
+use crate::tools::mcp::McpServers;
+use crate::tools::memory_keys::scope_to_bundle;
+use crate::tools::workflows::{self, WorkflowHost};
+use crate::wiring::{ModelChoice, build_egress_policy, build_models, limit_trials};
+
+/// Maximum number of compiled bundles held in memory, and of engines of child runs.
+const MAX_CACHED_BUNDLES: usize = 256;
+
+/// What the engines of a process have in common.
+pub(crate) struct EngineFactory {
+    pub(crate) config: Config,
+    pub(crate) store: Arc<Store>,
+    servers: Arc<McpServers>,
+    blocks: Arc<Blocks>,
+    sandbox: Arc<Sandbox>,
+    restate_outages: Arc<OutageLog>,
+    telemetry: OnceLock<TraceExporter>,
+    function_files: FunctionFiles,
+    /// The factory, for functions that start runs. They are part of engines, which the factory holds.
+    itself: Weak<EngineFactory>,
+    /// Loads each local model once for all runs.
+    local_engine: Arc<LocalEngine>,
+    /// Built with the first engine, like the redactors: commands that run nothing do not need it.
+    client: OnceLock<Arc<HttpClient>>,
+    redactors: OnceLock<Arc<UserRedactors>>,
+    /// Compiled bundles by hash. Runs of a server, and child runs, share few.
+    ready: Mutex<HashMap<Hash, Arc<CompiledBundle>>>,
+    /// Engines of child runs, by the hash of the bundle and the number of the models of the calling run.
+    children: Mutex<HashMap<(Hash, u64), Engine>>,
+}
+
+/// A bundle with its plan and, once needed, its engine.
+pub(crate) struct CompiledBundle {
+    pub(crate) bundle: Bundle,
+    pub(crate) plan: Arc<Plan>,
+    engine: OnceLock<Engine>,
+    secrets: OnceLock<Vec<String>>,
+}
+
+impl CompiledBundle {
+    /// The secrets that its runs can send: those of its files, without those of functions that it never calls.
+    pub(crate) fn reachable_secrets(&self) -> &[String] {
+        self.secrets.get_or_init(|| list_reachable_secrets(&self.bundle, &self.plan))
+    }
+}
+
+impl EngineFactory {
+    /// A factory of engines under a configuration.
+    pub(crate) fn new(
+        config: Config,
+        store: Arc<Store>,
+        servers: Arc<McpServers>,
+        blocks: Arc<Blocks>,
+        sandbox: Arc<Sandbox>,
+        restate_outages: Arc<OutageLog>,
+    ) -> Arc<EngineFactory> {
+        Arc::new_cyclic(|itself| EngineFactory {
+            config,
+            store,
+            servers,
+            blocks,
+            sandbox,
+            restate_outages,
+            telemetry: OnceLock::new(),
+            function_files: FunctionFiles::default(),
+            itself: itself.clone(),
+            local_engine: Arc::default(),
+            client: OnceLock::new(),
+            redactors: OnceLock::new(),
+            ready: Mutex::default(),
+            children: Mutex::default(),
+        })
+    }
+
+    /// Sets where the ends of child runs are reported, and returns what was set first.
+    pub(crate) fn set_telemetry(&self, exporter: TraceExporter) -> TraceExporter {
+        self.telemetry.get_or_init(|| exporter).clone()
+    }
+
+    /// Where the ends of child runs are reported.
+    pub(crate) fn telemetry(&self) -> Option<&TraceExporter> {
+        self.telemetry.get()
+    }
+
+    /// The files of the workflows that run as functions, by their paths in bundles. Fails with `ConfigInvalid` if one cannot
+    /// be read.
+    pub(crate) fn read_function_files(
+        &self,
+        functions: &BTreeMap<String, FunctionSettings>,
+    ) -> Result<BTreeMap<String, String>, AppError> {
+        self.function_files.read_all(&self.config, functions)
+    }
+
+    /// Builds an engine for runs of one bundle. Fails with `ConfigInvalid` if a function or the egress policy is
+    /// misconfigured.
+    pub(crate) fn build_engine(&self, bundle: &Bundle) -> Result<Engine, AppError> {
+        self.build_engine_with(bundle, Arc::new(RunModels::new(self.build_models(bundle), bundle)))
+    }
+
+    fn build_engine_with(&self, bundle: &Bundle, models: Arc<RunModels>) -> Result<Engine, AppError> {
+        let (model, client) = (models.model.clone(), self.http_client()?);
+        let functions = Arc::new(self.build_registry(bundle, &client, models)?);
+        let effects = Effects {
+            model,
+            scraper: Arc::new(PageScraper::new(client.clone())),
+            http: client,
+            functions,
+            code: scope_to_bundle(self.sandbox.clone(), bundle),
+            clock: Arc::new(SystemClock),
+        };
+        let engine = Engine::new(effects, self.store.clone())
+            .with_definition(bundle.definition_identity())
+            .with_project(self.run_project());
+        let redactors = self.redactors.get_or_init(|| Arc::new(UserRedactors::new(&self.config))).clone();
+        let engine = if redactors.is_empty() { engine } else { engine.with_redactors(redactors) };
+        Ok(self.build_driver().into_iter().fold(engine, Engine::with_driver))
+    }
+
+    /// The client of all engines: what may be reached, and with which secrets, depends on the configuration and on the
+    /// definition that each request names.
+    fn http_client(&self) -> Result<Arc<HttpClient>, AppError> {
+        if let Some(client) = self.client.get() {
+            return Ok(client.clone());
+        }
+        let secrets = Arc::new(EnvironmentSecrets::new(&self.config));
+        let client = HttpClient::new(build_egress_policy(&self.config)?, secrets, HttpLimits::default());
+        Ok(self.client.get_or_init(|| Arc::new(client)).clone())
+    }
+
+    /// What runs of this process record about its configuration.
+    fn run_project(&self) -> RunProject {
+        RunProject { name: self.config.project_name.clone(), config: self.config.fingerprint.clone() }
+    }
+
+    /// What drives the runs of this process, if it does not do so itself.
+    fn build_driver(&self) -> Option<Arc<dyn RunDriver>> {
+        let ingress = self.config.engine.restate.as_ref()?;
+        let accepted = self.config.accepts_any_config.then(|| self.config.fingerprint.clone());
+        Some(Arc::new(RestateDriver::new(ingress, self.store.clone(), accepted, self.restate_outages.clone())))
+    }
+
+    /// Builds the models of a bundle, whose calls count for the quotas of users. All bundles share one engine for local
+    /// models.
+    pub(crate) fn build_models(&self, bundle: &Bundle) -> Arc<dyn Model> {
+        let (default, allows_named_files) = (bundle.model.clone(), bundle.tenant.is_none());
+        let choice = ModelChoice { default, aliases: &bundle.aliases, allows_named_files };
+        meter_model(Arc::new(build_models(&self.config, choice, self.local_engine.clone())), &self.store)
+    }
+
+    /// Builds the context of the authoring functions, which create pipelines from goals.
+    pub(crate) fn build_author(&self, bundle: &Bundle, models: &Arc<dyn Model>) -> AuthoringEnv {
+        AuthoringEnv {
+            store: self.store.clone(),
+            models: models.clone(),
+            code: Arc::new(limit_trials(&self.sandbox, &self.config)),
+            blocks: self.blocks.clone(),
+            sources: bundle.to_sources_without_files().with_files(BTreeMap::new()),
+        }
+    }
+
+    fn build_registry(
+        &self,
+        bundle: &Bundle,
+        client: &Arc<HttpClient>,
+        models: Arc<RunModels>,
+    ) -> Result<FunctionRegistry, AppError> {
+        let author = self.build_author(bundle, &models.model);
+        let host = Arc::new(WorkflowHost::new(self.itself.clone(), self.store.clone(), bundle.clone(), models));
+        let grants: BTreeMap<String, Vec<String>> =
+            bundle.agents.iter().map(|(id, agent)| (id.clone(), agent.tools.clone())).collect();
+        let mut registry = FunctionRegistry::new(client.clone()).with_capabilities(Capabilities::new(grants));
+        if let Some(root) = &self.config.files_root {
+            registry = registry.with_files(root);
+        }
+        if let Some(search) = &self.config.search {
+            registry = registry.with_search(search.clone());
+        }
+        let own = workflows::built_in_functions(&host).into_iter().chain(authoring::build_functions(author));
+        for (id, function) in own {
+            registry = registry.with_function(id, function);
+        }
+        for (name, mcp) in &bundle.mcp {
+            registry = registry.with_server(self.servers.get_or_create(name, mcp));
+        }
+        for id in bundle.flows.iter().flat_map(BTreeMap::keys) {
+            registry = registry.with_function(flow_function_id(id), workflows::tool_function(&host, id));
+        }
+        for (id, function) in &bundle.functions {
+            registry = registry.with_function(id, build_function(id, function, &host)?);
+        }
+        Ok(registry)
+    }
+
+    /// The compiled bundle with this hash, from memory or the store.
+    pub(crate) fn load_bundle(&self, hash: Hash) -> Result<Arc<CompiledBundle>, AppError> {
+        match self.find_ready(hash) {
+            Some(ready) => Ok(ready),
+            None => self.compile_bundle(hash, &self.store.read_bundle(hash)?),
+        }
+    }
+
+    /// The engine of the runs of a bundle.
+    pub(crate) fn engine_of(&self, ready: &CompiledBundle) -> Result<Engine, AppError> {
+        if let Some(engine) = ready.engine.get() {
+            return Ok(engine.clone());
+        }
+        let engine = self.build_engine(&ready.bundle)?;
+        Ok(ready.engine.get_or_init(|| engine).clone())
+    }
+
+    /// The text of the bundle of a child run as a definition that can be run. `caller` has the models of the calling run. A
+    /// step that calls a workflow again and again compiles it once, and builds one engine.
+    pub(crate) fn prepare_child(
+        &self,
+        text: Arc<str>,
+        caller: &Arc<RunModels>,
+    ) -> Result<PreparedDefinition, AppError> {
+        let hash = Hash::of_bytes(text.as_bytes());
+        let ready = match self.find_ready(hash) {
+            Some(ready) => ready,
+            None => self.compile_bundle(hash, &text)?,
+        };
+        let engine = self.child_engine(hash, &ready.bundle, caller)?;
+        Ok(PreparedDefinition::of_text(ready.plan.clone(), engine, hash, text))
+    }
+
+    fn child_engine(&self, hash: Hash, bundle: &Bundle, caller: &Arc<RunModels>) -> Result<Engine, AppError> {
+        let known = || self.children.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(engine) = known().get(&(hash, caller.number)) {
+            return Ok(engine.clone());
+        }
+        let engine = match caller.fits(bundle) {
+            true => self.build_engine_with(bundle, caller.clone())?,
+            false => self.build_engine(bundle)?,
+        };
+        let mut known = known();
+        if known.len() >= MAX_CACHED_BUNDLES {
+            known.clear();
+        }
+        known.insert((hash, caller.number), engine.clone());
+        Ok(engine)
+    }
+
+    fn find_ready(&self, hash: Hash) -> Option<Arc<CompiledBundle>> {
+        self.ready.lock().unwrap_or_else(PoisonError::into_inner).get(&hash).cloned()
+    }
+
+    fn compile_bundle(&self, hash: Hash, text: &str) -> Result<Arc<CompiledBundle>, AppError> {
+        let bundle = Bundle::parse(text)?;
+        let plan = compile_bundle(&bundle)?;
+        let compiled = CompiledBundle { bundle, plan, engine: OnceLock::new(), secrets: OnceLock::new() };
+        let ready = Arc::new(compiled);
+        let mut all = self.ready.lock().unwrap_or_else(PoisonError::into_inner);
+        if all.len() >= MAX_CACHED_BUNDLES {
+            all.clear();
+        }
+        all.insert(hash, ready.clone());
+        Ok(ready)
+    }
+}
+
+fn build_function(id: &str, function: &FunctionSettings, host: &Arc<WorkflowHost>) -> Result<FunctionConfig, AppError> {
+    match (&function.url, &function.workflow) {
+        (Some(url), None) => {
+            let mut http = HttpFunction::with_post(parse_secret_text(url));
+            if let Some(method) = &function.method {
+                http.method.clone_from(method);
+            }
+            http.headers =
+                function.headers.iter().map(|(name, value)| (name.clone(), parse_secret_text(value))).collect();
+            http.effect = function.effect;
+            http.timeout_ms = function.timeout_ms.or(http.timeout_ms);
+            Ok(FunctionConfig::Http(http))
+        }
+        (None, Some(file)) => Ok(workflows::file_function(host, file)),
+        _ => Err(ConfigError::in_table(format!("functions.{id:?}"), TableProblem::UrlOrWorkflow).into()),
+    }
+}
