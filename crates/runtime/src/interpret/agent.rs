@@ -1,9 +1,11 @@
 //! A model with tools: call the model, run the tools it requests, send it the results, and repeat.
 
 use flowloom_core::chat::{Message, Role, ToolCall};
+use flowloom_core::code::Code;
 use flowloom_core::effect::{GenerateRequest, Request};
+use flowloom_core::error::StepFailure;
 use flowloom_core::path::Key;
-use flowloom_core::plan::{Agent, CallLimit, Env, Step};
+use flowloom_core::plan::{Agent, AgentTool, CallLimit, Env, Step};
 use flowloom_core::render::{self, TextStyle};
 use flowloom_core::value::Value;
 
@@ -31,7 +33,8 @@ impl Interpreter {
         let failed = |error| Interrupt::Failed(error, place.path.clone());
         let request = self.generate_request(&agent.generate, env, place).map_err(failed)?;
         let new = request.messages.new_messages().to_vec();
-        let tools: Vec<_> = agent.tools.iter().map(|tool| tool.declaration.clone()).collect();
+        let available = available_tools(agent, env).map_err(failed)?;
+        let tools: Vec<_> = available.iter().map(|tool| tool.declaration.clone()).collect();
         let mut progress = AgentProgress { request, called: 0 };
         for round in 0u32.. {
             let AgentProgress { request, called } = &mut progress;
@@ -51,7 +54,7 @@ impl Interpreter {
                     let can_call = may_call && !tools.is_empty();
                     Some(answer.text.or_else(|| (!can_call).then(|| describe_missing_answer(agent.limit))))
                 }
-                false => self.run_calls(step, agent, answer, &mut progress, &turn).await?.map(Some),
+                false => self.run_calls(step, agent.limit, &available, answer, &mut progress, &turn).await?.map(Some),
             };
             let Some(text) = answer else { continue };
             if let Some(thread) = &agent.generate.thread {
@@ -69,7 +72,8 @@ impl Interpreter {
     async fn run_calls(
         &self,
         step: &Step,
-        agent: &Agent,
+        limit: CallLimit,
+        tools: &[&AgentTool],
         answer: ModelAnswer,
         progress: &mut AgentProgress,
         turn: &StepContext,
@@ -78,7 +82,7 @@ impl Interpreter {
         let message = Message::new(Role::Assistant, answer.text.unwrap_or_default());
         request.messages.push(Message { tool_calls: answer.calls.clone(), ..message });
         for (index, call) in answer.calls.iter().enumerate() {
-            let outcome = match agent.limit {
+            let outcome = match limit {
                 CallLimit::Calls(most) if *called >= most => ToolOutcome::Result(
                     format!("This was not called: {most} calls are allowed, and they are used up.").into(),
                 ),
@@ -86,7 +90,7 @@ impl Interpreter {
                     *called += 1;
                     let at = turn
                         .with_path(turn.path.child_path(&Key::numbered_key("tool", 1)).iteration_path(index as u64));
-                    self.run_tool(&step.policy, find_tool(&agent.tools, call), call, at).await?
+                    self.run_tool(&step.policy, find_tool(tools.iter().copied(), call), call, at).await?
                 }
             };
             if let ToolOutcome::Answer(text) = outcome {
@@ -97,6 +101,37 @@ impl Interpreter {
         }
         Ok(None)
     }
+}
+
+/// The tools that a call offers. Fails for a name that is not one of the agent's tools, so that no value can add a tool.
+fn available_tools<'a>(agent: &'a Agent, env: &Env) -> Result<Vec<&'a AgentTool>, StepFailure> {
+    let Some(names) = &agent.available else { return Ok(agent.tools.iter().collect()) };
+    let names = match names.evaluate(env, None)? {
+        None | Some(Value::Null | Value::Bool(false)) => return Ok(Vec::new()),
+        Some(names) => names,
+    };
+    let failed = |message: String| StepFailure::new(Code::UnknownTool, message);
+    let Some(list) = names.as_list() else {
+        return Err(failed(format!("tools must be a list of names, not {}", names.kind_name())));
+    };
+    let mut available: Vec<&AgentTool> = Vec::new();
+    for name in list {
+        let Some(name) = name.as_str() else {
+            return Err(failed(format!("tools has {}; expected names", render::to_json(name))));
+        };
+        let is_function = |tool: &&AgentTool| tool.effect.function_id().as_deref() == Some(name);
+        let found = agent.tools.iter().find(is_function);
+        let found = found.or_else(|| agent.tools.iter().find(|tool| tool.declaration.name == name));
+        let Some(tool) = found else {
+            let known: Vec<String> =
+                agent.tools.iter().filter_map(|tool| Some(tool.effect.function_id()?.to_string())).collect();
+            return Err(failed(format!("there is no tool {name}; this action may use {}", known.join(", "))));
+        };
+        if !available.iter().any(|known| known.declaration.name == tool.declaration.name) {
+            available.push(tool);
+        }
+    }
+    Ok(available)
 }
 
 /// The answer of an agent whose model calls a tool when it may not.
