@@ -21,7 +21,9 @@ pub(super) struct ModelAnswer {
 }
 
 /// The progress of an agent.
-struct AgentProgress {
+struct AgentProgress<'a> {
+    /// The available tools.
+    tools: Vec<&'a AgentTool>,
     /// The next request, with the conversation so far.
     request: GenerateRequest,
     /// Number of tool calls that were made.
@@ -35,9 +37,9 @@ impl Interpreter {
         let new = request.messages.new_messages().to_vec();
         let available = available_tools(agent, env).map_err(failed)?;
         let tools: Vec<_> = available.iter().map(|tool| tool.declaration.clone()).collect();
-        let mut progress = AgentProgress { request, called: 0 };
+        let mut progress = AgentProgress { tools: available, request, called: 0 };
         for round in 0u32.. {
-            let AgentProgress { request, called } = &mut progress;
+            let AgentProgress { request, called, .. } = &mut progress;
             let may_call = match agent.limit {
                 CallLimit::Rounds(most) => round < most,
                 CallLimit::Calls(most) => *called < most,
@@ -54,7 +56,7 @@ impl Interpreter {
                     let can_call = may_call && !tools.is_empty();
                     Some(answer.text.or_else(|| (!can_call).then(|| describe_missing_answer(agent.limit))))
                 }
-                false => self.run_calls(step, agent.limit, &available, answer, &mut progress, &turn).await?.map(Some),
+                false => self.run_calls(step, agent, answer, &mut progress, &turn).await?.map(Some),
             };
             let Some(text) = answer else { continue };
             if let Some(thread) = &agent.generate.thread {
@@ -72,17 +74,16 @@ impl Interpreter {
     async fn run_calls(
         &self,
         step: &Step,
-        limit: CallLimit,
-        tools: &[&AgentTool],
+        agent: &Agent,
         answer: ModelAnswer,
-        progress: &mut AgentProgress,
+        progress: &mut AgentProgress<'_>,
         turn: &StepContext,
     ) -> Result<Option<String>, Interrupt> {
-        let AgentProgress { request, called } = progress;
+        let AgentProgress { tools, request, called } = progress;
         let message = Message::new(Role::Assistant, answer.text.unwrap_or_default());
         request.messages.push(Message { tool_calls: answer.calls.clone(), ..message });
         for (index, call) in answer.calls.iter().enumerate() {
-            let outcome = match limit {
+            let outcome = match agent.limit {
                 CallLimit::Calls(most) if *called >= most => ToolOutcome::Result(
                     format!("This was not called: {most} calls are allowed, and they are used up.").into(),
                 ),
