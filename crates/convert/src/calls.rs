@@ -165,7 +165,13 @@ mod tests {
 
     fn call(function: &str, prompt: &str) -> Vec<(String, Data)> {
         let prompt = Template::from_literal(prompt);
-        call_arguments(&FunctionCall { function: function.into(), prompt, extra: Vec::new(), arguments: None })
+        call_arguments(&FunctionCall {
+            function: function.into(),
+            prompt,
+            has_default_prompt: false,
+            extra: Vec::new(),
+            arguments: None,
+        })
     }
 
     #[test]

@@ -264,6 +264,9 @@ fn read_item(step: &Step, text: Template, earlier: usize) -> Item<'_> {
             let arms = arms.iter().map(|(_, arm)| arm).chain(otherwise.as_deref());
             ItemKind::Group(Group { is_loop: false, scopes: arms.map(read_scope).collect() })
         }
+        StepKind::Composite(Composite::Agent(agent)) if agent.available.is_some() => {
+            ItemKind::Other("a model call whose tools an expression chooses")
+        }
         StepKind::Composite(Composite::Agent(agent)) => {
             ItemKind::Prompt(Prompt { generate: &agent.generate, text, earlier, tools: &agent.tools })
         }

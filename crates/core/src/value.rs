@@ -151,6 +151,16 @@ impl Number {
         }
     }
 
+    /// What JavaScript makes of the number, if that is another one: a double cannot hold it.
+    pub fn rounded_text(&self) -> Option<String> {
+        let value = self.as_f64();
+        if value.is_infinite() {
+            return Some(if value > 0.0 { "Infinity".to_owned() } else { "-Infinity".to_owned() });
+        }
+        let double = crate::render::format_js_number(value);
+        (split_decimal(&self.to_text()) != split_decimal(&double)).then_some(double)
+    }
+
     /// A finite double as a number; `None` for NaN and infinities, which JSON cannot represent.
     pub fn from_f64(value: f64) -> Option<Number> {
         value
@@ -162,6 +172,22 @@ impl Number {
 impl From<i64> for Number {
     fn from(int: i64) -> Number {
         Number(Repr::Int(int))
+    }
+}
+
+/// The digits of a number without zeros at both ends, the power of ten of the last one, and whether it is negative. Two
+/// numbers are equal if these are; zero has no digits.
+fn split_decimal(text: &str) -> (String, i64, bool) {
+    let (mantissa, exponent) = text.split_once(['e', 'E']).unwrap_or((text, "0"));
+    let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+    let digits = [whole.trim_start_matches('-'), fraction].concat();
+    let significant = digits.trim_end_matches('0');
+    let zeros = (digits.len() - significant.len()) as i64;
+    let exponent = exponent.trim_start_matches('+').parse::<i64>().unwrap_or(i64::MAX / 2);
+    let significant = significant.trim_start_matches('0');
+    match significant.is_empty() {
+        true => (String::new(), 0, false),
+        false => (significant.to_owned(), exponent - fraction.len() as i64 + zeros, text.starts_with('-')),
     }
 }
 
@@ -362,5 +388,44 @@ impl<'de> Deserialize<'de> for Value {
         let raw = Box::<RawValue>::deserialize(deserializer)?;
         let value = crate::json::parse_value(raw.get()).map_err(serde::de::Error::custom)?;
         Ok(if raw.get().contains("\"$file\"") { value.with_files() } else { value })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_that_a_double_cannot_hold() {
+        let kept = [
+            "0",
+            "-0",
+            "1",
+            "-12.50",
+            "9007199254740992",
+            "9007199254740994",
+            "0.1",
+            "1e3",
+            "1.5E+10",
+            "1e21",
+            "12e-7",
+        ];
+        for text in kept {
+            assert_eq!(Number::parse(text).and_then(|number| number.rounded_text()), None, "{text}");
+        }
+        let rounded = [
+            ("9007199254740993", "9007199254740992"),
+            ("-12345678901234567890", "-12345678901234567000"),
+            ("0.12345678901234567890", "0.12345678901234568"),
+            ("1e400", "Infinity"),
+            ("1e-400", "0"),
+        ];
+        for (text, expected) in rounded {
+            assert_eq!(
+                Number::parse(text).and_then(|number| number.rounded_text()).as_deref(),
+                Some(expected),
+                "{text}"
+            );
+        }
     }
 }

@@ -139,7 +139,8 @@ fn one_of_ones_own_takes_the_place_of_a_built_in_block() {
 
     let node = json!({"id": "n", "block_id": "memory_read", "inputs": {"key": "k", "x": "mine"}});
     let pipeline = json!({"id": "p", "name": "p", "nodes": [node], "edges": []});
-    assert_eq!(server.post("/api/pipelines", &pipeline).json()["problems"], json!([]));
+    let problems = server.post("/api/pipelines", &pipeline).json()["problems"].clone();
+    assert_eq!(problems.as_array().map(Vec::len), Some(1), "the built-in block has no input x: {problems}");
     let ran = || server.post("/api/pipelines/p/run", &json!({})).json()["shared_context"]["n"].clone();
     assert_eq!(ran(), json!({"value": null}));
     assert_eq!(send_put(&server, "/api/blocks/memory_read", &block_json("memory_read", "Mine.")).status, 200);
@@ -225,6 +226,48 @@ fn built_in_blocks_reach_the_web_through_the_guard() {
     assert!(refused["error"].as_str().is_some_and(|error| error.contains("egress")), "{refused}");
     let nobody = run_block(&place, "web_search", &json!({"query": "a"}));
     assert!(nobody["error"].as_str().is_some_and(|error| error.contains("[search]")), "{nobody}");
+}
+
+/// The built-in blocks of AgentFlow take and give what its own ones do.
+#[test]
+fn the_blocks_of_agentflow_keep_its_names() {
+    let web = TestServer::start();
+    let config = format!(
+        "[search]\nprovider = \"serper\"\nurl = \"http://{0}/organic\"\n[egress]\nallow = [\"{0}\"]\n",
+        web.address
+    );
+    let place = Workspace::new(&config);
+    run_block(&place, "web_search", &json!({"query": "a"}));
+    assert_eq!(web.last_body("/organic"), r#"{"q":"a","num":10}"#);
+    let url = format!("http://{}/things", web.address);
+    let whole = run_block(&place, "web_scrape", &json!({"url": url}));
+    assert_eq!(whole, json!({"content": "{\"path\":\"/things\"}", "url": url, "status_code": 200}));
+    for length in ["max_length", "max_chars"] {
+        let part = run_block(&place, "web_scrape", &json!({"url": url, length: "3"}));
+        assert_eq!(part["content"], "{\"p", "{length}");
+    }
+    place.write(
+        "odd.json",
+        r#"{"nodes": [{"id": "n", "block_id": "web_scrape", "inputs": {"url": "x", "max_len": 1}}]}"#,
+    );
+    let checked = place.run(&["check", "odd.json"]);
+    assert!(stderr_text(&checked).contains("has no input \"max_len\""), "{}", stderr_text(&checked));
+    assert!(stderr_text(&checked).contains("did you mean \"max_length\"?"), "{}", stderr_text(&checked));
+}
+
+/// A prompt without a schema accepts every answer, as AgentFlow does.
+#[test]
+fn a_prompt_without_a_schema_takes_any_answer() {
+    let place = Workspace::new("default_model = \"scripted:model.json\"\n");
+    place.write("model.json", &json!(["plain words", "Here: {\"mood\": \"glad\"}"]).to_string());
+    let block = json!({"id": "ask", "name": "Ask", "execution_type": "llm", "prompt_template": "Say {a}"});
+    let nodes = json!([{"id": "n1", "block_id": "ask", "inputs": {"a": "x"}},
+        {"id": "n2", "block_id": "ask", "inputs": {"a": "{{n1.raw}}"}}]);
+    place.write("p.json", &json!({"id": "p", "name": "p", "blocks": [block], "nodes": nodes, "edges": []}).to_string());
+    let (code, output) = place.run_json(&["run", "p.json"]);
+    assert_eq!(code, 0, "{output}");
+    let results = &output["result"]["results"];
+    assert_eq!((&results["n1"], &results["n2"]), (&json!({"raw": "plain words"}), &json!({"mood": "glad"})));
 }
 
 #[test]

@@ -54,6 +54,42 @@ fn agentos() {
     assert_eq!(server.post("/api/workflows", &json!({"name": "x", "description": "d", "steps": 1})).status, 422);
 }
 
+/// AgentOS lets a run start without an input: references to it stay as text.
+#[test]
+fn a_step_list_without_an_input_keeps_its_references() {
+    let place = Workspace::new(ECHO_CONFIG);
+    place.write("one.json", &json!({"id": "one", "name": "one", "steps": [
+        {"name": "s", "functionId": "agent::chat", "mode": "sequential", "promptTemplate": "Say {{input}} {{input.a}}"},
+    ]}).to_string());
+    let server = RunningServer::start(&place, &[]);
+    let answers = |body: &Value| {
+        let (path, output) = match body.get("workflowId") {
+            Some(_) => ("/api/workflows/run", "vars"),
+            None => ("/api/v1/runs?wait=30", "output"),
+        };
+        let answer = server.post(path, body).json();
+        match output {
+            "vars" => answer["vars"]["input"].clone(),
+            _ => answer["output"].clone(),
+        }
+    };
+    assert_eq!(answers(&json!({"workflowId": "one"})), "LLM(Say {{input}} {{input.a}})");
+    assert_eq!(answers(&json!({"workflow": "one"})), "LLM(Say {{input}} {{input.a}})");
+    assert_eq!(answers(&json!({"workflow": "one", "inputs": {}})), "LLM(Say {} {{input.a}})");
+    assert_eq!(answers(&json!({"workflow": "one", "inputs": {"a": 1}})), "LLM(Say {\"a\":1} 1)");
+}
+
+/// The original servers ignore parameters that they do not know. Flowloom's own routes refuse them.
+#[test]
+fn unknown_parameters_are_ignored_where_the_originals_ignore_them() {
+    let server = RunningServer::start(&Workspace::new(ECHO_CONFIG), &[]);
+    for path in ["/api/blocks", "/api/executions", "/api/notifications", "/api/pipelines"] {
+        assert_eq!(server.get(&format!("{path}?origin=studio")).status, 200, "{path}");
+    }
+    assert_eq!(server.get("/api/workflows/runs?workflowId=x&origin=studio").status, 200);
+    assert_eq!(server.get("/api/v1/runs?origin=studio").status, 400);
+}
+
 #[test]
 fn anythingllm() {
     let place = Workspace::new(ECHO_CONFIG);

@@ -5,7 +5,7 @@ mod support;
 use std::net::TcpStream;
 
 use serde_json::{Value, json};
-use support::http::RunningServer;
+use support::http::{HttpAnswer, RunningServer};
 use support::model::StreamingModel;
 use support::openai::{
     CHAT_PATH, JSON_CONTENT_TYPE, answer_text, chat_request, check_error, chunk_texts, open_stream, step_json,
@@ -194,6 +194,50 @@ fn who_waits_for_a_person_says_so_and_takes_the_next_message() {
     let run = asked.json()["id"].as_str().and_then(|id| id.strip_prefix("chatcmpl-")).expect("an id").to_owned();
     assert!(asked.head.contains(&format!("x-flowloom-run-id: {run}")), "{asked:?}");
     assert!(answer_text(&asked).contains(&format!("POST /api/v1/runs/{run}/answer")), "{asked:?}");
+}
+
+/// In a thread the next message is the answer, also to a step list, which is no conversation.
+#[test]
+fn a_step_list_takes_the_next_message_of_its_thread() {
+    let place = Workspace::new("default_model = \"scripted:echo\"\n");
+    place.write("ask.json", include_str!("../../../examples/steps/ask-a-person.json"));
+    let server = RunningServer::start(&place, &[]);
+    let send = |text: &str, thread: &str, headers: &[&str]| {
+        let mut body = chat_request("ask-a-person", text);
+        body["metadata"] = json!({"thread": thread});
+        let headers: Vec<&str> = [JSON_CONTENT_TYPE].iter().chain(headers).copied().collect();
+        server.send_and_read("POST", CHAT_PATH, &headers, &body.to_string())
+    };
+    for thread in ["a", "b"] {
+        assert!(answer_text(&send("x", thread, &[])).contains("waits for your next message"));
+    }
+    let key = ["Idempotency-Key: k1"];
+    let answered = send("snow", "b", &key);
+    assert!(answer_text(&answered).contains("snow"), "{answered:?}");
+    let again = send("snow", "b", &key);
+    let run_of =
+        |answer: &HttpAnswer| answer.json()["id"].as_str().unwrap_or_default().trim_end_matches("_1").to_owned();
+    assert_eq!((run_of(&again), answer_text(&again)), (run_of(&answered), answer_text(&answered)), "it counts once");
+    assert!(
+        answer_text(&send("y", "b", &[])).contains("waits for your next message"),
+        "a message after the end starts a run"
+    );
+    assert!(answer_text(&send("fog", "a", &[])).contains("fog"));
+
+    let create = |input: &str| {
+        let body = json!({"model": "ask-a-person", "input": input, "conversation": {"id": "c"}});
+        server.post("/v1/responses", &body).json()
+    };
+    let (asked, answered) = (create("x"), create("rain"));
+    assert!(answered["output"].to_string().contains("rain"), "{answered}");
+    let run = |response: &Value| response["id"].as_str().unwrap_or_default().split('_').nth(1).map(str::to_owned);
+    assert_eq!(run(&asked), run(&answered));
+    let stored = server.get(&format!("/v1/responses/{}", asked["id"].as_str().expect("an id"))).json();
+    for response in [&asked, &answered, &stored] {
+        assert_eq!(response["conversation"], json!({"id": "c"}), "{response}");
+    }
+    let both = json!({"model": "ask-a-person", "input": "x", "conversation": "c", "previous_response_id": asked["id"]});
+    check_error(&server.post("/v1/responses", &both), 400, "invalid_request_error");
 }
 
 #[test]

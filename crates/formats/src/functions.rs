@@ -29,6 +29,11 @@ pub fn list_built_in_functions() -> Vec<(String, String)> {
     STEP_KIND_FUNCTIONS.iter().chain(BUILT_IN_FUNCTIONS).map(describe).collect()
 }
 
+/// The ids of the built-in functions that models can call.
+pub(crate) fn list_model_functions() -> impl Iterator<Item = &'static str> + Clone {
+    BUILT_IN_FUNCTIONS.iter().copied().filter(|id| BUILT_IN_TOOLS.get(id).is_some())
+}
+
 /// The schema of the arguments of a function that declares none.
 pub(crate) fn no_parameters() -> Value {
     Value::map([("type", Value::from("object")), ("properties", Value::map::<&str>([]))])

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use flowloom_core::chat::{Message, Usage};
-use flowloom_core::effect::{GenerateReply, GenerateRequest, Purpose, ResponseFacts};
+use flowloom_core::effect::{GenerateReply, GenerateRequest, ResponseFacts};
 use flowloom_core::{StepFailure, Value};
 use flowloom_runtime::effects::{EffectContext, EffectFuture, Model, Price};
 use futures_util::TryFutureExt as _;
@@ -170,13 +170,13 @@ impl Models {
         schema = match split_model_name(&request.model)?.0 {
             "local" => schema.closed(),
             "scripted" => schema,
-            _ if request.purpose == Purpose::Judged => schema,
+            _ if !request.purpose.is_strict() => schema,
             _ => schema.wrapped(),
         };
         let request = schema.build_request(request);
         let mut answer = self.ask_model(&request, context, &context.idempotency_key()).await?;
         // A response with tool calls is not the answer yet.
-        if !answer.tool_calls.is_empty() || request.purpose == Purpose::Judged {
+        if !answer.tool_calls.is_empty() || !request.purpose.is_strict() {
             return Ok(answer);
         }
         let problem = match schema.validate_answer(&answer) {

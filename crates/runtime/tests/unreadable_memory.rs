@@ -110,8 +110,8 @@ const OPERATIONS: [MemoryOperation; 3] = [MemoryOperation::Get, MemoryOperation:
 
 /// A run of one step that reads the memory.
 fn reading_run(operation: MemoryOperation) -> StartOptions {
-    let step = Leaf::Memory(MemoryStep { operation, prompt: variable_text("last") });
-    run_of(make_step("read", step))
+    let step = MemoryStep { operation, prompt: variable_text("last"), has_default_prompt: false };
+    run_of(make_step("read", Leaf::Memory(step)))
 }
 
 fn run_of(step: Step) -> StartOptions {

@@ -16,7 +16,6 @@ use flowloom_app::runs::supervisor::ActiveRun;
 use flowloom_app::secrets::read_webhook_secret;
 use flowloom_core::code::Code;
 use flowloom_core::json::parse_value;
-use flowloom_core::value::Map;
 use flowloom_store::{HookRow, Store};
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use serde::{Deserialize, Serialize};
@@ -166,8 +165,9 @@ pub(crate) async fn call_hook(
         found.into_iter().find(|hook| is_authenticated(hook, &host.app.config, &headers, &body)).ok_or_else(refused)?;
     let place = host.supervisor.reserve_place(&hook.user)?;
     let inputs = match body.trim() {
-        "" => Map::new().into(),
+        "" => None,
         _ => parse_value(&body)
+            .map(Some)
             .map_err(|error| Problem::new(Code::RequestInvalid, format!("the body is not JSON: {}", error.message)))?,
     };
     let mut call = StartContext::for_user(&host, &hook.user).with_key(delivery(&headers));
@@ -175,6 +175,7 @@ pub(crate) async fn call_hook(
     let request = format!("{}\n{body}", hook.id);
     let run = call.start_once(&request, async |id| {
         let definition = call.find_definition(&hook.workflow).await?;
+        let inputs = inputs.unwrap_or_else(|| definition.no_inputs());
         // The sender may put more into the body than the workflow takes.
         let inputs = match &definition.prepared {
             Some(prepared) => prepared.plan.inputs.keep_accepted(inputs),

@@ -11,7 +11,7 @@ use axum::http::StatusCode;
 use flowloom_app::keys::Scope;
 use flowloom_app::schedules;
 use flowloom_core::json::parse_value;
-use flowloom_core::value::{Map, Value};
+use flowloom_core::value::Value;
 use flowloom_store::{ScheduleRow, Store};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -153,7 +153,7 @@ pub(crate) async fn put_schedule(
 ) -> ApiResult<Json<Schedule>> {
     let user = writable_user(&caller, whose.user, &id)?;
     let definition = StartContext::for_user(&host, &user).find_definition(&new.workflow).await?;
-    let inputs = new.inputs.unwrap_or_else(|| Map::new().into());
+    let inputs = new.inputs.unwrap_or_else(|| definition.no_inputs());
     definition.check_start(&inputs)?;
     let schedule = schedules::NewSchedule {
         user,

@@ -226,7 +226,7 @@ pub(crate) async fn send_message(
 }
 
 /// The run of a thread that waits for an answer.
-async fn find_waiting_run(host: &Arc<RunHost>, user: &str, key: &str) -> ApiResult<Option<RunId>> {
+pub(crate) async fn find_waiting_run(host: &Arc<RunHost>, user: &str, key: &str) -> ApiResult<Option<RunId>> {
     let rows = list_turns(host, user, key, Status::Waiting).await?;
     let Some(row) = rows.first() else { return Ok(None) };
     // A run that waits for a time has no question.
@@ -258,6 +258,28 @@ async fn cancel_open_turns(host: &Arc<RunHost>, user: &str, key: &str) -> ApiRes
         }
     }
     Ok(())
+}
+
+fn check_thread_name(thread: &str) -> ApiResult<()> {
+    match is_definition_id(thread) {
+        true => Ok(()),
+        false => Err(Problem::new(Code::RequestInvalid, format!("{thread:?} is not a valid thread name"))),
+    }
+}
+
+/// Starts a run of a workflow that is no conversation in a thread, whose next message answers what it asks.
+pub(crate) async fn start_in_thread(
+    call: &StartContext<'_>,
+    definition: &CatalogEntry,
+    thread: &str,
+    new: StartRunRequest,
+) -> ApiResult<ActiveRun> {
+    check_thread_name(thread)?;
+    let key = thread_key(&definition.id, thread);
+    let turn = ThreadTurn::acquire(&call.host.busy_threads, call.user(), &key).await?;
+    let run = call.start_run(definition, StartRunRequest { thread: Some(key), ..new }).await?;
+    turn.hold_until_end(run.id);
+    Ok(run)
 }
 
 /// A user's message to a conversation.
@@ -306,9 +328,7 @@ impl<'a> UserMessage<'a> {
 
     /// Fails unless the message can be a turn of a conversation.
     fn check(&self) -> ApiResult<()> {
-        if !is_definition_id(self.thread) {
-            return Err(Problem::new(Code::RequestInvalid, format!("{:?} is not a valid thread name", self.thread)));
-        }
+        check_thread_name(self.thread)?;
         let is_talk = self.definition.prepared.as_ref().is_none_or(|prepared| prepared.plan.thread.is_some());
         if !is_talk {
             let message = format!("{} is not a conversation; start it with POST /api/v1/runs", self.definition.id);

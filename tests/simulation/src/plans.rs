@@ -120,7 +120,8 @@ impl PlanBuilder<'_> {
     fn choose_memory_write(&mut self, key: &str) -> Step {
         let (name, value) = (self.choices.below(2), self.choices.below(100));
         let prompt = Template::from_literal(&format!("{{\"key\":\"k{name}\",\"value\":{value}}}"));
-        make_step(key, Leaf::Memory(MemoryStep { operation: MemoryOperation::Set, prompt }))
+        let step = MemoryStep { operation: MemoryOperation::Set, prompt, has_default_prompt: false };
+        make_step(key, Leaf::Memory(step))
     }
 }
 
@@ -130,7 +131,16 @@ fn make_step(key: &str, kind: impl Into<StepKind>) -> Step {
 
 fn call_step(key: &str, function: &str) -> Step {
     let prompt = Template::from_literal("go");
-    make_step(key, Leaf::Call(FunctionCall { function: function.into(), prompt, extra: Vec::new(), arguments: None }))
+    make_step(
+        key,
+        Leaf::Call(FunctionCall {
+            function: function.into(),
+            prompt,
+            has_default_prompt: false,
+            extra: Vec::new(),
+            arguments: None,
+        }),
+    )
 }
 
 fn retried_step(mut step: Step) -> Step {

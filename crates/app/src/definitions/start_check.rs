@@ -22,6 +22,11 @@ impl CatalogEntry {
         problem.map_or(Ok(()), |failure| Err(failure.into()))
     }
 
+    /// The inputs of a run that is given none.
+    pub fn no_inputs(&self) -> Value {
+        self.prepared.as_ref().map_or(Value::Null, |prepared| prepared.plan.inputs.none_given())
+    }
+
     /// The error that the definition has errors.
     pub(crate) fn invalid_error(&self) -> DefinitionError {
         DefinitionError::Invalid { id: self.id.clone(), problems: self.problems.clone() }

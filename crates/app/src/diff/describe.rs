@@ -113,9 +113,10 @@ fn describe_composite(composite: &Composite, fields: &mut DescribedFields) {
             push_text(fields, "provides", join_lines(provide.iter().map(row)));
             push_text(fields, "gives", gives.iter().map(|name| name.to_string()).collect::<Vec<_>>().join(", "));
         }
-        Composite::Agent(Agent { generate, tools, limit, must_call, .. }) => {
+        Composite::Agent(Agent { generate, tools, available, limit, must_call }) => {
             describe_fields(&generate.list_fields(), fields);
             push_text(fields, "tools", describe_tools(tools));
+            push_text(fields, "chosen tools", available.as_ref().map(render_condition).unwrap_or_default());
             push_text(fields, "tool choice", if *must_call { "required".to_owned() } else { String::new() });
             fields.push((
                 "limit",

@@ -25,6 +25,9 @@ pub struct Payload {
     /// The prompt of which the author wrote a JSON object, with values escaped within its strings, so that no value can
     /// add arguments; `None` if that changes nothing.
     pub escaped_prompt: Option<Rich>,
+    /// Whether the prompt is the one of a step whose author wrote none. It is not part of the hash: a prompt with the
+    /// same text gives the same arguments.
+    pub has_default_prompt: bool,
     /// The variables with marks in the place of secrets; `None` if they contain none.
     pub marked: Option<Arc<MarkedArguments>>,
 }
@@ -39,6 +42,7 @@ impl Payload {
             extra: Vec::new(),
             prompt: None,
             escaped_prompt: None,
+            has_default_prompt: false,
             marked: None,
         }
     }
@@ -77,10 +81,10 @@ impl Payload {
         }
     }
 
-    /// The named arguments of a built-in function with one required argument, `required`. They come from `input` if
-    /// that is an object, otherwise from a JSON object in the prompt, otherwise from the variables; if there is no
-    /// variable `required`, the whole prompt is this argument. A payload without a prompt holds the arguments
-    /// themselves.
+    /// The named arguments of a built-in function with one required argument, `required`. They come from `input`
+    /// if that is an object and the prompt is the default one, otherwise from a JSON object in the prompt, otherwise from
+    /// the variables; if there is no variable `required`, the whole prompt is this argument. A payload without a prompt holds
+    /// the arguments themselves.
     pub fn read_arguments(&self, required: &str) -> Arguments {
         let Some(prompt) = &self.prompt else {
             return match &self.marked {
@@ -88,17 +92,22 @@ impl Payload {
                 None => Arguments::Values((*self.vars).clone()),
             };
         };
-        if let Some(Value::Map(input)) = self.get("input") {
-            return Arguments::Values((*input).clone());
+        let mut variables = (*self.vars).clone();
+        variables.extend(self.extra.iter().cloned());
+        let has_required = |map: &Map| map.get(required).is_some_and(|value| *value != Value::Null);
+        // Every run has the variable `input`, which a prompt usually contains.
+        let is_variable = required != "input" && has_required(&variables);
+        if let Some(Value::Map(input)) = self.get("input").filter(|_| self.has_default_prompt) {
+            return match has_required(&input) || !is_variable {
+                true => Arguments::Values((*input).clone()),
+                false => Arguments::Variables(variables),
+            };
         }
         let is_object = |text: &&Rich| matches!(parse_object(&text.to_redacted_text()), Some(Value::Map(_)));
         if let Some(object) = self.escaped_prompt.iter().chain([prompt]).find(is_object) {
             return Arguments::Object(object.clone());
         }
-        let mut variables = (*self.vars).clone();
-        variables.extend(self.extra.iter().cloned());
-        // Every run has the variable `input`, which a prompt usually contains.
-        if required != "input" && variables.get(required).is_some_and(|value| *value != Value::Null) {
+        if is_variable {
             return Arguments::Variables(variables);
         }
         Arguments::Prompt(PromptArgument { name: required.into(), text: prompt.clone(), variables })
@@ -186,21 +195,41 @@ fn parse_object(text: &str) -> Option<Value> {
 mod tests {
     use super::*;
 
-    fn read_as_json(vars: &str, prompt: &str, required: &str) -> String {
+    fn payload_with_prompt(vars: &str, prompt: &str) -> Payload {
         let Some(Value::Map(vars)) = parse_object(vars) else { panic!("{vars} is an object") };
-        let payload = Payload { prompt: Some(prompt.into()), ..Payload::from_arguments((*vars).clone()) };
+        Payload { prompt: Some(prompt.into()), ..Payload::from_arguments((*vars).clone()) }
+    }
+
+    fn read_as_json(payload: &Payload, required: &str) -> String {
         crate::render::to_json(&payload.read_arguments(required).to_redacted_map().into())
     }
 
     #[test]
-    fn arguments_come_from_the_input_the_prompt_or_the_variables() {
-        let read = read_as_json;
-        assert_eq!(read(r#"{"input": {"url": "a"}, "url": "b"}"#, "c", "url"), r#"{"url":"a"}"#);
+    fn arguments_come_from_the_prompt_or_the_variables() {
+        let read =
+            |vars: &str, prompt: &str, required: &str| read_as_json(&payload_with_prompt(vars, prompt), required);
         assert_eq!(read(r#"{"input": "x", "url": "b"}"#, r#"{"url": "c"}"#, "url"), r#"{"url":"c"}"#);
         assert_eq!(read(r#"{"input": "x", "url": "b"}"#, "c", "url"), r#"{"input":"x","url":"b"}"#);
         assert_eq!(read(r#"{"input": "x", "method": "PUT"}"#, "c", "url"), r#"{"input":"x","method":"PUT","url":"c"}"#);
         assert_eq!(read(r#"{"input": "x", "url": null}"#, "c", "url"), r#"{"input":"x","url":"c"}"#);
         assert_eq!(read(r#"{"input": "x"}"#, "Shorten x", "input"), r#"{"input":"Shorten x"}"#);
+    }
+
+    /// A prompt that the author wrote reaches the function, whatever `input` is.
+    #[test]
+    fn an_object_as_input_gives_the_arguments_unless_a_prompt_is_written() {
+        let read = |vars: &str, prompt: &str, has_default_prompt: bool| {
+            read_as_json(&Payload { has_default_prompt, ..payload_with_prompt(vars, prompt) }, "url")
+        };
+        let input = r#"{"input": {"url": "a"}}"#;
+        assert_eq!(read(input, "c", false), r#"{"input":{"url":"a"},"url":"c"}"#);
+        assert_eq!(read(input, r#"{"url": "c"}"#, false), r#"{"url":"c"}"#);
+        assert_eq!(read(input, r#"{"url":"a"}"#, true), r#"{"url":"a"}"#);
+        let both = r#"{"input": {"url": "a"}, "url": "b"}"#;
+        assert_eq!(read(both, r#"{"url":"a"}"#, true), r#"{"url":"a"}"#);
+        let other = r#"{"input": {"status": 200}, "url": "b"}"#;
+        assert_eq!(read(other, r#"{"status":200}"#, true), r#"{"input":{"status":200},"url":"b"}"#);
+        assert_eq!(read(r#"{"input": {"status": 200}}"#, r#"{"status":200}"#, true), r#"{"status":200}"#);
     }
 
     #[test]

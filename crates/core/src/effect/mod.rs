@@ -6,6 +6,8 @@ mod args;
 mod http;
 mod marks;
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 
 use crate::chat::{GenerateOptions, Messages, ToolCall, ToolDeclaration, Usage};
@@ -86,6 +88,9 @@ pub enum Purpose {
     Step,
     /// An answer that the caller validates: it is requested in the shape of the schema and returned unparsed.
     Judged,
+    /// An answer that need not match anything: the JSON object in it, or else an object with the text under this field.
+    /// An object is asked for, but no answer is refused.
+    ObjectOr(Arc<str>),
     /// A summary of one part of a long text.
     Summary {
         /// Length of the whole text, in characters.
@@ -95,6 +100,16 @@ pub enum Purpose {
         /// Number of parts.
         parts: usize,
     },
+}
+
+impl Purpose {
+    /// Whether an answer that does not match the schema is refused.
+    pub fn is_strict(&self) -> bool {
+        match self {
+            Purpose::Step | Purpose::Summary { .. } => true,
+            Purpose::Judged | Purpose::ObjectOr(_) => false,
+        }
+    }
 }
 
 /// A model's answer.
@@ -183,7 +198,7 @@ pub struct ScrapeRequest {
 #[derive(Clone, Debug)]
 pub struct CallRequest {
     /// The function's id.
-    pub function: std::sync::Arc<str>,
+    pub function: Arc<str>,
     /// The arguments.
     pub payload: Payload,
 }
@@ -192,7 +207,7 @@ pub struct CallRequest {
 #[derive(Clone, Debug)]
 pub struct PythonRequest {
     /// Source that defines `execute(inputs, context)`.
-    pub source: std::sync::Arc<str>,
+    pub source: Arc<str>,
     /// The inputs.
     pub inputs: Value,
     /// The user's profile, which the block sees in its context together with the memory.
@@ -218,9 +233,9 @@ pub struct PythonReply {
 #[derive(Clone, Debug)]
 pub struct ScriptRequest {
     /// One expression.
-    pub source: std::sync::Arc<str>,
+    pub source: Arc<str>,
     /// The free names that the expression reads, with their values; a name without a value is `undefined`.
-    pub names: Vec<(std::sync::Arc<str>, Option<Value>)>,
+    pub names: Vec<(Arc<str>, Option<Value>)>,
     /// The result of `Date.now()`, in milliseconds since the Unix epoch.
     pub now_ms: u64,
     /// The seed of `Math.random()`.
@@ -262,7 +277,7 @@ impl Request {
     }
 
     /// The target for people: the model, the URL, the function. Secrets are names.
-    pub fn describe_target(&self) -> std::sync::Arc<str> {
+    pub fn describe_target(&self) -> Arc<str> {
         match self {
             Request::Generate(request) => request.model.as_str().into(),
             Request::Http(request) | Request::HttpExchange(request) => {

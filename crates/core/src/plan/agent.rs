@@ -15,6 +15,9 @@ pub struct Agent {
     pub generate: Generate,
     /// The available tools, each with its effect.
     pub tools: Vec<AgentTool>,
+    /// The names of those tools that this call offers, a list; `None` offers all of them. A name is the function's id, or
+    /// what the model calls the tool.
+    pub available: Option<Expr>,
     /// The limit of tool calls, after which the model must answer.
     pub limit: CallLimit,
     /// Whether the first answer must call a tool.

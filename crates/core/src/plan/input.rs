@@ -77,6 +77,14 @@ impl Inputs {
         invalid.or_else(|| describe_missing(&self.find_missing(given)))
     }
 
+    /// The inputs of a run that is given none. A whole input that is null is missing.
+    pub fn none_given(&self) -> Value {
+        match self {
+            Inputs::Whole(_) => Value::Null,
+            Inputs::Named { .. } => Map::new().into(),
+        }
+    }
+
     /// The reason to reject inputs from outside that would be ignored, because they have no names. A workflow that takes no
     /// inputs ignores what it is given, and so does one that another workflow runs with a text. `None` if they are valid.
     pub fn check_names(&self, given: &Value) -> Option<StepFailure> {

@@ -174,6 +174,8 @@ pub enum BlockCode {
         generate: Box<Generate>,
         /// How inputs become text in it.
         text: TextRules,
+        /// The field of the output for an answer without a JSON object; `None` if every answer must match the schema.
+        raw_field: Option<Arc<str>>,
     },
     /// A function that receives the inputs as its arguments.
     Function(Arc<str>),
@@ -223,6 +225,8 @@ pub struct FunctionCall {
     pub function: Arc<str>,
     /// The prompt.
     pub prompt: Template,
+    /// Whether the author wrote no prompt, so that it is the default one.
+    pub has_default_prompt: bool,
     /// Entries added to the variables in the payload, as `(name, variable)`; left out if the variable does not exist.
     pub extra: Vec<(Arc<str>, Arc<str>)>,
     /// The whole payload, where it does not contain the variables and the prompt.
@@ -236,6 +240,8 @@ pub struct MemoryStep {
     pub operation: MemoryOperation,
     /// The prompt that may hold the arguments.
     pub prompt: Template,
+    /// Whether the author wrote no prompt, so that it is the default one.
+    pub has_default_prompt: bool,
 }
 
 /// A memory operation.

@@ -41,6 +41,15 @@ impl MissingReferences {
         }
     }
 
+    /// Adds a message about what a text of the next request contains, unless it is there already or there are many.
+    pub fn hold_message(&self, message: String) {
+        let mut messages = self.lock_messages();
+        let has_room = messages.current.len() + messages.held.len() < MAX_MESSAGES;
+        if has_room && !messages.held.contains(&message) {
+            messages.held.push(message);
+        }
+    }
+
     /// Keeps the messages so far for the next request: they are about a text that it contains.
     pub fn hold_messages(&self) {
         let mut messages = self.lock_messages();

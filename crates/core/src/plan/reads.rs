@@ -107,7 +107,10 @@ impl Reads {
                 let own: Vec<Arc<str>> = scoped.provide.iter().map(|(name, _)| name.clone()).chain(helpers).collect();
                 self.read_within(own, |reads| scoped.body.iter().for_each(|step| reads.read_step(step)));
             }
-            Composite::Agent(agent) => self.read_fields(agent.generate.list_fields()),
+            Composite::Agent(agent) => {
+                self.read_fields(agent.generate.list_fields());
+                agent.available.iter().for_each(|names| self.read_expr(names));
+            }
             Composite::Turn(turn) => self.read_fields(turn.generate.list_fields()),
             Composite::Tools(_) => {}
             Composite::AppendMessage(message) => match &message.content {

@@ -33,6 +33,8 @@ impl Plan {
     pub fn initial_vars(&self, inputs: &Value) -> Vars {
         let mut vars = Vars::default();
         match &self.inputs {
+            // Without an input there is no such variable.
+            Inputs::Whole(_) if *inputs == Value::Null => {}
             Inputs::Whole(name) => vars.set(name.clone(), inputs.clone()),
             Inputs::Named { declared, defaults, .. } => {
                 let mut map = defaults.clone();

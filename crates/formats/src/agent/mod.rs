@@ -127,7 +127,7 @@ fn compile(
         options: GenerateOptions::default(),
         computed: None,
     };
-    let agent = Agent { generate, tools, limit: CallLimit::Calls(limit), must_call };
+    let agent = Agent { generate, tools, available: None, limit: CallLimit::Calls(limit), must_call };
     let name = name.unwrap_or_else(|| file.to_owned());
     let root = Step { title: name.clone(), ..Step::new(Key::numbered_key("agent", 1), Composite::Agent(agent)) };
     Some(Plan {

@@ -386,6 +386,7 @@ impl MarkdownCompiler<'_> {
         let call = FunctionCall {
             function: function.into(),
             prompt: Template::default(),
+            has_default_prompt: true,
             extra: Vec::new(),
             arguments: Some(arguments),
         };

@@ -47,14 +47,15 @@ const ALLOWED_GLOBALS: [&str; 13] = [
 ];
 
 /// JavaScript around an expression that contains Markdown. It defines how a text is made from paragraphs (`$$m`) and how
-/// a value becomes text (`$$t`): a list of nothing but texts that were made here is one text. They are ordinary strings
+/// a value becomes text (`$$t`): a list of nothing but texts that were made here is one text, and nothing if it is empty. They are ordinary strings
 /// for the expression, so they are recognized by their content.
 const MARKDOWN_WRAPPER: (&str, &str) = (
     "(($$m,$$t)=>$$t((\n",
     "\n)))(...(()=>{const made={__proto__:null};\
      const t=v=>{if(Array.isArray(v)){const f=v.flat(Infinity);\
-     if(f.length&&f.every(x=>typeof x==='string'&&made[x]))return f.join('\\n')}return v};\
-     const p=([s,v])=>{let w=s[0];const a=[];v.forEach((x,i)=>{x=t(x);if(x===null||typeof x==='object')\
+     if(f.every(x=>typeof x==='string'&&made[x]))return f.length?f.join('\\n'):f}return v};\
+     const p=([s,v])=>{let w=s[0];const a=[];v.forEach((x,i)=>{x=t(x);if(Array.isArray(x)&&!x.length)x='';\
+     if(x===null||typeof x==='object')\
      a.push('```json\\n'+JSON.stringify(x,null,2)+'\\n```');else w+=String(x);w+=s[i+1]});\
      return[w,...a].filter(x=>x).join('\\n\\n')};\
      return[b=>{const text=b.map(p).filter(x=>x).join('\\n\\n');made[text]=true;return text},t]})())",
@@ -119,6 +120,11 @@ impl CheckedExpression {
             place: Arc::default(),
             span: Span::default(),
         }
+    }
+
+    /// The native form; `None` if the expression needs the sandbox.
+    pub(super) fn native_form(&self) -> Option<&Js> {
+        self.native.as_ref()
     }
 
     /// The value, if it is constant.

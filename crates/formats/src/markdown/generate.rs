@@ -6,7 +6,7 @@ use flowloom_core::chat::GenerateOptions;
 use flowloom_core::code::Code;
 use flowloom_core::expr::js::{Js, Property};
 use flowloom_core::expr::{Data, Expr, Script, Template, TemplatePart};
-use flowloom_core::plan::{Agent, AgentTool, CallLimit, Composite, Generate, Leaf, StepKind};
+use flowloom_core::plan::{Agent, CallLimit, Composite, Generate, Leaf, StepKind};
 use flowloom_core::value::Value;
 use oxc_allocator::Allocator;
 
@@ -17,9 +17,9 @@ use super::frontmatter::SystemPrompt;
 use super::parse::TextPiece;
 use super::schema::{self, SchemaReader};
 use super::scope::{Meaning, ScopeNames};
+use super::tools::ActionTools;
 use super::{DEFAULT_SYSTEM_PROMPT, MarkdownCompiler, ROLE_PREFIX};
 use crate::json_schema::find_schema_problem;
-use crate::servers::tool_name;
 
 /// Default temperature.
 const DEFAULT_TEMPERATURE: f64 = 0.5;
@@ -67,8 +67,9 @@ impl MarkdownCompiler<'_> {
         // Each attribute is read before one that is wrong ends the action.
         let options = self.read_options(action, &names, text, scripts);
         let schema = if is_object { self.read_schema(action, &names, text).map(Some) } else { Some(None) };
-        let tools = if is_object { Some(Vec::new()) } else { self.read_tools(action, &names, text) };
-        let ((options, computed), schema, tools) = (options?, schema?, tools?);
+        let tools =
+            if is_object { Some(ActionTools::default()) } else { self.read_tools(action, &names, text, scripts) };
+        let ((options, computed), schema, ActionTools { tools, available }) = (options?, schema?, tools?);
         let generate = Generate {
             model: Some(model?),
             system: self.build_system(role),
@@ -83,6 +84,7 @@ impl MarkdownCompiler<'_> {
             false => StepKind::Composite(Composite::Agent(Agent {
                 generate,
                 tools,
+                available,
                 limit: CallLimit::Rounds(MAX_TOOL_ROUNDS),
                 must_call: false,
             })),
@@ -339,44 +341,6 @@ impl MarkdownCompiler<'_> {
                 None
             }
         }
-    }
-
-    /// The tools of the action.
-    fn read_tools(&mut self, action: &Action<'_>, names: &ScopeNames, text: &TextPiece<'_>) -> Option<Vec<AgentTool>> {
-        if action.get("tools").is_none() {
-            return Some(Vec::new());
-        }
-        let source = self.read_value_attribute(action, "tools", names, text)?;
-        let listed = source.constant_value();
-        let listed: Option<Vec<String>> = listed
-            .as_ref()
-            .and_then(Value::as_list)
-            .and_then(|list| list.iter().map(|item| item.as_str().map(str::to_owned)).collect());
-        let Some(listed) = listed else {
-            self.attribute_error(action, "tools", "must be a list of names", text).help =
-                Some("write tools={['name']}; the tools are the functions that the configuration declares".into());
-            return None;
-        };
-        let (start, end) = action.get("tools").map_or((action.start, action.end), |given| (given.start, given.end));
-        let mut tools = Vec::new();
-        for name in listed {
-            let found =
-                self.sources.functions.iter().find(|function| **function == name || tool_name(function) == name);
-            let sources = self.sources;
-            let server = sources.server_of(&name);
-            let Some(function) = found.cloned().or_else(|| server.map(|_| name.clone())) else {
-                let message = format!("there is no tool {name}");
-                self.report_error(text, Code::UnknownTool, start, end, message).help =
-                    Some(format!("declare it in flowloom.toml: [functions.\"{name}\"] with a url or a workflow"));
-                return None;
-            };
-            let at = text.file_span(start, end);
-            let tool = sources.function_tool(&function, at, self.problems)?;
-            let span = text.file_span(action.start, action.end);
-            self.functions.push((function.as_str().into(), span));
-            tools.push(tool);
-        }
-        Some(tools)
     }
 }
 

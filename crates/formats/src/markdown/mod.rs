@@ -28,6 +28,7 @@ mod scope;
 mod source;
 mod text;
 mod text_patterns;
+mod tools;
 mod yaml;
 
 use std::sync::Arc;

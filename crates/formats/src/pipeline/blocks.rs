@@ -35,6 +35,12 @@ const BUILT_IN_JSON: &str = include_str!("built_in.json");
 /// The field whose presence in an output means failure.
 const FAILURE_FIELD: &str = "error";
 
+/// The field of the output with an answer that holds no JSON object.
+const RAW_FIELD: &str = "raw";
+
+/// Keywords of a schema that can declare inputs besides `properties`.
+const OPEN_KEYWORDS: [&str; 5] = ["patternProperties", "$ref", "allOf", "anyOf", "oneOf"];
+
 /// The definitions of the built-in blocks, available to every pipeline.
 pub fn built_in_blocks() -> &'static [Value] {
     static BLOCK_TYPES: LazyLock<Value> = LazyLock::new(|| parse_value(BUILT_IN_JSON).unwrap_or_default());
@@ -233,6 +239,15 @@ impl BlockDefinition {
         &self.required
     }
 
+    /// All inputs of the block; `None` if its schema does not list them all.
+    pub(super) fn all_inputs(&self) -> Option<&Map> {
+        let schema = self.content.get("input_schema").filter(|_| !self.is_trigger())?;
+        let allows_others = schema.get("additionalProperties").is_some_and(|others| others.as_bool() != Some(false));
+        let is_open = allows_others || OPEN_KEYWORDS.iter().any(|keyword| schema.get(keyword).is_some());
+        let declared = schema.get("properties")?.as_map()?;
+        (!is_open && !declared.is_empty()).then_some(declared)
+    }
+
     /// Declared output fields, if there are any.
     pub(super) fn output_fields(&self) -> Option<&Map> {
         self.content.get("output_schema")?.get("properties")?.as_map()
@@ -241,7 +256,11 @@ impl BlockDefinition {
     /// The block as a step with these inputs.
     pub(super) fn build_block(&self, inputs: Data) -> Block {
         let code = match self.text_field("execution_type") {
-            "llm" => BlockCode::Prompt { generate: Box::new(self.build_prompt()), text: PROMPT_RULES },
+            "llm" => BlockCode::Prompt {
+                generate: Box::new(self.build_prompt()),
+                text: PROMPT_RULES,
+                raw_field: self.schema_field("output_schema").is_none().then(|| RAW_FIELD.into()),
+            },
             "function" => BlockCode::Function(self.text_field("function_id").into()),
             _ => {
                 let source = self.text_field("source_code");

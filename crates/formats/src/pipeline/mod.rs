@@ -256,6 +256,7 @@ impl PipelineCompiler<'_> {
         }
         if let Some(block) = &block {
             self.check_inputs(block, &inputs, id, span);
+            self.warn_unknown_inputs(block, &inputs);
             self.check_secrets(block, &inputs);
             let node = memory::CheckedNode { id, block: &block.id, inputs: &inputs, text: self.text };
             memory::check_keys(&node, &self.keys, self.problems);
@@ -326,6 +327,20 @@ impl PipelineCompiler<'_> {
                     None => format!("add {name:?} to its inputs"),
                 });
             }
+        }
+    }
+
+    /// Warns about inputs that the block does not declare, such as misspelt ones, which it would ignore.
+    fn warn_unknown_inputs(&mut self, block: &BlockDefinition, inputs: &[(String, Data, Span)]) {
+        let Some(declared) = block.all_inputs() else { return };
+        for (name, _, span) in inputs.iter().filter(|(name, _, _)| !declared.contains_key(name.as_str())) {
+            let message = format_args!("the block {} has no input {name:?}", block.id);
+            let names: Vec<&str> = declared.keys().map(|name| &**name).collect();
+            let meant = self.problems.find_similar(name, names.iter().copied());
+            self.problems.add_warning(Code::UnknownKey, *span, message).help = Some(match meant {
+                Some(meant) => format!("did you mean {meant:?}?"),
+                None => format!("it has {}", names.join(", ")),
+            });
         }
     }
 
@@ -455,7 +470,7 @@ impl PipelineCompiler<'_> {
 /// A step that loads stored data of the user into a variable.
 fn load_step(variable: &str, key: &str, operation: MemoryOperation) -> Step {
     let key = Key::from_name(key).unwrap_or_else(|| Key::numbered_key("load", 1));
-    let memory = MemoryStep { operation, prompt: Template::default() };
+    let memory = MemoryStep { operation, prompt: Template::default(), has_default_prompt: true };
     Step { writes: vec![Write::to_variable(variable)], ..Step::new(key, StepKind::Leaf(Leaf::Memory(memory))) }
 }
 

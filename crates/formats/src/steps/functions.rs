@@ -32,17 +32,20 @@ pub(crate) const BUILT_IN_FUNCTIONS: &[&str] = &[
     "author::keep",
 ];
 
+/// The prompt of a step.
+pub(super) struct StepPrompt {
+    pub(super) text: Template,
+    /// Whether it says the same as if the author had written none.
+    pub(super) is_default: bool,
+    /// Whether the step collects the results of a fan-out.
+    pub(super) is_collect: bool,
+}
+
 impl StepsCompiler<'_> {
-    pub(super) fn compile_function(
-        &mut self,
-        id: &str,
-        span: Span,
-        prompt: Template,
-        is_collect: bool,
-    ) -> Option<StepKind> {
+    pub(super) fn compile_function(&mut self, id: &str, span: Span, prompt: StepPrompt) -> Option<StepKind> {
         self.functions.push((id.into(), span));
         if self.sources.configured.iter().any(|name| name == id) {
-            return Some(build_call(id, prompt, is_collect));
+            return Some(build_call(id, prompt));
         }
         Some(match id {
             "agent::chat" => StepKind::Leaf(Leaf::Generate(Generate {
@@ -50,19 +53,23 @@ impl StepsCompiler<'_> {
                 system: None,
                 thread: None,
                 computed: None,
-                messages: vec![(Role::User, Data::Text(prompt))],
+                messages: vec![(Role::User, Data::Text(prompt.text))],
                 schema: None,
                 options: GenerateOptions::default(),
             })),
             "memory::get" | "memory::set" => {
                 let is_get = id == "memory::get";
                 let operation = if is_get { MemoryOperation::Get } else { MemoryOperation::Set };
-                StepKind::Leaf(Leaf::Memory(MemoryStep { operation, prompt }))
+                StepKind::Leaf(Leaf::Memory(MemoryStep {
+                    operation,
+                    prompt: prompt.text,
+                    has_default_prompt: prompt.is_default,
+                }))
             }
-            "human::ask" => StepKind::Leaf(Leaf::Ask { question: prompt, schema: None }),
-            id if self.sources.server_of(id).is_some() => build_call(id, prompt, is_collect),
+            "human::ask" => StepKind::Leaf(Leaf::Ask { question: prompt.text, schema: None }),
+            id if self.sources.server_of(id).is_some() => build_call(id, prompt),
             id if BUILT_IN_FUNCTIONS.contains(&id) || self.sources.functions.iter().any(|name| name == id) => {
-                build_call(id, prompt, is_collect)
+                build_call(id, prompt)
             }
             id => {
                 self.report_unknown_function(id, span);
@@ -86,7 +93,13 @@ impl StepsCompiler<'_> {
     }
 }
 
-fn build_call(id: &str, prompt: Template, is_collect: bool) -> StepKind {
-    let extra = if is_collect { vec![("fanoutResults".into(), "__fanout".into())] } else { Vec::new() };
-    StepKind::Leaf(Leaf::Call(FunctionCall { function: id.into(), prompt, extra, arguments: None }))
+fn build_call(id: &str, prompt: StepPrompt) -> StepKind {
+    let extra = if prompt.is_collect { vec![("fanoutResults".into(), "__fanout".into())] } else { Vec::new() };
+    StepKind::Leaf(Leaf::Call(FunctionCall {
+        function: id.into(),
+        prompt: prompt.text,
+        has_default_prompt: prompt.is_default,
+        extra,
+        arguments: None,
+    }))
 }

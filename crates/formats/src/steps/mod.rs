@@ -32,6 +32,7 @@ use crate::sources::Sources;
 use crate::wording::ORIGINAL_WORDING;
 
 pub(crate) use front_end::FRONT_END;
+use functions::StepPrompt;
 pub(crate) use functions::{BUILT_IN_FUNCTIONS, STEP_KIND_FUNCTIONS};
 pub use present::{not_found_message, run_record, run_word, status_word};
 
@@ -276,7 +277,8 @@ impl StepsCompiler<'_> {
             self.warn_blank_references(text, span);
         }
         let secret = prompt.iter_secrets().next().map(|name| name.to_string());
-        let kind = self.compile_function(function, span, prompt, is_collect)?;
+        let is_default = written.is_none_or(|(prompt, _)| prompt == default);
+        let kind = self.compile_function(function, span, StepPrompt { text: prompt, is_default, is_collect })?;
         if let (Some(name), Some((_, prompt)), false) = (secret, written, matches!(kind, StepKind::Leaf(Leaf::Call(_))))
         {
             let at = find_span(self.text, prompt, &format!("{{{{secret.{name}}}}}"));

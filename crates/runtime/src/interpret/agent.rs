@@ -1,9 +1,11 @@
 //! A model with tools: call the model, run the tools it requests, send it the results, and repeat.
 
 use flowloom_core::chat::{Message, Role, ToolCall};
+use flowloom_core::code::Code;
 use flowloom_core::effect::{GenerateRequest, Request};
+use flowloom_core::error::StepFailure;
 use flowloom_core::path::Key;
-use flowloom_core::plan::{Agent, CallLimit, Env, Step};
+use flowloom_core::plan::{Agent, AgentTool, CallLimit, Env, Step};
 use flowloom_core::render::{self, TextStyle};
 use flowloom_core::value::Value;
 
@@ -19,7 +21,9 @@ pub(super) struct ModelAnswer {
 }
 
 /// The progress of an agent.
-struct AgentProgress {
+struct AgentProgress<'a> {
+    /// The available tools.
+    tools: Vec<&'a AgentTool>,
     /// The next request, with the conversation so far.
     request: GenerateRequest,
     /// Number of tool calls that were made.
@@ -31,10 +35,11 @@ impl Interpreter {
         let failed = |error| Interrupt::Failed(error, place.path.clone());
         let request = self.generate_request(&agent.generate, env, place).map_err(failed)?;
         let new = request.messages.new_messages().to_vec();
-        let tools: Vec<_> = agent.tools.iter().map(|tool| tool.declaration.clone()).collect();
-        let mut progress = AgentProgress { request, called: 0 };
+        let available = available_tools(agent, env).map_err(failed)?;
+        let tools: Vec<_> = available.iter().map(|tool| tool.declaration.clone()).collect();
+        let mut progress = AgentProgress { tools: available, request, called: 0 };
         for round in 0u32.. {
-            let AgentProgress { request, called } = &mut progress;
+            let AgentProgress { request, called, .. } = &mut progress;
             let may_call = match agent.limit {
                 CallLimit::Rounds(most) => round < most,
                 CallLimit::Calls(most) => *called < most,
@@ -71,10 +76,10 @@ impl Interpreter {
         step: &Step,
         agent: &Agent,
         answer: ModelAnswer,
-        progress: &mut AgentProgress,
+        progress: &mut AgentProgress<'_>,
         turn: &StepContext,
     ) -> Result<Option<String>, Interrupt> {
-        let AgentProgress { request, called } = progress;
+        let AgentProgress { tools, request, called } = progress;
         let message = Message::new(Role::Assistant, answer.text.unwrap_or_default());
         request.messages.push(Message { tool_calls: answer.calls.clone(), ..message });
         for (index, call) in answer.calls.iter().enumerate() {
@@ -86,7 +91,7 @@ impl Interpreter {
                     *called += 1;
                     let at = turn
                         .with_path(turn.path.child_path(&Key::numbered_key("tool", 1)).iteration_path(index as u64));
-                    self.run_tool(&step.policy, find_tool(&agent.tools, call), call, at).await?
+                    self.run_tool(&step.policy, find_tool(tools.iter().copied(), call), call, at).await?
                 }
             };
             if let ToolOutcome::Answer(text) = outcome {
@@ -97,6 +102,37 @@ impl Interpreter {
         }
         Ok(None)
     }
+}
+
+/// The tools that a call offers. Fails for a name that is not one of the agent's tools, so that no value can add a tool.
+fn available_tools<'a>(agent: &'a Agent, env: &Env) -> Result<Vec<&'a AgentTool>, StepFailure> {
+    let Some(names) = &agent.available else { return Ok(agent.tools.iter().collect()) };
+    let names = match names.evaluate(env, None)? {
+        None | Some(Value::Null | Value::Bool(false)) => return Ok(Vec::new()),
+        Some(names) => names,
+    };
+    let failed = |message: String| StepFailure::new(Code::UnknownTool, message);
+    let Some(list) = names.as_list() else {
+        return Err(failed(format!("tools must be a list of names, not {}", names.kind_name())));
+    };
+    let mut available: Vec<&AgentTool> = Vec::new();
+    for name in list {
+        let Some(name) = name.as_str() else {
+            return Err(failed(format!("tools has {}; expected names", render::to_json(name))));
+        };
+        let is_function = |tool: &&AgentTool| tool.effect.function_id().as_deref() == Some(name);
+        let found = agent.tools.iter().find(is_function);
+        let found = found.or_else(|| agent.tools.iter().find(|tool| tool.declaration.name == name));
+        let Some(tool) = found else {
+            let known: Vec<String> =
+                agent.tools.iter().filter_map(|tool| Some(tool.effect.function_id()?.to_string())).collect();
+            return Err(failed(format!("there is no tool {name}; this action may use {}", known.join(", "))));
+        };
+        if !available.iter().any(|known| known.declaration.name == tool.declaration.name) {
+            available.push(tool);
+        }
+    }
+    Ok(available)
 }
 
 /// The answer of an agent whose model calls a tool when it may not.

@@ -239,11 +239,15 @@ impl Interpreter {
                 let payload = block_payload(block, inputs, env, place)?;
                 Ok(Request::Call(CallRequest { function: function.clone(), payload }))
             }
-            BlockCode::Prompt { generate, text } => {
+            BlockCode::Prompt { generate, text, raw_field } => {
                 let mut inner = env.clone();
                 inner.locals.push(("inputs".into(), inputs));
                 let place = StepContext { text: *text, ..place.clone() };
-                Ok(Request::Generate(Box::new(self.generate_request(generate, &inner, &place)?)))
+                let mut request = self.generate_request(generate, &inner, &place)?;
+                if let Some(field) = raw_field {
+                    request.purpose = Purpose::ObjectOr(field.clone());
+                }
+                Ok(Request::Generate(Box::new(request)))
             }
         }
     }

@@ -176,10 +176,12 @@ impl Interpreter {
             enclosing: None,
             may_have_happened: false,
         };
-        match self.run_step_at(&plan.root, env, place).await {
+        let result = match self.run_step_at(&plan.root, env, place).await {
             Err(Interrupt::Return(output)) => Ok(output),
             result => result,
-        }
+        };
+        self.report_held_messages();
+        result
     }
 
     /// Runs a child of `place` and applies its output.

@@ -95,10 +95,49 @@ fn answer_outcome(generated: GenerateReply, request: &GenerateRequest) -> Effect
         let calls = flowloom_core::json::parse_value(&calls).unwrap_or_default();
         let text = text.map_or(Value::Null, Value::from);
         Some(Value::map([("text", text), ("tool_calls", calls)]))
+    } else if let Purpose::ObjectOr(field) = &request.purpose {
+        text.map(|text| read_object(&text).unwrap_or_else(|| Value::map([(&**field, text.into())])))
     } else if request.schema.is_some() && request.purpose != Purpose::Judged {
         text.and_then(|text| flowloom_core::json::read_lenient(&text))
     } else {
         text.map(Value::from)
     };
     EffectOutcome { output, usage, memory: Vec::new(), response: generated.response }
+}
+
+/// The JSON object from the first opening to the last closing brace of a text; `None` if that is no object.
+fn read_object(text: &str) -> Option<Value> {
+    let (start, end) = (text.find('{')?, text.rfind('}')?);
+    let read = flowloom_core::json::parse_value(text.get(start..=end)?).ok()?;
+    read.as_map().is_some().then_some(read)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_that_need_not_match_is_an_object_or_a_text() {
+        let request = GenerateRequest {
+            model: "m".to_owned(),
+            messages: Vec::new().into(),
+            tools: Vec::new(),
+            schema: None,
+            options: Default::default(),
+            purpose: Purpose::ObjectOr("raw".into()),
+        };
+        let cases = [
+            ("plain words", r#"{"raw":"plain words"}"#),
+            ("Sure: ```json\n{\"a\": {\"b\": 1}}\n```", r#"{"a":{"b":1}}"#),
+            (r#"{"a":1} {"b":2}"#, r#"{"raw":"{\"a\":1} {\"b\":2}"}"#),
+            ("[1]", r#"{"raw":"[1]"}"#),
+            ("} {", r#"{"raw":"} {"}"#),
+            ("", r#"{"raw":""}"#),
+        ];
+        for (text, expected) in cases {
+            let reply = GenerateReply { text: Some(text.to_owned()), ..GenerateReply::default() };
+            let output = answer_outcome(reply, &request).output.expect("an output");
+            assert_eq!(flowloom_core::json::write_json(&output), expected, "{text}");
+        }
+    }
 }

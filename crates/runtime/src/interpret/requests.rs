@@ -22,11 +22,22 @@ impl Interpreter {
     pub(super) fn report_missing_references(&self, path: &Path, attempt: u32, was_started: bool) {
         let messages = self.missing.take_messages();
         if !was_started && !messages.is_empty() {
-            let messages = Value::list(messages.iter().map(|message| message.as_str().into()).collect());
-            let data = Value::map([("messages", messages)]);
+            let data = build_warning(&messages);
             self.log.append_event(path, attempt, Event::Progress { name: WARNING_PROGRESS.into(), data });
         }
     }
+
+    /// Records what was to be reported with a next request, at the end of a run that makes none.
+    pub(super) fn report_held_messages(&self) {
+        let messages = self.missing.take_messages();
+        if !messages.is_empty() {
+            self.log.report_progress(&Path::root(), WARNING_PROGRESS, build_warning(&messages));
+        }
+    }
+}
+
+fn build_warning(messages: &[String]) -> Value {
+    Value::map([("messages", Value::list(messages.iter().map(|message| message.as_str().into()).collect()))])
 }
 
 pub(super) fn call_request(call: &FunctionCall, env: &Env, place: &StepContext) -> Result<CallRequest, StepFailure> {
@@ -39,10 +50,12 @@ pub(super) fn call_request(call: &FunctionCall, env: &Env, place: &StepContext) 
         }
         return Ok(CallRequest { function: call.function.clone(), payload: Payload::from_arguments(map) });
     }
-    Ok(CallRequest { function: call.function.clone(), payload: build_payload(&call.prompt, &call.extra, env, place)? })
+    let payload = build_payload(&call.prompt, &call.extra, env, place)?;
+    let payload = Payload { has_default_prompt: call.has_default_prompt, ..payload };
+    Ok(CallRequest { function: call.function.clone(), payload })
 }
 
-pub(super) fn build_payload(
+fn build_payload(
     prompt: &Template,
     extra: &[(Arc<str>, Arc<str>)],
     env: &Env,
@@ -65,6 +78,7 @@ pub(super) fn build_payload(
         extra: entries,
         prompt: Some(prompt),
         escaped_prompt,
+        has_default_prompt: false,
         marked: None,
     })
 }
@@ -106,7 +120,9 @@ pub(super) fn memory_request(step: &MemoryStep, env: &Env, place: &StepContext) 
         MemoryOperation::Profile => return Ok(Request::Profile),
         MemoryOperation::Get | MemoryOperation::Set => {}
     }
-    let arguments = build_payload(&step.prompt, &[], env, place)?.read_arguments("key").to_redacted_map();
+    let payload = build_payload(&step.prompt, &[], env, place)?;
+    let payload = Payload { has_default_prompt: step.has_default_prompt, ..payload };
+    let arguments = payload.read_arguments("key").to_redacted_map();
     let argument = |name: &str| {
         arguments.get(name).cloned().ok_or_else(|| {
             StepFailure::new(Code::ArgumentMissing, format!("the argument {name} is missing; give it in the input"))

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use flowloom_core::effect::ScriptRequest;
 use flowloom_core::error::StepFailure;
 use flowloom_core::event::{AfterFailure, Event, EventKind};
+use flowloom_core::expr::js::ExpressionPlace;
 use flowloom_core::expr::{Lookup, Script};
 use flowloom_core::hash::{Hash, Hasher};
 use flowloom_core::path::Key;
@@ -27,6 +28,7 @@ impl Interpreter {
         env.scripts.retain(|(slot, _)| !scripts.iter().any(|script| script.slot == *slot));
         for (index, script) in scripts.iter().enumerate() {
             let at = place.with_path(place.path.child_path(&Key::numbered_key("expression", index + 1)));
+            self.note_rounded_numbers(script, env);
             if let Some(requests) = &self.requests {
                 requests.add_script(&at.path, hash_script(script, env));
             }
@@ -93,6 +95,47 @@ impl Interpreter {
         };
         self.emit_event(at, 0, event)?;
         Ok(evaluated)
+    }
+
+    /// Notes which numbers JavaScript rounds in what an expression reads; the next step reports them.
+    fn note_rounded_numbers(&self, script: &Script, env: &Env) {
+        let mut rounded = Vec::new();
+        script
+            .names
+            .iter()
+            .filter_map(|name| env.lookup_name(name))
+            .for_each(|value| find_rounded(value, &mut rounded));
+        for (number, double) in rounded {
+            let ExpressionPlace { at, source } = &*script.place;
+            self.missing.hold_message(format!(
+                "{at}: {number} is {double} in {}, because JavaScript cannot hold it; make it a text, in quotes, to keep all \
+                 its digits",
+                source.trim()
+            ));
+        }
+    }
+}
+
+/// Maximum number of rounded numbers that are reported for one expression.
+const MAX_ROUNDED: usize = 3;
+
+/// Adds the first few numbers in a value that JavaScript rounds, each with what it becomes.
+fn find_rounded(value: &Value, found: &mut Vec<(String, String)>) {
+    if found.len() == MAX_ROUNDED {
+        return;
+    }
+    match value {
+        Value::Number(number) => {
+            if let Some(double) = number.rounded_text() {
+                let pair = (number.to_text(), double);
+                if !found.contains(&pair) {
+                    found.push(pair);
+                }
+            }
+        }
+        Value::List(items) => items.iter().for_each(|item| find_rounded(item, found)),
+        Value::Map(map) => map.values().for_each(|item| find_rounded(item, found)),
+        _ => {}
     }
 }
 

@@ -48,8 +48,13 @@ pub(crate) fn make_step(key: &str, kind: impl Into<StepKind>) -> Step {
 }
 
 pub(crate) fn call_step(key: &str, function: &str) -> Step {
-    let call =
-        FunctionCall { function: function.into(), prompt: variable_text("last"), extra: Vec::new(), arguments: None };
+    let call = FunctionCall {
+        function: function.into(),
+        prompt: variable_text("last"),
+        has_default_prompt: false,
+        extra: Vec::new(),
+        arguments: None,
+    };
     let mut step = make_step(key, Leaf::Call(call));
     step.writes.push(Write::to_variable("last"));
     step
@@ -152,6 +157,7 @@ fn agent_step() -> Step {
                 alias: None,
                 needs_approval: false,
             }],
+            available: None,
             limit: CallLimit::Rounds(4),
             must_call: false,
         }),
@@ -286,7 +292,7 @@ fn scrape_step() -> Step {
 
 fn memory_step(key: &str, operation: MemoryOperation) -> Step {
     let prompt = Template::from_literal("{\"key\":\"k\",\"value\":7}");
-    make_step(key, Leaf::Memory(MemoryStep { operation, prompt }))
+    make_step(key, Leaf::Memory(MemoryStep { operation, prompt, has_default_prompt: false }))
 }
 
 fn branch_step() -> Step {

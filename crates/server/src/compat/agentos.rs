@@ -139,7 +139,7 @@ pub(crate) async fn run_workflow(
 
 /// Filter of a list of runs.
 #[derive(Deserialize, IntoParams)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[serde(rename_all = "camelCase")]
 #[into_params(parameter_in = Query)]
 pub(crate) struct RunsQuery {
     /// Id of the step list.

@@ -140,6 +140,10 @@ impl ResponseRequest {
             ResponseInput::Text(text) => messages.push(build_message("user", MessageContent::Text(text))),
             ResponseInput::Items(items) => messages.extend(items.into_iter().filter_map(to_message)),
         }
+        if self.previous_response_id.is_some() && self.conversation.is_some() {
+            let message = "conversation and previous_response_id exclude each other; send one of them";
+            return Err(Problem::new(Code::RequestInvalid, message));
+        }
         let previous = self.previous_response_id.as_deref().map(parse_response_id).transpose()?;
         let thread = self.conversation.map(|named| match named {
             ConversationRef::Id(id) | ConversationRef::Object { id } => id,
@@ -217,7 +221,14 @@ pub(crate) async fn create_response(
     }
     let (run, id) = (stream.run_id(), stream.answer_id(RESPONSE_ID_PREFIX));
     let repeated = read_repeated_fields(&text);
-    let shape = ResponseBuilder { previous, is_background, repeated, ..ResponseBuilder::new(run, id, wanted.model) };
+    let conversation = wanted.thread;
+    let shape = ResponseBuilder {
+        previous,
+        conversation,
+        is_background,
+        repeated,
+        ..ResponseBuilder::new(run, id, wanted.model)
+    };
     if is_background || is_stream {
         stream.wait_until_stored().await?;
     }
@@ -239,6 +250,8 @@ pub(crate) struct ResponseBuilder {
     created: u64,
     pub(crate) model: String,
     previous: Option<String>,
+    /// The thread of the run.
+    pub(crate) conversation: Option<String>,
     is_background: bool,
     /// What it repeats from its request.
     repeated: serde_json::Map<String, Value>,
@@ -250,14 +263,15 @@ impl ResponseBuilder {
         let message_id = format!("msg_{}", id.strip_prefix(RESPONSE_ID_PREFIX).unwrap_or(&id));
         let created = created_seconds(run);
         let repeated = serde_json::Map::new();
-        ResponseBuilder { id, message_id, created, model, previous: None, is_background: false, repeated }
+        let (previous, conversation) = (None, None);
+        ResponseBuilder { id, message_id, created, model, previous, conversation, is_background: false, repeated }
     }
 
     /// The response with a status and its items.
     pub(crate) fn build_response(&self, status: &str, output: &[Value]) -> Value {
         let mut response = json!({
             "id": self.id, "object": "response", "created_at": self.created, "status": status,
-            "background": self.is_background, "error": null, "incomplete_details": null, "instructions": null, "metadata": {}, "model": self.model,
+            "background": self.is_background, "conversation": self.conversation.as_ref().map(|id| json!({"id": id})), "error": null, "incomplete_details": null, "instructions": null, "metadata": {}, "model": self.model,
             "output": output, "parallel_tool_calls": true, "previous_response_id": self.previous,
             "temperature": null, "text": {"format": {"type": "text"}}, "tool_choice": "auto", "tools": [], "top_p": null,
             "usage": null,

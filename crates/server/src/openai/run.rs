@@ -10,6 +10,7 @@ use flowloom_app::runs::supervisor::ActiveRun;
 use flowloom_core::code::Code;
 use flowloom_core::id::RunId;
 use flowloom_core::path::Path as StepPath;
+use flowloom_core::plan::{Composite, Leaf, Plan, StepKind};
 use flowloom_core::state::{Phase, StepState};
 use flowloom_core::value::{Map, Value};
 use flowloom_formats::{AnswerSource, find_answer_source, render_result};
@@ -24,7 +25,7 @@ use crate::problem::{ApiResult, Problem};
 use crate::runs::answer::{MAX_WAIT, open_own_run};
 use crate::runs::start::StartContext;
 use crate::state::RunHost;
-use crate::threads::{UserMessage, answer_in_turn, run_turn};
+use crate::threads::{UserMessage, answer_in_turn, find_waiting_run, run_turn, start_in_thread, thread_key};
 
 /// The request header that names the conversation.
 const THREAD_HEADER: &str = "x-flowloom-thread";
@@ -68,7 +69,11 @@ impl OpenAiContext<'_> {
         let (mut words, mut given) = (None, 0);
         let active = call.start_once(request, async |id| {
             let definition = call.find_definition(&wanted.model).await?;
-            if let Some(waiting) = self.find_continued(&definition, wanted).await? {
+            let continued = match self.find_continued(&definition, wanted).await? {
+                None => self.find_in_thread(&call, &definition, wanted).await?,
+                found => found,
+            };
+            if let Some(waiting) = continued {
                 words = find_answer_source(&waiting.opened.plan, &waiting.opened.state().inputs());
                 given = waiting.count_given_answers();
                 let is_followed = waiting.is_followed;
@@ -123,8 +128,33 @@ impl OpenAiContext<'_> {
         };
         let words = find_answer_source(&plan, &inputs);
         let budget = wanted.budget.clone();
-        let starting = StartRunRequest { needs_events: true, budget, ..StartRunRequest::with_inputs(inputs) };
-        Ok((call.start_run(definition, StartRunRequest { id, ..starting }).await?, words))
+        let new = StartRunRequest { needs_events: true, budget, id, ..StartRunRequest::with_inputs(inputs) };
+        let run = match wanted.thread.as_deref().filter(|_| can_ask(&plan)) {
+            Some(thread) => start_in_thread(call, definition, thread, new).await?,
+            None => call.start_run(definition, new).await?,
+        };
+        Ok((run, words))
+    }
+
+    /// Finds the run of the request's thread that waits for the user's message. A conversation finds its own when its turn
+    /// starts ([`run_turn`]).
+    async fn find_in_thread(
+        &self,
+        call: &StartContext<'_>,
+        definition: &CatalogEntry,
+        wanted: &ModelRequest,
+    ) -> ApiResult<Option<WaitingRun>> {
+        let is_conversation = definition.prepared.as_ref().is_none_or(|prepared| prepared.plan.thread.is_some());
+        let Some(thread) = wanted.thread.as_deref().filter(|_| !is_conversation && wanted.previous.is_none()) else {
+            return Ok(None);
+        };
+        let key = thread_key(&definition.id, thread);
+        let Some(run) = find_waiting_run(self.host, call.user(), &key).await? else { return Ok(None) };
+        let opened = self.host.app.open_run_by_id(run).await?;
+        let answer = read_user_answer(run, &opened.plan, &opened.state(), &wanted.conversation.last_user_text()?)?;
+        let Some(answer) = answer else { return Ok(None) };
+        call.bind_to_run(run).await?;
+        Ok(Some(WaitingRun { opened, answers: vec![answer], is_followed: false }))
     }
 
     /// Prepends the messages of an earlier run to the inputs.
@@ -194,6 +224,19 @@ impl OpenAiContext<'_> {
         };
         Ok(!status.is_final())
     }
+}
+
+/// Whether a run of a plan can ask the user something.
+fn can_ask(plan: &Plan) -> bool {
+    let mut asks = false;
+    plan.root.visit(&mut |step| {
+        asks |= match &step.kind {
+            StepKind::Leaf(Leaf::Ask { .. }) => true,
+            StepKind::Composite(Composite::Agent(agent)) => agent.tools.iter().any(|tool| tool.needs_approval),
+            _ => false,
+        };
+    });
+    asks
 }
 
 /// A run that waits for a client's messages.

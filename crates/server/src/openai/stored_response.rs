@@ -27,6 +27,7 @@ use crate::params::{PathParam, QueryParams};
 use crate::problem::{ApiResult, Problem};
 use crate::runs::answer::is_own_run;
 use crate::state::RunHost;
+use crate::threads::thread_name;
 
 /// How a response is read.
 #[derive(Deserialize, IntoParams)]
@@ -68,8 +69,12 @@ pub(crate) async fn get_response(
 }
 
 fn build_shape(run: RunId, id: String, state: &RunState) -> ResponseBuilder {
-    let model = state.created.as_ref().and_then(|created| created.workflow.clone()).unwrap_or_default();
-    ResponseBuilder::new(run, id, model)
+    let created = state.created.as_ref();
+    let model = created.and_then(|created| created.workflow.clone()).unwrap_or_default();
+    let conversation = created.and_then(|created| Some(thread_name(created.thread_key.as_deref()?).to_owned()));
+    let mut shape = ResponseBuilder::new(run, id, model);
+    shape.conversation = conversation;
+    shape
 }
 
 async fn stream_stored(host: &Arc<RunHost>, run: RunId, id: String) -> ApiResult<Response> {

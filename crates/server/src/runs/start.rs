@@ -20,7 +20,7 @@ use flowloom_core::diagnostic::find_similar_name;
 use flowloom_core::id::RunId;
 use flowloom_core::path::Path;
 use flowloom_core::trace::TraceContext;
-use flowloom_core::value::{Map, Value};
+use flowloom_core::value::Value;
 use serde::Deserialize;
 use utoipa::ToSchema;
 
@@ -33,9 +33,9 @@ use crate::params::QueryParams;
 use crate::problem::{ApiResult, Problem};
 use crate::state::RunHost;
 
-/// The inputs of a request without any; `null` is a value.
-fn no_inputs() -> Value {
-    Map::new().into()
+/// A value that is given, even if it is null.
+fn read_given<'de, D: serde::Deserializer<'de>>(given: D) -> Result<Option<Value>, D::Error> {
+    Value::deserialize(given).map(Some)
 }
 
 /// A run to start.
@@ -46,9 +46,9 @@ pub(crate) struct RunRequest {
     /// Id of the workflow.
     workflow: String,
     /// Inputs by name; step lists accept any value.
-    #[serde(default = "no_inputs")]
+    #[serde(default, deserialize_with = "read_given")]
     #[schema(value_type = serde_json::Value)]
-    inputs: Value,
+    inputs: Option<Value>,
     /// The agent as which the run acts.
     #[serde(default)]
     agent: Option<String>,
@@ -82,8 +82,9 @@ pub(crate) async fn post_run(
     let step = new.step.as_deref().map(read_step_path).transpose()?;
     let run = call.start_once(&text, async |id| {
         let definition = call.find_definition(&new.workflow).await?;
-        definition.check_names(&new.inputs)?;
         let RunRequest { agent, budget, inputs, .. } = new;
+        let inputs = inputs.unwrap_or_else(|| definition.no_inputs());
+        definition.check_names(&inputs)?;
         let starting = StartRunRequest {
             agent,
             budget,

@@ -104,7 +104,8 @@ pub struct WebSearch {
 }
 
 impl WebSearch {
-    /// Searches and returns `{query_used, results: [{title, url, snippet}], count}`.
+    /// Searches and returns `{query_used, results: [{title, url, link, snippet}], count}`. The address has two names: AgentOS
+    /// calls it `url`, AgentFlow calls it `link`.
     pub(super) async fn search_web(
         &self,
         client: &HttpClient,
@@ -130,7 +131,9 @@ impl WebSearch {
         }
         let row = |found: &Value| {
             let field = |name: &str| Value::from(found.get(name).and_then(Value::as_str).unwrap_or_default().trim());
-            Value::map([("title", field("title")), ("url", field(shape.link)), ("snippet", field(shape.text))])
+            let address = field(shape.link);
+            let named = [("title", field("title")), ("url", address.clone()), ("link", address)];
+            Value::map(named.into_iter().chain([("snippet", field(shape.text))]))
         };
         let results: Vec<Value> = list.iter().take(count as usize).map(row).collect();
         let count = Value::from(results.len() as i64);

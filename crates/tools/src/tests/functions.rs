@@ -28,6 +28,13 @@ fn call_with_prompt(function: &str, vars: &str, prompt: &str) -> CallRequest {
     CallRequest { function: function.into(), payload }
 }
 
+/// A call of a step whose author wrote no prompt: the prompt is its input.
+fn call_with_default_prompt(function: &str, input: &str) -> CallRequest {
+    let mut call = call_with_prompt(function, &format!("{{\"input\":{input}}}"), input);
+    call.payload.has_default_prompt = true;
+    call
+}
+
 pub(super) async fn call_function(
     registry: &FunctionRegistry,
     id: &str,
@@ -281,7 +288,8 @@ fn classes() {
         (call_with_values("tool::http_request", &[("method", "odd".into())]), AtMostOnce),
         (call_with_prompt("tool::http_request", "{\"method\":\"POST\"}", "http://x/"), AtMostOnce),
         (call_with_prompt("tool::http_request", "{\"other\":\"POST\"}", "http://x/"), AtLeastOnce),
-        (call_with_prompt("tool::http_request", "{\"input\":{\"method\":\"POST\"}}", "x"), AtMostOnce),
+        (call_with_default_prompt("tool::http_request", "{\"method\":\"POST\"}"), AtMostOnce),
+        (call_with_prompt("tool::http_request", "{\"input\":{\"method\":\"POST\"}}", "http://x/"), AtLeastOnce),
         (call_with_prompt("tool::http_request", "{}", "{\"method\":\"PUT\"}"), AtMostOnce),
         (call_with_values("my::declared", &[]), AtLeastOnce),
         (call_with_values("my::undeclared", &[]), AtMostOnce),

@@ -39,8 +39,8 @@ async fn every_provider_is_asked_its_own_way_and_answers_in_one_shape() {
         ),
         (SearchProvider::Searxng, OTHER_REPLY, "GET /find?q=a+b%26c&format=json HTTP", "", "authorization", "Bearer "),
     ];
-    let wanted = r#"{"results": [{"title": "T", "url": "http://a.test/", "snippet": "s"},
-        {"title": "U", "url": "", "snippet": ""}], "query_used": "a b&c", "count": 2}"#;
+    let wanted = r#"{"results": [{"title": "T", "url": "http://a.test/", "link": "http://a.test/", "snippet": "s"},
+        {"title": "U", "url": "", "link": "", "snippet": ""}], "query_used": "a b&c", "count": 2}"#;
     for (provider, answer, line, body, header, before) in cases {
         let server =
             TestServer::start_fixed(http_reply("200 OK", &[("content-type", "application/json")], answer)).await;

@@ -83,7 +83,13 @@ fn plan_of(steps: Vec<(&str, Leaf)>) -> Arc<Plan> {
 
 fn call(function: &str) -> Leaf {
     let prompt = Template { parts: vec![TemplatePart::Text("prompt".into())] };
-    Leaf::Call(FunctionCall { function: function.into(), prompt, extra: Vec::new(), arguments: None })
+    Leaf::Call(FunctionCall {
+        function: function.into(),
+        prompt,
+        has_default_prompt: false,
+        extra: Vec::new(),
+        arguments: None,
+    })
 }
 
 /// Number of times that a test is tried whose events can happen in another order.

@@ -11,7 +11,7 @@ use std::collections::hash_map::Entry;
 use std::sync::{Arc, Weak};
 
 use flowloom_core::code::Code;
-use flowloom_core::effect::{CallRequest, Payload};
+use flowloom_core::effect::{Arguments, CallRequest, Payload};
 use flowloom_core::error::StepFailure;
 use flowloom_core::plan::EffectClass;
 use flowloom_core::render;
@@ -315,14 +315,10 @@ impl NativeFunction for FileFunction {
     }
 }
 
-/// The input of a workflow: the arguments if there is no prompt; otherwise the caller's input if it is an object, or
-/// else the prompt.
+/// The input of a workflow: the arguments as an object, or else the prompt.
 fn workflow_input(payload: &Payload) -> Value {
-    if payload.prompt.is_none() {
-        return payload.to_value();
-    }
-    match payload.get("input") {
-        Some(input @ Value::Map(_)) => input,
-        _ => payload.get("prompt").unwrap_or_default(),
+    match payload.read_arguments("input") {
+        Arguments::Prompt(prompt) => prompt.text.to_redacted_text().into(),
+        arguments => arguments.to_redacted_map().into(),
     }
 }

@@ -89,7 +89,6 @@ fn clarify_problem(error: StepFailure) -> Problem {
 
 /// A goal in plain language.
 #[derive(Clone, Deserialize, ToSchema, IntoParams)]
-#[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct CreateAgentRequest {
     /// The goal, complete without the earlier conversation.

@@ -14,7 +14,6 @@ use crate::problem::{ApiResult, Problem};
 
 /// Selects the user.
 #[derive(Deserialize, IntoParams)]
-#[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct UserQuery {
     /// User who owns the pipelines and blocks. A key that belongs to a user determines the user itself. If neither is

@@ -14,7 +14,6 @@ const MAX_ENTRIES: u32 = 500;
 
 /// Query parameter of lists.
 #[derive(Deserialize, IntoParams)]
-#[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct LimitQuery {
     /// Maximum number of entries (0 to 500; default 50).
