@@ -169,9 +169,10 @@ impl OutgoingRequest {
 
     fn send_with(&self, client: &Client) -> impl Future<Output = reqwest::Result<Response>> + use<> {
         let send = client.request(self.method.clone(), self.url.clone()).headers(self.rows.to_header_map());
+        // As fetch does: some servers insist on a length.
         match &self.body {
+            Some(body) if body.is_empty() => send.header(CONTENT_LENGTH, 0).send(),
             Some(body) => send.body(body.clone()).send(),
-            // As fetch does: some servers insist on a length.
             None if matches!(self.method, Method::POST | Method::PUT) => send.header(CONTENT_LENGTH, 0).send(),
             None => send.send(),
         }

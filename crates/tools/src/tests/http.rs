@@ -50,8 +50,16 @@ async fn a_request_arrives_as_written() {
 #[tokio::test]
 async fn a_change_without_a_body_says_so() {
     let server = TestServer::start_fixed(http_reply("200 OK", &[], "")).await;
-    for (method, length) in [("POST", Some("0")), ("PUT", Some("0")), ("GET", None), ("DELETE", None)] {
-        let send = new_request(method, &server.url_of("/"), &[], None);
+    for (method, body, length) in [
+        ("POST", None, Some("0")),
+        ("PUT", None, Some("0")),
+        ("GET", None, None),
+        ("DELETE", None, None),
+        ("POST", Some(""), Some("0")),
+        ("PATCH", Some(""), Some("0")),
+        ("PATCH", Some("x"), Some("1")),
+    ] {
+        let send = new_request(method, &server.url_of("/"), &[], body);
         client_for(&[&server]).send_request(&send, &test_context()).await.expect("a reply");
         let last = server.seen_requests().pop().expect("a request");
         assert_eq!(last.get_header("content-length"), length, "{method}");
