@@ -24,7 +24,7 @@ const MAX_COMPILED_BYTES: usize = 1 << 20;
 /// A text under `format: regex` is compiled, which takes as long as this number of searches.
 const SEARCHES_PER_FORMAT: u64 = 40;
 
-/// What the expressions of a schema may take.
+/// Limits for the expressions of a schema.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PatternLimits {
     /// Maximum size in bytes of one compiled expression.

@@ -6,6 +6,7 @@
 mod blocks;
 mod front_end;
 mod memory;
+mod node_inputs;
 mod order;
 mod present;
 pub mod template;
@@ -35,6 +36,7 @@ use blocks::{BlockCatalog, BlockDefinition};
 pub use blocks::{built_in_blocks, check_block};
 pub(crate) use front_end::FRONT_END;
 pub use memory::memory_keys;
+use node_inputs::NodeInputs;
 pub use present::{PlanNode, find_dag, log_order, node_results, plan_nodes};
 
 /// The text rules of a pipeline: as in Python; a missing value is `null`, or empty within text.
@@ -255,9 +257,7 @@ impl PipelineCompiler<'_> {
             self.check_function(function, span);
         }
         if let Some(block) = &block {
-            self.check_inputs(block, &inputs, id, span);
-            self.warn_unknown_inputs(block, &inputs);
-            self.check_secrets(block, &inputs);
+            NodeInputs { node: id, span, block, inputs: &inputs }.check(self.problems);
             let node = memory::CheckedNode { id, block: &block.id, inputs: &inputs, text: self.text };
             memory::check_keys(&node, &self.keys, self.problems);
         }
@@ -296,52 +296,6 @@ impl PipelineCompiler<'_> {
             Some(meant) => format!("did you mean {meant:?}?"),
             None => format!("declare it in flowloom.toml: [functions.\"{id}\"] with a url or a workflow"),
         });
-    }
-
-    /// Reports secrets in inputs of blocks that cannot keep them: a model or a block of Python would see them.
-    fn check_secrets(&mut self, block: &BlockDefinition, inputs: &[(String, Data, Span)]) {
-        if block.function_id().is_some() {
-            return;
-        }
-        for (input, data, span) in inputs {
-            let Some(name) = data.first_secret() else { continue };
-            let message = format!("the secret {name} cannot be in the input {input:?} of the block {:?}", block.id);
-            self.problems.add_error(Code::SecretPlace, *span, message).help =
-                Some("secrets can be in the inputs of blocks that call a function, such as http_request".to_owned());
-        }
-    }
-
-    /// Reports required inputs of the block that are missing and have no default.
-    fn check_inputs(&mut self, block: &BlockDefinition, inputs: &[(String, Data, Span)], node: &str, span: Span) {
-        if block.is_trigger() {
-            return;
-        }
-        let given: HashSet<&str> = inputs.iter().map(|(given, _, _)| given.as_str()).collect();
-        for name in block.required_inputs() {
-            if !given.contains(name.as_str()) {
-                let message = format_args!("the node {node} gives no {name:?}, which the block {} requires", block.id);
-                let names = inputs.iter().map(|(given, _, _)| given.as_str());
-                let meant = self.problems.find_similar(name, names);
-                self.problems.add_error(Code::InputNotGiven, span, message).help = Some(match meant {
-                    Some(meant) => format!("is {meant:?} meant to be it? rename it"),
-                    None => format!("add {name:?} to its inputs"),
-                });
-            }
-        }
-    }
-
-    /// Warns about inputs that the block does not declare, such as misspelt ones, which it would ignore.
-    fn warn_unknown_inputs(&mut self, block: &BlockDefinition, inputs: &[(String, Data, Span)]) {
-        let Some(declared) = block.all_inputs() else { return };
-        for (name, _, span) in inputs.iter().filter(|(name, _, _)| !declared.contains_key(name.as_str())) {
-            let message = format_args!("the block {} has no input {name:?}", block.id);
-            let names: Vec<&str> = declared.keys().map(|name| &**name).collect();
-            let meant = self.problems.find_similar(name, names.iter().copied());
-            self.problems.add_warning(Code::UnknownKey, *span, message).help = Some(match meant {
-                Some(meant) => format!("did you mean {meant:?}?"),
-                None => format!("it has {}", names.join(", ")),
-            });
-        }
     }
 
     fn check_unique_ids(&mut self, rows: &NodeRows<'_>) {

@@ -228,20 +228,16 @@ impl Context<'_> {
                 ..Proposal::new(key.name, ProposalKind::Key, replaces)
             }
         };
-        let inputs = find_block_inputs(self.index, tree, path, &self.known.blocks)
-            .into_iter()
-            .filter(|input| !is_there(&input.name));
-        let propose_input = |input: KnownName| {
-            let value =
-                if has_value { String::new() } else { format!(": \"$1\"{}", if needs_comma { "," } else { "" }) };
-            Proposal {
-                insert: format!("\"{}\"{value}", input.name),
-                is_snippet: !has_value,
-                detail: input.detail,
-                ..Proposal::new(&input.name, ProposalKind::Key, replaces)
-            }
+        let mut inputs = find_block_inputs(self.index, tree, path, &self.known.blocks);
+        inputs.retain(|input| !is_there(&input.name));
+        let value = if needs_comma { ": \"$1\"," } else { ": \"$1\"" };
+        let propose_input = |input: KnownName| Proposal {
+            insert: format!("\"{}\"{}", input.name, if has_value { "" } else { value }),
+            is_snippet: !has_value,
+            detail: input.detail,
+            ..Proposal::new(&input.name, ProposalKind::Key, replaces)
         };
-        keys.map(propose).chain(inputs.map(propose_input)).collect()
+        keys.map(propose).chain(inputs.into_iter().map(propose_input)).collect()
     }
 
     fn quoted_word_span(&self) -> Span {
