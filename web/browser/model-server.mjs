@@ -14,6 +14,7 @@ const ANSWERS = [
     /Improve this reply/,
     "Dear Ada, we are sorry that your lamp arrived broken. A replacement leaves our warehouse today, free of charge. Please keep or recycle the old one.",
   ],
+  [/"on its way"/, "Order 4711 has left our warehouse. It should reach you tomorrow."],
   [
     /as Markdown/,
     "# Support request\n\n- **Mood:** angry\n- **Topic:** a broken lamp\n- **Result:** replacement sent, see `orders/4711`",
