@@ -92,7 +92,7 @@ impl World {
         }
         // A command to a run that has ended is rejected and not stored, so that it is a new one if the run is retried.
         let is_stored = self.database.runs.find_command(run, id).is_some();
-        if is_stored && self.observed.note_confirmed(run, id, outcome) {
+        if is_stored && self.observed.note_confirmed(run, id, outcome, self.clock.now_ms()) {
             self.report_violation(format!("the command {id} has two different outcomes"));
         }
     }

@@ -39,8 +39,8 @@ pub(crate) struct Requests {
 pub(crate) struct ClientCommand {
     /// The command.
     pub(crate) command: RunCommand,
-    /// Whether a process confirmed that it is stored or decided.
-    pub(crate) is_acknowledged: bool,
+    /// When a process first confirmed that it is stored or decided, in milliseconds since the Unix epoch; `None` if none did.
+    pub(crate) acknowledged_at: Option<u64>,
     /// The decision that a process reported.
     pub(crate) outcome: Option<CommandOutcome>,
 }
@@ -63,15 +63,15 @@ impl Observed {
 
     /// Notes that a client is about to send a command.
     pub(crate) fn note_sent(&self, run: RunId, command: &RunCommand) {
-        let sent = ClientCommand { command: command.clone(), is_acknowledged: false, outcome: None };
+        let sent = ClientCommand { command: command.clone(), acknowledged_at: None, outcome: None };
         lock(&self.commands).entry((run, command.id.clone())).or_insert(sent);
     }
 
-    /// Notes what a process confirmed. Returns whether an earlier confirmation differs.
-    pub(crate) fn note_confirmed(&self, run: RunId, id: &str, outcome: Option<&CommandOutcome>) -> bool {
+    /// Notes what a process confirmed, and when. Returns whether an earlier confirmation differs.
+    pub(crate) fn note_confirmed(&self, run: RunId, id: &str, outcome: Option<&CommandOutcome>, at: u64) -> bool {
         let mut commands = lock(&self.commands);
         let Some(sent) = commands.get_mut(&(run, id.to_owned())) else { return false };
-        sent.is_acknowledged = true;
+        sent.acknowledged_at.get_or_insert(at);
         let Some(outcome) = outcome else { return false };
         let differs = sent.outcome.as_ref().is_some_and(|earlier| earlier != outcome);
         sent.outcome = Some(outcome.clone());

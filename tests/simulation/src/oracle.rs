@@ -68,13 +68,13 @@ impl World {
             return Err(format!("the command {} is pending after the end", command.id));
         }
         let mut applied = Vec::new();
-        for ClientCommand { command, is_acknowledged, outcome } in self.observed.commands_to(run) {
+        for ClientCommand { command, acknowledged_at, outcome } in self.observed.commands_to(run) {
             let stored = self.database.runs.find_command(run, &command.id).and_then(|record| record.outcome);
             match (stored, outcome) {
                 (Some(stored), Some(seen)) if stored != seen => {
                     return Err(format!("the outcome of {} has changed: {seen:?}, then {stored:?}", command.id));
                 }
-                (None, None) if is_acknowledged => {
+                (None, None) if acknowledged_at.is_some() => {
                     return Err(format!("the command {} was acknowledged and has no outcome", command.id));
                 }
                 (Some(CommandOutcome::Applied), _) => applied.push(command),
@@ -90,21 +90,29 @@ impl World {
         if self.settings.clock_changes > 0 {
             return Ok(());
         }
-        let answers: Vec<_> = self.observed.commands_to(run).into_iter().map(|sent| sent.command).collect();
+        let answers = self.observed.commands_to(run);
         for (path, asked_at, expires_at) in expired_questions(records) {
-            let is_in_time = |answer: &&RunCommand| {
-                let stored = self.database.runs.find_command(run, &answer.id);
-                let is_meant = matches!(&answer.action, CommandAction::Answer { path: of, .. } if of == path);
+            let is_in_time = |answer: &&ClientCommand| {
+                let stored = self.database.runs.find_command(run, &answer.command.id);
+                let is_meant = matches!(&answer.command.action, CommandAction::Answer { path: of, .. } if of == path);
                 is_meant
                     && stored.is_some_and(|stored| {
-                        asked_at < stored.sent_at && stored.sent_at + MAX_REQUEST_WAIT_MS < expires_at
+                        asked_at < stored.sent_at && self.stored_by(answer, stored.sent_at) < expires_at
                     })
             };
             if let Some(answer) = answers.iter().find(is_in_time) {
-                return Err(format!("the question {path} has expired, and {} was stored in time", answer.id));
+                return Err(format!("the question {path} has expired, and {} was stored in time", answer.command.id));
             }
         }
         Ok(())
+    }
+
+    /// When a command was stored at the latest. A process that is paused may store it long after it was sent.
+    fn stored_by(&self, command: &ClientCommand, sent_at: u64) -> u64 {
+        match self.settings.pauses {
+            0 => sent_at + MAX_REQUEST_WAIT_MS,
+            _ => command.acknowledged_at.unwrap_or(u64::MAX),
+        }
     }
 
     /// An effect that may happen at most once is sent once, and once more for each decision to send it again.
