@@ -2,7 +2,8 @@
 //! definition, so a child run gets an engine of its own, and never that of the run that starts it.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::hash::Hash as StdHash;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 use flowloom_core::event::RunProject;
 use flowloom_core::hash::Hash;
@@ -115,7 +116,7 @@ impl EngineFactory {
     }
 
     /// Where the ends of child runs are reported.
-    pub(crate) fn telemetry(&self) -> Option<&TraceExporter> {
+    pub(crate) fn trace_exporter(&self) -> Option<&TraceExporter> {
         self.telemetry.get()
     }
 
@@ -230,10 +231,7 @@ impl EngineFactory {
 
     /// The compiled bundle with this hash, from memory or the store.
     pub(crate) fn load_bundle(&self, hash: Hash) -> Result<Arc<CompiledBundle>, AppError> {
-        match self.find_ready(hash) {
-            Some(ready) => Ok(ready),
-            None => self.compile_bundle(hash, &self.store.read_bundle(hash)?),
-        }
+        self.find_or_compile(hash, || Ok(self.store.read_bundle(hash)?))
     }
 
     /// The engine of the runs of a bundle.
@@ -253,47 +251,52 @@ impl EngineFactory {
         caller: &Arc<RunModels>,
     ) -> Result<PreparedDefinition, AppError> {
         let hash = Hash::of_bytes(text.as_bytes());
-        let ready = match self.find_ready(hash) {
-            Some(ready) => ready,
-            None => self.compile_bundle(hash, &text)?,
-        };
+        let ready = self.find_or_compile(hash, || Ok(text.clone()))?;
         let engine = self.child_engine(hash, &ready.bundle, caller)?;
         Ok(PreparedDefinition::of_text(ready.plan.clone(), engine, hash, text))
     }
 
     fn child_engine(&self, hash: Hash, bundle: &Bundle, caller: &Arc<RunModels>) -> Result<Engine, AppError> {
-        let known = || self.children.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(engine) = known().get(&(hash, caller.number)) {
+        let key = (hash, caller.number);
+        if let Some(engine) = lock(&self.children).get(&key) {
             return Ok(engine.clone());
         }
-        let engine = match caller.fits(bundle) {
+        let engine = match caller.fits_bundle(bundle) {
             true => self.build_engine_with(bundle, caller.clone())?,
             false => self.build_engine(bundle)?,
         };
-        let mut known = known();
-        if known.len() >= MAX_CACHED_BUNDLES {
-            known.clear();
-        }
-        known.insert((hash, caller.number), engine.clone());
+        insert_bounded(&self.children, key, engine.clone());
         Ok(engine)
     }
 
-    fn find_ready(&self, hash: Hash) -> Option<Arc<CompiledBundle>> {
-        self.ready.lock().unwrap_or_else(PoisonError::into_inner).get(&hash).cloned()
-    }
-
-    fn compile_bundle(&self, hash: Hash, text: &str) -> Result<Arc<CompiledBundle>, AppError> {
-        let bundle = Bundle::parse(text)?;
-        let plan = compile_bundle(&bundle)?;
-        let compiled = CompiledBundle { bundle, plan, engine: OnceLock::new(), secrets: OnceLock::new() };
-        let ready = Arc::new(compiled);
-        let mut all = self.ready.lock().unwrap_or_else(PoisonError::into_inner);
-        if all.len() >= MAX_CACHED_BUNDLES {
-            all.clear();
+    /// The compiled bundle with this hash. `read` reads its text if it is not in memory.
+    fn find_or_compile(
+        &self,
+        hash: Hash,
+        read: impl FnOnce() -> Result<Arc<str>, AppError>,
+    ) -> Result<Arc<CompiledBundle>, AppError> {
+        if let Some(ready) = lock(&self.ready).get(&hash) {
+            return Ok(ready.clone());
         }
-        all.insert(hash, ready.clone());
+        let bundle = Bundle::parse(&read()?)?;
+        let plan = compile_bundle(&bundle)?;
+        let ready = Arc::new(CompiledBundle { bundle, plan, engine: OnceLock::new(), secrets: OnceLock::new() });
+        insert_bounded(&self.ready, hash, ready.clone());
         Ok(ready)
     }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Adds an entry to a cache, which is emptied when it is full.
+fn insert_bounded<K: Eq + StdHash, V>(cache: &Mutex<HashMap<K, V>>, key: K, value: V) {
+    let mut entries = lock(cache);
+    if entries.len() >= MAX_CACHED_BUNDLES {
+        entries.clear();
+    }
+    entries.insert(key, value);
 }
 
 fn build_function(id: &str, function: &FunctionSettings, host: &Arc<WorkflowHost>) -> Result<FunctionConfig, AppError> {

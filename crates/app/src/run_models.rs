@@ -32,7 +32,7 @@ impl RunModels {
     }
 
     /// Whether they are the models that a definition may use. Only the operator's own may name a file.
-    pub(crate) fn fits(&self, bundle: &Bundle) -> bool {
+    pub(crate) fn fits_bundle(&self, bundle: &Bundle) -> bool {
         self.is_operators == bundle.tenant.is_none() && self.default == bundle.model && self.aliases == bundle.aliases
     }
 }

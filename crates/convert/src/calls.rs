@@ -165,13 +165,7 @@ mod tests {
 
     fn call(function: &str, prompt: &str) -> Vec<(String, Data)> {
         let prompt = Template::from_literal(prompt);
-        call_arguments(&FunctionCall {
-            function: function.into(),
-            prompt,
-            has_default_prompt: false,
-            extra: Vec::new(),
-            arguments: None,
-        })
+        call_arguments(&FunctionCall::with_prompt(function, prompt))
     }
 
     #[test]

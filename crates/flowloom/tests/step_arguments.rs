@@ -5,7 +5,7 @@ mod support;
 use serde_json::{Value, json};
 use support::{TestServer, Workspace};
 
-fn step(name: &str, function: &str, prompt: Option<&str>) -> Value {
+fn step_json(name: &str, function: &str, prompt: Option<&str>) -> Value {
     let mut step = json!({"name": name, "functionId": function, "mode": "sequential", "outputVar": name});
     if let Some(prompt) = prompt {
         step["promptTemplate"] = prompt.into();
@@ -31,7 +31,7 @@ fn a_prompt_reaches_its_function_after_a_step_that_returns_an_object() {
     let input = json!({"file": "pl.txt", "url": url("/wrong")});
 
     let page = url("/file/{{input.file}}");
-    let vars = run_steps(&config, &[step("page", "tool::web_fetch", Some(&page))], &input);
+    let vars = run_steps(&config, &[step_json("page", "tool::web_fetch", Some(&page))], &input);
     assert!(vars["page"].to_string().contains("/file/pl.txt"), "{vars}");
 
     // The reply of a request has headers and a body, which the next request must not take for its own.
@@ -41,10 +41,10 @@ fn a_prompt_reaches_its_function_after_a_step_that_returns_an_object() {
         url("/second")
     );
     let steps = [
-        step("api", "tool::http_request", Some(&first)),
-        step("page", "tool::web_fetch", Some(&url("/third"))),
-        step("again", "tool::http_request", Some(&first)),
-        step("save", "tool::http_request", Some(&second)),
+        step_json("api", "tool::http_request", Some(&first)),
+        step_json("page", "tool::web_fetch", Some(&url("/third"))),
+        step_json("again", "tool::http_request", Some(&first)),
+        step_json("save", "tool::http_request", Some(&second)),
     ];
     let vars = run_steps(&config, &steps, &input);
     assert!(vars["page"].to_string().contains("/third"), "{vars}");
@@ -57,14 +57,14 @@ fn without_a_prompt_an_object_or_a_variable_gives_the_arguments() {
     let world = TestServer::start();
     let config = format!("{}[functions.\"x::log\"]\nurl = \"http://{}/log\"\n", world.egress_config(), world.address);
     let by_input = json!({"url": format!("http://{}/input", world.address)});
-    let vars = run_steps(&config, &[step("page", "tool::web_fetch", None)], &by_input);
+    let vars = run_steps(&config, &[step_json("page", "tool::web_fetch", None)], &by_input);
     assert!(vars["page"].to_string().contains("/input"), "{vars}");
 
     // The function returns an object without an address; the variable `url` has one, as AgentOS's function would see.
     let steps = [
-        step("url", "agent::chat", Some("x")),
-        step("log", "x::log", Some("log it")),
-        step("page", "tool::web_fetch", None),
+        step_json("url", "agent::chat", Some("x")),
+        step_json("log", "x::log", Some("log it")),
+        step_json("page", "tool::web_fetch", None),
     ];
     let place = Workspace::new(&format!("default_model = \"scripted:model.json\"\n{config}"));
     place.write("model.json", &json!([format!("http://{}/variable", world.address)]).to_string());

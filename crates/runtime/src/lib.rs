@@ -3,6 +3,7 @@
 //! Independent of formats, providers and databases. The only crate that spawns run tasks ([`engine`]).
 #![warn(missing_docs)]
 
+pub mod blocking;
 pub mod causes;
 pub mod clock;
 pub mod command;

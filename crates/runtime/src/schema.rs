@@ -5,7 +5,8 @@ use std::borrow::Cow;
 use flowloom_core::schema_work::{PatternLimits, SchemaTooComplex, SchemaWork, measure_schema};
 use flowloom_core::value::Value;
 use jsonschema::{PatternOptions, Validator};
-use tokio::runtime::{Handle, RuntimeFlavor};
+
+use crate::blocking::run_blocking;
 
 /// Maximum number of validation errors reported for one value.
 const MAX_VALIDATION_ERRORS: usize = 5;
@@ -105,13 +106,9 @@ fn list_problems(validator: &Validator, value: &serde_json::Value) -> Option<Str
     (!problems.is_empty()).then(|| problems.join("; "))
 }
 
-/// Does work on this thread. If it is heavy, the other tasks of the thread move to another one.
-pub fn run_work<T>(is_heavy: bool, work: impl FnOnce() -> T) -> T {
-    let flavor = || Handle::try_current().ok().map(|runtime| runtime.runtime_flavor());
-    match is_heavy && flavor() == Some(RuntimeFlavor::MultiThread) {
-        true => tokio::task::block_in_place(work),
-        false => work(),
-    }
+/// Does work on this thread, but if it is heavy, not in the way of other tasks.
+fn run_work<T: Send>(is_heavy: bool, work: impl FnOnce() -> T + Send) -> T {
+    if is_heavy { run_blocking(work) } else { work() }
 }
 
 fn compile_value(schema: &Value) -> Result<CompiledSchema, String> {

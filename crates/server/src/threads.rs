@@ -386,20 +386,23 @@ async fn answer_with_text(host: &Arc<RunHost>, opened: LoadedRun, text: &str, by
     Ok(host.service.send_answers(opened, answer.into_iter().collect(), by).await?)
 }
 
-/// Answers questions of a waiting run and holds the run's thread until the run is over.
+/// Answers questions of a waiting run and holds the run's thread until the run is over. `turn` is the turn of the thread if
+/// the caller has it already.
 pub(crate) async fn answer_in_turn(
-    host: &Arc<RunHost>,
+    call: &StartContext<'_>,
+    turn: Option<ThreadTurn>,
     opened: LoadedRun,
     answers: Vec<(StepPath, Value)>,
-    by: &str,
 ) -> ApiResult<ActiveRun> {
     let created = opened.state().created;
-    let Some((user, key)) = created.as_ref().and_then(|created| Some((&created.user, created.thread_key.as_ref()?)))
-    else {
-        return Ok(host.service.send_answers(opened, answers, by).await?);
+    let thread = created.as_ref().and_then(|created| Some((&created.user, created.thread_key.as_ref()?)));
+    let turn = match (turn, thread) {
+        (None, Some((user, key))) => Some(ThreadTurn::acquire(&call.host.busy_threads, user, key).await?),
+        (turn, _) => turn,
     };
-    let turn = ThreadTurn::acquire(&host.busy_threads, user, key).await?;
-    let run = host.service.send_answers(opened, answers, by).await?;
-    turn.hold_until_end(run.id);
+    let run = call.host.service.send_answers(opened, answers, call.user()).await?;
+    if let Some(turn) = turn {
+        turn.hold_until_end(run.id);
+    }
     Ok(run)
 }

@@ -4,8 +4,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use flowloom_runtime::blocking::run_blocking;
+
 use crate::commands::Mailboxes;
-use crate::db::postgres::{self, Database, Postgres, WorkerIdentity, run_blocking};
+use crate::db::postgres::{self, Database, Postgres, WorkerIdentity};
 use crate::db::sqlite::Sqlite;
 use crate::db::{DbConnection, DbSource, params};
 use crate::error::StoreError;

@@ -131,16 +131,7 @@ fn make_step(key: &str, kind: impl Into<StepKind>) -> Step {
 
 fn call_step(key: &str, function: &str) -> Step {
     let prompt = Template::from_literal("go");
-    make_step(
-        key,
-        Leaf::Call(FunctionCall {
-            function: function.into(),
-            prompt,
-            has_default_prompt: false,
-            extra: Vec::new(),
-            arguments: None,
-        }),
-    )
+    make_step(key, Leaf::Call(FunctionCall::with_prompt(function, prompt)))
 }
 
 fn retried_step(mut step: Step) -> Step {

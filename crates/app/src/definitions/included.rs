@@ -20,13 +20,18 @@ pub(super) struct ReadFile {
 impl ReadFile {
     /// A file, with the files that were read for it. They may include itself.
     pub(super) fn new<'a>(own: &Path, files: impl Iterator<Item = &'a Path>, is_text: bool) -> ReadFile {
-        let own = canonicalize(own);
-        let included = files.map(canonicalize).filter(|path| *path != own).collect();
+        let files: Vec<&Path> = files.collect();
+        // A definition of one file neither includes another one nor is included.
+        if files.len() < 2 && !is_text {
+            return ReadFile { own: own.to_owned(), included: BTreeSet::new(), is_text };
+        }
+        let own = canonicalize_path(own);
+        let included = files.into_iter().map(canonicalize_path).filter(|path| *path != own).collect();
         ReadFile { own, included, is_text }
     }
 }
 
-fn canonicalize(path: &Path) -> PathBuf {
+fn canonicalize_path(path: &Path) -> PathBuf {
     std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned())
 }
 

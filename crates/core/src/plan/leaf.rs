@@ -233,6 +233,19 @@ pub struct FunctionCall {
     pub arguments: Option<Vec<(Arc<str>, Expr)>>,
 }
 
+impl FunctionCall {
+    /// A call of a function with a prompt that the author wrote.
+    pub fn with_prompt(function: &str, prompt: Template) -> FunctionCall {
+        FunctionCall {
+            function: function.into(),
+            prompt,
+            has_default_prompt: false,
+            extra: Vec::new(),
+            arguments: None,
+        }
+    }
+}
+
 /// A memory operation on behalf of the user; the arguments are read like those of a built-in function.
 #[derive(Clone, Debug)]
 pub struct MemoryStep {

@@ -86,7 +86,7 @@ pub fn measure_schema(schema: &Value) -> Result<SchemaWork, SchemaTooComplex> {
 impl SchemaWork {
     /// What the regular expressions of the schema may take when it is compiled.
     pub fn pattern_limits(self) -> PatternLimits {
-        PatternLimits::share(self.patterns.count, MAX_BACKTRACKING_SEARCHES)
+        PatternLimits::share_budget(self.patterns.count, MAX_BACKTRACKING_SEARCHES)
     }
 
     /// Whether compiling the schema, or holding a value to it, may take so long that other work must not wait for it.
@@ -108,7 +108,7 @@ impl SchemaWork {
             _ if work.applications > MAX_APPLICATIONS && repetitions > MAX_REPETITIONS => Err(SchemaTooComplex::Work),
             _ if work.searches > MAX_BACKTRACKING_SEARCHES => Err(SchemaTooComplex::Backtracking),
             _ if work.searches == 0 => Ok(None),
-            _ => Ok(Some(PatternLimits::share(self.patterns.count, work.searches))),
+            _ => Ok(Some(PatternLimits::share_budget(self.patterns.count, work.searches))),
         }
     }
 }
@@ -126,19 +126,18 @@ impl Work {
     /// One application of a subschema.
     const ONE: Work = Work { applications: 1, searches: 0 };
 
-    fn plus(self, other: Work) -> Work {
+    fn saturating_add(self, other: Work) -> Work {
         Work {
             applications: self.applications.saturating_add(other.applications),
             searches: self.searches.saturating_add(other.searches),
         }
     }
 
-    fn times(self, count: u64) -> Work {
+    fn saturating_mul(self, count: u64) -> Work {
         Work { applications: self.applications.saturating_mul(count), searches: self.searches.saturating_mul(count) }
     }
 
-    /// The larger of each.
-    fn max(self, other: Work) -> Work {
+    fn max_of_each(self, other: Work) -> Work {
         Work { applications: self.applications.max(other.applications), searches: self.searches.max(other.searches) }
     }
 }
@@ -307,22 +306,22 @@ impl<'a> WorkCount<'a> {
         self.pairs.insert(pair, None);
         let mut count = own;
         for child in in_place {
-            count = count.plus(self.count_pair(child, value, depth + 1)?);
+            count = count.saturating_add(self.count_pair(child, value, depth + 1)?);
         }
         let mut most = Work::default();
         for child in candidates {
-            most = most.max(self.count_pair(child, value, depth + 1)?);
+            most = most.max_of_each(self.count_pair(child, value, depth + 1)?);
         }
-        count = count.plus(most);
+        count = count.saturating_add(most);
         if count_passes(schema) > 1 {
-            count = count.plus(self.count_marks(node, value, depth + 1)?);
+            count = count.saturating_add(self.count_marks(node, value, depth + 1)?);
         }
         let of_parts = match value {
             Value::Object(fields) => self.count_fields(schema, fields, depth)?,
             Value::Array(items) => self.count_items(schema, items, depth)?,
             _ => Work::default(),
         };
-        count = count.plus(of_parts);
+        count = count.saturating_add(of_parts);
         self.pairs.insert(pair, Some(count));
         Ok(count)
     }
@@ -346,13 +345,13 @@ impl<'a> WorkCount<'a> {
             } else {
                 Work::default()
             };
-            count = count.plus(again).plus(self.count_marks(child, value, depth + 1)?);
+            count = count.saturating_add(again).saturating_add(self.count_marks(child, value, depth + 1)?);
         }
         let mut most = Work::default();
         for child in self.subschemas.list_candidates(node) {
-            most = most.max(self.count_marks(child, value, depth + 1)?);
+            most = most.max_of_each(self.count_marks(child, value, depth + 1)?);
         }
-        count = count.plus(most);
+        count = count.saturating_add(most);
         self.marks.insert(pair, Some(count));
         Ok(count)
     }
@@ -368,7 +367,7 @@ impl<'a> WorkCount<'a> {
         let mut count = Work::default();
         if let Some(names) = schema.get("propertyNames").filter(|_| !fields.is_empty()) {
             let of_name = self.count_pair(names, &ANY_NAME, depth + 1)?;
-            count = of_name.times(fields.len() as u64);
+            count = of_name.saturating_mul(fields.len() as u64);
         }
         for (name, field) in fields {
             let named = properties.and_then(|properties| properties.get(name));
@@ -378,7 +377,7 @@ impl<'a> WorkCount<'a> {
                 applied.extend(OF_OTHER_FIELDS.iter().filter_map(|keyword| schema.get(*keyword)));
             }
             for child in applied {
-                count = count.plus(self.count_pair(child, field, depth + 1)?);
+                count = count.saturating_add(self.count_pair(child, field, depth + 1)?);
             }
         }
         Ok(count)
@@ -395,7 +394,7 @@ impl<'a> WorkCount<'a> {
             let by_place = ["prefixItems", "items"].iter().filter_map(|name| schema.get(*name)?.as_array()?.get(at));
             let for_all = OF_ITEMS.iter().filter_map(|name| schema.get(*name)).filter(|items| items.is_object());
             for child in by_place.chain(for_all) {
-                count = count.plus(self.count_pair(child, item, depth + 1)?);
+                count = count.saturating_add(self.count_pair(child, item, depth + 1)?);
             }
         }
         Ok(count)

@@ -41,7 +41,7 @@ impl PatternLimits {
     };
 
     /// The limits for a schema with so many expressions, of which so many searches may backtrack.
-    pub(super) fn share(patterns: usize, searches: u64) -> PatternLimits {
+    pub(super) fn share_budget(patterns: usize, searches: u64) -> PatternLimits {
         let share = COMPILED_BYTES / patterns.max(1);
         PatternLimits {
             compiled_bytes: share.clamp(MIN_COMPILED_BYTES, MAX_COMPILED_BYTES),
@@ -68,7 +68,7 @@ impl SchemaPatterns {
             match node {
                 Value::Array(items) => left.extend(items),
                 Value::Object(schema) => {
-                    list_patterns(schema).for_each(|pattern| found.add(pattern));
+                    list_patterns(schema).for_each(|pattern| found.add_pattern(pattern));
                     found.has_backtracking |= has_regex_format(schema);
                     left.extend(schema.values());
                 }
@@ -78,7 +78,7 @@ impl SchemaPatterns {
         if found.count > MAX_PATTERNS { Err(SchemaTooComplex::Patterns) } else { Ok(found) }
     }
 
-    fn add(&mut self, pattern: &str) {
+    fn add_pattern(&mut self, pattern: &str) {
         self.count += 1;
         self.has_backtracking |= may_backtrack(pattern);
     }
@@ -194,8 +194,8 @@ mod tests {
 
     #[test]
     fn expressions_share_a_budget() {
-        let few = PatternLimits::share(3, 1);
+        let few = PatternLimits::share_budget(3, 1);
         assert_eq!((few.compiled_bytes, few.backtracks), (MAX_COMPILED_BYTES, BACKTRACKS));
-        assert_eq!(PatternLimits::share(MAX_PATTERNS, MAX_BACKTRACKING_SEARCHES), PatternLimits::LEAST);
+        assert_eq!(PatternLimits::share_budget(MAX_PATTERNS, MAX_BACKTRACKING_SEARCHES), PatternLimits::LEAST);
     }
 }

@@ -27,7 +27,7 @@ impl NodeInputs<'_> {
         self.report_secrets(problems);
     }
 
-    fn names(&self) -> impl Iterator<Item = &str> {
+    fn given_names(&self) -> impl Iterator<Item = &str> {
         self.inputs.iter().map(|(name, _, _)| name.as_str())
     }
 
@@ -37,11 +37,11 @@ impl NodeInputs<'_> {
         if self.block.is_trigger() {
             return misspelt;
         }
-        let given: HashSet<&str> = self.names().collect();
+        let given: HashSet<&str> = self.given_names().collect();
         for name in self.block.required_inputs().iter().filter(|name| !given.contains(name.as_str())) {
             let message =
                 format_args!("the node {} gives no {name:?}, which the block {} requires", self.node, self.block.id);
-            let meant = problems.find_similar(name, self.names()).map(str::to_owned);
+            let meant = problems.find_similar(name, self.given_names()).map(str::to_owned);
             problems.add_error(Code::InputNotGiven, self.span, message).help = Some(match &meant {
                 Some(meant) => format!("is {meant:?} meant to be it? rename it"),
                 None => format!("add {name:?} to its inputs"),

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use flowloom_app::definitions::nameable::NameableThings;
-use flowloom_formats::{markdown, recognise};
+use flowloom_formats::markdown;
 use lsp_types::{
     CompletionItem, CompletionItemKind, CompletionParams, CompletionResponse, CompletionTextEdit, DocumentHighlight,
     Documentation, GotoDefinitionResponse, Hover, HoverContents, InsertTextFormat, Location, MarkupContent, MarkupKind,
@@ -16,17 +16,16 @@ use super::convert::TextView;
 use super::documents::Document;
 use super::runs::show_value;
 use super::state::Snapshot;
+use super::workspace::{MAX_FILE_BYTES, read_definition};
 use crate::analysis::completion::{Proposal, ProposalKind, list_proposals};
 use crate::analysis::definition::{Definition, FilePlace, IndexedFile};
 use crate::analysis::hover::find_meaning;
-use crate::analysis::json_tree::parse_tolerant;
 use crate::analysis::known::Known;
 use crate::analysis::names::{Name, NameKind};
 use crate::analysis::rename::find_renamable;
 
-/// Maximum number and size of the files next to a definition that are searched for the names of agents and blocks.
+/// Maximum number of the files next to a definition that are searched for the names of agents and blocks.
 const MAX_NEIGHBOURS: usize = 200;
-const MAX_NEIGHBOUR_BYTES: u64 = 1 << 20;
 
 /// An open document, and the definition that it belongs to.
 pub(super) struct Opened<'s> {
@@ -75,13 +74,10 @@ impl<'s> Opened<'s> {
             return;
         }
         let (main, format) = (PathBuf::from(main), self.definition.main().index.format);
-        let open = self.snapshot.documents.open_files();
         for path in list_json_files(&main) {
-            let written = || std::fs::read_to_string(&path).ok().map(Arc::from);
-            let Some(text) = open.get(&path).cloned().or_else(written) else { continue };
-            let (name, tree) = (path.display().to_string(), parse_tolerant(&text));
-            if let Some(found) = recognise(&name, &text, tree.as_ref()).filter(|found| Some(*found) == format) {
-                self.definition.add_neighbour(&name, text, found);
+            let found = read_definition(self.snapshot, &path);
+            if let Some((text, found)) = found.filter(|(_, found)| Some(*found) == format) {
+                self.definition.add_neighbour(&path.display().to_string(), text, found);
             }
         }
     }
@@ -134,7 +130,7 @@ fn list_json_files(main: &Path) -> Vec<PathBuf> {
     let entries = main.parent().and_then(|folder| std::fs::read_dir(folder).ok()).into_iter().flatten().flatten();
     let is_json = |path: &PathBuf| path.extension().is_some_and(|end| end == "json" || end == "jsonc");
     let mut paths: Vec<PathBuf> = entries.map(|entry| entry.path()).filter(is_json).collect();
-    paths.retain(|path| path != main && std::fs::metadata(path).is_ok_and(|file| file.len() <= MAX_NEIGHBOUR_BYTES));
+    paths.retain(|path| path != main && std::fs::metadata(path).is_ok_and(|file| file.len() <= MAX_FILE_BYTES));
     paths.sort();
     paths.truncate(MAX_NEIGHBOURS);
     paths

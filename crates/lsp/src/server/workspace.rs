@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use flowloom_app::definitions::folder::list_files;
+use flowloom_core::plan::Format;
 use flowloom_formats::recognise;
 use lsp_types::{InitializeParams, Location, SymbolInformation, Url, WorkspaceFolder, WorkspaceFoldersChangeEvent};
 
@@ -16,7 +17,7 @@ use crate::analysis::outline::{ItemKind, OutlineItem, list_parts};
 
 /// Maximum number and size of the files that are searched.
 const MAX_FILES: usize = 2_000;
-const MAX_FILE_BYTES: u64 = 1 << 20;
+pub(super) const MAX_FILE_BYTES: u64 = 1 << 20;
 
 /// Maximum number of parts that a search finds: people write more of the name then.
 const MAX_FOUND: usize = 500;
@@ -63,13 +64,19 @@ pub(super) fn search_symbols(snapshot: &Snapshot, query: &str) -> Vec<SymbolInfo
     found
 }
 
-/// Adds the parts of one file, if it is a definition.
-fn add_symbols(snapshot: &Snapshot, path: &Path, uri: &Url, wanted: &[char], found: &mut Vec<SymbolInformation>) {
+/// The text of a file as the editor shows it, or else as it is stored, and its format; `None` if it is no definition, or too
+/// large to be searched.
+pub(super) fn read_definition(snapshot: &Snapshot, path: &Path) -> Option<(Arc<str>, Format)> {
     let is_small = || std::fs::metadata(path).is_ok_and(|file| file.len() <= MAX_FILE_BYTES);
     let stored = || is_small().then(|| std::fs::read_to_string(path).ok().map(Arc::from)).flatten();
-    let Some(text) = snapshot.documents.open_files().get(path).cloned().or_else(stored) else { return };
-    let name = path.display().to_string();
-    let Some(format) = recognise(&name, &text, parse_tolerant(&text).as_ref()) else { return };
+    let text: Arc<str> = snapshot.documents.open_files().get(path).cloned().or_else(stored)?;
+    let format = recognise(&path.display().to_string(), &text, parse_tolerant(&text).as_ref())?;
+    Some((text, format))
+}
+
+/// Adds the parts of one file, if it is a definition.
+fn add_symbols(snapshot: &Snapshot, path: &Path, uri: &Url, wanted: &[char], found: &mut Vec<SymbolInformation>) {
+    let Some((text, format)) = read_definition(snapshot, path) else { return };
     let index = Index::new(text, format);
     let view = TextView { text: &index.text, lines: &index.lines, unit: snapshot.unit };
     let file_name = path.file_name().map(|name| name.to_string_lossy().into_owned());

@@ -48,13 +48,7 @@ pub(crate) fn make_step(key: &str, kind: impl Into<StepKind>) -> Step {
 }
 
 pub(crate) fn call_step(key: &str, function: &str) -> Step {
-    let call = FunctionCall {
-        function: function.into(),
-        prompt: variable_text("last"),
-        has_default_prompt: false,
-        extra: Vec::new(),
-        arguments: None,
-    };
+    let call = FunctionCall::with_prompt(function, variable_text("last"));
     let mut step = make_step(key, Leaf::Call(call));
     step.writes.push(Write::to_variable("last"));
     step

@@ -7,7 +7,8 @@ use flowloom_core::render;
 use flowloom_core::status::Status;
 use flowloom_core::value::{Map, Value};
 use flowloom_formats::json_schema::find_schema_problem;
-use flowloom_runtime::schema::{run_work, validation_errors};
+use flowloom_runtime::blocking::run_blocking;
+use flowloom_runtime::schema::validation_errors;
 use serde::Deserialize;
 use utoipa::ToSchema;
 
@@ -162,7 +163,7 @@ fn choice_mode(choice: &Value) -> Option<&str> {
 
 fn check_schema(schema: &Value) -> ApiResult<()> {
     let missing = || (*schema == Value::Null).then(|| "it is null".to_owned());
-    match run_work(true, || find_schema_problem(schema)).map(|problem| problem.message).or_else(missing) {
+    match run_blocking(|| find_schema_problem(schema)).map(|problem| problem.message).or_else(missing) {
         Some(why) => Err(invalid_request(format!("the schema of the answer is not a JSON Schema: {why}"))),
         None => Ok(()),
     }

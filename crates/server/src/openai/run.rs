@@ -7,6 +7,7 @@ use flowloom_app::definitions::catalog::CatalogEntry;
 use flowloom_app::engines::LoadedRun;
 use flowloom_app::runs::service::StartRunRequest;
 use flowloom_app::runs::supervisor::ActiveRun;
+use flowloom_app::runs::turns::ThreadTurn;
 use flowloom_core::code::Code;
 use flowloom_core::id::RunId;
 use flowloom_core::path::Path as StepPath;
@@ -70,7 +71,7 @@ impl OpenAiContext<'_> {
         let active = call.start_once(request, async |id| {
             let definition = call.find_definition(&wanted.model).await?;
             let continued = match self.find_continued(&definition, wanted).await? {
-                None => self.find_in_thread(&call, &definition, wanted).await?,
+                None => self.claim_waiting_run(&call, &definition, wanted).await?,
                 found => found,
             };
             if let Some(waiting) = continued {
@@ -136,9 +137,10 @@ impl OpenAiContext<'_> {
         Ok((run, words))
     }
 
-    /// Finds the run of the request's thread that waits for the user's message. A conversation finds its own when its turn
-    /// starts ([`run_turn`]).
-    async fn find_in_thread(
+    /// Claims the run of the request's thread that waits for the user's message, and binds the call's key to it: a message that
+    /// comes at the same time is refused, and its key stays free. A conversation claims its own run when its turn starts
+    /// ([`run_turn`]).
+    async fn claim_waiting_run(
         &self,
         call: &StartContext<'_>,
         definition: &CatalogEntry,
@@ -149,12 +151,17 @@ impl OpenAiContext<'_> {
             return Ok(None);
         };
         let key = thread_key(&definition.id, thread);
+        if find_waiting_run(self.host, call.user(), &key).await?.is_none() {
+            return Ok(None);
+        }
+        let turn = ThreadTurn::acquire(&self.host.busy_threads, call.user(), &key).await?;
+        // Another message may have answered it before this one had its turn.
         let Some(run) = find_waiting_run(self.host, call.user(), &key).await? else { return Ok(None) };
         let opened = self.host.app.open_run_by_id(run).await?;
         let answer = read_user_answer(run, &opened.plan, &opened.state(), &wanted.conversation.last_user_text()?)?;
         let Some(answer) = answer else { return Ok(None) };
         call.bind_to_run(run).await?;
-        Ok(Some(WaitingRun { opened, answers: vec![answer], is_followed: false }))
+        Ok(Some(WaitingRun { opened, answers: vec![answer], is_followed: false, turn: Some(turn) }))
     }
 
     /// Prepends the messages of an earlier run to the inputs.
@@ -194,7 +201,12 @@ impl OpenAiContext<'_> {
         let steps = state.steps();
         if own.is_empty() {
             let answer = read_user_answer(run, &opened.plan, &state, &wanted.conversation.last_user_text()?)?;
-            return Ok(answer.map(|answer| WaitingRun { opened, answers: vec![answer], is_followed: false }));
+            return Ok(answer.map(|answer| WaitingRun {
+                opened,
+                answers: vec![answer],
+                is_followed: false,
+                turn: None,
+            }));
         }
         let mut answers = Vec::new();
         // Results of other runs belong to earlier rounds of the conversation.
@@ -211,7 +223,7 @@ impl OpenAiContext<'_> {
                 answers.push((step.path.clone(), text.into()));
             }
         }
-        Ok(Some(WaitingRun { opened, answers, is_followed: wanted.conversation.ends_with_user() }))
+        Ok(Some(WaitingRun { opened, answers, is_followed: wanted.conversation.ends_with_user(), turn: None }))
     }
 
     /// Whether a run that has the results of its tools waits for more. Otherwise it is over, and the message of the user
@@ -246,6 +258,8 @@ struct WaitingRun {
     answers: Vec<(StepPath, Value)>,
     /// Whether a message of the user follows the answers.
     is_followed: bool,
+    /// The turn of its thread, if it was claimed for this request.
+    turn: Option<ThreadTurn>,
 }
 
 impl WaitingRun {
@@ -258,7 +272,7 @@ impl WaitingRun {
     async fn resume(self, call: &StartContext<'_>) -> ApiResult<ActiveRun> {
         match self.answers.is_empty() {
             true => Ok(call.host.supervisor.find_started(self.opened.id)),
-            false => answer_in_turn(call.host, self.opened, self.answers, call.user()).await,
+            false => answer_in_turn(call, self.turn, self.opened, self.answers).await,
         }
     }
 }

@@ -9,6 +9,7 @@ pub(crate) mod sqlite;
 use std::path::PathBuf;
 
 use flowloom_core::id::RunId;
+use flowloom_runtime::blocking::run_blocking;
 use rusqlite::types::{FromSql, ToSql, ToSqlOutput};
 
 use crate::error::{Corruption, StoreError};
@@ -343,7 +344,7 @@ impl DbSource {
     pub(crate) fn run_blocking<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
         match self {
             DbSource::Sqlite(_) => work(),
-            DbSource::Postgres(_) => postgres::run_blocking(work),
+            DbSource::Postgres(_) => run_blocking(work),
         }
     }
 }

@@ -6,9 +6,10 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Mutex, PoisonError};
 use std::thread::JoinHandle;
 
+use flowloom_runtime::blocking::run_blocking;
 use flowloom_runtime::journal::MAX_OUTAGE_MS;
 
-use crate::db::postgres::{Database, Postgres, WorkerIdentity, run_blocking};
+use crate::db::postgres::{Database, Postgres, WorkerIdentity};
 use crate::db::{DbConnection, params};
 use crate::error::StoreError;
 

@@ -83,13 +83,7 @@ fn plan_of(steps: Vec<(&str, Leaf)>) -> Arc<Plan> {
 
 fn call(function: &str) -> Leaf {
     let prompt = Template { parts: vec![TemplatePart::Text("prompt".into())] };
-    Leaf::Call(FunctionCall {
-        function: function.into(),
-        prompt,
-        has_default_prompt: false,
-        extra: Vec::new(),
-        arguments: None,
-    })
+    Leaf::Call(FunctionCall::with_prompt(function, prompt))
 }
 
 /// Number of times that a test is tried whose events can happen in another order.

@@ -60,7 +60,7 @@ impl WorkflowHost {
             Some(earlier) => earlier,
             None => child_run_id(context, context.attempt),
         };
-        let engines = self.engines()?;
+        let engines = self.engine_factory()?;
         let (text, new) = match self.read_started_bundle(id).await? {
             Some(text) => (text, None),
             None => {
@@ -189,7 +189,7 @@ impl WorkflowHost {
             let failed =
                 |error| StepFailure::new(Code::FunctionFailed, format!("the run {id} ended unexpectedly: {error}"));
             let outcome = outcome.map_err(failed)?;
-            if let Some(telemetry) = engines.telemetry().filter(|_| outcome.broken.is_none()) {
+            if let Some(telemetry) = engines.trace_exporter().filter(|_| outcome.broken.is_none()) {
                 telemetry.export_run(&outcome.state);
             }
             match (outcome.broken, outcome.state.to_child_suspension()) {

@@ -57,11 +57,11 @@ impl WorkflowHost {
         WorkflowHost { engines, store, bundle, models }
     }
 
-    fn engines(&self) -> Result<Arc<EngineFactory>, StepFailure> {
+    fn engine_factory(&self) -> Result<Arc<EngineFactory>, StepFailure> {
         self.engines.upgrade().ok_or_else(|| StepFailure::new(Code::FunctionFailed, "the program is stopping"))
     }
 
-    /// The bundle of a file beside the calling definition. It belongs to whoever that belongs to, who may have added files.
+    /// The bundle of a file beside the calling definition. Both have the same owner, who may have added files.
     fn build_file_bundle(&self, file: &str) -> Result<Bundle, StepFailure> {
         let bundle = Bundle { entry: file.to_owned(), step: None, flows: None, ..self.bundle.clone() };
         detect_format(bundle)
@@ -69,7 +69,7 @@ impl WorkflowHost {
 
     /// The bundle of a stored definition of `tenant`.
     fn build_stored_bundle(&self, content: DefinitionContent, tenant: Option<String>) -> Result<Bundle, StepFailure> {
-        let engines = self.engines()?;
+        let engines = self.engine_factory()?;
         // A user may have changed the settings of a fork. What belongs to somebody else must not depend on that.
         let is_trusted = self.bundle.tenant.is_none() || self.bundle.tenant == tenant;
         let settings = if is_trusted { self.bundle.copy_settings() } else { Bundle::from_config(&engines.config) };

@@ -16,7 +16,6 @@ use std::cell::{Cell, RefCell};
 use std::time::Duration;
 
 use flowloom_core::code::Code;
-use tokio::runtime::{Handle, RuntimeFlavor};
 
 pub use address::Database;
 pub(crate) use listener::{CommandListener, ListenSession, NOTIFY_SQL};
@@ -322,18 +321,5 @@ impl MigratedDatabase for Postgres {
         read: impl FnMut(&DbRow<'_>) -> Result<T, StoreError>,
     ) -> Result<Vec<T>, StoreError> {
         self.query_rows(sql, params, read)
-    }
-}
-
-/// Runs blocking work without blocking other tasks of this thread.
-pub(crate) fn run_blocking<T: Send>(work: impl FnOnce() -> T + Send) -> T {
-    match Handle::try_current().map(|handle| handle.runtime_flavor()) {
-        Err(_) => work(),
-        Ok(RuntimeFlavor::MultiThread) => tokio::task::block_in_place(work),
-        // A runtime cannot block inside another one on the same thread.
-        Ok(_) => std::thread::scope(|scope| match scope.spawn(work).join() {
-            Ok(done) => done,
-            Err(panic) => std::panic::resume_unwind(panic),
-        }),
     }
 }
