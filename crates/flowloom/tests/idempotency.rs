@@ -77,3 +77,40 @@ fn the_same_key_is_the_same_answer() {
     check_error(&call(CHAT_PATH, "ho"), 409, "invalid_request_error");
     check_error(&call("/v1/responses", "hi"), 409, "invalid_request_error");
 }
+
+/// The server dies just before or after it stores an answer. The repeated call answers the question once, and no later one.
+#[test]
+fn an_answer_repeated_after_a_crash_counts_once() {
+    for failpoint in ["command_store_before", "command_store_after"] {
+        let place = Workspace::new("default_model = \"scripted:echo\"\n");
+        let ask = |name: &str| {
+            json!({"name": name, "functionId": "human::ask", "mode": "sequential", "errorMode": "fail",
+                "promptTemplate": "{{input}}?", "outputVar": name})
+        };
+        let last = step_json("both", "first={{first}} second={{second}}");
+        place.write("ask.json", &steps_json("ask", json!([ask("first"), ask("second"), last])));
+        let send = |server: &RunningServer, text: &str, key: &str| {
+            let mut body = chat_request("ask", text);
+            body["metadata"] = json!({"thread": "t"});
+            let key = format!("Idempotency-Key: {key}");
+            server.send("POST", CHAT_PATH, &[JSON_CONTENT_TYPE, &key], &body.to_string())
+        };
+        let read = |mut reply: TcpStream| {
+            let mut answer = String::new();
+            reply.read_to_string(&mut answer).expect("an answer");
+            answer
+        };
+        let mut server = RunningServer::start_with(&place, &[], &[("FLOWLOOM_FAILPOINT", failpoint)]);
+        assert!(read(send(&server, "hi", "k0")).contains("waits for your next message"));
+        let _reply = send(&server, "one", "k1");
+        server.child.wait().expect("it ended");
+
+        let server = RunningServer::start(&place, &[]);
+        for _ in 0..2 {
+            let answer = read(send(&server, "one", "k1"));
+            assert!(answer.contains("waits for your next message"), "{failpoint}: {answer}");
+        }
+        let answer = read(send(&server, "two", "k2"));
+        assert!(answer.contains("first=one second=two"), "{failpoint}: {answer}");
+    }
+}

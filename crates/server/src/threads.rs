@@ -12,6 +12,7 @@ use axum::response::Response;
 use flowloom_app::definitions::catalog::CatalogEntry;
 use flowloom_app::definitions::stored::is_definition_id;
 use flowloom_app::engines::LoadedRun;
+use flowloom_app::error::AppError;
 use flowloom_app::keys::Scope;
 use flowloom_app::runs::commands::{DECISION_TIMEOUT, new_command};
 use flowloom_app::runs::service::StartRunRequest;
@@ -20,7 +21,6 @@ use flowloom_app::runs::turns::ThreadTurn;
 use flowloom_core::code::Code;
 use flowloom_core::event::MemoryWrite;
 use flowloom_core::id::RunId;
-use flowloom_core::path::Path as StepPath;
 use flowloom_core::status::Status;
 use flowloom_core::value::{Blob, Value};
 use flowloom_formats::present_stored_messages;
@@ -354,8 +354,7 @@ pub(crate) async fn run_turn(
                 let message = "the conversation waits for an answer, and an answer is a text without files";
                 return Err(Problem::new(Code::RequestInvalid, message));
             }
-            call.bind_to_run(run).await?;
-            answer_with_text(host, host.app.open_run_by_id(run).await?, sent.text, call.user()).await?
+            answer_with_text(call, host.app.open_run_by_id(run).await?, sent.text, id).await?
         }
         _ => {
             let earlier = sent.select_earlier(load_messages(&host.app.store, call.user(), &key).await?)?;
@@ -380,27 +379,30 @@ pub(crate) async fn run_turn(
 }
 
 /// Answers the first question of a waiting run with a text and resumes the run. Fails with `RequestInvalid` if the run
-/// waits only for results of its client's tools.
-async fn answer_with_text(host: &Arc<RunHost>, opened: LoadedRun, text: &str, by: &str) -> ApiResult<ActiveRun> {
-    let answer = read_user_answer(opened.id, &opened.plan, &opened.state(), text)?;
-    Ok(host.service.send_answers(opened, answer.into_iter().collect(), by).await?)
+/// waits only for results of its client's tools, and with `RunOwned` if it asks nothing any more.
+async fn answer_with_text(
+    call: &StartContext<'_>,
+    opened: LoadedRun,
+    text: &str,
+    reserved: Option<RunId>,
+) -> ApiResult<ActiveRun> {
+    let answer = read_user_answer(opened.id, &opened.plan, &opened.state(), text)?.ok_or(AppError::ThreadBusy)?;
+    Ok(call.host.service.send_answer_once(opened, answer, &call.start, reserved).await?)
 }
 
-/// Answers questions of a waiting run and holds the run's thread until the run is over. `turn` is the turn of the thread if
-/// the caller has it already.
-pub(crate) async fn answer_in_turn(
-    call: &StartContext<'_>,
-    turn: Option<ThreadTurn>,
+/// Does something with a waiting run that resumes it, and holds the run's thread until the run is over.
+pub(crate) async fn resume_in_turn(
+    host: &Arc<RunHost>,
     opened: LoadedRun,
-    answers: Vec<(StepPath, Value)>,
+    resume: impl AsyncFnOnce(LoadedRun) -> Result<ActiveRun, AppError>,
 ) -> ApiResult<ActiveRun> {
     let created = opened.state().created;
     let thread = created.as_ref().and_then(|created| Some((&created.user, created.thread_key.as_ref()?)));
-    let turn = match (turn, thread) {
-        (None, Some((user, key))) => Some(ThreadTurn::acquire(&call.host.busy_threads, user, key).await?),
-        (turn, _) => turn,
+    let turn = match thread {
+        Some((user, key)) => Some(ThreadTurn::acquire(&host.busy_threads, user, key).await?),
+        None => None,
     };
-    let run = call.host.service.send_answers(opened, answers, call.user()).await?;
+    let run = resume(opened).await?;
     if let Some(turn) = turn {
         turn.hold_until_end(run.id);
     }

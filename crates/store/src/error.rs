@@ -141,6 +141,9 @@ pub enum StoreError {
          uncertain or quarantined"
     )]
     ThreadBusy(RunId),
+    /// The same call under an idempotency key stored its command first.
+    #[error("another server has already stored the command of the request with this Idempotency-Key")]
+    KeyBound,
     /// Another server claimed the schedule first.
     #[error("another server has already claimed the schedule")]
     ScheduleClaimed,
@@ -353,7 +356,7 @@ impl StoreError {
             StoreError::InvalidUrl | StoreError::InvalidSslMode => Code::ConfigInvalid,
             StoreError::Newer { .. } => Code::StoreNewer,
             StoreError::Corrupt(_) => Code::StoreCorrupt,
-            StoreError::ThreadBusy(_) | StoreError::ScheduleClaimed => Code::RunOwned,
+            StoreError::ThreadBusy(_) | StoreError::KeyBound | StoreError::ScheduleClaimed => Code::RunOwned,
             StoreError::Journal(error) => error.code(),
             StoreError::NoRunMatches(_) | StoreError::NoRuns => Code::RunNotFound,
             StoreError::RunAmbiguous { .. } => Code::RunAmbiguous,

@@ -72,7 +72,7 @@ pub use definitions::{
 };
 pub use error::{BackupError, Corruption, StoreError};
 pub use hooks::HookRow;
-pub use idempotency::{IdempotentStart, StartKey};
+pub use idempotency::{IdempotentStart, KeyedCommand, StartKey};
 pub use keys::{KeyRotation, KeyRow, OldSecret};
 pub use model_usage::ModelUsage;
 pub use notifications::{NewNotification, NotificationRow};

@@ -10,9 +10,9 @@ use flowloom_runtime::RunError;
 use flowloom_runtime::clock::SystemClock;
 use flowloom_runtime::command::{CommandAction, CommandOutcome, CommandRecord, RunCommand};
 use flowloom_runtime::effects::Clock as _;
-use flowloom_store::{Actor, PostedCommand};
+use flowloom_store::{Actor, KeyedCommand, PostedCommand, StartKey, StoreError};
 
-use super::service::RunService;
+use super::service::{RunService, StartCall};
 use super::supervisor::{ActiveRun, RunCompletion};
 use crate::engines::LoadedRun;
 use crate::error::AppError;
@@ -36,6 +36,13 @@ pub struct SentCommand {
     pub is_applied: bool,
 }
 
+/// Who sends commands.
+struct Sender<'a> {
+    by: &'a Actor,
+    /// The call that sends a single command under an idempotency key.
+    call: Option<KeyedCommand>,
+}
+
 /// A command in the inbox of the run that received it.
 struct PostedTo {
     receiver: RunId,
@@ -53,7 +60,8 @@ impl RunService {
         timeout: Duration,
     ) -> Result<SentCommand, AppError> {
         let deadline = Instant::now() + timeout;
-        let mut posted = self.post_commands(&opened, vec![command], by, deadline).await?;
+        let sender = Sender { by, call: None };
+        let mut posted = self.post_commands(&opened, vec![command], sender, deadline).await?;
         let PostedTo { receiver, record } = posted.remove(0);
         let is_applied = self.wait_for_decision(receiver, &record, deadline).await?;
         if is_applied && record.command.action == (CommandAction::Cancel {}) {
@@ -84,14 +92,49 @@ impl RunService {
         if answers.is_empty() {
             return self.continue_run(opened).await;
         }
-        let run = opened.id;
         let answer = |(path, value)| new_command(None, sender, CommandAction::Answer { path, value });
+        let commands = answers.into_iter().map(answer).collect();
+        self.send_from_conversation(&opened, commands, sender, None).await
+    }
+
+    /// Sends the answer of a call to a question of a run, and resumes the run. If the call has an idempotency key, which is
+    /// reserved for the run `reserved`, its repetitions send the same answer. Fails with the reason if it is rejected.
+    pub async fn send_answer_once(
+        &self,
+        opened: LoadedRun,
+        (path, value): (Path, Value),
+        call: &StartCall,
+        reserved: Option<RunId>,
+    ) -> Result<ActiveRun, AppError> {
+        let (user, action) = (&call.user, CommandAction::Answer { path, value });
+        let Some((key, reserved)) = call.idempotency_key.as_ref().zip(reserved) else {
+            return self.send_from_conversation(&opened, vec![new_command(None, user, action)], user, None).await;
+        };
+        let start = StartKey { user, key };
+        let command = new_command(Some(KeyedCommand::command_id(start)), user, action);
+        let keyed = KeyedCommand { user: user.clone(), key: key.clone(), reserved, run: opened.id };
+        match self.send_from_conversation(&opened, vec![command], user, Some(keyed)).await {
+            Err(AppError::Store(StoreError::KeyBound)) => {
+                let bound = self.app.store.find_bound_run(start)?;
+                self.find_known(start, bound.ok_or(StoreError::KeyBound)?)
+            }
+            sent => sent,
+        }
+    }
+
+    async fn send_from_conversation(
+        &self,
+        opened: &LoadedRun,
+        commands: Vec<RunCommand>,
+        sender: &str,
+        call: Option<KeyedCommand>,
+    ) -> Result<ActiveRun, AppError> {
         let deadline = Instant::now() + DECISION_TIMEOUT;
         let by = Actor { user: Some(sender.to_owned()), source: "conversation".to_owned(), ..Actor::default() };
-        for posted in self.post_commands(&opened, answers.into_iter().map(answer).collect(), &by, deadline).await? {
+        for posted in self.post_commands(opened, commands, Sender { by: &by, call }, deadline).await? {
             self.wait_for_decision(posted.receiver, &posted.record, deadline).await?;
         }
-        Ok(self.live.find_started(run))
+        Ok(self.live.find_started(opened.id))
     }
 
     /// Stores commands, and makes sure that a worker decides about them.
@@ -99,9 +142,10 @@ impl RunService {
         &self,
         opened: &LoadedRun,
         commands: Vec<RunCommand>,
-        by: &Actor,
+        sender: Sender<'_>,
         deadline: Instant,
     ) -> Result<Vec<PostedTo>, AppError> {
+        let Sender { by, call } = sender;
         let mut sent = Vec::with_capacity(commands.len());
         let mut pending = None;
         for command in commands {
@@ -109,7 +153,11 @@ impl RunService {
             if by.has_key() {
                 self.app.engines.check_chosen_output(receiver.id, &command.action)?;
             }
-            let posted = self.app.store.post_command_by(receiver.id, command, SystemClock.now_ms(), by).await?;
+            let (store, now) = (&self.app.store, SystemClock.now_ms());
+            let posted = match &call {
+                Some(call) => store.post_keyed_command(receiver.id, command, now, by, call.clone()).await?,
+                None => store.post_command_by(receiver.id, command, now, by).await?,
+            };
             sent.push(PostedTo { receiver: receiver.id, record: posted.record.clone() });
             if posted.record.outcome.is_none() {
                 pending = Some((receiver, posted));

@@ -8,8 +8,9 @@ use flowloom_core::path::Path;
 use flowloom_core::trace::TraceContext;
 use flowloom_core::value::Value;
 use flowloom_runtime::clock::SystemClock;
+use flowloom_runtime::command::{CommandOutcome, CommandRecord};
 use flowloom_runtime::effects::Clock as _;
-use flowloom_store::{IdempotentStart, StartKey};
+use flowloom_store::{IdempotentStart, KeyedCommand, StartKey};
 
 use super::fork::{ForkChanges, prepare_fork};
 use super::inputs::{check_message, narrow_by_budget};
@@ -137,7 +138,7 @@ impl RunService {
         let key = StartKey { user: &call.user, key };
         let start = self.app.store.reserve_start(key, &request, id, SystemClock.now_ms()).await;
         match start.map_err(AppError::from)? {
-            IdempotentStart::Run(id) if self.has_started(id) => Ok(self.live.find_started(id)),
+            IdempotentStart::Run(id) if self.has_started(id) => Ok(self.find_known(key, id)?),
             // Another server may have been faster.
             IdempotentStart::Run(id) => match begin(Some(id)).await {
                 Err(_) if self.has_started(id) => Ok(self.live.find_started(id)),
@@ -159,11 +160,19 @@ impl RunService {
         self.live.is_live(id) || matches!(self.app.store.get_run(id), Ok(Some(_)))
     }
 
-    /// Binds the idempotency key of a call to a run that was there before, so that what the call says to it is said once.
-    pub async fn bind_key(&self, call: &StartCall, run: RunId) -> Result<(), AppError> {
-        match &call.idempotency_key {
-            Some(key) => Ok(self.app.store.record_resumed_run(StartKey { user: &call.user, key }, run).await?),
-            None => Ok(()),
+    /// Whether a call has an idempotency key under which it sent an answer to a run.
+    pub fn has_answered(&self, call: &StartCall, run: RunId) -> Result<bool, AppError> {
+        let Some(key) = &call.idempotency_key else { return Ok(false) };
+        let id = KeyedCommand::command_id(StartKey { user: &call.user, key });
+        Ok(self.app.store.find_command_within(run, &id)?.is_some())
+    }
+
+    /// The run to which a key is bound. If the call with the key sent the run a command, its rejection is the result of the
+    /// call, also when it is repeated.
+    pub(crate) fn find_known(&self, key: StartKey<'_>, run: RunId) -> Result<ActiveRun, AppError> {
+        match self.app.store.find_command_within(run, &KeyedCommand::command_id(key))? {
+            Some((_, CommandRecord { outcome: Some(CommandOutcome::Rejected(reason)), .. })) => Err(reason.into()),
+            _ => Ok(self.live.find_started(run)),
         }
     }
 

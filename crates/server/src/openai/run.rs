@@ -7,12 +7,11 @@ use flowloom_app::definitions::catalog::CatalogEntry;
 use flowloom_app::engines::LoadedRun;
 use flowloom_app::runs::service::StartRunRequest;
 use flowloom_app::runs::supervisor::ActiveRun;
-use flowloom_app::runs::turns::ThreadTurn;
 use flowloom_core::code::Code;
 use flowloom_core::id::RunId;
 use flowloom_core::path::Path as StepPath;
 use flowloom_core::plan::{Composite, Leaf, Plan, StepKind};
-use flowloom_core::state::{Phase, StepState};
+use flowloom_core::state::{Phase, RunState, StepState};
 use flowloom_core::value::{Map, Value};
 use flowloom_formats::{AnswerSource, find_answer_source, render_result};
 
@@ -26,7 +25,7 @@ use crate::problem::{ApiResult, Problem};
 use crate::runs::answer::{MAX_WAIT, open_own_run};
 use crate::runs::start::StartContext;
 use crate::state::RunHost;
-use crate::threads::{UserMessage, answer_in_turn, find_waiting_run, run_turn, start_in_thread, thread_key};
+use crate::threads::{UserMessage, find_waiting_run, resume_in_turn, run_turn, start_in_thread, thread_key};
 
 /// The request header that names the conversation.
 const THREAD_HEADER: &str = "x-flowloom-thread";
@@ -67,18 +66,19 @@ impl OpenAiContext<'_> {
     /// Starts or resumes the run that answers. `request` identifies the request under its Idempotency-Key.
     pub(crate) async fn start_answer(&self, wanted: &ModelRequest, request: &str) -> ApiResult<AnswerStream> {
         let call = StartContext::admitted(self.host, self.caller, None, self.headers)?;
-        let (mut words, mut given) = (None, 0);
+        let (mut words, mut given, mut is_repeated) = (None, 0, true);
         let active = call.start_once(request, async |id| {
+            is_repeated = false;
             let definition = call.find_definition(&wanted.model).await?;
             let continued = match self.find_continued(&definition, wanted).await? {
-                None => self.claim_waiting_run(&call, &definition, wanted).await?,
+                None => self.find_in_thread(&call, &definition, wanted).await?,
                 found => found,
             };
             if let Some(waiting) = continued {
                 words = find_answer_source(&waiting.opened.plan, &waiting.opened.state().inputs());
-                given = waiting.count_given_answers();
+                given = waiting.count_answers();
                 let is_followed = waiting.is_followed;
-                let resumed = waiting.resume(&call).await?;
+                let resumed = waiting.resume(&call, id).await?;
                 if !is_followed || self.waits_again(&resumed).await? {
                     return Ok(resumed);
                 }
@@ -89,6 +89,9 @@ impl OpenAiContext<'_> {
             Ok(active)
         });
         let active = active.await?;
+        if is_repeated && call.host.service.has_answered(&call.start, active.id)? {
+            given = count_given_answers(&self.host.app.open_run_by_id(active.id).await?.state());
+        }
         let is_kept = call.start.idempotency_key.is_some();
         let cancel_as = (!is_kept).then_some(call.start.user);
         Ok(AnswerStream::new(self.host.clone(), active, words).cancel_on_drop(cancel_as).with_given_answers(given))
@@ -137,10 +140,9 @@ impl OpenAiContext<'_> {
         Ok((run, words))
     }
 
-    /// Claims the run of the request's thread that waits for the user's message, and binds the call's key to it: a message that
-    /// comes at the same time is refused, and its key stays free. A conversation claims its own run when its turn starts
-    /// ([`run_turn`]).
-    async fn claim_waiting_run(
+    /// Finds the run of the request's thread that waits for the user's message. A conversation finds its own when its turn
+    /// starts ([`run_turn`]).
+    async fn find_in_thread(
         &self,
         call: &StartContext<'_>,
         definition: &CatalogEntry,
@@ -151,17 +153,10 @@ impl OpenAiContext<'_> {
             return Ok(None);
         };
         let key = thread_key(&definition.id, thread);
-        if find_waiting_run(self.host, call.user(), &key).await?.is_none() {
-            return Ok(None);
-        }
-        let turn = ThreadTurn::acquire(&self.host.busy_threads, call.user(), &key).await?;
-        // Another message may have answered it before this one had its turn.
         let Some(run) = find_waiting_run(self.host, call.user(), &key).await? else { return Ok(None) };
         let opened = self.host.app.open_run_by_id(run).await?;
         let answer = read_user_answer(run, &opened.plan, &opened.state(), &wanted.conversation.last_user_text()?)?;
-        let Some(answer) = answer else { return Ok(None) };
-        call.bind_to_run(run).await?;
-        Ok(Some(WaitingRun { opened, answers: vec![answer], is_followed: false, turn: Some(turn) }))
+        Ok(answer.map(|answer| WaitingRun { opened, given: GivenAnswers::Message(answer), is_followed: false }))
     }
 
     /// Prepends the messages of an earlier run to the inputs.
@@ -203,9 +198,8 @@ impl OpenAiContext<'_> {
             let answer = read_user_answer(run, &opened.plan, &state, &wanted.conversation.last_user_text()?)?;
             return Ok(answer.map(|answer| WaitingRun {
                 opened,
-                answers: vec![answer],
+                given: GivenAnswers::Message(answer),
                 is_followed: false,
-                turn: None,
             }));
         }
         let mut answers = Vec::new();
@@ -223,7 +217,8 @@ impl OpenAiContext<'_> {
                 answers.push((step.path.clone(), text.into()));
             }
         }
-        Ok(Some(WaitingRun { opened, answers, is_followed: wanted.conversation.ends_with_user(), turn: None }))
+        let (given, is_followed) = (GivenAnswers::ToolResults(answers), wanted.conversation.ends_with_user());
+        Ok(Some(WaitingRun { opened, given, is_followed }))
     }
 
     /// Whether a run that has the results of its tools waits for more. Otherwise it is over, and the message of the user
@@ -251,28 +246,52 @@ fn can_ask(plan: &Plan) -> bool {
     asks
 }
 
+fn count_given_answers(state: &RunState) -> usize {
+    let is_given = |step: &&StepState| step.kind.as_deref() == Some("ask") && step.phase == Phase::Finished;
+    state.steps().iter().filter(is_given).count()
+}
+
 /// A run that waits for a client's messages.
 struct WaitingRun {
     opened: LoadedRun,
-    /// Answers by step path; empty if all were given already.
-    answers: Vec<(StepPath, Value)>,
+    given: GivenAnswers,
     /// Whether a message of the user follows the answers.
     is_followed: bool,
-    /// The turn of its thread, if it was claimed for this request.
-    turn: Option<ThreadTurn>,
+}
+
+/// What a client's messages answer, by step path.
+enum GivenAnswers {
+    /// The user's message answers a question.
+    Message((StepPath, Value)),
+    /// Results of the client's tools answer their calls; none if all were given already.
+    ToolResults(Vec<(StepPath, Value)>),
 }
 
 impl WaitingRun {
     /// The number of answers that the run has with these.
-    fn count_given_answers(&self) -> usize {
-        let is_given = |step: &&StepState| step.kind.as_deref() == Some("ask") && step.phase == Phase::Finished;
-        self.opened.state().steps().iter().filter(is_given).count() + self.answers.len()
+    fn count_answers(&self) -> usize {
+        let new = match &self.given {
+            GivenAnswers::Message(_) => 1,
+            GivenAnswers::ToolResults(results) => results.len(),
+        };
+        count_given_answers(&self.opened.state()) + new
     }
 
-    async fn resume(self, call: &StartContext<'_>) -> ApiResult<ActiveRun> {
-        match self.answers.is_empty() {
-            true => Ok(call.host.supervisor.find_started(self.opened.id)),
-            false => answer_in_turn(call, self.turn, self.opened, self.answers).await,
+    /// Sends the answers. `reserved` is the run for which the call's idempotency key is reserved.
+    async fn resume(self, call: &StartContext<'_>, reserved: Option<RunId>) -> ApiResult<ActiveRun> {
+        let service = &call.host.service;
+        match self.given {
+            GivenAnswers::Message(answer) => {
+                let send = async |opened| service.send_answer_once(opened, answer, &call.start, reserved).await;
+                resume_in_turn(call.host, self.opened, send).await
+            }
+            GivenAnswers::ToolResults(results) if results.is_empty() => {
+                Ok(call.host.supervisor.find_started(self.opened.id))
+            }
+            GivenAnswers::ToolResults(results) => {
+                let send = async |opened| service.send_answers(opened, results, call.user()).await;
+                resume_in_turn(call.host, self.opened, send).await
+            }
         }
     }
 }

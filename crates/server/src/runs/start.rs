@@ -153,11 +153,6 @@ impl<'a> StartContext<'a> {
         self.host.service.start_once(&self.start, request, begin).await
     }
 
-    /// Binds the call's idempotency key to a run that was there before, so that what the call says to it is said once.
-    pub(crate) async fn bind_to_run(&self, run: RunId) -> ApiResult<()> {
-        Ok(self.host.service.bind_key(&self.start, run).await?)
-    }
-
     /// Finds the definition to run. Fails with `NotThere`, and names the one that may be meant.
     pub(crate) async fn find_definition(&self, id: &str) -> ApiResult<Arc<CatalogEntry>> {
         match self.host.service.find_definition(&self.start.user, id).await {

@@ -23,6 +23,7 @@ use serde_json::json;
 use crate::audit_entry::{Actor, AuditAction, AuditedChange};
 use crate::db::{DbConnection, DbRow, params};
 use crate::error::StoreError;
+use crate::idempotency::KeyedCommand;
 use crate::quota::Quotas;
 use crate::quota_check::check_start;
 use crate::store::Store;
@@ -54,7 +55,7 @@ impl Store {
     /// a run that has ended is rejected and not stored. Fails with `RunNotFound`, and with `CommandReused` if the id
     /// belongs to another command of the run. If the run is a suspended child run, the runs around it are asked to continue.
     pub async fn post_command(&self, run: RunId, command: RunCommand, at: u64) -> Result<PostedCommand, StoreError> {
-        self.store_command(run, command, at, None).await
+        self.store_command(self.new_post(run, command, at)).await
     }
 
     /// Same as [`Store::post_command`] for a command of a person, which the audit log records.
@@ -65,21 +66,40 @@ impl Store {
         at: u64,
         by: &Actor,
     ) -> Result<PostedCommand, StoreError> {
-        self.store_command(run, command, at, Some(by.clone())).await
+        self.store_command(CommandPost { by: Some(by.clone()), ..self.new_post(run, command, at) }).await
     }
 
-    async fn store_command(
+    /// Same as [`Store::post_command_by`] for a command of a call under an idempotency key. The key is bound in the same
+    /// transaction, unless the command is rejected at once. Fails with `KeyBound` if the same call was faster elsewhere.
+    pub async fn post_keyed_command(
         &self,
         run: RunId,
         command: RunCommand,
         at: u64,
-        by: Option<Actor>,
+        by: &Actor,
+        call: KeyedCommand,
     ) -> Result<PostedCommand, StoreError> {
+        let post = self.new_post(run, command, at);
+        self.store_command(CommandPost { by: Some(by.clone()), call: Some(call), ..post }).await
+    }
+
+    fn new_post(&self, run: RunId, command: RunCommand, at: u64) -> CommandPost {
+        CommandPost { run, command, at, by: None, call: None, quotas: self.quotas.clone() }
+    }
+
+    async fn store_command(&self, post: CommandPost) -> Result<PostedCommand, StoreError> {
+        let run = post.run;
         let (posted, caused) = match &self.runs {
-            Some(runs) => runs.post_command(run, command, at)?,
+            Some(runs) => {
+                let posted = runs.post_command(run, post.command, post.at)?;
+                if let (Some(call), None) = (post.call, &posted.0.record.outcome) {
+                    self.writer.submit_job(Box::new(move |db: &DbConnection| call.bind_key(db))).await?;
+                }
+                posted
+            }
             None => {
                 let slot = Arc::new(Mutex::new(None));
-                let (filled, post) = (slot.clone(), CommandPost { run, command, at, by, quotas: self.quotas.clone() });
+                let filled = slot.clone();
                 let job = move |db: &DbConnection| {
                     let posted = post.write(db)?;
                     *filled.lock().unwrap_or_else(PoisonError::into_inner) = Some(posted);
@@ -148,18 +168,23 @@ struct CommandPost {
     at: u64,
     /// The person who sends it, if the audit log records it.
     by: Option<Actor>,
+    /// The call that sends it, if it has an idempotency key.
+    call: Option<KeyedCommand>,
     quotas: Arc<Quotas>,
 }
 
 impl CommandPost {
     /// Stores the command, and returns it with the commands that it causes.
     fn write(&self, db: &DbConnection) -> Result<(PostedCommand, Vec<CausedCommand>), StoreError> {
-        let CommandPost { run, command, at, by, quotas } = self;
+        let CommandPost { run, command, at, by, call, quotas } = self;
         let id = run.to_string();
         let ancestors = child_runs::lock_ancestors(db, *run)?;
         let sql = "select number, status, worker, finished_at is not null, epoch, user_id from run where id = $1";
         let receiver = db.query_first_for_update(sql, params![&id], read_receiver)?;
         let Receiver { number, has_worker, ended, epoch, user } = receiver.ok_or(JournalError::RunNotFound(*run))?;
+        if let Some(call) = call {
+            call.check_reserved(db)?;
+        }
         if let Some(record) = read_command(db, *run, &command.id)? {
             return match record.is_repeated_by(command) {
                 true => Ok((PostedCommand { record, has_worker, epoch }, Vec::new())),
@@ -173,6 +198,9 @@ impl CommandPost {
         if ended.is_some() && ancestors.is_empty() {
             // It starts the run again.
             check_start(quotas, db, &user, *at)?;
+        }
+        if let Some(call) = call {
+            call.bind_key(db)?;
         }
         flowloom_runtime::failpoint::hit("command_store_before");
         insert_command(db, *run, number, command, *at)?;
