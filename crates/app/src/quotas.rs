@@ -52,6 +52,10 @@ impl Model for MeteredModel {
         self.inner.resolve(named)
     }
 
+    fn find_model_name(&self, named: Option<&str>) -> Result<String, StepFailure> {
+        self.inner.find_model_name(named)
+    }
+
     fn generate_reply<'a>(
         &'a self,
         request: &'a GenerateRequest,

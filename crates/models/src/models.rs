@@ -10,7 +10,7 @@ use flowloom_core::{StepFailure, Value};
 use flowloom_runtime::effects::{EffectContext, EffectFuture, Model, Price};
 use futures_util::TryFutureExt as _;
 
-use crate::catalog::{self, Figures};
+use crate::catalog::{self, Figures, LOCAL_MODEL};
 use crate::error::{ModelError, ResolveError};
 use crate::estimate::estimate_tokens;
 use crate::given_answers::GivenAnswers;
@@ -149,6 +149,9 @@ impl Models {
         }
         let (provider, name) = split_model_name(&request.model)?;
         match provider {
+            "local" if name == LOCAL_MODEL && self.choose_model(None) == Err(ResolveError::NoModelChosen) => {
+                Err(ResolveError::NoModelChosen.into())
+            }
             "local" => self.local.generate_answer(name, request, context).await,
             "scripted" => Ok(self.scripted.generate_answer(&self.script_path(name)?, request, context)?),
             _ => {
@@ -266,6 +269,14 @@ impl Models {
 impl Model for Models {
     fn resolve(&self, named: Option<&str>) -> Result<String, StepFailure> {
         Ok(self.resolve_model(named)?)
+    }
+
+    fn find_model_name(&self, named: Option<&str>) -> Result<String, StepFailure> {
+        match self.choose_model(named) {
+            // The only model that needs no choice, if its file is there.
+            Err(ResolveError::NoModelChosen) => Ok(format!("local:{LOCAL_MODEL}")),
+            chosen => Ok(chosen.map_err(ModelError::from)?),
+        }
     }
 
     fn generate_reply<'a>(

@@ -154,6 +154,12 @@ pub trait Model: Send + Sync {
     /// is no choice or the provider cannot be used (unknown, no key, no file).
     fn resolve(&self, named: Option<&str>) -> Result<String, StepFailure>;
 
+    /// Same as [`Model::resolve`], but whether the model can be used is not checked: asking it tells. The result follows from
+    /// the configuration, so that a run whose record is followed asks the model that it asked before.
+    fn find_model_name(&self, named: Option<&str>) -> Result<String, StepFailure> {
+        self.resolve(named)
+    }
+
     /// Calls a model. Transport errors are retried internally. A stream that breaks off is an error, never a short
     /// answer.
     fn generate_reply<'a>(

@@ -386,7 +386,9 @@ async fn answer_with_text(
     text: &str,
     reserved: Option<RunId>,
 ) -> ApiResult<ActiveRun> {
-    let answer = read_user_answer(opened.id, &opened.plan, &opened.state(), text)?.ok_or(AppError::ThreadBusy)?;
+    let answer = read_user_answer(opened.id, &opened.plan, &opened.state(), text)?;
+    let (path, value) = answer.ok_or(AppError::ThreadBusy)?;
+    let answer = CommandAction::Answer { path, value };
     Ok(call.host.service.send_answer_once(opened, answer, &call.start, reserved).await?)
 }
 

@@ -25,6 +25,7 @@ mod held_bundles;
 mod hooks;
 mod idempotency;
 mod journal;
+mod keyed_command;
 mod keys;
 mod memory_runs;
 mod migrate_checksums;
@@ -72,7 +73,8 @@ pub use definitions::{
 };
 pub use error::{BackupError, Corruption, StoreError};
 pub use hooks::HookRow;
-pub use idempotency::{IdempotentStart, KeyedCommand, StartKey};
+pub use idempotency::{IdempotentStart, StartKey};
+pub use keyed_command::KeyedCommand;
 pub use keys::{KeyRotation, KeyRow, OldSecret};
 pub use model_usage::ModelUsage;
 pub use notifications::{NewNotification, NotificationRow};

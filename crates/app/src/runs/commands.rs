@@ -102,16 +102,16 @@ impl RunService {
     pub async fn send_answer_once(
         &self,
         opened: LoadedRun,
-        (path, value): (Path, Value),
+        answer: CommandAction,
         call: &StartCall,
         reserved: Option<RunId>,
     ) -> Result<ActiveRun, AppError> {
-        let (user, action) = (&call.user, CommandAction::Answer { path, value });
+        let user = &call.user;
         let Some((key, reserved)) = call.idempotency_key.as_ref().zip(reserved) else {
-            return self.send_from_conversation(&opened, vec![new_command(None, user, action)], user, None).await;
+            return self.send_from_conversation(&opened, vec![new_command(None, user, answer)], user, None).await;
         };
         let start = StartKey { user, key };
-        let command = new_command(Some(KeyedCommand::command_id(start)), user, action);
+        let command = new_command(Some(KeyedCommand::command_id(user, key)), user, answer);
         let keyed = KeyedCommand { user: user.clone(), key: key.clone(), reserved, run: opened.id };
         match self.send_from_conversation(&opened, vec![command], user, Some(keyed)).await {
             Err(AppError::Store(StoreError::KeyBound)) => {

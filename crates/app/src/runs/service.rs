@@ -163,14 +163,14 @@ impl RunService {
     /// Whether a call has an idempotency key under which it sent an answer to a run.
     pub fn has_answered(&self, call: &StartCall, run: RunId) -> Result<bool, AppError> {
         let Some(key) = &call.idempotency_key else { return Ok(false) };
-        let id = KeyedCommand::command_id(StartKey { user: &call.user, key });
+        let id = KeyedCommand::command_id(&call.user, key);
         Ok(self.app.store.find_command_within(run, &id)?.is_some())
     }
 
     /// The run to which a key is bound. If the call with the key sent the run a command, its rejection is the result of the
     /// call, also when it is repeated.
     pub(crate) fn find_known(&self, key: StartKey<'_>, run: RunId) -> Result<ActiveRun, AppError> {
-        match self.app.store.find_command_within(run, &KeyedCommand::command_id(key))? {
+        match self.app.store.find_command_within(run, &KeyedCommand::command_id(key.user, key.key))? {
             Some((_, CommandRecord { outcome: Some(CommandOutcome::Rejected(reason)), .. })) => Err(reason.into()),
             _ => Ok(self.live.find_started(run)),
         }

@@ -136,6 +136,10 @@ impl Model for OfflineEffects {
         }
     }
 
+    fn find_model_name(&self, named: Option<&str>) -> Result<String, StepFailure> {
+        if self.is_live { self.models.find_model_name(named) } else { self.resolve(named) }
+    }
+
     fn generate_reply<'a>(
         &'a self,
         request: &'a GenerateRequest,

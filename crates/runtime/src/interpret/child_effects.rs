@@ -180,7 +180,7 @@ impl SandboxHost for ChildEffectRunner<'_> {
     fn generate_reply<'a>(&'a self, messages: Vec<Message>) -> EffectFuture<'a, GenerateReply> {
         Box::pin(async move {
             let request = GenerateRequest {
-                model: self.interpreter.effects.model.resolve(None)?,
+                model: self.interpreter.effects.model.find_model_name(None)?,
                 messages: messages.into(),
                 tools: Vec::new(),
                 schema: None,

@@ -133,6 +133,9 @@ impl Interpreter {
                     Ok(request) => request,
                     Err(error) => break 'tried error.into(),
                 };
+                if let Some(failed) = self.take_unstarted_failure(&place.path, attempt).await {
+                    break 'tried EffectFailure::Step(failed);
+                }
                 let class = self.effect_class(&request);
                 let effect = Effect { request: &request, class, timeout_ms: policy.timeout_ms, expiry: None };
                 match self.run_attempt(place, attempt, effect).await {
@@ -260,7 +263,7 @@ impl Interpreter {
         place: &StepContext,
     ) -> Result<GenerateRequest, StepFailure> {
         let named = generate.model.as_ref().map(|model| model.resolve(env, place.text)).transpose()?;
-        let model = self.effects.model.resolve(named.map(|named| named.to_redacted_text()).as_deref())?;
+        let model = self.effects.model.find_model_name(named.map(|named| named.to_redacted_text()).as_deref())?;
         let system = generate.system.as_ref().map(|system| self.render_message(system, env, place)).transpose()?;
         let thread = generate.thread.as_ref().map(|thread| env.find_thread(thread)).unwrap_or_default();
         let new = self.build_messages(&generate.messages, env, place)?;

@@ -1,6 +1,7 @@
 //! The outcomes of effects that are not performed, because a record has them.
 
 use flowloom_core::hash::Hash;
+use flowloom_core::path::Path;
 use flowloom_core::value::Value;
 
 use super::effect::{Effect, EffectFailure, FailedAttempt, RecordedFailure};
@@ -8,6 +9,16 @@ use super::{Interpreter, StepContext};
 use crate::log::RecordedOutcome;
 
 impl Interpreter {
+    /// The recorded failure of an attempt whose request could not be built at that time.
+    pub(super) async fn take_unstarted_failure(&self, path: &Path, attempt: u32) -> Option<FailedAttempt> {
+        match self.log.wait_for_unstarted_failure(path, attempt).await? {
+            RecordedOutcome::Failed { error, then, usage, at, .. } => {
+                Some(FailedAttempt { error, usage, recorded: Some(RecordedFailure { then, at }) })
+            }
+            RecordedOutcome::Finished { .. } => None,
+        }
+    }
+
     /// The outcome of an attempt in the record of this run, or in that of the run that it was forked from.
     pub(super) async fn take_recorded_outcome(
         &self,

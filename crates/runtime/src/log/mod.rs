@@ -138,11 +138,12 @@ impl RunLog {
         event: Event,
     ) -> Result<Option<Arc<Record>>, Divergence> {
         let mut state = self.lock_state();
-        if !state.recorded.is_empty()
-            && let Some(record) = state.recorded.remove(&(path.clone(), attempt, event.kind()))
-        {
-            compare_event(&record, &event)?;
-            return Ok(Some(record));
+        if !state.recorded.is_empty() {
+            if let Some(record) = state.recorded.remove(&(path.clone(), attempt, event.kind())) {
+                compare_event(&record, &event)?;
+                return Ok(Some(record));
+            }
+            state.check_order(path, attempt, event.kind())?;
         }
         if self.mode == Mode::Replay {
             let message = format!("the record has no {} at {path}, attempt {attempt}", event.name());
@@ -195,6 +196,15 @@ impl RunLog {
         })
         .await;
         RecordedOutcome::from_record(&record)
+    }
+
+    /// The recorded failure of an attempt that never started, because its request could not be built, once it is its turn.
+    pub(crate) async fn wait_for_unstarted_failure(&self, path: &Path, attempt: u32) -> Option<RecordedOutcome> {
+        let is_recorded = |kind| self.has_record(path, attempt, kind);
+        if is_recorded(EventKind::StepStarted) || !is_recorded(EventKind::StepFailed) {
+            return None;
+        }
+        self.wait_for_outcome(path, attempt).await
     }
 
     /// Whether the record holds this event.
@@ -400,6 +410,25 @@ impl RunLog {
 }
 
 impl LogState {
+    /// Fails if the record has an event of this attempt that contradicts a new one: an attempt starts before its outcome, and
+    /// has one only after the recorded start was followed. A step that fails before its first attempt has none.
+    fn check_order(&self, path: &Path, attempt: u32, new: EventKind) -> Result<(), Divergence> {
+        let contradicting: &[EventKind] = match new {
+            EventKind::StepStarted => &[EventKind::StepFinished, EventKind::StepFailed],
+            EventKind::StepFinished | EventKind::StepFailed => &[EventKind::StepStarted],
+            _ => &[],
+        };
+        let is_recorded = |kind: &&EventKind| self.recorded.contains_key(&(path.clone(), attempt.max(1), **kind));
+        match contradicting.iter().find(is_recorded) {
+            Some(kind) => {
+                let message =
+                    format!("the record has {kind:?} at {path}, attempt {attempt}, and the replay produced {new:?}");
+                Err(Divergence::new(message))
+            }
+            None => Ok(()),
+        }
+    }
+
     /// Indexes a record of an earlier session of the run.
     fn index_record(&mut self, record: &Arc<Record>) {
         self.next_seq = record.seq + 1;

@@ -14,6 +14,7 @@ use flowloom_core::plan::{Composite, Leaf, Plan, StepKind};
 use flowloom_core::state::{Phase, RunState, StepState};
 use flowloom_core::value::{Map, Value};
 use flowloom_formats::{AnswerSource, find_answer_source, render_result};
+use flowloom_runtime::command::CommandAction;
 
 use super::answer_stream::{AnswerStream, read_outcome};
 use super::inputs;
@@ -281,7 +282,8 @@ impl WaitingRun {
     async fn resume(self, call: &StartContext<'_>, reserved: Option<RunId>) -> ApiResult<ActiveRun> {
         let service = &call.host.service;
         match self.given {
-            GivenAnswers::Message(answer) => {
+            GivenAnswers::Message((path, value)) => {
+                let answer = CommandAction::Answer { path, value };
                 let send = async |opened| service.send_answer_once(opened, answer, &call.start, reserved).await;
                 resume_in_turn(call.host, self.opened, send).await
             }

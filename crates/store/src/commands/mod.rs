@@ -23,7 +23,7 @@ use serde_json::json;
 use crate::audit_entry::{Actor, AuditAction, AuditedChange};
 use crate::db::{DbConnection, DbRow, params};
 use crate::error::StoreError;
-use crate::idempotency::KeyedCommand;
+use crate::keyed_command::KeyedCommand;
 use crate::quota::Quotas;
 use crate::quota_check::check_start;
 use crate::store::Store;
