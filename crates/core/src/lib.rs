@@ -47,8 +47,9 @@ pub mod event;
 
 pub mod state;
 
-// Apart from the rest: blocks as a registry sees them, and selectors of elements of a page.
+// Apart from the rest: blocks as a registry sees them and what their inputs become, and selectors of elements of a page.
 pub mod block;
+pub mod block_inputs;
 pub mod selector;
 
 pub use code::Code;

@@ -1,7 +1,7 @@
 //! Detects the format of a definition from its name and shape.
 
 use flowloom_core::code::Code;
-use flowloom_core::diagnostic::Span;
+use flowloom_core::diagnostic::{Fix, Span};
 use flowloom_core::json::{Node, parse_node};
 
 use crate::front_end::FrontEnd;
@@ -41,6 +41,14 @@ pub(crate) fn detect_format<'r>(
         if shape.is_test() {
             let problem = problems.add_error(Code::UnknownFormat, span, "this is a test of a workflow, not a workflow");
             problem.help = Some("run it with flowloom test".to_owned());
+            return None;
+        }
+        if let Some((key, span, meant)) = shape.find_misspelt_list() {
+            let message = format!("this looks like a workflow, but has no {meant:?}");
+            let problem = problems.add_error(Code::MissingKey, span, message);
+            problem.help = Some(format!("did you mean {meant:?}?"));
+            problem.fix =
+                Some(Fix::new_safe(format!("rename {key:?} to {meant:?}"), vec![(span, format!("{meant:?}"))]));
             return None;
         }
         let message = "this is JSON, but not in any known format";

@@ -8,6 +8,7 @@
 
 pub mod agent;
 mod answer_source;
+mod blank_references;
 mod conversation;
 mod detect;
 pub mod flow;

@@ -17,7 +17,7 @@ pub(crate) fn related_path(file: &str, place: &str) -> String {
 /// The text of a source file; `None`, with an error, if it is too large, not UTF-8 or empty.
 pub(crate) fn read_text<'a>(bytes: &'a [u8], limit: u64, problems: &mut Problems) -> Option<&'a str> {
     if bytes.len() as u64 > limit {
-        let message = format_args!("the file has {} bytes, and the limit is {limit}", bytes.len());
+        let message = format_args!("the file is larger than the limit of {limit} bytes");
         problems.add_error(Code::SourceTooLarge, Span::default(), message).help =
             Some("raise limits.source_bytes if the file is meant to be this large".into());
         return None;

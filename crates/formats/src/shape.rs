@@ -1,7 +1,13 @@
 //! What a JSON document looks like, for front ends to recognise their own.
 
-use flowloom_core::diagnostic::find_similar_name;
+use flowloom_core::diagnostic::{Span, find_similar_name};
 use flowloom_core::json::Node;
+
+/// The lists that workflows have, with keys that only their items have.
+const WORKFLOW_LISTS: [(&str, &[&str]); 2] = [
+    ("steps", &["functionId", "promptTemplate", "errorMode", "config"]),
+    ("nodes", &["block_id", "nodeType", "node_type", "agentId", "agent_id"]),
+];
 
 /// A JSON document whose format is not known yet.
 pub struct DocumentShape<'a> {
@@ -29,6 +35,20 @@ impl<'a> DocumentShape<'a> {
     pub(crate) fn resembles_test(&self) -> bool {
         has_similar_key(self.whole, "definition")
             && ["expect", "steps", "answers"].iter().any(|key| has_similar_key(self.whole, key))
+    }
+
+    /// A list whose items are those of a workflow, under a misspelt key: the key with its place, and the one that is meant.
+    pub(crate) fn find_misspelt_list(&self) -> Option<(&'a str, Span, &'static str)> {
+        WORKFLOW_LISTS.iter().find_map(|(list, item_keys)| {
+            let has_items = |node: &Node| {
+                let has_key = |item: &Node| item_keys.iter().any(|key| item.get(key).is_some());
+                node.items().is_some_and(|items| items.iter().any(has_key))
+            };
+            let is_misspelt = |key: &str| find_similar_name(key, [*list]).is_some();
+            let mut entries = self.definition.entries().iter();
+            let (key, span, _) = entries.find(|(key, _, node)| is_misspelt(key) && has_items(node))?;
+            Some((key.as_str(), *span, *list))
+        })
     }
 
     /// Whether the definition has one of these keys.

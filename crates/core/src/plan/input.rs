@@ -63,18 +63,20 @@ pub enum InputKind {
 }
 
 impl Inputs {
-    /// The reason to reject a run with these inputs: a missing input (`FL1031`), one of the wrong kind, or one that there
-    /// is not (`FL1038`). `None` if the inputs are valid.
+    /// All reasons to reject a run with these inputs: missing inputs (`FL1031`), ones of the wrong kind, or ones that there
+    /// are not (`FL1038`, also together with missing ones). `None` if the inputs are valid.
     pub fn check_inputs(&self, given: &Value) -> Option<StepFailure> {
         let Inputs::Named { declared, .. } = self else { return None };
-        if let Some(unknown) = given.as_map().into_iter().flat_map(Map::keys).find(|name| !self.accepts(name)) {
-            return Some(StepFailure::new(Code::InputInvalid, self.describe_unknown(unknown)));
-        }
-        let invalid = declared.iter().find_map(|input| {
+        let unknown = given.as_map().into_iter().flat_map(Map::keys).filter(|name| !self.accepts(name));
+        let unknown = unknown.map(|name| self.describe_unknown(name));
+        let invalid = declared.iter().filter_map(|input| {
             let problem = input.kind.find_problem(given.get(&input.name)?)?;
-            Some(StepFailure::new(Code::InputInvalid, format!("the input {} {problem}", input.name)))
+            Some(format!("the input {} {problem}", input.name))
         });
-        invalid.or_else(|| describe_missing(&self.find_missing(given)))
+        let mut reasons: Vec<String> = unknown.chain(invalid).take(MAX_REASONS).collect();
+        let code = if reasons.is_empty() { Code::InputMissing } else { Code::InputInvalid };
+        reasons.extend(describe_missing(&self.find_missing(given)));
+        (!reasons.is_empty()).then(|| StepFailure::new(code, reasons.join("; ")))
     }
 
     /// The inputs of a run that is given none. A whole input that is null is missing.
@@ -104,14 +106,16 @@ impl Inputs {
     }
 }
 
-/// The error that names all missing inputs.
-fn describe_missing(missing: &[&str]) -> Option<StepFailure> {
-    let message = match missing {
-        [] => return None,
-        [name] => format!("the input {name} is required"),
-        names => format!("the inputs {} are required", names.join(", ")),
-    };
-    Some(StepFailure::new(Code::InputMissing, message))
+/// Maximum number of unknown and wrong inputs that an error names.
+const MAX_REASONS: usize = 20;
+
+/// The message that names all missing inputs.
+fn describe_missing(missing: &[&str]) -> Option<String> {
+    match missing {
+        [] => None,
+        [name] => Some(format!("the input {name} is required")),
+        names => Some(format!("the inputs {} are required", names.join(", "))),
+    }
 }
 
 impl Inputs {

@@ -211,7 +211,13 @@ impl ProgressScreen {
     }
 
     fn end_step(&mut self, record: &Record, phase: Phase, note: String) {
-        let Some(line) = self.lines.remove(&record.path) else { return };
+        let Some(line) = self.lines.remove(&record.path) else {
+            // An attempt whose request could not be built never started.
+            if phase == Phase::Failed && record.attempt > 0 {
+                self.print_line(&format!("{} {}  {note}", paint_phase(phase), record.path));
+            }
+            return;
+        };
         if let Some(bar) = &line.bar {
             bar.finish_and_clear();
         }

@@ -203,10 +203,11 @@ impl FlowCompiler<'_> {
             self.problems.add_warning(Code::TrailingFinish, start_span(item), message).fix = self.removal_fix(item);
             return None;
         }
-        if !BLOCK_TYPES.contains(&kind) {
-            self.report_unknown_block(kind, span);
-            return None;
-        }
+        let kind = match BLOCK_TYPES.contains(&kind) {
+            true => kind,
+            // The rest of the step is checked as one of the type that is meant.
+            false => self.report_unknown_block(kind, span)?,
+        };
         let Some(config) = fields.get_non_null("config") else {
             let message = format_args!("this {kind} step has no \"config\"");
             self.problems.add_error(Code::MissingConfig, start_span(item), message);
@@ -224,7 +225,8 @@ impl FlowCompiler<'_> {
         self.finish_step(kind, &config, step)
     }
 
-    fn report_unknown_block(&mut self, kind: &str, span: Span) {
+    /// Reports an unknown type, and returns the one that is probably meant.
+    fn report_unknown_block(&mut self, kind: &str, span: Span) -> Option<&'static str> {
         let meant = self.problems.find_similar(kind, BLOCK_TYPES);
         let help = match REMOVED_BLOCK_TYPES.iter().find(|(name, _)| *name == kind) {
             Some((_, instead)) => (*instead).to_owned(),
@@ -239,6 +241,7 @@ impl FlowCompiler<'_> {
             self.problems.add_error(Code::UnknownBlock, span, format_args!("there is no block type {kind:?}"));
         diagnostic.help = Some(help);
         diagnostic.fix = fix;
+        meant
     }
 
     /// The literal name of the step's result variable, for the step's key.

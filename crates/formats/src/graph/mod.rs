@@ -72,6 +72,31 @@ pub const TOOLS_FOLDER: &str = "tools/";
 /// The file that represents a graph whose tables are CSV files.
 pub const WORKFLOW_TABLE_FILE: &str = "system_agent_workflow.csv";
 
+/// The keys that mean something. Exported objects have columns of their database besides.
+const GRAPH_KEYS: [&str; 9] = [
+    "id",
+    "name",
+    "description",
+    "isConversational",
+    "is_conversational",
+    "nodes",
+    "edges",
+    "entrypointNodeId",
+    "entrypoint_node_id",
+];
+const NODE_KEYS: [&str; 7] = ["id", "nodeName", "node_name", "nodeType", "node_type", "agentId", "agent_id"];
+const EDGE_KEYS: [&str; 9] = [
+    "id",
+    "sourceNodeId",
+    "source_node_id",
+    "targetNodeId",
+    "target_node_id",
+    "conditionType",
+    "condition_type",
+    "conditionValue",
+    "condition_value",
+];
+
 /// The destination that means the end.
 const END_NAME: &str = "END";
 
@@ -185,6 +210,7 @@ struct GraphCompiler<'a> {
 impl GraphCompiler<'_> {
     fn compile_graph(mut self, node: &Node, file: &str) -> Option<Plan> {
         let fields = Fields::read_object(node, "a graph", self.problems)?;
+        fields.warn_misspelt_keys(&GRAPH_KEYS, self.problems);
         let id = fields.read_text("id", self.problems).map(|(id, _)| id.to_owned());
         let name = fields.read_text("name", self.problems).map(|(name, _)| name.to_owned());
         let description = fields.read_text("description", self.problems).map(|(text, _)| text.to_owned());
@@ -228,6 +254,7 @@ impl GraphCompiler<'_> {
 
     fn read_node<'a>(&mut self, node: &'a Node) -> Option<GraphNode<'a>> {
         let fields = Fields::read_object(node, "a node", self.problems)?;
+        fields.warn_misspelt_keys(&NODE_KEYS, self.problems);
         let (id, span) = fields.read_required_text("id", self.problems)?;
         let name = either_key(&fields, "nodeName", "node_name").and_then(Node::as_str).unwrap_or(id);
         let written = either_key(&fields, "nodeType", "node_type");
@@ -279,6 +306,7 @@ impl GraphCompiler<'_> {
 
     fn read_edge<'a>(&mut self, node: &'a Node, nodes: &NodeList<'_>) -> Option<GraphEdge<'a>> {
         let fields = Fields::read_object(node, "an edge", self.problems)?;
+        fields.warn_misspelt_keys(&EDGE_KEYS, self.problems);
         let id = fields.get("id").and_then(Node::as_str).unwrap_or("an edge");
         let source = either_key(&fields, "sourceNodeId", "source_node_id");
         let target = either_key(&fields, "targetNodeId", "target_node_id");

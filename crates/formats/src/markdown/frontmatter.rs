@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use flowloom_core::code::Code;
 use flowloom_core::diagnostic::{Span, find_similar_name};
 use flowloom_core::plan::{Input, InputKind};
-use flowloom_core::value::Value;
+use flowloom_core::value::{Map, Value};
 use serde_saphyr::Location;
 use serde_saphyr::options::{MergeKeyPolicy, NonFiniteFloatPolicy};
 
@@ -34,6 +34,9 @@ pub(super) enum SystemPrompt {
     /// The author's instructions.
     Own(String),
 }
+
+/// The keys that mean something.
+const KEYS: [&str; 4] = ["title", "data", "input", "system"];
 
 /// Limits of nesting depth and of the number of nodes.
 const MAX_YAML_DEPTH: usize = 64;
@@ -106,6 +109,7 @@ pub(super) fn read(yaml: &str, start: usize, text: &TextPiece<'_>, problems: &mu
         problem.help = Some("the lines between the two --- are YAML: name: value".into());
         return frontmatter;
     };
+    warn_misspelt_keys(map, &reader, problems);
     frontmatter.title = map.get("title").filter(|title| title.is_truthy()).map(plain_text);
     for (name, value) in read_entries(map.get("data"), "data", &reader, problems) {
         frontmatter.data.push((name.clone(), value, reader.key_span("data", &name)));
@@ -128,6 +132,18 @@ pub(super) fn read(yaml: &str, start: usize, text: &TextPiece<'_>, problems: &mu
         }
     };
     frontmatter
+}
+
+/// Warns about keys that seem to be misspelt ones of those that mean something. Others are allowed.
+fn warn_misspelt_keys(map: &Map, reader: &YamlReader<'_>, problems: &mut Problems) {
+    let absent: Vec<&str> = KEYS.into_iter().filter(|key| !map.contains_key(*key)).collect();
+    for (key, _) in map.iter().filter(|(key, _)| !KEYS.contains(&&***key)) {
+        if let Some(meant) = problems.find_similar(key, absent.iter().copied()) {
+            let message = format!("the frontmatter has no key {key:?}");
+            problems.add_warning(Code::UnknownKey, reader.key_span("", key), message).help =
+                Some(format!("did you mean {meant:?}?"));
+        }
+    }
 }
 
 /// A parser's error without hints to its own options.

@@ -248,6 +248,11 @@ impl BlockDefinition {
         (!is_open && !declared.is_empty()).then_some(declared)
     }
 
+    /// The schemas of the inputs that the block declares.
+    pub(super) fn declared_inputs(&self) -> Option<&Map> {
+        self.content.get("input_schema").filter(|_| !self.is_trigger())?.get("properties")?.as_map()
+    }
+
     /// Declared output fields, if there are any.
     pub(super) fn output_fields(&self) -> Option<&Map> {
         self.content.get("output_schema")?.get("properties")?.as_map()
@@ -283,7 +288,8 @@ impl BlockDefinition {
 
     /// The model call of an LLM block. The instructions are generated; the template is the author's.
     fn build_prompt(&self) -> Generate {
-        let mut system = format!("You are the block \"{}\" of a pipeline.", self.text_field("name"));
+        let name = Some(self.text_field("name")).filter(|name| !name.is_empty()).unwrap_or(&self.id);
+        let mut system = format!("You are the block \"{name}\" of a pipeline.");
         for (label, key) in [("Task", "description"), ("Used when", "use_when")] {
             if !self.text_field(key).is_empty() {
                 system.push_str(&format!("\n{label}: {}", self.text_field(key)));

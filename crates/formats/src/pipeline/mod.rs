@@ -26,6 +26,7 @@ use flowloom_core::plan::{
 use flowloom_core::render::TextStyle;
 use flowloom_core::value::{Map, Value};
 
+use crate::blank_references::PlacedText;
 use crate::front_end::DefinitionSource;
 use crate::problems::Problems;
 use crate::reader::{Fields, find_span, read_json, related_path};
@@ -105,6 +106,7 @@ fn compile(
         missing_files: needs,
         missing_blocks: HashSet::new(),
         keys: BTreeSet::new(),
+        node_ids: HashSet::new(),
     }
     .compile_pipeline(inner)
 }
@@ -126,6 +128,8 @@ struct PipelineCompiler<'a> {
     missing_blocks: HashSet<String>,
     /// The declared memory keys.
     keys: BTreeSet<String>,
+    /// The ids of all nodes.
+    node_ids: HashSet<String>,
 }
 
 /// A node of the source.
@@ -171,6 +175,7 @@ impl PipelineCompiler<'_> {
         let prompt = fields.read_text("user_prompt", self.problems).map(|(text, _)| text.to_owned());
         self.keys = memory::read_declared_keys(&fields, self.problems);
         let (items, span) = fields.read_required_list("nodes", self.problems)?;
+        self.node_ids = items.iter().filter_map(|item| item.get("id")?.as_str()).map(str::to_owned).collect();
         let rows = NodeRows::new(items.iter().filter_map(|item| self.read_node(item)).collect());
         if items.is_empty() {
             let message = "this pipeline has no nodes, so it does nothing";
@@ -182,7 +187,7 @@ impl PipelineCompiler<'_> {
         let edges = self.read_edges(&fields, &rows);
         self.check_references(&rows);
         let needs = order::node_dependencies(&rows, &edges);
-        if let Some(cycle) = order::find_cycle(&needs) {
+        for cycle in order::find_cycles(&needs) {
             let names = order::cycle_names(&rows, &cycle);
             let message = format_args!("these nodes wait for each other: {names}");
             self.problems.add_error(Code::Cycle, rows.nodes[cycle[0]].span, message).help =
@@ -251,6 +256,7 @@ impl PipelineCompiler<'_> {
             for (key, _, value) in given.entries() {
                 let data = Data::from_value(&value.to_value(), &|text| memory::parse(text, &self.keys));
                 inputs.push((key.clone(), data, value.span));
+                self.warn_blank_references(value);
             }
         }
         if let Some(function) = block.as_ref().and_then(BlockDefinition::function_id) {
@@ -262,6 +268,18 @@ impl PipelineCompiler<'_> {
             memory::check_keys(&node, &self.keys, self.problems);
         }
         Some(PipelineNode { id, span, block, inputs })
+    }
+
+    /// Warns about references with blanks in the texts of an input.
+    fn warn_blank_references(&mut self, value: &Node) {
+        for item in value.items().unwrap_or_default().iter().chain(value.entries().iter().map(|(_, _, value)| value)) {
+            self.warn_blank_references(item);
+        }
+        if let Some(text) = value.as_str() {
+            let written = PlacedText { source: self.text, text, span: value.span };
+            let is_known = |name: &str| self.node_ids.contains(name) || RESERVED_NAMES.contains(&name);
+            written.warn_blank_references(template::parse, is_known, self.problems);
+        }
     }
 
     /// The block that a node names.

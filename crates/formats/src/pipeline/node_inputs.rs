@@ -2,9 +2,11 @@
 
 use std::collections::HashSet;
 
+use flowloom_core::block_inputs::describe_wanted;
 use flowloom_core::code::Code;
 use flowloom_core::diagnostic::Span;
 use flowloom_core::expr::Data;
+use flowloom_core::value::{Map, Value};
 
 use super::blocks::BlockDefinition;
 use crate::problems::Problems;
@@ -19,11 +21,25 @@ pub(super) struct NodeInputs<'a> {
     pub(super) inputs: &'a [(String, Data, Span)],
 }
 
+/// The value of an input without references.
+fn written_value(data: &Data) -> Option<Value> {
+    match data {
+        Data::Constant(value) => Some(value.clone()),
+        Data::Text(text) => text.as_literal().map(Value::from),
+        Data::List(items) => items.iter().map(written_value).collect::<Option<Vec<_>>>().map(Value::list),
+        Data::Map(entries) => {
+            let entries = entries.iter().map(|(key, data)| Some((key.clone(), written_value(data)?)));
+            Some(entries.collect::<Option<Map>>()?.into())
+        }
+    }
+}
+
 impl NodeInputs<'_> {
     /// Reports inputs that are missing, unknown, or may not contain a secret.
     pub(super) fn check(&self, problems: &mut Problems) {
         let misspelt = self.report_missing(problems);
         self.warn_unknown(&misspelt, problems);
+        self.warn_unfitting(problems);
         self.report_secrets(problems);
     }
 
@@ -44,6 +60,9 @@ impl NodeInputs<'_> {
             let meant = problems.find_similar(name, self.given_names()).map(str::to_owned);
             problems.add_error(Code::InputNotGiven, self.span, message).help = Some(match &meant {
                 Some(meant) => format!("is {meant:?} meant to be it? rename it"),
+                None if self.block.all_inputs().is_some_and(|declared| !declared.contains_key(name.as_str())) => {
+                    format!("the schema of the block requires {name:?} without declaring it in \"properties\"; correct it")
+                }
                 None => format!("add {name:?} to its inputs"),
             });
             misspelt.extend(meant);
@@ -64,6 +83,19 @@ impl NodeInputs<'_> {
                 Some(meant) => format!("did you mean {meant:?}?"),
                 None => format!("it has {}", names.join(", ")),
             });
+        }
+    }
+
+    /// Warns about values that the schema of the block refuses.
+    fn warn_unfitting(&self, problems: &mut Problems) {
+        let Some(declared) = self.block.declared_inputs() else { return };
+        for (name, data, span) in self.inputs {
+            // Null stands for an input that is not given.
+            let Some(value) = written_value(data).filter(|value| *value != Value::Null) else { continue };
+            let property = declared.get(name.as_str());
+            let Some(wanted) = property.and_then(|property| describe_wanted(&value, property)) else { continue };
+            let message = format_args!("the input {name:?} does not fit the block {}", self.block.id);
+            problems.add_warning(Code::WrongKind, *span, message).help = Some(format!("expected {wanted}"));
         }
     }
 

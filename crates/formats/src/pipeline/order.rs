@@ -2,6 +2,8 @@
 
 use super::NodeRows;
 
+/// Maximum number of cycles that are reported. Each costs a look at the whole pipeline.
+const MAX_CYCLES: usize = 10;
 /// Maximum number of nodes of a cycle that are named.
 const MAX_CYCLE_NAMES: usize = 20;
 
@@ -35,8 +37,22 @@ pub(super) fn cycle_names(rows: &NodeRows<'_>, cycle: &[usize]) -> String {
     names.join(" → ")
 }
 
+/// Cycles that have no node in common, up to [`MAX_CYCLES`].
+pub(super) fn find_cycles(needs: &[Vec<usize>]) -> Vec<Vec<usize>> {
+    let mut needs = needs.to_vec();
+    let mut cycles: Vec<Vec<usize>> = Vec::new();
+    while cycles.len() < MAX_CYCLES
+        && let Some(cycle) = find_cycle(&needs)
+    {
+        // Without what its nodes wait for, the next one is another cycle.
+        cycle.iter().for_each(|node| needs[*node].clear());
+        cycles.push(cycle);
+    }
+    cycles
+}
+
 /// The nodes of a dependency cycle; the first one is repeated at the end.
-pub(super) fn find_cycle(needs: &[Vec<usize>]) -> Option<Vec<usize>> {
+fn find_cycle(needs: &[Vec<usize>]) -> Option<Vec<usize>> {
     let mut open: Vec<usize> = needs.iter().map(Vec::len).collect();
     let mut dependants: Vec<Vec<usize>> = vec![Vec::new(); needs.len()];
     for (index, list) in needs.iter().enumerate() {
@@ -79,5 +95,6 @@ mod tests {
         assert_eq!(find_cycle(&[vec![2], vec![0], vec![1], vec![0]]), Some(vec![0, 1, 2, 0]));
         assert_eq!(find_cycle(&[vec![0]]), Some(vec![0, 0]));
         assert_eq!(find_cycle(&[vec![], vec![0], vec![0, 1]]), None);
+        assert_eq!(find_cycles(&[vec![1], vec![0], vec![0, 2]]), [vec![0, 1, 0], vec![2, 2]]);
     }
 }

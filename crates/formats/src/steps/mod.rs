@@ -25,6 +25,7 @@ use flowloom_core::plan::{
 use flowloom_core::render::TextStyle;
 use flowloom_core::value::{Map, Value};
 
+use crate::blank_references::PlacedText;
 use crate::front_end::DefinitionSource;
 use crate::problems::Problems;
 use crate::reader::{Fields, find_span, label_span, read_json};
@@ -185,13 +186,7 @@ impl StepsCompiler<'_> {
         let fields = Fields::read_object(node, "a step", self.problems)?;
         fields.warn_unknown_keys(&KNOWN_KEYS, self.problems);
         let name = fields.read_required_text("name", self.problems).map(|(name, _)| name.to_owned());
-        let (mode, span) = fields.read_required_text("mode", self.problems)?;
-        if !STEP_MODES.contains(&mode) {
-            let message = format_args!("there is no mode {mode:?}");
-            let meant = self.problems.find_similar(mode, STEP_MODES);
-            add_suggestion(self.problems.add_error(Code::UnknownMode, span, message), meant, span, &STEP_MODES);
-            return None;
-        }
+        let mode = self.read_mode(&fields);
         let unused: &[&str] = match mode {
             "conditional" => &["maxIterations", "until"],
             "loop" => &["condition"],
@@ -202,6 +197,19 @@ impl StepsCompiler<'_> {
             self.problems.add_warning(Code::UnusedField, *span, message);
         }
         Some(StepRow { fields, node, name: name.unwrap_or_default(), mode })
+    }
+
+    /// The mode of a step. One that is missing or unknown is reported, and the step is checked as if it had the mode that is
+    /// probably meant.
+    fn read_mode<'a>(&mut self, fields: &Fields<'a>) -> &'a str {
+        let Some((mode, span)) = fields.read_required_text("mode", self.problems) else { return STEP_MODES[0] };
+        if STEP_MODES.contains(&mode) {
+            return mode;
+        }
+        let meant = self.problems.find_similar(mode, STEP_MODES);
+        let message = format_args!("there is no mode {mode:?}");
+        add_suggestion(self.problems.add_error(Code::UnknownMode, span, message), meant, span, &STEP_MODES);
+        meant.unwrap_or(STEP_MODES[0])
     }
 
     /// Warns about steps with the same name, and about fan-out members that overwrite each other's results.
@@ -265,7 +273,8 @@ impl StepsCompiler<'_> {
     }
 
     fn compile_step(&mut self, row: &StepRow<'_>, siblings: &mut Siblings) -> Option<Step> {
-        let (function, span) = row.fields.read_required_text("functionId", self.problems)?;
+        let function = row.fields.read_required_text("functionId", self.problems);
+        let policy = self.read_policy(row);
         let is_collect = row.mode == "collect";
         let default = if is_collect { "{{__fanout}}" } else { "{{input}}" };
         // AgentOS computes `promptTemplate || "{{input}}"`, so an empty one means the default as well.
@@ -274,8 +283,11 @@ impl StepsCompiler<'_> {
         template::name_dotted_variables(&mut prompt, &self.known.names);
         if let Some((text, span)) = written {
             self.check_references(row, &prompt, span);
-            self.warn_blank_references(text, span);
+            let written = PlacedText { source: self.text, text, span };
+            let known = &self.known.names;
+            written.warn_blank_references(template::parse, |name| known.contains(name), self.problems);
         }
+        let (function, span) = function?;
         let secret = prompt.iter_secrets().next().map(|name| name.to_string());
         let is_default = written.is_none_or(|(prompt, _)| prompt == default);
         let kind = self.compile_function(function, span, StepPrompt { text: prompt, is_default, is_collect })?;
@@ -289,7 +301,7 @@ impl StepsCompiler<'_> {
         let key = siblings.next_key(Some(&row.name), row.mode);
         let mut step = Step { title: row.name.clone(), span: row.node.span, ..Step::new(key, kind) };
         step.capability = Some(function.into());
-        step.policy = self.read_policy(row);
+        step.policy = policy;
         let output =
             row.fields.read_text("outputVar", self.problems).map(|(name, _)| name).filter(|name| !name.is_empty());
         step.writes.extend(output.map(Write::to_variable));
@@ -333,25 +345,6 @@ impl StepsCompiler<'_> {
             };
             let at = find_span(self.text, span, &reference.source);
             self.problems.add_warning(Code::UnknownVariable, at, message).help = Some(help);
-        }
-    }
-
-    /// Warns about references with blanks, which stay as text.
-    fn warn_blank_references(&mut self, text: &str, span: Span) {
-        let mut seen = HashSet::new();
-        for (source, name) in template::find_blank_references(text) {
-            if !seen.insert(source) || !self.problems.has_room_for_warning() {
-                return;
-            }
-            let at = find_span(self.text, span, source);
-            let message = format_args!("{source} has blanks, so it is not a reference and stays as text");
-            let diagnostic = self.problems.add_warning(Code::DoubleBraces, at, message);
-            let title = format!("write {{{{{name}}}}}");
-            diagnostic.help = Some(title.clone());
-            // Another name may belong to a template of another program.
-            let is_known = name.split('.').next().is_some_and(|root| self.known.names.contains(root));
-            diagnostic.fix = (at.length == source.len())
-                .then(|| Fix::new_safe(title, vec![(at, format!("{{{{{name}}}}}"))]).safe_if(is_known));
         }
     }
 

@@ -62,21 +62,6 @@ pub(super) fn name_dotted_variables(template: &mut Template, known: &HashSet<Str
     }
 }
 
-/// Longest reference with blanks that is looked for, in bytes.
-const MAX_BLANK_REFERENCE_BYTES: usize = 200;
-
-/// The references that only blanks keep from being one, such as `{{ name }}`: source and name.
-pub(super) fn find_blank_references(text: &str) -> impl Iterator<Item = (&str, &str)> {
-    text.match_indices("{{").filter_map(|(start, _)| {
-        let rest = &text[start + 2..];
-        let near = &rest[..rest.floor_char_boundary(MAX_BLANK_REFERENCE_BYTES)];
-        let (inner, _) = near.split_once("}}")?;
-        let name = inner.trim();
-        let is_one = name != inner && parse(&format!("{{{{{name}}}}}")).iter_refs().next().is_some();
-        is_one.then(|| (&text[start..start + inner.len() + 4], name))
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
