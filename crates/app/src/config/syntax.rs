@@ -1,12 +1,49 @@
 //! Messages about a configuration file that cannot be read: what is no TOML, and settings that do not exist.
 
+use std::ops::Range;
+
 use flowloom_core::diagnostic::find_similar_name;
+use serde::de::DeserializeOwned;
 
 /// Maximum number of possible settings that a message lists.
 const MAX_LISTED_SETTINGS: usize = 8;
 
+/// Maximum number of problems that are listed.
+const MAX_PROBLEMS: usize = 20;
+
+/// What is wrong with a file that cannot be read as `T`, with the lines. What follows a syntax error is not known.
+pub(super) fn list_problems<T: DeserializeOwned>(text: &str) -> Vec<String> {
+    let mut problems = Vec::new();
+    let mut rest = text.to_owned();
+    while problems.len() < MAX_PROBLEMS
+        && let Err(error) = toml::from_str::<T>(&rest)
+    {
+        let is_syntax_error = rest.parse::<toml::Table>().is_err();
+        // A syntax error after another problem comes from what was left out.
+        if problems.is_empty() || !is_syntax_error {
+            problems.push(describe_error(&error));
+        }
+        match error.span().filter(|_| !is_syntax_error) {
+            Some(span) => rest = leave_out(&rest, &span),
+            None => break,
+        }
+    }
+    problems
+}
+
+/// A text without the lines of `span`; of a table without all of its lines. The other lines keep their places.
+fn leave_out(text: &str, span: &Range<usize>) -> String {
+    let start = text[..span.start].rfind('\n').map_or(0, |at| at + 1);
+    let is_table = text[start..].trim_start().starts_with('[');
+    let end_of = |mark: &str, from: usize| text[from..].find(mark).map_or(text.len(), |at| from + at);
+    let end = if is_table { end_of("\n[", span.start) } else { end_of("\n", span.end.max(span.start)) };
+    let blank = |c: char| if c == '\n' { c } else { ' ' };
+    let left_out: String = text[start..end].chars().map(blank).collect();
+    format!("{}{left_out}{}", &text[..start], &text[end..])
+}
+
 /// What is wrong with a file, with the line. It contains no database URL.
-pub(super) fn describe_error(error: &toml::de::Error) -> String {
+fn describe_error(error: &toml::de::Error) -> String {
     let (whole, message) = (error.to_string(), error.message());
     let whole = match describe_unknown_setting(message) {
         Some(described) => whole.replacen(message, &described, 1),
@@ -57,6 +94,21 @@ mod tests {
             assert!(message.starts_with("TOML parse error at line "), "{message}");
         }
         assert!(read_error("database = postgres://ann:secret@host").contains("(database URL hidden)"));
+    }
+
+    #[test]
+    fn all_problems_are_listed() {
+        let text = "[server]\nbindd = \"x\"\n[sandbx]\na = 1\n[limits]\nsteps = \"many\"\nfoo = 1\n";
+        let problems = list_problems::<ConfigFile>(text);
+        let lines: Vec<&str> = problems.iter().map(|problem| problem.lines().next().unwrap_or_default()).collect();
+        let mut places: Vec<&str> = lines.iter().filter_map(|line| line.split(" at ").nth(1)).collect();
+        places.sort_unstable();
+        assert_eq!(
+            places,
+            ["line 2, column 1", "line 3, column 2", "line 6, column 9", "line 7, column 1"],
+            "{problems:?}"
+        );
+        assert_eq!(list_problems::<ConfigFile>("[limits]\nsteps = \n[sandbx]").len(), 1, "a syntax error is alone");
     }
 
     #[test]
