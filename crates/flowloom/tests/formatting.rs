@@ -132,3 +132,17 @@ fn blocks_and_records_of_agents_are_laid_out_and_mean_the_same() {
     assert_eq!(exit_code(&place.run(&["fmt", "--check", "flows"])), 0, "it is stable");
     assert_eq!(read("blocks/of-another-program.json"), "{\"b\":1,\"a\":2}");
 }
+
+/// A file with a byte order mark has the same places for `fmt` as for `check`.
+#[test]
+fn a_byte_order_mark_moves_no_problem() {
+    let place = Workspace::new("");
+    place.write("a.mdx", "\u{feff}Hello\n\n<GenText as={\n");
+    let place_of = |arguments: &[&str]| {
+        let shown = stderr_text(&place.run(arguments)) + &stdout_text(&place.run(arguments));
+        shown.split_once("[a.mdx:").and_then(|(_, rest)| rest.split_once(']')).map(|(place, _)| place.to_owned())
+    };
+    let checked = place_of(&["check", "a.mdx"]);
+    assert!(checked.is_some());
+    assert_eq!(place_of(&["fmt", "a.mdx"]), checked);
+}

@@ -354,3 +354,25 @@ fn on_stdio_runs_end_with_their_client_next_to_a_server_of_the_same_data() {
     let runs = server.get("/api/v1/runs").json();
     assert_eq!(runs["items"][0]["status"], "cancelled", "{runs}");
 }
+
+/// A line that is no message is answered, and the conversation goes on.
+#[test]
+fn on_stdio_lines_that_are_no_messages_have_the_errors_of_json_rpc() {
+    let place = Workspace::with_hello("");
+    let mut command = place.build_command(&["mcp", "."]);
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("it starts");
+    let mut input = child.stdin.take().expect("a pipe");
+    let hello =
+        json!({"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}});
+    let lines = ["{bad".to_owned(), "[]".to_owned(), build_request("initialize", hello).to_string()];
+    input.write_all(lines.join("\n").as_bytes()).expect("sent");
+    input.write_all(b"\n").expect("sent");
+    let answers = BufReader::new(child.stdout.take().expect("a pipe")).lines().take(3);
+    let answers: Vec<Value> = answers.map(|line| serde_json::from_str(&line.expect("a line")).expect("JSON")).collect();
+    let mut codes: Vec<_> = answers.iter().filter_map(|answer| answer["error"]["code"].as_i64()).collect();
+    codes.sort_unstable();
+    assert_eq!(codes, [-32700, -32600], "{answers:?}");
+    assert!(answers.iter().any(|answer| answer["result"]["serverInfo"]["name"] == "flowloom"), "{answers:?}");
+    drop(input);
+    assert!(child.wait().expect("it ends").success());
+}

@@ -61,7 +61,9 @@ impl NodeInputs<'_> {
             problems.add_error(Code::InputNotGiven, self.span, message).help = Some(match &meant {
                 Some(meant) => format!("is {meant:?} meant to be it? rename it"),
                 None if self.block.all_inputs().is_some_and(|declared| !declared.contains_key(name.as_str())) => {
-                    format!("the schema of the block requires {name:?} without declaring it in \"properties\"; correct it")
+                    format!(
+                        "the schema of the block requires {name:?} without declaring it in \"properties\"; correct it"
+                    )
                 }
                 None => format!("add {name:?} to its inputs"),
             });

@@ -5,6 +5,7 @@ mod call;
 mod elicitation;
 mod envelope;
 pub(crate) mod http;
+mod message_pipes;
 mod progress;
 mod result;
 pub(crate) mod stdio;

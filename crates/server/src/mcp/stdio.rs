@@ -2,16 +2,21 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use flowloom_app::engines::App;
 use flowloom_app::runs::supervisor::RunSupervisor;
 use rmcp::service::{QuitReason, ServerInitializeError};
 use tokio::signal::unix::{SignalKind, signal};
 
+use super::message_pipes::MessagePipes;
 use super::{LocalClient, McpHandler};
 use crate::caller::Caller;
 use crate::error::ServeError;
 use crate::state::RunHost;
+
+/// How long the last answers may take to be written.
+const WRITE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Serves until the client disconnects or the program is stopped. Runs of unanswered calls are cancelled.
 pub async fn serve_stdio(app: App, folder: PathBuf, user: &str) -> Result<(), ServeError> {
@@ -42,8 +47,9 @@ async fn serve_client(handler: McpHandler) -> Result<(), ServeError> {
             _ = tokio::signal::ctrl_c() => {}
         }
     });
+    let MessagePipes { input, output, written } = MessagePipes::connect();
     let active = tokio::select! {
-        active = rmcp::serve_server(handler, (tokio::io::stdin(), tokio::io::stdout())) => active,
+        active = rmcp::serve_server(handler, (input, output)) => active,
         () = &mut stop => return Ok(()),
     };
     let running = match active {
@@ -60,6 +66,8 @@ async fn serve_client(handler: McpHandler) -> Result<(), ServeError> {
             waiting.await
         }
     };
+    // If it fails or takes longer, there is nobody to write to.
+    let _ = tokio::time::timeout(WRITE_TIMEOUT, written).await;
     match ended {
         Ok(QuitReason::JoinError(error)) | Err(error) => Err(ServeError::Protocol(error.to_string())),
         Ok(_) => Ok(()),

@@ -22,20 +22,20 @@ use crate::problems::Problems;
 
 /// The text in the canonical layout; `None`, with an error, if it does not parse.
 pub(super) fn lay_out(file: &str, text: &str, problems: &mut Problems) -> Option<String> {
-    let text = text.trim_start_matches('\u{feff}');
-    let nodes = read_nodes(file, text, problems)?;
+    let whole = text;
+    let text = whole.trim_start_matches('\u{feff}');
+    // Problems have the places of the file, with its mark.
+    let piece = TextPiece { file, whole, stops: vec![(0, whole.len() - text.len())], text };
+    let nodes = parse::parse(&piece, true, problems)?;
     let mut layout = Layout { text, line_end: find_line_end(text), edits: Vec::new() };
     layout.lay_out_file(&nodes);
     let laid_out = layout.apply_edits();
-    let again = read_nodes(file, &laid_out, &mut Problems::new(file));
+    let piece = TextPiece { file, whole: &laid_out, stops: vec![(0, 0)], text: &laid_out };
+    let again = parse::parse(&piece, true, &mut Problems::new(file));
     let is_same = again.is_some_and(|again| {
         have_same_blocks(BlockList { blocks: &nodes, text }, BlockList { blocks: &again, text: &laid_out })
     });
     Some(if is_same { laid_out } else { text.to_owned() })
-}
-
-fn read_nodes(file: &str, text: &str, problems: &mut Problems) -> Option<Vec<Node>> {
-    parse::parse(&TextPiece { file, whole: text, stops: vec![(0, 0)], text }, true, problems)
 }
 
 /// The bytes of a block. Those of a list may include the empty lines below it.
