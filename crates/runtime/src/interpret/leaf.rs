@@ -379,8 +379,17 @@ impl Interpreter {
         content: &str,
         place: &StepContext,
     ) -> Result<Option<String>, Interrupt> {
+        let part_place = |index: usize| {
+            let path = place.path.child_path(&Key::numbered_key("summary", 1)).iteration_path(index as u64);
+            place.with_path(path)
+        };
         let model = match self.effects.model.resolve(None) {
             Ok(model) => model,
+            // What is recorded needs no model that can be used.
+            Err(error) if self.is_recorded(&part_place(0).path) => {
+                let name = self.effects.model.find_model_name(None);
+                name.map_err(|_| Interrupt::Failed(error, place.path.clone()))?
+            }
             // Without a model there is no context window. A text that fits any window is passed on unchanged.
             Err(_) if content.len() < summary.max_bytes_without_model => return Ok(None),
             Err(error) => return Err(Interrupt::Failed(error, place.path.clone())),
@@ -398,8 +407,7 @@ impl Interpreter {
         for (index, part) in parts.iter().enumerate() {
             let purpose = Purpose::Summary { characters, part: index, parts: parts.len() };
             let request = summary_request(&model, summary.instructions, part, purpose, window);
-            let at =
-                place.with_path(place.path.child_path(&Key::numbered_key("summary", 1)).iteration_path(index as u64));
+            let at = part_place(index);
             let output =
                 self.run_attempts(&step.policy, &at, || Ok(Request::Generate(Box::new(request.clone())))).await?;
             notes.extend(output.as_ref().and_then(Value::as_str).filter(|text| !text.is_empty()).map(str::to_owned));

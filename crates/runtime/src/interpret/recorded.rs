@@ -1,5 +1,6 @@
 //! The outcomes of effects that are not performed, because a record has them.
 
+use flowloom_core::event::EventKind;
 use flowloom_core::hash::Hash;
 use flowloom_core::path::Path;
 use flowloom_core::value::Value;
@@ -9,6 +10,11 @@ use super::{Interpreter, StepContext};
 use crate::log::RecordedOutcome;
 
 impl Interpreter {
+    /// Whether the record of this run, or that of the run that it was forked from, has an effect at `path`.
+    pub(super) fn is_recorded(&self, path: &Path) -> bool {
+        self.log.has_record(path, 1, EventKind::StepStarted) || self.log.has_reusable_attempt(path, 1)
+    }
+
     /// The recorded failure of an attempt whose request could not be built at that time.
     pub(super) async fn take_unstarted_failure(&self, path: &Path, attempt: u32) -> Option<FailedAttempt> {
         match self.log.wait_for_unstarted_failure(path, attempt).await? {
