@@ -258,6 +258,9 @@ pub(crate) enum Command {
         /// Replace an existing database
         #[arg(long)]
         replace: bool,
+        /// Restore a backup of which rows are damaged
+        #[arg(long)]
+        allow_damage: bool,
     },
     /// Manage API keys of the server
     Keys {
