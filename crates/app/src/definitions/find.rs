@@ -191,7 +191,7 @@ mod tests {
         assert_eq!(find("g"), Ok(root.join("g.json")));
         assert_eq!(find("gg"), Ok(root.join("g.json")), "the id that the file gives itself");
         assert_eq!(find_workflow_id(&config, "g").as_deref(), Some("gg"));
-        assert_eq!(find_definitions(root, &Loader::new(&config)).definitions[2].id, "gg");
+        assert_eq!(find_definitions(root, &Loader::new(&config)).definitions[0].id, "gg");
         assert_eq!(find("poem"), Ok(root.join("poem.json")));
         assert_eq!(find("flow.weather"), Ok(root.join("flow/weather.json")), "an id has an extension, too");
         assert_eq!(find("weather"), Ok(root.join("flow/weather.json")));

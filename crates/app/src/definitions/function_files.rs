@@ -5,8 +5,11 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use flowloom_core::diagnostic::{Diagnostic, Span};
+use flowloom_core::plan::list_called_functions;
+
 use super::folder::{ModificationTimes, is_unchanged, read_modification_times};
-use super::source::Loader;
+use super::source::{LoadedDefinition, Loader};
 use crate::config::error::{ConfigError, TableProblem};
 use crate::config::{Config, FunctionSettings};
 
@@ -92,6 +95,21 @@ impl FunctionFiles {
             self.known.lock().unwrap_or_else(PoisonError::into_inner).insert(file, read.clone());
         }
         Ok(read)
+    }
+}
+
+impl LoadedDefinition {
+    /// Adds an error for each function that the definition calls, and whose workflow cannot be read.
+    pub(super) fn add_function_errors(&mut self, config: &Config) {
+        let Some(plan) = &self.compiled.plan else { return };
+        let (called, files) = (list_called_functions(&plan.root), FunctionFiles::default());
+        let workflows =
+            list_workflows(&config.functions).filter(|(id, _)| called.iter().any(|called| &**called == *id));
+        let errors = workflows.filter_map(|(id, workflow)| files.read_workflow(config, id, workflow).err());
+        let describe =
+            |error: ConfigError| Diagnostic::new_error(error.code(), self.name(), Span::default(), error.to_string());
+        let problems: Vec<Diagnostic> = errors.map(describe).collect();
+        self.compiled.diagnostics.extend(problems);
     }
 }
 

@@ -130,7 +130,7 @@ pub(crate) enum Command {
     Logs {
         /// Run id, unique start or end of an id, or `last`
         run: String,
-        /// Follow the run until it ends or waits
+        /// Follow the run until it ends or waits; with --json, each event is one line
         #[arg(long, short)]
         follow: bool,
     },

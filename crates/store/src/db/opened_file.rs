@@ -44,7 +44,6 @@ fn place_of(found: &Metadata) -> (u64, u64) {
 mod tests {
     use flowloom_core::code::Code;
 
-    use super::*;
     use crate::db::sqlite::Sqlite;
 
     #[test]
@@ -52,7 +51,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let (file, moved) = (folder.path().join("a.db"), folder.path().join("b.db"));
         let sqlite = Sqlite::open(&file).expect("a database");
-        sqlite.run_script("create table t (a)").expect("created");
+        sqlite.run_script("PRAGMA journal_mode=WAL; create table t (a)").expect("created");
         let insert = || sqlite.run_transaction(|| sqlite.run_script("insert into t values (1)"));
         insert().expect("the file is there");
         std::fs::rename(&file, &moved).expect("moved");
