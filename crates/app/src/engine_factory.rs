@@ -27,7 +27,7 @@ use crate::config::error::{ConfigError, TableProblem};
 use crate::config::{Config, FunctionSettings};
 use crate::definitions::bundle::{Bundle, compile_bundle};
 use crate::definitions::function_files::FunctionFiles;
-use crate::definitions::reachable_secrets::list_reachable_secrets;
+use crate::definitions::reachable_secrets::{list_called_workflows, list_reachable_secrets};
 use crate::error::AppError;
 use crate::quotas::meter_model;
 use crate::redaction::UserRedactors;
@@ -120,13 +120,25 @@ impl EngineFactory {
         self.telemetry.get()
     }
 
-    /// The files of the workflows that run as functions, by their paths in bundles. Fails with `ConfigInvalid` if one cannot
-    /// be read.
+    /// The files of the workflows that run as functions, by their paths in bundles, as far as they can be read.
     pub(crate) fn read_function_files(
         &self,
         functions: &BTreeMap<String, FunctionSettings>,
-    ) -> Result<BTreeMap<String, String>, AppError> {
+    ) -> BTreeMap<String, String> {
         self.function_files.read_all(&self.config, functions)
+    }
+
+    /// Fails with `ConfigInvalid` if a plan calls a function, itself or through others, whose workflow cannot be read.
+    pub(crate) fn check_called_functions(&self, bundle: &Bundle, plan: &Plan) -> Result<(), AppError> {
+        let unreadable = self.function_files.list_unreadable(&self.config, &bundle.functions);
+        if unreadable.is_empty() {
+            return Ok(());
+        }
+        let called = list_called_workflows(bundle, plan);
+        match unreadable.into_iter().find(|one| called.contains(&one.workflow)) {
+            Some(called) => Err(called.error.into()),
+            None => Ok(()),
+        }
     }
 
     /// Builds an engine for runs of one bundle. Fails with `ConfigInvalid` if a function or the egress policy is

@@ -89,8 +89,10 @@ impl App {
         self.engines.build_models(bundle)
     }
 
-    /// A plan that was compiled from a bundle, ready to be run.
+    /// A plan that was compiled from a bundle, ready to be run. Fails with `ConfigInvalid` if it calls a function whose
+    /// workflow cannot be read.
     pub fn prepare(&self, plan: Arc<Plan>, bundle: &Bundle) -> Result<PreparedDefinition, AppError> {
+        self.engines.check_called_functions(bundle, &plan)?;
         PreparedDefinition::new(plan, self.build_engine(bundle)?, bundle)
     }
 
@@ -110,7 +112,7 @@ impl App {
         let text = |bytes: &Vec<u8>| String::from_utf8_lossy(bytes).into_owned();
         let mut files: BTreeMap<String, String> =
             read.iter().map(|(path, bytes)| (path.clone(), text(bytes))).collect();
-        files.extend(self.engines.read_function_files(&self.config.functions)?);
+        files.extend(self.engines.read_function_files(&self.config.functions));
         Ok(Bundle { entry: file.to_owned(), format, files, ..Bundle::from_config(&self.config) })
     }
 

@@ -11,7 +11,7 @@ use tokio::task::JoinError;
 use crate::blocks::BlockError;
 use crate::config::error::ConfigError;
 use crate::definitions::error::DefinitionError;
-use crate::keys::{KeyOfSharedUser, UnknownScope};
+use crate::keys::{InvalidKey, UnknownScope};
 use crate::runs::fork_error::ForkError;
 use crate::runs::inputs::InvalidBudget;
 use crate::runs::open_steps::NoOpenStep;
@@ -54,9 +54,9 @@ pub enum AppError {
     /// A scope is unknown.
     #[error(transparent)]
     Scope(#[from] UnknownScope),
-    /// A key cannot act for this user.
+    /// A key cannot be created.
     #[error(transparent)]
-    KeyUser(#[from] KeyOfSharedUser),
+    Key(#[from] InvalidKey),
     /// A time cannot be read.
     #[error(transparent)]
     Time(#[from] InvalidTime),
@@ -81,6 +81,14 @@ pub enum AppError {
         run: RunId,
         /// The parts of the configuration that differ.
         differences: Vec<String>,
+    },
+    /// A test could not do again what a run did.
+    #[error("a test cannot repeat the run {run}: {why}; record a run that succeeded, failed or waits for a person")]
+    NotRepeatable {
+        /// The run.
+        run: RunId,
+        /// What a test does not have.
+        why: &'static str,
     },
     /// As many runs as allowed are running.
     #[error("{0} runs are running already, which is the limit")]
@@ -124,7 +132,8 @@ impl AppError {
             AppError::NoOpenStep(_) => Code::NothingToDo,
             AppError::Tool(error) => error.code(),
             AppError::Schedule(_) => Code::ScheduleInvalid,
-            AppError::Budget(_) | AppError::Scope(_) | AppError::KeyUser(_) | AppError::Time(_) => Code::UsageInvalid,
+            AppError::NotRepeatable { .. } => Code::TestInvalid,
+            AppError::Budget(_) | AppError::Scope(_) | AppError::Key(_) | AppError::Time(_) => Code::UsageInvalid,
             AppError::Failed(failure) => failure.code,
             AppError::RunOfOtherProject { .. } => Code::RunOfOtherProject,
             AppError::RunOfOtherConfig { .. } => Code::RunOfOtherConfig,

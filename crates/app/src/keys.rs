@@ -12,13 +12,25 @@ pub const PREFIX: &str = "fl_";
 #[error("unknown scope {0:?}; expected read, run, write or admin")]
 pub struct UnknownScope(String);
 
-/// A key was to act for the user who has what all users share.
+/// Maximum length of the name of a key, in characters.
+const MAX_NAME_CHARS: usize = 256;
+
+/// Why a key cannot be created.
 #[derive(Debug, thiserror::Error)]
-#[error(
-    "a key cannot act for the user {SHARED_USER}: the definitions of this user are the operator's own and shared with \
-     everyone; leave out the user for a key of the operator, or name another user"
-)]
-pub struct KeyOfSharedUser;
+pub enum InvalidKey {
+    /// It was to act for the user who has what all users share.
+    #[error(
+        "a key cannot act for the user {SHARED_USER}: the definitions of this user are the operator's own and shared with \
+         everyone; leave out the user for a key of the operator, or name another user"
+    )]
+    SharedUser,
+    /// It cannot be told apart by its name.
+    #[error("the name of a key has 1 to {MAX_NAME_CHARS} characters and no control characters")]
+    Name,
+    /// It permits nothing.
+    #[error("a key needs at least one scope: read, run, write or admin")]
+    NoScope,
+}
 
 /// Permission of a key. `write` includes `read`; `admin` includes everything; `run` does not include `read`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -70,11 +82,17 @@ pub struct NewKey {
 }
 
 impl NewKey {
-    /// Creates the key. Returns the secret and the row to store, which contains only its hash. Fails if it is for the user
-    /// [`SHARED_USER`].
-    pub fn create(self, now_ms: u64) -> Result<(String, KeyRow), KeyOfSharedUser> {
-        if self.user.as_deref() == Some(SHARED_USER) {
-            return Err(KeyOfSharedUser);
+    /// Creates the key. Returns the secret and the row to store, which contains only its hash. Fails if it has no
+    /// proper name, permits nothing, or is for the user [`SHARED_USER`].
+    pub fn create(self, now_ms: u64) -> Result<(String, KeyRow), InvalidKey> {
+        let is_name = !self.name.trim().is_empty()
+            && self.name.chars().count() <= MAX_NAME_CHARS
+            && !self.name.chars().any(char::is_control);
+        match () {
+            () if !is_name => return Err(InvalidKey::Name),
+            () if self.scopes.is_empty() => return Err(InvalidKey::NoScope),
+            () if self.user.as_deref() == Some(SHARED_USER) => return Err(InvalidKey::SharedUser),
+            () => {}
         }
         let secret = random_secret();
         let scopes: Vec<&str> = self.scopes.iter().map(|scope| scope.name()).collect();

@@ -16,6 +16,9 @@ pub enum InvalidTime {
     /// It is to come, but has passed.
     #[error("the time {0} has passed; expected a time to come, or a duration such as 90d or 1h")]
     Passed(String),
+    /// It is now, so that nothing would be left.
+    #[error("the time {0} is now; expected a time to come, or a duration such as 90d or 1h")]
+    Now(String),
 }
 
 /// The time that is a duration after `now`, or the time itself, which must not have passed; in milliseconds since the
@@ -23,6 +26,12 @@ pub enum InvalidTime {
 pub fn parse_time_after(text: &str, now: u64) -> Result<u64, InvalidTime> {
     let at = parse_time(text, |duration| now.saturating_add(duration))?;
     if at < now { Err(InvalidTime::Passed(text.to_owned())) } else { Ok(at) }
+}
+
+/// The same for the end of something that begins now, so that it must be to come.
+pub fn parse_expiry(text: &str, now: u64) -> Result<u64, InvalidTime> {
+    let at = parse_time_after(text, now)?;
+    if at == now { Err(InvalidTime::Now(text.to_owned())) } else { Ok(at) }
 }
 
 /// The time that is a duration before `now`, or the time itself; in milliseconds since the Unix epoch.
@@ -55,6 +64,8 @@ mod tests {
         let noon = parse_time_after("2027-01-31T12:00:00Z", now).expect("valid");
         assert_eq!(noon - parse_time_before("2027-01-31", now).expect("valid"), 43_200_000);
         assert_eq!(format_time(noon), "2027-01-31T12:00:00Z");
+        assert_eq!(parse_time_after("0s", now).expect("valid"), now);
+        assert!(matches!(parse_expiry("0s", now), Err(InvalidTime::Now(_))));
         for wrong in ["soon", "", "2027-02-30", "-1d", "1960-01-01", "2027-01-01"] {
             assert!(parse_time_after(wrong, now).is_err(), "{wrong}");
         }

@@ -203,6 +203,7 @@ codes! {
     DataReadable = 1308 Misconfigured "others can read the data folder";
     RestateUnreachable = 1309 Unavailable "Restate cannot be reached";
     StoreUnserved = 1310 Unavailable "the database does not serve this program now";
+    StoreGone = 1311 Unavailable "the database file is gone";
     ConfigInvalid = 1401 Misconfigured "the configuration is not valid";
     UsageInvalid = 1402 Rejected "the command or request is not valid";
     ModelFetchFailed = 1403 Unavailable "the model could not be fetched";

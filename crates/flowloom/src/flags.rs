@@ -35,12 +35,21 @@ fn hint_for_store(error: &StoreError) -> Option<&'static str> {
         StoreError::Outage(error) => hint_for_store(error),
         StoreError::Sqlite(_) if error.code() == Code::StoreReadOnly => Some(OTHER_FOLDER),
         StoreError::Sqlite(_) if error.code() == Code::StoreCorrupt => Some(READ_DATA),
-        StoreError::FolderInUse(_) | StoreError::Newer { is_file: true, .. } => Some(OTHER_FOLDER),
-        // The file may be a backup.
-        StoreError::Corrupt(Corruption::File(_) | Corruption::NotSqlite(_) | Corruption::SchemaVersion(_)) => None,
+        StoreError::FolderInUse(_) | StoreError::FolderIsFile(_) | StoreError::Newer { is_file: true, .. } => {
+            Some(OTHER_FOLDER)
+        }
+        // The command reads the database of the data folder, and the file may be a backup.
+        StoreError::Corrupt(
+            Corruption::Backup { .. }
+            | Corruption::File(_)
+            | Corruption::NotSqlite(_)
+            | Corruption::SchemaVersion(_)
+            | Corruption::Empty,
+        ) => None,
         StoreError::Corrupt(_) => Some(READ_DATA),
         StoreError::ReadableByOthers { .. } => Some("--allow-readable uses the folder as it is"),
         StoreError::Backup(BackupError::DatabaseExists(_)) => Some("--replace replaces it with the backup"),
+        StoreError::Backup(BackupError::Damaged { .. }) => Some("--allow-damage restores it as it is"),
         _ => None,
     }
 }

@@ -1,5 +1,6 @@
 //! Parses inputs and budgets given on the command line.
 
+use std::collections::BTreeSet;
 use std::io::Read as _;
 use std::path::Path;
 use std::sync::Arc;
@@ -41,8 +42,13 @@ pub(crate) fn read_inputs(
         },
     };
     let mut map = base;
+    let mut given = BTreeSet::new();
     for value in values {
         let (name, value) = parse_input(config, plan, value)?;
+        if !given.insert(name) {
+            let advice = "give it once; a list is -i NAME:='[\"a\", \"b\"]'";
+            return Err(CommandError::usage(format!("the input {name} is given twice; {advice}")));
+        }
         if let Inputs::Whole(own) = &plan.inputs
             && name != &**own
             && find_similar_name(name, [&**own]).is_some()

@@ -43,16 +43,31 @@ impl StopGuard {
     /// Completes when the program is told to stop.
     pub(crate) async fn wait_for_request(&self) -> StopSignal {
         let requested = REQUESTED.notified();
-        if !IS_REQUESTED.load(Ordering::SeqCst) {
-            requested.await;
+        match requested_signal() {
+            Some(signal) => signal,
+            None => {
+                requested.await;
+                requested_signal().unwrap_or(StopSignal::Interrupt)
+            }
         }
-        if IS_TERMINATED.load(Ordering::SeqCst) { StopSignal::Terminate } else { StopSignal::Interrupt }
     }
 
-    /// The request was met, and the program goes on: the next signal is the first one again.
-    pub(crate) fn complete_request(self) {
-        IS_REQUESTED.store(false, Ordering::SeqCst);
+    /// From now on a signal ends the program at once. Returns the one that arrived before, if there is one.
+    pub(crate) fn end_deferral(self) -> Option<StopSignal> {
+        drop(self);
+        requested_signal()
     }
+}
+
+/// The request was met, and the program goes on: the next signal is the first one again.
+pub(crate) fn complete_request() {
+    IS_REQUESTED.store(false, Ordering::SeqCst);
+}
+
+/// The signal that was received and not met yet.
+fn requested_signal() -> Option<StopSignal> {
+    let signal = if IS_TERMINATED.load(Ordering::SeqCst) { StopSignal::Terminate } else { StopSignal::Interrupt };
+    IS_REQUESTED.load(Ordering::SeqCst).then_some(signal)
 }
 
 impl Drop for StopGuard {

@@ -35,6 +35,10 @@ fn data_on_stdout_and_everything_else_on_stderr() {
         .collect();
     assert_eq!(lines[0]["event"], "run_created");
     assert_eq!(lines.last().expect("events")["event"], "run_finished");
+    let both = place.run(&["run", "w.json", "-i", "a=b", "--events", "--json"]);
+    let both = String::from_utf8_lossy(&both.stdout).into_owned();
+    let last: Value = serde_json::from_str(both.lines().last().expect("lines")).expect("the result on one line");
+    assert_eq!(last["status"], "succeeded");
 }
 
 /// A graph with one agent, which has the id `a`.
@@ -473,6 +477,12 @@ fn a_budget_of_steps_ends_a_run_as_the_other_budgets_do() {
     for budget in ["steps=0", "tokens=1"] {
         let (code, run) = place.run_json(&["run", "hello.json", "-i", "input=x", "--budget", budget]);
         assert_eq!((code, &run["status"]), (5, &json!("budget_exceeded")), "{budget}: {run}");
+    }
+    let ask = json!({"type": "llmInstruction", "config": {"instruction": "Hi", "resultVariable": "out"}});
+    place.write("flow.json", &json!({"name": "f", "description": "d", "steps": [ask]}).to_string());
+    for budget in ["steps=0", "tokens=1"] {
+        let (_, run) = place.run_json(&["run", "flow.json", "--budget", budget]);
+        assert_eq!(run["result"]["success"], false, "{budget}: {run}");
     }
 }
 

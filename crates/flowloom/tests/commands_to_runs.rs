@@ -2,6 +2,7 @@
 
 mod support;
 
+use std::io::{BufRead as _, BufReader};
 use std::sync::Barrier;
 
 use serde_json::{Value, json};
@@ -310,5 +311,29 @@ fn signals_leave_the_runs_of_other_commands_interrupted() {
             assert_eq!(runs[0]["status"], "interrupted", "{command:?} {signal}: {runs}");
             assert_eq!(exit_code(&place.run(&["cancel", "last"])), 0);
         }
+    }
+}
+
+/// The run gives its lease up only when nothing writes to it any more, and a stop before a question is not lost.
+#[test]
+fn a_stop_in_the_middle_of_short_steps_leaves_the_run_interrupted() {
+    let place = Workspace::new(ECHO_CONFIG);
+    let looped = json!({"name": "l", "functionId": "agent::chat", "mode": "loop", "promptTemplate": "go {{iteration}}",
+        "until": "never", "maxIterations": 400});
+    let question = json!({"name": "q", "functionId": "human::ask", "mode": "sequential", "promptTemplate": "ok?"});
+    place.write("w.json", &json!({"name": "W", "description": "d", "steps": [looped, question]}).to_string());
+    for round in 0..8 {
+        let mut child = place.start(&["run", "w.json", "-i", "input=x", "--events"]);
+        let mut lines = BufReader::new(child.stdout.take().expect("piped")).lines();
+        let started = lines.by_ref().take(20 + 9 * round).last();
+        assert!(started.is_some_and(|line| line.is_ok()));
+        send_signal(&child, "-INT");
+        // The pipe stays open until the end.
+        lines.for_each(drop);
+        let output = child.wait_with_output().expect("it ended");
+        let shown = stderr_text(&output);
+        assert_eq!(exit_code(&output), 130, "{round}: {shown}");
+        assert!(shown.contains("error[FL1209]"), "{round}: {shown}");
+        assert_eq!(place.run_json(&["runs", "--limit", "1"]).1[0]["status"], "interrupted");
     }
 }

@@ -47,7 +47,7 @@ fn an_expired_key_is_refused_with_its_own_code() {
 #[test]
 fn expired_keys_do_not_open_a_server() {
     let place = Workspace::with_hello("");
-    print_secret(&place, &["create", "--name", "past", "--expires", "0s"]);
+    print_secret(&place, &["create", "--name", "past", "--expires", "1ms"]);
     let server = RunningServer::start(&place, &[]);
     assert_eq!((server.get("/api/v1/runs").status, call(&server, "anything").1), (401, "FL1502".to_owned()));
 }

@@ -125,3 +125,41 @@ fn a_data_folder_has_one_server() {
     drop(server);
     drop(RunningServer::start(&place, &[]));
 }
+
+#[test]
+fn damage_is_found_when_a_backup_is_written_and_when_it_is_restored() {
+    let place = Workspace::with_hello("");
+    let (_, run) = place.run_json(&["run", "hello.json", "-i", "input=x"]);
+    let run = run["run_id"].as_str().expect("an id");
+    assert_eq!(place.run_json(&["backup", "good.db"]).1["damages"], json!([]));
+    let connection = rusqlite::Connection::open(place.path("data/flowloom.db")).expect("it opens");
+    connection.execute("update run set status = 'sUcceeded'", []).expect("changed");
+    drop(connection);
+    let backup = place.run(&["backup", "bad.db"]);
+    let shown = stderr_text(&backup);
+    assert_eq!(exit_code(&backup), 1, "{shown}");
+    assert!(shown.contains("warning: the database is damaged") && shown.contains(run), "{shown}");
+
+    let refused = place.run(&["restore", "bad.db", "--replace"]);
+    let shown = stderr_text(&refused);
+    assert_eq!(exit_code(&refused), 1, "{shown}");
+    assert!(shown.contains("error[FL1304]") && shown.contains(run) && shown.contains("--allow-damage"), "{shown}");
+    assert!(!place.path("data/restoring").exists() && !place.path("data/flowloom.db.replaced-1").exists());
+    let (code, restored) = place.run_json(&["restore", "bad.db", "--replace", "--allow-damage"]);
+    assert_eq!((code, restored["damages"].as_array().map(Vec::len)), (0, Some(1)), "{restored}");
+    let (code, restored) = place.run_json(&["restore", "good.db", "--replace"]);
+    assert_eq!((code, &restored["damages"]), (0, &json!([])), "{restored}");
+    assert_eq!(exit_code(&place.run(&["show", run])), 0);
+}
+
+/// While the database is in use, most of it may be in its log.
+#[test]
+fn a_file_without_its_log_is_no_backup() {
+    let place = Workspace::with_hello("");
+    place.write("copy.db", "");
+    let refused = place.run(&["restore", "copy.db"]);
+    let shown = stderr_text(&refused);
+    assert_eq!(exit_code(&refused), 1, "{shown}");
+    assert!(shown.contains("copied without its write-ahead log") && shown.contains("flowloom backup"), "{shown}");
+    assert!(!shown.contains("--read-data"), "that reads another database: {shown}");
+}

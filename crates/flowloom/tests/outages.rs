@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 use support::http::{HttpAnswer, RunningServer};
-use support::{TestServer, Workspace, two_calls_flow};
+use support::{TestServer, Workspace, exit_code, stderr_text, two_calls_flow};
 
 /// The lease of servers whose database is away for longer.
 const SHORT_LEASE: Duration = Duration::from_secs(2);
@@ -271,4 +271,32 @@ fn forward_both_ways(client: TcpStream, server: UnixStream) {
         let _ = copy(&mut from_server, &mut to_client);
         let _ = to_client.shutdown(Shutdown::Both);
     });
+}
+
+/// SQLite writes on into a file that was deleted, and says nothing.
+#[test]
+fn a_data_folder_that_is_gone_is_noticed() {
+    let place = Workspace::with_hello("");
+    let server = RunningServer::start(&place, &[]);
+    let start = || server.post("/api/v1/runs?wait=60", &json!({"workflow": "hello", "inputs": "hi"}));
+    assert_eq!(start().json()["status"], "succeeded");
+    std::fs::rename(place.path("data"), place.path("moved")).expect("moved");
+    assert_unavailable(&server.get("/health/ready"), "FL1311");
+    assert_unavailable(&start(), "FL1311");
+    std::fs::rename(place.path("moved"), place.path("data")).expect("moved back");
+    assert_eq!(server.get("/health/ready").status, 200);
+    assert_eq!(start().json()["status"], "succeeded");
+    drop(server);
+
+    let world = TestServer::start();
+    let place = Workspace::new(&format!("default_model = \"scripted:echo\"\n{}", world.egress_config()));
+    place.write("flow.json", &two_calls_flow(&world, "GET", "/slow"));
+    let child = place.start(&["run", "flow.json"]);
+    world.wait_for_requests("/slow", 1);
+    std::fs::remove_dir_all(place.path("data")).expect("removed");
+    world.release_slow();
+    let output = child.wait_with_output().expect("it ended");
+    let shown = stderr_text(&output);
+    assert_eq!(exit_code(&output), 1, "{shown}");
+    assert!(shown.contains("error[FL1311]") && !shown.contains("flowloom resume"), "{shown}");
 }

@@ -460,33 +460,6 @@ fn a_definition_is_read_from_stdin() {
 }
 
 #[test]
-fn a_definition_runs_again_when_it_is_saved() {
-    let (place, server) = (two_projects(), TestServer::start());
-    write_file(&place, "a/flowloom.toml", &format!("{SCRIPTED}{}", server.egress_config()));
-    let flow = |path: &str| {
-        json!({"name": "w", "steps": [{"type": "apiCall", "config": {"url": format!("http://{}{path}", server.address),
-            "method": "GET", "headers": [], "responseVariable": "r"}}]})
-        .to_string()
-    };
-    write_file(&place, "a/watched.json", &flow("/one"));
-    let mut child = build_project_command(&place, "a", &["dev", "watched.json"])
-        .stdout(Stdio::null())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("it starts");
-    let mut lines = std::io::BufRead::lines(std::io::BufReader::new(child.stderr.take().expect("a pipe")));
-    lines
-        .find(|line| line.as_ref().is_ok_and(|line| line.contains("waiting for a change")))
-        .expect("it waits")
-        .expect("text");
-    assert_eq!(server.request_count("/one"), 1);
-    write_file(&place, "a/watched.json", &flow("/two"));
-    server.wait_for_requests("/two", 1);
-    child.kill().expect("killed");
-    child.wait().expect("ended");
-}
-
-#[test]
 fn schedules_and_webhooks_belong_to_the_project_of_their_workflow() {
     let place = two_projects();
     for arguments in

@@ -4,6 +4,7 @@
 mod support;
 
 use serde_json::{Value, json};
+use support::http::RunningServer;
 use support::{Workspace, exit_code, stderr_text};
 
 fn listed(place: &Workspace, options: &[&str]) -> Vec<Value> {
@@ -60,6 +61,9 @@ fn runs_are_filtered() {
     assert_eq!(exit_code(&place.run(&["runs", "--since", "30"])), 2);
     let empty = place.run(&["runs", "--name", "other"]);
     assert_eq!(stderr_text(&empty), "no run fits\n");
+    for none in [["--limit", "0"], ["--since", "2099-01-01"]] {
+        assert_eq!(stderr_text(&place.run(&["runs", none[0], none[1]])), "no run fits\n");
+    }
     let wrong = place.run(&["runs", "--status", "broken"]);
     assert_eq!(exit_code(&wrong), 2);
     assert!(stderr_text(&wrong).contains("it is one of queued, running,"), "{}", stderr_text(&wrong));
@@ -84,6 +88,98 @@ fn a_new_project_declares_what_its_definition_needs() {
     // What nothing declares is named with the place where it belongs.
     place.write("lost.json", &step("shop::lost"));
     let created = place.run(&["init", "other", "--from", "lost.json"]);
-    assert_eq!(exit_code(&created), 0);
+    assert_eq!(exit_code(&created), 2, "the project is there, but cannot run yet");
     assert!(stderr_text(&created).contains("[functions.\"shop::lost\"]"), "{}", stderr_text(&created));
+}
+
+/// A server calls a file with an id of its own by this id.
+#[test]
+fn a_file_and_its_own_id_are_two_names_of_one_workflow() {
+    let place = Workspace::new("default_model = \"scripted:echo\"\n");
+    let step = json!({"name": "a", "functionId": "agent::chat", "mode": "sequential", "promptTemplate": "go"});
+    place.write("g.json", &json!({"id": "gg", "name": "G", "description": "d", "steps": [step]}).to_string());
+    assert_eq!(place.run_json(&["list"]).1[0]["id"], "gg");
+    for name in ["g", "gg", "g.json"] {
+        assert_eq!(exit_code(&place.run(&["run", name, "-i", "input=x"])), 0, "{name}");
+    }
+    let server = RunningServer::start(&place, &[]);
+    for name in ["g", "gg"] {
+        let run = server.post("/api/v1/runs?wait=60", &json!({"workflow": name, "inputs": "x"})).json();
+        assert_eq!(run["status"], "succeeded", "{name}: {run}");
+        assert_eq!(server.get(&format!("/api/v1/workflows/{name}")).json()["id"], "gg");
+    }
+    assert_eq!([listed(&place, &["--workflow", "g"]).len(), listed(&place, &["--workflow", "gg"]).len()], [5, 5]);
+}
+
+#[test]
+fn a_function_without_its_workflow_refuses_only_what_calls_it() {
+    let place = Workspace::with_hello("[functions.\"my::sub\"]\nworkflow = \"sub.json\"\n");
+    let step = json!({"name": "a", "functionId": "my::sub", "mode": "sequential", "promptTemplate": "go"});
+    let caller = json!({"name": "U", "description": "d", "steps": [step]}).to_string();
+    place.write("caller.json", &caller);
+    assert_eq!(exit_code(&place.run(&["run", "hello", "-i", "input=x"])), 0);
+    let refused = place.run(&["run", "caller", "-i", "input=x"]);
+    let reason = "[functions.\"my::sub\"] workflow cannot be read: ";
+    assert!(stderr_text(&refused).contains(&format!("error[FL1401]: {reason}")), "{}", stderr_text(&refused));
+    let (code, checked) = place.run_json(&["check", "caller.json"]);
+    assert!(code == 2 && checked.to_string().contains("workflow cannot be read: "), "{checked}");
+    assert_eq!(exit_code(&place.run(&["check", "hello.json"])), 0);
+    let (code, report) = place.run_json(&["doctor"]);
+    assert!(code == 1 && report.to_string().contains("workflow cannot be read: "), "{report}");
+    let server = RunningServer::start(&place, &[]);
+    let start = |workflow: &str| {
+        server.post("/api/v1/runs?wait=60", &json!({"workflow": workflow, "inputs": {"input": "x"}})).json()
+    };
+    assert_eq!(start("hello")["status"], "succeeded");
+    let refused = start("caller");
+    assert_eq!(refused["errors"][0]["code"], "FL1401", "{refused}");
+    assert!(server.read_log().contains(reason), "{}", server.read_log());
+    // The server notices that the workflow is there.
+    place.write("sub.json", &std::fs::read_to_string(place.path("hello.json")).expect("readable"));
+    assert_eq!(start("caller")["status"], "succeeded");
+}
+
+/// What the recipes of the page take from a list of runs is there.
+#[test]
+fn recipes_read_fields_that_runs_have() {
+    let place = Workspace::with_hello("");
+    assert_eq!(exit_code(&place.run(&["run", "hello", "-i", "input=x"])), 0);
+    let run = listed(&place, &[]).remove(0);
+    let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/operating.md"));
+    let page = page.expect("the page");
+    let recipes = page.lines().filter(|line| line.starts_with("flowloom runs ") && line.contains("jq -r '.[]."));
+    let fields: Vec<&str> = recipes.filter_map(|line| line.split("'.[].").nth(1)?.split('\'').next()).collect();
+    assert!(!fields.is_empty());
+    for field in fields {
+        assert!(run[field].is_string(), "{field}: {run}");
+    }
+}
+
+#[test]
+fn what_is_given_twice_or_for_nothing_is_refused() {
+    let place = Workspace::with_hello("");
+    for (arguments, reason) in [
+        (&["run", "hello", "-i", "input=a", "-i", "input=b"][..], "the input input is given twice"),
+        (&["run", "hello", "-i", "input=a", "--budget", ""], "not \"\""),
+        (&["run", "hello", "-i", "input=a", "--budget", "tokens=5,tokens=10"], "given twice in the budget"),
+        (&["keys", "create", "--name", "", "--scopes", "read"], "the name of a key"),
+        (&["keys", "create", "--name", "k", "--scopes", ""], "at least one scope"),
+        (&["keys", "create", "--name", "k", "--scopes", "read", "--expires", "0s"], "the time 0s is now"),
+    ] {
+        let refused = place.run(arguments);
+        assert_eq!(exit_code(&refused), 2, "{arguments:?}: {}", stderr_text(&refused));
+        assert!(stderr_text(&refused).contains(reason), "{arguments:?}: {}", stderr_text(&refused));
+    }
+    let (_, refused) = place.run_json(&["run", "--bogus"]);
+    assert!(!refused.to_string().contains("For more information"), "{refused}");
+}
+
+#[test]
+fn a_project_from_a_definition_with_errors_is_to_be_checked_first() {
+    let place = Workspace::new("");
+    place.write("bad.json", r#"{"name": "B", "description": "d", "steps": [{"type": "nothing", "config": {}}]}"#);
+    let created = place.run(&["init", "new", "--from", "bad.json"]);
+    let shown = stderr_text(&created);
+    assert_eq!(exit_code(&created), 2, "{shown}");
+    assert!(shown.contains("flowloom check bad.json"), "{shown}");
 }

@@ -9,7 +9,7 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use flowloom_app::keys::{NewKey, Scope};
-use flowloom_app::times::parse_time_after;
+use flowloom_app::times::parse_expiry;
 use flowloom_core::Hash;
 use flowloom_core::code::Code;
 use flowloom_runtime::clock::SystemClock;
@@ -27,9 +27,6 @@ use crate::params::PathParam;
 use crate::problem::{ApiResult, Problem, ProblemDocument};
 use crate::runs::start::idempotency_key;
 use crate::state::Server;
-
-/// Maximum length of the name of a key, in characters.
-const MAX_NAME_CHARS: usize = 256;
 
 /// The routes of keys.
 pub(crate) fn routes() -> OpenApiRouter<Server> {
@@ -103,21 +100,6 @@ pub(crate) struct CreateKeyRequest {
     expires: Option<String>,
 }
 
-impl CreateKeyRequest {
-    /// Fails with `RequestInvalid` unless the key can be told apart by its name, and permits something.
-    fn check(&self) -> ApiResult<()> {
-        let is_name = |name: &str| {
-            !name.trim().is_empty() && name.chars().count() <= MAX_NAME_CHARS && !name.chars().any(char::is_control)
-        };
-        let problem = match () {
-            () if !is_name(&self.name) => "the name of a key has 1 to 256 characters and no control characters",
-            () if self.scopes.is_empty() => "a key needs at least one scope",
-            () => return Ok(()),
-        };
-        Err(Problem::new(Code::RequestInvalid, problem))
-    }
-}
-
 /// A new key with its secret, which no other response contains.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct CreatedKey {
@@ -137,11 +119,10 @@ pub(crate) async fn create_key(
     JsonObject(new, _): JsonObject<CreateKeyRequest>,
 ) -> ApiResult<(StatusCode, Json<CreatedKey>)> {
     caller.require_scope_for_all(Scope::Admin, PURPOSE)?;
-    new.check()?;
     let user = new.user.map(check_user_name).transpose()?;
     let now = SystemClock.now_ms();
     let invalid = |error: flowloom_app::times::InvalidTime| Problem::new(Code::RequestInvalid, error.to_string());
-    let parse = |time: &str| parse_time_after(time, now).map_err(invalid);
+    let parse = |time: &str| parse_expiry(time, now).map_err(invalid);
     let expires_at = new.expires.as_deref().map(parse).transpose()?;
     let new = NewKey { name: new.name, scopes: new.scopes, user, expires_at };
     let (key, mut row) = new.create(now).map_err(|error| Problem::new(Code::RequestInvalid, error.to_string()))?;

@@ -3,13 +3,17 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::check::Damage;
 use crate::db::DbConnection;
 use crate::db::sqlite::Sqlite;
 use crate::error::{BackupError, Corruption, StoreError};
 use crate::private;
-use crate::settings::DATABASE_FILE;
+use crate::settings::{DATABASE_FILE, Durability};
 use crate::store::Store;
 use crate::worker::locks;
+
+/// The folder in the data folder in which a backup is checked before it becomes the database.
+const RESTORE_FOLDER: &str = "restoring";
 
 impl Store {
     /// Writes a copy of the whole database to `file` while runs continue. Fails with `UsageInvalid` if `file` exists or
@@ -43,16 +47,34 @@ fn write_copy(sqlite: &Sqlite, file: &Path) -> Result<(), StoreError> {
     copied
 }
 
-/// Restores a backup into a data folder. Fails with `StoreCorrupt` if the backup is damaged, with `StoreLocked` if a
-/// process drives runs in the folder, and with `UsageInvalid` if a database exists and `replaces` is `false`. Returns the
-/// file that now holds the replaced database, if there was one.
-pub fn restore_backup(folder: &Path, file: &Path, replaces: bool) -> Result<Option<PathBuf>, StoreError> {
+/// What a restore does with what is in its way.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RestoreOptions {
+    /// Whether the backup takes the place of a database.
+    pub replaces: bool,
+    /// Whether a backup with damaged rows is restored.
+    pub allows_damage: bool,
+}
+
+/// What a restore did.
+#[derive(Debug)]
+pub struct RestoredBackup {
+    /// The file that now holds the replaced database, if there was one.
+    pub replaced: Option<PathBuf>,
+    /// The damaged rows of the backup; empty unless they are allowed.
+    pub damages: Vec<Damage>,
+}
+
+/// Restores a backup into a data folder, after checking its pages, the checksums of its rows and each run. Fails with
+/// `StoreCorrupt` if the backup is damaged, with `StoreLocked` if a process drives runs in the folder, and with
+/// `UsageInvalid` if a database exists and is not to be replaced.
+pub fn restore_backup(folder: &Path, file: &Path, options: RestoreOptions) -> Result<RestoredBackup, StoreError> {
     let failed = |error| StoreError::Backup(BackupError::Io(error));
     if !file.is_file() {
         return Err(BackupError::Missing(file.to_owned()).into());
     }
     let target = folder.join(DATABASE_FILE);
-    if target.exists() && !replaces {
+    if target.exists() && !options.replaces {
         return Err(BackupError::DatabaseExists(target).into());
     }
     if locks::is_in_use(folder) {
@@ -60,23 +82,40 @@ pub fn restore_backup(folder: &Path, file: &Path, replaces: bool) -> Result<Opti
     }
     private::create_folder(folder).map_err(failed)?;
     // Copy next to the database, then rename: after an interruption either the old or the new database is there.
-    let restored = folder.join("flowloom.db.restored");
-    std::fs::copy(file, &restored).map_err(failed)?;
+    let place = folder.join(RESTORE_FOLDER);
+    ignore_missing(std::fs::remove_dir_all(&place)).map_err(failed)?;
+    let checked = copy_and_check(&place, file);
+    let finished = checked.and_then(|damages| {
+        if !damages.is_empty() && !options.allows_damage {
+            return Err(BackupError::Damaged { file: file.to_owned(), damages }.into());
+        }
+        let replaced = if target.exists() { Some(keep_replaced(&target).map_err(failed)?) } else { None };
+        std::fs::rename(place.join(DATABASE_FILE), &target).map_err(failed)?;
+        Ok(RestoredBackup { replaced, damages })
+    });
+    let _ = std::fs::remove_dir_all(&place);
+    finished
+}
+
+/// Copies a backup into a folder of its own, as a database with the schema of this program. Returns its damaged rows.
+fn copy_and_check(place: &Path, file: &Path) -> Result<Vec<Damage>, StoreError> {
+    let failed = |error| StoreError::Backup(BackupError::Io(error));
+    private::create_folder(place).map_err(failed)?;
+    let copy = place.join(DATABASE_FILE);
+    std::fs::copy(file, &copy).map_err(failed)?;
     // The copy has the mode of the backup.
-    private::restrict_file(&restored).map_err(failed)?;
-    let checked = Sqlite::open(&restored).and_then(|sqlite| sqlite.check_integrity());
-    if let Err(error) = checked {
-        let _ = std::fs::remove_file(&restored);
-        return Err(match error {
-            StoreError::Corrupt(what) => {
-                StoreError::Corrupt(Corruption::Backup { file: file.to_owned(), what: Box::new(what) })
-            }
-            error => error,
-        });
-    }
-    let replaced = if target.exists() { Some(keep_replaced(&target).map_err(failed)?) } else { None };
-    std::fs::rename(&restored, &target).map_err(failed)?;
-    Ok(replaced)
+    private::restrict_file(&copy).map_err(failed)?;
+    let name_backup = |error| match error {
+        StoreError::Corrupt(what) => {
+            StoreError::Corrupt(Corruption::Backup { file: file.to_owned(), what: Box::new(what) })
+        }
+        error => error,
+    };
+    Sqlite::open(&copy).and_then(|sqlite| sqlite.check_integrity()).map_err(name_backup)?;
+    let mut damages = Vec::new();
+    // The log of the copy becomes a part of it when the store is closed.
+    Store::open(place, Durability::Full)?.check_database(&mut |damage| damages.push(damage))?;
+    Ok(damages)
 }
 
 /// Gives a database a second name, under which it remains when another one takes its place. Returns that name.

@@ -32,6 +32,20 @@ pub struct Damage {
     pub problem: String,
 }
 
+/// Damages that a message lists; a broken disk has more than anyone reads.
+const MAX_LISTED_DAMAGES: usize = 10;
+
+impl Damage {
+    /// The first few problems in one text, and how many more there are.
+    pub(crate) fn join_problems(damages: &[Damage]) -> String {
+        let listed: Vec<&str> = damages.iter().take(MAX_LISTED_DAMAGES).map(|damage| damage.problem.as_str()).collect();
+        match damages.len().saturating_sub(listed.len()) {
+            0 => listed.join("; "),
+            more => format!("{}; and {more} more", listed.join("; ")),
+        }
+    }
+}
+
 /// The rows that [`Store::check_database`] read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CheckedRows {

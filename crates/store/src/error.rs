@@ -10,6 +10,7 @@ use flowloom_core::id::RunId;
 use flowloom_runtime::JournalError;
 use flowloom_runtime::causes::log_causes;
 
+use crate::check::Damage;
 use crate::db::failure::{self, DatabaseFailure};
 use crate::quota::QuotaExceeded;
 
@@ -86,6 +87,9 @@ pub enum StoreError {
         /// The cause.
         source: std::io::Error,
     },
+    /// The path of the data folder is that of a file.
+    #[error("the data folder {} is a file; move the file away, or choose another data folder", .0.display())]
+    FolderIsFile(PathBuf),
     /// The URL is no Postgres URL. The message omits the parser's words, because they may quote a part of the password.
     #[error(
         "invalid database URL; expected postgres://USER:PASSWORD@HOST:PORT/NAME; in the password, write characters such \
@@ -95,6 +99,17 @@ pub enum StoreError {
     /// The URL has an unknown `sslmode`.
     #[error("invalid sslmode in the database URL; expected disable, require or verify-full")]
     InvalidSslMode,
+    /// The file of the open database is not at its path any more.
+    #[error(
+        "the database file {file} {what}, so nothing can be stored any more; put it back, or end this program and start it \
+         again", file = file.display(), what = if *.is_replaced { "was replaced by another" } else { "was deleted or moved" }
+    )]
+    FileGone {
+        /// The file.
+        file: PathBuf,
+        /// Whether there is another file at its path.
+        is_replaced: bool,
+    },
     /// Others than its owner have rights at the data folder.
     #[error(
         "other users can read the data folder {folder} (mode {mode:03o}); run: chmod -R go= {folder}, or \
@@ -276,8 +291,14 @@ pub enum Corruption {
     #[error("the file is not a SQLite database: {0}")]
     NotSqlite(#[source] rusqlite::Error),
     /// The file has a schema version that the program does not know.
-    #[error("its schema version {0} is not supported")]
+    #[error("its schema version {0} is not supported; use the version of flowloom that wrote it")]
     SchemaVersion(i64),
+    /// The file has no tables.
+    #[error(
+        "it has no tables: it was copied without its write-ahead log, or is no database of Flowloom; write backups with \
+         flowloom backup, or copy flowloom.db together with flowloom.db-wal while nothing uses them"
+    )]
+    Empty,
 }
 
 impl Corruption {
@@ -288,7 +309,8 @@ impl Corruption {
             Corruption::Backup { .. }
             | Corruption::File(_)
             | Corruption::NotSqlite(_)
-            | Corruption::SchemaVersion(_) => "",
+            | Corruption::SchemaVersion(_)
+            | Corruption::Empty => "",
             _ => "; check the database with flowloom doctor, and restore a backup",
         }
     }
@@ -306,6 +328,14 @@ pub enum BackupError {
     /// The data folder has a database.
     #[error("{} already exists; a restore replaces it only on request", .0.display())]
     DatabaseExists(PathBuf),
+    /// Rows of the backup are damaged.
+    #[error("the backup {} is damaged: {}; restore another one", file.display(), Damage::join_problems(damages))]
+    Damaged {
+        /// The file.
+        file: PathBuf,
+        /// What is damaged.
+        damages: Vec<Damage>,
+    },
     /// A process uses the data folder.
     #[error("{} is in use; stop the server and the runs first", .0.display())]
     InUse(PathBuf),
@@ -352,10 +382,12 @@ impl StoreError {
             | StoreError::EventExists { .. }
             | StoreError::Backup(BackupError::Io(_) | BackupError::Unwritable(_)) => Code::StoreFailed,
             StoreError::NotCreated { .. } => Code::StoreReadOnly,
+            StoreError::FileGone { .. } => Code::StoreGone,
             StoreError::ReadableByOthers { .. } => Code::DataReadable,
+            StoreError::FolderIsFile(_) => Code::ConfigInvalid,
             StoreError::InvalidUrl | StoreError::InvalidSslMode => Code::ConfigInvalid,
             StoreError::Newer { .. } => Code::StoreNewer,
-            StoreError::Corrupt(_) => Code::StoreCorrupt,
+            StoreError::Corrupt(_) | StoreError::Backup(BackupError::Damaged { .. }) => Code::StoreCorrupt,
             StoreError::ThreadBusy(_) | StoreError::KeyBound | StoreError::ScheduleClaimed => Code::RunOwned,
             StoreError::Journal(error) => error.code(),
             StoreError::NoRunMatches(_) | StoreError::NoRuns => Code::RunNotFound,

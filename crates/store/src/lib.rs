@@ -62,7 +62,7 @@ pub mod parts {
 
 pub use abandoned::AbandonedRun;
 pub use audit::{Actor, AuditFilter, AuditRow};
-pub use backup::restore_backup;
+pub use backup::{RestoreOptions, RestoredBackup, restore_backup};
 pub use catalog::PersonalWrites;
 pub use check::{CheckedRows, Damage};
 pub use commands::PostedCommand;

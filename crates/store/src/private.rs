@@ -31,9 +31,11 @@ pub(crate) fn restrict_file(file: &Path) -> io::Result<()> {
     std::fs::set_permissions(file, Permissions::from_mode(FILE_MODE))
 }
 
-/// Fails with `DataReadable` if others than its owner have rights at a folder. A folder that does not exist is fine.
+/// Fails with `DataReadable` if others than its owner have rights at a folder, and with `ConfigInvalid` if it is a file. A
+/// folder that does not exist is fine.
 pub fn check_private(folder: &Path) -> Result<(), StoreError> {
     match std::fs::metadata(folder) {
+        Ok(metadata) if !metadata.is_dir() => Err(StoreError::FolderIsFile(folder.to_owned())),
         Ok(metadata) if metadata.mode() & OTHERS_MODE != 0 => {
             Err(StoreError::ReadableByOthers { folder: folder.to_owned(), mode: metadata.mode() & 0o7777 })
         }
@@ -68,6 +70,10 @@ mod tests {
     fn a_folder_that_others_can_read_is_refused() {
         let place = tempfile::tempdir().expect("a folder");
         assert!(check_private(&place.path().join("missing")).is_ok());
+        let file = place.path().join("file");
+        create_file(&file).expect("created");
+        let error = check_private(&file).expect_err("a file").to_string();
+        assert!(error.contains("is a file; move the file away"), "{error}");
         for (mode, is_fine) in [(0o700, true), (0o500, true), (0o755, false), (0o740, false), (0o701, false)] {
             std::fs::set_permissions(place.path(), Permissions::from_mode(mode)).expect("set");
             assert_eq!(check_private(place.path()).is_ok(), is_fine, "{mode:o}");

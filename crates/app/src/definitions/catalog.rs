@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use flowloom_core::diagnostic::Diagnostic;
+use flowloom_core::diagnostic::{Diagnostic, Span};
 use flowloom_core::plan::Plan;
 use flowloom_formats::{StopFlag, compile};
 use flowloom_store::{DefinitionKey, DefinitionKind, DefinitionRow, Origin, Store};
@@ -85,7 +85,7 @@ impl Catalog {
         Ok(found)
     }
 
-    /// The definition called `id` that is effective for a user.
+    /// The definition called `id` that is effective for a user. A file with an id of its own also has the name of the file.
     pub fn find_definition(&self, user: &str, id: &str) -> Result<Option<Arc<CatalogEntry>>, AppError> {
         let is_listed = lock(&self.last_listed).is_some_and(|at| at.elapsed() < LISTING_LIFETIME);
         let file = if is_listed { self.find_known_file(id) } else { self.find_file(id) };
@@ -95,8 +95,8 @@ impl Catalog {
         match stored::find_definition(&self.app.store, user, DefinitionKind::Workflow, id)? {
             Some(row) => self.load_stored(row),
             // The file may have been created since the last listing.
-            None if is_listed => Ok(self.find_file(id)),
-            None => Ok(None),
+            None if is_listed => Ok(self.find_file(id).or_else(|| self.find_by_file_name(id))),
+            None => Ok(self.find_by_file_name(id)),
         }
     }
 
@@ -212,6 +212,19 @@ impl Catalog {
         drop(files);
         let found = paths.iter().filter_map(|path| self.load_file(path));
         refuse_shared_ids(found.filter(|definition| definition.id == id).collect()).into_iter().next()
+    }
+
+    /// The only definition in the folder whose file has this name, as far as the folder is known.
+    fn find_by_file_name(&self, name: &str) -> Option<Arc<CatalogEntry>> {
+        let files = lock(&self.files);
+        let is_named = |path: &Path| {
+            let below = path.strip_prefix(&self.root).unwrap_or(path);
+            folder::id_from_path(&below.display().to_string()) == name
+        };
+        let path = files.keys().find(|path| is_named(path)).cloned();
+        drop(files);
+        let id = self.load_file(&path?)?.id.clone();
+        self.find_known_file(&id)
     }
 
     fn list_folder(&self) -> Vec<Arc<CatalogEntry>> {
@@ -350,10 +363,22 @@ impl Catalog {
     /// one.
     fn build_entry(&self, source: LoadedDefinition, id: String, place: DefinitionLocation) -> Option<CatalogEntry> {
         let format = source.compiled.format?;
-        let (is_refused, problems) = (source.is_refused(), source.problems());
-        let prepare = |plan| self.prepare(&source, Arc::new(plan), place.find_tenant()).ok();
-        let prepared = source.compiled.plan.clone().and_then(prepare).map(Arc::new);
-        let own = prepared.as_ref().and_then(|prepared| prepared.plan.id.clone());
+        let (mut is_refused, mut problems, mut place) = (source.is_refused(), source.problems(), place);
+        let own = source.compiled.plan.as_ref().and_then(|plan| plan.id.clone());
+        let prepare = |plan| self.prepare(&source, Arc::new(plan), place.find_tenant());
+        let prepared = match source.compiled.plan.clone().map(prepare) {
+            Some(Ok(prepared)) => Some(Arc::new(prepared)),
+            // The definition is fine, but the configuration is not.
+            Some(Err(error)) => {
+                is_refused = true;
+                let (code, why) = (error.code(), error.to_string());
+                let problem = Diagnostic::new_error(code, source.name(), Span::default(), why);
+                problems.push(problem_of_whole_file(&problem));
+                place.depend_on(self.list_function_files());
+                None
+            }
+            None => None,
+        };
         let is_file = matches!(place, DefinitionLocation::File { .. });
         Some(CatalogEntry {
             id: own.filter(|_| is_file).unwrap_or(id),
@@ -367,6 +392,14 @@ impl Catalog {
             prepared_with_tools: OnceCell::new(),
             last_checked: Mutex::default(),
         })
+    }
+
+    /// The files of the workflows that run as functions, with the times of their changes.
+    fn list_function_files(&self) -> ModificationTimes {
+        let config = &self.app.config;
+        let workflows = config.functions.values().filter_map(|function| function.workflow.as_ref());
+        let paths: Vec<PathBuf> = workflows.map(|workflow| config.base_folder().join(workflow)).collect();
+        read_modification_times(paths.iter())
     }
 
     fn prepare(

@@ -49,6 +49,15 @@ pub(crate) enum DefinitionLocation {
 }
 
 impl DefinitionLocation {
+    /// Adds files after whose change the definition is to be compiled again.
+    pub(super) fn depend_on(&mut self, files: ModificationTimes) {
+        match self {
+            DefinitionLocation::File { changed, .. } | DefinitionLocation::Stored { changed, .. } => {
+                changed.extend(files);
+            }
+        }
+    }
+
     /// The modification times of the files that it was read from.
     pub(super) fn modification_times(&self) -> &ModificationTimes {
         match self {

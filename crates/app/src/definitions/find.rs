@@ -10,6 +10,7 @@ use super::error::DefinitionError;
 use super::folder::{find_shared_ids, has_definition_extension, id_from_path, is_definition, list_files};
 use super::included::{ReadFile, find_included, is_text};
 use super::source::{LoadedDefinition, Loader, STDIN_PATH};
+use crate::config::Config;
 
 /// A file of a folder, as it was read.
 pub struct FoundFile {
@@ -45,7 +46,9 @@ pub fn find_definitions(folder: &Path, loader: &Loader<'_>) -> FolderContent {
             others.push(path);
         } else {
             let file = path.strip_prefix(folder).unwrap_or(&path).to_owned();
-            found.push(FoundFile { id: id_from_path(&file.display().to_string()), file, source });
+            let own = source.compiled.plan.as_ref().and_then(|plan| plan.id.clone());
+            let id = own.unwrap_or_else(|| id_from_path(&file.display().to_string()));
+            found.push(FoundFile { id, file, source });
         }
     }
     let (included, mut definitions) = separate_included(found);
@@ -68,18 +71,16 @@ fn separate_included(found: Vec<FoundFile>) -> (Vec<FoundFile>, Vec<FoundFile>) 
 
 /// Adds an error to each definition that shares its id with another one, as a server does.
 fn report_shared_ids(found: &mut [FoundFile]) {
-    let own_id = |file: &FoundFile| file.source.compiled.plan.as_ref().and_then(|plan| plan.id.clone());
-    let ids: Vec<String> = found.iter().map(|file| own_id(file).unwrap_or_else(|| file.id.clone())).collect();
-    let items: Vec<(&str, &str)> =
-        ids.iter().zip(found.iter()).map(|(id, file)| (id.as_str(), file.source.name())).collect();
+    let items: Vec<(&str, &str)> = found.iter().map(|file| (file.id.as_str(), file.source.name())).collect();
     for (index, problem) in find_shared_ids(&items) {
         found[index].source.compiled.diagnostics.push(problem);
     }
 }
 
-/// The definition that a person means: the file or folder at a path, or the workflow of a project with this id or file
-/// name. Fails with the nearest names if there is none, or with all if there are several.
-pub fn find_named(root: &Path, named: &Path) -> Result<PathBuf, DefinitionError> {
+/// The definition that a person means: the file or folder at a path, or the workflow of the project with this file name or
+/// id. Fails with the nearest names if there is none, or with all if there are several.
+pub fn find_named(config: &Config, named: &Path) -> Result<PathBuf, DefinitionError> {
+    let root = &*config.project.root;
     let name = named.display().to_string();
     let is_name = named.components().count() == 1 && !has_definition_extension(named);
     if named.exists() || !is_name || name == STDIN_PATH {
@@ -88,6 +89,9 @@ pub fn find_named(root: &Path, named: &Path) -> Result<PathBuf, DefinitionError>
     let files = sorted_files(root);
     let id = |path: &PathBuf| id_from_path(&path.strip_prefix(root).unwrap_or(path).display().to_string());
     if let Some(file) = files.iter().find(|file| id(file) == name) {
+        return Ok(file.clone());
+    }
+    if let Some(file) = files.iter().find(|file| read_own_id(config, file, &name).is_some()) {
         return Ok(file.clone());
     }
     let has_name = |file: &&PathBuf| file.file_stem().is_some_and(|stem| stem.to_string_lossy() == name);
@@ -104,6 +108,23 @@ pub fn find_named(root: &Path, named: &Path) -> Result<PathBuf, DefinitionError>
             Err(DefinitionError::NotInProject { name, meant })
         }
     }
+}
+
+/// The id of the workflow in a project that has this file name or id, as servers and runs call it; `None` if there is none.
+pub fn find_workflow_id(config: &Config, name: &str) -> Option<String> {
+    let file = find_named(config, Path::new(name)).ok().filter(|file| file.is_file())?;
+    let own = Loader::new(config).compile(&file).compiled.plan.and_then(|plan| plan.id);
+    let below = file.strip_prefix(&config.project.root).unwrap_or(&file);
+    Some(own.unwrap_or_else(|| id_from_path(&below.display().to_string())))
+}
+
+/// The id that a definition gives itself, if it is `id`. Only a file whose text has it is compiled.
+fn read_own_id(config: &Config, file: &Path, id: &str) -> Option<String> {
+    let text = std::fs::read_to_string(file).ok().filter(|text| text.contains(id))?;
+    if is_test(&text) {
+        return None;
+    }
+    Loader::new(config).compile(file).compiled.plan?.id.filter(|own| own == id)
 }
 
 fn is_test_file(path: &Path) -> bool {
@@ -125,7 +146,7 @@ mod tests {
     #[test]
     fn what_is_only_included_is_no_workflow() {
         let place = tempfile::tempdir().expect("a folder");
-        let config = crate::config::Config::load(crate::config::Overrides::default()).expect("the defaults");
+        let config = Config::load(crate::config::Overrides::default()).expect("the defaults");
         let action = "\n\n<GenText as=\"t\" model=\"m:x\" />\n";
         let files = [
             ("a.mdx", format!("---\ninput:\n  audience: {{type: text}}\n---\n\n{{include('house')}}{action}")),
@@ -163,7 +184,14 @@ mod tests {
         }
         std::fs::create_dir(root.join("tests")).expect("created");
         std::fs::write(root.join("tests/weather.json"), r#"{"definition": "x", "expect": {}}"#).expect("written");
-        let find = |name: &str| find_named(root, Path::new(name)).map_err(|error| error.to_string());
+        std::fs::write(root.join("g.json"), r#"{"id": "gg", "name": "G", "steps": []}"#).expect("written");
+        let mut config = Config::load(crate::config::Overrides::default()).expect("the defaults");
+        config.project.root = root.to_owned();
+        let find = |name: &str| find_named(&config, Path::new(name)).map_err(|error| error.to_string());
+        assert_eq!(find("g"), Ok(root.join("g.json")));
+        assert_eq!(find("gg"), Ok(root.join("g.json")), "the id that the file gives itself");
+        assert_eq!(find_workflow_id(&config, "g").as_deref(), Some("gg"));
+        assert_eq!(find_definitions(root, &Loader::new(&config)).definitions[0].id, "gg");
         assert_eq!(find("poem"), Ok(root.join("poem.json")));
         assert_eq!(find("flow.weather"), Ok(root.join("flow/weather.json")), "an id has an extension, too");
         assert_eq!(find("weather"), Ok(root.join("flow/weather.json")));

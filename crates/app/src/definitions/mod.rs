@@ -13,7 +13,7 @@ pub mod error;
 pub mod find;
 pub mod flow_folder;
 pub mod folder;
-pub(crate) mod function_files;
+pub mod function_files;
 pub mod functions;
 mod included;
 mod injection_check;

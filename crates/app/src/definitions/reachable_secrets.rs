@@ -19,7 +19,7 @@ pub(crate) fn list_reachable_secrets(bundle: &Bundle, plan: &Plan) -> Vec<String
 }
 
 /// The files of the workflows that a plan calls as functions, and those that these call.
-fn list_called_workflows(bundle: &Bundle, plan: &Plan) -> BTreeSet<String> {
+pub(crate) fn list_called_workflows(bundle: &Bundle, plan: &Plan) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     if bundle.functions.values().all(|function| function.workflow.is_none()) {
         return found;

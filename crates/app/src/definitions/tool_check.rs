@@ -17,8 +17,10 @@ use crate::tools::descriptor::ToolDescriptor;
 use crate::wiring::build_default_models;
 
 impl LoadedDefinition {
-    /// Adds the warnings that `check` gives besides the problems of compiling. Reads the folder of an agent.
+    /// Adds the warnings that `check` gives besides the problems of compiling, and errors of the configuration. Reads the folder
+    /// of an agent.
     pub fn add_check_warnings(&mut self, loader: &Loader<'_>) {
+        self.add_function_errors(loader.config);
         let warnings = check_tools(loader, self);
         self.compiled.diagnostics.extend(warnings);
         self.add_secret_warnings(loader.config, None);

@@ -1,5 +1,7 @@
 //! Inputs, answers and budgets as people write them.
 
+use std::collections::BTreeSet;
+
 use flowloom_core::code::Code;
 use flowloom_core::effect::AskRequest;
 use flowloom_core::error::StepFailure;
@@ -16,12 +18,19 @@ pub fn coerce_to_kind(kind: &InputKind, typed: Value) -> Value {
     }
 }
 
-/// A part of a budget cannot be parsed.
+/// A budget, or a part of it, cannot be parsed.
 #[derive(Debug, thiserror::Error)]
-#[error("a budget is written as tokens=N,usd=N,steps=N,time=30s, not {0:?}")]
-pub struct InvalidBudget(String);
+pub enum InvalidBudget {
+    /// It is not a limit.
+    #[error("a budget is written as tokens=N,usd=N,steps=N,time=30s, not {0:?}")]
+    Malformed(String),
+    /// The same limit is given twice.
+    #[error("the limit {0:?} is given twice in the budget; give it once")]
+    Repeated(String),
+}
 
-/// Parses `tokens=N,usd=N,steps=N,time=30s` into the limits.
+/// Parses `tokens=N,usd=N,steps=N,time=30s` into the limits: at least one of them, and none twice. A time without a unit is
+/// in seconds.
 ///
 /// # Examples
 ///
@@ -34,9 +43,17 @@ pub struct InvalidBudget(String);
 /// assert_eq!((limits.tokens, limits.time_ms), (Some(2_000), Some(30_000)));
 /// ```
 pub fn parse_budget(text: &str, limits: &mut Limits) -> Result<(), InvalidBudget> {
-    for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
-        let invalid = || InvalidBudget(part.to_owned());
+    let parts: Vec<&str> = text.split(',').map(str::trim).filter(|part| !part.is_empty()).collect();
+    if parts.is_empty() {
+        return Err(InvalidBudget::Malformed(text.to_owned()));
+    }
+    let mut given = BTreeSet::new();
+    for part in parts {
+        let invalid = || InvalidBudget::Malformed(part.to_owned());
         let (name, value) = part.split_once('=').ok_or_else(invalid)?;
+        if !given.insert(name) {
+            return Err(InvalidBudget::Repeated(name.to_owned()));
+        }
         match name {
             "tokens" => limits.tokens = Some(value.parse().map_err(|_| invalid())?),
             "steps" => limits.steps = value.parse().map_err(|_| invalid())?,
@@ -138,6 +155,11 @@ mod tests {
         assert_eq!(limits.time_ms, Some(90_000));
         assert!(parse_budget("tokens=-1", &mut limits).is_err());
         assert!(parse_budget("minutes=3", &mut limits).is_err());
+        for text in ["", " , "] {
+            assert!(parse_budget(text, &mut limits).is_err(), "{text:?}");
+        }
+        let twice = parse_budget("tokens=5,tokens=100000", &mut limits).expect_err("twice").to_string();
+        assert_eq!(twice, "the limit \"tokens\" is given twice in the budget; give it once");
     }
 
     #[test]

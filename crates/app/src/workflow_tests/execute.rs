@@ -347,11 +347,11 @@ fn list_checked_values<'t>(test: &'t TestFile, plan: &Plan, outcome: &RunOutcome
     all
 }
 
-/// Whether the run ended, and no step lacked a response or, with live models, the budget of the test.
+/// Whether the run ended or waits, and no step lacked a response or, with live models, the budget of the test.
 fn is_complete(outcome: &RunOutcome, is_live: bool) -> bool {
     let status = outcome.state.status;
     outcome.broken.is_none()
-        && status.is_final()
+        && (status.is_final() || status == Status::Waiting)
         && !(is_live && status == Status::BudgetExceeded)
         && !outcome.state.steps().iter().any(|step| find_missing_response(step).is_some())
 }

@@ -20,8 +20,27 @@ use crate::engines::{App, LoadedRun};
 use crate::error::AppError;
 use crate::runs::finished::read_outcome;
 
-/// The test that expects of its definition what a run did. `definition` is the path that the test names.
+/// Fails with `TestInvalid` if a run ended, or has got as far as it has, for a reason that a test does not have: its clock
+/// jumps, nobody stops it, and it has the limits of the configuration.
+fn check_repeatable(app: &App, opened: &LoadedRun) -> Result<(), AppError> {
+    let state = opened.state();
+    let own_limits = state.created.as_ref().map(|created| &created.limits);
+    let has_test_limits = own_limits == Some(&app.config.limits.narrow_to(&opened.plan.limits));
+    let why = match state.status {
+        Status::TimedOut => "its time was up, and the clock of a test does not run",
+        Status::Cancelled => "it was cancelled",
+        Status::BudgetExceeded if !has_test_limits => "it had limits of its own",
+        Status::Queued | Status::Running | Status::Interrupted => "it has not ended",
+        Status::Uncertain | Status::Quarantined => "it needs a decision",
+        _ => return Ok(()),
+    };
+    Err(AppError::NotRepeatable { run: opened.id, why })
+}
+
+/// The test that expects of its definition what a run did. `definition` is the path that the test names. Fails with
+/// `TestInvalid` if a test cannot repeat the run.
 pub async fn record_test(app: &App, opened: &LoadedRun, definition: &FilePath) -> Result<TestFile, AppError> {
+    check_repeatable(app, opened)?;
     let engine = app.engine_for_run(opened)?;
     let collected = engine.follow_requests(opened.records.clone(), opened.plan.clone()).await;
     let sent = collected.list_sent();

@@ -85,5 +85,9 @@ pub(crate) fn describe_error(error: &clap::Error) -> String {
     }
     // Usage and advice follow.
     let lines = text.trim().trim_start_matches("error: ").lines().map(str::trim);
-    lines.take_while(|line| !line.starts_with("Usage:")).filter(|line| !line.is_empty()).collect::<Vec<_>>().join(" ")
+    lines
+        .take_while(|line| !line.starts_with("Usage:") && !line.starts_with("For more information"))
+        .filter(|line| !line.is_empty())
+        .collect::<Vec<_>>()
+        .join(" ")
 }

@@ -130,7 +130,7 @@ pub(crate) enum Command {
     Logs {
         /// Run id, unique start or end of an id, or `last`
         run: String,
-        /// Follow the run until it ends or waits
+        /// Follow the run until it ends or waits; with --json, each event is one line
         #[arg(long, short)]
         follow: bool,
     },
@@ -258,6 +258,9 @@ pub(crate) enum Command {
         /// Replace an existing database
         #[arg(long)]
         replace: bool,
+        /// Restore a backup of which rows are damaged
+        #[arg(long)]
+        allow_damage: bool,
     },
     /// Manage API keys of the server
     Keys {

@@ -41,7 +41,7 @@ pub(crate) struct RunArgs {
     /// Ignore dangling edges of a graph
     #[arg(long)]
     pub(crate) lenient: bool,
-    /// Limits of the run: tokens=N,usd=N,steps=N,time=30s
+    /// Limits of the run: tokens=N,usd=N,steps=N,time=30s (a time without a unit is in seconds)
     #[arg(long, value_name = "LIMITS")]
     pub(crate) budget: Option<String>,
     /// Also write the result to this folder, as result.json and output.md
@@ -53,7 +53,7 @@ pub(crate) struct RunArgs {
 
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct OutputArgs {
-    /// Print every event as one line of JSON on stdout
+    /// Print every event as one line of JSON on stdout; with --json, the result is the last line
     #[arg(long)]
     pub(crate) events: bool,
     /// Do not stream text as it is generated

@@ -5,6 +5,7 @@ use flowloom_app::definitions::source;
 use flowloom_app::engines::App;
 use flowloom_app::wiring;
 use flowloom_core::code::Code;
+use flowloom_core::error::StepFailure;
 use flowloom_core::plan::{Format, Plan};
 use flowloom_core::status::Status;
 use flowloom_core::value::Value;
@@ -93,7 +94,10 @@ fn print_refusal(global: &Global, outcome: &RunOutcome) -> u8 {
         eprintln!("  for details: flowloom explain {}", error.code);
     }
     if global.json {
-        let error = outcome.state.error.as_ref().map_or(Value::Null, |error| error.message.as_str().into());
+        let describe = |error: &StepFailure| {
+            Value::map([("code", error.code.to_string().into()), ("message", error.message.as_str().into())])
+        };
+        let error = outcome.state.error.as_ref().map_or(Value::Null, describe);
         let stored = Value::list(stored.into_iter().map(Value::from).collect());
         print_json(&Value::map([("run_id", outcome.id.to_string().into()), ("error", error), ("kept_blocks", stored)]));
     }

@@ -50,7 +50,7 @@ pub(crate) async fn chat_with_graph(global: &Global, arguments: ChatArgs) -> Com
     choose_models(&mut config, &talk.model);
     let loader = Loader { lenient, ..Loader::new(&config) };
     let servers = wiring::build_mcp_servers(&config)?;
-    let file = find_named(&config.project.root, &file)?;
+    let file = find_named(&config, &file)?;
     let source = loader.compile_to_run(&file, &servers).await?;
     diagnostics::print_diagnostics(&source);
     let Some(plan) = source.compiled.plan.clone() else { return Ok(report_refused(global, &source)) };

@@ -18,6 +18,9 @@ use crate::terminal::diagnostics;
 const MAX_FIX_ROUNDS: u32 = 10;
 
 pub(crate) async fn check_definitions(global: &Global, arguments: CheckArgs) -> CommandResult {
+    if global.json && !matches!(arguments.report, ReportStyle::Human | ReportStyle::Json) {
+        return Err(CommandError::usage("--json and --report are two forms of the report; leave one of them out"));
+    }
     let format = source::parse_format(arguments.format.as_deref())?;
     let mut sources = Vec::new();
     let mut loaded: Option<Config> = None;
@@ -31,7 +34,7 @@ pub(crate) async fn check_definitions(global: &Global, arguments: CheckArgs) -> 
         };
         let config = &*config;
         let loader = Loader { format, lenient: arguments.lenient, ..Loader::new(config) };
-        let path = find_named(&config.project.root, path)?;
+        let path = find_named(config, path)?;
         for mut source in load_definitions(&path, &loader)?.definitions {
             if arguments.fix {
                 source = fix_source(source, &loader)?;

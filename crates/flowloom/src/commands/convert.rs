@@ -23,7 +23,7 @@ pub(crate) fn convert_file(global: &Global, arguments: &ConvertArgs) -> CommandR
         return Err(CommandError::usage("name the format of the result with --to"));
     };
     let config = global.load_config()?;
-    let file = find_named(&config.project.root, &arguments.file)?;
+    let file = find_named(&config, &arguments.file)?;
     let loaded = Loader { format, ..Loader::new(&config) }.compile(&file);
     let is_jsonc = arguments.out.as_ref().is_some_and(|out| out.extension().is_some_and(|end| end == "jsonc"));
     let options =

@@ -17,17 +17,23 @@ pub(crate) async fn run_on_changes(global: &Global, arguments: RunArgs) -> Comma
     if arguments.file.as_os_str() == "-" {
         return Err(CommandError::usage("dev needs a file to watch; stdin has none"));
     }
+    let mut watched = Vec::new();
     loop {
         let mut files = Vec::new();
         match run_and_list_files(global, &arguments, &mut files).await {
             Ok(_) => {}
-            // Nothing was read, so nothing can change.
-            Err(error) if error.left.is_some() || files.is_empty() => return Err(error),
+            // Nothing was ever read, so nothing can change.
+            Err(error) if error.left.is_some() || files.is_empty() && watched.is_empty() => return Err(error),
             Err(error) => drop(super::results::report_error(error, global.json, true)),
         }
-        let noun = if files.len() == 1 { "file" } else { "files" };
-        eprintln!("waiting for a change of {} {noun}; Ctrl-C ends", files.len());
-        wait_for_change(&files).await;
+        if files.is_empty() {
+            // While an editor replaces its file, a workflow has no file with its name.
+            files = watched.into_iter().map(|(file, _)| watch_file(file)).collect();
+        }
+        watched = files;
+        let noun = if watched.len() == 1 { "file" } else { "files" };
+        eprintln!("waiting for a change of {} {noun}; Ctrl-C ends", watched.len());
+        wait_for_change(&watched).await;
     }
 }
 

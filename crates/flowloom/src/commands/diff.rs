@@ -52,8 +52,8 @@ fn is_definition(global: &Global, arguments: &DiffArgs) -> Result<bool, CommandE
     if names.iter().any(|name| Path::new(name).exists() || names_version(name)) {
         return Ok(true);
     }
-    let root = global.load_config()?.project.root;
-    let is_name = |name: &&str| find_named(&root, Path::new(name)).is_ok_and(|file| file.exists());
+    let config = global.load_config()?;
+    let is_name = |name: &&str| find_named(&config, Path::new(name)).is_ok_and(|file| file.exists());
     Ok(names.iter().all(is_name))
 }
 
@@ -68,7 +68,7 @@ async fn load_plan(global: &Global, name: &str) -> Result<Plan, CommandError> {
         Some(version) => global.open_existing()?.compile_version(SHARED_USER, &version)?,
         None => {
             let config = global.load_config()?;
-            match find_named(&config.project.root, Path::new(name)) {
+            match find_named(&config, Path::new(name)) {
                 Ok(file) => Loader::new(&config).compile(&file),
                 Err(error) => return find_run_plan(global, name).await.ok_or_else(|| error.into()),
             }

@@ -18,7 +18,7 @@ use flowloom_runtime::command::CommandAction;
 use flowloom_runtime::effects::{Clock as _, effect_key};
 use flowloom_runtime::{Run, RunError, RunOutcome};
 
-use super::results::{build_error, print_json};
+use super::results::{build_error, print_json, print_json_line};
 use super::send::{Delivery, DrivenRun, send_command};
 use crate::cli::{Global, OutputArgs};
 use crate::failure::{CommandError, print_error, print_failure};
@@ -142,11 +142,17 @@ impl<'a> RunDisplay<'a> {
                 print_json(&summary::summarize_run(id, plan, &broken, &outcome.env));
             }
             print_error(error.code(), "", &error.to_string());
+            if error.code() == Code::StoreGone {
+                eprintln!("  what was done since is not stored");
+                return 1;
+            }
             eprintln!("  finished steps are stored; continue with {}", hint::command_line(&format!("resume {id}")));
             return 1;
         }
         if self.global.json {
-            print_json(&summary::summarize_run(id, plan, state, &outcome.env));
+            let summary = summary::summarize_run(id, plan, state, &outcome.env);
+            // Events and result together are lines of JSON.
+            if self.output.events { print_json_line(&summary) } else { print_json(&summary) }
         } else if !self.output.events && state.status == Status::Succeeded {
             let text = summary::render_output(&render_result(plan, state, &outcome.env).output);
             if !self.streamed.is_shown(&text) {
@@ -187,25 +193,29 @@ pub(super) async fn drive_watched(
     let joined = tokio::select! {
         joined = &mut driving => Some(joined),
         signal = stop.wait_for_request() => {
-            let cancels = on_interrupt == OnInterrupt::Cancel && signal == StopSignal::Interrupt;
-            if cancels {
+            if on_interrupt == OnInterrupt::Cancel && signal == StopSignal::Interrupt {
                 let cancel = new_command(None, "chat", CommandAction::Cancel {});
                 app.store.post_command(id, cancel, SystemClock.now_ms()).await?;
-                let joined = (&mut driving).await;
-                stop.complete_request();
-                Some(joined)
+                Some((&mut driving).await)
             } else {
-                // Without this, child runs would record their cancellation. A failure only delays others: the lease expires.
-                let _ = app.store.announce_shutdown().await;
                 driving.abort();
                 // The run may have ended meanwhile.
-                driving.await.ok().map(Ok)
+                let joined = driving.await.ok().map(Ok);
+                // Only now does nothing write to the run any more. A failure only delays others: the lease expires.
+                let _ = app.store.announce_shutdown().await;
+                joined
             }
         }
     };
     // Waits for the last lines; an error would only mean that they could not be displayed.
     let _ = forwarding.await;
     let outcome = joined.ok_or_else(stopped)?.map_err(AppError::from)?;
+    // A stop that came when the run was about to wait is not lost: the person is not asked any more.
+    match stop.end_deferral() {
+        Some(StopSignal::Interrupt) if on_interrupt == OnInterrupt::Cancel => stop::complete_request(),
+        Some(_) if outcome.broken.is_none() && !outcome.state.status.is_final() => return Err(stopped()),
+        _ => {}
+    }
     // A retry continues the child runs that this run has cancelled, so they end before this process does.
     if outcome.broken.is_none() && outcome.state.status.is_final() {
         // A failure only delays them: the next worker ends them.

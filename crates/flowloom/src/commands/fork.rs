@@ -65,7 +65,7 @@ async fn load_definition(
     file: &Path,
     user: &str,
 ) -> Result<Result<Bundle, u8>, CommandError> {
-    let file = find_named(&app.config.project.root, file)?;
+    let file = find_named(&app.config, file)?;
     let source = Loader::new(&app.config).compile_to_run(&file, &app.servers).await?;
     let mut source = agents::attach_workflows(app, &file, false, source, user).await?;
     source.add_python_errors(app.blocks.python_syntax()).await;

@@ -10,7 +10,7 @@ use flowloom_app::definitions::find::find_definitions;
 use flowloom_app::definitions::source::{LoadedDefinition, Loader};
 use flowloom_app::wiring;
 use flowloom_formats::{agent, graph};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::results::print_json;
 use crate::cli::{Global, InitArgs};
@@ -28,6 +28,9 @@ const FLOW_FILE: &str = "describe.json";
 
 /// Files that do not belong into git.
 const GITIGNORE: &str = ".flowloom/\n.env\n";
+
+/// The exit code if the definition of the new project cannot run yet.
+const EXIT_REFUSED: u8 = 2;
 
 /// A file of the new project: its path in the folder, and its content.
 type NewFile = (PathBuf, Vec<u8>);
@@ -62,13 +65,15 @@ pub(crate) fn create_project(global: &Global, arguments: &InitArgs) -> CommandRe
             println!("created {}", path.display());
         }
     }
-    report_problems(global, folder, &first)?;
+    let problems = report_problems(global, folder, &first)?;
+    let exit = if problems.is_empty() { 0 } else { EXIT_REFUSED };
     if global.json {
         let created: Vec<String> = files.iter().map(|(path, _)| display_path(folder.join(path))).collect();
-        print_json(&json!({"folder": folder, "workflow": first, "created": created}));
-        return Ok(0);
+        print_json(&json!({"folder": folder, "workflow": first, "created": created, "problems": problems}));
+        return Ok(exit);
     }
-    print_next_steps(global, folder, &first)
+    print_next_steps(global, folder, &first, problems.is_empty())?;
+    Ok(exit)
 }
 
 /// The definition that a project starts with.
@@ -137,8 +142,9 @@ fn list_workflows_of_agent(loader: &Loader<'_>, base: &Path, agent: &LoadedDefin
     files.map(|(path, bytes)| (plain(path), bytes.clone())).collect()
 }
 
-/// Reports what the definition lacks in its new project, such as a function that must be declared.
-fn report_problems(global: &Global, folder: &Path, first: &Path) -> Result<(), CommandError> {
+/// Reports what the definition lacks in its new project, such as a function that must be declared. Returns the problems of a
+/// definition that cannot run.
+fn report_problems(global: &Global, folder: &Path, first: &Path) -> Result<Vec<Value>, CommandError> {
     let path = folder.join(first);
     let config = global.load_config_for(Some(&ProjectTarget::Definition(path.clone())))?;
     let source = Loader::new(&config).compile(&path);
@@ -146,8 +152,9 @@ fn report_problems(global: &Global, folder: &Path, first: &Path) -> Result<(), C
         eprintln!();
         diagnostics::print_diagnostics(&source);
         eprintln!("{} needs these changes before it runs", path.display());
+        return Ok(source.problems());
     }
-    Ok(())
+    Ok(Vec::new())
 }
 
 fn write_new_file(path: &Path, content: &[u8]) -> std::io::Result<()> {
@@ -157,7 +164,7 @@ fn write_new_file(path: &Path, content: &[u8]) -> std::io::Result<()> {
     std::fs::File::create_new(path)?.write_all(content)
 }
 
-fn print_next_steps(global: &Global, folder: &Path, first: &Path) -> CommandResult {
+fn print_next_steps(global: &Global, folder: &Path, first: &Path, can_run: bool) -> Result<(), CommandError> {
     let config = global.load_config()?;
     eprintln!("\nNext:");
     if folder != Path::new(".") {
@@ -166,9 +173,12 @@ fn print_next_steps(global: &Global, folder: &Path, first: &Path) -> CommandResu
     if config.default_model.value.is_none() && wiring::build_default_models(&config).list_local_models().is_empty() {
         eprintln!("  flowloom models pull          # the small model, once; or set default_model in {CONFIG_FILE}");
     }
+    if !can_run {
+        eprintln!("  flowloom check {}", first.display());
+    }
     eprintln!("  flowloom run {}", first.display());
     eprintln!("  flowloom show last");
-    Ok(0)
+    Ok(())
 }
 
 fn display_path(path: PathBuf) -> String {

@@ -3,7 +3,7 @@
 use flowloom_app::engines::App;
 use flowloom_app::error::AppError;
 use flowloom_app::keys::{NewKey, Scope, rotate_secret};
-use flowloom_app::times::{format_time, parse_time_after};
+use flowloom_app::times::{self, format_time, parse_time_after};
 use flowloom_runtime::clock::SystemClock;
 use flowloom_runtime::effects::Clock as _;
 use flowloom_store::{Actor, KeyRow, StoreError};
@@ -59,7 +59,7 @@ pub(crate) async fn manage_keys(global: &Global, command: KeysCommand) -> Comman
 }
 
 fn parse_expiry(expires: Option<&str>, now: u64) -> Result<Option<u64>, AppError> {
-    Ok(expires.map(|time| parse_time_after(time, now)).transpose()?)
+    Ok(expires.map(|time| times::parse_expiry(time, now)).transpose()?)
 }
 
 fn print_secret(global: &Global, id: &str, secret: &str) {

@@ -8,11 +8,14 @@ use flowloom_app::runs::inputs::parse_duration_ms;
 use flowloom_core::status::Status;
 use flowloom_runtime::clock::SystemClock;
 use flowloom_runtime::effects::Clock as _;
-use flowloom_store::PruneFilter;
+use flowloom_store::{Damage, PruneFilter, RestoreOptions, RestoredBackup};
 use serde_json::json;
 
 use crate::cli::Global;
 use crate::failure::{CommandError, CommandResult};
+
+/// Damages that are printed; a broken disk has more than anyone reads.
+const MAX_PRINTED_DAMAGES: usize = 20;
 
 pub(crate) async fn prune_runs(global: &Global, older: Option<&str>, named: &[String], is_dry: bool) -> CommandResult {
     let config = global.load_config()?;
@@ -62,20 +65,32 @@ fn parse_statuses(named: &[String]) -> Result<Vec<Status>, CommandError> {
     }
 }
 
+/// The exit code of a backup whose database is damaged.
+const EXIT_DAMAGED: u8 = 1;
+
 pub(crate) fn back_up_database(global: &Global, file: &Path) -> CommandResult {
-    App::open(global.load_config()?)?.store.back_up(file)?;
+    let app = App::open(global.load_config()?)?;
+    app.store.back_up(file)?;
+    let mut damages = Vec::new();
+    app.store.check_database(&mut |damage| damages.push(damage))?;
     let bytes = std::fs::metadata(file).map_or(0, |file| file.len());
     let file = file.display().to_string();
-    super::results::print_result(global, json!({"file": file, "bytes": bytes}), &format!("{file} ({bytes} bytes)"));
-    Ok(0)
+    let result = json!({"file": file, "bytes": bytes, "damages": list_problems(&damages)});
+    super::results::print_result(global, result, &format!("{file} ({bytes} bytes)"));
+    if damages.is_empty() {
+        return Ok(0);
+    }
+    eprintln!("warning: the database is damaged, and so is the backup; keep older backups");
+    print_damages(&damages);
+    Ok(EXIT_DAMAGED)
 }
 
-pub(crate) fn restore_database(global: &Global, file: &Path, replace: bool) -> CommandResult {
+pub(crate) fn restore_database(global: &Global, file: &Path, options: RestoreOptions) -> CommandResult {
     let config = global.load_config()?;
     if config.database.value.is_some() {
         return Err(CommandError::usage("the configured database is Postgres; use pg_restore"));
     }
-    let replaced = flowloom_store::restore_backup(&config.data_dir.value, file, replace)?;
+    let RestoredBackup { replaced, damages } = flowloom_store::restore_backup(&config.data_dir.value, file, options)?;
     let replaced = replaced.map(|file| file.display().to_string());
     let folder = config.data_dir.value.display().to_string();
     let text = match &replaced {
@@ -84,6 +99,25 @@ pub(crate) fn restore_database(global: &Global, file: &Path, replace: bool) -> C
         }
         None => format!("restored into {folder}"),
     };
-    super::results::print_result(global, json!({"data_dir": folder, "replaced": replaced}), &text);
+    let result = json!({"data_dir": folder, "replaced": replaced, "damages": list_problems(&damages)});
+    super::results::print_result(global, result, &text);
+    if !damages.is_empty() {
+        eprintln!("warning: the restored database is damaged");
+        print_damages(&damages);
+    }
     Ok(0)
+}
+
+fn list_problems(damages: &[Damage]) -> Vec<&str> {
+    damages.iter().map(|damage| damage.problem.as_str()).collect()
+}
+
+/// Prints what is damaged, one thing on each line.
+fn print_damages(damages: &[Damage]) {
+    for damage in damages.iter().take(MAX_PRINTED_DAMAGES) {
+        eprintln!("  {}", damage.problem);
+    }
+    if damages.len() > MAX_PRINTED_DAMAGES {
+        eprintln!("  and {} more: flowloom doctor --read-data", damages.len() - MAX_PRINTED_DAMAGES);
+    }
 }

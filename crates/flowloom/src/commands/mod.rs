@@ -49,6 +49,7 @@ mod user;
 mod worker;
 
 use flowloom_app::config::error::ConfigError;
+use flowloom_store::RestoreOptions;
 
 use crate::cli::{Cli, Command, EvalCommand, ModelsCommand};
 use crate::failure::CommandResult;
@@ -127,7 +128,10 @@ async fn dispatch_command(cli: Cli) -> CommandResult {
             maintenance::prune_runs(&global, older.as_deref(), &status, dry_run).await
         }
         Command::Backup { file } => maintenance::back_up_database(&global, &file),
-        Command::Restore { file, replace } => maintenance::restore_database(&global, &file, replace),
+        Command::Restore { file, replace, allow_damage } => {
+            let options = RestoreOptions { replaces: replace, allows_damage: allow_damage };
+            maintenance::restore_database(&global, &file, options)
+        }
         Command::Audit { since, user, limit } => audit::print_audit(&global, since.as_deref(), user, limit),
         Command::Usage { user } => usage::print_usage(&global, &user).await,
         Command::Keys { command } => keys::manage_keys(&global, command).await,

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use flowloom_app::authoring::{AuthoringOptions, BuiltInWorkflow, OutputTarget};
 use flowloom_app::config::Config;
 use flowloom_app::definitions::bundle::compile_bundle;
-use flowloom_app::definitions::source;
+use flowloom_app::definitions::find::find_definitions;
+use flowloom_app::definitions::source::{self, Loader};
 use flowloom_app::engines::App;
 use flowloom_app::error::AppError;
 use flowloom_app::runs::inputs::parse_budget;
@@ -31,6 +32,7 @@ pub(crate) async fn create_pipeline(global: &Global, arguments: NewArgs) -> Comm
     }
     arguments.out.as_deref().map(OutputFolder::prepare).transpose()?;
     let target = choose_target(&arguments)?;
+    let taken = find_definitions(&config.project.root, &Loader::new(&config)).definitions;
     let answers = match &arguments.answers {
         Some(file) => Some(parse_answers(&inputs::read_text_file(file)?)),
         None => None,
@@ -51,6 +53,7 @@ pub(crate) async fn create_pipeline(global: &Global, arguments: NewArgs) -> Comm
         options: AuthoringOptions {
             keeps_partial: true,
             output: Some(target),
+            taken: taken.into_iter().map(|file| file.id).collect(),
             ..AuthoringOptions::from_config(&app.config)
         },
         user: arguments.user.clone(),

@@ -9,7 +9,8 @@ use flowloom_author::create::{free_id, numbered_ids};
 use flowloom_core::plan::Format;
 use flowloom_core::render;
 use flowloom_core::value::Value;
-use flowloom_formats::pipeline::{BLOCKS_FOLDER, PIPELINE_FILE, built_in_blocks};
+use flowloom_formats::pipeline::{self, BLOCKS_FOLDER, PIPELINE_FILE, built_in_blocks};
+use flowloom_formats::{format_part, format_source};
 
 use crate::failure::CommandError;
 use crate::terminal::report::truncate_line;
@@ -51,7 +52,7 @@ impl OutputFolder {
 
     /// The folder into which the pipeline was written before, or else a new one.
     pub(crate) fn find_or_choose(target: &OutputTarget, made: &Value) -> Result<OutputFolder, CommandError> {
-        let text = summary::to_indented_json(&made.get("pipeline_json").cloned().unwrap_or_default()) + "\n";
+        let text = lay_out(PIPELINE_FILE, &made.get("pipeline_json").cloned().unwrap_or_default());
         let has_it = |path: &Path| std::fs::read_to_string(path.join(PIPELINE_FILE)).is_ok_and(|found| found == text);
         if let Some(folder) = &target.folder {
             return if has_it(folder) { Ok(OutputFolder(folder.clone())) } else { OutputFolder::prepare(folder) };
@@ -86,8 +87,7 @@ impl OutputFolder {
         }
         for (name, value) in &files {
             let path = self.0.join(name);
-            std::fs::write(&path, summary::to_indented_json(value) + "\n")
-                .map_err(|error| write_failure(&path, &error))?;
+            std::fs::write(&path, lay_out(name, value)).map_err(|error| write_failure(&path, &error))?;
         }
         Ok(files.into_iter().map(|(name, _)| name).collect())
     }
@@ -116,6 +116,13 @@ impl OutputFolder {
     fn create(&self) -> Result<(), CommandError> {
         std::fs::create_dir_all(&self.0).map_err(|error| write_failure(&self.0, &error))
     }
+}
+
+/// A pipeline or a block as the text of a file, in the canonical layout.
+fn lay_out(name: &str, value: &Value) -> String {
+    let text = summary::to_indented_json(value) + "\n";
+    let laid_out = format_part(name, &text).or_else(|| format_source(pipeline::FORMAT, name, &text).ok());
+    laid_out.unwrap_or(text)
 }
 
 /// The name of the pipeline as the name of a folder.

@@ -31,7 +31,7 @@ pub(crate) async fn plan_definition(global: &Global, arguments: &PlanArgs) -> Co
     let latencies = parse_latencies(&arguments.latency)?;
     let mut config = global.load_config()?;
     choose_models(&mut config, &arguments.model);
-    let file = find_named(&config.project.root, &arguments.file)?;
+    let file = find_named(&config, &arguments.file)?;
     let app = open_app(&config)?;
     let format = source::parse_format(arguments.format.as_deref())?;
     let source = Loader { format, ..Loader::new(&config) }.compile(&file);

@@ -39,6 +39,12 @@ pub(crate) fn print_json(value: &impl serde::Serialize) {
     println!("{}", summary::to_indented_json(value));
 }
 
+/// Prints a JSON value to stdout, as one line.
+pub(super) fn print_json_line(value: &impl serde::Serialize) {
+    // Serialisation to memory with text keys cannot fail.
+    println!("{}", serde_json::to_string(value).unwrap_or_default());
+}
+
 /// Prints the result of a command: as JSON with `--json`, otherwise as text, if there is any.
 pub(super) fn print_result(global: &Global, value: serde_json::Value, text: &str) {
     match global.json {

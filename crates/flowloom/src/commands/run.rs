@@ -44,7 +44,7 @@ pub(super) async fn run_and_list_files(
 ) -> CommandResult {
     let mut config = global.load_config()?;
     choose_models(&mut config, &arguments.model);
-    let file = match find_named(&config.project.root, &arguments.file) {
+    let file = match find_named(&config, &arguments.file) {
         Err(DefinitionError::NotInProject { name, meant }) => {
             return run_stored(global, config, arguments, DefinitionError::NotInProject { name, meant }).await;
         }

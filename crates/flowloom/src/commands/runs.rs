@@ -2,6 +2,7 @@
 
 use std::io::IsTerminal as _;
 
+use flowloom_app::definitions::find::find_workflow_id;
 use flowloom_app::engines::App;
 use flowloom_app::error::AppError;
 use flowloom_app::runs::finished::read_outcome;
@@ -49,8 +50,9 @@ pub(crate) async fn list_runs(global: &Global, arguments: &RunsArgs) -> CommandR
         print_summaries(&app, &rows, &mut damaged).await?;
     } else {
         if rows.is_empty() && damaged.is_empty() {
-            let RunsArgs { status, name, workflow, before, .. } = arguments;
-            let is_filtered = [status, name, workflow, before].iter().any(|option| option.is_some());
+            let RunsArgs { status, name, workflow, before, since, limit } = arguments;
+            let is_filtered =
+                *limit == 0 || [status, name, workflow, before, since].iter().any(|option| option.is_some());
             eprintln!("{}", if is_filtered { "no run fits" } else { "no runs yet; start one with flowloom run" });
         }
         print_table(&rows);
@@ -81,13 +83,18 @@ fn build_filter(app: &App, arguments: &RunsArgs) -> Result<RunFilter, CommandErr
     Ok(RunFilter {
         status: arguments.status.clone(),
         name: arguments.name.clone(),
-        workflow: arguments.workflow.clone(),
+        workflow: arguments.workflow.as_deref().map(|name| name_workflow(app, name)),
         project: Some(project.clone()).filter(|project| !project.is_empty()),
         before: before.map(|run| run.id),
         since,
         limit: arguments.limit,
         ..RunFilter::default()
     })
+}
+
+/// The id of a workflow that is named by its file or its id. One that is in no file has the name itself.
+fn name_workflow(app: &App, name: &str) -> String {
+    find_workflow_id(&app.config, name).unwrap_or_else(|| name.to_owned())
 }
 
 /// Prints runs for people on a terminal, or for programs: then ids are whole, and there is no header.

@@ -4,6 +4,7 @@ use std::process::Command;
 
 use flowloom_app::config::Config;
 use flowloom_app::config::server::LogStyle;
+use flowloom_app::definitions::function_files::list_unreadable_functions;
 use flowloom_app::engines::App;
 use flowloom_app::error::AppError;
 use flowloom_server::{RunningServer, ServerOptions};
@@ -56,6 +57,9 @@ async fn serve_configured(
         public_url: arguments.public_url,
         has_studio: studio != StudioUse::None,
     };
+    for function in list_unreadable_functions(&config) {
+        tracing::warn!("workflows that call this function are not served: {}", function.error);
+    }
     let app = App::open(config)?;
     let serving = flowloom_server::serve_http(app, options).await?;
     if style == LogStyle::Text {

@@ -25,6 +25,9 @@ pub(crate) async fn test_workflows(global: &Global, arguments: TestArgs) -> Comm
     if let Some(TestCommand::Record(record)) = &arguments.command {
         return record_run(global, record).await;
     }
+    if global.json && arguments.report != TestReport::Text {
+        return Err(CommandError::usage("--json and --report are two forms of the results; leave one of them out"));
+    }
     let config = global.load_config()?;
     let FoundTests { tests: files, others } = list_files(&config, &arguments.paths)?;
     let mut outcomes = Vec::with_capacity(files.len());

@@ -32,7 +32,7 @@ async fn resolve_workflow(app: &App, user: &str, named: &str) -> Result<String, 
         if stored::find_definition(&app.store, user, DefinitionKind::Workflow, named)?.is_some() {
             return Ok(named.to_owned());
         }
-        file = find_named(&app.config.project.root, &file)?;
+        file = find_named(&app.config, &file)?;
         if !file.is_file() {
             let message = format!("{named} is neither a file nor the id of a workflow in the database");
             return Err(CommandError::usage(message));

@@ -79,6 +79,11 @@ pub(super) fn summarize_run(plan: &Plan, state: &RunState) -> FlowOutcome {
         }
         outcome.results.push(entry.into());
     }
+    // What ended the run need not be a step: a limit, or a person who cancelled it.
+    if let Some(error) = state.error.as_ref().filter(|_| outcome.success && state.status.is_final()) {
+        outcome.success = false;
+        outcome.results.push(Value::map([("success", false.into()), ("error", error.message.as_str().into())]));
+    }
     outcome.variables = Value::Map(env.vars.shared_map());
     for index in starts {
         outcome.results[index] = Value::map([("success", true.into()), ("result", outcome.variables.clone())]);

@@ -39,6 +39,8 @@ impl ModelProcess {
         let mut command = Command::new(program);
         // The environment has secrets that a model does not need.
         command.arg(WORKER_ARGUMENT).arg(file).env_clear().envs(WORKER_ENVIRONMENT).kill_on_drop(true);
+        // Ctrl-C in a terminal reaches only Flowloom. The process ends when its pipe is closed, so it does not outlive it.
+        command.process_group(0);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().map_err(LocalModelError::NotStarted)?;
         let (Some(input), Some(output), Some(errors)) = (child.stdin.take(), child.stdout.take(), child.stderr.take())
@@ -141,4 +143,25 @@ fn describe_status(status: ExitStatus) -> String {
         return format!("was ended by signal {signal}");
     }
     format!("ended with {status}")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    /// The terminal sends the signal of Ctrl-C to a whole group.
+    #[tokio::test]
+    async fn ctrl_c_does_not_reach_a_model_process() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let program = folder.path().join("model");
+        let script = "#!/bin/sh\nread pid name state parent group rest < /proc/self/stat\n\
+                      test $pid = $group && echo '\"ready\"' || echo '{\"not_loaded\":\"in the group of its parent\"}'\n\
+                      read request\n";
+        std::fs::write(&program, script).expect("written");
+        std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o700)).expect("set");
+        let started = ModelProcess::start(&program, Path::new("model.gguf")).await;
+        assert!(started.is_ok(), "{:?}", started.err());
+    }
 }

@@ -3,6 +3,7 @@
 //! module.
 
 pub(crate) mod failure;
+mod opened_file;
 pub(crate) mod postgres;
 pub(crate) mod sqlite;
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use rusqlite::{CachedStatement, params_from_iter};
 
+use super::opened_file::OpenedFile;
 use super::{DbRow, MigratedDatabase, Param};
 use crate::checkpoints::KEPT_LOG_BYTES;
 use crate::error::{Corruption, StoreError};
@@ -48,24 +49,27 @@ const WRITER_BUSY_TIMEOUT: Duration = Duration::from_millis(250);
 const MAX_LOG_PAGES: i64 = 8192;
 
 /// A connection to a database file.
-pub(crate) struct Sqlite(rusqlite::Connection);
+pub(crate) struct Sqlite {
+    connection: rusqlite::Connection,
+    file: OpenedFile,
+}
 
 impl Sqlite {
     pub(crate) fn open(file: &Path) -> Result<Sqlite, StoreError> {
         let connection = rusqlite::Connection::open(file)?;
         connection.busy_timeout(BUSY_TIMEOUT)?;
         connection.set_prepared_statement_cache_capacity(64);
-        Ok(Sqlite(connection))
+        Ok(Sqlite { connection, file: OpenedFile::remember(file) })
     }
 
     /// Prepares the connection for the writer.
     pub(crate) fn shorten_busy_timeout(&self) -> Result<(), StoreError> {
-        Ok(self.0.busy_timeout(WRITER_BUSY_TIMEOUT)?)
+        Ok(self.connection.busy_timeout(WRITER_BUSY_TIMEOUT)?)
     }
 
     /// The file of the write-ahead log.
     pub(crate) fn log_file(&self) -> PathBuf {
-        PathBuf::from(format!("{}-wal", self.0.path().unwrap_or_default()))
+        PathBuf::from(format!("{}-wal", self.connection.path().unwrap_or_default()))
     }
 
     /// Sets how durable commits of this connection are.
@@ -86,7 +90,7 @@ impl Sqlite {
 
     /// Executes statements outside a transaction.
     pub(crate) fn run_script(&self, sql: &str) -> Result<(), StoreError> {
-        Ok(self.0.execute_batch(sql)?)
+        Ok(self.connection.execute_batch(sql)?)
     }
 
     /// Migrates an empty or older database to [`SCHEMA_VERSION`]. Fails with `StoreNewer` if the database has a higher
@@ -110,7 +114,7 @@ impl Sqlite {
     }
 
     fn read_supported_version(&self, file: &Path) -> Result<i64, StoreError> {
-        let found: i64 = self.0.query_row("PRAGMA user_version", [], |row| row.get(0))?;
+        let found: i64 = self.connection.query_row("PRAGMA user_version", [], |row| row.get(0))?;
         if found <= SCHEMA_VERSION {
             return Ok(found);
         }
@@ -121,13 +125,13 @@ impl Sqlite {
     /// Writes the version that the database has, within a transaction. SQLite writes no row that stays the same, but always
     /// its header.
     pub(crate) fn rewrite_version(&self) -> Result<(), StoreError> {
-        let version: i64 = self.0.query_row("PRAGMA user_version", [], |row| row.get(0))?;
+        let version: i64 = self.connection.query_row("PRAGMA user_version", [], |row| row.get(0))?;
         self.run_script(&format!("PRAGMA user_version={version}"))
     }
 
     /// Writes a copy of the current database to a new file.
     pub(crate) fn copy_to(&self, file: &Path) -> Result<(), StoreError> {
-        self.0.execute("VACUUM INTO ?1", [file.to_string_lossy()])?;
+        self.connection.execute("VACUUM INTO ?1", [file.to_string_lossy()])?;
         Ok(())
     }
 
@@ -140,22 +144,22 @@ impl Sqlite {
 
     /// Checks that the file is an intact Flowloom database with a known schema. Fails with `StoreCorrupt`.
     pub(crate) fn check_integrity(&self) -> Result<(), StoreError> {
-        let found: Result<String, _> = self.0.query_row("PRAGMA integrity_check", [], |row| row.get(0));
+        let found: Result<String, _> = self.connection.query_row("PRAGMA integrity_check", [], |row| row.get(0));
         match found {
             Ok(text) if text == "ok" => {}
             Ok(problem) => return Err(StoreError::Corrupt(Corruption::File(problem))),
             Err(error) => return Err(StoreError::Corrupt(Corruption::NotSqlite(error))),
         }
-        let version: i64 = self.0.query_row("PRAGMA user_version", [], |row| row.get(0))?;
-        if (1..=SCHEMA_VERSION).contains(&version) {
-            Ok(())
-        } else {
-            Err(StoreError::Corrupt(Corruption::SchemaVersion(version)))
+        let version: i64 = self.connection.query_row("PRAGMA user_version", [], |row| row.get(0))?;
+        match version {
+            1..=SCHEMA_VERSION => Ok(()),
+            0 => Err(StoreError::Corrupt(Corruption::Empty)),
+            version => Err(StoreError::Corrupt(Corruption::SchemaVersion(version))),
         }
     }
 
     fn prepare_statement(&self, sql: &str) -> Result<CachedStatement<'_>, StoreError> {
-        let statement = self.0.prepare_cached(sql)?;
+        let statement = self.connection.prepare_cached(sql)?;
         // SQLite numbers parameters in order of appearance, whatever their names are.
         debug_assert!((1..=statement.parameter_count()).all(|n| {
             let name = statement.parameter_name(n);
@@ -197,19 +201,21 @@ impl Sqlite {
     /// Moves the log into the database. Returns `true` if the log has grown so large that [`Sqlite::restart_log`] is due.
     /// A failure is ignored: the next checkpoint, or opening the database, makes up for it.
     pub(crate) fn run_checkpoint(&self) -> bool {
-        let log = self.0.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |row| row.get::<_, i64>(1));
+        let log = self.connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |row| row.get::<_, i64>(1));
         log.is_ok_and(|pages| pages > MAX_LOG_PAGES)
     }
 
     /// Moves the whole log into the database, so that the next commit overwrites it from its beginning; commits wait
     /// meanwhile. The file keeps its size: writing where blocks are allocated already is faster.
     pub(crate) fn restart_log(&self) {
-        let _ = self.0.query_row("PRAGMA wal_checkpoint(RESTART)", [], |_| Ok(()));
+        let _ = self.connection.query_row("PRAGMA wal_checkpoint(RESTART)", [], |_| Ok(()));
     }
 
     /// Runs `work` in a transaction.
     pub(crate) fn run_transaction(&self, work: impl FnOnce() -> Result<(), StoreError>) -> Result<(), StoreError> {
         let committed = self.execute_sql("BEGIN IMMEDIATE", &[]).and_then(|_| work());
+        // What is written to a file that was deleted is lost, and SQLite would not say so.
+        let committed = committed.and_then(|()| self.file.check_place());
         let committed = committed.and_then(|()| self.execute_sql("COMMIT", &[]).map(drop));
         if committed.is_err() {
             // There is nothing to roll back if BEGIN failed.
@@ -224,9 +230,9 @@ impl Sqlite {
         &self,
         work: impl FnOnce() -> Result<(), StoreError>,
     ) -> Option<Result<(), StoreError>> {
-        let _ = self.0.busy_timeout(Duration::ZERO);
+        let _ = self.connection.busy_timeout(Duration::ZERO);
         let committed = self.run_transaction(work);
-        let _ = self.0.busy_timeout(WRITER_BUSY_TIMEOUT);
+        let _ = self.connection.busy_timeout(WRITER_BUSY_TIMEOUT);
         let has_to_wait = committed.as_ref().is_err_and(StoreError::is_outage);
         (!has_to_wait).then_some(committed)
     }
@@ -262,6 +268,9 @@ mod tests {
         let before = count();
         sqlite.run_transaction(|| sqlite.rewrite_version()).expect("written");
         assert_ne!(count(), before);
-        assert_eq!(sqlite.0.query_row("PRAGMA user_version", [], |row| row.get::<_, i64>(0)).expect("a number"), 7);
+        assert_eq!(
+            sqlite.connection.query_row("PRAGMA user_version", [], |row| row.get::<_, i64>(0)).expect("a number"),
+            7
+        );
     }
 }

@@ -74,7 +74,7 @@ impl WorkflowHost {
         let is_trusted = self.bundle.tenant.is_none() || self.bundle.tenant == tenant;
         let settings = if is_trusted { self.bundle.copy_settings() } else { Bundle::from_config(&engines.config) };
         let mut files = content.files;
-        files.extend(engines.read_function_files(&settings.functions)?);
+        files.extend(engines.read_function_files(&settings.functions));
         detect_format(Bundle { entry: content.entry, files, tenant, ..settings })
     }
 

@@ -3,6 +3,7 @@
 mod stored_data;
 
 use flowloom_app::config::{Config, find_shared_data_folder};
+use flowloom_app::definitions::function_files::list_unreadable_functions;
 use flowloom_app::models::ModelList;
 use flowloom_app::restate::check_server;
 use flowloom_app::secrets::list_secret_names;
@@ -106,6 +107,8 @@ fn check_settings(config: &Config) -> Vec<DoctorCheck> {
         passed_check("functions", join_items(config.functions.keys()), ""),
         passed_check("agents", join_items(config.agents.keys()), ""),
     ];
+    let unreadable = list_unreadable_functions(config).into_iter().map(|function| function.error.to_string());
+    rows.extend(unreadable.map(|why| DoctorCheck { is_fine: false, ..passed_check("function", why, "") }));
     rows.extend(check_earlier_data(config));
     rows
 }
