@@ -58,7 +58,10 @@ function measureContrast(button) {
   const behind = [getComputedStyle(button.parentElement), getComputedStyle(button)].map(
     (style) => style.backgroundColor,
   );
-  const lights = [toLuminance(paint(...behind)), toLuminance(paint(...behind, getComputedStyle(button).color))];
+  const lights = [
+    toLuminance(paint(...behind)),
+    toLuminance(paint(...behind, getComputedStyle(button).color)),
+  ];
   return (Math.max(...lights) + 0.05) / (Math.min(...lights) + 0.05);
 }
 

@@ -5,6 +5,7 @@ import { builderStrings } from "./strings/builder";
 import { chat } from "./strings/chat";
 import { alone, cost, family, versionDiff } from "./strings/cost";
 import { create } from "./strings/create";
+import { cron } from "./strings/cron";
 import { library } from "./strings/library";
 import { settings } from "./strings/settings";
 import { tests } from "./strings/tests";
@@ -66,6 +67,7 @@ export const t = {
   chat,
   cost,
   create,
+  cron,
   family,
   library,
   settings,
@@ -283,7 +285,8 @@ export const t = {
     inputsOpen: "Fork with other inputs",
     inputsTitle: "Fork with other inputs",
     inputsHelp: "A new run reuses what the inputs do not change, and performs the rest again.",
-    repeats: "Send requests again that must not be repeated, without asking before each",
+    repeats:
+      "Repeat requests that may do harm when sent twice, such as payments, without asking me each time",
     start: "Start the fork",
     from: "Forked from",
     firstDifference: "the first difference",
@@ -406,6 +409,10 @@ export const t = {
     value: "Answer",
     required: "required",
     invalid: "This is not valid JSON.",
+    wrong: {
+      number: (label: string) => `“${label}” needs a number.`,
+      json: (label: string) => `The JSON in “${label}” is not valid.`,
+    },
     missing: (label: string) => `Enter something for “${label}”.`,
     elsewhere: "Answered by someone else. Nothing was sent from here.",
     ended: "This no longer waits for an answer: the run has ended.",
@@ -484,7 +491,14 @@ export const t = {
     notFound: "This workflow does not exist, or it belongs to another user.",
     checking: "Checking…",
     refusedRun: "Fix the errors before you run it.",
-    unsavedRun: "Runs use the saved version.",
+    unsavedRun: "You have unsaved changes.",
+    unsavedRefused:
+      "You have unsaved changes with errors. Only the saved version can run; your changes stay here.",
+    saveAndRun: "Save and run",
+    startSaved: "Run the saved version",
+    started: "The run has started.",
+    newInputs: "Saved. The inputs have changed: check them, and start the run.",
+    lastInputs: "Use the inputs of the last run",
     notDrawable: "There is no graph until the errors are fixed.",
     description: "Description",
     noVersions: "Files in the served folder have their history in version control.",

@@ -36,13 +36,18 @@ export function useSave({ workflow, edited, stored, isDeleted, pending, onSaved 
     },
   });
   const save = async () => {
-    if (saving.isPending || isSettling.current) return;
+    if (saving.isPending || isSettling.current) return false;
     isSettling.current = true;
     const isSettled = await pending.settle();
     isSettling.current = false;
     setFailure(isSettled ? undefined : t.build.notTaken);
     const newest = edited.readChanged() ?? (isDeleted ? stored : undefined);
-    if (isSettled && newest) saving.mutate(newest);
+    if (!isSettled) return false;
+    if (!newest) return true;
+    return saving.mutateAsync(newest).then(
+      () => true,
+      () => false,
+    );
   };
   const keep = async () => {
     const isSettled = await pending.settle();
@@ -51,6 +56,7 @@ export function useSave({ workflow, edited, stored, isDeleted, pending, onSaved 
     return isKept && isSettled;
   };
   return {
+    /** Saves the changes; false if they could not be saved. */
     save,
     /** Keeps the changes in this browser; false if something could not be kept. */
     keep,

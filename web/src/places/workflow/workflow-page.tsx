@@ -7,6 +7,7 @@ import { workflowQuery } from "../../api/queries";
 import { Pending, PendingScope, useHasPending } from "../../builder/pending";
 import { t } from "../../strings";
 import { useCommands } from "../../ui/commands";
+import { KeepScope } from "../../ui/keep-scope";
 import { useKeys } from "../../ui/keyboard";
 import { LeaveGuard } from "../../ui/leave-guard";
 import { EmptyPlace, ErrorBox } from "../../ui/problem";
@@ -15,7 +16,7 @@ import { CopyDialog } from "./copy-dialog";
 import { DeleteDialog } from "./delete-dialog";
 import { ExportDialog } from "./export-dialog";
 import { Panes } from "./panes";
-import { RunDialog } from "./run-dialog";
+import { RunDialog, type UnsavedChanges } from "./run-dialog";
 import { SaveProblem } from "./save-problem";
 import { SnippetsDialog } from "./snippets";
 import { TriggersDialog } from "./triggers-dialog";
@@ -131,21 +132,25 @@ function OpenWorkflow({ workflow, stored, isDeleted }: OpenProps) {
       </WorkflowHead>
       <LeaveGuard isUnsaved={isUnkept} onKeep={saving.keep} />
       <PendingScope value={pending}>
-        <Panes
-          workflow={workflow}
-          source={source}
-          isReadOnly={isFile}
-          isUnsaved={isUnsaved}
-          judgement={judgement}
-          onEdit={edit}
-        />
+        <KeepScope value={saving.keep}>
+          <Panes
+            workflow={workflow}
+            source={source}
+            isReadOnly={isFile}
+            isUnsaved={isUnsaved}
+            judgement={judgement}
+            onEdit={edit}
+          />
+        </KeepScope>
       </PendingScope>
       {overlay && (
         <OpenOverlay
           overlay={overlay}
           workflow={workflow}
           source={source}
-          isUnsaved={isUnsaved}
+          unsaved={
+            isUnsaved ? { isRefused: judgement.isRefused, save: saving.save, keep: saving.keep } : undefined
+          }
           onStep={(step) => void navigate({ search: { step }, replace: true })}
           onRestore={(version, number) => {
             edited.replace(version);
@@ -162,13 +167,13 @@ type OverlayProps = {
   overlay: Overlay;
   workflow: Workflow;
   source: Source;
-  isUnsaved: boolean;
+  unsaved: UnsavedChanges | undefined;
   onStep: (step: string) => void;
   onRestore: (version: Source, number: number) => void;
   onClose: () => void;
 };
 
-function OpenOverlay({ overlay, workflow, source, isUnsaved, onStep, onRestore, onClose }: OverlayProps) {
+function OpenOverlay({ overlay, workflow, source, unsaved, onStep, onRestore, onClose }: OverlayProps) {
   const { id, format } = workflow;
   switch (overlay) {
     case "run": {
@@ -176,7 +181,7 @@ function OpenOverlay({ overlay, workflow, source, isUnsaved, onStep, onRestore, 
         onClose();
         onStep(step);
       };
-      return <RunDialog workflow={workflow} isUnsaved={isUnsaved} onStep={showStep} onClose={onClose} />;
+      return <RunDialog workflow={workflow} unsaved={unsaved} onStep={showStep} onClose={onClose} />;
     }
     case "versions": {
       const restore = (version: Source, number: number) => {
@@ -190,7 +195,7 @@ function OpenOverlay({ overlay, workflow, source, isUnsaved, onStep, onRestore, 
     case "export":
       return <ExportDialog workflow={id} format={format} source={source} onClose={onClose} />;
     case "triggers":
-      return <TriggersDialog workflow={id} onClose={onClose} />;
+      return <TriggersDialog workflow={workflow} onClose={onClose} />;
     case "copy":
       return <CopyDialog workflow={id} source={source} onClose={onClose} />;
     case "delete":
