@@ -35,6 +35,7 @@ const PHASE_NAMES: Record<ShownPhase, string> = {
   reset: "To be repeated",
   retrying: "Waits to try again",
   reused: "Reused",
+  tolerated: "Failed, the run continued",
 };
 
 const KIND_NAMES: Record<string, string> = {
@@ -365,9 +366,12 @@ export const t = {
     variablesHelp: "The variables at this position of the run.",
     noVariables: "No variable has a value at this position.",
     error: "Error",
+    failedSteps: "Failed steps",
+    cause: (step: string, message: string) => `${step}: ${message}`,
     skipped: "Skipped",
     warnings: "Warnings",
     ignored: "The run continued without this output.",
+    caused: "The run failed because of this step, after its other steps.",
     notSent: "This step sent nothing.",
     prompt: "Prompt",
     path: "Path",
