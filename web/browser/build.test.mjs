@@ -21,7 +21,7 @@ after(async () => {
 async function create(page, format, id) {
   page.setDefaultTimeout(10_000);
   await page.goto(`${studio.address}/new?format=${format}`);
-  await page.getByLabel("Id of the new workflow").fill(id);
+  await page.getByLabel("Name of the new workflow").fill(id);
   await page.getByRole("button", { name: "Create" }).click();
   await page.getByRole("button", { name: /^Definition/ }).waitFor();
 }

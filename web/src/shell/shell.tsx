@@ -3,7 +3,7 @@ import { useQuery } from "@tanstack/react-query";
 import { Link, Outlet, useNavigate } from "@tanstack/react-router";
 import { useRef, useState, useSyncExternalStore } from "react";
 import { SERVER } from "../api/client";
-import { isKeyWanted, subscribeToKey } from "../api/key";
+import { readKeyReason, subscribeToKey } from "../api/key";
 import { waitingQuery } from "../api/queries";
 import { t } from "../strings";
 import { Icon } from "../ui/icon";
@@ -19,7 +19,7 @@ type Overlay = "palette" | "keys" | undefined;
 
 export function Shell() {
   const [overlay, setOverlay] = useState<Overlay>();
-  const isKeyAsked = useSyncExternalStore(subscribeToKey, isKeyWanted);
+  const keyReason = useSyncExternalStore(subscribeToKey, readKeyReason);
   useShortcuts(setOverlay);
   const navigate = useNavigate();
   useNotifications((item) => void navigate({ to: "/inbox", search: { item } }));
@@ -35,7 +35,7 @@ export function Shell() {
       </main>
       {overlay === "palette" && <Palette onClose={() => setOverlay(undefined)} />}
       {overlay === "keys" && <KeyList onClose={() => setOverlay(undefined)} />}
-      {isKeyAsked && <KeyDialog />}
+      {keyReason && <KeyDialog reason={keyReason} />}
     </div>
   );
 }

@@ -3,6 +3,7 @@
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link, useNavigate } from "@tanstack/react-router";
 import { useState } from "react";
+import { useMay } from "../../api/caller";
 import { api, read, type Schemas } from "../../api/client";
 import { runsQuery, waitingQuery, workflowsQuery } from "../../api/queries";
 import { NewWorkflowLink } from "../../builder/new-workflow-link";
@@ -39,6 +40,7 @@ export function Home() {
     retry: false,
   });
   const hasWaiting = (useQuery(waitingQuery).data?.length ?? 0) > 0;
+  const mayWrite = useMay("write");
   const [query, setQuery] = useState("");
   const items = workflows.data ?? [];
   const found = items.filter((item) => `${item.name} ${item.id}`.toLowerCase().includes(query.toLowerCase()));
@@ -59,15 +61,20 @@ export function Home() {
                 onChange={(event) => setQuery(event.target.value)}
               />
             )}
-            <Link to="/create" className="button">
-              <Icon name="wand" />
-              {t.home.describe}
-            </Link>
-            <NewWorkflowLink />
-            {addButton}
+            {mayWrite && (
+              <>
+                <Link to="/create" className="button">
+                  <Icon name="wand" />
+                  {t.home.describe}
+                </Link>
+                <NewWorkflowLink />
+                {addButton}
+              </>
+            )}
           </header>
+          {!mayWrite && <p className="soft">{t.key.noWrite}</p>}
           {workflows.error && <ErrorBox error={workflows.error} />}
-          {workflows.data && items.length === 0 && <FirstStart />}
+          {workflows.data && items.length === 0 && mayWrite && <FirstStart />}
           {hasWaiting && <Waiting />}
           {items.length > 0 && found.length === 0 && <p className="soft">{t.home.noMatch}</p>}
           <ul className="cards">

@@ -16,6 +16,11 @@ type SaveParts = {
   onSaved: () => void;
 };
 
+/** Why something that is entered could not be saved. */
+function explainPending(pending: Pending): string {
+  return t.build.notTaken(pending.readProblem() ?? t.build.notFitting);
+}
+
 export function useSave({ workflow, edited, stored, isDeleted, pending, onSaved }: SaveParts) {
   const queries = useQueryClient();
   const [failure, setFailure] = useState<string>();
@@ -40,7 +45,7 @@ export function useSave({ workflow, edited, stored, isDeleted, pending, onSaved 
     isSettling.current = true;
     const isSettled = await pending.settle();
     isSettling.current = false;
-    setFailure(isSettled ? undefined : t.build.notTaken);
+    setFailure(isSettled ? undefined : explainPending(pending));
     const newest = edited.readChanged() ?? (isDeleted ? stored : undefined);
     if (!isSettled) return false;
     if (!newest) return true;
@@ -52,7 +57,7 @@ export function useSave({ workflow, edited, stored, isDeleted, pending, onSaved 
   const keep = async () => {
     const isSettled = await pending.settle();
     const isKept = edited.keep();
-    setFailure(!isKept ? t.workflow.noRoom : isSettled ? undefined : t.build.notTaken);
+    setFailure(!isKept ? t.workflow.noRoom : isSettled ? undefined : explainPending(pending));
     return isKept && isSettled;
   };
   return {

@@ -2,6 +2,7 @@
 import { useQuery } from "@tanstack/react-query";
 import { useNavigate, useParams } from "@tanstack/react-router";
 import { useCallback, useState } from "react";
+import { useMay } from "../../api/caller";
 import { ApiError, type Schemas } from "../../api/client";
 import { workflowQuery } from "../../api/queries";
 import { Pending, PendingScope, useHasPending } from "../../builder/pending";
@@ -54,8 +55,11 @@ type OpenProps = { workflow: Workflow; stored: Stored; isDeleted: boolean };
 function OpenWorkflow({ workflow, stored, isDeleted }: OpenProps) {
   const navigate = useNavigate({ from: "/workflows/$workflow" });
   const isFile = workflow.file != null;
+  const mayWrite = useMay("write");
+  const mayRun = useMay("run");
+  const isReadOnly = isFile || !mayWrite;
   useTitle(workflow.name || workflow.id);
-  const edited = useEdited(workflow.id, stored, isFile);
+  const edited = useEdited(workflow.id, stored, isReadOnly);
   const { source, changed } = edited;
   const judgement = useJudgement(source);
   const [overlay, setOverlay] = useState<Overlay>();
@@ -74,7 +78,7 @@ function OpenWorkflow({ workflow, stored, isDeleted }: OpenProps) {
   const saving = useSave({ workflow: workflow.id, edited, stored, isDeleted, pending, onSaved });
   const isUnkept = edited.isUnkept || hasPending;
   const isUnsaved = changed !== undefined || hasPending;
-  const canSave = (isUnsaved || isDeleted) && !isFile && !saving.isPending;
+  const canSave = (isUnsaved || isDeleted) && !isReadOnly && !saving.isPending;
   const save = () => {
     if (canSave) void saving.save();
   };
@@ -93,21 +97,23 @@ function OpenWorkflow({ workflow, stored, isDeleted }: OpenProps) {
   });
   const open = (name: Overlay) => () => openOverlay(name);
   useCommands([
-    !workflow.is_refused && { title: t.workflow.run, icon: "play", run: open("run") },
+    !workflow.is_refused && mayRun && { title: t.workflow.run, icon: "play", run: open("run") },
     canSave && { title: t.workflow.save, icon: "check", run: save },
     isUnkept && { title: t.workflow.keepDraft, icon: "copy", run: keep },
-    { title: t.build.triggers, icon: "clock", run: open("triggers") },
+    mayWrite && { title: t.build.triggers, icon: "clock", run: open("triggers") },
     { title: t.build.exportTitle, icon: "copy", run: open("export") },
     { title: t.workflow.use, icon: "code", run: open("snippets") },
-    isFile && { title: t.workflow.copy, icon: "copy", run: open("copy") },
+    isFile && mayWrite && { title: t.workflow.copy, icon: "copy", run: open("copy") },
     !isFile && { title: t.workflow.versions, icon: "swap", run: open("versions") },
-    !isFile && { title: t.workflow.deleteWorkflow, icon: "trash", run: open("delete") },
+    !isReadOnly && { title: t.workflow.deleteWorkflow, icon: "trash", run: open("delete") },
   ]);
   return (
     <div className="workflow">
       <WorkflowHead
         workflow={workflow}
         edited={edited}
+        mayWrite={mayWrite}
+        mayRun={mayRun}
         isUnkept={isUnkept}
         notice={notice}
         saveLabel={judgement.isRefused ? t.workflow.saveRefused : t.workflow.save}
@@ -136,7 +142,7 @@ function OpenWorkflow({ workflow, stored, isDeleted }: OpenProps) {
           <Panes
             workflow={workflow}
             source={source}
-            isReadOnly={isFile}
+            isReadOnly={isReadOnly}
             isUnsaved={isUnsaved}
             judgement={judgement}
             onEdit={edit}
@@ -151,7 +157,7 @@ function OpenWorkflow({ workflow, stored, isDeleted }: OpenProps) {
           unsaved={
             isUnsaved ? { isRefused: judgement.isRefused, save: saving.save, keep: saving.keep } : undefined
           }
-          onStep={(step) => void navigate({ search: { step }, replace: true })}
+          onStep={(step) => void navigate({ search: (before) => ({ ...before, step }), replace: true })}
           onRestore={(version, number) => {
             edited.replace(version);
             setNotice(t.workflow.restored(number));
