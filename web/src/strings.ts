@@ -216,6 +216,8 @@ export const t = {
     exists: (id: string) =>
       `A workflow with the id ${id} exists already. Open it to change it, or rename the file.`,
     scheduled: "Scheduled",
+    draft: "Draft",
+    unsaved: "Unsaved changes",
   },
   runs: {
     title: "Runs",
@@ -475,6 +477,9 @@ export const t = {
     saveRefused: "Save with errors",
     keepDraft: "Keep as draft",
     keepDraftHelp: "The changes stay in this browser. Runs use the saved version.",
+    recovered: (time: string) => `This browser has changes of ${time} that were not saved.`,
+    recover: "Restore them",
+    dismissRecovery: "Discard them",
     draftOf: (time: string) => `Draft of ${time}, kept in this browser`,
     noRoom: "This browser has no room for the draft. Save it, or copy the text.",
     discard: "Discard the changes",
@@ -490,7 +495,13 @@ export const t = {
     delete: "Delete",
     deleteWorkflow: "Delete the workflow",
     confirmDelete: (id: string) => `Delete ${id}?`,
-    confirmDeleteHelp: "Its versions stay, and runs keep what they started with.",
+    confirmDeleteHelp:
+      "Its versions stay: you can take this back at once, or restore it later at its address. Runs keep what they started with.",
+    deleted: (id: string) => `${id} was deleted.`,
+    undoDelete: "Undo",
+    deletedTitle: "This workflow was deleted",
+    deletedHelp: (version: number, time: string) => `Its last version is ${version}, stored ${time}.`,
+    restoreDeleted: "Restore it",
     fix: "Fix",
     line: (line: number, column: number) => `line ${line}, column ${column}`,
     step: "Step",

@@ -17,6 +17,7 @@ import { RunHistory } from "../../ui/run-history";
 import { StatusMark } from "../../ui/state";
 import { useTitle } from "../../ui/title";
 import { useSeen } from "../../ui/visible";
+import { findDraft } from "../workflow/kept-draft";
 import { AddWorkflow } from "./add-workflow";
 import "./home.css";
 
@@ -94,6 +95,7 @@ export function Home() {
 
 function Card({ workflow, isScheduled }: { workflow: Workflow; isScheduled: boolean }) {
   const [element, isSeen] = useSeen<HTMLLIElement>();
+  const draft = workflow.file == null ? findDraft(workflow.id) : undefined;
   // Other workflows may have run more often lately, so that each is asked about its own runs.
   const runs = useQuery({
     ...runsQuery({ workflow: workflow.id, limit: CARD_RUNS }),
@@ -114,6 +116,7 @@ function Card({ workflow, isScheduled }: { workflow: Workflow; isScheduled: bool
             {t.home.scheduled}
           </span>
         )}
+        {draft && <span className="badge">{t.home[draft]}</span>}
         {workflow.problems.length > 0 && (
           <span className="card-problems" data-refused={workflow.is_refused || undefined}>
             <Icon name="warn" />

@@ -185,7 +185,9 @@ function RunActions({ view, isInterrupted }: ActionsProps) {
   return (
     <div className="run-actions">
       <CopyButton text={() => window.location.href} label={t.run.actions.copyLink} />
-      {isLive && isEnded && <SaveTest run={id} name={state.created?.name ?? ""} />}
+      {isLive && isEnded && (
+        <SaveTest run={id} name={state.created?.name ?? ""} workflow={state.created?.workflow} />
+      )}
       {isLive && isEnded && (
         <Button look="quiet" onClick={() => replay.mutate()} disabled={replay.isPending}>
           {replay.data ? t.run.replayed(replay.data.events) : t.run.actions.replay}

@@ -7,15 +7,18 @@ import { ApiError, type Schemas } from "../../api/client";
 import { workflowQuery } from "../../api/queries";
 import { Pending, PendingScope, useHasPending } from "../../builder/pending";
 import { t } from "../../strings";
+import { Button } from "../../ui/button";
 import { useCommands } from "../../ui/commands";
+import { formatTime } from "../../ui/format";
 import { KeepScope } from "../../ui/keep-scope";
 import { useKeys } from "../../ui/keyboard";
 import { LeaveGuard } from "../../ui/leave-guard";
-import { EmptyPlace, ErrorBox } from "../../ui/problem";
+import { ErrorBox } from "../../ui/problem";
 import { useTitle } from "../../ui/title";
 import { CopyDialog } from "./copy-dialog";
 import { DeleteDialog } from "./delete-dialog";
 import { ExportDialog } from "./export-dialog";
+import { MissingWorkflow } from "./missing-workflow";
 import { Panes } from "./panes";
 import { RunDialog, type UnsavedChanges } from "./run-dialog";
 import { SaveProblem } from "./save-problem";
@@ -23,6 +26,7 @@ import { SnippetsDialog } from "./snippets";
 import { TriggersDialog } from "./triggers-dialog";
 import { type Source, useJudgement, useStoredSource } from "./use-draft";
 import { type Stored, useEdited } from "./use-edited";
+import { useRecovery } from "./use-recovery";
 import { useSave } from "./use-save";
 import { VersionsDialog } from "./versions";
 import { type Overlay, WorkflowHead } from "./workflow-head";
@@ -41,7 +45,7 @@ export function WorkflowPage() {
   if (data && stored.data && !isGone) {
     return <OpenWorkflow key={id} workflow={data} stored={stored.data} isDeleted={isMissing} />;
   }
-  if (isMissing) return <EmptyPlace title={t.errors.notFound}>{t.workflow.notFound}</EmptyPlace>;
+  if (isMissing) return <MissingWorkflow workflow={id} />;
   if (!problem) return <p className="page soft">{t.loading}</p>;
   return (
     <div className="page">
@@ -61,6 +65,7 @@ function OpenWorkflow({ workflow, stored, isDeleted }: OpenProps) {
   useTitle(workflow.name || workflow.id);
   const edited = useEdited(workflow.id, stored, isReadOnly);
   const { source, changed } = edited;
+  const recovery = useRecovery(workflow.id, edited, stored, isReadOnly);
   const judgement = useJudgement(source);
   const [overlay, setOverlay] = useState<Overlay>();
   const [notice, setNotice] = useState<string>();
@@ -136,7 +141,16 @@ function OpenWorkflow({ workflow, stored, isDeleted }: OpenProps) {
           onSaveOver={saving.saveOver}
         />
       </WorkflowHead>
-      <LeaveGuard isUnsaved={isUnkept} onKeep={saving.keep} />
+      {recovery.at !== undefined && (
+        <div className="workflow-recovery" role="status">
+          <span>{t.workflow.recovered(formatTime(recovery.at))}</span>
+          <Button onClick={recovery.restore}>{t.workflow.recover}</Button>
+          <Button look="quiet" onClick={recovery.dismiss}>
+            {t.workflow.dismissRecovery}
+          </Button>
+        </div>
+      )}
+      <LeaveGuard isUnsaved={isUnkept} onKeep={saving.keep} onLeave={recovery.forget} />
       <PendingScope value={pending}>
         <KeepScope value={saving.keep}>
           <Panes
@@ -154,6 +168,7 @@ function OpenWorkflow({ workflow, stored, isDeleted }: OpenProps) {
           overlay={overlay}
           workflow={workflow}
           source={source}
+          stored={stored.source}
           unsaved={
             isUnsaved ? { isRefused: judgement.isRefused, save: saving.save, keep: saving.keep } : undefined
           }
@@ -173,13 +188,15 @@ type OverlayProps = {
   overlay: Overlay;
   workflow: Workflow;
   source: Source;
+  stored: Source;
   unsaved: UnsavedChanges | undefined;
   onStep: (step: string) => void;
   onRestore: (version: Source, number: number) => void;
   onClose: () => void;
 };
 
-function OpenOverlay({ overlay, workflow, source, unsaved, onStep, onRestore, onClose }: OverlayProps) {
+function OpenOverlay(props: OverlayProps) {
+  const { overlay, workflow, source, stored, unsaved, onStep, onRestore, onClose } = props;
   const { id, format } = workflow;
   switch (overlay) {
     case "run": {
@@ -205,6 +222,6 @@ function OpenOverlay({ overlay, workflow, source, unsaved, onStep, onRestore, on
     case "copy":
       return <CopyDialog workflow={id} source={source} onClose={onClose} />;
     case "delete":
-      return <DeleteDialog workflow={id} onClose={onClose} />;
+      return <DeleteDialog workflow={id} stored={stored} onClose={onClose} />;
   }
 }
