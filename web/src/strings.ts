@@ -212,7 +212,7 @@ export const t = {
     problems: (count: number) => (count === 1 ? "1 problem" : `${count} problems`),
     refused: "Cannot run",
     noMatch: "No workflow matches.",
-    added: (id: string) => `Added ${id}`,
+    addedAll: (ids: string[]) => `Added ${ids.length} workflows: ${ids.join(", ")}`,
     exists: (id: string) =>
       `A workflow with the id ${id} exists already. Open it to change it, or rename the file.`,
     scheduled: "Scheduled",
