@@ -21,7 +21,7 @@ after(async () => {
 async function create(page, format, id) {
   page.setDefaultTimeout(10_000);
   await page.goto(`${studio.address}/new?format=${format}`);
-  await page.getByLabel("Id of the new workflow").fill(id);
+  await page.getByLabel("Name of the new workflow").fill(id);
   await page.getByRole("button", { name: "Create" }).click();
   await page.getByRole("button", { name: /^Definition/ }).waitFor();
 }
@@ -332,7 +332,7 @@ test("a workflow is exported, and started by a schedule and a webhook", async ()
   assert.equal((await saved).suggestedFilename(), "build-export.mdx");
   await page.getByRole("button", { name: "Close" }).click();
   await page.getByRole("button", { name: "Triggers" }).click();
-  await page.getByLabel(/^Cron expression/).fill("0 6 * * 1-5");
+  await page.getByLabel("When").selectOption("Monday to Friday");
   await page.getByRole("button", { name: "Add schedule" }).click();
   await page.getByText(/next at/).waitFor();
   await page.getByRole("button", { name: "Add webhook" }).click();

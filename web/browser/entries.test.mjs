@@ -78,7 +78,7 @@ test("saving takes along what was typed just before, by key and by button", asyn
   // A run uses the saved version, and its dialog knows that there is a newer text.
   await type(page, prompt, " four");
   await page.keyboard.press("Control+Enter");
-  await page.getByRole("dialog").getByText("Runs use the saved version.").waitFor();
+  await page.getByRole("dialog").getByText("You have unsaved changes.").waitFor();
   await closePage(opened);
 });
 
@@ -113,7 +113,7 @@ test("a change that could not be made is made when the definition is saved", asy
   await context.route("**/definitions/edit", (route) => route.abort());
   await type(page, prompt, " two");
   await page.keyboard.press("Control+s");
-  await page.getByText("Not saved:").waitFor();
+  await page.getByText("Not saved. The server cannot be reached.").waitFor();
   await page.getByText("Unsaved changes").waitFor();
   await page.getByRole("button", { name: "Try again" }).waitFor();
   await context.unroute("**/definitions/edit");
@@ -130,8 +130,7 @@ test("an entry that is no number is named, and nothing is saved without it", asy
   const field = page.getByLabel(/^Max iterations/).first();
   await field.fill("abc");
   await page.keyboard.press("Control+s");
-  await page.getByText("This is not a number.").waitFor();
-  await page.getByText("Not saved:").waitFor();
+  await page.getByText("Not saved. “Max iterations”: This is not a number.").waitFor();
   await field.fill("3");
   await page.keyboard.press("Control+s");
   await page.getByText("Saved", { exact: true }).waitFor();

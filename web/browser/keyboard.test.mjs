@@ -63,10 +63,10 @@ test("a step list is built, saved and run with the keyboard only", async () => {
   await tabTo(page, "New workflow");
   await keyboard.press("Enter");
   await page.waitForURL(/\/new/);
-  await page.getByLabel("Id of the new workflow").waitFor();
+  await page.getByLabel("Name of the new workflow").waitFor();
   await tabTo(page, /^Step list/);
   await keyboard.press("Space");
-  await tabTo(page, /^Id of the new workflow/);
+  await tabTo(page, /^Name of the new workflow/);
   await keyboard.type("by-keyboard");
   await keyboard.press("Enter");
   await page.getByRole("button", { name: /^Definition/ }).waitFor();

@@ -135,6 +135,20 @@ test("a workflow is deleted after a question", async () => {
   assert.equal((await fetch(`${studio.address}/api/v1/workflows/doomed`)).status, 404);
   await page.getByRole("heading", { name: "Echo a topic" }).waitFor();
   await page.locator('a[href$="/workflows/doomed"]').waitFor({ state: "detached" });
+  // It is taken back at once, or later at its address.
+  await page.getByRole("status").getByRole("button", { name: "Undo" }).click();
+  await page.locator('a[href$="/workflows/doomed"]').waitFor();
+  await page.locator('a[href$="/workflows/doomed"]').click();
+  await page.getByRole("button", { name: "Delete the workflow" }).click();
+  await dialog.getByRole("button", { name: "Delete" }).click();
+  await page.waitForURL(`${studio.address}/`);
+  await page.goto(`${studio.address}/workflows/doomed`);
+  await page.getByRole("heading", { name: "This workflow was deleted" }).waitFor();
+  await page.getByRole("button", { name: "Restore it" }).click();
+  await page.getByRole("heading", { name: "Kept" }).waitFor();
+  assert.equal((await fetch(`${studio.address}/api/v1/workflows/doomed`)).status, 200);
+  // The browser notes what was not found.
+  opened.faults.splice(0, Infinity, ...opened.faults.filter((fault) => !/status of 404/.test(fault)));
   await closePage(opened);
 });
 
@@ -159,5 +173,30 @@ test("typing over coloured text breaks no rule of the page, and keeps brackets a
   }
   assert.match(await page.evaluate(line), /promptTemplate/);
   await page.getByText("Unsaved changes").waitFor({ state: "detached" });
+  await closePage(opened);
+});
+
+test("unsaved changes outlive the tab: they are offered again, and the card says so", async () => {
+  await store("crashed", "one");
+  const opened = await openPage(browser, studio.address);
+  const { page, context } = opened;
+  await change(page, "crashed", "two");
+  await page.waitForFunction(() => Object.keys(localStorage).some((key) => /^unsaved .*crashed$/.test(key)));
+  // A tab that ends asks nobody.
+  await page.close({ runBeforeUnload: false });
+  const again = await context.newPage();
+  await again.goto(studio.address);
+  await again.locator(".card", { hasText: "Kept" }).getByText("Unsaved changes").waitFor();
+  await again.goto(`${studio.address}/workflows/crashed`);
+  await again.getByText(/This browser has changes of .* that were not saved/).waitFor();
+  await again.getByRole("button", { name: "Restore them" }).click();
+  await again.waitForFunction(() => document.querySelector(".editor").shadowRoot.textContent.includes("two"));
+  await again.getByText("Unsaved changes").waitFor();
+  await again.getByRole("button", { name: "Save", exact: true }).click();
+  await again.getByText("Saved", { exact: true }).waitFor();
+  assert.equal(
+    await again.evaluate(() => Object.keys(localStorage).some((key) => key.startsWith("unsaved"))),
+    false,
+  );
   await closePage(opened);
 });

@@ -206,3 +206,42 @@ test("files have names that never change, tags, and are sent compressed", async 
   });
   assert.equal(again.status, 304);
 });
+
+const jsonFile = (name, text) => ({ name, mimeType: "application/json", buffer: Buffer.from(text) });
+const stepList = (id, rest = "]}") =>
+  `{"id": "${id}", "name": "${id}", "steps": [{"name": "a", "functionId": "agent::chat", "mode": "sequential", "errorMode": "fail"}${rest}`;
+
+test("two definitions become two workflows, a broken one a draft, and one of n8n is named", async () => {
+  const opened = await openPage(browser, studio.address);
+  const { page } = opened;
+  page.setDefaultTimeout(10_000);
+  await page.goto(studio.address);
+  const add = (files) => page.locator("input[type=file]").setInputFiles(files);
+  await add([
+    jsonFile("first-of-two.json", stepList("first-of-two")),
+    jsonFile("other.json", stepList("other")),
+  ]);
+  await page.getByText("Added 2 workflows: ").waitFor();
+  for (const id of ["first-of-two", "other"]) {
+    const source = await (await fetch(`${studio.address}/api/v1/workflows/${id}/source`)).json();
+    assert.equal(Object.keys(source.files).length, 1, id);
+  }
+  const n8n = {
+    name: "N",
+    nodes: [{ id: "1", name: "Start", type: "n8n-nodes-base.manualTrigger" }],
+    connections: {},
+  };
+  await add(jsonFile("n8n.json", JSON.stringify(n8n)));
+  await page.getByText(/workflow of n8n, which cannot be imported/).waitFor();
+  await add(jsonFile("cut.json", stepList("cut", "")));
+  await page.waitForURL(/workflows\/cut/);
+  await page
+    .getByText(/the text ends here/)
+    .first()
+    .waitFor();
+  await opened.context.close();
+  assert.deepEqual(
+    opened.faults.filter((fault) => !/status of 422/.test(fault)),
+    [],
+  );
+});

@@ -218,3 +218,61 @@ test("hostile outputs stay text", async () => {
   assert.equal(dialogs, 0);
   await closePage(opened);
 });
+
+test("the node because of which a pipeline failed is shown as failed, and the error leads to it", async () => {
+  const block = (id, source_code) => ({
+    id,
+    name: id,
+    execution_type: "python",
+    source_code,
+    input_schema: { type: "object", properties: { text: { type: "string" } } },
+    output_schema: { type: "object", properties: { text: { type: "string" } } },
+  });
+  const pipeline = {
+    id: "boom",
+    name: "Boom",
+    nodes: [
+      { id: "n1", block_id: "burst", inputs: { text: "x" } },
+      { id: "n2", block_id: "say", inputs: { text: "{{n1.text}}" } },
+    ],
+    edges: [{ from: "n1", to: "n2" }],
+    blocks: [
+      block("burst", "async def execute(inputs, context):\n    raise ValueError('broken inside')"),
+      block("say", "async def execute(inputs, context):\n    return {'text': inputs['text']}"),
+    ],
+  };
+  const stored = await fetch(`${studio.address}/api/v1/workflows/boom`, {
+    method: "PUT",
+    headers: { "content-type": "application/json" },
+    body: JSON.stringify(pipeline),
+  });
+  assert.ok(stored.ok, await stored.text());
+  const run = await startRun(studio.address, "boom", {}, 30);
+  const opened = await openPage(browser, studio.address);
+  const { page } = opened;
+  await page.goto(`${studio.address}/runs/${run}`);
+  await page.getByRole("treeitem", { name: /^n1 · burst, Python, Failed/ }).waitFor();
+  await page.getByRole("treeitem", { name: /^n2 · say, Skipped/ }).waitFor();
+  await page
+    .locator(".react-flow")
+    .getByText(/^n1 · /)
+    .waitFor();
+  await page.locator(".run-header").getByText("n1 · burst: ValueError: broken inside").waitFor();
+  const details = page.getByRole("region", { name: "Details" });
+  await details.getByRole("list", { name: "Failed steps" }).getByRole("button").click();
+  await details.getByRole("heading", { name: "n1 · burst" }).waitFor();
+  await details.getByText("broken inside").waitFor();
+  assert.equal(await details.getByText("The run continued without this output.").count(), 0);
+  await closePage(opened);
+});
+
+test("a failed run has no output", async () => {
+  const run = await startRun(studio.address, "broken", "Ada", 30);
+  const opened = await openPage(browser, studio.address);
+  const { page } = opened;
+  await page.goto(`${studio.address}/runs/${run}`);
+  await page.getByRole("heading", { name: "Inputs" }).waitFor();
+  await page.waitForTimeout(300);
+  assert.equal(await page.getByRole("heading", { name: "Output" }).count(), 0);
+  await closePage(opened);
+});

@@ -145,12 +145,14 @@ export async function closePage({ context, faults }) {
 }
 
 /** A page that notes every request to another host, every error and every refusal of the security policy. */
-export async function openPage(browser, address, options = {}) {
+export async function openPage(browser, address, { view = "source", ...options } = {}) {
   const context = await browser.newContext({
     viewport: { width: 1280, height: 800 },
     reducedMotion: "reduce",
     ...options,
   });
+  // Most tests edit sources. Whoever opens a workflow for the first time sees the builder.
+  if (view) await context.addInitScript((kept) => localStorage.setItem("flowloom.view", kept), view);
   const page = await context.newPage();
   const faults = [];
   await context.route("**/*", (route) => {

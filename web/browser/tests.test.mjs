@@ -51,3 +51,38 @@ test("a run becomes a test, which fails when the definition changes", async () =
   await opened.context.close();
   assert.deepEqual(opened.faults, []);
 });
+
+test("a test of a workflow in the database is saved together with the definition", async () => {
+  const step = { name: "a", functionId: "agent::chat", mode: "sequential", errorMode: "fail" };
+  const definition = { id: "mine", name: "Mine", steps: [{ ...step, promptTemplate: "Say {{input}}" }] };
+  await fetch(`${studio.address}/api/v1/workflows/mine`, {
+    method: "PUT",
+    headers: { "content-type": "application/json" },
+    body: JSON.stringify(definition),
+  });
+  const run = await startRun(studio.address, "mine", "tea", 30);
+  const opened = await openPage(browser, studio.address);
+  const { page } = opened;
+  await page.goto(`${studio.address}/runs/${run}`);
+  await page.locator(".run-header").getByText("Succeeded").waitFor();
+  await page.waitForLoadState("networkidle");
+  await page.getByRole("button", { name: "Save as test" }).click();
+  const dialog = page.getByRole("dialog", { name: "Save as test" });
+  const save = async (name) => {
+    const downloading = page.waitForEvent("download");
+    await dialog.getByRole("button", { name }).click();
+    return downloading;
+  };
+  await (await save("Save definition")).saveAs(join(studio.folder, "mine.json"));
+  await mkdir(join(studio.folder, "tests"), { recursive: true });
+  await (await save("Save test")).saveAs(join(studio.folder, "tests", "mine.json"));
+  const result = await fetch(`${studio.address}/api/v1/tests`, {
+    method: "POST",
+    headers: { "content-type": "application/json" },
+    body: JSON.stringify({ files: ["mine.json"] }),
+  });
+  const { items } = await result.json();
+  assert.deepEqual([items.length, items[0]?.passed], [1, true], JSON.stringify(items));
+  await opened.context.close();
+  assert.deepEqual(opened.faults, []);
+});

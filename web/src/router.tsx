@@ -79,7 +79,8 @@ const runRoute = createRoute({
 const workflowRoute = createRoute({
   getParentRoute: () => rootRoute,
   path: "/workflows/$workflow",
-  validateSearch: (search: Record<string, unknown>) => compact({ step: readText(search, "step") }),
+  validateSearch: (search: Record<string, unknown>) =>
+    compact({ step: readText(search, "step"), view: readText(search, "view") }),
   component: lazyRouteComponent(() => import("./places/workflow/workflow-page"), "WorkflowPage"),
 });
 

@@ -5,6 +5,7 @@ import { builderStrings } from "./strings/builder";
 import { chat } from "./strings/chat";
 import { alone, cost, family, versionDiff } from "./strings/cost";
 import { create } from "./strings/create";
+import { cron } from "./strings/cron";
 import { library } from "./strings/library";
 import { settings } from "./strings/settings";
 import { tests } from "./strings/tests";
@@ -34,6 +35,7 @@ const PHASE_NAMES: Record<ShownPhase, string> = {
   reset: "To be repeated",
   retrying: "Waits to try again",
   reused: "Reused",
+  tolerated: "Failed, the run continued",
 };
 
 const KIND_NAMES: Record<string, string> = {
@@ -66,6 +68,7 @@ export const t = {
   chat,
   cost,
   create,
+  cron,
   family,
   library,
   settings,
@@ -114,6 +117,19 @@ export const t = {
     label: "API key",
     submit: "Continue",
     forget: "Forget the key of this tab",
+    refused: "The server does not accept this key. It may be mistyped, revoked or expired.",
+    change: "Use another key",
+    ofTab: "This tab",
+    named: (name: string) => `The key ${name}`,
+    none: "This server needs no key.",
+    scopes: {
+      read: "may read",
+      run: "may start runs and answer questions",
+      write: "may change workflows",
+      admin: "may do everything",
+    } as Record<string, string>,
+    noWrite: "Your API key lacks the scope write, so you cannot change anything here.",
+    noRun: "Your API key lacks the scope run, so you cannot start runs.",
   },
   palette: {
     open: "Search",
@@ -196,10 +212,12 @@ export const t = {
     problems: (count: number) => (count === 1 ? "1 problem" : `${count} problems`),
     refused: "Cannot run",
     noMatch: "No workflow matches.",
-    added: (id: string) => `Added ${id}`,
+    addedAll: (ids: string[]) => `Added ${ids.length} workflows: ${ids.join(", ")}`,
     exists: (id: string) =>
       `A workflow with the id ${id} exists already. Open it to change it, or rename the file.`,
     scheduled: "Scheduled",
+    draft: "Draft",
+    unsaved: "Unsaved changes",
   },
   runs: {
     title: "Runs",
@@ -283,7 +301,8 @@ export const t = {
     inputsOpen: "Fork with other inputs",
     inputsTitle: "Fork with other inputs",
     inputsHelp: "A new run reuses what the inputs do not change, and performs the rest again.",
-    repeats: "Send requests again that must not be repeated, without asking before each",
+    repeats:
+      "Repeat requests that may do harm when sent twice, such as payments, without asking me each time",
     start: "Start the fork",
     from: "Forked from",
     firstDifference: "the first difference",
@@ -362,9 +381,12 @@ export const t = {
     variablesHelp: "The variables at this position of the run.",
     noVariables: "No variable has a value at this position.",
     error: "Error",
+    failedSteps: "Failed steps",
+    cause: (step: string, message: string) => `${step}: ${message}`,
     skipped: "Skipped",
     warnings: "Warnings",
     ignored: "The run continued without this output.",
+    caused: "The run failed because of this step, after its other steps.",
     notSent: "This step sent nothing.",
     prompt: "Prompt",
     path: "Path",
@@ -406,6 +428,10 @@ export const t = {
     value: "Answer",
     required: "required",
     invalid: "This is not valid JSON.",
+    wrong: {
+      number: (label: string) => `“${label}” needs a number.`,
+      json: (label: string) => `The JSON in “${label}” is not valid.`,
+    },
     missing: (label: string) => `Enter something for “${label}”.`,
     elsewhere: "Answered by someone else. Nothing was sent from here.",
     ended: "This no longer waits for an answer: the run has ended.",
@@ -451,6 +477,9 @@ export const t = {
     saveRefused: "Save with errors",
     keepDraft: "Keep as draft",
     keepDraftHelp: "The changes stay in this browser. Runs use the saved version.",
+    recovered: (time: string) => `This browser has changes of ${time} that were not saved.`,
+    recover: "Restore them",
+    dismissRecovery: "Discard them",
     draftOf: (time: string) => `Draft of ${time}, kept in this browser`,
     noRoom: "This browser has no room for the draft. Save it, or copy the text.",
     discard: "Discard the changes",
@@ -466,7 +495,13 @@ export const t = {
     delete: "Delete",
     deleteWorkflow: "Delete the workflow",
     confirmDelete: (id: string) => `Delete ${id}?`,
-    confirmDeleteHelp: "Its versions stay, and runs keep what they started with.",
+    confirmDeleteHelp:
+      "Its versions stay: you can take this back at once, or restore it later at its address. Runs keep what they started with.",
+    deleted: (id: string) => `${id} was deleted.`,
+    undoDelete: "Undo",
+    deletedTitle: "This workflow was deleted",
+    deletedHelp: (version: number, time: string) => `Its last version is ${version}, stored ${time}.`,
+    restoreDeleted: "Restore it",
     fix: "Fix",
     line: (line: number, column: number) => `line ${line}, column ${column}`,
     step: "Step",
@@ -484,7 +519,14 @@ export const t = {
     notFound: "This workflow does not exist, or it belongs to another user.",
     checking: "Checking…",
     refusedRun: "Fix the errors before you run it.",
-    unsavedRun: "Runs use the saved version.",
+    unsavedRun: "You have unsaved changes.",
+    unsavedRefused:
+      "You have unsaved changes with errors. Only the saved version can run; your changes stay here.",
+    saveAndRun: "Save and run",
+    startSaved: "Run the saved version",
+    started: "The run has started.",
+    newInputs: "Saved. The inputs have changed: check them, and start the run.",
+    lastInputs: "Use the inputs of the last run",
     notDrawable: "There is no graph until the errors are fixed.",
     description: "Description",
     noVersions: "Files in the served folder have their history in version control.",

@@ -200,6 +200,11 @@ impl LoadedRun {
         &self.ready.bundle.entry
     }
 
+    /// Whether a user has stored its definition or sent it with the run, so that it is no file of the operator.
+    pub fn is_from_tenant(&self) -> bool {
+        self.ready.bundle.tenant.is_some()
+    }
+
     /// The bundle that its plan is compiled from.
     pub(crate) fn bundle(&self) -> &Bundle {
         &self.ready.bundle

@@ -21,7 +21,11 @@ pub enum ScheduleError {
     #[error("unknown time zone {0:?}; expected e.g. UTC or Europe/Berlin")]
     UnknownZone(String),
     /// The cron expression cannot be parsed.
-    #[error("invalid cron expression {cron:?} ({source}); \"0 6 * * 1-5\" means six o'clock on working days")]
+    #[error(
+        "invalid cron expression {cron:?}: {why}; it has five fields (minute 0-59, hour 0-23, day 1-31, month 1-12, day of \
+         the week 0-6 from Sunday), or a sixth in front for seconds, for example \"0 6 * * 1-5\": at 6:00 from Monday to Friday",
+        why = explain(source)
+    )]
     InvalidCron {
         /// The expression.
         cron: String,
@@ -31,6 +35,19 @@ pub enum ScheduleError {
     /// The expression matches no time.
     #[error("the schedule is never due")]
     NeverDue(#[source] CronError),
+}
+
+/// What is wrong with an expression, in words that do not need its parser.
+fn explain(error: &CronError) -> &'static str {
+    match error {
+        CronError::EmptyPattern => "it is empty",
+        CronError::InvalidPattern(_) => "it does not have five fields that are separated by spaces",
+        CronError::IllegalCharacters(_) => "it has a character or a word that means nothing in a field",
+        CronError::ComponentError(_) => "a value is no number, or is outside the range of its field",
+        CronError::InvalidDate | CronError::InvalidTime | CronError::TimeSearchLimitExceeded => {
+            "it names no possible time"
+        }
+    }
 }
 
 /// A cron expression in a time zone.

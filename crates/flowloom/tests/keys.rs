@@ -2,7 +2,7 @@
 
 mod support;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use support::http::RunningServer;
 use support::{Workspace, exit_code, stderr_text};
 
@@ -115,4 +115,18 @@ fn no_key_acts_for_the_user_whose_definitions_are_shared() {
     let body = r#"{"name": "k", "scopes": ["write"], "user": "local"}"#;
     let refused = server.send_and_read("POST", "/api/v1/keys", &headers, body);
     assert_eq!((refused.status, refused.error_code().as_str()), (400, "FL1505"), "{refused:?}");
+}
+
+#[test]
+fn a_caller_learns_what_its_key_permits() {
+    let place = Workspace::with_hello("");
+    let open = RunningServer::start(&place, &[]);
+    let anyone = open.get("/api/v1/caller").json();
+    assert_eq!(anyone, json!({"key": null, "user": null, "scopes": ["read", "run", "write", "admin"]}));
+    drop(open);
+    let writer = print_secret(&place, &["create", "--name", "writer", "--user", "ann", "--scopes", "write"]);
+    let server = RunningServer::start(&place, &[]);
+    let header = format!("Authorization: Bearer {writer}");
+    let known = server.send_and_read("GET", "/api/v1/caller", &[&header], "").json();
+    assert_eq!(known, json!({"key": "writer", "user": "ann", "scopes": ["read", "write"]}));
 }

@@ -32,6 +32,22 @@ fn the_page_is_served_at_its_places() {
 }
 
 #[test]
+fn a_mistyped_address_shows_a_browser_the_page() {
+    let place = Workspace::with_hello("");
+    let server = RunningServer::start(&place, &[]);
+    for path in ["/workflow/hello", "/nonsense", "/api/v1/nowhere"] {
+        let reply = server.send_and_read("GET", path, &["Accept: text/html,application/xhtml+xml,*/*;q=0.8"], "");
+        let head = reply.head.to_lowercase();
+        assert_eq!(reply.status, 404, "{path}");
+        assert!(head.contains("content-type: text/html") && head.contains("content-security-policy"), "{path}: {head}");
+        for accepted in ["Accept: application/json", "Accept: */*"] {
+            let reply = server.send_and_read("GET", path, &[accepted], "");
+            assert_eq!((reply.status, reply.error_code()), (404, "FL1507".to_owned()), "{path} {accepted}");
+        }
+    }
+}
+
+#[test]
 fn a_server_without_the_studio_answers_as_before() {
     let place = Workspace::with_hello("");
     let server = RunningServer::start(&place, &["--no-studio"]);

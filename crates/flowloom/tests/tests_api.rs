@@ -45,6 +45,34 @@ fn a_run_becomes_a_test_that_fails_when_the_definition_changes() {
 }
 
 #[test]
+fn a_test_finds_its_definition_from_any_working_folder() {
+    let place = Workspace::new("default_model = \"scripted:echo\"\n");
+    std::fs::create_dir_all(place.path("shop/flows")).expect("new");
+    place.write("shop/flowloom.toml", "default_model = \"scripted:echo\"\n");
+    place.write("shop/flows/ask.json", &definition("Say {{input}}"));
+    let server = RunningServer::spawn_command(place.build_command(&["serve", "shop", "--bind", "127.0.0.1:0"]));
+    let run = server.post("/api/v1/runs?wait=60", &json!({"workflow": "ask", "inputs": "tea"})).json();
+    let recorded = server.get(&format!("/api/v1/runs/{}/test", run["run_id"].as_str().expect("an id")));
+    assert_eq!(recorded.json()["definition"], "../flows/ask.json", "{recorded:?}");
+}
+
+#[test]
+fn a_definition_in_the_database_has_no_path_that_a_test_could_name() {
+    let place = Workspace::new("default_model = \"scripted:echo\"\n");
+    let server = RunningServer::start(&place, &[]);
+    let headers = ["Content-Type: application/json"];
+    let stored = server.send_and_read("PUT", "/api/v1/workflows/ask", &headers, &definition("Say {{input}}"));
+    assert_eq!(stored.status, 201, "{stored:?}");
+    let run = server.post("/api/v1/runs?wait=60", &json!({"workflow": "ask", "inputs": "tea"})).json();
+    let run = run["run_id"].as_str().expect("an id");
+    let refused = server.get(&format!("/api/v1/runs/{run}/test"));
+    assert_eq!(refused.error_code(), "FL1505", "{refused:?}");
+    assert!(refused.body.contains("?definition="), "{refused:?}");
+    let named = server.get(&format!("/api/v1/runs/{run}/test?definition=../ask.json"));
+    assert_eq!(named.json()["definition"], "../ask.json", "{named:?}");
+}
+
+#[test]
 fn tests_of_the_project_are_not_for_tenants() {
     let place = Workspace::new("");
     let made = place.run(&["keys", "create", "--name", "ann", "--scopes", "read,run", "--user", "ann"]);

@@ -49,6 +49,11 @@ impl UsedKey {
     pub(crate) fn id(&self) -> &str {
         &self.id
     }
+
+    /// What people call the key.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
 }
 
 impl Caller {

@@ -36,6 +36,19 @@ fn is_client_tool(plan: &Plan, name: &str) -> bool {
     found
 }
 
+/// The value that a text is for a question. Fails with `AnswerInvalid` if an approval is neither given nor refused.
+fn read_answer(question: &AskRequest, text: &str) -> ApiResult<Value> {
+    let value = parse_answer(question, text);
+    let kind = question.schema.as_ref().and_then(|schema| schema.get("type")?.as_str());
+    if kind == Some("boolean") && !matches!(value, Value::Bool(_)) {
+        return Err(Problem::new(
+            Code::AnswerInvalid,
+            "the run waits for an approval; answer yes or no, and nothing else",
+        ));
+    }
+    Ok(value)
+}
+
 /// The answer that a text of the user is to the first question of a waiting run; `None` if the run asks nothing. Fails
 /// with `RequestInvalid` if the run waits only for results of its client's tools.
 pub(crate) fn read_user_answer(
@@ -48,7 +61,7 @@ pub(crate) fn read_user_answer(
     for step in state.open_steps() {
         let Some(question) = step.question else { continue };
         match find_client_call(plan, &step.path, question) {
-            None => return Ok(Some((step.path, parse_answer(question, text)))),
+            None => return Ok(Some((step.path, read_answer(question, text)?))),
             Some((name, _)) => call = call.or(Some((step.path, name))),
         }
     }

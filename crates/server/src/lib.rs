@@ -6,6 +6,7 @@ mod audit;
 mod blocking;
 mod body;
 mod caller;
+mod caller_info;
 mod client_calls;
 mod compat;
 mod cors;

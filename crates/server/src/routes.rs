@@ -10,8 +10,8 @@ use utoipa_axum::routes;
 use crate::definitions::etag::{IfContent, Tagged};
 use crate::state::Server;
 use crate::{
-    agents, audit, compat, definitions, docs, functions, health, hooks, keys, models, openai, problem, runs, schedules,
-    secrets, threads, usage, workflow_tests,
+    agents, audit, caller_info, compat, definitions, docs, functions, health, hooks, keys, models, openai, problem,
+    runs, schedules, secrets, threads, usage, workflow_tests,
 };
 
 /// The routes and their OpenAPI document.
@@ -40,6 +40,7 @@ pub(crate) fn build_routes() -> (Router<Server>, utoipa::openapi::OpenApi) {
         .merge(secrets::routes())
         .merge(workflow_tests::routes())
         .merge(audit::routes())
+        .merge(caller_info::routes())
         .merge(usage::routes())
         .merge(health::routes())
         .merge(docs::routes())

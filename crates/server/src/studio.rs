@@ -37,13 +37,21 @@ pub(crate) async fn answer_other(
         return refuse_unknown();
     }
     if PLACES.contains(&path.split('/').next().unwrap_or_default()) {
-        return send_page(server.public_url.as_ref());
+        return send_page(StatusCode::OK, server.public_url.as_ref());
     }
     let accepted = headers.get(header::ACCEPT_ENCODING).and_then(|value| value.to_str().ok()).unwrap_or_default();
     match flowloom_studio::find_file(path, accepted) {
         Some(file) => send_file(path, file, &headers),
+        // A person has mistyped an address: the page says so, and leads to its places.
+        None if asks_for_page(&headers) => send_page(StatusCode::NOT_FOUND, server.public_url.as_ref()),
         None => refuse_unknown(),
     }
+}
+
+/// Whether a browser opens the address as a page. Programs that read the API accept anything, or JSON.
+fn asks_for_page(headers: &HeaderMap) -> bool {
+    let accepted = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    accepted.split(',').any(|one| one.split(';').next().map(str::trim) == Some("text/html"))
 }
 
 fn refuse_unknown() -> Response {
@@ -51,13 +59,13 @@ fn refuse_unknown() -> Response {
     Problem::new(Code::NotThere, message).into_response()
 }
 
-fn send_page(public_url: Option<&PublicUrl>) -> Response {
+fn send_page(status: StatusCode, public_url: Option<&PublicUrl>) -> Response {
     let head = [
         (header::CONTENT_TYPE, "text/html; charset=utf-8"),
         (header::CACHE_CONTROL, REVALIDATED),
         (header::CONTENT_SECURITY_POLICY, CONTENT_SECURITY_POLICY),
     ];
-    (head, flowloom_studio::render_page(public_url.map_or("", PublicUrl::prefix))).into_response()
+    (status, head, flowloom_studio::render_page(public_url.map_or("", PublicUrl::prefix))).into_response()
 }
 
 fn send_file(path: &str, file: PageFile, request: &HeaderMap) -> Response {

@@ -9,10 +9,11 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::State;
 use flowloom_app::config::Config;
-use flowloom_app::engines::App;
+use flowloom_app::engines::{App, LoadedRun};
 use flowloom_app::keys::Scope;
 use flowloom_app::workflow_tests::file::{TestFile, find_tests};
 use flowloom_app::workflow_tests::{TestOutcome, TestRunner, record_test};
+use flowloom_core::code::Code;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
@@ -24,7 +25,7 @@ use crate::caller::Caller;
 use crate::params::{PathParam, QueryParams};
 use crate::problem::{ApiResult, Problem, ProblemDocument};
 use crate::runs::answer::open_own_run;
-use crate::state::Server;
+use crate::state::{RunHost, Server};
 
 /// The routes of tests.
 pub(crate) fn routes() -> OpenApiRouter<Server> {
@@ -191,28 +192,60 @@ pub(crate) async fn run_tests(
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct RunTestQuery {
-    /// Path of the definition, relative to the file of the test. Default: the folder above it.
+    /// Path of the definition, relative to the file of the test. Default: where the file is in the project. Required if the
+    /// definition is in the database or was sent with the run.
     #[serde(default)]
     definition: Option<String>,
 }
 
 /// Returns a test that expects what a run did: the content of a file in the folder `tests`.
 #[utoipa::path(get, path = "/api/v1/runs/{id}/test", operation_id = "get_run_test", tag = "tests", params(("id" = String, Path), RunTestQuery), security(("key" = ["read"])),
-    responses((status = 200, description = "The test", body = Object), (status = 404, description = "The run does not exist, or belongs to another user")))]
+    responses((status = 200, description = "The test", body = Object), (status = 404, description = "The run does not exist, or belongs to another user"), (status = 400, description = "The definition is no file of the project", body = ProblemDocument)))]
 pub(crate) async fn get_run_test(
-    State(app): State<Arc<App>>,
+    State(host): State<Arc<RunHost>>,
     caller: Caller,
     PathParam(id): PathParam<String>,
     QueryParams(query): QueryParams<RunTestQuery>,
 ) -> ApiResult<Json<TestFile>> {
     caller.require_scope(Scope::Read)?;
-    let opened = open_own_run(&app, &caller, &id).await?;
-    let definition = query.definition.map_or_else(|| path_from_tests(Path::new(opened.entry())), PathBuf::from);
-    Ok(Json(record_test(&app, &opened, &definition).await?))
+    let app = &host.app;
+    let opened = open_own_run(app, &caller, &id).await?;
+    let definition = match query.definition {
+        Some(path) => PathBuf::from(path),
+        None => find_definition_file(&host, &opened).await?,
+    };
+    Ok(Json(record_test(app, &opened, &definition).await?))
 }
 
-/// A path as it is seen from the folder `tests`.
-fn path_from_tests(file: &Path) -> PathBuf {
-    let parts = file.components().filter(|part| *part != Component::CurDir);
-    Path::new("..").join(parts.collect::<PathBuf>())
+/// Where the folder `tests` finds the definition of a run. Fails with `RequestInvalid` if it is no file.
+async fn find_definition_file(host: &RunHost, opened: &LoadedRun) -> ApiResult<PathBuf> {
+    let entry = Path::new(opened.entry());
+    let created = opened.state().created;
+    let is_file = match created.as_ref().and_then(|created| Some((&created.user, created.workflow.as_ref()?))) {
+        Some((user, id)) => host.service.find_definition(user, id).await.is_ok_and(|found| found.file_path().is_some()),
+        None => !opened.is_from_tenant(),
+    };
+    if !is_file || !entry.is_file() {
+        let message = "the definition of this run is not a file of the project, and a test refers to a file; save the \
+                       definition in the project, and give its path from the folder tests, such as \
+                       ?definition=../NAME.json";
+        return Err(Problem::new(Code::RequestInvalid, message));
+    }
+    let root = match host.app.config.project.root.as_path() {
+        root if root.as_os_str().is_empty() => Path::new("."),
+        root => root,
+    };
+    Ok(path_from_tests(&resolve_path(root), &resolve_path(entry)))
+}
+
+/// The path without links, or at least an absolute one if there is nothing.
+fn resolve_path(path: &Path) -> PathBuf {
+    path.canonicalize().or_else(|_| std::path::absolute(path)).unwrap_or_else(|_| path.to_owned())
+}
+
+/// A file as it is seen from the folder `tests` below `root`. Both paths are absolute.
+fn path_from_tests(root: &Path, file: &Path) -> PathBuf {
+    let shared = root.components().zip(file.components()).take_while(|(left, right)| left == right).count();
+    let up = root.components().skip(shared).map(|_| Component::ParentDir);
+    [Component::ParentDir].into_iter().chain(up).chain(file.components().skip(shared)).collect()
 }

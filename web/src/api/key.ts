@@ -5,6 +5,7 @@ const STORAGE_KEY = "flowloom-key";
 type Listener = () => void;
 const listeners = new Set<Listener>();
 let isWanted = false;
+let isChanging = false;
 
 /** The key that the viewer entered. */
 export function readKey(): string | null {
@@ -16,6 +17,13 @@ export function storeKey(key: string | null): void {
   if (key === null) sessionStorage.removeItem(STORAGE_KEY);
   else sessionStorage.setItem(STORAGE_KEY, key);
   isWanted = false;
+  isChanging = false;
+  announce();
+}
+
+/** Lets the viewer enter another key, or not. */
+export function changeKey(isChanged: boolean): void {
+  isChanging = isChanged;
   announce();
 }
 
@@ -26,9 +34,15 @@ export function requestKey(): void {
   announce();
 }
 
-/** Whether the viewer must enter a key. */
-export function isKeyWanted(): boolean {
-  return isWanted;
+/**
+ * Why the viewer is asked for a key: the server needs one, it refused the one that was entered, or the viewer wants
+ * another one. Undefined if nobody is asked.
+ */
+export type KeyReason = "missing" | "refused" | "changing";
+
+export function readKeyReason(): KeyReason | undefined {
+  if (isWanted) return readKey() === null ? "missing" : "refused";
+  return isChanging ? "changing" : undefined;
 }
 
 /** Calls `listener` whenever one of the above changes. */

@@ -1,6 +1,7 @@
 // What the fields of a form share.
 import { createContext, useContext } from "react";
 import type { Json } from "../api/json";
+import { t } from "../strings";
 import type { Edit, NameLists, Variable } from "./definition";
 import { DONE, type Outcome } from "./edit-queue";
 
@@ -51,6 +52,8 @@ export type FormSchema = {
 
 /** The name of a key for people: `resultVariable` is "Result variable". */
 export function labelOf(key: string): string {
+  const known = t.build.fields[key];
+  if (known !== undefined) return known;
   const words = key
     .replaceAll(/[_-]+/g, " ")
     .replaceAll(/([a-z\d])([A-Z])/g, "$1 $2")

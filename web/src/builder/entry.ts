@@ -1,6 +1,7 @@
 // Texts that are entered in the fields of a form, and how they get into the definition.
 import { useEffect, useRef, useState } from "react";
 import type { Json } from "../api/json";
+import { t } from "../strings";
 import { useForm } from "./context";
 import { DONE, type Outcome } from "./edit-queue";
 import type { Path } from "./path";
@@ -11,8 +12,8 @@ const STORE_DELAY_MS = 400;
 
 type Sent = { text: string; isStored: Promise<boolean> };
 
-/** A text that is stored a moment after the last key, or when the field is left. */
-export function useEntry(value: string, store: (text: string) => Outcome | Promise<Outcome>) {
+/** A text that is stored a moment after the last key, or when the field is left. `label` names its field in problems. */
+export function useEntry(value: string, store: (text: string) => Outcome | Promise<Outcome>, label?: string) {
   const [text, setText] = useState(value);
   const [refusal, setRefusal] = useState<string>();
   const pending = usePending();
@@ -30,6 +31,10 @@ export function useEntry(value: string, store: (text: string) => Outcome | Promi
     sent.current = undefined;
     const isRefused = outcome.state === "refused";
     setRefusal(isRefused ? outcome.why : undefined);
+    pending.explain(
+      owner,
+      isRefused ? (label ? t.build.wrongEntry(label, outcome.why) : outcome.why) : undefined,
+    );
     if (isRefused) return false;
     if (latest.current.text === stored) {
       isDirty.current = false;

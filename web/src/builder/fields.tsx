@@ -99,18 +99,22 @@ function TextField(props: FieldProps) {
   const isNumber = schema.type === "number" || schema.type === "integer";
   const shown =
     value === undefined || value === null ? "" : typeof value === "string" ? value : JSON.stringify(value);
-  const entry = useEntry(shown, (text) => {
-    if (isNumber) {
-      if (text.trim() === "") return store(undefined);
-      const number = Number(text);
-      return Number.isFinite(number) ? store(number) : refuse(t.build.notNumber);
-    }
-    // A declared name is changed at all of its places.
-    if (schema["x-widget"] === "name" && shown !== "" && text !== "")
-      return edit([{ do: "rename", path, name: text }]);
-    if (text === "" && schema.nullable) return store(null);
-    return store(text === "" && !props.isRequired ? undefined : text);
-  });
+  const entry = useEntry(
+    shown,
+    (text) => {
+      if (isNumber) {
+        if (text.trim() === "") return store(undefined);
+        const number = Number(text);
+        return Number.isFinite(number) ? store(number) : refuse(t.build.notNumber);
+      }
+      // A declared name is changed at all of its places.
+      if (schema["x-widget"] === "name" && shown !== "" && text !== "")
+        return edit([{ do: "rename", path, name: text }]);
+      if (text === "" && schema.nullable) return store(null);
+      return store(text === "" && !props.isRequired ? undefined : text);
+    },
+    label,
+  );
   const options = listOptions(schema, names, own);
   const common = {
     id,
@@ -260,14 +264,18 @@ export function JsonField(props: FieldProps) {
   const id = useId();
   const store = useStore(props);
   const shown = formatJson(value);
-  const entry = useEntry(shown, (text) => {
-    if (text.trim() === "") return store(undefined);
-    try {
-      return store(parseJson(text));
-    } catch {
-      return refuse(t.build.notJson);
-    }
-  });
+  const entry = useEntry(
+    shown,
+    (text) => {
+      if (text.trim() === "") return store(undefined);
+      try {
+        return store(parseJson(text));
+      } catch {
+        return refuse(t.build.notJson);
+      }
+    },
+    props.label,
+  );
   return (
     <Frame id={id} props={props} error={entry.refusal}>
       <textarea

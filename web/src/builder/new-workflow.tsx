@@ -2,63 +2,82 @@
 
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useNavigate, useSearch } from "@tanstack/react-router";
-import { useState } from "react";
+import { useId, useState } from "react";
+import { useMay } from "../api/caller";
 import { api, read } from "../api/client";
 import { isConflict, saveSource } from "../places/workflow/use-draft";
 import { t } from "../strings";
 import { ErrorBox, Problem } from "../ui/problem";
 import { useTitle } from "../ui/title";
-import { rememberView } from "./view";
+import { isId, suggestId, withName } from "./new-id";
 import "./new-workflow.css";
 
 const FORMATS = ["steps", "flow", "pipeline", "graph", "markdown", "agent"];
 
 export function NewWorkflow() {
   useTitle(t.build.newWorkflow);
+  const help = useId();
+  const mayWrite = useMay("write");
   const search = useSearch({ from: "/new" });
   const queries = useQueryClient();
   const navigate = useNavigate();
   const [format, setFormat] = useState(
     search.format && FORMATS.includes(search.format) ? search.format : "steps",
   );
-  const [id, setId] = useState("");
+  const [name, setName] = useState("");
+  const [ownId, setOwnId] = useState<string>();
+  const [problem, setProblem] = useState<string>();
+  const id = ownId ?? suggestId(name);
   const create = useMutation({
     mutationFn: async () => {
       const params = { query: { format, name: id } };
       const skeleton = await read(api.GET("/api/v1/definitions/skeleton", { params }));
       await saveSource(
         id,
-        { entry: skeleton.entry, files: { [skeleton.entry]: skeleton.text } },
+        {
+          entry: skeleton.entry,
+          files: { [skeleton.entry]: withName(skeleton.text, id, name.trim() || id) },
+        },
         { isNew: true },
       );
     },
     onSuccess: async () => {
-      rememberView("build");
       await queries.invalidateQueries({ queryKey: ["workflows"] });
-      await navigate({ to: "/workflows/$workflow", params: { workflow: id } });
+      await navigate({ to: "/workflows/$workflow", params: { workflow: id }, search: { view: "build" } });
     },
   });
   return (
     <div className="page new-workflow">
       <h1>{t.build.newWorkflow}</h1>
-      <p className="soft">{t.build.newHelp}</p>
+      <p className="soft">{mayWrite ? t.build.newHelp : t.key.noWrite}</p>
       <form
         onSubmit={(event) => {
           event.preventDefault();
-          create.mutate();
+          const wrong = id === "" ? t.build.nameMissing : isId(id) ? undefined : t.build.idInvalid(id);
+          setProblem(wrong);
+          if (wrong === undefined) create.mutate();
         }}
+        noValidate
       >
+        <label className="field">
+          <span>{t.build.newName}</span>
+          <input
+            className="input"
+            value={name}
+            autoComplete="off"
+            onChange={(event) => setName(event.target.value)}
+          />
+        </label>
         <label className="field">
           <span>{t.build.newId}</span>
           <input
             className="input mono"
             value={id}
-            required
             autoComplete="off"
-            pattern="[A-Za-z0-9_:\-][A-Za-z0-9._:\-]*"
-            title={t.workflow.idHelp}
-            onChange={(event) => setId(event.target.value)}
+            aria-describedby={help}
+            onChange={(event) => setOwnId(event.target.value)}
           />
+          <small id={help}>{t.build.newIdHelp}</small>
         </label>
         <fieldset className="format-list">
           <legend>{t.build.newFormat}</legend>
@@ -78,12 +97,13 @@ export function NewWorkflow() {
             </label>
           ))}
         </fieldset>
+        {problem && <Problem>{problem}</Problem>}
         {isConflict(create.error) ? (
           <Problem>{t.build.exists}</Problem>
         ) : (
           create.error && <ErrorBox error={create.error} />
         )}
-        <button type="submit" className="button" data-look="main" disabled={create.isPending}>
+        <button type="submit" className="button" data-look="main" disabled={create.isPending || !mayWrite}>
           {t.build.create}
         </button>
       </form>

@@ -23,7 +23,14 @@ test("what cannot be settled stays pending", async () => {
   const pending = new Pending();
   const changes: boolean[] = [];
   pending.subscribe(() => changes.push(pending.hasAny()));
-  pending.add({}, async () => false);
+  const owner = {};
+  pending.add(owner, async () => {
+    pending.explain(owner, "“Limit”: This is not a number.");
+    return false;
+  });
   expect(await pending.settle()).toBe(false);
+  expect(pending.readProblem()).toBe("“Limit”: This is not a number.");
   expect(changes).toEqual([true]);
+  pending.remove(owner);
+  expect(pending.readProblem()).toBeUndefined();
 });

@@ -8,6 +8,7 @@ type Settle = () => Promise<boolean>;
 export class Pending {
   private readonly owners = new Map<object, Settle>();
   private readonly listeners = new Set<() => void>();
+  private readonly problems = new Map<object, string>();
 
   /** Notes that something of `owner` is not in the text yet. */
   add(owner: object, settle: Settle): void {
@@ -17,7 +18,19 @@ export class Pending {
   }
 
   remove(owner: object): void {
+    this.problems.delete(owner);
     if (this.owners.delete(owner)) this.announce();
+  }
+
+  /** Notes why something of `owner` cannot be brought into the text, or that nothing hinders it any more. */
+  explain(owner: object, problem: string | undefined): void {
+    if (problem === undefined) this.problems.delete(owner);
+    else this.problems.set(owner, problem);
+  }
+
+  /** Why something could not be brought into the text, as far as that is known. */
+  readProblem(): string | undefined {
+    return this.problems.values().next().value;
   }
 
   /** Brings everything into the text, also what is entered meanwhile; false if something could not be brought there. */

@@ -82,7 +82,9 @@ export function useBuilder(
       onChange: (failure) => {
         if (made.isEmpty) pending.remove(made);
         else pending.add(made, () => made.run());
-        setIsStopped(failure !== undefined && whyRefused(failure.error) === undefined);
+        const isUnreached = failure !== undefined && whyRefused(failure.error) === undefined;
+        pending.explain(made, isUnreached ? t.build.notReached : undefined);
+        setIsStopped(isUnreached);
         if (failure) setProblem(whyRefused(failure.error) ?? t.errors.unreachable);
         else if (made.isEmpty) setProblem(undefined);
       },

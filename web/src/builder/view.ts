@@ -1,14 +1,29 @@
-// The view of workflows, which is kept until the tab is closed.
+// The view of workflows: the one that was chosen last, in this browser, and else the builder.
 
-export type View = "build" | "source" | "cost";
+export const VIEWS = ["build", "source", "cost"] as const;
+export type View = (typeof VIEWS)[number];
 
 const KEY = "flowloom.view";
 
 export function rememberView(view: View): void {
-  sessionStorage.setItem(KEY, view);
+  try {
+    localStorage.setItem(KEY, view);
+  } catch {
+    // A browser without storage remembers nothing.
+  }
 }
 
-export function readView(): View {
-  const kept = sessionStorage.getItem(KEY);
-  return kept === "build" || kept === "cost" ? kept : "source";
+/** The view in which a definition opens. A program in JavaScript has no forms. */
+export function readView(entry: string): View {
+  if (/\.[cm]?js$/.test(entry)) return "source";
+  return readKept() ?? "build";
+}
+
+function readKept(): View | undefined {
+  try {
+    const kept = localStorage.getItem(KEY);
+    return VIEWS.find((view) => view === kept);
+  } catch {
+    return undefined;
+  }
 }

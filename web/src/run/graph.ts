@@ -12,6 +12,12 @@ export type GraphNode = {
 export type GraphEdge = { from: number; to?: number | null; label: string };
 export type Graph = { nodes: GraphNode[]; edges: GraphEdge[] };
 
+/** The id that a pipeline gives a node, where its title is that of its block; undefined if the title says it. */
+export function nodeIdOf({ path, title }: Pick<GraphNode, "path" | "title">): string | undefined {
+  const id = /^\/nodes~1\/([^/~]+)$/.exec(path)?.[1];
+  return id === title ? undefined : id;
+}
+
 /** What a run did at a node. */
 export type NodeState = { phase: ShownPhase; count: number; startedAt: number; endedAt: number | undefined };
 

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import type { StepState } from "./fold";
 import { createState } from "./fold";
-import { buildRows, listRows, nameOf, summarizeSteps, toStaticPath } from "./rows";
+import { buildRows, findFailedSteps, listRows, nameOf, summarizeSteps, toStaticPath } from "./rows";
 
 function stepAt(path: string, phase: StepState["phase"] = "finished"): StepState {
   return {
@@ -71,6 +71,19 @@ test("a group has the phase that needs most attention", () => {
     endedAt: undefined,
   });
   expect(summarizeSteps(state, [7])).toBeUndefined();
+});
+
+test("a failure is never shown as skipped: either the run failed because of it, or went on", () => {
+  const failed = { ...stepAt("/nodes~1/n1", "failed"), isFailureIgnored: true };
+  const steps = [stepAt("/load_user"), failed, stepAt("/nodes~1/n2", "skipped")];
+  const going = { ...createState(), steps };
+  expect(summarizeSteps(going, [1, 2])?.phase).toBe("tolerated");
+  expect(findFailedSteps(going)).toEqual([]);
+  const ended = { ...going, failed: "/nodes~1" };
+  expect(summarizeSteps(ended, [1])?.phase).toBe("failed");
+  expect(findFailedSteps(ended)).toEqual([failed]);
+  // A step that failed earlier, and that the run survived, is no cause.
+  expect(findFailedSteps({ ...going, failed: "/nodes~10" })).toEqual([]);
 });
 
 test("a static path has no iterations", () => {

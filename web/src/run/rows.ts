@@ -150,8 +150,11 @@ function countStartedOf(rows: readonly Row[], count: number): number {
   return low;
 }
 
-/** A phase, or what is known about it beyond the events: it waits to try again, or its outcome is that of another run. */
-export type ShownPhase = Phase | "retrying" | "reused";
+/**
+ * A phase, or what is known about it beyond the events: it waits to try again, its outcome is that of another run, or it
+ * failed and the run went on.
+ */
+export type ShownPhase = Phase | "retrying" | "reused" | "tolerated";
 
 /** What several steps add up to. */
 export type Summary = { phase: ShownPhase; count: number; startedAt: number; endedAt: number | undefined };
@@ -165,6 +168,7 @@ const ORDER: readonly ShownPhase[] = [
   "running",
   "aborted",
   "reset",
+  "tolerated",
   "finished",
   "reused",
   "skipped",
@@ -177,15 +181,15 @@ export function summarizeSteps(state: RunState, steps: readonly number[]): Summa
   for (const at of steps) {
     const step = state.steps[at];
     if (!step) break;
-    summary = addToSummary(summary, step);
+    summary = addToSummary(summary, step, state.failed);
   }
   return summary;
 }
 
-function addToSummary(summary: Summary | undefined, step: StepState): Summary {
+function addToSummary(summary: Summary | undefined, step: StepState, failed: string | undefined): Summary {
   const endedAt = isOver(step) ? (step.finishedAt ?? step.startedAt) : undefined;
-  if (!summary) return { phase: phaseOf(step), count: 1, startedAt: step.startedAt, endedAt };
-  const phase = phaseOf(step);
+  const phase = shownPhase(step, failed);
+  if (!summary) return { phase, count: 1, startedAt: step.startedAt, endedAt };
   const isWorse = (RANKS.get(phase) ?? 0) < (RANKS.get(summary.phase) ?? 0);
   if (isWorse) summary.phase = phase;
   summary.count++;
@@ -195,17 +199,29 @@ function addToSummary(summary: Summary | undefined, step: StepState): Summary {
   return summary;
 }
 
-/** A failure that the run went on after counts as skipped in a sum. */
-function phaseOf(step: StepState): ShownPhase {
-  return step.phase === "failed" && step.isFailureIgnored ? "skipped" : shownPhase(step);
-}
-
-/** The phase of a step as people see it. */
-export function shownPhase(step: StepState): ShownPhase {
+/** The phase of a step as people see it. `failed` is where the run failed, if it did. */
+export function shownPhase(step: StepState, failed?: string): ShownPhase {
+  // A pipeline goes on after a failed node, and then fails because of it.
+  if (step.phase === "failed" && step.isFailureIgnored && !isWithin(step.path, failed)) return "tolerated";
   const last = step.tries.at(-1);
   if (step.phase === "running" && last?.error && last.endedAt !== undefined) return "retrying";
   if (step.phase === "finished" && step.isReused) return "reused";
   return step.phase;
+}
+
+/** The steps because of which a run failed: the one where it failed, or those that failed within it. */
+export function findFailedSteps({ steps, failed }: Pick<RunState, "steps" | "failed">): StepState[] {
+  const causes = steps.filter((step) => step.phase === "failed" && isWithin(step.path, failed));
+  const own = causes.find((step) => step.path === failed);
+  return own ? [own] : causes;
+}
+
+/** Whether a path is another one, or a part of it. */
+function isWithin(path: string, outer: string | undefined): boolean {
+  if (outer === undefined) return false;
+  return (
+    path === outer || outer === "/" || (path.startsWith(outer) && /[/[#]/.test(path[outer.length] ?? ""))
+  );
 }
 
 /** Whether nothing more happens to a step by itself. */

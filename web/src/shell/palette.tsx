@@ -2,7 +2,7 @@
 import { useQuery } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
 import { type KeyboardEvent, useState } from "react";
-import { readKey, storeKey } from "../api/key";
+import { changeKey, readKey, storeKey } from "../api/key";
 import { runsQuery, workflowsQuery } from "../api/queries";
 import { t } from "../strings";
 import { listCommands } from "../ui/commands";
@@ -114,6 +114,14 @@ function useTargets(): Target[] {
   ];
   if (readKey()) {
     const forget = () => storeKey(null);
+    const change = () => changeKey(true);
+    commands.push({
+      id: "change-key",
+      title: t.key.change,
+      hint: t.palette.command,
+      icon: "edit",
+      open: change,
+    });
     commands.push({ id: "key", title: t.key.forget, hint: t.palette.command, icon: "close", open: forget });
   }
   const flows = workflows.map(

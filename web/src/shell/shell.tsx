@@ -3,11 +3,13 @@ import { useQuery } from "@tanstack/react-query";
 import { Link, Outlet, useNavigate } from "@tanstack/react-router";
 import { useRef, useState, useSyncExternalStore } from "react";
 import { SERVER } from "../api/client";
-import { isKeyWanted, subscribeToKey } from "../api/key";
+import { readKeyReason, subscribeToKey } from "../api/key";
 import { waitingQuery } from "../api/queries";
 import { t } from "../strings";
+import { Button, IconButton } from "../ui/button";
 import { Icon } from "../ui/icon";
 import { isTyping, useKeys } from "../ui/keyboard";
+import { showNotice, useNotice } from "../ui/notices";
 import { useNotifications } from "../ui/notifications";
 import { readTheme, switchTheme } from "../ui/theme";
 import { KeyDialog } from "./key-dialog";
@@ -19,7 +21,7 @@ type Overlay = "palette" | "keys" | undefined;
 
 export function Shell() {
   const [overlay, setOverlay] = useState<Overlay>();
-  const isKeyAsked = useSyncExternalStore(subscribeToKey, isKeyWanted);
+  const keyReason = useSyncExternalStore(subscribeToKey, readKeyReason);
   useShortcuts(setOverlay);
   const navigate = useNavigate();
   useNotifications((item) => void navigate({ to: "/inbox", search: { item } }));
@@ -33,9 +35,30 @@ export function Shell() {
       <main className="main" id="main" tabIndex={0}>
         <Outlet />
       </main>
+      <ShownNotice />
       {overlay === "palette" && <Palette onClose={() => setOverlay(undefined)} />}
       {overlay === "keys" && <KeyList onClose={() => setOverlay(undefined)} />}
-      {isKeyAsked && <KeyDialog />}
+      {keyReason && <KeyDialog reason={keyReason} />}
+    </div>
+  );
+}
+
+/** What has just been done, and how to take it back. */
+function ShownNotice() {
+  const notice = useNotice();
+  if (!notice) return null;
+  return (
+    <div className="notice" role="status">
+      <span>{notice.text}</span>
+      <Button
+        onClick={() => {
+          showNotice(undefined);
+          notice.run();
+        }}
+      >
+        {notice.action}
+      </Button>
+      <IconButton icon="close" label={t.close} onClick={() => showNotice(undefined)} />
     </div>
   );
 }

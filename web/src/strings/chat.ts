@@ -12,7 +12,9 @@ export const chat = {
   newThread: "New conversation",
   empty: "Say something to begin.",
   earlier: "Show earlier messages",
-  replaced: "Replaced by an edited message",
+  replaced: (text: string) => `Replaced by an edited message: ${text}`,
+  approved: "Approved",
+  rejected: "Rejected",
   you: "You",
   run: "Run",
   openRun: "Open the run of this turn",
@@ -23,7 +25,14 @@ export const chat = {
   send: "Send",
   message: "Message",
   placeholder: "Write a message. Enter sends it, Shift+Enter starts a new line.",
-  answerPlaceholder: "Answer the question above",
+  placeholders: {
+    answer: "Answer the question above",
+    approval: "Use the buttons above, or write yes or no",
+  },
+  wrongType: (name: string) =>
+    `${name} cannot be attached: only PNG, JPEG, GIF and WebP images and text files can.`,
+  longText: (name: string, size: string) =>
+    `${name} has ${size} of text. It may not fit into the context of the model, and its tokens cost.`,
   attach: "Attach images or text files",
   remove: (name: string) => `Remove ${name}`,
   tooLarge: (name: string) => `${name} is larger than 8 MiB.`,

@@ -44,10 +44,11 @@ export const alone = {
   title: (path: string) => `Run only ${path}`,
   help: "A run of its own, in which only this step is performed. The rest of the workflow is left out.",
   noStep:
-    "This part is no step that could run alone: it belongs to another step, or the definition has errors.",
+    "Only steps can run alone. This part belongs to a step, or the definition has errors that must be fixed first.",
+  unsaved: "You have unsaved changes. The step runs as it was saved.",
   noWorkflow: "This run belongs to no workflow of the server, so its steps cannot run alone.",
   noInputs: "This step reads no variables.",
-  textOrJson: "Text; what begins with { or [ is read as JSON.",
+  textOrJson: "A text. What begins with { or [ is read as JSON if it is valid.",
   valuesOf: "The values are those of an earlier run:",
   noValues: "No run has reached this step yet. Enter the values.",
   clear: "Clear the values",

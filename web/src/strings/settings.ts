@@ -44,6 +44,11 @@ export const settings = {
   keys: "API keys",
   newKey: "New key",
   noKeys: "No key exists: the server answers this machine only. The first key counts after a restart.",
+  firstKey:
+    "This is the first key. After the next restart the server asks everyone for a key, so this one should have the scope admin: with it you create the others.",
+  lockedOut:
+    "With this key alone, nobody can create keys or see the settings in the studio after the next restart.",
+  lockedOutConfirm: "I create an admin key in the terminal: flowloom keys create --scopes admin",
   keyName: "Name",
   scopes: "Scopes",
   user: "User",

@@ -18,4 +18,8 @@ export const tests = {
   update: "If what happens now is right, accept it:",
   updateCommand: (file: string) => `flowloom test tests/${file} --update`,
   save: "Save as test",
+  storedHelp:
+    "This workflow is stored in the database, and a test refers to a file. Save both files at these places in the project; later runs of the test use the saved definition.",
+  saveDefinition: "Save definition",
+  saveFile: "Save test",
 };

@@ -43,8 +43,8 @@ export function AnswerForm({ run, path, question, onDone, onSent, closed }: Answ
     if (missing) return;
     try {
       answer.mutate(readEntries(fields, entries));
-    } catch {
-      setProblem(t.answer.invalid);
+    } catch (error) {
+      setProblem(error instanceof Error ? error.message : t.answer.invalid);
     }
   };
   const isApproval = schema?.type === "boolean";

@@ -17,7 +17,7 @@ import {
   useStore,
 } from "@xyflow/react";
 import { memo, type ReactNode, useEffect, useMemo, useRef } from "react";
-import type { Graph, NodeState } from "../run/graph";
+import { type Graph, type NodeState, nodeIdOf } from "../run/graph";
 import { t } from "../strings";
 import { formatDuration } from "./format";
 import {
@@ -40,6 +40,8 @@ const MIN_ZOOM = 0.05;
 
 type StepData = {
   title: string;
+  /** The id of a node of a pipeline, if its title is another one. */
+  nodeId: string | undefined;
   kind: string;
   state: NodeState | undefined;
   time: number;
@@ -91,6 +93,7 @@ function Drawing(props: FlowGraphProps) {
       const isMoving = state !== undefined && state.endedAt === undefined;
       const data = {
         title: node.title,
+        nodeId: nodeIdOf(node),
         kind: node.kind,
         state,
         time: isMoving ? time : 0,
@@ -229,7 +232,7 @@ function EdgeText({ text }: { text: string }) {
 }
 
 const StepBox = memo(function StepBox({ data, selected }: NodeProps<StepNode>) {
-  const { title, kind, state, time, isMarked, canConnect } = data;
+  const { title, nodeId, kind, state, time, isMarked, canConnect } = data;
   return (
     <div
       className="node"
@@ -242,6 +245,7 @@ const StepBox = memo(function StepBox({ data, selected }: NodeProps<StepNode>) {
       <span className="node-text">
         <span className="node-title cut">{title}</span>
         <span className="node-facts number">
+          {nodeId !== undefined && `${nodeId} · `}
           {describeTime(state, time) ?? t.kind(kind)}
           {state && state.count > 1 && ` ${t.run.iterations(state.count)}`}
         </span>

@@ -15,9 +15,11 @@ type LeaveGuardProps = {
   isOfSelection?: boolean;
   /** Keeps the changes, so that nothing is lost; false if that was not possible. */
   onKeep?: () => Promise<boolean>;
+  /** Called before the changes are lost. */
+  onLeave?: () => void;
 };
 
-export function LeaveGuard({ isUnsaved, isOfSelection = false, onKeep }: LeaveGuardProps) {
+export function LeaveGuard({ isUnsaved, isOfSelection = false, onKeep, onLeave }: LeaveGuardProps) {
   const blocker = useBlocker({
     // Another selection in the same place loses nothing.
     shouldBlockFn: ({ current, next }) => {
@@ -43,7 +45,13 @@ export function LeaveGuard({ isUnsaved, isOfSelection = false, onKeep }: LeaveGu
               {t.workflow.keepDraft}
             </Button>
           )}
-          <Button look="danger" onClick={blocker.proceed}>
+          <Button
+            look="danger"
+            onClick={() => {
+              onLeave?.();
+              blocker.proceed();
+            }}
+          >
             {t.leave.leave}
           </Button>
         </div>

@@ -22,7 +22,8 @@ export type Field = {
   name: string;
   label: string;
   help: string | undefined;
-  kind: "text" | "long" | "number" | "boolean" | "choice" | "json";
+  /** `any` is a text, or JSON if it begins like an object or a list. */
+  kind: "text" | "long" | "any" | "number" | "boolean" | "choice" | "json";
   options: Json[];
   isRequired: boolean;
   start: string;
@@ -79,7 +80,10 @@ export function findMissing(fields: readonly Field[], entries: Entries): Field |
   return fields.find((field) => field.isRequired && (entries[field.name] ?? "").trim() === "");
 }
 
-/** The value that was entered. Throws a SyntaxError if a field is not valid JSON. */
+/** What was entered does not fit its field; the message names the field. */
+export class InvalidEntry extends Error {}
+
+/** The value that was entered. Throws an `InvalidEntry` if it does not fit a field. */
 export function readEntries(fields: readonly Field[], entries: Entries): Json {
   const values = fields
     .filter((field) => field.isRequired || (entries[field.name] ?? "") !== "")
@@ -89,7 +93,15 @@ export function readEntries(fields: readonly Field[], entries: Entries): Json {
 }
 
 function readEntry(field: Field, text: string): Json {
-  return field.kind === "text" || field.kind === "long" ? text : parseJson(text);
+  if (field.kind === "text" || field.kind === "long") return text;
+  if (field.kind === "any" && !/^\s*[[{]/.test(text)) return text;
+  try {
+    return parseJson(text);
+  } catch {
+    // A text may begin with a bracket, too.
+    if (field.kind === "any") return text;
+    throw new InvalidEntry(t.answer.wrong[field.kind === "number" ? "number" : "json"](field.label));
+  }
 }
 
 type FieldsProps = {
@@ -124,7 +136,7 @@ function FieldInput({ field, value, onChange, isFocused }: FieldInputProps) {
   const common = {
     className: "input",
     value,
-    required: field.isRequired && field.kind !== "long",
+    required: field.isRequired && field.kind !== "long" && field.kind !== "any",
     autoFocus: isFocused,
     onChange: (event: { target: { value: string } }) => onChange(event.target.value),
   };
@@ -146,6 +158,7 @@ function FieldInput({ field, value, onChange, isFocused }: FieldInputProps) {
     case "text":
       return <input {...common} type="text" />;
     case "long":
+    case "any":
       return <textarea {...common} rows={2} />;
     case "json":
       return <textarea {...common} rows={4} spellCheck={false} className="input mono" />;

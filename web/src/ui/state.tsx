@@ -22,6 +22,7 @@ const ICONS: Record<RunStatus | ShownPhase, IconName> = {
   reset: "undo",
   retrying: "redo",
   reused: "history",
+  tolerated: "cross",
 };
 
 export function StatusMark({ status }: { status: RunStatus }) {

@@ -123,14 +123,58 @@ fn names_message(inputs: &Value, counts: impl Fn(&str) -> bool) -> bool {
         || inputs.get("messages").and_then(Value::as_list).is_some_and(|list| !list.is_empty())
 }
 
+/// What people write when they agree. A text with more than that, such as "yes, but later", is no answer.
+const YES: [&str; 14] = [
+    "yes",
+    "y",
+    "true",
+    "ok",
+    "okay",
+    "yes please",
+    "sure",
+    "approve",
+    "approved",
+    "accept",
+    "accepted",
+    "agreed",
+    "go ahead",
+    "do it",
+];
+
+/// What people write when they refuse.
+const NO: [&str; 12] = [
+    "no",
+    "n",
+    "false",
+    "no thanks",
+    "no thank you",
+    "reject",
+    "rejected",
+    "deny",
+    "denied",
+    "decline",
+    "declined",
+    "refuse",
+];
+
 /// Converts a person's text to a value for the question's schema.
 pub fn parse_answer(question: &AskRequest, text: &str) -> Value {
     let kind = question.schema.as_ref().and_then(|schema| schema.get("type")?.as_str().map(str::to_owned));
-    match (kind.as_deref(), text.trim().to_lowercase().as_str()) {
-        (None | Some("string"), _) => text.into(),
-        (Some("boolean"), "yes" | "y" | "true" | "ok") => true.into(),
-        (Some("boolean"), "no" | "n" | "false") => false.into(),
+    match kind.as_deref() {
+        None | Some("string") => text.into(),
+        Some("boolean") => parse_decision(text).map_or_else(|| parse_json_or_text(text), Value::from),
         _ => parse_json_or_text(text),
+    }
+}
+
+/// Whether a text agrees or refuses; `None` if it says neither, or more.
+fn parse_decision(text: &str) -> Option<bool> {
+    let words = text.split(|character: char| character.is_whitespace() || ",.!".contains(character));
+    let said = words.filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ").to_lowercase();
+    match said.as_str() {
+        said if YES.contains(&said) => Some(true),
+        said if NO.contains(&said) => Some(false),
+        _ => None,
     }
 }
 
@@ -160,6 +204,23 @@ mod tests {
         }
         let twice = parse_budget("tokens=5,tokens=100000", &mut limits).expect_err("twice").to_string();
         assert_eq!(twice, "the limit \"tokens\" is given twice in the budget; give it once");
+    }
+
+    #[test]
+    fn only_a_plain_yes_approves() {
+        for (text, expected) in [
+            ("Yes!", Some(true)),
+            ("yes, please", Some(true)),
+            (" Approve ", Some(true)),
+            ("No.", Some(false)),
+            ("rejected", Some(false)),
+            ("yes, but not this one", None),
+            ("no problem", None),
+            ("yes no", None),
+            ("", None),
+        ] {
+            assert_eq!(parse_decision(text), expected, "{text:?}");
+        }
     }
 
     #[test]

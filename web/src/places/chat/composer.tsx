@@ -4,6 +4,7 @@ import { createAttemptKey } from "../../api/attempt";
 import { ApiError } from "../../api/client";
 import { t } from "../../strings";
 import { Button, IconButton } from "../../ui/button";
+import { formatBytes } from "../../ui/format";
 import { Icon } from "../../ui/icon";
 import { useKept } from "../../ui/kept";
 import { Problem } from "../../ui/problem";
@@ -13,12 +14,31 @@ import type { AttachedFile, Said } from "./partners";
 /** Requests have at most 16 MiB, and base64 needs a third more. */
 const MAX_FILE_BYTES = 8 * 1024 * 1024;
 
+/** A text of this size fills the context of many models. */
+const LONG_TEXT_BYTES = 200_000;
+
+/** Texts that browsers give another type, or none. */
+const TEXT_NAMES =
+  /\.(txt|md|mdx|csv|tsv|json|jsonl|ya?ml|toml|xml|html?|css|[cm]?[jt]sx?|py|rs|go|java|c|h|cpp|sh|sql|log|ini)$/i;
+
+function isPicture({ type }: File): boolean {
+  return /^image\/(png|jpe?g|gif|webp)$/.test(type);
+}
+
+/** Why a file cannot be sent; undefined if it can. */
+function refuseFile(file: File): string | undefined {
+  const isText = file.type.startsWith("text/") || TEXT_NAMES.test(file.name) || file.type === "";
+  if (!isPicture(file) && !isText) return t.chat.wrongType(file.name);
+  return file.size > MAX_FILE_BYTES ? t.chat.tooLarge(file.name) : undefined;
+}
+
 type ComposerProps = {
   /** The conversation, or the message in it that is edited: what is written for it stays. */
   place: string;
   /** The turn that the message replaces. */
   edited: TurnFacts | undefined;
-  isWaiting: boolean;
+  /** What the conversation waits for. */
+  waitsFor: "answer" | "approval" | undefined;
   isBusy: boolean;
   /** Sends a message; rejects if that failed. */
   onSend: (said: Said) => Promise<unknown>;
@@ -29,10 +49,11 @@ type ComposerProps = {
 type Draft = Pick<Said, "text" | "files" | "attempt">;
 
 export function Composer(props: ComposerProps) {
-  const { place, edited, isWaiting, isBusy, onSend, onStop, onCancelEdit } = props;
+  const { place, edited, waitsFor, isBusy, onSend, onStop, onCancelEdit } = props;
   const [draft, setDraft, forget] = useKept<Draft>(place, () => ({ text: edited?.text ?? "", files: [] }));
   const { text, files } = draft;
   const [problem, setProblem] = useState<string>();
+  const [warning, setWarning] = useState<string>();
   const picker = useRef<HTMLInputElement>(null);
   const writer = useRef<HTMLTextAreaElement>(null);
   useEffect(() => writer.current?.focus(), []);
@@ -44,6 +65,7 @@ export function Composer(props: ComposerProps) {
     if (isBusy || !hasContent) return;
     const sent = { text, files, attempt: draft.attempt ?? createAttemptKey() };
     setDraft({ text: "", files: [] });
+    setWarning(undefined);
     // What was not sent is there again, before what was written meanwhile.
     onSend({ ...sent, ...(edited && { keep: edited.earlier }) }).catch((error: unknown) => {
       // What the server refused is another attempt; what may have arrived must not arrive twice.
@@ -68,9 +90,11 @@ export function Composer(props: ComposerProps) {
   };
   const attach = async (list: FileList | null) => {
     const chosen = [...(list ?? [])];
-    const tooLarge = chosen.find((file) => file.size > MAX_FILE_BYTES);
-    setProblem(tooLarge && t.chat.tooLarge(tooLarge.name));
-    if (tooLarge) return;
+    const refused = chosen.map(refuseFile).find((why) => why !== undefined);
+    setProblem(refused);
+    if (refused) return;
+    const long = chosen.find((file) => !isPicture(file) && file.size > LONG_TEXT_BYTES);
+    setWarning(long && t.chat.longText(long.name, formatBytes(long.size)));
     const read = await Promise.all(chosen.map(readFile));
     setDraft((before) => ({ text: before.text, files: [...before.files, ...read] }));
   };
@@ -99,6 +123,7 @@ export function Composer(props: ComposerProps) {
       )}
       {isQueued && <p className="faint">{t.chat.queued}</p>}
       {problem && <Problem>{problem}</Problem>}
+      {warning && files.length > 0 && <Problem severity="warning">{warning}</Problem>}
       {files.length > 0 && (
         <ul className="chat-files">
           {files.map((file, at) => (
@@ -131,7 +156,7 @@ export function Composer(props: ComposerProps) {
           className="input"
           rows={2}
           aria-label={t.chat.message}
-          placeholder={isWaiting ? t.chat.answerPlaceholder : t.chat.placeholder}
+          placeholder={waitsFor === undefined ? t.chat.placeholder : t.chat.placeholders[waitsFor]}
           value={text}
           onChange={(event) => setDraft({ text: event.target.value, files })}
           onKeyDown={onKeyDown}

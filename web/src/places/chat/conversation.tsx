@@ -23,6 +23,7 @@ export function Conversation({ partner, thread }: { partner: Partner; thread: st
   const queries = useQueryClient();
   const [limit, setLimit] = useState(SHOWN_TURNS);
   const [facts, setFacts] = useState<ReadonlyMap<string, TurnFacts>>(new Map());
+  const [isApproval, setIsApproval] = useState(false);
   const [edited, setEdited] = useState<TurnFacts>();
   const turnsKey = ["runs", "turns", partner.id, thread];
   const turns = useQuery({
@@ -76,6 +77,7 @@ export function Conversation({ partner, thread }: { partner: Partner; thread: st
             onFacts={onFacts}
             onEnd={refresh}
             onEdit={setEdited}
+            onApproval={setIsApproval}
             onRetry={(turn) => send.mutate({ text: turn.text, files: [], keep: turn.earlier })}
           />
         ))}
@@ -85,7 +87,7 @@ export function Conversation({ partner, thread }: { partner: Partner; thread: st
       <Composer
         key={edited ? `edit ${edited.earlier}` : "new"}
         edited={edited}
-        isWaiting={last?.status === "waiting"}
+        waitsFor={last?.status !== "waiting" ? undefined : isApproval ? "approval" : "answer"}
         isBusy={send.isPending || isRunning}
         place={`chat ${partner.id} ${thread} ${edited?.earlier ?? ""}`}
         onSend={(said) => send.mutateAsync(said)}

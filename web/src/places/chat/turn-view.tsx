@@ -2,7 +2,7 @@
 import { Link } from "@tanstack/react-router";
 import { useEffect, useState } from "react";
 import { formatJson } from "../../api/json";
-import type { RunState } from "../../run/fold";
+import type { RunState, StepState } from "../../run/fold";
 import type { RunFollower } from "../../run/follow";
 import { isFinal, type Question } from "../../run/record";
 import { listEntries, type Opening, readOpening, type TurnEntry } from "../../run/turn";
@@ -28,6 +28,8 @@ type TurnProps = {
   onEnd: () => void;
   onEdit: (facts: TurnFacts) => void;
   onRetry: (facts: TurnFacts) => void;
+  /** Called with whether the turn waits for an approval. */
+  onApproval: (isOpen: boolean) => void;
 };
 
 export function TurnView(props: TurnProps) {
@@ -44,12 +46,17 @@ export function TurnView(props: TurnProps) {
   useEffect(() => {
     if (isLast && status !== undefined && (isFinal(status) || status === "waiting")) onEnd();
   }, [isLast, status, onEnd]);
+  const waitsForApproval = isLast && (state?.steps.some(isOpenApproval) ?? false);
+  const { onApproval } = props;
+  useEffect(() => {
+    if (isLast) onApproval(waitsForApproval);
+  }, [isLast, waitsForApproval, onApproval]);
   if (!follower || !state) return <p className="soft">{t.loading}</p>;
   const content = <TurnContent {...props} follower={follower} state={state} said={said} />;
   if (!props.isReplaced) return content;
   return (
     <details className="chat-replaced">
-      <summary className="faint">{t.chat.replaced}</summary>
+      <summary className="faint cut">{t.chat.replaced(shorten(said.text))}</summary>
       {content}
     </details>
   );
@@ -170,11 +177,30 @@ function Entry({ entry, follower, speaker }: EntryProps) {
         <div className="chat-said" data-who="person">
           <h3>{t.chat.you}</h3>
           <p className="faint">{step.target}</p>
-          <LongText text={typeof step.output === "string" ? step.output : formatJson(step.output)} />
+          <LongText text={describeAnswer(step)} />
         </div>
       );
     }
   }
+}
+
+/** So much of a message that was replaced is shown. */
+const MAX_SHOWN_LETTERS = 60;
+
+function shorten(text: string): string {
+  const line = text.replace(/\s+/g, " ").trim();
+  return line.length > MAX_SHOWN_LETTERS ? `${line.slice(0, MAX_SHOWN_LETTERS)}…` : line;
+}
+
+/** An answer as the person gave it: an approval has two buttons. */
+function describeAnswer({ output }: StepState): string {
+  if (output === true) return t.chat.approved;
+  if (output === false) return t.chat.rejected;
+  return typeof output === "string" ? output : formatJson(output);
+}
+
+function isOpenApproval({ question }: StepState): boolean {
+  return (question?.schema as Schema | undefined)?.type === "boolean";
 }
 
 /**

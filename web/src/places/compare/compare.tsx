@@ -5,7 +5,7 @@ import { useMemo } from "react";
 import { firstDivergence, pairSteps, type StepPair, textOf } from "../../run/compare";
 import type { RunState, StepState } from "../../run/fold";
 import type { RunFollower } from "../../run/follow";
-import type { Usage } from "../../run/record";
+import { isFinal, type Usage } from "../../run/record";
 import { shownPhase } from "../../run/rows";
 import { t } from "../../strings";
 import { DiffView } from "../../ui/diff-view";
@@ -113,8 +113,8 @@ function Compared({ left, right }: { left: RunFollower; right: RunFollower }) {
                       {pair.path}
                     </button>
                   </td>
-                  <StepCell step={pair.left} />
-                  <StepCell step={pair.right} />
+                  <StepCell step={pair.left} failed={one.failed} />
+                  <StepCell step={pair.right} failed={other.failed} />
                   <td>{t.compare.differences[pair.difference]}</td>
                 </tr>
               ))}
@@ -127,12 +127,14 @@ function Compared({ left, right }: { left: RunFollower; right: RunFollower }) {
   );
 }
 
-function StepCell({ step }: { step: StepState | undefined }) {
+type StepCellProps = { step: StepState | undefined; failed: string | undefined };
+
+function StepCell({ step, failed }: StepCellProps) {
   if (!step) return <td className="faint">–</td>;
   const ms = step.finishedAt === undefined ? undefined : step.finishedAt - step.startedAt;
   return (
     <td className="number">
-      <PhaseMark phase={shownPhase(step)} isIconOnly /> {ms !== undefined && formatDuration(ms)}
+      <PhaseMark phase={shownPhase(step, failed)} isIconOnly /> {ms !== undefined && formatDuration(ms)}
       {step.usage && <span className="compare-usage soft">{describeUsage(step.usage)}</span>}
     </td>
   );
@@ -158,7 +160,9 @@ function Outputs({ pair }: { pair: StepPair }) {
 /** A run in short. With `base`, its numbers are shown with the difference from that run. */
 function RunCard({ run, state, base }: { run: string; state: RunState; base?: RunState }) {
   const tokens = (one: RunState) => one.usage.input_tokens + one.usage.output_tokens;
-  const duration = (one: RunState) => (one.finishedAt ?? one.at) - one.createdAt;
+  // A run that goes on, or waits, takes until now.
+  const endOf = (one: RunState) => one.finishedAt ?? (isFinal(one.status) ? one.at : Date.now());
+  const duration = (one: RunState) => endOf(one) - one.createdAt;
   const change = (of: (one: RunState) => number, format: (amount: number) => string) => {
     const amount = base ? of(state) - of(base) : 0;
     return amount === 0 ? "" : ` (${amount > 0 ? "+" : "−"}${format(Math.abs(amount))})`;

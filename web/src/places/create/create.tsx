@@ -2,10 +2,12 @@
 
 import { useMutation } from "@tanstack/react-query";
 import { useNavigate, useSearch } from "@tanstack/react-router";
-import { type KeyboardEvent, useEffect, useRef, useState } from "react";
+import { type KeyboardEvent, useEffect, useRef } from "react";
+import { useMay } from "../../api/caller";
 import { api, read } from "../../api/client";
 import { t } from "../../strings";
 import { Button } from "../../ui/button";
+import { useKept } from "../../ui/kept";
 import { ErrorBox } from "../../ui/problem";
 import { useTitle } from "../../ui/title";
 import { Building } from "./building";
@@ -24,12 +26,17 @@ type Clarified = { ready: boolean; refined_intent: string | null; question: stri
 /** The goal, and the questions about it. */
 function Goal() {
   const navigate = useNavigate({ from: "/create" });
-  const [text, setText] = useState("");
-  const [said, setSaid] = useState<Message[]>([]);
+  const [text, setText, forgetText] = useKept("create text", () => "");
+  const [said, setSaid, forgetSaid] = useKept<Message[]>("create said", () => []);
+  const mayCreate = useMay("write");
   const question = said.at(-1)?.role === "assistant" ? said.at(-1)?.content : undefined;
   const start = useMutation({
     mutationFn: startPlanner,
-    onSuccess: (run) => void navigate({ search: { run } }),
+    onSuccess: (run) => {
+      forgetText();
+      forgetSaid();
+      void navigate({ search: { run } });
+    },
   });
   const clarify = useMutation({
     mutationFn: async (message: string) => {
@@ -92,7 +99,12 @@ function Goal() {
         />
       </label>
       <div className="create-actions">
-        <button type="submit" className="button" data-look="main" disabled={isBusy || text.trim() === ""}>
+        <button
+          type="submit"
+          className="button"
+          data-look="main"
+          disabled={isBusy || !mayCreate || text.trim() === ""}
+        >
           {question === undefined ? t.create.start : t.create.next}
         </button>
         {said.length > 0 && (
@@ -106,6 +118,7 @@ function Goal() {
           </span>
         )}
       </div>
+      {!mayCreate && <p className="soft">{t.key.noWrite}</p>}
       {error && <ErrorBox error={error} />}
       {said.length === 0 && (
         <ul className="create-examples">

@@ -8,7 +8,16 @@ import { t } from "../../strings";
 import { Button } from "../../ui/button";
 import { ErrorBox, Problem } from "../../ui/problem";
 import type { Source } from "../workflow/use-draft";
-import { chooseEntry, type GivenFile, placeCompanion, readDropped, withoutCommonFolder } from "./dropped";
+import {
+  chooseEntry,
+  findOthers,
+  type GivenFile,
+  guessFormat,
+  placeCompanion,
+  readDropped,
+  type Verdict,
+  withoutCommonFolder,
+} from "./dropped";
 
 /** The id of a workflow that a file has: its name without what ids cannot contain. */
 export function idOfFile(name: string): string {
@@ -32,22 +41,48 @@ function idOfDefinition(name: string, text: string): string {
 /** None of several files is a definition. */
 class NoDefinition extends Error {}
 
-/** The files as one source. The server says which of them is the definition. */
-async function readSource(given: GivenFile[]): Promise<Source> {
+/** A definition with its files, and the format of one that cannot be read. */
+type NewSource = Source & { format?: string };
+
+/** The files as sources: one for each definition of its own. The server says which files are definitions. */
+async function readSources(given: GivenFile[]): Promise<NewSource[]> {
   const paths = withoutCommonFolder(given.map(({ path }) => path));
-  const texts = await Promise.all(given.map(({ file }) => file.text()));
-  const files = Object.fromEntries(paths.map((path, at) => [path, texts[at] ?? ""]));
-  const found = await chooseEntry(paths, async (entry) => {
-    const { format, is_refused, problems } = await read(
-      api.POST("/api/v1/check", { body: { entry, files } as never }),
-    );
-    return { format: format ?? null, isRefused: is_refused, problems: problems.length };
-  });
+  const contents = await Promise.all(given.map(({ file }) => file.text()));
+  const texts = new Map(paths.map((path, at) => [path, contents[at] ?? ""]));
+  const files = Object.fromEntries(texts);
+  const judged = new Map<string, Verdict>();
+  const judge = async (entry: string) => {
+    const body = { entry, files } as never;
+    const { format, is_refused, problems } = await read(api.POST("/api/v1/check", { body }));
+    const verdict = { format: format ?? null, isRefused: is_refused, problems: problems.length };
+    judged.set(entry, verdict);
+    // What the server knows to be something else is no draft.
+    if (format == null && problems.some(({ code }) => code === UNKNOWN_FORMAT)) foreign.add(entry);
+    return verdict;
+  };
+  const foreign = new Set<string>();
+  const [only] = paths;
+  if (paths.length === 1 && only !== undefined) {
+    const { format } = await judge(only);
+    const guessed = format ?? (foreign.has(only) ? undefined : guessFormat(only, texts.get(only) ?? ""));
+    return [{ entry: only, files, ...(format === null && guessed && { format: guessed }) }];
+  }
+  const found = await chooseEntry(paths, judge);
   if (!found) throw new NoDefinition();
-  const { path: entry, format } = found;
-  const placed = Object.entries(files).map(([path, text]) => [placeCompanion(path, entry, format), text]);
-  return { entry, files: Object.fromEntries(placed) };
+  const others = findOthers(found.path, texts, judged);
+  const entries = [found, ...others.map((path) => ({ path, format: judged.get(path)?.format ?? null }))];
+  return entries.map(({ path: entry, format }) => {
+    const isPart = ([path]: [string, string]) =>
+      path === entry || (path !== found.path && !others.includes(path));
+    const placed = Object.entries(files)
+      .filter(isPart)
+      .map(([path, text]) => [placeCompanion(path, entry, format), text]);
+    return { entry, files: Object.fromEntries(placed) };
+  });
 }
+
+/** The code of a text whose format is not known. */
+const UNKNOWN_FORMAT = "FL0109";
 
 export function AddWorkflow({ children }: { children: (button: ReactNode) => ReactNode }) {
   const queries = useQueryClient();
@@ -56,17 +91,21 @@ export function AddWorkflow({ children }: { children: (button: ReactNode) => Rea
   const [isOver, setIsOver] = useState(false);
   const add = useMutation({
     mutationFn: async (given: GivenFile[]) => {
-      const source = await readSource(given);
-      const id = idOfDefinition(source.entry, source.files[source.entry] ?? "");
-      const body = source as never;
-      // A definition with problems becomes a draft, so that it can be mended here.
-      const params = { path: { id }, query: { draft: true }, header: { "If-None-Match": "*" } } as never;
-      await read(api.PUT("/api/v1/workflows/{id}", { params, body }));
-      return id;
+      const added: string[] = [];
+      for (const source of await readSources(given)) {
+        const id = idOfDefinition(source.entry, source.files[source.entry] ?? "");
+        const body = source as never;
+        // A definition with problems becomes a draft, so that it can be mended here.
+        const params = { path: { id }, query: { draft: true }, header: { "If-None-Match": "*" } } as never;
+        await read(api.PUT("/api/v1/workflows/{id}", { params, body }));
+        added.push(id);
+      }
+      return added;
     },
-    onSuccess: async (workflow) => {
+    onSuccess: async ([workflow, ...others]) => {
       await queries.invalidateQueries({ queryKey: ["workflows"] });
-      await navigate({ to: "/workflows/$workflow", params: { workflow } });
+      if (others.length === 0 && workflow !== undefined)
+        await navigate({ to: "/workflows/$workflow", params: { workflow }, search: { view: "source" } });
     },
   });
   const drop = (event: DragEvent) => {
@@ -89,6 +128,11 @@ export function AddWorkflow({ children }: { children: (button: ReactNode) => Rea
       onDrop={drop}
     >
       {isOver && <p className="drop-hint">{t.home.drop}</p>}
+      {add.data && add.data.length > 1 && (
+        <p className="page drop-error" role="status">
+          {t.home.addedAll(add.data)}
+        </p>
+      )}
       {add.error && (
         <div className="page drop-error">
           {add.error instanceof NoDefinition ? (

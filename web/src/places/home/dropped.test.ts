@@ -1,5 +1,12 @@
 import { expect, test } from "vitest";
-import { chooseEntry, placeCompanion, type Verdict, withoutCommonFolder } from "./dropped";
+import {
+  chooseEntry,
+  findOthers,
+  guessFormat,
+  placeCompanion,
+  type Verdict,
+  withoutCommonFolder,
+} from "./dropped";
 
 const verdicts: Record<string, Verdict> = {
   "agents/orders/systemPrompt.md": { format: "markdown", isRefused: false, problems: 0 },
@@ -15,6 +22,36 @@ test("among several files the workflow is the entry", async () => {
   expect(await choose(Object.keys(verdicts))).toBe("helpdesk.json");
   expect(await choose(["clerk.json", "notes.json"])).toBe("clerk.json");
   expect(await choose(["notes.json", "x.txt"])).toBeUndefined();
+});
+
+test("two complete definitions are two workflows, and a part that is mentioned is none", () => {
+  const whole = (format: string) => ({ format, isRefused: false, problems: 0 });
+  const texts = new Map([
+    ["one.json", '{"steps": []}'],
+    ["two.json", '{"steps": []}'],
+    ["main.mdx", '<Include file="part" />'],
+    ["part.mdx", "Hello"],
+    ["agents/a.json", "{}"],
+    ["clerk.json", "{}"],
+  ]);
+  const judged = new Map([
+    ["one.json", whole("steps")],
+    ["two.json", whole("flow")],
+    ["main.mdx", whole("markdown")],
+    ["part.mdx", whole("markdown")],
+    ["agents/a.json", whole("steps")],
+    ["clerk.json", whole("agent")],
+  ]);
+  expect(findOthers("one.json", texts, judged)).toEqual(["two.json", "main.mdx"]);
+});
+
+test("the format of a broken text is guessed from what stands in it", () => {
+  expect(guessFormat("a.json", '{"id": "a", "steps": [{"name": "x", "functionId": "agent::chat"')).toBe(
+    "steps",
+  );
+  expect(guessFormat("a.json", '{"nodes": [{"id": "n1", "block_id": "filter"')).toBe("pipeline");
+  expect(guessFormat("a.mdx", "{{#each")).toBe("markdown");
+  expect(guessFormat("a.json", '{"hello": ')).toBeUndefined();
 });
 
 test("the folder that was dropped is no part of the paths", () => {

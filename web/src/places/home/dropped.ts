@@ -65,6 +65,46 @@ export async function chooseEntry(
   return best;
 }
 
+/** The formats whose definitions are workflows of their own, and no parts of others. */
+const WHOLE = ["steps", "flow", "pipeline", "graph", "markdown"];
+
+/**
+ * The files that are workflows of their own beside `entry`: definitions at the top, whose names no other file mentions.
+ * `judged` holds the format of each file, and whether it has errors.
+ */
+export function findOthers(
+  entry: string,
+  texts: ReadonlyMap<string, string>,
+  judged: ReadonlyMap<string, Verdict>,
+): string[] {
+  const isMentioned = (path: string) => {
+    const name = path.replace(/\.[^.]+$/, "");
+    return [...texts].some(([other, text]) => other !== path && text.includes(name));
+  };
+  return [...texts.keys()].filter((path) => {
+    const verdict = judged.get(path);
+    const isWhole = verdict?.format != null && WHOLE.includes(verdict.format) && !verdict.isRefused;
+    return path !== entry && isWhole && !path.includes("/") && !isMentioned(path);
+  });
+}
+
+/** What each format is recognised by in a text that cannot be parsed. */
+const MARKS: readonly (readonly [format: string, mark: RegExp])[] = [
+  ["steps", /"functionId"|"promptTemplate"/],
+  ["pipeline", /"block_id"/],
+  ["graph", /"entrypointNodeId"/],
+  ["flow", /"llmInstruction"|"apiCall"|"resultVariable"/],
+  ["agent", /"systemPrompt"/],
+  ["steps", /"steps"\s*:/],
+  ["pipeline", /"nodes"\s*:/],
+];
+
+/** The format that a broken text was probably meant in; undefined if nothing shows it. */
+export function guessFormat(path: string, text: string): string | undefined {
+  if (/\.mdx?$/.test(path)) return "markdown";
+  return MARKS.find(([, mark]) => mark.test(text))?.[0];
+}
+
 /** Where formats look for files beside an entry. */
 const COMPANION_FOLDERS: Record<string, string> = { pipeline: "blocks/", agent: "tools/" };
 

@@ -3,6 +3,7 @@
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link, useNavigate } from "@tanstack/react-router";
 import { useState } from "react";
+import { useMay } from "../../api/caller";
 import { api, read, type Schemas } from "../../api/client";
 import { runsQuery, waitingQuery, workflowsQuery } from "../../api/queries";
 import { NewWorkflowLink } from "../../builder/new-workflow-link";
@@ -16,6 +17,7 @@ import { RunHistory } from "../../ui/run-history";
 import { StatusMark } from "../../ui/state";
 import { useTitle } from "../../ui/title";
 import { useSeen } from "../../ui/visible";
+import { findDraft } from "../workflow/kept-draft";
 import { AddWorkflow } from "./add-workflow";
 import "./home.css";
 
@@ -39,6 +41,7 @@ export function Home() {
     retry: false,
   });
   const hasWaiting = (useQuery(waitingQuery).data?.length ?? 0) > 0;
+  const mayWrite = useMay("write");
   const [query, setQuery] = useState("");
   const items = workflows.data ?? [];
   const found = items.filter((item) => `${item.name} ${item.id}`.toLowerCase().includes(query.toLowerCase()));
@@ -59,15 +62,20 @@ export function Home() {
                 onChange={(event) => setQuery(event.target.value)}
               />
             )}
-            <Link to="/create" className="button">
-              <Icon name="wand" />
-              {t.home.describe}
-            </Link>
-            <NewWorkflowLink />
-            {addButton}
+            {mayWrite && (
+              <>
+                <Link to="/create" className="button">
+                  <Icon name="wand" />
+                  {t.home.describe}
+                </Link>
+                <NewWorkflowLink />
+                {addButton}
+              </>
+            )}
           </header>
+          {!mayWrite && <p className="soft">{t.key.noWrite}</p>}
           {workflows.error && <ErrorBox error={workflows.error} />}
-          {workflows.data && items.length === 0 && <FirstStart />}
+          {workflows.data && items.length === 0 && mayWrite && <FirstStart />}
           {hasWaiting && <Waiting />}
           {items.length > 0 && found.length === 0 && <p className="soft">{t.home.noMatch}</p>}
           <ul className="cards">
@@ -87,6 +95,7 @@ export function Home() {
 
 function Card({ workflow, isScheduled }: { workflow: Workflow; isScheduled: boolean }) {
   const [element, isSeen] = useSeen<HTMLLIElement>();
+  const draft = workflow.file == null ? findDraft(workflow.id) : undefined;
   // Other workflows may have run more often lately, so that each is asked about its own runs.
   const runs = useQuery({
     ...runsQuery({ workflow: workflow.id, limit: CARD_RUNS }),
@@ -107,6 +116,7 @@ function Card({ workflow, isScheduled }: { workflow: Workflow; isScheduled: bool
             {t.home.scheduled}
           </span>
         )}
+        {draft && <span className="badge">{t.home[draft]}</span>}
         {workflow.problems.length > 0 && (
           <span className="card-problems" data-refused={workflow.is_refused || undefined}>
             <Icon name="warn" />

@@ -1,6 +1,7 @@
 // The definition of a stored block, agent or tool as JSON that can be changed, and its versions.
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
+import { useMay } from "../../api/caller";
 import { ApiError } from "../../api/client";
 import { parseJson } from "../../api/json";
 import { t } from "../../strings";
@@ -46,6 +47,7 @@ export function Definition({ kind, part, tag, isDeleted }: DefinitionProps) {
     // Theirs is read, to compare it.
     onError: (error) => isConflict(error) && void refresh(),
   });
+  const mayWrite = useMay("write");
   const load = useMutation({
     mutationFn: (version: number) => readVersion(kind, part.id, version),
     onSuccess: (found) => setText(toText(found)),
@@ -70,17 +72,20 @@ export function Definition({ kind, part, tag, isDeleted }: DefinitionProps) {
         spellCheck={false}
         aria-label={t.library.source}
         value={text}
+        readOnly={!mayWrite}
         onChange={(event) => setText(event.target.value)}
         onKeyDown={(event) => {
           if (!(event.ctrlKey || event.metaKey) || event.key !== "s") return;
           event.preventDefault();
-          sendEdited();
+          if (mayWrite) sendEdited();
         }}
       />
       <div className="library-actions">
-        <Button look="main" disabled={save.isPending} onClick={sendEdited}>
-          {t.library.save}
-        </Button>
+        {mayWrite && (
+          <Button look="main" disabled={save.isPending} onClick={sendEdited}>
+            {t.library.save}
+          </Button>
+        )}
         {text !== stored ? (
           <span className="soft">{t.workflow.unsaved}</span>
         ) : (

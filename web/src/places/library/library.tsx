@@ -3,6 +3,7 @@
 import { useQuery } from "@tanstack/react-query";
 import { Link, useNavigate, useSearch } from "@tanstack/react-router";
 import { useDeferredValue, useState } from "react";
+import { useMay } from "../../api/caller";
 import { api, read } from "../../api/client";
 import { t } from "../../strings";
 import { Empty, ErrorBox } from "../../ui/problem";
@@ -24,12 +25,13 @@ export function Library() {
   const list = useQuery(listQuery(kind));
   const found = useNearest(kind, wanted);
   const entries = selectEntries(list.data ?? [], wanted, found);
+  const mayWrite = useMay("write");
   const isStored = kind === "blocks" || kind === "agents" || kind === "tools";
   return (
     <div className="page library">
       <header className="page-head">
         <h1>{t.library.title}</h1>
-        {isStored && <NewPart kind={kind} />}
+        {isStored && mayWrite && <NewPart kind={kind} />}
       </header>
       <Tabs
         label={t.library.title}
@@ -41,6 +43,7 @@ export function Library() {
         }}
       />
       <p className="soft">{t.library.about[kind]}</p>
+      {isStored && !mayWrite && <p className="soft">{t.key.noWrite}</p>}
       <div className="library-parts">
         <section className="library-list" aria-label={t.library.kinds[kind]}>
           <input

@@ -2,6 +2,7 @@
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link, useNavigate } from "@tanstack/react-router";
 import { useState } from "react";
+import { useMay } from "../../api/caller";
 import { ApiError } from "../../api/client";
 import { t } from "../../strings";
 import { Button } from "../../ui/button";
@@ -80,6 +81,7 @@ function DeletePart({ kind, id }: PartProps) {
   const navigate = useNavigate({ from: "/library" });
   const queries = useQueryClient();
   const [isAsking, setIsAsking] = useState(false);
+  const mayWrite = useMay("write");
   const remove = useMutation({
     mutationFn: () => deletePart(kind, id),
     onSuccess: async () => {
@@ -88,6 +90,7 @@ function DeletePart({ kind, id }: PartProps) {
       void queries.invalidateQueries({ queryKey: ["library", kind] });
     },
   });
+  if (!mayWrite) return null;
   return (
     <>
       <Button look="danger" onClick={() => setIsAsking(true)}>

@@ -20,7 +20,7 @@ export function TryBlock({ part }: { part: Part }) {
   const schema = (part.definition as { input_schema?: Schema }).input_schema;
   const fields = useMemo(() => (schema?.properties ? listFields(schema) : []), [schema]);
   const [entries, setEntries] = useState(() => startEntries(fields));
-  const [isInvalid, setIsInvalid] = useState(false);
+  const [problem, setProblem] = useState<string>();
   const run = useMutation({
     mutationFn: async (inputs: Json) => {
       const node = { id: NODE, block_id: part.id, inputs };
@@ -32,9 +32,9 @@ export function TryBlock({ part }: { part: Part }) {
   const start = () => {
     try {
       run.mutate(fields.length === 0 ? {} : readEntries(fields, entries));
-      setIsInvalid(false);
-    } catch {
-      setIsInvalid(true);
+      setProblem(undefined);
+    } catch (error) {
+      setProblem(error instanceof Error ? error.message : t.answer.invalid);
     }
   };
   const { data } = run;
@@ -54,7 +54,7 @@ export function TryBlock({ part }: { part: Part }) {
           </Link>
         )}
       </div>
-      {isInvalid && <Problem>{t.answer.invalid}</Problem>}
+      {problem && <Problem>{problem}</Problem>}
       {run.error && <ErrorBox error={run.error} />}
       {output !== undefined && <ValueView value={output} label={t.run.output} />}
       {data?.errors && Object.keys(data.errors).length > 0 && (

@@ -5,7 +5,7 @@ import { useState } from "react";
 import { api, read } from "../../api/client";
 import type { StepState } from "../../run/fold";
 import { isFinal } from "../../run/record";
-import { isOver, type Names, nameOf, shownPhase, toStaticPath } from "../../run/rows";
+import { isOver, type Names, nameOf, type ShownPhase, shownPhase, toStaticPath } from "../../run/rows";
 import { streamAt } from "../../run/stream";
 import { t } from "../../strings";
 import { AnswerForm, ResolveForm } from "../../ui/answer-form";
@@ -94,7 +94,7 @@ function StepDetails({ view, names, path, onClose }: StepDetailsProps) {
             onClose={() => setIsForking(false)}
           />
         )}
-        {step && <Facts step={step} time={view.state.at} />}
+        {step && <Facts step={step} phase={shownPhase(step, view.state.failed)} time={view.state.at} />}
       </header>
       <Tabs
         label={path}
@@ -138,14 +138,16 @@ function RetryFrom({ view, path }: { view: RunView; path: string }) {
   );
 }
 
-function Facts({ step, time }: { step: StepState; time: number }) {
+type FactsProps = { step: StepState; phase: ShownPhase; time: number };
+
+function Facts({ step, phase, time }: FactsProps) {
   const ms = (step.finishedAt ?? time) - step.startedAt;
   return (
     <dl className="facts">
       <div>
         <dt>{t.run.state}</dt>
         <dd>
-          <PhaseMark phase={shownPhase(step)} />
+          <PhaseMark phase={phase} />
         </dd>
       </div>
       {step.kind && (
@@ -192,12 +194,13 @@ function StepOutput({ view, step }: { view: RunView; step: StepState }) {
   const live = streamAt(follower.history, view.state, step);
   const onDone = () => follower.refresh();
   const isLive = at === undefined;
+  const isTolerated = shownPhase(step, view.state.failed) === "tolerated";
   return (
     <>
       {step.error && step.phase !== "finished" && (
-        <Problem code={step.error.code} severity={step.isFailureIgnored ? "warning" : "error"}>
+        <Problem code={step.error.code} severity={isTolerated ? "warning" : "error"}>
           {step.error.message}
-          {step.isFailureIgnored && <p className="soft">{t.run.ignored}</p>}
+          {step.isFailureIgnored && <p className="soft">{isTolerated ? t.run.ignored : t.run.caused}</p>}
         </Problem>
       )}
       {step.phase === "skipped" && <p className="soft">{`${t.run.skipped}: ${step.reason ?? ""}`}</p>}

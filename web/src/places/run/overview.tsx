@@ -4,7 +4,8 @@ import { Link, useNavigate, useSearch } from "@tanstack/react-router";
 import { useState } from "react";
 import { readExactly } from "../../api/client";
 import type { Json } from "../../api/json";
-import { isFinal } from "../../run/record";
+import type { RunState } from "../../run/fold";
+import { findFailedSteps } from "../../run/rows";
 import { t } from "../../strings";
 import { AnswerForm, ResolveForm } from "../../ui/answer-form";
 import { Button } from "../../ui/button";
@@ -16,6 +17,9 @@ import { useFamily } from "../compare/family-tree";
 import { ForkDialog } from "./fork-dialog";
 import type { RunView } from "./use-run";
 import { Variables } from "./variables";
+
+/** So many of the steps that failed are listed. */
+const SHOWN_FAILED = 5;
 
 /** The same tab stays when a step is selected, or no longer. */
 const OVERVIEW_TABS = ["output", "variables"] as const;
@@ -90,26 +94,37 @@ export function Overview({ view, onSelect }: { view: RunView; onSelect: (path: s
 /** How the run ended, what it waits for, its inputs and its output. */
 function Summary({ view, onSelect }: { view: RunView; onSelect: (path: string) => void }) {
   const { state, follower, at } = view;
-  const { created, failed } = state;
+  const { created } = state;
   return (
     <>
       {state.error && (
         <Problem code={state.error.code}>
           {state.error.message}
-          {failed && (
-            <p>
-              <button type="button" className="text-button mono" onClick={() => onSelect(failed)}>
-                {failed}
-              </button>
-            </p>
-          )}
+          <FailedSteps state={state} onSelect={onSelect} />
         </Problem>
       )}
       {at === undefined && <OpenSteps view={view} />}
-      {isFinal(state.status) && at === undefined && <RunOutput run={follower.run} seq={state.seq} />}
+      {state.status === "succeeded" && at === undefined && <RunOutput run={follower.run} seq={state.seq} />}
       {created && <Inputs run={follower.run} inputs={created.inputs} />}
       {state.steps.length > 0 && <p className="faint">{t.run.selectStep}</p>}
     </>
+  );
+}
+
+/** The steps because of which the run failed. */
+function FailedSteps({ state, onSelect }: { state: RunState; onSelect: (path: string) => void }) {
+  const steps = findFailedSteps(state).slice(0, SHOWN_FAILED);
+  return (
+    <ul aria-label={t.run.failedSteps}>
+      {steps.map(({ path, error }) => (
+        <li key={path}>
+          <button type="button" className="text-button mono" onClick={() => onSelect(path)}>
+            {path}
+          </button>
+          {error && error.message !== state.error?.message && <span className="soft"> {error.message}</span>}
+        </li>
+      ))}
+    </ul>
   );
 }
 

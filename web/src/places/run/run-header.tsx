@@ -4,7 +4,9 @@ import { Link, useNavigate } from "@tanstack/react-router";
 import { useState } from "react";
 import { api, read } from "../../api/client";
 import { runQuery } from "../../api/queries";
+import type { RunState } from "../../run/fold";
 import { isFinal } from "../../run/record";
+import { findFailedSteps, type Names, nameOf } from "../../run/rows";
 import { t } from "../../strings";
 import { Button, CopyButton } from "../../ui/button";
 import { useCommands } from "../../ui/commands";
@@ -19,7 +21,9 @@ import type { RunView } from "./use-run";
 /** A run that goes on is asked in these intervals whether anyone performs it. */
 const INTERRUPTION_CHECK_MS = 5000;
 
-export function RunHeader({ view, time }: { view: RunView; time: number }) {
+type RunHeaderProps = { view: RunView; time: number; names: Names; onSelect: (path: string) => void };
+
+export function RunHeader({ view, time, names, onSelect }: RunHeaderProps) {
   const { state, follower } = view;
   const { isInterrupted, reason } = useInterruption(view);
   const created = state.created;
@@ -44,6 +48,7 @@ export function RunHeader({ view, time }: { view: RunView; time: number }) {
         <span aria-live="polite">
           <StatusMark status={isInterrupted ? "interrupted" : state.status} />
         </span>
+        <Cause state={state} names={names} onSelect={onSelect} />
       </div>
       <dl className="run-facts number">
         <div>
@@ -61,6 +66,26 @@ export function RunHeader({ view, time }: { view: RunView; time: number }) {
       {follower.connection === "lost" && <Problem severity="warning">{t.run.lost}</Problem>}
       {reason && <Problem severity="warning">{reason}</Problem>}
     </header>
+  );
+}
+
+type CauseProps = { state: RunState; names: Names; onSelect: (path: string) => void };
+
+/** The first step because of which the run failed, with its error. */
+function Cause({ state, names, onSelect }: CauseProps) {
+  const [step] = findFailedSteps(state);
+  if (!state.error || !step?.error) return null;
+  const name = nameOf(step.path, names) ?? step.path.slice(step.path.lastIndexOf("/") + 1);
+  const text = t.run.cause(name, step.error.message);
+  return (
+    <button
+      type="button"
+      className="text-button run-cause cut"
+      title={text}
+      onClick={() => onSelect(step.path)}
+    >
+      {text}
+    </button>
   );
 }
 
@@ -160,7 +185,9 @@ function RunActions({ view, isInterrupted }: ActionsProps) {
   return (
     <div className="run-actions">
       <CopyButton text={() => window.location.href} label={t.run.actions.copyLink} />
-      {isLive && isEnded && <SaveTest run={id} name={state.created?.name ?? ""} />}
+      {isLive && isEnded && (
+        <SaveTest run={id} name={state.created?.name ?? ""} workflow={state.created?.workflow} />
+      )}
       {isLive && isEnded && (
         <Button look="quiet" onClick={() => replay.mutate()} disabled={replay.isPending}>
           {replay.data ? t.run.replayed(replay.data.events) : t.run.actions.replay}

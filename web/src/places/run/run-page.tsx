@@ -4,6 +4,7 @@ import { useNavigate, useParams, useSearch } from "@tanstack/react-router";
 import { lazy, Suspense, useCallback, useEffect, useMemo, useState } from "react";
 import { runGraphQuery } from "../../api/queries";
 import type { RunFollower } from "../../run/follow";
+import { nodeIdOf } from "../../run/graph";
 import { isFinal } from "../../run/record";
 import { listRows, type Names, withAttempts } from "../../run/rows";
 import { t } from "../../strings";
@@ -92,7 +93,7 @@ function ShownRun({ view }: { view: RunView }) {
   );
   return (
     <div className="run" data-pane={pane}>
-      <RunHeader view={view} time={time} />
+      <RunHeader view={view} time={time} names={names} onSelect={open} />
       <div className="run-panes-tabs">
         <Tabs
           label={t.palette.run}
@@ -131,7 +132,13 @@ function ShownRun({ view }: { view: RunView }) {
 /** The names that the definition gives its steps, as the graph shows them. */
 function useNames(run: string): Names {
   const { data: graph } = useQuery(runGraphQuery(run));
-  return useMemo(() => new Map(graph?.nodes.map(({ path, title }) => [path, title])), [graph]);
+  return useMemo(() => new Map(graph?.nodes.map((node) => [node.path, nameNode(node)])), [graph]);
+}
+
+/** A node with its id, which errors name, if its title is another one. */
+function nameNode(node: { path: string; title: string }): string {
+  const id = nodeIdOf(node);
+  return id === undefined ? node.title : `${id} · ${node.title}`;
 }
 
 /** An address with another value, or without it. */

@@ -1,7 +1,7 @@
 // Runs one step of a workflow alone, with the values that an earlier run had, or with others.
 import { useMutation, useQuery } from "@tanstack/react-query";
 import { Link, useNavigate } from "@tanstack/react-router";
-import { useState } from "react";
+import { useContext, useState } from "react";
 import { attemptHeader } from "../../api/attempt";
 import { api, read, readExactly, type Schemas } from "../../api/client";
 import { formatJson, type Json, parseJson } from "../../api/json";
@@ -9,8 +9,9 @@ import { t } from "../../strings";
 import { Button } from "../../ui/button";
 import { Dialog } from "../../ui/dialog";
 import { shortenId } from "../../ui/format";
+import { KeepScope } from "../../ui/keep-scope";
 import { ErrorBox, Problem } from "../../ui/problem";
-import { type Entries, type Field, SchemaFields } from "../../ui/schema-form";
+import { type Entries, type Field, InvalidEntry, SchemaFields } from "../../ui/schema-form";
 
 type StepAlone = Schemas["StepAlone"];
 
@@ -42,7 +43,7 @@ export function StepAloneDialog({ workflow, path, run, isUnsaved = false, onClos
       <div className="dialog-body">
         <h2>{t.alone.title(path)}</h2>
         <p className="soft">{t.alone.help}</p>
-        {isUnsaved && <Problem severity="warning">{t.workflow.unsavedRun}</Problem>}
+        {isUnsaved && <Problem severity="warning">{t.alone.unsaved}</Problem>}
         {error && <ErrorBox error={error} />}
         {!data && !error && <p className="soft">{t.loading}</p>}
         {data?.problem && <Problem severity="warning">{data.problem}</Problem>}
@@ -62,25 +63,28 @@ type AloneFormProps = { workflow: string; path: string; step: StepAlone; onClose
 
 function AloneForm({ workflow, path, step, onClose }: AloneFormProps) {
   const navigate = useNavigate();
+  const keep = useContext(KeepScope);
   const fields = step.inputs.map(toField);
   const [entries, setEntries] = useState(() => startEntries(step));
-  const [isInvalid, setIsInvalid] = useState(false);
+  const [problem, setProblem] = useState<string>();
   const start = useMutation({
     mutationFn: (inputs: Json) => {
       const body = { workflow, step: path, inputs: inputs as never };
       return read(api.POST("/api/v1/runs", { body, headers: attemptHeader() }));
     },
-    onSuccess: (run) => {
+    onSuccess: async (run) => {
+      const isKept = await keep();
       onClose();
-      void navigate({ to: "/runs/$run", params: { run: (run as { run_id: string }).run_id } });
+      const to = { to: "/runs/$run", params: { run: (run as { run_id: string }).run_id } } as const;
+      void navigate({ ...to, ignoreBlocker: isKept });
     },
   });
   const send = () => {
     try {
       start.mutate(readValues(step, fields, entries));
-      setIsInvalid(false);
-    } catch {
-      setIsInvalid(true);
+      setProblem(undefined);
+    } catch (error) {
+      setProblem(error instanceof InvalidEntry ? error.message : t.answer.invalid);
     }
   };
   return (
@@ -107,7 +111,7 @@ function AloneForm({ workflow, path, step, onClose }: AloneFormProps) {
       {fields.length === 0 && <p className="soft">{t.alone.noInputs}</p>}
       {fields.some((field) => field.kind === "long") && <p className="faint">{t.alone.textOrJson}</p>}
       <SchemaFields fields={fields} entries={entries} onChange={setEntries} isFirstFocused />
-      {isInvalid && <Problem>{t.answer.invalid}</Problem>}
+      {problem && <Problem>{problem}</Problem>}
       {start.error && <ErrorBox error={start.error} />}
       <div className="dialog-actions">
         <Button onClick={onClose}>{t.cancel}</Button>
@@ -157,8 +161,13 @@ function readValues(step: StepAlone, fields: Field[], entries: Entries): Json {
   return values;
 }
 
-/** Throws a SyntaxError if the text is not valid JSON but should be. */
+/** Throws an `InvalidEntry` if the text is not valid JSON but should be. */
 function readValue(field: Field, text: string): Json {
   const isText = field.kind === "long" && !/^\s*[[{]/.test(text);
-  return isText ? text : parseJson(text);
+  if (isText) return text;
+  try {
+    return parseJson(text);
+  } catch {
+    throw new InvalidEntry(t.answer.wrong[field.kind === "number" ? "number" : "json"](field.label));
+  }
 }

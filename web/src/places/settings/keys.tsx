@@ -7,7 +7,7 @@ import { t } from "../../strings";
 import { Button, CopyButton } from "../../ui/button";
 import { ConfirmDialog, Dialog } from "../../ui/dialog";
 import { formatAge, formatTime } from "../../ui/format";
-import { ErrorBox } from "../../ui/problem";
+import { ErrorBox, Problem } from "../../ui/problem";
 import { Part } from "./part";
 
 type Key = Schemas["KeyInfo"];
@@ -66,7 +66,12 @@ export function Keys() {
         </table>
       )}
       {revoke.error && <ErrorBox error={revoke.error} />}
-      {isCreating && <NewKey onClose={() => setIsCreating(false)} />}
+      {isCreating && (
+        <NewKey
+          isFirst={!data?.items.some((key) => key.revoked_at == null)}
+          onClose={() => setIsCreating(false)}
+        />
+      )}
       {revoked && (
         <ConfirmDialog
           title={t.settings.confirmRevoke(revoked.name)}
@@ -89,12 +94,21 @@ function describeValidity(key: Key): string {
   return parts.filter(Boolean).join(", ");
 }
 
-function NewKey({ onClose }: { onClose: () => void }) {
+type NewKeyProps = {
+  /** Whether no key exists yet, so that this one alone can administrate the server later. */
+  isFirst: boolean;
+  onClose: () => void;
+};
+
+function NewKey({ isFirst, onClose }: NewKeyProps) {
   const queries = useQueryClient();
   const [name, setName] = useState("");
   const [user, setUser] = useState("");
   const [expires, setExpires] = useState("90d");
-  const [scopes, setScopes] = useState<string[]>(["read", "run"]);
+  const [scopes, setScopes] = useState<string[]>(isFirst ? ["admin"] : ["read", "run"]);
+  const [isConfirmed, setIsConfirmed] = useState(false);
+  // Only a key that may do everything, for every user, can create the next one.
+  const locksOut = isFirst && (!scopes.includes("admin") || user.trim() !== "");
   const [attempt] = useState(createAttemptKey);
   const create = useMutation({
     mutationFn: () => {
@@ -142,6 +156,20 @@ function NewKey({ onClose }: { onClose: () => void }) {
                 </label>
               ))}
             </fieldset>
+            {isFirst && <p className="soft">{t.settings.firstKey}</p>}
+            {locksOut && (
+              <Problem severity="warning">
+                {t.settings.lockedOut}
+                <label className="settings-confirm">
+                  <input
+                    type="checkbox"
+                    checked={isConfirmed}
+                    onChange={(event) => setIsConfirmed(event.target.checked)}
+                  />
+                  {t.settings.lockedOutConfirm}
+                </label>
+              </Problem>
+            )}
             <label className="field">
               <span>{t.settings.user}</span>
               <input className="input" value={user} onChange={(event) => setUser(event.target.value)} />
@@ -162,7 +190,7 @@ function NewKey({ onClose }: { onClose: () => void }) {
               type="submit"
               className="button"
               data-look="main"
-              disabled={create.isPending || scopes.length === 0}
+              disabled={create.isPending || scopes.length === 0 || (locksOut && !isConfirmed)}
             >
               {t.settings.create}
             </button>

@@ -10,6 +10,7 @@ import { useTitle } from "../../ui/title";
 import { Keys } from "./keys";
 import { Memory } from "./memory";
 import { Models } from "./models";
+import { OwnKey } from "./own-key";
 import { Part } from "./part";
 import { Secrets } from "./secrets";
 import "./settings.css";
@@ -19,6 +20,7 @@ export function Settings() {
   return (
     <div className="page">
       <h1>{t.settings.title}</h1>
+      <OwnKey />
       <Health />
       <Models />
       <Usage />

@@ -5,10 +5,19 @@ import { api, read } from "../../api/client";
 import { t } from "../../strings";
 import { Button } from "../../ui/button";
 import { Dialog } from "../../ui/dialog";
+import { showNotice } from "../../ui/notices";
 import { ErrorBox } from "../../ui/problem";
 import { removeDraft } from "./kept-draft";
+import { type Source, saveSource } from "./use-draft";
 
-export function DeleteDialog({ workflow, onClose }: { workflow: string; onClose: () => void }) {
+type DeleteDialogProps = {
+  workflow: string;
+  /** What is stored, to restore it. */
+  stored: Source;
+  onClose: () => void;
+};
+
+export function DeleteDialog({ workflow, stored, onClose }: DeleteDialogProps) {
   const queries = useQueryClient();
   const navigate = useNavigate();
   const title = t.workflow.confirmDelete(workflow);
@@ -16,10 +25,18 @@ export function DeleteDialog({ workflow, onClose }: { workflow: string; onClose:
     mutationFn: () => read(api.DELETE("/api/v1/workflows/{id}", { params: { path: { id: workflow } } })),
     onSuccess: async () => {
       removeDraft(workflow);
+      removeDraft(workflow, "unsaved");
       // Its changes are deleted with it.
       await navigate({ to: "/", ignoreBlocker: true });
       queries.removeQueries({ queryKey: ["workflows", workflow] });
       await queries.invalidateQueries({ queryKey: ["workflows"], exact: true });
+      const restore = () =>
+        void saveSource(workflow, stored, { isNew: true }).then(
+          () => queries.invalidateQueries({ queryKey: ["workflows"] }),
+          // Somebody stored another one meanwhile, or the server is away: its page says more.
+          () => navigate({ to: "/workflows/$workflow", params: { workflow } }),
+        );
+      showNotice({ text: t.workflow.deleted(workflow), action: t.workflow.undoDelete, run: restore });
     },
   });
   return (

@@ -6,7 +6,7 @@ import type { Schemas } from "../../api/client";
 import type { Depths, History } from "../../builder/history";
 import { useBuilder } from "../../builder/use-builder";
 import { type Fixes, useFixes } from "../../builder/use-fixes";
-import { readView, rememberView, type View } from "../../builder/view";
+import { readView, rememberView, VIEWS, type View } from "../../builder/view";
 import type { Graph } from "../../run/graph";
 import { t } from "../../strings";
 import { IconButton } from "../../ui/button";
@@ -41,7 +41,8 @@ export function Panes({ workflow, source, isReadOnly, isUnsaved, judgement, onEd
   const [file, setFile] = useState(source.entry);
   const [pane, setPane] = useState<Pane>("source");
   const [shown, setShown] = useState<Range>();
-  const [view, setView] = useState(readView);
+  const [first] = useState(() => readView(source.entry));
+  const view = VIEWS.find((one) => one === search.view) ?? first;
   const [history, setHistory] = useState<History>();
   const [depths, setDepths] = useState(NO_HISTORY);
   const format = workflow.format;
@@ -57,10 +58,15 @@ export function Panes({ workflow, source, isReadOnly, isUnsaved, judgement, onEd
     return isEntry ? toDiagnostics(problems, map, fix) : [];
   }, [problems, isEntry, map, fixes, isReadOnly, onEdit, source.entry]);
   const marked = useMemo(() => nodesWithProblem(graph, problems), [graph, problems]);
+  const setStep = (step: string | undefined) =>
+    void navigate({
+      search: ({ step: _, ...before }) => (step === undefined ? before : { ...before, step }),
+      replace: true,
+    });
   const selected = graph?.nodes.findIndex((node) => node.path === search.step);
   const select = (node: number | undefined) => {
     const chosen = node === undefined ? undefined : graph?.nodes[node];
-    void navigate({ search: chosen ? { step: chosen.path } : {}, replace: true });
+    setStep(chosen?.path);
     if (chosen?.start == null || !isEntry) return;
     setShown({ from: map.toUnit(chosen.start), to: map.toUnit(chosen.start + (chosen.length ?? 0)) });
   };
@@ -68,15 +74,15 @@ export function Panes({ workflow, source, isReadOnly, isUnsaved, judgement, onEd
     if (!graph || !isEntry) return;
     const byte = map.toByte(unit);
     const path = graph.nodes[smallestAround(graph, byte)]?.path;
-    if (path !== search.step) void navigate({ search: path ? { step: path } : {}, replace: true });
+    if (path !== search.step) setStep(path);
   };
   const showStep = (path: string) => {
     choose("build");
-    void navigate({ search: { step: nearestPath(graph, path) ?? path }, replace: true });
+    setStep(nearestPath(graph, path) ?? path);
   };
   const choose = (next: View) => {
     rememberView(next);
-    setView(next);
+    void navigate({ search: (before) => ({ ...before, view: next }), replace: true });
     // Forms change the definition itself, and undo takes their changes back in its editor.
     if (next === "build") setFile(source.entry);
   };
@@ -94,7 +100,7 @@ export function Panes({ workflow, source, isReadOnly, isUnsaved, judgement, onEd
     const from = map.toUnit(problem.start);
     setShown({ from, to: map.toUnit(problem.start + (problem.length ?? 0)) });
     const path = graph?.nodes[smallestAround(graph, problem.start)]?.path;
-    if (path) void navigate({ search: { step: path }, replace: true });
+    if (path) setStep(path);
   };
   return (
     <>
@@ -139,7 +145,7 @@ export function Panes({ workflow, source, isReadOnly, isUnsaved, judgement, onEd
               problems={problems}
               isUnsaved={isUnsaved}
               step={search.step}
-              onStep={(step) => void navigate({ search: step ? { step } : {}, replace: true })}
+              onStep={setStep}
               onEdit={onEdit}
               onFile={setFile}
             />

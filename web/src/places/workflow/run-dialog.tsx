@@ -1,126 +1,198 @@
-// Starts a run with a form for the inputs that the workflow declares.
-import { useMutation } from "@tanstack/react-query";
-import { useNavigate } from "@tanstack/react-router";
-import { type KeyboardEvent, useState } from "react";
+// Starts a run with a form for the inputs that the workflow declares. With unsaved changes it says which version runs. A
+// dialog starts one run: a second one needs the dialog to be opened again.
+import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { Link, useNavigate } from "@tanstack/react-router";
+import { type KeyboardEvent, useRef, useState } from "react";
 import { attemptHeader } from "../../api/attempt";
-import { api, read, type Schemas } from "../../api/client";
+import { api, read, readExactly, type Schemas } from "../../api/client";
 import type { Json } from "../../api/json";
+import { runsQuery, workflowQuery } from "../../api/queries";
 import { t } from "../../strings";
+import { Button } from "../../ui/button";
 import { Dialog } from "../../ui/dialog";
+import { useKept } from "../../ui/kept";
 import { ErrorBox, Problem } from "../../ui/problem";
-import {
-  type Entries,
-  type Field,
-  readEntries,
-  SchemaFields,
-  startEntries,
-  WHOLE,
-} from "../../ui/schema-form";
+import { type Entries, type Field, SchemaFields, startEntries } from "../../ui/schema-form";
 import { RunCost } from "../cost/run-cost";
+import { listInputFields, namedEntries, readInputs, tryReadInputs } from "./input-fields";
 
 type Workflow = Schemas["WorkflowInfo"];
-type Input = Schemas["InputInfo"];
+
+/** The changes that are not saved, if there are any. */
+export type UnsavedChanges = {
+  /** Whether the changed definition has errors, so that it cannot run. */
+  isRefused: boolean;
+  /** Saves them; false if that was not possible. */
+  save: () => Promise<boolean>;
+  /** Keeps them in this browser; false if that was not possible. */
+  keep: () => Promise<boolean>;
+};
 
 type RunDialogProps = {
   workflow: Workflow;
-  isUnsaved: boolean;
+  unsaved: UnsavedChanges | undefined;
   onStep: (path: string) => void;
   onClose: () => void;
 };
 
-export function RunDialog({ workflow, isUnsaved, onStep, onClose }: RunDialogProps) {
-  const navigate = useNavigate();
-  const inputs = workflow.inputs.length === 0 && isConversation(workflow) ? [MESSAGE] : workflow.inputs;
-  const fields = inputs.map((input) => toField(input, workflow.format));
-  const [entries, setEntries] = useState(() => startEntries(fields));
-  const [isInvalid, setIsInvalid] = useState(false);
-  const start = useMutation({
-    mutationFn: (inputs: Json) => {
-      const body = { workflow: workflow.id, inputs: inputs as never };
-      return read(api.POST("/api/v1/runs", { body, headers: attemptHeader() }));
-    },
-    onSuccess: (run) =>
-      void navigate({ to: "/runs/$run", params: { run: (run as { run_id: string }).run_id } }),
-  });
-  const given = tryRead(fields, entries);
-  const send = () => {
+export function RunDialog({ workflow, unsaved, onStep, onClose }: RunDialogProps) {
+  const fields = listInputFields(workflow);
+  const [entries, setEntries, forget] = useKept(`run ${workflow.id}`, () => startEntries(fields));
+  const [problem, setProblem] = useState<string>();
+  const start = useStart(workflow, unsaved, fields, forget);
+  const title = t.workflow.runTitle(workflow.name || workflow.id);
+  const send = (saves: boolean) => {
     try {
-      start.mutate(fields.length === 0 ? {} : readEntries(fields, entries));
-      setIsInvalid(false);
-    } catch {
-      setIsInvalid(true);
+      start.send({ inputs: readInputs(fields, entries), saves });
+      setProblem(undefined);
+    } catch (error) {
+      setProblem(error instanceof Error ? error.message : t.answer.invalid);
     }
   };
+  const savesFirst = unsaved !== undefined && !unsaved.isRefused;
   const onKeyDown = (event: KeyboardEvent<HTMLFormElement>) => {
     if (event.key !== "Enter" || !(event.ctrlKey || event.metaKey)) return;
     event.stopPropagation();
     event.currentTarget.requestSubmit();
   };
+  const given = tryReadInputs(fields, entries);
   return (
-    <Dialog label={t.workflow.runTitle(workflow.name || workflow.id)} onClose={onClose}>
+    <Dialog label={title} onClose={onClose}>
       <form
         onSubmit={(event) => {
           event.preventDefault();
-          send();
+          if (unsaved === undefined || savesFirst) send(savesFirst);
         }}
         onKeyDown={onKeyDown}
       >
-        <h2>{t.workflow.runTitle(workflow.name || workflow.id)}</h2>
-        {isUnsaved && <Problem severity="warning">{t.workflow.unsavedRun}</Problem>}
-        {fields.length === 0 && <p className="soft">{t.workflow.noInputs}</p>}
-        <SchemaFields fields={fields} entries={entries} onChange={setEntries} isFirstFocused />
-        {isInvalid && <Problem>{t.answer.invalid}</Problem>}
-        <RunCost request={{ workflow: workflow.id, ...(given && { inputs: given }) }} onStep={onStep} />
-        {start.error && <ErrorBox error={start.error} />}
+        <h2>{title}</h2>
+        {start.run !== undefined ? (
+          <Started run={start.run} />
+        ) : (
+          <>
+            {unsaved && (
+              <Problem severity="warning">
+                {unsaved.isRefused ? t.workflow.unsavedRefused : t.workflow.unsavedRun}
+              </Problem>
+            )}
+            {start.hasNewInputs && <Problem severity="warning">{t.workflow.newInputs}</Problem>}
+            {fields.length === 0 && <p className="soft">{t.workflow.noInputs}</p>}
+            <LastInputs workflow={workflow.id} fields={fields} onUse={setEntries} />
+            <SchemaFields fields={fields} entries={entries} onChange={setEntries} isFirstFocused />
+            {problem && <Problem>{problem}</Problem>}
+            <RunCost request={{ workflow: workflow.id, ...(given && { inputs: given }) }} onStep={onStep} />
+            {start.error && <ErrorBox error={start.error} />}
+          </>
+        )}
         <div className="dialog-actions">
-          <button type="button" className="button" onClick={onClose}>
-            {t.cancel}
-          </button>
-          <button type="submit" className="button" data-look="main" disabled={start.isPending}>
-            {t.workflow.start}
-          </button>
+          <Button onClick={onClose}>{start.run === undefined ? t.cancel : t.close}</Button>
+          {start.run === undefined && unsaved && (
+            <Button disabled={start.isPending} onClick={() => send(false)}>
+              {t.workflow.startSaved}
+            </Button>
+          )}
+          {start.run === undefined && (unsaved === undefined || savesFirst) && (
+            <Button look="main" type="submit" disabled={start.isPending}>
+              {savesFirst ? t.workflow.saveAndRun : t.workflow.start}
+            </Button>
+          )}
         </div>
       </form>
     </Dialog>
   );
 }
 
-/** The inputs as far as they are entered; undefined while one is not valid. */
-function tryRead(fields: Field[], entries: Entries): Json | undefined {
-  try {
-    const entered = fields.filter((field) => (entries[field.name] ?? "") !== "");
-    return entered.length === 0 ? undefined : readEntries(entered, entries);
-  } catch {
-    return undefined;
-  }
+type StartRequest = { inputs: unknown; saves: boolean };
+
+/** Starts a run and opens it. Changes that are not saved stay in this browser, so that opening the run loses nothing. */
+function useStart(
+  workflow: Workflow,
+  unsaved: UnsavedChanges | undefined,
+  fields: readonly Field[],
+  onStarted: () => void,
+) {
+  const navigate = useNavigate();
+  const queries = useQueryClient();
+  const start = useMutation({
+    mutationFn: async ({ inputs, saves }: StartRequest) => {
+      if (saves) {
+        if (!(await unsaved?.save())) return { run: undefined, hasNewInputs: false };
+        const now = await queries.fetchQuery({ ...workflowQuery(workflow.id), staleTime: 0 });
+        const isSame = JSON.stringify(listInputFields(now)) === JSON.stringify(fields);
+        if (!isSame) return { run: undefined, hasNewInputs: true };
+      }
+      const body = { workflow: workflow.id, inputs: inputs as never };
+      const run = await read(api.POST("/api/v1/runs", { body, headers: attemptHeader() }));
+      return { run: (run as { run_id: string }).run_id, hasNewInputs: false };
+    },
+    onSuccess: async ({ run }, { saves }) => {
+      if (run === undefined) return;
+      onStarted();
+      const isKept = saves || unsaved === undefined || (await unsaved.keep());
+      if (isKept) void navigate({ to: "/runs/$run", params: { run }, ignoreBlocker: true });
+    },
+  });
+  // A second click arrives before the first one is drawn.
+  const isSending = useRef(false);
+  const send = (request: StartRequest) => {
+    if (isSending.current || start.data?.run !== undefined) return;
+    isSending.current = true;
+    start.mutate(request, {
+      onSettled: (outcome) => {
+        isSending.current = outcome?.run !== undefined;
+      },
+    });
+  };
+  return {
+    send,
+    isPending: start.isPending,
+    error: start.error,
+    run: start.data?.run,
+    hasNewInputs: start.data?.hasNewInputs ?? false,
+  };
 }
 
-/** Graphs and agents declare no inputs: a run begins with a message. */
-const MESSAGE: Input = { name: "message", kind: "text", required: true };
-
-function isConversation(workflow: Workflow): boolean {
-  return workflow.format === "graph" || workflow.format === "agent";
+/** The run has started, but the page was not left, because that would lose changes. */
+function Started({ run }: { run: string }) {
+  return (
+    <p role="status">
+      {t.workflow.started}{" "}
+      <Link to="/runs/$run" params={{ run }} target="_blank">
+        {t.inbox.open}
+      </Link>
+    </p>
+  );
 }
 
-const KINDS: Record<string, Field["kind"]> = {
-  text: "long",
-  number: "number",
-  boolean: "boolean",
-  option: "choice",
-  list: "json",
-  file: "json",
+type LastInputsProps = {
+  workflow: string;
+  fields: readonly Field[];
+  onUse: (entries: Entries) => void;
 };
 
-/** The field of an input. The input of a step list is any value; people mostly enter text. */
-function toField(input: Input, format: string): Field {
-  const isWhole = format === "steps" && input.name === "input";
-  return {
-    name: isWhole ? WHOLE : input.name,
-    label: input.name,
-    help: input.description ?? undefined,
-    kind: KINDS[input.kind] ?? "long",
-    options: input.options ?? [],
-    isRequired: input.required || isWhole,
-    start: "",
-  };
+/** Takes over what the last run was started with. */
+function LastInputs({ workflow, fields, onUse }: LastInputsProps) {
+  const last = useQuery(runsQuery({ workflow, limit: 1 })).data?.items[0];
+  const take = useMutation({
+    mutationFn: async (run: string) => {
+      const before = await readExactly(`api/v1/runs/${encodeURIComponent(run)}/variables?at=1`);
+      const { variables } = before as { variables: { [name: string]: Json } };
+      return namedEntries(fields, variables);
+    },
+    onSuccess: onUse,
+  });
+  if (fields.length === 0 || !last) return null;
+  return (
+    <p>
+      <button
+        type="button"
+        className="text-button"
+        disabled={take.isPending}
+        onClick={() => take.mutate(last.run_id)}
+      >
+        {t.workflow.lastInputs}
+      </button>
+      {take.error && <ErrorBox error={take.error} />}
+    </p>
+  );
 }

@@ -16,6 +16,11 @@ type SaveParts = {
   onSaved: () => void;
 };
 
+/** Why something that is entered could not be saved. */
+function explainPending(pending: Pending): string {
+  return t.build.notTaken(pending.readProblem() ?? t.build.notFitting);
+}
+
 export function useSave({ workflow, edited, stored, isDeleted, pending, onSaved }: SaveParts) {
   const queries = useQueryClient();
   const [failure, setFailure] = useState<string>();
@@ -36,21 +41,27 @@ export function useSave({ workflow, edited, stored, isDeleted, pending, onSaved 
     },
   });
   const save = async () => {
-    if (saving.isPending || isSettling.current) return;
+    if (saving.isPending || isSettling.current) return false;
     isSettling.current = true;
     const isSettled = await pending.settle();
     isSettling.current = false;
-    setFailure(isSettled ? undefined : t.build.notTaken);
+    setFailure(isSettled ? undefined : explainPending(pending));
     const newest = edited.readChanged() ?? (isDeleted ? stored : undefined);
-    if (isSettled && newest) saving.mutate(newest);
+    if (!isSettled) return false;
+    if (!newest) return true;
+    return saving.mutateAsync(newest).then(
+      () => true,
+      () => false,
+    );
   };
   const keep = async () => {
     const isSettled = await pending.settle();
     const isKept = edited.keep();
-    setFailure(!isKept ? t.workflow.noRoom : isSettled ? undefined : t.build.notTaken);
+    setFailure(!isKept ? t.workflow.noRoom : isSettled ? undefined : explainPending(pending));
     return isKept && isSettled;
   };
   return {
+    /** Saves the changes; false if they could not be saved. */
     save,
     /** Keeps the changes in this browser; false if something could not be kept. */
     keep,

@@ -18,6 +18,9 @@ export type Overlay = "run" | "versions" | "snippets" | "copy" | "export" | "tri
 type HeadProps = {
   workflow: Schemas["WorkflowInfo"];
   edited: Edited;
+  /** What the key of this tab permits. */
+  mayWrite: boolean;
+  mayRun: boolean;
   /** Whether leaving loses changes, also those that are being entered. */
   isUnkept: boolean;
   notice: string | undefined;
@@ -31,7 +34,7 @@ type HeadProps = {
 };
 
 export function WorkflowHead(props: HeadProps) {
-  const { workflow, edited, isUnkept, notice, saveLabel, canSave, children } = props;
+  const { workflow, edited, mayWrite, mayRun, isUnkept, notice, saveLabel, canSave, children } = props;
   const { onSave, onKeep, onDiscard, onOpen } = props;
   const isFile = workflow.file != null;
   const { draftAt } = edited;
@@ -49,24 +52,29 @@ export function WorkflowHead(props: HeadProps) {
       </div>
       <LastRuns workflow={workflow.id} />
       <div className="workflow-actions">
-        <Button look="quiet" onClick={() => onOpen("triggers")}>
-          {t.build.triggers}
-        </Button>
+        {mayWrite && (
+          <Button look="quiet" onClick={() => onOpen("triggers")}>
+            {t.build.triggers}
+          </Button>
+        )}
         <Button look="quiet" onClick={() => onOpen("export")}>
           {t.build.exportTitle}
         </Button>
         <Button look="quiet" onClick={() => onOpen("snippets")}>
           {t.workflow.use}
         </Button>
-        {isFile ? (
+        {isFile && mayWrite && (
           <Button look="quiet" onClick={() => onOpen("copy")}>
             {t.workflow.copy}
           </Button>
-        ) : (
+        )}
+        {!isFile && (
+          <Button look="quiet" onClick={() => onOpen("versions")}>
+            {t.workflow.versions}
+          </Button>
+        )}
+        {!isFile && mayWrite && (
           <>
-            <Button look="quiet" onClick={() => onOpen("versions")}>
-              {t.workflow.versions}
-            </Button>
             <IconButton icon="trash" label={t.workflow.deleteWorkflow} onClick={() => onOpen("delete")} />
             {isUnkept && (
               <Button title={t.workflow.keepDraftHelp} onClick={onKeep}>
@@ -78,11 +86,18 @@ export function WorkflowHead(props: HeadProps) {
             </Button>
           </>
         )}
-        <Button look="main" icon="play" onClick={() => onOpen("run")} disabled={workflow.is_refused}>
+        <Button
+          look="main"
+          icon="play"
+          onClick={() => onOpen("run")}
+          disabled={workflow.is_refused || !mayRun}
+        >
           {t.workflow.run}
         </Button>
       </div>
       {isFile && <p className="soft workflow-note">{t.workflow.file}</p>}
+      {!mayWrite && <p className="soft workflow-note">{t.key.noWrite}</p>}
+      {!mayRun && <p className="soft workflow-note">{t.key.noRun}</p>}
       {children}
     </header>
   );

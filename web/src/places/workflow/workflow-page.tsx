@@ -2,25 +2,31 @@
 import { useQuery } from "@tanstack/react-query";
 import { useNavigate, useParams } from "@tanstack/react-router";
 import { useCallback, useState } from "react";
+import { useMay } from "../../api/caller";
 import { ApiError, type Schemas } from "../../api/client";
 import { workflowQuery } from "../../api/queries";
 import { Pending, PendingScope, useHasPending } from "../../builder/pending";
 import { t } from "../../strings";
+import { Button } from "../../ui/button";
 import { useCommands } from "../../ui/commands";
+import { formatTime } from "../../ui/format";
+import { KeepScope } from "../../ui/keep-scope";
 import { useKeys } from "../../ui/keyboard";
 import { LeaveGuard } from "../../ui/leave-guard";
-import { EmptyPlace, ErrorBox } from "../../ui/problem";
+import { ErrorBox } from "../../ui/problem";
 import { useTitle } from "../../ui/title";
 import { CopyDialog } from "./copy-dialog";
 import { DeleteDialog } from "./delete-dialog";
 import { ExportDialog } from "./export-dialog";
+import { MissingWorkflow } from "./missing-workflow";
 import { Panes } from "./panes";
-import { RunDialog } from "./run-dialog";
+import { RunDialog, type UnsavedChanges } from "./run-dialog";
 import { SaveProblem } from "./save-problem";
 import { SnippetsDialog } from "./snippets";
 import { TriggersDialog } from "./triggers-dialog";
 import { type Source, useJudgement, useStoredSource } from "./use-draft";
 import { type Stored, useEdited } from "./use-edited";
+import { useRecovery } from "./use-recovery";
 import { useSave } from "./use-save";
 import { VersionsDialog } from "./versions";
 import { type Overlay, WorkflowHead } from "./workflow-head";
@@ -39,7 +45,7 @@ export function WorkflowPage() {
   if (data && stored.data && !isGone) {
     return <OpenWorkflow key={id} workflow={data} stored={stored.data} isDeleted={isMissing} />;
   }
-  if (isMissing) return <EmptyPlace title={t.errors.notFound}>{t.workflow.notFound}</EmptyPlace>;
+  if (isMissing) return <MissingWorkflow workflow={id} />;
   if (!problem) return <p className="page soft">{t.loading}</p>;
   return (
     <div className="page">
@@ -53,9 +59,13 @@ type OpenProps = { workflow: Workflow; stored: Stored; isDeleted: boolean };
 function OpenWorkflow({ workflow, stored, isDeleted }: OpenProps) {
   const navigate = useNavigate({ from: "/workflows/$workflow" });
   const isFile = workflow.file != null;
+  const mayWrite = useMay("write");
+  const mayRun = useMay("run");
+  const isReadOnly = isFile || !mayWrite;
   useTitle(workflow.name || workflow.id);
-  const edited = useEdited(workflow.id, stored, isFile);
+  const edited = useEdited(workflow.id, stored, isReadOnly);
   const { source, changed } = edited;
+  const recovery = useRecovery(workflow.id, edited, stored, isReadOnly);
   const judgement = useJudgement(source);
   const [overlay, setOverlay] = useState<Overlay>();
   const [notice, setNotice] = useState<string>();
@@ -73,7 +83,7 @@ function OpenWorkflow({ workflow, stored, isDeleted }: OpenProps) {
   const saving = useSave({ workflow: workflow.id, edited, stored, isDeleted, pending, onSaved });
   const isUnkept = edited.isUnkept || hasPending;
   const isUnsaved = changed !== undefined || hasPending;
-  const canSave = (isUnsaved || isDeleted) && !isFile && !saving.isPending;
+  const canSave = (isUnsaved || isDeleted) && !isReadOnly && !saving.isPending;
   const save = () => {
     if (canSave) void saving.save();
   };
@@ -92,21 +102,23 @@ function OpenWorkflow({ workflow, stored, isDeleted }: OpenProps) {
   });
   const open = (name: Overlay) => () => openOverlay(name);
   useCommands([
-    !workflow.is_refused && { title: t.workflow.run, icon: "play", run: open("run") },
+    !workflow.is_refused && mayRun && { title: t.workflow.run, icon: "play", run: open("run") },
     canSave && { title: t.workflow.save, icon: "check", run: save },
     isUnkept && { title: t.workflow.keepDraft, icon: "copy", run: keep },
-    { title: t.build.triggers, icon: "clock", run: open("triggers") },
+    mayWrite && { title: t.build.triggers, icon: "clock", run: open("triggers") },
     { title: t.build.exportTitle, icon: "copy", run: open("export") },
     { title: t.workflow.use, icon: "code", run: open("snippets") },
-    isFile && { title: t.workflow.copy, icon: "copy", run: open("copy") },
+    isFile && mayWrite && { title: t.workflow.copy, icon: "copy", run: open("copy") },
     !isFile && { title: t.workflow.versions, icon: "swap", run: open("versions") },
-    !isFile && { title: t.workflow.deleteWorkflow, icon: "trash", run: open("delete") },
+    !isReadOnly && { title: t.workflow.deleteWorkflow, icon: "trash", run: open("delete") },
   ]);
   return (
     <div className="workflow">
       <WorkflowHead
         workflow={workflow}
         edited={edited}
+        mayWrite={mayWrite}
+        mayRun={mayRun}
         isUnkept={isUnkept}
         notice={notice}
         saveLabel={judgement.isRefused ? t.workflow.saveRefused : t.workflow.save}
@@ -129,24 +141,38 @@ function OpenWorkflow({ workflow, stored, isDeleted }: OpenProps) {
           onSaveOver={saving.saveOver}
         />
       </WorkflowHead>
-      <LeaveGuard isUnsaved={isUnkept} onKeep={saving.keep} />
+      {recovery.at !== undefined && (
+        <div className="workflow-recovery" role="status">
+          <span>{t.workflow.recovered(formatTime(recovery.at))}</span>
+          <Button onClick={recovery.restore}>{t.workflow.recover}</Button>
+          <Button look="quiet" onClick={recovery.dismiss}>
+            {t.workflow.dismissRecovery}
+          </Button>
+        </div>
+      )}
+      <LeaveGuard isUnsaved={isUnkept} onKeep={saving.keep} onLeave={recovery.forget} />
       <PendingScope value={pending}>
-        <Panes
-          workflow={workflow}
-          source={source}
-          isReadOnly={isFile}
-          isUnsaved={isUnsaved}
-          judgement={judgement}
-          onEdit={edit}
-        />
+        <KeepScope value={saving.keep}>
+          <Panes
+            workflow={workflow}
+            source={source}
+            isReadOnly={isReadOnly}
+            isUnsaved={isUnsaved}
+            judgement={judgement}
+            onEdit={edit}
+          />
+        </KeepScope>
       </PendingScope>
       {overlay && (
         <OpenOverlay
           overlay={overlay}
           workflow={workflow}
           source={source}
-          isUnsaved={isUnsaved}
-          onStep={(step) => void navigate({ search: { step }, replace: true })}
+          stored={stored.source}
+          unsaved={
+            isUnsaved ? { isRefused: judgement.isRefused, save: saving.save, keep: saving.keep } : undefined
+          }
+          onStep={(step) => void navigate({ search: (before) => ({ ...before, step }), replace: true })}
           onRestore={(version, number) => {
             edited.replace(version);
             setNotice(t.workflow.restored(number));
@@ -162,13 +188,15 @@ type OverlayProps = {
   overlay: Overlay;
   workflow: Workflow;
   source: Source;
-  isUnsaved: boolean;
+  stored: Source;
+  unsaved: UnsavedChanges | undefined;
   onStep: (step: string) => void;
   onRestore: (version: Source, number: number) => void;
   onClose: () => void;
 };
 
-function OpenOverlay({ overlay, workflow, source, isUnsaved, onStep, onRestore, onClose }: OverlayProps) {
+function OpenOverlay(props: OverlayProps) {
+  const { overlay, workflow, source, stored, unsaved, onStep, onRestore, onClose } = props;
   const { id, format } = workflow;
   switch (overlay) {
     case "run": {
@@ -176,7 +204,7 @@ function OpenOverlay({ overlay, workflow, source, isUnsaved, onStep, onRestore, 
         onClose();
         onStep(step);
       };
-      return <RunDialog workflow={workflow} isUnsaved={isUnsaved} onStep={showStep} onClose={onClose} />;
+      return <RunDialog workflow={workflow} unsaved={unsaved} onStep={showStep} onClose={onClose} />;
     }
     case "versions": {
       const restore = (version: Source, number: number) => {
@@ -190,10 +218,10 @@ function OpenOverlay({ overlay, workflow, source, isUnsaved, onStep, onRestore, 
     case "export":
       return <ExportDialog workflow={id} format={format} source={source} onClose={onClose} />;
     case "triggers":
-      return <TriggersDialog workflow={id} onClose={onClose} />;
+      return <TriggersDialog workflow={workflow} onClose={onClose} />;
     case "copy":
       return <CopyDialog workflow={id} source={source} onClose={onClose} />;
     case "delete":
-      return <DeleteDialog workflow={id} onClose={onClose} />;
+      return <DeleteDialog workflow={id} stored={stored} onClose={onClose} />;
   }
 }

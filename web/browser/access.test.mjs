@@ -1,0 +1,137 @@
+// Keys in a browser: what the key of the tab permits is said before somebody works for it, a wrong key is reported, another
+// one is used, and the first key locks nobody out.
+import assert from "node:assert/strict";
+import { execFileSync } from "node:child_process";
+import { after, before, test } from "node:test";
+import { closePage, openBrowser, openPage, PROGRAM, startStudio } from "./studio.mjs";
+
+let browser;
+const studios = [];
+
+/** A studio that is closed at the end. */
+async function open(options) {
+  const studio = await startStudio(options);
+  studios.push(studio);
+  return studio;
+}
+
+before(async () => {
+  browser = await openBrowser();
+});
+
+after(async () => {
+  await browser?.close();
+  for (const studio of studios) await studio.close();
+});
+
+const DEFINITION = {
+  id: "owned",
+  name: "Owned",
+  steps: [
+    { name: "a", functionId: "agent::chat", mode: "sequential", errorMode: "fail", promptTemplate: "hi" },
+  ],
+};
+
+/** A studio with a key for reading and one for everything, and a stored workflow. */
+async function startProtected() {
+  const studio = await open({
+    prepare: (folder) => {
+      const create = (name, scopes) =>
+        JSON.parse(
+          execFileSync(PROGRAM, ["keys", "create", "--name", name, "--scopes", scopes, "--json"], {
+            cwd: folder,
+            encoding: "utf8",
+          }),
+        ).key;
+      return { reader: create("reader", "read,run"), admin: create("boss", "admin") };
+    },
+  });
+  await fetch(`${studio.address}/api/v1/workflows/owned`, {
+    method: "PUT",
+    headers: { "content-type": "application/json", authorization: `Bearer ${studio.prepared.admin}` },
+    body: JSON.stringify(DEFINITION),
+  });
+  return studio;
+}
+
+async function enterKey(page, key) {
+  await page.getByRole("textbox", { name: "API key" }).fill(key);
+  await page.getByRole("button", { name: "Continue" }).click();
+}
+
+test("a wrong key is reported where it was entered, and a key without write offers no changes", async () => {
+  const studio = await startProtected();
+  const opened = await openPage(browser, studio.address);
+  const { page } = opened;
+  page.setDefaultTimeout(10_000);
+  await page.goto(studio.address);
+  await enterKey(page, "fl_wrong");
+  const dialog = page.getByRole("dialog", { name: "Enter an API key" });
+  await dialog.getByText("The server does not accept this key.").waitFor();
+  await enterKey(page, studio.prepared.reader);
+  await page.getByText(/lacks the scope write/).waitFor();
+  for (const name of ["New workflow", "Describe what you want"]) {
+    assert.equal(await page.getByRole("link", { name }).count(), 0, name);
+  }
+  await page.getByRole("link", { name: "Owned" }).click();
+  await page.getByText(/lacks the scope write/).waitFor();
+  for (const name of ["Save", "Triggers", "Delete the workflow"]) {
+    assert.equal(await page.getByRole("button", { name, exact: true }).count(), 0, name);
+  }
+  assert.ok(await page.getByRole("button", { name: "Run", exact: true }).isEnabled());
+  // Another key is found in the settings.
+  await page.getByRole("link", { name: "Settings" }).click();
+  const own = page.getByRole("region", { name: "This tab" });
+  await own.getByText("The key reader may read, may start runs and answer questions.").waitFor();
+  await own.getByRole("button", { name: "Use another key" }).click();
+  await dialog.getByRole("button", { name: "Cancel" }).click();
+  await own.getByRole("button", { name: "Use another key" }).click();
+  await enterKey(page, studio.prepared.admin);
+  await own.getByText("The key boss may do everything.").waitFor();
+  await opened.context.close();
+  assert.deepEqual(
+    opened.faults.filter((fault) => !/status of 40[13]/.test(fault)),
+    [],
+  );
+});
+
+test("the first key may create others, unless somebody confirms that it need not", async () => {
+  const studio = await open();
+  const opened = await openPage(browser, studio.address);
+  const { page } = opened;
+  page.setDefaultTimeout(10_000);
+  await page.goto(`${studio.address}/settings`);
+  await page.getByRole("button", { name: "New key" }).click();
+  const dialog = page.getByRole("dialog", { name: "New key" });
+  await dialog.getByText("This is the first key.").waitFor();
+  assert.ok(await dialog.getByRole("checkbox", { name: "admin", exact: true }).isChecked());
+  await dialog.getByLabel("Name").fill("first");
+  await dialog.getByRole("checkbox", { name: "admin", exact: true }).uncheck();
+  await dialog.getByRole("checkbox", { name: "read", exact: true }).check();
+  await dialog.getByText(/nobody can create keys/).waitFor();
+  const create = dialog.getByRole("button", { name: "Create" });
+  assert.ok(await create.isDisabled());
+  await dialog.getByRole("checkbox", { name: /in the terminal/ }).check();
+  assert.ok(await create.isEnabled());
+  await dialog.getByRole("checkbox", { name: "admin", exact: true }).check();
+  await create.click();
+  await dialog.getByText("Copy the key now.").waitFor();
+  await closePage(opened);
+});
+
+test("a mistyped address shows the page, which says so", async () => {
+  const studio = await open();
+  const opened = await openPage(browser, studio.address);
+  const { page } = opened;
+  page.setDefaultTimeout(10_000);
+  for (const path of ["workflow/echo", "nonsense", "workflows/echo/more"]) {
+    await page.goto(`${studio.address}/${path}`);
+    await page.getByRole("heading", { name: "There is nothing here" }).waitFor();
+    await page.getByRole("link", { name: "Go to the start" }).waitFor();
+  }
+  await opened.context.close();
+  assert.deepEqual(
+    opened.faults.filter((fault) => !/status of 404/.test(fault)),
+    [],
+  );
+});
