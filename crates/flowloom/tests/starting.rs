@@ -108,6 +108,10 @@ fn a_file_and_its_own_id_are_two_names_of_one_workflow() {
         assert_eq!(run["status"], "succeeded", "{name}: {run}");
         assert_eq!(server.get(&format!("/api/v1/workflows/{name}")).json()["id"], "gg");
     }
+    for name in ["g", "gg"] {
+        let page = server.get(&format!("/api/v1/runs?workflow={name}")).json();
+        assert_eq!(page["items"].as_array().map(Vec::len), Some(5), "{name}: {page}");
+    }
     assert_eq!([listed(&place, &["--workflow", "g"]).len(), listed(&place, &["--workflow", "gg"]).len()], [5, 5]);
 }
 
