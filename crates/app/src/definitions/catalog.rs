@@ -454,7 +454,8 @@ impl CatalogEntry {
     fn is_fresh_file(&self) -> bool {
         let DefinitionLocation::File { changed, .. } = &self.location else { return false };
         let last_checked = *lock(&self.last_checked);
-        if last_checked.is_some_and(|at| at.elapsed() < CHECK_LIFETIME) {
+        // What a refused definition lacks may be there at any time.
+        if !self.is_refused && last_checked.is_some_and(|at| at.elapsed() < CHECK_LIFETIME) {
             return true;
         }
         // Without the lock: other lookups need not wait for the file system.
