@@ -108,6 +108,10 @@ fn a_file_and_its_own_id_are_two_names_of_one_workflow() {
         assert_eq!(run["status"], "succeeded", "{name}: {run}");
         assert_eq!(server.get(&format!("/api/v1/workflows/{name}")).json()["id"], "gg");
     }
+    for name in ["g", "gg"] {
+        let page = server.get(&format!("/api/v1/runs?workflow={name}")).json();
+        assert_eq!(page["items"].as_array().map(Vec::len), Some(5), "{name}: {page}");
+    }
     assert_eq!([listed(&place, &["--workflow", "g"]).len(), listed(&place, &["--workflow", "gg"]).len()], [5, 5]);
 }
 
@@ -135,8 +139,10 @@ fn a_function_without_its_workflow_refuses_only_what_calls_it() {
     assert_eq!(refused["errors"][0]["code"], "FL1401", "{refused}");
     assert!(server.read_log().contains(reason), "{}", server.read_log());
     // The server notices that the workflow is there.
-    place.write("sub.json", &std::fs::read_to_string(place.path("hello.json")).expect("readable"));
-    assert_eq!(start("caller")["status"], "succeeded");
+    let text = std::fs::read_to_string(place.path("hello.json")).expect("readable");
+    place.write("sub.json", &text.replace("\"hello\"", "\"sub\""));
+    let run = start("caller");
+    assert_eq!(run["status"], "succeeded", "{run}");
 }
 
 /// What the recipes of the page take from a list of runs is there.

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::check::Damage;
+use crate::damage::Damage;
 use crate::db::DbConnection;
 use crate::db::sqlite::Sqlite;
 use crate::error::{BackupError, Corruption, StoreError};
@@ -47,7 +47,7 @@ fn write_copy(sqlite: &Sqlite, file: &Path) -> Result<(), StoreError> {
     copied
 }
 
-/// What a restore does with what is in its way.
+/// Permissions of a restore.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RestoreOptions {
     /// Whether the backup takes the place of a database.
@@ -56,7 +56,7 @@ pub struct RestoreOptions {
     pub allows_damage: bool,
 }
 
-/// What a restore did.
+/// The result of a restore.
 #[derive(Debug)]
 pub struct RestoredBackup {
     /// The file that now holds the replaced database, if there was one.

@@ -10,7 +10,7 @@ use flowloom_core::status::Status;
 use flowloom_runtime::journal::profile_namespace;
 
 use crate::audit::{Actor, AuditAction, AuditedChange, DONE};
-use crate::check::Damage;
+use crate::damage::Damage;
 use crate::db::{DbConnection, DbRow, Param, params};
 use crate::error::{Corruption, StoreError};
 use crate::memory_runs::MemoryRuns;

@@ -10,6 +10,7 @@ use flowloom_core::state::RunState;
 use flowloom_core::status::Status;
 use flowloom_runtime::JournalError;
 
+use crate::damage::Damage;
 use crate::db::{DbConnection, params};
 use crate::error::{Corruption, StoreError};
 use crate::event_effects::status_after;
@@ -22,29 +23,6 @@ const PAGE_ROWS: u32 = 1000;
 
 /// Checks the pages of the list of runs: a lost page hides runs without a trace in the rows that are left.
 const CHECK_RUN_PAGES: &str = "PRAGMA quick_check(run)";
-
-/// A part of the database that is damaged.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Damage {
-    /// The damaged run; `None` if the damage is not in one run.
-    pub run: Option<RunId>,
-    /// What is wrong, as a sentence that names the run.
-    pub problem: String,
-}
-
-/// Damages that a message lists; a broken disk has more than anyone reads.
-const MAX_LISTED_DAMAGES: usize = 10;
-
-impl Damage {
-    /// The first few problems in one text, and how many more there are.
-    pub(crate) fn join_problems(damages: &[Damage]) -> String {
-        let listed: Vec<&str> = damages.iter().take(MAX_LISTED_DAMAGES).map(|damage| damage.problem.as_str()).collect();
-        match damages.len().saturating_sub(listed.len()) {
-            0 => listed.join("; "),
-            more => format!("{}; and {more} more", listed.join("; ")),
-        }
-    }
-}
 
 /// The rows that [`Store::check_database`] read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -10,7 +10,7 @@ use flowloom_core::id::RunId;
 use flowloom_runtime::JournalError;
 use flowloom_runtime::causes::log_causes;
 
-use crate::check::Damage;
+use crate::damage::Damage;
 use crate::db::failure::{self, DatabaseFailure};
 use crate::quota::QuotaExceeded;
 

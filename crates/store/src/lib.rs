@@ -16,6 +16,7 @@ mod checksum;
 mod commands;
 mod commit_desk;
 mod commit_thread;
+mod damage;
 mod db;
 mod definition_condition;
 mod definitions;
@@ -64,8 +65,9 @@ pub use abandoned::AbandonedRun;
 pub use audit::{Actor, AuditFilter, AuditRow};
 pub use backup::{RestoreOptions, RestoredBackup, restore_backup};
 pub use catalog::PersonalWrites;
-pub use check::{CheckedRows, Damage};
+pub use check::CheckedRows;
 pub use commands::PostedCommand;
+pub use damage::Damage;
 pub use db::postgres::Database;
 pub use definition_condition::{ContentTags, DefinitionCondition, content_tag};
 pub use definitions::{

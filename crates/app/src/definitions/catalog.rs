@@ -214,6 +214,12 @@ impl Catalog {
         refuse_shared_ids(found.filter(|definition| definition.id == id).collect()).into_iter().next()
     }
 
+    /// The id of the workflow that is named by its id or by its file. A name that no file has is an id.
+    pub fn id_of_name(&self, name: &str) -> String {
+        let named = self.find_known_file(name).or_else(|| self.find_by_file_name(name));
+        named.map_or_else(|| name.to_owned(), |definition| definition.id.clone())
+    }
+
     /// The only definition in the folder whose file has this name, as far as the folder is known.
     fn find_by_file_name(&self, name: &str) -> Option<Arc<CatalogEntry>> {
         let files = lock(&self.files);
@@ -448,7 +454,8 @@ impl CatalogEntry {
     fn is_fresh_file(&self) -> bool {
         let DefinitionLocation::File { changed, .. } = &self.location else { return false };
         let last_checked = *lock(&self.last_checked);
-        if last_checked.is_some_and(|at| at.elapsed() < CHECK_LIFETIME) {
+        // What a refused definition lacks may be there at any time.
+        if !self.is_refused && last_checked.is_some_and(|at| at.elapsed() < CHECK_LIFETIME) {
             return true;
         }
         // Without the lock: other lookups need not wait for the file system.

@@ -69,7 +69,7 @@ pub(crate) struct RunsArgs {
     /// Only runs of workflows with this name
     #[arg(long)]
     pub(crate) name: Option<String>,
-    /// Only runs of the workflow with this id
+    /// Only runs of the workflow with this id, or in the file with this name
     #[arg(long, value_name = "ID")]
     pub(crate) workflow: Option<String>,
     /// Only runs before this one

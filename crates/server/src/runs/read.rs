@@ -9,6 +9,7 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
+use flowloom_app::definitions::catalog::Catalog;
 use flowloom_app::engines::App;
 use flowloom_app::keys::Scope;
 use flowloom_core::code::Code;
@@ -18,6 +19,7 @@ use flowloom_store::{RunFilter, RunRow, Store};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
+use crate::blocking::run_blocking;
 use crate::caller::Caller;
 use crate::params::{PathParam, QueryParams, check_limit};
 use crate::problem::{ApiResult, Problem};
@@ -43,7 +45,7 @@ pub(crate) struct RunQuery {
     /// Only runs of workflows with this name.
     #[serde(default)]
     name: Option<String>,
-    /// Only runs of the workflow with this id.
+    /// Only runs of the workflow with this id, or in the file with this name.
     #[serde(default)]
     workflow: Option<String>,
     /// Only turns of the conversation with this name; needs `workflow`.
@@ -97,10 +99,14 @@ pub(crate) struct RunItem {
     security(("key" = ["read"])), responses((status = 200, description = "A page of runs", body = RunPage)))]
 pub(crate) async fn list_runs(
     State(store): State<Arc<Store>>,
+    State(catalog): State<Arc<Catalog>>,
     caller: Caller,
-    QueryParams(filter): QueryParams<RunQuery>,
+    QueryParams(mut filter): QueryParams<RunQuery>,
 ) -> ApiResult<Json<RunPage>> {
     caller.require_scope(Scope::Read)?;
+    if let Some(name) = filter.workflow.take() {
+        filter.workflow = Some(run_blocking(move || catalog.id_of_name(&name)).await?);
+    }
     let limit = check_limit(filter.limit, DEFAULT_PAGE_RUNS, MAX_PAGE_RUNS)?;
     let before = match &filter.cursor {
         None => None,
@@ -127,7 +133,7 @@ pub(crate) async fn list_runs(
         limit: limit + 1,
         ..RunFilter::default()
     };
-    let mut rows = crate::blocking::run_blocking(move || store.list_runs_matching(&wanted)).await??;
+    let mut rows = run_blocking(move || store.list_runs_matching(&wanted)).await??;
     let has_more = rows.len() > limit as usize;
     rows.truncate(limit as usize);
     let next = rows.last().filter(|_| has_more).map(|row| row.id.to_string());

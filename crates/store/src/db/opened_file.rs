@@ -1,4 +1,4 @@
-//! The file of a SQLite database that is open, and whether it is still the one at its path. SQLite goes on without an error
+//! The file of a SQLite database that is open, and whether it is still the one at its path. SQLite continues without an error
 //! when its file is deleted or replaced: what it writes then is in a file without a name, and ends with the process.
 
 use std::fs::Metadata;
