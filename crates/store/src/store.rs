@@ -2,7 +2,6 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use flowloom_runtime::blocking::run_blocking;
 
@@ -29,7 +28,6 @@ pub struct Store {
     pub(crate) writer: Writer,
     pub(crate) readers: Readers,
     pub(crate) worker: Arc<LocalWorker>,
-    pub(crate) is_leaving: AtomicBool,
     pub(crate) mailboxes: Arc<Mailboxes>,
     pub(crate) vectors: search::VectorCache,
     pub(crate) quotas: Arc<Quotas>,
@@ -134,7 +132,6 @@ impl Store {
             writer,
             readers: Readers::new(source.clone()),
             worker: Arc::new(worker),
-            is_leaving: AtomicBool::new(false),
             runs,
             mailboxes: Arc::new(Mailboxes::new(source)),
             vectors: search::VectorCache::default(),
@@ -164,7 +161,6 @@ impl Store {
 
     /// Marks this process as shutting down, so that others can reclaim its runs at once.
     pub async fn announce_shutdown(&self) -> Result<(), StoreError> {
-        self.is_leaving.store(true, Ordering::Relaxed);
         self.worker.forget_runs();
         let name = self.worker.name().to_owned();
         let release = move |db: &DbConnection| {
@@ -176,11 +172,6 @@ impl Store {
             Some(job) => self.writer.submit_job(job).await,
             None => Ok(()),
         }
-    }
-
-    /// Whether this process is shutting down; its runs will continue in other processes.
-    pub fn is_shutting_down(&self) -> bool {
-        self.is_leaving.load(Ordering::Relaxed)
     }
 
     /// Writes what is there already, to check that the database accepts commits. Fails with `StoreUnreachable` or
