@@ -272,6 +272,7 @@ export const t = {
       calls: "Calls",
       model: "Model",
       unknown: "unknown",
+      allWorkflows: "of all workflows",
       atLeast: (cost: string) => `${cost} or more`,
     },
   },

@@ -17,7 +17,7 @@ pub(crate) struct Detected<'r> {
 
 /// The front end whose definitions a document looks most like.
 pub(crate) fn find_likely<'r>(front_ends: &'r [FrontEnd], shape: &DocumentShape<'_>) -> Option<&'r FrontEnd> {
-    if shape.is_test() {
+    if shape.is_test() || shape.is_n8n() {
         return None;
     }
     let likely = front_ends.iter().map(|front_end| ((front_end.score_shape)(shape), front_end));
@@ -43,6 +43,12 @@ pub(crate) fn detect_format<'r>(
             problem.help = Some("run it with flowloom test".to_owned());
             return None;
         }
+        if shape.is_n8n() {
+            let message = "this is a workflow of n8n, which cannot be imported";
+            let problem = problems.add_error(Code::UnknownFormat, span, message);
+            problem.help = Some("build it again from its steps, or describe it to flowloom new".to_owned());
+            return None;
+        }
         let message = "this is JSON, but not in any known format";
         if let Some(near_miss) = front_ends.iter().find_map(|front_end| (front_end.near_miss)(&shape)) {
             problems.add_error(Code::UnknownFormat, span, message).help = Some(near_miss.to_owned());
@@ -54,4 +60,21 @@ pub(crate) fn detect_format<'r>(
         return None;
     };
     Some(Detected { front_end, tree: Some(tree) })
+}
+
+#[cfg(test)]
+mod tests {
+    use flowloom_core::json::parse_node;
+
+    use super::*;
+
+    #[test]
+    fn a_workflow_of_n8n_is_no_pipeline() {
+        let text = r#"{"name": "N", "nodes": [{"id": "1", "name": "Start", "type": "n8n-nodes-base.manualTrigger",
+            "parameters": {}}], "connections": {}}"#;
+        let (tree, _) = parse_node(text).expect("JSON");
+        assert!(DocumentShape::of(&tree).is_n8n());
+        let (other, _) = parse_node(r#"{"nodes": [{"id": "1", "type": "AGENT"}]}"#).expect("JSON");
+        assert!(!DocumentShape::of(&other).is_n8n());
+    }
 }

@@ -48,7 +48,6 @@ export function RunHeader({ view, time, names, onSelect }: RunHeaderProps) {
         <span aria-live="polite">
           <StatusMark status={isInterrupted ? "interrupted" : state.status} />
         </span>
-        <Cause state={state} names={names} onSelect={onSelect} />
       </div>
       <dl className="run-facts number">
         <div>
@@ -63,6 +62,7 @@ export function RunHeader({ view, time, names, onSelect }: RunHeaderProps) {
         </div>
       </dl>
       <RunActions view={view} isInterrupted={isInterrupted} />
+      <Cause state={state} names={names} onSelect={onSelect} />
       {follower.connection === "lost" && <Problem severity="warning">{t.run.lost}</Problem>}
       {reason && <Problem severity="warning">{reason}</Problem>}
     </header>
