@@ -17,6 +17,7 @@ import { ErrorBox, Problem } from "../../ui/problem";
 import { StatusMark } from "../../ui/state";
 import { SaveTest } from "./save-test";
 import type { RunView } from "./use-run";
+import "./run-header.css";
 
 /** A run that goes on is asked in these intervals whether anyone performs it. */
 const INTERRUPTION_CHECK_MS = 5000;
