@@ -27,7 +27,8 @@ const fn attribute(name: &'static str, meaning: &'static str, value: &'static st
 }
 
 const AS: AttributeKind = attribute("as", "Required. The name of the result.", "\"$1\"");
-const MODEL: AttributeKind = attribute("model", "Required. The provider and the model, with a colon between them: `openai:gpt-4o`.", "\"$1\"");
+const MODEL: AttributeKind =
+    attribute("model", "Required. The provider and the model, with a colon between them: `openai:gpt-4o`.", "\"$1\"");
 const ROLE: AttributeKind = attribute("role", "Added to the instructions.", "\"$1\"");
 const STREAM: AttributeKind = attribute("stream", "`{false}` requests the answer as a whole.", "{${1|false,true|}}");
 const TOOLS: AttributeKind =
