@@ -176,3 +176,39 @@ test("a conversation fits a screen of 390 px", async () => {
   await page.getByRole("heading", { name: "Chat" }).waitFor();
   await closePage(opened);
 });
+
+test("an approval is given in words, and the transcript says so", async () => {
+  const opened = await openChat("Clerk");
+  const { page, say } = opened;
+  page.setDefaultTimeout(15_000);
+  await say("Please echo tea in words");
+  await page.getByRole("button", { name: "Approve" }).waitFor();
+  await page.getByPlaceholder("Use the buttons above, or write yes or no").waitFor();
+  await say("yes, but later");
+  await page.getByText("answer yes or no, and nothing else").waitFor();
+  await page.getByRole("textbox", { name: "Message" }).fill("");
+  await say("Yes, please.");
+  await page.getByText("Approved", { exact: true }).waitFor();
+  await page.getByText(ANSWER).waitFor();
+  await opened.context.close();
+  assert.deepEqual(
+    opened.faults.filter((fault) => !/status of 4\d\d/.test(fault)),
+    [],
+  );
+});
+
+test("a file that cannot be read is refused when it is chosen", async () => {
+  const opened = await openChat("Help desk");
+  const { page } = opened;
+  const choose = (name, mimeType, size) =>
+    page
+      .locator(".chat-composer input[type=file]")
+      .setInputFiles({ name, mimeType, buffer: Buffer.alloc(size, "a") });
+  await choose("report.pdf", "application/pdf", 10);
+  await page.getByText(/report.pdf cannot be attached/).waitFor();
+  assert.equal(await page.locator(".chat-files").count(), 0);
+  await choose("long.txt", "text/plain", 300_000);
+  await page.getByText(/long.txt has .* of text/).waitFor();
+  await page.locator(".chat-files").getByText("long.txt").waitFor();
+  await closePage(opened);
+});

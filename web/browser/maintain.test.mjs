@@ -110,7 +110,7 @@ test("a part that is no step says why it cannot run alone", async () => {
   await page.keyboard.press("Escape");
   await page.locator(".part-list", { hasText: "Connections" }).locator(".part").last().click();
   assert.ok(await form.getByRole("button", { name: "Run this step" }).isDisabled());
-  await form.getByText("This part is no step").waitFor();
+  await form.getByText("Only steps can run alone.").waitFor();
   await close(opened);
 });
 

@@ -245,3 +245,38 @@ test("two definitions become two workflows, a broken one a draft, and one of n8n
     [],
   );
 });
+
+test("a workflow opens in the builder, or in the view that was chosen last, which is in the address", async () => {
+  const opened = await openPage(browser, studio.address, { view: null });
+  const { page } = opened;
+  await page.goto(`${studio.address}/workflows/echo`);
+  const isSelected = (name) => page.getByRole("tab", { name, selected: true, exact: true }).first().waitFor();
+  await isSelected("Build");
+  await page.getByRole("tab", { name: "Source" }).first().click();
+  await page.waitForURL(/view=source/);
+  await isSelected("Source");
+  await page.goto(`${studio.address}/workflows/broken`);
+  await isSelected("Source");
+  await page.goto(`${studio.address}/workflows/broken?view=cost`);
+  await isSelected("Cost");
+  await closePage(opened);
+});
+
+test("the status applies to the chart, and the whole row leads to the run", async () => {
+  await startRun(studio.address, "broken", "Ada", 30);
+  await startRun(studio.address, "echo", { topic: "tea" }, 30);
+  const opened = await openPage(browser, studio.address);
+  const { page } = opened;
+  await page.goto(`${studio.address}/runs?status=failed`);
+  const chart = page.locator(".chart").filter({ has: page.getByRole("heading", { name: "Runs" }) });
+  await chart.waitFor();
+  const [all, failed] = await Promise.all([
+    chart.locator("header .number").first().textContent(),
+    chart.locator(".chart-failures").textContent(),
+  ]);
+  assert.equal(failed, `${all} failed`);
+  await page.getByRole("cell", { name: "Broken on purpose" }).first().getByRole("link").waitFor();
+  await page.locator(".runs-table").getByRole("cell", { name: "steps", exact: true }).first().click({ force: true });
+  await page.waitForURL(/\/runs\/[0-9a-f]/);
+  await closePage(opened);
+});

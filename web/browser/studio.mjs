@@ -152,7 +152,9 @@ export async function openPage(browser, address, { view = "source", ...options }
     ...options,
   });
   // Most tests edit sources. Whoever opens a workflow for the first time sees the builder.
-  if (view) await context.addInitScript((kept) => localStorage.setItem("flowloom.view", kept), view);
+  const keepView = (kept) =>
+    localStorage.getItem("flowloom.view") ?? localStorage.setItem("flowloom.view", kept);
+  if (view) await context.addInitScript(keepView, view);
   const page = await context.newPage();
   const faults = [];
   await context.route("**/*", (route) => {

@@ -17,7 +17,7 @@ pub(crate) struct Detected<'r> {
 
 /// The front end whose definitions a document looks most like.
 pub(crate) fn find_likely<'r>(front_ends: &'r [FrontEnd], shape: &DocumentShape<'_>) -> Option<&'r FrontEnd> {
-    if shape.is_test() {
+    if shape.is_test() || shape.is_n8n() {
         return None;
     }
     let likely = front_ends.iter().map(|front_end| ((front_end.score_shape)(shape), front_end));
@@ -37,29 +37,51 @@ pub(crate) fn detect_format<'r>(
     let tree = read_json(text, parse_node(text), problems)?;
     let shape = DocumentShape::of(&tree);
     let Some(front_end) = find_likely(front_ends, &shape) else {
-        let span = Span { start: tree.span.start, length: 1 };
-        if shape.is_test() {
-            let problem = problems.add_error(Code::UnknownFormat, span, "this is a test of a workflow, not a workflow");
-            problem.help = Some("run it with flowloom test".to_owned());
-            return None;
-        }
-        if let Some((key, span, meant)) = shape.find_misspelt_list() {
-            let message = format!("this looks like a workflow, but has no {meant:?}");
-            let problem = problems.add_error(Code::MissingKey, span, message);
-            problem.help = Some(format!("did you mean {meant:?}?"));
-            problem.fix =
-                Some(Fix::new_safe(format!("rename {key:?} to {meant:?}"), vec![(span, format!("{meant:?}"))]));
-            return None;
-        }
-        let message = "this is JSON, but not in any known format";
-        if let Some(near_miss) = front_ends.iter().find_map(|front_end| (front_end.near_miss)(&shape)) {
-            problems.add_error(Code::UnknownFormat, span, message).help = Some(near_miss.to_owned());
-            return None;
-        }
-        let hints = front_ends.iter().map(|front_end| front_end.hint).filter(|hint| !hint.is_empty());
-        let help = hints.collect::<Vec<_>>().join("; ");
-        problems.add_error(Code::UnknownFormat, span, message).help = Some(help);
+        report_unrecognised(front_ends, &shape, problems);
         return None;
     };
     Some(Detected { front_end, tree: Some(tree) })
+}
+
+/// Reports that a document has no known format, with what it may be instead.
+fn report_unrecognised(front_ends: &[FrontEnd], shape: &DocumentShape<'_>, problems: &mut Problems) {
+    let span = Span { start: shape.whole.span.start, length: 1 };
+    if let Some((key, span, meant)) = shape.find_misspelt_list() {
+        let message = format!("this looks like a workflow, but has no {meant:?}");
+        let problem = problems.add_error(Code::MissingKey, span, message);
+        problem.help = Some(format!("did you mean {meant:?}?"));
+        problem.fix = Some(Fix::new_safe(format!("rename {key:?} to {meant:?}"), vec![(span, format!("{meant:?}"))]));
+        return;
+    }
+    let near_miss = || front_ends.iter().find_map(|front_end| (front_end.near_miss)(shape)).map(str::to_owned);
+    let (message, help) = if shape.is_test() {
+        ("this is a test of a workflow, not a workflow", "run it with flowloom test".to_owned())
+    } else if shape.is_n8n() {
+        (
+            "this is a workflow of n8n, which cannot be imported",
+            "build it again from its steps, or describe it to flowloom new".to_owned(),
+        )
+    } else {
+        let hints = || front_ends.iter().map(|front_end| front_end.hint).filter(|hint| !hint.is_empty());
+        let help = near_miss().unwrap_or_else(|| hints().collect::<Vec<_>>().join("; "));
+        ("this is JSON, but not in any known format", help)
+    };
+    problems.add_error(Code::UnknownFormat, span, message).help = Some(help);
+}
+
+#[cfg(test)]
+mod tests {
+    use flowloom_core::json::parse_node;
+
+    use super::*;
+
+    #[test]
+    fn a_workflow_of_n8n_is_no_pipeline() {
+        let text = r#"{"name": "N", "nodes": [{"id": "1", "name": "Start", "type": "n8n-nodes-base.manualTrigger",
+            "parameters": {}}], "connections": {}}"#;
+        let (tree, _) = parse_node(text).expect("JSON");
+        assert!(DocumentShape::of(&tree).is_n8n());
+        let (other, _) = parse_node(r#"{"nodes": [{"id": "1", "type": "AGENT"}]}"#).expect("JSON");
+        assert!(!DocumentShape::of(&other).is_n8n());
+    }
 }

@@ -31,6 +31,13 @@ impl<'a> DocumentShape<'a> {
         names_definition && ["expect", "steps", "answers"].iter().any(|key| self.whole.get(key).is_some())
     }
 
+    /// Whether the document is a workflow of n8n: its nodes have types such as `n8n-nodes-base.webhook`.
+    pub(crate) fn is_n8n(&self) -> bool {
+        let nodes = self.definition.get("nodes").and_then(Node::items).unwrap_or_default();
+        let type_of = |node: &Node| node.get("type").and_then(|kind| kind.as_str().map(str::to_owned));
+        nodes.iter().filter_map(type_of).any(|kind| kind.contains("n8n-nodes-") || kind.starts_with("@n8n/"))
+    }
+
     /// Whether the document is a test whose keys may be misspelt.
     pub(crate) fn resembles_test(&self) -> bool {
         has_similar_key(self.whole, "definition")

@@ -43,6 +43,16 @@ test("loops and visits hold their iterations, and a part with one step is one ro
   ]);
 });
 
+test("a conversation has rows for its answers, and none for the run itself", () => {
+  expect(draw(["/turn~1[0]", "/turn~1[0]/tool~1[0]", "/turn~1[1]", "/"])).toEqual([
+    "answer",
+    "  [0]",
+    "    tool",
+    "  [1]",
+  ]);
+  expect(draw(["/"])).toEqual(["/"]);
+});
+
 test("rows appear when their first step has happened, and long groups start folded", () => {
   const steps = Array.from({ length: 20 }, (_, at) => stepAt(`/each[${at}]`));
   const rows = buildRows([stepAt("/first"), ...steps]);

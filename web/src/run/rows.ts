@@ -1,4 +1,5 @@
 // The steps of a run as a tree of rows: a row for each step, and one for each loop, fan-out or part that holds several.
+import { t } from "../strings";
 import type { Phase, RunState, StepState } from "./fold";
 
 export type Row = {
@@ -23,6 +24,8 @@ export function buildRows(steps: readonly StepState[]): Row[] {
   const root: Row = { path: "/", label: "", step: undefined, children: [], steps: [] };
   const known = new Map<string, Row>([["", root]]);
   steps.forEach((step, at) => {
+    // The end of the whole, after its parts: that is the run itself.
+    if (step.path === "/" && at > 0) return;
     let parent = root;
     let path = "";
     for (const segment of step.path.match(SEGMENT) ?? []) {
@@ -57,8 +60,12 @@ export function nameOf(path: string, names: Names): string | undefined {
   return name + (/((\[\d+\])|(#\d+))+$/.exec(path)?.[0] ?? "");
 }
 
+/** An answer of an agent, which no definition names. */
+const TURN = "/turn~1";
+
 /** A segment for people. The first of its kind among its siblings needs no number. */
 function toLabel(segment: string): string {
+  if (segment === TURN) return t.run.turn;
   return segment.replace(/^\//, "").replace(/~1$/, "") || "/";
 }
 

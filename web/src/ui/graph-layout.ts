@@ -13,7 +13,7 @@ const NODE_FRAME_PX = 76;
 /** The mean width of a character of a title. */
 const TITLE_CHARACTER_PX = 8;
 const LABEL_CHARACTER_PX = 6;
-const MAX_LABEL_CHARACTERS = 28;
+const MAX_LABEL_CHARACTERS = 44;
 /** The size of the loop of a step that is repeated. */
 const LOOP_WIDTH_PX = 24;
 const LOOP_HEIGHT_PX = 20;

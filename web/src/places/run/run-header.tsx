@@ -17,6 +17,7 @@ import { ErrorBox, Problem } from "../../ui/problem";
 import { StatusMark } from "../../ui/state";
 import { SaveTest } from "./save-test";
 import type { RunView } from "./use-run";
+import "./run-header.css";
 
 /** A run that goes on is asked in these intervals whether anyone performs it. */
 const INTERRUPTION_CHECK_MS = 5000;
@@ -48,7 +49,6 @@ export function RunHeader({ view, time, names, onSelect }: RunHeaderProps) {
         <span aria-live="polite">
           <StatusMark status={isInterrupted ? "interrupted" : state.status} />
         </span>
-        <Cause state={state} names={names} onSelect={onSelect} />
       </div>
       <dl className="run-facts number">
         <div>
@@ -63,6 +63,7 @@ export function RunHeader({ view, time, names, onSelect }: RunHeaderProps) {
         </div>
       </dl>
       <RunActions view={view} isInterrupted={isInterrupted} />
+      <Cause state={state} names={names} onSelect={onSelect} />
       {follower.connection === "lost" && <Problem severity="warning">{t.run.lost}</Problem>}
       {reason && <Problem severity="warning">{reason}</Problem>}
     </header>

@@ -6,6 +6,7 @@ import { t } from "../../strings";
 import { formatDuration, formatNumber, formatShortTime } from "../../ui/format";
 
 import { DurationChart } from "./duration-chart";
+import { useWorkflowNames, WorkflowLink } from "./workflow-link";
 
 type Statistics = Schemas["RunStatisticsSchema"];
 
@@ -16,7 +17,14 @@ const MAX_WORKFLOWS = 5;
 
 type Interval = { at: number; succeeded: number; failed: number; other: number };
 
-export function Charts({ days }: { days: number }) {
+type ChartsProps = {
+  days: number;
+  /** The filters of the table, as far as the statistics have them. */
+  status: string | undefined;
+  workflow: string | undefined;
+};
+
+export function Charts({ days, status, workflow }: ChartsProps) {
   const navigate = useNavigate({ from: "/runs" });
   const { data } = useQuery({
     queryKey: ["runs", "statistics", days],
@@ -24,7 +32,8 @@ export function Charts({ days }: { days: number }) {
     refetchInterval: REFRESH_MS,
   });
   if (!data) return null;
-  const intervals = toIntervals(data);
+  const intervals = toIntervals(data, status);
+  const shown = data.workflows.filter((one) => workflow === undefined || one.workflow === workflow);
   const total = intervals.reduce((sum, one) => sum + one.succeeded + one.failed + one.other, 0);
   const failed = intervals.reduce((sum, one) => sum + one.failed, 0);
   return (
@@ -33,6 +42,7 @@ export function Charts({ days }: { days: number }) {
         <header>
           <h2>{t.runs.title}</h2>
           <span className="number">{formatNumber(total)}</span>
+          {workflow !== undefined && <span className="soft">{t.runs.chart.allWorkflows}</span>}
           {failed > 0 && (
             <span className="number chart-failures">
               {formatNumber(failed)} {t.status.failed.toLowerCase()}
@@ -63,20 +73,20 @@ export function Charts({ days }: { days: number }) {
         <header>
           <h2>{t.runs.chart.byWorkflow}</h2>
         </header>
-        <WorkflowTable workflows={data.workflows.slice(0, MAX_WORKFLOWS)} />
+        <WorkflowTable workflows={shown.slice(0, MAX_WORKFLOWS)} />
       </div>
     </section>
   );
 }
 
-/** All intervals of the period, also those without runs. */
-function toIntervals({ since, interval_ms, counts }: Statistics): Interval[] {
+/** All intervals of the period, also those without runs; of one status, if one is chosen. */
+function toIntervals({ since, interval_ms, counts }: Statistics, chosen: string | undefined): Interval[] {
   const intervals = Array.from({ length: INTERVALS }, (_, at): Interval => {
     return { at: since + at * interval_ms, succeeded: 0, failed: 0, other: 0 };
   });
   for (const { at, status, count } of counts) {
     const interval = intervals[Math.round((at - since) / interval_ms)];
-    if (!interval) continue;
+    if (!interval || (chosen !== undefined && status !== chosen)) continue;
     if (status === "succeeded") interval.succeeded += count;
     else if (["failed", "timed_out", "budget_exceeded", "quarantined"].includes(status))
       interval.failed += count;
@@ -131,6 +141,7 @@ function Bars({ intervals }: { intervals: Interval[] }) {
 }
 
 function WorkflowTable({ workflows }: { workflows: Statistics["workflows"] }) {
+  const names = useWorkflowNames();
   if (workflows.length === 0) return <p className="soft chart-none">{t.runs.noneEnded}</p>;
   return (
     <table className="table chart-table number">
@@ -151,7 +162,7 @@ function WorkflowTable({ workflows }: { workflows: Statistics["workflows"] }) {
         {workflows.map((one) => (
           <tr key={one.workflow}>
             <td className="cut" title={one.workflow}>
-              {one.workflow}
+              <WorkflowLink id={one.workflow} names={names} />
             </td>
             <td>{formatNumber(one.count)}</td>
             <td>{formatNumber(one.failures)}</td>

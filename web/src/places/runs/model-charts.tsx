@@ -4,6 +4,7 @@ import { useMemo } from "react";
 import { api, read, type Schemas } from "../../api/client";
 import { t } from "../../strings";
 import { formatCost, formatNumber, formatShortNumber, formatShortTime } from "../../ui/format";
+import { useWorkflowNames, WorkflowLink } from "./workflow-link";
 
 type Statistics = Schemas["ModelStatisticsSchema"];
 type Sum = { tokens: number; microUsd: number; calls: number; unpriced: number };
@@ -21,6 +22,7 @@ export function ModelCharts({ days }: { days: number }) {
     staleTime: REFRESH_MS,
   });
   const sums = useMemo(() => data && sumUp(data), [data]);
+  const names = useWorkflowNames();
   if (!data || !sums || data.items.length === 0) return null;
   const { total, intervals, models, workflows } = sums;
   return (
@@ -55,7 +57,7 @@ export function ModelCharts({ days }: { days: number }) {
       )}
       <div className="panel chart chart-tables">
         <UsageTable title={t.runs.chart.model} sums={models} />
-        <UsageTable title={t.runs.workflow} sums={workflows} />
+        <UsageTable title={t.runs.workflow} sums={workflows} names={names} />
       </div>
     </section>
   );
@@ -142,7 +144,14 @@ function UsageByTime({ since, intervalMs, intervals }: BarsProps) {
   );
 }
 
-function UsageTable({ title, sums }: { title: string; sums: Map<string, Sum> }) {
+type UsageTableProps = {
+  title: string;
+  sums: Map<string, Sum>;
+  /** The names of workflows, if the rows are workflows. */
+  names?: ReadonlyMap<string, string>;
+};
+
+function UsageTable({ title, sums, names }: UsageTableProps) {
   const rows = [...sums].sort(([, one], [, other]) => other.tokens - one.tokens).slice(0, MAX_ROWS);
   return (
     <table className="table chart-table number">
@@ -157,7 +166,7 @@ function UsageTable({ title, sums }: { title: string; sums: Map<string, Sum> }) 
       <tbody>
         {rows.map(([name, sum]) => (
           <tr key={name}>
-            <td className="cut">{name}</td>
+            <td className="cut">{names ? <WorkflowLink id={name} names={names} /> : name}</td>
             <td>{formatNumber(sum.calls)}</td>
             <td>{formatShortNumber(sum.tokens)}</td>
             <td>{sum.unpriced === sum.calls ? t.runs.chart.unknown : describeCost(sum)}</td>

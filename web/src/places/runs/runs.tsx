@@ -54,7 +54,7 @@ export function Runs() {
         <h1>{t.runs.title}</h1>
         <Filters />
       </header>
-      <Charts days={search.days ?? 1} />
+      <Charts days={search.days ?? 1} status={status} workflow={workflow} />
       <ModelCharts days={search.days ?? 1} />
       <Selection items={items} selected={selected} onClear={() => setSelected(new Set())} />
       {runs.error && <ErrorBox error={runs.error} />}
