@@ -51,7 +51,7 @@ impl<'a> DocumentShape<'a> {
                 let has_key = |item: &Node| item_keys.iter().any(|key| item.get(key).is_some());
                 node.items().is_some_and(|items| items.iter().any(has_key))
             };
-            let is_misspelt = |key: &str| find_similar_name(key, [*list]).is_some();
+            let is_misspelt = |key: &str| key != *list && find_similar_name(key, [*list]).is_some();
             let mut entries = self.definition.entries().iter();
             let (key, span, _) = entries.find(|(key, _, node)| is_misspelt(key) && has_items(node))?;
             Some((key.as_str(), *span, *list))
