@@ -67,7 +67,7 @@ fn to_integer(number: &Number) -> Option<Number> {
     (value.fract() == 0.0 && value.abs() < MAX_EXACT_INTEGER).then(|| Number::from(value as i64))
 }
 
-/// What a schema wants instead of a value that is written in a definition; `None` if the value may fit. Only the keywords
+/// The kind of value that a schema wants instead of one that is written in a definition; `None` if the value may fit. Only the keywords
 /// `type` and `enum` are looked at.
 pub fn describe_wanted(value: &Value, property: &Value) -> Option<String> {
     let value = coerce_value(value, property);

@@ -107,7 +107,7 @@ pub fn check_message(plan: &Plan, inputs: &Value) -> Result<(), StepFailure> {
     Err(StepFailure::new(Code::InputMissing, message))
 }
 
-/// Whether a definition is a conversation, and the inputs hold nothing that was said.
+/// Whether a definition is a conversation, and the inputs hold no message with a text.
 pub fn lacks_message(plan: &Plan, inputs: &Value) -> bool {
     is_conversation(plan) && !names_message(inputs, |text| !text.trim().is_empty())
 }
@@ -170,10 +170,10 @@ pub fn parse_answer(question: &AskRequest, text: &str) -> Value {
 /// Whether a text agrees or refuses; `None` if it says neither, or more.
 fn parse_decision(text: &str) -> Option<bool> {
     let words = text.split(|character: char| character.is_whitespace() || ",.!".contains(character));
-    let said = words.filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ").to_lowercase();
-    match said.as_str() {
-        said if YES.contains(&said) => Some(true),
-        said if NO.contains(&said) => Some(false),
+    let message = words.filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ").to_lowercase();
+    match message.as_str() {
+        message if YES.contains(&message) => Some(true),
+        message if NO.contains(&message) => Some(false),
         _ => None,
     }
 }
