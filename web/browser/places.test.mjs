@@ -276,7 +276,11 @@ test("the status applies to the chart, and the whole row leads to the run", asyn
   ]);
   assert.equal(failed, `${all} failed`);
   await page.getByRole("cell", { name: "Broken on purpose" }).first().getByRole("link").waitFor();
-  await page.locator(".runs-table").getByRole("cell", { name: "steps", exact: true }).first().click({ force: true });
+  await page
+    .locator(".runs-table")
+    .getByRole("cell", { name: "steps", exact: true })
+    .first()
+    .click({ force: true });
   await page.waitForURL(/\/runs\/[0-9a-f]/);
   await closePage(opened);
 });
