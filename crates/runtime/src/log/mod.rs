@@ -421,8 +421,9 @@ impl LogState {
         let is_recorded = |kind: &&EventKind| self.recorded.contains_key(&(path.clone(), attempt.max(1), **kind));
         match contradicting.iter().find(is_recorded) {
             Some(kind) => {
+                let (was, is) = (kind.name(), new.name());
                 let message =
-                    format!("the record has {kind:?} at {path}, attempt {attempt}, and the replay produced {new:?}");
+                    format!("at {path}, attempt {attempt}, the record has {was}, and the replay produced {is}");
                 Err(Divergence::new(message))
             }
             None => Ok(()),
