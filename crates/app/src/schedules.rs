@@ -24,7 +24,7 @@ pub enum ScheduleError {
     #[error(
         "invalid cron expression {cron:?}: {why}; it has five fields (minute 0-59, hour 0-23, day 1-31, month 1-12, day of \
          the week 0-6 from Sunday), or a sixth in front for seconds, for example \"0 6 * * 1-5\": at 6:00 from Monday to Friday",
-        why = explain(source)
+        why = describe_cron_error(source)
     )]
     InvalidCron {
         /// The expression.
@@ -38,7 +38,7 @@ pub enum ScheduleError {
 }
 
 /// What is wrong with an expression, in words that do not need its parser.
-fn explain(error: &CronError) -> &'static str {
+fn describe_cron_error(error: &CronError) -> &'static str {
     match error {
         CronError::EmptyPattern => "it is empty",
         CronError::InvalidPattern(_) => "it does not have five fields that are separated by spaces",

@@ -67,8 +67,8 @@ fn to_integer(number: &Number) -> Option<Number> {
     (value.fract() == 0.0 && value.abs() < MAX_EXACT_INTEGER).then(|| Number::from(value as i64))
 }
 
-/// The kind of value that a schema wants instead of one that is written in a definition; `None` if the value may fit. Only the keywords
-/// `type` and `enum` are looked at.
+/// The kind of value that a schema wants instead of one that is written in a definition; `None` if the value may fit. Only
+/// the keywords `type` and `enum` are looked at.
 pub fn describe_wanted(value: &Value, property: &Value) -> Option<String> {
     let value = coerce_value(value, property);
     let kinds: Vec<&str> = match property.get("type") {
@@ -102,14 +102,13 @@ fn describe_type(kind: &str) -> &str {
 /// Whether a value has a type of JSON Schema. An unknown type fits everything.
 fn is_of_type(value: &Value, kind: &str) -> bool {
     match (kind, value) {
-        ("integer", Value::Number(number)) => to_integer(number).is_some(),
+        ("integer", value) => matches!(value, Value::Number(number) if to_integer(number).is_some()),
         ("number", value) => matches!(value, Value::Number(_)),
         ("string", value) => value.as_str().is_some(),
         ("boolean", value) => value.as_bool().is_some(),
         ("array", value) => value.as_list().is_some(),
         ("object", value) => value.as_map().is_some(),
         ("null", value) => *value == Value::Null,
-        ("integer", _) => false,
         _ => true,
     }
 }

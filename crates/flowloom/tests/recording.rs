@@ -2,43 +2,9 @@
 
 mod support;
 
-use serde_json::{Value, json};
+use serde_json::json;
+use support::recording::{chat_step, place_with_echo, record_test, stdout_of, step_list};
 use support::{TestServer, Workspace, exit_code, stderr_text, two_calls_flow};
-
-fn stdout_text(output: &std::process::Output) -> String {
-    String::from_utf8_lossy(&output.stdout).into_owned()
-}
-
-/// The standard output of a command that ends with this exit code.
-#[track_caller]
-fn stdout_of(place: &Workspace, expected: i32, arguments: &[&str]) -> String {
-    let output = place.run(arguments);
-    assert_eq!(exit_code(&output), expected, "{arguments:?}: {}{}", stdout_text(&output), stderr_text(&output));
-    stdout_text(&output)
-}
-
-/// A workspace with the scripted model that repeats its prompt.
-fn place_with_echo() -> Workspace {
-    let place = Workspace::new("default_model = \"scripted:echo\"\n");
-    std::fs::create_dir(place.path("tests")).expect("a folder");
-    place
-}
-
-fn chat_step(name: &str, prompt: &str) -> Value {
-    json!({"name": name, "functionId": "agent::chat", "mode": "sequential", "errorMode": "fail",
-        "promptTemplate": prompt, "outputVar": name})
-}
-
-fn step_list(steps: &[Value]) -> String {
-    json!({"id": "story", "name": "Story", "description": "d", "steps": steps}).to_string()
-}
-
-/// Runs a definition to its end and records the test `tests/t.json`.
-fn record(place: &Workspace, file: &str, inputs: &[&str]) -> Value {
-    stdout_of(place, 0, &[&["run", file], inputs].concat());
-    stdout_of(place, 0, &["test", "record", "last", "--as", "tests/t.json", "--force"]);
-    serde_json::from_str(&std::fs::read_to_string(place.path("tests/t.json")).expect("there")).expect("JSON")
-}
 
 fn read_test(place: &Workspace) -> String {
     std::fs::read_to_string(place.path("tests/t.json")).expect("a test")
@@ -66,7 +32,7 @@ fn a_test_of_a_run_that_waits_is_updated() {
 fn a_live_update_leaves_a_test_that_passes_as_it_is() {
     let place = place_with_echo();
     place.write("story.json", &step_list(&[chat_step("first", "Say {{input}}")]));
-    let mut test = record(&place, "story.json", &["-i", "input=x"]);
+    let mut test = record_test(&place, "story.json", &["-i", "input=x"]);
     test.as_object_mut().expect("an object").remove("model");
     place.write("tests/t.json", &test.to_string());
     stdout_of(&place, 0, &["test", "--live", "--update"]);
@@ -96,7 +62,7 @@ fn a_run_that_a_test_cannot_repeat_is_not_recorded() {
 fn two_forms_of_a_report_are_refused() {
     let place = place_with_echo();
     place.write("story.json", &step_list(&[chat_step("first", "Say {{input}}")]));
-    record(&place, "story.json", &["-i", "input=x"]);
+    record_test(&place, "story.json", &["-i", "input=x"]);
     for arguments in [
         &["test", "--report", "junit"][..],
         &["test", "--report", "tap"],

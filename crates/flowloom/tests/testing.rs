@@ -4,19 +4,8 @@ mod support;
 
 use serde_json::{Value, json};
 use support::http::RunningServer;
+use support::recording::{chat_step, place_with_echo, record_test, stdout_of, stdout_text, step_list};
 use support::{TestServer, Workspace, exit_code, stderr_text};
-
-fn stdout_text(output: &std::process::Output) -> String {
-    String::from_utf8_lossy(&output.stdout).into_owned()
-}
-
-/// The standard output of a command that ends with this exit code.
-#[track_caller]
-fn stdout_of(place: &Workspace, expected: i32, arguments: &[&str]) -> String {
-    let output = place.run(arguments);
-    assert_eq!(exit_code(&output), expected, "{arguments:?}: {}{}", stdout_text(&output), stderr_text(&output));
-    stdout_text(&output)
-}
 
 /// The commands that the file of the hooks, or of the action, runs with `flowloom`.
 fn list_commands(file: &str) -> Vec<Vec<String>> {
@@ -58,29 +47,6 @@ fn a_new_project_with_a_test_passes_the_hooks_and_the_action() {
     assert!(stderr_text(&checked).contains("this is a test of a workflow"), "{}", stderr_text(&checked));
 }
 
-/// A workspace with the scripted model that repeats its prompt.
-fn place_with_echo() -> Workspace {
-    let place = Workspace::new("default_model = \"scripted:echo\"\n");
-    std::fs::create_dir(place.path("tests")).expect("a folder");
-    place
-}
-
-fn chat_step(name: &str, prompt: &str) -> Value {
-    json!({"name": name, "functionId": "agent::chat", "mode": "sequential", "errorMode": "fail",
-        "promptTemplate": prompt, "outputVar": name})
-}
-
-fn step_list(steps: &[Value]) -> String {
-    json!({"id": "story", "name": "Story", "description": "d", "steps": steps}).to_string()
-}
-
-/// Runs a definition to its end and records the test `tests/t.json`.
-fn record(place: &Workspace, file: &str, inputs: &[&str]) -> Value {
-    stdout_of(place, 0, &[&["run", file], inputs].concat());
-    stdout_of(place, 0, &["test", "record", "last", "--as", "tests/t.json", "--force"]);
-    serde_json::from_str(&std::fs::read_to_string(place.path("tests/t.json")).expect("there")).expect("JSON")
-}
-
 #[test]
 fn answers_and_steps_can_be_mixed() {
     let place = place_with_echo();
@@ -107,7 +73,7 @@ fn a_live_test_keeps_the_responses_of_unchanged_requests() {
         ]})
     };
     place.write("two.json", &flow("One").to_string());
-    record(&place, "two.json", &[]);
+    record_test(&place, "two.json", &[]);
     place.write("two.json", &flow("Two").to_string());
     let live = stdout_of(&place, 3, &["test", "--live"]);
     assert!(live.contains("LLM(LLM(Two) /page)") && !live.contains("FL1211"), "{live}");
@@ -133,7 +99,7 @@ fn changed_code_and_changed_tools_are_noticed() {
         &json!({"id": "p", "name": "P", "user_prompt": "x", "nodes": [node], "edges": []}).to_string(),
     );
     place.write("blocks/up.json", &block("upper").to_string());
-    record(&place, "p.json", &[]);
+    record_test(&place, "p.json", &[]);
     stdout_of(&place, 0, &["test"]);
     place.write("blocks/up.json", &block("title").to_string());
     let failed = stdout_of(&place, 3, &["test"]);
@@ -150,7 +116,7 @@ fn changed_code_and_changed_tools_are_noticed() {
         .to_string()
     };
     place.write("ag.json", &agent("Reads a page", "string"));
-    record(&place, "ag.json", &["-i", "message=Hello"]);
+    record_test(&place, "ag.json", &["-i", "message=Hello"]);
     stdout_of(&place, 0, &["test"]);
     for (description, kind, found) in [("Reads it", "string", "Reads it"), ("Reads a page", "number", "number")] {
         place.write("ag.json", &agent(description, kind));
@@ -180,7 +146,7 @@ fn secrets_in_headers_do_not_reach_the_test() {
         .to_string()
     };
     place.write("secret.json", &flow("key-123456"));
-    let test = record(&place, "secret.json", &[]).to_string();
+    let test = record_test(&place, "secret.json", &[]).to_string();
     for secret in ["bearer-1234", "cookie-1234", "key-123456"] {
         assert!(!test.contains(secret), "{secret}: {test}");
     }
@@ -197,7 +163,7 @@ fn secrets_in_headers_do_not_reach_the_test() {
     let place = Workspace::new(&format!("default_model = \"scripted:echo\"\n{}", server.egress_config()));
     let plain = |key: &str| flow(key).replace("/page/cookie-1234", "/page");
     place.write("secret.json", &plain("key-123456"));
-    record(&place, "secret.json", &[]);
+    record_test(&place, "secret.json", &[]);
     stdout_of(&place, 0, &["test"]);
     place.write("secret.json", &plain("key-654321"));
     let failed = stdout_of(&place, 3, &["test"]);
@@ -215,7 +181,7 @@ fn a_secret_that_is_an_input_does_not_reach_the_test() {
     let variables = json!([{"name": "token", "value": ""}]);
     let steps = json!([{"type": "start", "config": {"variables": variables}}, {"type": "apiCall", "config": call}]);
     place.write("secret.json", &json!({"name": "secret", "description": "d", "steps": steps}).to_string());
-    let test = record(&place, "secret.json", &["-i", "token=input-1234"]).to_string();
+    let test = record_test(&place, "secret.json", &["-i", "token=input-1234"]).to_string();
     assert!(!test.contains("input-1234"), "{test}");
     stdout_of(&place, 0, &["test"]);
 }
@@ -309,7 +275,7 @@ fn questions_to_a_judge_are_skipped_or_answered_by_a_model_of_their_own() {
 fn a_recorded_test_expects_the_outputs_of_named_steps() {
     let place = place_with_echo();
     place.write("story.json", &step_list(&[chat_step("first", "One"), chat_step("second", "{{first}}!")]));
-    let test = record(&place, "story.json", &["-i", "input=x"]);
+    let test = record_test(&place, "story.json", &["-i", "input=x"]);
     assert_eq!(test["expect"]["steps"]["/first"], json!([{"equals": "LLM(One)"}]), "{test}");
     assert_eq!(test["expect"]["steps"]["/second"], json!([{"equals": "LLM(LLM(One)!)"}]), "{test}");
     place.write("story.json", &step_list(&[chat_step("first", "Two"), chat_step("second", "{{first}}!")]));
@@ -323,7 +289,7 @@ fn a_renamed_step_keeps_its_response() {
     let place = place_with_echo();
     let list = |name: &str| step_list(&[chat_step(name, "One"), chat_step("last", "Two")]);
     place.write("story.json", &list("first"));
-    record(&place, "story.json", &["-i", "input=x"]);
+    record_test(&place, "story.json", &["-i", "input=x"]);
     place.write("story.json", &list("begin"));
     let failed = stdout_of(&place, 3, &["test"]);
     assert!(failed.contains("/first: the step has another path now: /begin") && !failed.contains("FL1211"), "{failed}");
@@ -344,7 +310,7 @@ fn a_changed_prompt_is_accepted_although_the_answer_is_the_same() {
     place.write("answers.json", r#"{"match": [], "default": "the same"}"#);
     let model = ["--model", "scripted:answers.json"];
     place.write("story.json", &step_list(&[chat_step("first", "One")]));
-    record(&place, "story.json", &model);
+    record_test(&place, "story.json", &model);
     place.write("story.json", &step_list(&[chat_step("first", "Two")]));
     stdout_of(&place, 3, &["test"]);
     let passed = stdout_of(&place, 0, &["test", "--live"]);
@@ -377,7 +343,7 @@ fn an_update_names_the_model_that_its_requests_name() {
 fn recorded_steps_of_a_test_with_answers_are_updated() {
     let place = place_with_echo();
     place.write("story.json", &step_list(&[chat_step("first", "{{input}}"), chat_step("last", "Two {{first}}")]));
-    let mut test = record(&place, "story.json", &["-i", "input=a"]);
+    let mut test = record_test(&place, "story.json", &["-i", "input=a"]);
     test["steps"].as_array_mut().expect("steps").truncate(1);
     test["answers"] = json!(["Fine"]);
     test["inputs"] = json!("b");

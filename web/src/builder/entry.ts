@@ -31,7 +31,7 @@ export function useEntry(value: string, store: (text: string) => Outcome | Promi
     sent.current = undefined;
     const isRefused = outcome.state === "refused";
     setRefusal(isRefused ? outcome.why : undefined);
-    pending.explain(
+    pending.noteProblem(
       owner,
       isRefused ? (label ? t.build.wrongEntry(label, outcome.why) : outcome.why) : undefined,
     );

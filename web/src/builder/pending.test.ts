@@ -25,7 +25,7 @@ test("what cannot be settled stays pending", async () => {
   pending.subscribe(() => changes.push(pending.hasAny()));
   const owner = {};
   pending.add(owner, async () => {
-    pending.explain(owner, "“Limit”: This is not a number.");
+    pending.noteProblem(owner, "“Limit”: This is not a number.");
     return false;
   });
   expect(await pending.settle()).toBe(false);

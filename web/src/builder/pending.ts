@@ -23,7 +23,7 @@ export class Pending {
   }
 
   /** Notes why something of `owner` cannot be brought into the text, or that nothing hinders it any more. */
-  explain(owner: object, problem: string | undefined): void {
+  noteProblem(owner: object, problem: string | undefined): void {
     if (problem === undefined) this.problems.delete(owner);
     else this.problems.set(owner, problem);
   }

@@ -83,7 +83,7 @@ export function useBuilder(
         if (made.isEmpty) pending.remove(made);
         else pending.add(made, () => made.run());
         const isUnreached = failure !== undefined && whyRefused(failure.error) === undefined;
-        pending.explain(made, isUnreached ? t.build.notReached : undefined);
+        pending.noteProblem(made, isUnreached ? t.build.notReached : undefined);
         setIsStopped(isUnreached);
         if (failure) setProblem(whyRefused(failure.error) ?? t.errors.unreachable);
         else if (made.isEmpty) setProblem(undefined);

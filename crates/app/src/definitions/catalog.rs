@@ -223,11 +223,7 @@ impl Catalog {
     /// The only definition in the folder whose file has this name, as far as the folder is known.
     fn find_by_file_name(&self, name: &str) -> Option<Arc<CatalogEntry>> {
         let files = lock(&self.files);
-        let is_named = |path: &Path| {
-            let below = path.strip_prefix(&self.root).unwrap_or(path);
-            folder::id_from_path(&below.display().to_string()) == name
-        };
-        let path = files.keys().find(|path| is_named(path)).cloned();
+        let path = files.keys().find(|path| folder::derive_file_id(&self.root, path) == name).cloned();
         drop(files);
         let id = self.load_file(&path?)?.id.clone();
         self.find_known_file(&id)

@@ -7,7 +7,9 @@ use flowloom_core::diagnostic::find_similar_name;
 use flowloom_formats::is_test;
 
 use super::error::DefinitionError;
-use super::folder::{find_shared_ids, has_definition_extension, id_from_path, is_definition, list_files};
+use super::folder::{
+    derive_file_id, find_definition_id, find_shared_ids, has_definition_extension, is_definition, list_files,
+};
 use super::included::{ReadFile, find_included, is_text};
 use super::source::{LoadedDefinition, Loader, STDIN_PATH};
 use crate::config::Config;
@@ -46,8 +48,7 @@ pub fn find_definitions(folder: &Path, loader: &Loader<'_>) -> FolderContent {
             others.push(path);
         } else {
             let file = path.strip_prefix(folder).unwrap_or(&path).to_owned();
-            let own = source.compiled.plan.as_ref().and_then(|plan| plan.id.clone());
-            let id = own.unwrap_or_else(|| id_from_path(&file.display().to_string()));
+            let id = find_definition_id(source.compiled.plan.as_ref(), folder, &path);
             found.push(FoundFile { id, file, source });
         }
     }
@@ -87,7 +88,7 @@ pub fn find_named(config: &Config, named: &Path) -> Result<PathBuf, DefinitionEr
         return Ok(named.to_owned());
     }
     let files = sorted_files(root);
-    let id = |path: &PathBuf| id_from_path(&path.strip_prefix(root).unwrap_or(path).display().to_string());
+    let id = |path: &PathBuf| derive_file_id(root, path);
     if let Some(file) = files.iter().find(|file| id(file) == name) {
         return Ok(file.clone());
     }
@@ -113,9 +114,8 @@ pub fn find_named(config: &Config, named: &Path) -> Result<PathBuf, DefinitionEr
 /// The id of the workflow in a project that has this file name or id, as servers and runs call it; `None` if there is none.
 pub fn find_workflow_id(config: &Config, name: &str) -> Option<String> {
     let file = find_named(config, Path::new(name)).ok().filter(|file| file.is_file())?;
-    let own = Loader::new(config).compile(&file).compiled.plan.and_then(|plan| plan.id);
-    let below = file.strip_prefix(&config.project.root).unwrap_or(&file);
-    Some(own.unwrap_or_else(|| id_from_path(&below.display().to_string())))
+    let plan = Loader::new(config).compile(&file).compiled.plan;
+    Some(find_definition_id(plan.as_ref(), &config.project.root, &file))
 }
 
 /// The id that a definition gives itself, if it is `id`. Only a file whose text has it is compiled.

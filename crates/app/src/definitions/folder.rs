@@ -7,6 +7,7 @@ use std::time::SystemTime;
 
 use flowloom_core::code::Code;
 use flowloom_core::diagnostic::{Diagnostic, Span};
+use flowloom_core::plan::Plan;
 
 use super::flow_folder::FLOW_FOLDER;
 
@@ -115,6 +116,16 @@ pub fn id_from_path(file: &str) -> String {
     let id: String = stem.chars().map(clean).collect();
     // Browsers take the ids `.` and `..` out of an address.
     if id.starts_with('.') { format!("_{id}") } else { id }
+}
+
+/// The id that a file of the folder `root` has by its path.
+pub(super) fn derive_file_id(root: &Path, file: &Path) -> String {
+    id_from_path(&file.strip_prefix(root).unwrap_or(file).display().to_string())
+}
+
+/// The id of the definition in a file of the folder `root`: the one that it gives itself, or else that of its file.
+pub(super) fn find_definition_id(plan: Option<&Plan>, root: &Path, file: &Path) -> String {
+    plan.and_then(|plan| plan.id.clone()).unwrap_or_else(|| derive_file_id(root, file))
 }
 
 /// The definitions that share an id with another one of the folder: for each index, the problem to report. Each item is

@@ -110,14 +110,13 @@ fn list_workflow_names(loader: &Loader<'_>, file: &Path) -> Vec<String> {
     let mut names = Vec::new();
     for path in folder::list_files(root).iter().filter(|path| path.file_name() != file.file_name()) {
         let compiled = loader.compile(path).compiled;
-        let Some(plan) = compiled.plan else {
+        let id = folder::find_definition_id(compiled.plan.as_ref(), root, path);
+        match compiled.plan {
+            Some(plan) => names.push(ToolDescriptor::new(&id, Arc::new(plan)).declaration.name),
             // One with errors is a workflow all the same, and its problems are reported where it is.
-            names.extend(compiled.format.and_then(|_| Some(path.file_stem()?.to_string_lossy().into_owned())));
-            continue;
-        };
-        let below = path.strip_prefix(root).unwrap_or(path).display().to_string();
-        let id = plan.id.clone().unwrap_or_else(|| folder::id_from_path(&below));
-        names.push(ToolDescriptor::new(&id, Arc::new(plan)).declaration.name);
+            None if compiled.format.is_some() => {}
+            None => continue,
+        }
         names.push(id);
     }
     names

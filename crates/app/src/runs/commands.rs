@@ -116,7 +116,7 @@ impl RunService {
         match self.send_from_conversation(&opened, vec![command], user, Some(keyed)).await {
             Err(AppError::Store(StoreError::KeyBound)) => {
                 let bound = self.app.store.find_bound_run(start)?;
-                self.find_known(start, bound.ok_or(StoreError::KeyBound)?)
+                self.find_call_result(start, bound.ok_or(StoreError::KeyBound)?)
             }
             sent => sent,
         }

@@ -138,7 +138,7 @@ impl RunService {
         let key = StartKey { user: &call.user, key };
         let start = self.app.store.reserve_start(key, &request, id, SystemClock.now_ms()).await;
         match start.map_err(AppError::from)? {
-            IdempotentStart::Run(id) if self.has_started(id) => Ok(self.find_known(key, id)?),
+            IdempotentStart::Run(id) if self.has_started(id) => Ok(self.find_call_result(key, id)?),
             // Another server may have been faster.
             IdempotentStart::Run(id) => match begin(Some(id)).await {
                 Err(_) if self.has_started(id) => Ok(self.live.find_started(id)),
@@ -163,15 +163,20 @@ impl RunService {
     /// Whether a call has an idempotency key under which it sent an answer to a run.
     pub fn has_answered(&self, call: &StartCall, run: RunId) -> Result<bool, AppError> {
         let Some(key) = &call.idempotency_key else { return Ok(false) };
-        let id = KeyedCommand::command_id(&call.user, key);
-        Ok(self.app.store.find_command_within(run, &id)?.is_some())
+        Ok(self.find_sent_command(StartKey { user: &call.user, key }, run)?.is_some())
+    }
+
+    /// The command that the call with a key has sent to a run; `None` if it has sent none.
+    fn find_sent_command(&self, key: StartKey<'_>, run: RunId) -> Result<Option<CommandRecord>, AppError> {
+        let found = self.app.store.find_command_within(run, &KeyedCommand::command_id(key.user, key.key))?;
+        Ok(found.map(|(_, command)| command))
     }
 
     /// The run to which a key is bound. If the call with the key sent the run a command, its rejection is the result of the
     /// call, also when it is repeated.
-    pub(crate) fn find_known(&self, key: StartKey<'_>, run: RunId) -> Result<ActiveRun, AppError> {
-        match self.app.store.find_command_within(run, &KeyedCommand::command_id(key.user, key.key))? {
-            Some((_, CommandRecord { outcome: Some(CommandOutcome::Rejected(reason)), .. })) => Err(reason.into()),
+    pub(crate) fn find_call_result(&self, key: StartKey<'_>, run: RunId) -> Result<ActiveRun, AppError> {
+        match self.find_sent_command(key, run)? {
+            Some(CommandRecord { outcome: Some(CommandOutcome::Rejected(reason)), .. }) => Err(reason.into()),
             _ => Ok(self.live.find_started(run)),
         }
     }

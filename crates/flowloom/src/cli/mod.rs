@@ -258,7 +258,7 @@ pub(crate) enum Command {
         /// Replace an existing database
         #[arg(long)]
         replace: bool,
-        /// Restore a backup of which rows are damaged
+        /// Restore the backup even if some of its rows are damaged
         #[arg(long)]
         allow_damage: bool,
     },

@@ -7,6 +7,7 @@ pub(crate) mod embedder;
 pub(crate) mod http;
 pub(crate) mod model;
 pub(crate) mod openai;
+pub(crate) mod recording;
 
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Read, Write};

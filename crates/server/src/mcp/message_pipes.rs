@@ -26,7 +26,7 @@ pub(super) struct MessagePipes {
 
 impl MessagePipes {
     /// Connects standard input and output.
-    pub(super) fn connect() -> MessagePipes {
+    pub(super) fn connect_stdio() -> MessagePipes {
         let (messages, input) = duplex(PIPE_BYTES);
         let (output, answers) = duplex(PIPE_BYTES);
         let (refuse, refused) = mpsc::channel(MAX_WAITING_ERRORS);

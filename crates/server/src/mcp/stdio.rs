@@ -47,7 +47,7 @@ async fn serve_client(handler: McpHandler) -> Result<(), ServeError> {
             _ = tokio::signal::ctrl_c() => {}
         }
     });
-    let MessagePipes { input, output, written } = MessagePipes::connect();
+    let MessagePipes { input, output, written } = MessagePipes::connect_stdio();
     let active = tokio::select! {
         active = rmcp::serve_server(handler, (input, output)) => active,
         () = &mut stop => return Ok(()),

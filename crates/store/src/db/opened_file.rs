@@ -17,7 +17,7 @@ pub(crate) struct OpenedFile {
 
 impl OpenedFile {
     /// The file that was just opened at `path`.
-    pub(crate) fn remember(path: &Path) -> OpenedFile {
+    pub(crate) fn identify_file(path: &Path) -> OpenedFile {
         let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
         let place = std::fs::metadata(&path).ok().map(|found| place_of(&found));
         OpenedFile { path, place }

@@ -59,7 +59,7 @@ impl Sqlite {
         let connection = rusqlite::Connection::open(file)?;
         connection.busy_timeout(BUSY_TIMEOUT)?;
         connection.set_prepared_statement_cache_capacity(64);
-        Ok(Sqlite { connection, file: OpenedFile::remember(file) })
+        Ok(Sqlite { connection, file: OpenedFile::identify_file(file) })
     }
 
     /// Prepares the connection for the writer.
