@@ -403,6 +403,19 @@ export const t = {
     question: "Question",
     childRun: "Child run",
     parentRun: "Parent run",
+    startedBy: "Started by",
+    /** What starts runs, by the kind of the trigger. */
+    triggers: {
+      terminal: "Terminal",
+      api: "API or studio",
+      openai: "OpenAI API",
+      mcp: "MCP client",
+      schedule: "Schedule",
+      webhook: "Webhook",
+      agentflow: "AgentFlow client",
+      agentos: "AgentOS client",
+      anythingllm: "AnythingLLM client",
+    } as { [kind: string]: string },
     limits: "Limits",
   },
   compare: {

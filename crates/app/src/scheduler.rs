@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::runs::trigger::TriggerKind;
 use flowloom_core::id::RunId;
 use flowloom_core::json::parse_value;
 use flowloom_runtime::clock::SystemClock;
@@ -141,7 +142,10 @@ async fn start_claimed(runs: &RunService, row: &ScheduleRow, place: StartPlace, 
 }
 
 async fn start_run(runs: &RunService, row: &ScheduleRow, place: StartPlace, run: RunId) -> Result<(), AppError> {
-    let call = StartCall { place: Some(Arc::new(place)), ..StartCall::for_user(&row.user) };
+    let call = StartCall {
+        place: Some(Arc::new(place)),
+        ..StartCall::for_user(&row.user, TriggerKind::Schedule.to_trigger_of(&row.id))
+    };
     let inputs = parse_value(&row.inputs).unwrap_or_default();
     let started = async {
         let definition = runs.find_definition(&row.user, &row.workflow).await?;

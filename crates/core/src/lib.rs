@@ -26,6 +26,7 @@ pub mod id;
 pub mod path;
 pub mod status;
 pub mod trace;
+pub mod trigger;
 
 // A definition, from its expressions to its plan and to the worst case of it.
 pub mod expr;

@@ -3,16 +3,12 @@
 use std::sync::Arc;
 
 use flowloom_core::error::StepFailure;
-use flowloom_core::event::{Event, ForkOrigin, ParentStep, Record, RunCreated, RunProject};
-use flowloom_core::hash::Hash;
+use flowloom_core::event::{Event, ForkOrigin, Record, RunCreated, RunProject};
 use flowloom_core::id::RunId;
-use flowloom_core::limits::Limits;
 use flowloom_core::path::Path;
 use flowloom_core::plan::{Env, Plan};
 use flowloom_core::state::{Phase, RunState};
 use flowloom_core::status::Status;
-use flowloom_core::trace::TraceContext;
-use flowloom_core::value::Value;
 
 use crate::command::{CommandAction, DecidedCommand, RunCommand};
 use crate::divergence::Divergence;
@@ -29,58 +25,7 @@ use crate::remote::{RemoteRun, RunDriver};
 use crate::reopen::{decide_retries, records_since_reopened};
 use crate::requests::{CollectedRequests, SentRequest};
 use crate::run::{LocalRun, Run, stop_driving};
-
-/// The parameters of a new run.
-pub struct StartOptions {
-    /// The compiled definition.
-    pub plan: Arc<Plan>,
-    /// Hash of the bundle from which the plan was compiled.
-    pub bundle: Hash,
-    /// The inputs.
-    pub inputs: Value,
-    /// The user who owns the run.
-    pub user: String,
-    /// The agent on whose behalf the run acts.
-    pub agent: Option<String>,
-    /// The limits.
-    pub limits: Limits,
-    /// Number of runs around this one.
-    pub depth: u32,
-    /// The step that starts the run, if it is a child run.
-    pub parent: Option<ParentStep>,
-    /// The workflow id under which the definition was started, if it is not its own.
-    pub workflow: Option<String>,
-    /// The key under which the conversation is stored for the user, together with the run's last event.
-    pub thread_key: Option<String>,
-    /// The id of the run; `None` for a new one.
-    pub id: Option<RunId>,
-    /// The distributed trace that the run belongs to.
-    pub trace: Option<TraceContext>,
-    /// Whether effects that may happen at most once wait for a person.
-    pub asks_first: bool,
-}
-
-impl StartOptions {
-    /// A run of a plan with inputs for a user, within the limits of the plan. It has no agent, no parent and no
-    /// conversation, and gets a new id.
-    pub fn new(plan: Arc<Plan>, bundle: Hash, inputs: Value, user: impl Into<String>) -> StartOptions {
-        StartOptions {
-            bundle,
-            inputs,
-            user: user.into(),
-            agent: None,
-            limits: Limits::default().narrow_to(&plan.limits),
-            depth: 0,
-            parent: None,
-            workflow: None,
-            thread_key: None,
-            id: None,
-            trace: None,
-            asks_first: false,
-            plan,
-        }
-    }
-}
+use crate::start_options::StartOptions;
 
 /// Runs plans with one set of effects and one journal.
 #[derive(Clone)]
@@ -203,38 +148,16 @@ impl Engine {
         self.check_start(&start)?;
         let lease = self.journal.begin_run(start.id.unwrap_or_else(|| (self.ids)()))?;
         let driver = self.driver.clone().filter(|_| reusable.is_none());
-        let created = RunCreated {
-            engine_semantics: engine_semantics(),
-            format: start.plan.format,
-            name: start.plan.name.clone(),
-            bundle: start.bundle,
-            inputs: start.inputs,
-            user: start.user,
-            agent: start.agent,
-            limits: start.limits,
-            depth: start.depth,
-            parent: start.parent,
-            workflow: start.workflow.or_else(|| start.plan.id.clone()),
-            thread_key: start.thread_key,
-            project: self.project.clone(),
-            trace: start.trace,
-            fork,
-            asks_first: start.asks_first,
-        };
+        let plan = start.plan.clone();
+        let created = start.to_event(self.project.clone(), fork);
         if let Some(driver) = driver {
-            return Ok(Run::Remote(Box::new(RemoteRun::new_created(
-                self.clone(),
-                driver,
-                start.plan,
-                lease.run,
-                created,
-            ))));
+            return Ok(Run::Remote(Box::new(RemoteRun::new_created(self.clone(), driver, plan, lease.run, created))));
         }
         let log = self.open_log(lease, Mode::Live, Vec::new());
         if let Some(reusable) = reusable {
             log.reuse_record(reusable);
         }
-        let run = self.build_run(start.plan, log.clone(), &created, self.effects.clock.now_ms());
+        let run = self.build_run(plan, log.clone(), &created, self.effects.clock.now_ms());
         log.append_event(&Path::root(), 0, Event::RunCreated(Box::new(created)));
         crate::failpoint::hit("run_create_after");
         log.append_event(&Path::root(), 0, Event::RunStarted { epoch: lease.epoch });

@@ -9,11 +9,12 @@ use flowloom_core::hash::Hash;
 use flowloom_core::path::Path;
 use flowloom_core::plan::Plan;
 
-use crate::engine::{Engine, StartOptions};
+use crate::engine::Engine;
 use crate::error::RunError;
 use crate::log::{Response, ReusableRecord, ScriptValue};
 use crate::requests::CollectedRequests;
 use crate::run::Run;
+use crate::start_options::StartOptions;
 
 /// The run that another one is forked from.
 pub struct ForkedRun {

@@ -36,11 +36,12 @@ pub mod schema;
 mod scope;
 mod semantics;
 pub mod sim;
+mod start_options;
 pub mod timing;
 
 pub use command::{CommandAction, CommandOutcome, CommandRecord, DecidedCommand, RunCommand};
 pub use divergence::Divergence;
-pub use engine::{Engine, StartOptions};
+pub use engine::Engine;
 pub use error::{JournalError, RunError};
 pub use fork::{ForkedRun, list_responses};
 pub use log::{Response, ScriptValue};
@@ -48,3 +49,4 @@ pub use outcome::RunOutcome;
 pub use publish::SubscribeHandle;
 pub use run::Run;
 pub use semantics::{ENGINE_SEMANTICS, engine_semantics};
+pub use start_options::StartOptions;

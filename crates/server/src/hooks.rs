@@ -13,6 +13,7 @@ use flowloom_app::hooks::NewHook;
 use flowloom_app::keys::{Scope, hash_secret};
 use flowloom_app::runs::service::StartRunRequest;
 use flowloom_app::runs::supervisor::ActiveRun;
+use flowloom_app::runs::trigger::TriggerKind;
 use flowloom_app::secrets::read_webhook_secret;
 use flowloom_core::code::Code;
 use flowloom_core::json::parse_value;
@@ -107,7 +108,7 @@ pub(crate) async fn put_hook(
     JsonObject(new, _): JsonObject<HookRequest>,
 ) -> ApiResult<Json<HookInfo>> {
     let user = writable_user(&caller, whose.user, &id)?;
-    StartContext::for_user(&host, &user).find_definition(&new.workflow).await?;
+    StartContext::for_user(&host, &user, TriggerKind::Webhook.to_trigger()).find_definition(&new.workflow).await?;
     let new = NewHook { user, id, workflow: new.workflow, secret_name: new.secret_name };
     let (row, secret) = new.into_row(&host.app.config)?;
     host.app.store.put_hook(row.clone(), &caller.to_actor()).await?;
@@ -170,7 +171,8 @@ pub(crate) async fn call_hook(
             .map(Some)
             .map_err(|error| Problem::new(Code::RequestInvalid, format!("the body is not JSON: {}", error.message)))?,
     };
-    let mut call = StartContext::for_user(&host, &hook.user).with_key(delivery(&headers));
+    let trigger = TriggerKind::Webhook.to_trigger_of(&hook.id);
+    let mut call = StartContext::for_user(&host, &hook.user, trigger).with_key(delivery(&headers));
     call.start.place = Some(Arc::new(place));
     let request = format!("{}\n{body}", hook.id);
     let run = call.start_once(&request, async |id| {

@@ -9,6 +9,7 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use flowloom_app::keys::Scope;
+use flowloom_app::runs::trigger::TriggerKind;
 use flowloom_app::schedules;
 use flowloom_core::json::parse_value;
 use flowloom_core::value::Value;
@@ -152,7 +153,8 @@ pub(crate) async fn put_schedule(
     JsonObject(new, _): JsonObject<ScheduleRequest>,
 ) -> ApiResult<Json<Schedule>> {
     let user = writable_user(&caller, whose.user, &id)?;
-    let definition = StartContext::for_user(&host, &user).find_definition(&new.workflow).await?;
+    let definition =
+        StartContext::for_user(&host, &user, TriggerKind::Schedule.to_trigger()).find_definition(&new.workflow).await?;
     let inputs = new.inputs.unwrap_or_else(|| definition.no_inputs());
     definition.check_start(&inputs)?;
     let schedule = schedules::NewSchedule {

@@ -278,7 +278,14 @@ pub(crate) async fn start_in_thread(
     let key = thread_key(&definition.id, thread);
     let turn = ThreadTurn::acquire(&call.host.busy_threads, call.user(), &key).await?;
     let run = call.start_run(definition, StartRunRequest { thread: Some(key), ..new }).await?;
+    store_turn(call.host, turn, run).await
+}
+
+/// Holds a thread until the run of its turn is over, and waits until the run is stored.
+async fn store_turn(host: &Arc<RunHost>, turn: ThreadTurn, run: ActiveRun) -> ApiResult<ActiveRun> {
     turn.hold_until_end(run.id);
+    let stored = host.service.wait_until_stored(run.id, run.completion.clone()).await;
+    name_started_run(host, run.id, run.completion.as_ref(), stored.map_err(Problem::from))?;
     Ok(run)
 }
 
@@ -372,10 +379,7 @@ pub(crate) async fn run_turn(
             call.start_run(sent.definition, new).await?
         }
     };
-    turn.hold_until_end(run.id);
-    let stored = host.service.wait_until_stored(run.id, run.completion.clone()).await;
-    name_started_run(host, run.id, run.completion.as_ref(), stored.map_err(Problem::from))?;
-    Ok(run)
+    store_turn(host, turn, run).await
 }
 
 /// Answers the first question of a waiting run with a text and resumes the run. Fails with `RequestInvalid` if the run

@@ -20,6 +20,7 @@ use crate::db::postgres::AssumedRun;
 use crate::db::{DbConnection, DbRow, params};
 use crate::error::StoreError;
 use crate::event_effects::{is_progress, status_after};
+use crate::keyed_command::check_still_reserved;
 use crate::question_expiry::write_expiry;
 use crate::quota::Quotas;
 use crate::quota_check::check_start;
@@ -135,6 +136,9 @@ impl BatchWrite {
         let RunCreated { name, user, workflow, thread_key, parent, project, fork, .. } = created;
         if let Some(thread_key) = thread_key {
             self.check_turn(connection, created, thread_key)?;
+        }
+        if created.trigger.as_ref().is_some_and(|trigger| trigger.call.is_some()) {
+            check_still_reserved(connection, user, record.run)?;
         }
         // A child run belongs to a run that has started.
         if parent.is_none() {

@@ -156,8 +156,8 @@ pub enum StoreError {
          uncertain or quarantined"
     )]
     ThreadBusy(RunId),
-    /// The same call under an idempotency key stored its command first.
-    #[error("another server has already stored the command of the request with this Idempotency-Key")]
+    /// The same call under an idempotency key has stored its command or started its run first.
+    #[error("another server has already handled the request with this Idempotency-Key")]
     KeyBound,
     /// Another server claimed the schedule first.
     #[error("another server has already claimed the schedule")]

@@ -25,13 +25,14 @@ impl KeyedCommand {
         format!("call-{}", Hash::of_bytes(format!("{user}\0{key}").as_bytes()))
     }
 
-    /// Fails with `KeyBound` if the same call was faster elsewhere. Otherwise no other call is until this transaction ends.
-    pub(crate) fn check_reserved(&self, db: &DbConnection) -> Result<(), StoreError> {
-        let sql = "select run from idempotency_key where user_id = $1 and key = $2";
-        let run = db.query_first_for_update(sql, params![&self.user, &self.key], |row| row.get::<String>(0))?;
-        match run.is_some_and(|run| run == self.reserved.to_string()) {
-            true => Ok(()),
-            false => Err(StoreError::KeyBound),
+    /// Fails with `KeyBound` if the same call was faster elsewhere: it has bound the key, or has started the reserved run.
+    /// Otherwise no other call is faster until this transaction ends.
+    pub(crate) fn check_unused(&self, db: &DbConnection) -> Result<(), StoreError> {
+        check_still_reserved(db, &self.user, self.reserved)?;
+        let sql = "select number from run where id = $1";
+        match db.query_first(sql, params![&self.reserved.to_string()], |row| row.get::<i64>(0))? {
+            None => Ok(()),
+            Some(_) => Err(StoreError::KeyBound),
         }
     }
 
@@ -40,4 +41,12 @@ impl KeyedCommand {
         let sql = "update idempotency_key set run = $1 where user_id = $2 and key = $3";
         db.execute_unchecked(sql, params![&self.run.to_string(), &self.user, &self.key])
     }
+}
+
+/// Locks the idempotency key of a user that is reserved for a run. Fails with `KeyBound` if there is none: the same call has
+/// sent a command to another run, and the key is bound to that.
+pub(crate) fn check_still_reserved(db: &DbConnection, user: &str, reserved: RunId) -> Result<(), StoreError> {
+    let sql = "select key from idempotency_key where user_id = $1 and run = $2";
+    let found = db.query_first_for_update(sql, params![user, &reserved.to_string()], |row| row.get::<String>(0))?;
+    found.map(drop).ok_or(StoreError::KeyBound)
 }

@@ -224,6 +224,7 @@ fn earlier_run() -> RunCreated {
         trace: None,
         fork: None,
         asks_first: false,
+        trigger: None,
     }
 }
 

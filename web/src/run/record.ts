@@ -40,6 +40,8 @@ export type RunCreated = {
   parent?: { run: string; path: string };
   /** The run that this one was forked from. */
   fork?: { run: string; at?: string };
+  /** What started this run, unless a step of another run did. */
+  trigger?: { kind: string; id?: string };
 };
 
 type Header = { run: string; seq: number; at: number; path: string; attempt: number };

@@ -1,8 +1,9 @@
-//! The relatives of a run: the run that it was forked from, and its own forks.
+//! Where a run comes from: what started it, and the run that it was forked from; and its own forks.
 
 use flowloom_core::id::RunId;
 use flowloom_core::path::Path;
 use flowloom_core::state::RunState;
+use flowloom_core::trigger::RunTrigger;
 use flowloom_store::{RunFilter, Store};
 use serde::Serialize;
 
@@ -14,6 +15,8 @@ const MAX_LISTED_FORKS: u32 = 100;
 /// The relatives of a run, as fields of its summary.
 #[derive(Debug, Serialize)]
 pub struct RunFamily {
+    /// What started it; `None` for child runs and for runs of old versions.
+    pub trigger: Option<RunTrigger>,
     /// The run that it was forked from.
     pub forked_from: Option<ForkParent>,
     /// The runs that were forked from it, newest first.
@@ -32,9 +35,11 @@ pub struct ForkParent {
 impl RunFamily {
     /// The relatives of a run that has just ended, so that nobody has forked it yet.
     pub fn without_forks(state: &RunState) -> RunFamily {
-        let origin = state.created.as_ref().and_then(|created| created.fork.as_ref());
+        let created = state.created.as_ref();
+        let origin = created.and_then(|created| created.fork.as_ref());
         let forked_from = origin.map(|fork| ForkParent { run_id: fork.run, at: fork.at.clone() });
-        RunFamily { forked_from, forks: Vec::new() }
+        let trigger = created.and_then(|created| created.trigger.clone());
+        RunFamily { trigger, forked_from, forks: Vec::new() }
     }
 }
 

@@ -25,6 +25,7 @@ pub mod service;
 pub mod start;
 pub mod summary;
 pub mod supervisor;
+pub mod trigger;
 pub mod turns;
 pub mod wait;
 pub mod watch;

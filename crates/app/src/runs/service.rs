@@ -6,6 +6,7 @@ use flowloom_core::hash::Hash;
 use flowloom_core::id::RunId;
 use flowloom_core::path::Path;
 use flowloom_core::trace::TraceContext;
+use flowloom_core::trigger::RunTrigger;
 use flowloom_core::value::Value;
 use flowloom_runtime::clock::SystemClock;
 use flowloom_runtime::command::{CommandOutcome, CommandRecord};
@@ -43,12 +44,27 @@ pub struct StartCall {
     pub trace: Option<TraceContext>,
     /// The place that is reserved for the run.
     pub place: Option<Arc<StartPlace>>,
+    /// What starts it.
+    pub trigger: RunTrigger,
 }
 
 impl StartCall {
     /// A call on behalf of a user, without an idempotency key, that does not follow the run.
-    pub fn for_user(user: &str) -> StartCall {
-        StartCall { user: user.to_owned(), idempotency_key: None, needs_events: false, trace: None, place: None }
+    pub fn for_user(user: &str, trigger: RunTrigger) -> StartCall {
+        StartCall {
+            user: user.to_owned(),
+            idempotency_key: None,
+            needs_events: false,
+            trace: None,
+            place: None,
+            trigger,
+        }
+    }
+
+    /// What starts the run, with the id of a call under an idempotency key. A schedule reserves no key.
+    fn trigger_of(&self, reserved: Option<RunId>) -> RunTrigger {
+        let key = self.idempotency_key.as_ref().filter(|_| reserved.is_some());
+        RunTrigger { call: key.map(|key| KeyedCommand::command_id(&self.user, key)), ..self.trigger.clone() }
     }
 
     /// Frees the place of a run that was not started.
@@ -142,6 +158,10 @@ impl RunService {
             // Another server may have been faster.
             IdempotentStart::Run(id) => match begin(Some(id)).await {
                 Err(_) if self.has_started(id) => Ok(self.live.find_started(id)),
+                Err(error) => match self.app.store.find_bound_run(key).map_err(AppError::from)? {
+                    Some(answered) if answered != id => Ok(self.find_call_result(key, answered)?),
+                    _ => Err(error),
+                },
                 started => started,
             },
             IdempotentStart::Conflict => Err(AppError::KeyReused.into()),
@@ -209,6 +229,7 @@ impl RunService {
             thread: new.thread,
             id,
             trace,
+            trigger: Some(call.trigger_of(new.id)),
             ..StartRun::new(&prepared, new.inputs, &call.user, limits)
         };
         let started = start.start(&self.app.store)?;
@@ -222,7 +243,7 @@ impl RunService {
         from: LoadedRun,
         workflow: Option<&str>,
         changes: ForkChanges,
-        id: Option<RunId>,
+        reserved: Option<RunId>,
     ) -> Result<ActiveRun, AppError> {
         let definition = match workflow {
             None => None,
@@ -237,11 +258,12 @@ impl RunService {
         let (app, changes) = (self.app.clone(), ForkChanges { definition, ..changes });
         // Compiling a large definition takes a while.
         let prepared = tokio::task::spawn_blocking(move || prepare_fork(&app, from, changes)).await??;
-        let (id, trace) = self.continue_trace(call.trace.clone(), id);
+        let (id, trace) = self.continue_trace(call.trace.clone(), reserved);
         let (runs, place, needs_events) = (self.clone(), call.place.clone(), call.needs_events);
+        let trigger = Some(call.trigger_of(reserved));
         // A caller who leaves in between would leave a stored run that nobody drives.
         let start = async move {
-            let started = prepared.start(&runs.app, |start| StartRun { id, trace, ..start }).await?;
+            let started = prepared.start(&runs.app, |start| StartRun { id, trace, trigger, ..start }).await?;
             Ok(runs.live.start_run(started, place.as_deref(), needs_events).await)
         };
         tokio::spawn(start).await?

@@ -8,6 +8,7 @@ use flowloom_core::id::RunId;
 use flowloom_core::limits::Limits;
 use flowloom_core::plan::Plan;
 use flowloom_core::trace::TraceContext;
+use flowloom_core::trigger::RunTrigger;
 use flowloom_core::value::Value;
 use flowloom_runtime::clock::SystemClock;
 use flowloom_runtime::effects::Clock as _;
@@ -78,6 +79,8 @@ pub struct StartRun<'a> {
     pub trace: Option<TraceContext>,
     /// Whether effects that may happen at most once wait for a person.
     pub asks_first: bool,
+    /// What starts it, if it is not a step of another run.
+    pub trigger: Option<RunTrigger>,
 }
 
 /// A run that was started and is to be driven.
@@ -104,6 +107,7 @@ impl<'a> StartRun<'a> {
             id: None,
             trace: None,
             asks_first: false,
+            trigger: None,
         }
     }
 
@@ -141,6 +145,7 @@ impl<'a> StartRun<'a> {
             id: self.id,
             trace: self.trace,
             asks_first: self.asks_first,
+            trigger: self.trigger,
             ..StartOptions::new(plan.clone(), *bundle, self.inputs, self.user)
         };
         Ok((engine.clone(), options))

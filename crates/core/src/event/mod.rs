@@ -18,6 +18,7 @@ use crate::path::Path;
 use crate::plan::{EffectClass, Format};
 use crate::status::Status;
 use crate::trace::TraceContext;
+use crate::trigger::RunTrigger;
 use crate::value::Value;
 
 /// Name of the progress of a step about references that had no value: `{messages: [text]}`.
@@ -243,6 +244,9 @@ pub struct RunCreated {
     /// have happened in the run that the fork began with.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub asks_first: bool,
+    /// What started the run. Old versions did not record it, and child runs have a parent instead.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trigger: Option<RunTrigger>,
 }
 
 impl RunCreated {

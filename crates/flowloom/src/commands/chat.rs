@@ -13,6 +13,7 @@ use flowloom_app::engines::{App, LoadedRun};
 use flowloom_app::runs::commands::new_command;
 use flowloom_app::runs::inputs::parse_answer as read_answer;
 use flowloom_app::runs::start::{PreparedDefinition, StartRun};
+use flowloom_app::runs::trigger::TriggerKind;
 use flowloom_app::tools::agents;
 use flowloom_app::wiring;
 use flowloom_core::code::Code;
@@ -167,6 +168,7 @@ impl ChatSession<'_> {
         let limits = self.app.config.limits.narrow_to(&self.workflow.plan.limits);
         let start = StartRun {
             thread: Some(self.thread.clone()),
+            trigger: Some(TriggerKind::Terminal.to_trigger()),
             ..StartRun::new(&self.workflow, inputs, &self.talk.user, limits)
         };
         let (plan, display) = (&self.workflow.plan, self.open_display());

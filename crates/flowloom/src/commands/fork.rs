@@ -10,6 +10,8 @@ use flowloom_app::definitions::source::Loader;
 use flowloom_app::engines::App;
 use flowloom_app::runs::fork::{ForkChanges, prepare_fork};
 use flowloom_app::runs::retry::parse_step_path;
+use flowloom_app::runs::start::StartRun;
+use flowloom_app::runs::trigger::TriggerKind;
 use flowloom_app::tools::agents;
 use flowloom_core::path::Path as StepPath;
 use flowloom_core::state::RunState;
@@ -47,7 +49,8 @@ pub(crate) async fn fork_run(global: &Global, arguments: ForkArgs) -> CommandRes
     };
     let prepared = prepare_fork(&app, from, changes)?;
     let inputs = prepared.inputs().clone();
-    let started = prepared.start(&app, |start| start).await?;
+    let trigger = Some(TriggerKind::Terminal.to_trigger());
+    let started = prepared.start(&app, |start| StartRun { trigger, ..start }).await?;
     let plan = started.plan;
     let display = RunDisplay::new(global, &app, &arguments.output);
     let outcome = display.drive_run(&plan, &inputs, started.run).await?;

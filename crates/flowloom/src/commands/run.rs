@@ -13,6 +13,7 @@ use flowloom_app::definitions::find::find_named;
 use flowloom_app::definitions::source::{self, LoadedDefinition, Loader};
 use flowloom_app::engines::App;
 use flowloom_app::runs::start::{PreparedDefinition, StartRun};
+use flowloom_app::runs::trigger::TriggerKind;
 use flowloom_app::runs::{summary, watch};
 use flowloom_app::tools::agents;
 use flowloom_app::wiring;
@@ -138,7 +139,8 @@ async fn start_and_print(
     let RunRequest { inputs, limits } = wanted;
     let is_first = !global.json && std::io::stderr().is_terminal() && app.store.list_runs(1)?.is_empty();
     let start = StartRun::new(workflow, inputs.clone(), &arguments.user, limits);
-    let start = StartRun { agent: arguments.agent.clone(), ..start }.start(&app.store)?;
+    let trigger = Some(TriggerKind::Terminal.to_trigger());
+    let start = StartRun { agent: arguments.agent.clone(), trigger, ..start }.start(&app.store)?;
     let display = RunDisplay::new(global, app, &arguments.output);
     let outcome = display.drive_run(&workflow.plan, &inputs, start.run).await?;
     let driven = DrivenRun { plan: workflow.plan.clone(), outcome };
@@ -163,7 +165,9 @@ pub(super) async fn run_workflow(
     watcher: Box<dyn watch::Watcher>,
 ) -> Result<RunOutcome, CommandError> {
     let limits = limits.narrow_to(&workflow.plan.limits);
-    let start = StartRun { workflow_id: workflow.plan.id.clone(), ..StartRun::new(workflow, inputs, user, limits) };
+    let trigger = Some(TriggerKind::Terminal.to_trigger());
+    let start =
+        StartRun { workflow_id: workflow.plan.id.clone(), trigger, ..StartRun::new(workflow, inputs, user, limits) };
     drive_watched(app, start.start(&app.store)?.run, watcher, OnInterrupt::Leave).await
 }
 

@@ -10,6 +10,7 @@ use flowloom_app::runs::family_tree::{FamilyMember, find_family_tree};
 use flowloom_app::runs::finished::read_outcome;
 use flowloom_app::runs::retry::parse_step_path;
 use flowloom_app::runs::summary::{self, StepSummary};
+use flowloom_app::runs::trigger::{TriggerKind, describe_trigger};
 use flowloom_app::runs::watch::Watcher as _;
 use flowloom_core::RunId;
 use flowloom_core::event::Record;
@@ -90,8 +91,11 @@ pub(crate) async fn show_run(global: &Global, arguments: &ShowArgs) -> CommandRe
     Ok(0)
 }
 
-/// The run that it was forked from.
+/// What started the run, and the run that it was forked from.
 fn print_origin(run: RunId, family: &RunFamily) {
+    if let Some(trigger) = family.trigger.as_ref().filter(|trigger| trigger.kind != TriggerKind::Terminal.name()) {
+        println!("\nstarted by {}", describe_trigger(trigger));
+    }
     if let Some(ForkParent { run_id, at }) = &family.forked_from {
         let at = at.as_ref().map(|at| format!(" at {at}")).unwrap_or_default();
         println!("\nforked from {run_id}{at}\n  compare: flowloom diff {run_id} {run}");

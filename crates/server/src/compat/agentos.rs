@@ -13,6 +13,7 @@ use flowloom_app::definitions::catalog::Catalog;
 use flowloom_app::definitions::stored::{DefinitionContent, to_agentos_json};
 use flowloom_app::keys::Scope;
 use flowloom_app::runs::service::StartRunRequest;
+use flowloom_app::runs::trigger::TriggerKind;
 use flowloom_app::tools::workflows::read_run_page;
 use flowloom_core::code::Code;
 use flowloom_core::json::{NodeKind, parse_node};
@@ -122,7 +123,7 @@ pub(crate) async fn run_workflow(
     TextBody(text): TextBody,
 ) -> ApiResult<Response> {
     let wanted: RunWorkflowRequest = parse_object(unwrap_body(&text))?;
-    let call = StartContext::admitted(&host, &caller, None, &headers)?;
+    let call = StartContext::admitted(&host, &caller, None, &headers)?.through(TriggerKind::AgentOs);
     let missing = |_| Problem::new(Code::NotThere, steps::not_found_message(&wanted.workflow_id));
     let definition = call.find_definition(&wanted.workflow_id).await.map_err(missing)?;
     let agent = wanted.agent_id.filter(|agent| !agent.is_empty());

@@ -16,6 +16,7 @@ use flowloom_app::definitions::stored::DefinitionContent;
 use flowloom_app::error::AppError;
 use flowloom_app::keys::Scope;
 use flowloom_app::runs::service::StartRunRequest;
+use flowloom_app::runs::trigger::TriggerKind;
 use flowloom_core::code::Code;
 use flowloom_core::json::{parse_value, read_lenient};
 use flowloom_core::render;
@@ -327,7 +328,7 @@ pub(crate) async fn run_flow(
 ) -> Result<Response, AnythingLlmError> {
     // Without a body there are no variables.
     let body: Value = if text.trim().is_empty() { Map::new().into() } else { parse_object(&text)? };
-    let call = StartContext::admitted(&host, &caller, None, &headers)?;
+    let call = StartContext::admitted(&host, &caller, None, &headers)?.through(TriggerKind::AnythingLlm);
     let (flow, _) = find_definition(&host.catalog, call.user().to_owned(), flow::FORMAT, &uuid).await?;
     let inputs = body.get("variables").filter(|given| given.as_map().is_some()).unwrap_or(&body).clone();
     if inputs.as_map().is_none() {

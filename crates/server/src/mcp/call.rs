@@ -10,6 +10,7 @@ use std::time::Duration;
 use axum::http::HeaderMap;
 use flowloom_app::runs::service::StartRunRequest;
 use flowloom_app::runs::supervisor::ActiveRun;
+use flowloom_app::runs::trigger::TriggerKind;
 use flowloom_app::tools::descriptor::ToolDescriptor;
 use flowloom_core::code::Code;
 use flowloom_core::id::RunId;
@@ -90,7 +91,7 @@ impl ToolCallHandler<'_> {
     }
 
     async fn start_run(&self, request: &CallToolRequestParams) -> ApiResult<ActiveRun> {
-        let mut call = StartContext::admitted(self.host, &self.caller, None, &self.headers)?;
+        let mut call = StartContext::admitted(self.host, &self.caller, None, &self.headers)?.through(TriggerKind::Mcp);
         // What such a call accepts is its transport's affair.
         call.start.needs_events = ProgressReporter::is_requested(&self.context);
         let arguments = serde_json::Value::from(request.arguments.clone().unwrap_or_default()).to_string();

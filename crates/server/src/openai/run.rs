@@ -7,6 +7,7 @@ use flowloom_app::definitions::catalog::CatalogEntry;
 use flowloom_app::engines::LoadedRun;
 use flowloom_app::runs::service::StartRunRequest;
 use flowloom_app::runs::supervisor::ActiveRun;
+use flowloom_app::runs::trigger::TriggerKind;
 use flowloom_core::code::Code;
 use flowloom_core::id::RunId;
 use flowloom_core::path::Path as StepPath;
@@ -66,7 +67,7 @@ impl ModelRequest {
 impl OpenAiContext<'_> {
     /// Starts or resumes the run that answers. `request` identifies the request under its Idempotency-Key.
     pub(crate) async fn start_answer(&self, wanted: &ModelRequest, request: &str) -> ApiResult<AnswerStream> {
-        let call = StartContext::admitted(self.host, self.caller, None, self.headers)?;
+        let call = StartContext::admitted(self.host, self.caller, None, self.headers)?.through(TriggerKind::OpenAi);
         let (mut words, mut given, mut is_repeated) = (None, 0, true);
         let active = call.start_once(request, async |id| {
             is_repeated = false;

@@ -28,11 +28,25 @@ pub(crate) struct RunSchema {
     /// Milliseconds since the Unix epoch.
     created_at: Option<u64>,
     finished_at: Option<u64>,
+    /// What started it; `null` for child runs and for runs of old versions.
+    trigger: Option<TriggerSchema>,
     /// The run that it was forked from.
     forked_from: Option<ForkParentSchema>,
     /// The runs that were forked from it, newest first, at most 100.
     forks: Option<Vec<String>>,
     steps: Option<Vec<StepSchema>>,
+}
+
+/// What started a run.
+#[derive(Serialize, ToSchema)]
+#[schema(as = RunTrigger)]
+pub(crate) struct TriggerSchema {
+    /// `terminal`, `api`, `openai`, `mcp`, `schedule`, `webhook`, `agentflow`, `agentos` or `anythingllm`.
+    kind: String,
+    /// Id of the schedule or of the webhook; otherwise absent.
+    id: Option<String>,
+    /// Id of the call, if it was made with an Idempotency-Key; otherwise absent.
+    call: Option<String>,
 }
 
 /// The run that another one was forked from.

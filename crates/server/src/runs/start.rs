@@ -15,11 +15,13 @@ use flowloom_app::keys::Scope;
 use flowloom_app::runs::retry::parse_step_path;
 use flowloom_app::runs::service::{StartCall, StartRunRequest};
 use flowloom_app::runs::supervisor::ActiveRun;
+use flowloom_app::runs::trigger::TriggerKind;
 use flowloom_core::code::Code;
 use flowloom_core::diagnostic::find_similar_name;
 use flowloom_core::id::RunId;
 use flowloom_core::path::Path;
 use flowloom_core::trace::TraceContext;
+use flowloom_core::trigger::RunTrigger;
 use flowloom_core::value::Value;
 use serde::Deserialize;
 use utoipa::ToSchema;
@@ -121,15 +123,22 @@ impl<'a> StartContext<'a> {
         let (user, needs_events) = (caller.resolve_user(user)?, accepts_events(headers));
         let idempotency_key = idempotency_key(headers)?;
         let place = Some(Arc::new(host.supervisor.reserve_place(&user)?));
+        let trigger = TriggerKind::Api.to_trigger();
         Ok(StartContext {
             host,
-            start: StartCall { place, user, idempotency_key, needs_events, trace: read_trace(headers) },
+            start: StartCall { place, user, idempotency_key, needs_events, trace: read_trace(headers), trigger },
         })
     }
 
-    /// What this process does on behalf of `user`.
-    pub(crate) fn for_user(host: &'a Arc<RunHost>, user: &str) -> StartContext<'a> {
-        StartContext { host, start: StartCall::for_user(user) }
+    /// What this process does on behalf of `user`, because of `trigger`.
+    pub(crate) fn for_user(host: &'a Arc<RunHost>, user: &str, trigger: RunTrigger) -> StartContext<'a> {
+        StartContext { host, start: StartCall::for_user(user, trigger) }
+    }
+
+    /// The same through another interface than Flowloom's own API.
+    pub(crate) fn through(mut self, interface: TriggerKind) -> StartContext<'a> {
+        self.start.trigger = interface.to_trigger();
+        self
     }
 
     /// The same under an idempotency key.

@@ -183,7 +183,7 @@ impl CommandPost {
         let receiver = db.query_first_for_update(sql, params![&id], read_receiver)?;
         let Receiver { number, has_worker, ended, epoch, user } = receiver.ok_or(JournalError::RunNotFound(*run))?;
         if let Some(call) = call {
-            call.check_reserved(db)?;
+            call.check_unused(db)?;
         }
         if let Some(record) = read_command(db, *run, &command.id)? {
             return match record.is_repeated_by(command) {

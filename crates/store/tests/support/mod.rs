@@ -116,6 +116,7 @@ pub(crate) fn created_with_bundle(bundle: Hash) -> Event {
         trace: None,
         fork: None,
         asks_first: false,
+        trigger: None,
     }))
 }
 

@@ -47,6 +47,14 @@ export function Overview({ view, onSelect }: { view: RunView; onSelect: (path: s
               {follower.run}
             </dd>
           </div>
+          {created?.trigger && (
+            <div>
+              <dt>{t.run.startedBy}</dt>
+              <dd>
+                {t.run.triggers[created.trigger.kind] ?? created.trigger.kind} {created.trigger.id}
+              </dd>
+            </div>
+          )}
           {created?.fork && (
             <div>
               <dt>{t.fork.from}</dt>

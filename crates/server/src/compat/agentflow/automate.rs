@@ -13,6 +13,7 @@ use flowloom_app::authoring::happened::AgentFlowEvent;
 use flowloom_app::keys::Scope;
 use flowloom_app::runs::service::StartRunRequest;
 use flowloom_app::runs::supervisor::ActiveRun;
+use flowloom_app::runs::trigger::TriggerKind;
 use flowloom_core::event::Record;
 use flowloom_core::id::RunId;
 use flowloom_core::plan::Plan;
@@ -49,7 +50,8 @@ pub(crate) async fn automate_goal(
 ) -> ApiResult<Response> {
     caller.require_scope(Scope::Write)?;
     request.validate()?;
-    let call = StartContext::admitted(&host, &caller, request.user_id.clone(), &headers)?;
+    let call =
+        StartContext::admitted(&host, &caller, request.user_id.clone(), &headers)?.through(TriggerKind::AgentFlow);
     let planner_run = run_authoring(&call, &request, &text).await?;
     let authored = authoring_response(&planner_run);
     let Some(id) = created_pipeline_id(&authored) else {
@@ -113,7 +115,8 @@ async fn stream_automation(
             (host.supervisor.find_started(run), last.seq)
         }
         None => {
-            let call = StartContext::admitted(host, caller, request.user_id.clone(), headers)?;
+            let call =
+                StartContext::admitted(host, caller, request.user_id.clone(), headers)?.through(TriggerKind::AgentFlow);
             (author::start_authoring(&call, &request, text).await?, 0)
         }
     };
@@ -149,7 +152,8 @@ async fn start_pipeline_run(host: &Arc<RunHost>, planner_run: RunId) -> ApiResul
     let authored = authoring_response(&ended);
     let Some(id) = created_pipeline_id(&authored) else { return Ok(None) };
     let user = ended.state.created.as_deref().map(|created| created.user.clone()).unwrap_or_default();
-    let call = StartContext::for_user(host, &user).with_key(Some(thread_key(planner_run)));
+    let call = StartContext::for_user(host, &user, TriggerKind::AgentFlow.to_trigger())
+        .with_key(Some(thread_key(planner_run)));
     let (definition, _) =
         find_definition(&host.catalog, call.user().to_owned(), flowloom_formats::pipeline::FORMAT, &id).await?;
     let (active, plan) = run_stream::start_run(&call, &definition, "").await?;

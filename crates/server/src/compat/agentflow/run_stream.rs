@@ -14,6 +14,7 @@ use flowloom_app::definitions::catalog::CatalogEntry;
 use flowloom_app::keys::Scope;
 use flowloom_app::runs::service::StartRunRequest;
 use flowloom_app::runs::supervisor::ActiveRun;
+use flowloom_app::runs::trigger::TriggerKind;
 use flowloom_core::event::Record;
 use flowloom_core::id::RunId;
 use flowloom_core::plan::Plan;
@@ -56,7 +57,8 @@ pub(crate) async fn stream_unstored(
     if let Some(last) = parse_last_event_id(&headers) {
         return resume_stream(&host, &caller, last, Arc::new(unstored_response)).await;
     }
-    let call = StartContext::admitted(&host, &caller, wanted.user_id.clone(), &headers)?;
+    let call =
+        StartContext::admitted(&host, &caller, wanted.user_id.clone(), &headers)?.through(TriggerKind::AgentFlow);
     let definition = compile_unstored(&call, &caller, wanted).await?;
     start_stream(&call, &definition, &text, Arc::new(unstored_response)).await
 }
@@ -104,7 +106,7 @@ async fn stream_stored_run(
         return resume_stream(host, caller, last, Arc::new(stored_response)).await;
     }
     let user = find_owner(&host.app.store, caller, whose.user_id, DefinitionKind::Workflow, id).await?;
-    let call = StartContext::admitted(host, caller, Some(user), headers)?;
+    let call = StartContext::admitted(host, caller, Some(user), headers)?.through(TriggerKind::AgentFlow);
     let (definition, _) =
         find_definition(&host.catalog, call.user().to_owned(), flowloom_formats::pipeline::FORMAT, id).await?;
     start_stream(&call, &definition, "", Arc::new(stored_response)).await

@@ -1,0 +1,18 @@
+//! [`RunTrigger`]: the call, schedule or webhook that started a run.
+
+use std::borrow::Cow;
+
+use serde::{Deserialize, Serialize};
+
+/// The call, schedule or webhook that started a run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunTrigger {
+    /// Name of the interface: `api`, `schedule`. The programs that start runs define the names.
+    pub kind: Cow<'static, str>,
+    /// The id of the schedule or of the webhook.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id: Option<String>,
+    /// The id of the call, if it was made under an idempotency key. The run is created only while the key is reserved for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub call: Option<String>,
+}
