@@ -1,5 +1,6 @@
 //! The claim of a run by a session. Restate can give up an attempt at any time, and then another attempt, perhaps by another
-//! worker, must not wait for this process: whatever the attempt was doing, its lease is released.
+//! worker, must not wait for this process longer than for effects that must not be sent twice: the lease of the attempt is
+//! released.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,6 +25,11 @@ pub(crate) struct HeldLease {
 impl HeldLease {
     pub(crate) fn lease(&self) -> Lease {
         self.lease
+    }
+
+    /// Whether the lease was released, or is kept by someone else.
+    pub(crate) fn is_given_back(&self) -> bool {
+        self.is_given_back
     }
 
     /// Notes that the lease was released, or is kept by someone else.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hyper::server::conn::http2;
-use hyper_util::rt::{TokioExecutor, TokioIo};
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use restate_sdk::discovery::ServiceName;
 use restate_sdk::endpoint::{ContextInternal, Endpoint, Error, HandlerOptions, ServiceOptions};
 use restate_sdk::hyper::HyperEndpoint;
@@ -17,6 +17,7 @@ use restate_sdk::service::{Discoverable, Service, ServiceDefinition};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
+use tokio_util::task::TaskTracker;
 
 use crate::names::RunServices;
 use crate::service::{FlowRun, FlowSession};
@@ -42,6 +43,13 @@ const MAX_STREAMS: u32 = 8;
 /// Age at which a connection is closed, so that the next one may reach another worker.
 const CONNECTION_AGE: Duration = Duration::from_secs(5);
 
+/// Interval at which a worker asks whether Restate is still there. A connection can break without a word, and then Restate
+/// calls another worker, which waits for the effects of this one.
+const PING_INTERVAL: Duration = Duration::from_secs(5);
+
+/// Time for Restate to answer that.
+const PING_TIMEOUT: Duration = Duration::from_secs(10);
+
 /// Serves the workflows and the sessions of runs until `stop` completes, and then at most for `drain_time` until the
 /// sessions have ended.
 pub async fn serve_worker(
@@ -51,10 +59,19 @@ pub async fn serve_worker(
     stop: impl Future<Output = ()>,
     drain_time: Duration,
 ) {
-    serve_endpoint(listener, build_endpoint(host, services), stop, drain_time).await;
+    let draining = TaskTracker::new();
+    let endpoint = build_endpoint(host, services, draining.clone());
+    let mut open = serve_endpoint(listener, endpoint, stop).await;
+    let ended = async {
+        while open.join_next().await.is_some() {}
+        draining.close();
+        draining.wait().await;
+    };
+    // Sessions may last longer; another worker continues them.
+    drop(tokio::time::timeout(drain_time, ended).await);
 }
 
-fn build_endpoint(host: Arc<dyn WorkerHost>, services: &RunServices) -> Endpoint {
+fn build_endpoint(host: Arc<dyn WorkerHost>, services: &RunServices, draining: TaskTracker) -> Endpoint {
     let [first, most] = RETRY_DELAYS;
     let workflow = HandlerOptions::new().inactivity_timeout(SLEEP_TIMEOUT).workflow_retention(WORKFLOW_RETENTION);
     let session = HandlerOptions::new().inactivity_timeout(SESSION_TIMEOUT).abort_timeout(SESSION_TIMEOUT);
@@ -70,7 +87,9 @@ fn build_endpoint(host: Arc<dyn WorkerHost>, services: &RunServices) -> Endpoint
     let runs = FlowRun { session: services.session_name() };
     Endpoint::builder()
         .bind(name_service(runs, services.workflow_name()).options(options("run", workflow)))
-        .bind(name_service(FlowSession::new(host), services.session_name()).options(options("drive", session)))
+        .bind(
+            name_service(FlowSession::new(host, draining), services.session_name()).options(options("drive", session)),
+        )
         .build()
 }
 
@@ -138,12 +157,8 @@ fn end_call<T: Serialize>(ctx: &ContextInternal, result: Result<T, HandlerError>
     Ok(())
 }
 
-async fn serve_endpoint(
-    listener: TcpListener,
-    endpoint: Endpoint,
-    stop: impl Future<Output = ()>,
-    drain_time: Duration,
-) {
+/// Serves an endpoint until `stop` completes. Returns the connections that are still open.
+async fn serve_endpoint(listener: TcpListener, endpoint: Endpoint, stop: impl Future<Output = ()>) -> JoinSet<()> {
     let endpoint = HyperEndpoint::new(endpoint);
     let (stopping, stopped) = watch::channel(());
     let mut open = JoinSet::new();
@@ -154,6 +169,9 @@ async fn serve_endpoint(
                 let (endpoint, mut stopped) = (endpoint.clone(), stopped.clone());
                 open.spawn(async move {
                     let connection = http2::Builder::new(TokioExecutor::new())
+                        .timer(TokioTimer::new())
+                        .keep_alive_interval(PING_INTERVAL)
+                        .keep_alive_timeout(PING_TIMEOUT)
                         .max_concurrent_streams(MAX_STREAMS)
                         .serve_connection(TokioIo::new(stream), endpoint);
                     let mut connection = std::pin::pin!(connection);
@@ -176,6 +194,5 @@ async fn serve_endpoint(
         }
     }
     drop(stopping);
-    // Sessions may last longer; another worker continues them.
-    let _ = tokio::time::timeout(drain_time, async { while open.join_next().await.is_some() {} }).await;
+    open
 }

@@ -8,6 +8,7 @@ use flowloom_core::error::StepFailure;
 use flowloom_core::event::{Event, Record};
 use flowloom_core::hash::Hash;
 use flowloom_core::path::Path;
+use flowloom_core::plan::EffectClass;
 use flowloom_runtime::journal::{Batch, Lease};
 use flowloom_runtime::{CommandOutcome, DecidedCommand};
 use serde::{Deserialize, Serialize};
@@ -126,38 +127,61 @@ impl BatchEntry {
 }
 
 /// The effects in progress, by which entries are named.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) struct InFlight {
-    by_start: BTreeMap<u64, Path>,
+    by_start: BTreeMap<u64, StartedEffect>,
     starts: HashMap<(Path, u32), u64>,
+}
+
+#[derive(Clone)]
+struct StartedEffect {
+    path: Path,
+    class: EffectClass,
 }
 
 impl InFlight {
     /// Takes events into account.
     pub(crate) fn note_records(&mut self, records: &[Arc<Record>]) {
-        for record in records {
-            let attempt = (record.path.clone(), record.attempt);
-            match &record.event {
-                Event::StepStarted { .. } => {
-                    self.by_start.insert(record.seq, record.path.clone());
-                    self.starts.insert(attempt, record.seq);
-                }
-                Event::StepFinished { .. } | Event::StepFailed { .. } | Event::StepAborted { .. } => {
-                    if let Some(start) = self.starts.remove(&attempt) {
-                        self.by_start.remove(&start);
-                    }
-                }
-                _ => {}
+        records.iter().for_each(|record| self.note_record(record));
+    }
+
+    fn note_record(&mut self, record: &Record) {
+        let attempt = (record.path.clone(), record.attempt);
+        match &record.event {
+            Event::StepStarted { class, .. } => {
+                self.by_start.insert(record.seq, StartedEffect { path: record.path.clone(), class: *class });
+                self.starts.insert(attempt, record.seq);
             }
+            Event::StepFinished { .. } | Event::StepFailed { .. } | Event::StepAborted { .. } => {
+                if let Some(start) = self.starts.remove(&attempt) {
+                    self.by_start.remove(&start);
+                }
+            }
+            _ => {}
         }
+    }
+
+    /// Whether an effect is in progress that must not be sent twice.
+    pub(crate) fn has_at_most_once(&self) -> bool {
+        self.by_start.values().any(|started| started.class == EffectClass::AtMostOnce)
+    }
+
+    /// The number of first events of a batch after which no effect is in progress that must not be sent twice.
+    pub(crate) fn count_until_idle(&self, records: &[Arc<Record>]) -> Option<usize> {
+        let mut seen = self.clone();
+        let is_idle = |record: &Arc<Record>| {
+            seen.note_record(record);
+            !seen.has_at_most_once()
+        };
+        records.iter().position(is_idle).map(|last| last + 1)
     }
 
     /// The name of the next entry. It depends on earlier entries only, as Restate demands.
     pub(crate) fn next_name(&self) -> String {
         match (self.by_start.first_key_value(), self.by_start.len()) {
             (None, _) => "/".to_owned(),
-            (Some((_, path)), 1) => path.to_string(),
-            (Some((_, path)), count) => format!("{path} and {} others", count - 1),
+            (Some((_, first)), 1) => first.path.to_string(),
+            (Some((_, first)), count) => format!("{} and {} others", first.path, count - 1),
         }
     }
 }

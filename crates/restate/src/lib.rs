@@ -6,6 +6,7 @@
 mod admin;
 mod claim;
 mod client;
+mod drain;
 mod endpoint;
 mod entry;
 mod journal;

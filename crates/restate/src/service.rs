@@ -11,6 +11,7 @@ use restate_sdk::context::RequestTarget;
 use restate_sdk::prelude::*;
 use serde::{Deserialize, Serialize};
 use tokio::sync::Mutex;
+use tokio_util::task::TaskTracker;
 
 use crate::session::{SessionAttempt, WorkerHost};
 use crate::sleeping::SleepingRuns;
@@ -114,11 +115,13 @@ fn duration_until(until: u64) -> Duration {
 pub(crate) struct FlowSession {
     host: Arc<dyn WorkerHost>,
     sleeping: Arc<SleepingRuns>,
+    draining: TaskTracker,
 }
 
 impl FlowSession {
-    pub(crate) fn new(host: Arc<dyn WorkerHost>) -> FlowSession {
-        FlowSession { host, sleeping: Arc::default() }
+    /// The sessions of runs. Those that end their effects are in `draining`.
+    pub(crate) fn new(host: Arc<dyn WorkerHost>, draining: TaskTracker) -> FlowSession {
+        FlowSession { host, sleeping: Arc::default(), draining }
     }
 }
 
@@ -132,7 +135,8 @@ impl FlowSession {
         request: Json<SessionRequest>,
     ) -> Result<Json<SessionEnd>, HandlerError> {
         let SessionRequest { run, asleep_epoch } = request.into_inner();
-        let session = Arc::new(Mutex::new(SessionAttempt::new(self.host.clone(), run, asleep_epoch)));
+        let session =
+            Arc::new(Mutex::new(SessionAttempt::new(self.host.clone(), run, asleep_epoch, self.draining.clone())));
         loop {
             let name = session.lock().await.next_entry_name();
             let next = session.clone();

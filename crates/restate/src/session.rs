@@ -4,6 +4,7 @@
 //! receives the entries of earlier attempts. The first entry that is missing makes it live: it claims the run, stores the
 //! events that may be missing, and has the run resumed from them. From then on, a batch is stored by Restate, and then the run
 //! continues: an effect is sent after Restate has its start. The batch is stored as events at the same time (`projection.rs`).
+//! A session that Restate gives up ends the effects in progress that must not be sent twice (`drain.rs`).
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -12,13 +13,15 @@ use flowloom_core::hash::Hash;
 use flowloom_core::id::RunId;
 use flowloom_core::plan::Plan;
 use flowloom_runtime::effects::BoxFuture;
-use flowloom_runtime::journal::{Journal, Lease, LeaseState};
+use flowloom_runtime::journal::{Batch, Journal, Lease};
 use flowloom_runtime::{Engine, JournalError, RunError, RunOutcome};
 use restate_sdk::errors::HandlerError;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
+use tokio_util::task::TaskTracker;
 
 use crate::claim::{HeldLease, claim_run};
+use crate::drain::drain_session;
 use crate::entry::{BatchEntry, Entry, InFlight, MAX_INLINE_BYTES};
 use crate::journal::{AppendRequest, SessionClaim, SessionJournal};
 use crate::projection::Projection;
@@ -76,19 +79,21 @@ pub(crate) struct SessionAttempt {
     replayed: Vec<BatchEntry>,
     in_flight: InFlight,
     live: Option<LiveSession>,
+    /// The sessions that Restate has given up and that end their effects.
+    draining: TaskTracker,
     /// The text of a batch that was too large for Restate's journal and is not stored as events yet.
     stored_elsewhere: Option<Hash>,
 }
 
 /// A session that drives its run.
-struct LiveSession {
+pub(crate) struct LiveSession {
     held: HeldLease,
     journal: Arc<SessionJournal>,
-    projection: Projection,
-    appends: mpsc::UnboundedReceiver<AppendRequest>,
-    driven: JoinHandle<RunOutcome>,
-    /// Where the run waits until its last batch is stored.
-    reply: Option<oneshot::Sender<Result<LeaseState, JournalError>>>,
+    pub(crate) projection: Projection,
+    pub(crate) appends: mpsc::UnboundedReceiver<AppendRequest>,
+    pub(crate) driven: JoinHandle<RunOutcome>,
+    /// The batch that Restate is storing. The run waits until it is stored.
+    pub(crate) pending: Option<AppendRequest>,
 }
 
 impl Drop for LiveSession {
@@ -97,10 +102,25 @@ impl Drop for LiveSession {
     }
 }
 
+/// Restate gives an attempt up when it stops, or when it cannot reach this process. What was sent must not be lost then.
+impl Drop for SessionAttempt {
+    fn drop(&mut self) {
+        let in_flight = std::mem::take(&mut self.in_flight);
+        if let Some(live) = self.live.take().filter(|live| !live.held.is_given_back() && in_flight.has_at_most_once()) {
+            self.draining.spawn(drain_session(live, in_flight));
+        }
+    }
+}
+
 impl SessionAttempt {
-    pub(crate) fn new(host: Arc<dyn WorkerHost>, run: RunId, asleep_epoch: Option<u64>) -> SessionAttempt {
+    pub(crate) fn new(
+        host: Arc<dyn WorkerHost>,
+        run: RunId,
+        asleep_epoch: Option<u64>,
+        draining: TaskTracker,
+    ) -> SessionAttempt {
         let (replayed, in_flight) = (Vec::new(), InFlight::default());
-        SessionAttempt { host, run, asleep_epoch, replayed, in_flight, live: None, stored_elsewhere: None }
+        SessionAttempt { host, run, asleep_epoch, replayed, in_flight, live: None, draining, stored_elsewhere: None }
     }
 
     /// The name of the next entry.
@@ -127,9 +147,9 @@ impl SessionAttempt {
         tokio::select! {
             biased;
             error = failing.wait_for_failure() => Err(error.into()),
-            Some(AppendRequest { batch, reply }) = live.appends.recv() => {
-                live.reply = Some(reply);
-                let entry = BatchEntry::new(live.held.lease(), batch);
+            Some(append) = live.appends.recv() => {
+                let entry = live.to_entry(append.batch.clone());
+                live.pending = Some(append);
                 self.shrink_entry(entry).await
             }
             outcome = &mut live.driven => {
@@ -241,7 +261,7 @@ impl SessionAttempt {
         match resumed.await {
             Ok(run) => {
                 let driven = run.spawn();
-                self.live = Some(LiveSession { held, journal, projection, appends, driven, reply: None });
+                self.live = Some(LiveSession { held, journal, projection, appends, driven, pending: None });
                 Ok(None)
             }
             // The engine has released it.
@@ -262,9 +282,11 @@ impl SessionAttempt {
         Ok(SessionEnd::Waiting { epoch: held.lease().epoch, until: None })
     }
 
-    /// Claims the run.
+    /// Claims the run. While an effect of an earlier attempt is in progress that must not be sent twice, its worker keeps the
+    /// run as long as it lives, because it knows how the effect ends.
     async fn claim_run(&self) -> Result<HeldLease, JournalError> {
-        let known = self.replayed.last().map(|batch| batch.epoch).or(self.asleep_epoch);
+        let given_up = self.replayed.last().map(|batch| batch.epoch).or(self.asleep_epoch);
+        let known = given_up.filter(|_| !self.in_flight.has_at_most_once());
         claim_run(self.host.clone(), self.run, known).await
     }
 
@@ -318,11 +340,16 @@ impl LiveSession {
     /// Has a batch that Restate has stored as events, and lets the run continue. Fails if another worker has the run.
     async fn store_batch(&mut self, batch: &BatchEntry, text: Option<Hash>) -> Result<(), JournalError> {
         let stored = self.projection.store_batch(batch, text).await;
-        if let Some(reply) = self.reply.take() {
+        if let Some(AppendRequest { reply, .. }) = self.pending.take() {
             // The run may have been dropped.
             let _ = reply.send(stored.clone());
         }
         stored.map(drop)
+    }
+
+    /// The entry of a batch of the run.
+    pub(crate) fn to_entry(&self, batch: Batch) -> BatchEntry {
+        BatchEntry::new(self.held.lease(), batch)
     }
 
     /// The end of a session whose run is no longer driven.

@@ -197,6 +197,29 @@ fn a_killed_restate_server_loses_no_run() {
     assert_eq!(world.request_count("/first"), 1, "a finished step is not repeated");
 }
 
+/// The worker lives, so it knows how the request ends, whenever that is and whichever worker continues the run.
+#[test]
+fn a_request_that_must_not_be_sent_twice_outlives_the_restate_server() {
+    for ends_while_down in [true, false] {
+        let world = TestServer::start();
+        let Some(mut cluster) = Cluster::start(&world.egress_config()) else { return };
+        cluster.place.write("flow.json", &two_calls_flow(&world, "POST", "/slow"));
+        let started = cluster.place.start(&["run", "flow.json"]);
+        world.wait_for_requests("/slow", 1);
+        cluster.start_worker();
+        cluster.restate.kill();
+        if ends_while_down {
+            world.release_slow();
+        }
+        cluster.restate.start_again();
+        world.release_slow();
+        let ended = started.wait_with_output().expect("it ends");
+        assert_eq!(exit_code(&ended), 0, "{ends_while_down}: {}", stderr_text(&ended));
+        assert_eq!((world.request_count("/first"), world.request_count("/slow")), (1, 1));
+        assert_eq!(exit_code(&cluster.place.run(&["replay", "last"])), 0);
+    }
+}
+
 #[test]
 fn a_server_that_is_not_there_is_named() {
     let [nobody] = free_addresses();
