@@ -102,6 +102,11 @@ impl Engine {
     /// Replaces the journal, for example by one that halts runs. This process drives the runs of another journal itself.
     pub fn with_journal(mut self, journal: Arc<dyn Journal>) -> Engine {
         self.journal = journal;
+        self.without_driver()
+    }
+
+    /// The same engine for runs that this process drives itself.
+    pub fn without_driver(mut self) -> Engine {
         self.driver = None;
         self
     }

@@ -16,8 +16,20 @@ impl App {
     /// Resumes a run from the end of its journal. Fails with `RunOfOtherProject` if it belongs to another project.
     pub async fn resume_loaded(&self, opened: &LoadedRun) -> Result<Run, AppError> {
         self.check_project(opened)?;
-        let engine = self.engine_for_run(opened)?;
+        let mut engine = self.engine_for_run(opened)?;
+        if self.is_cancelled_unstarted(opened).await? {
+            engine = engine.without_driver();
+        }
         Ok(engine.resume_run(opened.id, opened.plan.clone()).await?)
+    }
+
+    /// Whether a run is cancelled before anything drove it. With Restate, this process ends it: there may be no worker.
+    async fn is_cancelled_unstarted(&self, opened: &LoadedRun) -> Result<bool, AppError> {
+        if self.config.engine.restate.is_none() || opened.state().status != Status::Queued {
+            return Ok(false);
+        }
+        let pending = self.store.pending_commands(opened.id).await?;
+        Ok(pending.iter().any(|command| command.action == (CommandAction::Cancel {})))
     }
 
     /// Fails with `RunOfOtherProject` if a run belongs to another project.

@@ -118,6 +118,31 @@ fn a_start_that_restate_does_not_know_yet_is_no_error() {
 }
 
 #[test]
+fn a_queued_run_is_cancelled_without_a_worker() {
+    let world = TestServer::start();
+    let Some(mut cluster) = Cluster::create(&world.egress_config()) else { return };
+    cluster.place.write("flow.json", &two_calls_flow(&world, "POST", "/second"));
+    let server = RunningServer::start(&cluster.place, &[]);
+    let start = || {
+        let started = server.post("/api/v1/runs?wait=0.1", &json!({"workflow": "flow"}));
+        assert_eq!((started.status, &started.json()["status"]), (202, &json!("queued")), "{started:?}");
+        started.json()["run_id"].as_str().expect("an id").to_owned()
+    };
+    let (by_call, by_command) = (start(), start());
+    let cancelled = server.post(&format!("/api/v1/runs/{by_call}/cancel?wait=60"), &json!({}));
+    assert_eq!((cancelled.status, &cancelled.json()["status"]), (200, &json!("cancelled")), "{cancelled:?}");
+    let cancelled = cluster.place.run(&["cancel", &by_command]);
+    assert_eq!(exit_code(&cancelled), 0, "{}", stderr_text(&cancelled));
+    cluster.start_worker();
+    let ended = server.post("/api/v1/runs?wait=60", &json!({"workflow": "flow"})).json();
+    assert_eq!(ended["status"], "succeeded", "{ended}");
+    for run in [by_call, by_command] {
+        assert_eq!(server.get(&format!("/api/v1/runs/{run}")).json()["status"], "cancelled");
+    }
+    assert_eq!(world.request_count("/first"), 1, "of the run that was not cancelled");
+}
+
+#[test]
 fn two_versions_serve_at_once() {
     let Some(cluster) = Cluster::start("") else { return };
     let place = &cluster.place;
