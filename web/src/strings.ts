@@ -219,6 +219,7 @@ export const t = {
     scheduled: "Scheduled",
     draft: "Draft",
     unsaved: "Unsaved changes",
+    deleted: (count: number) => (count === 1 ? "1 deleted workflow" : `${count} deleted workflows`),
   },
   runs: {
     title: "Runs",

@@ -6,15 +6,18 @@ use flowloom_runtime::journal::LeaseState;
 
 use crate::entry::{BatchEntry, InFlight};
 use crate::journal::AppendRequest;
-use crate::session::LiveSession;
+use crate::session::{LiveSession, PendingAppend};
 
 /// Drives a run on until no effect is in progress that must not be sent twice. The run is released when the session is
 /// dropped. Restate does not have the events, but the next attempt reads them from the store.
 pub(crate) async fn drain_session(mut live: LiveSession, mut in_flight: InFlight) {
     // Restate may have this batch, so all of it is stored.
-    if let Some(AppendRequest { batch, reply }) = live.pending.take() {
+    if let Some(PendingAppend { append: AppendRequest { batch, reply }, is_accepted }) = live.pending.take() {
         in_flight.note_records(&batch.records);
-        let stored = store_events(&live, &live.to_entry(batch)).await;
+        let stored = match is_accepted {
+            true => live.projection.progress_handle().wait_stored().await,
+            false => store_events(&live, &live.to_entry(batch)).await,
+        };
         drop(reply.send(stored));
     }
     while in_flight.has_at_most_once() && !live.driven.is_finished() {

@@ -92,8 +92,15 @@ pub(crate) struct LiveSession {
     pub(crate) projection: Projection,
     pub(crate) appends: mpsc::UnboundedReceiver<AppendRequest>,
     pub(crate) driven: JoinHandle<RunOutcome>,
-    /// The batch that Restate is storing. The run waits until it is stored.
-    pub(crate) pending: Option<AppendRequest>,
+    /// The batch that the run waits for.
+    pub(crate) pending: Option<PendingAppend>,
+}
+
+/// A batch that is not stored yet.
+pub(crate) struct PendingAppend {
+    pub(crate) append: AppendRequest,
+    /// Whether Restate has it, so that the projection stores it.
+    pub(crate) is_accepted: bool,
 }
 
 impl Drop for LiveSession {
@@ -149,7 +156,7 @@ impl SessionAttempt {
             error = failing.wait_for_failure() => Err(error.into()),
             Some(append) = live.appends.recv() => {
                 let entry = live.to_entry(append.batch.clone());
-                live.pending = Some(append);
+                live.pending = Some(PendingAppend { append, is_accepted: false });
                 self.shrink_entry(entry).await
             }
             outcome = &mut live.driven => {
@@ -339,10 +346,14 @@ fn is_lasting(error: &RunError) -> bool {
 impl LiveSession {
     /// Has a batch that Restate has stored as events, and lets the run continue. Fails if another worker has the run.
     async fn store_batch(&mut self, batch: &BatchEntry, text: Option<Hash>) -> Result<(), JournalError> {
+        if let Some(pending) = &mut self.pending {
+            pending.is_accepted = true;
+        }
+        // The attempt may be given up meanwhile.
         let stored = self.projection.store_batch(batch, text).await;
-        if let Some(AppendRequest { reply, .. }) = self.pending.take() {
+        if let Some(PendingAppend { append, .. }) = self.pending.take() {
             // The run may have been dropped.
-            let _ = reply.send(stored.clone());
+            let _ = append.reply.send(stored.clone());
         }
         stored.map(drop)
     }

@@ -124,6 +124,17 @@ pub struct DefinitionRow {
     pub updated_at: u64,
 }
 
+/// A definition that was deleted. Its versions remain.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeletedDefinition {
+    /// Its id.
+    pub id: String,
+    /// The number of its last version.
+    pub last_version: u32,
+    /// When that was stored, in milliseconds since the Unix epoch.
+    pub stored_at: u64,
+}
+
 /// A current or former content of a definition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VersionRow {
@@ -294,6 +305,19 @@ impl Store {
             Ok(VersionRow { version, hash: row.get(1)?, at: row.get_count(2)?, content: row.get(3)? })
         };
         self.read_with(|db| db.query_rows(sql, params![user, kind.name(), id], version))
+    }
+
+    /// The definitions of a kind that a user has deleted, the one that was stored last first.
+    pub fn list_deleted(&self, user: &str, kind: DefinitionKind) -> Result<Vec<DeletedDefinition>, StoreError> {
+        let sql = "select id, max(version), max(at) from definition_version as version \
+                   where user_id = $1 and kind = $2 and not exists (select 1 from definition \
+                   where user_id = version.user_id and kind = version.kind and id = version.id) \
+                   group by id order by 3 desc, id";
+        let read = |row: &DbRow<'_>| {
+            let last_version = row.get_count(1)? as u32;
+            Ok(DeletedDefinition { id: row.get(0)?, last_version, stored_at: row.get_count(2)? })
+        };
+        self.read_with(|db| db.query_rows(sql, params![&self.owner_of(user), kind.name()], read))
     }
 
     /// The ids of the stored workflows of a user, and of those that everyone has, that use a block, agent or tool.

@@ -71,7 +71,8 @@ pub use damage::Damage;
 pub use db::postgres::Database;
 pub use definition_condition::{ContentTags, DefinitionCondition, content_tag};
 pub use definitions::{
-    ChangeResult, DefinitionChange, DefinitionKey, DefinitionKind, DefinitionRow, NewDefinition, Origin, VersionRow,
+    ChangeResult, DefinitionChange, DefinitionKey, DefinitionKind, DefinitionRow, DeletedDefinition, NewDefinition,
+    Origin, VersionRow,
 };
 pub use error::{BackupError, Corruption, StoreError};
 pub use hooks::HookRow;

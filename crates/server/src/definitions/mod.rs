@@ -28,6 +28,7 @@ pub(crate) fn routes() -> OpenApiRouter<Server> {
     OpenApiRouter::new()
         .routes(routes!(workflows::list_workflows, sync::sync_workflows))
         .routes(routes!(workflows::get_workflow, put::put_workflow, put::delete_workflow))
+        .routes(routes!(workflows::list_deleted_workflows))
         .routes(routes!(put::get_source))
         .routes(routes!(put::list_versions))
         .routes(routes!(check::check_definition))

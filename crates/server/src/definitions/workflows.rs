@@ -8,7 +8,7 @@ use axum::http::StatusCode;
 use flowloom_app::definitions::catalog::{Catalog, CatalogEntry};
 use flowloom_app::keys::Scope;
 use flowloom_core::plan::{InputKind, Inputs};
-use flowloom_store::content_tag;
+use flowloom_store::{DefinitionKind, DeletedDefinition, Store, content_tag};
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -82,6 +82,37 @@ pub(crate) async fn list_workflows(
     let user = caller.resolve_user(whose.user)?;
     let items = run_blocking(move || catalog.list_definitions(&user)).await??;
     Ok(Json(WorkflowList { items: items.iter().map(|definition| to_workflow_info(definition)).collect() }))
+}
+
+/// A workflow that was deleted.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct DeletedWorkflow {
+    id: String,
+    /// Number of its last version, which can be read as its source and stored again.
+    version: u32,
+    /// Time at which that version was stored, in milliseconds since the Unix epoch.
+    stored_at: u64,
+}
+
+/// Deleted workflows, the one that was stored last first.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct DeletedWorkflowList {
+    items: Vec<DeletedWorkflow>,
+}
+
+/// Lists the deleted workflows. Their versions remain.
+#[utoipa::path(get, path = "/api/v1/deleted-workflows", tag = "workflows", operation_id = "list_deleted_workflows", security(("key" = ["read"])), params(OwnerQuery), responses((status = 200, body = DeletedWorkflowList)))]
+pub(crate) async fn list_deleted_workflows(
+    State(store): State<Arc<Store>>,
+    caller: Caller,
+    QueryParams(whose): QueryParams<OwnerQuery>,
+) -> ApiResult<Json<DeletedWorkflowList>> {
+    caller.require_scope(Scope::Read)?;
+    let user = caller.resolve_user(whose.user)?;
+    let deleted = run_blocking(move || store.list_deleted(&user, DefinitionKind::Workflow)).await??;
+    let to_item =
+        |row: DeletedDefinition| DeletedWorkflow { id: row.id, version: row.last_version, stored_at: row.stored_at };
+    Ok(Json(DeletedWorkflowList { items: deleted.into_iter().map(to_item).collect() }))
 }
 
 /// Returns a definition.

@@ -87,6 +87,7 @@ export function Home() {
             {!hasWaiting && <Waiting />}
             <Recent runs={runs.data?.items ?? []} />
           </div>
+          <Deleted />
         </div>
       )}
     </AddWorkflow>
@@ -184,6 +185,31 @@ function FirstStart() {
         <pre>{t.home.firstCommand}</pre>
       </Empty>
     </section>
+  );
+}
+
+/** The workflows that were deleted; the page of each can restore it. */
+function Deleted() {
+  const deleted = useQuery({
+    queryKey: ["workflows", "deleted"],
+    queryFn: async () => (await read(api.GET("/api/v1/deleted-workflows"))).items,
+  });
+  const items = deleted.data ?? [];
+  if (items.length === 0) return null;
+  return (
+    <details className="home-deleted">
+      <summary className="soft">{t.home.deleted(items.length)}</summary>
+      <ul>
+        {items.map(({ id, stored_at }) => (
+          <li key={id}>
+            <Link to="/workflows/$workflow" params={{ workflow: id }} className="home-run">
+              <span className="faint number">{formatAge(stored_at)}</span>
+              <span className="cut">{id}</span>
+            </Link>
+          </li>
+        ))}
+      </ul>
+    </details>
   );
 }
 
