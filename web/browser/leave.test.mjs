@@ -134,15 +134,16 @@ test("a workflow is deleted after a question", async () => {
   await page.waitForURL(`${studio.address}/`);
   assert.equal((await fetch(`${studio.address}/api/v1/workflows/doomed`)).status, 404);
   await page.getByRole("heading", { name: "Echo a topic" }).waitFor();
-  await page.locator('a[href$="/workflows/doomed"]').waitFor({ state: "detached" });
+  await page.locator('.card a[href$="/workflows/doomed"]').waitFor({ state: "detached" });
   // It is taken back at once, or later at its address.
   await page.getByRole("status").getByRole("button", { name: "Undo" }).click();
-  await page.locator('a[href$="/workflows/doomed"]').waitFor();
-  await page.locator('a[href$="/workflows/doomed"]').click();
+  await page.locator('.card a[href$="/workflows/doomed"]').waitFor();
+  await page.locator('.card a[href$="/workflows/doomed"]').click();
   await page.getByRole("button", { name: "Delete the workflow" }).click();
   await dialog.getByRole("button", { name: "Delete" }).click();
   await page.waitForURL(`${studio.address}/`);
-  await page.goto(`${studio.address}/workflows/doomed`);
+  await page.getByText("1 deleted workflow").click();
+  await page.getByRole("link", { name: "doomed" }).click();
   await page.getByRole("heading", { name: "This workflow was deleted" }).waitFor();
   await page.getByRole("button", { name: "Restore it" }).click();
   await page.getByRole("heading", { name: "Kept" }).waitFor();

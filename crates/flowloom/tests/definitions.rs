@@ -67,8 +67,12 @@ fn a_workflow_is_put_run_changed_and_deleted() {
     assert_eq!(send_delete(&server, path).status, 204);
     assert_eq!((send_delete(&server, path).status, server.get(path).status), (404, 404));
     assert_eq!(server.post("/api/v1/runs", &json!({"workflow": "hello"})).status, 404);
-    // Its versions remain.
+    // Its versions remain, and it is listed until it is stored again.
     assert_eq!(server.get(&format!("{path}/versions")).json()["items"].as_array().map(Vec::len), Some(3));
+    let deleted = || server.get("/api/v1/deleted-workflows").json()["items"].clone();
+    assert_eq!((&deleted()[0]["id"], &deleted()[0]["version"]), (&json!("hello"), &json!(3)));
+    assert_eq!(send_put(&server, path, &first).status, 201);
+    assert_eq!(deleted(), json!([]));
 }
 
 /// `flowloom list` and `check` say the same.
