@@ -35,7 +35,7 @@ fn diagnostic_codes(text: &str) -> Vec<(Code, (usize, usize))> {
 fn every_problem_has_a_code_and_a_place() {
     let gen_text = "<GenText as=\"a\" model=\"m:x\" />";
     let cases: Vec<(String, Code, (usize, usize))> = vec![
-        ("Text\n\nA { brace".into(), Code::MarkdownSyntax, (3, 10)),
+        ("Text\n\nA { brace".into(), Code::MarkdownSyntax, (3, 3)),
         ("---\na: [\n---\n\nx\n".into(), Code::FrontmatterSyntax, (2, 1)),
         ("---\ninput:\n  a: {type: txt}\n---\n\nx\n".into(), Code::InputSpec, (3, 13)),
         (format!("Hi {gen_text} there\n"), Code::InlineAction, (1, 4)),

@@ -19,6 +19,7 @@ mod include;
 mod inspect;
 mod layout;
 mod lex;
+mod mistake;
 mod native;
 mod nodes;
 mod parse;

@@ -1,0 +1,193 @@
+//! [`Mistake`]: a syntax error of Markdown with expressions and elements. It says what is wrong, and how much of the text must
+//! be left out to find the next one.
+
+use std::ops::Range;
+
+use flowloom_core::code::Code;
+use flowloom_core::diagnostic::Fix;
+use markdown::message::{Message, Place};
+
+use super::lex;
+use super::parse::TextPiece;
+use crate::problems::Problems;
+
+/// A syntax error.
+pub(super) struct Mistake {
+    kind: MistakeKind,
+    /// Where the parser noticed it.
+    at: usize,
+    /// The parser's message.
+    reason: String,
+}
+
+enum MistakeKind {
+    /// Too much work.
+    Complex,
+    /// A tag that is never closed.
+    OpenTag(OpenedTag),
+    /// An expression that is never closed, whose `{` is here.
+    OpenExpression(usize),
+    /// A `<` that begins no tag.
+    UnfinishedTag,
+    /// Something in a tag or an expression.
+    Other,
+}
+
+/// A part of a text that cannot be read.
+pub(super) struct Extent {
+    pub(super) range: Range<usize>,
+    /// Whether the part may give names to what follows or is in it.
+    pub(super) may_name: bool,
+}
+
+impl Mistake {
+    /// A `<` at an offset, whose paragraph ends before its tag does.
+    pub(super) fn unfinished_tag(at: usize) -> Mistake {
+        Mistake { kind: MistakeKind::UnfinishedTag, at, reason: "this tag is not closed".to_owned() }
+    }
+
+    /// The error of the parser. `expression` is the first line of the expression that was not closed, if one was not.
+    pub(super) fn from_message(message: &Message, text: &str, expression: Option<&str>) -> Mistake {
+        let at = match message.place.as_deref() {
+            Some(Place::Point(point)) => point.offset,
+            Some(Place::Position(position)) => position.start.offset,
+            None => 0,
+        };
+        let reason = &message.reason;
+        let kind = match find_opened_tag(text, reason) {
+            _ if *message.rule_id == "complex" => MistakeKind::Complex,
+            Some(tag) if reason.starts_with("Expected a closing tag") => MistakeKind::OpenTag(tag),
+            _ => find_open_brace(text, at, reason, expression).map_or(MistakeKind::Other, MistakeKind::OpenExpression),
+        };
+        Mistake { kind, at, reason: reason.clone() }
+    }
+
+    /// Reports the error.
+    pub(super) fn report(&self, text: &TextPiece<'_>, problems: &mut Problems) {
+        let code = if let MistakeKind::Complex = self.kind { Code::TooComplex } else { Code::MarkdownSyntax };
+        // What is never closed is the mistake, not the end of the text.
+        let (start, end) = match &self.kind {
+            MistakeKind::OpenTag(tag) => (tag.start, tag.end),
+            MistakeKind::OpenExpression(brace) => (*brace, brace + 1),
+            _ => (self.at, (self.at + 1).min(text.text.len())),
+        };
+        let span = text.file_span(start, end);
+        let (help, fix) = match self.kind {
+            MistakeKind::UnfinishedTag => {
+                (Some("end it with > or />, or write \\< for a sign that is plain text".to_owned()), None)
+            }
+            _ => syntax_help(text, self.at, &self.reason),
+        };
+        let reason = find_opened_tag(text.text, &self.reason).map_or_else(|| self.reason.clone(), |tag| tag.reason);
+        let diagnostic = problems.add_error(code, span, clean_reason(text.text, self.at, &reason));
+        diagnostic.file = text.file.to_owned();
+        (diagnostic.help, diagnostic.fix) = (help, fix);
+    }
+
+    /// The part of the text that is left out; `None` if the rest cannot be read either.
+    pub(super) fn find_extent(&self, text: &str) -> Option<Extent> {
+        let of_tag = |start: usize| {
+            let rest = text.get(start..)?;
+            let length = lex::measure_tag(rest).unwrap_or_else(|| rest.find('\n').unwrap_or(rest.len()));
+            Some(Extent { range: start..start + length, may_name: true })
+        };
+        match &self.kind {
+            MistakeKind::Complex => None,
+            MistakeKind::OpenTag(tag) => of_tag(tag.start),
+            MistakeKind::OpenExpression(brace) => {
+                // The value of an attribute spoils its tag.
+                let line = text[..*brace].rfind('\n').map_or(0, |end| end + 1);
+                match text[line..*brace].ends_with('=').then(|| text[..*brace].rfind('<')).flatten() {
+                    Some(tag) => {
+                        let rest = text.get(tag..)?;
+                        let length = rest.find('\n').unwrap_or(rest.len());
+                        Some(Extent { range: tag..tag + length, may_name: true })
+                    }
+                    None => Some(Extent { range: *brace..brace + 1, may_name: false }),
+                }
+            }
+            MistakeKind::UnfinishedTag => Some(Extent { range: self.at..self.at + 1, may_name: true }),
+            MistakeKind::Other => {
+                let end = (self.at + 1).min(text.len());
+                of_tag(text.get(..end)?.rfind('<')?)
+            }
+        }
+    }
+}
+
+/// The `{` of an expression that is never closed.
+fn find_open_brace(text: &str, at: usize, reason: &str, expression: Option<&str>) -> Option<usize> {
+    if reason.starts_with("the expression is not closed") {
+        return text.rfind(&format!("{{{}", expression?));
+    }
+    let is_open = reason.contains("in expression") || reason.contains("in attribute value expression");
+    (is_open && reason.contains("nd of file")).then(|| text.get(..at)?.rfind('{')).flatten()
+}
+
+/// The tag that an error names as not closed.
+struct OpenedTag {
+    /// The place of `<` and the name in the text.
+    start: usize,
+    end: usize,
+    /// The error without the position of the tag.
+    reason: String,
+}
+
+/// Finds the tag whose position an error states as `(LINE:COLUMN)`.
+fn find_opened_tag(text: &str, reason: &str) -> Option<OpenedTag> {
+    let (before, rest) = reason.rsplit_once(" (")?;
+    let (position, after) = rest.split_once(')')?;
+    let (line, column) = position.split_once(':')?;
+    let (line, column): (usize, usize) = (line.parse().ok()?, column.parse().ok()?);
+    let line_start: usize = text.split_inclusive('\n').take(line.checked_sub(1)?).map(str::len).sum();
+    let skipped: usize = text.get(line_start..)?.chars().take(column.checked_sub(1)?).map(char::len_utf8).sum();
+    let start = line_start + skipped;
+    let name = text.get(start..)?.strip_prefix('<')?.chars().take_while(|c| c.is_alphanumeric()).map(char::len_utf8);
+    Some(OpenedTag { start, end: start + 1 + name.sum::<usize>(), reason: format!("{before}{after}") })
+}
+
+/// The parser's message without the parts that only its authors understand.
+fn clean_reason(text: &str, at: usize, reason: &str) -> String {
+    let reason = reason.split(" (note").next().unwrap_or(reason).trim().replace("\u{2019}", "'");
+    let mut reason = reason.trim_end_matches('.').to_owned();
+    if let Some(first) = reason.get(..1) {
+        reason.replace_range(..1, &first.to_lowercase());
+    }
+    // The name of an unclosed element may be available only from the text.
+    match text.get(..at).and_then(|before| before.rfind('<')).and_then(|open| text.get(open + 1..)) {
+        Some(after) if reason.contains("in name") => {
+            let name: String = after.chars().take_while(|c| c.is_alphanumeric()).collect();
+            if name.is_empty() { reason } else { format!("{reason} (after <{name})") }
+        }
+        _ => reason,
+    }
+}
+
+/// Help and a fix for the most common mistakes.
+fn syntax_help(text: &TextPiece<'_>, at: usize, reason: &str) -> (Option<String>, Option<Fix>) {
+    let before = text.text.get(..at).unwrap_or_default();
+    let after = text.text.get(at..).unwrap_or_default();
+    let attribute: String =
+        before.chars().rev().take_while(|c| c.is_alphanumeric() || matches!(c, '_' | '-')).collect();
+    if after.starts_with('{') && !attribute.is_empty() && (reason.contains("attribute") || reason.contains("name")) {
+        let attribute: String = attribute.chars().rev().collect();
+        let edits = vec![(text.file_span(at, at), "=".to_owned())];
+        let fix = Fix::new_safe(format!("write {attribute}={{…}} with an equals sign"), edits);
+        return (Some(format!("write {attribute}={{…}} with an equals sign")), Some(fix));
+    }
+    if after.starts_with("!--") || (before.ends_with('<') && after.starts_with('!')) {
+        return (Some("write a comment as a line that starts with >, or as {/* … */}".into()), None);
+    }
+    let help = if reason.contains("closing tag") || reason.contains("closing slash") {
+        "an element that is opened must be closed: <Name … /> or <Name …> … </Name> on lines of their own"
+    } else if reason.ends_with(lex::BRACE_IN_COMMENT) {
+        "write the } that ends the expression on the line below the comment"
+    } else if reason.contains("expression") || reason.contains("brace") {
+        "write \\{ for a brace that is plain text"
+    } else if reason.contains("name") || reason.contains("tag") {
+        "write \\< for a sign that is plain text"
+    } else {
+        return (None, None);
+    };
+    (Some(help.into()), None)
+}
