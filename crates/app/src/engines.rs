@@ -147,12 +147,14 @@ impl App {
             return Err(StoreError::Corrupt(Corruption::NotCreated(id)).into());
         };
         let mut state = RunState::from_records(records.iter().map(|record| &**record)).map_err(RunError::from)?;
-        if state.status == Status::Running
-            && let Some(row) = self.store.get_run(id)?.filter(|row| !row.is_driven)
-        {
+        let is_settled = state.status.is_final() || state.status == Status::Queued;
+        if !is_settled && let Some(row) = self.store.get_run(id)?.filter(|row| !row.is_driven) {
             if row.current_status() == Status::Interrupted.name() {
+                if row.is_left {
+                    self.note_decisions(id, &mut state).await?;
+                }
                 state.status = Status::Interrupted;
-            } else if !self.store.read(id, records.len() as u64).await?.is_empty() {
+            } else if state.status == Status::Running && !self.store.read(id, records.len() as u64).await?.is_empty() {
                 // The run ended, or began to wait, after its events were read.
                 return Box::pin(self.open_run_by_id(id)).await;
             }

@@ -173,7 +173,7 @@ impl AppError {
     pub fn is_store_unavailable(&self) -> bool {
         match self {
             AppError::Store(error) => error.is_unavailable(),
-            AppError::Run(RunError::Journal(error)) => matches!(error, JournalError::Unavailable(_)),
+            AppError::Run(error) => error.is_outage(),
             _ => false,
         }
     }

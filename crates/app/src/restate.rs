@@ -239,7 +239,9 @@ impl RestateWorker {
         loop {
             match self.look_after_addresses(admin, address, &mut suspects).await {
                 Ok(()) => self.driver.outages.note_success(),
-                Err(error) => self.driver.outages.note_failure(Code::RestateUnreachable, &error),
+                Err(error) => {
+                    self.driver.outages.note_failure(Code::RestateUnreachable, &error);
+                }
             }
             let pause = if suspects.silent.is_empty() { LOOK_INTERVAL } else { SECOND_LOOK_PAUSE };
             tokio::time::sleep(pause).await;

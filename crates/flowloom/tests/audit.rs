@@ -134,6 +134,8 @@ fn schedules_and_decisions_about_runs_are_recorded() {
     ];
     assert_eq!(summarize(&entries)[1..], expected.map(|row| row.map(str::to_owned)), "{entries}");
     assert_eq!((&entries[0]["detail"]["command"], &entries[0]["detail"]["path"]), (&json!("answer"), &json!("/q")));
+    let printed = String::from_utf8_lossy(&place.run(&["audit"]).stdout).into_owned();
+    assert!(printed.contains(&format!("run {run} of ann: answer /q (applied)")), "{printed}");
     assert_eq!(entries[4]["detail"]["scopes"], "read,run,write", "{entries}");
     assert!(!entries.to_string().contains("CANARY"), "{entries}");
 }

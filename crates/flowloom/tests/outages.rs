@@ -90,6 +90,44 @@ fn a_postgres_that_is_away_interrupts_no_run() {
     assert_eq!(server.get("/health/ready").status, 200);
 }
 
+/// Nothing was sent to a database that was away before the call: the start is refused, and the log promises nothing. A key
+/// that has read the metrics goes on to do so.
+#[test]
+fn a_start_that_no_database_can_store_is_refused() {
+    let Some(database) = test_postgres::TestDatabase::create_database() else { return };
+    let (proxy, url) = CuttableProxy::start_for(&database);
+    let place = Workspace::with_hello(&format!("{url}[embeddings]\nmodel = \"none\"\n"));
+    let open = RunningServer::start(&place, &["--log", "json"]);
+    let key = place.run(&["keys", "create", "--name", "monitor", "--scopes", "read"]);
+    assert_eq!(exit_code(&key), 0, "{}", stderr_text(&key));
+    let authorization = format!("Authorization: Bearer {}", String::from_utf8_lossy(&key.stdout).trim());
+    let closed = RunningServer::start(&place, &[]);
+    let get = |path: &str| closed.send_and_read("GET", path, &[&authorization], "");
+    assert!(get("/metrics").body.contains("flowloom_ready 1\n"));
+    assert!(open.post("/api/v1/runs?wait=30", &json!({"workflow": "hello"})).status < 300);
+    proxy.cut();
+    // Longer than a check of the metrics counts.
+    std::thread::sleep(Duration::from_millis(3100));
+    let refused = open.post("/api/v1/runs", &json!({"workflow": "hello"}));
+    assert_unavailable(&refused, "FL1307");
+    assert!(!refused.body.contains("during a commit") && !refused.body.contains("run_id"), "{refused:?}");
+    assert_unavailable(&get("/api/v1/runs"), "FL1307");
+    for figures in [get("/metrics"), open.get("/metrics")] {
+        for line in ["flowloom_ready 0", "flowloom_database_up 0", "flowloom_runs_live 0"] {
+            assert!(figures.status == 200 && figures.body.lines().any(|found| found == line), "{line}: {figures:?}");
+        }
+    }
+    assert!(open.get("/metrics").body.contains("flowloom_database_outages_total 1\n"), "{}", open.read_log());
+    proxy.restore();
+    [&open, &closed].into_iter().for_each(wait_until_ready);
+    let log = open.read_log();
+    let about: Vec<&str> = log.lines().filter(|line| line.contains("FL1307")).collect();
+    assert!(about.iter().all(|line| line.contains("\"WARN\"")), "{log}");
+    assert_eq!(about.iter().filter(|line| line.contains("what needs the database waits")).count(), 1, "{log}");
+    let refusal = about.iter().find(|line| line.contains("refused the start of a run")).expect("a line");
+    assert!(refusal.contains("\"workflow\":\"hello\"") && !log.contains("continues later"), "{log}");
+}
+
 /// Starts a run, has `cause` do something to its database, and `repair` undo it after the request was answered.
 fn assert_fault_interrupts_no_run(
     cause: impl FnOnce(&test_postgres::TestDatabase),

@@ -325,7 +325,7 @@ fn an_answer_waits_for_a_server_with_the_configuration_of_the_start() {
     let asked = serve(&world.egress_config()).post("/api/v1/runs?wait=30", &json!({"workflow": "ask"})).json();
     let run = asked["run_id"].as_str().expect("an id").to_owned();
     let answered = serve("").post(&format!("/api/v1/runs/{run}/answer?wait=0.5"), &json!({"value": "this"}));
-    assert_eq!((answered.status, &answered.json()["status"]), (202, &json!("waiting")), "{answered:?}");
+    assert_eq!((answered.status, &answered.json()["status"]), (202, &json!("interrupted")), "{answered:?}");
     let shown = describe_last_run(&place, "a");
     assert!(shown.contains("FL1212") && shown.contains("what was sent to it is stored"), "{shown}");
     let interruption = answered.json()["interruption"].to_string();

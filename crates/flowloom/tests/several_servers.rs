@@ -56,6 +56,32 @@ fn count_events(events: &[Value], name: &str) -> usize {
     events.iter().filter(|event| event["event"] == name).count()
 }
 
+/// The server whose start came second has lost nothing.
+#[test]
+fn one_call_at_two_servers_raises_no_alarm() {
+    let world = TestServer::start();
+    let Some((one, other)) = create_shared_workspaces(&world, LONG_LEASE_MS) else { return };
+    for place in [&one, &other] {
+        place.write("flow.json", &two_calls_flow(&world, "GET", "/quick"));
+    }
+    let servers = [RunningServer::start(&one, &[]), RunningServer::start(&other, &[])];
+    let body = json!({"workflow": "flow"}).to_string();
+    for round in 0..20 {
+        let key = format!("Idempotency-Key: round-{round}");
+        let headers = ["Content-Type: application/json", key.as_str()];
+        let runs: Vec<Value> = std::thread::scope(|scope| {
+            let send = |server: &RunningServer| server.send_and_read("POST", "/api/v1/runs?wait=30", &headers, &body);
+            let calls: Vec<_> = servers.iter().map(|server| scope.spawn(move || send(server))).collect();
+            calls.into_iter().map(|call| call.join().expect("an answer").json()["run_id"].clone()).collect()
+        });
+        assert_eq!(runs[0], runs[1]);
+    }
+    for server in &servers {
+        assert!(!server.read_log().contains("lost the lease"), "{}", server.read_log());
+        assert!(server.get("/metrics").body.contains("flowloom_leases_lost_total 0"));
+    }
+}
+
 #[test]
 fn a_killed_servers_runs_are_finished_by_another() {
     let world = TestServer::start();

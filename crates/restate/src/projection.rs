@@ -177,8 +177,8 @@ async fn store_together(host: &dyn WorkerHost, lease: Lease, batch: Batch) -> Re
         .any(|record| matches!(record.event, Event::RunFinished { .. } | Event::RunSuspended { .. }));
     loop {
         match journal.append_batch(lease, batch.clone()).wait().await {
-            Err(JournalError::Unavailable(failure)) => {
-                tracing::warn!("cannot store events of the run {}: {}", lease.run, failure.message);
+            Err(error) if error.is_outage() => {
+                tracing::warn!("cannot store events of the run {}: {error}", lease.run);
                 tokio::time::sleep(STORE_DELAY).await;
             }
             stored => {

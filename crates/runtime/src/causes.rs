@@ -20,6 +20,7 @@ pub fn log_causes(code: Code, error: &dyn Error) {
     let Some(cause) = error.source().map(format_chain) else { return };
     match code.category() {
         Category::DatabaseFailed => tracing::error!(%code, cause, "{error}"),
+        _ if code.is_store_outage() => tracing::debug!(%code, cause, "{error}"),
         _ => tracing::info!(%code, cause, "{error}"),
     }
 }

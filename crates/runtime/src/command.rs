@@ -86,6 +86,11 @@ impl CommandAction {
         }
     }
 
+    /// Whether it says what a step waits for: only one such command to a step has an effect.
+    pub fn decides_step(&self) -> bool {
+        matches!(self, CommandAction::Answer { .. } | CommandAction::Resolve { .. })
+    }
+
     /// Whether it gives a step an output that the step did not have.
     pub fn chooses_output(&self) -> bool {
         matches!(self, CommandAction::Resolve { how: Resolution::Value(_), .. })

@@ -29,6 +29,9 @@ pub enum JournalError {
     /// The database cannot be reached or cannot store; a later attempt may succeed.
     #[error(transparent)]
     Unavailable(StepFailure),
+    /// The connection to the database was lost during a commit, which has happened or not.
+    #[error(transparent)]
+    InDoubt(StepFailure),
     /// The records cannot be read or stored for another reason.
     #[error(transparent)]
     Failed(StepFailure),
@@ -42,15 +45,24 @@ impl JournalError {
             JournalError::OwnershipLost => Code::OwnershipLost,
             JournalError::RunNotFound(_) => Code::RunNotFound,
             JournalError::CommandReused(_) => Code::KeyReused,
-            JournalError::Unavailable(failure) | JournalError::Failed(failure) => failure.code,
+            JournalError::Unavailable(failure) | JournalError::InDoubt(failure) | JournalError::Failed(failure) => {
+                failure.code
+            }
         }
+    }
+
+    /// Whether the database cannot be reached or cannot store, so that a later attempt may succeed.
+    pub fn is_outage(&self) -> bool {
+        matches!(self, JournalError::Unavailable(_) | JournalError::InDoubt(_))
     }
 }
 
 impl From<JournalError> for StepFailure {
     fn from(error: JournalError) -> StepFailure {
         match error {
-            JournalError::Unavailable(failure) | JournalError::Failed(failure) => failure,
+            JournalError::Unavailable(failure) | JournalError::InDoubt(failure) | JournalError::Failed(failure) => {
+                failure
+            }
             error => StepFailure::new(error.code(), error.to_string()),
         }
     }
@@ -174,7 +186,12 @@ impl RunError {
 
     /// Whether the journal could not be reached, so that a later attempt may succeed.
     pub fn is_outage(&self) -> bool {
-        matches!(self, RunError::Journal(JournalError::Unavailable(_)))
+        matches!(self, RunError::Journal(error) if error.is_outage())
+    }
+
+    /// Whether it is not known if the last commit has happened.
+    pub fn is_in_doubt(&self) -> bool {
+        matches!(self, RunError::Journal(JournalError::InDoubt(_)))
     }
 }
 

@@ -72,13 +72,52 @@ pub struct Figures {
     pub queues: LabeledHistograms,
     /// What the models of each provider used.
     pub model_usage: BTreeMap<String, Usage>,
+    /// Runs that ended here, without child runs, by status and workflow.
+    pub ended_runs: BTreeMap<EndedRuns, u64>,
+    /// How often each event happened, in the order of [`ProcessEvent`].
+    event_counts: [u64; PROCESS_EVENT_COUNT],
 }
+
+impl Figures {
+    /// How often an event happened.
+    pub fn count_of(&self, event: ProcessEvent) -> u64 {
+        self.event_counts[event as usize]
+    }
+}
+
+/// Maximum number of workflows whose ended runs are counted by name. Those beyond it count as `other`.
+const MAX_WORKFLOWS: usize = 200;
+
+/// Runs of one workflow that ended with one status.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct EndedRuns {
+    /// The id of the workflow, or the name of the definition.
+    pub workflow: String,
+    /// The status.
+    pub status: &'static str,
+}
+
+/// An event of the process that an operator may want to be told about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ProcessEvent {
+    /// A run that no process drove was reclaimed.
+    RunReclaimed,
+    /// Another process has claimed a run that this one drove.
+    LeaseLost,
+    /// The database could not be used for a commit.
+    DatabaseOutage,
+}
+
+/// Number of kinds of events.
+const PROCESS_EVENT_COUNT: usize = 3;
 
 static FIGURES: Mutex<Figures> = Mutex::new(Figures {
     steps: BTreeMap::new(),
     model_calls: BTreeMap::new(),
     queues: BTreeMap::new(),
     model_usage: BTreeMap::new(),
+    ended_runs: BTreeMap::new(),
+    event_counts: [0; PROCESS_EVENT_COUNT],
 });
 
 fn lock_figures() -> MutexGuard<'static, Figures> {
@@ -118,6 +157,28 @@ pub(crate) fn record_effect(effect: &PerformedEffect<'_>) {
     }
 }
 
+/// Counts an event.
+pub fn count_event(event: ProcessEvent) {
+    lock_figures().event_counts[event as usize] += 1;
+}
+
+/// Counts a run that has ended.
+pub fn count_ended_run(status: &'static str, workflow: &str) {
+    add_ended_run(&mut lock_figures().ended_runs, status, workflow);
+}
+
+fn add_ended_run(ended: &mut BTreeMap<EndedRuns, u64>, status: &'static str, workflow: &str) {
+    let first = EndedRuns { workflow: workflow.to_owned(), status: "" };
+    let is_known = ended.range(&first..).next().is_some_and(|(known, _)| known.workflow == workflow);
+    let is_counted = is_known || {
+        let mut names: Vec<&str> = ended.keys().map(|known| &*known.workflow).collect();
+        names.dedup();
+        names.len() < MAX_WORKFLOWS
+    };
+    let workflow = if is_counted { workflow } else { "other" };
+    *ended.entry(EndedRuns { workflow: workflow.to_owned(), status }).or_default() += 1;
+}
+
 /// Counts the time that a request waited for a place.
 pub(crate) fn record_wait(queue: &'static str, duration_ms: u64) {
     add_duration(&mut lock_figures().queues, vec![("queue", Cow::Borrowed(queue))], duration_ms);
@@ -143,5 +204,17 @@ mod tests {
             add_duration(&mut histograms, vec![("route", Cow::Owned(number.to_string()))], 1);
         }
         assert_eq!(histograms.len(), MAX_SERIES + 1);
+    }
+
+    #[test]
+    fn the_number_of_workflows_is_bounded() {
+        let mut ended = BTreeMap::new();
+        for number in 0..MAX_WORKFLOWS + 5 {
+            add_ended_run(&mut ended, "failed", &format!("flow-{number}"));
+            add_ended_run(&mut ended, "succeeded", "flow-0");
+        }
+        let other = EndedRuns { workflow: "other".into(), status: "failed" };
+        assert_eq!((ended.get(&other), ended.len()), (Some(&5), MAX_WORKFLOWS + 2));
+        assert!(ended.values().any(|count| *count == MAX_WORKFLOWS as u64 + 5));
     }
 }

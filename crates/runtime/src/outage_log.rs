@@ -21,13 +21,15 @@ impl OutageLog {
         OutageLog { subject, since: Mutex::new(None) }
     }
 
-    /// Notes a failure, and reports it if it is the first one. The error must not contain a secret.
-    pub fn note_failure(&self, code: Code, error: &dyn Display) {
+    /// Notes a failure, and reports it if it is the first one. Returns whether it is. The error must not contain a secret.
+    pub fn note_failure(&self, code: Code, error: &dyn Display) -> bool {
         let mut since = self.since.lock().unwrap_or_else(PoisonError::into_inner);
-        if since.is_none() {
+        let is_first = since.is_none();
+        if is_first {
             *since = Some(Instant::now());
             tracing::warn!(%code, "{error}; what needs {} waits until it can be used again", self.subject);
         }
+        is_first
     }
 
     /// Notes a success, and reports the end of an outage.
@@ -54,8 +56,8 @@ mod tests {
         let log = OutageLog::new("the database");
         log.note_success();
         assert!(!log.is_out());
-        log.note_failure(Code::StoreUnreachable, &"refused");
-        log.note_failure(Code::StoreUnreachable, &"refused");
+        assert!(log.note_failure(Code::StoreUnreachable, &"refused"));
+        assert!(!log.note_failure(Code::StoreUnreachable, &"refused"));
         assert!(log.is_out());
         log.note_success();
         assert!(!log.is_out());

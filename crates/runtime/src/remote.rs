@@ -206,7 +206,8 @@ impl RemoteRun {
             match self.look_further().await {
                 Ok(true) => return Ok(()),
                 // The engine drives the run on when the journal can be reached again.
-                Ok(false) | Err(JournalError::Unavailable(_)) => {}
+                Ok(false) => {}
+                Err(error) if error.is_outage() => {}
                 Err(error) => return Err(error.into()),
             }
             let is_followed = self.records.len() > known && self.publisher.has_subscribers();

@@ -3,7 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-use axum::extract::{ConnectInfo, FromRequestParts};
+use axum::extract::{ConnectInfo, FromRequestParts, MatchedPath};
 use axum::http::header::AUTHORIZATION;
 use axum::http::request::Parts;
 use flowloom_app::keys::{PREFIX, Scope, hash_secret};
@@ -12,6 +12,7 @@ use flowloom_runtime::clock::SystemClock;
 use flowloom_runtime::effects::Clock as _;
 use flowloom_store::{Actor, KeyRow, SHARED_USER};
 
+use crate::metrics::METRICS_PATH;
 use crate::peer::PeerOwner;
 use crate::problem::Problem;
 use crate::rate::RateKey;
@@ -22,6 +23,26 @@ const PROXY_HEADERS: [&str; 4] = ["forwarded", "via", "x-forwarded-for", "x-real
 
 /// Maximum length of the name of a user, in characters.
 const MAX_USER_CHARS: usize = 256;
+
+/// The key with a secret; `None` if there is none. During an outage of the database, a key that has read the metrics before
+/// may go on to do so.
+fn find_key(parts: &Parts, server: &Server, secret_hash: &str) -> Result<Option<KeyRow>, Problem> {
+    let found = server.host.app.store.get_key(secret_hash);
+    if parts.extensions.get::<MatchedPath>().is_none_or(|route| route.as_str() != METRICS_PATH) {
+        return Ok(found?);
+    }
+    match found {
+        Ok(row) => {
+            server.metrics_keys.update_key(secret_hash, row.as_ref());
+            Ok(row)
+        }
+        Err(error) if error.code().is_store_outage() => match server.metrics_keys.find_key(secret_hash) {
+            None => Err(error.into()),
+            known => Ok(known),
+        },
+        Err(error) => Err(error.into()),
+    }
+}
 
 /// The authenticated caller of a request.
 #[derive(Clone, Debug)]
@@ -120,7 +141,7 @@ impl Caller {
             Some(secret) => {
                 let hash = hash_secret(secret);
                 // The lookup compares hashes of 256 random bits through an index; its timing reveals nothing about the key.
-                if let Some(row) = server.host.app.store.get_key(&hash)? {
+                if let Some(row) = find_key(parts, server, &hash)? {
                     return Caller::with_key(server, row, hash);
                 }
                 // Requests without a valid key are counted by address, which limits guessing.

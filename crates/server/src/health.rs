@@ -60,14 +60,19 @@ pub(crate) struct Health {
         (status = 503, description = "The database is locked, cannot be reached or cannot be written, or the server is stopping"),
         (status = 507, description = "The disk is full")))]
 pub(crate) async fn get_ready(State(host): State<Arc<RunHost>>) -> ApiResult<&'static str> {
+    check_ready(&host).await?;
+    Ok("ok")
+}
+
+/// Fails if the database cannot be read or accepts no commits, or if the server is stopping.
+pub(crate) async fn check_ready(host: &RunHost) -> ApiResult<()> {
     if host.supervisor.is_closed() {
         return Err(AppError::Stopping.into());
     }
     let store = host.app.store.clone();
     let readable = store.clone();
     crate::blocking::run_blocking(move || readable.list_runs(1)).await??;
-    store.check_writable().await?;
-    Ok("ok")
+    Ok(store.check_writable().await?)
 }
 
 /// Returns the documentation of an error code.

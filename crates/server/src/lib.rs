@@ -32,6 +32,7 @@ mod peer;
 mod problem;
 mod public_url;
 mod rate;
+mod remembered_keys;
 mod revoked;
 mod routes;
 mod runs;

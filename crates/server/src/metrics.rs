@@ -6,6 +6,7 @@
 use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use axum::extract::{MatchedPath, State};
 use axum::http::{Method, header};
@@ -14,12 +15,15 @@ use flowloom_app::keys::Scope;
 use flowloom_core::chat::Usage;
 use flowloom_runtime::clock::SystemClock;
 use flowloom_runtime::effects::Clock as _;
-use flowloom_runtime::metrics::{BUCKET_BOUNDS_MS, Histogram, LabeledHistograms, add_duration, read_figures};
+use flowloom_runtime::metrics::{
+    BUCKET_BOUNDS_MS, EndedRuns, Figures, Histogram, LabeledHistograms, ProcessEvent, add_duration, read_figures,
+};
 use flowloom_store::StoreError;
 
 use crate::caller::Caller;
+use crate::health::check_ready;
 use crate::problem::ApiResult;
-use crate::state::Server;
+use crate::state::{RunHost, Server};
 
 /// Durations of requests, by `method`, `route` and `status`.
 #[derive(Default)]
@@ -44,53 +48,99 @@ impl RequestDurations {
     }
 }
 
-/// Returns metrics of all users in the text format of Prometheus. A key with a user is refused.
+/// The path of the metrics.
+pub(crate) const METRICS_PATH: &str = "/metrics";
+
+/// How long the metrics wait for the database.
+const DATABASE_TIMEOUT: Duration = Duration::from_secs(3);
+
+/// How long the result of a check counts, so that reading metrics often costs the database little.
+const CHECK_LIFETIME: Duration = Duration::from_secs(3);
+
+/// Whether the server is ready, as it was found last, and when.
+#[derive(Default)]
+pub(crate) struct Readiness(tokio::sync::Mutex<Option<(Instant, bool)>>);
+
+impl Readiness {
+    /// Whether the server is ready, as `/health/ready` says. Readers at the same time share one check.
+    async fn check(&self, host: &RunHost) -> bool {
+        let mut last = self.0.lock().await;
+        if let Some((at, is_ready)) = *last
+            && at.elapsed() < CHECK_LIFETIME
+        {
+            return is_ready && !host.supervisor.is_closed();
+        }
+        let checked = tokio::time::timeout(DATABASE_TIMEOUT, check_ready(host)).await;
+        let is_ready = matches!(checked, Ok(Ok(())));
+        *last = Some((Instant::now(), is_ready));
+        is_ready
+    }
+}
+
+/// Returns metrics of all users in the text format of Prometheus. A key with a user is refused. While the database cannot be
+/// used, those of the process are left.
 #[utoipa::path(get, path = "/metrics", tag = "health", operation_id = "metrics", security(("key" = ["read"])),
     responses((status = 200, description = "Prometheus text format", body = String, content_type = "text/plain")))]
 pub(crate) async fn get_metrics(State(server): State<Server>, caller: Caller) -> ApiResult<Response> {
     caller.require_scope_for_all(Scope::Read, "read the figures of all users")?;
+    let (is_ready, stored) = tokio::join!(server.readiness.check(&server.host), read_stored_in_time(&server));
     let mut text = MetricsText::default();
-    text.write_gauge("runs_live", "Runs that this process drives.", server.host.supervisor.count() as u64);
-    // The server itself holds one reference.
-    let followers = Arc::strong_count(&server.host.followers) - 1;
-    text.write_gauge("followers", "Clients that follow a run.", followers as u64);
-    let without_vectors = u64::from(server.host.app.blocks.requested_embedding_failure().is_some());
-    text.write_gauge("embeddings_failing", "1 while the embeddings that were configured fail.", without_vectors);
+    text.write_gauge("ready", "1 if the server is ready, as /health/ready says.", u64::from(is_ready));
+    text.write_gauge("database_up", "1 if the database could be read for these figures.", u64::from(stored.is_some()));
+    text.write_process(&server);
+    if let Some(stored) = &stored {
+        text.write_stored(stored);
+    }
     let durations = server.requests.read();
-    let stored = crate::blocking::run_blocking(move || read_stored(&server)).await??;
-    text.write_gauge("journal_bytes", "Bytes of the database.", stored.size_bytes);
-    text.write_rows("commits_total", "counter", "Commits since the start.", &[(String::new(), stored.commits)]);
-    let help = "Age in seconds of the oldest unfinished run that waits for no person and no time; 0 if there is none.";
-    text.write_gauge("oldest_unfinished_seconds", help, stored.oldest_seconds);
-    text.write_rows("runs", "gauge", "Runs in the database by status.", &stored.runs);
     text.write_histograms("http_request_duration_seconds", "Time until the response to a request begins.", &durations);
-    let figures = read_figures();
-    text.write_histograms("step_duration_seconds", "Time that effects of steps took.", &figures.steps);
-    text.write_histograms("model_call_duration_seconds", "Time that model calls took.", &figures.model_calls);
-    text.write_histograms("queue_wait_seconds", "Time that requests waited for a place.", &figures.queues);
-    text.write_model_usage(&figures.model_usage);
+    text.write_figures(&read_figures());
     Ok(([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], text.0).into_response())
 }
 
 /// The figures that come from the database.
 struct StoredFigures {
     size_bytes: u64,
-    commits: u64,
     oldest_seconds: u64,
     runs: Vec<(String, u64)>,
+    open_questions: u64,
+    oldest_question_seconds: u64,
+}
+
+/// The figures of the database; `None` if it cannot be read in time.
+async fn read_stored_in_time(server: &Server) -> Option<StoredFigures> {
+    let server = server.clone();
+    let reading = crate::blocking::run_blocking(move || read_stored(&server));
+    match tokio::time::timeout(DATABASE_TIMEOUT, reading).await {
+        Ok(Ok(Ok(stored))) => Some(stored),
+        Ok(Ok(Err(error))) => {
+            if !error.code().is_store_outage() {
+                tracing::warn!(code = %error.code(), "cannot read the figures of the database: {error}");
+            }
+            None
+        }
+        _ => None,
+    }
 }
 
 fn read_stored(server: &Server) -> Result<StoredFigures, StoreError> {
     let store = &server.host.app.store;
-    let age = |created: u64| SystemClock.now_ms().saturating_sub(created) / 1000;
-    let counts = store.count_by_status()?;
+    let age = |at: u64| SystemClock.now_ms().saturating_sub(at) / 1000;
+    let (counts, questions) = (store.count_by_status()?, store.count_open_questions()?);
     Ok(StoredFigures {
         size_bytes: store.size_bytes()?,
-        commits: store.commit_count(),
         oldest_seconds: store.oldest_unfinished_at()?.map_or(0, age),
         runs: counts.into_iter().map(|(status, count)| (format!("{{status=\"{status}\"}}"), count)).collect(),
+        open_questions: questions.count,
+        oldest_question_seconds: questions.oldest_at.map_or(0, age),
     })
 }
+
+/// The names and descriptions of the counters of events.
+const EVENT_COUNTERS: [(ProcessEvent, &str, &str); 3] = [
+    (ProcessEvent::RunReclaimed, "runs_reclaimed_total", "Runs without a process that this one reclaimed."),
+    (ProcessEvent::LeaseLost, "leases_lost_total", "Runs of this process that another one took over."),
+    (ProcessEvent::DatabaseOutage, "database_outages_total", "Outages of the database that this process met."),
+];
 
 /// The text of the metrics.
 #[derive(Default)]
@@ -110,6 +160,50 @@ impl MetricsText {
 
     fn write_gauge(&mut self, name: &str, help: &str, value: u64) {
         self.write_rows(name, "gauge", help, &[(String::new(), value)]);
+    }
+
+    fn write_counter(&mut self, name: &str, help: &str, value: u64) {
+        self.write_rows(name, "counter", help, &[(String::new(), value)]);
+    }
+
+    /// Writes what the process knows by itself.
+    fn write_process(&mut self, server: &Server) {
+        let host = &server.host;
+        self.write_gauge("runs_live", "Runs that this process drives.", host.supervisor.count() as u64);
+        // The server itself holds one reference.
+        let followers = Arc::strong_count(&host.followers) - 1;
+        self.write_gauge("followers", "Clients that follow a run.", followers as u64);
+        let without_vectors = u64::from(host.app.blocks.requested_embedding_failure().is_some());
+        self.write_gauge("embeddings_failing", "1 while the embeddings that were configured fail.", without_vectors);
+        self.write_counter("commits_total", "Commits since the start.", host.app.store.commit_count());
+    }
+
+    /// Writes what is read from the database.
+    fn write_stored(&mut self, stored: &StoredFigures) {
+        self.write_gauge("journal_bytes", "Bytes of the database.", stored.size_bytes);
+        let help =
+            "Age in seconds of the oldest unfinished run that waits for no person and no time; 0 if there is none.";
+        self.write_gauge("oldest_unfinished_seconds", help, stored.oldest_seconds);
+        self.write_rows("runs", "gauge", "Runs in the database by status.", &stored.runs);
+        self.write_gauge("open_questions", "Questions that wait for a person.", stored.open_questions);
+        let help = "Age in seconds of the oldest question that waits for a person; 0 if there is none.";
+        self.write_gauge("oldest_question_seconds", help, stored.oldest_question_seconds);
+    }
+
+    /// Writes what happened in this process since its start.
+    fn write_figures(&mut self, figures: &Figures) {
+        let ended = figures.ended_runs.iter().map(|(EndedRuns { workflow, status }, count)| {
+            (format!("{{status=\"{status}\",workflow=\"{}\"}}", escape_label(workflow)), *count)
+        });
+        let help = "Runs that ended in this process, without child runs.";
+        self.write_rows("runs_ended_total", "counter", help, &ended.collect::<Vec<_>>());
+        for (event, name, help) in EVENT_COUNTERS {
+            self.write_counter(name, help, figures.count_of(event));
+        }
+        self.write_histograms("step_duration_seconds", "Time that effects of steps took.", &figures.steps);
+        self.write_histograms("model_call_duration_seconds", "Time that model calls took.", &figures.model_calls);
+        self.write_histograms("queue_wait_seconds", "Time that requests waited for a place.", &figures.queues);
+        self.write_model_usage(&figures.model_usage);
     }
 
     fn write_histograms(&mut self, name: &str, help: &str, all: &LabeledHistograms) {

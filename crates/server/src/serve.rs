@@ -27,10 +27,11 @@ use tower_http::compression::predicate::{NotForContentType, Predicate, SizeAbove
 use crate::error::ServeError;
 use crate::guard::GuardedRouter;
 use crate::key_uses::KeyUses;
-use crate::metrics::RequestDurations;
+use crate::metrics::{Readiness, RequestDurations};
 use crate::problem::Problem;
 use crate::public_url::PublicUrl;
 use crate::rate::RateLimiter;
+use crate::remembered_keys::RememberedKeys;
 use crate::revoked::KeyCalls;
 use crate::state::{RunHost, Server, ServerParts};
 use crate::{cors, describe, guard, listen, mcp, revoked, routes, studio};
@@ -153,6 +154,8 @@ pub async fn serve_http(app: App, options: ServerOptions) -> Result<RunningServe
         openapi,
         public_url,
         requests: RequestDurations::default(),
+        readiness: Readiness::default(),
+        metrics_keys: RememberedKeys::default(),
         key_uses: KeyUses::default(),
         calls: Arc::new(KeyCalls::new(listen::limit_connections(&settings))),
     });

@@ -18,9 +18,10 @@ use flowloom_store::Store;
 use tokio_util::sync::CancellationToken;
 
 use crate::key_uses::KeyUses;
-use crate::metrics::RequestDurations;
+use crate::metrics::{Readiness, RequestDurations};
 use crate::public_url::PublicUrl;
 use crate::rate::RateLimiter;
+use crate::remembered_keys::RememberedKeys;
 use crate::revoked::KeyCalls;
 
 /// What handlers share: a handle, of which each call has its own.
@@ -99,6 +100,9 @@ pub(crate) struct ServerParts {
     pub(crate) has_studio: bool,
     pub(crate) rates: RateLimiter,
     pub(crate) requests: RequestDurations,
+    pub(crate) readiness: Readiness,
+    /// Keys that have read the metrics.
+    pub(crate) metrics_keys: RememberedKeys,
     /// The address under which clients reach the server, if it is not its own.
     pub(crate) public_url: Option<PublicUrl>,
     pub(crate) key_uses: KeyUses,

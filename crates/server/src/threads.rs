@@ -227,6 +227,10 @@ pub(crate) async fn send_message(
 
 /// The run of a thread that waits for an answer.
 pub(crate) async fn find_waiting_run(host: &Arc<RunHost>, user: &str, key: &str) -> ApiResult<Option<RunId>> {
+    if list_turns(host, user, key, Status::Interrupted).await?.iter().any(|row| row.is_left) {
+        // It has an answer, and waits for a server with its configuration.
+        return Err(AppError::ThreadBusy.into());
+    }
     let rows = list_turns(host, user, key, Status::Waiting).await?;
     let Some(row) = rows.first() else { return Ok(None) };
     // A run that waits for a time has no question.
@@ -249,8 +253,9 @@ async fn list_turns(host: &Arc<RunHost>, user: &str, key: &str, status: Status) 
 
 /// Cancels the turns of a thread that wait for a person: the caller replaces their messages.
 async fn cancel_open_turns(host: &Arc<RunHost>, user: &str, key: &str) -> ApiResult<()> {
-    for status in [Status::Waiting, Status::Uncertain, Status::Quarantined] {
-        for row in list_turns(host, user, key, status).await? {
+    for status in [Status::Waiting, Status::Uncertain, Status::Quarantined, Status::Interrupted] {
+        let is_open = |row: &RunRow| row.is_left || status != Status::Interrupted;
+        for row in list_turns(host, user, key, status).await?.into_iter().filter(is_open) {
             let command = new_command(None, user, CommandAction::Cancel {});
             let by = Actor { user: Some(user.to_owned()), source: "conversation".to_owned(), ..Actor::default() };
             let opened = host.app.open_run_by_id(row.id).await?;

@@ -37,6 +37,15 @@ pub struct AbandonedRun {
     pub has_ended: bool,
 }
 
+/// Runs that a process leaves to one with their configuration.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LeftRuns {
+    /// How many there are.
+    pub count: u64,
+    /// Some of them, the oldest first.
+    pub oldest: Vec<RunId>,
+}
+
 impl AbandonedRun {
     /// Whether there is nothing to drive: the run has ended and no command may reopen it. Only its lease is left.
     pub fn is_over(&self) -> bool {
@@ -84,23 +93,28 @@ impl Store {
         })
     }
 
-    /// Number of runs of this project that no worker drives, that somebody must drive, and that this process leaves alone
-    /// because they were started under another configuration.
-    pub fn count_left_runs(&self) -> Result<u64, StoreError> {
-        let RecoveryScope { project, config: Some(config) } = &self.recovery else { return Ok(0) };
+    /// The runs of this project that no worker drives, that somebody must drive, and that this process leaves alone because
+    /// they were started under another configuration: their number, and the ids of the oldest, at most `limit`.
+    pub fn find_left_runs(&self, limit: u32) -> Result<LeftRuns, StoreError> {
+        let RecoveryScope { project, config: Some(config) } = &self.recovery else { return Ok(LeftRuns::default()) };
         if self.is_in_memory() {
-            return Ok(0);
+            return Ok(LeftRuns::default());
         }
-        let found = self.read_with(|db| {
+        self.read_with(|db| {
             let status = self.build_status_expression(db)?;
-            let sql = format!(
-                "select count(*) from run where finished_at is null and config <> $1 \
-                 and (project is null or project in ('', $2) or $2 = '') \
+            let condition = format!(
+                "finished_at is null and config <> $1 and (project is null or project in ('', $2) or $2 = '') \
                  and ({status} in ('queued', 'interrupted') or worker is null and pending_commands > 0)"
             );
-            db.query_first(&sql, params![config, project], |row| row.get_count(0))
-        });
-        Ok(found?.unwrap_or_default())
+            let count = format!("select count(*) from run where {condition}");
+            let count = db.query_first(&count, params![config, project], |row| row.get_count(0))?.unwrap_or_default();
+            let oldest = format!("select id from run where {condition} order by id limit $3");
+            let oldest = match count {
+                0 => Vec::new(),
+                _ => db.query_rows(&oldest, params![config, project, limit], |row| row.get::<String>(0))?,
+            };
+            Ok(LeftRuns { count, oldest: oldest.iter().filter_map(|id| RunId::parse(id)).collect() })
+        })
     }
 
     /// Whether a run that was reclaimed has made progress since, or is no longer driven.

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use flowloom_core::event::RunProject;
 use flowloom_core::event::{MemoryWrite, Record};
 use flowloom_core::hash::Hash;
 use flowloom_core::id::RunId;
@@ -15,7 +16,7 @@ use crate::db::{DbConnection, DbRow, Param, params};
 use crate::error::{Corruption, StoreError};
 use crate::memory_runs::MemoryRuns;
 use crate::rows;
-use crate::run_row::{RUN_COLUMNS, RunFilter, RunRow, StoredRunRow, read_settled_rows};
+use crate::run_row::{RUN_COLUMNS, RunFilter, RunRow, SUSPENDED_STATUSES, StoredRunRow, read_settled_rows};
 use crate::store::Store;
 use crate::worker::LivingWorkers;
 
@@ -180,9 +181,14 @@ impl Store {
         if let Some(runs) = &self.runs {
             return Ok(runs.oldest_unfinished_at());
         }
-        let sql = "select created_at from run where finished_at is null and status not in ('waiting', 'uncertain') \
-                   order by created_at limit 1";
-        self.read_with(|db| db.query_first(sql, &[], |row| row.get_count(0)))
+        self.read_with(|db| {
+            let status = self.build_status_expression(db)?;
+            let sql = format!(
+                "select created_at from run where finished_at is null and {status} not in ('waiting', 'uncertain') \
+                 order by created_at limit 1"
+            );
+            db.query_first(&sql, &[], |row| row.get_count(0))
+        })
     }
 
     /// Events of a run with a sequence number above `after`, at most `most`.
@@ -274,8 +280,8 @@ impl Store {
         Ok(FILTER_SQL.replace("{status}", &status))
     }
 
-    /// The SQL expression of the current status of a run: one that is stored as running and has no living worker was
-    /// interrupted, as [`RunRow::current_status`] says.
+    /// The SQL expression of the current status of a run: one that must continue and has no living worker was interrupted, as
+    /// [`RunRow::current_status`] says.
     pub(crate) fn build_status_expression(&self, db: &DbConnection) -> Result<String, StoreError> {
         let sql = "select distinct worker from run where status = 'running' and worker is not null";
         let mut dead: Vec<String> = db.query_rows(sql, &[], |row| row.get(0))?;
@@ -285,13 +291,27 @@ impl Store {
         let sql = "select id from run where status = 'running' and worker = $1";
         let mut left: Vec<String> = db.query_rows(sql, params![self.worker.name()], |row| row.get(0))?;
         left.retain(|id| RunId::parse(id).is_none_or(|id| !self.worker.is_driving(id)));
-        Ok(format!(
-            "case when status = '{}' and (worker is null or worker in ({}) or id in ({})) then '{}' else status end",
+        let interrupted = format!(
+            "status = '{}' and (worker is null or worker in ({}) or id in ({}))",
             Status::Running.name(),
             list_literals(&dead),
-            list_literals(&left),
-            Status::Interrupted.name()
-        ))
+            list_literals(&left)
+        );
+        let left_alone = self.build_left_condition();
+        Ok(format!("case when {interrupted} or {left_alone} then '{}' else status end", Status::Interrupted.name()))
+    }
+
+    /// The SQL condition of a run that is left to a process with its configuration, as [`RunRow::is_left`] says.
+    fn build_left_condition(&self) -> String {
+        let Some(config) = &self.recovery.config else { return "false".to_owned() };
+        let suspended = SUSPENDED_STATUSES.map(|status| format!("'{}'", status.name())).join(", ");
+        let config = config.replace('\'', "''");
+        format!("worker is null and pending_commands > 0 and status in ({suspended}) and config <> '{config}'")
+    }
+
+    /// Whether this process leaves runs of a configuration to others.
+    fn is_other_config(&self, project: Option<&RunProject>) -> bool {
+        self.recovery.config.as_ref().zip(project).is_some_and(|(own, project)| project.config != *own)
     }
 
     fn select_runs(&self, sql: &str, params: &[Param<'_>]) -> Result<Vec<RunRow>, StoreError> {
@@ -304,10 +324,12 @@ impl Store {
     }
 
     fn parse_run_row(&self, row: &DbRow<'_>, living: &LivingWorkers) -> Result<RunRow, StoreError> {
-        let StoredRunRow { row, worker, .. } = StoredRunRow::read(row)?;
+        let StoredRunRow { row, worker, has_commands, .. } = StoredRunRow::read(row)?;
+        let is_left =
+            has_commands && worker.is_none() && row.is_suspended() && self.is_other_config(row.project.as_ref());
         let is_driven =
             row.finished_at.is_none() && worker.is_some_and(|worker| self.worker.is_driven_by(&worker, row.id, living));
-        Ok(RunRow { is_driven, ..row })
+        Ok(RunRow { is_driven, is_left, ..row })
     }
 
     /// Writes to a namespace, as a step with memory writes does.

@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, TryRecvError};
 use std::time::{Duration, Instant};
 
+use flowloom_runtime::metrics::{ProcessEvent, count_event};
 use flowloom_runtime::outage_log::OutageLog;
 
 use crate::commit_desk::CommitDesk;
@@ -95,7 +96,9 @@ impl CommitThread {
         loop {
             match self.attempt_commit(&mut batch, &mut unknown_commit) {
                 Err(error) if error.is_outage() => {
-                    self.outages.note_failure(error.code(), &error);
+                    if self.outages.note_failure(error.code(), &error) {
+                        count_event(ProcessEvent::DatabaseOutage);
+                    }
                     batch = self.wait_for_database(batch, error);
                     if batch.is_empty() {
                         return;

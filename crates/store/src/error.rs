@@ -77,10 +77,10 @@ pub enum StoreError {
     /// A value cannot be written as JSON.
     #[error("{0}")]
     Unserializable(#[source] serde_json::Error),
-    /// A file or folder cannot be created.
-    #[error("cannot create {what} {}: {source}", path.display())]
+    /// A file or folder cannot be created, or not written.
+    #[error("cannot {what} {}: {source}", path.display())]
     NotCreated {
-        /// What was to be created.
+        /// What was to be done, for example `create the database`.
         what: &'static str,
         /// Its path.
         path: PathBuf,
@@ -448,6 +448,15 @@ impl StoreError {
         self.is_connection_lost() || self.is_outage() && !self.is_transient()
     }
 
+    /// Whether it is not known if a commit has happened.
+    fn is_commit_unknown(&self) -> bool {
+        match self {
+            StoreError::CommitUnknown { .. } => true,
+            StoreError::Outage(cause) => cause.is_commit_unknown(),
+            _ => false,
+        }
+    }
+
     /// Whether the connection was lost; a new connection may succeed.
     pub(crate) fn is_connection_lost(&self) -> bool {
         matches!(self, StoreError::Postgres { source, .. } if failure::is_connection_lost(source))
@@ -483,6 +492,7 @@ impl From<StoreError> for JournalError {
         match error {
             StoreError::Journal(error) => error,
             error if error.is_second_insert() => JournalError::OwnershipLost,
+            error if error.is_commit_unknown() => JournalError::InDoubt(error.into()),
             error if error.is_unavailable() => JournalError::Unavailable(error.into()),
             error => JournalError::Failed(error.into()),
         }

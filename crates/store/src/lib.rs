@@ -32,6 +32,7 @@ mod memory_runs;
 mod migrate_checksums;
 mod model_usage;
 mod notifications;
+mod open_questions;
 mod ownership;
 mod private;
 mod prune;
@@ -61,7 +62,7 @@ pub mod parts {
     pub use crate::memory_runs::MemoryRuns;
 }
 
-pub use abandoned::AbandonedRun;
+pub use abandoned::{AbandonedRun, LeftRuns};
 pub use audit::{Actor, AuditFilter, AuditRow};
 pub use backup::{RestoreOptions, RestoredBackup, restore_backup};
 pub use catalog::PersonalWrites;
@@ -81,6 +82,7 @@ pub use keyed_command::KeyedCommand;
 pub use keys::{KeyRotation, KeyRow, OldSecret};
 pub use model_usage::ModelUsage;
 pub use notifications::{NewNotification, NotificationRow};
+pub use open_questions::OpenQuestions;
 pub use private::check_private;
 pub use prune::PruneFilter;
 pub use question_expiry::QuestionExpiry;

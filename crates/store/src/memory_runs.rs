@@ -15,10 +15,12 @@ use flowloom_runtime::journal::{Batch, Lease, LeaseState, scope_user};
 use flowloom_runtime::remote::DriveState;
 
 use crate::commands::{
-    CancelledChildren, CausedCommand, PostedCommand, cancel_command, find_cancelled, resume_command,
+    CancelledChildren, CausedCommand, PostedCommand, cancel_command, find_cancelled, reject_second_decision,
+    resume_command,
 };
 use crate::error::StoreError;
 use crate::event_effects::status_after;
+use crate::open_questions::OpenQuestions;
 use crate::question_expiry::{ExpiryChange, QuestionExpiry, find_expiry_change};
 use crate::run_row::{RunFilter, RunRow};
 
@@ -95,6 +97,10 @@ impl MemoryRuns {
         let mut state = self.lock_state();
         let stored = state.runs.get_mut(&run).ok_or(JournalError::RunNotFound(run))?;
         let is_new = stored.inbox.find_command(&command.id).is_none();
+        let second = reject_second_decision(&stored.inbox.pending_commands(), &command, at);
+        if let Some(record) = second.filter(|_| is_new && !stored.is_driven) {
+            return Ok((PostedCommand { record, has_worker: false, epoch: stored.epoch }, Vec::new()));
+        }
         let record = stored.inbox.post_command(command.clone(), at)?;
         let (epoch, mut caused, mut has_worker) = (stored.epoch, Vec::new(), stored.is_driven);
         if is_new && record.outcome.is_none() && !has_worker {
@@ -188,6 +194,15 @@ impl MemoryRuns {
         let state = self.lock_state();
         let is_due = |row: &RunRow| row.finished_at.is_none() && !matches!(&*row.status, "waiting" | "uncertain");
         state.runs.values().find(|stored| is_due(&stored.row)).map(|stored| stored.row.created_at)
+    }
+
+    /// The open questions of all runs.
+    pub(crate) fn count_open_questions(&self) -> OpenQuestions {
+        let state = self.lock_state();
+        let mut open = OpenQuestions::default();
+        let unfinished = state.runs.values().filter(|stored| stored.row.finished_at.is_none());
+        unfinished.for_each(|stored| open.add_run(&stored.records));
+        open
     }
 
     /// Runs that match a filter, newest first.
@@ -355,5 +370,6 @@ fn new_run_row(record: &Record, created: &RunCreated) -> RunRow {
         forked_from: created.fork.as_ref().map(|fork| fork.run),
         status: "queued".to_owned(),
         is_driven: false,
+        is_left: false,
     }
 }

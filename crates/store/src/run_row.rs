@@ -40,16 +40,24 @@ pub struct RunRow {
     pub status: String,
     /// Whether a living process drives the run.
     pub is_driven: bool,
+    /// Whether a command to the suspended run is pending that this process leaves to one with the configuration of the run.
+    pub is_left: bool,
 }
 
 impl RunRow {
-    /// Name of the status. A run that is stored as running and has no living worker was interrupted.
+    /// Name of the status. A run that must continue and has no living worker was interrupted: it is stored as running, or it
+    /// is suspended, and this process leaves what was sent to it to another one.
     pub fn current_status(&self) -> &str {
         if self.is_interrupted() { Status::Interrupted.name() } else { &self.status }
     }
 
     fn is_interrupted(&self) -> bool {
-        self.status == Status::Running.name() && !self.is_driven
+        self.is_left || self.status == Status::Running.name() && !self.is_driven
+    }
+
+    /// Whether the run is suspended until somebody sends it a command.
+    pub(crate) fn is_suspended(&self) -> bool {
+        SUSPENDED_STATUSES.iter().any(|status| status.name() == self.status)
     }
 
     /// Whether the run is one of the project with this name, or of no project with a name.
@@ -68,7 +76,8 @@ pub(crate) fn read_settled_rows(read: impl Fn() -> Result<Vec<RunRow>, StoreErro
     }
     let mut rows = read()?;
     for row in rows.iter_mut().filter(|row| row.is_interrupted()) {
-        row.is_driven = !interrupted.contains(&row.id);
+        let is_interrupted = interrupted.contains(&row.id);
+        (row.is_driven, row.is_left) = (!is_interrupted, row.is_left && is_interrupted);
     }
     Ok(rows)
 }
@@ -105,7 +114,10 @@ pub struct RunFilter {
 /// Columns of a run that [`StoredRunRow::read`] reads, in this order.
 pub(crate) const RUN_COLUMNS: &str = "id, created_at, finished_at, format, name, status, worker, user_id, workflow, \
                                       thread_key, bundle, checksum, status_seq, status_checksum, number, \
-                                      parent, parent_path, project, config, forked_from";
+                                      parent, parent_path, project, config, forked_from, pending_commands";
+
+/// Statuses of runs that are not driven until somebody sends them a command.
+pub(crate) const SUSPENDED_STATUSES: [Status; 3] = [Status::Waiting, Status::Uncertain, Status::Quarantined];
 
 /// A row of the table `run` whose checksums are right.
 pub(crate) struct StoredRunRow {
@@ -114,6 +126,8 @@ pub(crate) struct StoredRunRow {
     pub(crate) bundle: String,
     /// Position of the last event when the status was set.
     pub(crate) status_seq: u64,
+    /// Whether a command to the run is pending.
+    pub(crate) has_commands: bool,
 }
 
 impl StoredRunRow {
@@ -150,8 +164,15 @@ impl StoredRunRow {
             forked_from: row.get::<Option<String>>(19)?.as_deref().and_then(RunId::parse),
             status: row.get(5)?,
             is_driven: false,
+            is_left: false,
         };
-        Ok(StoredRunRow { row: read, worker: row.get(6)?, bundle: row.get(10)?, status_seq: row.get_count(12)? })
+        Ok(StoredRunRow {
+            row: read,
+            worker: row.get(6)?,
+            bundle: row.get(10)?,
+            status_seq: row.get_count(12)?,
+            has_commands: row.get_count(20)? > 0,
+        })
     }
 
     fn columns(&self) -> RunColumns<'_> {
@@ -201,6 +222,7 @@ mod tests {
             forked_from: None,
             status: Status::Running.name().into(),
             is_driven,
+            is_left: false,
         }
     }
 

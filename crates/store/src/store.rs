@@ -77,7 +77,7 @@ impl Store {
             (Some(database), _) => Store::open_postgres(settings, database),
             (None, Ok(())) => Store::open_sqlite(settings),
             (None, Err(error)) => {
-                Err(StoreError::NotCreated { what: "the data folder", path: folder.clone(), source: error })
+                Err(StoreError::NotCreated { what: "create the data folder", path: folder.clone(), source: error })
             }
         }
     }
@@ -86,8 +86,10 @@ impl Store {
         let (folder, durability) = (&settings.folder, settings.durability);
         let file = folder.join(DATABASE_FILE);
         // SQLite gives its other files the mode of this one.
-        let created = private::create_file(&file);
-        created.map_err(|source| StoreError::NotCreated { what: "the database", path: file.clone(), source })?;
+        private::create_file(&file).map_err(|source| {
+            let what = if file.exists() { "write to the database" } else { "create the database" };
+            StoreError::NotCreated { what, path: file.clone(), source }
+        })?;
         let connection = Sqlite::open(&file)?;
         connection.migrate_schema(&file)?;
         connection.set_durability(durability)?;

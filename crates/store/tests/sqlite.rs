@@ -22,6 +22,16 @@ fn refusal_of(folder: &FilePath) -> Code {
     Store::open(folder, Durability::Normal).map(|_| ()).expect_err("refused").code()
 }
 
+/// A folder in its place is refused to root, too.
+#[test]
+fn a_database_that_is_there_and_cannot_be_written_is_not_said_to_be_missing() {
+    let folder = tempfile::tempdir().expect("a folder");
+    std::fs::create_dir(folder.path().join("flowloom.db")).expect("created");
+    let refused = Store::open(folder.path(), Durability::Normal).map(|_| ()).expect_err("refused");
+    assert!(refused.to_string().starts_with("cannot write to the database "), "{refused}");
+    assert_eq!(refused.code(), Code::StoreReadOnly);
+}
+
 #[test]
 fn an_unwell_database_is_refused_by_name() {
     let folder = tempfile::tempdir().expect("a folder");

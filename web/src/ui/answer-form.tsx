@@ -1,8 +1,9 @@
 // Answers what a run waits for: a question, an approval, or the decision about an uncertain effect.
-import { useMutation, useQueryClient } from "@tanstack/react-query";
+import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { type KeyboardEvent, useMemo, useState } from "react";
 import { ApiError, api, read } from "../api/client";
 import { type Json, parseJson } from "../api/json";
+import { runQuery } from "../api/queries";
 import type { Question } from "../run/record";
 import { t } from "../strings";
 import { Button } from "./button";
@@ -23,7 +24,16 @@ type AnswerProps = {
   closed?: string | undefined;
 };
 
-export function AnswerForm({ run, path, question, onDone, onSent, closed }: AnswerProps) {
+/** Why an answer that is stored was not applied yet; undefined if none is. The events of the run cannot say that. */
+function useStoredAnswer(run: string, path: string): string | undefined {
+  const { data } = useQuery(runQuery(run));
+  const step = data?.steps?.find((one) => one.path === path);
+  return step?.phase === "waiting" && !step.question ? (data?.interruption ?? undefined) : undefined;
+}
+
+export function AnswerForm({ run, path, question, onDone, onSent, ...props }: AnswerProps) {
+  const stored = useStoredAnswer(run, path);
+  const closed = props.closed ?? stored;
   const schema = question.schema as Schema | undefined;
   const fields = useMemo(() => listFields(schema), [schema]);
   const [entries, setEntries, forget] = useKept(`answer ${run} ${path}`, () => startEntries(fields));

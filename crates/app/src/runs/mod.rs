@@ -18,6 +18,7 @@ pub mod open_steps;
 mod ownership;
 pub mod playback;
 pub mod recovery;
+mod report;
 pub mod retention;
 pub mod retry;
 pub mod service;

@@ -12,6 +12,14 @@ pub enum NoOpenStep {
         /// What was looked for: `question` or `uncertain effect`.
         what: &'static str,
     },
+    /// An answer or a decision is stored and not applied yet.
+    #[error("the run has no open {what}: what was decided about {path} is stored and not applied yet")]
+    Decided {
+        /// What was looked for.
+        what: &'static str,
+        /// The step about which was decided.
+        path: Path,
+    },
     /// Nothing waits at the path.
     #[error("the run has no such open {what}; expected one of: {}", list_paths(open))]
     NotAt {
@@ -52,6 +60,14 @@ fn select_step<'a>(
 ) -> Result<OpenStep<'a>, NoOpenStep> {
     let open: Vec<OpenStep<'_>> = state.open_steps().filter(|step| is_open(step)).collect();
     let paths = || open.iter().map(|step| step.path.clone()).collect();
+    // Without a path, an open step is meant if there is one.
+    let decided = match path {
+        Some(path) => state.decided_steps().find(|decided| decided.as_str() == path),
+        None => state.decided_steps().find(|_| open.is_empty()),
+    };
+    if let Some(decided) = decided {
+        return Err(NoOpenStep::Decided { what, path: decided.clone() });
+    }
     match (path, open.as_slice()) {
         (_, []) => Err(NoOpenStep::None { what }),
         (None, [only]) => Ok(only.clone()),

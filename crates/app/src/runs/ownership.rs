@@ -3,10 +3,14 @@
 
 use flowloom_core::code::Code;
 use flowloom_core::event::RunProject;
+use flowloom_core::id::RunId;
+use flowloom_core::path::Path;
+use flowloom_core::state::{ChildStep, RunState};
 use flowloom_core::status::Status;
 use flowloom_runtime::Run;
 use flowloom_runtime::command::CommandAction;
 use flowloom_runtime::journal::Journal as _;
+use flowloom_store::RunRow;
 
 use crate::config::list_differences;
 use crate::engines::{App, LoadedRun};
@@ -34,10 +38,14 @@ impl App {
 
     /// Fails with `RunOfOtherProject` if a run belongs to another project.
     pub(crate) fn check_project(&self, opened: &LoadedRun) -> Result<(), AppError> {
+        self.check_project_of(opened.id, opened.project())
+    }
+
+    fn check_project_of(&self, run: RunId, project: Option<&RunProject>) -> Result<(), AppError> {
         let own = &self.config.project_name;
-        match opened.project() {
+        match project {
             Some(RunProject { name, .. }) if !name.is_empty() && !own.is_empty() && name != own => {
-                Err(AppError::RunOfOtherProject { run: opened.id, project: name.clone() })
+                Err(AppError::RunOfOtherProject { run, project: name.clone() })
             }
             _ => Ok(()),
         }
@@ -58,9 +66,32 @@ impl App {
         }
     }
 
+    /// Notes what was decided about the steps of a run, and of its child runs, and waits for a process with its configuration.
+    pub(crate) async fn note_decisions(&self, run: RunId, state: &mut RunState) -> Result<(), AppError> {
+        let pending = self.store.pending_commands(run).await?;
+        let mut decided: Vec<Path> = pending
+            .iter()
+            .filter(|command| command.action.decides_step())
+            .filter_map(|command| command.action.path().cloned())
+            .collect();
+        let of_children: Vec<(Path, ChildStep<'_>)> =
+            state.open_steps().filter_map(|step| Some((step.path, step.child?))).collect();
+        for (path, ChildStep { run, path: inner }) in of_children {
+            let child = Box::pin(self.open_run_by_id(run)).await?;
+            decided.extend(child.state().is_decided(inner).then_some(path));
+        }
+        decided.into_iter().for_each(|path| state.note_decision(path));
+        Ok(())
+    }
+
     /// The parts of the configuration that differ from that of the start of a run.
     fn list_differences_of(&self, opened: &LoadedRun) -> Vec<String> {
-        opened.project().map_or_else(Vec::new, |project| list_differences(&project.config, &self.config.fingerprint))
+        self.list_differences_from(opened.project())
+    }
+
+    /// The parts of the configuration that differ from that of a run. Old versions did not record it.
+    fn list_differences_from(&self, project: Option<&RunProject>) -> Vec<String> {
+        project.map_or_else(Vec::new, |project| list_differences(&project.config, &self.config.fingerprint))
     }
 
     /// Why no server with this configuration continues a run by itself that somebody must continue; `None` if one does, or
@@ -72,18 +103,8 @@ impl App {
         if !is_due && !has_commands {
             return Ok(None);
         }
-        if let Err(error) = self.check_project(opened) {
-            return Ok(Some(error.to_string()));
-        }
-        let (run, differences) = (opened.id, self.list_differences_of(opened));
-        if !differences.is_empty() {
-            let stored = if has_commands { "; what was sent to it is stored" } else { "" };
-            return Ok(Some(format!(
-                "{}: the configuration has changed since the run started ({}), so servers leave it alone{stored}; to \
-                 continue it: flowloom resume {run}",
-                Code::RunOfOtherConfig,
-                differences.join(", "),
-            )));
+        if let Some(reason) = self.explain_other_owner(opened.id, opened.project(), has_commands) {
+            return Ok(Some(reason));
         }
         let is_on_restate = self.config.engine.restate.is_some() && status == Status::Queued;
         Ok(is_on_restate.then(|| {
@@ -91,5 +112,29 @@ impl App {
              project and configuration is registered (flowloom worker)"
                 .to_owned()
         }))
+    }
+
+    /// The same for a run of a list, without what only the engine of the run knows.
+    pub fn explain_listed(&self, row: &RunRow) -> Option<String> {
+        let is_due = [Status::Interrupted, Status::Queued].iter().any(|status| status.name() == row.current_status());
+        is_due.then(|| self.explain_other_owner(row.id, row.project.as_ref(), row.is_left)).flatten()
+    }
+
+    /// Why servers of this project and configuration leave a run alone; `None` if they do not.
+    fn explain_other_owner(&self, run: RunId, project: Option<&RunProject>, has_commands: bool) -> Option<String> {
+        if let Err(error) = self.check_project_of(run, project) {
+            return Some(error.to_string());
+        }
+        let differences = self.list_differences_from(project);
+        if differences.is_empty() {
+            return None;
+        }
+        let stored = if has_commands { "; what was sent to it is stored" } else { "" };
+        Some(format!(
+            "{}: the configuration has changed since the run started ({}), so servers leave it alone{stored}; to continue \
+             it: flowloom resume {run}",
+            Code::RunOfOtherConfig,
+            differences.join(", "),
+        ))
     }
 }

@@ -10,7 +10,8 @@ use flowloom_core::state::OpenStep;
 use flowloom_runtime::clock::SystemClock;
 use flowloom_runtime::command::{CommandAction, RunCommand};
 use flowloom_runtime::effects::Clock as _;
-use flowloom_store::{AbandonedRun, QuestionExpiry};
+use flowloom_runtime::metrics::{ProcessEvent, count_event};
+use flowloom_store::{AbandonedRun, LeftRuns, QuestionExpiry};
 use tokio_util::sync::CancellationToken;
 
 use super::service::RunService;
@@ -41,8 +42,8 @@ const FIRST_RETRY_PAUSE: Duration = Duration::from_secs(5);
 /// Longest such pause.
 const MAX_RETRY_PAUSE: Duration = Duration::from_secs(300);
 
-/// Interval at which runs of other configurations are counted.
-const COUNT_INTERVAL: Duration = Duration::from_secs(60);
+/// Number of runs of other configurations that a report names.
+const MAX_NAMED_RUNS: u32 = 5;
 
 /// Pause between two searches while more runs are to be reclaimed.
 const SHORT_PAUSE: Duration = Duration::from_millis(50);
@@ -59,8 +60,8 @@ pub struct RecoveryTask {
     unsettled: Vec<(RunId, Instant)>,
     /// The reclaimed run that may end this process, with the time of its claim.
     suspect: Option<(RunId, Instant)>,
-    /// Number of runs that wait for another configuration, as reported, and the time of the last count.
-    left_runs: u64,
+    /// The runs that wait for another configuration, as reported, and the time of the last search.
+    left_runs: LeftRuns,
     counted_at: Option<Instant>,
 }
 
@@ -82,7 +83,7 @@ impl RecoveryTask {
             failed_searches: 0,
             unsettled: Vec::new(),
             suspect: None,
-            left_runs: 0,
+            left_runs: LeftRuns::default(),
             counted_at: None,
         }
     }
@@ -117,23 +118,23 @@ impl RecoveryTask {
         }
     }
 
-    /// Reports how many runs wait for a server with another configuration, when that has changed.
+    /// Reports the runs that wait for a server with another configuration, when they have changed.
     async fn report_left_runs(&mut self) {
-        if self.counted_at.is_some_and(|at| at.elapsed() < COUNT_INTERVAL) {
+        if self.counted_at.is_some_and(|at| at.elapsed() < self.runs.app.config.recovery_interval) {
             return;
         }
         self.counted_at = Some(Instant::now());
         let store = self.runs.app.store.clone();
-        let Ok(Ok(count)) = tokio::task::spawn_blocking(move || store.count_left_runs()).await else { return };
-        match std::mem::replace(&mut self.left_runs, count) {
-            before if before == count => {}
-            _ if count == 0 => tracing::info!("no run waits for another configuration any more"),
-            _ => tracing::warn!(
-                count,
-                "{count} runs were started under another configuration, and this server leaves them alone; flowloom show RUN \
-                 says what differs, and flowloom resume RUN continues one"
-            ),
+        let found = tokio::task::spawn_blocking(move || store.find_left_runs(MAX_NAMED_RUNS)).await;
+        let Ok(Ok(left)) = found else { return };
+        if left == self.left_runs {
+            return;
         }
+        match left.count {
+            0 => tracing::info!("no run waits for another configuration any more"),
+            count => tracing::warn!(count, "{}", describe_left_runs(&left)),
+        }
+        self.left_runs = left;
     }
 
     /// Reclaims runs that no worker drives, as far as there is capacity: a few at a time, and those that may end this
@@ -245,6 +246,7 @@ impl RecoveryTask {
         if resumed.is_ok() {
             // Another engine is asked again and again until it drives the run.
             if self.runs.app.config.engine.restate.is_none() {
+                count_event(ProcessEvent::RunReclaimed);
                 tracing::info!(run = %id, deaths = orphan.deaths, "reclaimed a run");
             }
             self.unsettled.push((id, Instant::now()));
@@ -299,5 +301,34 @@ fn resume_command(expiry: QuestionExpiry, now: u64) -> RunCommand {
         id: format!("question-expired-{}-{now}", expiry.expires_at),
         sender: "the time limit of a question".to_owned(),
         action: CommandAction::Resume {},
+    }
+}
+
+/// Says which runs wait for another configuration.
+fn describe_left_runs(left: &LeftRuns) -> String {
+    let (runs, object) = match left.count {
+        1 => ("1 run was".to_owned(), "it"),
+        count => (format!("{count} runs were"), "them"),
+    };
+    let named: Vec<String> = left.oldest.iter().map(ToString::to_string).collect();
+    let more = if left.count > named.len() as u64 { ", …" } else { "" };
+    format!(
+        "{runs} started under another configuration, and this server leaves {object} alone: {}{more}; flowloom show RUN says what \
+         differs, and flowloom resume RUN continues one",
+        named.join(", ")
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_report_of_runs_of_other_configurations_names_some() {
+        let runs: Vec<RunId> = (1..=5).map(|number| RunId::new(number, [0; 10])).collect();
+        let one = describe_left_runs(&LeftRuns { count: 1, oldest: runs[..1].to_vec() });
+        assert!(one.starts_with("1 run was started") && one.contains(&format!("alone: {};", runs[0])), "{one}");
+        let many = describe_left_runs(&LeftRuns { count: 7, oldest: runs.clone() });
+        assert!(many.starts_with("7 runs were started") && many.contains(&format!("{}, …;", runs[4])), "{many}");
     }
 }

@@ -156,7 +156,8 @@ pub struct StepSummary<'a> {
 }
 
 impl<'a> StepSummary<'a> {
-    fn new(step: &'a StepState) -> StepSummary<'a> {
+    fn new(step: &'a StepState, state: &RunState) -> StepSummary<'a> {
+        let question = step.question.as_ref().filter(|_| !state.is_decided(&step.path));
         StepSummary {
             path: step.path.clone(),
             phase: step.phase.name(),
@@ -167,9 +168,9 @@ impl<'a> StepSummary<'a> {
             started_at: Some(step.started_at),
             finished_at: step.finished_at,
             tokens: step.usage.as_ref().map(|usage| usage.input_tokens + usage.output_tokens),
-            question: step.question.as_ref().map(|request| request.question.as_str()),
-            subject: step.question.as_ref().and_then(|request| request.subject),
-            expires_at: step.question.as_ref().and_then(|request| request.expires_at),
+            question: question.map(|request| request.question.as_str()),
+            subject: question.and_then(|request| request.subject),
+            expires_at: question.and_then(|request| request.expires_at),
             error: step.error.as_ref().map(|error| ErrorFields::new(error.code, &error.message)),
             warnings: &step.warnings,
             run: None,
@@ -202,5 +203,5 @@ impl<'a> StepSummary<'a> {
 /// The steps of a run, in journal order, and then the steps of its child runs that wait for a person.
 pub fn summarize_steps(state: &RunState) -> Vec<StepSummary<'_>> {
     let of_children = state.open_steps().filter_map(StepSummary::from_child_step);
-    state.steps().iter().map(StepSummary::new).chain(of_children).collect()
+    state.steps().iter().map(|step| StepSummary::new(step, state)).chain(of_children).collect()
 }

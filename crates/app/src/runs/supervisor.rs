@@ -4,14 +4,13 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use flowloom_core::code::Code;
 use flowloom_core::id::RunId;
 use flowloom_core::plan::Plan;
-use flowloom_core::status::Status;
 use flowloom_runtime::publish::Subscription;
 use flowloom_runtime::{Run, RunError, RunOutcome, SubscribeHandle};
 use tokio::sync::watch;
 
+use super::report::report_outcome;
 use super::start::StartedRun;
 use crate::error::AppError;
 use crate::telemetry::TraceExporter;
@@ -136,13 +135,19 @@ pub struct RunCompletion(watch::Receiver<Option<Arc<FinishedRun>>>);
 
 impl RunCompletion {
     /// Whether this process has given up the run before its creation was stored. A run that another process has created first
-    /// is stored.
+    /// is stored, and one whose first commit is in doubt may be.
     pub fn is_unstored(&self) -> bool {
         self.0.borrow().as_ref().is_some_and(|ended| {
             let outcome = &ended.outcome;
-            let is_elsewhere = outcome.broken.as_ref().is_some_and(RunError::is_ownership_lost);
-            outcome.records.is_empty() && !is_elsewhere
+            let may_be_stored = |error: &RunError| error.is_ownership_lost() || error.is_in_doubt();
+            outcome.records.is_empty() && !outcome.broken.as_ref().is_some_and(may_be_stored)
         })
+    }
+
+    /// Whether this process has given up the run, and its last commit is in doubt.
+    pub fn is_in_doubt(&self) -> bool {
+        let ended = self.0.borrow();
+        ended.as_ref().and_then(|ended| ended.outcome.broken.as_ref()).is_some_and(RunError::is_in_doubt)
     }
 
     /// Waits for the outcome; `None` if the driving task was aborted.
@@ -241,11 +246,10 @@ impl RunSupervisor {
         plan: Arc<Plan>,
         place: Option<&StartPlace>,
     ) -> RunCompletion {
-        let id = run.id();
+        let (id, user) = (run.id(), run.user().clone());
         let (over, ending) = watch::channel(None);
         let ending = RunCompletion(ending);
-        let supervised =
-            SupervisedRun { user: run.user().clone(), listen: run.subscribe_handle(), ending: ending.clone() };
+        let supervised = SupervisedRun { user: user.clone(), listen: run.subscribe_handle(), ending: ending.clone() };
         {
             let mut live = self.lock_runs();
             if let Some(place) = place {
@@ -256,7 +260,7 @@ impl RunSupervisor {
         let live = self.clone();
         let mut driving = Box::pin(async move {
             let outcome = run.drive_to_end().await;
-            log_outcome(&outcome);
+            report_outcome(&outcome, &plan, &user);
             // Removed before waiters are woken, so that they find it gone.
             live.lock_runs().remove(id);
             if let Some(telemetry) = &live.telemetry {
@@ -307,42 +311,6 @@ impl RunSupervisor {
     /// The ids of the live runs.
     pub fn run_ids(&self) -> Vec<RunId> {
         self.lock_runs().by_id.keys().copied().collect()
-    }
-}
-
-/// Reports what an operator should know of a run that is no longer driven: no inputs, outputs or messages of its steps.
-fn log_outcome(outcome: &RunOutcome) {
-    let RunOutcome { id: run, state, broken, .. } = outcome;
-    let created = state.created.as_ref();
-    let user = created.map(|created| created.user.as_str());
-    let workflow = created.map(|created| created.workflow.as_deref().unwrap_or(&created.name));
-    let status = state.status.name();
-    if let Some(error) = broken {
-        let code = error.code();
-        match error {
-            error if error.is_ownership_lost() => {
-                tracing::warn!(%run, workflow, user, %code, "lost the lease of a run, which another process drives");
-            }
-            // The outage is reported once, and not for each run that waits for it.
-            error if code == Code::RestateUnreachable => {
-                tracing::debug!(%run, workflow, user, %code, "left a run, which continues later: {error}");
-            }
-            error if error.is_outage() => {
-                tracing::warn!(%run, workflow, user, %code, "left a run, which continues later: {error}");
-            }
-            error => tracing::error!(%run, workflow, user, %code, "a run cannot be driven further: {error}"),
-        }
-        return;
-    }
-    let code = state.error.as_ref().map(|error| tracing::field::display(error.code));
-    match state.status {
-        Status::Uncertain => {
-            tracing::warn!(%run, workflow, user, "a run is uncertain and waits for a decision: flowloom resolve {run}");
-        }
-        Status::Quarantined => tracing::warn!(%run, workflow, user, "a run is quarantined"),
-        Status::Interrupted => tracing::warn!(%run, workflow, user, "a run is interrupted"),
-        Status::Succeeded | Status::Waiting => tracing::debug!(%run, workflow, user, status, "a run is not driven"),
-        _ => tracing::info!(%run, workflow, user, status, code, "a run has ended without success"),
     }
 }
 

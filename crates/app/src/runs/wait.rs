@@ -49,7 +49,7 @@ impl RunService {
     pub async fn wait_until_stored(&self, id: RunId, ending: Option<RunCompletion>) -> Result<(), AppError> {
         self.live.wait_until_stored(id).await;
         let Some(ending) = ending else { return Ok(()) };
-        if (ending.is_unstored() || self.app.store.get_run(id)?.is_none())
+        if (ending.is_unstored() || ending.is_in_doubt() || self.app.store.get_run(id)?.is_none())
             && let Some(ended) = ending.wait().await
         {
             ended.outcome.broken.clone().map_or(Ok(()), Err)?;

@@ -5,7 +5,7 @@ mod order;
 mod step;
 
 use std::collections::hash_map::Entry;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use crate::chat::Usage;
@@ -69,6 +69,8 @@ pub struct RunState {
     index: HashMap<Path, usize>,
     /// The suspended child runs by the steps that wait for them, each with the attempt that started it.
     suspended_children: BTreeMap<Path, (u32, ChildSuspension)>,
+    /// The steps that no longer wait for a person, because what was decided about them is stored. No event says so.
+    decided: BTreeSet<Path>,
 }
 
 /// An end of a run that was reopened later.
@@ -105,6 +107,7 @@ impl Default for RunState {
             steps: Vec::new(),
             index: HashMap::new(),
             suspended_children: BTreeMap::new(),
+            decided: BTreeSet::new(),
         }
     }
 }

@@ -36,6 +36,26 @@ impl RunState {
     /// The steps that wait for a person: those of the run in the order of their first events, then those of its child
     /// runs.
     pub fn open_steps(&self) -> impl Iterator<Item = OpenStep<'_>> {
+        self.undecided_steps().filter(|step| !self.is_decided(&step.path))
+    }
+
+    /// Notes that an answer to a step, or a decision about it, is stored and not applied yet.
+    pub fn note_decision(&mut self, path: Path) {
+        self.decided.insert(path);
+    }
+
+    /// Whether [`RunState::note_decision`] was called for a step.
+    pub fn is_decided(&self, path: &Path) -> bool {
+        self.decided.contains(path)
+    }
+
+    /// The steps about which something was decided that is not applied yet.
+    pub fn decided_steps(&self) -> impl Iterator<Item = &Path> {
+        self.decided.iter()
+    }
+
+    /// The steps about which no event says what was decided.
+    fn undecided_steps(&self) -> impl Iterator<Item = OpenStep<'_>> {
         let is_own = |step: &&StepState| !self.suspended_children.contains_key(&step.path);
         let own = self.steps.iter().filter(is_own).filter_map(StepState::as_open_step);
         own.chain(self.suspended_children.iter().flat_map(|(path, (attempt, child))| {

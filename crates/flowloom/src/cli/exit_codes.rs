@@ -19,6 +19,15 @@ const fn new_code(code: u8, meaning: &'static str) -> ExitCode {
 const EXIT_CODES: &[(&[&str], &[ExitCode])] = &[
     (&["run", "agent", "resume", "retry", "fork", "answer", "resolve"], OF_RUNS),
     (
+        &["cancel"],
+        &[
+            new_code(0, "the run is cancelled"),
+            new_code(1, "the database is unavailable"),
+            new_code(2, "there is no such run, or it has ended"),
+            new_code(7, "the cancellation is stored, and not applied in time"),
+        ],
+    ),
+    (
         &["replay"],
         &[
             new_code(0, "the run takes the same course"),
@@ -101,6 +110,7 @@ const OF_RUNS: &[ExitCode] = &[
     new_code(4, "the run waits for a person"),
     new_code(5, "the budget is exhausted"),
     new_code(6, "the run is uncertain: `flowloom resolve` decides"),
+    new_code(7, "answer, resolve, retry: stored, and not applied in time"),
     new_code(124, "the run reached its time limit"),
     new_code(130, "the run was interrupted or cancelled"),
 ];

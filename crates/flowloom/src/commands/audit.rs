@@ -2,14 +2,17 @@
 
 use flowloom_app::engines::App;
 use flowloom_app::times::{format_time, parse_time_before};
+use flowloom_core::id::RunId;
 use flowloom_runtime::clock::SystemClock;
+use flowloom_runtime::command::CommandOutcome;
 use flowloom_runtime::effects::Clock as _;
 use flowloom_server::AuditEntry;
 use flowloom_store::{Actor, AuditFilter, AuditRow};
+use serde_json::Value;
 
 use super::results::print_json;
 use crate::cli::Global;
-use crate::failure::CommandResult;
+use crate::failure::{CommandError, CommandResult};
 use crate::print::print_wrapped;
 use crate::style::{Style, paint_text};
 use crate::terminal::report::clean_line;
@@ -25,15 +28,37 @@ pub(crate) fn print_audit(global: &Global, since: Option<&str>, user: Option<Str
     if rows.is_empty() {
         eprintln!("no recorded changes");
     }
-    rows.iter().for_each(print_row);
+    for row in &rows {
+        print_row(row, &describe_command(&app, row)?);
+    }
     Ok(0)
 }
 
-fn print_row(row: &AuditRow) {
+/// The command to a run that an entry records, and what has become of it; empty for other entries.
+fn describe_command(app: &App, row: &AuditRow) -> Result<String, CommandError> {
+    let detail =
+        row.detail.as_deref().and_then(|detail| serde_json::from_str::<Value>(detail).ok()).unwrap_or_default();
+    let Some(command) = detail["command"].as_str() else { return Ok(String::new()) };
+    let named = [&detail["path"], &detail["how"]].into_iter().filter_map(Value::as_str);
+    let text: Vec<&str> = [command].into_iter().chain(named).collect();
+    let run = row.object.strip_prefix("run ").and_then(RunId::parse);
+    let found = match run.zip(detail["id"].as_str()) {
+        Some((run, id)) => app.store.find_command(run, id)?,
+        None => None,
+    };
+    let outcome = found.map(|command| match command.outcome {
+        None => "not applied yet".to_owned(),
+        Some(CommandOutcome::Applied) => "applied".to_owned(),
+        Some(CommandOutcome::Rejected(error)) => format!("rejected, {}", error.code),
+    });
+    Ok(format!(": {}{}", text.join(" "), outcome.map(|outcome| format!(" ({outcome})")).unwrap_or_default()))
+}
+
+fn print_row(row: &AuditRow, command: &str) {
     let owner = row.user.as_deref().map(|user| format!(" of {user}")).unwrap_or_default();
     let mark = if row.result == "failed" { Style::Bad } else { Style::Good };
     let result = paint_text(mark, &format!("{:<8}", row.result));
-    let what = format!("{}  {:<17} {result} {}{owner}", format_time(row.at), row.action, row.object);
+    let what = format!("{}  {:<17} {result} {}{owner}{command}", format_time(row.at), row.action, row.object);
     let actor = format!("    by {}", describe_actor(&row.actor));
     print_wrapped(&clean_line(&what), 4);
     print_wrapped(&clean_line(&actor), 4);

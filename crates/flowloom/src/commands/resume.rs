@@ -12,7 +12,7 @@ use flowloom_core::event::Resolution;
 use flowloom_core::plan::Plan;
 use flowloom_core::status::Status;
 use flowloom_runtime::clock::SystemClock;
-use flowloom_runtime::command::{CommandAction, RunCommand};
+use flowloom_runtime::command::{CommandAction, CommandOutcome, RunCommand};
 use flowloom_runtime::effects::Clock as _;
 use flowloom_runtime::{Run, RunOutcome};
 use flowloom_store::Actor;
@@ -20,7 +20,7 @@ use flowloom_store::Actor;
 use super::author_session::ClarifiedRun;
 use super::authored::{AuthoredRun, find_target, finish_authoring};
 use super::display::RunDisplay;
-use super::send::{Delivery, DrivenRun, send_command};
+use super::send::{Delivery, DrivenRun, describe_stored, send_command};
 use crate::cli::{AnswerArgs, Global, OutputArgs, ResolveArgs, RetryArgs};
 use crate::failure::{CommandError, CommandResult};
 use crate::hint;
@@ -96,8 +96,7 @@ pub(crate) async fn cancel_run(global: &Global, name: &str) -> CommandResult {
     }
     let command = new_command(None, "cancel", CommandAction::Cancel {});
     if matches!(send_command(&app, &opened, command, drive_silently).await?, Delivery::Stored) {
-        let message = "the worker of the run has not cancelled it yet; the command remains stored";
-        return Err(CommandError::new(Code::RunOwned, message));
+        return Err(describe_stored(id));
     }
     app.end_child_runs(id).await?;
     if !global.json {
@@ -167,7 +166,11 @@ async fn send_and_report(
 ) -> CommandResult {
     if only_store {
         let (receiver, command) = app.route_command(&opened, command).await?;
-        app.store.post_command_by(receiver.id, command, SystemClock.now_ms(), &Actor::command_line()).await?;
+        let now = SystemClock.now_ms();
+        let posted = app.store.post_command_by(receiver.id, command, now, &Actor::command_line()).await?;
+        if let Some(CommandOutcome::Rejected(reason)) = posted.record.outcome {
+            return Err(reason.into());
+        }
         eprintln!("stored; continue with flowloom resume {}", opened.id);
         return Ok(0);
     }
@@ -182,9 +185,6 @@ async fn send_and_report(
             eprintln!("applied by the worker of the run");
             Ok(0)
         }
-        Delivery::Stored => {
-            eprintln!("stored; the worker of the run will apply it");
-            Ok(0)
-        }
+        Delivery::Stored => Err(describe_stored(opened.id)),
     }
 }

@@ -5,15 +5,21 @@ use std::sync::Arc;
 use flowloom_app::engines::{App, LoadedRun};
 use flowloom_app::error::AppError;
 use flowloom_app::runs::commands::DECISION_TIMEOUT;
+use flowloom_core::code::Code;
+use flowloom_core::id::RunId;
 use flowloom_core::plan::Plan;
 use flowloom_runtime::clock::SystemClock;
-use flowloom_runtime::command::{CommandOutcome, RunCommand};
+use flowloom_runtime::command::{CommandOutcome, CommandRecord, RunCommand};
 use flowloom_runtime::effects::Clock as _;
 use flowloom_runtime::{Run, RunError, RunOutcome};
 
 use flowloom_store::Actor;
 
 use crate::failure::CommandError;
+use crate::hint;
+
+/// The exit code of a command whose request to a run is stored, and was not applied in time.
+const STORED_EXIT: u8 = 7;
 
 /// Where a command has got to.
 pub(super) enum Delivery {
@@ -45,6 +51,14 @@ pub(super) async fn send_command(
     let driving = app.open_driving_run(receiver).await?;
     let mut driven = None;
     match app.resume_loaded(&driving).await {
+        Ok(run) if app.config.engine.restate.is_some() => {
+            // Another engine drives the run when one of its workers takes it, which may never happen.
+            let outcome = tokio::select! {
+                outcome = drive(run, &driving) => outcome?,
+                () = wait_until_late(app, id, &posted) => return Ok(Delivery::Stored),
+            };
+            driven = Some(DrivenRun { outcome, plan: driving.plan });
+        }
         Ok(run) => driven = Some(DrivenRun { outcome: drive(run, &driving).await?, plan: driving.plan }),
         // Another worker drives the run or has ended it.
         Err(AppError::Run(RunError::Ended(_))) => {}
@@ -57,4 +71,22 @@ pub(super) async fn send_command(
         (Some(CommandOutcome::Applied), None) => Ok(Delivery::Applied),
         (None, None) => Ok(Delivery::Stored),
     }
+}
+
+/// Resolves if nobody has decided about a command for as long as a sender waits; otherwise never.
+async fn wait_until_late(app: &App, receiver: RunId, posted: &CommandRecord) {
+    if !matches!(app.store.wait_for_decision(receiver, posted, DECISION_TIMEOUT).await, Ok(None)) {
+        std::future::pending().await
+    }
+}
+
+/// The end of a command whose request to a run is stored, and was not applied in time.
+pub(super) fn describe_stored(run: RunId) -> CommandError {
+    let show = hint::command_line(&format!("show {run}"));
+    let message = format!(
+        "what was sent to the run {run} is stored, and no worker has applied it within {} s; it will be applied as soon as a \
+         worker takes the run; {show} says how it stands",
+        DECISION_TIMEOUT.as_secs()
+    );
+    CommandError { exit: STORED_EXIT, ..CommandError::new(Code::RunOwned, message) }
 }

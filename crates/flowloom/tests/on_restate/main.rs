@@ -88,6 +88,19 @@ fn a_waiting_run_is_cancelled_and_retried() {
 }
 
 #[test]
+fn a_command_that_no_worker_applies_is_stored_and_says_so() {
+    let Some(mut cluster) = Cluster::start("") else { return };
+    cluster.place.write("ask.json", ASK);
+    assert_eq!(exit_code(&cluster.place.run(&["run", "ask.json"])), 4);
+    cluster.kill_workers();
+    for command in [&["answer", "last", "rain"][..], &["cancel", "last"]] {
+        let sent = cluster.place.run(command);
+        assert_eq!(exit_code(&sent), 7, "{}", stderr_text(&sent));
+        assert!(stderr_text(&sent).contains("is stored, and no worker has applied it"), "{}", stderr_text(&sent));
+    }
+}
+
+#[test]
 fn a_server_starts_and_streams_runs_of_workers() {
     let Some(cluster) = Cluster::start("") else { return };
     cluster.place.write("hello.json", HELLO);

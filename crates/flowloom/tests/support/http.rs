@@ -59,8 +59,8 @@ impl RunningServer {
             let mut line = String::new();
             assert!(printed.read_line(&mut line).expect("readable") > 0, "it ended: {seen}");
             seen += &line;
-            if let Some((_, address)) = line.split_once("at http://") {
-                break address.trim().to_owned();
+            if let Some(address) = find_address(&line) {
+                break address;
             }
         };
         let log = Arc::new(Mutex::new(seen));
@@ -119,6 +119,14 @@ impl RunningServer {
         write!(stream, "{method} {path} HTTP/1.0\r\n{host}\r\n{lines}Content-Length: {length}\r\n\r\n{body}")
             .expect("sent");
         stream
+    }
+}
+
+/// The address that a line of a starting server names, as text or as JSON.
+fn find_address(line: &str) -> Option<String> {
+    match line.split_once("at http://") {
+        Some((_, address)) => Some(address.trim().to_owned()),
+        None => serde_json::from_str::<Value>(line).ok()?["address"].as_str().map(str::to_owned),
     }
 }
 

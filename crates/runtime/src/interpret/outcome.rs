@@ -52,7 +52,7 @@ impl Interpreter {
 impl From<JournalError> for EffectFailure {
     fn from(error: JournalError) -> EffectFailure {
         match error {
-            JournalError::Unavailable(_) => EffectFailure::Halt(error.into()),
+            error if error.is_outage() => EffectFailure::Halt(error.into()),
             error => EffectFailure::Step(StepFailure::from(error).into()),
         }
     }

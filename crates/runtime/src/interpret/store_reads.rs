@@ -19,7 +19,7 @@ impl Interpreter {
     ) -> Result<T, JournalError> {
         for _ in 0..MAX_OUTAGE_MS / RETRY_INTERVAL_MS {
             match read().await {
-                Err(JournalError::Unavailable(_)) => self.effects.clock.sleep_for(RETRY_INTERVAL_MS).await,
+                Err(error) if error.is_outage() => self.effects.clock.sleep_for(RETRY_INTERVAL_MS).await,
                 done => return done,
             }
         }

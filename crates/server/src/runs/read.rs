@@ -15,7 +15,7 @@ use flowloom_app::keys::Scope;
 use flowloom_core::code::Code;
 use flowloom_core::id::RunId;
 use flowloom_core::status::Status;
-use flowloom_store::{RunFilter, RunRow, Store};
+use flowloom_store::{RunFilter, RunRow};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
@@ -88,6 +88,8 @@ pub(crate) struct RunItem {
     finished_at: Option<u64>,
     /// Whether a live worker drives the run.
     is_driven: bool,
+    /// Why no server continues the queued or interrupted run by itself.
+    interruption: Option<String>,
     /// The run that it was forked from.
     forked_from: Option<String>,
     /// Name of the conversation of which it is a turn.
@@ -98,7 +100,7 @@ pub(crate) struct RunItem {
 #[utoipa::path(get, path = "/api/v1/runs", tag = "runs", operation_id = "list_runs", params(RunQuery),
     security(("key" = ["read"])), responses((status = 200, description = "A page of runs", body = RunPage)))]
 pub(crate) async fn list_runs(
-    State(store): State<Arc<Store>>,
+    State(app): State<Arc<App>>,
     State(catalog): State<Arc<Catalog>>,
     caller: Caller,
     QueryParams(mut filter): QueryParams<RunQuery>,
@@ -129,17 +131,23 @@ pub(crate) async fn list_runs(
         format: filter.format,
         before,
         since: filter.since,
-        project: store.project(),
+        project: app.store.project(),
         limit: limit + 1,
         ..RunFilter::default()
     };
+    let store = app.store.clone();
     let mut rows = run_blocking(move || store.list_runs_matching(&wanted)).await??;
     let has_more = rows.len() > limit as usize;
     rows.truncate(limit as usize);
     let next = rows.last().filter(|_| has_more).map(|row| row.id.to_string());
-    let item = |row: RunRow| RunItem {
+    Ok(Json(RunPage { items: rows.into_iter().map(|row| to_item(&app, row)).collect(), next }))
+}
+
+fn to_item(app: &App, row: RunRow) -> RunItem {
+    RunItem {
         run_id: row.id.to_string(),
         status: row.current_status().to_owned(),
+        interruption: app.explain_listed(&row),
         workflow: row.workflow,
         name: row.name,
         format: row.format,
@@ -148,8 +156,7 @@ pub(crate) async fn list_runs(
         is_driven: row.is_driven,
         forked_from: row.forked_from.map(|run| run.to_string()),
         thread: row.thread_key.as_deref().map(|key| thread_name(key).to_owned()),
-    };
-    Ok(Json(RunPage { items: rows.into_iter().map(item).collect(), next }))
+    }
 }
 
 /// Returns a run: the object that `flowloom run --json` prints, and its steps.

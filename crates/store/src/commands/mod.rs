@@ -195,6 +195,9 @@ impl CommandPost {
             let record = CommandRecord::decide_late(command.clone(), *at, status);
             return Ok((PostedCommand { record, has_worker, epoch }, Vec::new()));
         }
+        if !has_worker && let Some(record) = reject_second_decision(&read_pending_commands(db, *run)?, command, *at) {
+            return Ok((PostedCommand { record, has_worker, epoch }, Vec::new()));
+        }
         if ended.is_some() && ancestors.is_empty() {
             // It starts the run again.
             check_start(quotas, db, &user, *at)?;
@@ -236,6 +239,17 @@ fn audit_command(run: RunId, user: String, command: &RunCommand) -> AuditedChang
     };
     let detail = json!({"command": command.action.name(), "id": command.id, "path": path, "how": how});
     AuditedChange::new(AuditAction::SendCommand, Some(user), format!("run {run}")).with_detail(detail)
+}
+
+/// The rejection of a command about a step that no worker drives, if one about the same step is pending: only the first has
+/// an effect.
+pub(crate) fn reject_second_decision(pending: &[RunCommand], command: &RunCommand, at: u64) -> Option<CommandRecord> {
+    let path = command.action.path().filter(|_| command.action.decides_step())?;
+    pending.iter().find(|other| other.action.decides_step() && other.action.path() == Some(path))?;
+    let message = format!("what was decided about {path} before is stored and not applied yet");
+    let outcome = CommandOutcome::Rejected(StepFailure::new(Code::NothingToDo, message));
+    let new = CommandRecord::new_pending(command.clone(), at);
+    Some(CommandRecord { outcome: Some(outcome), decided_at: Some(at), ..new })
 }
 
 /// The row of the run that receives a command.

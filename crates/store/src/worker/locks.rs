@@ -30,7 +30,7 @@ impl LockFiles {
         let mut lock = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
         if lock.is_none() {
             *lock = Some(self.create_lock().map_err(|source| StoreError::NotCreated {
-                what: "a lock file in",
+                what: "create a lock file in",
                 path: self.folder.clone(),
                 source,
             })?);
@@ -78,7 +78,7 @@ impl ServerLock {
     /// Locks the folder for this process. Fails with `StoreLocked` if another process holds the lock.
     pub(crate) fn acquire_in(folder: &Path) -> Result<ServerLock, StoreError> {
         let path = lock_path(folder, SERVER_LOCK);
-        let made = |source| StoreError::NotCreated { what: "the lock file", path: path.clone(), source };
+        let made = |source| StoreError::NotCreated { what: "create the lock file", path: path.clone(), source };
         let lock = private::create_file(&path).map_err(made)?;
         match lock.try_lock() {
             Ok(()) => Ok(ServerLock { _lock: lock }),

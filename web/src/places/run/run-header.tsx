@@ -134,7 +134,10 @@ function useInterruption({ follower, state, at }: RunView) {
     refetchInterval: INTERRUPTION_CHECK_MS,
   });
   return {
-    isInterrupted: isOpen && state.status === "running" && data?.status === "interrupted",
+    isInterrupted:
+      isOpen &&
+      data?.status === "interrupted" &&
+      (state.status === "running" || data.interruption !== undefined),
     reason: isOpen ? data?.interruption : undefined,
   };
 }

@@ -131,7 +131,7 @@ impl WorkflowHost {
                 match posted.map_err(JournalError::from) {
                     Ok(_) => return Ok(Some(id)),
                     Err(JournalError::RunNotFound(_)) => break,
-                    Err(JournalError::Unavailable(_)) => tokio::time::sleep(POLL_INTERVAL).await,
+                    Err(error) if error.is_outage() => tokio::time::sleep(POLL_INTERVAL).await,
                     Err(error) => return Err(error.into()),
                 }
             }
@@ -149,7 +149,7 @@ impl WorkflowHost {
                     return Ok(Some(self.store.read_bundle(created.bundle)?));
                 }
                 Err(JournalError::RunNotFound(_)) => return Ok(None),
-                Err(JournalError::Unavailable(_)) => tokio::time::sleep(POLL_INTERVAL).await,
+                Err(error) if error.is_outage() => tokio::time::sleep(POLL_INTERVAL).await,
                 Err(error) => return Err(error.into()),
             }
         }
@@ -213,7 +213,7 @@ impl WorkflowHost {
             let records = match self.store.read(id, 0).await {
                 Ok(records) => records,
                 Err(JournalError::RunNotFound(_)) => return Ok(EarlierRun::None),
-                Err(JournalError::Unavailable(_)) => {
+                Err(error) if error.is_outage() => {
                     tokio::time::sleep(POLL_INTERVAL).await;
                     continue;
                 }
@@ -222,7 +222,7 @@ impl WorkflowHost {
             let state = RunState::from_records(records.iter().map(|record| &**record))?;
             // A run that has ended and has a command is about to be retried.
             let is_at_rest = match self.store.is_at_rest(id).map_err(JournalError::from) {
-                Err(JournalError::Unavailable(_)) => {
+                Err(error) if error.is_outage() => {
                     tokio::time::sleep(POLL_INTERVAL).await;
                     continue;
                 }

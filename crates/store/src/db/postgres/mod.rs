@@ -100,6 +100,10 @@ impl Postgres {
 
     fn connect(&self) -> Result<(), StoreError> {
         let mut session = self.session.borrow_mut();
+        // A commit that is sent on a session which has ended would be in doubt.
+        if session.take_if(|session| session.is_closed()).is_some() {
+            self.database.contact.note_lost();
+        }
         if session.is_none() {
             let opened = PgSession::open(&self.database);
             match &opened {

@@ -56,6 +56,16 @@ impl PgSession {
         }
     }
 
+    /// Whether the server has ended the session, as far as its connection says so by now.
+    pub(crate) fn is_closed(&self) -> bool {
+        // The first pause reads what has arrived, the second lets the connection task handle it.
+        self.block_on(async {
+            tokio::task::yield_now().await;
+            tokio::task::yield_now().await;
+        });
+        self.client.is_closed()
+    }
+
     fn prepare_statement(&self, sql: &str, params: &[Param<'_>]) -> Result<Statement, StoreError> {
         self.prepare_typed(sql, || params.iter().map(param_type).collect())
     }

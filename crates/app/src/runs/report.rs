@@ -1,0 +1,102 @@
+//! Reports what an operator should know of runs that this process no longer drives, in the log and in the metrics: no inputs,
+//! outputs or messages of their steps.
+
+use flowloom_core::code::Code;
+use flowloom_core::id::RunId;
+use flowloom_core::plan::Plan;
+use flowloom_core::status::Status;
+use flowloom_runtime::metrics::{ProcessEvent, count_ended_run, count_event};
+use flowloom_runtime::{RunError, RunOutcome};
+
+/// The names of a run in the log.
+struct RunNames<'a> {
+    run: RunId,
+    workflow: &'a str,
+    user: &'a str,
+}
+
+/// Reports the outcome of a run of `user` that followed `plan`.
+pub(super) fn report_outcome(outcome: &RunOutcome, plan: &Plan, user: &str) {
+    let created = outcome.state.created.as_ref();
+    let workflow = match created {
+        Some(created) => created.workflow.as_deref().unwrap_or(&created.name),
+        None => plan.id.as_deref().unwrap_or(&plan.name),
+    };
+    let names = RunNames { run: outcome.id, workflow, user };
+    match &outcome.broken {
+        Some(error) if outcome.records.is_empty() => report_missing_start(&names, error),
+        Some(error) => report_broken(&names, error),
+        None => report_status(&names, outcome),
+    }
+}
+
+/// Reports a run whose creation this process could not store.
+fn report_missing_start(names: &RunNames<'_>, error: &RunError) {
+    let RunNames { run, workflow, user } = *names;
+    let code = error.code();
+    match error {
+        error if error.is_ownership_lost() => {
+            tracing::debug!(%run, workflow, user, %code, "another process started the run first");
+        }
+        // The outage is reported once, and not for each run that waits for it.
+        error if code == Code::RestateUnreachable => {
+            tracing::debug!(%run, workflow, user, %code, "left a run, which continues later: {error}");
+        }
+        error if error.is_in_doubt() => {
+            tracing::warn!(%run, workflow, user, %code, "it is not known whether the start of a run is stored: {error}");
+        }
+        error if error.is_outage() => {
+            tracing::warn!(%run, workflow, user, %code, "refused the start of a run, which is not stored: {error}");
+        }
+        error => tracing::error!(%run, workflow, user, %code, "a run cannot be started: {error}"),
+    }
+}
+
+/// Reports a stored run that this process cannot drive further.
+fn report_broken(names: &RunNames<'_>, error: &RunError) {
+    let RunNames { run, workflow, user } = *names;
+    let code = error.code();
+    match error {
+        error if error.is_ownership_lost() => {
+            count_event(ProcessEvent::LeaseLost);
+            tracing::warn!(%run, workflow, user, %code, "lost the lease of a run, which another process drives");
+        }
+        // The outage is reported once, and not for each run that waits for it.
+        error if code == Code::RestateUnreachable => {
+            tracing::debug!(%run, workflow, user, %code, "left a run, which continues later: {error}");
+        }
+        error if error.is_outage() => {
+            tracing::warn!(%run, workflow, user, %code, "left a run, which continues later: {error}");
+        }
+        error => tracing::error!(%run, workflow, user, %code, "a run cannot be driven further: {error}"),
+    }
+}
+
+/// Reports a run that has ended, or that waits for somebody.
+fn report_status(names: &RunNames<'_>, outcome: &RunOutcome) {
+    let RunNames { run, workflow, user } = *names;
+    let state = &outcome.state;
+    let status = state.status.name();
+    let code = state.error.as_ref().map(|error| tracing::field::display(error.code));
+    if state.status.is_final() {
+        count_ended_run(status, workflow);
+    }
+    match state.status {
+        Status::Uncertain => {
+            tracing::warn!(%run, workflow, user, "a run is uncertain and waits for a decision: flowloom resolve {run}");
+        }
+        Status::Quarantined => tracing::warn!(%run, workflow, user, "a run is quarantined"),
+        Status::Interrupted => tracing::warn!(%run, workflow, user, "a run is interrupted"),
+        Status::Waiting => {
+            for step in state.open_steps().filter(|step| step.question.is_some()) {
+                tracing::info!(%run, workflow, user, path = %step.path, "a run waits for a person");
+            }
+        }
+        Status::Succeeded => tracing::debug!(%run, workflow, user, status, "a run has succeeded"),
+        Status::Failed => tracing::warn!(%run, workflow, user, status, code, "a run has failed"),
+        Status::TimedOut | Status::BudgetExceeded => {
+            tracing::warn!(%run, workflow, user, status, code, "a run has ended without success");
+        }
+        _ => tracing::info!(%run, workflow, user, status, code, "a run has ended without success"),
+    }
+}
