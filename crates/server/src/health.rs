@@ -29,6 +29,14 @@ pub(crate) fn routes() -> OpenApiRouter<Server> {
         .routes(routes!(get_error_page))
 }
 
+/// The routes by which operators watch a worker of Restate.
+pub(crate) fn worker_routes() -> OpenApiRouter<Server> {
+    OpenApiRouter::new()
+        .routes(routes!(get_live))
+        .routes(routes!(get_ready))
+        .routes(routes!(metrics::get_worker_metrics))
+}
+
 /// Returns 200 while the process is running.
 #[utoipa::path(get, path = "/health/live", tag = "health", operation_id = "is_live",
     responses((status = 200, description = "The process is running", body = String, content_type = "text/plain")))]

@@ -97,6 +97,20 @@ pub(crate) async fn get_metrics(State(server): State<Server>, caller: Caller) ->
     Ok(([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], text.0).into_response())
 }
 
+/// Returns metrics of a worker of Restate in the text format of Prometheus: what happened in its process. A key with a user is
+/// refused.
+#[utoipa::path(get, path = "/metrics", tag = "health", operation_id = "metrics", security(("key" = ["read"])),
+    responses((status = 200, description = "Prometheus text format", body = String, content_type = "text/plain")))]
+pub(crate) async fn get_worker_metrics(State(server): State<Server>, caller: Caller) -> ApiResult<Response> {
+    caller.require_scope_for_all(Scope::Read, "read the figures of all users")?;
+    let mut text = MetricsText::default();
+    let is_ready = server.readiness.check(&server.host).await;
+    text.write_gauge("ready", "1 if the worker is ready, as /health/ready says.", u64::from(is_ready));
+    text.write_counter("commits_total", "Commits since the start.", server.host.app.store.commit_count());
+    text.write_figures(&read_figures());
+    Ok(([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], text.0).into_response())
+}
+
 /// The figures that come from the database.
 struct StoredFigures {
     size_bytes: u64,

@@ -26,13 +26,8 @@ use tower_http::compression::predicate::{NotForContentType, Predicate, SizeAbove
 
 use crate::error::ServeError;
 use crate::guard::GuardedRouter;
-use crate::key_uses::KeyUses;
-use crate::metrics::{Readiness, RequestDurations};
 use crate::problem::Problem;
 use crate::public_url::PublicUrl;
-use crate::rate::RateLimiter;
-use crate::remembered_keys::RememberedKeys;
-use crate::revoked::KeyCalls;
 use crate::state::{RunHost, Server, ServerParts};
 use crate::{cors, describe, guard, listen, mcp, revoked, routes, studio};
 
@@ -93,6 +88,7 @@ impl RunningServer {
         let (settings, closing) = (server.host.app.config.server.clone(), server.host.closing.clone());
         let (live, store) = (server.host.supervisor.clone(), server.host.app.store.clone());
         let is_open = server.is_open;
+        let router = router.route(mcp::http::MCP_PATH, mcp::http::mcp_route(&server)).fallback(studio::answer_other);
         let router = guard_routes(router, server);
         let serving = listen::serve_connections(listener, router, &settings, is_open, closing.clone());
         let mut serving = std::pin::pin!(serving);
@@ -122,12 +118,8 @@ const FORCED_EXIT_CODE: i32 = 130;
 
 /// Listens, takes up what was left, and starts the tasks of a server.
 pub async fn serve_http(app: App, options: ServerOptions) -> Result<RunningServer, ServeError> {
-    let is_local = options.bind.ip().is_loopback();
-    let has_keys = app.store.requires_key()?;
-    if !is_local && !has_keys {
-        return Err(ServeError::Unprotected(options.bind));
-    }
     let refused = |source| ServeError::Listen { address: options.bind, source };
+    let is_open = check_protection(&app, options.bind)?;
     let listener = TcpListener::bind(options.bind).await.map_err(refused)?;
     let address = listener.local_addr().map_err(refused)?;
     let _alone = app.store.lock_for_server()?;
@@ -143,21 +135,15 @@ pub async fn serve_http(app: App, options: ServerOptions) -> Result<RunningServe
     let telemetry = app.start_telemetry()?;
     let openapi = describe::complete_document(serde_json::to_value(openapi).unwrap_or_default(), public_url.as_ref());
     let supervisor = RunSupervisor::new(options.max_runs, telemetry);
+    let host = RunHost::new(app, options.folder, supervisor);
+    let parts = ServerParts::new(host, address, openapi);
     let server = Server::new(ServerParts {
-        host: RunHost::new(app, options.folder, supervisor),
-        is_open: !has_keys,
+        is_open,
         has_studio: options.has_studio,
-        rates: RateLimiter::new(settings.rate_limit(is_local)),
-        cors: settings.cors.clone(),
+        cors: settings.cors,
         hosts,
-        scopes: describe::collect_scopes(&openapi),
-        openapi,
         public_url,
-        requests: RequestDurations::default(),
-        readiness: Readiness::default(),
-        metrics_keys: RememberedKeys::default(),
-        key_uses: KeyUses::default(),
-        calls: Arc::new(KeyCalls::new(listen::limit_connections(&settings))),
+        ..parts
     });
     // Signal handlers are installed before the server announces itself, so that it can be stopped at once.
     let signals =
@@ -168,12 +154,20 @@ pub async fn serve_http(app: App, options: ServerOptions) -> Result<RunningServe
     Ok(RunningServer { address, listener, server, router, signals, stopping, tasks, _alone })
 }
 
+/// Whether calls without a key are taken: no keys exist, and only this machine can connect. Fails with `Unprotected` if other
+/// machines could.
+pub(crate) fn check_protection(app: &App, bind: SocketAddr) -> Result<bool, ServeError> {
+    let has_keys = app.store.requires_key().map_err(AppError::from)?;
+    match bind.ip().is_loopback() || has_keys {
+        true => Ok(!has_keys),
+        false => Err(ServeError::Unprotected(bind)),
+    }
+}
+
 /// The routes with what stands around all of them.
-fn guard_routes(router: Router<Server>, server: Server) -> GuardedRouter {
+pub(crate) fn guard_routes(router: Router<Server>, server: Server) -> GuardedRouter {
     let origins = cors::layer(&server.cors);
     let routes = router
-        .route(mcp::http::MCP_PATH, mcp::http::mcp_route(&server))
-        .fallback(studio::answer_other)
         .method_not_allowed_fallback(async || {
             let message = "this route does not support the method; for its methods: GET /openapi.json";
             Problem::new(Code::RequestInvalid, message).with_status(StatusCode::METHOD_NOT_ALLOWED)

@@ -19,6 +19,9 @@ pub(crate) struct WorkerArgs {
     /// listened on]
     #[arg(long, value_name = "URL")]
     pub(crate) url: Option<String>,
+    /// Address for health checks and metrics: `/health/live`, `/health/ready`, `/metrics` [default: none]
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) monitor: Option<std::net::SocketAddr>,
     /// Log format [default: text]
     #[arg(long, value_enum, value_name = "STYLE")]
     pub(crate) log: Option<LogArg>,

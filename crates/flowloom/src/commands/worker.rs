@@ -10,6 +10,7 @@ use flowloom_app::engines::App;
 use flowloom_app::restate::{RestateAdmin, RestateWorker, admin_address};
 use flowloom_core::code::Code;
 use flowloom_runtime::descriptors;
+use flowloom_server::WorkerMonitor;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 
 use crate::cli::{Global, WorkerArgs};
@@ -40,6 +41,10 @@ async fn drive_configured(mut config: Config, arguments: WorkerArgs, style: LogS
     app.start_telemetry()?;
     let refused =
         |error| CommandError::new(Code::BindRefused, format!("cannot listen on {}: {error}", arguments.listen));
+    let monitor = match arguments.monitor {
+        Some(address) => Some(WorkerMonitor::bind(app.clone(), address).await?),
+        None => None,
+    };
     let (admin, worker) = (RestateAdmin::new(&admin), Arc::new(RestateWorker::new(app, &ingress)?));
     check_neighbours(&worker, &admin, arguments.listen, arguments.url.as_deref()).await?;
     // A few calls share a connection.
@@ -54,6 +59,11 @@ async fn drive_configured(mut config: Config, arguments: WorkerArgs, style: LogS
         guard.wait_for_request().await;
         tracing::info!("stopping: sessions that have begun may end");
     };
+    // It ends with the process.
+    if let Some(monitor) = monitor {
+        tracing::info!(address = %monitor.address(), "answering health checks");
+        tokio::spawn(monitor.answer_calls());
+    }
     let registered_address = worker.service_address(&url);
     let serving = worker.clone().serve(listener, stopped);
     let registered = worker.register(&admin, &registered_address);

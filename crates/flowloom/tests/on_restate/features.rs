@@ -2,9 +2,10 @@
 //! fan-outs, and the events of every definition.
 
 use serde_json::{Value, json};
+use test_restate::free_addresses;
 
 use crate::cluster::Cluster;
-use crate::support::http::RunningServer;
+use crate::support::http::{HttpAnswer, RunningServer, send_to};
 use crate::support::{TestServer, Workspace, exit_code, stderr_text, two_calls_flow};
 use crate::{ASK, CONFIG, HELLO, read_events};
 
@@ -41,6 +42,30 @@ fn runs_on_workers_count_for_the_quotas_of_their_user() {
     assert_eq!(start("hello", "cem", "?wait=60").json()["status"], "succeeded");
     let spent = start("hello", "cem", "?wait=60").json();
     assert_eq!((&spent["status"], &spent["error"]["code"]), (&json!("failed"), &json!("FL1113")), "{spent}");
+}
+
+#[test]
+fn a_worker_reports_its_figures_to_those_with_a_key() {
+    let Some(cluster) = Cluster::create("") else { return };
+    cluster.place.write("hello.json", HELLO);
+    let refused = cluster.place.run(&["worker", "--admin", &cluster.restate.admin(), "--monitor", "0.0.0.0:0"]);
+    assert!(exit_code(&refused) != 0 && stderr_text(&refused).contains("no API key"), "{}", stderr_text(&refused));
+    let (_, key) = cluster.place.run_json(&["keys", "create", "--name", "prometheus", "--scopes", "read"]);
+    let authorization = format!("Authorization: Bearer {}", key["key"].as_str().expect("a key"));
+    let [address] = free_addresses();
+    let _worker = cluster.spawn_worker(&cluster.place, &["--monitor", &address.to_string()], &[]);
+    let read = |path: &str, headers: &[&str]| HttpAnswer::read(send_to(&address.to_string(), "GET", path, headers, ""));
+    assert_eq!(exit_code(&cluster.place.run(&["run", "hello.json"])), 0);
+    assert_eq!((read("/health/live", &[]).status, read("/health/ready", &[]).status), (200, 200));
+    assert_eq!((read("/metrics", &[]).status, read("/api/v1/runs", &[&authorization]).status), (401, 404));
+    let metrics = read("/metrics", &[&authorization]).body;
+    for line in [
+        "flowloom_ready 1",
+        "flowloom_runs_ended_total{status=\"succeeded\",workflow=\"hello\"} 1",
+        "flowloom_model_tokens_total{provider=\"scripted\",direction=\"input\"}",
+    ] {
+        assert!(metrics.contains(line), "{line}: {metrics}");
+    }
 }
 
 #[test]

@@ -74,12 +74,7 @@ impl RunningServer {
     }
 
     pub(crate) fn send_and_read(&self, method: &str, path: &str, headers: &[&str], body: &str) -> HttpAnswer {
-        let mut stream = self.send(method, path, headers, body);
-        let mut text = String::new();
-        stream.read_to_string(&mut text).expect("readable");
-        let (head, body) = text.split_once("\r\n\r\n").expect("a head");
-        let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).expect("a status");
-        HttpAnswer { status, head: head.to_lowercase(), body: body.to_owned() }
+        HttpAnswer::read(self.send(method, path, headers, body))
     }
 
     /// Sends GET without a key.
@@ -111,15 +106,20 @@ impl RunningServer {
 
     /// Sends a request without reading the response.
     pub(crate) fn send(&self, method: &str, path: &str, headers: &[&str], body: &str) -> TcpStream {
-        let mut stream = TcpStream::connect(&self.address).expect("it listens");
-        let host = format!("Host: {}", self.address);
-        let host = if headers.iter().any(|header| header.starts_with("Host:")) { "X: y" } else { &host };
-        let lines: String = headers.iter().map(|header| format!("{header}\r\n")).collect();
-        let length = body.len();
-        write!(stream, "{method} {path} HTTP/1.0\r\n{host}\r\n{lines}Content-Length: {length}\r\n\r\n{body}")
-            .expect("sent");
-        stream
+        send_to(&self.address, method, path, headers, body)
     }
+}
+
+/// Sends a request to an address without reading the response.
+pub(crate) fn send_to(address: &str, method: &str, path: &str, headers: &[&str], body: &str) -> TcpStream {
+    let mut stream = TcpStream::connect(address).expect("it listens");
+    let host = format!("Host: {address}");
+    let host = if headers.iter().any(|header| header.starts_with("Host:")) { "X: y" } else { &host };
+    let lines: String = headers.iter().map(|header| format!("{header}\r\n")).collect();
+    let length = body.len();
+    write!(stream, "{method} {path} HTTP/1.0\r\n{host}\r\n{lines}Content-Length: {length}\r\n\r\n{body}")
+        .expect("sent");
+    stream
 }
 
 /// The address that a line of a starting server names, as text or as JSON.
@@ -167,6 +167,15 @@ pub(crate) struct HttpAnswer {
 }
 
 impl HttpAnswer {
+    /// Reads a response to its end.
+    pub(crate) fn read(mut stream: TcpStream) -> HttpAnswer {
+        let mut text = String::new();
+        stream.read_to_string(&mut text).expect("readable");
+        let (head, body) = text.split_once("\r\n\r\n").expect("a head");
+        let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).expect("a status");
+        HttpAnswer { status, head: head.to_lowercase(), body: body.to_owned() }
+    }
+
     pub(crate) fn json(&self) -> Value {
         serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("{error}: {self:?}"))
     }

@@ -1,0 +1,54 @@
+//! [`WorkerMonitor`]: the health checks and the metrics of a worker of Restate.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use flowloom_app::engines::App;
+use flowloom_app::runs::supervisor::RunSupervisor;
+use tokio::net::TcpListener;
+
+use crate::error::ServeError;
+use crate::health::worker_routes;
+use crate::listen::serve_connections;
+use crate::problem::Problem;
+use crate::serve::{check_protection, guard_routes};
+use crate::state::{RunHost, Server, ServerParts};
+
+/// Answers `GET /health/live`, `/health/ready` and `/metrics` for a worker. Callers need a key as on a server.
+pub struct WorkerMonitor {
+    address: SocketAddr,
+    listener: TcpListener,
+    app: Arc<App>,
+    is_open: bool,
+}
+
+impl WorkerMonitor {
+    /// Listens at an address. Fails if other machines could connect and there is no API key.
+    pub async fn bind(app: Arc<App>, bind: SocketAddr) -> Result<WorkerMonitor, ServeError> {
+        let refused = |source| ServeError::Listen { address: bind, source };
+        let is_open = check_protection(&app, bind)?;
+        let listener = TcpListener::bind(bind).await.map_err(refused)?;
+        let address = listener.local_addr().map_err(refused)?;
+        Ok(WorkerMonitor { address, listener, app, is_open })
+    }
+
+    /// The address that it listens at.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Answers calls until the future is dropped.
+    pub async fn answer_calls(self) {
+        let WorkerMonitor { address, listener, app, is_open } = self;
+        let (router, openapi) = worker_routes().split_for_parts();
+        let settings = app.config.server.clone();
+        // Restate's sessions drive the runs of a worker.
+        let host = RunHost::new(app, PathBuf::new(), RunSupervisor::new(0, None));
+        let closing = host.closing.clone();
+        let openapi = serde_json::to_value(openapi).unwrap_or_default();
+        let server = Server::new(ServerParts { is_open, ..ServerParts::new(host, address, openapi) });
+        let router = router.fallback(async |uri: axum::http::Uri| Problem::not_found("route", uri.path()));
+        serve_connections(listener, guard_routes(router, server), &settings, is_open, closing).await;
+    }
+}
