@@ -15,6 +15,7 @@ use crate::damage::Damage;
 use crate::db::{DbConnection, DbRow, Param, params};
 use crate::error::{Corruption, StoreError};
 use crate::memory_runs::MemoryRuns;
+use crate::open_questions::{OpenQuestions, build_open_questions_sql};
 use crate::rows;
 use crate::run_row::{RUN_COLUMNS, RunFilter, RunRow, SUSPENDED_STATUSES, StoredRunRow, read_settled_rows};
 use crate::store::Store;
@@ -188,6 +189,21 @@ impl Store {
                  order by created_at limit 1"
             );
             db.query_first(&sql, &[], |row| row.get_count(0))
+        })
+    }
+
+    /// The open questions of all runs.
+    pub fn count_open_questions(&self) -> Result<OpenQuestions, StoreError> {
+        if let Some(runs) = &self.runs {
+            return Ok(runs.count_open_questions());
+        }
+        self.read_with(|db| {
+            let sql = build_open_questions_sql(&self.build_status_expression(db)?);
+            let found = db.query_first(&sql, &[], |row| {
+                let oldest_at = row.get::<Option<i64>>(1)?.map(|at| at as u64);
+                Ok(OpenQuestions { count: row.get_count(0)?, oldest_at })
+            })?;
+            Ok(found.unwrap_or_default())
         })
     }
 

@@ -6,10 +6,7 @@ use std::sync::Arc;
 use flowloom_core::event::{Event, Record};
 use flowloom_core::path::Path;
 
-use crate::db::params;
-use crate::error::StoreError;
 use crate::rows::MAX_EVENTS_PER_RUN;
-use crate::store::Store;
 
 /// The questions that are open. Those to which somebody has sent an answer that waits for a process with the configuration
 /// of the run are not.
@@ -40,27 +37,15 @@ impl OpenQuestions {
     }
 }
 
-impl Store {
-    /// The open questions of all runs.
-    pub fn count_open_questions(&self) -> Result<OpenQuestions, StoreError> {
-        if let Some(runs) = &self.runs {
-            return Ok(runs.count_open_questions());
-        }
-        self.read_with(|db| {
-            let status = self.build_status_expression(db)?;
-            let sql = format!(
-                "select count(*), min(asked.at) from \
-                 (select number from run where finished_at is null and {status} in ('waiting', 'running')) unfinished \
-                 join event asked on asked.id > number * {MAX_EVENTS_PER_RUN} \
-                 and asked.id < (number + 1) * {MAX_EVENTS_PER_RUN} where asked.kind = 'asked' and not exists (select 1 from event later where later.id > asked.id \
-                 and later.id < (number + 1) * {MAX_EVENTS_PER_RUN} and later.path = asked.path \
-                 and later.kind in ('answered', 'step_finished', 'step_failed', 'step_aborted'))"
-            );
-            let found = db.query_first(&sql, params![], |row| {
-                let oldest_at = row.get::<Option<i64>>(1)?.map(|at| at as u64);
-                Ok(OpenQuestions { count: row.get_count(0)?, oldest_at })
-            })?;
-            Ok(found.unwrap_or_default())
-        })
-    }
+/// Selects the number and the earliest time of the open questions of unfinished runs, whose status the expression `status` computes.
+pub(crate) fn build_open_questions_sql(status: &str) -> String {
+    format!(
+        "select count(*), min(asked.at) from \
+         (select number from run where finished_at is null and {status} in ('waiting', 'running')) unfinished \
+         join event asked on asked.id > number * {MAX_EVENTS_PER_RUN} \
+         and asked.id < (number + 1) * {MAX_EVENTS_PER_RUN} where asked.kind = 'asked' and not exists \
+         (select 1 from event later where later.id > asked.id \
+         and later.id < (number + 1) * {MAX_EVENTS_PER_RUN} and later.path = asked.path \
+         and later.kind in ('answered', 'step_finished', 'step_failed', 'step_aborted'))"
+    )
 }

@@ -24,7 +24,7 @@ fn refusal_of(folder: &FilePath) -> Code {
 
 /// A folder in its place is refused to root, too.
 #[test]
-fn a_database_that_is_there_and_cannot_be_written_is_not_said_to_be_missing() {
+fn a_database_that_cannot_be_written_is_not_called_missing() {
     let folder = tempfile::tempdir().expect("a folder");
     std::fs::create_dir(folder.path().join("flowloom.db")).expect("created");
     let refused = Store::open(folder.path(), Durability::Normal).map(|_| ()).expect_err("refused");
