@@ -55,7 +55,7 @@ use scope::{Meaning, ScopeNames};
 pub(crate) use front_end::FRONT_END;
 pub use frontmatter::read_yaml;
 pub use include::{FLOWS_FOLDER, PROMPTS_FOLDER};
-pub use inspect::{ExpressionNames, NameRead, ObjectKey, inspect_expression};
+pub use inspect::{ExpressionNames, FieldRead, NameRead, ObjectKey, inspect_expression};
 pub use lex::{find_expression_end, measure_tag};
 
 /// The text between the instructions and a role.

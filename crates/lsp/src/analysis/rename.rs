@@ -5,9 +5,9 @@ use flowloom_core::json::write_json;
 use flowloom_core::value::Value;
 
 use super::definition::{Definition, IndexedFile};
+use super::field_reads::HiddenReads;
 use super::index::Body;
 use super::json_names::list_given_names;
-use super::mdx_names::plain_name;
 use super::names::{Name, NameKind, Role};
 
 /// Words that are no names in expressions.
@@ -154,16 +154,16 @@ fn check_expressions(definition: &Definition, name: &Name, new: &str) -> Result<
     Ok(())
 }
 
-/// Fails if a name may have uses that cannot be found: results inside a loop are fields of the items of its list.
+/// Fails if a name may have uses that cannot be found: results inside a block are fields of the block's own result.
 fn check_uses(definition: &Definition, name: &Name) -> Result<(), String> {
-    let Body::Markdown(document) = &definition.main().index.body else { return Ok(()) };
-    let block = name.scope.checked_sub(1).and_then(|index| document.elements.get(index));
-    let is_in_loop = block.is_some_and(|element| plain_name(&element.name) == "loop");
     let is_result = definition.find_origins(name).any(|place| place.name.about.origin.starts_with("result of"));
-    match is_in_loop && is_result {
-        true => {
+    match definition.block_results.find_hidden_reads(name.scope).filter(|_| is_result) {
+        None => Ok(()),
+        Some(HiddenReads::Loop) => {
             Err(format!("{} is a field of each iteration, and its uses outside of the loop cannot be found", name.text))
         }
-        false => Ok(()),
+        Some(HiddenReads::Whole(block)) => {
+            Err(format!("{} is a field of {block}, and an expression reads the whole of {block}", name.text))
+        }
     }
 }
