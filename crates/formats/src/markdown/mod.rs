@@ -19,6 +19,7 @@ mod include;
 mod inspect;
 mod layout;
 mod lex;
+mod name_rule;
 mod native;
 mod nodes;
 mod parse;
@@ -57,6 +58,7 @@ pub use frontmatter::read_yaml;
 pub use include::{FLOWS_FOLDER, PROMPTS_FOLDER};
 pub use inspect::{ExpressionNames, FieldRead, NameRead, ObjectKey, inspect_expression};
 pub use lex::{find_expression_end, measure_tag};
+pub use name_rule::can_name_variable;
 
 /// The text between the instructions and a role.
 pub const ROLE_PREFIX: &str = "\n\nYour role in this step: ";

@@ -68,7 +68,7 @@ pub fn find_mdx_names(text: &str, document: &MdxDocument) -> MdxNames {
             expression.attribute.as_ref().filter(|(_, name)| name == "provide").map(|(element, _)| element + 1);
         add_expression(written, expression.span.start, &names, place, &mut found);
         if let Some(inner) = provided {
-            let read = ReadExpression { names: &names, start: expression.span.start, scope: place };
+            let read = ReadExpression { names: &names, start: expression.span.start };
             read.add_provided(inner, &mut found.names);
         }
     }
@@ -158,7 +158,6 @@ fn add_expression(text: &str, start: usize, names: &ExpressionNames, scope: usiz
 struct ReadExpression<'a> {
     names: &'a ExpressionNames,
     start: usize,
-    scope: usize,
 }
 
 impl ReadExpression<'_> {
