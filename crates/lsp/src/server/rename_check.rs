@@ -110,10 +110,14 @@ fn describe_plan(plan: &Plan) -> String {
 fn is_same_but(before: &str, after: &str, old: &str, new: &str) -> bool {
     let (mut first, mut second) = (before, after);
     let mut is_in_word = false;
+    let pair = format!("{old}: ");
     loop {
         let renamed = || Some((strip_word(first, old)?, strip_word(second, new)?));
+        // In a script, `{ old }` has become `{ old: new }`.
+        let expanded = || Some((strip_word(first, old)?, strip_word(second.strip_prefix(&pair)?, new)?));
         let is_key = || before[..before.len() - first.len()].ends_with(KEY_MARK);
-        if let Some((first_rest, second_rest)) = renamed().filter(|_| !is_in_word && !is_key()) {
+        let found = expanded().or_else(|| renamed().filter(|_| !is_key()));
+        if let Some((first_rest, second_rest)) = found.filter(|_| !is_in_word) {
             (first, second, is_in_word) = (first_rest, second_rest, true);
             continue;
         }
@@ -155,6 +159,7 @@ mod tests {
             "Pair(Literal(String(\"text\")), Name(\"text\"))",
             "Pair(Literal(String(\"text\")), Name(\"title\"))"
         ));
+        assert!(same("() => ({text})", "() => ({text: title})") && !same("() => ({text})", "() => ({text: texts})"));
         assert!(is_same_but("(order status)", "(status)", "order status", "status"));
     }
 }
