@@ -5,7 +5,7 @@ use std::sync::Arc;
 use flowloom_core::json::Node;
 use flowloom_core::plan::Format;
 use flowloom_formats::graph::AGENT_ID_KEYS;
-use flowloom_formats::{markdown, pipeline};
+use flowloom_formats::{flow, markdown, pipeline, steps};
 
 use super::field_reads::FieldReads;
 use super::json_names::{TemplateText, find_block_inputs, find_json_names, list_output_fields};
@@ -146,7 +146,7 @@ impl Index {
 
     /// Whether a name must be declared above the place where it is used.
     pub fn is_sequential(&self) -> bool {
-        matches!(self.body, Body::Markdown(_)) || self.format == Some(flowloom_formats::steps::FORMAT)
+        matches!(self.body, Body::Markdown(_)) || matches!(self.format, Some(steps::FORMAT | flow::FORMAT))
     }
 
     /// Whether names of a kind may have no declaration in the document itself.
