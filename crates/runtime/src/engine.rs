@@ -150,7 +150,7 @@ impl Engine {
         let lease = self.journal.begin_run(start.id.unwrap_or_else(|| (self.ids)()))?;
         let driver = self.driver.clone().filter(|_| reusable.is_none());
         let plan = start.plan.clone();
-        let created = start.to_event(self.project.clone(), fork);
+        let created = start.into_event(self.project.clone(), fork);
         if let Some(driver) = driver {
             return Ok(Run::Remote(Box::new(RemoteRun::new_created(self.clone(), driver, plan, lease.run, created))));
         }

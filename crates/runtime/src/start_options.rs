@@ -68,7 +68,7 @@ impl StartOptions {
     }
 
     /// The event with which the run begins.
-    pub(crate) fn to_event(self, project: Option<RunProject>, fork: Option<ForkOrigin>) -> RunCreated {
+    pub(crate) fn into_event(self, project: Option<RunProject>, fork: Option<ForkOrigin>) -> RunCreated {
         let StartOptions { plan, bundle, inputs, user, agent, limits, depth, parent, thread_key, .. } = self;
         RunCreated {
             engine_semantics: engine_semantics(),
