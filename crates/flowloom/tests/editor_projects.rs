@@ -34,7 +34,7 @@ fn open_in_editor(place: &Workspace, folder: &str, file: &str) -> Value {
     let opened = json!({"textDocument": document});
     send(&json!({"jsonrpc": "2.0", "method": "textDocument/didOpen", "params": opened}));
     let mut output = BufReader::new(server.stdout.take().expect("a pipe"));
-    loop {
+    let found = loop {
         let mut head = String::new();
         output.read_line(&mut head).expect("a head");
         let length: usize = head.trim_end().strip_prefix("Content-Length: ").expect("a length").parse().expect("bytes");
@@ -42,11 +42,12 @@ fn open_in_editor(place: &Workspace, folder: &str, file: &str) -> Value {
         output.read_exact(&mut content).expect("a message");
         let message: Value = serde_json::from_slice(&content).expect("JSON");
         if message["method"] == "textDocument/publishDiagnostics" {
-            drop(input);
-            assert!(server.wait().expect("it ends").success());
-            return message["params"]["diagnostics"].clone();
+            break message["params"]["diagnostics"].clone();
         }
-    }
+    };
+    drop(input);
+    assert!(server.wait().expect("it ends").success());
+    found
 }
 
 #[test]

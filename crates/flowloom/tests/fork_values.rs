@@ -2,7 +2,7 @@
 
 mod support;
 
-use serde_json::{Value, json};
+use serde_json::json;
 use support::{Workspace, exit_code, stderr_text};
 
 /// A workspace with a definition that has run.
