@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use flowloom_core::diagnostic::{Diagnostic, Span};
 use flowloom_core::json::{NodeKind, parse_node};
 use flowloom_core::plan::{Format, Plan};
-use flowloom_formats::{StopFlag, format_source, markdown, pipeline};
+use flowloom_formats::{StopFlag, flow, format_source, markdown, pipeline, steps};
 
 use crate::draft::{Body, read_body};
 use crate::emit::{Emitter, emit_plan};
@@ -100,6 +100,11 @@ pub fn convert_definition(source: &ConversionSource<'_>, to: Format, has_comment
         ["user", "memory"].into_iter().for_each(|name| emitter.names.lose(name));
     }
     report_unplanned(source, &mut emitter.report);
+    if [(flow::FORMAT, steps::FORMAT), (steps::FORMAT, flow::FORMAT)].contains(&(plan.format, to)) {
+        let message =
+            "the output of a run that fails: of a flow, the last output; of a step list, the input of the step";
+        emitter.report.add_difference(plan.root.span, message);
+    }
     let text = emit_plan(&mut emitter, to);
     Conversion { text, findings: emitter.report.into_findings() }
 }

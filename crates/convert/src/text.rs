@@ -3,6 +3,7 @@
 use flowloom_core::expr::js::Js;
 use flowloom_core::expr::{Expr, Segment, Template, TemplatePart};
 use flowloom_core::value::Value;
+use flowloom_formats::markdown::can_name_variable;
 
 /// A part of a text.
 #[derive(Clone, Debug, PartialEq)]
@@ -119,17 +120,10 @@ pub(crate) fn to_identifier(name: &str, otherwise: &str) -> String {
 
 /// Whether a name can be written in an expression as it is.
 pub(crate) fn is_identifier(name: &str) -> bool {
-    /// Words of JavaScript, and names that expressions may not use.
-    const RESERVED: [&str; 34] = [
-        "break", "case", "catch", "class", "const", "continue", "default", "delete", "do", "else", "false", "finally",
-        "for", "function", "if", "import", "in", "new", "null", "return", "super", "switch", "this", "throw", "true",
-        "try", "typeof", "var", "void", "while", "with", "let", "await", "eval",
-    ];
     let mut chars = name.chars();
-    chars.next().is_some_and(|c| c.is_ascii_alphabetic() || c == '_')
+    chars.next().is_some_and(|c| c.is_ascii_alphabetic())
         && chars.all(|c| c.is_ascii_alphanumeric() || c == '_')
-        && !RESERVED.contains(&name)
-        && !name.starts_with('_')
+        && can_name_variable(name)
 }
 
 /// A text in words for a message: its beginning, on one line.
@@ -148,7 +142,13 @@ mod tests {
 
     #[test]
     fn names_become_identifiers() {
-        let cases = [("draft", "draft"), ("Write the draft", "writeTheDraft"), ("new", "step1"), ("天", "step1")];
+        let cases = [
+            ("draft", "draft"),
+            ("Write the draft", "writeTheDraft"),
+            ("new", "step1"),
+            ("天", "step1"),
+            ("document", "step1"),
+        ];
         for (name, expected) in cases {
             assert_eq!(to_identifier(name, "step1"), expected);
         }

@@ -165,6 +165,21 @@ fn definitions_that_do_different_things_differ() {
 }
 
 #[test]
+fn the_end_of_a_flow_is_a_difference() {
+    let place = Workspace::new("");
+    let step = |name: &str| json!({"type": "llmInstruction", "config": {"instruction": name, "resultVariable": name}});
+    let flow = |steps: &[Value]| json!({"name": "f", "description": "d", "steps": steps}).to_string();
+    let mut last = step("one");
+    place.write("a.json", &flow(&[last.clone(), step("two")]));
+    last["config"]["directOutput"] = true.into();
+    place.write("b.json", &flow(&[last, step("two")]));
+    let text = stdout_of(&place, 1, &["diff", "a.json", "b.json"]);
+    assert!(text.contains("the workflow ends with this output"), "{text}");
+    let (_, diff) = place.run_json(&["diff", "a.json", "b.json"]);
+    assert_eq!(diff["steps"][0]["changes"], json!(["changed"]), "{diff}");
+}
+
+#[test]
 fn a_fork_of_a_fork_keeps_the_variables_that_were_set() {
     let place = place_with_list();
     stdout_of(&place, 0, &["run", "story.json", "-i", "input=lamps"]);

@@ -240,14 +240,30 @@ fn workflows_that_are_not_known_or_run_themselves_have_no_bound() {
 #[test]
 fn requests_of_functions_are_counted() {
     let place = Workspace::new("[functions.\"crm::lookup\"]\nurl = \"https://crm.test/find\"\nmethod = \"get\"\n");
-    for (function, method, host) in
-        [("tool::http_request", "*", "*"), ("tool::web_fetch", "GET", "*"), ("crm::lookup", "GET", "crm.test")]
-    {
+    for (function, method, host) in [
+        ("tool::http_request", "*", "a.test"),
+        ("tool::web_fetch", "GET", "a.test"),
+        ("crm::lookup", "GET", "crm.test"),
+    ] {
         let estimate = plan_definition(&place, "f.json", &call_function("f", function, "http://a.test/"), &[]);
         let expected = json!([{"method": method, "host": host, "count": 1}]);
         assert_eq!((&estimate["requests"], &estimate["redirects"]), (&expected, &json!(5)), "{function}");
         assert_eq!(exit_code(&place.run(&["plan", "f.json", "--max", "requests=0"])), 5, "{function}");
     }
+    for (prompt, method, host) in [
+        (r#"{"url": "http://b.test/{{input}}", "method": "post"}"#, "POST", "b.test"),
+        (r#"{"url": "http://b.test{{input}}"}"#, "GET", "*"),
+        (r#"{"url": "http://b.test/", "method": "{{input}}"}"#, "*", "b.test"),
+        ("{{input}}", "*", "*"),
+    ] {
+        let estimate = plan_definition(&place, "f.json", &call_function("f", "tool::http_request", prompt), &[]);
+        assert_eq!(estimate["requests"], json!([{"method": method, "host": host, "count": 1}]), "{prompt}");
+    }
+    let inputs = json!({"url": "https://c.test/x", "method": "GET"});
+    let node = json!({"id": "n", "block_id": "http_request", "inputs": inputs});
+    let pipeline = json!({"id": "p", "name": "P", "nodes": [node], "edges": []}).to_string();
+    let estimate = plan_definition(&place, "p.json", &pipeline, &[]);
+    assert_eq!(estimate["requests"], json!([{"method": "GET", "host": "c.test", "count": 1}]), "{estimate}");
     let estimate = plan_definition(&place, "f.json", &call_function("f", "tool::file_write", "x"), &[]);
     assert_eq!(estimate["requests"], json!([]));
 }

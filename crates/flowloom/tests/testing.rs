@@ -170,6 +170,46 @@ fn secrets_in_headers_do_not_reach_the_test() {
     assert!(failed.contains("a part that the test masks") && !failed.contains("654321"), "{failed}");
 }
 
+/// Blocks and functions send requests, too, and one can carry what another received.
+#[test]
+fn secrets_in_the_headers_of_blocks_and_functions_do_not_reach_the_test() {
+    let server = TestServer::start();
+    let place = Workspace::new(&format!("default_model = \"scripted:echo\"\n{}", server.egress_config()));
+    let url = |path: &str| format!("http://{}{path}", server.address);
+    let headers = json!({"Authorization": "Bearer bearer-1234", "X-Api-Key": "k-1", "Accept": "text/plain"});
+    let node = |id: &str, path: &str, headers: &Value| {
+        let inputs = json!({"url": url(path), "method": "GET", "headers": headers});
+        json!({"id": id, "block_id": "http_request", "inputs": inputs})
+    };
+    let received = json!({"Authorization": "Bearer {{n1.body.path}}", "Cookie": "a={{n1.body.path}}"});
+    let arguments = json!({"url": url("/a"), "method": "GET", "headers": headers}).to_string();
+    let call =
+        json!({"name": "e", "functionId": "tool::http_request", "mode": "sequential", "promptTemplate": arguments});
+    let header = json!({"key": "Authorization", "value": "Bearer ${page.path}"});
+    let calls = json!([
+        {"type": "apiCall", "config": {"url": url("/login-cookie-1234"), "method": "GET", "responseVariable": "page"}},
+        {"type": "apiCall", "config": {"url": url("/b"), "method": "GET", "headers": [header], "responseVariable": "b"}},
+    ]);
+    let definitions = [
+        json!({"id": "p", "name": "P", "nodes": [node("n1", "/a", &headers)], "edges": []}),
+        json!({"id": "d", "name": "D", "edges": [],
+            "nodes": [node("n1", "/login-cookie-1234", &json!({})), node("n2", "/b", &received)]}),
+        json!({"id": "s", "name": "S", "steps": [call]}),
+        json!({"name": "F", "description": "d", "steps": calls}),
+    ];
+    for definition in definitions {
+        place.write("secret.json", &definition.to_string());
+        let test = record_test(&place, "secret.json", &[]).to_string();
+        for secret in ["bearer-1234", "k-1", "/login-cookie-1234\\\"", "Bearer /login"] {
+            assert!(!test.contains(secret), "{secret}: {test}");
+        }
+        assert!(test.contains("(masked)"), "{test}");
+        stdout_of(&place, 0, &["test"]);
+        let shown = stdout_of(&place, 0, &["show", "last", "--json"]);
+        assert!(!shown.contains("Bearer bearer-1234"), "{shown}");
+    }
+}
+
 /// The input that the header is made of is masked in the test, too.
 #[test]
 fn a_secret_that_is_an_input_does_not_reach_the_test() {

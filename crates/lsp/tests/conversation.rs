@@ -308,6 +308,21 @@ async fn a_broken_definition_is_reported_as_soon_as_it_is_open() {
     editor.open("package.json", r#"{"name": "x", "scripts": {},,}"#).await;
     let found = editor.wait_for(published).await;
     assert_eq!(found["params"]["diagnostics"], json!([]));
+    editor.open("misspelt.json", &STEPS.replace("\"steps\"", "\"step\"")).await;
+    let found = editor.wait_for(published).await;
+    assert_eq!(found["params"]["diagnostics"][0]["code"], "FL0111", "{found}");
+    editor.end_conversation().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_broken_configuration_is_reported_in_its_own_file() {
+    let mut editor = Editor::start(json!({})).await;
+    editor.write("flowloom.toml", "default_model = \"scripted:echo\"\n[limits\nsteps = 1\n");
+    editor.open("draft.json", STEPS).await;
+    let uri = editor.file_uri("flowloom.toml");
+    let found = editor.wait_for(|message| message["params"]["uri"] == uri.as_str()).await;
+    let problem = &found["params"]["diagnostics"][0];
+    assert_eq!(problem["range"]["start"]["line"], 1, "{found}");
     editor.end_conversation().await;
 }
 
@@ -332,7 +347,34 @@ struct RenameCase {
     refused: &'static [&'static str],
 }
 
-const RENAMES: [RenameCase; 5] = [
+const RENAMES: [RenameCase; 8] = [
+    RenameCase {
+        file: "short.mdx",
+        text: "---\ninput:\n  topic: {type: text}\n---\n\n{JSON.stringify({topic})} {({topic}).topic} {[1].map(() => ({topic})).length}\n\n\
+               <GenText as=\"t\" model=\"m:x\" />\n",
+        at: "topic: ",
+        accepted: &["theme"],
+        refused: &["document", "constructor"],
+    },
+    RenameCase {
+        file: "fields.mdx",
+        text: "Hi\n\n<Cond as=\"d\" if={true} provide={{}}>\n  In\n\n  <GenText as=\"poem\" model=\"m:x\" />\n</Cond>\n\n{d['poem']} {d.poem}\n\n\
+               <GenText as=\"t\" model=\"m:x\" />\n",
+        at: "poem",
+        accepted: &["verse"],
+        refused: &["window"],
+    },
+    RenameCase {
+        file: "brackets.json",
+        text: r#"{"name": "f", "description": "d", "steps": [
+  {"type": "start", "config": {"variables": [{"name": "a.b", "value": "Oslo"}]}},
+  {"type": "llmInstruction", "config": {"instruction": "${['a.b']} ${[\"a.b\"]}", "resultVariable": "out"}}
+]}
+"#,
+        at: "a.b",
+        accepted: &["town"],
+        refused: &["out"],
+    },
     RenameCase {
         file: "a.mdx",
         text: "---\ninput:\n  audience: {type: text}\n---\n\nWrite audience for {audience}. {Math.max(1, 2)}\n\n<GenText as=\"t\" model=\"m:x\" />\n",

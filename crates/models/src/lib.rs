@@ -21,7 +21,7 @@ pub use catalog::{LOCAL_EMBEDDING_MODEL, LOCAL_MODEL, list_priced_models};
 pub use error::{ModelError, ResolveError, SchemaError, ScriptError};
 pub use local::{InferenceEngine, LOCAL_MAX_ANSWER_TOKENS};
 pub use models::{Models, ProviderStatus};
-pub use remote::{ProviderCallError, SseEvent, SseParser, Unreadable};
+pub use remote::{MAX_CALL_ATTEMPTS, ProviderCallError, SseEvent, SseParser, Unreadable};
 pub use resolve::is_file_model;
 pub use served::{is_nearby, list_served_models};
 pub use settings::{Environment, ModelSettings, ProcessEnvironment, ProviderSettings, cache_dir};

@@ -9,6 +9,7 @@ use flowloom_core::path::Path;
 use flowloom_core::plan::{Env, Plan};
 use flowloom_core::state::{Phase, RunState};
 use flowloom_core::status::Status;
+use flowloom_core::value::Map;
 
 use crate::command::{CommandAction, DecidedCommand, RunCommand};
 use crate::divergence::Divergence;
@@ -303,6 +304,15 @@ impl Engine {
     /// The final variables, conversations and transcript of a recorded run. Performs no effects.
     pub async fn final_env(&self, records: Vec<Arc<Record>>, plan: Arc<Plan>) -> Env {
         self.follow_records(records, plan, None).await.map(|(outcome, _)| outcome.env).unwrap_or_default()
+    }
+
+    /// The variables that the step at `path` sees after these records: those of the run, or of the innermost block with
+    /// variables of its own. Performs no effects.
+    pub async fn variables_at(&self, records: Vec<Arc<Record>>, plan: Arc<Plan>, path: &Path) -> Arc<Map> {
+        let requests = CollectedRequests::default();
+        let followed = self.follow_records(records, plan, Some(requests.clone())).await;
+        let outside = || followed.map(|(outcome, _)| outcome.env.vars.shared_map()).unwrap_or_default();
+        requests.find_scope(path).unwrap_or_else(outside)
     }
 
     /// The requests that a recorded run has sent, as far as its plan reproduces them. Performs no effects.

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use flowloom_core::effect::Request;
 use flowloom_core::hash::Hash;
 use flowloom_core::path::Path;
+use flowloom_core::value::Map;
 
 /// A request as a step sent it.
 #[derive(Clone, Debug)]
@@ -26,6 +27,7 @@ pub struct CollectedRequests(Arc<Mutex<Collected>>);
 struct Collected {
     sent: Vec<SentRequest>,
     scripts: HashMap<Path, Hash>,
+    scopes: Vec<(Path, Arc<Map>)>,
 }
 
 impl CollectedRequests {
@@ -47,6 +49,19 @@ impl CollectedRequests {
     /// Adds the hash of the script at `path`.
     pub(crate) fn add_script(&self, path: &Path, hash: Hash) {
         self.lock_collected().scripts.insert(path.clone(), hash);
+    }
+
+    /// Adds the variables of steps with variables of their own that have not ended.
+    pub(crate) fn add_scope(&self, path: &Path, variables: Arc<Map>) {
+        self.lock_collected().scopes.push((path.clone(), variables));
+    }
+
+    /// The variables of the innermost steps with variables of their own that have not ended and in which the step at `path`
+    /// is; `None` if it is in none.
+    pub(crate) fn find_scope(&self, path: &Path) -> Option<Arc<Map>> {
+        let collected = self.lock_collected();
+        let around = collected.scopes.iter().filter(|(scope, _)| scope != path && path.is_within(scope));
+        around.max_by_key(|(scope, _)| scope.as_str().len()).map(|(_, variables)| variables.clone())
     }
 
     /// The hashes of the scripts since the last call.

@@ -12,7 +12,7 @@ use crate::error::ServeError;
 use crate::health::worker_routes;
 use crate::listen::serve_connections;
 use crate::problem::Problem;
-use crate::serve::{check_protection, guard_routes};
+use crate::serve::{build_parts, check_protection, guard_routes};
 use crate::state::{RunHost, Server, ServerParts};
 
 /// Answers `GET /health/live`, `/health/ready` and `/metrics` for a worker. Callers need a key as on a server.
@@ -47,7 +47,7 @@ impl WorkerMonitor {
         let host = RunHost::new(app, PathBuf::new(), RunSupervisor::new(0, None));
         let closing = host.closing.clone();
         let openapi = serde_json::to_value(openapi).unwrap_or_default();
-        let server = Server::new(ServerParts { is_open, ..ServerParts::new(host, address, openapi) });
+        let server = Server::new(ServerParts { is_open, ..build_parts(host, address, openapi) });
         let router = router.fallback(async |uri: axum::http::Uri| Problem::not_found("route", uri.path()));
         serve_connections(listener, guard_routes(router, server), &settings, is_open, closing).await;
     }

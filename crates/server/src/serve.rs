@@ -26,8 +26,13 @@ use tower_http::compression::predicate::{NotForContentType, Predicate, SizeAbove
 
 use crate::error::ServeError;
 use crate::guard::GuardedRouter;
+use crate::key_uses::KeyUses;
+use crate::metrics::{Readiness, RequestDurations};
 use crate::problem::Problem;
 use crate::public_url::PublicUrl;
+use crate::rate::RateLimiter;
+use crate::remembered_keys::RememberedKeys;
+use crate::revoked::KeyCalls;
 use crate::state::{RunHost, Server, ServerParts};
 use crate::{cors, describe, guard, listen, mcp, revoked, routes, studio};
 
@@ -136,7 +141,7 @@ pub async fn serve_http(app: App, options: ServerOptions) -> Result<RunningServe
     let openapi = describe::complete_document(serde_json::to_value(openapi).unwrap_or_default(), public_url.as_ref());
     let supervisor = RunSupervisor::new(options.max_runs, telemetry);
     let host = RunHost::new(app, options.folder, supervisor);
-    let parts = ServerParts::new(host, address, openapi);
+    let parts = build_parts(host, address, openapi);
     let server = Server::new(ServerParts {
         is_open,
         has_studio: options.has_studio,
@@ -152,6 +157,27 @@ pub async fn serve_http(app: App, options: ServerOptions) -> Result<RunningServe
     let tasks = start_background_tasks(&server, &stopping).await?;
     tracing::info!(%address, "serving");
     Ok(RunningServer { address, listener, server, router, signals, stopping, tasks, _alone })
+}
+
+/// The parts of a server at an address that requires keys, without the studio.
+pub(crate) fn build_parts(host: Arc<RunHost>, address: SocketAddr, openapi: serde_json::Value) -> ServerParts {
+    let settings = &host.app.config.server;
+    ServerParts {
+        is_open: false,
+        has_studio: false,
+        rates: RateLimiter::new(settings.rate_limit(address.ip().is_loopback())),
+        requests: RequestDurations::default(),
+        readiness: Readiness::default(),
+        metrics_keys: RememberedKeys::default(),
+        public_url: None,
+        key_uses: KeyUses::default(),
+        calls: Arc::new(KeyCalls::new(listen::limit_connections(settings))),
+        cors: Vec::new(),
+        hosts: vec![address.ip().to_string()],
+        scopes: describe::collect_scopes(&openapi),
+        openapi,
+        host,
+    }
 }
 
 /// Whether calls without a key are taken: no keys exist, and only this machine can connect. Fails with `Unprotected` if other

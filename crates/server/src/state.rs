@@ -1,7 +1,6 @@
 //! What handlers share.
 
 use std::collections::HashMap;
-use std::net::SocketAddr;
 use std::ops::Deref;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -18,9 +17,7 @@ use flowloom_app::runs::turns::BusyThreads;
 use flowloom_store::Store;
 use tokio_util::sync::CancellationToken;
 
-use crate::describe::collect_scopes;
 use crate::key_uses::KeyUses;
-use crate::listen::limit_connections;
 use crate::metrics::{Readiness, RequestDurations};
 use crate::public_url::PublicUrl;
 use crate::rate::RateLimiter;
@@ -120,27 +117,6 @@ pub(crate) struct ServerParts {
 }
 
 impl ServerParts {
-    /// A server at an address that requires keys, without the studio.
-    pub(crate) fn new(host: Arc<RunHost>, address: SocketAddr, openapi: serde_json::Value) -> ServerParts {
-        let settings = &host.app.config.server;
-        ServerParts {
-            is_open: false,
-            has_studio: false,
-            rates: RateLimiter::new(settings.rate_limit(address.ip().is_loopback())),
-            requests: RequestDurations::default(),
-            readiness: Readiness::default(),
-            metrics_keys: RememberedKeys::default(),
-            public_url: None,
-            key_uses: KeyUses::default(),
-            calls: Arc::new(KeyCalls::new(limit_connections(settings))),
-            cors: Vec::new(),
-            hosts: vec![address.ip().to_string()],
-            scopes: collect_scopes(&openapi),
-            openapi,
-            host,
-        }
-    }
-
     /// Whether `host` (with or without a port) is a name of this server.
     pub(crate) fn is_own_host(&self, host: &str) -> bool {
         let name = match host.rsplit_once(':') {

@@ -247,7 +247,7 @@ fn workflows_as_tools_are_reported_as_lost() {
 }
 
 /// What conversions report as lost: the definition, the format, the construct at the place, and a part of the message.
-const LOSSES: [(&str, &str, &str, &str); 25] = [
+const LOSSES: [(&str, &str, &str, &str); 28] = [
     ("late-defaults.flow.json", "markdown", "start", "the variable greeting: only inputs have defaults here"),
     ("late-defaults.flow.json", "steps", "llmInstruction", "${greeting}: what sets it is lost"),
     ("requests.flow.json", "steps", "webScraping", "read by tool::web_fetch"),
@@ -262,6 +262,9 @@ const LOSSES: [(&str, &str, &str, &str); 25] = [
     ("functions.steps.json", "flow", "find", "a flow calls no functions"),
     ("functions.steps.json", "pipeline", "find", "that find may fail"),
     ("functions.steps.json", "markdown", "find", "the input found takes the place of its output"),
+    ("links.steps.json", "pipeline", "tell", "{{document}}: a node reads fields of an output"),
+    ("links.steps.json", "pipeline", "tell", "{{input}}: a node reads fields of an output"),
+    ("links.steps.json", "pipeline", "tell", "{{nobody.name}}: it would be a reference to a node"),
     ("blocks.markdown.mdx", "flow", "Loop", "so they run once"),
     ("blocks.markdown.mdx", "flow", "Cond", "the steps of all its branches run"),
     ("blocks.markdown.mdx", "steps", "GenText as=\"better\"", "{place}: what sets it is lost"),

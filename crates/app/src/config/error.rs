@@ -1,6 +1,6 @@
 //! [`ConfigError`]: what can be wrong with the configuration.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use flowloom_core::code::Code;
 use flowloom_core::diagnostic::Position;
@@ -200,6 +200,18 @@ pub enum TableProblem {
 }
 
 impl ConfigError {
+    /// The file that is wrong, and the place in it; `None` if it is no file.
+    pub fn find_place(&self) -> Option<(&Path, Position)> {
+        let start = Position { line: 1, column: 1 };
+        match self {
+            ConfigError::Unreadable { path, .. } | ConfigError::ForeignFile { path, .. } => Some((path, start)),
+            ConfigError::Malformed { path, message } => Some((path, read_toml_place(message).unwrap_or(start))),
+            ConfigError::EnvLine { path, line } => Some((path, Position { line: *line, column: 1 })),
+            ConfigError::Setting { path, position, .. } => Some((path, *position)),
+            _ => None,
+        }
+    }
+
     /// An error of a whole table.
     pub(crate) fn in_table(table: impl Into<String>, problem: TableProblem) -> ConfigError {
         ConfigError::Table { table: table.into(), problem }
@@ -226,4 +238,11 @@ impl From<ConfigError> for StepFailure {
     fn from(error: ConfigError) -> StepFailure {
         StepFailure::new(error.code(), error.to_string())
     }
+}
+
+/// The place that the message of the TOML parser names first.
+fn read_toml_place(message: &str) -> Option<Position> {
+    let (line, rest) = message.split_once("at line ")?.1.split_once(", column ")?;
+    let digits = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
+    Some(Position { line: line.parse().ok()?, column: rest[..digits].parse().ok()? })
 }

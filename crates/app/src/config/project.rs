@@ -20,6 +20,8 @@ const ENV_FILE: &str = ".env";
 pub enum ProjectTarget {
     /// A definition, or a folder that is read once. Outside of a project, its data is kept in the current folder.
     Definition(PathBuf),
+    /// A file in an editor. The project around it counts, wherever the program was started.
+    Edited(PathBuf),
     /// A folder that is served. Outside of a project, it is one itself.
     Served(PathBuf),
 }
@@ -66,7 +68,7 @@ impl ProjectReason {
 impl Project {
     /// Finds the project: that of the configuration file that the caller names, or else the nearest folder with a
     /// `flowloom.toml` around the current folder, or else the nearest one with data. In the project of the current folder, or
-    /// outside of any, the search starts at the target. Fails if the file is in a folder further up and belongs to another
+    /// outside of any, the search starts at the target; at a file in an editor it always does. Fails if the file is in a folder further up and belongs to another
     /// user, who could have put it there to run commands as this one.
     pub fn find(named: Option<&Path>, target: Option<&ProjectTarget>) -> Result<Project, ConfigError> {
         if let Some(file) = named {
@@ -78,9 +80,11 @@ impl Project {
         let starts: Vec<&Path> = start.iter().map(PathBuf::as_path).chain([current.as_path()]).collect();
         let has_config = |folder: &Path| folder.join(CONFIG_FILE).is_file();
         let own = find_around(&[current.as_path()], has_config);
-        // A definition from elsewhere is used in the project of the current folder.
-        let nearest =
-            find_around(&starts, has_config).filter(|(_, root)| own.is_none_or(|(_, own)| root.starts_with(own)));
+        // A definition from elsewhere is used in the project of the current folder, but an editor has no current folder that a
+        // person sees.
+        let is_edited = matches!(target, Some(ProjectTarget::Edited(_)));
+        let counts_here = |root: &Path| is_edited || own.is_none_or(|(_, own)| root.starts_with(own));
+        let nearest = find_around(&starts, has_config).filter(|(_, root)| counts_here(root));
         if let Some((start, root)) = nearest.or(own) {
             check_owner(&root.join(CONFIG_FILE), start == root)?;
             return Ok(Project::below(&current, root, ProjectReason::ConfigFile));
@@ -161,8 +165,11 @@ impl Project {
 impl ProjectTarget {
     /// The folder where the search starts. `None` if the target does not exist, such as the name of a workflow.
     fn start_folder(&self) -> Option<PathBuf> {
-        let (ProjectTarget::Definition(path) | ProjectTarget::Served(path)) = self;
-        let path = path.canonicalize().ok()?;
+        let path = match self {
+            ProjectTarget::Definition(path) | ProjectTarget::Served(path) => path.canonicalize().ok()?,
+            // A new file may not be stored yet.
+            ProjectTarget::Edited(path) => path.canonicalize().ok().or_else(|| path.parent()?.canonicalize().ok())?,
+        };
         if path.is_dir() { Some(path) } else { path.parent().map(Path::to_owned) }
     }
 }

@@ -7,10 +7,10 @@ use flowloom_convert::{Conversion, ConversionSource, Fate, Finding, convert_defi
 use flowloom_core::code::Code;
 use flowloom_core::diagnostic::{Diagnostic, LineTable, Span};
 use flowloom_core::plan::Format;
-use flowloom_formats::{MAX_PROBLEMS, OmittedProblems, StopFlag};
+use flowloom_formats::{MAX_PROBLEMS, OmittedProblems, markdown};
 use serde_json::{Value, json};
 
-use super::source::LoadedDefinition;
+use super::source::{LoadedDefinition, Loader};
 
 /// A converted definition.
 pub struct ConvertedDefinition {
@@ -38,15 +38,18 @@ pub struct ConversionOptions {
 pub fn convert_loaded(
     mut source: LoadedDefinition,
     options: ConversionOptions,
-    stop: &StopFlag,
+    loader: &Loader<'_>,
 ) -> Result<ConvertedDefinition, Box<LoadedDefinition>> {
     let Some(plan) = &source.compiled.plan else { return Err(Box::new(source)) };
+    let stop = &loader.stop.cloned().unwrap_or_default();
     let text = String::from_utf8_lossy(source.bytes());
     let given = ConversionSource { file: source.name(), text: &text, plan, stop };
     let mut conversion = convert_definition(&given, options.to, options.has_comments);
     if plan.format == options.to {
         conversion.findings.extend(list_needed_files(&source, &text));
         conversion.findings.sort_by_key(|finding| finding.span.start);
+    } else {
+        refuse_invalid_result(&mut conversion, options, loader);
     }
     if stop.is_stopped() {
         let message = "converting this definition took too long";
@@ -59,6 +62,23 @@ pub fn convert_loaded(
     let (problems, omitted) = limit_problems(conversion.diagnostics(source.name(), is_refused));
     (source.compiled.diagnostics, source.compiled.omitted) = (problems, omitted);
     Ok(ConvertedDefinition { source, text, is_refused, conversion })
+}
+
+/// Takes a result back that has errors, and reports the first of them as a loss.
+fn refuse_invalid_result(conversion: &mut Conversion, options: ConversionOptions, loader: &Loader<'_>) {
+    let Some(text) = &conversion.text else { return };
+    let name = match options.has_comments {
+        _ if options.to == markdown::FORMAT => "converted.mdx",
+        true => "converted.jsonc",
+        false => "converted.json",
+    };
+    let files = [(name.to_owned(), text.clone().into_bytes())].into();
+    let checked = Loader { format: Some(options.to), ..*loader }.compile_files(name, files);
+    let Some(error) = checked.compiled.diagnostics.iter().find(|problem| problem.is_error()) else { return };
+    let message = format!("the definition: {} cannot express it, {}", options.to, error.message);
+    let loss = Finding { fate: Fate::Lost, span: Span::default(), message, is_restored: false };
+    conversion.findings.insert(0, loss);
+    conversion.text = None;
 }
 
 /// The files that a laid out definition still reads, such as blocks and included texts, each with the place of its name.
@@ -141,11 +161,8 @@ impl ConvertedDefinition {
 
 #[cfg(test)]
 mod tests {
-    use flowloom_formats::markdown;
-
     use super::*;
     use crate::config::{Config, Overrides};
-    use crate::definitions::source::Loader;
 
     #[test]
     fn files_that_a_laid_out_definition_needs_are_named() {
@@ -156,7 +173,7 @@ mod tests {
         let config = Config::load(Overrides::default()).expect("the defaults");
         let loaded = Loader::new(&config).compile(&place.path().join("a.mdx"));
         let options = ConversionOptions { to: markdown::FORMAT, is_strict: true, has_comments: true };
-        let converted = convert_loaded(loaded, options, &StopFlag::default()).map_err(|_| ()).expect("a plan");
+        let converted = convert_loaded(loaded, options, &Loader::new(&config)).map_err(|_| ()).expect("a plan");
         let problems = &converted.source.compiled.diagnostics;
         let found: Vec<(usize, &str)> =
             problems.iter().map(|problem| (problem.span.start, problem.message.as_str())).collect();
@@ -164,5 +181,21 @@ mod tests {
             "house.mdx is read from the folder of the definition: copy it to the same place beside the result";
         assert_eq!(found, [(text.find("house").expect("the name"), message)]);
         assert!(converted.text.is_some(), "it is no loss");
+    }
+
+    #[test]
+    fn a_result_with_errors_is_taken_back() {
+        let config = Config::load(Overrides::default()).expect("the defaults");
+        let options = ConversionOptions { to: markdown::FORMAT, is_strict: false, has_comments: true };
+        let made = |text: &str| {
+            let text = Some(text.to_owned());
+            let mut conversion = Conversion { text, findings: Vec::new() };
+            refuse_invalid_result(&mut conversion, options, &Loader::new(&config));
+            conversion
+        };
+        let valid = made("Hi {'there'}\n\n<GenText as=\"t\" model=\"m:x\" />\n");
+        assert!(!valid.has_losses(), "{:?}", valid.findings);
+        let refused = made("Hi {window}\n\n<GenText as=\"t\" model=\"m:x\" />\n");
+        assert!(refused.text.is_none() && refused.findings[0].message.contains("window is restricted"));
     }
 }

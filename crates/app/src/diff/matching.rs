@@ -63,6 +63,14 @@ fn add_steps(step: &Step, path: Path, is_root: bool, listed: &mut Listed<'_>) {
         }
         let first = listed.steps.len();
         add_steps(child, path.clone(), false, listed);
+        if matches!(&step.kind, StepKind::Composite(Composite::Return(_)))
+            && !listed.is_across
+            && let Some(last) = listed.steps.get_mut(first)
+        {
+            // The same step with and without an end after it has the same place.
+            path.as_str().clone_into(&mut last.place);
+            last.fields.push(("afterwards", "the workflow ends with this output".to_owned()));
+        }
         let Some(call) = listed.steps.get_mut(first).filter(|step| listed.is_across && step.kind == "generate") else {
             continue;
         };

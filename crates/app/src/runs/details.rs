@@ -17,7 +17,7 @@ use serde_json::json;
 
 use crate::engines::{App, LoadedRun};
 use crate::error::AppError;
-use crate::runs::masking::mask_header;
+use crate::runs::masking::{MaskedValue, list_masked_in, list_masked_values, mask_header, mask_headers};
 
 /// A step with what it sent and received.
 #[derive(Debug, Serialize)]
@@ -107,8 +107,27 @@ fn describe_step(step: &StepState, sent: &[&SentRequest]) -> StepDetails {
     }
 }
 
-/// A request as JSON. Secrets are names in it.
+/// A request as JSON. Secrets are names in it, and those in headers are masked.
 pub(crate) fn request_to_json(request: &Request) -> serde_json::Value {
+    let mut all = write_request(request);
+    if matches!(request, Request::Call(_) | Request::Python(_)) {
+        mask_headers(&mut all);
+    }
+    all
+}
+
+/// The secrets in the headers of a request, as they could occur elsewhere.
+pub(crate) fn list_header_secrets(request: &Request) -> Vec<MaskedValue> {
+    match request {
+        Request::Http(request) | Request::HttpExchange(request) => {
+            request.headers.iter().flat_map(|(name, value)| list_masked_values(name, value)).collect()
+        }
+        Request::Call(_) | Request::Python(_) => list_masked_in(&write_request(request)),
+        _ => Vec::new(),
+    }
+}
+
+fn write_request(request: &Request) -> serde_json::Value {
     match request {
         Request::Generate(request) => {
             let messages: Vec<_> = request.messages.iter().collect();

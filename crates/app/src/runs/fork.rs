@@ -2,11 +2,10 @@
 
 use std::sync::Arc;
 
-use flowloom_core::diagnostic::find_similar_name;
 use flowloom_core::event::{ForkOrigin, SetVariables};
 use flowloom_core::limits::Limits;
 use flowloom_core::path::Path;
-use flowloom_core::plan::{Inputs, Plan, list_variable_names};
+use flowloom_core::plan::{Inputs, Plan};
 use flowloom_core::status::Status;
 use flowloom_core::value::Value;
 use flowloom_models::is_file_model;
@@ -16,6 +15,7 @@ use flowloom_runtime::RunError;
 use flowloom_runtime::reopen::{find_performed_step, select_steps};
 
 use super::fork_error::ForkError;
+use super::fork_names::{check_set_inputs, check_set_variables};
 use super::inputs::{InvalidBudget, narrow_by_budget};
 use super::retry::parse_step_path;
 use super::start::{PreparedDefinition, StartRun, StartedRun};
@@ -68,12 +68,13 @@ pub fn prepare_fork(app: &App, from: LoadedRun, changes: ForkChanges) -> Result<
         (None, []) => from.plan.clone(),
         _ => compile_changed_bundle(&bundle)?,
     };
-    let (inputs, set) = match changes.at.is_some() {
-        true => {
-            check_variables(&plan, &from.state().inputs(), &changes.set)?;
+    let (inputs, set) = match &at {
+        Some(at) if changes.at.is_some() => {
+            let names = changes.set.iter().map(|(name, _)| name.as_str());
+            check_set_variables(&plan, at, &from.state().inputs(), names)?;
             (from.state().inputs(), changes.set)
         }
-        false => (set_inputs(&plan, from.state().inputs(), changes.set)?, Vec::new()),
+        _ => (set_inputs(&plan, from.state().inputs(), changes.set)?, Vec::new()),
     };
     let limits = find_limits(&from, &app.config.limits, changes.budget.as_deref())?;
     let origin = ForkOrigin { run: from.id, at, set, inherited, repeats_effects: changes.repeats_effects };
@@ -211,23 +212,8 @@ fn change_bundle(from: &LoadedRun, changes: &ForkChanges, inherited: &[SetVariab
     Ok(bundle)
 }
 
-/// Fails if a variable is set that no step of the plan reads or writes.
-fn check_variables(plan: &Plan, inputs: &Value, set: &[(String, Value)]) -> Result<(), ForkError> {
-    let Some(mut known) = list_variable_names(&plan.root) else { return Ok(()) };
-    known.extend(inputs.as_map().into_iter().flat_map(|map| map.keys().cloned()));
-    match &plan.inputs {
-        Inputs::Whole(name) => drop(known.insert(name.clone())),
-        Inputs::Named { declared, .. } => known.extend(declared.iter().map(|input| input.name.as_str().into())),
-    }
-    let Some((name, _)) = set.iter().find(|(name, _)| !known.contains(name.as_str())) else { return Ok(()) };
-    let advice = match find_similar_name(name, known.iter().map(|name| &**name)) {
-        Some(similar) => format!("did you mean {similar}?"),
-        None => format!("its variables are {}", known.iter().map(|name| &**name).collect::<Vec<_>>().join(", ")),
-    };
-    Err(ForkError::UnknownVariable { name: name.clone(), advice })
-}
-
 fn set_inputs(plan: &Plan, inputs: Value, set: Vec<(String, Value)>) -> Result<Value, ForkError> {
+    check_set_inputs(plan, &inputs, set.iter().map(|(name, _)| name.as_str()))?;
     if let (Inputs::Whole(name), [(set, value)]) = (&plan.inputs, set.as_slice())
         && **set == **name
     {

@@ -29,6 +29,27 @@ pub enum ForkError {
         /// A similar name, or all names.
         advice: String,
     },
+    /// There is no such input to set.
+    #[error("the workflow has no input {name:?}; {advice}; name the step to set a variable at")]
+    UnknownInput {
+        /// The name.
+        name: String,
+        /// A similar name, or all names.
+        advice: String,
+    },
+    /// The steps of a block have variables of their own, and this is none of them.
+    #[error("{name:?} is no variable of the block in which the step {at} is; its variables are {sees}")]
+    OutsideVariable {
+        /// The name.
+        name: String,
+        /// The step.
+        at: String,
+        /// The variables of the block.
+        sees: String,
+    },
+    /// An input that is a message of the conversation, and that no step reads.
+    #[error("the conversation has begun with {0:?} already, and no step reads it; set the input, without a step")]
+    ConversationInput(String),
     /// A tenant names a model that is a file.
     #[error("the model {0} is a file of the server, which only its operator can choose")]
     FileModel(String),
@@ -43,9 +64,12 @@ impl ForkError {
         match self {
             ForkError::NothingChanges | ForkError::NotRunYet(_) => Code::NothingToDo,
             ForkError::FileModel(_) => Code::ModelUnknown,
-            ForkError::InputWithoutNames(_) | ForkError::UnknownVariable { .. } | ForkError::Edit(_) => {
-                Code::UsageInvalid
-            }
+            ForkError::InputWithoutNames(_)
+            | ForkError::UnknownVariable { .. }
+            | ForkError::UnknownInput { .. }
+            | ForkError::OutsideVariable { .. }
+            | ForkError::ConversationInput(_)
+            | ForkError::Edit(_) => Code::UsageInvalid,
         }
     }
 }

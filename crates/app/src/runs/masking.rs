@@ -1,6 +1,7 @@
 //! Headers whose values are secrets although the definition has them as text: they are shown masked.
 
 use flowloom_core::rich::Rich;
+use serde_json::Value as Json;
 
 /// What stands in the place of a masked value.
 pub(crate) const MASK: &str = "(masked)";
@@ -26,20 +27,126 @@ pub(crate) fn mask_header(name: &str, value: &Rich) -> String {
     }
 }
 
+/// A value that [`mask_header`] hides, and what stands in its place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct MaskedValue {
+    /// The value.
+    pub(crate) value: String,
+    /// What is shown for it.
+    pub(crate) shown: String,
+}
+
 /// The values that [`mask_header`] hides, as they could occur elsewhere.
-pub(crate) fn list_masked_values(name: &str, value: &Rich) -> Vec<String> {
+pub(crate) fn list_masked_values(name: &str, value: &Rich) -> Vec<MaskedValue> {
     if value.has_secrets() || !is_secret(name) {
         return Vec::new();
     }
     let text = value.to_redacted_text();
-    let mut values = vec![text.clone()];
-    match name {
-        "authorization" => values.extend(text.split_once(' ').map(|(_, credentials)| credentials.to_owned())),
-        "cookie" => values.extend(text.split(';').filter_map(|pair| Some(pair.split_once('=')?.1.trim().to_owned()))),
+    let parts: Vec<&str> = match name {
+        "authorization" => text.split_once(' ').map(|(_, credentials)| credentials).into_iter().collect(),
+        "cookie" => text.split(';').filter_map(|pair| Some(pair.split_once('=')?.1.trim())).collect(),
+        _ => Vec::new(),
+    };
+    let parts = parts.into_iter().map(|part| MaskedValue { value: part.to_owned(), shown: MASK.to_owned() });
+    let whole = MaskedValue { value: text.clone(), shown: mask_header(name, value) };
+    std::iter::once(whole).chain(parts).filter(|one| one.value.len() >= MIN_FOLLOWED_BYTES).collect()
+}
+
+/// Masks the secrets in headers that a JSON value has anywhere: in objects and rows called `headers`, also in texts that are
+/// such JSON, like the arguments of a call.
+pub(crate) fn mask_headers(value: &mut Json) {
+    match value {
+        Json::Object(entries) => {
+            for (name, entry) in entries {
+                if is_headers(name) {
+                    visit_headers(entry, &mut |name, value| *value = mask_text(name, value));
+                }
+                mask_headers(entry);
+            }
+        }
+        Json::Array(items) => items.iter_mut().for_each(mask_headers),
+        Json::String(text) => {
+            let Some(mut inner) = read_json_text(text) else { return };
+            let mut found = Vec::new();
+            list_headers(&mut inner, &mut |name, value| {
+                found.push((value.clone(), mask_text(name, value)));
+            });
+            for (value, shown) in found {
+                // As a whole string of the JSON, since short values occur by chance.
+                *text = text.replace(&Json::from(value).to_string(), &Json::from(shown).to_string());
+            }
+        }
         _ => {}
     }
-    values.retain(|value| value.len() >= MIN_FOLLOWED_BYTES);
-    values
+}
+
+/// The values in headers of a JSON value that [`mask_headers`] hides, as they could occur elsewhere.
+pub(crate) fn list_masked_in(value: &Json) -> Vec<MaskedValue> {
+    let mut found = Vec::new();
+    list_headers(&mut value.clone(), &mut |name, value| {
+        if !names_secret(value) {
+            found.extend(list_masked_values(name, &value.as_str().into()));
+        }
+    });
+    found
+}
+
+/// Calls `visit` with the name, in lower case, and the value of every header in a JSON value.
+fn list_headers(value: &mut Json, visit: &mut dyn FnMut(&str, &mut String)) {
+    match value {
+        Json::Object(entries) => {
+            for (name, entry) in entries {
+                if is_headers(name) {
+                    visit_headers(entry, visit);
+                }
+                list_headers(entry, visit);
+            }
+        }
+        Json::Array(items) => items.iter_mut().for_each(|item| list_headers(item, visit)),
+        Json::String(text) => read_json_text(text).into_iter().for_each(|mut inner| list_headers(&mut inner, visit)),
+        _ => {}
+    }
+}
+
+/// The value of a header as it is shown, if secrets already are names in it.
+fn mask_text(name: &str, value: &str) -> String {
+    if names_secret(value) { value.to_owned() } else { mask_header(name, &value.into()) }
+}
+
+fn names_secret(value: &str) -> bool {
+    value.contains("${secret.")
+}
+
+fn is_headers(name: &str) -> bool {
+    name.eq_ignore_ascii_case("headers")
+}
+
+/// Calls `visit` with the headers of an object `{name: value}`, or of a list of rows `{key, value}` or `{name, value}`.
+fn visit_headers(headers: &mut Json, visit: &mut dyn FnMut(&str, &mut String)) {
+    match headers {
+        Json::Object(entries) => {
+            for (name, value) in entries {
+                if let Json::String(value) = value {
+                    visit(&name.to_lowercase(), value);
+                }
+            }
+        }
+        Json::Array(rows) => {
+            for row in rows {
+                let name = ["key", "name"].iter().find_map(|key| row.get(*key)?.as_str()).map(str::to_lowercase);
+                if let (Some(name), Some(Json::String(value))) = (name, row.get_mut("value")) {
+                    visit(&name, value);
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
+/// The object or list that a text is.
+fn read_json_text(text: &str) -> Option<Json> {
+    let is_json = text.trim_start().starts_with(['{', '[']) && text.to_ascii_lowercase().contains("headers");
+    serde_json::from_str(text).ok().filter(|_| is_json)
 }
 
 fn is_secret(name: &str) -> bool {
@@ -48,6 +155,8 @@ fn is_secret(name: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]
@@ -57,10 +166,38 @@ mod tests {
         assert_eq!(mask("x-api-key", "abcdef"), MASK);
         assert_eq!(mask("x-auth-token", "abcdef"), MASK);
         assert_eq!(mask("accept", "text/html"), "text/html");
-        assert_eq!(list_masked_values("authorization", &"Bearer abcdef".into()), ["Bearer abcdef", "abcdef"]);
-        assert_eq!(list_masked_values("cookie", &"a=1; session=abcdef".into()), ["a=1; session=abcdef", "abcdef"]);
+        let list = |name: &str, value: &str| {
+            let values = list_masked_values(name, &value.into()).into_iter();
+            values.map(|one| format!("{} as {}", one.value, one.shown)).collect::<Vec<_>>()
+        };
+        assert_eq!(list("authorization", "Bearer abcdef"), ["Bearer abcdef as Bearer (masked)", "abcdef as (masked)"]);
+        assert_eq!(list("cookie", "a=1; session=abcdef"), ["a=1; session=abcdef as (masked)", "abcdef as (masked)"]);
         let mut named = Rich::default();
         named.push_secret("KEY");
         assert_eq!(mask_header("x-api-key", &named), "${secret.KEY}");
+    }
+
+    #[test]
+    fn headers_are_masked_wherever_a_value_has_them() {
+        let text = json!({"headers": {"X-Api-Key": "ab", "Accept": "ab"}, "body": "cd ab"}).to_string();
+        let mut value = json!({
+            "inputs": {"headers": {"Authorization": "Bearer abcdef", "Cookie": "a=${secret.KEY}", "Accept": "text/html"}},
+            "prompt": text,
+            "steps": [{"Headers": [{"key": "api-key", "value": "uvwxyz"}, {"name": "X-Token", "value": "ghijkl"}]}],
+        });
+        let values: Vec<String> = list_masked_in(&value).into_iter().map(|one| one.value).collect();
+        assert_eq!(values, ["Bearer abcdef", "abcdef", "uvwxyz", "ghijkl"]);
+        mask_headers(&mut value);
+        let masked = value.clone();
+        assert_eq!(
+            masked,
+            json!({
+                "inputs": {"headers": {"Authorization": "Bearer (masked)", "Cookie": "a=${secret.KEY}", "Accept": "text/html"}},
+                "prompt": json!({"headers": {"X-Api-Key": MASK, "Accept": MASK}, "body": "cd ab"}).to_string(),
+                "steps": [{"Headers": [{"key": "api-key", "value": MASK}, {"name": "X-Token", "value": MASK}]}],
+            })
+        );
+        mask_headers(&mut value);
+        assert_eq!(value, masked, "masking again changes nothing");
     }
 }

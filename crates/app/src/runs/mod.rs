@@ -9,6 +9,7 @@ pub mod family_tree;
 pub mod finished;
 pub mod fork;
 pub mod fork_error;
+mod fork_names;
 pub mod halting;
 pub mod inputs;
 mod keyed_locks;

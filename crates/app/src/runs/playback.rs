@@ -12,6 +12,8 @@ use crate::config::Config;
 use crate::definitions::outline::{OutlineNode, outline_plan};
 use crate::engines::{App, LoadedRun};
 use crate::error::AppError;
+use crate::runs::fork_error::ForkError;
+use crate::runs::fork_names::check_set_variables;
 
 /// A recorded run and the moments at which a debugger can stop.
 pub struct Playback {
@@ -51,6 +53,10 @@ impl Playback {
                 continue;
             }
             let node = find_node(&nodes, &record.path);
+            // What a format loads before its first step is in no definition.
+            if matches!(record.event, Event::StepStarted { .. }) && node.is_none_or(|node| node.span.is_none()) {
+                continue;
+            }
             stops.push(Stop {
                 records: position,
                 path: record.path.clone(),
@@ -80,11 +86,17 @@ impl Playback {
         RunState::up_to_illegal(self.opened.records[..stop.records].iter().map(|record| &**record)).0
     }
 
-    /// The variables at a stop, in the order of their first write.
+    /// Fails if a variable that is set at a stop would be none there.
+    pub fn check_variable(&self, stop: &Stop, name: &str) -> Result<(), ForkError> {
+        let inputs = self.opened.state().inputs();
+        check_set_variables(&self.opened.plan, &stop.path, &inputs, std::iter::once(name))
+    }
+
+    /// The variables that the step at a stop sees, in the order of their first write.
     pub async fn variables_at(&self, stop: &Stop) -> Vec<(String, Value)> {
         let records = self.opened.records[..stop.records].to_vec();
-        let env = self.engine.final_env(records, self.opened.plan.clone()).await;
-        env.vars.as_map().iter().map(|(name, value)| (name.to_string(), value.clone())).collect()
+        let variables = self.engine.variables_at(records, self.opened.plan.clone(), &stop.path).await;
+        variables.iter().map(|(name, value)| (name.to_string(), value.clone())).collect()
     }
 }
 

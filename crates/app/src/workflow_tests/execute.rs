@@ -104,6 +104,11 @@ impl<'a> TestRunner<'a> {
         check_responses(&outcome, &mut problems);
         check_expectations(&checked, &outcome, &secrets, &mut problems);
         check_answers(&offline, is_complete, &mut problems);
+        let is_expected = test.expect.status.as_deref() == Some(outcome.state.status.name());
+        if let Some(problem) = find_early_end(&outcome).filter(|_| self.live.is_some() && !is_expected) {
+            // Everything else follows from it.
+            problems = vec![problem];
+        }
         let has_checks = !test.steps.is_empty() || checked.iter().any(CheckedValue::has_checks);
         let mut usage = outcome.state.usage;
         let skipped = if self.live.is_none() { list_questions(&checked) } else { Vec::new() };
@@ -251,6 +256,14 @@ fn check_status(test: &TestFile, outcome: &RunOutcome, problems: &mut Vec<TestPr
         let problem = TestProblem::new(STATUS_PLACE, message);
         problems.push(problem.with_texts(expected.to_owned(), status.name().to_owned()));
     }
+}
+
+/// That the limits of a test with live models ended its run.
+fn find_early_end(outcome: &RunOutcome) -> Option<TestProblem> {
+    let error = outcome.find_error()?;
+    let is_early = outcome.state.status == Status::BudgetExceeded || error.code == Code::PriceUnknown;
+    let message = format!("the limits of the test ended the run: {}: {}", error.code, error.message);
+    is_early.then(|| TestProblem::new(STATUS_PLACE, message))
 }
 
 /// Reports missing responses that the status does not: the run may continue without one, and a test may expect a run that

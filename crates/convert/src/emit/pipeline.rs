@@ -1,5 +1,6 @@
 //! Writes pipelines: each prompt becomes a block that asks a model, and each call of a function a block that calls it.
 
+use flowloom_core::diagnostic::Span;
 use flowloom_core::plan::Input;
 use flowloom_core::render::to_json;
 use flowloom_core::value::{Map, Value};
@@ -135,8 +136,8 @@ impl Emitter<'_> {
                     }
                     let name = to_identifier(&write_value(&reference), "value");
                     template.push_str(&format!("{{{name}}}"));
-                    let value = self.pipeline_value(&reference);
-                    needs_order &= value.is_empty();
+                    let value = self.pipeline_value(&reference, span);
+                    needs_order &= !has_pipeline_reference(&value);
                     inputs.insert(name.as_str().into(), value.into());
                     properties.insert(name.into(), Value::map([("type", Value::from("string"))]));
                 }
@@ -163,10 +164,26 @@ impl Emitter<'_> {
         rows.last = Some(id);
     }
 
-    /// The value of an input of a node; empty if nothing that is left sets it.
-    fn pipeline_value(&self, reference: &Reference) -> String {
-        let known = self.names.find(&reference.name);
-        known.and_then(|known| write_pipeline_reference(&known.target, reference)).unwrap_or_default()
+    /// The value of an input of a node. What cannot be a reference is text, or nothing if it would be another reference.
+    fn pipeline_value(&mut self, reference: &Reference, span: Span) -> String {
+        let known = match self.names.find(&reference.name).cloned() {
+            // The whole prompt is reported, so the form of a value need not be.
+            Some(known) => Some(known),
+            None => self.find_reference(reference, span),
+        };
+        if let Some(value) = known.as_ref().and_then(|known| write_pipeline_reference(&known.target, reference)) {
+            return value;
+        }
+        let source = &reference.source;
+        if known.is_some() {
+            let message = format!("{source}: a node reads fields of an output, and not the whole, so it is text here");
+            self.report.add_loss(span, message);
+        }
+        if !has_pipeline_reference(source) {
+            return source.clone();
+        }
+        self.report.add_loss(span, format!("{source}: it would be a reference to a node here, so it is left out"));
+        String::new()
     }
 
     /// A call of a function as a block of its own. Pages and requests have built-in blocks.

@@ -4,6 +4,7 @@
 mod child;
 mod count;
 mod prompt;
+mod request;
 mod walk;
 
 use std::collections::BTreeMap;

@@ -65,6 +65,11 @@ impl Sizes {
         self.texts.get(name).map(|text| &**text)
     }
 
+    /// Whether there can be a variable with this name.
+    pub(super) fn has_variable(&self, name: &str) -> bool {
+        self.variables.contains_key(name) || self.texts.contains_key(name)
+    }
+
     /// Notes that a variable can get a value of this size.
     pub(super) fn write(&mut self, name: &str, size: Count) {
         self.texts.remove(name);

@@ -131,7 +131,7 @@ impl Walk<'_> {
             Leaf::Generate(generate) => (self.bound_call(generate), 0),
             Leaf::Http(http) => (self.bound_http(http), latencies.request_ms),
             Leaf::Scrape(scrape) => (self.bound_scrape(step, scrape, place), latencies.request_ms),
-            Leaf::Call(call) => (self.bound_function(step, place, &call.function), latencies.function_ms),
+            Leaf::Call(call) => (self.bound_step_call(step, place, call), latencies.function_ms),
             Leaf::Block(block) => (self.bound_block(step, block, place), self.block_latency(block)),
             Leaf::Memory(memory) => {
                 let is_write = memory.operation == MemoryOperation::Set;
@@ -214,7 +214,7 @@ impl Walk<'_> {
     fn bound_block(&mut self, step: &Step, block: &Block, place: &StepLocation) -> Bound {
         match &block.code {
             BlockCode::Prompt { generate, .. } => self.bound_conversation_call(generate),
-            BlockCode::Function(function) => self.bound_function(step, place, function),
+            BlockCode::Function(function) => self.bound_block_call(step, place, function, &block.inputs),
             BlockCode::Python { source, .. } => {
                 let mut bound = Bound::default();
                 let most = Count::from(MAX_BLOCK_REQUESTS);
@@ -420,7 +420,7 @@ impl Walk<'_> {
     }
 
     /// The host of an address; `*` if a value of the run can decide it.
-    fn find_host(&self, url: &Template) -> String {
+    pub(super) fn find_host(&self, url: &Template) -> String {
         let mut known = String::new();
         let mut is_whole = true;
         for part in &url.parts {

@@ -6,9 +6,10 @@ use std::sync::Arc;
 use super::agent::AgentTool;
 use super::fields::Field;
 use super::leaf::Leaf;
-use super::step::{Composite, Loop, Step, StepKind};
+use super::step::{Composite, Loop, ScopedSteps, Step, StepKind};
 use crate::chat::Content;
 use crate::expr::{Data, Expr, Template};
+use crate::path::Path;
 
 /// The names that a step reads and that must therefore have a value before it, in the order in which it reads them. What a
 /// function is given besides its prompt is not among them: it receives all variables.
@@ -19,22 +20,65 @@ pub fn list_read_names(step: &Step) -> Vec<Arc<str>> {
 }
 
 /// The names of all variables that a step and the steps in it read or write; `None` if some are computed during the run.
+/// Steps with variables of their own count with what they read from outside.
 pub fn list_variable_names(step: &Step) -> Option<BTreeSet<Arc<str>>> {
     let mut names: BTreeSet<Arc<str>> = list_read_names(step).into_iter().collect();
+    add_written_names(step, &mut names).then_some(names)
+}
+
+/// Adds the names that a step and the steps in the same scope write. Returns whether all are known.
+fn add_written_names(step: &Step, names: &mut BTreeSet<Arc<str>>) -> bool {
+    let assigned = match &step.kind {
+        StepKind::Composite(Composite::Assign(rows)) => rows.iter().map(|row| &row.name).collect(),
+        _ => Vec::new(),
+    };
     let mut is_known = true;
-    step.visit(&mut |step| {
-        let assigned = match &step.kind {
-            StepKind::Composite(Composite::Assign(rows)) => rows.iter().map(|row| &row.name).collect(),
-            _ => Vec::new(),
-        };
-        for name in step.writes.iter().flat_map(|write| &write.names).chain(assigned) {
-            match name.as_literal() {
-                Some(name) => drop(names.insert(name.into())),
-                None => is_known = false,
-            }
+    for name in step.writes.iter().flat_map(|write| &write.names).chain(assigned) {
+        match name.as_literal() {
+            Some(name) => drop(names.insert(name.into())),
+            None => is_known = false,
         }
-    });
-    is_known.then_some(names)
+    }
+    let has_own_variables = matches!(&step.kind, StepKind::Composite(Composite::Scoped(_) | Composite::Subflow(_)));
+    let children = if has_own_variables { Vec::new() } else { step.kind.child_steps() };
+    children.into_iter().fold(is_known, |is_known, child| add_written_names(child, names) && is_known)
+}
+
+/// The names of all variables that the content of a block of steps has: what is provided to it, and what its steps read or
+/// write. `None` if some are computed during the run.
+pub fn list_scoped_names(scoped: &ScopedSteps) -> Option<BTreeSet<Arc<str>>> {
+    let mut names: BTreeSet<Arc<str>> = scoped.provide.iter().map(|(name, _)| name.clone()).collect();
+    for step in &scoped.body {
+        names.extend(list_variable_names(step)?);
+    }
+    // The helpers of loops are no variables.
+    names.retain(|name| !scoped.sees.contains(name));
+    Some(names)
+}
+
+/// The innermost steps with variables of their own in which the step at `path` is. `path` has no numbers of iterations and
+/// visits. The block itself is in the scope around it.
+pub fn find_scoped<'p>(root: &'p Step, path: &Path) -> Option<&'p ScopedSteps> {
+    find_scoped_below(root, &Path::root(), path)
+}
+
+fn find_scoped_below<'p>(step: &'p Step, place: &Path, wanted: &Path) -> Option<&'p ScopedSteps> {
+    let StepKind::Composite(composite) = &step.kind else { return None };
+    match composite {
+        Composite::Loop(looped) => find_scoped_below(&looped.body, place, wanted),
+        Composite::Return(inner) => find_scoped_below(inner, place, wanted),
+        _ => {
+            let below = composite.children().into_iter().find_map(|child| {
+                let inner = place.child_path(&child.key);
+                if wanted.is_within(&inner) { find_scoped_below(child, &inner, wanted) } else { None }
+            });
+            let own = match composite {
+                Composite::Scoped(scoped) if place != wanted => Some(scoped),
+                _ => None,
+            };
+            below.or(own)
+        }
+    }
 }
 
 #[derive(Default)]

@@ -6,7 +6,7 @@ use flowloom_app::definitions::convert::{ConversionOptions, ConvertedDefinition,
 use flowloom_app::definitions::find::find_named;
 use flowloom_app::definitions::source::{self, LoadedDefinition, Loader};
 use flowloom_convert::Fate;
-use flowloom_formats::{StopFlag, markdown};
+use flowloom_formats::markdown;
 use serde_json::json;
 
 use crate::cli::{ConvertArgs, Global};
@@ -24,11 +24,12 @@ pub(crate) fn convert_file(global: &Global, arguments: &ConvertArgs) -> CommandR
     };
     let config = global.load_config()?;
     let file = find_named(&config, &arguments.file)?;
-    let loaded = Loader { format, ..Loader::new(&config) }.compile(&file);
+    let loader = Loader { format, ..Loader::new(&config) };
+    let loaded = loader.compile(&file);
     let is_jsonc = arguments.out.as_ref().is_some_and(|out| out.extension().is_some_and(|end| end == "jsonc"));
     let options =
         ConversionOptions { to, is_strict: arguments.strict, has_comments: is_jsonc || to == markdown::FORMAT };
-    let converted = match convert_loaded(loaded, options, &StopFlag::default()) {
+    let converted = match convert_loaded(loaded, options, &loader) {
         Ok(converted) => converted,
         Err(invalid) => {
             let message = format!("{} has errors, so it cannot be converted", invalid.name());

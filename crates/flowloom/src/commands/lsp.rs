@@ -30,5 +30,5 @@ pub(crate) async fn debug_runs(global: &Global) -> CommandResult {
 /// Reads the configuration of the project around a definition.
 fn new_loader(global: &Global) -> LoadConfig {
     let global = global.clone();
-    Arc::new(move |path: &Path| global.read_config_for(Some(&ProjectTarget::Definition(path.to_owned()))))
+    Arc::new(move |path: &Path| global.read_config_for(Some(&ProjectTarget::Edited(path.to_owned()))))
 }

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use flowloom_app::estimate::{Estimate, TypicalCase};
 use flowloom_core::bound::Count;
 use flowloom_core::plan::Plan;
+use flowloom_models::MAX_CALL_ATTEMPTS;
 use serde_json::json;
 
 use super::report::format_duration;
@@ -85,6 +86,13 @@ fn render_worst_case(plan: &Plan, estimate: &Estimate) -> String {
     }
     let chain = bound.chain_ms.0.map_or_else(|| "unlimited".to_owned(), format_duration);
     row("longest chain", &format!("{chain}, without the time that people take"));
+    let is_remote = |model: &String| !["scripted:", "local:"].iter().any(|here| model.starts_with(here));
+    if bound.models.keys().any(is_remote) {
+        let note = format!(
+            "Calls that a provider refuses (429, 5xx) are sent up to {MAX_CALL_ATTEMPTS} times and count once."
+        );
+        let _ = writeln!(out, "{}", paint_text(Style::Dim, &note));
+    }
     out
 }
 

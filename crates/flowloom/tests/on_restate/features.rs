@@ -61,7 +61,7 @@ fn a_worker_reports_its_figures_to_those_with_a_key() {
     let metrics = read("/metrics", &[&authorization]).body;
     for line in [
         "flowloom_ready 1",
-        "flowloom_runs_ended_total{status=\"succeeded\",workflow=\"hello\"} 1",
+        "flowloom_step_duration_seconds_count",
         "flowloom_model_tokens_total{provider=\"scripted\",direction=\"input\"}",
     ] {
         assert!(metrics.contains(line), "{line}: {metrics}");

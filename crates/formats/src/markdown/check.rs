@@ -12,33 +12,7 @@ use oxc_ast_visit::{Visit, walk};
 use oxc_span::GetSpan;
 use oxc_syntax::scope::ScopeFlags;
 
-/// Names that no expression may use, not even as a property.
-const RESTRICTED_NAMES: [&str; 24] = [
-    "eval",
-    "Function",
-    "window",
-    "document",
-    "global",
-    "globalThis",
-    "process",
-    "require",
-    "module",
-    "exports",
-    "__dirname",
-    "__filename",
-    "setTimeout",
-    "setInterval",
-    "setImmediate",
-    "clearTimeout",
-    "clearInterval",
-    "clearImmediate",
-    "Promise",
-    "Proxy",
-    "Reflect",
-    "constructor",
-    "__proto__",
-    "prototype",
-];
+use super::name_rule::is_restricted;
 
 /// Two adjacent pieces of an expression to swap, given by their three boundaries, and the title of that fix.
 pub(super) struct Swap {
@@ -116,7 +90,7 @@ impl ExpressionCheck {
     }
 
     fn check_name(&mut self, name: &str, span: oxc_span::Span) {
-        if RESTRICTED_NAMES.contains(&name)
+        if is_restricted(name)
             && !self.findings.iter().any(|f| f.code == Code::RestrictedName && f.start == span.start as usize)
         {
             let message = format!("the name {name} is restricted and cannot be used in an expression");

@@ -4,8 +4,9 @@ use std::ops::Range;
 
 use oxc_allocator::Allocator;
 use oxc_ast::ast::{
-    Argument, ArrowFunctionExpression, BindingIdentifier, CallExpression, Expression, Function, IdentifierReference,
-    JSXFragment, ObjectExpression, ObjectPropertyKind, StaticMemberExpression,
+    Argument, ArrowFunctionExpression, BindingIdentifier, CallExpression, ChainElement, ComputedMemberExpression,
+    Expression, Function, IdentifierReference, JSXFragment, ObjectExpression, ObjectProperty, ObjectPropertyKind,
+    StaticMemberExpression,
 };
 use oxc_ast_visit::{Visit, walk};
 use oxc_parser::{ParseOptions, Parser};
@@ -37,8 +38,19 @@ pub struct NameRead {
     pub name: String,
     /// Its place.
     pub range: Range<usize>,
-    /// The field of it that is read.
-    pub field: Option<(String, Range<usize>)>,
+    /// The field of it that is read, the field of that one, and so on, as far as they are written: `a.b['c']`.
+    pub fields: Vec<FieldRead>,
+    /// Whether the name also is the key of an object, as in `{ text }`.
+    pub is_shorthand: bool,
+}
+
+/// A field that an expression reads, and its place without quotes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FieldRead {
+    /// The field.
+    pub name: String,
+    /// Its place.
+    pub range: Range<usize>,
 }
 
 /// A key of an object.
@@ -58,12 +70,18 @@ pub fn inspect_expression(text: &str) -> Option<ExpressionNames> {
     let options = ParseOptions { preserve_parens: false, ..ParseOptions::default() };
     let parser = Parser::new(&allocator, text, SourceType::mjs().with_jsx(true)).with_options(options);
     let expression = parser.parse_expression().ok()?;
-    let mut inspector = Inspector::default();
+    let mut inspector = Inspector { text, ..Inspector::default() };
     inspector.visit_expression(&expression);
     if let Expression::ObjectExpression(object) = &expression {
         inspector.names.keys = read_keys(object);
     }
     Some(inspector.names)
+}
+
+/// The field after a dot, if it is written without escapes.
+fn read_member(member: &StaticMemberExpression<'_>) -> Option<FieldRead> {
+    let (name, range) = (member.property.name.as_str().to_owned(), byte_range(member.property.span));
+    (name.len() == range.len()).then_some(FieldRead { name, range })
 }
 
 fn read_keys(object: &ObjectExpression<'_>) -> Vec<ObjectKey> {
@@ -79,29 +97,64 @@ fn read_keys(object: &ObjectExpression<'_>) -> Vec<ObjectKey> {
 }
 
 #[derive(Default)]
-struct Inspector {
+struct Inspector<'t> {
+    text: &'t str,
     names: ExpressionNames,
     /// Names bound by the functions around the present place.
     bound: Vec<String>,
 }
 
-impl Inspector {
-    fn add_read(&mut self, name: &str, range: Range<usize>, field: Option<(String, Range<usize>)>) {
-        if !self.bound.iter().any(|bound| bound == name) {
-            self.names.reads.push(NameRead { name: name.to_owned(), range, field });
+impl Inspector<'_> {
+    fn add_read(&mut self, name: &IdentifierReference<'_>, fields: Vec<FieldRead>, is_shorthand: bool) {
+        let (text, range) = (name.name.as_str(), byte_range(name.span));
+        if !self.bound.iter().any(|bound| bound == text) {
+            self.names.reads.push(NameRead { name: text.to_owned(), range, fields, is_shorthand });
         }
     }
 
-    fn visit_scope(&mut self, visit: impl FnOnce(&mut Inspector)) {
+    /// Adds the read of a name and of its fields; `false` if the expression is not one.
+    fn add_fields(&mut self, object: &Expression<'_>, last: FieldRead) -> bool {
+        let mut fields = vec![last];
+        let mut object = object;
+        let name = loop {
+            let inner = match object {
+                Expression::Identifier(name) => break name,
+                Expression::ChainExpression(chain) => match &chain.expression {
+                    ChainElement::StaticMemberExpression(member) => (&member.object, read_member(member)),
+                    ChainElement::ComputedMemberExpression(member) => (&member.object, self.read_computed(member)),
+                    _ => return false,
+                },
+                Expression::StaticMemberExpression(member) => (&member.object, read_member(member)),
+                Expression::ComputedMemberExpression(member) => (&member.object, self.read_computed(member)),
+                _ => return false,
+            };
+            let (Some(field), next) = (inner.1, inner.0) else { return false };
+            fields.push(field);
+            object = next;
+        };
+        fields.reverse();
+        self.add_read(name, fields, false);
+        true
+    }
+
+    /// The field in brackets, if it is written in quotes and without escapes.
+    fn read_computed(&self, member: &ComputedMemberExpression<'_>) -> Option<FieldRead> {
+        let name = member.static_property_name()?.as_str().to_owned();
+        let written = byte_range(member.expression.span());
+        let range = written.start + 1..written.end.checked_sub(1)?;
+        (self.text.get(range.clone()) == Some(&name)).then_some(FieldRead { name, range })
+    }
+
+    fn visit_scope(&mut self, visit: impl FnOnce(&mut Self)) {
         let before = self.bound.len();
         visit(self);
         self.bound.truncate(before);
     }
 }
 
-impl<'a> Visit<'a> for Inspector {
+impl<'a> Visit<'a> for Inspector<'_> {
     fn visit_identifier_reference(&mut self, name: &IdentifierReference<'a>) {
-        self.add_read(name.name.as_str(), byte_range(name.span), None);
+        self.add_read(name, Vec::new(), false);
     }
 
     fn visit_binding_identifier(&mut self, name: &BindingIdentifier<'a>) {
@@ -116,14 +169,24 @@ impl<'a> Visit<'a> for Inspector {
         self.visit_scope(|inspector| walk::walk_function(inspector, function, flags));
     }
 
+    fn visit_object_property(&mut self, property: &ObjectProperty<'a>) {
+        match &property.value {
+            Expression::Identifier(name) if property.shorthand => self.add_read(name, Vec::new(), true),
+            _ => walk::walk_object_property(self, property),
+        }
+    }
+
     fn visit_static_member_expression(&mut self, member: &StaticMemberExpression<'a>) {
-        match &member.object {
-            Expression::Identifier(name) => {
-                let property = &member.property;
-                let field = (property.name.as_str().to_owned(), byte_range(property.span));
-                self.add_read(name.name.as_str(), byte_range(name.span), Some(field));
-            }
-            _ => walk::walk_static_member_expression(self, member),
+        let is_read = read_member(member).is_some_and(|field| self.add_fields(&member.object, field));
+        if !is_read {
+            walk::walk_static_member_expression(self, member);
+        }
+    }
+
+    fn visit_computed_member_expression(&mut self, member: &ComputedMemberExpression<'a>) {
+        let is_read = self.read_computed(member).is_some_and(|field| self.add_fields(&member.object, field));
+        if !is_read {
+            walk::walk_computed_member_expression(self, member);
         }
     }
 
@@ -155,9 +218,12 @@ mod tests {
 
     fn reads(text: &str) -> Vec<String> {
         let names = inspect_expression(text).expect("an expression");
-        let show = |read: &NameRead| match &read.field {
-            Some((field, _)) => format!("{}.{field}", read.name),
-            None => read.name.clone(),
+        let show = |read: &NameRead| {
+            let fields = read.fields.iter().map(|field| {
+                assert_eq!(text[field.range.clone()], field.name);
+                format!(".{}", field.name)
+            });
+            read.name.clone() + &fields.collect::<String>()
         };
         names.reads.iter().map(show).collect()
     }
@@ -165,6 +231,9 @@ mod tests {
     #[test]
     fn names_are_found_at_every_place() {
         assert_eq!(reads("a + b.c + a[0].d"), ["a", "b.c", "a"]);
+        assert_eq!(reads("a['b'].c + d?.[`e`] + (f?.g).h"), ["a.b.c", "d.e", "f.g.h"]);
+        assert_eq!(reads("a[b].c + d['\\x65'] + e().f"), ["a", "b", "d", "e"]);
+        assert_eq!(reads("typeof a.b + `${c.d}` + (({e}) => e + f)(g)"), ["a.b", "c.d", "f", "g"]);
         assert_eq!(reads("list.map(x => x + y)"), ["list.map", "y"]);
         assert_eq!(reads("x.map(x => x) && x"), ["x.map", "x"]);
         assert_eq!(reads("{ text, review: r.t }"), ["text", "r.t"]);
@@ -175,6 +244,9 @@ mod tests {
         let names = inspect_expression("{ text, review: 1 }").expect("an object");
         let keys: Vec<_> = names.keys.iter().map(|key| (key.name.as_str(), key.is_shorthand)).collect();
         assert_eq!(keys, [("text", true), ("review", false)]);
+        let names = inspect_expression("f({ text, list: [{ text }] }, text)").expect("a call");
+        let shorthands: Vec<_> = names.reads.iter().map(|read| read.is_shorthand).collect();
+        assert_eq!(shorthands, [false, true, true, false]);
         let names = inspect_expression("$.z.object({ score: $.z.number(), ok: true }).strict()").expect("a schema");
         let keys: Vec<_> = names.argument_keys.iter().map(|(key, _)| key.as_str()).collect();
         assert_eq!(keys, ["score", "ok"]);

@@ -20,6 +20,7 @@ mod inspect;
 mod layout;
 mod lex;
 mod mistake;
+mod name_rule;
 mod native;
 mod nodes;
 mod parse;
@@ -56,8 +57,9 @@ use scope::{Meaning, ScopeNames};
 pub(crate) use front_end::FRONT_END;
 pub use frontmatter::read_yaml;
 pub use include::{FLOWS_FOLDER, PROMPTS_FOLDER};
-pub use inspect::{ExpressionNames, NameRead, ObjectKey, inspect_expression};
+pub use inspect::{ExpressionNames, FieldRead, NameRead, ObjectKey, inspect_expression};
 pub use lex::{find_expression_end, measure_tag};
+pub use name_rule::can_name_variable;
 
 /// The text between the instructions and a role.
 pub const ROLE_PREFIX: &str = "\n\nYour role in this step: ";

@@ -9,6 +9,7 @@ use flowloom_core::plan::Format;
 use flowloom_core::value::Value;
 use flowloom_formats::{graph, markdown, pipeline};
 
+use super::field_reads::BlockResults;
 use super::index::Index;
 use super::json_names::list_given_names;
 use super::names::{Name, NameKind, Role};
@@ -21,6 +22,8 @@ const SCOPES_PER_FILE: usize = 1 << 20;
 pub struct Definition {
     /// The files; the definition itself is the first one.
     pub files: Vec<IndexedFile>,
+    /// The results of the blocks of a Markdown workflow.
+    pub block_results: BlockResults,
     /// Where each name is, once somebody has asked.
     places: OnceLock<PlaceIndex>,
 }
@@ -97,8 +100,9 @@ impl Definition {
             };
             all.push(IndexedFile { path: path.clone(), index, scopes: ScopeShift::default() });
         }
-        let mut definition = Definition { files: all, places: OnceLock::new() };
+        let mut definition = Definition { files: all, block_results: BlockResults::default(), places: OnceLock::new() };
         definition.join_scopes();
+        definition.add_field_reads();
         definition
     }
 
@@ -124,7 +128,24 @@ impl Definition {
             file.scopes = ScopeShift { outer, inner: position * SCOPES_PER_FILE };
             let scopes = file.scopes;
             file.index.names.iter_mut().for_each(|name| name.scope = scopes.shift_scope(name.scope));
+            file.index.fields.reads.iter_mut().for_each(|read| read.scope = scopes.shift_scope(read.scope));
+            for block in &mut file.index.fields.blocks {
+                block.scope = scopes.shift_scope(block.scope);
+                block.inner = scopes.shift_scope(block.inner);
+            }
         }
+    }
+
+    /// Adds the results inside of blocks that are read as fields of the results of these blocks.
+    fn add_field_reads(&mut self) {
+        let mut results =
+            BlockResults::new(self.files.iter().flat_map(|file| file.index.fields.blocks.iter().cloned()));
+        for file in &mut self.files {
+            let index = &mut file.index;
+            index.names.extend(index.fields.reads.iter().flat_map(|read| results.find_names(read)));
+            index.names.sort_by_key(|name| (name.span.start, name.role));
+        }
+        self.block_results = results;
     }
 
     /// The file at a path.

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use flowloom_core::json::Node;
 use flowloom_core::plan::Format;
 use flowloom_formats::graph::AGENT_ID_KEYS;
-use flowloom_formats::{markdown, pipeline};
+use flowloom_formats::{flow, markdown, pipeline, steps};
 
+use super::field_reads::FieldReads;
 use super::json_names::{TemplateText, find_block_inputs, find_json_names, list_output_fields};
 use super::json_tree::{inner_span, parse_tolerant};
 use super::lines::Lines;
@@ -32,6 +33,8 @@ pub struct Index {
     pub templates: Vec<TemplateText>,
     /// The files that a Markdown document includes, with the scope in which each is.
     pub includes: Vec<(String, usize)>,
+    /// The reads of fields in a Markdown document, and the results that have fields.
+    pub fields: FieldReads,
 }
 
 /// The structure of a document.
@@ -51,8 +54,7 @@ impl Index {
         }
         let (tree, lines) = (parse_tolerant(&text), Lines::new(&text));
         let found = tree.as_ref().map(|tree| find_json_names(format, &text, tree)).unwrap_or_default();
-        let (names, templates) = (found.names, found.templates);
-        Index { text, lines, format: Some(format), body: Body::Json(tree), names, templates, includes: Vec::new() }
+        Index { format: Some(format), templates: found.templates, ..Index::of_json(text, tree, lines, found.names) }
     }
 
     /// The index of Markdown that a definition includes.
@@ -62,7 +64,8 @@ impl Index {
         let scope_at = |offset| find_scope(&document, document.find_element(offset));
         let includes = found.includes.into_iter().map(|(path, span)| (path, scope_at(span.start))).collect();
         let (body, lines) = (Body::Markdown(document), Lines::new(&text));
-        Index { text, lines, format: None, body, names: found.names, templates: Vec::new(), includes }
+        let (names, fields) = (found.names, found.fields);
+        Index { text, lines, format: None, body, names, templates: Vec::new(), includes, fields }
     }
 
     /// The index of a block that a pipeline uses, in a file of its own.
@@ -88,7 +91,7 @@ impl Index {
         }
         names.sort_by_key(|name| name.span.start);
         let lines = Lines::new(&text);
-        Index { text, lines, format: None, body: Body::Json(tree), names, templates, includes: Vec::new() }
+        Index { templates, ..Index::of_json(text, tree, lines, names) }
     }
 
     /// The index of the settings of an agent, in a folder of its own.
@@ -103,7 +106,12 @@ impl Index {
         };
         let mut names: Vec<Name> = written.filter_map(declare).collect();
         names.sort_by_key(|name| name.span.start);
-        Index { text, lines, format: None, body: Body::Json(tree), names, templates: Vec::new(), includes: Vec::new() }
+        Index::of_json(text, tree, lines, names)
+    }
+
+    fn of_json(text: Arc<str>, tree: Option<Node>, lines: Lines, names: Vec<Name>) -> Index {
+        let (templates, includes, fields) = (Vec::new(), Vec::new(), FieldReads::default());
+        Index { text, lines, format: None, body: Body::Json(tree), names, templates, includes, fields }
     }
 
     /// The names at a position: one, or the two that a shorthand key stands for.
@@ -138,7 +146,7 @@ impl Index {
 
     /// Whether a name must be declared above the place where it is used.
     pub fn is_sequential(&self) -> bool {
-        matches!(self.body, Body::Markdown(_)) || self.format == Some(flowloom_formats::steps::FORMAT)
+        matches!(self.body, Body::Markdown(_)) || matches!(self.format, Some(steps::FORMAT | flow::FORMAT))
     }
 
     /// Whether names of a kind may have no declaration in the document itself.

@@ -75,8 +75,29 @@ pub fn find_json_names(format: Format, text: &str, tree: &Node) -> JsonNames {
     if format == pipeline::FORMAT {
         add_block_inputs(text, tree, &mut found.names);
     }
+    if format == steps::FORMAT {
+        extend_dotted_names(text, &mut found.names);
+    }
     found.names.sort_by_key(|name| name.span.start);
     found
+}
+
+/// Makes `{{a.b}}` a reference to the variable `a.b` if there is one, and not to a field of `a`.
+fn extend_dotted_names(text: &str, names: &mut [Name]) {
+    let is_dotted = |name: &&Name| name.is_origin() && name.text.contains('.');
+    let dotted: Vec<String> = names.iter().filter(is_dotted).map(|name| name.text.clone()).collect();
+    for name in names.iter_mut().filter(|name| name.kind == NameKind::Variable && name.role == Role::Read) {
+        let written = text[name.span.start..].split(['}', '"']).next().unwrap_or_default();
+        let is_meant =
+            |one: &&String| written.strip_prefix(one.as_str()).is_some_and(|rest| !rest.starts_with(is_word));
+        if let Some(longest) = dotted.iter().filter(is_meant).max_by_key(|one| one.len()) {
+            (name.text, name.span.length) = (longest.clone(), longest.len());
+        }
+    }
+}
+
+fn is_word(c: char) -> bool {
+    c.is_alphanumeric() || c == '_'
 }
 
 /// Names that a definition uses without declaring them, with their type and meaning.

@@ -4,6 +4,7 @@
 use flowloom_core::diagnostic::Span;
 use flowloom_formats::markdown::{ExpressionNames, NameRead, inspect_expression};
 
+use super::field_reads::{BlockResult, FieldReads, ReadPath};
 use super::mdx::{Element, MdxDocument, read_mdx};
 use super::names::{About, Name, NameKind, Role};
 use super::yaml::{YamlKey, find_yaml_keys};
@@ -15,6 +16,8 @@ pub struct MdxNames {
     pub names: Vec<Name>,
     /// The names of included files, with their places.
     pub includes: Vec<(String, Span)>,
+    /// The reads of fields, and the results that have fields.
+    pub fields: FieldReads,
 }
 
 /// Elements whose content is a scope.
@@ -45,7 +48,13 @@ pub fn find_mdx_names(text: &str, document: &MdxDocument) -> MdxNames {
         found.names.extend(find_yaml_keys(text, range.clone()).iter().filter_map(|key| read_frontmatter(text, key)));
     }
     for (index, element) in document.elements.iter().enumerate() {
-        found.names.extend(declare_result(text, document, index, element));
+        let result = declare_result(text, document, index, element);
+        if let Some(name) = result.as_ref().filter(|_| BLOCKS.contains(&plain_name(&element.name).as_str())) {
+            let is_loop = plain_name(&element.name) == "loop";
+            let block = BlockResult { name: name.text.clone(), scope: name.scope, inner: index + 1, is_loop };
+            found.fields.blocks.push(block);
+        }
+        found.names.extend(result);
     }
     for expression in &document.expressions {
         let written = &text[expression.span.start..expression.span.end()];
@@ -58,9 +67,8 @@ pub fn find_mdx_names(text: &str, document: &MdxDocument) -> MdxNames {
         let provided =
             expression.attribute.as_ref().filter(|(_, name)| name == "provide").map(|(element, _)| element + 1);
         add_expression(written, expression.span.start, &names, place, &mut found);
-        let read = ReadExpression { names: &names, start: expression.span.start, scope: place };
-        read.add_results(text, document, &mut found.names);
         if let Some(inner) = provided {
+            let read = ReadExpression { names: &names, start: expression.span.start };
             read.add_provided(inner, &mut found.names);
         }
     }
@@ -128,9 +136,12 @@ fn shift(range: &std::ops::Range<usize>, start: usize) -> Span {
 }
 
 fn add_expression(text: &str, start: usize, names: &ExpressionNames, scope: usize, found: &mut MdxNames) {
-    for NameRead { name, range, .. } in names.reads.iter().filter(|read| !read.name.starts_with('$')) {
+    for read in names.reads.iter().filter(|read| !read.name.starts_with('$')) {
+        let NameRead { name, range, fields, is_shorthand } = read;
         let read = Name::new(NameKind::Variable, name, shift(range, start), Role::Read);
-        found.names.push(Name { scope, ..read });
+        found.names.push(Name { scope, is_shorthand: *is_shorthand, ..read });
+        let fields = fields.iter().map(|field| (field.name.clone(), shift(&field.range, start))).collect();
+        found.fields.reads.push(ReadPath { name: name.clone(), scope, fields });
     }
     found.includes.extend(names.includes.iter().map(|(path, range)| (path.clone(), shift(range, start))));
     for fragment in &names.fragments {
@@ -147,29 +158,9 @@ fn add_expression(text: &str, start: usize, names: &ExpressionNames, scope: usiz
 struct ReadExpression<'a> {
     names: &'a ExpressionNames,
     start: usize,
-    scope: usize,
 }
 
 impl ReadExpression<'_> {
-    /// Adds the results inside of conditions that it reads, as in `answer.letter`.
-    fn add_results(&self, text: &str, document: &MdxDocument, found: &mut Vec<Name>) {
-        let ReadExpression { names, start, scope } = *self;
-        for read in &names.reads {
-            let Some((field, range)) = &read.field else { continue };
-            let is_meant = |element: &Element| {
-                let result =
-                    element.attributes.iter().find(|attribute| attribute.name == "as").and_then(|one| one.value);
-                plain_name(&element.name) == "cond"
-                    && find_scope(document, element.parent) == scope
-                    && result.is_some_and(|span| text[span.start..span.end()] == read.name)
-            };
-            if let Some(index) = document.elements.iter().position(is_meant) {
-                let name = Name::new(NameKind::Variable, field, shift(range, start), Role::Read);
-                found.push(Name { scope: index + 1, ..name });
-            }
-        }
-    }
-
     /// Adds the names that it, as the value of `provide`, gives to the content of a block with the scope `inner`.
     fn add_provided(&self, inner: usize, found: &mut Vec<Name>) {
         for key in &self.names.keys {
@@ -177,11 +168,6 @@ impl ReadExpression<'_> {
             let about = About { origin: "provided to the block".to_owned(), ..About::default() };
             let declared = Name::new(NameKind::Variable, &key.name, span, Role::Declared);
             found.push(Name { scope: inner, about, is_shorthand: key.is_shorthand, ..declared });
-            if key.is_shorthand {
-                let is_read =
-                    |name: &&mut Name| name.span == span && name.role == Role::Read && name.scope == self.scope;
-                found.iter_mut().find(is_read).into_iter().for_each(|name| name.is_shorthand = true);
-            }
         }
     }
 }

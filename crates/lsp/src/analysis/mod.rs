@@ -4,6 +4,7 @@ mod block_inputs;
 pub mod completion;
 pub mod definition;
 pub mod elements;
+pub mod field_reads;
 pub mod hover;
 pub mod index;
 pub mod json_names;

@@ -3,68 +3,13 @@
 use flowloom_core::diagnostic::Span;
 use flowloom_core::json::write_json;
 use flowloom_core::value::Value;
+use flowloom_formats::markdown::can_name_variable;
 
 use super::definition::{Definition, IndexedFile};
+use super::field_reads::HiddenReads;
 use super::index::Body;
 use super::json_names::list_given_names;
-use super::mdx_names::plain_name;
 use super::names::{Name, NameKind, Role};
-
-/// Words that are no names in expressions.
-const RESERVED_WORDS: [&str; 52] = [
-    "Infinity",
-    "NaN",
-    "arguments",
-    "async",
-    "await",
-    "break",
-    "case",
-    "catch",
-    "class",
-    "const",
-    "continue",
-    "debugger",
-    "default",
-    "delete",
-    "do",
-    "else",
-    "enum",
-    "eval",
-    "export",
-    "extends",
-    "false",
-    "finally",
-    "for",
-    "function",
-    "if",
-    "implements",
-    "import",
-    "in",
-    "instanceof",
-    "interface",
-    "let",
-    "new",
-    "null",
-    "package",
-    "private",
-    "protected",
-    "public",
-    "return",
-    "static",
-    "super",
-    "switch",
-    "this",
-    "throw",
-    "true",
-    "try",
-    "typeof",
-    "undefined",
-    "var",
-    "void",
-    "while",
-    "with",
-    "yield",
-];
 
 /// A replacement in a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -125,7 +70,7 @@ fn check_new_name(definition: &Definition, name: &Name, new: &str) -> Result<(),
         return Err(format!("{new:?} cannot be a name: write letters, digits and _, and no digit first"));
     }
     let is_in_expressions = needs_identifier && matches!(definition.main().index.body, Body::Markdown(_));
-    if is_in_expressions && RESERVED_WORDS.contains(&new) {
+    if is_in_expressions && !can_name_variable(new) {
         return Err(format!("{new:?} cannot be a name: in an expression it means something of its own"));
     }
     if new.trim().is_empty() || new.contains(['/', '\\', '"', '\n']) {
@@ -154,16 +99,16 @@ fn check_expressions(definition: &Definition, name: &Name, new: &str) -> Result<
     Ok(())
 }
 
-/// Fails if a name may have uses that cannot be found: results inside a loop are fields of the items of its list.
+/// Fails if a name may have uses that cannot be found: results inside a block are fields of the block's own result.
 fn check_uses(definition: &Definition, name: &Name) -> Result<(), String> {
-    let Body::Markdown(document) = &definition.main().index.body else { return Ok(()) };
-    let block = name.scope.checked_sub(1).and_then(|index| document.elements.get(index));
-    let is_in_loop = block.is_some_and(|element| plain_name(&element.name) == "loop");
     let is_result = definition.find_origins(name).any(|place| place.name.about.origin.starts_with("result of"));
-    match is_in_loop && is_result {
-        true => {
+    match definition.block_results.find_hidden_reads(name.scope).filter(|_| is_result) {
+        None => Ok(()),
+        Some(HiddenReads::Loop) => {
             Err(format!("{} is a field of each iteration, and its uses outside of the loop cannot be found", name.text))
         }
-        false => Ok(()),
+        Some(HiddenReads::Whole(block)) => {
+            Err(format!("{} is a field of {block}, and an expression reads the whole of {block}", name.text))
+        }
     }
 }

@@ -59,22 +59,42 @@ pub fn find_references(text: &str, start: usize, style: TemplateStyle) -> Vec<Re
             continue;
         };
         let inner = &inner[..length];
-        let name = &inner[..inner.find(['.', '[']).unwrap_or(inner.len())];
+        let (name, path) = find_name(inner);
         found.push(Reference {
             span: Span { start: start + at + next, length: opening.len() + length + closing.len() },
-            name: name.to_owned(),
-            name_span: Span { start: start + inner_start, length: name.len() },
-            path: inner[name.len()..].to_owned(),
+            name: inner[name.clone()].to_owned(),
+            name_span: Span { start: start + inner_start + name.start, length: name.len() },
+            path: inner[path..].to_owned(),
         });
         at = inner_start + length + closing.len();
     }
     found
 }
 
+/// Where the name is in a reference without its braces, and where the path after it begins. The name may be in brackets, with
+/// or without quotes, which JSON escapes: `['a.b']`.
+fn find_name(inner: &str) -> (std::ops::Range<usize>, usize) {
+    let start = inner.len() - inner.trim_start_matches('.').len();
+    let in_brackets = inner[start..].strip_prefix('[').and_then(|rest| rest.find(']'));
+    let Some(length) = in_brackets else {
+        let end = inner[start..].find(['.', '[']).map_or(inner.len(), |length| start + length);
+        return (start..end, end);
+    };
+    let (mut from, mut to) = (start + 1, start + 1 + length);
+    for quote in ["'", "\\\"", "\""] {
+        if let Some(rest) = inner[from..to].strip_prefix(quote) {
+            from = to - rest.len();
+            to -= if rest.ends_with(quote) { quote.len() } else { 0 };
+            break;
+        }
+    }
+    (from..to, start + length + 2)
+}
+
 fn is_reference(inner: &str, style: TemplateStyle) -> bool {
     let is_word = |c: char| c.is_alphanumeric() || c == '_';
     match style {
-        TemplateStyle::DollarBraces => !inner.is_empty() && !inner.starts_with(['[', '.']),
+        TemplateStyle::DollarBraces => !find_name(inner).0.is_empty(),
         TemplateStyle::DoubleBraces => inner.split('.').all(|part| !part.is_empty() && part.chars().all(is_word)),
         TemplateStyle::Braces => !inner.is_empty() && inner.chars().all(is_word),
     }
@@ -130,6 +150,10 @@ mod tests {
             found.map(|found| format!("{}|{}|{}", found.name_span.start, found.name, found.path)).collect::<Vec<_>>()
         };
         assert_eq!(show("${a.b[0]} ${} ${c", TemplateStyle::DollarBraces), ["2|a|.b[0]"]);
+        assert_eq!(
+            show("${['a.b'].c} ${[\\\"d\\\"]} ${[e][0]} ${.f} ${['']}", TemplateStyle::DollarBraces),
+            ["4|a.b|.c", "18|d|", "27|e|[0]", "37|f|"]
+        );
         assert_eq!(show("{{{a}} {{ b }} {{c.d}}", TemplateStyle::DoubleBraces), ["3|a|", "17|c|.d"]);
         assert_eq!(show("{a} {\"json\": {b}}", TemplateStyle::Braces), ["1|a|", "14|b|"]);
     }

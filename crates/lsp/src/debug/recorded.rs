@@ -71,6 +71,9 @@ impl RecordedRun {
             return Answer::refuse("only variables can be changed, and only before a step");
         }
         let (name, written) = (text("name").to_owned(), text("value"));
+        if let Err(error) = self.playback.check_variable(self.present(), &name) {
+            return Answer::refuse(error.to_string());
+        }
         // What is no JSON is text.
         let value = parse_value(written).unwrap_or_else(|_| written.into());
         let shown = show_value(&value);

@@ -5,13 +5,16 @@ use std::path::Path;
 use std::sync::Arc;
 
 use flowloom_app::config::Config;
+use flowloom_app::config::error::ConfigError;
 use flowloom_app::definitions::reader::OpenFiles;
 use flowloom_app::definitions::source::{LoadedDefinition, Loader};
 use flowloom_core::code::Code;
 use flowloom_core::diagnostic::{Diagnostic, Span};
 use flowloom_core::json::parse_node;
 use flowloom_core::plan::{Format, Plan};
-use flowloom_formats::{StopFlag, agent, blank_comments, flow, graph, markdown, pipeline, recognise, steps};
+use flowloom_formats::{
+    Sources, StopFlag, agent, blank_comments, compile, flow, graph, markdown, pipeline, recognise, steps,
+};
 
 use super::LoadConfig;
 use super::documents::Document;
@@ -59,14 +62,19 @@ impl CheckJob {
         let document = &self.document;
         let name = document.path.display().to_string();
         let checked = Checked { version: document.version, name: name.clone(), ..Checked::default() };
-        let Some(format) = find_format(document) else { return checked };
+        let Some(format) = find_format(document) else {
+            return Checked { diagnostics: find_misspelt_key(&name, &document.text), ..checked };
+        };
         let format = Some(format);
         let config = match (self.load_config)(&document.path) {
             Ok(config) => config,
             Err(error) => {
-                let span = Span::default();
-                let diagnostic = Diagnostic::new_error(Code::ConfigInvalid, &name, span, error.to_string());
-                return Checked { format, diagnostics: vec![diagnostic], ..checked };
+                let message = error.to_string();
+                let own = Diagnostic::new_error(Code::ConfigInvalid, &name, Span::default(), &message);
+                let there = self.find_config_problem(&error);
+                let files = there.iter().map(|(problem, text)| (problem.file.clone(), text.clone())).collect();
+                let diagnostics = std::iter::once(own).chain(there.map(|(problem, _)| problem)).collect();
+                return Checked { format, diagnostics, files, ..checked };
             }
         };
         let mut source = self.compile(&config, format);
@@ -79,6 +87,19 @@ impl CheckJob {
         let diagnostics = compiled.diagnostics.into_iter().chain(rest).collect();
         let (plan, config) = (compiled.plan.map(Arc::new), Some(Arc::new(config)));
         Checked { format, diagnostics, files, plan, config, ..checked }
+    }
+
+    /// The problem of a configuration in its own file, with the text of that.
+    fn find_config_problem(&self, error: &ConfigError) -> Option<(Diagnostic, Arc<str>)> {
+        let (path, position) = error.find_place()?;
+        let path = std::path::absolute(path).ok()?;
+        let text: Arc<str> = std::fs::read_to_string(&path).unwrap_or_default().into();
+        let before = text.split_inclusive('\n').take(position.line - 1).map(str::len).sum::<usize>();
+        let line = text[before..].lines().next().unwrap_or_default();
+        let column = line.char_indices().nth(position.column - 1).map_or(0, |(at, _)| at);
+        let span = Span { start: before + column, length: line.len() - column };
+        let file = path.display().to_string();
+        Some((Diagnostic::new_error(Code::ConfigInvalid, &file, span, error.to_string()), text))
     }
 
     /// Replaces the text of the document.
@@ -105,6 +126,14 @@ fn find_format(document: &Document) -> Option<Format> {
     let tree = if is_markdown(path) { None } else { parse_tolerant(text) };
     let found = recognise(&name, text, tree.as_ref()).filter(|format| *format != markdown::FORMAT || has_action(text));
     found.or(document.format).or_else(|| guess_format(document))
+}
+
+/// The misspelt key for which a text is in no format. Other JSON is none of ours.
+fn find_misspelt_key(name: &str, text: &str) -> Vec<Diagnostic> {
+    let files = [(name.to_owned(), text.as_bytes().to_vec())].into();
+    let mut compiled = compile(name, &Sources { files, source_bytes: text.len() as u64, ..Sources::default() }, None);
+    compiled.diagnostics.retain(|problem| problem.code == Code::MissingKey && problem.fix.is_some());
+    compiled.diagnostics
 }
 
 /// The format that broken JSON probably has: so much of it is lost that only single keys tell. Other broken JSON is none of ours.

@@ -5,13 +5,16 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use flowloom_core::diagnostic::Severity;
+use flowloom_core::diagnostic::Diagnostic;
 use flowloom_core::plan::Plan;
 
 use super::check::Checked;
 use super::features::Opened;
 use crate::analysis::names::Name;
 use crate::analysis::rename::Replacement;
+
+/// Before the key of an object in an expression.
+const KEY_MARK: &str = "Pair(Literal(String(\"";
 
 /// Before a number or a text that follows from a place in the source or from a name.
 const PLACE_MARKS: [&str; 5] = ["start: ", "length: ", "Key(\"", "slot: \"", "at: \""];
@@ -35,8 +38,8 @@ pub(super) fn check_meaning(
         }
     }
     let after = job.check();
-    if let Some(error) = find_new_error(&before, &after) {
-        return Err(format!("{} cannot be called {new} here: {error}", name.text));
+    if let Some(problem) = find_new_problem(&before, &after) {
+        return Err(format!("{} cannot be called {new} here: {problem}", name.text));
     }
     match (&before.plan, &after.plan) {
         (Some(old_plan), Some(new_plan)) if !is_renamed(old_plan, new_plan, &name.text, new) => {
@@ -60,15 +63,15 @@ fn replace_texts(opened: &Opened<'_>, replacements: &[Replacement]) -> BTreeMap<
     texts
 }
 
-/// The first error of a check if there are more than before.
-fn find_new_error(before: &Checked, after: &Checked) -> Option<String> {
-    let errors = |checked: &Checked| -> Vec<String> {
-        let errors = checked.diagnostics.iter().filter(|problem| problem.severity == Severity::Error);
-        errors.map(|problem| problem.message.clone()).collect()
-    };
-    let (old, new) = (errors(before), errors(after));
-    let added = || new.iter().find(|message| !old.contains(message)).or(new.first());
-    if new.len() > old.len() { added().cloned() } else { None }
+/// The first error or warning of a kind that a check finds more often than before. A reference that lost its variable is a
+/// warning in some formats.
+fn find_new_problem<'c>(before: &'c Checked, after: &'c Checked) -> Option<&'c str> {
+    let (old, new) = (&before.diagnostics, &after.diagnostics);
+    let count = |problems: &[Diagnostic], code| problems.iter().filter(|problem| problem.code == code).count();
+    let added = new.iter().find(|problem| count(new, problem.code) > count(old, problem.code))?;
+    let mut same = new.iter().filter(|problem| problem.code == added.code);
+    let is_known = |problem: &&Diagnostic| old.iter().any(|one| one.message == problem.message);
+    Some(&same.find(|problem| !is_known(problem)).unwrap_or(added).message)
 }
 
 /// Whether two plans differ only in a name.
@@ -102,13 +105,19 @@ fn describe_plan(plan: &Plan) -> String {
     described
 }
 
-/// Whether two texts are the same, except that some of the words `old` of the first one are `new` in the second one.
-fn is_same_but(first: &str, second: &str, old: &str, new: &str) -> bool {
-    let (mut first, mut second) = (first, second);
+/// Whether two texts are the same, except that some of the words `old` of the first one are `new` in the second one. The keys
+/// of objects keep their names.
+fn is_same_but(before: &str, after: &str, old: &str, new: &str) -> bool {
+    let (mut first, mut second) = (before, after);
     let mut is_in_word = false;
+    let pair = format!("{old}: ");
     loop {
         let renamed = || Some((strip_word(first, old)?, strip_word(second, new)?));
-        if let Some((first_rest, second_rest)) = renamed().filter(|_| !is_in_word) {
+        // In a script, `{ old }` has become `{ old: new }`.
+        let expanded = || Some((strip_word(first, old)?, strip_word(second.strip_prefix(&pair)?, new)?));
+        let is_key = || before[..before.len() - first.len()].ends_with(KEY_MARK);
+        let found = expanded().or_else(|| renamed().filter(|_| !is_key()));
+        if let Some((first_rest, second_rest)) = found.filter(|_| !is_in_word) {
             (first, second, is_in_word) = (first_rest, second_rest, true);
             continue;
         }
@@ -142,6 +151,15 @@ mod tests {
         assert!(!same("Ref(text)", "Secret(title)"));
         assert!(!same("Ref(texts)", "Ref(titles)"));
         assert!(!same("Ref(text)", "Ref(title), more"));
+        assert!(!same(
+            "Pair(Literal(String(\"text\")), Name(\"text\"))",
+            "Pair(Literal(String(\"title\")), Name(\"title\"))"
+        ));
+        assert!(same(
+            "Pair(Literal(String(\"text\")), Name(\"text\"))",
+            "Pair(Literal(String(\"text\")), Name(\"title\"))"
+        ));
+        assert!(same("() => ({text})", "() => ({text: title})") && !same("() => ({text})", "() => ({text: texts})"));
         assert!(is_same_but("(order status)", "(status)", "order status", "status"));
     }
 }

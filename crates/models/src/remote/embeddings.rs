@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::error::ProviderError;
 use super::idle::with_idle_timeout;
-use super::{JsonPost, MAX_ATTEMPTS, MAX_BODY_BYTES, RemoteModels, Target, read_body};
+use super::{JsonPost, MAX_BODY_BYTES, MAX_CALL_ATTEMPTS, RemoteModels, Target, read_body};
 use crate::error::ModelError;
 
 /// Number of texts in one request.
@@ -43,7 +43,7 @@ impl RemoteModels {
                 Ok(vectors) => return Ok(vectors),
                 Err(error) => error,
             };
-            if !error.can_retry() || tries >= MAX_ATTEMPTS {
+            if !error.can_retry() || tries >= MAX_CALL_ATTEMPTS {
                 return Err(error);
             }
             self.pause_after(&error, tries).await;

@@ -35,8 +35,8 @@ use crate::catalog::Protocol;
 use crate::error::ModelError;
 use crate::settings::ModelSettings;
 
-/// Maximum number of attempts of one call, including the first.
-const MAX_ATTEMPTS: u32 = 3;
+/// Maximum number of attempts of one call of a provider, including the first.
+pub const MAX_CALL_ATTEMPTS: u32 = 3;
 /// Maximum number of bytes read of an error body.
 const MAX_ERROR_BODY_BYTES: usize = 64 << 10;
 /// Maximum size in bytes of an answer that is not streamed.
@@ -189,7 +189,7 @@ impl RemoteModels {
                 continue;
             }
             // Once text has been shown, a second answer would follow half of the first one.
-            if !error.can_retry() || has_shown || tries >= MAX_ATTEMPTS {
+            if !error.can_retry() || has_shown || tries >= MAX_CALL_ATTEMPTS {
                 return Err(error);
             }
             self.pause_after(&error, tries).await;

@@ -55,6 +55,7 @@ impl Interpreter {
             };
             outputs.push(output.unwrap_or_default());
         }
+        self.keep_member_variables(members, env, place);
         for (step, names, output) in writes {
             bind::write_output(step, names, output.as_ref(), env);
         }
@@ -90,7 +91,9 @@ impl Interpreter {
                     self.emit_event(&place.with_path(path), 0, Event::StepSkipped { reason })?;
                     settled.push(index);
                 } else {
-                    scope.start_child(index, self.run_member(&nodes[index].step, env.clone(), place));
+                    let mut env = env.clone();
+                    self.set_node_variables(dag, Some(index), &mut env, place);
+                    scope.start_child(index, self.run_member(&nodes[index].step, env, place));
                 }
             }
             if settled.is_empty() {
@@ -126,6 +129,7 @@ impl Interpreter {
             let message = format!("{} of {} nodes failed: {}", failed.len(), nodes.len(), failed.join(", "));
             return Err(Interrupt::Failed(StepFailure::new(Code::NodesFailed, message), place.path.clone()));
         }
+        self.set_node_variables(dag, None, env, place);
         self.emit_finished(place, None)?;
         let named = nodes.iter().zip(outputs);
         Ok(Some(Value::map(named.map(|(node, output)| (node.step.key.as_str(), output.unwrap_or_default())))))

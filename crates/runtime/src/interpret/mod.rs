@@ -9,6 +9,7 @@ mod budget;
 mod child_effects;
 mod composite;
 mod effect;
+mod fork_variables;
 mod leaf;
 mod measure;
 mod model_call;
@@ -217,25 +218,6 @@ impl Interpreter {
             Err(halt) => (Err(halt), Vec::new()),
             Ok(None) => (Ok(StepFlow::Skipped), Vec::new()),
             Ok(Some(names)) => (self.run_with_policy(step, env, place).await, names),
-        }
-    }
-
-    /// Sets the variables that a fork changes before the messages that a step sends: steps of their own, which `steps` begins
-    /// with. `path` is that of the sequence.
-    fn set_fork_variables_early(&self, steps: &[Step], env: &mut Env, path: &Path) {
-        let is_message = |step: &&Step| matches!(step.kind, StepKind::Composite(Composite::AppendMessage(_)));
-        if !self.fork_variables.is_empty()
-            && steps.first().is_some_and(|first| is_message(&first))
-            && let Some(sender) = steps.iter().find(|step| !is_message(step))
-        {
-            self.set_fork_variables(env, &path.child_path(&sender.key));
-        }
-    }
-
-    /// Sets the variables that a fork changes before the step at `path`.
-    fn set_fork_variables(&self, env: &mut Env, path: &Path) {
-        for set in self.fork_variables.iter().filter(|set| set.at == *path) {
-            set.variables.iter().for_each(|(name, value)| env.vars.set(name.as_str().into(), value.clone()));
         }
     }
 

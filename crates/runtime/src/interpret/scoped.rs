@@ -4,10 +4,12 @@ use std::sync::Arc;
 
 use flowloom_core::chat::Role;
 use flowloom_core::chat::content;
+use flowloom_core::path::Path;
 use flowloom_core::plan::{AppendMessage, Env, HelperState, LoopHelper, ScopedSteps, Vars};
 use flowloom_core::value::{Map, Value};
 
 use super::{Interpreter, Interrupt, StepContext, StepResult};
+use crate::requests::CollectedRequests;
 
 /// The finished iterations of a loop, as its expressions see them.
 pub(super) struct Iterations {
@@ -46,6 +48,22 @@ pub(super) fn set_helper(helper: &LoopHelper, value: &Value, env: &mut Env) {
     }
 }
 
+/// The variables of steps that have variables of their own. If the steps do not end, they are noted where requests are
+/// collected.
+struct OpenScope<'a> {
+    env: Env,
+    path: &'a Path,
+    requests: Option<&'a CollectedRequests>,
+}
+
+impl Drop for OpenScope<'_> {
+    fn drop(&mut self) {
+        if let Some(requests) = self.requests {
+            requests.add_scope(self.path, self.env.vars.shared_map());
+        }
+    }
+}
+
 impl Interpreter {
     pub(super) async fn run_scoped(&self, scoped: &ScopedSteps, env: &mut Env, place: &StepContext) -> StepResult {
         let mut vars = Vars::default();
@@ -55,14 +73,17 @@ impl Interpreter {
                 vars.set(name.clone(), value);
             }
         }
-        let mut inner = Env::from_vars(vars);
+        let requests = self.requests.as_ref();
+        let mut scope = OpenScope { env: Env::from_vars(vars), path: &place.path, requests };
+        let inner = &mut scope.env;
         inner.locals = env.locals.iter().filter(|(name, _)| scoped.sees.contains(name)).cloned().collect();
         inner.transcript = std::mem::take(&mut env.transcript);
-        let result = self.run_scoped_body(scoped, &mut inner, place).await;
+        let result = self.run_scoped_body(scoped, inner, place).await;
         env.transcript = std::mem::take(&mut inner.transcript);
         result?;
+        scope.requests = None;
         self.emit_finished(place, None)?;
-        Ok(Some(collect_output(&scoped.gives, &inner)))
+        Ok(Some(collect_output(&scoped.gives, &scope.env)))
     }
 
     async fn run_scoped_body(

@@ -114,7 +114,7 @@ pub(crate) async fn convert_definition(
     let converted = crate::blocking::compile_blocking(move |stop| {
         let loader = Loader { stop: Some(stop), format, ..Loader::new(&app.config) };
         let compiled = stored::compile_for_user(&app.store, &loader, &user, &content)?;
-        Ok::<_, AppError>(match convert_loaded(compiled.source, options, stop) {
+        Ok::<_, AppError>(match convert_loaded(compiled.source, options, &loader) {
             Ok(converted) => ConvertResult {
                 format: converted.source.compiled.format.map(|format| format.to_string()),
                 kept: converted.count(Fate::Kept),

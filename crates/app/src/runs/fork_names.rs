@@ -1,0 +1,77 @@
+//! Which variables and inputs a fork can set. A value that nothing would read is refused.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use flowloom_core::diagnostic::find_similar_name;
+use flowloom_core::path::Path;
+use flowloom_core::plan::{Inputs, Plan, find_scoped, list_scoped_names, list_variable_names};
+use flowloom_core::value::Value;
+
+use super::fork_error::ForkError;
+use crate::definitions::edit::drop_repetitions;
+
+/// Fails if a variable is set right before the step `at` that is none there: no step in the same scope reads or writes it, or
+/// it has begun the conversation already.
+pub(super) fn check_set_variables<'n>(
+    plan: &Plan,
+    at: &Path,
+    inputs: &Value,
+    mut set: impl Iterator<Item = &'n str>,
+) -> Result<(), ForkError> {
+    let plain = Path::parse(&drop_repetitions(at)).unwrap_or_else(Path::root);
+    if let Some(scoped) = find_scoped(&plan.root, &plain) {
+        let Some(known) = list_scoped_names(scoped) else { return Ok(()) };
+        let Some(name) = set.find(|name| !known.contains(*name)) else { return Ok(()) };
+        let (name, at) = (name.to_owned(), at.to_string());
+        return Err(ForkError::OutsideVariable { name, at, sees: join_names(&known) });
+    }
+    let Some(mut known) = list_variable_names(&plan.root) else { return Ok(()) };
+    if plan.thread.is_none() {
+        known.extend(list_input_names(plan, inputs));
+    }
+    let Some(name) = set.find(|name| !known.contains(*name)) else { return Ok(()) };
+    if list_input_names(plan, inputs).contains(name) {
+        return Err(ForkError::ConversationInput(name.to_owned()));
+    }
+    Err(ForkError::UnknownVariable { name: name.to_owned(), advice: advise(name, &known, "variables") })
+}
+
+/// Fails if an input is set that the workflow does not have.
+pub(super) fn check_set_inputs<'n>(
+    plan: &Plan,
+    inputs: &Value,
+    mut set: impl Iterator<Item = &'n str>,
+) -> Result<(), ForkError> {
+    if !matches!(&plan.inputs, Inputs::Named { accepts_others: false, .. }) {
+        return Ok(());
+    }
+    let known = list_input_names(plan, inputs);
+    match set.find(|name| !known.contains(*name)) {
+        Some(name) => Err(ForkError::UnknownInput { name: name.to_owned(), advice: advise(name, &known, "inputs") }),
+        None => Ok(()),
+    }
+}
+
+/// The names of the inputs that a workflow declares, and of those that a run has.
+fn list_input_names(plan: &Plan, inputs: &Value) -> BTreeSet<Arc<str>> {
+    let mut names: BTreeSet<Arc<str>> = inputs.as_map().into_iter().flat_map(|map| map.keys().cloned()).collect();
+    match &plan.inputs {
+        Inputs::Whole(name) => drop(names.insert(name.clone())),
+        Inputs::Named { declared, .. } => names.extend(declared.iter().map(|input| input.name.as_str().into())),
+    }
+    names
+}
+
+/// A similar name, or all names.
+fn advise(name: &str, known: &BTreeSet<Arc<str>>, noun: &str) -> String {
+    match find_similar_name(name, known.iter().map(|name| &**name)) {
+        Some(similar) => format!("did you mean {similar}?"),
+        None if known.is_empty() => format!("it has no {noun}"),
+        None => format!("its {noun} are {}", join_names(known)),
+    }
+}
+
+fn join_names(names: &BTreeSet<Arc<str>>) -> String {
+    names.iter().map(|name| &**name).collect::<Vec<_>>().join(", ")
+}

@@ -1,0 +1,145 @@
+//! The values that a fork sets: they hold for a step and for everything after it, or they are refused.
+
+mod support;
+
+use serde_json::json;
+use support::{Workspace, exit_code, stderr_text};
+
+/// A workspace with a definition that has run.
+fn place_with_run(file: &str, text: &str) -> Workspace {
+    let place = Workspace::new("default_model = \"scripted:echo\"\n");
+    place.write(file, text);
+    let run = place.run(&["run", file]);
+    assert_eq!(exit_code(&run), 0, "{}", stderr_text(&run));
+    place
+}
+
+/// What a fork of the first run gives, with the outputs of its steps, as text.
+fn fork_first(place: &Workspace, arguments: &[&str]) -> String {
+    let runs = place.run_json(&["runs"]).1;
+    let first = runs.as_array().and_then(|runs| runs.last()).and_then(|run| run["run_id"].as_str()).expect("a run");
+    let (code, forked) = place.run_json(&[&["fork", first], arguments].concat());
+    assert_eq!(code, 0, "{forked}");
+    forked.to_string()
+}
+
+fn refuse(place: &Workspace, arguments: &[&str]) -> String {
+    let output = place.run(&[&["fork", "last"], arguments].concat());
+    assert_eq!(exit_code(&output), 2, "{}", stderr_text(&output));
+    stderr_text(&output)
+}
+
+#[test]
+fn a_value_set_before_a_member_of_a_fan_out_holds_after_it() {
+    let step = |name: &str, mode: &str, prompt: &str| json!({"name": name, "functionId": "agent::chat", "mode": mode, "promptTemplate": prompt, "outputVar": name});
+    let steps = [
+        step("a", "sequential", "a"),
+        step("f1", "fanout", "f1 {{a}}"),
+        step("f2", "fanout", "f2 {{a}}"),
+        step("z", "sequential", "z {{a}}"),
+    ];
+    let text = json!({"id": "fan", "name": "Fan", "steps": steps}).to_string();
+    let place = place_with_run("fan.json", &text);
+    let given = fork_first(&place, &["--at", "/f1", "--set", "a=NEW"]);
+    // The other member begins at the same time.
+    for answer in ["LLM(f1 NEW)", "LLM(f2 LLM(a))", "LLM(z NEW)"] {
+        assert!(given.contains(answer), "{answer}: {given}");
+    }
+}
+
+#[test]
+fn a_value_set_before_a_node_holds_in_the_nodes_after_it() {
+    let block = json!({"id": "say", "name": "Say", "description": "d", "category": "process", "execution_type": "llm",
+        "input_schema": {"type": "object", "properties": {"v": {"type": "string"}}},
+        "output_schema": {"type": "object", "properties": {"o": {"type": "string"}}}, "prompt_template": "Say {v}."});
+    let node = |id: &str, value: &str| json!({"id": id, "block_id": "say", "inputs": {"v": value}});
+    let nodes =
+        [node("n1", "one"), node("n2", "{{n1.o}}"), node("n3", "{{n1.o}} and {{n2.o}}"), node("side", "side {{n1.o}}")];
+    let text = json!({"id": "ch", "name": "Ch", "nodes": nodes, "edges": [], "blocks": [block]}).to_string();
+    let place = Workspace::new("default_model = \"scripted:answers.json\"\n");
+    let answer = |contains: &str, o: &str| json!({"contains": contains, "answer": json!({"o": o}).to_string()});
+    let rows = [
+        answer("Say one.", "OLD"),
+        answer("Say OLD.", "second"),
+        answer("Say NEW.", "changed"),
+        answer("Say NEW and changed.", "followed"),
+        answer("Say side OLD.", "kept"),
+    ];
+    place.write("answers.json", &json!({"match": rows, "default": "{\"o\": \"other\"}"}).to_string());
+    place.write("ch.json", &text);
+    assert_eq!(exit_code(&place.run(&["run", "ch.json"])), 0);
+    let given = fork_first(&place, &["--at", "/n2", "--set", "n1:={\"o\":\"NEW\"}"]);
+    for answer in ["changed", "followed", "kept"] {
+        assert!(given.contains(answer), "{answer}: {given}");
+    }
+}
+
+const CITIES: &str = "---
+data:
+  cities: [{name: Oslo}, {name: Bergen}]
+  kind: fish
+input:
+  topic: {type: text, default: cats}
+---
+
+<Loop as=\"rounds\" until={$.index >= 2} provide={{ topic, city: cities[$.index] }}>
+  Round {$.index} {topic} {city.name}
+
+  <GenText as=\"line\" model=\"\" />
+
+  Again {city.name} {line}
+
+  <GenText as=\"more\" model=\"\" />
+</Loop>
+
+Sum {kind} {topic}
+
+<GenText as=\"end\" model=\"\" />
+";
+
+#[test]
+fn a_value_set_in_a_loop_is_one_of_the_loop() {
+    let place = place_with_run("m.mdx", CITIES);
+    let shown = place.run_json(&["show", "last"]).1;
+    let paths = shown["steps"].as_array().expect("steps").iter().filter_map(|step| step["path"].as_str());
+    let line = paths.into_iter().find(|path| path.ends_with("[0]/phase~1/line")).expect("the step").to_owned();
+    let refused = refuse(&place, &["--at", &line, "--set", "cities:=[]"]);
+    assert!(refused.contains("\"cities\" is no variable of the block"), "{refused}");
+    assert!(refused.contains("its variables are city, line, more, topic"), "{refused}");
+    let given = fork_first(&place, &["--at", &line, "--set", "city:={\"name\":\"Rome\"}"]);
+    for answer in ["Round 0 cats Rome", "Again Rome", "Round 1 cats Bergen"] {
+        assert!(given.contains(answer), "{answer}: {given}");
+    }
+    let refused = refuse(&place, &["--at", "end", "--set", "line=x"]);
+    assert!(refused.contains("the workflow has no variable \"line\""), "{refused}");
+}
+
+#[test]
+fn what_is_no_input_is_not_set_as_one() {
+    let place = place_with_run("m.mdx", CITIES);
+    let refused = refuse(&place, &["--set", "kind=X"]);
+    assert!(refused.contains("the workflow has no input \"kind\"; its inputs are topic"), "{refused}");
+    let given = fork_first(&place, &["--set", "topic=dogs"]);
+    assert!(given.contains("Round 0 dogs Oslo"), "{given}");
+}
+
+#[test]
+fn a_message_that_began_the_conversation_is_not_set_later() {
+    let graph = json!({
+        "id": "g", "name": "G", "isConversational": true, "entrypointNodeId": "n",
+        "nodes": [{"id": "n", "nodeType": "AGENT", "nodeName": "Desk", "agentId": "desk"}],
+        "edges": [{"id": "e", "sourceNodeId": "n", "targetNodeId": null, "conditionType": "CONDITIONAL",
+            "conditionValue": "END"}],
+        "agents": [{"agentId": "desk", "name": "Desk", "prompt": "Help.", "model": "scripted:echo"}],
+    });
+    let place = Workspace::new("default_model = \"scripted:answers.json\"\n");
+    place.write("answers.json", r#"{"match": [], "default": "{\"message\": \"done\", \"nextAgent\": \"END\"}"}"#);
+    place.write("g.json", &graph.to_string());
+    let run = place.run(&["run", "g.json", "-i", "message=hello"]);
+    let shown = place.run_json(&["show", "last"]).1;
+    let steps = shown["steps"].as_array().map(Vec::len);
+    assert!(steps.is_some_and(|count| count > 0), "{}{shown}", stderr_text(&run));
+    let first = shown["steps"][0]["path"].as_str().expect("a path").to_owned();
+    let refused = refuse(&place, &["--at", &first, "--set", "message=OTHER"]);
+    assert!(refused.contains("the conversation has begun with \"message\" already"), "{refused}");
+}

@@ -1,0 +1,75 @@
+//! The variables that a fork sets right before a step, for it and for everything after it.
+
+use flowloom_core::path::Path;
+use flowloom_core::plan::{Composite, Dag, Env, Step, StepKind};
+
+use super::{Interpreter, StepContext};
+
+impl Interpreter {
+    /// Sets the variables that a fork changes before the step at `path`.
+    pub(super) fn set_fork_variables(&self, env: &mut Env, path: &Path) {
+        for set in self.fork_variables.iter().filter(|set| set.at == *path) {
+            set.variables.iter().for_each(|(name, value)| env.vars.set(name.as_str().into(), value.clone()));
+        }
+    }
+
+    /// Sets the variables that a fork changes before the messages that a step sends: steps of their own, which `steps` begins
+    /// with. `path` is that of the sequence.
+    pub(super) fn set_fork_variables_early(&self, steps: &[Step], env: &mut Env, path: &Path) {
+        let is_message = |step: &&Step| matches!(step.kind, StepKind::Composite(Composite::AppendMessage(_)));
+        if !self.fork_variables.is_empty()
+            && steps.first().is_some_and(|first| is_message(&first))
+            && let Some(sender) = steps.iter().find(|step| !is_message(step))
+        {
+            self.set_fork_variables(env, &path.child_path(&sender.key));
+        }
+    }
+
+    /// Sets what a fork changed before members that ran at the same time, for the steps after them: each member had variables
+    /// of its own.
+    pub(super) fn keep_member_variables(&self, members: &[Step], env: &mut Env, place: &StepContext) {
+        if !self.fork_variables.is_empty() {
+            members.iter().for_each(|member| self.set_fork_variables(env, &place.path.child_path(&member.key)));
+        }
+    }
+
+    /// Sets what a fork changed before nodes that come before node `index`, or before any node if it is `None`: whether other
+    /// nodes have run already depends on time. What these nodes and those after them have written stays.
+    pub(super) fn set_node_variables(&self, dag: &Dag, index: Option<usize>, env: &mut Env, place: &StepContext) {
+        if self.fork_variables.is_empty() {
+            return;
+        }
+        let earlier = match index {
+            Some(index) => list_earlier(dag, index),
+            None => vec![true; dag.nodes.len()],
+        };
+        for set in &self.fork_variables {
+            let is_meant = |at: &usize| place.path.child_path(&dag.nodes[*at].step.key) == set.at;
+            let Some(node) = (0..dag.nodes.len()).filter(|at| earlier[*at]).find(is_meant) else { continue };
+            let writers =
+                (0..dag.nodes.len()).filter(|at| earlier[*at] && (*at == node || list_earlier(dag, *at)[node]));
+            let writers: Vec<&Step> = writers.map(|at| &dag.nodes[at].step).collect();
+            for (name, value) in &set.variables {
+                if !writers.iter().any(|step| writes_name(step, name)) {
+                    env.vars.set(name.as_str().into(), value.clone());
+                }
+            }
+        }
+    }
+}
+
+/// Whether each node ends before node `index` begins.
+fn list_earlier(dag: &Dag, index: usize) -> Vec<bool> {
+    let mut earlier = vec![false; dag.nodes.len()];
+    let mut open = dag.nodes[index].needs.clone();
+    while let Some(need) = open.pop() {
+        if !std::mem::replace(&mut earlier[need], true) {
+            open.extend(&dag.nodes[need].needs);
+        }
+    }
+    earlier
+}
+
+fn writes_name(step: &Step, name: &str) -> bool {
+    step.writes.iter().flat_map(|write| &write.names).any(|written| written.as_literal() == Some(name))
+}
