@@ -10,6 +10,14 @@ export const workflowsQuery = queryOptions({
   queryFn: async () => (await read(api.GET("/api/v1/workflows"))).items,
 });
 
+/** The workflows that were deleted. A workflow may be called "deleted", so the key is not below that of workflows. */
+export const deletedWorkflowsQuery = queryOptions({
+  queryKey: ["deleted-workflows"],
+  queryFn: async () => (await read(api.GET("/api/v1/deleted-workflows"))).items,
+  // What stores a workflow again is in many places.
+  refetchOnMount: "always",
+});
+
 export function workflowQuery(id: string) {
   return queryOptions({
     queryKey: ["workflows", id],

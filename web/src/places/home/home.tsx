@@ -5,7 +5,7 @@ import { Link, useNavigate } from "@tanstack/react-router";
 import { useState } from "react";
 import { useMay } from "../../api/caller";
 import { api, read, type Schemas } from "../../api/client";
-import { runsQuery, waitingQuery, workflowsQuery } from "../../api/queries";
+import { deletedWorkflowsQuery, runsQuery, waitingQuery, workflowsQuery } from "../../api/queries";
 import { NewWorkflowLink } from "../../builder/new-workflow-link";
 import type { RunStatus } from "../../run/record";
 import { t } from "../../strings";
@@ -190,11 +190,7 @@ function FirstStart() {
 
 /** The workflows that were deleted; the page of each can restore it. */
 function Deleted() {
-  const deleted = useQuery({
-    queryKey: ["workflows", "deleted"],
-    queryFn: async () => (await read(api.GET("/api/v1/deleted-workflows"))).items,
-  });
-  const items = deleted.data ?? [];
+  const items = useQuery(deletedWorkflowsQuery).data ?? [];
   if (items.length === 0) return null;
   return (
     <details className="home-deleted">

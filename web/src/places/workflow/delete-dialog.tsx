@@ -2,6 +2,7 @@
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
 import { api, read } from "../../api/client";
+import { deletedWorkflowsQuery } from "../../api/queries";
 import { t } from "../../strings";
 import { Button } from "../../ui/button";
 import { Dialog } from "../../ui/dialog";
@@ -32,7 +33,10 @@ export function DeleteDialog({ workflow, stored, onClose }: DeleteDialogProps) {
       await queries.invalidateQueries({ queryKey: ["workflows"], exact: true });
       const restore = () =>
         void saveSource(workflow, stored, { isNew: true }).then(
-          () => queries.invalidateQueries({ queryKey: ["workflows"] }),
+          () => {
+            void queries.invalidateQueries({ queryKey: ["workflows"] });
+            void queries.invalidateQueries({ queryKey: deletedWorkflowsQuery.queryKey });
+          },
           // Somebody stored another one meanwhile, or the server is away: its page says more.
           () => navigate({ to: "/workflows/$workflow", params: { workflow } }),
         );
