@@ -61,7 +61,7 @@ impl StartCall {
         }
     }
 
-    /// What starts the run, with the id of a call under an idempotency key. A schedule reserves no key.
+    /// What starts the run. If the run has an id that an idempotency key reserves, it names the call.
     fn trigger_of(&self, reserved: Option<RunId>) -> RunTrigger {
         let key = self.idempotency_key.as_ref().filter(|_| reserved.is_some());
         RunTrigger { call: key.map(|key| KeyedCommand::command_id(&self.user, key)), ..self.trigger.clone() }

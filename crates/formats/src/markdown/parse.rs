@@ -105,12 +105,12 @@ pub(super) fn parse(text: &TextPiece<'_>, is_file: bool, problems: &mut Problems
         if masked.may_name {
             problems.distrust_names();
         }
-        readable = blank(&readable, masked.range);
+        readable = blank_range(&readable, masked.range);
     }
 }
 
 /// The text with blanks in a range. All offsets stay.
-fn blank(text: &str, range: Range<usize>) -> String {
+fn blank_range(text: &str, range: Range<usize>) -> String {
     let blanks: String = text[range.clone()].bytes().map(|byte| if byte == b'\n' { '\n' } else { ' ' }).collect();
     format!("{}{blanks}{}", &text[..range.start], &text[range.end..])
 }
