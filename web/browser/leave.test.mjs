@@ -49,7 +49,7 @@ async function change(page, id, prompt) {
 }
 
 function readSource(page) {
-  return page.evaluate(() => document.querySelector(".editor").shadowRoot.textContent);
+  return page.evaluate(() => document.querySelector(".editor")?.shadowRoot.textContent);
 }
 
 test("whoever leaves with unsaved changes is asked first", async () => {
@@ -114,7 +114,7 @@ test("a workflow without errors is kept as a draft, which is there again and can
   await change(page, "draft", "three");
   await page.getByRole("button", { name: "Keep as draft" }).click();
   await page.getByRole("button", { name: "Discard the changes" }).click();
-  await page.waitForFunction(() => document.querySelector(".editor").shadowRoot.textContent.includes("two"));
+  await page.waitForFunction(() => document.querySelector(".editor")?.shadowRoot.textContent.includes("two"));
   await page.reload();
   await page.getByRole("textbox", { name: /Source of/ }).waitFor();
   assert.equal(await page.getByText(/^Draft of/).count(), 0);
@@ -160,13 +160,13 @@ test("typing over coloured text breaks no rule of the page, and keeps brackets a
   await page.goto(`${studio.address}/workflows/typed`);
   await page.getByRole("textbox", { name: /Source of/ }).click();
   await page.waitForFunction(
-    () => document.querySelector(".editor").shadowRoot.querySelectorAll(".cm-line span").length > 3,
+    () => document.querySelector(".editor")?.shadowRoot.querySelectorAll(".cm-line span").length > 3,
   );
   await page.keyboard.press("Control+a");
   await page.keyboard.type("ab");
   await page.keyboard.press("Control+a");
   await page.keyboard.type("[");
-  const line = () => document.querySelector(".editor").shadowRoot.querySelector(".cm-content").textContent;
+  const line = () => document.querySelector(".editor")?.shadowRoot.querySelector(".cm-content").textContent;
   assert.equal(await page.evaluate(line), "[ab]");
   // Letters that are typed slowly are taken back one by one.
   for (let taken = 0; taken < 3 && !(await page.evaluate(line)).includes("promptTemplate"); taken += 1) {
@@ -191,7 +191,9 @@ test("unsaved changes outlive the tab: they are offered again, and the card says
   await again.goto(`${studio.address}/workflows/crashed`);
   await again.getByText(/This browser has changes of .* that were not saved/).waitFor();
   await again.getByRole("button", { name: "Restore them" }).click();
-  await again.waitForFunction(() => document.querySelector(".editor").shadowRoot.textContent.includes("two"));
+  await again.waitForFunction(() =>
+    document.querySelector(".editor")?.shadowRoot.textContent.includes("two"),
+  );
   await again.getByText("Unsaved changes").waitFor();
   await again.getByRole("button", { name: "Save", exact: true }).click();
   await again.getByText("Saved", { exact: true }).waitFor();
