@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::runs::trigger::TriggerKind;
 use flowloom_core::id::RunId;
 use flowloom_core::json::parse_value;
 use flowloom_runtime::clock::SystemClock;
@@ -14,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 use crate::error::AppError;
 use crate::runs::service::{RunService, StartCall, StartRunRequest};
 use crate::runs::supervisor::{ActiveRun, StartPlace};
+use crate::runs::trigger::TriggerKind;
 use crate::schedules::CronTimes;
 use crate::tools::workflows::derive_run_id;
 

@@ -23,7 +23,7 @@ fn fork_first(place: &Workspace, arguments: &[&str]) -> String {
     forked.to_string()
 }
 
-fn refuse(place: &Workspace, arguments: &[&str]) -> String {
+fn run_refused(place: &Workspace, arguments: &[&str]) -> String {
     let output = place.run(&[&["fork", "last"], arguments].concat());
     assert_eq!(exit_code(&output), 2, "{}", stderr_text(&output));
     stderr_text(&output)
@@ -103,21 +103,21 @@ fn a_value_set_in_a_loop_is_one_of_the_loop() {
     let shown = place.run_json(&["show", "last"]).1;
     let paths = shown["steps"].as_array().expect("steps").iter().filter_map(|step| step["path"].as_str());
     let line = paths.into_iter().find(|path| path.ends_with("[0]/phase~1/line")).expect("the step").to_owned();
-    let refused = refuse(&place, &["--at", &line, "--set", "cities:=[]"]);
+    let refused = run_refused(&place, &["--at", &line, "--set", "cities:=[]"]);
     assert!(refused.contains("\"cities\" is no variable of the block"), "{refused}");
     assert!(refused.contains("its variables are city, line, more, topic"), "{refused}");
     let given = fork_first(&place, &["--at", &line, "--set", "city:={\"name\":\"Rome\"}"]);
     for answer in ["Round 0 cats Rome", "Again Rome", "Round 1 cats Bergen"] {
         assert!(given.contains(answer), "{answer}: {given}");
     }
-    let refused = refuse(&place, &["--at", "end", "--set", "line=x"]);
+    let refused = run_refused(&place, &["--at", "end", "--set", "line=x"]);
     assert!(refused.contains("the workflow has no variable \"line\""), "{refused}");
 }
 
 #[test]
 fn what_is_no_input_is_not_set_as_one() {
     let place = place_with_run("m.mdx", CITIES);
-    let refused = refuse(&place, &["--set", "kind=X"]);
+    let refused = run_refused(&place, &["--set", "kind=X"]);
     assert!(refused.contains("the workflow has no input \"kind\"; its inputs are topic"), "{refused}");
     let given = fork_first(&place, &["--set", "topic=dogs"]);
     assert!(given.contains("Round 0 dogs Oslo"), "{given}");
@@ -140,6 +140,6 @@ fn a_message_that_began_the_conversation_is_not_set_later() {
     let steps = shown["steps"].as_array().map(Vec::len);
     assert!(steps.is_some_and(|count| count > 0), "{}{shown}", stderr_text(&run));
     let first = shown["steps"][0]["path"].as_str().expect("a path").to_owned();
-    let refused = refuse(&place, &["--at", &first, "--set", "message=OTHER"]);
+    let refused = run_refused(&place, &["--at", &first, "--set", "message=OTHER"]);
     assert!(refused.contains("the conversation has begun with \"message\" already"), "{refused}");
 }

@@ -28,7 +28,7 @@ struct Place {
 }
 
 impl Place {
-    fn configure(&self, more: &str) {
+    fn write_config(&self, more: &str) {
         self.files.write("flowloom.toml", &format!("{}{CONFIG}{FUNCTION}{more}", self.database));
     }
 }
@@ -40,7 +40,7 @@ fn create_place(database: String) -> Place {
     let outer = json!({"id": "outer", "name": "Outer", "steps": [new_step("run", "people::ask", "x")]});
     place.write("outer.json", &outer.to_string());
     let place = Place { files: place, database };
-    place.configure("");
+    place.write_config("");
     place
 }
 
@@ -57,7 +57,7 @@ fn answer_elsewhere(place: &Place, workflow: &str) -> (RunningServer, String) {
     let run = asked.post("/api/v1/runs?wait=60", &json!({"workflow": workflow, "inputs": "x"})).json();
     assert_eq!(run["status"], "waiting", "{run}");
     drop(asked);
-    place.configure(OTHER_CONFIG);
+    place.write_config(OTHER_CONFIG);
     let server = RunningServer::start(&place.files, &[]);
     let run = run["run_id"].as_str().expect("an id").to_owned();
     assert_eq!(send_answer(&server, &run, "first").status, 202);
@@ -105,7 +105,7 @@ fn a_run_that_was_answered_elsewhere_is_interrupted_for_everybody() {
         let log = server.read_log();
         assert!(log.contains("1 run was started under another configuration") && log.contains(&run), "{log}");
         drop(server);
-        place.configure("");
+        place.write_config("");
         let ended = RunningServer::start(&place.files, &[]).follow_to_end(&run);
         assert!(ended["status"] == "succeeded" && ended.to_string().contains("first"), "{ended}");
     }

@@ -213,4 +213,28 @@ mod tests {
         let decision = batch_of(&[], &["a"]).to_batch_after(4).expect("it may be missing");
         assert_eq!((decision.records.len(), decision.decided.len()), (0, 1));
     }
+
+    #[test]
+    fn a_batch_is_cut_where_no_request_is_in_progress_that_must_not_be_sent_twice() {
+        let run = RunId::new(0, [7; 10]);
+        let event = |seq, path: &str, event| {
+            let path = Path::parse(path).expect("a path");
+            Arc::new(Record { run, seq, at: 0, path, attempt: 1, event })
+        };
+        let started = |seq, path: &str, class| {
+            let (kind, target, hash) = ("http".into(), "x".into(), Hash::of_bytes(b"x"));
+            event(seq, path, Event::StepStarted { kind, target, hash, class })
+        };
+        let aborted = |seq, path: &str| event(seq, path, Event::StepAborted { reason: String::new() });
+        let mut in_flight = InFlight::default();
+        in_flight
+            .note_records(&[started(1, "/a", EffectClass::AtMostOnce), started(2, "/b", EffectClass::AtLeastOnce)]);
+        assert!(in_flight.has_at_most_once());
+        let ends = [aborted(3, "/b"), aborted(4, "/a"), started(5, "/c", EffectClass::AtMostOnce)];
+        assert_eq!(in_flight.count_until_idle(&ends), Some(2));
+        let continues = [started(3, "/c", EffectClass::AtMostOnce), aborted(4, "/a")];
+        assert_eq!(in_flight.count_until_idle(&continues), None);
+        in_flight.note_records(&ends[..2]);
+        assert!(!in_flight.has_at_most_once());
+    }
 }

@@ -31,7 +31,7 @@ use crate::definitions::change::{OwnerQuery, writable_user};
 use crate::params::{PathParam, QueryParams};
 use crate::problem::{ApiResult, Problem, ProblemDocument};
 use crate::runs::answer::name_started_run;
-use crate::runs::start::{StartContext, header_text};
+use crate::runs::start::{StartContext, find_definition, header_text};
 use crate::state::{RunHost, Server};
 
 /// The routes of webhooks.
@@ -108,7 +108,7 @@ pub(crate) async fn put_hook(
     JsonObject(new, _): JsonObject<HookRequest>,
 ) -> ApiResult<Json<HookInfo>> {
     let user = writable_user(&caller, whose.user, &id)?;
-    StartContext::for_user(&host, &user, TriggerKind::Webhook.to_trigger()).find_definition(&new.workflow).await?;
+    find_definition(&host, &user, &new.workflow).await?;
     let new = NewHook { user, id, workflow: new.workflow, secret_name: new.secret_name };
     let (row, secret) = new.into_row(&host.app.config)?;
     host.app.store.put_hook(row.clone(), &caller.to_actor()).await?;

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use axum::extract::{MatchedPath, State};
 use axum::http::{Method, header};
-use axum::response::{IntoResponse as _, Response};
+use axum::response::{IntoResponse, Response};
 use flowloom_app::keys::Scope;
 use flowloom_core::chat::Usage;
 use flowloom_runtime::clock::SystemClock;
@@ -94,7 +94,7 @@ pub(crate) async fn get_metrics(State(server): State<Server>, caller: Caller) ->
     let durations = server.requests.read();
     text.write_histograms("http_request_duration_seconds", "Time until the response to a request begins.", &durations);
     text.write_figures(&read_figures());
-    Ok(([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], text.0).into_response())
+    Ok(text.into_response())
 }
 
 /// Returns metrics of a worker of Restate in the text format of Prometheus: what happened in its process. A key with a user is
@@ -108,7 +108,7 @@ pub(crate) async fn get_worker_metrics(State(server): State<Server>, caller: Cal
     text.write_gauge("ready", "1 if the worker is ready, as /health/ready says.", u64::from(is_ready));
     text.write_counter("commits_total", "Commits since the start.", server.host.app.store.commit_count());
     text.write_figures(&read_figures());
-    Ok(([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], text.0).into_response())
+    Ok(text.into_response())
 }
 
 /// The figures that come from the database.
@@ -159,6 +159,12 @@ const EVENT_COUNTERS: [(ProcessEvent, &str, &str); 3] = [
 /// The text of the metrics.
 #[derive(Default)]
 struct MetricsText(String);
+
+impl IntoResponse for MetricsText {
+    fn into_response(self) -> Response {
+        ([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], self.0).into_response()
+    }
+}
 
 impl MetricsText {
     fn write_head(&mut self, name: &str, kind: &str, help: &str) {

@@ -6,41 +6,34 @@ use std::sync::Arc;
 
 use flowloom_app::engines::App;
 use flowloom_app::runs::supervisor::RunSupervisor;
-use tokio::net::TcpListener;
 
 use crate::error::ServeError;
 use crate::health::worker_routes;
 use crate::listen::serve_connections;
 use crate::problem::Problem;
-use crate::serve::{build_parts, check_protection, guard_routes};
+use crate::serve::{ProtectedListener, build_parts, guard_routes};
 use crate::state::{RunHost, Server, ServerParts};
 
 /// Answers `GET /health/live`, `/health/ready` and `/metrics` for a worker. Callers need a key as on a server.
 pub struct WorkerMonitor {
-    address: SocketAddr,
-    listener: TcpListener,
+    listening: ProtectedListener,
     app: Arc<App>,
-    is_open: bool,
 }
 
 impl WorkerMonitor {
     /// Listens at an address. Fails if other machines could connect and there is no API key.
-    pub async fn bind(app: Arc<App>, bind: SocketAddr) -> Result<WorkerMonitor, ServeError> {
-        let refused = |source| ServeError::Listen { address: bind, source };
-        let is_open = check_protection(&app, bind)?;
-        let listener = TcpListener::bind(bind).await.map_err(refused)?;
-        let address = listener.local_addr().map_err(refused)?;
-        Ok(WorkerMonitor { address, listener, app, is_open })
+    pub async fn bind_address(app: Arc<App>, bind: SocketAddr) -> Result<WorkerMonitor, ServeError> {
+        Ok(WorkerMonitor { listening: ProtectedListener::bind_address(&app, bind).await?, app })
     }
 
     /// The address that it listens at.
-    pub fn address(&self) -> SocketAddr {
-        self.address
+    pub fn local_address(&self) -> SocketAddr {
+        self.listening.address
     }
 
     /// Answers calls until the future is dropped.
     pub async fn answer_calls(self) {
-        let WorkerMonitor { address, listener, app, is_open } = self;
+        let WorkerMonitor { listening: ProtectedListener { listener, address, is_open }, app } = self;
         let (router, openapi) = worker_routes().split_for_parts();
         let settings = app.config.server.clone();
         // Restate's sessions drive the runs of a worker.

@@ -9,7 +9,6 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use flowloom_app::keys::Scope;
-use flowloom_app::runs::trigger::TriggerKind;
 use flowloom_app::schedules;
 use flowloom_core::json::parse_value;
 use flowloom_core::value::Value;
@@ -24,7 +23,7 @@ use crate::caller::Caller;
 use crate::definitions::change::{OwnerQuery, writable_user};
 use crate::params::{PathParam, QueryParams};
 use crate::problem::{ApiResult, ProblemDocument};
-use crate::runs::start::StartContext;
+use crate::runs::start::find_definition;
 use crate::state::{RunHost, Server};
 
 /// The routes of schedules.
@@ -153,8 +152,7 @@ pub(crate) async fn put_schedule(
     JsonObject(new, _): JsonObject<ScheduleRequest>,
 ) -> ApiResult<Json<Schedule>> {
     let user = writable_user(&caller, whose.user, &id)?;
-    let definition =
-        StartContext::for_user(&host, &user, TriggerKind::Schedule.to_trigger()).find_definition(&new.workflow).await?;
+    let definition = find_definition(&host, &user, &new.workflow).await?;
     let inputs = new.inputs.unwrap_or_else(|| definition.no_inputs());
     definition.check_start(&inputs)?;
     let schedule = schedules::NewSchedule {

@@ -124,9 +124,7 @@ const FORCED_EXIT_CODE: i32 = 130;
 /// Listens, takes up what was left, and starts the tasks of a server.
 pub async fn serve_http(app: App, options: ServerOptions) -> Result<RunningServer, ServeError> {
     let refused = |source| ServeError::Listen { address: options.bind, source };
-    let is_open = check_protection(&app, options.bind)?;
-    let listener = TcpListener::bind(options.bind).await.map_err(refused)?;
-    let address = listener.local_addr().map_err(refused)?;
+    let ProtectedListener { listener, address, is_open } = ProtectedListener::bind_address(&app, options.bind).await?;
     let _alone = app.store.lock_for_server()?;
     app.record_secret_bindings().await?;
     let (router, openapi) = routes::build_routes();
@@ -180,13 +178,25 @@ pub(crate) fn build_parts(host: Arc<RunHost>, address: SocketAddr, openapi: serd
     }
 }
 
-/// Whether calls without a key are taken: no keys exist, and only this machine can connect. Fails with `Unprotected` if other
-/// machines could.
-pub(crate) fn check_protection(app: &App, bind: SocketAddr) -> Result<bool, ServeError> {
-    let has_keys = app.store.requires_key().map_err(AppError::from)?;
-    match bind.ip().is_loopback() || has_keys {
-        true => Ok(!has_keys),
-        false => Err(ServeError::Unprotected(bind)),
+/// A listener that others cannot use without a key.
+pub(crate) struct ProtectedListener {
+    pub(crate) listener: TcpListener,
+    pub(crate) address: SocketAddr,
+    /// Whether calls without a key are taken: no keys exist, and only this machine can connect.
+    pub(crate) is_open: bool,
+}
+
+impl ProtectedListener {
+    /// Listens at an address. Fails with `Unprotected` if other machines could connect and there is no key.
+    pub(crate) async fn bind_address(app: &App, bind: SocketAddr) -> Result<ProtectedListener, ServeError> {
+        let has_keys = app.store.requires_key().map_err(AppError::from)?;
+        if !bind.ip().is_loopback() && !has_keys {
+            return Err(ServeError::Unprotected(bind));
+        }
+        let refused = |source| ServeError::Listen { address: bind, source };
+        let listener = TcpListener::bind(bind).await.map_err(refused)?;
+        let address = listener.local_addr().map_err(refused)?;
+        Ok(ProtectedListener { listener, address, is_open: !has_keys })
     }
 }
 

@@ -3,8 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use flowloom_core::event::RunProject;
-use flowloom_core::event::{MemoryWrite, Record};
+use flowloom_core::event::{MemoryWrite, Record, RunProject};
 use flowloom_core::hash::Hash;
 use flowloom_core::id::RunId;
 use flowloom_core::status::Status;

@@ -68,8 +68,8 @@ impl ProjectReason {
 impl Project {
     /// Finds the project: that of the configuration file that the caller names, or else the nearest folder with a
     /// `flowloom.toml` around the current folder, or else the nearest one with data. In the project of the current folder, or
-    /// outside of any, the search starts at the target; at a file in an editor it always does. Fails if the file is in a folder further up and belongs to another
-    /// user, who could have put it there to run commands as this one.
+    /// outside of any, the search starts at the target; at a file in an editor it always does. Fails if the file is in a folder
+    /// further up and belongs to another user, who could have put it there to run commands as this one.
     pub fn find(named: Option<&Path>, target: Option<&ProjectTarget>) -> Result<Project, ConfigError> {
         if let Some(file) = named {
             let root = file.parent().map(Path::to_owned).unwrap_or_default();

@@ -34,7 +34,7 @@ pub(super) fn check_set_variables<'n>(
     if list_input_names(plan, inputs).contains(name) {
         return Err(ForkError::ConversationInput(name.to_owned()));
     }
-    Err(ForkError::UnknownVariable { name: name.to_owned(), advice: advise(name, &known, "variables") })
+    Err(ForkError::UnknownVariable { name: name.to_owned(), advice: suggest_names(name, &known, "variables") })
 }
 
 /// Fails if an input is set that the workflow does not have.
@@ -48,7 +48,9 @@ pub(super) fn check_set_inputs<'n>(
     }
     let known = list_input_names(plan, inputs);
     match set.find(|name| !known.contains(*name)) {
-        Some(name) => Err(ForkError::UnknownInput { name: name.to_owned(), advice: advise(name, &known, "inputs") }),
+        Some(name) => {
+            Err(ForkError::UnknownInput { name: name.to_owned(), advice: suggest_names(name, &known, "inputs") })
+        }
         None => Ok(()),
     }
 }
@@ -64,7 +66,7 @@ fn list_input_names(plan: &Plan, inputs: &Value) -> BTreeSet<Arc<str>> {
 }
 
 /// A similar name, or all names.
-fn advise(name: &str, known: &BTreeSet<Arc<str>>, noun: &str) -> String {
+fn suggest_names(name: &str, known: &BTreeSet<Arc<str>>, noun: &str) -> String {
     match find_similar_name(name, known.iter().map(|name| &**name)) {
         Some(similar) => format!("did you mean {similar}?"),
         None if known.is_empty() => format!("it has no {noun}"),

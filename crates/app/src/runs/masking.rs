@@ -55,35 +55,13 @@ pub(crate) fn list_masked_values(name: &str, value: &Rich) -> Vec<MaskedValue> {
 /// Masks the secrets in headers that a JSON value has anywhere: in objects and rows called `headers`, also in texts that are
 /// such JSON, like the arguments of a call.
 pub(crate) fn mask_headers(value: &mut Json) {
-    match value {
-        Json::Object(entries) => {
-            for (name, entry) in entries {
-                if is_headers(name) {
-                    visit_headers(entry, &mut |name, value| *value = mask_text(name, value));
-                }
-                mask_headers(entry);
-            }
-        }
-        Json::Array(items) => items.iter_mut().for_each(mask_headers),
-        Json::String(text) => {
-            let Some(mut inner) = read_json_text(text) else { return };
-            let mut found = Vec::new();
-            list_headers(&mut inner, &mut |name, value| {
-                found.push((value.clone(), mask_text(name, value)));
-            });
-            for (value, shown) in found {
-                // As a whole string of the JSON, since short values occur by chance.
-                *text = text.replace(&Json::from(value).to_string(), &Json::from(shown).to_string());
-            }
-        }
-        _ => {}
-    }
+    visit_all_headers(value, &mut |name, value| *value = mask_text(name, value));
 }
 
 /// The values in headers of a JSON value that [`mask_headers`] hides, as they could occur elsewhere.
 pub(crate) fn list_masked_in(value: &Json) -> Vec<MaskedValue> {
     let mut found = Vec::new();
-    list_headers(&mut value.clone(), &mut |name, value| {
+    visit_all_headers(&mut value.clone(), &mut |name, value| {
         if !names_secret(value) {
             found.extend(list_masked_values(name, &value.as_str().into()));
         }
@@ -91,20 +69,37 @@ pub(crate) fn list_masked_in(value: &Json) -> Vec<MaskedValue> {
     found
 }
 
-/// Calls `visit` with the name, in lower case, and the value of every header in a JSON value.
-fn list_headers(value: &mut Json, visit: &mut dyn FnMut(&str, &mut String)) {
+/// Calls `visit` with the name, in lower case, and the value of every header in a JSON value. It may change the value.
+fn visit_all_headers(value: &mut Json, visit: &mut dyn FnMut(&str, &mut String)) {
     match value {
         Json::Object(entries) => {
             for (name, entry) in entries {
                 if is_headers(name) {
                     visit_headers(entry, visit);
                 }
-                list_headers(entry, visit);
+                visit_all_headers(entry, visit);
             }
         }
-        Json::Array(items) => items.iter_mut().for_each(|item| list_headers(item, visit)),
-        Json::String(text) => read_json_text(text).into_iter().for_each(|mut inner| list_headers(&mut inner, visit)),
+        Json::Array(items) => items.iter_mut().for_each(|item| visit_all_headers(item, visit)),
+        Json::String(text) => visit_headers_in_text(text, visit),
         _ => {}
+    }
+}
+
+/// The same for a text that is JSON. What is no header stays as it is written.
+fn visit_headers_in_text(text: &mut String, visit: &mut dyn FnMut(&str, &mut String)) {
+    let Some(mut inner) = read_json_text(text) else { return };
+    let mut changed = Vec::new();
+    visit_all_headers(&mut inner, &mut |name, value| {
+        let before = value.clone();
+        visit(name, value);
+        if *value != before {
+            changed.push((before, value.clone()));
+        }
+    });
+    for (before, after) in changed {
+        // As a whole string of the JSON, since short values occur by chance.
+        *text = text.replace(&Json::from(before).to_string(), &Json::from(after).to_string());
     }
 }
 

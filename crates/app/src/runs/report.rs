@@ -24,6 +24,11 @@ pub(super) fn report_outcome(outcome: &RunOutcome, plan: &Plan, user: &str) {
     };
     let names = RunNames { run: outcome.id, workflow, user };
     match &outcome.broken {
+        // The outage is reported once, and not for each run that waits for it.
+        Some(error) if error.code() == Code::RestateUnreachable => {
+            let RunNames { run, workflow, user } = names;
+            tracing::debug!(%run, workflow, user, code = %error.code(), "left a run, which continues later: {error}");
+        }
         Some(error) if outcome.records.is_empty() => report_missing_start(&names, error),
         Some(error) => report_broken(&names, error),
         None => report_status(&names, outcome),
@@ -37,10 +42,6 @@ fn report_missing_start(names: &RunNames<'_>, error: &RunError) {
     match error {
         error if error.is_ownership_lost() => {
             tracing::debug!(%run, workflow, user, %code, "another process started the run first");
-        }
-        // The outage is reported once, and not for each run that waits for it.
-        error if code == Code::RestateUnreachable => {
-            tracing::debug!(%run, workflow, user, %code, "left a run, which continues later: {error}");
         }
         error if error.is_in_doubt() => {
             tracing::warn!(%run, workflow, user, %code, "it is not known whether the start of a run is stored: {error}");
@@ -60,10 +61,6 @@ fn report_broken(names: &RunNames<'_>, error: &RunError) {
         error if error.is_ownership_lost() => {
             count_event(ProcessEvent::LeaseLost);
             tracing::warn!(%run, workflow, user, %code, "lost the lease of a run, which another process drives");
-        }
-        // The outage is reported once, and not for each run that waits for it.
-        error if code == Code::RestateUnreachable => {
-            tracing::debug!(%run, workflow, user, %code, "left a run, which continues later: {error}");
         }
         error if error.is_outage() => {
             tracing::warn!(%run, workflow, user, %code, "left a run, which continues later: {error}");

@@ -54,7 +54,7 @@ impl TriggerKind {
         }
     }
 
-    const fn describe(self) -> &'static str {
+    const fn describe_kind(self) -> &'static str {
         match self {
             TriggerKind::Terminal => "the terminal",
             TriggerKind::Api => "the API",
@@ -82,7 +82,7 @@ impl TriggerKind {
 /// A trigger for people: `the schedule nightly`, `the API`. Other versions may have other kinds.
 pub fn describe_trigger(trigger: &RunTrigger) -> String {
     let known = KINDS.into_iter().find(|kind| kind.name() == trigger.kind);
-    let kind: &str = known.map_or(&trigger.kind, |kind| kind.describe());
+    let kind: &str = known.map_or(&trigger.kind, |kind| kind.describe_kind());
     trigger.id.as_ref().map_or_else(|| kind.to_owned(), |id| format!("{kind} {id}"))
 }
 

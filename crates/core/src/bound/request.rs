@@ -82,6 +82,7 @@ fn read_prompt(prompt: &Template) -> Option<KnownArguments> {
     let (known, unknown) = url.split_once(UNKNOWN).map_or((url, false), |(known, _)| (known, true));
     let mut parts = vec![TemplatePart::Text(known.into())];
     if unknown {
+        // Something that is not known; which value of the run it is does not matter.
         parts.push(TemplatePart::Secret("".into()));
     }
     Some(KnownArguments { url: Template { parts }, method })

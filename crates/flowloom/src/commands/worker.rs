@@ -42,7 +42,7 @@ async fn drive_configured(mut config: Config, arguments: WorkerArgs, style: LogS
     let refused =
         |error| CommandError::new(Code::BindRefused, format!("cannot listen on {}: {error}", arguments.listen));
     let monitor = match arguments.monitor {
-        Some(address) => Some(WorkerMonitor::bind(app.clone(), address).await?),
+        Some(address) => Some(WorkerMonitor::bind_address(app.clone(), address).await?),
         None => None,
     };
     let (admin, worker) = (RestateAdmin::new(&admin), Arc::new(RestateWorker::new(app, &ingress)?));
@@ -61,7 +61,7 @@ async fn drive_configured(mut config: Config, arguments: WorkerArgs, style: LogS
     };
     // It ends with the process.
     if let Some(monitor) = monitor {
-        tracing::info!(address = %monitor.address(), "answering health checks");
+        tracing::info!(address = %monitor.local_address(), "answering health checks");
         tokio::spawn(monitor.answer_calls());
     }
     let registered_address = worker.service_address(&url);

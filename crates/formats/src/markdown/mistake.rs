@@ -16,7 +16,7 @@ pub(super) struct Mistake {
     kind: MistakeKind,
     /// Where the parser noticed it.
     at: usize,
-    /// The parser's message.
+    /// The parser's message, without the position of a tag.
     reason: String,
 }
 
@@ -53,17 +53,20 @@ impl Mistake {
             Some(Place::Position(position)) => position.start.offset,
             None => 0,
         };
-        let reason = &message.reason;
-        let kind = match find_opened_tag(text, reason) {
+        let (tag, reason) = match find_opened_tag(text, &message.reason) {
+            Some((tag, reason)) => (Some(tag), reason),
+            None => (None, message.reason.clone()),
+        };
+        let kind = match tag {
             _ if *message.rule_id == "complex" => MistakeKind::Complex,
             Some(tag) if reason.starts_with("Expected a closing tag") => MistakeKind::OpenTag(tag),
-            _ => find_open_brace(text, at, reason, expression).map_or(MistakeKind::Other, MistakeKind::OpenExpression),
+            _ => find_open_brace(text, at, &reason, expression).map_or(MistakeKind::Other, MistakeKind::OpenExpression),
         };
-        Mistake { kind, at, reason: reason.clone() }
+        Mistake { kind, at, reason }
     }
 
-    /// Reports the error.
-    pub(super) fn report(&self, text: &TextPiece<'_>, problems: &mut Problems) {
+    /// Adds the error to the problems.
+    pub(super) fn report_error(&self, text: &TextPiece<'_>, problems: &mut Problems) {
         let code = if let MistakeKind::Complex = self.kind { Code::TooComplex } else { Code::MarkdownSyntax };
         // What is never closed is the mistake, not the end of the text.
         let (start, end) = match &self.kind {
@@ -78,39 +81,31 @@ impl Mistake {
             }
             _ => syntax_help(text, self.at, &self.reason),
         };
-        let reason = find_opened_tag(text.text, &self.reason).map_or_else(|| self.reason.clone(), |tag| tag.reason);
-        let diagnostic = problems.add_error(code, span, clean_reason(text.text, self.at, &reason));
+        let diagnostic = problems.add_error(code, span, clean_reason(text.text, self.at, &self.reason));
         diagnostic.file = text.file.to_owned();
         (diagnostic.help, diagnostic.fix) = (help, fix);
     }
 
     /// The part of the text that is left out; `None` if the rest cannot be read either.
     pub(super) fn find_extent(&self, text: &str) -> Option<Extent> {
+        let line_end = |start: usize| text[start..].find('\n').map_or(text.len(), |length| start + length);
         let of_tag = |start: usize| {
-            let rest = text.get(start..)?;
-            let length = lex::measure_tag(rest).unwrap_or_else(|| rest.find('\n').unwrap_or(rest.len()));
-            Some(Extent { range: start..start + length, may_name: true })
+            let end = lex::measure_tag(text.get(start..)?).map_or_else(|| line_end(start), |length| start + length);
+            Some(Extent { range: start..end, may_name: true })
         };
         match &self.kind {
             MistakeKind::Complex => None,
             MistakeKind::OpenTag(tag) => of_tag(tag.start),
             MistakeKind::OpenExpression(brace) => {
                 // The value of an attribute spoils its tag.
-                let line = text[..*brace].rfind('\n').map_or(0, |end| end + 1);
-                match text[line..*brace].ends_with('=').then(|| text[..*brace].rfind('<')).flatten() {
-                    Some(tag) => {
-                        let rest = text.get(tag..)?;
-                        let length = rest.find('\n').unwrap_or(rest.len());
-                        Some(Extent { range: tag..tag + length, may_name: true })
-                    }
-                    None => Some(Extent { range: *brace..brace + 1, may_name: false }),
-                }
+                let tag = text[..*brace].strip_suffix('=').and_then(|before| before.rfind('<'));
+                Some(match tag {
+                    Some(tag) => Extent { range: tag..line_end(tag), may_name: true },
+                    None => Extent { range: *brace..brace + 1, may_name: false },
+                })
             }
             MistakeKind::UnfinishedTag => Some(Extent { range: self.at..self.at + 1, may_name: true }),
-            MistakeKind::Other => {
-                let end = (self.at + 1).min(text.len());
-                of_tag(text.get(..end)?.rfind('<')?)
-            }
+            MistakeKind::Other => of_tag(text.get(..(self.at + 1).min(text.len()))?.rfind('<')?),
         }
     }
 }
@@ -129,12 +124,10 @@ struct OpenedTag {
     /// The place of `<` and the name in the text.
     start: usize,
     end: usize,
-    /// The error without the position of the tag.
-    reason: String,
 }
 
-/// Finds the tag whose position an error states as `(LINE:COLUMN)`.
-fn find_opened_tag(text: &str, reason: &str) -> Option<OpenedTag> {
+/// Finds the tag whose position an error states as `(LINE:COLUMN)`. Returns it with the error without the position.
+fn find_opened_tag(text: &str, reason: &str) -> Option<(OpenedTag, String)> {
     let (before, rest) = reason.rsplit_once(" (")?;
     let (position, after) = rest.split_once(')')?;
     let (line, column) = position.split_once(':')?;
@@ -143,7 +136,7 @@ fn find_opened_tag(text: &str, reason: &str) -> Option<OpenedTag> {
     let skipped: usize = text.get(line_start..)?.chars().take(column.checked_sub(1)?).map(char::len_utf8).sum();
     let start = line_start + skipped;
     let name = text.get(start..)?.strip_prefix('<')?.chars().take_while(|c| c.is_alphanumeric()).map(char::len_utf8);
-    Some(OpenedTag { start, end: start + 1 + name.sum::<usize>(), reason: format!("{before}{after}") })
+    Some((OpenedTag { start, end: start + 1 + name.sum::<usize>() }, format!("{before}{after}")))
 }
 
 /// The parser's message without the parts that only its authors understand.

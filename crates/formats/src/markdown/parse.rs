@@ -99,7 +99,7 @@ pub(super) fn parse(text: &TextPiece<'_>, is_file: bool, problems: &mut Problems
             Ok(nodes) => return Some(nodes),
             Err(mistake) => mistake,
         };
-        mistake.report(&piece, problems);
+        mistake.report_error(&piece, problems);
         let masked = mistake.find_extent(&readable).filter(|_| left > 0)?;
         left -= 1;
         if masked.may_name {

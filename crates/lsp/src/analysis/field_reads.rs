@@ -1,7 +1,7 @@
 //! The results inside of the blocks of a Markdown workflow, where they are read as fields of the block's own result:
 //! `answer.letter`, `answer['letter']`.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use flowloom_core::diagnostic::Span;
 
@@ -43,7 +43,10 @@ pub struct BlockResult {
 /// The results of all blocks of a definition.
 #[derive(Clone, Debug, Default)]
 pub struct BlockResults {
-    blocks: Vec<BlockResult>,
+    /// The blocks by the scope of their content.
+    by_inner: HashMap<usize, BlockResult>,
+    /// The scope of the content of a block, by the scope and the name of its result. The first declaration counts.
+    inner_scopes: HashMap<(usize, String), usize>,
     /// The scopes of the blocks whose results are read as a whole, or by a field that is computed.
     read_whole: HashSet<usize>,
 }
@@ -60,30 +63,35 @@ pub enum HiddenReads {
 impl BlockResults {
     /// The results of blocks that the files of a definition declare.
     pub fn new(blocks: impl Iterator<Item = BlockResult>) -> BlockResults {
-        BlockResults { blocks: blocks.collect(), read_whole: HashSet::new() }
+        let mut results = BlockResults::default();
+        for block in blocks {
+            results.inner_scopes.entry((block.scope, block.name.clone())).or_insert(block.inner);
+            results.by_inner.insert(block.inner, block);
+        }
+        results
     }
 
     /// The names of results inside of conditions that a read consists of.
     pub fn find_names(&mut self, read: &ReadPath) -> Vec<Name> {
-        let (mut name, mut scope) = (read.name.as_str(), read.scope);
+        let mut result = (read.scope, read.name.clone());
         let mut fields = read.fields.iter();
         let mut found = Vec::new();
-        while let Some(block) = self.blocks.iter().find(|block| block.scope == scope && block.name == name) {
+        while let Some(inner) = self.inner_scopes.get(&result).copied() {
             // The fields of a loop's result are those of lists.
-            let field = fields.next().filter(|_| !block.is_loop);
+            let field = fields.next().filter(|_| !self.by_inner.get(&inner).is_some_and(|block| block.is_loop));
             let Some((field, span)) = field else {
-                self.read_whole.insert(block.inner);
+                self.read_whole.insert(inner);
                 break;
             };
-            found.push(Name { scope: block.inner, ..Name::new(NameKind::Variable, field, *span, Role::Read) });
-            (name, scope) = (field, block.inner);
+            found.push(Name { scope: inner, ..Name::new(NameKind::Variable, field, *span, Role::Read) });
+            result = (inner, field.clone());
         }
         found
     }
 
     /// Why the places that read a result in `scope` cannot all be found.
     pub fn find_hidden_reads(&self, mut scope: usize) -> Option<HiddenReads> {
-        while let Some(block) = self.blocks.iter().find(|block| block.inner == scope) {
+        while let Some(block) = self.by_inner.get(&scope) {
             if block.is_loop {
                 return Some(HiddenReads::Loop);
             }

@@ -94,9 +94,9 @@ impl CheckJob {
         let (path, position) = error.find_place()?;
         let path = std::path::absolute(path).ok()?;
         let text: Arc<str> = std::fs::read_to_string(&path).unwrap_or_default().into();
-        let before = text.split_inclusive('\n').take(position.line - 1).map(str::len).sum::<usize>();
+        let before = text.split_inclusive('\n').take(position.line.saturating_sub(1)).map(str::len).sum::<usize>();
         let line = text[before..].lines().next().unwrap_or_default();
-        let column = line.char_indices().nth(position.column - 1).map_or(0, |(at, _)| at);
+        let column = line.char_indices().nth(position.column.saturating_sub(1)).map_or(0, |(at, _)| at);
         let span = Span { start: before + column, length: line.len() - column };
         let file = path.display().to_string();
         Some((Diagnostic::new_error(Code::ConfigInvalid, &file, span, error.to_string()), text))

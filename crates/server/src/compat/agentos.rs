@@ -123,7 +123,7 @@ pub(crate) async fn run_workflow(
     TextBody(text): TextBody,
 ) -> ApiResult<Response> {
     let wanted: RunWorkflowRequest = parse_object(unwrap_body(&text))?;
-    let call = StartContext::admitted(&host, &caller, None, &headers)?.through(TriggerKind::AgentOs);
+    let call = StartContext::admitted(&host, &caller, None, &headers)?.with_interface(TriggerKind::AgentOs);
     let missing = |_| Problem::new(Code::NotThere, steps::not_found_message(&wanted.workflow_id));
     let definition = call.find_definition(&wanted.workflow_id).await.map_err(missing)?;
     let agent = wanted.agent_id.filter(|agent| !agent.is_empty());

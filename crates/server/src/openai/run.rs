@@ -67,7 +67,8 @@ impl ModelRequest {
 impl OpenAiContext<'_> {
     /// Starts or resumes the run that answers. `request` identifies the request under its Idempotency-Key.
     pub(crate) async fn start_answer(&self, wanted: &ModelRequest, request: &str) -> ApiResult<AnswerStream> {
-        let call = StartContext::admitted(self.host, self.caller, None, self.headers)?.through(TriggerKind::OpenAi);
+        let call =
+            StartContext::admitted(self.host, self.caller, None, self.headers)?.with_interface(TriggerKind::OpenAi);
         let (mut words, mut given, mut is_repeated) = (None, 0, true);
         let active = call.start_once(request, async |id| {
             is_repeated = false;

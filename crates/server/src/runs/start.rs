@@ -136,7 +136,7 @@ impl<'a> StartContext<'a> {
     }
 
     /// The same through another interface than Flowloom's own API.
-    pub(crate) fn through(mut self, interface: TriggerKind) -> StartContext<'a> {
+    pub(crate) fn with_interface(mut self, interface: TriggerKind) -> StartContext<'a> {
         self.start.trigger = interface.to_trigger();
         self
     }
@@ -162,33 +162,38 @@ impl<'a> StartContext<'a> {
         self.host.service.start_once(&self.start, request, begin).await
     }
 
-    /// Finds the definition to run. Fails with `NotThere`, and names the one that may be meant.
+    /// The definition to run; see [`find_definition`].
     pub(crate) async fn find_definition(&self, id: &str) -> ApiResult<Arc<CatalogEntry>> {
-        match self.host.service.find_definition(&self.start.user, id).await {
-            Err(AppError::Definition(DefinitionError::NotFound(_))) => {
-                let meant = self.find_similar(id).await?;
-                let advice = meant.map(|meant| format!("; did you mean {meant}?")).unwrap_or_default();
-                Err(Problem::new(Code::NotThere, format!("there is no workflow {id}{advice}")))
-            }
-            found => Ok(found?),
-        }
-    }
-
-    /// The id of the user's workflow that is most like `id`.
-    async fn find_similar(&self, id: &str) -> ApiResult<Option<String>> {
-        let (host, user, wanted) = (self.host.clone(), self.start.user.clone(), id.to_owned());
-        let found = run_blocking(move || {
-            let all = host.catalog.list_definitions(&user)?;
-            let ids = all.iter().map(|definition| definition.id.as_str());
-            Ok::<_, AppError>(find_similar_name(&wanted, ids).map(str::to_owned))
-        });
-        Ok(found.await??)
+        find_definition(self.host, &self.start.user, id).await
     }
 
     /// Starts a run of a definition. Fails with `StepRefused` if it has errors.
     pub(crate) async fn start_run(&self, definition: &CatalogEntry, new: StartRunRequest) -> ApiResult<ActiveRun> {
         Ok(self.host.service.start_run(&self.start, definition, new).await?)
     }
+}
+
+/// Finds a definition that a user can run. Fails with `NotThere`, and names the one that may be meant.
+pub(crate) async fn find_definition(host: &Arc<RunHost>, user: &str, id: &str) -> ApiResult<Arc<CatalogEntry>> {
+    match host.service.find_definition(user, id).await {
+        Err(AppError::Definition(DefinitionError::NotFound(_))) => {
+            let meant = find_similar_workflow(host, user, id).await?;
+            let advice = meant.map(|meant| format!("; did you mean {meant}?")).unwrap_or_default();
+            Err(Problem::new(Code::NotThere, format!("there is no workflow {id}{advice}")))
+        }
+        found => Ok(found?),
+    }
+}
+
+/// The id of the user's workflow that is most like `id`.
+async fn find_similar_workflow(host: &Arc<RunHost>, user: &str, id: &str) -> ApiResult<Option<String>> {
+    let (host, user, wanted) = (host.clone(), user.to_owned(), id.to_owned());
+    let found = run_blocking(move || {
+        let all = host.catalog.list_definitions(&user)?;
+        let ids = all.iter().map(|definition| definition.id.as_str());
+        Ok::<_, AppError>(find_similar_name(&wanted, ids).map(str::to_owned))
+    });
+    Ok(found.await??)
 }
 
 /// The trace of a request.

@@ -69,8 +69,8 @@ pub(crate) async fn clarify_goal(
     JsonObject(request, text): JsonObject<ClarifyMessage>,
 ) -> ApiResult<Response> {
     check_goal("message", &request.message)?;
-    let call =
-        StartContext::admitted(&host, &caller, request.user_id.clone(), &headers)?.through(TriggerKind::AgentFlow);
+    let call = StartContext::admitted(&host, &caller, request.user_id.clone(), &headers)?
+        .with_interface(TriggerKind::AgentFlow);
     let definition = compile_built_in(&call, BuiltInWorkflow::Clarifier).await?;
     let mut inputs = to_value(&request)?.as_map().cloned().unwrap_or_default();
     inputs.insert("how".into(), to_value(&AuthoringOptions::from_config(&host.app.config))?);
@@ -131,8 +131,8 @@ pub(crate) async fn create_agent(
 ) -> ApiResult<Response> {
     caller.require_scope(Scope::Write)?;
     request.validate()?;
-    let call =
-        StartContext::admitted(&host, &caller, request.user_id.clone(), &headers)?.through(TriggerKind::AgentFlow);
+    let call = StartContext::admitted(&host, &caller, request.user_id.clone(), &headers)?
+        .with_interface(TriggerKind::AgentFlow);
     let ended = run_authoring(&call, &request, &text).await?;
     Ok(ended.to_response(authoring_response(&ended)))
 }
@@ -181,7 +181,8 @@ async fn stream_authoring(
         let run = find_own_run(&host.app.store, caller, &last.run.to_string())?;
         return resume_stream(host, run, last.seq).await;
     }
-    let call = StartContext::admitted(host, caller, request.user_id.clone(), headers)?.through(TriggerKind::AgentFlow);
+    let call =
+        StartContext::admitted(host, caller, request.user_id.clone(), headers)?.with_interface(TriggerKind::AgentFlow);
     let ActiveRun { id, subscription, .. } = start_authoring(&call, &request, text).await?;
     let subscription = subscription.or_else(|| host.supervisor.subscribe(id));
     Ok(events::stream_encoded(host.clone(), id, 0, Box::new(StageEncoder::starting_after(0)), subscription))

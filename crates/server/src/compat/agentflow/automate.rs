@@ -50,8 +50,8 @@ pub(crate) async fn automate_goal(
 ) -> ApiResult<Response> {
     caller.require_scope(Scope::Write)?;
     request.validate()?;
-    let call =
-        StartContext::admitted(&host, &caller, request.user_id.clone(), &headers)?.through(TriggerKind::AgentFlow);
+    let call = StartContext::admitted(&host, &caller, request.user_id.clone(), &headers)?
+        .with_interface(TriggerKind::AgentFlow);
     let planner_run = run_authoring(&call, &request, &text).await?;
     let authored = authoring_response(&planner_run);
     let Some(id) = created_pipeline_id(&authored) else {
@@ -115,8 +115,8 @@ async fn stream_automation(
             (host.supervisor.find_started(run), last.seq)
         }
         None => {
-            let call =
-                StartContext::admitted(host, caller, request.user_id.clone(), headers)?.through(TriggerKind::AgentFlow);
+            let call = StartContext::admitted(host, caller, request.user_id.clone(), headers)?
+                .with_interface(TriggerKind::AgentFlow);
             (author::start_authoring(&call, &request, text).await?, 0)
         }
     };

@@ -193,7 +193,7 @@ pub(crate) async fn run_workflow(
 ) -> ApiResult<Response> {
     caller.require_scope(Scope::Run)?;
     let user = find_owner(&host.app.store, &caller, whose.user_id, DefinitionKind::Workflow, &id).await?;
-    let call = StartContext::admitted(&host, &caller, Some(user), &headers)?.through(TriggerKind::AgentFlow);
+    let call = StartContext::admitted(&host, &caller, Some(user), &headers)?.with_interface(TriggerKind::AgentFlow);
     let (definition, _) =
         find_definition(&host.catalog, call.user().to_owned(), flowloom_formats::pipeline::FORMAT, &id).await?;
     let ended = run_and_wait(&call, &definition, StartRunRequest::with_inputs(Map::new().into()), "").await?;
@@ -233,8 +233,8 @@ pub(crate) async fn run_unstored(
     headers: HeaderMap,
     JsonObject(wanted, text): JsonObject<RunPipelineRequest>,
 ) -> ApiResult<Response> {
-    let call =
-        StartContext::admitted(&host, &caller, wanted.user_id.clone(), &headers)?.through(TriggerKind::AgentFlow);
+    let call = StartContext::admitted(&host, &caller, wanted.user_id.clone(), &headers)?
+        .with_interface(TriggerKind::AgentFlow);
     let definition = compile_unstored(&call, &caller, wanted).await?;
     let ended = run_and_wait(&call, &definition, StartRunRequest::with_inputs(Map::new().into()), &text).await?;
     Ok(ended.to_response(unstored_response(&ended)))
