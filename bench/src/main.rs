@@ -13,6 +13,7 @@ mod durable;
 mod fairness;
 mod floor;
 mod hostile;
+mod limits;
 mod local_model;
 mod measure;
 mod peers;
@@ -35,9 +36,9 @@ use measure::ReportRow;
 /// Error of a measurement.
 pub(crate) type BenchError = Box<dyn std::error::Error + Send + Sync>;
 
-const WORKLOAD_NAMES: [&str; 22] = [
+const WORKLOAD_NAMES: [&str; 23] = [
     "W1", "W2", "W3", "W4", "W5", "W5d", "W6", "W7", "W8", "F1000", "M1000", "HTTP", "postgres", "crowds", "chats",
-    "hostile", "sandbox", "fairness", "search", "local", "scale", "restate",
+    "hostile", "sandbox", "fairness", "limits", "search", "local", "scale", "restate",
 ];
 
 /// Flag of a child process, which prints its rows as JSON.
@@ -139,6 +140,7 @@ fn run_child(workload: &str) -> Result<ExitCode, BenchError> {
             "restate" => scale::measure_beside_restate().await,
             "sandbox" => sandbox::measure_sandbox().await,
             "fairness" => fairness::measure_fairness().await,
+            "limits" => limits::measure_limits().await,
             "search" => search::measure_search().await,
             "local" => local_model::measure_local_model().await,
             other => Err(format!("unknown workload {other}").into()),
