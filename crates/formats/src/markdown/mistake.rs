@@ -46,7 +46,8 @@ impl Mistake {
         Mistake { kind: MistakeKind::UnfinishedTag, at, reason: "this tag is not closed".to_owned() }
     }
 
-    /// The error of the parser. `expression` is the first line of the expression that was not closed, if one was not.
+    /// The error of the parser. `expression` is the first line with a text of the expression that was not closed, if one
+    /// was not.
     pub(super) fn from_message(message: &Message, text: &str, expression: Option<&str>) -> Mistake {
         let at = match message.place.as_deref() {
             Some(Place::Point(point)) => point.offset,
@@ -113,10 +114,19 @@ impl Mistake {
 /// The `{` of an expression that is never closed.
 fn find_open_brace(text: &str, at: usize, reason: &str, expression: Option<&str>) -> Option<usize> {
     if reason.starts_with("the expression is not closed") {
-        return text.rfind(&format!("{{{}", expression?));
+        return match expression? {
+            "" => text.rfind('{'),
+            line => text.rmatch_indices(line).find_map(|(start, _)| find_brace_before(&text[..start])),
+        };
     }
     let is_open = reason.contains("in expression") || reason.contains("in attribute value expression");
     (is_open && reason.contains("nd of file")).then(|| text.get(..at)?.rfind('{')).flatten()
+}
+
+/// The `{` at the end of a text, which white space and the marks of quotes may follow.
+fn find_brace_before(text: &str) -> Option<usize> {
+    let opened = text.trim_end_matches(|c: char| c.is_whitespace() || c == '>');
+    Some(opened.strip_suffix('{')?.len())
 }
 
 /// The tag that an error names as not closed.

@@ -127,7 +127,7 @@ fn parse_once(text: &TextPiece<'_>, is_file: bool) -> Result<Vec<Node>, Mistake>
         };
         looks.set(left);
         let problem = lex::scan_expression(expression).end.find_problem();
-        *noted.borrow_mut() = problem.map(|_| expression.lines().next().unwrap_or_default().to_owned());
+        *noted.borrow_mut() = problem.map(|_| expression.trim_start().lines().next().unwrap_or_default().to_owned());
         match problem {
             None => MdxSignal::Ok,
             Some(problem) => MdxSignal::Eof(format!("the expression is not closed: {problem}"), source, rule),
