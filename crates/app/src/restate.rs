@@ -98,14 +98,18 @@ impl RestateDriver {
         let DriveRequest { run, start, engine_semantics, project, config } = request;
         let config = self.accepted_config.as_ref().unwrap_or(&config);
         let services = self.find_services(engine_semantics, &project, config)?;
-        let epoch = self.store.find_epoch(run)?.ok_or(JournalError::RunNotFound(run))?;
         let reopened_at = match start {
             LifeStart::Created => None,
             LifeStart::Reopened(epoch) => Some(epoch),
-            LifeStart::Ended => Some(epoch),
+            LifeStart::Ended => Some(self.read_epoch(run)?),
         };
-        let life = self.start_life(&services, RunLife { run, reopened_at, lost_count: 0 }).await?;
+        let (life, outcome) = self.start_life(&services, RunLife { run, reopened_at, lost_count: 0 }).await?;
+        if outcome == StartOutcome::Started {
+            // Its first session reads all commands.
+            return Ok(());
+        }
         // A run that does not wait cannot be woken.
+        let epoch = self.read_epoch(run)?;
         let waits = |status: &str| {
             [Status::Waiting, Status::Uncertain, Status::Quarantined].iter().any(|wait| wait.name() == status)
         };
@@ -115,16 +119,27 @@ impl RestateDriver {
         Ok(())
     }
 
+    fn read_epoch(&self, run: RunId) -> Result<u64, JournalError> {
+        self.store.find_epoch(run)?.ok_or(JournalError::RunNotFound(run))
+    }
+
     /// Starts the workflow of a life, or finds the one that was started. If that has ended and the run has not, because somebody
     /// has killed it with Restate's tools, the life gets another one.
-    async fn start_life(&self, services: &RunServices, mut life: RunLife) -> Result<RunLife, JournalError> {
-        while self.client.start_workflow(services, life).await.map_err(to_outage)? == StartOutcome::Known
-            && self.client.has_workflow_ended(services, life).await.map_err(to_outage)?
-            && !self.is_over(life.run)?
-        {
+    async fn start_life(
+        &self,
+        services: &RunServices,
+        mut life: RunLife,
+    ) -> Result<(RunLife, StartOutcome), JournalError> {
+        loop {
+            let outcome = self.client.start_workflow(services, life).await.map_err(to_outage)?;
+            let is_lost = outcome == StartOutcome::Known
+                && self.client.has_workflow_ended(services, life).await.map_err(to_outage)?
+                && !self.is_over(life.run)?;
+            if !is_lost {
+                return Ok((life, outcome));
+            }
             life.lost_count += 1;
         }
-        Ok(life)
     }
 
     /// Whether nobody has to drive a run.
