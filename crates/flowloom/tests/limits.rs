@@ -60,6 +60,38 @@ fn what_is_too_large_is_refused() {
 }
 
 #[test]
+fn a_body_has_a_bounded_number_of_values() {
+    let (_place, server) = start_with_settings("");
+    let inputs = |count: usize| format!(r#"{{"workflow": "nobody", "inputs": [{}0]}}"#, r#"{"":0},"#.repeat(count));
+    for path in ["/api/v1/runs", "/mcp", "/api/v1/check"] {
+        let refused = server.send_and_read("POST", path, &["Content-Type: application/json"], &inputs(300_000));
+        assert_eq!((refused.status, refused.error_code()), (413, "FL1505".to_owned()), "{path}");
+    }
+    let fitting = server.send_and_read("POST", "/api/v1/runs", &["Content-Type: application/json"], &inputs(200_000));
+    assert_eq!(fitting.status, 404, "only the workflow is missing: {fitting:?}");
+}
+
+#[test]
+fn who_opens_all_connections_keeps_nobody_out() {
+    let (_place, server) = start_with_settings("connections = 3\nhead_timeout_ms = 600000");
+    let mut open: Vec<TcpStream> = (0..3).map(|_| TcpStream::connect(&server.address).expect("it listens")).collect();
+    for stream in &mut open {
+        stream.write_all(b"GET /health/live HTTP/1.1\r\nHost: localhost\r\n\r\n").expect("sent");
+        let mut answer = [0; 12];
+        stream.read_exact(&mut answer).expect("answered");
+        assert_eq!(&answer, b"HTTP/1.1 200");
+    }
+    assert_eq!(server.get("/health/live").body, "ok");
+    // The first has been idle for the longest time.
+    let mut rest = Vec::new();
+    let _ = open[0].read_to_end(&mut rest);
+    open[2].write_all(b"GET /health/live HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").expect("sent");
+    let mut rest = String::new();
+    open[2].read_to_string(&mut rest).expect("still open");
+    assert!(rest.contains("HTTP/1.1 200"), "{rest}");
+}
+
+#[test]
 fn each_caller_has_a_rate() {
     let (_place, server) = start_with_settings("rate_per_second = 2");
     let statuses: Vec<u16> = (0..20).map(|_| server.get("/api/v1/runs").status).collect();

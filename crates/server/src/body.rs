@@ -1,19 +1,26 @@
 //! JSON request bodies, whose errors are problem documents.
 
+use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::{Body, BodyDataStream};
-use axum::extract::{FromRequest, Request};
+use axum::extract::{ConnectInfo, FromRequest, Request};
 use axum::http::{HeaderMap, StatusCode, header};
 use flowloom_core::code::Code;
 use futures_util::StreamExt as _;
 use serde::de::DeserializeOwned;
 
+use crate::body_budget::OpenBody;
+use crate::caller::Caller;
 use crate::problem::Problem;
 use crate::state::Server;
 
 /// Maximum size of a request body, in bytes.
 pub(crate) const MAX_BODY_BYTES: usize = 16 << 20;
+
+/// Maximum number of values in a JSON body: objects, lists, texts, numbers. Each takes much more memory than its text.
+const MAX_BODY_VALUES: usize = 500_000;
 
 /// How much of a refused body is read before the answer, in bytes.
 const MAX_DISCARDED_BYTES: usize = 64 << 20;
@@ -31,7 +38,7 @@ impl<T: DeserializeOwned> FromRequest<Server> for JsonBody<T> {
     type Rejection = Problem;
 
     async fn from_request(request: Request, server: &Server) -> Result<JsonBody<T>, Problem> {
-        let text = read_text(server, request).await?;
+        let text = read_json_text(server, request).await?;
         let value =
             serde_json::from_str(&text).map_err(|error| invalid_request(format!("invalid request body: {error}")))?;
         Ok(JsonBody(value))
@@ -45,7 +52,7 @@ impl<T: DeserializeOwned> FromRequest<Server> for JsonObject<T> {
     type Rejection = Problem;
 
     async fn from_request(request: Request, server: &Server) -> Result<JsonObject<T>, Problem> {
-        let text = read_text(server, request).await?;
+        let text = read_json_text(server, request).await?;
         Ok(JsonObject(parse_object(&text)?, text))
     }
 }
@@ -65,7 +72,7 @@ impl<T: DeserializeOwned + Default> FromRequest<Server> for OptionalJsonObject<T
     type Rejection = Problem;
 
     async fn from_request(request: Request, server: &Server) -> Result<OptionalJsonObject<T>, Problem> {
-        let text = read_text(server, request).await?;
+        let text = read_json_text(server, request).await?;
         let value = match text.trim() {
             "" => T::default(),
             _ => parse_object(&text)?,
@@ -81,7 +88,7 @@ impl<T: DeserializeOwned + Default> FromRequest<Server> for OptionalJsonBody<T> 
     type Rejection = Problem;
 
     async fn from_request(request: Request, server: &Server) -> Result<OptionalJsonBody<T>, Problem> {
-        let text = read_text(server, request).await?;
+        let text = read_json_text(server, request).await?;
         if text.trim().is_empty() {
             return Ok(OptionalJsonBody(T::default()));
         }
@@ -102,10 +109,39 @@ impl FromRequest<Server> for TextBody {
     }
 }
 
+/// Reads a body that is JSON, and has no more values than a body may have.
+pub(crate) async fn read_json_text(server: &Server, request: Request) -> Result<String, Problem> {
+    let text = read_text(server, request).await?;
+    match count_values(&text) {
+        count if count > MAX_BODY_VALUES => {
+            let message = format!("the body has more than {MAX_BODY_VALUES} values");
+            Err(invalid_request(message).with_status(StatusCode::PAYLOAD_TOO_LARGE))
+        }
+        _ => Ok(text),
+    }
+}
+
+/// The number of values in a JSON text, or a little more: each begins the text, or follows a bracket or a comma.
+fn count_values(text: &str) -> usize {
+    let (mut count, mut in_text, mut is_escaped) = (1, false, false);
+    for byte in text.bytes() {
+        match byte {
+            _ if is_escaped => is_escaped = false,
+            b'\\' => is_escaped = in_text,
+            b'"' => in_text = !in_text,
+            b'[' | b'{' | b',' if !in_text => count += 1,
+            _ => {}
+        }
+    }
+    count
+}
+
 /// Reads the text of a body, within the size limit and the time-out.
 pub(crate) async fn read_text(server: &Server, request: Request) -> Result<String, Problem> {
     let timeout = server.host.app.config.server.body_timeout();
-    let read = tokio::time::timeout(timeout, read_bytes(request.into_body().into_data_stream())).await;
+    let open_body = request.extensions().get::<OpenBody>().cloned();
+    let counted = open_body.map(|open_body| (open_body, name_caller(&request)));
+    let read = tokio::time::timeout(timeout, read_bytes(request.into_body().into_data_stream(), counted)).await;
     let read = read.map_err(|_| {
         let message = format!("the body was not received within {} ms", timeout.as_millis());
         invalid_request(message).with_status(StatusCode::REQUEST_TIMEOUT)
@@ -113,10 +149,26 @@ pub(crate) async fn read_text(server: &Server, request: Request) -> Result<Strin
     String::from_utf8(read?).map_err(|_| invalid_request("the body is not UTF-8".to_owned()))
 }
 
-async fn read_bytes(mut chunks: BodyDataStream) -> Result<Vec<u8>, Problem> {
+/// The caller who answers for a body: the user of the key, the key, or the address.
+fn name_caller(request: &Request) -> Arc<str> {
+    let caller = request.extensions().get::<Caller>();
+    let user = caller.and_then(|caller| Some(format!("user {}", caller.user.as_ref()?)));
+    let key = || caller.and_then(|caller| Some(format!("key {}", caller.key.as_ref()?.id())));
+    let address = || Some(request.extensions().get::<ConnectInfo<SocketAddr>>()?.0.ip().to_string());
+    user.or_else(key).or_else(address).unwrap_or_default().into()
+}
+
+/// Reads the bytes of a body, and counts them for the caller if they are counted.
+async fn read_bytes(mut chunks: BodyDataStream, counted: Option<(OpenBody, Arc<str>)>) -> Result<Vec<u8>, Problem> {
     let mut bytes = Vec::new();
     while let Some(chunk) = chunks.next().await {
         let chunk = chunk.map_err(|error| invalid_request(format!("the body cannot be read: {error}")))?;
+        if let Some((open_body, caller)) = &counted
+            && let Err(problem) = open_body.add_bytes(caller, chunk.len())
+        {
+            discard_chunks(chunks).await;
+            return Err(problem);
+        }
         bytes.extend_from_slice(&chunk);
         if bytes.len() > MAX_BODY_BYTES {
             discard_chunks(chunks).await;
@@ -154,4 +206,16 @@ async fn discard_chunks(mut chunks: BodyDataStream) {
 
 fn invalid_request(message: String) -> Problem {
     Problem::new(Code::RequestInvalid, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_counted_outside_of_texts() {
+        assert_eq!(count_values("7"), 1);
+        assert_eq!(count_values(r#"{"a": [1, 2], "b": "x, [y], {\"z\"}"}"#), 5);
+        assert_eq!(count_values(&format!("[{}0]", r#"{"":0},"#.repeat(100))), 202);
+    }
 }

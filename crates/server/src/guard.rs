@@ -4,6 +4,7 @@
 use std::time::Instant;
 
 use axum::Router;
+use axum::body::HttpBody as _;
 use axum::extract::{FromRequestParts as _, MatchedPath, Request, State};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header};
@@ -16,6 +17,7 @@ use tower_service::Service as _;
 use uuid::Uuid;
 
 use crate::body::{MAX_BODY_BYTES, body_too_large, discard_body};
+use crate::body_budget::OpenBody;
 use crate::caller::{Caller, UsedKey};
 use crate::definitions::upload::BodyKind as Upload;
 use crate::mcp::http::MCP_PATH;
@@ -110,7 +112,10 @@ fn drop_trailing_slash(mut request: Request) -> Request {
 async fn guard_request(server: &Server, request: Request, mut router: Router) -> Response {
     let request = drop_trailing_slash(request);
     let is_openai = request.uri().path().starts_with(openai::names::ROUTE_PREFIX);
-    let (parts, body) = request.into_parts();
+    let (mut parts, body) = request.into_parts();
+    let open_body = (!body.is_end_stream()).then(|| OpenBody::new(server.bodies.clone()));
+    // It counts until the request is answered.
+    open_body.clone().and_then(|open_body| parts.extensions.insert(open_body));
     let is_listed = cors::is_listed(&server.cors, &parts.headers);
     let is_preflight = is_listed && cors::is_preflight(&parts.method, &parts.headers);
     let mut answer = match check_request(server, &parts, is_listed) {

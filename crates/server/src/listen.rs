@@ -19,12 +19,12 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Sleep, sleep};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::guard::GuardedRouter;
+use crate::open_connections::{OpenConnection, OpenConnections};
 use crate::peer::{OwnerFinder, PeerOwner};
 
 /// Maximum size of a request head, and of buffered output per connection, in bytes.
@@ -53,13 +53,11 @@ pub(crate) async fn serve_connections(
         .max_header_size(MAX_HEAD_BYTES)
         .max_buf_size(MAX_HEAD_BYTES);
     let timeout = settings.send_timeout();
-    let seats = limit_connections(settings);
-    let seats = Arc::new(Semaphore::new(seats));
+    let open = OpenConnections::new(limit_connections(settings));
     let connections = TaskTracker::new();
     let finder = finds_owner.then(OwnerFinder::open);
-    while let Some((stream, peer, seat)) = accept_next(&listener, &seats, &shutdown).await {
-        // A token of its own: connections that share one take turns at its lock whenever they are polled.
-        let (http, router, shutdown) = (http.clone(), router.clone(), shutdown.child_token());
+    while let Some((stream, peer, connection)) = accept_next(&listener, &open, &shutdown).await {
+        let (http, router) = (http.clone(), router.clone());
         let finder = finder.clone();
         connections.spawn(async move {
             let owner = match (finder, stream.local_addr()) {
@@ -68,8 +66,7 @@ pub(crate) async fn serve_connections(
             };
             let connected = Connected { peer, owner };
             let stream = TimeoutStream { stream, timeout, write_timer: None };
-            serve_connection(&http, stream, connected, router, shutdown).await;
-            drop(seat);
+            serve_connection(&http, stream, connected, router, connection).await;
         });
     }
     drop(listener);
@@ -77,26 +74,25 @@ pub(crate) async fn serve_connections(
     connections.wait().await;
 }
 
-/// Accepts the next connection once a slot is free; `None` when the server stops.
+/// Accepts the next connection and finds a place for it; `None` when the server stops.
 async fn accept_next(
     listener: &TcpListener,
-    seats: &Arc<Semaphore>,
+    open: &Arc<OpenConnections>,
     shutdown: &CancellationToken,
-) -> Option<(TcpStream, SocketAddr, OwnedSemaphorePermit)> {
+) -> Option<(TcpStream, SocketAddr, OpenConnection)> {
     let accepted = async {
-        // Connections without a slot wait in the kernel's queue. The semaphore is never closed.
-        let seat = seats.clone().acquire_owned().await.ok()?;
         loop {
             match listener.accept().await {
-                Ok((stream, peer)) => return Some((stream, peer, seat)),
+                Ok((stream, peer)) => {
+                    // A token of its own: connections that share one take turns at its lock whenever they are polled.
+                    // Further connections wait in the kernel's queue.
+                    return (stream, peer, open.add_connection(shutdown.child_token()).await);
+                }
                 Err(_) => sleep(ACCEPT_RETRY_DELAY).await,
             }
         }
     };
-    tokio::select! {
-        () = shutdown.cancelled() => None,
-        accepted = accepted => accepted,
-    }
+    shutdown.run_until_cancelled(accepted).await
 }
 
 /// The other end of a connection.
@@ -111,21 +107,25 @@ async fn serve_connection(
     stream: TimeoutStream,
     connected: Connected,
     router: GuardedRouter,
-    shutdown: CancellationToken,
+    open: OpenConnection,
 ) {
     // Events are small and should be sent immediately; without TCP_NODELAY they are sent a little later.
     let _ = stream.stream.set_nodelay(true);
+    let tracker = open.tracker();
     let service = service_fn(move |mut request: Request<Incoming>| {
         request.extensions_mut().insert(ConnectInfo(connected.peer));
         connected.owner.and_then(|owner| request.extensions_mut().insert(owner));
-        let router = router.clone();
-        async move { Ok::<_, Infallible>(router.handle_request(request.map(Body::new)).await) }
+        let (router, tracker) = (router.clone(), tracker.clone());
+        async move {
+            let answer = router.handle_request(request.map(Body::new));
+            Ok::<_, Infallible>(tracker.track_request(answer).await)
+        }
     });
     let mut connection = std::pin::pin!(http.serve_connection(TokioIo::new(stream), service));
     // A broken connection concerns only its client.
     tokio::select! {
         _ = &mut connection => {}
-        () = shutdown.cancelled() => {
+        () = open.closed() => {
             connection.as_mut().graceful_shutdown();
             let _ = connection.await;
         }

@@ -169,6 +169,7 @@ pub(crate) fn build_parts(host: Arc<RunHost>, address: SocketAddr, openapi: serd
         metrics_keys: RememberedKeys::default(),
         public_url: None,
         key_uses: KeyUses::default(),
+        bodies: Arc::default(),
         calls: Arc::new(KeyCalls::new(listen::limit_connections(settings))),
         cors: Vec::new(),
         hosts: vec![address.ip().to_string()],

@@ -17,6 +17,7 @@ use flowloom_app::runs::turns::BusyThreads;
 use flowloom_store::Store;
 use tokio_util::sync::CancellationToken;
 
+use crate::body_budget::BodyBudget;
 use crate::key_uses::KeyUses;
 use crate::metrics::{Readiness, RequestDurations};
 use crate::public_url::PublicUrl;
@@ -108,6 +109,8 @@ pub(crate) struct ServerParts {
     pub(crate) key_uses: KeyUses,
     /// Open calls and streams, by the key of their caller.
     pub(crate) calls: Arc<KeyCalls>,
+    /// The bodies of open requests.
+    pub(crate) bodies: Arc<BodyBudget>,
     /// Origins of other sites whose pages may send requests.
     pub(crate) cors: Vec<String>,
     pub(crate) hosts: Vec<String>,

@@ -16,7 +16,7 @@ use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, Stream
 
 use super::envelope::read_method;
 use super::{McpHandler, SESSION_HEADER};
-use crate::body::{MAX_BODY_BYTES, read_text};
+use crate::body::{MAX_BODY_BYTES, read_json_text};
 use crate::caller::Caller;
 use crate::problem::{ApiResult, Problem};
 use crate::state::Server;
@@ -66,7 +66,7 @@ impl McpEndpoint {
         let user = caller.user.clone();
         let (mut parts, body) = request.into_parts();
         // Read with the time-out of all request bodies.
-        let text = read_text(server, Request::from_parts(parts.clone(), body)).await?;
+        let text = read_json_text(server, Request::from_parts(parts.clone(), body)).await?;
         if parts.method == Method::POST {
             let method = match read_method(&text) {
                 Ok(method) => method,

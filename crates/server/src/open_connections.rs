@@ -1,0 +1,152 @@
+//! The open connections. If all are in use, the one that has been idle for the longest time makes room for a new one, as in
+//! nginx: otherwise whoever opens enough connections keeps everybody else out.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio_util::sync::CancellationToken;
+
+/// How long a connection that is asked to close may take before another one is asked, too.
+const CLOSE_WAIT: Duration = Duration::from_millis(20);
+
+/// The value of `idle_since` of a connection that answers a request.
+const BUSY: u64 = 0;
+
+/// The connections of a server, of which there are at most so many.
+pub(crate) struct OpenConnections {
+    places: Arc<Semaphore>,
+    open: Mutex<HashMap<u64, Arc<ConnectionState>>>,
+    /// Counts what happens to connections, in place of a clock.
+    events: AtomicU64,
+}
+
+struct ConnectionState {
+    /// The number of the event since which the connection is idle.
+    idle_since: AtomicU64,
+    closing: CancellationToken,
+}
+
+/// An open connection. It has its place until it is dropped.
+pub(crate) struct OpenConnection {
+    connections: Arc<OpenConnections>,
+    id: u64,
+    state: Arc<ConnectionState>,
+    _place: OwnedSemaphorePermit,
+}
+
+impl OpenConnections {
+    pub(crate) fn new(max: usize) -> Arc<OpenConnections> {
+        Arc::new(OpenConnections {
+            places: Arc::new(Semaphore::new(max)),
+            open: Mutex::default(),
+            events: AtomicU64::new(BUSY),
+        })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<u64, Arc<ConnectionState>>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn count_event(&self) -> u64 {
+        self.events.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// Waits for a place for a connection, and closes idle ones if there is none. `closing` closes the connection once it is
+    /// idle.
+    pub(crate) async fn add_connection(self: &Arc<OpenConnections>, closing: CancellationToken) -> OpenConnection {
+        let place = loop {
+            if let Ok(place) = self.places.clone().try_acquire_owned() {
+                break place;
+            }
+            self.close_oldest_idle();
+            // The semaphore is never closed.
+            if let Ok(Ok(place)) = tokio::time::timeout(CLOSE_WAIT, self.places.clone().acquire_owned()).await {
+                break place;
+            }
+        };
+        let id = self.count_event();
+        let state = Arc::new(ConnectionState { idle_since: AtomicU64::new(id), closing });
+        self.lock().insert(id, state.clone());
+        OpenConnection { connections: self.clone(), id, state, _place: place }
+    }
+
+    /// Closes the connection that has been idle for the longest time, unless all answer requests.
+    fn close_oldest_idle(&self) {
+        let open = self.lock();
+        let idle = open.values().filter_map(|state| match state.idle_since.load(Ordering::Relaxed) {
+            BUSY => None,
+            since => Some((since, state)),
+        });
+        if let Some((_, oldest)) = idle.min_by_key(|(since, _)| *since) {
+            oldest.idle_since.store(BUSY, Ordering::Relaxed);
+            oldest.closing.cancel();
+        }
+    }
+}
+
+impl OpenConnection {
+    /// Completes when the connection is to be closed once it is idle.
+    pub(crate) async fn closed(&self) {
+        self.state.closing.cancelled().await;
+    }
+
+    /// Notes when the connection answers requests.
+    pub(crate) fn tracker(&self) -> RequestTracker {
+        RequestTracker { connections: self.connections.clone(), state: self.state.clone() }
+    }
+}
+
+impl Drop for OpenConnection {
+    fn drop(&mut self) {
+        self.connections.lock().remove(&self.id);
+    }
+}
+
+/// Notes whether a connection answers a request.
+#[derive(Clone)]
+pub(crate) struct RequestTracker {
+    connections: Arc<OpenConnections>,
+    state: Arc<ConnectionState>,
+}
+
+impl RequestTracker {
+    /// Answers a request. Meanwhile the connection is not idle. A body that is still sent afterwards is sent to its end, also
+    /// if the connection is to be closed.
+    pub(crate) async fn track_request<T>(&self, answer: impl Future<Output = T>) -> T {
+        self.state.idle_since.store(BUSY, Ordering::Relaxed);
+        let answered = answer.await;
+        self.state.idle_since.store(self.connections.count_event(), Ordering::Relaxed);
+        answered
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt as _;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn the_connection_that_is_idle_for_the_longest_time_makes_room() {
+        let connections = OpenConnections::new(3);
+        let tokens = [(); 4].map(|()| CancellationToken::new());
+        let mut open = Vec::new();
+        for token in &tokens[..3] {
+            open.push(connections.add_connection(token.clone()).await);
+        }
+        // The first answers a request, and the second has answered one since the third was opened.
+        let first = open[0].tracker();
+        let mut pending = Box::pin(first.track_request(std::future::pending::<()>()));
+        assert!((&mut pending).now_or_never().is_none());
+        open[1].tracker().track_request(async {}).await;
+        let mut waiting = Box::pin(connections.add_connection(tokens[3].clone()));
+        assert!((&mut waiting).now_or_never().is_none());
+        assert_eq!(tokens.each_ref().map(CancellationToken::is_cancelled), [false, false, true, false]);
+        drop(open.pop());
+        drop(waiting.await);
+        assert_eq!(tokens.each_ref().map(CancellationToken::is_cancelled), [false, false, true, false]);
+    }
+}
