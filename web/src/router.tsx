@@ -42,6 +42,7 @@ const runsRoute = createRoute({
     compact({
       status: readText(search, "status"),
       workflow: readText(search, "workflow"),
+      trigger: readText(search, "trigger"),
       days: readCount(search, "days"),
       within: readCount(search, "within"),
     }),

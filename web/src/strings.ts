@@ -233,6 +233,8 @@ export const t = {
     filterWorkflow: "Filter by workflow",
     anyStatus: "Any status",
     anyWorkflow: "Any workflow",
+    filterTrigger: "Filter by what started it",
+    anyTrigger: "Started by anything",
     filterTime: "Filter by time",
     anyTime: "Any time",
     within: (hours: number) =>
@@ -274,7 +276,7 @@ export const t = {
       calls: "Calls",
       model: "Model",
       unknown: "unknown",
-      allWorkflows: "of all workflows",
+      allRuns: "of all runs, not only the ones below",
       atLeast: (cost: string) => `${cost} or more`,
     },
   },

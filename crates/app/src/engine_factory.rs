@@ -38,7 +38,7 @@ use crate::secrets::EnvironmentSecrets;
 use crate::telemetry::TraceExporter;
 use crate::tools::mcp::McpServers;
 use crate::tools::memory_keys::scope_to_bundle;
-use crate::tools::workflows::{self, WorkflowHost};
+use crate::tools::workflows::{self, ChildPlaces, WorkflowHost};
 use crate::wiring::{ModelChoice, build_egress_policy, build_models, limit_trials};
 
 /// Maximum number of compiled bundles held in memory, and of engines of child runs.
@@ -52,6 +52,7 @@ pub(crate) struct EngineFactory {
     blocks: Arc<Blocks>,
     sandbox: Arc<Sandbox>,
     restate_outages: Arc<OutageLog>,
+    pub(crate) child_places: ChildPlaces,
     telemetry: OnceLock<TraceExporter>,
     function_files: FunctionFiles,
     /// The factory, for functions that start runs. They are part of engines, which the factory holds.
@@ -99,6 +100,7 @@ impl EngineFactory {
             blocks,
             sandbox,
             restate_outages,
+            child_places: ChildPlaces::default(),
             telemetry: OnceLock::new(),
             function_files: FunctionFiles::default(),
             itself: itself.clone(),

@@ -174,6 +174,7 @@ codes! {
     LimitIterations = 1102 Rejected "a loop reached its iteration limit";
     LimitNesting = 1103 Rejected "steps are nested too deeply";
     LimitSubflow = 1104 Rejected "workflows call each other too deeply";
+    LimitChildRuns = 1105 OverBudget "the run reached its limit of child runs";
     LimitTime = 1106 TimedOut "the run reached its time limit";
     LimitOutput = 1107 Rejected "a step's output is too large";
     MemoryFull = 1108 TooMany "the user's memory is full";

@@ -16,6 +16,8 @@ pub struct Limits {
     pub nesting: u32,
     /// Nesting depth of workflows started by workflows.
     pub subflow_depth: u32,
+    /// Child runs of an outermost run, with theirs.
+    pub child_runs: u64,
     /// Concurrent effects; further ones wait.
     pub parallel: u32,
     /// Time from start to end in milliseconds, including time spent waiting for people.
@@ -50,6 +52,7 @@ impl Limits {
             iterations: u64::MAX,
             nesting: u32::MAX,
             subflow_depth: u32::MAX,
+            child_runs: u64::MAX,
             parallel: u32::MAX,
             time_ms: None,
             output_bytes: u64::MAX,
@@ -82,6 +85,7 @@ impl Limits {
             iterations: self.iterations.min(plan.iterations),
             nesting: self.nesting.min(plan.nesting),
             subflow_depth: self.subflow_depth.min(plan.subflow_depth),
+            child_runs: self.child_runs.min(plan.child_runs),
             parallel: self.parallel.min(plan.parallel),
             time_ms: least(self.time_ms, plan.time_ms),
             output_bytes: self.output_bytes.min(plan.output_bytes),
@@ -100,6 +104,7 @@ impl Default for Limits {
             iterations: 100_000,
             nesting: 64,
             subflow_depth: 8,
+            child_runs: 10_000,
             parallel: 10_000,
             time_ms: None,
             output_bytes: 16 << 20,

@@ -16,3 +16,10 @@ pub struct RunTrigger {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub call: Option<String>,
 }
+
+impl RunTrigger {
+    /// The trigger without the id of the call.
+    pub fn without_call(&self) -> RunTrigger {
+        RunTrigger { call: None, ..self.clone() }
+    }
+}

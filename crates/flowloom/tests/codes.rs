@@ -2,16 +2,16 @@
 
 mod support;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use support::{TestServer, Workspace, exit_code, stderr_text};
 
 const ECHO_CONFIG: &str = "default_model = \"scripted:echo\"\n";
 
 fn steps_json(id: &str, function: &str, prompt: &str) -> String {
-    let step = serde_json::json!({
+    let step = json!({
         "name": "s", "functionId": function, "mode": "sequential", "errorMode": "fail", "promptTemplate": prompt,
     });
-    serde_json::json!({"id": id, "name": "W", "description": "d", "steps": [step]}).to_string()
+    json!({"id": id, "name": "W", "description": "d", "steps": [step]}).to_string()
 }
 
 fn error_code(result: &Value) -> &str {
@@ -56,6 +56,38 @@ fn a_workflow_that_calls_itself() {
     assert_eq!(created, 0, "{result}");
     let (exit, result) = place.run_json(&["run", "self.json"]);
     assert_eq!((exit, error_code(&result)), (1, "FL1104"), "{result}");
+}
+
+/// Runs a workflow that starts itself twice, whatever happens to the runs that it starts.
+fn run_multiplying_workflow(limits: &str) -> Value {
+    let place = Workspace::new(&format!("{ECHO_CONFIG}[limits]\n{limits}\n"));
+    let step = |name: &str| {
+        json!({"name": name, "functionId": "workflow::run", "mode": "fanout", "errorMode": "skip",
+            "promptTemplate": "{\"workflowId\": \"twice\"}"})
+    };
+    let twice = json!({"id": "twice", "name": "twice", "description": "d", "steps": [step("a"), step("b")]});
+    place.write("twice.json", &twice.to_string());
+    place.write("create.json", &steps_json("create", "workflow::create", "{{input}}"));
+    let (created, result) = place.run_json(&["run", "create.json", "--input", "twice.json"]);
+    assert_eq!(created, 0, "{result}");
+    let (exit, result) = place.run_json(&["run", "twice.json"]);
+    assert_eq!(exit, if limits.starts_with("child") { 5 } else { 1 }, "{result}");
+    let (_, runs) = place.run_json(&["runs", "--limit", "1000"]);
+    let statuses = runs.as_array().into_iter().flatten().map(|run| run["status"].clone()).collect::<Vec<_>>();
+    assert!(statuses.len() < 100 && !statuses.contains(&json!("running")), "{statuses:?}");
+    result
+}
+
+#[test]
+fn a_workflow_that_multiplies() {
+    let result = run_multiplying_workflow("child_runs = 5");
+    assert_eq!(error_code(&result), "FL1105", "{result}");
+}
+
+#[test]
+fn no_step_skips_the_limit_of_the_depth() {
+    let result = run_multiplying_workflow("subflow_depth = 4");
+    assert_eq!(error_code(&result), "FL1104", "{result}");
 }
 
 #[test]

@@ -86,6 +86,17 @@ fn a_schedule_starts_runs_and_survives_its_server() {
     let listed = server.get("/api/v1/schedules").json();
     assert_eq!((&listed["items"][0]["id"], &listed["items"][0]["workflow"]), (&json!("often"), &json!("beats")));
     assert!(listed["items"][0]["last_run"].is_string(), "{listed}");
+    let list_runs = |trigger: &str| server.get(&format!("/api/v1/runs?trigger={trigger}"));
+    let of_schedule = list_runs("schedule:often").json();
+    assert_eq!(of_schedule["items"][0]["trigger"], json!({"kind": "schedule", "id": "often"}), "{of_schedule}");
+    assert_eq!(list_runs("schedule:seldom").json()["items"], json!([]));
+    assert_eq!(list_runs("webhook").json()["items"], json!([]));
+    let unknown = list_runs("cron");
+    assert!(unknown.status == 400 && unknown.body.contains("it is one of terminal, api"), "{unknown:?}");
+    let (_, printed) = place.run_json(&["runs", "--trigger", "schedule:often"]);
+    assert_eq!(printed[0]["trigger"]["id"], "often", "{printed}");
+    let unknown = place.run(&["runs", "--trigger", "cron"]);
+    assert!(exit_code(&unknown) == 2 && stderr_text(&unknown).contains("there is no trigger"), "{unknown:?}");
     assert_eq!(place.run(&["schedule", "remove", "often"]).status.code(), Some(0));
     assert_eq!(server.get("/api/v1/schedules").json()["items"], json!([]));
 }

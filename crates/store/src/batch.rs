@@ -25,6 +25,7 @@ use crate::question_expiry::write_expiry;
 use crate::quota::Quotas;
 use crate::quota_check::check_start;
 use crate::rows::{EventRow, insert_events};
+use crate::run_tree::find_next_position;
 use crate::worker::{LocalWorker, RunIdentity};
 
 /// One batch, ready to be written.
@@ -133,11 +134,11 @@ impl BatchWrite {
         record: &Record,
         created: &RunCreated,
     ) -> Result<LockedRun, StoreError> {
-        let RunCreated { name, user, workflow, thread_key, parent, project, fork, .. } = created;
+        let RunCreated { name, user, workflow, thread_key, parent, project, fork, trigger, .. } = created;
         if let Some(thread_key) = thread_key {
             self.check_turn(connection, created, thread_key)?;
         }
-        if created.trigger.as_ref().is_some_and(|trigger| trigger.call.is_some()) {
+        if trigger.as_ref().is_some_and(|trigger| trigger.call.is_some()) {
             check_still_reserved(connection, user, record.run)?;
         }
         // A child run belongs to a run that has started.
@@ -146,9 +147,9 @@ impl BatchWrite {
         }
         let sql = "insert into run (number, id, epoch, worker, created_at, format, name, user_id, bundle, workflow, \
                    thread_key, parent, parent_path, checksum, status, finished_at, status_seq, status_checksum, \
-                   project, config, forked_from) \
+                   project, config, forked_from, trigger_kind, trigger_id, root, tree_number) \
                    values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, \
-                   $20, $21) returning number";
+                   $20, $21, $22, $23, $24, $25) returning number";
         let (id, bundle) = (record.run.to_string(), created.bundle.to_string());
         let (epoch, worker, format) = (self.lease.epoch, self.worker.name(), created.format.name());
         let columns = RunColumns {
@@ -163,6 +164,7 @@ impl BatchWrite {
             parent: parent.as_ref(),
             project: project.as_ref(),
             forked_from: fork.as_ref().map(|fork| fork.run),
+            trigger: trigger.as_ref(),
         };
         let queued = StatusColumns { status: Status::Queued.name(), finished_at: None, seq: record.seq };
         let status = find_last_status(&self.batch.records).unwrap_or(queued);
@@ -171,6 +173,7 @@ impl BatchWrite {
         let parent_run = parent.as_ref().map(|parent| parent.run.to_string());
         let forked_from = fork.as_ref().map(|fork| fork.run.to_string());
         let parent_path = parent.as_ref().map(|parent| parent.path.as_str().to_owned());
+        let position = parent.as_ref().map(|parent| find_next_position(connection, parent.run)).transpose()?;
         let reserved = connection.reserve_run_number()?;
         let params = params![
             reserved,
@@ -194,6 +197,10 @@ impl BatchWrite {
             project.as_ref().map(|project| project.name.as_str()),
             project.as_ref().map(|project| project.config.as_str()),
             &forked_from,
+            trigger.as_ref().map(|trigger| &*trigger.kind),
+            trigger.as_ref().and_then(|trigger| trigger.id.as_deref()),
+            position.as_ref().map(|position| position.root.as_str()),
+            position.as_ref().map(|position| position.number as i64),
         ];
         let number = match reserved {
             Some(number) => connection.execute_unchecked(sql, params).map(|()| number)?,

@@ -54,7 +54,8 @@ const FILTER_SQL: &str = "(user_id = $1 or $1 is null) and ({status} = $2 or $2 
                       and (coalesce(workflow, name) = $4 or $4 is null) and (format = $5 or $5 is null) \
                       and (thread_key = $6 or $6 is null) and (id < $7 or $7 is null) \
                       and (project is null or project in ('', $8) or $8 is null) \
-                      and (forked_from = $9 or $9 is null) and (created_at >= $10 or $10 is null)";
+                      and (forked_from = $9 or $9 is null) and (created_at >= $10 or $10 is null) \
+                      and (trigger_kind = $11 or $11 is null) and (trigger_id = $12 or $12 is null)";
 
 /// Minimum length of the end of an id that names a run. Ids of the same minute begin alike, so lists show their ends.
 const MIN_ID_END_CHARS: usize = 4;
@@ -72,14 +73,19 @@ impl<'a> FilterParams<'a> {
         FilterParams { filter, before, forked_from }
     }
 
-    /// `$1` to `$10`: those of the condition.
+    /// `$1` to `$12`: those of the condition.
     fn list_conditions(&self) -> Vec<Param<'_>> {
         let RunFilter { user, status, name, workflow, format, thread_key, project, since, .. } = self.filter;
         let (before, forked_from, since) = (&self.before, &self.forked_from, since.map(|time| time as i64));
-        params![user, status, name, workflow, format, thread_key, before, project, forked_from, since].to_vec()
+        let (kind, id) = match &self.filter.trigger {
+            Some(trigger) => (Some(&*trigger.kind), trigger.id.as_deref()),
+            None => (None, None),
+        };
+        params![user, status, name, workflow, format, thread_key, before, project, forked_from, since, kind, id]
+            .to_vec()
     }
 
-    /// The same, and `$11` and `$12`: limit and offset.
+    /// The same, and `$13` and `$14`: limit and offset.
     fn list_all(&self) -> Vec<Param<'_>> {
         let mut all = self.list_conditions();
         all.extend_from_slice(params![self.filter.limit, self.filter.offset]);
@@ -135,7 +141,7 @@ impl Store {
         // Sorted without the index, which may be damaged. The check reads every row anyway.
         let condition = self.build_condition(filter)?;
         let sql =
-            format!("select {RUN_COLUMNS} from run where {condition} order by id || '' desc limit $11 offset $12");
+            format!("select {RUN_COLUMNS} from run where {condition} order by id || '' desc limit $13 offset $14");
         let params = FilterParams::new(filter);
         let rows = self.read_with(|db| {
             let living = self.worker.living_workers(db)?;
@@ -150,7 +156,7 @@ impl Store {
             return self.list_memory_runs(runs, filter);
         }
         let condition = self.build_condition(filter)?;
-        let sql = format!("select {RUN_COLUMNS} from run where {condition} order by id desc limit $11 offset $12");
+        let sql = format!("select {RUN_COLUMNS} from run where {condition} order by id desc limit $13 offset $14");
         self.select_runs(&sql, &FilterParams::new(filter).list_all())
     }
 

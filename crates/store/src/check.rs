@@ -8,6 +8,7 @@ use flowloom_core::hash::Hash;
 use flowloom_core::id::RunId;
 use flowloom_core::state::RunState;
 use flowloom_core::status::Status;
+use flowloom_core::trigger::RunTrigger;
 use flowloom_runtime::JournalError;
 
 use crate::damage::Damage;
@@ -274,6 +275,7 @@ fn is_created_by(stored: &StoredRunRow, at: u64, created: &RunCreated) -> bool {
         && is_same(&row.thread_key, &created.thread_key)
         && row.project == created.project
         && row.forked_from == created.fork.as_ref().map(|fork| fork.run)
+        && (row.trigger.is_none() || row.trigger == created.trigger.as_ref().map(RunTrigger::without_call))
 }
 
 impl StoreError {

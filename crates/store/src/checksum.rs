@@ -4,6 +4,7 @@
 use flowloom_core::event::{ParentStep, RunProject};
 use flowloom_core::hash::Hasher;
 use flowloom_core::id::RunId;
+use flowloom_core::trigger::RunTrigger;
 
 /// The columns of an event that its checksum covers, next to its run and position.
 pub(crate) struct EventColumns<'a> {
@@ -40,6 +41,7 @@ pub(crate) struct RunColumns<'a> {
     pub(crate) parent: Option<&'a ParentStep>,
     pub(crate) project: Option<&'a RunProject>,
     pub(crate) forked_from: Option<RunId>,
+    pub(crate) trigger: Option<&'a RunTrigger>,
 }
 
 impl RunColumns<'_> {
@@ -57,6 +59,10 @@ impl RunColumns<'_> {
         }
         if let Some(run) = self.forked_from {
             add_run(&mut hasher, run);
+        }
+        if let Some(RunTrigger { kind, id, .. }) = self.trigger {
+            hasher.add_text(kind);
+            add_optional(&mut hasher, id.as_deref());
         }
         shorten(&hasher)
     }

@@ -44,6 +44,7 @@ mod relay;
 mod rows;
 mod run_row;
 mod run_statistics;
+mod run_tree;
 mod schedules;
 mod search;
 mod sessions;

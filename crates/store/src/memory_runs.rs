@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use flowloom_core::event::{Event, ParentStep, Record, RunCreated};
 use flowloom_core::id::RunId;
 use flowloom_core::path::Path;
+use flowloom_core::trigger::RunTrigger;
 use flowloom_runtime::JournalError;
 use flowloom_runtime::command::{CommandRecord, RunCommand};
 use flowloom_runtime::inbox::MemoryInbox;
@@ -38,6 +39,8 @@ struct MemoryState {
     runs: BTreeMap<RunId, MemoryRun>,
     /// The child runs of each run that has some.
     children: HashMap<RunId, Vec<RunId>>,
+    /// The number of child runs of outermost runs, with theirs.
+    tree_sizes: HashMap<RunId, u64>,
     finished: VecDeque<RunId>,
     expiries: BTreeSet<(QuestionExpiry, Path)>,
 }
@@ -122,6 +125,12 @@ impl MemoryRuns {
         let to_state =
             |stored: &MemoryRun| DriveState::new(stored.is_driven, !stored.inbox.pending_commands().is_empty());
         self.lock_state().runs.get(&run).map_or(DriveState::Driven, to_state)
+    }
+
+    /// The number of child runs of the outermost run around `run`, with theirs.
+    pub(crate) fn count_tree_runs(&self, run: RunId) -> u64 {
+        let state = self.lock_state();
+        state.tree_sizes.get(&state.find_outermost(run)).copied().unwrap_or_default()
     }
 
     /// The unfinished child runs of a run.
@@ -221,6 +230,7 @@ impl MemoryRuns {
                 && is(&filter.format, &row.format)
                 && (filter.thread_key.is_none() || filter.thread_key == row.thread_key)
                 && (filter.forked_from.is_none() || filter.forked_from == row.forked_from)
+                && filter.trigger.as_ref().is_none_or(|trigger| row.is_started_by(trigger))
                 && filter.project.as_ref().is_none_or(|project| row.is_of_project(project))
         });
         rows.skip(filter.offset as usize).take(filter.limit as usize).cloned().collect()
@@ -238,6 +248,7 @@ impl MemoryState {
         if let Some(new_run) = new_run {
             if let Some(parent) = &new_run.row.parent {
                 self.children.entry(parent.run).or_default().push(lease.run);
+                *self.tree_sizes.entry(self.find_outermost(parent.run)).or_default() += 1;
             }
             self.runs.insert(lease.run, new_run);
         }
@@ -287,12 +298,17 @@ impl MemoryState {
         }
         let oldest = self.finished.pop_front()?;
         self.children.remove(&oldest);
+        self.tree_sizes.remove(&oldest);
         self.expiries.retain(|(expiry, _)| expiry.run != oldest);
         self.runs.remove(&oldest)
     }
 
     fn find_parent(&self, run: RunId) -> Option<RunId> {
         self.runs.get(&run)?.row.parent.as_ref().map(|parent| parent.run)
+    }
+
+    fn find_outermost(&self, run: RunId) -> RunId {
+        std::iter::successors(Some(run), |run| self.find_parent(*run)).last().unwrap_or(run)
     }
 
     fn unfinished_children(&self, run: RunId) -> Vec<RunId> {
@@ -368,6 +384,7 @@ fn new_run_row(record: &Record, created: &RunCreated) -> RunRow {
         parent: created.parent.clone(),
         project: created.project.clone(),
         forked_from: created.fork.as_ref().map(|fork| fork.run),
+        trigger: created.trigger.as_ref().map(RunTrigger::without_call),
         status: "queued".to_owned(),
         is_driven: false,
         is_left: false,

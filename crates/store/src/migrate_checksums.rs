@@ -53,6 +53,7 @@ impl OldRun {
                 parent: None,
                 project: None,
                 forked_from: None,
+                trigger: None,
             };
             columns.checksum()
         });

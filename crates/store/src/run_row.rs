@@ -6,6 +6,7 @@ use flowloom_core::event::{ParentStep, RunProject};
 use flowloom_core::id::RunId;
 use flowloom_core::path::Path;
 use flowloom_core::status::Status;
+use flowloom_core::trigger::RunTrigger;
 
 use crate::checksum::{RunColumns, StatusColumns};
 use crate::db::DbRow;
@@ -36,6 +37,8 @@ pub struct RunRow {
     pub project: Option<RunProject>,
     /// The run that it was forked from.
     pub forked_from: Option<RunId>,
+    /// What started it, without the id of the call.
+    pub trigger: Option<RunTrigger>,
     /// Name of the stored status.
     pub status: String,
     /// Whether a living process drives the run.
@@ -58,6 +61,12 @@ impl RunRow {
     /// Whether the run is suspended until somebody sends it a command.
     pub(crate) fn is_suspended(&self) -> bool {
         SUSPENDED_STATUSES.iter().any(|status| status.name() == self.status)
+    }
+
+    /// Whether the run was started through the interface of a trigger, by its schedule or webhook if it names one.
+    pub(crate) fn is_started_by(&self, trigger: &RunTrigger) -> bool {
+        let own = self.trigger.as_ref().filter(|own| own.kind == trigger.kind);
+        own.is_some_and(|own| trigger.id.is_none() || trigger.id == own.id)
     }
 
     /// Whether the run is one of the project with this name, or of no project with a name.
@@ -101,6 +110,8 @@ pub struct RunFilter {
     pub project: Option<String>,
     /// Forks of this run.
     pub forked_from: Option<RunId>,
+    /// Runs that were started through this interface and, if the trigger has an id, by this schedule or webhook.
+    pub trigger: Option<RunTrigger>,
     /// Runs created before this one.
     pub before: Option<RunId>,
     /// Runs created at this time or later, in milliseconds since the Unix epoch.
@@ -114,7 +125,7 @@ pub struct RunFilter {
 /// Columns of a run that [`StoredRunRow::read`] reads, in this order.
 pub(crate) const RUN_COLUMNS: &str = "id, created_at, finished_at, format, name, status, worker, user_id, workflow, \
                                       thread_key, bundle, checksum, status_seq, status_checksum, number, \
-                                      parent, parent_path, project, config, forked_from, pending_commands";
+                                      parent, parent_path, project, config, forked_from, pending_commands, trigger_kind, trigger_id";
 
 /// Statuses of runs that are not driven until somebody sends them a command.
 pub(crate) const SUSPENDED_STATUSES: [Status; 3] = [Status::Waiting, Status::Uncertain, Status::Quarantined];
@@ -162,6 +173,7 @@ impl StoredRunRow {
             parent: read_parent(row)?,
             project: row.get::<Option<String>>(17)?.zip(row.get(18)?).map(|(name, config)| RunProject { name, config }),
             forked_from: row.get::<Option<String>>(19)?.as_deref().and_then(RunId::parse),
+            trigger: read_trigger(row)?,
             status: row.get(5)?,
             is_driven: false,
             is_left: false,
@@ -176,8 +188,8 @@ impl StoredRunRow {
     }
 
     fn columns(&self) -> RunColumns<'_> {
-        let RunRow { id, created_at, format, name, workflow, user, thread_key, parent, project, forked_from, .. } =
-            &self.row;
+        let RunRow { id, created_at, format, name, workflow, user, thread_key, parent, .. } = &self.row;
+        let RunRow { project, forked_from, trigger, .. } = &self.row;
         RunColumns {
             id: *id,
             created_at: *created_at,
@@ -190,6 +202,7 @@ impl StoredRunRow {
             parent: parent.as_ref(),
             project: project.as_ref(),
             forked_from: *forked_from,
+            trigger: trigger.as_ref(),
         }
     }
 }
@@ -199,6 +212,11 @@ fn read_parent(row: &DbRow<'_>) -> Result<Option<ParentStep>, StoreError> {
     let run = run.as_deref().and_then(RunId::parse);
     let path = path.as_deref().and_then(Path::parse);
     Ok(run.zip(path).map(|(run, path)| ParentStep { run, path }))
+}
+
+fn read_trigger(row: &DbRow<'_>) -> Result<Option<RunTrigger>, StoreError> {
+    let (kind, id): (Option<String>, Option<String>) = (row.get(21)?, row.get(22)?);
+    Ok(kind.map(|kind| RunTrigger { kind: kind.into(), id, call: None }))
 }
 
 #[cfg(test)]
@@ -220,6 +238,7 @@ mod tests {
             parent: None,
             project: None,
             forked_from: None,
+            trigger: None,
             status: Status::Running.name().into(),
             is_driven,
             is_left: false,

@@ -10,6 +10,7 @@ use flowloom_core::error::StepFailure;
 use flowloom_core::event::{Event, MemoryWrite};
 use flowloom_core::path::Path;
 use flowloom_core::status::Status;
+use flowloom_core::trigger::RunTrigger;
 use flowloom_core::value::Value;
 use flowloom_runtime::command::{CommandAction, CommandOutcome, DecidedCommand, RunCommand};
 use flowloom_runtime::journal::{AppendResult, Batch, Journal, Lease, LeaseState, profile_namespace, thread_namespace};
@@ -361,10 +362,16 @@ async fn what_is_remembered_comes_in_the_order_of_its_bytes(place: &TestDatabase
 
 async fn runs_are_filtered_and_counted(place: &TestDatabase) {
     let store = place.open();
-    for n in 1..=4 {
+    let trigger =
+        |kind: &'static str, id: Option<&str>| RunTrigger { kind: kind.into(), id: id.map(str::to_owned), call: None };
+    let of_schedule = |id| trigger("schedule", Some(id));
+    let triggers = [None, Some(of_schedule("nightly")), Some(of_schedule("weekly")), Some(trigger("api", None))];
+    for (n, trigger) in (1..).zip(triggers) {
         let lease = store.begin_run(run_id(n)).expect("new");
+        let Event::RunCreated(mut created) = created_event(&store) else { panic!("another event") };
+        created.trigger = trigger;
         let mut records = vec![
-            new_record(run_id(n), 1, created_event(&store)),
+            new_record(run_id(n), 1, Event::RunCreated(created)),
             new_record(run_id(n), 2, Event::RunStarted { epoch: 1 }),
         ];
         if n > 2 {
@@ -384,6 +391,12 @@ async fn runs_are_filtered_and_counted(place: &TestDatabase) {
     let since = |time| ids(RunFilter { since: Some(time), ..all.clone() });
     let created = store.get_run(run_id(3)).expect("readable").expect("there").created_at;
     assert!(since(created).contains(&run_id(3)) && since(u64::from(u32::MAX) << 20).is_empty());
+    let started_by = |trigger| ids(RunFilter { trigger: Some(trigger), ..all.clone() });
+    assert_eq!(started_by(of_schedule("nightly")), [run_id(2)]);
+    assert_eq!(started_by(trigger("schedule", None)), [run_id(3), run_id(2)]);
+    assert_eq!(started_by(trigger("webhook", None)), []);
+    let row = store.get_run(run_id(4)).expect("readable").expect("there");
+    assert_eq!(row.trigger, Some(trigger("api", None)));
     assert_eq!(ids(RunFilter { user: Some("bob".into()), ..all }), []);
     assert!(store.size_bytes().expect("readable") > 0);
     assert!(!store.describe_database().expect("readable").is_empty());

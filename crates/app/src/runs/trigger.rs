@@ -79,6 +79,24 @@ impl TriggerKind {
     }
 }
 
+/// Reads a trigger as a filter names it: `KIND` for all that were started through an interface, or `KIND:ID` for those of a
+/// schedule or webhook. Fails with a message that lists the kinds.
+pub fn parse_trigger(text: &str) -> Result<RunTrigger, String> {
+    let (name, id) = match text.split_once(':') {
+        Some((name, id)) => (name, Some(id)),
+        None => (text, None),
+    };
+    let Some(kind) = KINDS.into_iter().find(|kind| kind.name() == name) else {
+        let known: Vec<&str> = KINDS.iter().map(|kind| kind.name()).collect();
+        return Err(format!("there is no trigger {name:?}; it is one of {}", known.join(", ")));
+    };
+    match id {
+        None => Ok(kind.to_trigger()),
+        Some(id) if matches!(kind, TriggerKind::Schedule | TriggerKind::Webhook) => Ok(kind.to_trigger_of(id)),
+        Some(_) => Err(format!("only schedule and webhook have an id, not {name}")),
+    }
+}
+
 /// A trigger for people: `the schedule nightly`, `the API`. Other versions may have other kinds.
 pub fn describe_trigger(trigger: &RunTrigger) -> String {
     let known = KINDS.into_iter().find(|kind| kind.name() == trigger.kind);
@@ -89,6 +107,14 @@ pub fn describe_trigger(trigger: &RunTrigger) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_filter_names_an_interface_or_one_schedule() {
+        assert_eq!(parse_trigger("api"), Ok(TriggerKind::Api.to_trigger()));
+        assert_eq!(parse_trigger("schedule:a:b"), Ok(TriggerKind::Schedule.to_trigger_of("a:b")));
+        assert!(parse_trigger("cron").is_err_and(|message| message.contains("terminal, api, openai")));
+        assert!(parse_trigger("api:1").is_err_and(|message| message.contains("only schedule and webhook")));
+    }
 
     #[test]
     fn a_trigger_of_a_later_version_is_described_by_its_name() {

@@ -72,6 +72,9 @@ pub(crate) struct RunsArgs {
     /// Only runs of the workflow with this id, or in the file with this name
     #[arg(long, value_name = "ID")]
     pub(crate) workflow: Option<String>,
+    /// Only runs that were started by this: terminal, api, openai, mcp, schedule, schedule:ID, webhook, webhook:ID
+    #[arg(long, value_name = "TRIGGER")]
+    pub(crate) trigger: Option<String>,
     /// Only runs before this one
     #[arg(long, value_name = "RUN")]
     pub(crate) before: Option<String>,

@@ -7,9 +7,11 @@ use flowloom_app::engines::App;
 use flowloom_app::error::AppError;
 use flowloom_app::runs::finished::read_outcome;
 use flowloom_app::runs::summary;
+use flowloom_app::runs::trigger::parse_trigger;
 use flowloom_app::times::parse_time_before;
 use flowloom_core::code::Code;
 use flowloom_core::status::{STATUS_TABLE, Status};
+use flowloom_core::trigger::RunTrigger;
 use flowloom_runtime::clock::SystemClock;
 use flowloom_runtime::effects::Clock as _;
 use flowloom_store::{Damage, RunFilter, RunRow};
@@ -30,6 +32,7 @@ const SHORT_ID_CHARS: usize = 8;
 struct ListedFields<'a> {
     name: &'a str,
     workflow: Option<&'a str>,
+    trigger: Option<&'a RunTrigger>,
 }
 
 pub(crate) async fn list_runs(global: &Global, arguments: &RunsArgs) -> CommandResult {
@@ -50,9 +53,9 @@ pub(crate) async fn list_runs(global: &Global, arguments: &RunsArgs) -> CommandR
         print_summaries(&app, &rows, &mut damaged).await?;
     } else {
         if rows.is_empty() && damaged.is_empty() {
-            let RunsArgs { status, name, workflow, before, since, limit } = arguments;
-            let is_filtered =
-                *limit == 0 || [status, name, workflow, before, since].iter().any(|option| option.is_some());
+            let RunsArgs { status, name, workflow, trigger, before, since, limit } = arguments;
+            let options = [status, name, workflow, trigger, before, since];
+            let is_filtered = *limit == 0 || options.iter().any(|option| option.is_some());
             eprintln!("{}", if is_filtered { "no run fits" } else { "no runs yet; start one with flowloom run" });
         }
         print_table(&rows);
@@ -80,6 +83,7 @@ fn build_filter(app: &App, arguments: &RunsArgs) -> Result<RunFilter, CommandErr
     let before = arguments.before.as_deref().map(|run| app.store.find_run(run, project)).transpose()?;
     let since = arguments.since.as_deref().map(|time| parse_time_before(time, SystemClock.now_ms())).transpose();
     let since = since.map_err(AppError::from)?;
+    let trigger = arguments.trigger.as_deref().map(parse_trigger).transpose().map_err(CommandError::usage)?;
     Ok(RunFilter {
         status: arguments.status.clone(),
         name: arguments.name.clone(),
@@ -87,6 +91,7 @@ fn build_filter(app: &App, arguments: &RunsArgs) -> Result<RunFilter, CommandErr
         project: Some(project.clone()).filter(|project| !project.is_empty()),
         before: before.map(|run| run.id),
         since,
+        trigger,
         limit: arguments.limit,
         ..RunFilter::default()
     })
@@ -136,7 +141,11 @@ async fn print_summaries(app: &App, rows: &[RunRow], damaged: &mut Vec<Damage>) 
     }
     let listed = pasts.iter().map(|(row, past, plan)| {
         let summary = summary::summarize_run(row.id, plan, &past.state, &past.env);
-        summary.with_fields(ListedFields { name: &row.name, workflow: row.workflow.as_deref() })
+        summary.with_fields(ListedFields {
+            name: &row.name,
+            workflow: row.workflow.as_deref(),
+            trigger: row.trigger.as_ref(),
+        })
     });
     print_json(&listed.collect::<Vec<_>>());
     Ok(())

@@ -239,7 +239,11 @@ impl Interpreter {
         match (below.into_interrupt(), allowance.find_exceeded_limit()) {
             (Some(halt), _) => Err(EffectFailure::Halt(halt)),
             (None, Some(error)) => {
-                Err(EffectFailure::Halt(Interrupt::Limit(Status::BudgetExceeded, error, place.path.clone())))
+                let status = match error.code {
+                    Code::LimitSubflow => Status::Failed,
+                    _ => Status::BudgetExceeded,
+                };
+                Err(EffectFailure::Halt(Interrupt::Limit(status, error, place.path.clone())))
             }
             (None, None) => match output {
                 Ok(output) => Ok(EffectOutcome { usage, ..plain_outcome(output) }),

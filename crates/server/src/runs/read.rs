@@ -12,6 +12,7 @@ use axum::response::Response;
 use flowloom_app::definitions::catalog::Catalog;
 use flowloom_app::engines::App;
 use flowloom_app::keys::Scope;
+use flowloom_app::runs::trigger::parse_trigger;
 use flowloom_core::code::Code;
 use flowloom_core::id::RunId;
 use flowloom_core::status::Status;
@@ -25,7 +26,7 @@ use crate::params::{PathParam, QueryParams, check_limit};
 use crate::problem::{ApiResult, Problem};
 use crate::runs::answer::{find_own_run, open_own_run, summarize_stored};
 use crate::runs::events;
-use crate::runs::run_schema::RunSchema;
+use crate::runs::run_schema::{RunSchema, TriggerSchema};
 use crate::state::RunHost;
 use crate::threads::{thread_key, thread_name};
 
@@ -54,6 +55,10 @@ pub(crate) struct RunQuery {
     /// Only runs of workflows in this format.
     #[serde(default)]
     format: Option<String>,
+    /// Only runs that were started through this interface, or by this schedule or webhook: `api`, `schedule`,
+    /// `schedule:ID`, `webhook:ID`.
+    #[serde(default)]
+    trigger: Option<String>,
     /// Only runs that were started at this time or later, in milliseconds since the Unix epoch.
     #[serde(default)]
     since: Option<u64>,
@@ -92,6 +97,8 @@ pub(crate) struct RunItem {
     interruption: Option<String>,
     /// The run that it was forked from.
     forked_from: Option<String>,
+    /// What started it; `null` for child runs and for runs of old versions.
+    trigger: Option<TriggerSchema>,
     /// Name of the conversation of which it is a turn.
     thread: Option<String>,
 }
@@ -117,6 +124,8 @@ pub(crate) async fn list_runs(
     if let Some(status) = filter.status.as_deref().filter(|status| Status::parse(status).is_none()) {
         return Err(Problem::new(Code::RequestInvalid, format!("unknown status {status:?}")));
     }
+    let trigger = filter.trigger.as_deref().map(parse_trigger).transpose();
+    let trigger = trigger.map_err(|message| Problem::new(Code::RequestInvalid, message))?;
     let thread_key = match (&filter.thread, &filter.workflow) {
         (None, _) => None,
         (Some(thread), Some(workflow)) => Some(thread_key(workflow, thread)),
@@ -131,6 +140,7 @@ pub(crate) async fn list_runs(
         format: filter.format,
         before,
         since: filter.since,
+        trigger,
         project: app.store.project(),
         limit: limit + 1,
         ..RunFilter::default()
@@ -155,6 +165,7 @@ fn to_item(app: &App, row: RunRow) -> RunItem {
         finished_at: row.finished_at,
         is_driven: row.is_driven,
         forked_from: row.forked_from.map(|run| run.to_string()),
+        trigger: row.trigger.map(TriggerSchema::from),
         thread: row.thread_key.as_deref().map(|key| thread_name(key).to_owned()),
     }
 }

@@ -1,6 +1,7 @@
 //! Schemas of runs for the OpenAPI document. The actual JSON is built in [`flowloom_app::runs::summary`], which the command line also
 //! uses; tests compare the two.
 
+use flowloom_core::trigger::RunTrigger;
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -44,9 +45,17 @@ pub(crate) struct TriggerSchema {
     /// `terminal`, `api`, `openai`, `mcp`, `schedule`, `webhook`, `agentflow`, `agentos` or `anythingllm`.
     kind: String,
     /// Id of the schedule or of the webhook; otherwise absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
     id: Option<String>,
-    /// Id of the call, if it was made with an Idempotency-Key; otherwise absent.
+    /// Id of the call, if it was made with an Idempotency-Key; otherwise absent. Lists of runs do not have it.
+    #[serde(skip_serializing_if = "Option::is_none")]
     call: Option<String>,
+}
+
+impl From<RunTrigger> for TriggerSchema {
+    fn from(RunTrigger { kind, id, call }: RunTrigger) -> TriggerSchema {
+        TriggerSchema { kind: kind.into_owned(), id, call }
+    }
 }
 
 /// The run that another one was forked from.

@@ -12,6 +12,7 @@ use flowloom_runtime::remote::DriveState;
 use super::insert_command;
 use crate::db::{DbConnection, DbRow, params};
 use crate::error::StoreError;
+use crate::run_tree::find_next_position;
 use crate::store::Store;
 
 /// SQL condition of a run that has no unfinished parent run.
@@ -53,6 +54,14 @@ impl Store {
             }
             Ok(found)
         })
+    }
+
+    /// The number of child runs of the outermost run around `run`, with theirs.
+    pub fn count_tree_runs(&self, run: RunId) -> Result<u64, StoreError> {
+        match &self.runs {
+            Some(runs) => Ok(runs.count_tree_runs(run)),
+            None => self.read_with(|db| Ok(find_next_position(db, run)?.number - 1)),
+        }
     }
 
     /// Whether no worker has the lease of a run, and no command to it is pending.

@@ -6,6 +6,7 @@ import { readExactly } from "../../api/client";
 import type { Json } from "../../api/json";
 import type { RunState } from "../../run/fold";
 import { findFailedSteps } from "../../run/rows";
+import { nameTrigger } from "../../run/trigger";
 import { t } from "../../strings";
 import { AnswerForm, ResolveForm } from "../../ui/answer-form";
 import { Button } from "../../ui/button";
@@ -50,9 +51,7 @@ export function Overview({ view, onSelect }: { view: RunView; onSelect: (path: s
           {created?.trigger && (
             <div>
               <dt>{t.run.startedBy}</dt>
-              <dd>
-                {t.run.triggers[created.trigger.kind] ?? created.trigger.kind} {created.trigger.id}
-              </dd>
+              <dd>{nameTrigger(created.trigger)}</dd>
             </div>
           )}
           {created?.fork && (

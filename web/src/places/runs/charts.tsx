@@ -22,9 +22,11 @@ type ChartsProps = {
   /** The filters of the table, as far as the statistics have them. */
   status: string | undefined;
   workflow: string | undefined;
+  /** Whether the table has a filter that the numbers do not have. */
+  isWider: boolean;
 };
 
-export function Charts({ days, status, workflow }: ChartsProps) {
+export function Charts({ days, status, workflow, isWider }: ChartsProps) {
   const navigate = useNavigate({ from: "/runs" });
   const { data } = useQuery({
     queryKey: ["runs", "statistics", days],
@@ -42,7 +44,7 @@ export function Charts({ days, status, workflow }: ChartsProps) {
         <header>
           <h2>{t.runs.title}</h2>
           <span className="number">{formatNumber(total)}</span>
-          {workflow !== undefined && <span className="soft">{t.runs.chart.allWorkflows}</span>}
+          {isWider && <span className="soft">{t.runs.chart.allRuns}</span>}
           {failed > 0 && (
             <span className="number chart-failures">
               {formatNumber(failed)} {t.status.failed.toLowerCase()}

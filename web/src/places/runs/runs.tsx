@@ -6,6 +6,7 @@ import { useMemo, useState } from "react";
 import { api, read, type Schemas } from "../../api/client";
 import { workflowsQuery } from "../../api/queries";
 import { isFinal, type RunStatus } from "../../run/record";
+import { nameTrigger } from "../../run/trigger";
 import { t } from "../../strings";
 import { Button } from "../../ui/button";
 import { ConfirmDialog } from "../../ui/dialog";
@@ -28,15 +29,16 @@ const WITHIN_HOURS = [1, 24, 7 * 24, 30 * 24];
 export function Runs() {
   useTitle(t.runs.title);
   const search = useSearch({ from: "/runs" });
-  const { status, workflow, within } = search;
+  const { status, workflow, trigger, within } = search;
   const runs = useInfiniteQuery({
-    queryKey: ["runs", "table", status, workflow, within],
+    queryKey: ["runs", "table", status, workflow, trigger, within],
     initialPageParam: undefined as string | undefined,
     queryFn: ({ pageParam }) => {
       const query = {
         limit: PAGE_RUNS,
         ...(status && { status }),
         ...(workflow && { workflow }),
+        ...(trigger && { trigger }),
         ...(within && { since: Date.now() - within * HOUR_MS }),
         ...(pageParam && { cursor: pageParam }),
       };
@@ -45,7 +47,7 @@ export function Runs() {
     getNextPageParam: (page) => page.next ?? undefined,
     refetchInterval: REFRESH_MS,
   });
-  const isFiltered = Boolean(status || workflow || within);
+  const isFiltered = Boolean(status || workflow || trigger || within);
   const [selected, setSelected] = useState<ReadonlySet<string>>(new Set());
   const items = useMemo(() => runs.data?.pages.flatMap((page) => page.items) ?? [], [runs.data]);
   return (
@@ -54,7 +56,12 @@ export function Runs() {
         <h1>{t.runs.title}</h1>
         <Filters />
       </header>
-      <Charts days={search.days ?? 1} status={status} workflow={workflow} />
+      <Charts
+        days={search.days ?? 1}
+        status={status}
+        workflow={workflow}
+        isWider={Boolean(workflow || trigger)}
+      />
       <ModelCharts days={search.days ?? 1} />
       <Selection items={items} selected={selected} onClear={() => setSelected(new Set())} />
       {runs.error && <ErrorBox error={runs.error} />}
@@ -81,7 +88,7 @@ function Filters() {
   const search = useSearch({ from: "/runs" });
   const navigate = useNavigate({ from: "/runs" });
   const workflows = useQuery(workflowsQuery).data ?? [];
-  const change = (name: "status" | "workflow" | "within", value: string) => {
+  const change = (name: "status" | "workflow" | "trigger" | "within", value: string) => {
     const { [name]: _, ...rest } = search;
     const chosen = name === "within" ? Number(value) : value;
     void navigate({ search: value === "" ? rest : { ...rest, [name]: chosen }, replace: true });
@@ -103,6 +110,13 @@ function Filters() {
         onChange={(value) => change("workflow", value)}
       />
       <FilterSelect
+        label={t.runs.filterTrigger}
+        any={t.runs.anyTrigger}
+        value={search.trigger}
+        options={listTriggers(search.trigger)}
+        onChange={(value) => change("trigger", value)}
+      />
+      <FilterSelect
         label={t.runs.filterTime}
         any={t.runs.anyTime}
         value={search.within}
@@ -111,6 +125,13 @@ function Filters() {
       />
     </>
   );
+}
+
+/** The interfaces, and the schedule or webhook that the address names. */
+function listTriggers(chosen: string | undefined): [string, string][] {
+  const kinds = Object.entries(t.run.triggers);
+  const [kind = "", ...id] = chosen?.split(":") ?? [];
+  return chosen && id.length > 0 ? [...kinds, [chosen, nameTrigger({ kind, id: id.join(":") })]] : kinds;
 }
 
 type FilterProps = {
@@ -172,6 +193,9 @@ function RunTable({ items, selected, onSelect }: TableProps) {
             <th scope="col">{t.runs.started}</th>
             <th scope="col">{t.runs.duration}</th>
             <th scope="col" className="wide-only">
+              {t.run.startedBy}
+            </th>
+            <th scope="col" className="wide-only">
               {t.runs.format}
             </th>
             <th scope="col" className="wide-only">
@@ -204,6 +228,7 @@ function RunTable({ items, selected, onSelect }: TableProps) {
               <td className="number">
                 {run.finished_at == null ? "" : formatDuration(run.finished_at - run.created_at)}
               </td>
+              <td className="wide-only soft">{run.trigger && nameTrigger(run.trigger)}</td>
               <td className="wide-only soft">{run.format}</td>
               <td className="wide-only mono faint">{shortenId(run.run_id)}</td>
             </tr>

@@ -1,5 +1,6 @@
 // The schedules of a workflow: when they start it, with which inputs; they are added, changed, paused and deleted.
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { Link } from "@tanstack/react-router";
 import { useState } from "react";
 import { api, read, type Schemas } from "../../api/client";
 import { formatJson, type Json } from "../../api/json";
@@ -110,7 +111,14 @@ function ScheduleFacts({ schedule }: { schedule: Schedule }) {
       </p>
       <p className="faint cut">
         {schedule.id} · <code>{schedule.cron}</code>
-        {inputs !== undefined && ` · ${t.cron.withInputs(inputs)}`}
+        {inputs !== undefined && ` · ${t.cron.withInputs(inputs)}`} ·{" "}
+        <Link
+          to="/runs"
+          search={{ trigger: `schedule:${schedule.id}` }}
+          aria-label={t.build.itsRunsOf(schedule.id)}
+        >
+          {t.build.itsRuns}
+        </Link>
       </p>
       {schedule.last_error && <Problem severity="warning">{t.build.notStarted(schedule.last_error)}</Problem>}
     </div>

@@ -1,5 +1,6 @@
 // What starts a workflow by itself: schedules and webhooks.
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { Link } from "@tanstack/react-router";
 import { useState } from "react";
 import { api, read, type Schemas, SERVER } from "../../api/client";
 import { t } from "../../strings";
@@ -56,6 +57,13 @@ function Hooks({ workflow }: { workflow: string }) {
           <li key={hook.id}>
             <code className="cut">POST {addressOf(hook.path)}</code>
             <CopyButton text={() => addressOf(hook.path)} />
+            <Link
+              to="/runs"
+              search={{ trigger: `webhook:${hook.id}` }}
+              aria-label={t.build.itsRunsOf(hook.id)}
+            >
+              {t.build.itsRuns}
+            </Link>
             <IconButton
               icon="close"
               label={t.build.deleteTrigger(hook.id)}

@@ -74,10 +74,14 @@ impl WorkflowHost {
         let limits = remaining.unwrap_or_default().narrow_to(&workflow.plan.limits);
         if depth > limits.subflow_depth {
             let message = format!("workflows call each other more than {} levels deep", limits.subflow_depth);
-            return Err(StepFailure::new(Code::LimitSubflow, message));
+            return Err(note_limit(context, StepFailure::new(Code::LimitSubflow, message)));
         }
         let start = || {
             let Some(child) = &new else { return Err(JournalError::RunNotFound(id).into()) };
+            if self.store.count_tree_runs(context.run)? >= limits.child_runs {
+                let message = format!("the run and its child runs have started {} child runs", limits.child_runs);
+                return Err(note_limit(context, StepFailure::new(Code::LimitChildRuns, message)));
+            }
             let start = StartRun {
                 workflow_id: child.workflow.clone(),
                 agent: child.agent.clone(),
@@ -90,12 +94,14 @@ impl WorkflowHost {
             };
             Ok(start.start(&self.store)?.run)
         };
-        let ended = self.drive_to_end(&engines, &workflow, id, step.effects, start).await?;
+        let ended = self.drive_to_end(&engines, &workflow, id, step, start).await?;
         if let Some(allowance) = &context.allowance {
             allowance.add_usage(&ended.state.usage_since_reopened());
-            // Whatever the step does with a failure, the limits are those of all runs around it.
-            let exceeded = ended.state.error.clone().filter(|_| ended.state.status == Status::BudgetExceeded);
-            exceeded.into_iter().for_each(|error| allowance.note_exceeded_limit(error));
+        }
+        let is_limit =
+            |error: &StepFailure| ended.state.status == Status::BudgetExceeded || error.code == Code::LimitSubflow;
+        if let Some(error) = ended.state.error.clone().filter(is_limit) {
+            note_limit(context, error);
         }
         Ok(ended)
     }
@@ -161,11 +167,13 @@ impl WorkflowHost {
         engines: &EngineFactory,
         workflow: &PreparedDefinition,
         id: RunId,
-        parent: &dyn ChildEffects,
+        step: &CallingStep<'_>,
         start: impl Fn() -> Result<Run, StepFailure>,
     ) -> Result<ChildOutcome, StepFailure> {
+        let (context, parent) = (step.context, step.effects);
         loop {
             let seen = parent.resume_count();
+            let place = engines.child_places.acquire_place(context.depth + 1, &context.user).await;
             let run = match self.find_started(workflow, id).await? {
                 EarlierRun::None => match start() {
                     Err(error) if error.code.is_store_outage() => {
@@ -176,6 +184,7 @@ impl WorkflowHost {
                 },
                 EarlierRun::Interrupted(run) => run,
                 EarlierRun::Suspended(child) => {
+                    drop(place);
                     parent.wait_for_child(child, seen).await;
                     continue;
                 }
@@ -185,6 +194,7 @@ impl WorkflowHost {
             flowloom_runtime::failpoint::hit("child_run_start_before");
             // On its own task, so that it can record its cancellation.
             let outcome = run.spawn().await;
+            drop(place);
             flowloom_runtime::failpoint::hit("child_run_end_after");
             let failed =
                 |error| StepFailure::new(Code::FunctionFailed, format!("the run {id} ended unexpectedly: {error}"));
@@ -277,6 +287,15 @@ pub(super) struct ChildOutcome {
     pub(super) plan: Arc<Plan>,
     pub(super) state: RunState,
     pub(super) env: Env,
+}
+
+/// Ends the calling run, too, because of a limit: whatever the step does with a failure, the limits are those of all runs
+/// around the child run.
+fn note_limit(context: &EffectContext, error: StepFailure) -> StepFailure {
+    if let Some(allowance) = &context.allowance {
+        allowance.note_exceeded_limit(error.clone());
+    }
+    error
 }
 
 /// The id of the child run that an attempt of a step starts. It is listed just before the parent run, so that `last` refers

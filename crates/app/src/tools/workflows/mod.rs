@@ -4,6 +4,7 @@
 //! so that a step repeated after a crash finds the run that it started.
 
 mod child;
+mod places;
 mod tool;
 
 use std::collections::HashMap;
@@ -34,6 +35,7 @@ use crate::engine_factory::EngineFactory;
 use crate::run_models::RunModels;
 pub use child::derive_run_id;
 use child::{CallingStep, ChildRun};
+pub(crate) use places::ChildPlaces;
 pub(crate) use tool::tool_function;
 
 /// State shared by the workflow functions.

@@ -5,7 +5,7 @@ use crate::error::StoreError;
 use crate::migrate_checksums::migrate_checksums;
 
 /// Scripts that migrate the schema from each version to the next.
-const MIGRATION_SCRIPTS: [&str; 11] = [
+const MIGRATION_SCRIPTS: [&str; 12] = [
     include_str!("schema.sql"),
     include_str!("schema-2.sql"),
     include_str!("schema-3.sql"),
@@ -17,6 +17,7 @@ const MIGRATION_SCRIPTS: [&str; 11] = [
     include_str!("schema-9.sql"),
     include_str!("schema-10.sql"),
     include_str!("schema-11.sql"),
+    include_str!("schema-12.sql"),
 ];
 
 /// Version since which rows have checksums.
