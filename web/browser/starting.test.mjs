@@ -129,5 +129,11 @@ test("a schedule has inputs and a time in words, and is changed", async () => {
   await dialog.locator("li").getByText("Every 10 minutes").waitFor();
   assert.deepEqual([(await find()).cron, (await find()).inputs], ["*/10 * * * *", "Grace"]);
   assert.equal((await readJson("schedules")).items.length, 1);
+  await dialog.getByRole("link", { name: "Runs that timed started" }).click();
+  const filter = page.getByRole("combobox", { name: "Filter by what started it" });
+  assert.equal(await filter.inputValue(), "schedule:timed");
+  await page.getByText("No run matches").waitFor();
+  await filter.selectOption("API or studio");
+  await page.waitForURL(/trigger=api/);
   await closePage(opened);
 });

@@ -276,7 +276,7 @@ export const t = {
       calls: "Calls",
       model: "Model",
       unknown: "unknown",
-      allRuns: "of all runs, not only the ones below",
+      allRuns: "not filtered by workflow or trigger",
       atLeast: (cost: string) => `${cost} or more`,
     },
   },
