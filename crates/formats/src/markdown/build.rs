@@ -272,10 +272,10 @@ impl MarkdownCompiler<'_> {
             gives: built.gives,
             helper: Some(helper.clone()),
         };
-        let body = Step {
-            scripts: provided.scripts,
-            ..Step::new(Key::numbered_key("scope", 1), StepKind::Composite(Composite::Scoped(scoped)))
-        };
+        // Without content an iteration has no result.
+        let has_content = !action.children.is_empty();
+        let body = if has_content { Composite::Scoped(scoped) } else { Composite::Sequence(Vec::new()) };
+        let body = Step { scripts: provided.scripts, ..Step::new(Key::numbered_key("scope", 1), body) };
         Some(StepKind::Composite(Composite::Loop(Loop {
             body: Box::new(body),
             until: Some(until),

@@ -21,9 +21,9 @@ impl Iterations {
         Iterations { finished: Arc::default() }
     }
 
-    /// Appends the output of a finished iteration.
-    pub(super) fn push(&mut self, output: Value) {
-        Arc::make_mut(&mut self.finished).push(output);
+    /// Appends the output of a finished iteration, if it has one.
+    pub(super) fn extend(&mut self, output: Option<Value>) {
+        Arc::make_mut(&mut self.finished).extend(output);
     }
 
     /// The helper before iteration `index`: all finished iterations, and the last of them.
