@@ -6,6 +6,7 @@
 //! `native`).
 
 mod actions;
+mod attribute_gaps;
 mod build;
 mod check;
 mod combine;
