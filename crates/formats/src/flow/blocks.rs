@@ -349,7 +349,7 @@ impl FlowCompiler<'_> {
 
     /// Reports a constant selector that cannot be read.
     fn check_selector(&mut self, text: &str, span: Span) {
-        if text.trim().is_empty() {
+        if text.is_empty() {
             return;
         }
         let is_css = |css: &str| match scraper::Selector::parse(css) {
