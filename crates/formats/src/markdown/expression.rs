@@ -23,7 +23,7 @@ use super::scope::{Meaning, ScopeNames};
 use super::{MarkdownCompiler, lex};
 
 /// Maximum size of an expression, in bytes.
-const MAX_EXPRESSION_BYTES: usize = 32 << 10;
+pub(super) const MAX_EXPRESSION_BYTES: usize = 32 << 10;
 
 /// Maximum number of undeclared names that a fix declares as inputs.
 const MAX_PROPOSED_INPUTS: usize = 100;

@@ -15,7 +15,7 @@ use oxc_span::GetSpan;
 
 use super::MarkdownCompiler;
 use super::actions::{Action, ActionValue};
-use super::expression::CompiledExpression;
+use super::expression::{CompiledExpression, MAX_EXPRESSION_BYTES};
 use super::native::static_key;
 use super::parse::TextPiece;
 use super::scope::{Meaning, ScopeNames};
@@ -117,6 +117,12 @@ impl MarkdownCompiler<'_> {
             let value = source.into_expr(&mut self.slots, &mut given.scripts);
             given.provide.push((name.into(), value));
             return Some(());
+        }
+        if source.js.len() > MAX_EXPRESSION_BYTES {
+            let message =
+                format!("{name} has more than {MAX_EXPRESSION_BYTES} bytes, with the functions that it calls");
+            self.report_error(expression, Code::TooComplex, start, start + 1, message);
+            return None;
         }
         let read: Vec<(Arc<str>, Arc<str>)> =
             source.names.iter().map(|read| (read.clone(), format!("${name}${read}").into())).collect();
