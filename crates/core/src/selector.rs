@@ -281,14 +281,14 @@ impl<'a> SelectorReader<'a> {
                     } else if name == "scope" && self.nesting == 0 {
                         *has_extension = true;
                         css.push_str(":root");
-                    } else if let Some(step) = self.read_extension(name)? {
+                    } else if let Some(step) = self.read_extension(&name)? {
                         return Ok((css, Some(step)));
                     } else if name == "matches" {
                         *has_extension = true;
                         css.push_str(":is");
                     } else {
                         css.push(':');
-                        css.push_str(name);
+                        css.push_str(&name);
                     }
                 }
                 _ => css.extend(self.next()),
@@ -297,13 +297,13 @@ impl<'a> SelectorReader<'a> {
         Ok((css, None))
     }
 
-    /// Reads a colon and a name.
-    fn read_pseudo_name(&mut self) -> &'a str {
+    /// Reads a colon and a name, which is in lower case then.
+    fn read_pseudo_name(&mut self) -> String {
         let rest = &self.text[self.at + 1..];
         let length =
             rest.bytes().take_while(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_')).count();
         self.at += 1 + length;
-        &rest[..length]
+        rest[..length].to_ascii_lowercase()
     }
 
     /// The extension of this name, whose argument follows; `None`, with nothing read, if it is plain CSS.

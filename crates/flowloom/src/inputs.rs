@@ -19,7 +19,8 @@ use flowloom_formats::flow;
 use crate::failure::CommandError;
 use crate::input_files::read_named_file;
 
-/// Reads the inputs of a run: `--input`, overridden by each `-i`. Required texts that are empty count as missing.
+/// Reads the inputs of a run: `--input`, overridden by each `-i`. A required input whose `-i` names no text is missing: a shell
+/// leaves such an option behind where a variable is not set. Empty texts in JSON are values.
 pub(crate) fn read_inputs(
     config: &Config,
     plan: &Plan,
@@ -29,11 +30,12 @@ pub(crate) fn read_inputs(
     let whole = file.map(read_text_file).transpose()?;
     let is_whole = matches!(plan.inputs, Inputs::Whole(_));
     let base = match whole {
-        None if is_whole && values.is_empty() => return Ok("".into()),
+        None if is_whole && values.is_empty() => return Ok(plan.inputs.none_given()),
         None => Map::new(),
         Some(text) => match parse_value(&text) {
             Ok(Value::Map(map)) => (*map).clone(),
             Ok(value) if is_whole && values.is_empty() => return Ok(value),
+            Err(_) if is_whole && text.trim().is_empty() && values.is_empty() => return Ok(plan.inputs.none_given()),
             Err(_) if is_whole && values.is_empty() => return Ok(text.trim_end_matches('\n').into()),
             Ok(other) => {
                 return Err(CommandError::usage(format!("the input must be a JSON object, not {}", other.kind_name())));
@@ -43,8 +45,8 @@ pub(crate) fn read_inputs(
     };
     let mut map = base;
     let mut given = BTreeSet::new();
-    for value in values {
-        let (name, value) = parse_input(config, plan, value)?;
+    for option in values {
+        let (name, value) = parse_input(config, plan, option)?;
         if !given.insert(name) {
             let advice = "give it once; a list is -i NAME:='[\"a\", \"b\"]'";
             return Err(CommandError::usage(format!("the input {name} is given twice; {advice}")));
@@ -55,7 +57,11 @@ pub(crate) fn read_inputs(
         {
             return Err(CommandError::usage(format!("there is no input {name}; did you mean {own}?")));
         }
-        map.insert(name.into(), value);
+        match &plan.inputs {
+            Inputs::Whole(own) if is_left_empty(option) && name == &**own => map.insert(name.into(), Value::Null),
+            inputs if is_left_empty(option) && requires_input(inputs, name) => map.shift_remove(name),
+            _ => map.insert(name.into(), value),
+        };
     }
     // The only input of a step list is called `input`.
     if let (Inputs::Whole(name), None, 1) = (&plan.inputs, file, map.len())
@@ -73,7 +79,6 @@ pub(crate) fn read_inputs(
             eprintln!("warning: {warning}");
         }
     }
-    map.retain(|name, value| !is_empty_text(value) || !requires_input(plan, name));
     Ok(map.into())
 }
 
@@ -116,7 +121,7 @@ pub(crate) enum MissingSubject {
 /// What is missing that the definition works on; `None` if nothing is.
 pub(crate) fn find_missing_subject(plan: &Plan, inputs: &Value) -> Option<MissingSubject> {
     match &plan.inputs {
-        Inputs::Whole(name) if is_empty_text(inputs) && list_read_names(&plan.root).contains(name) => {
+        Inputs::Whole(name) if *inputs == Value::Null && list_read_names(&plan.root).contains(name) => {
             Some(MissingSubject::Whole(name.clone()))
         }
         _ if lacks_message(plan, inputs) => Some(MissingSubject::Message),
@@ -124,12 +129,13 @@ pub(crate) fn find_missing_subject(plan: &Plan, inputs: &Value) -> Option<Missin
     }
 }
 
-fn is_empty_text(value: &Value) -> bool {
-    value.as_str().is_some_and(|text| text.trim().is_empty())
+/// Whether an `-i` has no text behind its `=`.
+fn is_left_empty(option: &str) -> bool {
+    option.split_once('=').is_some_and(|(name, text)| !name.ends_with(':') && text.trim().is_empty())
 }
 
-fn requires_input(plan: &Plan, name: &str) -> bool {
-    let Inputs::Named { declared, .. } = &plan.inputs else { return false };
+fn requires_input(inputs: &Inputs, name: &str) -> bool {
+    let Inputs::Named { declared, .. } = inputs else { return false };
     declared.iter().any(|input| input.required && input.name == name)
 }
 

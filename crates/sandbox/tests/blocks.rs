@@ -238,7 +238,11 @@ async fn errors_name_the_type_and_the_line() {
             Code::BlockFailed,
             "ImportError: Module 'requests' is not allowed.",
         ),
-        ("x = 1\n".into(), Code::BlockResult, "the block defines no execute(inputs, context)"),
+        (
+            "x = 1\n".into(),
+            Code::BlockResult,
+            "the source_code of the block is missing the function execute(inputs, context)",
+        ),
         (execute_body("return open('/etc/hosts').read()"), Code::BlockFailed, "NameError: name 'open' is not defined"),
         (execute_body("return {'x': os.system('id')}"), Code::BlockFailed, "AttributeError: os.system is not here"),
         (execute_body("raise RuntimeError"), Code::BlockFailed, "RuntimeError (line 2 of the block)"),

@@ -162,18 +162,15 @@ fn append_encoded(body: &mut Rich, text: &Rich) {
 }
 
 /// The body as it was written, or else with the values within its strings escaped. Only what is no JSON in either way is
-/// repaired: a repair may guess wrong, and nobody sees what was sent.
+/// repaired: a repair may guess wrong, and nobody sees what was sent. At last the JSON in the text is sent, without what stands
+/// around it; it is looked for in the escaped text, in which no value ends a string.
 fn write_json_body(text: &PastedJson) -> Result<Rich, StepFailure> {
     let parse_strictly = |text: &str| json::parse_value(text).ok();
     text.raw
         .map_text(|text| rewrite_json(text, parse_strictly))
         .or_else(|_| text.escaped.map_text(|text| rewrite_json(text, parse_strictly)))
-        .or_else(|_| text.raw.map_text(|text| rewrite_json(text, repair_body)))
-}
-
-/// A body that starts like JSON is sent whole or not at all.
-fn repair_body(text: &str) -> Option<Value> {
-    if text.starts_with(['{', '[']) { json::read_repaired(text) } else { json::read_lenient(text) }
+        .or_else(|_| text.raw.map_text(|text| rewrite_json(text, json::read_repaired)))
+        .or_else(|_| text.escaped.map_text(|text| rewrite_json(text, json::read_lenient)))
 }
 
 fn rewrite_json(text: &str, read: impl Fn(&str) -> Option<Value>) -> Result<String, StepFailure> {

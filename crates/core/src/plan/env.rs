@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::chat::{Message, Thread};
+use crate::chat::{Message, Role, Thread};
 use crate::expr::{Expr, Lookup, Ref};
 use crate::hash::{Hash, Hasher};
 use crate::path::Path;
@@ -134,7 +134,9 @@ pub struct HelperState {
 pub struct TranscriptPiece {
     /// The path of the enclosing sequence.
     pub part: Path,
-    /// The text.
+    /// Who speaks.
+    pub role: Role,
+    /// The text; it may be empty.
     pub text: String,
 }
 
@@ -159,8 +161,8 @@ impl Env {
     }
 
     /// Appends a piece of text to the transcript.
-    pub fn write_text(&mut self, part: Path, text: String) {
-        Arc::make_mut(&mut self.transcript).push(TranscriptPiece { part, text });
+    pub fn write_text(&mut self, piece: TranscriptPiece) {
+        Arc::make_mut(&mut self.transcript).push(piece);
     }
 }
 

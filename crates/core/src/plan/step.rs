@@ -462,7 +462,7 @@ pub enum Exhausted {
 pub enum LoopOutput {
     /// The output of the last iteration.
     Last,
-    /// The list of all outputs.
+    /// The list of the outputs of all iterations that have one.
     All,
 }
 

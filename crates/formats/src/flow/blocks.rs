@@ -252,13 +252,12 @@ impl FlowCompiler<'_> {
             Data::from_value(&value, &|text| compiler.parse_template(text))
         };
         match config.get("bodyType").and_then(Node::as_str) {
-            Some("json") if has_parts => Ok(BodySpec::JsonValue(data(self))),
+            Some("form") => self.compile_form(config),
+            _ if has_parts => Ok(BodySpec::JsonValue(data(self))),
             Some("json") => Ok(body.map_or(BodySpec::JsonText(Template::default()), |body| {
                 BodySpec::JsonText(self.scalar_template(Some(body)))
             })),
-            Some("form") => self.compile_form(config),
             Some("text") => Ok(BodySpec::Text(self.scalar_template(config.get("body")))),
-            _ if has_parts => Ok(BodySpec::JsonValue(data(self))),
             _ => Ok(body.map_or(BodySpec::None, |body| BodySpec::Text(self.scalar_template(Some(body))))),
         }
     }
@@ -350,7 +349,7 @@ impl FlowCompiler<'_> {
 
     /// Reports a constant selector that cannot be read.
     fn check_selector(&mut self, text: &str, span: Span) {
-        if text.trim().is_empty() {
+        if text.is_empty() {
             return;
         }
         let is_css = |css: &str| match scraper::Selector::parse(css) {

@@ -97,8 +97,11 @@ fn parse_bracket(inside: &str) -> Segment {
 
 fn is_js_number(text: &str) -> bool {
     let text = text.trim();
-    if let Some(hex) = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
-        return !hex.is_empty() && hex.bytes().all(|b| b.is_ascii_hexdigit());
+    let lower = text.to_ascii_lowercase();
+    let prefixed = [("0x", 16), ("0o", 8), ("0b", 2)];
+    let digits = prefixed.iter().find_map(|(prefix, radix)| Some((lower.strip_prefix(prefix)?, *radix)));
+    if let Some((digits, radix)) = digits {
+        return !digits.is_empty() && digits.chars().all(|digit| digit.is_digit(radix));
     }
     let is_word = text.bytes().any(|b| b.is_ascii_alphabetic() && !matches!(b, b'e' | b'E'));
     text.is_empty() || text == "Infinity" || (!is_word && text.parse::<f64>().is_ok())
@@ -121,6 +124,8 @@ mod tests {
             ("r..zero", r#"[("r"), ("zero")]"#),
             (" r ", r#"[(" r ")]"#),
             ("a[1.9][0x1][ 1 ][]", r#"[("a"), #(1), #(1), #(1), #(-1)]"#),
+            // Numbers for JavaScript, of which parseInt reads the zero.
+            ("a[0b1][0O7][0b2]", r#"[("a"), #(0), #(0), ("0b2")]"#),
             ("a[-1]['0']", r#"[("a"), #(-1), #(0)]"#),
             ("['a.b']", r#"[("a.b")]"#),
             ("o['a", r#"[("o"), ("['a")]"#),

@@ -7,6 +7,7 @@ use markdown::mdast::{AttributeContent, AttributeValue, Node};
 use super::MarkdownCompiler;
 use super::nodes::{node_range, read_element};
 use super::parse::TextPiece;
+use super::text::is_comment;
 
 /// The built-in actions, as they are written.
 pub(super) const BUILT_IN_ACTIONS: [&str; 4] = ["GenText", "GenObject", "Loop", "Cond"];
@@ -135,6 +136,8 @@ impl MarkdownCompiler<'_> {
         let start = node_range(node).start + 1;
         let end = start + written.len();
         let attributes = self.read_attributes(&flow.attributes, text, end);
+        let has_content = children.iter().any(|child| !is_comment(child, text.text));
+        let children = if has_content { children } else { &[] };
         Some(Action { name, written, attributes, children, start, end })
     }
 

@@ -14,17 +14,14 @@ use flowloom_core::plan::{
 };
 use flowloom_core::value::Value;
 use markdown::mdast::Node;
-use oxc_allocator::Allocator;
-use oxc_ast::ast::{Expression, ObjectPropertyKind};
-use oxc_span::GetSpan;
 
 use super::MarkdownCompiler;
 use super::actions::{Action, ActionValue, to_kebab_case};
-use super::expression::{CheckedExpression, CompiledExpression, Paragraph, to_template};
+use super::expression::{CompiledExpression, Paragraph, to_template};
 use super::history::reads_history;
-use super::native::static_key;
 use super::nodes::{node_range, read_element};
 use super::parse::TextPiece;
+use super::provide::ProvidedValues;
 use super::scope::{Meaning, ScopeNames};
 use super::text::{TextContext, is_comment};
 
@@ -47,14 +44,6 @@ pub(super) struct BuiltScope {
     pub(super) phases: Vec<Step>,
     /// The names of its actions.
     pub(super) gives: Vec<Arc<str>>,
-}
-
-/// The initial variables of a block's scope.
-#[derive(Clone)]
-struct ProvidedValues {
-    provide: Vec<(Arc<str>, Expr)>,
-    scripts: Vec<Arc<Script>>,
-    names: Vec<(String, usize, usize)>,
 }
 
 /// A phase of a scope.
@@ -272,10 +261,10 @@ impl MarkdownCompiler<'_> {
             gives: built.gives,
             helper: Some(helper.clone()),
         };
-        let body = Step {
-            scripts: provided.scripts,
-            ..Step::new(Key::numbered_key("scope", 1), StepKind::Composite(Composite::Scoped(scoped)))
-        };
+        // Without content an iteration has no result.
+        let has_content = !action.children.is_empty();
+        let body = if has_content { Composite::Scoped(scoped) } else { Composite::Sequence(Vec::new()) };
+        let body = Step { scripts: provided.scripts, ..Step::new(Key::numbered_key("scope", 1), body) };
         Some(StepKind::Composite(Composite::Loop(Loop {
             body: Box::new(body),
             until: Some(until),
@@ -391,94 +380,6 @@ impl MarkdownCompiler<'_> {
             arguments: Some(arguments),
         };
         Some(StepKind::Leaf(Leaf::Call(call)))
-    }
-
-    /// The values provided to a block; `None`, with an error, if they are not valid.
-    fn read_provide(
-        &mut self,
-        action: &Action<'_>,
-        names: &ScopeNames,
-        text: &TextPiece<'_>,
-    ) -> Option<ProvidedValues> {
-        let mut given = ProvidedValues { provide: Vec::new(), scripts: Vec::new(), names: Vec::new() };
-        let expression = match action.get("provide").map(|attribute| &attribute.value) {
-            None => return Some(given),
-            Some(ActionValue::Expression(expression)) => expression,
-            Some(ActionValue::Text(_) | ActionValue::Bare) => {
-                self.attribute_error(action, "provide", "must be an object in braces", text).help =
-                    Some("write provide={{ name: value }}".into());
-                return None;
-            }
-        };
-        let allocator = Allocator::default();
-        let parsed = self.parse_expression(expression, &allocator)?;
-        let Expression::ObjectExpression(object) = &parsed else {
-            self.attribute_error(action, "provide", "must be an object literal with plain keys", text).help =
-                Some("write provide={{ name: value }}".into());
-            return None;
-        };
-        let mut is_fine = true;
-        for property in &object.properties {
-            let pair = match property {
-                ObjectPropertyKind::ObjectProperty(pair) if !pair.computed && !pair.method => pair,
-                other => {
-                    let (start, end) = (other.span().start as usize, other.span().end as usize);
-                    let message = "provide must be an object literal with plain keys".to_owned();
-                    self.report_error(expression, Code::ActionAttribute, start, end, message).help =
-                        Some("write provide={{ name: value }}".into());
-                    is_fine = false;
-                    continue;
-                }
-            };
-            let Some(name) = static_key(&pair.key) else { continue };
-            let key = pair.key.span();
-            given.names.push((
-                name.clone(),
-                expression.file_offset(key.start as usize),
-                expression.file_offset(key.end as usize),
-            ));
-            let span = pair.value.span();
-            let value = expression.slice(span.start as usize, span.end as usize);
-            let source: Option<CheckedExpression> = match self.compile_expression(&value, names, &[]) {
-                Some(CompiledExpression::Value(source)) => Some(source),
-                Some(CompiledExpression::Blocks(blocks)) => Some(self.markdown_value(blocks, &value)),
-                Some(CompiledExpression::Empty) | None => None,
-            };
-            match source {
-                Some(source) => {
-                    let value = source.into_expr(&mut self.slots, &mut given.scripts);
-                    given.provide.push((name.into(), value));
-                }
-                None => is_fine = false,
-            }
-        }
-        // The names count even if a value is not valid, so that the block is checked with them.
-        if !is_fine {
-            given.provide.clear();
-        }
-        Some(given)
-    }
-
-    /// The names inside a block.
-    fn inner_names(
-        &mut self,
-        names: &ScopeNames,
-        name: &str,
-        helper: Meaning,
-        provided: Option<ProvidedValues>,
-        text: &TextPiece<'_>,
-    ) -> (ScopeNames, Option<ProvidedValues>) {
-        let mut inner = names.inner_scope();
-        inner.add_name("$", helper.clone());
-        inner.add_name(&format!("${name}"), helper);
-        for (name, start, end) in provided.iter().flat_map(|provided| &provided.names) {
-            if !inner.add_name(name, Meaning::Variable) {
-                let span = flowloom_core::diagnostic::Span { start: *start, length: end - start };
-                let message = format!("the name {name} is used already in this block");
-                self.problems.add_error(Code::RepeatedName, span, message).file = text.file.to_owned();
-            }
-        }
-        (inner, provided)
     }
 }
 

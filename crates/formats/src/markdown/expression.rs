@@ -5,12 +5,10 @@ use std::collections::HashSet;
 use std::ops::Range;
 use std::sync::Arc;
 
-use flowloom_core::chat::{Content, content};
 use flowloom_core::code::Code;
 use flowloom_core::diagnostic::{Fix, Span};
-use flowloom_core::error::StepFailure;
-use flowloom_core::expr::js::{Compute, Computed, ExpressionPlace, Js};
-use flowloom_core::expr::{Expr, Lookup, Script, Template, TemplatePart, VisitName};
+use flowloom_core::expr::js::{ExpressionPlace, Js};
+use flowloom_core::expr::{Expr, Script, Template, TemplatePart};
 use flowloom_core::value::Value;
 use oxc_allocator::Allocator;
 use oxc_ast::ast::Expression;
@@ -19,12 +17,13 @@ use oxc_span::{GetSpan, SourceType};
 
 use super::check::{ExpressionCheck, Finding, MarkdownKind, byte_range};
 use super::native::NativeConverter;
+use super::paragraphs::{MARKDOWN_WRAPPER, native_markdown, script_markdown};
 use super::parse::TextPiece;
 use super::scope::{Meaning, ScopeNames};
 use super::{MarkdownCompiler, lex};
 
 /// Maximum size of an expression, in bytes.
-const MAX_EXPRESSION_BYTES: usize = 32 << 10;
+pub(super) const MAX_EXPRESSION_BYTES: usize = 32 << 10;
 
 /// Maximum number of undeclared names that a fix declares as inputs.
 const MAX_PROPOSED_INPUTS: usize = 100;
@@ -46,31 +45,16 @@ const ALLOWED_GLOBALS: [&str; 13] = [
     "Error",
 ];
 
-/// JavaScript around an expression that contains Markdown. It defines how a text is made from paragraphs (`$$m`) and how
-/// a value becomes text (`$$t`): a list of nothing but texts that were made here is one text, and nothing if it is empty. They are ordinary strings
-/// for the expression, so they are recognized by their content.
-const MARKDOWN_WRAPPER: (&str, &str) = (
-    "(($$m,$$t)=>$$t((\n",
-    "\n)))(...(()=>{const made={__proto__:null};\
-     const t=v=>{if(Array.isArray(v)){const f=v.flat(Infinity);\
-     if(f.every(x=>typeof x==='string'&&made[x]))return f.length?f.join('\\n'):f}return v};\
-     const p=([s,v])=>{let w=s[0];const a=[];v.forEach((x,i)=>{x=t(x);if(Array.isArray(x)&&!x.length)x='';\
-     if(x===null||typeof x==='object')\
-     a.push('```json\\n'+JSON.stringify(x,null,2)+'\\n```');else w+=String(x);w+=s[i+1]});\
-     return[w,...a].filter(x=>x).join('\\n\\n')};\
-     return[b=>{const text=b.map(p).filter(x=>x).join('\\n\\n');made[text]=true;return text},t]})())",
-);
-
 /// A checked expression.
 #[derive(Clone, Debug)]
 pub(super) struct CheckedExpression {
     /// The JavaScript source, with Markdown inserted.
-    js: String,
-    native: Option<Js>,
+    pub(super) js: String,
+    pub(super) native: Option<Js>,
     /// The variables that it reads.
     pub(super) names: Vec<Arc<str>>,
     has_markdown: bool,
-    place: Arc<ExpressionPlace>,
+    pub(super) place: Arc<ExpressionPlace>,
     span: Span,
 }
 
@@ -88,6 +72,8 @@ pub(super) struct FreeNames {
     read: Vec<Arc<str>>,
     /// Names with a constant value.
     constants: Vec<(String, Value)>,
+    /// Names for which expressions are inserted.
+    inserted: Vec<(String, Arc<CheckedExpression>)>,
 }
 
 /// A paragraph.
@@ -110,6 +96,13 @@ pub(super) enum CompiledExpression {
 }
 
 impl CheckedExpression {
+    /// The same expression, which reads its variables under other names.
+    pub(super) fn rename_names(&self, names: &[(Arc<str>, Arc<str>)]) -> CheckedExpression {
+        let bound: Vec<_> = names.iter().map(|(own, other)| (own.to_string(), other.to_string())).collect();
+        let names = names.iter().map(|(_, other)| other.clone()).collect();
+        CheckedExpression { js: bind_names(&self.js, &bound), names, native: None, ..self.clone() }
+    }
+
     /// A constant value.
     pub(super) fn from_constant(value: Value) -> CheckedExpression {
         CheckedExpression {
@@ -150,6 +143,15 @@ impl CheckedExpression {
         scripts.push(script.clone());
         Expr::Script(script)
     }
+}
+
+/// JavaScript in which names have values, which are JavaScript too.
+fn bind_names(js: &str, values: &[(String, String)]) -> String {
+    if values.is_empty() {
+        return js.to_owned();
+    }
+    let (names, values): (Vec<&str>, Vec<&str>) = values.iter().map(|(name, value)| (&**name, &**value)).unzip();
+    format!("(({})=>(\n{js}\n))({})", names.join(","), values.join(","))
 }
 
 /// A paragraph as a template.
@@ -244,6 +246,7 @@ impl MarkdownCompiler<'_> {
             match names.find_meaning(name) {
                 Some(Meaning::Variable | Meaning::Helper) => free.read.push(name.as_str().into()),
                 Some(Meaning::Constant(value)) => free.constants.push((name.clone(), value)),
+                Some(Meaning::Inserted(source)) => free.inserted.push((name.clone(), source)),
                 None if ALLOWED_GLOBALS.contains(&name.as_str()) || name == "dedent" => {}
                 None if is_fine => {
                     self.report_unknown_name(text, name, range.clone(), names);
@@ -343,7 +346,7 @@ impl MarkdownCompiler<'_> {
         &mut self,
         text: &TextPiece<'_>,
         expression: &Expression<'_>,
-        FreeNames { read: mut names, constants }: FreeNames,
+        FreeNames { read: mut names, constants, inserted }: FreeNames,
         mut parts: Vec<CompiledPart>,
     ) -> CheckedExpression {
         let read: HashSet<Arc<str>> = names.iter().cloned().collect();
@@ -370,18 +373,18 @@ impl MarkdownCompiler<'_> {
             at = range.end;
         }
         js.push_str(&text.text[at..]);
-        if !constants.is_empty() {
-            let names: Vec<&str> = constants.iter().map(|(name, _)| name.as_str()).collect();
-            let values: Vec<String> =
-                constants.iter().map(|(_, value)| flowloom_core::render::to_json(value)).collect();
-            js = format!("(({})=>(\n{js}\n))({})", names.join(","), values.join(","));
-        }
+        let constants = constants.into_iter().map(|(name, value)| (name, flowloom_core::render::to_json(&value)));
+        let sources = inserted.iter().map(|(name, source)| (name.clone(), source.js.clone()));
+        js = bind_names(&js, &constants.chain(sources).collect::<Vec<_>>());
+        let new = inserted.iter().flat_map(|(_, source)| &source.names).filter(|name| !names.contains(name)).cloned();
+        names.extend(new.collect::<HashSet<_>>());
+        let has_markdown = !parts.is_empty() || inserted.iter().any(|(_, source)| source.has_markdown);
         let range = byte_range(expression.span());
         let span = text.file_span(range.start, range.end);
         let position = self.lines.find_position(text, span.start);
         let source = text.text.get(range).unwrap_or_default().to_owned();
         let place = Arc::new(ExpressionPlace { at: format!("{}:{position}", text.file), source });
-        CheckedExpression { js, native, names, has_markdown: !parts.is_empty(), place, span }
+        CheckedExpression { js, native, names, has_markdown, place, span }
     }
 
     /// Markdown as a value.
@@ -437,58 +440,4 @@ const UNAVAILABLE_GLOBALS: [&str; 12] = [
 fn is_identifier(name: &str) -> bool {
     !name.starts_with(|c: char| c.is_ascii_digit() || c == '_' || c == '$')
         && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
-}
-
-/// Markdown with values in it, rendered as one text.
-#[derive(Debug)]
-struct Paragraphs(Vec<Template>);
-
-impl Compute for Paragraphs {
-    fn compute(&self, scope: &dyn Lookup) -> Result<Value, StepFailure> {
-        Content::render_blocks(&self.0, scope).map(|parts| content::join_texts(&parts).into())
-    }
-
-    fn visit_names(&self, visit: &mut VisitName<'_>) {
-        self.0.iter().for_each(|block| block.visit_names(visit));
-    }
-}
-
-/// Markdown in which all expressions are evaluated natively; `None` if one is not.
-fn native_markdown(blocks: &[Paragraph]) -> Option<Js> {
-    let part = |chunk: &ParagraphPart| match chunk {
-        ParagraphPart::Text(text) => Some(TemplatePart::Text(text.as_str().into())),
-        ParagraphPart::Value(source) => {
-            let placed = Js::Placed(Box::new(source.native.clone()?), source.place.clone());
-            Some(TemplatePart::Expr(Arc::new(Expr::Js(Arc::new(placed)))))
-        }
-    };
-    let block = |block: &Paragraph| Some(Template { parts: block.iter().map(part).collect::<Option<_>>()? });
-    let blocks = blocks.iter().map(block).collect::<Option<_>>()?;
-    Some(Js::Computed(Computed(Arc::new(Paragraphs(blocks)))))
-}
-
-/// Markdown as JavaScript; the variables in it are added to `names`.
-fn script_markdown(blocks: &[Paragraph], names: &mut Vec<Arc<str>>) -> String {
-    let mut written = Vec::new();
-    for block in blocks {
-        let (mut texts, mut values) = (vec![String::new()], Vec::new());
-        for chunk in block {
-            match chunk {
-                ParagraphPart::Text(text) => {
-                    if let Some(last) = texts.last_mut() {
-                        last.push_str(text);
-                    }
-                }
-                ParagraphPart::Value(source) => {
-                    values.push(format!("(\n{}\n)", source.js));
-                    texts.push(String::new());
-                    let new = source.names.iter().filter(|name| !names.contains(name)).cloned().collect::<Vec<_>>();
-                    names.extend(new);
-                }
-            }
-        }
-        let texts: Vec<_> = texts.into_iter().map(|text| flowloom_core::json::write_json(&text.into())).collect();
-        written.push(format!("[[{}],[{}]]", texts.join(","), values.join(",")));
-    }
-    format!("$$m([{}])", written.join(","))
 }

@@ -101,10 +101,7 @@ pub(super) fn read(yaml: &str, start: usize, text: &TextPiece<'_>, problems: &mu
         let problem = match value {
             Value::Null => return frontmatter,
             // Agentflow takes no notice of it.
-            Value::String(_) | Value::Number(_) | Value::Bool(_) => {
-                problems.add_warning(Code::FrontmatterSyntax, span, message + "; it is ignored")
-            }
-            _ => problems.add_error(Code::FrontmatterSyntax, span, message),
+            _ => problems.add_warning(Code::FrontmatterSyntax, span, message + "; it is ignored"),
         };
         problem.help = Some("the lines between the two --- are YAML: name: value".into());
         return frontmatter;

@@ -46,7 +46,7 @@ const REGEX_KEYWORDS: [&str; 7] = ["return", "typeof", "in", "void", "delete", "
 
 /// Scans the text of an expression.
 pub(super) fn scan_expression(text: &str) -> Scan {
-    let mut lexer = Lexer { bytes: text.as_bytes(), at: 0, open: Vec::new(), after_value: false, is_blank: true };
+    let mut lexer = Lexer::new(text);
     let end = match lexer.run() {
         Err(end) => end,
         Ok(()) if lexer.open.is_empty() => ExpressionEnd::Complete,
@@ -64,6 +64,15 @@ pub fn find_expression_end(text: &str) -> Option<usize> {
     ends.into_iter().find(|end| scan_expression(&text[..*end]).end == ExpressionEnd::Complete)
 }
 
+/// The offset of the first `}` that closes nothing in a text that starts within an expression. Reads the text once, and does
+/// not look further where [`find_expression_end`] would.
+pub(super) fn find_first_end(text: &str) -> Option<usize> {
+    let mut lexer = Lexer::new(text);
+    // What is not terminated behind the brace does not matter.
+    let _ = lexer.run();
+    lexer.excess.filter(|at| text[*at..].starts_with('}'))
+}
+
 struct Lexer<'a> {
     bytes: &'a [u8],
     at: usize,
@@ -71,9 +80,16 @@ struct Lexer<'a> {
     open: Vec<u8>,
     after_value: bool,
     is_blank: bool,
+    /// Where a bracket closes more than was opened.
+    excess: Option<usize>,
 }
 
-impl Lexer<'_> {
+impl<'a> Lexer<'a> {
+    fn new(text: &'a str) -> Lexer<'a> {
+        let bytes = text.as_bytes();
+        Lexer { bytes, at: 0, open: Vec::new(), after_value: false, is_blank: true, excess: None }
+    }
+
     fn remaining_bytes(&self) -> &[u8] {
         &self.bytes[self.at..]
     }
@@ -151,6 +167,7 @@ impl Lexer<'_> {
                 let opening = self.open.pop();
                 if opening.is_none() {
                     // More is closed than was opened; the expression parser reports that error.
+                    self.excess = Some(self.at);
                     self.at = self.bytes.len();
                     return Ok(());
                 }

@@ -6,6 +6,7 @@
 //! `native`).
 
 mod actions;
+mod attribute_gaps;
 mod build;
 mod check;
 mod combine;
@@ -23,8 +24,10 @@ mod mistake;
 mod name_rule;
 mod native;
 mod nodes;
+mod paragraphs;
 mod parse;
 mod present;
+mod provide;
 mod schema;
 mod scope;
 mod source;

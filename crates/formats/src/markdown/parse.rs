@@ -8,6 +8,7 @@ use flowloom_core::diagnostic::{LineTable, Position, Span};
 use markdown::mdast::Node;
 use markdown::{Constructs, MdxSignal, ParseOptions, to_mdast};
 
+use super::attribute_gaps::close_gaps;
 use super::lex;
 use super::mistake::Mistake;
 use super::nodes::text_range;
@@ -92,7 +93,7 @@ const MAX_MISTAKES: usize = 20;
 /// the rest are reported, too.
 pub(super) fn parse(text: &TextPiece<'_>, is_file: bool, problems: &mut Problems) -> Option<Vec<Node>> {
     let mut left = (MAX_REPARSED_BYTES / text.text.len().max(1)).min(MAX_MISTAKES - 1);
-    let mut readable = text.text.to_owned();
+    let mut readable = close_gaps(text.text);
     loop {
         let piece = TextPiece { text: &readable, ..text.clone() };
         let mistake = match parse_once(&piece, is_file) {

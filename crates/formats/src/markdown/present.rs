@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use flowloom_core::plan::{Composite, Env, Plan, Step, StepKind};
+use flowloom_core::chat::Role;
+use flowloom_core::plan::{Composite, Env, Plan, Step, StepKind, TranscriptPiece};
 use flowloom_core::render::to_js_value;
 use flowloom_core::state::RunState;
 use flowloom_core::status::Status;
@@ -30,17 +31,32 @@ pub(super) fn render_result(plan: &Plan, state: &RunState, env: &Env) -> Rendere
     RenderedResult { result: to_js_value(&whole), output }
 }
 
-/// The transcript of the run, with a rule between different phases or blocks.
+/// The transcript of the run, with a rule between different phases or blocks. A step that writes nothing counts as the one
+/// before the next.
 fn transcript_text(env: &Env) -> String {
     let mut text = String::new();
     let mut before = None;
-    for written in &*env.transcript {
-        if let Some(before) = before.replace(&written.part) {
-            text.push_str(if *before == written.part { "\n\n" } else { "\n\n---\n\n" });
+    for (index, piece) in env.transcript.iter().enumerate() {
+        if piece.text.is_empty() {
+            before = if is_whole_step(&env.transcript[index..]) { Some(&piece.part) } else { before };
+            continue;
         }
-        text.push_str(&written.text);
+        if !text.is_empty() {
+            text.push_str(if before == Some(&piece.part) { "\n\n" } else { "\n\n---\n\n" });
+        }
+        before = Some(&piece.part);
+        text.push_str(&piece.text);
     }
     text
+}
+
+/// Whether the first of some pieces is a text without a result of its own.
+fn is_whole_step(pieces: &[TranscriptPiece]) -> bool {
+    match pieces {
+        [text, result, ..] if text.part == result.part => text.role == Role::User && result.role == Role::User,
+        [text, ..] => text.role == Role::User,
+        [] => false,
+    }
 }
 
 /// The names of the top-level actions, in order.

@@ -5,8 +5,10 @@ use std::sync::Arc;
 
 use flowloom_core::value::{Map, Value};
 
+use super::expression::CheckedExpression;
+
 /// The meaning of a name at run time.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub(super) enum Meaning {
     /// A variable.
     Variable,
@@ -14,6 +16,8 @@ pub(super) enum Meaning {
     Helper,
     /// A helper with a constant value.
     Constant(Value),
+    /// An expression that is inserted wherever the name stands, because its value cannot be in a variable.
+    Inserted(Arc<CheckedExpression>),
 }
 
 impl Meaning {

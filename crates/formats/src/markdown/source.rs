@@ -38,7 +38,8 @@ pub(super) fn check_limits(text: &str) -> Result<(), String> {
             work += length * marks;
             (length, marks, attributes) = (0, 0, 0);
         }
-        attributes += line.as_bytes().windows(2).filter(|pair| matches!(pair, [b'=', b'"' | b'\'' | b'{'])).count();
+        // White space may stand between the sign and the value.
+        attributes += line.split('=').skip(1).filter(|rest| starts_value(rest.trim_start())).count();
         if attributes > MAX_PARAGRAPH_ATTRIBUTES {
             return Err(format!(
                 "the paragraph with line {line_number} has more than {MAX_PARAGRAPH_ATTRIBUTES} attributes"
@@ -56,6 +57,11 @@ pub(super) fn check_limits(text: &str) -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+/// Whether the value of an attribute may stand at the start of the rest of a line, or below it.
+fn starts_value(rest: &str) -> bool {
+    rest.is_empty() || rest.starts_with(['"', '\'', '{'])
 }
 
 /// The number of list and quote marks at the start of a line.

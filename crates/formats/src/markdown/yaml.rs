@@ -154,7 +154,10 @@ impl<'de> Visitor<'de> for YamlVisitor {
         let mut keys = std::collections::HashSet::new();
         while let Some((key, value)) = entries.next_entry::<Yaml, Yaml>()? {
             let mut not_finite = Vec::new();
-            let key = plain_text(&key.into_value("", &mut not_finite));
+            let key = match key.into_value("", &mut not_finite) {
+                Value::Null => String::new(),
+                key => plain_text(&key),
+            };
             if !not_finite.is_empty() {
                 return Err(A::Error::custom("a key is a number that is not finite; write it in quotes"));
             }

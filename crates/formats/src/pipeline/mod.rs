@@ -396,11 +396,18 @@ impl PipelineCompiler<'_> {
     /// Checks a reference in the inputs of a node.
     fn check_reference(&mut self, reference: &Ref, span: Span, node: &PipelineNode<'_>, rows: &NodeRows<'_>) {
         let Some(target) = rows.find_index(&reference.name).map(|index| &rows.nodes[index]) else {
-            let message = format_args!("{} names no node; there is none called {:?}", reference.source, reference.name);
+            if !self.problems.has_room_for_warning() {
+                self.problems.add_warning(Code::UnknownNode, span, "");
+                return;
+            }
+            let message = format_args!(
+                "{} names no node, so it has no value; there is none called {:?}",
+                reference.source, reference.name
+            );
             let others = rows.iter().map(|row| row.id).filter(|id| *id != node.id);
             let names = others.chain(RESERVED_NAMES);
             let meant = self.problems.find_similar(&reference.name, names);
-            let diagnostic = self.problems.add_error(Code::UnknownNode, span, message);
+            let diagnostic = self.problems.add_warning(Code::UnknownNode, span, message);
             diagnostic.help = match meant {
                 Some(meant) => Some(format!("did you mean {meant:?}?")),
                 // The name in run reports, which people also write in references.

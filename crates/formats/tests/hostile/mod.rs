@@ -36,5 +36,10 @@ pub(crate) fn hostile_texts() -> Vec<(&'static str, String)> {
         ("yaml", format!("---\na: {}\n---\n\nx\n", fill("["))),
         ("yaml aliases", format!("---\na: &a [x]\nb: [{}]\n---\n\nx\n", fill("*a, "))),
         ("attributes", format!("<GenText {} />\n", fill("a=\"b\" "))),
+        ("attributes with gaps", format!("<GenText {} />\n", fill("a = \"b\" "))),
+        ("open tags with gaps", fill("<a b= \"c\" ")),
+        ("open values with gaps", fill("<a b= '")),
+        ("open expressions with gaps", fill("<a b= {")),
+        ("backticks of many lengths", (1..700).rev().map(|length| "`".repeat(length) + " ").collect()),
     ]
 }

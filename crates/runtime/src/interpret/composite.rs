@@ -221,12 +221,12 @@ impl Interpreter {
             }
             last = self.run_iteration(looped, index, env, place).await?;
             if looped.output == LoopOutput::All {
-                outputs.push(last.clone().unwrap_or_default());
+                outputs.extend(last.clone());
             }
             if let Some(helper) = &looped.helper {
                 // Its value shares the list of iterations, which would be copied.
                 scoped::set_helper(helper, &Value::Null, env);
-                iterations.push(last.clone().unwrap_or_default());
+                iterations.extend(last.clone());
             }
             index += 1;
             if index.is_multiple_of(ITERATIONS_PER_YIELD) {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use flowloom_core::chat::Role;
 use flowloom_core::chat::content;
 use flowloom_core::path::Path;
-use flowloom_core::plan::{AppendMessage, Env, HelperState, LoopHelper, ScopedSteps, Vars};
+use flowloom_core::plan::{AppendMessage, Env, HelperState, LoopHelper, ScopedSteps, TranscriptPiece, Vars};
 use flowloom_core::value::{Map, Value};
 
 use super::{Interpreter, Interrupt, StepContext, StepResult};
@@ -21,9 +21,9 @@ impl Iterations {
         Iterations { finished: Arc::default() }
     }
 
-    /// Appends the output of a finished iteration.
-    pub(super) fn push(&mut self, output: Value) {
-        Arc::make_mut(&mut self.finished).push(output);
+    /// Appends the output of a finished iteration, if it has one.
+    pub(super) fn extend(&mut self, output: Option<Value>) {
+        Arc::make_mut(&mut self.finished).extend(output);
     }
 
     /// The helper before iteration `index`: all finished iterations, and the last of them.
@@ -107,11 +107,11 @@ impl Interpreter {
         let parts = append.content.render_parts(env).map_err(|error| Interrupt::Failed(error, place.path.clone()))?;
         // The text is part of the next request.
         self.missing.hold_messages();
-        let written = if append.in_transcript { content::describe_parts(&parts) } else { String::new() };
-        let message = content::build_message(append.role, parts);
-        if !written.is_empty() {
-            env.write_text(place.path.parent(), written);
+        if append.in_transcript {
+            let text = content::describe_parts(&parts);
+            env.write_text(TranscriptPiece { part: place.path.parent(), role: append.role, text });
         }
+        let message = content::build_message(append.role, parts);
         match &append.thread {
             Some(thread) if append.role != Role::System => env.append_message(thread, message),
             _ => {}

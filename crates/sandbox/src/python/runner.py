@@ -255,7 +255,7 @@ def execute(job):
     exec(compile(job["source"], "block", "exec", dont_inherit=True), names)
     function = names.get("execute")
     if not callable(function):
-        raise Refused("the block defines no execute(inputs, context)")
+        raise Refused("the source_code of the block is missing the function execute(inputs, context)")
     result = function(job["inputs"], context)
     if hasattr(result, "__await__"):
         result = aio.drive(aio.ensure_coroutine(result))

@@ -13,7 +13,7 @@ use super::shape::PageShape;
 /// The inner HTML of each element that the selector matches, in the order of the page; the whole page for an empty
 /// selector.
 pub(super) fn select_inner_html(html: &str, text: &str) -> Result<Vec<String>, ScrapeError> {
-    if text.trim().is_empty() {
+    if text.is_empty() {
         return Ok(vec![html.to_owned()]);
     }
     let selector = PageSelector::parse(text).map_err(ScrapeError::InvalidSelector)?;

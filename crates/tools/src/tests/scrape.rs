@@ -276,8 +276,9 @@ fn selections() {
     assert_eq!(select("h1").expect("a hit"), ["T <b>x</b>"]);
     assert_eq!(select("table").expect("none"), Vec::<String>::new());
     assert_eq!(select("ul > li:first-child, h1 b").expect("hits"), ["x", "1"]);
-    assert_eq!(select(" ").expect("the page"), [page]);
-    for bad in ["li[", "::", "a:nonsense", "<li>"] {
+    assert_eq!(select("").expect("the page"), [page]);
+    assert_eq!(select("UL > LI:LAST").expect("a hit"), ["2"]);
+    for bad in [" ", "li[", "::", "a:nonsense", "<li>"] {
         let error = select(bad).expect_err(bad);
         assert_eq!(error.code, Code::NoSelector);
         assert!(error.message.contains(&format!("{bad:?} is not a selector")), "{error}");
