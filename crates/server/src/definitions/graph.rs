@@ -108,7 +108,7 @@ pub(crate) async fn draw_definition(
 ) -> ApiResult<Response> {
     caller.require_scope(Scope::Read)?;
     let user = caller.resolve_user(whose.user)?;
-    let content = upload.into_content("definition")?;
+    let content = upload.into_content("definition").await?;
     let draw = move |stop: &StopFlag| {
         let loader = Loader { stop: Some(stop), ..Loader::new(&app.config) };
         let compiled = stored::compile_for_user(&app.store, &loader, &user, &content)?;

@@ -336,8 +336,7 @@ impl DbSource {
     /// Maximum number of concurrent read connections.
     pub(crate) fn max_readers(&self) -> usize {
         match self {
-            DbSource::Sqlite(_) => 1,
-            DbSource::Postgres(_) => 4,
+            DbSource::Sqlite(_) | DbSource::Postgres(_) => 4,
         }
     }
 
