@@ -136,8 +136,21 @@ pub(crate) async fn run_reading<T: Send + 'static>(
     let _guard = left.clone().drop_guard();
     let runtime = Handle::current();
     let done = run_blocking(move || runtime.block_on(left.run_until_cancelled(work()))).await?;
-    // Nobody is told.
+    // Nobody waits for that answer.
     done.unwrap_or_else(|| Err(AppError::Stopping.into()))
+}
+
+/// Length of a text from which on it is parsed on a blocking thread.
+const LONG_TEXT_BYTES: usize = 64 << 10;
+
+/// Parses the text of a request, on a blocking thread if it is long, and returns it, too.
+pub(crate) async fn parse_text<T: Send + 'static>(
+    text: String,
+    parse: impl FnOnce(&str) -> ApiResult<T> + Send + 'static,
+) -> ApiResult<(T, String)> {
+    let is_long = text.len() >= LONG_TEXT_BYTES;
+    let parse = move || parse(&text).map(|parsed| (parsed, text));
+    if !is_long { parse() } else { run_blocking(parse).await? }
 }
 
 /// Longest time that a definition of a caller may be compiled.
@@ -204,7 +217,9 @@ mod tests {
         let mut gates = Vec::new();
         for _ in 0..count {
             let (gate, closed) = mpsc::channel::<()>();
-            let work = move || drop(closed.recv());
+            let work = move || {
+                let _ = closed.recv();
+            };
             let started = places.request_of(user).serve(start_work(work)).await;
             drop(started.expect("a free place"));
             gates.push(gate);
@@ -236,12 +251,12 @@ mod tests {
         }
         let problem = request().await.expect_err("the queue is full");
         assert_eq!((problem.code(), problem.status().as_u16()), (Code::TooManyCalls, 429));
-        let mut begun = Box::pin(places.request_of("bob").serve(async {
+        let mut accepted = Box::pin(places.request_of("bob").serve(async {
             accept_request();
             run_blocking(|| ()).await
         }));
-        assert!(futures_util::poll!(&mut begun).is_pending(), "it has begun, and waits");
-        waiting.pop();
+        assert!(futures_util::poll!(&mut accepted).is_pending(), "it has started something, and waits");
+        drop((accepted, waiting.pop()));
         waiting.push(request());
         assert!(futures_util::poll!(waiting.last_mut().expect("one")).is_pending(), "one has left");
         drop(gates);
