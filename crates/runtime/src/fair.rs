@@ -76,15 +76,36 @@ impl FairSemaphore {
 
     /// Waits for a permit on behalf of a user. A request that is dropped while it waits leaves the queue.
     pub async fn acquire_permit(&self, user: &Arc<str>) -> FairPermit {
-        let since = Instant::now();
+        match self.queue_request(user, usize::MAX) {
+            Some(request) => self.wait_for_grant(request).await,
+            // No queue is that long.
+            None => std::future::pending().await,
+        }
+    }
+
+    /// The same, but `None` if `limit` requests of the user wait already.
+    pub async fn acquire_permit_within(&self, user: &Arc<str>, limit: usize) -> Option<FairPermit> {
+        let request = self.queue_request(user, limit)?;
+        Some(self.wait_for_grant(request).await)
+    }
+
+    /// Puts a request into the queue, unless `limit` requests of the user wait already.
+    fn queue_request(&self, user: &Arc<str>, limit: usize) -> Option<oneshot::Receiver<FairPermit>> {
         let (sender, receiver) = oneshot::channel();
         let grants = {
             let mut state = self.shared.lock_state();
-            state.change_user(user, |user| user.waiting.push_back(sender));
+            if !state.change_user(user, |user| user.queue_sender(sender, limit)) {
+                return None;
+            }
             self.shared.grant_free(&mut state)
         };
         send_grants(grants);
-        match receiver.await {
+        Some(receiver)
+    }
+
+    async fn wait_for_grant(&self, request: oneshot::Receiver<FairPermit>) -> FairPermit {
+        let since = Instant::now();
+        match request.await {
             Ok(permit) => {
                 metrics::record_wait(self.name, u64::try_from(since.elapsed().as_millis()).unwrap_or(u64::MAX));
                 permit
@@ -142,6 +163,18 @@ impl State {
 impl User {
     fn queue_place(&self, name: &Arc<str>) -> QueuePosition {
         QueuePosition { held: self.held, served_at: self.served_at, user: name.clone() }
+    }
+
+    /// Queues a request, and says whether it did: not if `limit` requests wait. Dropped requests do not count.
+    fn queue_sender(&mut self, sender: oneshot::Sender<FairPermit>, limit: usize) -> bool {
+        if self.waiting.len() >= limit {
+            self.waiting.retain(|waiting| !waiting.is_closed());
+        }
+        let has_room = self.waiting.len() < limit;
+        if has_room {
+            self.waiting.push_back(sender);
+        }
+        has_room
     }
 
     /// The first request that still waits.
@@ -243,6 +276,24 @@ mod tests {
         let held = hold_permits(&semaphore, "ann", 3);
         let _waiting = queue_requests(&semaphore, "ann", 1);
         drop(hold_permits(&semaphore, "bob", 1));
+        drop(held);
+    }
+
+    #[test]
+    fn a_full_queue_accepts_no_request_until_one_leaves_it() {
+        let semaphore = FairSemaphore::new("test", 1, 1);
+        let ann = Arc::from("ann");
+        let queue = |limit: usize| {
+            let (semaphore, ann) = (semaphore.clone(), Arc::clone(&ann));
+            let mut request = async move { semaphore.acquire_permit_within(&ann, limit).await }.boxed();
+            let answer = (&mut request).now_or_never();
+            (answer.map(|permit| permit.is_some()), request)
+        };
+        let held = hold_permits(&semaphore, "ann", 1);
+        let (first, second, third) = (queue(2), queue(2), queue(2));
+        assert_eq!([first.0, second.0, third.0], [None, None, Some(false)]);
+        drop(first.1);
+        assert_eq!((queue(1).0, queue(2).0), (Some(false), None), "one waits, and then two");
         drop(held);
     }
 

@@ -9,9 +9,7 @@ use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
 use flowloom_app::definitions::catalog::CatalogEntry;
-use flowloom_app::definitions::error::DefinitionError;
 use flowloom_app::definitions::stored::DefinitionContent;
-use flowloom_app::error::AppError;
 use flowloom_app::tools::agents;
 use flowloom_formats::agent;
 use flowloom_store::DefinitionKind;
@@ -28,6 +26,7 @@ use crate::problem::{ApiResult, Problem, ProblemDocument};
 use crate::runs::answer::{WaitQuery, respond_with_run};
 use crate::runs::run_schema::RunSchema;
 use crate::runs::start::StartContext;
+use crate::runs::start::look_up_definition;
 use crate::state::{RunHost, Server};
 use crate::threads::{AttachedFile, DEFAULT_THREAD, UserMessage, run_turn};
 
@@ -86,10 +85,9 @@ pub(crate) async fn post_chat(
 
 /// Finds the agent called `name`.
 async fn find_agent(call: &StartContext<'_>, name: &str) -> ApiResult<Arc<CatalogEntry>> {
-    match call.host.service.find_definition(call.user(), name).await {
-        Ok(definition) if definition.format == agent::FORMAT => return Ok(definition),
-        Ok(_) | Err(AppError::Definition(DefinitionError::NotFound(_))) => {}
-        Err(error) => return Err(error.into()),
+    let found = look_up_definition(call.host, call.user(), name).await?;
+    if let Some(definition) = found.filter(|definition| definition.format == agent::FORMAT) {
+        return Ok(definition);
     }
     let text = match parts::find_row(&call.host.app.store, call.user().to_owned(), DefinitionKind::Agent, name).await {
         Ok(row) => row.content,

@@ -11,6 +11,7 @@ use flowloom_core::code::Code;
 use futures_util::StreamExt as _;
 use serde::de::DeserializeOwned;
 
+use crate::blocking::parse_text;
 use crate::body_budget::OpenBody;
 use crate::caller::Caller;
 use crate::problem::Problem;
@@ -34,26 +35,25 @@ const MAX_CHUNK_WAIT: Duration = Duration::from_secs(1);
 /// A deserialised body.
 pub(crate) struct JsonBody<T>(pub(crate) T);
 
-impl<T: DeserializeOwned> FromRequest<Server> for JsonBody<T> {
+impl<T: DeserializeOwned + Send + 'static> FromRequest<Server> for JsonBody<T> {
     type Rejection = Problem;
 
     async fn from_request(request: Request, server: &Server) -> Result<JsonBody<T>, Problem> {
         let text = read_json_text(server, request).await?;
-        let value =
-            serde_json::from_str(&text).map_err(|error| invalid_request(format!("invalid request body: {error}")))?;
-        Ok(JsonBody(value))
+        Ok(JsonBody(parse_text(text, parse_json).await?.0))
     }
 }
 
 /// A deserialised body that must be an object. Without this check, a list of the values of its fields would do.
 pub(crate) struct JsonObject<T>(pub(crate) T, pub(crate) String);
 
-impl<T: DeserializeOwned> FromRequest<Server> for JsonObject<T> {
+impl<T: DeserializeOwned + Send + 'static> FromRequest<Server> for JsonObject<T> {
     type Rejection = Problem;
 
     async fn from_request(request: Request, server: &Server) -> Result<JsonObject<T>, Problem> {
         let text = read_json_text(server, request).await?;
-        Ok(JsonObject(parse_object(&text)?, text))
+        let (value, text) = parse_text(text, parse_object).await?;
+        Ok(JsonObject(value, text))
     }
 }
 
@@ -62,21 +62,25 @@ pub(crate) fn parse_object<T: DeserializeOwned>(text: &str) -> Result<T, Problem
     if text.trim_start().starts_with('[') {
         return Err(invalid_request("invalid request body: expected an object, not a list".to_owned()));
     }
+    parse_json(text)
+}
+
+fn parse_json<T: DeserializeOwned>(text: &str) -> Result<T, Problem> {
     serde_json::from_str(text).map_err(|error| invalid_request(format!("invalid request body: {error}")))
 }
 
 /// A deserialised body that may be left out, with its text.
 pub(crate) struct OptionalJsonObject<T>(pub(crate) T, pub(crate) String);
 
-impl<T: DeserializeOwned + Default> FromRequest<Server> for OptionalJsonObject<T> {
+impl<T: DeserializeOwned + Default + Send + 'static> FromRequest<Server> for OptionalJsonObject<T> {
     type Rejection = Problem;
 
     async fn from_request(request: Request, server: &Server) -> Result<OptionalJsonObject<T>, Problem> {
         let text = read_json_text(server, request).await?;
-        let value = match text.trim() {
-            "" => T::default(),
-            _ => parse_object(&text)?,
-        };
+        if text.trim().is_empty() {
+            return Ok(OptionalJsonObject(T::default(), text));
+        }
+        let (value, text) = parse_text(text, parse_object).await?;
         Ok(OptionalJsonObject(value, text))
     }
 }
@@ -84,7 +88,7 @@ impl<T: DeserializeOwned + Default> FromRequest<Server> for OptionalJsonObject<T
 /// A deserialised body that may be left out.
 pub(crate) struct OptionalJsonBody<T>(pub(crate) T);
 
-impl<T: DeserializeOwned + Default> FromRequest<Server> for OptionalJsonBody<T> {
+impl<T: DeserializeOwned + Default + Send + 'static> FromRequest<Server> for OptionalJsonBody<T> {
     type Rejection = Problem;
 
     async fn from_request(request: Request, server: &Server) -> Result<OptionalJsonBody<T>, Problem> {
@@ -92,9 +96,7 @@ impl<T: DeserializeOwned + Default> FromRequest<Server> for OptionalJsonBody<T> 
         if text.trim().is_empty() {
             return Ok(OptionalJsonBody(T::default()));
         }
-        let value =
-            serde_json::from_str(&text).map_err(|error| invalid_request(format!("invalid request body: {error}")))?;
-        Ok(OptionalJsonBody(value))
+        Ok(OptionalJsonBody(parse_text(text, parse_json).await?.0))
     }
 }
 

@@ -16,12 +16,14 @@ use flowloom_core::trace::TraceContext;
 use tower_service::Service as _;
 use uuid::Uuid;
 
+use crate::blocking::ServedRequest;
 use crate::body::{MAX_BODY_BYTES, body_too_large, discard_body};
 use crate::body_budget::OpenBody;
 use crate::caller::{Caller, UsedKey};
 use crate::definitions::upload::BodyKind as Upload;
 use crate::mcp::http::MCP_PATH;
 use crate::problem::Problem;
+use crate::revoked::is_event_stream;
 use crate::state::Server;
 use crate::{cors, openai};
 
@@ -150,8 +152,9 @@ pub(crate) async fn authorize(State(server): State<Server>, request: Request, ne
     let caller = parts.extensions.get::<Caller>().cloned();
     let route = parts.extensions.get::<MatchedPath>().cloned();
     let secret = caller.as_ref().and_then(|caller| caller.key.as_ref()).map(|key| key.secret_hash.clone());
+    let work = caller.as_ref().map(|caller| server.host.places.request_of(caller.user_id()));
     let mut answer = match server.calls.enter_call(secret) {
-        Ok(call) => call.answer_with(next.run(Request::from_parts(parts, body))).await,
+        Ok(call) => call.answer_with(answer_in_places(work, next.run(Request::from_parts(parts, body)))).await,
         Err(problem) => {
             discard_body(&parts.headers, body).await;
             problem.into_response()
@@ -161,6 +164,13 @@ pub(crate) async fn authorize(State(server): State<Server>, request: Request, ne
     caller.and_then(|caller| answer.extensions_mut().insert(caller));
     route.and_then(|route| answer.extensions_mut().insert(route));
     answer
+}
+
+/// The answer of a handler whose work takes places of the caller's user, also while it streams events.
+async fn answer_in_places(work: Option<ServedRequest>, handled: impl Future<Output = Response>) -> Response {
+    let Some(work) = work else { return handled.await };
+    let answer = work.clone().serve(handled).await;
+    if is_event_stream(&answer) { answer.map(|body| work.serve_body(body)) } else { answer }
 }
 
 /// Authenticates the caller before the body is read. The required scope comes from the operation's OpenAPI description.

@@ -25,6 +25,7 @@ use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
+use crate::blocking::accept_request;
 use crate::body::{JsonObject, TextBody};
 use crate::caller::Caller;
 use crate::definitions::change::{OwnerQuery, writable_user};
@@ -164,15 +165,27 @@ pub(crate) async fn call_hook(
     let refused = || Problem::new(Code::KeyUnknown, "the webhook does not exist, or its secret is missing or wrong");
     let hook =
         found.into_iter().find(|hook| is_authenticated(hook, &host.app.config, &headers, &body)).ok_or_else(refused)?;
+    let work = host.places.request_of(&hook.user);
+    work.serve(start_hooked_run(&host, hook, &headers, &body)).await
+}
+
+/// Starts a run of an authenticated request.
+async fn start_hooked_run(
+    host: &Arc<RunHost>,
+    hook: HookRow,
+    headers: &HeaderMap,
+    body: &str,
+) -> ApiResult<(StatusCode, Json<HookRun>)> {
     let place = host.supervisor.reserve_place(&hook.user)?;
+    accept_request();
     let inputs = match body.trim() {
         "" => None,
-        _ => parse_value(&body)
+        _ => parse_value(body)
             .map(Some)
             .map_err(|error| Problem::new(Code::RequestInvalid, format!("the body is not JSON: {}", error.message)))?,
     };
     let trigger = TriggerKind::Webhook.to_trigger_of(&hook.id);
-    let mut call = StartContext::for_user(&host, &hook.user, trigger).with_key(delivery(&headers));
+    let mut call = StartContext::for_user(host, &hook.user, trigger).with_key(delivery(headers));
     call.start.place = Some(Arc::new(place));
     let request = format!("{}\n{body}", hook.id);
     let run = call.start_once(&request, async |id| {
@@ -188,7 +201,7 @@ pub(crate) async fn call_hook(
     let ActiveRun { id: run, completion, .. } = run.await?;
     // Respond only after the start of the run is stored.
     let stored = host.service.wait_until_stored(run, completion.clone()).await;
-    name_started_run(&host, run, completion.as_ref(), stored.map_err(Problem::from))?;
+    name_started_run(host, run, completion.as_ref(), stored.map_err(Problem::from))?;
     Ok((StatusCode::ACCEPTED, Json(HookRun { run_id: run.to_string() })))
 }
 

@@ -85,13 +85,18 @@ impl KeyCall {
                 return Problem::new(Code::KeyUnknown, message).into_response();
             }
         };
-        let kind = answer.headers().get(header::CONTENT_TYPE);
-        if !kind.is_some_and(|kind| kind.as_bytes().starts_with(b"text/event-stream")) {
+        if !is_event_stream(&answer) {
             return answer;
         }
         let end = async move { ended.cancelled().await };
         answer.map(|body| Body::from_stream(body.into_data_stream().take_until(Box::pin(end))))
     }
+}
+
+/// Whether an answer streams events.
+pub(crate) fn is_event_stream(answer: &Response) -> bool {
+    let kind = answer.headers().get(header::CONTENT_TYPE);
+    kind.is_some_and(|kind| kind.as_bytes().starts_with(b"text/event-stream"))
 }
 
 /// Checks the keys while calls are open, until the server stops.

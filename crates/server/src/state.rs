@@ -17,6 +17,7 @@ use flowloom_app::runs::turns::BusyThreads;
 use flowloom_store::Store;
 use tokio_util::sync::CancellationToken;
 
+use crate::blocking::WorkPlaces;
 use crate::body_budget::BodyBudget;
 use crate::key_uses::KeyUses;
 use crate::metrics::{Readiness, RequestDurations};
@@ -55,6 +56,8 @@ pub(crate) struct RunHost {
     pub(crate) followers: Arc<()>,
     /// Is cancelled when the server closes its connections: streams end before that.
     pub(crate) closing: CancellationToken,
+    /// The places in which requests work.
+    pub(crate) places: WorkPlaces,
     /// Threads with a turn in progress.
     pub(crate) busy_threads: Arc<BusyThreads>,
 }
@@ -69,6 +72,7 @@ impl RunHost {
             catalog,
             supervisor,
             followers: Arc::default(),
+            places: WorkPlaces::new(),
             closing: CancellationToken::new(),
             app,
         })

@@ -22,7 +22,7 @@ use flowloom_core::code::Code;
 use flowloom_core::event::MemoryWrite;
 use flowloom_core::id::RunId;
 use flowloom_core::status::Status;
-use flowloom_core::value::{Blob, Value};
+use flowloom_core::value::{Blob, Map, Value};
 use flowloom_formats::present_stored_messages;
 use flowloom_runtime::command::CommandAction;
 use flowloom_runtime::journal::{Journal as _, thread_namespace};
@@ -32,13 +32,14 @@ use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
+use crate::blocking::run_reading;
 use crate::body::JsonObject;
 use crate::caller::Caller;
 use crate::client_calls::read_user_answer;
 use crate::definitions::change::OwnerQuery;
 use crate::params::{PathParam, QueryParams};
 use crate::problem::{ApiResult, Problem, ProblemDocument};
-use crate::runs::answer::{WaitQuery, name_started_run, respond_with_run};
+use crate::runs::answer::{WaitQuery, name_started_run, open_run, respond_with_run};
 use crate::runs::run_schema::RunSchema;
 use crate::runs::start::StartContext;
 use crate::state::{RunHost, Server};
@@ -104,8 +105,16 @@ pub(crate) async fn list_threads(
     QueryParams(whose): QueryParams<OwnerQuery>,
 ) -> ApiResult<Json<ThreadList>> {
     caller.require_scope(Scope::Read)?;
-    let owner = store.owner_of(&caller.resolve_user(whose.user)?);
-    let threads = store.read_memories(&thread_namespace(&owner)).await?;
+    let user = caller.resolve_user(whose.user)?;
+    let list = async move || {
+        let threads = store.read_memories(&thread_namespace(&store.owner_of(&user))).await?;
+        Ok(Json(ThreadList { items: list_conversations(&threads) }))
+    };
+    run_reading(list).await
+}
+
+/// The conversations among the memories of a user.
+fn list_conversations(threads: &Map) -> Vec<ThreadInfo> {
     let thread = |(key, messages_value): (&Arc<str>, &Value)| {
         let workflow = key.split(KEY_SEPARATOR).next().unwrap_or_default();
         let messages = messages_value.as_list().unwrap_or_default();
@@ -116,7 +125,7 @@ pub(crate) async fn list_threads(
             title: thread_title(messages),
         }
     };
-    Ok(Json(ThreadList { items: threads.iter().map(thread).collect() }))
+    threads.iter().map(thread).collect()
 }
 
 /// The messages of a conversation.
@@ -126,8 +135,9 @@ pub(crate) struct ThreadMessages {
     messages: Value,
 }
 
-async fn load_messages(store: &Store, user: &str, key: &str) -> ApiResult<Option<Value>> {
-    Ok(store.read_memory(&thread_namespace(&store.owner_of(user)), key).await?)
+async fn load_messages(store: &Arc<Store>, user: &str, key: &str) -> ApiResult<Option<Value>> {
+    let (store, user, key) = (store.clone(), user.to_owned(), key.to_owned());
+    run_reading(async move || Ok(store.read_memory(&thread_namespace(&store.owner_of(&user)), &key).await?)).await
 }
 
 /// Returns the messages of a conversation.
@@ -234,7 +244,7 @@ pub(crate) async fn find_waiting_run(host: &Arc<RunHost>, user: &str, key: &str)
     let rows = list_turns(host, user, key, Status::Waiting).await?;
     let Some(row) = rows.first() else { return Ok(None) };
     // A run that waits for a time has no question.
-    let state = host.app.open_run_by_id(row.id).await?.state();
+    let state = open_run(&host.app, row.id).await?.state();
     Ok(state.open_steps().any(|step| step.question.is_some()).then_some(row.id))
 }
 
@@ -258,7 +268,7 @@ async fn cancel_open_turns(host: &Arc<RunHost>, user: &str, key: &str) -> ApiRes
         for row in list_turns(host, user, key, status).await?.into_iter().filter(is_open) {
             let command = new_command(None, user, CommandAction::Cancel {});
             let by = Actor { user: Some(user.to_owned()), source: "conversation".to_owned(), ..Actor::default() };
-            let opened = host.app.open_run_by_id(row.id).await?;
+            let opened = open_run(&host.app, row.id).await?;
             host.service.send_command(opened, command, &by, DECISION_TIMEOUT).await?;
         }
     }
@@ -366,7 +376,7 @@ pub(crate) async fn run_turn(
                 let message = "the conversation waits for an answer, and an answer is a text without files";
                 return Err(Problem::new(Code::RequestInvalid, message));
             }
-            answer_with_text(call, host.app.open_run_by_id(run).await?, sent.text, id).await?
+            answer_with_text(call, open_run(&host.app, run).await?, sent.text, id).await?
         }
         _ => {
             let earlier = sent.select_earlier(load_messages(&host.app.store, call.user(), &key).await?)?;

@@ -15,6 +15,7 @@ use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
+use crate::blocking::run_reading;
 use crate::caller::Caller;
 use crate::params::QueryParams;
 use crate::problem::{ApiResult, ProblemDocument};
@@ -78,6 +79,6 @@ pub(crate) async fn get_usage(
 ) -> ApiResult<Json<UserUsage>> {
     caller.require_scope(Scope::Read)?;
     let user = caller.resolve_user(query.user)?;
-    let measured = measure_user(&app, &user).await?;
-    Ok(Json(UserUsage::new(&user, &measured)))
+    let measure = async move || Ok(Json(UserUsage::new(&user, &measure_user(&app, &user).await?)));
+    run_reading(measure).await
 }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
+use axum::response::{IntoResponse as _, Response};
 use flowloom_app::config::Config;
 use flowloom_app::engines::{App, LoadedRun};
 use flowloom_app::keys::Scope;
@@ -19,12 +20,13 @@ use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use crate::blocking::run_blocking;
+use crate::blocking::{run_blocking, run_reading};
 use crate::body::JsonObject;
 use crate::caller::Caller;
 use crate::params::{PathParam, QueryParams};
 use crate::problem::{ApiResult, Problem, ProblemDocument};
 use crate::runs::answer::open_own_run;
+use crate::runs::start::look_up_definition;
 use crate::state::{RunHost, Server};
 
 /// The routes of tests.
@@ -175,16 +177,19 @@ pub(crate) async fn run_tests(
     caller.require_scope_for_all(Scope::Run, "run the tests of the project")?;
     let config = app.clone();
     let files = run_blocking(move || list_files(&config.config)).await??;
-    let is_wanted = |file: &String| wanted.files.as_ref().is_none_or(|names| names.contains(file));
-    let runner = TestRunner::new(&app.config);
-    let mut items = Vec::new();
-    for (name, file) in files.into_iter().filter(|(name, _)| is_wanted(name)) {
-        items.push(match runner.run_test(&file).await {
-            Ok(outcome) => TestResult::from_outcome(name, outcome),
-            Err(error) => TestResult::from_error(name, error.to_string()),
-        });
-    }
-    Ok(Json(TestReport { items }))
+    let is_wanted = move |file: &String| wanted.files.as_ref().is_none_or(|names| names.contains(file));
+    let run_all = async move || {
+        let runner = TestRunner::new(&app.config);
+        let mut items = Vec::new();
+        for (name, file) in files.into_iter().filter(|(name, _)| is_wanted(name)) {
+            items.push(match runner.run_test(&file).await {
+                Ok(outcome) => TestResult::from_outcome(name, outcome),
+                Err(error) => TestResult::from_error(name, error.to_string()),
+            });
+        }
+        Ok(Json(TestReport { items }))
+    };
+    run_reading(run_all).await
 }
 
 /// Where the test will find its definition.
@@ -206,7 +211,7 @@ pub(crate) async fn get_run_test(
     caller: Caller,
     PathParam(id): PathParam<String>,
     QueryParams(query): QueryParams<RunTestQuery>,
-) -> ApiResult<Json<TestFile>> {
+) -> ApiResult<Response> {
     caller.require_scope(Scope::Read)?;
     let app = &host.app;
     let opened = open_own_run(app, &caller, &id).await?;
@@ -214,15 +219,20 @@ pub(crate) async fn get_run_test(
         Some(path) => PathBuf::from(path),
         None => find_definition_file(&host, &opened).await?,
     };
-    Ok(Json(record_test(app, &opened, &definition).await?))
+    let app = app.clone();
+    let record = async move || Ok(Json(record_test(&app, &opened, &definition).await?).into_response());
+    run_reading(record).await
 }
 
 /// Where the folder `tests` finds the definition of a run. Fails with `RequestInvalid` if it is no file.
-async fn find_definition_file(host: &RunHost, opened: &LoadedRun) -> ApiResult<PathBuf> {
+async fn find_definition_file(host: &Arc<RunHost>, opened: &LoadedRun) -> ApiResult<PathBuf> {
     let entry = Path::new(opened.entry());
     let created = opened.state().created;
     let is_file = match created.as_ref().and_then(|created| Some((&created.user, created.workflow.as_ref()?))) {
-        Some((user, id)) => host.service.find_definition(user, id).await.is_ok_and(|found| found.file_path().is_some()),
+        Some((user, id)) => {
+            let found = look_up_definition(host, user, id).await;
+            found.ok().flatten().is_some_and(|found| found.file_path().is_some())
+        }
         None => !opened.is_from_tenant(),
     };
     if !is_file || !entry.is_file() {

@@ -217,7 +217,10 @@ impl Store {
         match &self.runs {
             // Records are shared, so returning all of them costs no more than returning one.
             Some(runs) => runs.read_records(run, after),
-            None => self.read_with(|db| rows::read_events(db, run, after, most)),
+            None => {
+                let events = self.read_with(|db| rows::read_events(db, run, after, most))?;
+                rows::parse_records(events, run, after)
+            }
         }
     }
 

@@ -8,6 +8,8 @@ use crate::error::StoreError;
 /// Read connections of one database.
 pub(crate) struct Readers {
     source: DbSource,
+    /// Maximum number of lent connections.
+    max: usize,
     state: Mutex<ReaderPool>,
     freed: Condvar,
 }
@@ -26,7 +28,7 @@ struct LentConnection<'a> {
 
 impl Readers {
     pub(crate) fn new(source: DbSource) -> Readers {
-        Readers { source, state: Mutex::default(), freed: Condvar::new() }
+        Readers { max: source.max_readers(), source, state: Mutex::default(), freed: Condvar::new() }
     }
 
     /// Runs a read, and repeats it on a new connection if an idle one turns out to be lost.
@@ -43,7 +45,7 @@ impl Readers {
 
     fn lend_connection(&self) -> LentConnection<'_> {
         let mut state = self.lock_state();
-        while state.lent == self.source.max_readers() {
+        while state.lent == self.max {
             state = self.freed.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
         state.lent += 1;

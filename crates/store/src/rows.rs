@@ -122,43 +122,53 @@ fn insert_events_sql(row_count: usize) -> String {
     format!("insert into event (id, at, path, attempt, kind, data, output, checksum) values {}", rows.join(", "))
 }
 
-/// The events of a run after `after`, at most `most`. Fails with `StoreCorrupt` if one is damaged or missing.
+/// The events of a run after `after`, at most `most`, as they are stored: [`parse_records`] takes longer than reading them,
+/// and needs no connection. Fails with `StoreCorrupt` if one is missing.
 pub(crate) fn read_events(
     connection: &DbConnection,
     run: RunId,
     after: u64,
     most: u32,
-) -> Result<Vec<Arc<Record>>, StoreError> {
+) -> Result<Vec<StoredEvent>, StoreError> {
     let stored = read_stored_run(connection, run)?;
     let sql = "select event.id, at, path, attempt, kind, data, output, checksum, blob.content from event \
                left join blob on blob.hash = event.output where event.id > $1 and event.id < $2 order by event.id limit $3";
     let first = stored.number.saturating_mul(MAX_EVENTS_PER_RUN);
     let bounds = params![first.saturating_add(after as i64), first.saturating_add(MAX_EVENTS_PER_RUN), most];
     let mut next = after + 1;
-    let records = connection.query_rows(sql, bounds, |row| {
+    let events = connection.query_rows(sql, bounds, |row| {
         let found = row.get::<i64>(0)?;
         if found != first + next as i64 {
             return Err(missing_event(run, next));
         }
         next += 1;
-        parse_record(row, run, next - 1).map(Arc::new)
+        StoredEvent::read(row).map_err(|error| damaged_event(run, next - 1, error.to_string()))
     })?;
-    if records.len() < most as usize && next <= stored.status_seq {
+    if events.len() < most as usize && next <= stored.status_seq {
         // The run may have been deleted after its row was read.
         read_stored_run(connection, run)?;
         return Err(missing_event(run, next));
     }
-    Ok(records)
+    Ok(events)
 }
 
 fn missing_event(run: RunId, seq: u64) -> StoreError {
-    StoreError::Corrupt(Corruption::Event { run, seq, what: "it is missing".to_owned() })
+    damaged_event(run, seq, "it is missing".to_owned())
 }
 
-fn parse_record(row: &DbRow<'_>, run: RunId, seq: u64) -> Result<Record, StoreError> {
-    let corrupt = |what: String| StoreError::Corrupt(Corruption::Event { run, seq, what });
-    let StoredEvent { at, path, attempt, kind, data, output, checksum, content } =
-        StoredEvent::read(row).map_err(|error| corrupt(error.to_string()))?;
+fn damaged_event(run: RunId, seq: u64, what: String) -> StoreError {
+    StoreError::Corrupt(Corruption::Event { run, seq, what })
+}
+
+/// The records of the events of a run after `after`. Fails with `StoreCorrupt` if one is damaged.
+pub(crate) fn parse_records(events: Vec<StoredEvent>, run: RunId, after: u64) -> Result<Vec<Arc<Record>>, StoreError> {
+    let numbered = (after + 1..).zip(events);
+    numbered.map(|(seq, event)| parse_record(event, run, seq).map(Arc::new)).collect()
+}
+
+fn parse_record(event: StoredEvent, run: RunId, seq: u64) -> Result<Record, StoreError> {
+    let corrupt = |what: String| damaged_event(run, seq, what);
+    let StoredEvent { at, path, attempt, kind, data, output, checksum, content } = event;
     let columns =
         EventColumns { at, path: &path, attempt, kind: &kind, data: data.as_deref(), output: output.as_deref() };
     if columns.checksum(run, seq) != checksum {
@@ -177,7 +187,7 @@ fn parse_record(row: &DbRow<'_>, run: RunId, seq: u64) -> Result<Record, StoreEr
 }
 
 /// The columns of an event as they are stored.
-struct StoredEvent {
+pub(crate) struct StoredEvent {
     at: u64,
     path: String,
     attempt: u64,

@@ -33,6 +33,7 @@ pub struct RunService {
 }
 
 /// A request that starts a run.
+#[derive(Clone)]
 pub struct StartCall {
     /// The user whose run it is.
     pub user: String,

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::State;
 use axum::http::HeaderMap;
-use axum::response::Response;
+use axum::response::{IntoResponse as _, Response};
 use flowloom_app::definitions::catalog::Catalog;
 use flowloom_app::definitions::stored::{DefinitionContent, to_agentos_json};
 use flowloom_app::keys::Scope;
@@ -28,6 +28,7 @@ use utoipa_axum::routes;
 
 use super::runs::{ensure_id, list_definitions, run_and_wait};
 use super::schemas::{RunPageSchema, StepListRunSchema, WorkflowIdSchema};
+use crate::blocking::{run_blocking, run_reading};
 use crate::body::{TextBody, parse_object};
 use crate::caller::Caller;
 use crate::definitions::change::writable_key;
@@ -79,20 +80,23 @@ pub(crate) async fn create_workflow(
 /// `workflow::list`: lists the step lists with their source.
 #[utoipa::path(get, path = "/api/workflows", operation_id = "agentos_list", tag = "AgentOS", security(("key" = ["read"])),
     responses((status = 200, description = "A list of definitions", body = Vec<Object>)))]
-pub(crate) async fn list_workflows(State(catalog): State<Arc<Catalog>>, caller: Caller) -> ApiResult<Json<Value>> {
+pub(crate) async fn list_workflows(State(catalog): State<Arc<Catalog>>, caller: Caller) -> ApiResult<Response> {
     caller.require_scope(Scope::Read)?;
     let found = list_definitions(&catalog, caller.resolve_user(None)?, steps::FORMAT).await?;
-    let written = found.iter().map(|(definition, content)| match definition.stored_row() {
-        Some(row) => to_agentos_json(row),
-        None => {
-            let mut map = steps::read_definition(content.entry_text());
-            map.insert("id".into(), definition.id.as_str().into());
-            let changed_at = definition.changed_at().and_then(|at| i64::try_from(at).ok());
-            map.insert("createdAt".into(), changed_at.map_or(Value::Null, Value::from));
-            Ok(map.into())
-        }
-    });
-    Ok(Json(Value::list(written.collect::<Result<_, _>>()?)))
+    let write = move || {
+        let written = found.iter().map(|(definition, content)| match definition.stored_row() {
+            Some(row) => to_agentos_json(row),
+            None => {
+                let mut map = steps::read_definition(content.entry_text());
+                map.insert("id".into(), definition.id.as_str().into());
+                let changed_at = definition.changed_at().and_then(|at| i64::try_from(at).ok());
+                map.insert("createdAt".into(), changed_at.map_or(Value::Null, Value::from));
+                Ok(map.into())
+            }
+        });
+        Ok(Json(Value::list(written.collect::<Result<_, _>>()?)).into_response())
+    };
+    run_blocking(write).await?
 }
 
 /// A step list to run.
@@ -160,12 +164,15 @@ pub(crate) async fn list_runs(
     State(store): State<Arc<Store>>,
     caller: Caller,
     QueryParams(page): QueryParams<RunsQuery>,
-) -> ApiResult<Json<Value>> {
+) -> ApiResult<Response> {
     caller.require_scope(Scope::Read)?;
     let number = |number: Option<i64>| number.map(Value::from);
     let bounds = steps::runs::read_bounds(number(page.limit).as_ref(), number(page.offset).as_ref());
-    let (runs, total) = read_run_page(&store, caller.user.clone(), page.workflow_id, bounds).await?;
-    Ok(Json(steps::runs::render_page(runs, total, bounds)))
+    let read = async move || {
+        let (runs, total) = read_run_page(&store, caller.user, page.workflow_id, bounds).await?;
+        Ok(Json(steps::runs::render_page(runs, total, bounds)).into_response())
+    };
+    run_reading(read).await
 }
 
 #[cfg(test)]

@@ -65,12 +65,16 @@ pub(crate) async fn run_and_wait(
 }
 
 /// Reads the state of a run.
-pub(crate) async fn read_snapshot(app: &App, id: RunId) -> ApiResult<CompatRun> {
-    let opened = app.open_run_by_id(id).await?;
-    let past = flowloom_app::runs::finished::read_outcome(app, &opened).await?;
-    let presented = render_result(&opened.plan, &past.state, &past.env);
-    let definition = opened.definition().to_owned();
-    Ok(CompatRun { id, definition, plan: opened.plan, state: past.state, records: past.records, presented })
+pub(crate) async fn read_snapshot(app: &Arc<App>, id: RunId) -> ApiResult<CompatRun> {
+    let app = app.clone();
+    let read = async move || {
+        let opened = app.open_run_by_id(id).await?;
+        let past = flowloom_app::runs::finished::read_outcome(&app, &opened).await?;
+        let presented = render_result(&opened.plan, &past.state, &past.env);
+        let definition = opened.definition().to_owned();
+        Ok(CompatRun { id, definition, plan: opened.plan, state: past.state, records: past.records, presented })
+    };
+    crate::blocking::run_reading(read).await
 }
 
 /// All definitions of one format available to a user, with their source.

@@ -9,7 +9,7 @@ use axum::Json;
 use axum::extract::State;
 use flowloom_app::definitions::alone::plan_step;
 use flowloom_app::definitions::catalog::Catalog;
-use flowloom_app::engines::App;
+use flowloom_app::engines::{App, LoadedRun};
 use flowloom_app::keys::Scope;
 use flowloom_core::path::Path;
 use flowloom_core::value::{Map, Value};
@@ -22,7 +22,7 @@ use crate::caller::Caller;
 use crate::definitions::workflows::{InputInfo, to_input_infos};
 use crate::params::{PathParam, QueryParams};
 use crate::problem::{ApiResult, Problem, ProblemDocument};
-use crate::runs::answer::open_own_run;
+use crate::runs::answer::read_own_run;
 use crate::runs::start::read_step_path;
 
 /// The run that stands for the newest one.
@@ -94,8 +94,9 @@ pub(crate) async fn get_step_inputs(
     let values = match &run {
         None => Map::new(),
         Some(run) => {
-            let opened = open_own_run(&app, &caller, run).await?;
-            app.find_step_inputs(&opened, &step, &alone).await?
+            let read =
+                async move |app: &App, opened: LoadedRun| Ok(app.find_step_inputs(&opened, &step, &alone).await?);
+            read_own_run(&app, &caller, run, read).await?
         }
     };
     let run = run.filter(|_| !values.is_empty());

@@ -5,8 +5,8 @@
 
 use std::sync::Arc;
 
-use axum::Json;
 use axum::extract::State;
+use axum::response::Response;
 use flowloom_app::definitions::catalog::Catalog;
 use flowloom_app::engines::App;
 use flowloom_app::keys::Scope;
@@ -21,6 +21,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::opened::{OpenDefinition, OpenSource, find_file, list_known};
+use crate::blocking::compile_to_json;
 use crate::body::JsonObject;
 use crate::caller::Caller;
 use crate::definitions::change::OwnerQuery;
@@ -172,19 +173,21 @@ pub(crate) async fn analyze_definition(
     caller: Caller,
     QueryParams(whose): QueryParams<OwnerQuery>,
     JsonObject(asked, _): JsonObject<AnalyzeRequest>,
-) -> ApiResult<Json<Analysis>> {
+) -> ApiResult<Response> {
     caller.require_scope(Scope::Read)?;
     let user = caller.resolve_user(whose.user)?;
-    let opened = asked.source.open()?;
-    let answered = crate::blocking::compile_blocking(move |stop| match asked.what {
-        Question::Fixes => list_fixes(&app, &user, opened, stop),
-        what => look_up(
-            list_known(&app, &catalog, &user)?,
-            &opened,
-            Spot { what, file: asked.file.as_deref(), at: asked.at },
-        ),
-    });
-    Ok(Json(answered.await??))
+    let answer = move |stop: &StopFlag| {
+        let opened = asked.source.open()?;
+        match asked.what {
+            Question::Fixes => list_fixes(&app, &user, opened, stop),
+            what => look_up(
+                list_known(&app, &catalog, &user)?,
+                &opened,
+                Spot { what, file: asked.file.as_deref(), at: asked.at },
+            ),
+        }
+    };
+    compile_to_json(answer).await
 }
 
 /// A place, and what is asked about it.

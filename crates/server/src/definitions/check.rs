@@ -46,7 +46,7 @@ pub(crate) async fn check_definition(
 ) -> ApiResult<Json<CheckResult>> {
     caller.require_scope(Scope::Read)?;
     let user = caller.resolve_user(whose.user)?;
-    let content = upload.into_content("definition")?;
+    let content = upload.into_content("definition").await?;
     let checked = crate::blocking::compile_blocking(move |stop| {
         let loader = Loader { stop: Some(stop), ..Loader::new(&app.config) };
         let mut checked = stored::compile_for_user(&app.store, &loader, &user, &content)?;

@@ -6,8 +6,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use axum::Json;
 use axum::extract::State;
+use axum::response::Response;
 use flowloom_app::definitions::convert::{ConversionOptions, convert_loaded};
 use flowloom_app::definitions::source::{Loader, parse_format};
 use flowloom_app::definitions::stored::{self, DefinitionContent};
@@ -16,9 +16,11 @@ use flowloom_app::error::AppError;
 use flowloom_app::keys::Scope;
 use flowloom_convert::Fate;
 use flowloom_core::code::Code;
+use flowloom_formats::StopFlag;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use crate::blocking::compile_to_json;
 use crate::body::JsonBody;
 use crate::caller::Caller;
 use crate::definitions::change::OwnerQuery;
@@ -97,7 +99,7 @@ pub(crate) async fn convert_definition(
     caller: Caller,
     QueryParams(whose): QueryParams<OwnerQuery>,
     JsonBody(asked): JsonBody<ConvertRequest>,
-) -> ApiResult<Json<ConvertResult>> {
+) -> ApiResult<Response> {
     caller.require_scope(Scope::Read)?;
     let user = caller.resolve_user(whose.user)?;
     let invalid = |message: &str| Problem::new(Code::RequestInvalid, message);
@@ -111,7 +113,7 @@ pub(crate) async fn convert_definition(
     let content = read_content(asked.source, asked.entry, asked.files).map_err(invalid)?;
     content.validate()?;
     let options = ConversionOptions { to, is_strict: asked.strict, has_comments: false };
-    let converted = crate::blocking::compile_blocking(move |stop| {
+    let convert = move |stop: &StopFlag| {
         let loader = Loader { stop: Some(stop), format, ..Loader::new(&app.config) };
         let compiled = stored::compile_for_user(&app.store, &loader, &user, &content)?;
         Ok::<_, AppError>(match convert_loaded(compiled.source, options, &loader) {
@@ -136,8 +138,8 @@ pub(crate) async fn convert_definition(
                 problems: source.problems(),
             },
         })
-    });
-    Ok(Json(converted.await??))
+    };
+    compile_to_json(convert).await
 }
 
 fn read_content(

@@ -5,8 +5,8 @@
 
 use std::sync::Arc;
 
-use axum::Json;
 use axum::extract::State;
+use axum::response::Response;
 use flowloom_app::definitions::catalog::Catalog;
 use flowloom_app::definitions::versions::VersionName;
 use flowloom_app::diff::FieldChange;
@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::opened::{OpenDefinition, OpenSource};
-use crate::blocking::compile_blocking;
+use crate::blocking::compile_to_json;
 use crate::body::JsonObject;
 use crate::caller::Caller;
 use crate::definitions::change::OwnerQuery;
@@ -105,21 +105,21 @@ pub(crate) async fn compare_workflows(
     caller: Caller,
     QueryParams(whose): QueryParams<OwnerQuery>,
     JsonObject(asked, _): JsonObject<DiffRequest>,
-) -> ApiResult<Json<DefinitionDifferences>> {
+) -> ApiResult<Response> {
     caller.require_scope(Scope::Read)?;
     let user = caller.resolve_user(whose.user)?;
-    let compared = compile_blocking(move |stop| {
+    let compare = move |stop: &StopFlag| {
         let a = asked.a.compile_side(&app, &catalog, &user, stop)?;
         let b = asked.b.compile_side(&app, &catalog, &user, stop)?;
-        Ok::<_, Problem>(compare_definitions(&a, &b))
-    });
-    let diff = compared.await??;
-    Ok(Json(DefinitionDifferences {
-        same: diff.same,
-        fields: describe_fields(diff.fields),
-        inputs: diff.inputs.into_iter().map(describe_input).collect(),
-        steps: diff.steps.into_iter().map(describe_step).collect(),
-    }))
+        let diff = compare_definitions(&a, &b);
+        Ok::<_, Problem>(DefinitionDifferences {
+            same: diff.same,
+            fields: describe_fields(diff.fields),
+            inputs: diff.inputs.into_iter().map(describe_input).collect(),
+            steps: diff.steps.into_iter().map(describe_step).collect(),
+        })
+    };
+    compile_to_json(compare).await
 }
 
 impl DiffSide {

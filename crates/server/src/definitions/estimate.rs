@@ -24,7 +24,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::opened::{OpenDefinition, OpenSource};
-use crate::blocking::{compile_blocking, run_blocking};
+use crate::blocking::{compile_blocking, run_reading};
 use crate::body::JsonObject;
 use crate::caller::Caller;
 use crate::definitions::change::OwnerQuery;
@@ -139,25 +139,26 @@ pub(crate) async fn estimate_cost(
     caller.require_scope(Scope::Read)?;
     let owner = caller.resolve_user(whose.user)?;
     let EstimateRequest { workflow, source, inputs } = asked;
-    let opened = match (source, &workflow) {
-        (Some(source), None) => Some(source.open()?),
-        (None, Some(_)) => None,
+    let source = match (source, &workflow) {
+        (source, workflow) if source.is_some() != workflow.is_some() => source,
         _ => return Err(Problem::new(Code::RequestInvalid, "give either \"workflow\" or \"source\"")),
     };
     let (shared, listed, whose) = (app.clone(), catalog.clone(), owner.clone());
     let compiled = compile_blocking(move |stop| {
-        let opened = match (opened, workflow) {
-            (Some(opened), _) => opened,
+        let opened = match (source, workflow) {
+            (Some(source), _) => source.open()?,
             (None, id) => read_stored(&listed, &whose, &id.unwrap_or_default())?,
         };
         Ok::<_, Problem>(opened.compile(&shared, &whose, stop)?.source)
     });
     let source = agents::attach_listed(&catalog, false, compiled.await??, &owner).await?;
     let Some(plan) = source.compiled.plan else { return Ok(Json(CostEstimate::of_nothing())) };
-    let (shared, planned) = (app.clone(), plan.clone());
-    let estimate = run_blocking(move || build_estimate(&shared.config, &planned, inputs.as_ref())).await??;
-    let typical = find_typical_case(&app, &plan, caller.user.as_deref()).await?;
-    Ok(Json(CostEstimate { typical: typical.map(describe_typical), ..estimate }))
+    let estimate = async move || {
+        let estimate = build_estimate(&app.config, &plan, inputs.as_ref())?;
+        let typical = find_typical_case(&app, &plan, caller.user.as_deref()).await?;
+        Ok(Json(CostEstimate { typical: typical.map(describe_typical), ..estimate }))
+    };
+    run_reading(estimate).await
 }
 
 /// The files of a stored workflow, or of one of the served folder.

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
+use axum::response::{IntoResponse as _, Response};
 use flowloom_app::definitions::catalog::Catalog;
 use flowloom_app::definitions::outline::outline_plan;
 use flowloom_app::definitions::source::Loader;
@@ -15,11 +16,12 @@ use flowloom_app::engines::App;
 use flowloom_app::error::AppError;
 use flowloom_app::keys::Scope;
 use flowloom_core::plan::Plan;
+use flowloom_formats::StopFlag;
 use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::upload::UploadedDefinition;
-use crate::blocking::run_blocking;
+use crate::blocking::{compile_to_json, run_blocking};
 use crate::caller::Caller;
 use crate::definitions::change::OwnerQuery;
 use crate::params::{PathParam, QueryParams};
@@ -83,14 +85,15 @@ pub(crate) async fn get_workflow_graph(
     caller: Caller,
     PathParam(id): PathParam<String>,
     QueryParams(whose): QueryParams<OwnerQuery>,
-) -> ApiResult<Json<Graph>> {
+) -> ApiResult<Response> {
     caller.require_scope(Scope::Read)?;
     let user = caller.resolve_user(whose.user)?;
-    let wanted = id.clone();
-    let found = run_blocking(move || catalog.find_definition(&user, &wanted)).await??;
-    let found = found.ok_or_else(|| Problem::not_found("workflow", &id))?;
-    let prepared = found.prepared.as_ref().ok_or_else(|| Problem::not_found("graph of the workflow", &id))?;
-    Ok(Json(Graph::from_plan(&prepared.plan)))
+    let draw = move || {
+        let found = catalog.find_definition(&user, &id)?.ok_or_else(|| Problem::not_found("workflow", &id))?;
+        let prepared = found.prepared.as_ref().ok_or_else(|| Problem::not_found("graph of the workflow", &id))?;
+        Ok(Json(Graph::from_plan(&prepared.plan)).into_response())
+    };
+    run_blocking(draw).await?
 }
 
 /// Returns the graph of a definition without storing it; null if it does not compile. The body is the same as for `PUT`.
@@ -102,14 +105,14 @@ pub(crate) async fn draw_definition(
     caller: Caller,
     QueryParams(whose): QueryParams<OwnerQuery>,
     upload: UploadedDefinition,
-) -> ApiResult<Json<Option<Graph>>> {
+) -> ApiResult<Response> {
     caller.require_scope(Scope::Read)?;
     let user = caller.resolve_user(whose.user)?;
-    let content = upload.into_content("definition")?;
-    let drawn = crate::blocking::compile_blocking(move |stop| {
+    let content = upload.into_content("definition").await?;
+    let draw = move |stop: &StopFlag| {
         let loader = Loader { stop: Some(stop), ..Loader::new(&app.config) };
         let compiled = stored::compile_for_user(&app.store, &loader, &user, &content)?;
         Ok::<_, AppError>(compiled.source.compiled.plan.as_ref().map(Graph::from_plan))
-    });
-    Ok(Json(drawn.await??))
+    };
+    compile_to_json(draw).await
 }

@@ -7,16 +7,16 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use axum::Json;
 use axum::extract::State;
+use axum::response::Response;
 use flowloom_app::definitions::outline::outline_plan;
 use flowloom_app::engines::App;
-use flowloom_app::error::AppError;
 use flowloom_app::keys::Scope;
 use flowloom_core::code::Code;
 use flowloom_core::json::parse_value;
 use flowloom_core::plan::Plan;
 use flowloom_core::value::Value;
+use flowloom_formats::StopFlag;
 use flowloom_formats::pipeline;
 use flowloom_lsp::analysis::json_place::{JsonPath, PathStep};
 use flowloom_lsp::builder::edit::Workshop;
@@ -26,6 +26,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::opened::{OpenDefinition, OpenSource};
+use crate::blocking::compile_to_json;
 use crate::body::JsonObject;
 use crate::caller::Caller;
 use crate::definitions::change::OwnerQuery;
@@ -265,16 +266,16 @@ pub(crate) async fn inspect_open_definition(
     caller: Caller,
     QueryParams(whose): QueryParams<OwnerQuery>,
     JsonObject(asked, _): JsonObject<InspectRequest>,
-) -> ApiResult<Json<InspectionInfo>> {
+) -> ApiResult<Response> {
     caller.require_scope(Scope::Read)?;
     let user = caller.resolve_user(whose.user)?;
-    let opened = asked.source.open()?;
-    let inspected = crate::blocking::compile_blocking(move |stop| {
+    let inspect = move |stop: &StopFlag| {
+        let opened = asked.source.open()?;
         let compiled = opened.compile(&app, &user, stop)?;
         let blocks = list_blocks(compiled.source.files());
-        Ok::<_, AppError>(inspect_text(&app, &opened, &blocks, compiled.source.compiled.plan.as_ref()))
-    });
-    Ok(Json(inspected.await??))
+        Ok::<_, Problem>(inspect_text(&app, &opened, &blocks, compiled.source.compiled.plan.as_ref()))
+    };
+    compile_to_json(inspect).await
 }
 
 /// Changes the text of a definition as forms do: comments, order and layout stay. Nothing is stored.
@@ -288,15 +289,15 @@ pub(crate) async fn edit_open_definition(
     caller: Caller,
     QueryParams(whose): QueryParams<OwnerQuery>,
     JsonObject(asked, _): JsonObject<EditsRequest>,
-) -> ApiResult<Json<EditedDefinition>> {
+) -> ApiResult<Response> {
     caller.require_scope(Scope::Read)?;
     let user = caller.resolve_user(whose.user)?;
     if asked.edits.len() > MAX_EDITS {
         return Err(Problem::new(Code::RequestInvalid, format!("there are more than {MAX_EDITS} changes")));
     }
-    let mut opened = asked.source.open()?;
-    let edits: Vec<Edit> = asked.edits.into_iter().map(EditRequest::read).collect::<ApiResult<_>>()?;
-    let edited = crate::blocking::compile_blocking(move |stop| {
+    let change = move |stop: &StopFlag| {
+        let mut opened = asked.source.open()?;
+        let edits: Vec<Edit> = asked.edits.into_iter().map(EditRequest::read).collect::<ApiResult<_>>()?;
         let blocks = list_blocks(opened.compile(&app, &user, stop)?.source.files());
         let (mut part, mut read_bytes) = (None, 0);
         for edit in edits {
@@ -320,8 +321,8 @@ pub(crate) async fn edit_open_definition(
         let inspection = inspect_text(&app, &opened, &blocks, plan.as_ref());
         let text = opened.text().to_owned();
         Ok(EditedDefinition { text, part: part.as_deref().map(write_path), inspection })
-    });
-    Ok(Json(edited.await??))
+    };
+    compile_to_json(change).await
 }
 
 /// The blocks of files that a definition uses.

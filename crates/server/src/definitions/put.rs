@@ -69,7 +69,7 @@ pub(crate) async fn put_workflow(
     upload: UploadedDefinition,
 ) -> ApiResult<Tagged<PutResult>> {
     let key = writable_key(&caller, how.user, DefinitionKind::Workflow, &id)?;
-    let content = upload.into_content(&id)?;
+    let content = upload.into_content(&id).await?;
     let target = ChangeTarget { key, condition };
     let (changed, workflow) = store_workflow(&catalog, &caller, target, content, how.draft).await?;
     let status = if changed == ChangeResult::Created { StatusCode::CREATED } else { StatusCode::OK };

@@ -8,6 +8,7 @@ use flowloom_app::definitions::stored::DefinitionContent;
 use flowloom_core::code::Code;
 use serde_json::Value;
 
+use crate::blocking::run_blocking;
 use crate::body::{read_json_text, read_text};
 use crate::problem::{ApiResult, Problem};
 use crate::state::Server;
@@ -66,14 +67,18 @@ impl FromRequest<Server> for UploadedDefinition {
 
 impl UploadedDefinition {
     /// The files of the definition. `id` names its file if the body does not.
-    pub(crate) fn into_content(self, id: &str) -> ApiResult<DefinitionContent> {
-        let content = match self {
-            UploadedDefinition::Files(content) => content,
-            UploadedDefinition::Markdown(text) => DefinitionContent::single(&format!("{id}.mdx"), text),
-            UploadedDefinition::Json(text) => parse_json(text, id)?,
+    pub(crate) async fn into_content(self, id: &str) -> ApiResult<DefinitionContent> {
+        let id = id.to_owned();
+        let read = move || {
+            let content = match self {
+                UploadedDefinition::Files(content) => content,
+                UploadedDefinition::Markdown(text) => DefinitionContent::single(&format!("{id}.mdx"), text),
+                UploadedDefinition::Json(text) => parse_json(text, &id)?,
+            };
+            content.validate()?;
+            Ok(content)
         };
-        content.validate()?;
-        Ok(content)
+        run_blocking(read).await?
     }
 }
 

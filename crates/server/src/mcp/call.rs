@@ -30,9 +30,10 @@ use super::SESSION_HEADER;
 use super::elicitation::{self, OpenQuestion};
 use super::progress::ProgressReporter;
 use super::result::RunSnapshot;
+use crate::blocking::run_reading;
 use crate::caller::Caller;
 use crate::problem::{ApiResult, Problem};
-use crate::runs::answer::{find_own_run, name_started_run};
+use crate::runs::answer::{find_own_run, name_started_run, open_run};
 use crate::runs::start::StartContext;
 use crate::state::RunHost;
 use crate::threads::{UserMessage, run_turn};
@@ -120,7 +121,7 @@ impl ToolCallHandler<'_> {
     async fn resume_run(&self, run: &str, responses: InputResponses) -> ApiResult<Option<ActiveRun>> {
         let id = self.find_own_run(run).await?;
         self.host.supervisor.wait_for_run(id).await;
-        let state = self.host.app.open_run_by_id(id).await?.state();
+        let state = open_run(&self.host.app, id).await?.state();
         if state.status != Status::Waiting {
             return Ok(Some(self.host.supervisor.find_started(id)));
         }
@@ -129,8 +130,8 @@ impl ToolCallHandler<'_> {
 
     /// The run of this tool that the client names. The id is untrusted and checked like any other.
     async fn find_own_run(&self, run: &str) -> ApiResult<RunId> {
-        let id = find_own_run(&self.host.app.store, &self.caller, run)?;
-        let state = self.host.app.open_run_by_id(id).await?.state();
+        let id = find_own_run(&self.host.app.store, &self.caller, run).await?;
+        let state = open_run(&self.host.app, id).await?.state();
         let workflow = state.created.as_ref().and_then(|created| created.workflow.as_deref());
         if workflow == Some(&self.tool.workflow) { Ok(id) } else { Err(Problem::not_found("run", run)) }
     }
@@ -140,7 +141,7 @@ impl ToolCallHandler<'_> {
         if answers.is_empty() {
             return Ok(None);
         }
-        let opened = self.host.app.open_run_by_id(id).await?;
+        let opened = open_run(&self.host.app, id).await?;
         Ok(Some(self.host.service.send_answers(opened, answers, self.caller.user_id()).await?))
     }
 
@@ -202,10 +203,14 @@ impl ToolCallHandler<'_> {
 
     /// Reads the state of a stored run.
     async fn read_snapshot(&self, id: RunId) -> ApiResult<RunSnapshot> {
-        let opened = self.host.app.open_run_by_id(id).await?;
-        let past = flowloom_app::runs::finished::read_outcome(&self.host.app, &opened).await?;
-        let presented = render_result(&opened.plan, &past.state, &past.env);
-        Ok(RunSnapshot { id, state: past.state, presented })
+        let app = self.host.app.clone();
+        let read = async move || {
+            let opened = app.open_run_by_id(id).await?;
+            let past = flowloom_app::runs::finished::read_outcome(&app, &opened).await?;
+            let presented = render_result(&opened.plan, &past.state, &past.env);
+            Ok(RunSnapshot { id, state: past.state, presented })
+        };
+        run_reading(read).await
     }
 
     async fn read_response(&self, run: Option<&str>) -> ApiResult<CallToolResponse> {

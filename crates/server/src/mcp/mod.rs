@@ -111,7 +111,8 @@ impl ServerHandler for McpHandler {
     ) -> Result<ListToolsResult, ErrorData> {
         let (caller, _) = self.find_caller(&context)?;
         caller.require_scope(Scope::Read).map_err(to_protocol_error)?;
-        let descriptors = self.list_available(&caller).await.map_err(to_protocol_error)?;
+        let work = self.host.places.request_of(caller.user_id());
+        let descriptors = work.serve(self.list_available(&caller)).await.map_err(to_protocol_error)?;
         let cursor = request.and_then(|request| request.cursor);
         let page = tools::list_page(&descriptors, cursor.as_deref());
         page.ok_or_else(|| ErrorData::invalid_params("invalid cursor", None))
@@ -123,6 +124,19 @@ impl ServerHandler for McpHandler {
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
         let (caller, headers) = self.find_caller(&context)?;
+        let work = self.host.places.request_of(caller.user_id());
+        work.serve(self.handle_call(caller, headers, request, context)).await
+    }
+}
+
+impl McpHandler {
+    async fn handle_call(
+        &self,
+        caller: Caller,
+        headers: HeaderMap,
+        request: CallToolRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
         caller.require_scope(Scope::Run).map_err(to_protocol_error)?;
         let descriptors = self.list_available(&caller).await.map_err(to_protocol_error)?;
         let descriptor = descriptors.into_iter().find(|descriptor| descriptor.declaration.name == request.name);

@@ -179,10 +179,14 @@ impl AnswerStream {
 }
 
 /// Reads the outcome of a stored run.
-pub(crate) async fn read_outcome(app: &App, run: RunId) -> ApiResult<FinishedRun> {
-    let opened = app.open_run_by_id(run).await?;
-    let outcome = flowloom_app::runs::finished::read_outcome(app, &opened).await?;
-    Ok(FinishedRun { plan: opened.plan, outcome })
+pub(crate) async fn read_outcome(app: &Arc<App>, run: RunId) -> ApiResult<FinishedRun> {
+    let app = app.clone();
+    let read = async move || {
+        let opened = app.open_run_by_id(run).await?;
+        let outcome = flowloom_app::runs::finished::read_outcome(&app, &opened).await?;
+        Ok(FinishedRun { plan: opened.plan, outcome })
+    };
+    crate::blocking::run_reading(read).await
 }
 
 impl Drop for AnswerStream {

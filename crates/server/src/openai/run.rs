@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use axum::http::HeaderMap;
 use flowloom_app::definitions::catalog::CatalogEntry;
-use flowloom_app::engines::LoadedRun;
+
+use flowloom_app::engines::{App, LoadedRun};
 use flowloom_app::runs::service::StartRunRequest;
 use flowloom_app::runs::supervisor::ActiveRun;
 use flowloom_app::runs::trigger::TriggerKind;
@@ -24,7 +25,7 @@ use super::reply::parse_call_id;
 use crate::caller::Caller;
 use crate::client_calls::{find_client_call, read_user_answer};
 use crate::problem::{ApiResult, Problem};
-use crate::runs::answer::{MAX_WAIT, open_own_run};
+use crate::runs::answer::{MAX_WAIT, open_own_run, open_run, read_own_run};
 use crate::runs::start::StartContext;
 use crate::state::RunHost;
 use crate::threads::{UserMessage, find_waiting_run, resume_in_turn, run_turn, start_in_thread, thread_key};
@@ -93,7 +94,7 @@ impl OpenAiContext<'_> {
         });
         let active = active.await?;
         if is_repeated && call.host.service.has_answered(&call.start, active.id)? {
-            given = count_given_answers(&self.host.app.open_run_by_id(active.id).await?.state());
+            given = count_given_answers(&open_run(&self.host.app, active.id).await?.state());
         }
         let is_kept = call.start.idempotency_key.is_some();
         let cancel_as = (!is_kept).then_some(call.start.user);
@@ -157,16 +158,18 @@ impl OpenAiContext<'_> {
         };
         let key = thread_key(&definition.id, thread);
         let Some(run) = find_waiting_run(self.host, call.user(), &key).await? else { return Ok(None) };
-        let opened = self.host.app.open_run_by_id(run).await?;
+        let opened = open_run(&self.host.app, run).await?;
         let answer = read_user_answer(run, &opened.plan, &opened.state(), &wanted.conversation.last_user_text()?)?;
         Ok(answer.map(|answer| WaitingRun { opened, given: GivenAnswers::Message(answer), is_followed: false }))
     }
 
     /// Prepends the messages of an earlier run to the inputs.
     async fn continue_from(&self, previous: RunId, inputs: Value) -> ApiResult<Value> {
-        let opened = open_own_run(&self.host.app, self.caller, &previous.to_string()).await?;
-        let past = flowloom_app::runs::finished::read_outcome(&self.host.app, &opened).await?;
-        let result = render_result(&opened.plan, &past.state, &past.env).result;
+        let read = async |app: &App, opened: LoadedRun| {
+            let past = flowloom_app::runs::finished::read_outcome(app, &opened).await?;
+            Ok(render_result(&opened.plan, &past.state, &past.env).result)
+        };
+        let result = read_own_run(&self.host.app, self.caller, &previous.to_string(), read).await?;
         let list = |value: &Value| value.get("messages").and_then(Value::as_list).unwrap_or_default().to_vec();
         let mut map = inputs.as_map().cloned().unwrap_or_default();
         map.insert("messages".into(), Value::list([list(&result), list(&inputs)].concat()));

@@ -25,7 +25,7 @@ use super::responses::{ResponseBuilder, parse_response_id};
 use crate::caller::Caller;
 use crate::params::{PathParam, QueryParams};
 use crate::problem::{ApiResult, Problem};
-use crate::runs::answer::is_own_run;
+use crate::runs::answer::{find_own_run, open_run};
 use crate::state::RunHost;
 use crate::threads::thread_name;
 
@@ -55,9 +55,8 @@ pub(crate) async fn get_response(
 ) -> ApiResult<Response> {
     caller.require_scope(Scope::Read)?;
     let run = parse_response_id(&id)?;
-    if !is_own_run(&host.app.store, &caller, run)? {
-        return Err(Problem::not_found("response", &id));
-    }
+    let missing = |_| Problem::not_found("response", &id);
+    find_own_run(&host.app.store, &caller, &run.to_string()).await.map_err(missing)?;
     if query.starting_after.is_some() {
         let message = "starting_after is not supported; without it, the stream has all events of the response";
         return Err(Problem::new(Code::RequestInvalid, message));
@@ -78,7 +77,7 @@ fn build_shape(run: RunId, id: String, state: &RunState) -> ResponseBuilder {
 }
 
 async fn stream_stored(host: &Arc<RunHost>, run: RunId, id: String) -> ApiResult<Response> {
-    let opened = host.app.open_run_by_id(run).await?;
+    let opened = open_run(&host.app, run).await?;
     let state = opened.state();
     let source = find_answer_source(&opened.plan, &state.inputs());
     let stream = AnswerStream::new(host.clone(), host.supervisor.find_started(run), source);

@@ -9,7 +9,7 @@ use flowloom_app::engines::App;
 use flowloom_app::engines::LoadedRun;
 use flowloom_app::runs::family::{RunFamily, find_family};
 use flowloom_app::runs::summary;
-use flowloom_app::runs::supervisor::{ActiveRun, RunCompletion};
+use flowloom_app::runs::supervisor::{ActiveRun, FinishedRun, RunCompletion};
 use flowloom_core::id::RunId;
 use flowloom_core::plan::Plan;
 use flowloom_core::state::RunState;
@@ -20,6 +20,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::IntoParams;
 
 use super::events;
+use crate::blocking::{run_blocking, run_reading};
 use crate::caller::Caller;
 use crate::problem::{ApiResult, Problem};
 use crate::state::RunHost;
@@ -29,6 +30,9 @@ pub(crate) const MAX_WAIT: Duration = Duration::from_secs(600);
 
 /// Initial capacity of a response body in bytes; most fit.
 const BODY_CAPACITY_BYTES: usize = 1024;
+
+/// Maximum number of events of a run that is summarised on the thread that serves.
+const MAX_SHORT_EVENTS: usize = 256;
 
 /// Query parameter of waiting for a run.
 #[derive(Deserialize, IntoParams)]
@@ -101,15 +105,20 @@ async fn build_run_response(
     }
     let (status, response) = match ended {
         Some(ended) => {
-            let outcome = &ended.outcome;
-            outcome.broken.clone().map_or(Ok(()), Err)?;
-            let family = RunFamily::without_forks(&outcome.state);
-            (outcome.state.status, summary_response(id, &ended.plan, outcome, family, None))
+            // Most runs are short, and summarised sooner than a thread is found.
+            let is_short = ended.outcome.records.len() <= MAX_SHORT_EVENTS;
+            ended.outcome.broken.clone().map_or(Ok(()), Err)?;
+            let status = ended.outcome.state.status;
+            let summarize = move || {
+                let FinishedRun { plan, outcome } = &*ended;
+                summary_response(id, plan, outcome, RunFamily::without_forks(&outcome.state), None)
+            };
+            (status, if is_short { summarize() } else { run_blocking(summarize).await? })
         }
         None => {
             host.service.wait_until_stored(id, completion).await?;
-            let opened = host.app.open_run_by_id(id).await?;
-            Box::pin(summarize_stored(&host.app, &opened)).await?
+            let app = host.app.clone();
+            run_reading(async move || summarize_stored(&app, &app.open_run_by_id(id).await?).await).await?
         }
     };
     let status = StatusCode::from_u16(status.table_row().http_status).unwrap_or(StatusCode::OK);
@@ -123,7 +132,7 @@ pub(crate) fn accepts_events(headers: &HeaderMap) -> bool {
     accepts.is_some_and(|accepts| accepts.contains("text/event-stream"))
 }
 
-/// The status and the summary of a stored run.
+/// The status and the summary of a stored run. Work for a blocking thread.
 pub(crate) async fn summarize_stored(app: &App, opened: &LoadedRun) -> ApiResult<(Status, Response)> {
     let past = flowloom_app::runs::finished::read_outcome(app, opened).await?;
     let family = find_family(&app.store, opened.id, &past.state)?;
@@ -163,20 +172,41 @@ fn summary_response(
 }
 
 /// The id of a run that the caller may access. Fails with `NotThere`.
-pub(crate) fn find_own_run(store: &Store, caller: &Caller, id: &str) -> ApiResult<RunId> {
-    let own = match RunId::parse(id) {
-        Some(run) => is_own_run(store, caller, run)?.then_some(run),
-        None => None,
-    };
-    own.ok_or_else(|| Problem::not_found("run", id))
+pub(crate) async fn find_own_run(store: &Arc<Store>, caller: &Caller, id: &str) -> ApiResult<RunId> {
+    let (store, caller, id) = (store.clone(), caller.clone(), id.to_owned());
+    run_blocking(move || check_own_run(&store, &caller, &id)).await?
 }
 
-/// Whether a run exists and the caller may access it.
-pub(crate) fn is_own_run(store: &Store, caller: &Caller, run: RunId) -> ApiResult<bool> {
-    Ok(store.get_run(run)?.is_some_and(|row| caller.can_access(&row.user)))
+/// The same on a blocking thread.
+fn check_own_run(store: &Store, caller: &Caller, id: &str) -> ApiResult<RunId> {
+    let run = RunId::parse(id).ok_or_else(|| Problem::not_found("run", id))?;
+    let found = store.get_run(run)?.is_some_and(|row| caller.can_access(&row.user));
+    if found { Ok(run) } else { Err(Problem::not_found("run", id)) }
 }
 
-/// Opens a run that the caller may access, with its records and its plan. Fails with `NotThere`.
-pub(crate) async fn open_own_run(app: &App, caller: &Caller, id: &str) -> ApiResult<LoadedRun> {
-    Ok(app.open_run_by_id(find_own_run(&app.store, caller, id)?).await?)
+/// Opens a run, with its records and its plan.
+pub(crate) async fn open_run(app: &Arc<App>, id: RunId) -> ApiResult<LoadedRun> {
+    let app = app.clone();
+    run_reading(async move || Ok(app.open_run_by_id(id).await?)).await
+}
+
+/// Opens a run that the caller may access. Fails with `NotThere`.
+pub(crate) async fn open_own_run(app: &Arc<App>, caller: &Caller, id: &str) -> ApiResult<LoadedRun> {
+    read_own_run(app, caller, id, async |_, opened| Ok(opened)).await
+}
+
+/// Reads something of a run that the caller may access, in one place, so that few records of runs are in memory at the same
+/// time. Fails with `NotThere`.
+pub(crate) async fn read_own_run<T: Send + 'static>(
+    app: &Arc<App>,
+    caller: &Caller,
+    id: &str,
+    read: impl AsyncFnOnce(&App, LoadedRun) -> ApiResult<T> + Send + 'static,
+) -> ApiResult<T> {
+    let (app, caller, id) = (app.clone(), caller.clone(), id.to_owned());
+    run_reading(async move || {
+        let run = check_own_run(&app.store, &caller, &id)?;
+        read(&app, app.open_run_by_id(run).await?).await
+    })
+    .await
 }

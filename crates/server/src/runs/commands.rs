@@ -26,9 +26,10 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Deserialize;
 use utoipa::ToSchema;
 
-use super::answer::{WaitQuery, open_own_run, respond_with_run};
+use super::answer::{WaitQuery, open_own_run, open_run, respond_with_run};
 use super::run_schema::RunSchema;
 use super::start::idempotency_key;
+use crate::blocking::run_blocking;
 use crate::body::{JsonObject, OptionalJsonBody};
 use crate::caller::Caller;
 use crate::params::{PathParam, QueryParams};
@@ -73,14 +74,14 @@ impl CommandRequest {
         waiting: WaitQuery,
         build: impl FnOnce(&RunState, Option<&CommandAction>) -> ApiResult<CommandAction>,
     ) -> ApiResult<Response> {
-        let (run, state, repeated) = (opened.id, opened.state(), self.find_repeated(opened.id)?);
+        let (run, state, repeated) = (opened.id, opened.state(), self.find_repeated(opened.id).await?);
         let known = repeated.as_ref().map(|(_, action)| action);
         if known.is_none() && state.status.is_final() {
             return Err(RunError::Ended(state.status).into());
         }
         let action = build(&state, known)?;
         let receiver = match repeated {
-            Some((receiver, _)) if receiver != run => self.host.app.open_run_by_id(receiver).await?,
+            Some((receiver, _)) if receiver != run => open_run(&self.host.app, receiver).await?,
             _ => opened,
         };
         self.send_action(run, receiver, waiting, action).await
@@ -88,9 +89,10 @@ impl CommandRequest {
 
     /// What the command asked for of which this request is a repetition, and the run that received it: this run, or one of
     /// its child runs.
-    fn find_repeated(&self, run: RunId) -> ApiResult<Option<(RunId, CommandAction)>> {
+    async fn find_repeated(&self, run: RunId) -> ApiResult<Option<(RunId, CommandAction)>> {
         let Some(key) = idempotency_key(&self.headers)? else { return Ok(None) };
-        let found = self.host.app.store.find_command_within(run, &key)?;
+        let store = self.host.app.store.clone();
+        let found = run_blocking(move || store.find_command_within(run, &key)).await??;
         Ok(found.map(|(receiver, known)| (receiver, known.command.action)))
     }
 
@@ -175,7 +177,7 @@ pub(crate) async fn retry_run(
     OptionalJsonBody(request): OptionalJsonBody<RetryRequest>,
 ) -> ApiResult<Response> {
     let opened = call.open_run().await?;
-    let action = match call.find_repeated(opened.id)? {
+    let action = match call.find_repeated(opened.id).await? {
         Some(_) => CommandAction::Retry { from: request.from.as_deref().and_then(parse_step_path) },
         None => build_retry(&call.host.app, &opened, request.from.as_deref())?,
     };

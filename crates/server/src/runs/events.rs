@@ -18,6 +18,7 @@ use futures_util::stream::{self, StreamExt as _};
 use serde_json::json;
 use tokio::time::{Instant, timeout_at};
 
+use crate::blocking::run_reading;
 use crate::problem::Problem;
 use crate::state::RunHost;
 
@@ -274,13 +275,16 @@ impl Follower {
         if self.next_poll <= Instant::now() {
             return None;
         }
-        let store = self.host.app.store.clone();
         if self.encoder.wants_text() && !self.text.is_following() {
             // A failure to read is noticed by the next poll.
-            let mut known = store.read(self.run, 0).await.unwrap_or_default();
-            known.retain(|record| record.seq <= self.seq);
-            self.text = FollowedText::after(&known);
-            self.text.follow_while(true, &*store, self.run);
+            let (store, run, last) = (self.host.app.store.clone(), self.run, self.seq);
+            let find_open = async move || {
+                let mut known = store.read(run, 0).await?;
+                known.retain(|record| record.seq <= last);
+                Ok(FollowedText::after(&known))
+            };
+            self.text = run_reading(find_open).await.unwrap_or_default();
+            self.text.follow_while(true, &*self.host.app.store, self.run);
         }
         let deltas = timeout_at(self.next_poll, self.text.next()).await.ok()?;
         if self.text.is_waiting() {

@@ -54,7 +54,7 @@ pub(crate) async fn get_run_family(
     PathParam(id): PathParam<String>,
 ) -> ApiResult<Json<FamilyInfo>> {
     caller.require_scope(Scope::Read)?;
-    let run = find_own_run(&store, &caller, &id)?;
+    let run = find_own_run(&store, &caller, &id).await?;
     let family = run_blocking(move || find_family_tree(&store, run)).await??;
     let members = family.members.into_iter().map(describe_member).collect();
     Ok(Json(FamilyInfo { members, has_more: family.has_more }))

@@ -19,6 +19,7 @@ use utoipa::ToSchema;
 use super::answer::{WaitQuery, open_own_run, respond_with_run};
 use super::run_schema::RunSchema;
 use super::start::{StartContext, read_step_path};
+use crate::blocking::run_reading;
 use crate::body::OptionalJsonObject;
 use crate::caller::Caller;
 use crate::params::{PathParam, QueryParams};
@@ -102,7 +103,9 @@ pub(crate) async fn fork_run(
     let changes = build_changes(request, caller.tenant())?;
     let from = format!("{id} {text}");
     let run = call.start_once(&from, async |id| {
-        Ok(host.service.fork_run(&call.start, opened, workflow.as_deref(), changes, id).await?)
+        let (service, start) = (host.service.clone(), call.start.clone());
+        let fork = async move || Ok(service.fork_run(&start, opened, workflow.as_deref(), changes, id).await?);
+        run_reading(fork).await
     });
     respond_with_run(&host, run.await?, waiting, &headers).await
 }

@@ -7,14 +7,15 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
-use flowloom_app::engines::App;
+use axum::response::{IntoResponse as _, Response};
+use flowloom_app::engines::{App, LoadedRun};
 use flowloom_app::keys::Scope;
 
 use crate::caller::Caller;
 use crate::definitions::graph::Graph;
 use crate::params::PathParam;
 use crate::problem::ApiResult;
-use crate::runs::answer::open_own_run;
+use crate::runs::answer::read_own_run;
 
 /// Returns the graph of the definition that a run executes. It does not change when the definition does.
 #[utoipa::path(get, path = "/api/v1/runs/{id}/graph", tag = "runs", operation_id = "get_run_graph", params(("id" = String, Path)),
@@ -23,8 +24,8 @@ pub(crate) async fn get_run_graph(
     State(app): State<Arc<App>>,
     caller: Caller,
     PathParam(id): PathParam<String>,
-) -> ApiResult<Json<Graph>> {
+) -> ApiResult<Response> {
     caller.require_scope(Scope::Read)?;
-    let opened = open_own_run(&app, &caller, &id).await?;
-    Ok(Json(Graph::from_plan(&opened.plan)))
+    let read = async |_: &App, opened: LoadedRun| Ok(Json(Graph::from_plan(&opened.plan)).into_response());
+    read_own_run(&app, &caller, &id, read).await
 }

@@ -10,7 +10,7 @@ use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
 use flowloom_app::definitions::catalog::Catalog;
-use flowloom_app::engines::App;
+use flowloom_app::engines::{App, LoadedRun};
 use flowloom_app::keys::Scope;
 use flowloom_app::runs::trigger::parse_trigger;
 use flowloom_core::code::Code;
@@ -24,7 +24,7 @@ use crate::blocking::run_blocking;
 use crate::caller::Caller;
 use crate::params::{PathParam, QueryParams, check_limit};
 use crate::problem::{ApiResult, Problem};
-use crate::runs::answer::{find_own_run, open_own_run, summarize_stored};
+use crate::runs::answer::{find_own_run, read_own_run, summarize_stored};
 use crate::runs::events;
 use crate::runs::run_schema::{RunSchema, TriggerSchema};
 use crate::state::RunHost;
@@ -179,8 +179,8 @@ pub(crate) async fn get_run(
     PathParam(id): PathParam<String>,
 ) -> ApiResult<Response> {
     caller.require_scope(Scope::Read)?;
-    let opened = open_own_run(&app, &caller, &id).await?;
-    Ok(summarize_stored(&app, &opened).await?.1)
+    let read = async |app: &App, opened: LoadedRun| Ok(summarize_stored(app, &opened).await?.1);
+    read_own_run(&app, &caller, &id, read).await
 }
 
 /// The result of a replay.
@@ -200,9 +200,11 @@ pub(crate) async fn replay_run(
     PathParam(id): PathParam<String>,
 ) -> ApiResult<Json<ReplayResult>> {
     caller.require_scope(Scope::Read)?;
-    let opened = open_own_run(&app, &caller, &id).await?;
-    let outcome = app.engine_for_run(&opened)?.replay_run(opened.records.clone(), opened.plan.clone()).await?;
-    Ok(Json(ReplayResult { events: outcome.records.len(), status: outcome.state.status.name() }))
+    let replay = async |app: &App, opened: LoadedRun| {
+        let outcome = app.engine_for_run(&opened)?.replay_run(opened.records, opened.plan).await?;
+        Ok(Json(ReplayResult { events: outcome.records.len(), status: outcome.state.status.name() }))
+    };
+    read_own_run(&app, &caller, &id, replay).await
 }
 
 /// Query parameters of following a run.
@@ -231,7 +233,7 @@ pub(crate) async fn follow_run(
     headers: HeaderMap,
 ) -> ApiResult<Response> {
     caller.require_scope(Scope::Read)?;
-    let run = find_own_run(&host.app.store, &caller, &id)?;
+    let run = find_own_run(&host.app.store, &caller, &id).await?;
     let last = headers.get("last-event-id").and_then(|value| value.to_str().ok()?.parse().ok());
     Ok(events::stream_run(host, run, last.unwrap_or(from.from), from.deltas))
 }

@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::answer::find_own_run;
+use crate::blocking::run_blocking;
 use crate::caller::Caller;
 use crate::params::PathParam;
 use crate::problem::{ApiResult, Problem};
@@ -90,8 +91,9 @@ pub(crate) async fn get_command(
     PathParam(ids): PathParam<CommandIds>,
 ) -> ApiResult<Json<CommandSchema>> {
     caller.require_scope(Scope::Read)?;
-    let run = find_own_run(&store, &caller, &ids.id)?;
-    let record = store.find_command(run, &ids.command)?;
+    let run = find_own_run(&store, &caller, &ids.id).await?;
+    let wanted = ids.command.clone();
+    let record = run_blocking(move || store.find_command(run, &wanted)).await??;
     record.map(|record| Json(record.into())).ok_or_else(|| Problem::not_found("command", &ids.command))
 }
 

@@ -9,7 +9,6 @@ use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue};
 use axum::response::Response;
 use flowloom_app::definitions::catalog::CatalogEntry;
-use flowloom_app::definitions::error::DefinitionError;
 use flowloom_app::error::AppError;
 use flowloom_app::keys::Scope;
 use flowloom_app::runs::retry::parse_step_path;
@@ -28,7 +27,7 @@ use utoipa::ToSchema;
 
 use super::answer::{WaitQuery, accepts_events, respond_with_run};
 use super::run_schema::RunSchema;
-use crate::blocking::run_blocking;
+use crate::blocking::{accept_request, run_blocking};
 use crate::body::JsonObject;
 use crate::caller::Caller;
 use crate::params::QueryParams;
@@ -123,6 +122,7 @@ impl<'a> StartContext<'a> {
         let (user, needs_events) = (caller.resolve_user(user)?, accepts_events(headers));
         let idempotency_key = idempotency_key(headers)?;
         let place = Some(Arc::new(host.supervisor.reserve_place(&user)?));
+        accept_request();
         let trigger = TriggerKind::Api.to_trigger();
         Ok(StartContext {
             host,
@@ -175,14 +175,25 @@ impl<'a> StartContext<'a> {
 
 /// Finds a definition that a user can run. Fails with `NotThere`, and names the one that may be meant.
 pub(crate) async fn find_definition(host: &Arc<RunHost>, user: &str, id: &str) -> ApiResult<Arc<CatalogEntry>> {
-    match host.service.find_definition(user, id).await {
-        Err(AppError::Definition(DefinitionError::NotFound(_))) => {
-            let meant = find_similar_workflow(host, user, id).await?;
-            let advice = meant.map(|meant| format!("; did you mean {meant}?")).unwrap_or_default();
-            Err(Problem::new(Code::NotThere, format!("there is no workflow {id}{advice}")))
-        }
-        found => Ok(found?),
+    if let Some(found) = look_up_definition(host, user, id).await? {
+        return Ok(found);
     }
+    let meant = find_similar_workflow(host, user, id).await?;
+    let advice = meant.map(|meant| format!("; did you mean {meant}?")).unwrap_or_default();
+    Err(Problem::new(Code::NotThere, format!("there is no workflow {id}{advice}")))
+}
+
+/// The definition called `id` that counts for a user.
+pub(crate) async fn look_up_definition(
+    host: &Arc<RunHost>,
+    user: &str,
+    id: &str,
+) -> ApiResult<Option<Arc<CatalogEntry>>> {
+    if let Some(at_hand) = host.catalog.find_compiled_file(id) {
+        return Ok(Some(at_hand));
+    }
+    let (catalog, user, id) = (host.catalog.clone(), user.to_owned(), id.to_owned());
+    Ok(run_blocking(move || catalog.find_definition(&user, &id)).await??)
 }
 
 /// The id of the user's workflow that is most like `id`.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse as _, Response};
-use flowloom_app::engines::App;
+use flowloom_app::engines::{App, LoadedRun};
 use flowloom_app::keys::Scope;
 use flowloom_app::runs::details::{StepDetails, read_details};
 use flowloom_app::runs::retry::parse_step_path;
@@ -19,7 +19,7 @@ use super::run_schema::StepFailure;
 use crate::caller::Caller;
 use crate::params::{PathParam, QueryParams};
 use crate::problem::{ApiResult, Problem};
-use crate::runs::answer::open_own_run;
+use crate::runs::answer::read_own_run;
 
 /// Which steps are returned.
 #[derive(Deserialize, IntoParams)]
@@ -101,12 +101,14 @@ pub(crate) async fn list_steps(
     QueryParams(query): QueryParams<StepQuery>,
 ) -> ApiResult<Response> {
     caller.require_scope(Scope::Read)?;
-    let opened = open_own_run(&app, &caller, &id).await?;
-    let path = query.path.as_deref();
-    let within = path.and_then(parse_step_path);
-    let steps = read_details(&app, &opened, within.as_ref()).await?;
-    match path {
-        Some(path) if within.is_none() || steps.is_empty() => Err(Problem::not_found("step", path)),
-        _ => Ok(Json(StepList { steps }).into_response()),
-    }
+    let read = async move |app: &App, opened: LoadedRun| {
+        let path = query.path.as_deref();
+        let within = path.and_then(parse_step_path);
+        let steps = read_details(app, &opened, within.as_ref()).await?;
+        match path {
+            Some(path) if within.is_none() || steps.is_empty() => Err(Problem::not_found("step", path)),
+            _ => Ok(Json(StepList { steps }).into_response()),
+        }
+    };
+    read_own_run(&app, &caller, &id, read).await
 }

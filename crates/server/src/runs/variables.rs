@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
-use flowloom_app::engines::App;
+use axum::response::{IntoResponse as _, Response};
+use flowloom_app::engines::{App, LoadedRun};
 use flowloom_app::keys::Scope;
 use flowloom_app::runs::playback::read_variables;
 use flowloom_core::value::{Map, Value};
@@ -17,7 +18,7 @@ use utoipa::{IntoParams, ToSchema};
 use crate::caller::Caller;
 use crate::params::{PathParam, QueryParams};
 use crate::problem::ApiResult;
-use crate::runs::answer::open_own_run;
+use crate::runs::answer::read_own_run;
 
 /// The moment whose variables are returned.
 #[derive(Deserialize, IntoParams)]
@@ -46,9 +47,11 @@ pub(crate) async fn get_run_variables(
     caller: Caller,
     PathParam(id): PathParam<String>,
     QueryParams(moment): QueryParams<MomentQuery>,
-) -> ApiResult<Json<RunVariables>> {
+) -> ApiResult<Response> {
     caller.require_scope(Scope::Read)?;
-    let opened = open_own_run(&app, &caller, &id).await?;
-    let variables: Map = read_variables(&app, &opened, moment.at).await?;
-    Ok(Json(RunVariables { variables: variables.into() }))
+    let read = async move |app: &App, opened: LoadedRun| {
+        let variables: Map = read_variables(app, &opened, moment.at).await?;
+        Ok(Json(RunVariables { variables: variables.into() }).into_response())
+    };
+    read_own_run(&app, &caller, &id, read).await
 }

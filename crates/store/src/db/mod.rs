@@ -7,6 +7,7 @@ mod opened_file;
 pub(crate) mod postgres;
 pub(crate) mod sqlite;
 
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use flowloom_core::id::RunId;
@@ -317,6 +318,9 @@ impl DbConnection {
     }
 }
 
+/// Number of concurrent read connections, at least.
+const MIN_READERS: usize = 4;
+
 /// Location of a database, used to open connections.
 #[derive(Clone)]
 pub(crate) enum DbSource {
@@ -333,11 +337,14 @@ impl DbSource {
         }
     }
 
-    /// Maximum number of concurrent read connections.
+    /// Maximum number of concurrent read connections. Those of SQLite cost little, and a read there computes.
     pub(crate) fn max_readers(&self) -> usize {
         match self {
-            DbSource::Sqlite(_) => 1,
-            DbSource::Postgres(_) => 4,
+            DbSource::Sqlite(_) => {
+                let cores = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
+                MIN_READERS.max(2 * cores)
+            }
+            DbSource::Postgres(_) => MIN_READERS,
         }
     }
 

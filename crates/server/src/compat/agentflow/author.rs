@@ -35,7 +35,7 @@ use crate::compat::schemas::{ClarificationSchema, CreatedAgentSchema};
 use crate::guard;
 use crate::params::QueryParams;
 use crate::problem::{ApiResult, Problem, ProblemDocument};
-use crate::runs::answer::find_own_run;
+use crate::runs::answer::{find_own_run, open_run};
 use crate::runs::events::{self, EventEncoder};
 use crate::runs::start::StartContext;
 use crate::state::RunHost;
@@ -178,7 +178,7 @@ async fn stream_authoring(
     caller.require_scope(Scope::Write)?;
     request.validate()?;
     if let Some(last) = parse_last_event_id(headers) {
-        let run = find_own_run(&host.app.store, caller, &last.run.to_string())?;
+        let run = find_own_run(&host.app.store, caller, &last.run.to_string()).await?;
         return resume_stream(host, run, last.seq).await;
     }
     let call =
@@ -201,7 +201,7 @@ pub(crate) async fn start_authoring(
 
 /// Streams the events of an authoring run after the last one that the client has.
 async fn resume_stream(host: &Arc<RunHost>, run: RunId, after: u64) -> ApiResult<Response> {
-    let opened = host.app.open_run_by_id(run).await?;
+    let opened = open_run(&host.app, run).await?;
     if opened.state().status.is_final() {
         let mut events = AuthoringEvents::default();
         let has_more = opened.records.iter().any(|record| events.convert(record).is_some() && record.seq > after);

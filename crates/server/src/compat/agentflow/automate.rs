@@ -31,7 +31,7 @@ use crate::compat::schemas::AutomationSchema;
 use crate::guard;
 use crate::params::QueryParams;
 use crate::problem::{ApiResult, ProblemDocument};
-use crate::runs::answer::find_own_run;
+use crate::runs::answer::{find_own_run, open_run};
 use crate::runs::events::{self, EventEncoder};
 use crate::runs::start::StartContext;
 use crate::state::RunHost;
@@ -107,8 +107,8 @@ async fn stream_automation(
     request.validate()?;
     let (active, after) = match parse_last_event_id(headers) {
         Some(last) => {
-            let run = find_own_run(&host.app.store, caller, &last.run.to_string())?;
-            if host.app.open_run_by_id(run).await?.plan.format == flowloom_formats::pipeline::FORMAT {
+            let run = find_own_run(&host.app.store, caller, &last.run.to_string()).await?;
+            if open_run(&host.app, run).await?.plan.format == flowloom_formats::pipeline::FORMAT {
                 let authored = find_authored(host, run).await?;
                 return run_stream::resume_stream(host, caller, last, response_with(authored)).await;
             }

@@ -102,9 +102,9 @@ async fn list_all(app: Arc<App>, caller: Caller, limit: u32) -> ApiResult<Json<V
     Ok(Json(Value::list(executions)))
 }
 
-async fn find_execution(app: &App, caller: &Caller, id: &str) -> ApiResult<Json<Value>> {
+async fn find_execution(app: &Arc<App>, caller: &Caller, id: &str) -> ApiResult<Json<Value>> {
     caller.require_scope(Scope::Read)?;
-    let ended = read_snapshot(app, find_own_run(&app.store, caller, id)?).await?;
+    let ended = read_snapshot(app, find_own_run(&app.store, caller, id).await?).await?;
     match ended.plan.format {
         flowloom_formats::pipeline::FORMAT => Ok(Json(build_execution(&ended).into())),
         _ => Err(Problem::not_found("run", id)),

@@ -20,6 +20,7 @@ use flowloom_runtime::journal::Journal as _;
 use flowloom_runtime::memory_quota::MemoryUsage;
 use flowloom_store::{PersonalWrites, Store};
 
+use crate::blocking::run_reading;
 use crate::body::JsonBody;
 use crate::caller::Caller;
 use crate::params::PathParam;
@@ -38,8 +39,12 @@ fn resolve_user(caller: &Caller, named: String) -> ApiResult<String> {
 
 async fn read_all(store: &Arc<Store>, caller: &Caller, named: String) -> ApiResult<Json<Value>> {
     caller.require_scope(Scope::Read)?;
-    let memories: Map = store.read_memories(&store.owner_of(&resolve_user(caller, named)?)).await?;
-    Ok(Json(memories.into()))
+    Ok(Json(read_memories(store, resolve_user(caller, named)?).await?.into()))
+}
+
+async fn read_memories(store: &Arc<Store>, user: String) -> ApiResult<Map> {
+    let store = store.clone();
+    run_reading(async move || Ok(store.read_memories(&store.owner_of(&user)).await?)).await
 }
 
 /// Returns a user's memory as an object.
@@ -137,8 +142,7 @@ pub(crate) async fn remove_native(
 async fn delete_key(app: &App, caller: &Caller, named: String, key: String) -> ApiResult<StatusCode> {
     caller.require_scope(Scope::Write)?;
     let user = resolve_user(caller, named.clone())?;
-    let store = &app.store;
-    if store.read_memory(&store.owner_of(&user), &key).await?.is_none() {
+    if !read_memories(&app.store, user).await?.contains_key(key.as_str()) {
         return Err(Problem::not_found("memory", &key));
     }
     write_keys(app, caller, named, vec![MemoryWrite { key, value: None }]).await
@@ -153,8 +157,7 @@ async fn replace_all(app: &App, caller: &Caller, named: String, memory: &Value) 
             format!("a memory must be an object, not {}", memory.kind_name()),
         ));
     };
-    let store = &app.store;
-    let before = store.read_memories(&store.owner_of(&user)).await?;
+    let before = read_memories(&app.store, user).await?;
     let gone = before.keys().filter(|key| !map.contains_key(&**key));
     let mut writes: Vec<MemoryWrite> = gone.map(|key| MemoryWrite { key: key.to_string(), value: None }).collect();
     let memories = map.iter().map(|(key, value)| MemoryWrite { key: key.to_string(), value: Some(value.clone()) });
@@ -172,9 +175,8 @@ async fn write_keys(app: &App, caller: &Caller, named: String, writes: Vec<Memor
         return Err(Problem::new(Code::RequestInvalid, "a key cannot contain a null character"));
     }
     let user = resolve_user(caller, named)?;
-    let store = &app.store;
-    let mut usage = MemoryUsage::of_memories(&store.read_memories(&store.owner_of(&user)).await?);
-    let limit = store.quotas().find_memory_limit(&user, app.config.limits.memory_bytes);
+    let mut usage = MemoryUsage::of_memories(&read_memories(&app.store, user.clone()).await?);
+    let limit = app.store.quotas().find_memory_limit(&user, app.config.limits.memory_bytes);
     usage.add_writes(&writes, limit).map_err(AppError::from)?;
     let written = PersonalWrites { user, is_profile: false, writes };
     app.store.write_memory_as(written, &caller.to_actor(), SystemClock.now_ms()).await?;

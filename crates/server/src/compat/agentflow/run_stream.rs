@@ -34,7 +34,7 @@ use crate::compat::runs::{CompatRun, find_definition, read_snapshot};
 use crate::guard;
 use crate::params::{PathParam, QueryParams};
 use crate::problem::{ApiResult, Problem, ProblemDocument};
-use crate::runs::answer::find_own_run;
+use crate::runs::answer::{find_own_run, open_run};
 use crate::runs::events::{self, EventEncoder};
 use crate::runs::start::StartContext;
 use crate::state::RunHost;
@@ -137,7 +137,7 @@ pub(crate) async fn start_run(
     let plan = match (&active.subscription, &definition.prepared) {
         (Some(_), Some(prepared)) => prepared.plan.clone(),
         // The definition under this id may have changed since.
-        _ => call.host.app.open_run_by_id(active.id).await?.plan,
+        _ => open_run(&call.host.app, active.id).await?.plan,
     };
     Ok((active, plan))
 }
@@ -150,8 +150,8 @@ pub(crate) async fn resume_stream(
     whole: BuildResponse,
 ) -> ApiResult<Response> {
     caller.require_scope(Scope::Run)?;
-    let run = find_own_run(&host.app.store, caller, &last.run.to_string())?;
-    let opened = host.app.open_run_by_id(run).await?;
+    let run = find_own_run(&host.app.store, caller, &last.run.to_string()).await?;
+    let opened = open_run(&host.app, run).await?;
     let state = opened.state();
     if state.status.is_final() && last.seq >= state.seq {
         return Ok(StatusCode::NO_CONTENT.into_response());
