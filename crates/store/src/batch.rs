@@ -28,6 +28,13 @@ use crate::rows::{EventRow, insert_events};
 use crate::run_tree::find_next_position;
 use crate::worker::{LocalWorker, RunIdentity};
 
+/// Inserts a run.
+const INSERT_RUN_SQL: &str = "insert into run (number, id, epoch, worker, created_at, format, name, user_id, bundle, workflow, \
+    thread_key, parent, parent_path, checksum, status, finished_at, status_seq, status_checksum, \
+    project, config, forked_from, trigger_kind, trigger_id, root, tree_number) \
+    values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, \
+    $20, $21, $22, $23, $24, $25) returning number";
+
 /// One batch, ready to be written.
 pub(crate) struct BatchWrite {
     pub(crate) lease: Lease,
@@ -134,24 +141,12 @@ impl BatchWrite {
         record: &Record,
         created: &RunCreated,
     ) -> Result<LockedRun, StoreError> {
+        self.check_creation(connection, record, created)?;
         let RunCreated { name, user, workflow, thread_key, parent, project, fork, trigger, .. } = created;
-        if let Some(thread_key) = thread_key {
-            self.check_turn(connection, created, thread_key)?;
-        }
-        if trigger.as_ref().is_some_and(|trigger| trigger.call.is_some()) {
-            check_still_reserved(connection, user, record.run)?;
-        }
-        // A child run belongs to a run that has started.
-        if parent.is_none() {
-            check_start(&self.quotas, connection, user, record.at)?;
-        }
-        let sql = "insert into run (number, id, epoch, worker, created_at, format, name, user_id, bundle, workflow, \
-                   thread_key, parent, parent_path, checksum, status, finished_at, status_seq, status_checksum, \
-                   project, config, forked_from, trigger_kind, trigger_id, root, tree_number) \
-                   values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, \
-                   $20, $21, $22, $23, $24, $25) returning number";
         let (id, bundle) = (record.run.to_string(), created.bundle.to_string());
         let (epoch, worker, format) = (self.lease.epoch, self.worker.name(), created.format.name());
+        let (around, origin) = (parent.as_ref().map(|parent| parent.run), fork.as_ref().map(|fork| fork.run));
+        let [parent_run, forked_from] = [around, origin].map(|run| run.map(|run| run.to_string()));
         let columns = RunColumns {
             id: record.run,
             created_at: record.at,
@@ -163,15 +158,13 @@ impl BatchWrite {
             thread_key: thread_key.as_deref(),
             parent: parent.as_ref(),
             project: project.as_ref(),
-            forked_from: fork.as_ref().map(|fork| fork.run),
+            forked_from: origin,
             trigger: trigger.as_ref(),
         };
         let queued = StatusColumns { status: Status::Queued.name(), finished_at: None, seq: record.seq };
         let status = find_last_status(&self.batch.records).unwrap_or(queued);
         let worker = status.finished_at.is_none().then_some(worker);
         let (checksum, status_checksum) = (columns.checksum(), status.checksum(record.run));
-        let parent_run = parent.as_ref().map(|parent| parent.run.to_string());
-        let forked_from = fork.as_ref().map(|fork| fork.run.to_string());
         let parent_path = parent.as_ref().map(|parent| parent.path.as_str().to_owned());
         let position = parent.as_ref().map(|parent| find_next_position(connection, parent.run)).transpose()?;
         let reserved = connection.reserve_run_number()?;
@@ -203,13 +196,36 @@ impl BatchWrite {
             position.as_ref().map(|position| position.number as i64),
         ];
         let number = match reserved {
-            Some(number) => connection.execute_unchecked(sql, params).map(|()| number)?,
+            Some(number) => connection.execute_unchecked(INSERT_RUN_SQL, params).map(|()| number)?,
             // A statement that inserts one row returns one row.
-            None => connection.query_first(sql, params, |row| row.get(0))?.ok_or(JournalError::OwnershipLost)?,
+            None => {
+                connection.query_first(INSERT_RUN_SQL, params, |row| row.get(0))?.ok_or(JournalError::OwnershipLost)?
+            }
         };
         let memory_owner = memory_owner(created).into();
         let origin = RowOrigin::Inserted;
         Ok(LockedRun { number, memory_owner, origin, has_failed_claims: false, pending_commands: 0 })
+    }
+
+    /// Fails if the run may not be created: its conversation has another turn, the key of its call is not reserved for it any
+    /// more, or its user has reached a quota.
+    fn check_creation(
+        &self,
+        connection: &DbConnection,
+        record: &Record,
+        created: &RunCreated,
+    ) -> Result<(), StoreError> {
+        if let Some(thread_key) = &created.thread_key {
+            self.check_turn(connection, created, thread_key)?;
+        }
+        if created.trigger.as_ref().is_some_and(|trigger| trigger.call.is_some()) {
+            check_still_reserved(connection, &created.user, record.run)?;
+        }
+        // A child run belongs to a run that has started.
+        match created.parent {
+            Some(_) => Ok(()),
+            None => check_start(&self.quotas, connection, &created.user, record.at),
+        }
     }
 
     /// Rejects a second turn of a conversation while a living process drives one, or one needs a decision: its end would
