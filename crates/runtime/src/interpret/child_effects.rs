@@ -231,9 +231,9 @@ impl Interpreter {
         context.allowance = Some(allowance.clone());
         let below = ChildEffectRunner::new(self, place, context.attempt, scope);
         let functions = &self.effects.functions;
-        let is_repeatable = functions.effect_class(request) == EffectClass::AtLeastOnce;
+        let may_repeat = || !below.has_started() && functions.effect_class(request) == EffectClass::AtLeastOnce;
         let call = || functions.call_function(request, &context, &below);
-        let output = self.repeat_in_outage(|| is_repeatable && !below.has_started(), call).await;
+        let output = self.repeat_in_outage(may_repeat, call).await;
         let usage = allowance.recorded_usage();
         self.ledger.add_usage(usage.as_ref());
         match (below.into_interrupt(), allowance.find_exceeded_limit()) {
