@@ -15,7 +15,7 @@ use crate::required::check_id;
 const MAX_DEFINITION_BYTES: u64 = 8 << 20;
 
 /// Warnings of the check that a generated pipeline must not cause.
-const REJECTED_WARNINGS: [Code; 2] = [Code::UnknownField, Code::MemoryKey];
+const REJECTED_WARNINGS: [Code; 3] = [Code::UnknownField, Code::UnknownNode, Code::MemoryKey];
 
 /// A pipeline and the blocks that it uses as one self-contained definition.
 pub(crate) fn build_definition(pipeline: &Value, blocks: &[Value]) -> Value {

@@ -23,6 +23,9 @@ pub(crate) const MAX_BODY_BYTES: usize = 16 << 20;
 /// Maximum number of values in a JSON body: objects, lists, texts, numbers. Each takes much more memory than its text.
 const MAX_BODY_VALUES: usize = 500_000;
 
+/// What a value takes besides its text, in bytes, about.
+const VALUE_BYTES: usize = 64;
+
 /// How much of a refused body is read before the answer, in bytes.
 const MAX_DISCARDED_BYTES: usize = 64 << 20;
 
@@ -113,14 +116,17 @@ impl FromRequest<Server> for TextBody {
 
 /// Reads a body that is JSON, and has no more values than a body may have.
 pub(crate) async fn read_json_text(server: &Server, request: Request) -> Result<String, Problem> {
+    let counted = find_counted(&request);
     let text = read_text(server, request).await?;
-    match count_values(&text) {
-        count if count > MAX_BODY_VALUES => {
-            let message = format!("the body has more than {MAX_BODY_VALUES} values");
-            Err(invalid_request(message).with_status(StatusCode::PAYLOAD_TOO_LARGE))
-        }
-        _ => Ok(text),
+    let count = count_values(&text);
+    if count > MAX_BODY_VALUES {
+        let message = format!("the body has more than {MAX_BODY_VALUES} values");
+        return Err(invalid_request(message).with_status(StatusCode::PAYLOAD_TOO_LARGE));
     }
+    if let Some((open_body, caller)) = counted {
+        open_body.add_bytes(&caller, count * VALUE_BYTES)?;
+    }
+    Ok(text)
 }
 
 /// The number of values in a JSON text, or a little more: each begins the text, or follows a bracket or a comma.
@@ -141,14 +147,19 @@ fn count_values(text: &str) -> usize {
 /// Reads the text of a body, within the size limit and the time-out.
 pub(crate) async fn read_text(server: &Server, request: Request) -> Result<String, Problem> {
     let timeout = server.host.app.config.server.body_timeout();
-    let open_body = request.extensions().get::<OpenBody>().cloned();
-    let counted = open_body.map(|open_body| (open_body, name_caller(&request)));
+    let counted = find_counted(&request);
     let read = tokio::time::timeout(timeout, read_bytes(request.into_body().into_data_stream(), counted)).await;
     let read = read.map_err(|_| {
         let message = format!("the body was not received within {} ms", timeout.as_millis());
         invalid_request(message).with_status(StatusCode::REQUEST_TIMEOUT)
     })?;
     String::from_utf8(read?).map_err(|_| invalid_request("the body is not UTF-8".to_owned()))
+}
+
+/// The open body of a request, with its caller, for whom its bytes count.
+fn find_counted(request: &Request) -> Option<(OpenBody, Arc<str>)> {
+    let open_body = request.extensions().get::<OpenBody>()?;
+    Some((open_body.clone(), name_caller(request)))
 }
 
 /// The caller who answers for a body: the user of the key, the key, or the address.

@@ -7,24 +7,30 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-/// How long a connection that is asked to close may take before another one is asked, too.
+/// How long a connection that is asked to close may take before another one is looked for.
 const CLOSE_WAIT: Duration = Duration::from_millis(20);
 
-/// The value of `idle_since` of a connection that answers a request.
+/// How long a connection is idle before it makes room: a client may just be sending its next request.
+const MIN_IDLE_MS: u64 = 1000;
+
+/// The value of `idle_since` of a connection that answers a request, or has not received one. If the first one does not
+/// come, the time limit of a head closes the connection.
 const BUSY: u64 = 0;
 
 /// The connections of a server, of which there are at most so many.
 pub(crate) struct OpenConnections {
     places: Arc<Semaphore>,
     open: Mutex<HashMap<u64, Arc<ConnectionState>>>,
-    /// Counts what happens to connections, in place of a clock.
-    events: AtomicU64,
+    /// The number of connections so far.
+    count: AtomicU64,
+    started: Instant,
 }
 
 struct ConnectionState {
-    /// The number of the event since which the connection is idle.
+    /// When the connection has answered its last request, in milliseconds.
     idle_since: AtomicU64,
     closing: CancellationToken,
 }
@@ -42,7 +48,8 @@ impl OpenConnections {
         Arc::new(OpenConnections {
             places: Arc::new(Semaphore::new(max)),
             open: Mutex::default(),
-            events: AtomicU64::new(BUSY),
+            count: AtomicU64::default(),
+            started: Instant::now(),
         })
     }
 
@@ -50,8 +57,9 @@ impl OpenConnections {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn count_event(&self) -> u64 {
-        self.events.fetch_add(1, Ordering::Relaxed) + 1
+    /// Milliseconds since the server started, never [`BUSY`].
+    fn now_ms(&self) -> u64 {
+        u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX).max(BUSY + 1)
     }
 
     /// Waits for a place for a connection, and closes idle ones if there is none. `closing` closes the connection once it is
@@ -67,18 +75,19 @@ impl OpenConnections {
                 break place;
             }
         };
-        let id = self.count_event();
-        let state = Arc::new(ConnectionState { idle_since: AtomicU64::new(id), closing });
+        let id = self.count.fetch_add(1, Ordering::Relaxed);
+        let state = Arc::new(ConnectionState { idle_since: AtomicU64::new(BUSY), closing });
         self.lock().insert(id, state.clone());
         OpenConnection { connections: self.clone(), id, state, _place: place }
     }
 
-    /// Closes the connection that has been idle for the longest time, unless all answer requests.
+    /// Closes the connection that has been idle for the longest time, if one has been for long enough.
     fn close_oldest_idle(&self) {
+        let latest = self.now_ms().saturating_sub(MIN_IDLE_MS);
         let open = self.lock();
         let idle = open.values().filter_map(|state| match state.idle_since.load(Ordering::Relaxed) {
             BUSY => None,
-            since => Some((since, state)),
+            since => (since <= latest).then_some((since, state)),
         });
         if let Some((_, oldest)) = idle.min_by_key(|(since, _)| *since) {
             oldest.idle_since.store(BUSY, Ordering::Relaxed);
@@ -118,7 +127,7 @@ impl RequestTracker {
     pub(crate) async fn track_request<T>(&self, answer: impl Future<Output = T>) -> T {
         self.state.idle_since.store(BUSY, Ordering::Relaxed);
         let answered = answer.await;
-        self.state.idle_since.store(self.connections.count_event(), Ordering::Relaxed);
+        self.state.idle_since.store(self.connections.now_ms(), Ordering::Relaxed);
         answered
     }
 }
@@ -137,16 +146,19 @@ mod tests {
         for token in &tokens[..3] {
             open.push(connections.add_connection(token.clone()).await);
         }
-        // The first answers a request, and the second has answered one since the third was opened.
-        let first = open[0].tracker();
-        let mut pending = Box::pin(first.track_request(std::future::pending::<()>()));
-        assert!((&mut pending).now_or_never().is_none());
+        let closed = || tokens.each_ref().map(CancellationToken::is_cancelled);
+        // The first has received no request, the third has answered one before the second.
+        open[2].tracker().track_request(async {}).await;
+        tokio::time::advance(CLOSE_WAIT).await;
         open[1].tracker().track_request(async {}).await;
         let mut waiting = Box::pin(connections.add_connection(tokens[3].clone()));
         assert!((&mut waiting).now_or_never().is_none());
-        assert_eq!(tokens.each_ref().map(CancellationToken::is_cancelled), [false, false, true, false]);
+        assert_eq!(closed(), [false; 4], "the next requests may be on their way");
+        tokio::time::advance(Duration::from_millis(MIN_IDLE_MS)).await;
+        assert!((&mut waiting).now_or_never().is_none());
+        assert_eq!(closed(), [false, false, true, false]);
         drop(open.pop());
         drop(waiting.await);
-        assert_eq!(tokens.each_ref().map(CancellationToken::is_cancelled), [false, false, true, false]);
+        assert_eq!(closed(), [false, false, true, false]);
     }
 }

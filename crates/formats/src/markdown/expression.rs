@@ -376,8 +376,9 @@ impl MarkdownCompiler<'_> {
         let constants = constants.into_iter().map(|(name, value)| (name, flowloom_core::render::to_json(&value)));
         let sources = inserted.iter().map(|(name, source)| (name.clone(), source.js.clone()));
         js = bind_names(&js, &constants.chain(sources).collect::<Vec<_>>());
-        let new = inserted.iter().flat_map(|(_, source)| &source.names).filter(|name| !names.contains(name)).cloned();
-        names.extend(new.collect::<HashSet<_>>());
+        let mut known: HashSet<Arc<str>> = names.iter().cloned().collect();
+        let read = inserted.iter().flat_map(|(_, source)| &source.names);
+        names.extend(read.filter(|name| known.insert((*name).clone())).cloned());
         let has_markdown = !parts.is_empty() || inserted.iter().any(|(_, source)| source.has_markdown);
         let range = byte_range(expression.span());
         let span = text.file_span(range.start, range.end);

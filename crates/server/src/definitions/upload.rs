@@ -9,7 +9,7 @@ use flowloom_core::code::Code;
 use serde_json::Value;
 
 use crate::blocking::run_blocking;
-use crate::body::{read_json_text, read_text};
+use crate::body::read_text;
 use crate::problem::{ApiResult, Problem};
 use crate::state::Server;
 
@@ -60,7 +60,7 @@ impl FromRequest<Server> for UploadedDefinition {
         Ok(match kind {
             Some(BodyKind::Form) => UploadedDefinition::Files(parse_form(request, server).await?),
             Some(BodyKind::Markdown) => UploadedDefinition::Markdown(read_text(server, request).await?),
-            Some(BodyKind::Json) | None => UploadedDefinition::Json(read_json_text(server, request).await?),
+            Some(BodyKind::Json) | None => UploadedDefinition::Json(read_text(server, request).await?),
         })
     }
 }
