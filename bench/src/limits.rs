@@ -1,5 +1,5 @@
-//! What protects a server from the code and the texts of its users, and how soon: the end of an endless expression, the end of
-//! authoring with a model that writes endless blocks, and the cost of redacting secrets.
+//! Measures how a server is protected from the code and the texts of its users: the time until an endless expression ends, and
+//! until authoring with a model that writes endless blocks ends; and the cost of redacting secrets.
 
 use std::process::{Command, Stdio};
 use std::time::Instant;
@@ -9,7 +9,6 @@ use flowloom_runtime::effects::CodeRunner as _;
 use flowloom_runtime::redact::Redactor as _;
 use flowloom_sandbox::Sandbox;
 use flowloom_tools::{HiddenSecret, SecretRedactor};
-use serde_json::{Value, json};
 
 use crate::measure::{ReportRow, SampleStats};
 use crate::sandbox::{context_of, sandbox_config};
@@ -24,6 +23,9 @@ const EXPRESSION_BOUND_MS: f64 = 200.0;
 const NATIVE_LOOP: &str = "/^(a+)+$/.test('a'.repeat(64) + 'b')";
 
 const AUTHORING_BOUND_S: f64 = 30.0;
+
+/// The answers of a model that splits a goal into three blocks and writes endless loops.
+const ENDLESS_ANSWERS: &str = include_str!("../data/endless-blocks.script.json");
 
 const SECRET_COUNT: usize = 10;
 const REDACTED_KB: usize = 1024;
@@ -60,7 +62,7 @@ fn measure_authoring() -> Result<ReportRow, BenchError> {
     let folder = tempfile::tempdir()?;
     let settings = "default_model = \"scripted:answers.json\"\n[embeddings]\nmodel = \"none\"\n";
     std::fs::write(folder.path().join("flowloom.toml"), settings)?;
-    std::fs::write(folder.path().join("answers.json"), endless_answers().to_string())?;
+    std::fs::write(folder.path().join("answers.json"), ENDLESS_ANSWERS)?;
     let mut command = Command::new(&program);
     command.args(["new", "Loop for ever", "--yes", "--json"]).current_dir(folder.path());
     let since = Instant::now();
@@ -72,21 +74,6 @@ fn measure_authoring() -> Result<ReportRow, BenchError> {
     }
     let row = ReportRow::new("limits", what, 1).with_samples(SampleStats::from_seconds(vec![seconds]), None, 1);
     Ok(row.with_maximum(seconds, AUTHORING_BOUND_S, "s"))
-}
-
-/// The answers of a model that splits a goal into three blocks and writes endless loops.
-fn endless_answers() -> Value {
-    let text = json!({"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]});
-    let wanted = ["first", "second", "third"].map(|id| {
-        json!({"suggested_id": id, "description": "Changes a text", "execution_type": "python", "depends_on": [],
-            "input_schema": text, "output_schema": text})
-    });
-    let block = json!({"source_code": "async def execute(inputs, context):\n    while True:\n        pass\n",
-        "examples": [{"inputs": {"text": "ab"}, "outputs": {"text": "AB"}}]});
-    json!({"match": [
-        {"contains": "Write this block.", "answer": block.to_string()},
-        {"contains": "Loop", "answer": json!({"required_blocks": wanted}).to_string()},
-    ]})
 }
 
 fn measure_redaction() -> ReportRow {

@@ -25,8 +25,7 @@ use crate::params::{PathParam, QueryParams};
 use crate::problem::{ApiResult, Problem, ProblemDocument};
 use crate::runs::answer::{WaitQuery, respond_with_run};
 use crate::runs::run_schema::RunSchema;
-use crate::runs::start::StartContext;
-use crate::runs::start::look_up_definition;
+use crate::runs::start::{StartContext, look_up_definition};
 use crate::state::{RunHost, Server};
 use crate::threads::{AttachedFile, DEFAULT_THREAD, UserMessage, run_turn};
 

@@ -68,7 +68,7 @@ pub(crate) struct ServedRequest {
 
 impl ServedRequest {
     /// Runs a handler of the request.
-    pub(crate) async fn serve<T>(self, handled: impl Future<Output = T>) -> T {
+    pub(crate) async fn serve_handler<T>(self, handled: impl Future<Output = T>) -> T {
         REQUEST.scope(self, handled).await
     }
 
@@ -220,7 +220,7 @@ mod tests {
             let work = move || {
                 let _ = closed.recv();
             };
-            let started = places.request_of(user).serve(start_work(work)).await;
+            let started = places.request_of(user).serve_handler(start_work(work)).await;
             drop(started.expect("a free place"));
             gates.push(gate);
         }
@@ -231,9 +231,9 @@ mod tests {
     async fn a_user_who_works_in_every_place_of_theirs_leaves_one_to_others() {
         let places = WorkPlaces::with_places(4);
         let gates = occupy_places(&places, "bob", 3).await;
-        let mut bobs = Box::pin(places.request_of("bob").serve(run_blocking(|| 1)));
+        let mut bobs = Box::pin(places.request_of("bob").serve_handler(run_blocking(|| 1)));
         assert!(futures_util::poll!(&mut bobs).is_pending());
-        let alices = places.request_of("alice").serve(run_reading(async || Ok(2))).await;
+        let alices = places.request_of("alice").serve_handler(run_reading(async || Ok(2))).await;
         assert_eq!(alices.expect("a place"), 2);
         assert!(futures_util::poll!(&mut bobs).is_pending(), "bob has his share");
         drop(gates);
@@ -244,14 +244,14 @@ mod tests {
     async fn a_user_with_too_many_waiting_requests_is_refused() {
         let places = WorkPlaces::with_places(1);
         let gates = occupy_places(&places, "bob", 1).await;
-        let request = || Box::pin(places.request_of("bob").serve(run_blocking(|| ())));
+        let request = || Box::pin(places.request_of("bob").serve_handler(run_blocking(|| ())));
         let mut waiting: Vec<_> = (0..MAX_QUEUED_OF_USER).map(|_| request()).collect();
         for one in &mut waiting {
             assert!(futures_util::poll!(one).is_pending());
         }
         let problem = request().await.expect_err("the queue is full");
         assert_eq!((problem.code(), problem.status().as_u16()), (Code::TooManyCalls, 429));
-        let mut accepted = Box::pin(places.request_of("bob").serve(async {
+        let mut accepted = Box::pin(places.request_of("bob").serve_handler(async {
             accept_request();
             run_blocking(|| ()).await
         }));
@@ -268,7 +268,7 @@ mod tests {
     #[tokio::test]
     async fn work_within_work_takes_no_second_place() {
         let request = WorkPlaces::with_places(1).request_of("bob");
-        let done = request.serve(run_reading(async || run_blocking(|| 3).await)).await;
+        let done = request.serve_handler(run_reading(async || run_blocking(|| 3).await)).await;
         assert_eq!(done.expect("a place"), 3);
     }
 

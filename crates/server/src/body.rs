@@ -23,7 +23,7 @@ pub(crate) const MAX_BODY_BYTES: usize = 16 << 20;
 /// Maximum number of values in a JSON body: objects, lists, texts, numbers. Each takes much more memory than its text.
 const MAX_BODY_VALUES: usize = 500_000;
 
-/// What a value takes besides its text, in bytes, about.
+/// Approximate memory of a value besides its text, in bytes.
 const VALUE_BYTES: usize = 64;
 
 /// How much of a refused body is read before the answer, in bytes.
@@ -117,14 +117,14 @@ impl FromRequest<Server> for TextBody {
 /// Reads a body that is JSON, and has no more values than a body may have.
 pub(crate) async fn read_json_text(server: &Server, request: Request) -> Result<String, Problem> {
     let counted = find_counted(&request);
-    let text = read_text(server, request).await?;
+    let text = read_counted_text(server, request, counted.as_ref()).await?;
     let count = count_values(&text);
     if count > MAX_BODY_VALUES {
         let message = format!("the body has more than {MAX_BODY_VALUES} values");
         return Err(invalid_request(message).with_status(StatusCode::PAYLOAD_TOO_LARGE));
     }
-    if let Some((open_body, caller)) = counted {
-        open_body.add_bytes(&caller, count * VALUE_BYTES)?;
+    if let Some(CountedBody { body, caller }) = counted {
+        body.add_bytes(&caller, count * VALUE_BYTES)?;
     }
     Ok(text)
 }
@@ -146,8 +146,16 @@ fn count_values(text: &str) -> usize {
 
 /// Reads the text of a body, within the size limit and the time-out.
 pub(crate) async fn read_text(server: &Server, request: Request) -> Result<String, Problem> {
-    let timeout = server.host.app.config.server.body_timeout();
     let counted = find_counted(&request);
+    read_counted_text(server, request, counted.as_ref()).await
+}
+
+async fn read_counted_text(
+    server: &Server,
+    request: Request,
+    counted: Option<&CountedBody>,
+) -> Result<String, Problem> {
+    let timeout = server.host.app.config.server.body_timeout();
     let read = tokio::time::timeout(timeout, read_bytes(request.into_body().into_data_stream(), counted)).await;
     let read = read.map_err(|_| {
         let message = format!("the body was not received within {} ms", timeout.as_millis());
@@ -156,10 +164,15 @@ pub(crate) async fn read_text(server: &Server, request: Request) -> Result<Strin
     String::from_utf8(read?).map_err(|_| invalid_request("the body is not UTF-8".to_owned()))
 }
 
-/// The open body of a request, with its caller, for whom its bytes count.
-fn find_counted(request: &Request) -> Option<(OpenBody, Arc<str>)> {
-    let open_body = request.extensions().get::<OpenBody>()?;
-    Some((open_body.clone(), name_caller(request)))
+/// The body of a request, and the caller for whom its bytes count.
+struct CountedBody {
+    body: OpenBody,
+    caller: Arc<str>,
+}
+
+fn find_counted(request: &Request) -> Option<CountedBody> {
+    let body = request.extensions().get::<OpenBody>()?.clone();
+    Some(CountedBody { body, caller: name_caller(request) })
 }
 
 /// The caller who answers for a body: the user of the key, the key, or the address.
@@ -172,12 +185,12 @@ fn name_caller(request: &Request) -> Arc<str> {
 }
 
 /// Reads the bytes of a body, and counts them for the caller if they are counted.
-async fn read_bytes(mut chunks: BodyDataStream, counted: Option<(OpenBody, Arc<str>)>) -> Result<Vec<u8>, Problem> {
+async fn read_bytes(mut chunks: BodyDataStream, counted: Option<&CountedBody>) -> Result<Vec<u8>, Problem> {
     let mut bytes = Vec::new();
     while let Some(chunk) = chunks.next().await {
         let chunk = chunk.map_err(|error| invalid_request(format!("the body cannot be read: {error}")))?;
-        if let Some((open_body, caller)) = &counted
-            && let Err(problem) = open_body.add_bytes(caller, chunk.len())
+        if let Some(CountedBody { body, caller }) = counted
+            && let Err(problem) = body.add_bytes(caller, chunk.len())
         {
             discard_chunks(chunks).await;
             return Err(problem);

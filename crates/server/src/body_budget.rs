@@ -26,12 +26,12 @@ struct HeldBytes {
 }
 
 impl BodyBudget {
-    fn lock(&self) -> MutexGuard<'_, HeldBytes> {
+    fn lock_held(&self) -> MutexGuard<'_, HeldBytes> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn hold_bytes(&self, caller: &Arc<str>, count: usize) -> ApiResult<()> {
-        let mut held = self.lock();
+        let mut held = self.lock_held();
         let of_caller = held.by_caller.get(caller).copied().unwrap_or_default() + count;
         let (who, max) = match (of_caller > MAX_CALLER_BYTES, held.total + count > MAX_TOTAL_BYTES) {
             (true, _) => ("this caller", MAX_CALLER_BYTES),
@@ -47,7 +47,7 @@ impl BodyBudget {
     }
 
     fn free_bytes(&self, caller: &Arc<str>, count: usize) {
-        let mut held = self.lock();
+        let mut held = self.lock_held();
         held.total -= count;
         if let Some(of_caller) = held.by_caller.get_mut(caller) {
             *of_caller -= count;
@@ -108,7 +108,7 @@ mod tests {
         drop(first);
         OpenBody::new(budget.clone()).add_bytes(&ann, MAX_CALLER_BYTES).expect("her first request is answered");
         drop(second);
-        let held = budget.lock();
+        let held = budget.lock_held();
         assert_eq!((held.total, held.by_caller.len()), (0, 0), "all requests are answered");
     }
 }

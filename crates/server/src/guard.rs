@@ -169,7 +169,7 @@ pub(crate) async fn authorize(State(server): State<Server>, request: Request, ne
 /// The answer of a handler whose work takes places of the caller's user, also while it streams events.
 async fn answer_in_places(work: Option<ServedRequest>, handled: impl Future<Output = Response>) -> Response {
     let Some(work) = work else { return handled.await };
-    let answer = work.clone().serve(handled).await;
+    let answer = work.clone().serve_handler(handled).await;
     if is_event_stream(&answer) { answer.map(|body| work.serve_body(body)) } else { answer }
 }
 

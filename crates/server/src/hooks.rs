@@ -166,7 +166,7 @@ pub(crate) async fn call_hook(
     let hook =
         found.into_iter().find(|hook| is_authenticated(hook, &host.app.config, &headers, &body)).ok_or_else(refused)?;
     let work = host.places.request_of(&hook.user);
-    work.serve(start_hooked_run(&host, hook, &headers, &body)).await
+    work.serve_handler(start_hooked_run(&host, hook, &headers, &body)).await
 }
 
 /// Starts a run of an authenticated request.

@@ -111,7 +111,7 @@ async fn serve_connection(
 ) {
     // Events are small and should be sent immediately; without TCP_NODELAY they are sent a little later.
     let _ = stream.stream.set_nodelay(true);
-    let tracker = open.tracker();
+    let tracker = open.track_requests();
     let service = service_fn(move |mut request: Request<Incoming>| {
         request.extensions_mut().insert(ConnectInfo(connected.peer));
         connected.owner.and_then(|owner| request.extensions_mut().insert(owner));
@@ -125,7 +125,7 @@ async fn serve_connection(
     // A broken connection concerns only its client.
     tokio::select! {
         _ = &mut connection => {}
-        () = open.closed() => {
+        () = open.wait_for_closing() => {
             connection.as_mut().graceful_shutdown();
             let _ = connection.await;
         }

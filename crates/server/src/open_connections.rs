@@ -2,13 +2,20 @@
 //! nginx: otherwise whoever opens enough connections keeps everybody else out.
 
 use std::collections::HashMap;
+use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
+use axum::body::{Body, BodyDataStream, Bytes};
+use axum::response::Response;
+use futures_util::{Stream, StreamExt as _};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
+
+use crate::revoked::is_event_stream;
 
 /// How long a connection that is asked to close may take before another one is looked for.
 const CLOSE_WAIT: Duration = Duration::from_millis(20);
@@ -53,7 +60,7 @@ impl OpenConnections {
         })
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<u64, Arc<ConnectionState>>> {
+    fn lock_open(&self) -> MutexGuard<'_, HashMap<u64, Arc<ConnectionState>>> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -77,14 +84,14 @@ impl OpenConnections {
         };
         let id = self.count.fetch_add(1, Ordering::Relaxed);
         let state = Arc::new(ConnectionState { idle_since: AtomicU64::new(BUSY), closing });
-        self.lock().insert(id, state.clone());
+        self.lock_open().insert(id, state.clone());
         OpenConnection { connections: self.clone(), id, state, _place: place }
     }
 
     /// Closes the connection that has been idle for the longest time, if one has been for long enough.
     fn close_oldest_idle(&self) {
         let latest = self.now_ms().saturating_sub(MIN_IDLE_MS);
-        let open = self.lock();
+        let open = self.lock_open();
         let idle = open.values().filter_map(|state| match state.idle_since.load(Ordering::Relaxed) {
             BUSY => None,
             since => (since <= latest).then_some((since, state)),
@@ -97,24 +104,24 @@ impl OpenConnections {
 }
 
 impl OpenConnection {
-    /// Completes when the connection is to be closed once it is idle.
-    pub(crate) async fn closed(&self) {
+    /// Waits until the connection is to be closed, once it is idle.
+    pub(crate) async fn wait_for_closing(&self) {
         self.state.closing.cancelled().await;
     }
 
-    /// Notes when the connection answers requests.
-    pub(crate) fn tracker(&self) -> RequestTracker {
+    /// What notes when the connection answers requests.
+    pub(crate) fn track_requests(&self) -> RequestTracker {
         RequestTracker { connections: self.connections.clone(), state: self.state.clone() }
     }
 }
 
 impl Drop for OpenConnection {
     fn drop(&mut self) {
-        self.connections.lock().remove(&self.id);
+        self.connections.lock_open().remove(&self.id);
     }
 }
 
-/// Notes whether a connection answers a request.
+/// Notes when a connection answers requests.
 #[derive(Clone)]
 pub(crate) struct RequestTracker {
     connections: Arc<OpenConnections>,
@@ -122,43 +129,81 @@ pub(crate) struct RequestTracker {
 }
 
 impl RequestTracker {
-    /// Answers a request. Meanwhile the connection is not idle. A body that is still sent afterwards is sent to its end, also
-    /// if the connection is to be closed.
-    pub(crate) async fn track_request<T>(&self, answer: impl Future<Output = T>) -> T {
+    /// Answers a request. Meanwhile the connection is not idle, and neither is it while the answer streams events.
+    pub(crate) async fn track_request(&self, answer: impl Future<Output = Response>) -> Response {
         self.state.idle_since.store(BUSY, Ordering::Relaxed);
-        let answered = answer.await;
-        self.state.idle_since.store(self.connections.now_ms(), Ordering::Relaxed);
-        answered
+        let open_request = OpenRequest(self.clone());
+        let answer = answer.await;
+        if !is_event_stream(&answer) {
+            return answer;
+        }
+        answer.map(|body| Body::from_stream(TrackedStream { stream: body.into_data_stream(), _request: open_request }))
+    }
+}
+
+/// A request that is not answered yet. When it is dropped, its connection is idle.
+struct OpenRequest(RequestTracker);
+
+impl Drop for OpenRequest {
+    fn drop(&mut self) {
+        let RequestTracker { connections, state } = &self.0;
+        state.idle_since.store(connections.now_ms(), Ordering::Relaxed);
+    }
+}
+
+/// The parts of an answer that streams events.
+struct TrackedStream {
+    stream: BodyDataStream,
+    _request: OpenRequest,
+}
+
+impl Stream for TrackedStream {
+    type Item = Result<Bytes, axum::Error>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        self.stream.poll_next_unpin(context)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use axum::http::header;
+    use axum::response::IntoResponse as _;
     use futures_util::FutureExt as _;
 
     use super::*;
 
+    async fn answer_with(connection: &OpenConnection, kind: &'static str) -> Response {
+        let answer = async { ([(header::CONTENT_TYPE, kind)], "answer").into_response() };
+        connection.track_requests().track_request(answer).await
+    }
+
     #[tokio::test(start_paused = true)]
     async fn the_connection_that_is_idle_for_the_longest_time_makes_room() {
-        let connections = OpenConnections::new(3);
-        let tokens = [(); 4].map(|()| CancellationToken::new());
+        let connections = OpenConnections::new(4);
+        let tokens = [(); 5].map(|()| CancellationToken::new());
         let mut open = Vec::new();
-        for token in &tokens[..3] {
+        for token in &tokens[..4] {
             open.push(connections.add_connection(token.clone()).await);
         }
         let closed = || tokens.each_ref().map(CancellationToken::is_cancelled);
-        // The first has received no request, the third has answered one before the second.
-        open[2].tracker().track_request(async {}).await;
+        // The first has received no request, the second streams, the fourth has answered a request before the third.
+        let events = answer_with(&open[1], "text/event-stream").await;
+        answer_with(&open[3], "text/plain").await;
         tokio::time::advance(CLOSE_WAIT).await;
-        open[1].tracker().track_request(async {}).await;
-        let mut waiting = Box::pin(connections.add_connection(tokens[3].clone()));
+        answer_with(&open[2], "text/plain").await;
+        let mut waiting = Box::pin(connections.add_connection(tokens[4].clone()));
         assert!((&mut waiting).now_or_never().is_none());
-        assert_eq!(closed(), [false; 4], "the next requests may be on their way");
+        assert_eq!(closed(), [false; 5], "the next requests may be on their way");
         tokio::time::advance(Duration::from_millis(MIN_IDLE_MS)).await;
         assert!((&mut waiting).now_or_never().is_none());
-        assert_eq!(closed(), [false, false, true, false]);
+        assert_eq!(closed(), [false, false, false, true, false]);
         drop(open.pop());
         drop(waiting.await);
-        assert_eq!(closed(), [false, false, true, false]);
+        assert_eq!(closed(), [false, false, false, true, false]);
+        let idle_since = || open[1].state.idle_since.load(Ordering::Relaxed);
+        assert_eq!(idle_since(), BUSY, "it streams");
+        drop(events);
+        assert_ne!(idle_since(), BUSY, "its stream has ended");
     }
 }

@@ -43,19 +43,8 @@ pub(crate) fn create_workspace() -> Workspace {
 
 /// A workspace whose model splits each goal into three blocks, and writes endless loops.
 pub(crate) fn create_looping_workspace(settings: &str) -> Workspace {
-    let text: Value = serde_json::from_str(TEXT_SCHEMA).expect("JSON");
-    let wanted = ["first", "second", "third"].map(|id| {
-        json!({"suggested_id": id, "description": "Changes a text", "execution_type": "python", "depends_on": [],
-            "input_schema": text, "output_schema": text})
-    });
-    let block = json!({"source_code": "async def execute(inputs, context):\n    while True:\n        pass\n",
-        "examples": [{"inputs": {"text": "ab"}, "outputs": {"text": "AB"}}]});
     let place =
         Workspace::new(&format!("default_model = \"scripted:said.json\"\n[embeddings]\nmodel = \"none\"\n{settings}"));
-    let answers = json!({"match": [
-        {"contains": "Write this block.", "answer": block.to_string()},
-        {"contains": "Loop", "answer": json!({"required_blocks": wanted}).to_string()},
-    ]});
-    place.write("said.json", &answers.to_string());
+    place.write("said.json", include_str!("../../../../bench/data/endless-blocks.script.json"));
     place
 }

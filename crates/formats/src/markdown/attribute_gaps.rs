@@ -27,12 +27,12 @@ struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    fn rest(&self) -> &'a str {
+    fn remaining_text(&self) -> &'a str {
         &self.text[self.at..]
     }
 
     fn read_text(&mut self) {
-        while let Some(found) = self.rest().find(['\\', '`', '{', '<']) {
+        while let Some(found) = self.remaining_text().find(['\\', '`', '{', '<']) {
             self.at += found;
             let is_read = match self.text.as_bytes()[self.at] {
                 b'`' => self.read_code(),
@@ -42,22 +42,22 @@ impl<'a> Reader<'a> {
             };
             if !is_read {
                 // A backslash takes the next character with it.
-                let skipped = 1 + usize::from(self.rest().starts_with('\\'));
-                self.at += self.rest().chars().take(skipped).map(char::len_utf8).sum::<usize>();
+                let skipped = 1 + usize::from(self.remaining_text().starts_with('\\'));
+                self.at += self.remaining_text().chars().take(skipped).map(char::len_utf8).sum::<usize>();
             }
         }
     }
 
     /// Reads code up to as many backticks as it starts with.
     fn read_code(&mut self) -> bool {
-        let mark = &self.rest()[..prefix_length(self.rest(), |c| c == '`')];
-        let end = self.rest()[mark.len()..].find(mark);
+        let mark = &self.remaining_text()[..prefix_length(self.remaining_text(), |c| c == '`')];
+        let end = self.remaining_text()[mark.len()..].find(mark);
         self.at += mark.len() + end.map_or(0, |end| end + mark.len());
         true
     }
 
     fn read_expression(&mut self) -> bool {
-        let end = if self.has_open_brace { None } else { lex::find_first_end(&self.rest()[1..]) };
+        let end = if self.has_open_brace { None } else { lex::find_first_end(&self.remaining_text()[1..]) };
         self.has_open_brace |= end.is_none();
         self.at += end.map_or(0, |end| end + 2);
         end.is_some()
@@ -79,7 +79,7 @@ impl<'a> Reader<'a> {
         self.read_name()?;
         loop {
             self.skip_blanks();
-            match self.rest().chars().next()? {
+            match self.remaining_text().chars().next()? {
                 '>' => break,
                 '/' => self.at += 1,
                 '{' => self.read_expression().then_some(())?,
@@ -93,7 +93,7 @@ impl<'a> Reader<'a> {
         self.read_name()?;
         self.skip_blanks();
         let sign = self.at;
-        if !self.rest().starts_with('=') {
+        if !self.remaining_text().starts_with('=') {
             return Some(());
         }
         self.at += 1;
@@ -101,8 +101,8 @@ impl<'a> Reader<'a> {
         if self.at > sign + 1 {
             self.gaps.push((sign, self.at));
         }
-        match self.rest().chars().next()? {
-            quote @ ('"' | '\'') => self.at += self.rest()[1..].find(quote)? + 2,
+        match self.remaining_text().chars().next()? {
+            quote @ ('"' | '\'') => self.at += self.remaining_text()[1..].find(quote)? + 2,
             '{' => self.read_expression().then_some(())?,
             _ => return None,
         }
@@ -111,13 +111,13 @@ impl<'a> Reader<'a> {
 
     fn read_name(&mut self) -> Option<()> {
         let is_part = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | ':' | '.' | '$');
-        let length = prefix_length(self.rest(), is_part);
+        let length = prefix_length(self.remaining_text(), is_part);
         self.at += length;
         (length > 0).then_some(())
     }
 
     fn skip_blanks(&mut self) {
-        self.at += prefix_length(self.rest(), char::is_whitespace);
+        self.at += prefix_length(self.remaining_text(), char::is_whitespace);
     }
 }
 

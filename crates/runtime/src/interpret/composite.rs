@@ -226,7 +226,7 @@ impl Interpreter {
             if let Some(helper) = &looped.helper {
                 // Its value shares the list of iterations, which would be copied.
                 scoped::set_helper(helper, &Value::Null, env);
-                iterations.extend(last.clone());
+                iterations.add_output(last.clone());
             }
             index += 1;
             if index.is_multiple_of(ITERATIONS_PER_YIELD) {

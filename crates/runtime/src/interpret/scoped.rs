@@ -22,7 +22,7 @@ impl Iterations {
     }
 
     /// Appends the output of a finished iteration, if it has one.
-    pub(super) fn extend(&mut self, output: Option<Value>) {
+    pub(super) fn add_output(&mut self, output: Option<Value>) {
         Arc::make_mut(&mut self.finished).extend(output);
     }
 

@@ -8,7 +8,7 @@ use axum::response::{IntoResponse as _, Response};
 use flowloom_app::definitions::catalog::Catalog;
 use flowloom_app::definitions::catalog::CatalogEntry;
 use flowloom_app::definitions::stored::DefinitionContent;
-use flowloom_app::engines::App;
+use flowloom_app::engines::{App, LoadedRun};
 use flowloom_app::error::AppError;
 use flowloom_app::runs::service::StartRunRequest;
 use flowloom_core::event::Record;
@@ -19,7 +19,7 @@ use flowloom_core::value::{Map, Value};
 use flowloom_formats::{RenderedResult, render_result};
 
 use crate::problem::{ApiResult, Problem};
-use crate::runs::answer::{MAX_WAIT, name_started_run};
+use crate::runs::answer::{MAX_WAIT, name_started_run, read_run};
 use crate::runs::start::StartContext;
 
 /// The state of a run after waiting for it.
@@ -66,15 +66,13 @@ pub(crate) async fn run_and_wait(
 
 /// Reads the state of a run.
 pub(crate) async fn read_snapshot(app: &Arc<App>, id: RunId) -> ApiResult<CompatRun> {
-    let app = app.clone();
-    let read = async move || {
-        let opened = app.open_run_by_id(id).await?;
-        let past = flowloom_app::runs::finished::read_outcome(&app, &opened).await?;
+    let read = async move |app: &App, opened: LoadedRun| {
+        let past = flowloom_app::runs::finished::read_outcome(app, &opened).await?;
         let presented = render_result(&opened.plan, &past.state, &past.env);
         let definition = opened.definition().to_owned();
         Ok(CompatRun { id, definition, plan: opened.plan, state: past.state, records: past.records, presented })
     };
-    crate::blocking::run_reading(read).await
+    read_run(app, id, read).await
 }
 
 /// All definitions of one format available to a user, with their source.

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::http::HeaderMap;
+use flowloom_app::engines::{App, LoadedRun};
 use flowloom_app::runs::service::StartRunRequest;
 use flowloom_app::runs::supervisor::ActiveRun;
 use flowloom_app::runs::trigger::TriggerKind;
@@ -30,10 +31,9 @@ use super::SESSION_HEADER;
 use super::elicitation::{self, OpenQuestion};
 use super::progress::ProgressReporter;
 use super::result::RunSnapshot;
-use crate::blocking::run_reading;
 use crate::caller::Caller;
 use crate::problem::{ApiResult, Problem};
-use crate::runs::answer::{find_own_run, name_started_run, open_run};
+use crate::runs::answer::{find_own_run, name_started_run, open_run, read_run};
 use crate::runs::start::StartContext;
 use crate::state::RunHost;
 use crate::threads::{UserMessage, run_turn};
@@ -203,14 +203,12 @@ impl ToolCallHandler<'_> {
 
     /// Reads the state of a stored run.
     async fn read_snapshot(&self, id: RunId) -> ApiResult<RunSnapshot> {
-        let app = self.host.app.clone();
-        let read = async move || {
-            let opened = app.open_run_by_id(id).await?;
-            let past = flowloom_app::runs::finished::read_outcome(&app, &opened).await?;
+        let read = async move |app: &App, opened: LoadedRun| {
+            let past = flowloom_app::runs::finished::read_outcome(app, &opened).await?;
             let presented = render_result(&opened.plan, &past.state, &past.env);
             Ok(RunSnapshot { id, state: past.state, presented })
         };
-        run_reading(read).await
+        read_run(&self.host.app, id, read).await
     }
 
     async fn read_response(&self, run: Option<&str>) -> ApiResult<CallToolResponse> {

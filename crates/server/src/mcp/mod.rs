@@ -112,7 +112,7 @@ impl ServerHandler for McpHandler {
         let (caller, _) = self.find_caller(&context)?;
         caller.require_scope(Scope::Read).map_err(to_protocol_error)?;
         let work = self.host.places.request_of(caller.user_id());
-        let descriptors = work.serve(self.list_available(&caller)).await.map_err(to_protocol_error)?;
+        let descriptors = work.serve_handler(self.list_available(&caller)).await.map_err(to_protocol_error)?;
         let cursor = request.and_then(|request| request.cursor);
         let page = tools::list_page(&descriptors, cursor.as_deref());
         page.ok_or_else(|| ErrorData::invalid_params("invalid cursor", None))
@@ -125,7 +125,7 @@ impl ServerHandler for McpHandler {
     ) -> Result<CallToolResponse, ErrorData> {
         let (caller, headers) = self.find_caller(&context)?;
         let work = self.host.places.request_of(caller.user_id());
-        work.serve(self.handle_call(caller, headers, request, context)).await
+        work.serve_handler(self.handle_call(caller, headers, request, context)).await
     }
 }
 

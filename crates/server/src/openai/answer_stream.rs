@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::http::StatusCode;
-use flowloom_app::engines::App;
+use flowloom_app::engines::{App, LoadedRun};
 use flowloom_app::runs::supervisor::{ActiveRun, FinishedRun, RunCompletion};
 use flowloom_core::id::RunId;
 use flowloom_formats::AnswerSource;
@@ -16,7 +16,7 @@ use super::format::AnswerFormat;
 use super::names::answer_id;
 use super::reply::{RunAnswer, build_answer};
 use crate::problem::{ApiResult, Problem};
-use crate::runs::answer::{MAX_WAIT, name_started_run};
+use crate::runs::answer::{MAX_WAIT, name_started_run, read_run};
 use crate::state::RunHost;
 
 /// Streams the answer of a run to a client.
@@ -180,13 +180,11 @@ impl AnswerStream {
 
 /// Reads the outcome of a stored run.
 pub(crate) async fn read_outcome(app: &Arc<App>, run: RunId) -> ApiResult<FinishedRun> {
-    let app = app.clone();
-    let read = async move || {
-        let opened = app.open_run_by_id(run).await?;
-        let outcome = flowloom_app::runs::finished::read_outcome(&app, &opened).await?;
+    let read = async |app: &App, opened: LoadedRun| {
+        let outcome = flowloom_app::runs::finished::read_outcome(app, &opened).await?;
         Ok(FinishedRun { plan: opened.plan, outcome })
     };
-    crate::blocking::run_reading(read).await
+    read_run(app, run, read).await
 }
 
 impl Drop for AnswerStream {

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use axum::http::HeaderMap;
 use flowloom_app::definitions::catalog::CatalogEntry;
-
 use flowloom_app::engines::{App, LoadedRun};
 use flowloom_app::runs::service::StartRunRequest;
 use flowloom_app::runs::supervisor::ActiveRun;

@@ -117,8 +117,8 @@ async fn build_run_response(
         }
         None => {
             host.service.wait_until_stored(id, completion).await?;
-            let app = host.app.clone();
-            run_reading(async move || summarize_stored(&app, &app.open_run_by_id(id).await?).await).await?
+            let read = async |app: &App, opened: LoadedRun| summarize_stored(app, &opened).await;
+            read_run(&host.app, id, read).await?
         }
     };
     let status = StatusCode::from_u16(status.table_row().http_status).unwrap_or(StatusCode::OK);
@@ -186,8 +186,17 @@ fn check_own_run(store: &Store, caller: &Caller, id: &str) -> ApiResult<RunId> {
 
 /// Opens a run, with its records and its plan.
 pub(crate) async fn open_run(app: &Arc<App>, id: RunId) -> ApiResult<LoadedRun> {
+    read_run(app, id, async |_, opened| Ok(opened)).await
+}
+
+/// Reads something of a run on a blocking thread.
+pub(crate) async fn read_run<T: Send + 'static>(
+    app: &Arc<App>,
+    id: RunId,
+    read: impl AsyncFnOnce(&App, LoadedRun) -> ApiResult<T> + Send + 'static,
+) -> ApiResult<T> {
     let app = app.clone();
-    run_reading(async move || Ok(app.open_run_by_id(id).await?)).await
+    run_reading(async move || read(&app, app.open_run_by_id(id).await?).await).await
 }
 
 /// Opens a run that the caller may access. Fails with `NotThere`.

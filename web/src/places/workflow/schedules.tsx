@@ -1,6 +1,5 @@
 // The schedules of a workflow: when they start it, with which inputs; they are added, changed, paused and deleted.
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
-import { Link } from "@tanstack/react-router";
 import { useState } from "react";
 import { api, read, type Schemas } from "../../api/client";
 import { formatJson, type Json } from "../../api/json";
@@ -11,6 +10,7 @@ import { formatTime } from "../../ui/format";
 import { ErrorBox, Problem } from "../../ui/problem";
 import { describeCron } from "./cron";
 import { ScheduleForm } from "./schedule-form";
+import { TriggeredRuns } from "./triggered-runs";
 
 export type Schedule = Schemas["Schedule"];
 
@@ -112,13 +112,7 @@ function ScheduleFacts({ schedule }: { schedule: Schedule }) {
       <p className="faint cut">
         {schedule.id} · <code>{schedule.cron}</code>
         {inputs !== undefined && ` · ${t.cron.withInputs(inputs)}`} ·{" "}
-        <Link
-          to="/runs"
-          search={{ trigger: `schedule:${schedule.id}` }}
-          aria-label={t.build.itsRunsOf(schedule.id)}
-        >
-          {t.build.itsRuns}
-        </Link>
+        <TriggeredRuns kind="schedule" id={schedule.id} />
       </p>
       {schedule.last_error && <Problem severity="warning">{t.build.notStarted(schedule.last_error)}</Problem>}
     </div>

@@ -1,6 +1,5 @@
 // What starts a workflow by itself: schedules and webhooks.
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
-import { Link } from "@tanstack/react-router";
 import { useState } from "react";
 import { api, read, type Schemas, SERVER } from "../../api/client";
 import { t } from "../../strings";
@@ -8,6 +7,7 @@ import { Button, CopyButton, IconButton } from "../../ui/button";
 import { ConfirmDialog, Dialog } from "../../ui/dialog";
 import { ErrorBox } from "../../ui/problem";
 import { freeId, Schedules } from "./schedules";
+import { TriggeredRuns } from "./triggered-runs";
 
 type TriggersProps = { workflow: Schemas["WorkflowInfo"]; onClose: () => void };
 
@@ -57,13 +57,7 @@ function Hooks({ workflow }: { workflow: string }) {
           <li key={hook.id}>
             <code className="cut">POST {addressOf(hook.path)}</code>
             <CopyButton text={() => addressOf(hook.path)} />
-            <Link
-              to="/runs"
-              search={{ trigger: `webhook:${hook.id}` }}
-              aria-label={t.build.itsRunsOf(hook.id)}
-            >
-              {t.build.itsRuns}
-            </Link>
+            <TriggeredRuns kind="webhook" id={hook.id} />
             <IconButton
               icon="close"
               label={t.build.deleteTrigger(hook.id)}
