@@ -3,6 +3,7 @@
 //! A path names the step, the iteration (`[i]`) and the visit (`#n`), never the attempt: a retry has the same path.
 //! This module is the only place that builds paths.
 
+use std::borrow::Borrow;
 use std::fmt;
 use std::sync::Arc;
 
@@ -23,6 +24,13 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Path(Arc<str>);
+
+/// A path is equal to its text and has the same hash, so that collections of paths can be searched by text.
+impl Borrow<str> for Path {
+    fn borrow(&self) -> &str {
+        &self.0
+    }
+}
 
 impl Path {
     /// The path of the whole run.

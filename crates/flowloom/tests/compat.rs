@@ -84,7 +84,8 @@ fn a_step_list_without_an_input_keeps_its_references() {
 fn unknown_parameters_are_ignored_where_the_originals_ignore_them() {
     let server = RunningServer::start(&Workspace::new(ECHO_CONFIG), &[]);
     for path in ["/api/blocks", "/api/executions", "/api/notifications", "/api/pipelines"] {
-        assert_eq!(server.get(&format!("{path}?origin=studio")).status, 200, "{path}");
+        let answer = server.get(&format!("{path}?origin=studio"));
+        assert_eq!(answer.status, 200, "{path}: {answer:?}");
     }
     assert_eq!(server.get("/api/workflows/runs?workflowId=x&origin=studio").status, 200);
     assert_eq!(server.get("/api/v1/runs?origin=studio").status, 400);

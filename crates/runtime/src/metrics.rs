@@ -51,12 +51,15 @@ pub type LabeledHistograms = BTreeMap<Vec<(&'static str, Cow<'static, str>)>, Hi
 /// Adds a duration to the histogram with these labels.
 pub fn add_duration(
     histograms: &mut LabeledHistograms,
-    labels: Vec<(&'static str, Cow<'static, str>)>,
+    labels: &[(&'static str, Cow<'static, str>)],
     duration_ms: u64,
 ) {
-    let labels = match histograms.len() < MAX_SERIES || histograms.contains_key(&labels) {
-        true => labels,
-        false => labels.into_iter().map(|(name, _)| (name, Cow::Borrowed("other"))).collect(),
+    if let Some(histogram) = histograms.get_mut(labels) {
+        return histogram.add(duration_ms);
+    }
+    let labels = match histograms.len() < MAX_SERIES {
+        true => labels.to_vec(),
+        false => labels.iter().map(|(name, _)| (*name, Cow::Borrowed("other"))).collect(),
     };
     histograms.entry(labels).or_default().add(duration_ms);
 }
@@ -146,12 +149,11 @@ pub(crate) fn record_effect(effect: &PerformedEffect<'_>) {
     }
     let outcome = ("outcome", Cow::Borrowed(if effect.has_failed { "failed" } else { "finished" }));
     let mut figures = lock_figures();
-    let labels = vec![("kind", Cow::Borrowed(effect.kind)), outcome.clone()];
-    add_duration(&mut figures.steps, labels, effect.duration_ms);
+    add_duration(&mut figures.steps, &[("kind", Cow::Borrowed(effect.kind)), outcome.clone()], effect.duration_ms);
     let Some(model) = effect.model else { return };
     let provider = model.split_once(':').map_or(model, |(provider, _)| provider);
-    let labels = vec![("provider", Cow::Owned(provider.to_owned())), outcome];
-    add_duration(&mut figures.model_calls, labels, effect.duration_ms);
+    let labels = [("provider", Cow::Owned(provider.to_owned())), outcome];
+    add_duration(&mut figures.model_calls, &labels, effect.duration_ms);
     if let Some(usage) = effect.usage {
         figures.model_usage.entry(provider.to_owned()).or_insert_with(Usage::none).add(usage);
     }
@@ -181,7 +183,7 @@ fn add_ended_run(ended: &mut BTreeMap<EndedRuns, u64>, status: &'static str, wor
 
 /// Counts the time that a request waited for a place.
 pub(crate) fn record_wait(queue: &'static str, duration_ms: u64) {
-    add_duration(&mut lock_figures().queues, vec![("queue", Cow::Borrowed(queue))], duration_ms);
+    add_duration(&mut lock_figures().queues, &[("queue", Cow::Borrowed(queue))], duration_ms);
 }
 
 #[cfg(test)]
@@ -201,7 +203,7 @@ mod tests {
     fn the_number_of_series_is_bounded() {
         let mut histograms = LabeledHistograms::new();
         for number in 0..MAX_SERIES + 5 {
-            add_duration(&mut histograms, vec![("route", Cow::Owned(number.to_string()))], 1);
+            add_duration(&mut histograms, &[("route", Cow::Owned(number.to_string()))], 1);
         }
         assert_eq!(histograms.len(), MAX_SERIES + 1);
     }

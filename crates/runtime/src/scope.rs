@@ -55,12 +55,16 @@ pub(crate) async fn join_all<F: Future + Unpin>(children: impl Iterator<Item = F
     outputs.into_iter().flatten().collect()
 }
 
-/// The output of `work`, or `None` if `limit` completes first; the work is then dropped.
-pub(crate) async fn run_until<T>(
-    work: impl Future<Output = T> + Unpin,
-    limit: impl Future<Output = ()> + Unpin,
+/// The output of `work`, or `None` if the limit completes first; the work is then dropped. The limit starts when the work
+/// waits for the first time: most work never does, and needs no timer.
+pub(crate) async fn run_until<T, L: Future<Output = ()> + Unpin>(
+    mut work: impl Future<Output = T> + Unpin,
+    start_limit: impl FnOnce() -> L,
 ) -> Option<T> {
-    match select(work, limit).await {
+    if let Poll::Ready(output) = poll_fn(|context| Poll::Ready(Pin::new(&mut work).poll(context))).await {
+        return Some(output);
+    }
+    match select(work, start_limit()).await {
         Either::Left((output, _)) => Some(output),
         Either::Right(((), _)) => None,
     }

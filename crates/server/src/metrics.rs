@@ -35,12 +35,12 @@ impl RequestDurations {
         let known = [Method::GET, Method::POST, Method::PUT, Method::DELETE, Method::OPTIONS, Method::HEAD];
         let method = known.iter().find(|known| *known == method).map_or("other", |known| known.as_str());
         let route = response.extensions().get::<MatchedPath>().map_or("none", MatchedPath::as_str);
-        let labels = vec![
+        let labels = [
             ("method", Cow::Owned(method.to_owned())),
             ("route", Cow::Owned(route.to_owned())),
             ("status", Cow::Owned(response.status().as_u16().to_string())),
         ];
-        add_duration(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner), labels, duration_ms);
+        add_duration(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner), &labels, duration_ms);
     }
 
     fn read(&self) -> LabeledHistograms {

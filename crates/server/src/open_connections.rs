@@ -21,7 +21,7 @@ use crate::revoked::is_event_stream;
 const CLOSE_WAIT: Duration = Duration::from_millis(20);
 
 /// How long a connection is idle before it makes room: a client may just be sending its next request.
-const MIN_IDLE_MS: u64 = 1000;
+const MIN_IDLE: Duration = Duration::from_secs(1);
 
 /// The value of `idle_since` of a connection that answers a request, or has not received one. If the first one does not
 /// come, the time limit of a head closes the connection.
@@ -37,7 +37,7 @@ pub(crate) struct OpenConnections {
 }
 
 struct ConnectionState {
-    /// When the connection has answered its last request, in milliseconds.
+    /// When the connection has answered its last request, in nanoseconds since the server started.
     idle_since: AtomicU64,
     closing: CancellationToken,
 }
@@ -64,9 +64,9 @@ impl OpenConnections {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Milliseconds since the server started, never [`BUSY`].
-    fn now_ms(&self) -> u64 {
-        u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX).max(BUSY + 1)
+    /// Nanoseconds since the server started, never [`BUSY`].
+    fn now_ns(&self) -> u64 {
+        to_nanos(self.started.elapsed()).max(BUSY + 1)
     }
 
     /// Waits for a place for a connection, and closes idle ones if there is none. `closing` closes the connection once it is
@@ -90,7 +90,7 @@ impl OpenConnections {
 
     /// Closes the connection that has been idle for the longest time, if one has been for long enough.
     fn close_oldest_idle(&self) {
-        let latest = self.now_ms().saturating_sub(MIN_IDLE_MS);
+        let latest = self.now_ns().saturating_sub(to_nanos(MIN_IDLE));
         let open = self.lock_open();
         let idle = open.values().filter_map(|state| match state.idle_since.load(Ordering::Relaxed) {
             BUSY => None,
@@ -101,6 +101,11 @@ impl OpenConnections {
             oldest.closing.cancel();
         }
     }
+}
+
+/// The nanoseconds of a duration, which fit for 584 years.
+fn to_nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
 impl OpenConnection {
@@ -147,7 +152,7 @@ struct OpenRequest(RequestTracker);
 impl Drop for OpenRequest {
     fn drop(&mut self) {
         let RequestTracker { connections, state } = &self.0;
-        state.idle_since.store(connections.now_ms(), Ordering::Relaxed);
+        state.idle_since.store(connections.now_ns(), Ordering::Relaxed);
     }
 }
 
@@ -195,7 +200,7 @@ mod tests {
         let mut waiting = Box::pin(connections.add_connection(tokens[4].clone()));
         assert!((&mut waiting).now_or_never().is_none());
         assert_eq!(closed(), [false; 5], "the next requests may be on their way");
-        tokio::time::advance(Duration::from_millis(MIN_IDLE_MS)).await;
+        tokio::time::advance(MIN_IDLE).await;
         assert!((&mut waiting).now_or_never().is_none());
         assert_eq!(closed(), [false, false, false, true, false]);
         drop(open.pop());

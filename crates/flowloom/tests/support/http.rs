@@ -154,6 +154,9 @@ impl Drop for RunningServer {
         // The server may have ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
+        if std::thread::panicking() {
+            let _ = writeln!(std::io::stderr(), "The server printed:\n{}", self.read_log());
+        }
     }
 }
 

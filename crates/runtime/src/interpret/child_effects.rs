@@ -6,7 +6,7 @@
 //! results of the requests of that attempt that changed something and succeeded, as long as it sends the same ones.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use flowloom_core::chat::{GenerateOptions, Message};
 use flowloom_core::code::Code;
@@ -31,7 +31,8 @@ pub(super) struct ChildEffectRunner<'a> {
     place: &'a StepContext,
     attempt: u32,
     scope: Arc<ActivityScope>,
-    _host: HostGuard,
+    /// Held from the first request on, or from the start if one may have been recorded.
+    host: OnceLock<HostGuard>,
     request_count: AtomicUsize,
     progress_count: AtomicUsize,
     interrupt: Mutex<Option<Box<Interrupt>>>,
@@ -47,17 +48,26 @@ impl<'a> ChildEffectRunner<'a> {
         scope: &Arc<ActivityScope>,
     ) -> ChildEffectRunner<'a> {
         let (request_count, progress_count, interrupt) = (AtomicUsize::new(0), AtomicUsize::new(0), Mutex::new(None));
-        ChildEffectRunner {
+        let runner = ChildEffectRunner {
             interpreter,
             place,
             attempt,
             scope: scope.clone(),
-            _host: interpreter.log.register_host(&place.path),
+            host: OnceLock::new(),
             request_count,
             progress_count,
             interrupt,
             earlier: Mutex::default(),
+        };
+        if interpreter.log.is_following() {
+            runner.register_host();
         }
+        runner
+    }
+
+    /// Registers the step as one that can have child effects.
+    fn register_host(&self) {
+        self.host.get_or_init(|| self.interpreter.log.register_host(&self.place.path));
     }
 
     /// The interrupt of the run, if one occurred during a child effect.
@@ -125,6 +135,7 @@ impl<'a> ChildEffectRunner<'a> {
     }
 
     async fn perform_child(&self, request: Request) -> Result<Value, StepFailure> {
+        self.register_host();
         let mut place = StepContext {
             enclosing: Some(self.scope.clone()),
             ..self.place.with_path(self.next_path(request.kind_name(), &self.request_count))
@@ -208,6 +219,7 @@ impl ChildEffects for ChildEffectRunner<'_> {
 
     fn wait_for_child<'a>(&'a self, child: ChildSuspension, seen: u64) -> BoxFuture<'a, ()> {
         Box::pin(async move {
+            self.register_host();
             let _paused = self.interpreter.pause_enclosing(Some(&self.scope));
             self.interpreter.log.wait_for_child(&self.place.path, self.attempt, child, seen).await;
         })

@@ -65,7 +65,7 @@ impl Interpreter {
 
     fn run_member<'a>(&'a self, step: &'a Step, mut env: Env, place: &'a StepContext) -> BoxFuture<'a, MemberResult> {
         let place = place.with_path(place.path.child_path(&step.key));
-        Box::pin(async move { self.run_without_writing(step, &mut env, place).await })
+        Box::pin(async move { self.run_without_writing(step, &mut env, &place).await })
     }
 
     /// Runs each node as soon as its dependencies have finished. A node with a failed dependency is skipped, and so are

@@ -21,7 +21,7 @@ use super::{Interpreter, Interrupt, StepContext};
 use crate::divergence::Divergence;
 use crate::effects::{BoxFuture, EffectContext};
 use crate::journal::profile_namespace;
-use crate::log::{ActivityPause, ActivityScope, Mode, RunLog, TimerKind};
+use crate::log::{ActivityPause, ActivityScope, RunLog, TimerKind};
 use crate::redact::redact_deltas;
 use crate::scope;
 
@@ -112,22 +112,13 @@ impl Interpreter {
         if let Request::Ask(question) = effect.request {
             effect.expiry = self.ask_question(path, attempt, question, effect.timeout_ms)?;
         }
-        if let Some(recorded) = self.take_recorded_outcome(place, attempt, &effect, &hash).await {
+        // Boxed, because most attempts follow no record: a small future is allocated much faster.
+        if self.log.is_following()
+            && let Some(recorded) = Box::pin(self.follow_record(place, attempt, &effect, &hash, was_started)).await
+        {
             return recorded;
         }
-        let aborted = was_started && self.log.take_record(path, attempt, EventKind::StepAborted).is_some();
-        if aborted || self.log.mode == Mode::Replay {
-            self.log.wait_forever().await;
-        }
-        self.log.wait_until_live().await;
-        let outcome = match self.resolve_uncertain(place, attempt, &effect, was_started).await? {
-            Some(outcome) => outcome,
-            None => {
-                self.log.wait_until_durable().await.map_err(|error| EffectFailure::Halt(error.into()))?;
-                crate::failpoint::hit("effect_dispatch_before");
-                self.perform_measured(place, attempt, &effect).await?
-            }
-        };
+        let outcome = self.obtain_outcome(place, attempt, &effect, was_started).await?;
         self.check_output_size(effect.request, &outcome).map_err(EffectFailure::Step)?;
         crate::failpoint::hit("effect_response_after");
         let EffectOutcome { output, usage, memory, response } = outcome;
@@ -137,6 +128,26 @@ impl Interpreter {
         self.log.emit_event(path, attempt, finished)?;
         crate::failpoint::hit("finish_append_after");
         Ok(output)
+    }
+
+    /// The outcome of an attempt that the record does not have.
+    async fn obtain_outcome(
+        &self,
+        place: &StepContext,
+        attempt: u32,
+        effect: &Effect<'_>,
+        was_started: bool,
+    ) -> Result<EffectOutcome, EffectFailure> {
+        let may_have_happened = was_started || place.may_have_happened || self.asks_first;
+        if may_have_happened
+            && effect.class != EffectClass::AtLeastOnce
+            && let Some(outcome) = Box::pin(self.resolve_uncertain(place, attempt, effect)).await?
+        {
+            return Ok(outcome);
+        }
+        self.log.wait_until_durable().await.map_err(|error| EffectFailure::Halt(error.into()))?;
+        crate::failpoint::hit("effect_dispatch_before");
+        self.perform_measured(place, attempt, effect).await
     }
 
     /// What a crash during the effect means.
@@ -175,19 +186,14 @@ impl Interpreter {
         Ok(())
     }
 
-    /// Decides about an effect that may have happened before: it was started in an earlier session or in an attempt that is
-    /// retried and has no outcome, or it is one of a fork. It is performed if its class allows that; otherwise a person decides. `None`: perform it.
+    /// Lets a person decide about an effect that may have happened before and must not happen twice: it was started in an
+    /// earlier session or in an attempt that is retried and has no outcome, or it is one of a fork. `None`: perform it.
     async fn resolve_uncertain(
         &self,
         place: &StepContext,
         attempt: u32,
         effect: &Effect<'_>,
-        was_started: bool,
     ) -> Result<Option<EffectOutcome>, EffectFailure> {
-        let asks_first = place.may_have_happened || self.asks_first;
-        if !(was_started || asks_first) || effect.class == EffectClass::AtLeastOnce {
-            return Ok(None);
-        }
         let was_uncertain = self.log.take_record(&place.path, attempt, EventKind::StepUncertain).is_some();
         // A block affects the world through its child effects only, and each of them is decided about by itself.
         if matches!(effect.request, Request::Python(_)) && !was_uncertain {
@@ -237,7 +243,7 @@ impl Interpreter {
         }
         let work = self.boxed_perform(place, attempt, effect.request);
         let Some(limit) = effect.timeout_ms else { return work.await };
-        match scope::run_until(work, self.effects.clock.sleep_for(limit)).await {
+        match scope::run_until(work, || self.effects.clock.sleep_for(limit)).await {
             Some(performed) => performed,
             None => Err(StepFailure::new_retryable(Code::StepTimeout, format!("no answer within {limit} ms")).into()),
         }
@@ -272,7 +278,8 @@ impl Interpreter {
         let context = self.effect_context(place, attempt);
         let effects = &self.effects;
         let outcome = match request {
-            Request::Generate(request) => self.generate_within_budget(request, context).await,
+            // Boxed, so that other effects reserve no space for it.
+            Request::Generate(request) => Box::pin(self.generate_within_budget(request, context)).await,
             Request::Http(request) => {
                 let reply = effects.http.send_request(request, &context).await;
                 reply.map_err(EffectFailure::from).and_then(|reply| read_reply(&reply, place.text.wording))
@@ -315,8 +322,8 @@ impl Interpreter {
         let outcome = outcome.map_err(|failure| halt_on_outage(failure, request, self.effect_class(request)));
         // Still within the activity: a run that reads its memory does not only wait.
         let outcome = match outcome {
-            Ok(outcome) => self.check_memory_writes(outcome).await,
-            failed => failed,
+            Ok(outcome) if !outcome.memory.is_empty() => Box::pin(self.check_memory_writes(outcome)).await,
+            outcome => outcome,
         };
         match &self.redactor {
             Some(redactor) => redact_result(&**redactor, outcome),

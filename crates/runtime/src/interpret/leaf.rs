@@ -133,7 +133,9 @@ impl Interpreter {
                     Ok(request) => request,
                     Err(error) => break 'tried error.into(),
                 };
-                if let Some(failed) = self.take_unstarted_failure(&place.path, attempt).await {
+                if self.log.is_following()
+                    && let Some(failed) = Box::pin(self.take_unstarted_failure(&place.path, attempt)).await
+                {
                     break 'tried EffectFailure::Step(failed);
                 }
                 let class = self.effect_class(&request);

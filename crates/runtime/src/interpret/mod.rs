@@ -193,7 +193,7 @@ impl Interpreter {
     /// Runs the step whose path is `place` and applies its output.
     fn run_step_at<'a>(&'a self, step: &'a Step, env: &'a mut Env, place: StepContext) -> BoxFuture<'a, StepResult> {
         Box::pin(async move {
-            let (result, names) = self.run_without_writing(step, env, place).await;
+            let (result, names) = self.run_without_writing(step, env, &place).await;
             let StepFlow::Ran(output) = result? else { return Ok(None) };
             bind::write_output(step, names, output.as_ref(), env);
             Ok(output)
@@ -206,15 +206,15 @@ impl Interpreter {
         &self,
         step: &Step,
         env: &mut Env,
-        place: StepContext,
+        place: &StepContext,
     ) -> (Result<StepFlow, Interrupt>, Vec<Arc<str>>) {
         self.set_fork_variables(env, &place.path);
         if !step.scripts.is_empty()
-            && let Err(halt) = Box::pin(self.evaluate_scripts(&step.scripts, env, &place)).await
+            && let Err(halt) = Box::pin(self.evaluate_scripts(&step.scripts, env, place)).await
         {
             return (self.apply_error_policy(step, halt), Vec::new());
         }
-        match self.prepare_step(step, env, &place) {
+        match self.prepare_step(step, env, place) {
             Err(halt) => (Err(halt), Vec::new()),
             Ok(None) => (Ok(StepFlow::Skipped), Vec::new()),
             Ok(Some(names)) => (self.run_with_policy(step, env, place).await, names),
@@ -250,14 +250,14 @@ impl Interpreter {
     }
 
     /// Runs a step and applies its error policy if it is a composite. Leaves apply theirs to each attempt.
-    async fn run_with_policy(&self, step: &Step, env: &mut Env, place: StepContext) -> Result<StepFlow, Interrupt> {
-        let result = self.run_step(step, env, &place).await;
+    async fn run_with_policy(&self, step: &Step, env: &mut Env, place: &StepContext) -> Result<StepFlow, Interrupt> {
+        let result = self.run_step(step, env, place).await;
         match result {
             Ok(output) => Ok(StepFlow::Ran(output)),
             Err(Interrupt::Failed(error, at)) if step.policy.on_error == OnError::Continue => {
                 if at != place.path || !step.kind.is_leaf() {
                     self.emit_event(
-                        &place,
+                        place,
                         0,
                         Event::StepFailed { error, then: AfterFailure::Continue, usage: None, reused: false },
                     )?;
@@ -269,31 +269,39 @@ impl Interpreter {
     }
 
     async fn run_step(&self, step: &Step, env: &mut Env, place: &StepContext) -> StepResult {
-        let inner = StepContext { nesting: place.nesting + 1, ..place.clone() };
-        // Boxed, so that the future of a leaf does not reserve space for that of a composite: small futures are
-        // allocated faster.
         match &step.kind {
             StepKind::Leaf(leaf) => self.run_leaf(step, leaf, env, place).await,
-            StepKind::Composite(Composite::Sequence(steps)) => Box::pin(self.run_sequence(steps, env, &inner)).await,
-            StepKind::Composite(Composite::Parallel(members)) => {
-                Box::pin(self.run_parallel(members, env, &inner)).await
-            }
-            StepKind::Composite(Composite::Dag(dag)) => Box::pin(self.run_dag(dag, env, &inner)).await,
-            StepKind::Composite(Composite::Machine(machine)) => Box::pin(self.run_machine(machine, env, &inner)).await,
-            StepKind::Composite(Composite::Loop(looped)) => Box::pin(self.run_loop(looped, env, &inner)).await,
-            StepKind::Composite(Composite::Branch { arms, otherwise }) => {
-                self.run_branch(arms, otherwise.as_deref(), env, &inner).await
-            }
-            StepKind::Composite(Composite::Return(step)) => {
+            StepKind::Composite(composite) => self.run_composite(step, composite, env, place).await,
+        }
+    }
+
+    /// Runs a composite. Each is boxed, so that the future of a leaf does not reserve space for that of a composite: small
+    /// futures are allocated faster.
+    async fn run_composite(
+        &self,
+        step: &Step,
+        composite: &Composite,
+        env: &mut Env,
+        place: &StepContext,
+    ) -> StepResult {
+        let inner = StepContext { nesting: place.nesting + 1, ..place.clone() };
+        match composite {
+            Composite::Sequence(steps) => Box::pin(self.run_sequence(steps, env, &inner)).await,
+            Composite::Parallel(members) => Box::pin(self.run_parallel(members, env, &inner)).await,
+            Composite::Dag(dag) => Box::pin(self.run_dag(dag, env, &inner)).await,
+            Composite::Machine(machine) => Box::pin(self.run_machine(machine, env, &inner)).await,
+            Composite::Loop(looped) => Box::pin(self.run_loop(looped, env, &inner)).await,
+            Composite::Branch { arms, otherwise } => self.run_branch(arms, otherwise.as_deref(), env, &inner).await,
+            Composite::Return(step) => {
                 self.run_step_at(step, env, inner).await.and_then(|output| Err(Interrupt::Return(output)))
             }
-            StepKind::Composite(Composite::Subflow(subflow)) => Box::pin(self.run_subflow(subflow, env, &inner)).await,
-            StepKind::Composite(Composite::Scoped(scoped)) => Box::pin(self.run_scoped(scoped, env, &inner)).await,
-            StepKind::Composite(Composite::AppendMessage(message)) => self.append_message(message, env, place),
-            StepKind::Composite(Composite::Turn(turn)) => Box::pin(self.run_turn(step, turn, env, &inner)).await,
-            StepKind::Composite(Composite::Tools(tools)) => Box::pin(self.run_tools(step, tools, env, &inner)).await,
-            StepKind::Composite(Composite::Agent(agent)) => Box::pin(self.run_agent(step, agent, env, &inner)).await,
-            StepKind::Composite(Composite::Assign(rows)) => self.run_assign(rows, env, place),
+            Composite::Subflow(subflow) => Box::pin(self.run_subflow(subflow, env, &inner)).await,
+            Composite::Scoped(scoped) => Box::pin(self.run_scoped(scoped, env, &inner)).await,
+            Composite::AppendMessage(message) => self.append_message(message, env, place),
+            Composite::Turn(turn) => Box::pin(self.run_turn(step, turn, env, &inner)).await,
+            Composite::Tools(tools) => Box::pin(self.run_tools(step, tools, env, &inner)).await,
+            Composite::Agent(agent) => Box::pin(self.run_agent(step, agent, env, &inner)).await,
+            Composite::Assign(rows) => self.run_assign(rows, env, place),
         }
     }
 

@@ -32,9 +32,6 @@ impl Interpreter {
     /// Fails if the writes of an outcome exceed the size of the user's memory. Other runs may write at the same time, so
     /// the limit can be exceeded by what they write meanwhile.
     pub(super) async fn check_memory_writes(&self, outcome: EffectOutcome) -> Result<EffectOutcome, EffectFailure> {
-        if outcome.memory.is_empty() {
-            return Ok(outcome);
-        }
         let lock_usage = || self.memory_usage.lock().unwrap_or_else(PoisonError::into_inner);
         let is_known = lock_usage().is_some();
         if !is_known {

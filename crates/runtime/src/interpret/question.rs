@@ -58,7 +58,7 @@ impl Interpreter {
             self.effects.clock.sleep_for(self.log.remaining_ms(expires_at, asked_at)).await;
             self.log.wait_for_decisions().await;
         });
-        match scope::run_until(answer, expired).await {
+        match scope::run_until(answer, || expired).await {
             Some(answer) => Ok(plain_outcome(answer)),
             None => {
                 let message = format!("no answer within {timeout_ms} ms");

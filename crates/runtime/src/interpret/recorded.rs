@@ -7,7 +7,7 @@ use flowloom_core::value::Value;
 
 use super::effect::{Effect, EffectFailure, FailedAttempt, RecordedFailure};
 use super::{Interpreter, StepContext};
-use crate::log::RecordedOutcome;
+use crate::log::{Mode, RecordedOutcome};
 
 impl Interpreter {
     /// Whether the record of this run, or that of the run that it was forked from, has an effect at `path`.
@@ -25,8 +25,29 @@ impl Interpreter {
         }
     }
 
+    /// Follows the record for an attempt that has started: returns its outcome if it is recorded. Otherwise waits until the
+    /// effect may be performed, which in a replay is never.
+    pub(super) async fn follow_record(
+        &self,
+        place: &StepContext,
+        attempt: u32,
+        effect: &Effect<'_>,
+        hash: &Hash,
+        was_started: bool,
+    ) -> Option<Result<Option<Value>, EffectFailure>> {
+        if let Some(recorded) = self.take_recorded_outcome(place, attempt, effect, hash).await {
+            return Some(recorded);
+        }
+        let aborted = was_started && self.log.take_record(&place.path, attempt, EventKind::StepAborted).is_some();
+        if aborted || self.log.mode == Mode::Replay {
+            self.log.wait_forever().await;
+        }
+        self.log.wait_until_live().await;
+        None
+    }
+
     /// The outcome of an attempt in the record of this run, or in that of the run that it was forked from.
-    pub(super) async fn take_recorded_outcome(
+    async fn take_recorded_outcome(
         &self,
         place: &StepContext,
         attempt: u32,

@@ -25,9 +25,8 @@ impl RunLog {
 
     /// Registers a block or function that can have child effects until the guard is dropped.
     pub(crate) fn register_host(self: &Arc<RunLog>, path: &Path) -> HostGuard {
-        let path: Arc<str> = path.as_str().into();
         self.lock_state().hosts.insert(path.clone());
-        HostGuard { log: self.clone(), path }
+        HostGuard { log: self.clone(), path: path.clone() }
     }
 
     /// Does not count the effects around a child effect until the guard is dropped, because it waits for a person.
@@ -72,7 +71,7 @@ impl Drop for Activity {
 /// Marks a block or function as one that can have child effects until it is dropped.
 pub(crate) struct HostGuard {
     log: Arc<RunLog>,
-    path: Arc<str>,
+    path: Path,
 }
 
 impl Drop for HostGuard {

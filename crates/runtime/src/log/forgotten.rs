@@ -2,6 +2,7 @@
 //! record. What they cost still counts.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::atomic::Ordering;
 
 use flowloom_core::chat::Usage;
 use flowloom_core::event::{Event, EventKind};
@@ -28,6 +29,12 @@ struct ForgottenAttempt {
     is_retried: bool,
 }
 
+impl ForgottenAttempts {
+    pub(super) fn has_attempts(&self) -> bool {
+        !self.last.is_empty()
+    }
+}
+
 impl RunLog {
     /// Reopens the run: appends the event, and stores it together with the decisions about the commands to the run that had
     /// ended.
@@ -37,21 +44,29 @@ impl RunLog {
             state.reopen(reset, continued, from.is_none());
         }
         state.live = state.outcomes.is_empty();
+        self.may_follow.store(true, Ordering::Release);
+        self.has_forgotten.store(state.forgotten.has_attempts(), Ordering::Release);
         self.push_event(&mut state, &Path::root(), 0, reopened);
         state.pending.decided.extend(decided);
     }
 
     /// Number of the last attempt of a step that no longer counts; 0 if there is none.
     pub(crate) fn last_forgotten_attempt(&self, path: &Path) -> u32 {
-        let state = self.lock_state();
-        state.forgotten.last.get(path).copied().unwrap_or_default().number
+        self.find_forgotten(path).number
     }
 
     /// Number of the attempt that the current one retries because it had failed; 0 if there is none.
     pub(crate) fn retried_attempt(&self, path: &Path) -> u32 {
-        let state = self.lock_state();
-        let last = state.forgotten.last.get(path).filter(|last| last.is_retried);
-        last.copied().unwrap_or_default().number
+        let last = self.find_forgotten(path);
+        if last.is_retried { last.number } else { 0 }
+    }
+
+    /// The last attempt of a step that no longer counts; the default if there is none.
+    fn find_forgotten(&self, path: &Path) -> ForgottenAttempt {
+        if !self.has_forgotten.load(Ordering::Acquire) {
+            return ForgottenAttempt::default();
+        }
+        self.lock_state().forgotten.last.get(path).copied().unwrap_or_default()
     }
 
     /// Number of steps that were started and no longer count, and the usage of those that finished.

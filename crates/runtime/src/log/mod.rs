@@ -16,6 +16,7 @@ mod timers;
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::future::poll_fn;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
 
@@ -59,6 +60,10 @@ pub(crate) struct RunLog {
     journal: Arc<dyn Journal>,
     pub(crate) publisher: Publisher,
     immediate: bool,
+    /// Whether [`RunLog::is_following`] may be true, read without the lock.
+    may_follow: AtomicBool,
+    /// Whether there are attempts that no longer count, read without the lock.
+    has_forgotten: AtomicBool,
     state: Mutex<LogState>,
 }
 
@@ -81,7 +86,7 @@ struct LogState {
     live_waiters: Vec<Waker>,
     active: usize,
     /// Paths of the blocks and functions in progress, which can have child effects.
-    hosts: HashSet<Arc<str>>,
+    hosts: HashSet<Path>,
     timers: Timers,
     suspended: HashMap<Path, SuspendedStep>,
     expiry_rounds: ExpiryRounds,
@@ -122,6 +127,8 @@ impl RunLog {
             journal,
             publisher: Publisher::starting_after(durable),
             immediate,
+            may_follow: AtomicBool::new(true),
+            has_forgotten: AtomicBool::new(state.forgotten.has_attempts()),
             state: Mutex::new(state),
         }
     }
@@ -205,6 +212,19 @@ impl RunLog {
             return None;
         }
         self.wait_for_outcome(path, attempt).await
+    }
+
+    /// Whether what the run does next may be recorded, or must wait for what is recorded. A run that follows no record any
+    /// more never does again, unless it is reopened.
+    pub(crate) fn is_following(&self) -> bool {
+        if !self.may_follow.load(Ordering::Acquire) {
+            return false;
+        }
+        let state = self.lock_state();
+        let is_following =
+            self.mode == Mode::Replay || !state.live || !state.recorded.is_empty() || state.reusable.is_some();
+        self.may_follow.store(is_following, Ordering::Release);
+        is_following
     }
 
     /// Whether the record holds this event.

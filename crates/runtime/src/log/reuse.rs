@@ -9,6 +9,7 @@
 use std::collections::{HashMap, HashSet};
 use std::future::poll_fn;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::task::Poll;
 
 use flowloom_core::effect::Request;
@@ -229,6 +230,7 @@ impl RunLog {
         state.outcomes.extend(reusable.outcome_positions());
         state.live = false;
         state.reusable = Some(reusable);
+        self.may_follow.store(true, Ordering::Release);
     }
 
     /// Whether the run still takes outcomes from another one. Until it does not, nothing is stored and nothing performed.
