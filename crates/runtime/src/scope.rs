@@ -10,6 +10,18 @@ use std::task::{Context, Poll};
 use futures_util::future::{Either, select};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 
+use crate::effects::BoxFuture;
+
+/// Maximum size of the futures that every step allocates. The allocator of glibc has a cache for blocks of up to 1,032 bytes;
+/// larger ones made a step half as expensive again.
+const SMALL_FUTURE_BYTES: usize = 1024;
+
+/// Boxes a future that every step needs. Does not compile if it is large: what only some steps need is boxed by itself.
+pub(crate) fn box_small<'a, F: Future + Send + 'a>(future: F) -> BoxFuture<'a, F::Output> {
+    const { assert!(size_of::<F>() <= SMALL_FUTURE_BYTES, "a future that every step allocates is too large") }
+    Box::pin(future)
+}
+
 /// Children that run concurrently, each with an index.
 pub(crate) struct ChildScope<F: Future + Unpin> {
     children: FuturesUnordered<Indexed<F>>,

@@ -256,7 +256,7 @@ impl Interpreter {
         attempt: u32,
         request: &'a Request,
     ) -> BoxFuture<'a, Result<EffectOutcome, EffectFailure>> {
-        Box::pin(self.perform_request(place, attempt, request))
+        scope::box_small(self.perform_request(place, attempt, request))
     }
 
     async fn perform_request(

@@ -23,6 +23,7 @@ use super::requests::{block_payload, call_request, memory_request, merge_options
 use super::{Interpreter, Interrupt, StepContext, StepResult};
 use crate::effects::BoxFuture;
 use crate::log::Mode;
+use crate::scope;
 
 impl Interpreter {
     pub(super) async fn run_leaf(&self, step: &Step, leaf: &Leaf, env: &mut Env, place: &StepContext) -> StepResult {
@@ -53,7 +54,7 @@ impl Interpreter {
         env: &'a Env,
         place: &'a StepContext,
     ) -> BoxFuture<'a, StepResult> {
-        Box::pin(self.run_attempts(&step.policy, place, move || self.build_request(leaf, env, place)))
+        scope::box_small(self.run_attempts(&step.policy, place, move || self.build_request(leaf, env, place)))
     }
 
     /// A model call, possibly as part of a conversation.

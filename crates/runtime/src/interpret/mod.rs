@@ -50,6 +50,7 @@ use crate::log::{ActivityScope, RunLog};
 use crate::memory_quota::MemoryUsage;
 use crate::redact::Redactor;
 use crate::requests::CollectedRequests;
+use crate::scope;
 
 /// The reason why a branch stops.
 #[derive(Debug)]
@@ -192,7 +193,7 @@ impl Interpreter {
 
     /// Runs the step whose path is `place` and applies its output.
     fn run_step_at<'a>(&'a self, step: &'a Step, env: &'a mut Env, place: StepContext) -> BoxFuture<'a, StepResult> {
-        Box::pin(async move {
+        scope::box_small(async move {
             let (result, names) = self.run_without_writing(step, env, &place).await;
             let StepFlow::Ran(output) = result? else { return Ok(None) };
             bind::write_output(step, names, output.as_ref(), env);
