@@ -403,6 +403,7 @@ impl Engine {
             return Err(error);
         }
         if let Some(agent) = &start.agent {
+            self.effects.functions.check_agent(agent)?;
             for (function, _) in &start.plan.functions {
                 self.effects.functions.check_permission(agent, function)?;
             }

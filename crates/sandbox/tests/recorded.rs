@@ -87,6 +87,10 @@ impl Functions for EchoEffects {
         EffectClass::AtLeastOnce
     }
 
+    fn check_agent(&self, _agent: &str) -> Result<(), StepFailure> {
+        Ok(())
+    }
+
     fn check_permission(&self, _agent: &str, _function: &str) -> Result<(), StepFailure> {
         Ok(())
     }

@@ -198,6 +198,10 @@ impl Functions for OfflineEffects {
         EffectClass::AtLeastOnce
     }
 
+    fn check_agent(&self, _agent: &str) -> Result<(), StepFailure> {
+        Ok(())
+    }
+
     fn check_permission(&self, _agent: &str, _function: &str) -> Result<(), StepFailure> {
         Ok(())
     }

@@ -65,6 +65,17 @@ pub fn flow_function_id(id: &str) -> String {
     format!("flow::{id}")
 }
 
+impl AgentTool {
+    /// The id that an agent must be granted to make a call; `None` for what the client does itself. A tool that is an HTTP
+    /// request has no function; its id is `http::NAME`.
+    pub fn grant_id(&self) -> Option<Arc<str>> {
+        match &self.effect {
+            ToolEffect::Http(_) => Some(format!("http::{}", self.declaration.name).into()),
+            effect => effect.function_id(),
+        }
+    }
+}
+
 impl ToolEffect {
     /// The id of the function that the effect calls, if it calls one.
     pub fn function_id(&self) -> Option<Arc<str>> {

@@ -140,7 +140,10 @@ impl<'a> ToolRecordReader<'a> {
         let path = record.find_text(&["internalApiPath", "internal_api_path"]);
         let effect = match path {
             _ if record.is_run_by_client() => ToolEffect::Client,
-            Some(path) => ToolEffect::Http(Box::new(self.build_request(&path))),
+            Some(path) => {
+                self.check_path(&name, &path, span, problems);
+                ToolEffect::Http(Box::new(self.build_request(&path)))
+            }
             None => {
                 let function = record.find_text(&["functionId", "function_id"]).unwrap_or_else(|| name.clone());
                 needs_approval |= self.sources.declared.get(&function).is_some_and(|own| own.needs_approval);
@@ -149,6 +152,8 @@ impl<'a> ToolRecordReader<'a> {
                     server.report_unknown_tool(tool, span, problems);
                 } else if let Some(named) = place.function {
                     self.sources.check_function(&function, named, problems);
+                } else {
+                    self.report_missing_function(&function, span, problems);
                 }
                 // The function's own declaration supplies what the record leaves out.
                 if let Some(declared) = self.sources.find_declaration(&function) {
@@ -164,6 +169,30 @@ impl<'a> ToolRecordReader<'a> {
         let parameters = if parameters == Value::Null { no_parameters() } else { parameters };
         let declaration = ToolDeclaration { name, description, parameters };
         Some(AgentTool { declaration, alias: None, effect, needs_approval })
+    }
+
+    /// Warns about a tool that says nothing about what a call does, if no function has its name.
+    fn report_missing_function(&self, name: &str, span: Span, problems: &mut Problems) {
+        if self.sources.find_declaration(name).is_some() {
+            return;
+        }
+        let message = format_args!("nothing implements the tool {name}: calls of it fail");
+        problems.add_warning(Code::UnknownTool, span, message).help = Some(format!(
+            "give it an internalApiPath or a functionId, or declare it in flowloom.toml: [functions.\"{name}\"]"
+        ));
+    }
+
+    /// Reports a path that leaves the base URL, whose headers are the operator's, and a base URL that is not set.
+    fn check_path(&self, name: &str, path: &str, span: Span, problems: &mut Problems) {
+        if leaves_base(path) {
+            let message = format_args!("the path {path:?} of the tool {name} is not below the server of the tools");
+            problems.add_error(Code::WrongKind, span, message).help =
+                Some("write a path without the parts \".\" and \"..\", backslashes and control characters".into());
+        } else if self.sources.tools.base.is_none() {
+            let message = format_args!("the tool {name} has a path and no server: calls of it fail");
+            problems.add_warning(Code::UnknownTool, span, message).help =
+                Some("set base_url in the table [tools] of flowloom.toml".into());
+        }
     }
 
     /// A request that posts the arguments as JSON to a path below the base URL.
@@ -184,6 +213,13 @@ impl<'a> ToolRecordReader<'a> {
             body: BodySpec::JsonValue(Data::Text(Template { parts: vec![TemplatePart::Ref(arguments)] })),
         }
     }
+}
+
+/// Whether a path would lead out of the URL before it, or be changed when the request is sent. In URLs, `%2e` means a dot.
+fn leaves_base(path: &str) -> bool {
+    let end = path.find(['?', '#']).unwrap_or(path.len());
+    let is_dots = |part: &str| matches!(part.to_lowercase().replace("%2e", ".").as_str(), "." | "..");
+    path.contains('\\') || path.chars().any(char::is_control) || path[..end].split('/').any(is_dots)
 }
 
 /// A tool record. Older records wrap the declaration once more, in `function` or in `parameters`.

@@ -348,6 +348,7 @@ fn describe_stuck(machine: &Machine, current: usize, env: &Env, output: Option<&
     let title = &machine.nodes[current].title;
     let unknown = output.and_then(|output| output.get(UNKNOWN_DESTINATION)?.as_str());
     let why = match unknown {
+        Some("") => format!("{title} called its router without a destination"),
         Some(name) => format!("no edge from {title} leads to {name}"),
         None => format!("no edge from {title} matches {answer}"),
     };

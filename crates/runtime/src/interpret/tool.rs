@@ -2,6 +2,7 @@
 //! calls to the model. A tool that is not available is never called.
 
 use flowloom_core::chat::{ToolCall, ToolDeclaration};
+use flowloom_core::code::Code;
 use flowloom_core::effect::{AskRequest, CallRequest, HttpRequest, Payload, Request};
 use flowloom_core::error::StepFailure;
 use flowloom_core::expr::Wording;
@@ -27,6 +28,10 @@ pub(super) enum ToolOutcome {
 }
 
 impl ToolOutcome {
+    fn not_found(call: &ToolCall) -> ToolOutcome {
+        ToolOutcome::Error(format!("Tool \"{}\" not found.", call.name))
+    }
+
     /// The outcome as the model receives it.
     pub(super) fn to_model_text(&self, wording: Wording) -> String {
         match self {
@@ -49,7 +54,7 @@ impl Interpreter {
     ) -> BoxFuture<'a, Result<ToolOutcome, Interrupt>> {
         Box::pin(async move {
             let Some(tool) = tool else {
-                return Ok(ToolOutcome::Error(format!("Tool \"{}\" not found.", call.name)));
+                return Ok(ToolOutcome::not_found(call));
             };
             let arguments = match check_arguments(tool, &call.arguments) {
                 Ok(arguments) => arguments,
@@ -58,8 +63,8 @@ impl Interpreter {
             if tool.needs_approval && !self.request_approval(policy, tool, &arguments, &place).await? {
                 return Ok(ToolOutcome::Result("The user did not allow this call.".into()));
             }
-            if let (Some(agent), Some(function)) = (&self.agent, tool.effect.function_id())
-                && let Err(error) = self.effects.functions.check_permission(agent, &function)
+            if let (Some(agent), Some(granted)) = (&self.agent, tool.grant_id())
+                && let Err(error) = self.effects.functions.check_permission(agent, &granted)
             {
                 return Ok(ToolOutcome::Error(error.to_string()));
             }
@@ -67,6 +72,10 @@ impl Interpreter {
             let client_policy = matches!(tool.effect, ToolEffect::Client).then(|| without_time_limit(policy));
             match self.run_attempts(client_policy.as_ref().unwrap_or(policy), &place, request).await {
                 Ok(output) => Ok(read_tool_output(tool, output.unwrap_or_default())),
+                // Its text names functions that the model is not offered.
+                Err(Interrupt::Failed(error, _)) if error.code == Code::FunctionUnknown => {
+                    Ok(ToolOutcome::not_found(call))
+                }
                 Err(Interrupt::Failed(error, _)) => Ok(ToolOutcome::Error(error.message)),
                 Err(halt) => Err(halt),
             }

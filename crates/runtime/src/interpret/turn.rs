@@ -5,6 +5,7 @@ use std::sync::Arc;
 use flowloom_core::chat::{Message, Role, ToolCall, unanswered_call_message};
 use flowloom_core::effect::Request;
 use flowloom_core::expr::Wording;
+use flowloom_core::json;
 use flowloom_core::path::Key;
 use flowloom_core::plan::{CallTools, Env, Router, Step, Turn};
 use flowloom_core::value::Value;
@@ -156,20 +157,34 @@ fn choose_destination(router: Option<&Router>, routes: Vec<ToolCall>, wording: W
     if let Some(end) = router.end.as_ref().filter(|end| *end.name == *last.name) {
         return RoutingChoice::To(end.destination.clone());
     }
-    let named = last.arguments.as_map().and_then(|map| {
-        let by_name = map.get(&*router.argument).and_then(Value::as_str);
-        by_name.or_else(|| map.values().find_map(Value::as_str))
-    });
-    let named = named.unwrap_or_default();
+    let (named, problem) = match read_destination(router, &last.arguments) {
+        Ok(named) => (named, None),
+        Err(problem) => (String::new(), Some(problem)),
+    };
     let folded = named.to_lowercase();
-    let exact = router.destinations.iter().find(|place| &***place == named);
+    let exact = router.destinations.iter().find(|place| ***place == *named);
     match exact.or_else(|| router.destinations.iter().find(|place| place.to_lowercase() == folded)) {
-        Some(place) => RoutingChoice::To(place.clone()),
-        None => {
+        Some(place) if problem.is_none() => RoutingChoice::To(place.clone()),
+        _ => {
+            let problem = problem.unwrap_or_else(|| format!("there is no {named:?} to go to"));
             let places = router.destinations.join(", ");
-            let reply =
-                format!("Error: there is no {named:?} to go to; choose one of: {places}.{}", wording.after_tool_error);
-            RoutingChoice::Unknown { named: named.to_owned(), calls: routes, reply }
+            let reply = format!("Error: {problem}; choose one of: {places}.{}", wording.after_tool_error);
+            RoutingChoice::Unknown { named, calls: routes, reply }
         }
     }
+}
+
+/// The destination that a routing call names, without the space around it; otherwise what is wrong with its arguments.
+fn read_destination(router: &Router, arguments: &Value) -> Result<String, String> {
+    let parsed = match arguments {
+        // Some models send their arguments as a text.
+        Value::String(text) => Some(
+            json::parse_value(text).map_err(|error| format!("the arguments are not valid JSON: {}", error.message))?,
+        ),
+        _ => None,
+    };
+    let arguments = parsed.as_ref().unwrap_or(arguments);
+    let by_name = arguments.get(&router.argument).and_then(Value::as_str).map(str::to_owned);
+    let named = by_name.or_else(|| arguments.as_map()?.values().find_map(Value::as_str).map(str::to_owned));
+    named.map(|named| named.trim().to_owned()).ok_or_else(|| format!("the argument {} is missing", router.argument))
 }

@@ -14,6 +14,14 @@ impl Capabilities {
         Capabilities(grants)
     }
 
+    /// Fails if there is no agent of this name.
+    pub fn check_agent(&self, agent: &str) -> Result<(), FunctionError> {
+        if self.0.contains_key(agent) {
+            return Ok(());
+        }
+        Err(FunctionError::UnknownAgent { agent: agent.to_owned(), known: self.0.keys().cloned().collect() })
+    }
+
     /// Checks whether `agent` may call `function`. An unknown agent may call nothing.
     pub fn check_permission(&self, agent: &str, function: &str) -> Result<(), FunctionError> {
         // An empty grant is a mistake and grants nothing, although it is a prefix of every id.

@@ -42,6 +42,14 @@ pub enum FunctionError {
         /// The function.
         function: String,
     },
+    /// No agent of this name is configured.
+    #[error("there is no agent {agent}; {}", suggest_agents(agent, known))]
+    UnknownAgent {
+        /// The agent.
+        agent: String,
+        /// The configured agents.
+        known: Vec<String>,
+    },
     /// No search engine is configured.
     #[error("tool::web_search needs a search provider; set one in [search] of the configuration")]
     NoSearchProvider,
@@ -186,6 +194,13 @@ fn suggest_function(similar: Option<&str>, known: &[String]) -> String {
     }
 }
 
+fn suggest_agents(agent: &str, known: &[String]) -> String {
+    match known {
+        [] => format!("configure it in flowloom.toml: [agents.{agent}] with the tools that it may call"),
+        known => format!("the configured agents are: {}", known.join(", ")),
+    }
+}
+
 fn after_colon(text: &str) -> String {
     if text.is_empty() { String::new() } else { format!(": {text}") }
 }
@@ -197,7 +212,7 @@ impl FunctionError {
             FunctionError::Unknown { .. } => Code::FunctionUnknown,
             FunctionError::ArgumentMissing { .. } | FunctionError::FilesNotAnObject => Code::ArgumentMissing,
             FunctionError::SecretInQuery { .. } => Code::SecretPlace,
-            FunctionError::Denied { .. } => Code::CapabilityDenied,
+            FunctionError::Denied { .. } | FunctionError::UnknownAgent { .. } => Code::CapabilityDenied,
             FunctionError::InvalidSearchUrl(_) => Code::ConfigInvalid,
             FunctionError::NoFileFolder { .. } => Code::FileDenied,
             FunctionError::NoSearchProvider

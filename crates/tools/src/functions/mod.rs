@@ -167,6 +167,10 @@ impl Functions for FunctionRegistry {
         }
     }
 
+    fn check_agent(&self, agent: &str) -> Result<(), StepFailure> {
+        Ok(self.capabilities.check_agent(agent).map_err(ToolError::from)?)
+    }
+
     fn check_permission(&self, agent: &str, function: &str) -> Result<(), StepFailure> {
         Ok(self.capabilities.check_permission(agent, function).map_err(ToolError::from)?)
     }
