@@ -32,6 +32,19 @@ pub(crate) fn replace_controls(text: &str) -> Cow<'_, str> {
     text.chars().map(replace).collect()
 }
 
+/// A JSON text in which characters that could control a terminal are escapes. Outside of its strings it has none.
+pub(crate) fn escape_controls(json: &str) -> Cow<'_, str> {
+    if !json.contains(is_control) {
+        return json.into();
+    }
+    // None of them is beyond the first plane.
+    let escape = |c: char| match is_control(c) {
+        true => format!("\\u{:04x}", u32::from(c)),
+        false => c.to_string(),
+    };
+    json.chars().map(escape).collect::<String>().into()
+}
+
 /// Whether something was printed to stdout.
 static HAS_PRINTED: AtomicBool = AtomicBool::new(false);
 
@@ -48,12 +61,17 @@ pub(crate) fn write_stdout(text: fmt::Arguments<'_>) {
     std::print!("{}", apply_styles(&text, colors_stdout()));
 }
 
+/// Prints to stdout what is for people, also if it goes through a pipe: what shows it in the end is often a terminal.
+pub(crate) fn write_for_people(text: fmt::Arguments<'_>) {
+    write_stdout(format_args!("{}", replace_controls(&text.to_string())));
+}
+
 /// Prints a text for people to stdout. On a terminal, lines that are too long are broken between words, and further lines
 /// start in column `hang`.
 pub(crate) fn print_wrapped(text: &str, hang: usize) {
     match stdout_columns() {
-        Some(columns) => write_stdout(format_args!("{}\n", wrap_hanging(text, columns, hang))),
-        None => write_stdout(format_args!("{text}\n")),
+        Some(columns) => write_for_people(format_args!("{}\n", wrap_hanging(text, columns, hang))),
+        None => write_for_people(format_args!("{text}\n")),
     }
 }
 
@@ -67,6 +85,10 @@ pub(crate) fn write_stderr(text: fmt::Arguments<'_>) {
 
 macro_rules! print {
     ($($text:tt)*) => { $crate::print::write_stdout(format_args!($($text)*)) };
+}
+
+macro_rules! print_people {
+    ($($text:tt)*) => { $crate::print::write_for_people(format_args!($($text)*)) };
 }
 
 macro_rules! println {
@@ -94,5 +116,14 @@ mod tests {
         assert_eq!(shown, "a [31mb\u{fffd}c\u{fffd}d\u{fffd}e\u{b7}f\u{b7}g h\n\ti\u{e9}");
         assert_eq!(shown.len(), hostile.len());
         assert!(matches!(replace_controls("plain \u{1f600}"), Cow::Borrowed(_)));
+    }
+
+    #[test]
+    fn json_keeps_its_value_without_controls() {
+        let value = serde_json::json!({"a\u{9b}": "b\u{202e}\u{7f}\u{1b}\n\u{e9}"});
+        let text = serde_json::to_string_pretty(&value).expect("JSON");
+        let escaped = escape_controls(&text);
+        assert!(!escaped.contains(is_control) && escaped.contains('\u{e9}'), "{escaped}");
+        assert_eq!(serde_json::from_str::<serde_json::Value>(&escaped).expect("JSON"), value);
     }
 }

@@ -2,6 +2,8 @@
 
 mod support;
 
+use std::io::{Read as _, Write as _};
+
 use serde_json::{Value, json};
 use support::http::RunningServer;
 use support::{TestServer, Workspace, exit_code, stderr_text};
@@ -203,6 +205,42 @@ fn a_hook_takes_calls_that_know_its_secret() {
         401
     );
     assert_eq!(call(&[&known], "{").status, 400);
+    assert_eq!(call(&[&known, &format!("Webhook-Id: {}", "x".repeat(256))], "{}").status, 400);
+    assert_eq!(call(&[&known, "Webhook-Id: a", "Webhook-Id: b"], "{}").status, 400);
+    // Senders give one name to all deliveries of an event.
+    let (_, made) = place.run_json(&["hooks", "add", "beats.json", "--id", "other"]);
+    let other = format!("X-Hook-Secret: {}", made["secret"].as_str().expect("a secret"));
+    let headers = ["Content-Type: application/json", &other, "X-GitHub-Delivery: 1"];
+    assert_eq!(server.send_and_read("POST", "/hooks/other", &headers, "{\"a\": 1}").status, 202);
+    let key = "Idempotency-Key: 1";
+    let started = server.send_and_read(
+        "POST",
+        "/api/v1/runs",
+        &["Content-Type: application/json", key],
+        "{\"workflow\": \"beats\"}",
+    );
+    assert_eq!(started.status, 202, "{started:?}");
+}
+
+#[test]
+fn a_hook_answers_without_the_body_if_no_secret_is_sent() {
+    let world = TestServer::start();
+    let place = create_workspace(&world);
+    place.run_json(&["hooks", "add", "beats.json"]);
+    let server = RunningServer::start(&place, &[]);
+    for path in ["/hooks/beats", "/hooks/nobody"] {
+        let mut stream = std::net::TcpStream::connect(&server.address).expect("it listens");
+        // A client that asks first sends its body only if it may.
+        let head = format!(
+            "POST {path} HTTP/1.1\r\nHost: {}\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\
+             Expect: 100-continue\r\n\r\n",
+            server.address
+        );
+        stream.write_all(head.as_bytes()).expect("sent");
+        let mut status = [0; 12];
+        stream.read_exact(&mut status).expect("answered");
+        assert_eq!(&status, b"HTTP/1.1 401", "{path}");
+    }
 }
 
 #[test]

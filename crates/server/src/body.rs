@@ -1,7 +1,6 @@
 //! JSON request bodies, whose errors are problem documents.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::{Body, BodyDataStream};
@@ -12,7 +11,7 @@ use futures_util::StreamExt as _;
 use serde::de::DeserializeOwned;
 
 use crate::blocking::parse_text;
-use crate::body_budget::OpenBody;
+use crate::body_budget::{BodySender, OpenBody};
 use crate::caller::Caller;
 use crate::problem::Problem;
 use crate::state::Server;
@@ -123,8 +122,8 @@ pub(crate) async fn read_json_text(server: &Server, request: Request) -> Result<
         let message = format!("the body has more than {MAX_BODY_VALUES} values");
         return Err(invalid_request(message).with_status(StatusCode::PAYLOAD_TOO_LARGE));
     }
-    if let Some(CountedBody { body, caller }) = counted {
-        body.add_bytes(&caller, count * VALUE_BYTES)?;
+    if let Some(CountedBody { body, sender }) = counted {
+        body.add_bytes(&sender, count * VALUE_BYTES)?;
     }
     Ok(text)
 }
@@ -164,24 +163,26 @@ async fn read_counted_text(
     String::from_utf8(read?).map_err(|_| invalid_request("the body is not UTF-8".to_owned()))
 }
 
-/// The body of a request, and the caller for whom its bytes count.
+/// The body of a request, and the sender for whom its bytes count.
 struct CountedBody {
     body: OpenBody,
-    caller: Arc<str>,
+    sender: BodySender,
 }
 
 fn find_counted(request: &Request) -> Option<CountedBody> {
     let body = request.extensions().get::<OpenBody>()?.clone();
-    Some(CountedBody { body, caller: name_caller(request) })
+    Some(CountedBody { body, sender: name_sender(request) })
 }
 
-/// The caller who answers for a body: the user of the key, the key, or the address.
-fn name_caller(request: &Request) -> Arc<str> {
+/// Who answers for a body: the user of the key, the key, or else the address.
+fn name_sender(request: &Request) -> BodySender {
     let caller = request.extensions().get::<Caller>();
     let user = caller.and_then(|caller| Some(format!("user {}", caller.user.as_ref()?)));
     let key = || caller.and_then(|caller| Some(format!("key {}", caller.key.as_ref()?.id())));
     let address = || Some(request.extensions().get::<ConnectInfo<SocketAddr>>()?.0.ip().to_string());
-    user.or_else(key).or_else(address).unwrap_or_default().into()
+    let name = user.or_else(key).or_else(address).unwrap_or_default().into();
+    // A server without keys knows all of its callers.
+    if caller.is_some() { BodySender::Keyed(name) } else { BodySender::Unkeyed(name) }
 }
 
 /// Reads the bytes of a body, and counts them for the caller if they are counted.
@@ -189,8 +190,8 @@ async fn read_bytes(mut chunks: BodyDataStream, counted: Option<&CountedBody>) -
     let mut bytes = Vec::new();
     while let Some(chunk) = chunks.next().await {
         let chunk = chunk.map_err(|error| invalid_request(format!("the body cannot be read: {error}")))?;
-        if let Some(CountedBody { body, caller }) = counted
-            && let Err(problem) = body.add_bytes(caller, chunk.len())
+        if let Some(CountedBody { body, sender }) = counted
+            && let Err(problem) = body.add_bytes(sender, chunk.len())
         {
             discard_chunks(chunks).await;
             return Err(problem);

@@ -7,7 +7,7 @@ use axum::Router;
 use axum::body::HttpBody as _;
 use axum::extract::{FromRequestParts as _, MatchedPath, Request, State};
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use flowloom_app::keys::Scope;
@@ -25,7 +25,7 @@ use crate::mcp::http::MCP_PATH;
 use crate::problem::Problem;
 use crate::revoked::is_event_stream;
 use crate::state::Server;
-use crate::{cors, openai};
+use crate::{cors, hook_credential, hooks, openai};
 
 /// The header with the id of a request, in requests and responses.
 const REQUEST_ID_HEADER: &str = "x-request-id";
@@ -241,8 +241,10 @@ fn check_request(server: &Server, request: &Parts, is_listed: bool) -> Result<()
 
 /// Rejects requests that say twice what counts once. Programs in front of the server may read the other one.
 fn reject_repeated_headers(headers: &HeaderMap) -> Result<(), Problem> {
-    let once = [header::HOST, header::CONTENT_TYPE, header::AUTHORIZATION, header::ORIGIN];
-    let repeated = once.into_iter().find(|name| headers.get_all(name).iter().nth(1).is_some());
+    let known = [header::HOST, header::CONTENT_TYPE, header::AUTHORIZATION, header::ORIGIN].into_iter();
+    let hook = [hook_credential::SECRET_HEADER, hook_credential::SIGNATURE_HEADER].into_iter();
+    let keys = hooks::DELIVERY_HEADERS.into_iter().map(HeaderName::from_static);
+    let repeated = known.chain(hook).chain(keys).find(|name| headers.get_all(name).iter().nth(1).is_some());
     match repeated {
         Some(name) => Err(Problem::new(Code::RequestInvalid, format!("the header {name} is given more than once"))
             .with_status(StatusCode::BAD_REQUEST)),

@@ -6,33 +6,30 @@
 use std::sync::Arc;
 
 use axum::Json;
-use axum::extract::State;
-use axum::http::{HeaderMap, HeaderName, StatusCode, header};
-use flowloom_app::config::Config;
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, StatusCode};
 use flowloom_app::hooks::NewHook;
-use flowloom_app::keys::{Scope, hash_secret};
+use flowloom_app::keys::Scope;
 use flowloom_app::runs::service::StartRunRequest;
 use flowloom_app::runs::supervisor::ActiveRun;
 use flowloom_app::runs::trigger::TriggerKind;
-use flowloom_app::secrets::read_webhook_secret;
 use flowloom_core::code::Code;
 use flowloom_core::json::parse_value;
 use flowloom_store::{HookRow, Store};
-use hmac::{Hmac, KeyInit as _, Mac as _};
 use serde::{Deserialize, Serialize};
-use sha2::Sha256;
 use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::blocking::accept_request;
-use crate::body::{JsonObject, TextBody};
+use crate::body::{JsonObject, discard_body, read_json_text};
 use crate::caller::Caller;
 use crate::definitions::change::{OwnerQuery, writable_user};
+use crate::hook_credential::HookCredential;
 use crate::params::{PathParam, QueryParams};
 use crate::problem::{ApiResult, Problem, ProblemDocument};
 use crate::runs::answer::name_started_run;
-use crate::runs::start::{StartContext, find_definition, header_text};
+use crate::runs::start::{StartContext, check_key_length, find_definition, header_text};
 use crate::state::{RunHost, Server};
 
 /// The routes of webhooks.
@@ -40,14 +37,8 @@ pub(crate) fn routes() -> OpenApiRouter<Server> {
     OpenApiRouter::new().routes(routes!(list_hooks)).routes(routes!(put_hook, delete_hook)).routes(routes!(call_hook))
 }
 
-/// Header with the secret.
-const SECRET_HEADER: HeaderName = HeaderName::from_static("x-hook-secret");
-
-/// Header with `sha256=` and the HMAC-SHA256 of the body under the secret, in hex.
-const SIGNATURE_HEADER: HeaderName = HeaderName::from_static("x-hub-signature-256");
-
 /// Headers that identify a delivery: a repeated delivery does not start another run.
-const DELIVERY_HEADERS: [&str; 3] = ["idempotency-key", "webhook-id", "x-github-delivery"];
+pub(crate) const DELIVERY_HEADERS: [&str; 3] = ["idempotency-key", "webhook-id", "x-github-delivery"];
 
 /// The settings of a webhook.
 #[derive(Deserialize, ToSchema)]
@@ -153,20 +144,26 @@ pub(crate) struct HookQuery {
     responses((status = 202, description = "The run was started", body = HookRun), (status = 400, body = ProblemDocument), (status = 401, description = "The secret is missing or wrong, or the webhook does not exist", body = ProblemDocument),
         (status = 409, body = ProblemDocument), (status = 422, body = ProblemDocument), (status = 429, body = ProblemDocument)))]
 pub(crate) async fn call_hook(
-    State(host): State<Arc<RunHost>>,
+    State(server): State<Server>,
     PathParam(id): PathParam<String>,
     QueryParams(whose): QueryParams<HookQuery>,
-    headers: HeaderMap,
-    TextBody(body): TextBody,
+    request: Request,
 ) -> ApiResult<(StatusCode, Json<HookRun>)> {
-    let shared = host.clone();
-    let found =
-        crate::blocking::run_blocking(move || shared.app.store.find_hooks(&id, whose.user.as_deref())).await??;
+    let host = server.host.clone();
+    let found = crate::blocking::run_blocking(move || host.app.store.find_hooks(&id, whose.user.as_deref())).await??;
+    let (host, headers) = (&server.host, request.headers().clone());
+    let credential = HookCredential::read(&headers);
     let refused = || Problem::new(Code::KeyUnknown, "the webhook does not exist, or its secret is missing or wrong");
-    let hook =
-        found.into_iter().find(|hook| is_authenticated(hook, &host.app.config, &headers, &body)).ok_or_else(refused)?;
+    // Nobody sends a body for nothing: it takes memory that other callers need.
+    let possible: Vec<HookRow> = found.into_iter().filter(|hook| credential.may_fit(hook)).collect();
+    if possible.is_empty() {
+        discard_body(&headers, request.into_body()).await;
+        return Err(refused());
+    }
+    let body = read_json_text(&server, request).await?;
+    let hook = possible.into_iter().find(|hook| credential.fits(hook, &host.app.config, &body)).ok_or_else(refused)?;
     let work = host.places.request_of(&hook.user);
-    work.serve_handler(start_hooked_run(&host, hook, &headers, &body)).await
+    work.serve_handler(start_hooked_run(host, hook, &headers, &body)).await
 }
 
 /// Starts a run of an authenticated request.
@@ -185,7 +182,7 @@ async fn start_hooked_run(
             .map_err(|error| Problem::new(Code::RequestInvalid, format!("the body is not JSON: {}", error.message)))?,
     };
     let trigger = TriggerKind::Webhook.to_trigger_of(&hook.id);
-    let mut call = StartContext::for_user(host, &hook.user, trigger).with_key(delivery(headers));
+    let mut call = StartContext::for_user(host, &hook.user, trigger).with_key(name_delivery(&hook, headers)?);
     call.start.place = Some(Arc::new(place));
     let request = format!("{}\n{body}", hook.id);
     let run = call.start_once(&request, async |id| {
@@ -205,33 +202,11 @@ async fn start_hooked_run(
     Ok((StatusCode::ACCEPTED, Json(HookRun { run_id: run.to_string() })))
 }
 
-/// Whether a request is authenticated by the hook's secret. Compares hashes, or signatures in constant time, so that
-/// timing reveals nothing.
-fn is_authenticated(hook: &HookRow, config: &Config, headers: &HeaderMap, body: &str) -> bool {
-    let sent = |name: &HeaderName| headers.get(name).and_then(|value| value.to_str().ok());
-    if let Some(secret_hash) = &hook.secret_hash {
-        let bearer = || sent(&header::AUTHORIZATION)?.strip_prefix("Bearer ");
-        return sent(&SECRET_HEADER).or_else(bearer).is_some_and(|sent| hash_secret(sent) == *secret_hash);
-    }
-    let read = |name| read_webhook_secret(config, &hook.user, name);
-    let Some(secret) = hook.secret_name.as_deref().and_then(read) else { return false };
-    let Some(signed) = sent(&SIGNATURE_HEADER).and_then(|text| text.strip_prefix("sha256=")).and_then(decode_hex)
-    else {
-        return false;
-    };
-    let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(secret.as_bytes()) else { return false };
-    mac.update(body.as_bytes());
-    mac.verify_slice(&signed).is_ok()
-}
-
-/// Decodes hex digits.
-fn decode_hex(hex: &str) -> Option<Vec<u8>> {
-    let pairs = hex.as_bytes().chunks(2).map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok());
-    pairs.collect::<Option<Vec<u8>>>().filter(|_| hex.len().is_multiple_of(2))
-}
-
-/// The name of a delivery, which is the key under which it starts one run. A sender that leaves it empty has named none.
-fn delivery(headers: &HeaderMap) -> Option<String> {
+/// The name of a delivery to a hook, which is the key under which it starts one run. Senders give one name to all deliveries
+/// of an event, also if they go to several hooks. A sender that leaves it empty has named none.
+fn name_delivery(hook: &HookRow, headers: &HeaderMap) -> ApiResult<Option<String>> {
     let mut names = DELIVERY_HEADERS.iter().filter_map(|name| headers.get(*name)).map(header_text);
-    names.find(|name| !name.is_empty())
+    let Some(name) = names.find(|name| !name.is_empty()) else { return Ok(None) };
+    check_key_length(&name)?;
+    Ok(Some(format!("hook {} {name}", hook.id)))
 }

@@ -18,6 +18,7 @@ mod error;
 mod functions;
 mod guard;
 mod health;
+mod hook_credential;
 mod hooks;
 mod key_uses;
 mod keys;

@@ -253,6 +253,10 @@ impl Functions for CaseWorld {
         EffectClass::AtLeastOnce
     }
 
+    fn check_agent(&self, _agent: &str) -> Result<(), StepFailure> {
+        Ok(())
+    }
+
     fn check_permission(&self, agent: &str, function: &str) -> Result<(), StepFailure> {
         let mut state = self.lock_state();
         if !state.is_running {

@@ -2,7 +2,7 @@
 
 use flowloom_core::event::{Event, Record};
 
-use super::results::print_json;
+use super::results::{print_json, print_json_line};
 use super::show::follow_events;
 use crate::cli::Global;
 use crate::failure::CommandResult;
@@ -20,7 +20,7 @@ pub(crate) async fn print_log(global: &Global, name: &str, follows: bool) -> Com
         return Ok(0);
     }
     let mut print = |record: &Record| match global.json {
-        true => println!("{}", serde_json::to_string(record).unwrap_or_default()),
+        true => print_json_line(record),
         false => match stdout_columns() {
             Some(columns) => println!("{}", fit_line(&render_event(record, start), columns)),
             None => println!("{}", render_event(record, start)),

@@ -4,6 +4,7 @@ use flowloom_app::times::format_time;
 use flowloom_store::NotificationRow;
 use serde_json::json;
 
+use super::results::print_json;
 use crate::cli::Global;
 use crate::failure::CommandResult;
 use crate::print::print_wrapped;
@@ -15,7 +16,7 @@ pub(crate) fn list_notifications(global: &Global, user: &str, limit: u32) -> Com
     let rows = app.store.list_notifications(Some(user), limit)?;
     if global.json {
         let all: Vec<_> = rows.iter().map(to_json).collect();
-        println!("{:#}", serde_json::Value::from(all));
+        print_json(&all);
         return Ok(0);
     }
     if rows.is_empty() {

@@ -6,6 +6,7 @@ use flowloom_core::code::Code;
 use crate::cli::Global;
 use crate::failure::{CommandError, LeftRun, print_error};
 use crate::print;
+use crate::print::escape_controls;
 
 /// Prints an error and returns the exit code. `is_run`: the command prints the summary of a run.
 pub(super) fn report_error(error: CommandError, json: bool, is_run: bool) -> u8 {
@@ -36,13 +37,13 @@ pub(crate) fn build_error(code: Code, message: &str) -> serde_json::Value {
 
 /// Prints a JSON value to stdout.
 pub(crate) fn print_json(value: &impl serde::Serialize) {
-    println!("{}", summary::to_indented_json(value));
+    println!("{}", escape_controls(&summary::to_indented_json(value)));
 }
 
 /// Prints a JSON value to stdout, as one line.
 pub(super) fn print_json_line(value: &impl serde::Serialize) {
     // Serialisation to memory with text keys cannot fail.
-    println!("{}", serde_json::to_string(value).unwrap_or_default());
+    println!("{}", escape_controls(&serde_json::to_string(value).unwrap_or_default()));
 }
 
 /// Prints the result of a command: as JSON with `--json`, otherwise as text, if there is any.

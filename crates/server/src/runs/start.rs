@@ -212,6 +212,9 @@ fn read_trace(headers: &HeaderMap) -> Option<TraceContext> {
     TraceContext::parse(headers.get("traceparent")?.to_str().ok()?)
 }
 
+/// Maximum length of an idempotency key or the name of a delivery, in characters.
+const MAX_KEY_LENGTH: usize = 255;
+
 /// The idempotency key that a request names. Fails with `RequestInvalid` if it is empty, since all requests with an empty
 /// key would be one.
 pub(crate) fn idempotency_key(headers: &HeaderMap) -> ApiResult<Option<String>> {
@@ -222,7 +225,19 @@ pub(crate) fn idempotency_key(headers: &HeaderMap) -> ApiResult<Option<String>> 
             "the header Idempotency-Key is empty; give it a value or leave it out",
         ));
     }
+    key.as_deref().map_or(Ok(()), check_key_length)?;
     Ok(key)
+}
+
+/// Fails with `RequestInvalid` if a key under which a call is stored is too long.
+pub(crate) fn check_key_length(key: &str) -> ApiResult<()> {
+    match key.chars().count() {
+        0..=MAX_KEY_LENGTH => Ok(()),
+        length => {
+            let message = format!("the key of the call has {length} characters; at most {MAX_KEY_LENGTH} are allowed");
+            Err(Problem::new(Code::RequestInvalid, message))
+        }
+    }
 }
 
 /// The value of a header as text, with a character for each byte, so that different values have different texts.

@@ -101,6 +101,10 @@ impl Functions for World {
         EffectClass::AtLeastOnce
     }
 
+    fn check_agent(&self, _agent: &str) -> Result<(), StepFailure> {
+        Ok(())
+    }
+
     fn check_permission(&self, _agent: &str, _function: &str) -> Result<(), StepFailure> {
         refused()
     }
