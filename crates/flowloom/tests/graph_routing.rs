@@ -269,3 +269,77 @@ fn a_function_is_declared_as_the_configuration_says() {
     assert_eq!(tools[0]["parameters"]["required"], json!(["q"]));
     assert_eq!((&tools[1]["name"], &tools[1]["parameters"]["type"]), (&json!("fetch"), &json!("object")));
 }
+
+#[test]
+fn a_tool_stays_below_its_server() {
+    let project = GraphProject::new();
+    let check_path = |path: &str| {
+        let mut graph = single_agent();
+        graph["agents"][0]["tools"][0]["internalApiPath"] = json!(path);
+        project.check(&graph)
+    };
+    for outside in ["/../admin", "/%2e%2E/admin", "/a/../../b", "..", "/./x", "/..", "\\..\\b", "/a\n/b"] {
+        let shown = check_path(outside);
+        assert!(shown.contains("FL0110") && shown.contains("is not below the server"), "{outside}: {shown}");
+    }
+    for inside in ["/a", "a/b", "/a..b/c", "/a?next=/../b", "/a%2fb", "/.well-known/x"] {
+        let shown = check_path(inside);
+        assert!(!shown.contains("is not below the server"), "{inside}: {shown}");
+    }
+}
+
+#[test]
+fn a_tool_without_an_implementation_is_reported() {
+    let project = GraphProject::new();
+    let mut graph = single_agent();
+    graph["agents"][0]["tools"][0].as_object_mut().expect("a record").remove("internalApiPath");
+    let shown = project.check(&graph);
+    assert!(shown.contains("FL0618") && shown.contains("nothing implements the tool s"), "{shown}");
+    let output = project.run(&graph, &json!([answer_with_calls(vec![tool_call("s", json!({"q": "a"}))]), "done"]));
+    let result = output["result"]["messages"][2]["content"].as_str().expect("a result");
+    assert!(result.starts_with("Error: Tool \"s\" not found."), "the model learns of no other functions: {result}");
+    project.place.write("flowloom.toml", "");
+    let shown = project.check(&single_agent());
+    assert!(shown.contains("FL0618") && shown.contains("has a path and no server"), "{shown}");
+}
+
+#[test]
+fn an_agent_needs_a_grant_for_http_tools() {
+    let project = GraphProject::new();
+    let agents = "[agents.clerk]\ntools = [\"tool::\"]\n[agents.boss]\ntools = [\"http::s\"]\n";
+    let server = format!("[tools]\nbase_url = \"http://{}\"\n", project.server.address);
+    project.place.write("flowloom.toml", &format!("{server}{agents}"));
+    project.place.write("g.json", &single_agent().to_string());
+    let answers = json!([answer_with_calls(vec![tool_call("s", json!({"q": "a"}))]), "done"]);
+    let model = format!("scripted:{}", project.place.write("answers.json", &answers.to_string()).display());
+    let run_as = |agent: &str| {
+        let arguments = ["run", "g.json", "--model", &model, "-i", "message=go", "--agent", agent];
+        let (status, output) = project.place.run_json(&arguments);
+        (status, output, project.server.request_count("/s"))
+    };
+    let (_, output, requests) = run_as("clerk");
+    let result = output["result"]["messages"][2]["content"].as_str().expect("a result");
+    assert!(result.contains("Agent clerk denied: http::s"), "{result}");
+    assert_eq!(requests, 0);
+    let (status, output, requests) = run_as("nobody");
+    assert_eq!((status, requests), (2, 0), "{output}");
+    assert!(
+        output.to_string().contains("there is no agent nobody; the configured agents are: boss, clerk"),
+        "{output}"
+    );
+    assert_eq!(run_as("boss").2, 1);
+}
+
+#[test]
+fn a_router_reads_arguments_that_are_a_text() {
+    let agents = json!([{"id": "a", "systemPrompt": "A"}, {"id": "b", "systemPrompt": "B"}]);
+    let nodes = vec![agent_node("n1", "A", "a"), agent_node("n2", "B", "b")];
+    let graph = build_graph(false, agents, nodes, vec![conditional_edge("n1", Some("n2"), "B")]);
+    let route = |arguments: Value| answer_with_calls(vec![tool_call("router", arguments)]);
+    let project = GraphProject::new();
+    let output = project.run(&graph, &json!([route(json!("{\"next_node\": \" b\\n\"}")), "done"]));
+    assert_eq!(output["result"]["node_trace"], json!(["A", "B"]), "{output}");
+    let broken = route(json!("{\"next_node\": \"B\""));
+    let output = project.run(&graph, &json!([broken, broken, broken]));
+    assert!(output.to_string().contains("A called its router without a destination"), "{output}");
+}
