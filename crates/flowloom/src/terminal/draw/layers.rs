@@ -150,7 +150,8 @@ impl Layers {
     /// crossings.
     fn order_rows(&mut self) {
         let (above, below) = self.list_neighbours();
-        let mut best = (self.count_crossings(&below), self.rows.clone());
+        let mut places = self.list_places();
+        let mut best = (self.count_crossings(&below, &places), self.rows.clone());
         for sweep in 0..ORDER_SWEEPS {
             if best.0 == 0 {
                 break;
@@ -160,9 +161,9 @@ impl Layers {
             let order: Vec<usize> =
                 if is_down { (1..self.rows.len()).collect() } else { (0..self.rows.len() - 1).rev().collect() };
             for row in order {
-                self.order_row(row, neighbours);
+                self.order_row(row, neighbours, &mut places);
             }
-            let crossings = self.count_crossings(&below);
+            let crossings = self.count_crossings(&below, &places);
             if crossings < best.0 {
                 best = (crossings, self.rows.clone());
             }
@@ -170,15 +171,20 @@ impl Layers {
         self.rows = best.1;
     }
 
-    fn order_row(&mut self, row: usize, neighbours: &[Vec<usize>]) {
-        let places = self.list_places();
-        let middle = |cell: usize| {
-            let near = &neighbours[cell];
+    /// Orders a row, and updates the places of its cells.
+    fn order_row(&mut self, row: usize, neighbours: &[Vec<usize>], places: &mut [usize]) {
+        let middle = |cell: &usize| {
+            let near = &neighbours[*cell];
             let sum: usize = near.iter().map(|near| places[*near]).sum();
-            if near.is_empty() { places[cell] as f64 } else { sum as f64 / near.len() as f64 }
+            if near.is_empty() { places[*cell] as f64 } else { sum as f64 / near.len() as f64 }
         };
+        let mut ordered: Vec<(f64, usize)> = self.rows[row].iter().map(|cell| (middle(cell), *cell)).collect();
         // The sort is stable: cells with the same middle keep their order.
-        self.rows[row].sort_by(|left, right| middle(*left).total_cmp(&middle(*right)));
+        ordered.sort_by(|(left, _), (right, _)| left.total_cmp(right));
+        self.rows[row] = ordered.into_iter().map(|(_, cell)| cell).collect();
+        for (place, cell) in self.rows[row].iter().enumerate() {
+            places[*cell] = place;
+        }
     }
 
     /// The place of each cell in its row.
@@ -190,8 +196,7 @@ impl Layers {
         places
     }
 
-    fn count_crossings(&self, below: &[Vec<usize>]) -> usize {
-        let places = self.list_places();
+    fn count_crossings(&self, below: &[Vec<usize>], places: &[usize]) -> usize {
         let mut crossings = 0;
         for row in &self.rows {
             // The places below that arrows further left lead to, in order.
