@@ -26,6 +26,15 @@ pub(crate) fn create_file(file: &Path) -> io::Result<File> {
     OpenOptions::new().create(true).append(true).mode(FILE_MODE).open(file)
 }
 
+/// Creates the file of a database unless it exists. One that exists is not opened: closing it would release the locks that
+/// this process has on it.
+pub(crate) fn create_database_file(file: &Path) -> io::Result<()> {
+    match OpenOptions::new().create_new(true).write(true).mode(FILE_MODE).open(file) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        created => created.map(drop),
+    }
+}
+
 /// Takes the rights of others at a file away.
 pub(crate) fn restrict_file(file: &Path) -> io::Result<()> {
     std::fs::set_permissions(file, Permissions::from_mode(FILE_MODE))
@@ -61,6 +70,11 @@ mod tests {
         let file = folder.join("file");
         create_file(&file).expect("created");
         assert_eq!(mode_of(&file), 0o600);
+        let database = folder.join("database");
+        create_database_file(&database).expect("created");
+        std::fs::write(&database, "content").expect("written");
+        create_database_file(&database).expect("it exists");
+        assert_eq!((mode_of(&database), std::fs::read(&database).expect("readable").len()), (0o600, 7));
         std::fs::set_permissions(&file, Permissions::from_mode(0o666)).expect("set");
         restrict_file(&file).expect("set");
         assert_eq!(mode_of(&file), 0o600);

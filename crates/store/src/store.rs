@@ -86,9 +86,9 @@ impl Store {
         let (folder, durability) = (&settings.folder, settings.durability);
         let file = folder.join(DATABASE_FILE);
         // SQLite gives its other files the mode of this one.
-        private::create_file(&file).map_err(|source| {
-            let what = if file.exists() { "write to the database" } else { "create the database" };
-            StoreError::NotCreated { what, path: file.clone(), source }
+        private::create_database_file(&file).map_err(|source| {
+            let (what, path) = ("create the database", file.clone());
+            StoreError::NotCreated { what, path, source }
         })?;
         let connection = Sqlite::open(&file)?;
         connection.migrate_schema(&file)?;

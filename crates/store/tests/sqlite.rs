@@ -28,7 +28,7 @@ fn a_database_that_cannot_be_written_is_not_called_missing() {
     let folder = tempfile::tempdir().expect("a folder");
     std::fs::create_dir(folder.path().join("flowloom.db")).expect("created");
     let refused = Store::open(folder.path(), Durability::Normal).map(|_| ()).expect_err("refused");
-    assert!(refused.to_string().starts_with("cannot write to the database "), "{refused}");
+    assert!(refused.to_string().starts_with("the database cannot be written: "), "{refused}");
     assert_eq!(refused.code(), Code::StoreReadOnly);
 }
 
