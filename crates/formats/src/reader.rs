@@ -389,8 +389,8 @@ impl<'a> Fields<'a> {
     }
 
     /// Reports a missing field.
-    pub(crate) fn report_missing(&self, key: &str, problems: &mut Problems) {
-        problems.add_error(Code::MissingKey, self.start_span(), format_args!("{} has no {key:?}", self.what));
+    pub(crate) fn report_missing<'p>(&self, key: &str, problems: &'p mut Problems) -> &'p mut Diagnostic {
+        problems.add_error(Code::MissingKey, self.start_span(), format_args!("{} has no {key:?}", self.what))
     }
 
     pub(crate) fn report_wrong_kind<'p>(

@@ -66,7 +66,7 @@ fn file_with_the_tables_is_recognised() {
     let tables = json!({
         "system_agent_workflow": [{"id": "w", "name": "W", "entrypoint_node_id": "1"}],
         "system_agent_workflow_node": [{"id": "1", "workflow_id": "w", "agent_id": "r", "node_type": "AGENT", "node_name": "Router"}],
-        "system_agent_workflow_edge": [{"id": "e", "workflow_id": "w", "source_node_id": "1", "target_node_id": null}],
+        "system_agent_workflow_edge": [{"id": "e", "workflow_id": "w", "source_node_id": "1", "target_node_id": null, "condition_type": "ALWAYS"}],
         "agents": [{"agentId": "r", "systemPrompt": "Route.", "tools": []}],
     });
     let files = [("w.json".to_owned(), tables.to_string().into_bytes())];
