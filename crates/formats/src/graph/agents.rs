@@ -9,7 +9,7 @@ use flowloom_core::json::{Node, NodeKind};
 use flowloom_core::plan::AgentTool;
 
 use super::folders::{AgentFolder, find_folder, list_folders};
-use super::{AGENT_ID_KEYS, GraphNode, ToolPlace, ToolRecordReader, warn_misspelt_tool_keys};
+use super::{AGENT_ID_KEYS, GraphNode, ToolPlace, ToolRecordReader, read_text_field, warn_misspelt_tool_keys};
 use crate::problems::Problems;
 use crate::reader::{Fields, label_span};
 use crate::sources::Sources;
@@ -58,7 +58,7 @@ pub(super) struct AgentCatalog<'a> {
     by_name: HashMap<String, usize>,
     /// The folders of agents, used or not.
     folders: Vec<AgentFolder<'a>>,
-    /// Whether an agent may be in a folder that cannot be read, which is reported.
+    /// Whether agents cannot be read, which is reported. A node may name one of them.
     has_unreadable: bool,
     records: ToolRecordReader<'a>,
 }
@@ -100,6 +100,7 @@ impl<'s> AgentCatalog<'s> {
                 let message = format_args!("\"agents\" of a graph must be a list, not {}", embedded.kind_name());
                 problems.add_error(Code::WrongKind, embedded.span, message).help =
                     Some("write a list of objects, each with \"id\", \"systemPrompt\" and \"tools\"".into());
+                self.has_unreadable = true;
             }
         }
     }
@@ -112,7 +113,10 @@ impl<'s> AgentCatalog<'s> {
         let mut is_lost = false;
         for agent in unknown {
             match find_folder(&self.folders, agent) {
-                Some(folder) => drop(used.insert(folder)),
+                Some(folder) => {
+                    report_same_id(&self.folders, folder, problems);
+                    used.insert(folder);
+                }
                 None => is_lost = true,
             }
         }
@@ -120,9 +124,11 @@ impl<'s> AgentCatalog<'s> {
         used.extend((0..self.folders.len()).filter(unreadable).collect::<Vec<_>>());
         let folders = std::mem::take(&mut self.folders);
         for folder in used.into_iter().map(|index| &folders[index]).filter(|folder| !folder.lacks_settings()) {
-            problems.within_file(&folder.settings_path(), |problems| match folder.read_settings(limit_bytes, problems) {
-                Some(node) => self.add_agent(&node, Some(folder.name), folder.read_prompt(), problems),
-                None => self.has_unreadable = true,
+            problems.within_file(&folder.settings_path(), |problems| {
+                match folder.read_settings(limit_bytes, problems) {
+                    Some(node) => self.add_agent(&node, Some(folder.name), folder.read_prompt(), problems),
+                    None => self.has_unreadable = true,
+                }
             });
         }
         self.folders = folders;
@@ -132,8 +138,9 @@ impl<'s> AgentCatalog<'s> {
     fn add_agent(&mut self, node: &Node, folder: Option<&str>, prompt: Option<String>, problems: &mut Problems) {
         let Some(fields) = Fields::read_object(node, "an agent", problems) else { return };
         fields.warn_misspelt_keys(&KNOWN_KEYS, problems);
-        fields.check_texts(&PROMPT_KEYS, problems);
-        fields.check_texts(&TEXT_KEYS, problems);
+        for key in PROMPT_KEYS.iter().chain(&TEXT_KEYS) {
+            read_text_field(&fields, key, problems);
+        }
         let find = |keys: &[&str]| keys.iter().find_map(|key| node.get(key).filter(|node| node.as_str().is_some()));
         let text = |keys: &[&str]| find(keys).and_then(Node::as_str).map(str::to_owned);
         let name = folder.map(str::to_owned).or_else(|| text(&["name"]));
@@ -144,10 +151,12 @@ impl<'s> AgentCatalog<'s> {
         };
         if self.by_id.contains_key(&id) {
             let span = find(&AGENT_ID_KEYS).map_or(fields.start_span(), |node| node.span);
-            problems.add_error(Code::DuplicateName, span, format_args!("there are several agents with the id {id}")).help =
-                Some("give each agent an id of its own, and name it in the \"agentId\" of the nodes".into());
+            problems
+                .add_error(Code::DuplicateName, span, format_args!("there are several agents with the id {id}"))
+                .help = Some("give each agent an id of its own, and name it in the \"agentId\" of the nodes".into());
         }
-        let size_bytes = prompt.as_ref().map_or(0, String::len) + flowloom_core::render::to_json(&node.to_value()).len();
+        let size_bytes =
+            prompt.as_ref().map_or(0, String::len) + flowloom_core::render::to_json(&node.to_value()).len();
         let prompt = prompt.or_else(|| text(&PROMPT_KEYS)).unwrap_or_default();
         if prompt.trim().is_empty() && !PROMPT_KEYS.iter().any(|key| fields.has_wrong_kind(key)) {
             let message = format_args!("the agent {id} has no \"systemPrompt\", so it has no instructions");
@@ -175,13 +184,16 @@ impl<'s> AgentCatalog<'s> {
         let mut tools: Vec<AgentTool> = Vec::new();
         for record in records {
             warn_misspelt_tool_keys(record, problems);
-            let Some(tool) = self.records.read(&record.to_value(), ToolPlace::of_node(record), problems) else { continue };
+            let Some(tool) = self.records.read(&record.to_value(), ToolPlace::of_node(record), problems) else {
+                continue;
+            };
             let name = &tool.declaration.name;
             if tools.iter().any(|other| other.declaration.name == *name) {
                 let message = format_args!("two tools of the agent {agent} are called {name}");
                 let span = label_span(record);
-                problems.add_error(Code::DuplicateName, span, message).help =
-                    Some("models know a tool by its name, in which :: becomes _; rename one of them, or remove it".into());
+                problems.add_error(Code::DuplicateName, span, message).help = Some(
+                    "models know a tool by its name, in which :: becomes _; rename one of them, or remove it".into(),
+                );
                 continue;
             }
             check_tool_name(name, record, problems);
@@ -216,7 +228,7 @@ impl<'s> AgentCatalog<'s> {
         self.list.is_empty() && self.folders.is_empty()
     }
 
-    /// Whether an agent that is not known may be in a folder that cannot be read, which is reported already.
+    /// Whether agents cannot be read, which is reported already. A node may name one of them.
     pub(super) fn has_unreadable(&self) -> bool {
         self.has_unreadable
     }
@@ -225,6 +237,17 @@ impl<'s> AgentCatalog<'s> {
     pub(super) fn size_bytes(&self) -> usize {
         self.list.iter().map(|agent| agent.size_bytes).sum()
     }
+}
+
+/// Reports a folder that is as near as another one, and has the same id.
+fn report_same_id(folders: &[AgentFolder<'_>], used: usize, problems: &mut Problems) {
+    let used = &folders[used];
+    let Some(other) = folders.iter().find(|other| other.is_other_with_id_of(used)) else { return };
+    problems.within_file(&other.settings_path(), |problems| {
+        let message = format_args!("the agents in {} and {} have the same id", used.path, other.path);
+        problems.add_error(Code::DuplicateName, other.id_span, message).help =
+            Some("give one of them another \"agentId\", or remove its folder".into());
+    });
 }
 
 /// The agents that the nodes of a graph name.

@@ -73,7 +73,8 @@ fn check_agent(node: &GraphNode<'_>, agents: &AgentCatalog<'_>, problems: &mut P
         return;
     }
     if let Some(folder) = agents.find_incomplete_folder(id) {
-        let message = format_args!("the agent {id} of the node {} has no {AGENT_SETTINGS_FILE} in {folder}/", node.name);
+        let message =
+            format_args!("the agent {id} of the node {} has no {AGENT_SETTINGS_FILE} in {folder}/", node.name);
         problems.add_error(Code::UnknownAgent, span, message).help =
             Some(format!("add {folder}/{AGENT_SETTINGS_FILE}: {{\"agentId\": \"{id}\", \"tools\": []}}"));
         return;
@@ -217,7 +218,9 @@ fn check_can_end(graph: &Graph<'_>, problems: &mut Problems) {
     }
     // A person starts the count again, also at the limit.
     let has_person = graph.nodes.iter().any(|node| node.kind == NodeType::Person);
-    let Some(length) = find_shortest_way(graph).filter(|length| *length > MAX_NODE_VISITS && !has_person) else { return };
+    let Some(length) = find_shortest_way(graph).filter(|length| *length > MAX_NODE_VISITS && !has_person) else {
+        return;
+    };
     let message = format_args!(
         "the shortest way to the end has {length} nodes, and one message visits at most {MAX_NODE_VISITS}; the run will fail"
     );

@@ -6,7 +6,7 @@ use flowloom_core::code::Code;
 use flowloom_core::diagnostic::{Span, find_similar_name};
 use flowloom_core::json::Node;
 
-use super::{Condition, EDGE_KEYS, GraphCompiler, GraphEdge, NodeList, either_key};
+use super::{Condition, EDGE_KEYS, GraphCompiler, GraphEdge, NodeList, either_key, read_text_field};
 use crate::problems::Problems;
 use crate::reader::Fields;
 
@@ -57,7 +57,7 @@ impl GraphCompiler<'_> {
     fn read_edge<'a>(&mut self, node: &'a Node, nodes: &NodeList<'_>) -> Option<GraphEdge<'a>> {
         let fields = Fields::read_object(node, "an edge", self.problems)?;
         fields.warn_misspelt_keys(&EDGE_KEYS, self.problems);
-        let id = fields.read_text("id", self.problems).map_or("an edge", |(id, _)| id);
+        let id = read_text_field(&fields, "id", self.problems).map_or("an edge", |(id, _)| id);
         let source = either_key(&fields, "sourceNodeId", "source_node_id");
         let target = either_key(&fields, "targetNodeId", "target_node_id");
         let written = read_condition(&fields, self.problems);
@@ -67,7 +67,8 @@ impl GraphCompiler<'_> {
             fields.report_wrong_kind("targetNodeId", target, expected, self.problems).help = Some(NODE_ID_HELP.into());
             is_valid = false;
         } else if let Some(target) = target.filter(|_| written.is_on_complete) {
-            let message = format_args!("\"targetNodeId\" of an {ON_COMPLETE_TYPE} edge must be null: it leads to the end");
+            let message =
+                format_args!("\"targetNodeId\" of an {ON_COMPLETE_TYPE} edge must be null: it leads to the end");
             self.problems.add_error(Code::WrongKind, target.span, message).help =
                 Some(format!("write null, or {ALWAYS_TYPE} to continue at a node"));
             is_valid = false;

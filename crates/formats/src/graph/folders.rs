@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use flowloom_core::diagnostic::Span;
 use flowloom_core::json::{Node, parse_node};
 
 use super::{AGENT_ID_KEYS, AGENT_PROMPT_FILE, AGENT_SETTINGS_FILE};
@@ -18,6 +19,8 @@ pub(super) struct AgentFolder<'s> {
     pub(super) name: &'s str,
     /// The id in its settings; `None` if they have none or cannot be read.
     pub(super) id: Option<String>,
+    /// The place of the id in its settings.
+    pub(super) id_span: Span,
     /// Its settings; `None` if the file is missing.
     settings: Option<&'s [u8]>,
     prompt: Option<&'s [u8]>,
@@ -39,6 +42,13 @@ impl<'s> AgentFolder<'s> {
     /// Whether a node that names `agent` means this folder.
     fn is_named(&self, agent: &str) -> bool {
         self.id.as_deref() == Some(agent) || self.name == agent
+    }
+
+    /// Whether it is as near as `used`, and has the same id under another name.
+    pub(super) fn is_other_with_id_of(&self, used: &AgentFolder<'_>) -> bool {
+        // Some file systems show one folder under two spellings.
+        let is_other = !self.path.eq_ignore_ascii_case(used.path);
+        is_other && self.rank == used.rank && self.id.is_some() && self.id == used.id
     }
 
     /// Whether its settings are missing.
@@ -74,18 +84,23 @@ pub(super) fn list_folders<'s>(file: &str, sources: &'s Sources) -> Vec<AgentFol
     let mut paths: BTreeMap<&str, [Option<&[u8]>; 2]> = BTreeMap::new();
     for (path, bytes) in sources.files.iter().filter(|(path, _)| *path != file) {
         let Some((folder, name)) = path.rsplit_once('/') else { continue };
-        let Some(at) = [AGENT_SETTINGS_FILE, AGENT_PROMPT_FILE].iter().position(|known| *known == name) else { continue };
+        let Some(at) = [AGENT_SETTINGS_FILE, AGENT_PROMPT_FILE].iter().position(|known| *known == name) else {
+            continue;
+        };
         paths.entry(folder).or_default()[at] = Some(bytes);
     }
     let folder = |(path, [settings, prompt]): (&'s str, [Option<&'s [u8]>; 2])| {
         let configured = sources.agent_folders.iter().find(|(_, named)| named.as_str() == path);
         let (parent, own) = path.rsplit_once('/').unwrap_or(("", path));
         let node = settings.and_then(parse_settings);
-        let id = node.as_ref().and_then(|node| AGENT_ID_KEYS.iter().find_map(|key| node.get(key)?.as_str()));
+        let id = node
+            .as_ref()
+            .and_then(|node| AGENT_ID_KEYS.iter().find_map(|key| node.get(key).filter(|id| id.as_str().is_some())));
         AgentFolder {
             path,
             name: configured.map_or(own, |(id, _)| id),
-            id: id.map(str::to_owned),
+            id: id.and_then(Node::as_str).map(str::to_owned),
+            id_span: id.map(|id| id.span).unwrap_or_default(),
             settings,
             prompt,
             is_readable: node.is_some(),

@@ -224,9 +224,8 @@ impl GraphCompiler<'_> {
     fn compile_graph(mut self, node: &Node, file: &str) -> Option<Plan> {
         let fields = Fields::read_object(node, "a graph", self.problems)?;
         fields.warn_misspelt_keys(&GRAPH_KEYS, self.problems);
-        let id = fields.read_text("id", self.problems).map(|(id, _)| id.to_owned());
-        let name = fields.read_text("name", self.problems).map(|(name, _)| name.to_owned());
-        let description = fields.read_text("description", self.problems).map(|(text, _)| text.to_owned());
+        let mut text = |key| read_text_field(&fields, key, self.problems).map(|(text, _)| text.to_owned());
+        let (id, name, description) = (text("id"), text("name"), text("description"));
         let conversational = either_key(&fields, "isConversational", "is_conversational");
         let is_conversational = match conversational.map(|node| (node, &node.kind)) {
             None => false,
@@ -365,5 +364,15 @@ fn read_either_text<'a>(
     problems: &mut Problems,
 ) -> Option<(&'a str, Span)> {
     let key = if fields.get_non_null(camel).is_some() { camel } else { snake };
-    fields.read_text(key, problems)
+    read_text_field(fields, key, problems)
+}
+
+/// The text of a field. Another value is reported.
+fn read_text_field<'a>(fields: &Fields<'a>, key: &str, problems: &mut Problems) -> Option<(&'a str, Span)> {
+    let node = fields.get_non_null(key)?;
+    let Some(text) = node.as_str() else {
+        fields.report_wrong_kind(key, node, "text", problems).help = Some("write it in double quotes".into());
+        return None;
+    };
+    Some((text, node.span))
 }

@@ -16,11 +16,8 @@ pub(super) const TOOL_TABLE: &str = "system_tool";
 pub(super) const AGENT_TOOL_TABLE: &str = "system_agent_tool";
 
 /// The names of tables in the original's documentation, and those in its database.
-const DOCUMENTED_NAMES: [(&str, &str); 3] = [
-    ("agent_workflows", WORKFLOW_TABLE),
-    ("agent_workflow_nodes", NODE_TABLE),
-    ("agent_workflow_edges", EDGE_TABLE),
-];
+const DOCUMENTED_NAMES: [(&str, &str); 3] =
+    [("agent_workflows", WORKFLOW_TABLE), ("agent_workflow_nodes", NODE_TABLE), ("agent_workflow_edges", EDGE_TABLE)];
 
 /// The key of the agents of a definition.
 const AGENTS_KEY: &str = "agents";
@@ -50,7 +47,8 @@ fn read_rows<'a>(root: &'a Node, table: &str, problems: &mut Problems) -> &'a [N
     let Some(node) = find_table(root, table) else { return &[] };
     node.items().unwrap_or_else(|| {
         let message = format_args!("the table {table:?} must be a list of rows, not {}", node.kind_name());
-        problems.add_error(Code::WrongKind, node.span, message).help = Some("write a list with an object for each row".into());
+        problems.add_error(Code::WrongKind, node.span, message).help =
+            Some("write a list with an object for each row".into());
         &[]
     })
 }
@@ -117,7 +115,8 @@ fn join_agents(root: &Node, problems: &mut Problems) -> Vec<Node> {
 fn find_tool(link: &Node, tools: &[Node], problems: &mut Problems) -> Option<Node> {
     let id = column(link, "tool_id", "toolId").unwrap_or_default();
     let Some(row) = tools.iter().find(|tool| tool.get("id").and_then(Node::as_str) == Some(id)) else {
-        let message = format_args!("the table {AGENT_TOOL_TABLE} names the tool {id:?}, which {TOOL_TABLE} does not have");
+        let message =
+            format_args!("the table {AGENT_TOOL_TABLE} names the tool {id:?}, which {TOOL_TABLE} does not have");
         problems.add_error(Code::UnknownTool, link.span, message).help =
             Some(format!("export the table {TOOL_TABLE} as well, or remove this row"));
         return None;

@@ -169,8 +169,7 @@ fn router_tool(destinations: &[Arc<str>]) -> ToolDeclaration {
     let places = Value::list(destinations.iter().map(|place| (&**place).into()).collect());
     let has_end = destinations.iter().any(|place| &**place == END_NAME);
     let description = if has_end { "Who goes on; END ends the conversation." } else { "Who goes on." };
-    let next =
-        Value::map([("type", Value::from("string")), ("enum", places), ("description", description.into())]);
+    let next = Value::map([("type", Value::from("string")), ("enum", places), ("description", description.into())]);
     ToolDeclaration {
         name: ROUTER_TOOL.into(),
         description: "Hands the conversation over.".into(),
