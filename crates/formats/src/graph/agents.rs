@@ -114,7 +114,7 @@ impl<'s> AgentCatalog<'s> {
         for agent in unknown {
             match find_folder(&self.folders, agent) {
                 Some(folder) => {
-                    report_same_id(&self.folders, folder, problems);
+                    report_same_id(&self.folders, folder, agent, problems);
                     used.insert(folder);
                 }
                 None => is_lost = true,
@@ -239,9 +239,12 @@ impl<'s> AgentCatalog<'s> {
     }
 }
 
-/// Reports a folder that is as near as another one, and has the same id.
-fn report_same_id(folders: &[AgentFolder<'_>], used: usize, problems: &mut Problems) {
+/// Reports a folder that is as near as the used one, and has the same id, by which a node names it.
+fn report_same_id(folders: &[AgentFolder<'_>], used: usize, agent: &str, problems: &mut Problems) {
     let used = &folders[used];
+    if used.id.as_deref() != Some(agent) {
+        return;
+    }
     let Some(other) = folders.iter().find(|other| other.is_other_with_id_of(used)) else { return };
     problems.within_file(&other.settings_path(), |problems| {
         let message = format_args!("the agents in {} and {} have the same id", used.path, other.path);
