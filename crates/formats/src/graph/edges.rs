@@ -47,9 +47,7 @@ impl GraphCompiler<'_> {
                 self.problems.add_error(Code::DuplicateName, span, message).help =
                     Some("give each edge an id of its own, or remove the one that is there twice".into());
             }
-            let edge = self.read_edge(item, nodes);
-            self.is_whole &= edge.is_some() || self.is_lenient;
-            edges.extend(edge);
+            edges.extend(self.read_edge(item, nodes));
         }
         edges
     }
@@ -88,6 +86,7 @@ impl GraphCompiler<'_> {
         let from = self.find_edge_node(id, "from", source, nodes, target_index);
         let to = target.map(|target| self.find_edge_node(id, "to", target, nodes, from));
         let WrittenCondition { condition, is_on_complete, span } = written;
+        self.is_whole &= is_valid && condition.is_some();
         let (condition, from) = (condition.filter(|_| is_valid)?, from?);
         let to = match to {
             None => None,

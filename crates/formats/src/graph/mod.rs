@@ -154,7 +154,7 @@ struct Graph<'a> {
     outgoing: Vec<Vec<usize>>,
     entry: usize,
     is_conversational: bool,
-    /// Whether its entry and all of its edges are known.
+    /// Whether no edge is left out because of its own values.
     is_whole: bool,
 }
 
@@ -214,7 +214,7 @@ struct GraphCompiler<'a> {
     agents: AgentCatalog<'a>,
     /// Whether dangling edges are dropped with a warning.
     is_lenient: bool,
-    /// Whether every edge was read.
+    /// Whether no edge is left out because of its own values.
     is_whole: bool,
     /// Missing files of agents.
     missing_files: &'a mut Vec<String>,
@@ -242,7 +242,7 @@ impl GraphCompiler<'_> {
         let entry = self.read_entry(&fields, &nodes);
         let mut outgoing = vec![Vec::new(); nodes.nodes.len()];
         edges.iter().enumerate().for_each(|(index, edge)| outgoing[edge.from].push(index));
-        let is_whole = self.is_whole && entry.is_some();
+        let is_whole = self.is_whole;
         let entry = entry.unwrap_or_default();
         let graph = Graph { nodes: nodes.nodes, edges, outgoing, entry, is_conversational, is_whole };
         check::check_graph(&graph, &self.agents, self.problems);
