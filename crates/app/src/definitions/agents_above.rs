@@ -6,8 +6,7 @@ use std::path::{Component, Path, PathBuf};
 
 use flowloom_formats::graph::AGENT_SETTINGS_FILE;
 
-use super::reader::FileReader;
-use super::source::{read_files_below, resolve_folder};
+use super::reader::{FileReader, read_files_below, resolve_folder};
 
 /// A folder above that of a definition.
 pub(super) struct FolderAbove {
@@ -65,8 +64,8 @@ mod tests {
         assert_eq!(list(root), [root.join("a"), root.to_owned()]);
         assert_eq!(list(&root.join("a")), [root.join("a")]);
         // A definition in the root, and one outside of the project.
-        assert_eq!(list(&root.join("a/b")), [PathBuf::new(); 0]);
-        assert_eq!(list(Path::new("")), [PathBuf::new(); 0]);
+        assert_eq!(list(&root.join("a/b")), Vec::<PathBuf>::new());
+        assert_eq!(list(Path::new("")), Vec::<PathBuf>::new());
     }
 
     #[test]

@@ -15,7 +15,7 @@ use serde_json::json;
 use super::agents_above::{list_folders_above, read_agents_above};
 use super::bundle::to_compiler_input;
 use super::error::DefinitionError;
-use super::reader::{FileReader, OpenFiles};
+use super::reader::{FileReader, OpenFiles, read_files_below, resolve_folder};
 use super::secret_check::check_secrets;
 use super::sources::Surroundings;
 use crate::config::{AgentSettings, Config};
@@ -299,34 +299,6 @@ fn read_adjacent_files(
     read_files_below(folder, &inside, patterns, reader, files)
 }
 
-/// Reads the files of a folder that match a pattern, if they are in the resolved folder `inside`. Returns whether any were
-/// found.
-pub(super) fn read_files_below(
-    folder: &Path,
-    inside: &Path,
-    patterns: &[&str],
-    reader: FileReader<'_>,
-    files: &mut BTreeMap<String, Vec<u8>>,
-) -> bool {
-    let before = files.len();
-    for pattern in patterns {
-        let mut places = vec![folder.to_owned()];
-        for part in pattern.split('/') {
-            places = places.iter().flat_map(|place| match_pattern(place, part)).collect();
-        }
-        for file in places {
-            if files.contains_key(&file.display().to_string()) {
-                continue;
-            }
-            // A missing file is reported by the definition that needs it.
-            if let Some(bytes) = reader.read_inside(inside, &file) {
-                files.insert(file.display().to_string(), bytes);
-            }
-        }
-    }
-    files.len() > before
-}
-
 /// Reads the configured agent folders. Returns whether any files were found.
 pub(crate) fn read_agents(reader: FileReader<'_>, sources: &mut Sources) -> bool {
     let before = sources.files.len();
@@ -338,16 +310,6 @@ pub(crate) fn read_agents(reader: FileReader<'_>, sources: &mut Sources) -> bool
         }
     }
     sources.files.len() > before
-}
-
-fn match_pattern(folder: &Path, part: &str) -> Vec<PathBuf> {
-    let Some((start, end)) = part.split_once('*') else { return vec![folder.join(part)] };
-    let here = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
-    let names =
-        std::fs::read_dir(here).into_iter().flatten().filter_map(|entry| entry.ok()?.file_name().into_string().ok());
-    let mut names: Vec<String> = names.filter(|name| name.starts_with(start) && name.ends_with(end)).collect();
-    names.sort();
-    names.into_iter().map(|name| folder.join(name)).collect()
 }
 
 /// The folder of prompts next to the folder of flows in which a definition is, without symbolic links; `None` if it is not
@@ -381,11 +343,6 @@ fn read_missing_files(
         }
     }
     sources.files.len() > before
-}
-
-/// The folder of a definition, without symbolic links.
-pub(super) fn resolve_folder(path: &Path) -> Option<PathBuf> {
-    path.canonicalize().ok()?.parent().map(Path::to_owned)
 }
 
 /// The format of this name, if one is named.
