@@ -100,6 +100,7 @@ codes! {
     NoExecutor = 508 Rejected "an agent has tools and nothing runs them";
     UnknownNodeType = 509 Rejected "unknown node or edge type";
     TableSyntax = 510 Rejected "a table cannot be read";
+    ToolName = 511 Rejected "models refuse the name of a tool";
     MarkdownSyntax = 601 Rejected "the Markdown cannot be read";
     FrontmatterSyntax = 602 Rejected "the frontmatter is not valid YAML";
     InputSpec = 603 Rejected "an input is not declared as it should be";

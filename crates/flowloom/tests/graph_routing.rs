@@ -343,3 +343,31 @@ fn a_router_reads_arguments_that_are_a_text() {
     let output = project.run(&graph, &json!([broken, broken, broken]));
     assert!(output.to_string().contains("A called its router without a destination"), "{output}");
 }
+
+#[test]
+fn agents_are_found_in_the_folders_above_a_graph() {
+    let place = Workspace::new("");
+    for folder in ["System/AgenticWorkflows/chat", "System/Agents/one", "System/Agents/broken"] {
+        std::fs::create_dir_all(place.path(folder)).expect("created");
+    }
+    let graph =
+        build_graph(false, Value::Null, vec![agent_node("n", "A", "id-1")], vec![conditional_edge("n", None, "END")]);
+    place.write("System/AgenticWorkflows/chat/workflow.json", &graph.to_string());
+    place.write("System/Agents/one/jsonSchema.json", r#"{"agentId": "id-1"}"#);
+    place.write("System/Agents/one/systemPrompt.md", "\nBe kind.\n\n");
+    // It is the agent of another graph.
+    place.write("System/Agents/broken/jsonSchema.json", "{");
+    let model = format!("scripted:{}", place.write("answers.json", r#"["hello"]"#).display());
+    let file = "System/AgenticWorkflows/chat/workflow.json";
+    let (_, output) = place.run_json(&["run", file, "--model", &model, "-i", "message=go"]);
+    assert_eq!(output["output"], "hello", "{output}");
+    assert_eq!(exit_code(&place.run(&["test", "record", "last", "--as", "t.json"])), 0);
+    let recorded = std::fs::read_to_string(place.path("t.json")).expect("there");
+    assert!(recorded.contains("\"Be kind.\""), "{recorded}");
+    // Problems are shown at their place in the file of the agent.
+    place.write("System/Agents/one/jsonSchema.json", "{\n  \"agentId\": \"id-1\",\n  \"tools\": 5\n}");
+    let output = place.run(&["check", file]);
+    let text = stderr_text(&output);
+    assert!(text.contains("System/Agents/one/jsonSchema.json:3:12"), "{text}");
+    assert_eq!(exit_code(&output), 2);
+}

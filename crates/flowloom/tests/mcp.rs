@@ -227,7 +227,7 @@ fn the_conformance_package_finds_nothing_but_what_a_server_of_tools_lacks() {
     // A conversation in which a person answers every message.
     let asks = json!({"id": "test_elicitation", "name": "n", "description": "d", "isConversational": true,
         "nodes": [{"id": "a", "nodeName": "human_handoff", "nodeType": "HUMAN_HANDOFF"}],
-        "entrypointNodeId": "a", "edges": [{"sourceNodeId": "a", "targetNodeId": null}]});
+        "entrypointNodeId": "a", "edges": [{"sourceNodeId": "a", "targetNodeId": null, "conditionType": "ALWAYS"}]});
     place.write("ask.json", &asks.to_string());
     let server = RunningServer::start(&place, &[]);
     let package = set.join("node_modules/@modelcontextprotocol/conformance/dist/index.js");

@@ -64,7 +64,7 @@ fn create_asking_workspace() -> Workspace {
 fn talking_graph() -> Value {
     let workflow = json!({"id": "talk", "name": "talk", "description": "d", "isConversational": true, "entrypointNodeId": "a",
         "nodes": [{"id": "a", "nodeName": "a", "nodeType": "AGENT", "agentId": "a"}],
-        "edges": [{"sourceNodeId": "a", "targetNodeId": null}]});
+        "edges": [{"sourceNodeId": "a", "targetNodeId": null, "conditionType": "ALWAYS"}]});
     json!({"workflow": workflow, "agents": [{"id": "a", "tools": []}]})
 }
 

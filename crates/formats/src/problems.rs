@@ -36,6 +36,8 @@ pub struct Problems {
     inside: Option<EmbeddedText>,
     /// The start offsets of further files, if the text is a concatenation of several files.
     further: Vec<(usize, String)>,
+    /// The file that spans refer to at the moment, if it is not the definition itself.
+    other_file: Option<String>,
 }
 
 /// How many problems there are.
@@ -117,6 +119,7 @@ impl Problems {
             distrusts_names: false,
             inside: None,
             further: Vec::new(),
+            other_file: None,
         }
     }
 
@@ -151,6 +154,14 @@ impl Problems {
         self.further.push((start, name.to_owned()));
     }
 
+    /// Finds problems in the text of the file `name`, to which all spans refer meanwhile.
+    pub(crate) fn within_file<T>(&mut self, name: &str, find: impl FnOnce(&mut Problems) -> T) -> T {
+        let outer = self.other_file.replace(name.to_owned());
+        let found = find(self);
+        self.other_file = outer;
+        found
+    }
+
     /// Adds an error.
     pub fn add_error(&mut self, code: Code, span: Span, message: impl fmt::Display) -> &mut Diagnostic {
         self.found.errors += 1;
@@ -180,7 +191,12 @@ impl Problems {
         if !is_room {
             return &mut self.unreported;
         }
-        let mut diagnostic = make(&self.file);
+        let mut diagnostic = make(self.other_file.as_ref().unwrap_or(&self.file));
+        if self.other_file.is_some() {
+            self.list.push(diagnostic);
+            let last = self.list.len() - 1;
+            return &mut self.list[last];
+        }
         if let Some(inside) = &self.inside {
             diagnostic.span = inside.map_span(diagnostic.span);
         }

@@ -32,7 +32,8 @@ pub(crate) fn read_text<'a>(bytes: &'a [u8], limit: u64, problems: &mut Problems
         }
     };
     if text.trim_start_matches('\u{feff}').trim().is_empty() {
-        problems.add_error(Code::EmptySource, Span::default(), "the file is empty");
+        problems.add_error(Code::EmptySource, Span::default(), "the file is empty").help =
+            Some("write a workflow into it".into());
         return None;
     }
     Some(text)
@@ -168,7 +169,7 @@ fn report_syntax(text: &str, error: JsonError, word: Option<Span>, problems: &mu
 fn json_help(text: &str, error: &JsonError) -> (Option<&'static str>, Option<Fix>) {
     match error.kind {
         JsonErrorKind::Truncated => return (Some("the rest of the file is missing, or a bracket is not closed"), None),
-        JsonErrorKind::TooDeep => return (None, None),
+        JsonErrorKind::TooDeep => return (Some("nest lists and objects less deeply"), None),
         JsonErrorKind::Syntax => {}
     }
     let before = text.get(..error.span.start).unwrap_or_default().trim_end();
@@ -329,13 +330,6 @@ impl<'a> Fields<'a> {
         self.get_non_null(key).is_some_and(|node| node.as_str().is_none())
     }
 
-    /// Reports the fields that must be strings and are not.
-    pub(crate) fn check_texts(&self, keys: &[&str], problems: &mut Problems) {
-        for key in keys {
-            self.read_text(key, problems);
-        }
-    }
-
     /// A required, non-empty string field.
     pub(crate) fn read_required_text(&self, key: &str, problems: &mut Problems) -> Option<(&'a str, Span)> {
         if self.get_non_null(key).is_none() {
@@ -389,8 +383,8 @@ impl<'a> Fields<'a> {
     }
 
     /// Reports a missing field.
-    pub(crate) fn report_missing(&self, key: &str, problems: &mut Problems) {
-        problems.add_error(Code::MissingKey, self.start_span(), format_args!("{} has no {key:?}", self.what));
+    pub(crate) fn report_missing<'p>(&self, key: &str, problems: &'p mut Problems) -> &'p mut Diagnostic {
+        problems.add_error(Code::MissingKey, self.start_span(), format_args!("{} has no {key:?}", self.what))
     }
 
     pub(crate) fn report_wrong_kind<'p>(

@@ -38,3 +38,46 @@ impl FileReader<'_> {
         }
     }
 }
+
+/// Reads the files of a folder that match a pattern, if they are in the resolved folder `inside`. Returns whether any were
+/// found.
+pub(super) fn read_files_below(
+    folder: &Path,
+    inside: &Path,
+    patterns: &[&str],
+    reader: FileReader<'_>,
+    files: &mut BTreeMap<String, Vec<u8>>,
+) -> bool {
+    let before = files.len();
+    for pattern in patterns {
+        let mut places = vec![folder.to_owned()];
+        for part in pattern.split('/') {
+            places = places.iter().flat_map(|place| match_pattern(place, part)).collect();
+        }
+        for file in places {
+            if files.contains_key(&file.display().to_string()) {
+                continue;
+            }
+            // A missing file is reported by the definition that needs it.
+            if let Some(bytes) = reader.read_inside(inside, &file) {
+                files.insert(file.display().to_string(), bytes);
+            }
+        }
+    }
+    files.len() > before
+}
+
+fn match_pattern(folder: &Path, part: &str) -> Vec<PathBuf> {
+    let Some((start, end)) = part.split_once('*') else { return vec![folder.join(part)] };
+    let here = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+    let names =
+        std::fs::read_dir(here).into_iter().flatten().filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    let mut names: Vec<String> = names.filter(|name| name.starts_with(start) && name.ends_with(end)).collect();
+    names.sort();
+    names.into_iter().map(|name| folder.join(name)).collect()
+}
+
+/// The folder of a definition, without symbolic links.
+pub(super) fn resolve_folder(path: &Path) -> Option<PathBuf> {
+    path.canonicalize().ok()?.parent().map(Path::to_owned)
+}

@@ -12,9 +12,10 @@ use flowloom_formats::markdown::{FLOWS_FOLDER, PROMPTS_FOLDER};
 use flowloom_formats::{Compiled, OmittedProblems, Sources, StopFlag, blank_comments, compile};
 use serde_json::json;
 
+use super::agents_above::{list_folders_above, read_agents_above};
 use super::bundle::to_compiler_input;
 use super::error::DefinitionError;
-use super::reader::{FileReader, OpenFiles};
+use super::reader::{FileReader, OpenFiles, read_files_below, resolve_folder};
 use super::secret_check::check_secrets;
 use super::sources::Surroundings;
 use crate::config::{AgentSettings, Config};
@@ -227,20 +228,30 @@ impl Loaded {
         }
         let mut sources = loader.surroundings(&self.available_tools).with_files(std::mem::take(&mut self.files));
         let mut compiled = compile(&self.name, &sources, format);
+        let patterns = compiled.format.map(flowloom_formats::related_file_patterns).unwrap_or_default();
+        let is_graph = compiled.format == Some(flowloom_formats::graph::FORMAT);
+        let mut above = Vec::new();
         if !self.has_related_files {
-            let patterns = compiled.format.map(flowloom_formats::related_file_patterns).unwrap_or_default();
             let has_more = read_adjacent_files(&self.path, patterns, reader, &mut sources.files);
-            let has_agents =
-                compiled.format == Some(flowloom_formats::graph::FORMAT) && read_agents(reader, &mut sources);
+            let has_agents = is_graph && read_agents(reader, &mut sources);
             self.has_related_files = true;
             if has_more || has_agents {
                 compiled = compile(&self.name, &sources, format);
+            }
+            if is_graph {
+                above = list_folders_above(&self.path, &loader.config.project.root);
             }
         }
         let has_missing = !compiled.missing_files.is_empty();
         let prompts = has_missing.then(|| find_prompts(&self.path, &loader.config.base_folder())).flatten();
         let prompts = prompts.as_deref();
-        while read_missing_files(&compiled.missing_files, &self.path, prompts, reader, &mut sources) {
+        let mut above = above.into_iter();
+        loop {
+            let has_read = read_missing_files(&compiled.missing_files, &self.path, prompts, reader, &mut sources)
+                || read_agents_above(&compiled.missing_files, &mut above, patterns, reader, &mut sources.files);
+            if !has_read {
+                break;
+            }
             compiled = compile(&self.name, &sources, format);
         }
         self.files = sources.files;
@@ -283,25 +294,9 @@ fn read_adjacent_files(
     reader: FileReader<'_>,
     files: &mut BTreeMap<String, Vec<u8>>,
 ) -> bool {
-    let before = files.len();
     let folder = path.parent().unwrap_or(Path::new(""));
     let Some(inside) = resolve_folder(path) else { return false };
-    for pattern in patterns {
-        let mut places = vec![folder.to_owned()];
-        for part in pattern.split('/') {
-            places = places.iter().flat_map(|place| match_pattern(place, part)).collect();
-        }
-        for file in places {
-            if files.contains_key(&file.display().to_string()) {
-                continue;
-            }
-            // A missing file is reported by the definition that needs it.
-            if let Some(bytes) = reader.read_inside(&inside, &file) {
-                files.insert(file.display().to_string(), bytes);
-            }
-        }
-    }
-    files.len() > before
+    read_files_below(folder, &inside, patterns, reader, files)
 }
 
 /// Reads the configured agent folders. Returns whether any files were found.
@@ -315,16 +310,6 @@ pub(crate) fn read_agents(reader: FileReader<'_>, sources: &mut Sources) -> bool
         }
     }
     sources.files.len() > before
-}
-
-fn match_pattern(folder: &Path, part: &str) -> Vec<PathBuf> {
-    let Some((start, end)) = part.split_once('*') else { return vec![folder.join(part)] };
-    let here = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
-    let names =
-        std::fs::read_dir(here).into_iter().flatten().filter_map(|entry| entry.ok()?.file_name().into_string().ok());
-    let mut names: Vec<String> = names.filter(|name| name.starts_with(start) && name.ends_with(end)).collect();
-    names.sort();
-    names.into_iter().map(|name| folder.join(name)).collect()
 }
 
 /// The folder of prompts next to the folder of flows in which a definition is, without symbolic links; `None` if it is not
@@ -358,11 +343,6 @@ fn read_missing_files(
         }
     }
     sources.files.len() > before
-}
-
-/// The folder of a definition, without symbolic links.
-fn resolve_folder(path: &Path) -> Option<PathBuf> {
-    path.canonicalize().ok()?.parent().map(Path::to_owned)
 }
 
 /// The format of this name, if one is named.

@@ -1,14 +1,14 @@
 //! Checks a graph as a whole: everything that langgraph rejects, and structures that prevent a conversation from
 //! ending.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use flowloom_core::code::Code;
 use flowloom_core::diagnostic::Span;
 
 use super::agents::AgentCatalog;
 use super::steps::list_routing_tools;
-use super::{AGENTS_FOLDER, Condition, Graph, GraphNode, NodeType};
+use super::{AGENT_SETTINGS_FILE, AGENTS_FOLDER, Condition, Graph, GraphNode, MAX_NODE_VISITS, NodeType};
 use crate::problems::Problems;
 
 pub(super) fn check_graph(graph: &Graph<'_>, agents: &AgentCatalog<'_>, problems: &mut Problems) {
@@ -19,8 +19,11 @@ pub(super) fn check_graph(graph: &Graph<'_>, agents: &AgentCatalog<'_>, problems
         check_executor(graph, index, agents, problems);
         check_tool_names(graph, index, agents, problems);
     }
-    check_reachable(graph, problems);
-    check_can_end(graph, problems);
+    // A missing edge would make other nodes seem unreachable.
+    if graph.is_whole {
+        check_reachable(graph, problems);
+        check_can_end(graph, problems);
+    }
     check_size(graph, agents, problems);
 }
 
@@ -48,15 +51,14 @@ fn check_unique_names(graph: &Graph<'_>, problems: &mut Problems) {
     for node in &graph.nodes {
         let is_new_name = names.insert(node.name);
         if !ids.insert(node.id) {
-            problems.add_error(
-                Code::DuplicateName,
-                node.span,
-                format_args!("there are several nodes with the id {}", node.id),
-            );
+            let message = format_args!("there are several nodes with the id {}", node.id);
+            problems.add_error(Code::DuplicateName, node.span, message).help =
+                Some("give each node an id of its own, and correct the edges that name it".into());
         } else if !is_new_name {
             let message =
                 format_args!("there are several nodes named {:?}; agents choose where to go by name", node.name);
-            problems.add_warning(Code::DuplicateName, node.span, message);
+            problems.add_warning(Code::DuplicateName, node.span, message).help =
+                Some("give each node a name of its own".into());
         }
     }
 }
@@ -67,21 +69,39 @@ fn check_agent(node: &GraphNode<'_>, agents: &AgentCatalog<'_>, problems: &mut P
         problems.add_error(Code::UnknownAgent, node.span, message).help = Some("give it an \"agentId\"".into());
     }
     let Some((id, span)) = missing_agent(node, agents) else { return };
+    if agents.has_unreadable() {
+        return;
+    }
+    if let Some(folder) = agents.find_incomplete_folder(id) {
+        let message =
+            format_args!("the agent {id} of the node {} has no {AGENT_SETTINGS_FILE} in {folder}/", node.name);
+        problems.add_error(Code::UnknownAgent, span, message).help =
+            Some(format!("add {folder}/{AGENT_SETTINGS_FILE}: {{\"agentId\": \"{id}\", \"tools\": []}}"));
+        return;
+    }
     let message = format_args!("the agent {id} of the node {} does not exist", node.name);
     let place = format!(
-        "put it into {AGENTS_FOLDER}NAME/ (systemPrompt.md and jsonSchema.json) or into \"agents\" of this file"
+        "put it into {AGENTS_FOLDER}NAME/ (systemPrompt.md and jsonSchema.json) beside this file or further up in the \
+         project, into \"agents\" of this file, or name its folder in flowloom.toml: [agents.{}] folder",
+        to_toml_key(id)
     );
     if agents.is_empty() {
         let message = format_args!("{message}; it runs without instructions or tools of its own");
         problems.add_warning(Code::UnknownAgent, span, message).help = Some(place);
         return;
     }
-    let meant = problems.find_similar(id, agents.agent_ids());
+    let meant = problems.find_similar(id, agents.agent_names());
     let diagnostic = problems.add_error(Code::UnknownAgent, span, message);
     diagnostic.help = Some(match meant {
         Some(meant) => format!("did you mean {meant:?}? or {place}"),
         None => place,
     });
+}
+
+/// A key of TOML, in quotes if it needs them.
+fn to_toml_key(key: &str) -> String {
+    let is_bare = !key.is_empty() && key.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-');
+    if is_bare { key.to_owned() } else { format!("{key:?}") }
 }
 
 /// The unknown agent that a node names, and the place where it is named.
@@ -92,27 +112,41 @@ pub(super) fn missing_agent<'a>(node: &GraphNode<'a>, agents: &AgentCatalog<'_>)
 /// The conditions of a node's edges must be distinct.
 fn check_edges(graph: &Graph<'_>, index: usize, problems: &mut Problems) {
     let node = &graph.nodes[index];
-    let mut seen: HashSet<String> = HashSet::new();
-    let mut always = 0;
+    let mut seen: HashMap<String, &str> = HashMap::new();
+    let mut first_always = None;
     for edge in graph.edges_from(index) {
-        match edge.condition {
-            Condition::Always => {
-                always += 1;
-                if always == 2 {
-                    let message = format_args!("{} has two ALWAYS edges; only the first is ever taken", node.name);
-                    problems.add_error(Code::TwoAlways, edge.span, message);
-                }
+        match (edge.condition, first_always) {
+            (Condition::Always, None) => first_always = Some(edge),
+            (Condition::Always, Some(first)) => {
+                let kinds = match (first.is_on_complete, edge.is_on_complete) {
+                    (false, false) => "two ALWAYS edges",
+                    (true, true) => "two ON_COMPLETE edges",
+                    _ => "an ALWAYS and an ON_COMPLETE edge",
+                };
+                let message = format_args!("{} has {kinds}; only one of them can be taken", node.name);
+                problems.add_error(Code::TwoAlways, edge.span, message).help =
+                    Some("keep one of them, and give the other a condition".into());
             }
-            Condition::Value(value) => {
-                let value = value.to_lowercase();
-                if seen.contains(&value) {
-                    let message =
-                        format_args!("{} has two edges for {value:?}; only the first is ever taken", node.name);
-                    problems.add_error(Code::DuplicateCondition, edge.span, message);
-                }
-                seen.insert(value);
+            (Condition::Value(value), _) => {
+                check_has_effect(node, value, edge.span, problems);
+                let Some(other) = seen.insert(value.to_lowercase(), value) else { continue };
+                let note = if other == value { "" } else { " (case does not count)" };
+                let message =
+                    format_args!("{} has two edges for {value:?}{note}; only one of them can be taken", node.name);
+                problems.add_error(Code::DuplicateCondition, edge.span, message).help =
+                    Some("give one of them another \"conditionValue\", or remove it".into());
             }
         }
+    }
+}
+
+/// A person chooses no destination, so a condition after a hand-off is never met.
+fn check_has_effect(node: &GraphNode<'_>, value: &str, span: Span, problems: &mut Problems) {
+    if node.kind == NodeType::Person {
+        let message =
+            format_args!("the edge for {value:?} is never taken: a person in {} chooses no destination", node.name);
+        problems.add_warning(Code::IgnoredKey, span, message).help =
+            Some("write ALWAYS; without such an edge the conversation continues at the entry node".into());
     }
 }
 
@@ -160,22 +194,61 @@ fn reachable_from(starts: Vec<usize>, next: impl Fn(usize) -> Vec<usize>) -> Has
 fn check_reachable(graph: &Graph<'_>, problems: &mut Problems) {
     let next = |at: usize| graph.edges_from(at).filter_map(|edge| edge.to).collect();
     let reached = reachable_from(vec![graph.entry], next);
-    for (_, node) in graph.nodes.iter().enumerate().filter(|(index, _)| !reached.contains(index)) {
+    let mut ids = HashSet::new();
+    for (index, node) in graph.nodes.iter().enumerate() {
+        // No edge can lead to the second node with an id, which is reported.
+        if !ids.insert(node.id) || reached.contains(&index) {
+            continue;
+        }
         let message = format_args!("nothing leads to {} ({})", node.name, node.id);
-        problems.add_warning(Code::Unreachable, node.span, message);
+        problems.add_warning(Code::Unreachable, node.span, message).help =
+            Some("add an edge to it, or remove it".into());
     }
 }
 
-/// A conversation must be able to end: by an edge to the end, or at an agent without edges.
+/// A conversation must be able to end, and within the limit of nodes.
 fn check_can_end(graph: &Graph<'_>, problems: &mut Problems) {
-    let has_end = graph.edges.iter().any(|edge| edge.to.is_none());
-    let ends_itself = (0..graph.nodes.len()).any(|index| {
-        let is_agent = graph.nodes[index].kind == NodeType::Agent;
-        is_agent && !graph.edges_from(index).any(|edge| edge.condition == Condition::Always)
-    });
-    if !has_end && !ends_itself && !graph.nodes.is_empty() {
+    let place = graph.nodes.get(graph.entry).map(|node| node.span).unwrap_or_default();
+    let can_end = (0..graph.nodes.len()).any(|index| can_end_at(graph, index));
+    if !can_end && graph.nodes.iter().any(|node| node.kind == NodeType::Agent) {
         let message = "no edge leads to the end, and every node continues by itself; the run will reach its step limit";
-        problems.add_warning(Code::NoWayOut, graph.nodes[graph.entry].span, message).help =
+        problems.add_warning(Code::NoWayOut, place, message).help =
             Some("add an edge with \"targetNodeId\": null".into());
+        return;
     }
+    // A person starts the count again, also at the limit.
+    let has_person = graph.nodes.iter().any(|node| node.kind == NodeType::Person);
+    let Some(length) = find_shortest_way(graph).filter(|length| *length > MAX_NODE_VISITS && !has_person) else {
+        return;
+    };
+    let message = format_args!(
+        "the shortest way to the end has {length} nodes, and one message visits at most {MAX_NODE_VISITS}; the run will fail"
+    );
+    problems.add_warning(Code::NoWayOut, place, message).help =
+        Some("use fewer nodes, or let an agent in between end the conversation".into());
+}
+
+/// Whether a conversation can end at a node.
+fn can_end_at(graph: &Graph<'_>, index: usize) -> bool {
+    let has_end = graph.edges_from(index).any(|edge| edge.to.is_none());
+    let has_always = graph.edges_from(index).any(|edge| edge.condition == Condition::Always);
+    let is_agent = graph.nodes[index].kind == NodeType::Agent;
+    has_end || (is_agent && (!has_always || graph.is_conversational))
+}
+
+/// The number of nodes on the shortest way from the entry to a node at which a conversation can end; `None` if there is
+/// none. An executor without an edge goes back to where it was called, which no shortest way does.
+fn find_shortest_way(graph: &Graph<'_>) -> Option<u64> {
+    let mut reached: HashSet<usize> = HashSet::from([graph.entry]);
+    let mut places = vec![graph.entry];
+    let mut length = 1;
+    while !places.is_empty() {
+        if places.iter().any(|place| can_end_at(graph, *place)) {
+            return Some(length);
+        }
+        let next = places.iter().flat_map(|place| graph.edges_from(*place).filter_map(|edge| edge.to));
+        places = next.filter(|to| reached.insert(*to)).collect();
+        length += 1;
+    }
+    None
 }

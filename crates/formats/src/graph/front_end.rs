@@ -3,7 +3,7 @@
 use flowloom_core::plan::{Composite, Plan, StepKind, ToolEffect};
 
 use super::present::render_result;
-use super::rows::WORKFLOW_TABLE;
+use super::rows::find_workflow_table;
 use super::tables::is_table;
 use super::{FORMAT, compile};
 use crate::answer_source;
@@ -13,7 +13,12 @@ use crate::shape::DocumentShape;
 /// The front end.
 pub(crate) const FRONT_END: FrontEnd = FrontEnd {
     hint: "a graph has \"nodes\" with \"nodeType\"",
-    related_file_patterns: &["agents/*/jsonSchema.json", "agents/*/systemPrompt.md"],
+    related_file_patterns: &[
+        "agents/*/jsonSchema.json",
+        "agents/*/systemPrompt.md",
+        "Agents/*/jsonSchema.json",
+        "Agents/*/systemPrompt.md",
+    ],
     recognises: |file, _| is_table(file),
     score_shape,
     find_answer_source: |plan, _| answer_source::of_only_agent(plan),
@@ -22,7 +27,7 @@ pub(crate) const FRONT_END: FrontEnd = FrontEnd {
 };
 
 fn score_shape(shape: &DocumentShape<'_>) -> u8 {
-    if shape.whole.get(WORKFLOW_TABLE).is_some_and(|table| table.items().is_some()) {
+    if find_workflow_table(shape.whole).is_some() {
         return 5;
     }
     let is_graph = shape.has_item_with("nodes", &["nodeType", "node_type"]) || shape.has(&["entrypointNodeId"]);

@@ -5,6 +5,8 @@
 
 mod agents;
 mod check;
+mod edges;
+mod folders;
 mod front_end;
 mod present;
 mod rows;
@@ -62,6 +64,9 @@ pub const AGENTS_FOLDER: &str = "agents/";
 
 /// The file of an agent's folder with its id and its tools.
 pub const AGENT_SETTINGS_FILE: &str = "jsonSchema.json";
+
+/// The file of an agent's folder with its instructions.
+pub const AGENT_PROMPT_FILE: &str = "systemPrompt.md";
 
 /// The keys under which an agent has its id. The first one that is there counts; without any, the name is the id.
 pub const AGENT_ID_KEYS: [&str; 3] = ["id", "agentId", "agent_id"];
@@ -129,6 +134,8 @@ struct GraphEdge<'a> {
     from: usize,
     to: Option<usize>,
     condition: Condition<'a>,
+    /// Whether it is an ALWAYS edge that is written as ON_COMPLETE.
+    is_on_complete: bool,
     span: Span,
 }
 
@@ -147,6 +154,8 @@ struct Graph<'a> {
     outgoing: Vec<Vec<usize>>,
     entry: usize,
     is_conversational: bool,
+    /// Whether no edge is left out because of its own values.
+    is_whole: bool,
 }
 
 impl<'a> Graph<'a> {
@@ -189,13 +198,15 @@ fn compile(
     } else {
         tree.or_else(|| read_json(text, parse_node(text), problems))?
     };
-    let node = match rows::join_tables(&node) {
+    let node = match rows::join_tables(&node, problems) {
         Some(gathered) => gathered,
         None => node,
     };
-    let agents = AgentCatalog::load_agents(file, &node, sources, problems, needs);
     let inner = ["workflow", "definition"].iter().find_map(|key| node.get(key)).unwrap_or(&node);
-    GraphCompiler { problems, agents, is_lenient: sources.is_lenient, missing_files: needs }.compile_graph(inner, file)
+    let mut agents = AgentCatalog::load_agents(file, &node, inner, sources, problems);
+    needs.append(&mut agents.take_missing());
+    let is_lenient = sources.is_lenient;
+    GraphCompiler { problems, agents, is_lenient, is_whole: true, missing_files: needs }.compile_graph(inner, file)
 }
 
 struct GraphCompiler<'a> {
@@ -203,6 +214,8 @@ struct GraphCompiler<'a> {
     agents: AgentCatalog<'a>,
     /// Whether dangling edges are dropped with a warning.
     is_lenient: bool,
+    /// Whether no edge is left out because of its own values.
+    is_whole: bool,
     /// Missing files of agents.
     missing_files: &'a mut Vec<String>,
 }
@@ -211,15 +224,15 @@ impl GraphCompiler<'_> {
     fn compile_graph(mut self, node: &Node, file: &str) -> Option<Plan> {
         let fields = Fields::read_object(node, "a graph", self.problems)?;
         fields.warn_misspelt_keys(&GRAPH_KEYS, self.problems);
-        let id = fields.read_text("id", self.problems).map(|(id, _)| id.to_owned());
-        let name = fields.read_text("name", self.problems).map(|(name, _)| name.to_owned());
-        let description = fields.read_text("description", self.problems).map(|(text, _)| text.to_owned());
+        let mut text = |key| read_text_field(&fields, key, self.problems).map(|(text, _)| text.to_owned());
+        let (id, name, description) = (text("id"), text("name"), text("description"));
         let conversational = either_key(&fields, "isConversational", "is_conversational");
         let is_conversational = match conversational.map(|node| (node, &node.kind)) {
             None => false,
             Some((_, NodeKind::Bool(is_conversational))) => *is_conversational,
             Some((node, _)) => {
-                fields.report_wrong_kind("isConversational", node, "true or false", self.problems);
+                fields.report_wrong_kind("isConversational", node, "true or false", self.problems).help =
+                    Some("write it without quotes".into());
                 false
             }
         };
@@ -229,8 +242,9 @@ impl GraphCompiler<'_> {
         let entry = self.read_entry(&fields, &nodes);
         let mut outgoing = vec![Vec::new(); nodes.nodes.len()];
         edges.iter().enumerate().for_each(|(index, edge)| outgoing[edge.from].push(index));
+        let is_whole = self.is_whole;
         let entry = entry.unwrap_or_default();
-        let graph = Graph { nodes: nodes.nodes, edges, outgoing, entry, is_conversational };
+        let graph = Graph { nodes: nodes.nodes, edges, outgoing, entry, is_conversational, is_whole };
         check::check_graph(&graph, &self.agents, self.problems);
         let missing = graph.nodes.iter().filter_map(|node| check::missing_agent(node, &self.agents));
         let place = |agent: &str| related_path(file, &format!("{AGENTS_FOLDER}{agent}/{AGENT_SETTINGS_FILE}"));
@@ -256,32 +270,50 @@ impl GraphCompiler<'_> {
         let fields = Fields::read_object(node, "a node", self.problems)?;
         fields.warn_misspelt_keys(&NODE_KEYS, self.problems);
         let (id, span) = fields.read_required_text("id", self.problems)?;
-        let name = either_key(&fields, "nodeName", "node_name").and_then(Node::as_str).unwrap_or(id);
-        let written = either_key(&fields, "nodeType", "node_type");
-        let kind = match written.and_then(Node::as_str) {
-            _ if name == "human_handoff" => NodeType::Person,
-            // The original's `workflow create` writes ROUTER, which is missing in its own enumeration.
-            Some("AGENT" | "ROUTER") | None => NodeType::Agent,
-            Some("TOOL_EXECUTOR") => NodeType::Executor,
-            Some("HUMAN_HANDOFF") => NodeType::Person,
-            Some(other) => {
-                let span = written.map_or(span, |node| node.span);
-                let message = format_args!("there is no node type {other:?}");
-                let known = ["AGENT", "TOOL_EXECUTOR", "HUMAN_HANDOFF"];
-                let meant = self.problems.find_similar(other, known);
-                self.problems.add_error(Code::UnknownNodeType, span, message).help = Some(match meant {
-                    Some(meant) => format!("did you mean {meant:?}?"),
-                    None => format!("it is one of {}", known.join(", ")),
-                });
-                NodeType::Agent
-            }
-        };
+        let name = read_either_text(&fields, "nodeName", "node_name", self.problems).map_or(id, |(name, _)| name);
+        let kind = self.read_node_type(&fields, name);
         let agent = read_either_text(&fields, "agentId", "agent_id", self.problems);
         Some(GraphNode { id, name, span, kind, agent })
     }
 
+    /// The type of a node. One without a valid type is checked like an agent.
+    fn read_node_type(&mut self, fields: &Fields<'_>, name: &str) -> NodeType {
+        let known = ["AGENT", "TOOL_EXECUTOR", "HUMAN_HANDOFF"];
+        let written = either_key(fields, "nodeType", "node_type");
+        match (written, written.and_then(Node::as_str)) {
+            _ if name == "human_handoff" => return NodeType::Person,
+            // The original's `workflow create` writes ROUTER, which is missing in its own enumeration.
+            (_, Some("AGENT" | "ROUTER")) => return NodeType::Agent,
+            (_, Some("TOOL_EXECUTOR")) => return NodeType::Executor,
+            (_, Some("HUMAN_HANDOFF")) => return NodeType::Person,
+            (Some(written), Some(other)) => {
+                let message = format_args!("there is no node type {other:?}");
+                let meant = self.problems.find_similar(other, known);
+                self.problems.add_error(Code::UnknownNodeType, written.span, message).help = Some(match meant {
+                    Some(meant) => format!("did you mean {meant:?}?"),
+                    None => format!("it is one of {}", known.join(", ")),
+                });
+            }
+            (Some(written), None) => {
+                let expected = known.join(" or ");
+                fields.report_wrong_kind("nodeType", written, &expected, self.problems).help =
+                    Some("write one of them in double quotes".into());
+            }
+            (None, _) => {
+                fields.report_missing("nodeType", self.problems).help =
+                    Some(format!("it is one of {}", known.join(", ")));
+            }
+        }
+        NodeType::Agent
+    }
+
     fn read_entry(&mut self, fields: &Fields<'_>, nodes: &NodeList<'_>) -> Option<usize> {
         let entry = either_key(fields, "entrypointNodeId", "entrypoint_node_id");
+        if let Some(entry) = entry.filter(|entry| entry.as_str().is_none()) {
+            fields.report_wrong_kind("entrypointNodeId", entry, "the id of a node", self.problems).help =
+                Some("write the \"id\" of a node in double quotes".into());
+            return None;
+        }
         let Some((id, span)) = entry.and_then(|node| Some((node.as_str()?, node.span))) else {
             self.problems.add_error(Code::NoEntry, fields.start_span(), "the graph has no \"entrypointNodeId\"").help =
                 Some("name the id of the node that the conversation starts with".into());
@@ -291,90 +323,6 @@ impl GraphCompiler<'_> {
         if found.is_none() {
             let message = format_args!("the entry node {id} does not exist");
             self.report_unknown_node(Code::NoEntry, span, message, id, nodes.nodes.iter().map(|node| node.id));
-        }
-        found
-    }
-
-    fn read_edges<'a>(&mut self, fields: &Fields<'a>, nodes: &NodeList<'_>) -> Vec<GraphEdge<'a>> {
-        let Some(list) = fields.get_non_null("edges") else { return Vec::new() };
-        let Some(items) = list.items() else {
-            fields.report_wrong_kind("edges", list, "a list", self.problems);
-            return Vec::new();
-        };
-        items.iter().filter_map(|item| self.read_edge(item, nodes)).collect()
-    }
-
-    fn read_edge<'a>(&mut self, node: &'a Node, nodes: &NodeList<'_>) -> Option<GraphEdge<'a>> {
-        let fields = Fields::read_object(node, "an edge", self.problems)?;
-        fields.warn_misspelt_keys(&EDGE_KEYS, self.problems);
-        let id = fields.get("id").and_then(Node::as_str).unwrap_or("an edge");
-        let source = either_key(&fields, "sourceNodeId", "source_node_id");
-        let target = either_key(&fields, "targetNodeId", "target_node_id");
-        if let Some(target) = target.filter(|target| target.as_str().is_none()) {
-            fields.report_wrong_kind("targetNodeId", target, "the id of a node, or null for the end", self.problems);
-            return None;
-        }
-        let Some(source) = source else {
-            fields.report_missing("sourceNodeId", self.problems);
-            return None;
-        };
-        let written = either_key(&fields, "conditionType", "condition_type");
-        let value = either_key(&fields, "conditionValue", "condition_value");
-        // An edge without a valid condition is checked as far as possible.
-        let condition = match (written.and_then(Node::as_str), value) {
-            (Some("CONDITIONAL"), Some(value)) => match value.as_str() {
-                Some(value) => Some(Condition::Value(value)),
-                None => {
-                    fields.report_wrong_kind("conditionValue", value, "text", self.problems);
-                    None
-                }
-            },
-            (Some("ALWAYS" | "ON_COMPLETE") | None, _) => Some(Condition::Always),
-            (Some("CONDITIONAL"), None) => {
-                fields.report_missing("conditionValue", self.problems);
-                None
-            }
-            (Some(other), _) => {
-                let span = written.map_or(node.span, |node| node.span);
-                let meant = self.problems.find_similar(other, ["CONDITIONAL", "ALWAYS"]);
-                let message = format_args!("there is no condition type {other:?}; there are CONDITIONAL and ALWAYS");
-                self.problems.add_error(Code::UnknownNodeType, span, message).help =
-                    meant.map(|meant| format!("did you mean {meant:?}?"));
-                None
-            }
-        };
-        let target_index = target.and_then(|target| nodes.by_id.get(target.as_str()?).copied());
-        let from = self.find_edge_node(id, "from", source, nodes, target_index);
-        let to = target.map(|target| self.find_edge_node(id, "to", target, nodes, from));
-        let condition = condition?;
-        let place = match condition {
-            Condition::Value(_) => either_key(&fields, "conditionValue", "condition_value"),
-            Condition::Always => written,
-        };
-        let span = place.map_or_else(|| fields.start_span(), |node| node.span);
-        match (from, to) {
-            (Some(from), None) => Some(GraphEdge { from, to: None, condition, span }),
-            (Some(from), Some(Some(to))) => Some(GraphEdge { from, to: Some(to), condition, span }),
-            _ => None,
-        }
-    }
-
-    /// The node that an edge names. The one at its `other` end is not suggested.
-    fn find_edge_node(
-        &mut self,
-        edge: &str,
-        direction: &str,
-        node: &Node,
-        nodes: &NodeList<'_>,
-        other: Option<usize>,
-    ) -> Option<usize> {
-        let id = node.as_str().unwrap_or_default();
-        let found = nodes.by_id.get(id).copied();
-        if found.is_none() {
-            let message = format_args!("{edge} leads {direction} the node {id}, which does not exist");
-            let others = nodes.nodes.iter().enumerate().filter(|(index, _)| Some(*index) != other);
-            let known = others.map(|(_, node)| node.id);
-            self.report_unknown_node(Code::DanglingEdge, node.span, message, id, known);
         }
         found
     }
@@ -416,5 +364,15 @@ fn read_either_text<'a>(
     problems: &mut Problems,
 ) -> Option<(&'a str, Span)> {
     let key = if fields.get_non_null(camel).is_some() { camel } else { snake };
-    fields.read_text(key, problems)
+    read_text_field(fields, key, problems)
+}
+
+/// The text of a field. Another value is reported.
+fn read_text_field<'a>(fields: &Fields<'a>, key: &str, problems: &mut Problems) -> Option<(&'a str, Span)> {
+    let node = fields.get_non_null(key)?;
+    let Some(text) = node.as_str() else {
+        fields.report_wrong_kind(key, node, "text", problems).help = Some("write it in double quotes".into());
+        return None;
+    };
+    Some((text, node.span))
 }

@@ -167,11 +167,9 @@ fn build_turn(graph: &Graph<'_>, index: usize, agents: &AgentCatalog<'_>) -> Ste
 
 fn router_tool(destinations: &[Arc<str>]) -> ToolDeclaration {
     let places = Value::list(destinations.iter().map(|place| (&**place).into()).collect());
-    let next = Value::map([
-        ("type", Value::from("string")),
-        ("enum", places),
-        ("description", "Who goes on; END ends the conversation.".into()),
-    ]);
+    let has_end = destinations.iter().any(|place| &**place == END_NAME);
+    let description = if has_end { "Who goes on; END ends the conversation." } else { "Who goes on." };
+    let next = Value::map([("type", Value::from("string")), ("enum", places), ("description", description.into())]);
     ToolDeclaration {
         name: ROUTER_TOOL.into(),
         description: "Hands the conversation over.".into(),

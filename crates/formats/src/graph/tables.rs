@@ -10,16 +10,22 @@ use flowloom_core::code::Code;
 use flowloom_core::diagnostic::Span;
 use flowloom_core::json::{Node, NodeKind};
 
-use super::rows::{EDGE_TABLE, NODE_TABLE, WORKFLOW_TABLE};
+use super::rows::{AGENT_TABLE, AGENT_TOOL_TABLE, EDGE_TABLE, NODE_TABLE, TOOL_TABLE, WORKFLOW_TABLE};
 use crate::problems::Problems;
 use crate::sources::Sources;
 
 /// The tables with their required columns.
-const REQUIRED_COLUMNS: [(&str, &[&str]); 3] = [
+const REQUIRED_COLUMNS: [(&str, &[&str]); 6] = [
     (WORKFLOW_TABLE, &["id", "entrypoint_node_id"]),
     (NODE_TABLE, &["id", "node_type"]),
-    (EDGE_TABLE, &["source_node_id", "target_node_id"]),
+    (EDGE_TABLE, &["source_node_id", "target_node_id", "condition_type"]),
+    (AGENT_TABLE, &["id", "system_prompt"]),
+    (TOOL_TABLE, &["id", "tool_name"]),
+    (AGENT_TOOL_TABLE, &["agent_id", "tool_id"]),
 ];
+
+/// The tables that may be missing: agents can be in folders instead.
+const OPTIONAL_TABLES: [&str; 3] = [AGENT_TABLE, TOOL_TABLE, AGENT_TOOL_TABLE];
 
 /// Whether a file is the CSV export of the workflow table.
 pub(crate) fn is_table(file: &str) -> bool {
@@ -34,6 +40,10 @@ pub(super) fn read(file: &str, sources: &Sources, problems: &mut Problems, needs
     for (table, columns) in REQUIRED_COLUMNS {
         let path = format!("{folder}{table}.csv");
         let Some(bytes) = sources.files.get(&path) else {
+            if OPTIONAL_TABLES.contains(&table) {
+                needs.push(path);
+                continue;
+            }
             let message = format!("the table {path} is missing");
             problems.add_error(Code::TableSyntax, Span::default(), message).help =
                 Some("put the tables of workflows, nodes and edges into one folder".into());

@@ -14,7 +14,7 @@ use super::TOOLS_FOLDER;
 use crate::functions::no_parameters;
 use crate::json_schema::find_schema_problem;
 use crate::problems::Problems;
-use crate::reader::{Fields, related_path};
+use crate::reader::{Fields, json_code, related_path};
 use crate::servers::tool_name;
 use crate::sources::Sources;
 
@@ -74,11 +74,6 @@ impl ToolPlace {
         let named = |node: &Node| Some(node.get("functionId").or_else(|| node.get("function_id"))?.span);
         ToolPlace { tool: node.span, function: named(node).or_else(|| named(node.get("function")?)) }
     }
-
-    /// The place of a tool in another file than the definition.
-    pub(crate) fn elsewhere(span: Span) -> ToolPlace {
-        ToolPlace { tool: span, function: None }
-    }
 }
 
 impl<'a> ToolRecordReader<'a> {
@@ -115,7 +110,10 @@ impl<'a> ToolRecordReader<'a> {
         match parse_value(&String::from_utf8_lossy(bytes)) {
             Ok(value) => Some(Cow::Owned(value)),
             Err(error) => {
-                problems.add_error(Code::JsonSyntax, Span::default(), format!("{path}: {}", error.message));
+                problems.within_file(&path, |problems| {
+                    problems.add_error(json_code(error.kind), error.span, error.message).help =
+                        Some("write the record of the tool as one JSON object".into());
+                });
                 None
             }
         }
@@ -126,13 +124,15 @@ impl<'a> ToolRecordReader<'a> {
         let span = place.tool;
         let record = ToolRecord::unwrap_layers(tool);
         let Some(name) = record.find_name() else {
-            problems.add_error(Code::MissingKey, span, "a tool of an agent has no \"name\"");
+            problems.add_error(Code::MissingKey, span, "a tool of an agent has no \"name\"").help =
+                Some("give it the name by which models call it".into());
             return None;
         };
         let mut parameters = record.get_declaration().get("parameters").cloned().unwrap_or_default();
         if let Some(why) = find_schema_problem(&parameters) {
             let message = format_args!("\"parameters\" of the tool {name} is not a valid JSON Schema: {why}");
-            problems.add_error(Code::BadSchema, span, message).help = why.help.map(str::to_owned);
+            let help = why.help.unwrap_or("write a JSON Schema of an object with the arguments as its \"properties\"");
+            problems.add_error(Code::BadSchema, span, message).help = Some(help.to_owned());
             return None;
         }
         let mut needs_approval = record.needs_approval();
