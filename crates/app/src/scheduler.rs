@@ -1,5 +1,6 @@
 //! The scheduler: starts the runs of schedules that are due.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -7,7 +8,7 @@ use flowloom_core::id::RunId;
 use flowloom_core::json::parse_value;
 use flowloom_runtime::clock::SystemClock;
 use flowloom_runtime::effects::Clock as _;
-use flowloom_store::{RunRow, ScheduleRow, StoreError};
+use flowloom_store::{RunRow, ScheduleKey, ScheduleRow, StoreError};
 use tokio_util::sync::CancellationToken;
 
 use crate::error::AppError;
@@ -19,6 +20,9 @@ use crate::tools::workflows::derive_run_id;
 
 /// Interval in milliseconds of polling for due schedules. Due times are whole seconds, and so are the times of the polls.
 const POLL_INTERVAL_MS: u64 = 1_000;
+
+/// How long due schedules are started before they are read again, so that no schedule waits for all those of another user.
+const MAX_ROUND: Duration = Duration::from_millis(250);
 
 /// Delay in milliseconds up to which a run counts as on time rather than missed.
 const MAX_DELAY_MS: u64 = 60_000;
@@ -42,10 +46,10 @@ pub async fn run_scheduler(runs: RunService, shutdown: CancellationToken) {
             corrected_at = now;
         }
         // Failures of the database are transient and retried.
-        if let Err(error) = start_due_schedules(&runs).await
-            && !error.is_store_unavailable()
-        {
-            tracing::warn!("cannot read the schedules: {error}");
+        match start_due_schedules(&runs).await {
+            Ok(Round::Interrupted) if !shutdown.is_cancelled() => continue,
+            Err(error) if !error.is_store_unavailable() => tracing::warn!("cannot read the schedules: {error}"),
+            Ok(_) | Err(_) => {}
         }
         let until_next = Duration::from_millis(POLL_INTERVAL_MS - SystemClock.now_ms() % POLL_INTERVAL_MS);
         if shutdown.run_until_cancelled(tokio::time::sleep(until_next)).await.is_none() {
@@ -78,25 +82,53 @@ fn is_too_late(times: &CronTimes, next_at: u64, now: u64) -> bool {
     times.next_after(now + MAX_CLOCK_DIFFERENCE_MS).is_ok_and(|latest| next_at > latest)
 }
 
-async fn start_due_schedules(runs: &RunService) -> Result<(), AppError> {
-    let now = SystemClock.now_ms();
-    let store = runs.app.store.clone();
-    let Ok(due) = tokio::task::spawn_blocking(move || store.list_due_schedules(now)).await else { return Ok(()) };
-    for row in due? {
-        // The schedule stays due.
-        let Ok(place) = runs.live.reserve_place(&row.user) else { continue };
-        match if row.is_pending {
-            start_claimed(runs, &row, place, now).await
-        } else {
-            claim_and_start(runs, row.clone(), place, now).await
-        } {
-            Ok(()) => {}
-            Err(AppError::Store(StoreError::ScheduleClaimed)) => {}
+/// How a round over the due schedules ended.
+enum Round {
+    /// Each of them had its turn.
+    Complete,
+    /// Its time was over.
+    Interrupted,
+}
+
+/// Starts due schedules, whose users take turns, for at most [`MAX_ROUND`].
+async fn start_due_schedules(runs: &RunService) -> Result<Round, AppError> {
+    let started = tokio::time::Instant::now();
+    let (now, store) = (SystemClock.now_ms(), runs.app.store.clone());
+    let Ok(due) = tokio::task::spawn_blocking(move || store.list_due_schedules(now)).await else {
+        return Ok(Round::Complete);
+    };
+    let mut users_without_place = HashSet::new();
+    for key in due? {
+        if users_without_place.contains(&key.user) {
+            continue;
+        }
+        if started.elapsed() >= MAX_ROUND {
+            return Ok(Round::Interrupted);
+        }
+        let Ok(place) = runs.live.reserve_place(&key.user) else {
+            // The schedule stays due.
+            users_without_place.insert(key.user);
+            continue;
+        };
+        match start_due(runs, &key, place).await {
+            Ok(()) | Err(AppError::Store(StoreError::ScheduleClaimed)) => {}
             Err(error) if error.is_store_unavailable() => return Err(error),
-            Err(error) => tracing::warn!("cannot start the schedule {}: {error}", row.id),
+            Err(error) => tracing::warn!("cannot start the schedule {}: {error}", key.id),
         }
     }
-    Ok(())
+    Ok(Round::Complete)
+}
+
+/// Starts a schedule, if it is still due.
+async fn start_due(runs: &RunService, key: &ScheduleKey, place: StartPlace) -> Result<(), AppError> {
+    let (store, wanted) = (runs.app.store.clone(), key.clone());
+    let found = tokio::task::spawn_blocking(move || store.find_schedule(&wanted.user, &wanted.id)).await??;
+    let now = SystemClock.now_ms();
+    match found {
+        Some(row) if row.is_pending => start_claimed(runs, &row, place, now).await,
+        Some(row) if row.next_at <= now => claim_and_start(runs, row, place, now).await,
+        Some(_) | None => Ok(()),
+    }
 }
 
 /// Claims the run of a due schedule and starts it.
@@ -106,13 +138,16 @@ async fn claim_and_start(runs: &RunService, mut row: ScheduleRow, place: StartPl
     let at = times.last_before(now).map_or(row.next_at, |last| last.max(row.next_at));
     let is_missed = now.saturating_sub(at) > MAX_DELAY_MS;
     let next_at = times.next_after(now)?;
+    row.skipped += times.count_between(row.next_at, at);
     if is_missed && !row.catches_up {
+        row.skipped += 1;
         return Ok(runs.app.store.claim_schedule(&row, next_at, None).await?);
     }
     if !row.allows_overlap
         && let Some(last) = read_last_run(runs, &row).await?.filter(|run| run.finished_at.is_none())
     {
         let reason = format!("the run {} of the schedule has not ended", last.id);
+        row.skipped += 1;
         return Ok(runs.app.store.skip_due_time(&row, next_at, reason).await?);
     }
     // The run id is derived from the schedule and the time, so that every server would start the same run.

@@ -14,6 +14,18 @@ use jiff::tz::TimeZone;
 
 use crate::error::AppError;
 
+/// Maximum size of the inputs of a schedule as JSON, in bytes.
+const MAX_INPUTS_BYTES: usize = 64 << 10;
+
+/// Maximum length of a cron expression, in bytes.
+const MAX_CRON_BYTES: usize = 255;
+
+/// Maximum length of the name of a time zone, in bytes.
+const MAX_ZONE_BYTES: usize = 64;
+
+/// Maximum number of due times that are counted at once as skipped.
+const MAX_COUNTED_TIMES: u64 = 1_000;
+
 /// An error of a schedule.
 #[derive(Debug, thiserror::Error)]
 pub enum ScheduleError {
@@ -32,6 +44,15 @@ pub enum ScheduleError {
         /// What is wrong.
         source: CronError,
     },
+    /// The cron expression is too long.
+    #[error("the cron expression has {0} bytes; the maximum is {MAX_CRON_BYTES}")]
+    CronTooLong(usize),
+    /// The inputs are too large.
+    #[error(
+        "the inputs of the schedule have {0} bytes; the maximum is {MAX_INPUTS_BYTES}: keep large data in memory or at an \
+         address that the workflow reads"
+    )]
+    InputsTooLarge(usize),
     /// The expression matches no time.
     #[error("the schedule is never due")]
     NeverDue(#[source] CronError),
@@ -81,6 +102,18 @@ impl CronTimes {
         Ok(next.timestamp().as_millisecond() as u64)
     }
 
+    /// The number of due times from `from`, which is one, until before `until`, both in milliseconds since the Unix epoch. At
+    /// most 1,000 are counted.
+    pub fn count_between(&self, from: u64, until: u64) -> u64 {
+        let (mut count, mut at) = (0, from);
+        while at < until && count < MAX_COUNTED_TIMES {
+            count += 1;
+            let Ok(next) = self.next_after(at) else { break };
+            at = next;
+        }
+        count
+    }
+
     /// The last due time up to `now`, both in milliseconds since the Unix epoch.
     pub fn last_before(&self, now: u64) -> Option<u64> {
         let now = Timestamp::from_millisecond(now as i64).ok()?.to_zoned(self.zone.clone());
@@ -110,9 +143,25 @@ pub struct NewSchedule {
 }
 
 impl NewSchedule {
+    /// Fails with `ScheduleInvalid` if a part is too large.
+    fn check_sizes(&self, inputs: &str) -> Result<(), ScheduleError> {
+        if self.cron.len() > MAX_CRON_BYTES {
+            return Err(ScheduleError::CronTooLong(self.cron.len()));
+        }
+        if let Some(zone) = self.timezone.as_ref().filter(|zone| zone.len() > MAX_ZONE_BYTES) {
+            return Err(ScheduleError::UnknownZone(zone.chars().take(MAX_ZONE_BYTES).collect()));
+        }
+        match inputs.len() > MAX_INPUTS_BYTES {
+            true => Err(ScheduleError::InputsTooLarge(inputs.len())),
+            false => Ok(()),
+        }
+    }
+
     /// The schedule as the store keeps it, due for the first time after now.
     fn into_row(self) -> Result<ScheduleRow, AppError> {
         let now = SystemClock.now_ms();
+        let inputs = render::to_json(&self.inputs);
+        self.check_sizes(&inputs)?;
         let timezone = self.timezone.unwrap_or_else(|| "UTC".to_owned());
         let next_at = CronTimes::parse(&self.cron, &timezone)?.next_after(now)?;
         Ok(ScheduleRow {
@@ -121,7 +170,7 @@ impl NewSchedule {
             workflow: self.workflow,
             cron: self.cron,
             timezone,
-            inputs: render::to_json(&self.inputs),
+            inputs,
             catches_up: self.catches_up,
             allows_overlap: self.allows_overlap,
             is_paused: false,
@@ -131,6 +180,7 @@ impl NewSchedule {
             last_run: None,
             is_pending: false,
             last_error: None,
+            skipped: 0,
         })
     }
 }
@@ -158,17 +208,17 @@ pub async fn resume_schedule(store: &Store, user: &str, id: &str, by: &Actor) ->
     find_schedule(store, user, id)
 }
 
-fn find_schedule(store: &Store, user: &str, id: &str) -> Result<ScheduleRow, AppError> {
-    let found = store.list_schedules(Some(user))?.into_iter().find(|row| row.id == id);
-    found.ok_or_else(|| StoreError::NotFound { kind: "schedule", id: id.to_owned() }.into())
+/// The schedule of a user with this id. Fails with `NotThere`.
+pub fn find_schedule(store: &Store, user: &str, id: &str) -> Result<ScheduleRow, AppError> {
+    store.find_schedule(user, id)?.ok_or_else(|| StoreError::NotFound { kind: "schedule", id: id.to_owned() }.into())
 }
 
 #[cfg(test)]
 mod tests {
-    use super::CronTimes;
+    use super::*;
 
     fn parse_ms(text: &str) -> u64 {
-        text.parse::<jiff::Timestamp>().expect("a time").as_millisecond() as u64
+        text.parse::<Timestamp>().expect("a time").as_millisecond() as u64
     }
 
     #[test]
@@ -182,6 +232,32 @@ mod tests {
         assert_eq!(six.next_after(parse_ms("2026-06-01T00:00:00Z")).expect("due"), parse_ms("2026-06-01T04:00:00Z"));
         let second = CronTimes::parse("*/5 * * * * *", "UTC").expect("valid");
         assert_eq!(second.next_after(parse_ms("2026-11-20T00:00:01Z")).expect("due"), parse_ms("2026-11-20T00:00:05Z"));
+    }
+
+    #[test]
+    fn due_times_are_counted() {
+        let second = CronTimes::parse("* * * * * *", "UTC").expect("valid");
+        let counts = [0, 1_000, 3_000, 1 << 40].map(|until| second.count_between(0, until));
+        assert_eq!(counts, [0, 1, 3, 1_000]);
+    }
+
+    #[test]
+    fn large_parts_are_refused() {
+        let new = |inputs: usize, cron: usize, zone: usize| NewSchedule {
+            user: "ann".into(),
+            id: "s".into(),
+            workflow: "w".into(),
+            inputs: "x".repeat(inputs).into(),
+            cron: format!("{}* * * * *", " ".repeat(cron)),
+            timezone: Some(format!("UTC{}", "x".repeat(zone))),
+            catches_up: true,
+            allows_overlap: true,
+        };
+        assert!(new(MAX_INPUTS_BYTES - 2, 0, 0).into_row().is_ok());
+        for large in [new(MAX_INPUTS_BYTES - 1, 0, 0), new(0, MAX_CRON_BYTES, 0), new(0, 0, 1 << 20)] {
+            let error = large.into_row().expect_err("too large");
+            assert!(error.to_string().len() < 300, "{error}");
+        }
     }
 
     #[test]

@@ -153,6 +153,21 @@ fn stored_definitions_are_limited() {
 }
 
 #[test]
+fn stored_schedules_are_limited() {
+    let place = Workspace::with_hello("[quotas]\nschedules = 1\n");
+    let server = RunningServer::start(&place, &[]);
+    let put = |id: &str, cron: &str| {
+        let body = json!({"workflow": "hello", "cron": cron, "inputs": "x"}).to_string();
+        server.send_and_read("PUT", &format!("/api/v1/schedules/{id}?user=ann"), &[JSON_TYPE], &body)
+    };
+    assert_eq!(put("one", "0 0 1 1 *").status, 200);
+    assert_refused(&put("two", "0 0 1 1 *"), "schedules");
+    assert_eq!(put("one", "0 0 2 1 *").status, 200, "what is stored can be changed");
+    assert_eq!(server.send_and_read("DELETE", "/api/v1/schedules/one?user=ann", &[], "").status, 204);
+    assert_eq!(put("two", "0 0 1 1 *").status, 200);
+}
+
+#[test]
 fn definitions_that_are_sent_and_schedules_count_for_the_size() {
     let place = Workspace::with_hello("[quotas]\ndatabase_bytes = 1000000\n");
     let server = RunningServer::start(&place, &[]);
@@ -284,16 +299,18 @@ fn time_of_the_sandbox_is_limited() {
 enum QuotaUse {
     Start,
     StoreDefinition,
+    StoreSchedule,
     WriteMemory,
     CallModel,
     RunCode,
 }
 
 /// Each quota, the call that needs some of it, and the code of the refusal.
-const QUOTA_ROWS: [(&str, QuotaUse, &str); 8] = [
+const QUOTA_ROWS: [(&str, QuotaUse, &str); 9] = [
     ("concurrent_runs", QuotaUse::Start, "FL1113"),
     ("starts_per_minute", QuotaUse::Start, "FL1113"),
     ("definitions", QuotaUse::StoreDefinition, "FL1113"),
+    ("schedules", QuotaUse::StoreSchedule, "FL1113"),
     ("database_bytes", QuotaUse::Start, "FL1113"),
     ("memory_bytes", QuotaUse::WriteMemory, "FL1108"),
     ("sandbox_seconds_per_day", QuotaUse::RunCode, "FL1113"),
@@ -308,6 +325,10 @@ fn use_quota(server: &RunningServer, user: &str, kind: QuotaUse) -> HttpAnswer {
         QuotaUse::StoreDefinition => {
             let definition = json!({"id": "more", "name": "n", "description": "d", "steps": []});
             send(&format!("/api/v1/workflows/more?user={user}"), &definition)
+        }
+        QuotaUse::StoreSchedule => {
+            let schedule = json!({"workflow": "hello", "cron": "0 0 1 1 *"});
+            send(&format!("/api/v1/schedules/more?user={user}"), &schedule)
         }
         QuotaUse::WriteMemory => send(&format!("/api/v1/memory/{user}/more"), &json!("text")),
         QuotaUse::RunCode => {

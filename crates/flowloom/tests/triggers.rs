@@ -179,6 +179,30 @@ fn schedules_are_put_over_http_and_refused_with_a_reason() {
 }
 
 #[test]
+fn large_inputs_of_schedules_are_refused_or_left_out_of_lists() {
+    let place = Workspace::with_hello("");
+    let server = RunningServer::start(&place, &[]);
+    let put = |id: &str, bytes: usize| {
+        let body = json!({"workflow": "hello", "cron": "0 0 1 1 *", "inputs": "x".repeat(bytes)}).to_string();
+        server.send_and_read("PUT", &format!("/api/v1/schedules/{id}"), &["Content-Type: application/json"], &body)
+    };
+    let refused = put("s", 1 << 20);
+    assert_eq!((refused.status, refused.error_code().as_str()), (422, "FL1512"));
+    for (id, bytes) in [("a", 3), ("b", 60_000)] {
+        assert_eq!(put(id, bytes).json()["inputs"].as_str().map(str::len), Some(bytes));
+    }
+    let first = server.get("/api/v1/schedules?limit=1").json();
+    assert_eq!((&first["items"][0]["inputs"], &first["items"][0]["skipped"]), (&json!("xxx"), &json!(0)));
+    let cursor = first["next"].as_str().expect("another page");
+    let second = server.get(&format!("/api/v1/schedules?limit=1&cursor={cursor}")).json();
+    assert_eq!((&second["items"][0]["id"], &second["items"][0]["inputs"]), (&json!("b"), &json!(null)));
+    assert_eq!(second["next"], json!(null));
+    assert_eq!(server.get("/api/v1/schedules/b").json()["inputs"].as_str().map(str::len), Some(60_000));
+    assert_eq!(server.get("/api/v1/schedules/c").status, 404);
+    assert_eq!(server.get("/api/v1/schedules?limit=1001").status, 400);
+}
+
+#[test]
 fn a_hook_takes_calls_that_know_its_secret() {
     let world = TestServer::start();
     let place = create_workspace(&world);

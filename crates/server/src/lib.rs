@@ -6,6 +6,7 @@ mod audit;
 mod blocking;
 mod body;
 mod body_budget;
+mod bounded_list;
 mod caller;
 mod caller_info;
 mod client_calls;

@@ -10,19 +10,22 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use flowloom_app::keys::Scope;
 use flowloom_app::schedules;
+use flowloom_core::code::Code;
 use flowloom_core::json::parse_value;
 use flowloom_core::value::Value;
-use flowloom_store::{ScheduleRow, Store};
+use flowloom_store::{ScheduleKey, ScheduleRow, Store};
 use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
+use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
+use crate::blocking::run_blocking;
 use crate::body::JsonObject;
+use crate::bounded_list::BoundedList;
 use crate::caller::Caller;
 use crate::definitions::change::{OwnerQuery, writable_user};
-use crate::params::{PathParam, QueryParams};
-use crate::problem::{ApiResult, ProblemDocument};
+use crate::params::{PathParam, QueryParams, check_limit};
+use crate::problem::{ApiResult, Problem, ProblemDocument};
 use crate::runs::start::find_definition;
 use crate::state::{RunHost, Server};
 
@@ -30,7 +33,7 @@ use crate::state::{RunHost, Server};
 pub(crate) fn routes() -> OpenApiRouter<Server> {
     OpenApiRouter::new()
         .routes(routes!(list_schedules))
-        .routes(routes!(put_schedule, delete_schedule))
+        .routes(routes!(get_schedule, put_schedule, delete_schedule))
         .routes(routes!(pause_schedule))
         .routes(routes!(resume_schedule))
 }
@@ -41,12 +44,12 @@ pub(crate) fn routes() -> OpenApiRouter<Server> {
 pub(crate) struct ScheduleRequest {
     /// Id of the workflow to run.
     workflow: String,
-    /// Cron expression such as `0 6 * * 1-5`; a sixth, leading field means seconds.
+    /// Cron expression such as `0 6 * * 1-5`, at most 255 bytes; a sixth, leading field means seconds.
     cron: String,
     /// IANA time zone of the expression, for example `Europe/Berlin`; UTC if unset.
     #[serde(default)]
     timezone: Option<String>,
-    /// Inputs of the runs.
+    /// Inputs of the runs, at most 64 KiB.
     #[serde(default)]
     #[schema(value_type = Option<Object>)]
     inputs: Option<Value>,
@@ -90,6 +93,7 @@ pub struct Schedule {
     workflow: String,
     cron: String,
     timezone: String,
+    /// In a list, inputs of more than 4 KiB are `null`.
     #[schema(value_type = Object)]
     inputs: Value,
     missed: MissedPolicy,
@@ -104,6 +108,8 @@ pub struct Schedule {
     last_run: Option<String>,
     /// Why no run was started at that time.
     last_error: Option<String>,
+    /// Number of due times that have passed without a run of their own.
+    skipped: u64,
 }
 
 impl Schedule {
@@ -123,22 +129,74 @@ impl Schedule {
             last_at: row.last_at,
             last_run: row.last_run,
             last_error: row.last_error,
+            skipped: row.skipped,
         }
     }
 }
 
-/// Schedules, sorted by id.
+/// A page of schedules, sorted by id.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct ScheduleList {
-    items: Vec<Schedule>,
+    #[schema(value_type = Vec<Schedule>)]
+    items: BoundedList,
+    /// Cursor of the next page; null on the last page.
+    next: Option<String>,
+}
+
+/// Default and maximum number of schedules of a page.
+const MAX_PAGE_SCHEDULES: u32 = 1000;
+
+/// A page of a list of schedules.
+#[derive(Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct ScheduleQuery {
+    /// The value of `next` of the previous page.
+    #[serde(default)]
+    cursor: Option<String>,
+    /// Maximum number of schedules (1 to 1000; default 1000).
+    #[serde(default)]
+    #[param(minimum = 1, maximum = 1000)]
+    limit: Option<u32>,
+}
+
+/// The schedule that a cursor names.
+fn parse_cursor(cursor: &str) -> ApiResult<ScheduleKey> {
+    let key = cursor.split_once('/').map(|(id, user)| ScheduleKey { id: id.to_owned(), user: user.to_owned() });
+    key.ok_or_else(|| Problem::new(Code::RequestInvalid, "invalid cursor"))
 }
 
 /// Lists schedules.
-#[utoipa::path(get, path = "/api/v1/schedules", operation_id = "list_schedules", tag = "schedules", security(("key" = ["read"])), responses((status = 200, body = ScheduleList)))]
-pub(crate) async fn list_schedules(State(store): State<Arc<Store>>, caller: Caller) -> ApiResult<Json<ScheduleList>> {
+#[utoipa::path(get, path = "/api/v1/schedules", operation_id = "list_schedules", tag = "schedules", security(("key" = ["read"])), params(ScheduleQuery), responses((status = 200, body = ScheduleList)))]
+pub(crate) async fn list_schedules(
+    State(store): State<Arc<Store>>,
+    caller: Caller,
+    QueryParams(page): QueryParams<ScheduleQuery>,
+) -> ApiResult<Json<ScheduleList>> {
     caller.require_scope(Scope::Read)?;
-    let rows = crate::blocking::run_blocking(move || store.list_schedules(caller.user.as_deref())).await??;
-    Ok(Json(ScheduleList { items: rows.into_iter().map(Schedule::from_row).collect() }))
+    let limit = check_limit(page.limit, MAX_PAGE_SCHEDULES, MAX_PAGE_SCHEDULES)?;
+    let last = page.cursor.as_deref().map(parse_cursor).transpose()?;
+    let list = move || {
+        let mut rows = store.list_schedules_after(caller.user.as_deref(), last.as_ref(), limit + 1)?;
+        let has_more = rows.len() > limit as usize;
+        rows.truncate(limit as usize);
+        let next = rows.last().filter(|_| has_more).map(|row| format!("{}/{}", row.id, row.user));
+        Ok(Json(ScheduleList { items: BoundedList::of_items(rows.into_iter().map(Schedule::from_row)), next }))
+    };
+    run_blocking(list).await?
+}
+
+/// Returns a schedule.
+#[utoipa::path(get, path = "/api/v1/schedules/{id}", operation_id = "get_schedule", tag = "schedules", security(("key" = ["read"])), params(("id" = String, Path), OwnerQuery),
+    responses((status = 200, body = Schedule), (status = 404, body = ProblemDocument)))]
+pub(crate) async fn get_schedule(
+    State(store): State<Arc<Store>>,
+    caller: Caller,
+    PathParam(id): PathParam<String>,
+    QueryParams(whose): QueryParams<OwnerQuery>,
+) -> ApiResult<Json<Schedule>> {
+    caller.require_scope(Scope::Read)?;
+    let user = caller.resolve_user(whose.user)?;
+    Ok(Json(Schedule::from_row(run_blocking(move || schedules::find_schedule(&store, &user, &id)).await??)))
 }
 
 /// Creates or replaces the schedule with this id. Its workflow must be able to start with its inputs.

@@ -34,6 +34,7 @@ use utoipa_axum::routes;
 
 use crate::blocking::run_reading;
 use crate::body::JsonObject;
+use crate::bounded_list::BoundedList;
 use crate::caller::Caller;
 use crate::client_calls::read_user_answer;
 use crate::definitions::change::OwnerQuery;
@@ -94,7 +95,8 @@ fn thread_title(messages: &[Value]) -> String {
 /// The user's conversations.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct ThreadList {
-    items: Vec<ThreadInfo>,
+    #[schema(value_type = Vec<ThreadInfo>)]
+    items: BoundedList,
 }
 
 /// Lists the user's conversations.
@@ -108,7 +110,7 @@ pub(crate) async fn list_threads(
     let user = caller.resolve_user(whose.user)?;
     let list = async move || {
         let threads = store.read_memories(&thread_namespace(&store.owner_of(&user))).await?;
-        Ok(Json(ThreadList { items: list_conversations(&threads) }))
+        Ok(Json(ThreadList { items: BoundedList::of_items(list_conversations(&threads).into_iter()) }))
     };
     run_reading(list).await
 }

@@ -92,7 +92,7 @@ pub use quota::{
 };
 pub use run_row::{RunFilter, RunRow};
 pub use run_statistics::{IntervalDurations, RunCount, RunStatistics, WorkflowStatistics};
-pub use schedules::ScheduleRow;
+pub use schedules::{MAX_LISTED_INPUTS_BYTES, ScheduleKey, ScheduleRow};
 pub use search::{BlockQuery, FoundBlock, UnembeddedText};
 pub use settings::{DATABASE_FILE, DEFAULT_LEASE, Durability, RecoveryScope, StoreSettings};
 pub use store::Store;

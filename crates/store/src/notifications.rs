@@ -42,6 +42,9 @@ pub struct NewNotification {
 
 const NOTIFICATION_COLUMNS: &str = "id, user_id, title, body, metadata, at, read_at";
 
+/// Length of a text of a notification, in characters, up to which lists contain it.
+const MAX_LISTED_CHARS: usize = 16_384;
+
 impl Store {
     /// Creates a notification, unless one with its key exists.
     pub async fn create_notification(&self, new: NewNotification) -> Result<(), StoreError> {
@@ -54,12 +57,26 @@ impl Store {
         self.writer.submit_job(Box::new(job)).await
     }
 
-    /// Notifications of one user, or of all users, newest first.
+    /// Notifications of one user, or of all users, newest first. Long titles and bodies end with `…`, and large metadata are
+    /// `null`: [`Store::find_notification`] has them whole.
     pub fn list_notifications(&self, user: Option<&str>, limit: u32) -> Result<Vec<NotificationRow>, StoreError> {
+        let cut = |column: &str, otherwise: &str| {
+            format!("case when length({column}) <= {MAX_LISTED_CHARS} then {column} else {otherwise} end")
+        };
+        let start = |column: &str| cut(column, &format!("substr({column}, 1, {MAX_LISTED_CHARS}) || '…'"));
+        let (title, body, metadata) = (start("title"), start("body"), cut("metadata", "'null'"));
         let sql = format!(
-            "select {NOTIFICATION_COLUMNS} from notification where (user_id = $1 or $1 is null) order by id desc limit $2"
+            "select id, user_id, {title}, {body}, {metadata}, at, read_at from notification \
+             where (user_id = $1 or $1 is null) order by id desc limit $2"
         );
         self.read_with(|db| db.query_rows(&sql, params![user, limit], parse_notification_row))
+    }
+
+    /// The notification with this id; `None` if the user has none.
+    pub fn find_notification(&self, user: Option<&str>, id: i64) -> Result<Option<NotificationRow>, StoreError> {
+        let sql =
+            format!("select {NOTIFICATION_COLUMNS} from notification where id = $1 and (user_id = $2 or $2 is null)");
+        self.read_with(|db| db.query_first(&sql, params![id, user], parse_notification_row))
     }
 
     /// The notifications with one of these keys, in the order of their creation.

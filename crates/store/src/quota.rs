@@ -18,6 +18,8 @@ pub enum Quota {
     StartsPerMinute,
     /// Stored definitions.
     Definitions,
+    /// Stored schedules.
+    Schedules,
     /// Bytes of what the user has in the database.
     DatabaseBytes,
     /// Bytes of the user's memory, keys and values. It replaces `limits.memory_bytes`.
@@ -61,7 +63,7 @@ pub struct QuotaInfo {
 }
 
 /// Every quota. The daily ones are counted in `daily_usage`, the others follow from the other tables.
-pub const QUOTA_TABLE: [QuotaInfo; 8] = [
+pub const QUOTA_TABLE: [QuotaInfo; 9] = [
     QuotaInfo {
         quota: Quota::ConcurrentRuns,
         name: "concurrent_runs",
@@ -95,6 +97,17 @@ pub const QUOTA_TABLE: [QuotaInfo; 8] = [
         advice: "delete definitions",
         sql: Some(
             "select count(*) from definition where user_id = $1 or substr(user_id, 1, length($1) + 1) = $1 || '\u{1}'",
+        ),
+    },
+    QuotaInfo {
+        quota: Quota::Schedules,
+        name: "schedules",
+        unit: "schedules",
+        window: QuotaWindow::Now,
+        scale: 1,
+        advice: "delete schedules",
+        sql: Some(
+            "select count(*) from schedule where user_id = $1 or substr(user_id, 1, length($1) + 1) = $1 || '\u{1}'",
         ),
     },
     QuotaInfo {

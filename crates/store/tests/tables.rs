@@ -9,8 +9,8 @@ use flowloom_core::path::Path;
 use flowloom_core::status::Status;
 use flowloom_runtime::journal::Journal;
 use flowloom_store::{
-    Actor, BlockQuery, ChangeResult, DefinitionChange, DefinitionKey, DefinitionKind, NewDefinition, NewNotification,
-    Origin, PruneFilter, SHARED_USER, ScheduleRow, Store,
+    Actor, BlockQuery, ChangeResult, DefinitionChange, DefinitionKey, DefinitionKind, MAX_LISTED_INPUTS_BYTES,
+    NewDefinition, NewNotification, Origin, PruneFilter, SHARED_USER, ScheduleKey, ScheduleRow, Store,
 };
 
 use support::{TestDatabase, append_records, created_event, finished_event, new_record, run_id};
@@ -21,7 +21,10 @@ on_both!(
     what_is_used_is_not_taken_away,
     projects_have_definitions_and_schedules_of_their_own,
     notifications_are_there_once_and_read_by_their_user,
+    a_list_of_notifications_has_the_start_of_long_texts,
     what_is_due_is_claimed_once,
+    users_take_turns_with_their_due_schedules,
+    a_page_of_schedules_has_no_large_inputs,
     a_schedule_is_passed_over_and_paused,
     old_runs_are_taken_away_with_what_only_they_had,
     a_child_run_is_deleted_with_its_parent,
@@ -86,10 +89,13 @@ async fn projects_have_definitions_and_schedules_of_their_own(place: &TestDataba
         last_run: None,
         is_pending: false,
         last_error: None,
+        skipped: 0,
     };
     a.put_schedule(schedule.clone(), &Actor::command_line()).await.expect("stored");
-    assert_eq!(a.list_due_schedules(5).expect("readable"), [schedule]);
-    assert_eq!(b.list_due_schedules(5).expect("readable"), []);
+    assert_eq!(due_schedules(&a, 5), std::slice::from_ref(&schedule));
+    assert_eq!(due_schedules(&b, 5), []);
+    let listed = [&a, &b].map(|store| store.list_schedules_after(None, None, 5).expect("readable"));
+    assert_eq!(listed, [vec![schedule], Vec::new()]);
 }
 
 async fn definitions_have_versions_and_change_together(place: &TestDatabase) {
@@ -168,6 +174,27 @@ async fn notifications_are_there_once_and_read_by_their_user(place: &TestDatabas
     assert_eq!(is_read, [true, false]);
 }
 
+async fn a_list_of_notifications_has_the_start_of_long_texts(place: &TestDatabase) {
+    let store = place.open();
+    let text = "é".repeat(20_000);
+    let metadata = format!("{{\"a\":\"{text}\"}}");
+    let new = NewNotification {
+        key: "k".into(),
+        user: "ann".into(),
+        title: "t".into(),
+        body: text.clone(),
+        metadata: metadata.clone(),
+        at: 1,
+    };
+    store.create_notification(new).await.expect("made");
+    let listed = store.list_notifications(Some("ann"), 10).expect("readable").remove(0);
+    assert_eq!((listed.title.as_str(), listed.metadata.as_str()), ("t", "null"));
+    assert_eq!(listed.body, format!("{}…", "é".repeat(16_384)));
+    let whole = store.find_notification(Some("ann"), listed.id).expect("readable").expect("hers");
+    assert_eq!((whole.body, whole.metadata), (text, metadata));
+    assert_eq!(store.find_notification(Some("bob"), listed.id).expect("readable"), None);
+}
+
 async fn old_runs_are_taken_away_with_what_only_they_had(place: &TestDatabase) {
     let store = place.open();
     let large = |text: &str| finished_event(text.repeat(10_000).into());
@@ -213,6 +240,12 @@ async fn a_child_run_is_deleted_with_its_parent(place: &TestDatabase) {
     assert_eq!(store.list_runs(10).expect("readable"), []);
 }
 
+/// The schedules that are due at `now`, in the order in which they are started.
+fn due_schedules(store: &Store, now: u64) -> Vec<ScheduleRow> {
+    let keys = store.list_due_schedules(now).expect("readable");
+    keys.iter().map(|key| store.find_schedule(&key.user, &key.id).expect("readable").expect("stored")).collect()
+}
+
 fn new_schedule() -> ScheduleRow {
     ScheduleRow {
         id: "s".into(),
@@ -230,7 +263,45 @@ fn new_schedule() -> ScheduleRow {
         last_run: None,
         is_pending: false,
         last_error: None,
+        skipped: 0,
     }
+}
+
+async fn users_take_turns_with_their_due_schedules(place: &TestDatabase) {
+    let store = place.open();
+    for (user, id, next_at) in [("ann", "a", 1), ("ann", "b", 2), ("ann", "c", 3), ("bob", "d", 4), ("ann", "e", 9)] {
+        let row = ScheduleRow { user: user.into(), id: id.into(), next_at, ..new_schedule() };
+        store.put_schedule(row, &Actor::command_line()).await.expect("kept");
+    }
+    let due = due_schedules(&store, 5);
+    assert_eq!(due.iter().map(|row| row.id.as_str()).collect::<Vec<_>>(), ["a", "d", "b", "c"]);
+    // A time that passed without a run is counted with the claim.
+    let seen = ScheduleRow { skipped: 7, ..due[0].clone() };
+    store.claim_schedule(&seen, 8, Some((run_id(1), 5))).await.expect("claimed");
+    let claimed = store.find_schedule("ann", "a").expect("readable").expect("stored");
+    assert_eq!((claimed.skipped, claimed.is_pending), (7, true));
+    let due = due_schedules(&store, 5);
+    assert_eq!(due.iter().map(|row| row.id.as_str()).collect::<Vec<_>>(), ["b", "d", "c", "a"], "it is pending");
+}
+
+async fn a_page_of_schedules_has_no_large_inputs(place: &TestDatabase) {
+    let store = place.open();
+    let large = format!("\"{}\"", "x".repeat(MAX_LISTED_INPUTS_BYTES));
+    for (user, id, inputs) in [("ann", "a", "1"), ("bob", "a", large.as_str()), ("ann", "b", "3")] {
+        let row = ScheduleRow { user: user.into(), id: id.into(), inputs: inputs.into(), ..new_schedule() };
+        store.put_schedule(row, &Actor::command_line()).await.expect("kept");
+    }
+    let page = |user: Option<&str>, last: Option<&ScheduleKey>, limit: u32| {
+        let rows = store.list_schedules_after(user, last, limit).expect("readable");
+        rows.into_iter().map(|row| (row.user, row.id, row.inputs)).collect::<Vec<_>>()
+    };
+    let row = |user: &str, id: &str, inputs: &str| (user.to_owned(), id.to_owned(), inputs.to_owned());
+    assert_eq!(page(None, None, 2), [row("ann", "a", "1"), row("bob", "a", "null")]);
+    let last = ScheduleKey { user: "bob".into(), id: "a".into() };
+    assert_eq!(page(None, Some(&last), 2), [row("ann", "b", "3")]);
+    assert_eq!(page(Some("bob"), None, 9), [row("bob", "a", "null")]);
+    assert_eq!(store.find_schedule("bob", "a").expect("readable").map(|row| row.inputs), Some(large));
+    assert_eq!(store.find_schedule("bob", "b").expect("readable"), None);
 }
 
 async fn a_schedule_is_passed_over_and_paused(place: &TestDatabase) {
@@ -241,17 +312,17 @@ async fn a_schedule_is_passed_over_and_paused(place: &TestDatabase) {
     store.skip_due_time(seen, 40, "busy".into()).await.expect("skipped");
     let late = other.claim_schedule(seen, 40, Some((run_id(3), 30))).await;
     assert_eq!(late.expect_err("passed over").code(), Code::RunOwned);
-    let seen = &store.list_due_schedules(40).expect("readable")[0];
+    let seen = &due_schedules(&store, 40)[0];
     assert_eq!((seen.next_at, seen.last_error.as_deref()), (40, Some("busy")));
     store.pause_schedule("ann", "s", &Actor::command_line()).await.expect("paused");
     let paused = other.claim_schedule(seen, 50, Some((run_id(3), 40))).await;
     assert_eq!(paused.expect_err("paused").code(), Code::RunOwned);
-    assert_eq!(store.list_due_schedules(40).expect("readable"), []);
+    assert_eq!(due_schedules(&store, 40), []);
     store.put_schedule(row.clone(), &Actor::command_line()).await.expect("kept");
     assert!(store.list_schedules(Some("ann")).expect("readable")[0].is_paused, "stored again, it stays paused");
     store.resume_schedule("ann", "s", 60, &Actor::command_line()).await.expect("resumed");
-    assert_eq!(store.list_due_schedules(59).expect("readable"), []);
-    assert_eq!(store.list_due_schedules(60).expect("readable").len(), 1);
+    assert_eq!(due_schedules(&store, 59), []);
+    assert_eq!(due_schedules(&store, 60).len(), 1);
     assert_eq!(
         store.pause_schedule("bob", "s", &Actor::command_line()).await.expect_err("not his").code(),
         Code::NotThere
@@ -273,20 +344,20 @@ async fn what_is_due_is_claimed_once(place: &TestDatabase) {
         .await
         .expect("kept");
     store.put_schedule(ScheduleRow { next_at: 15, ..row.clone() }, &Actor::command_line()).await.expect("kept");
-    assert_eq!(store.list_due_schedules(9).expect("readable"), []);
-    assert_eq!(other.list_due_schedules(10).expect("readable"), std::slice::from_ref(&row));
+    assert_eq!(due_schedules(&store, 9), []);
+    assert_eq!(due_schedules(&other, 10), std::slice::from_ref(&row));
     store.claim_schedule(&row, 20, Some((run_id(1), 10))).await.expect("claimed");
     let late = other.claim_schedule(&row, 20, Some((run_id(1), 10))).await;
     assert_eq!(late.expect_err("claimed").code(), Code::RunOwned);
     // The schedule stays due until its run is known to have started.
-    let pending = other.list_due_schedules(11).expect("readable");
+    let pending = due_schedules(&other, 11);
     let run = run_id(1).to_string();
     assert_eq!((pending[0].last_run.as_ref(), pending[0].last_at, pending[0].next_at), (Some(&run), Some(10), 20));
     other.settle_claim(&pending[0], None).await.expect("settled");
-    assert_eq!(store.list_due_schedules(11).expect("readable"), []);
+    assert_eq!(due_schedules(&store, 11), []);
     // A run that could not start is no run of the schedule.
     store.claim_schedule(&pending[0], 30, Some((run_id(2), 20))).await.expect("claimed");
-    let pending = other.list_due_schedules(21).expect("readable");
+    let pending = due_schedules(&other, 21);
     other.settle_claim(&pending[0], Some("no model".into())).await.expect("settled");
     let settled = store.list_schedules(Some("ann")).expect("readable");
     assert_eq!((&settled[0].last_run, settled[0].last_error.as_deref()), (&None, Some("no model")));

@@ -8,28 +8,29 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::State;
 use axum::http::HeaderMap;
-use axum::response::{IntoResponse as _, Response};
-use flowloom_app::definitions::catalog::Catalog;
+use axum::response::Response;
+use flowloom_app::definitions::catalog::{Catalog, CatalogEntry};
 use flowloom_app::definitions::stored::{DefinitionContent, to_agentos_json};
 use flowloom_app::keys::Scope;
 use flowloom_app::runs::service::StartRunRequest;
 use flowloom_app::runs::trigger::TriggerKind;
-use flowloom_app::tools::workflows::read_run_page;
+use flowloom_app::tools::workflows::{RunRecordReader, list_run_page};
 use flowloom_core::code::Code;
 use flowloom_core::json::{NodeKind, parse_node};
 use flowloom_core::render;
 use flowloom_core::value::Value;
 use flowloom_formats::steps;
 use flowloom_store::{DefinitionKind, Store};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::runs::{ensure_id, list_definitions, run_and_wait};
+use super::runs::{build_list, ensure_id, list_definitions, run_and_wait};
 use super::schemas::{RunPageSchema, StepListRunSchema, WorkflowIdSchema};
-use crate::blocking::{run_blocking, run_reading};
+use crate::blocking::run_reading;
 use crate::body::{TextBody, parse_object};
+use crate::bounded_list::BoundedList;
 use crate::caller::Caller;
 use crate::definitions::change::writable_key;
 use crate::definitions::put;
@@ -77,26 +78,26 @@ pub(crate) async fn create_workflow(
     Ok(Json(Value::map([("id", id.into())])))
 }
 
-/// `workflow::list`: lists the step lists with their source.
+/// `workflow::list`: lists the step lists with their source. Large sources are shortened.
 #[utoipa::path(get, path = "/api/workflows", operation_id = "agentos_list", tag = "AgentOS", security(("key" = ["read"])),
     responses((status = 200, description = "A list of definitions", body = Vec<Object>)))]
-pub(crate) async fn list_workflows(State(catalog): State<Arc<Catalog>>, caller: Caller) -> ApiResult<Response> {
+pub(crate) async fn list_workflows(
+    State(catalog): State<Arc<Catalog>>,
+    caller: Caller,
+) -> ApiResult<Json<BoundedList>> {
     caller.require_scope(Scope::Read)?;
     let found = list_definitions(&catalog, caller.resolve_user(None)?, steps::FORMAT).await?;
-    let write = move || {
-        let written = found.iter().map(|(definition, content)| match definition.stored_row() {
-            Some(row) => to_agentos_json(row),
-            None => {
-                let mut map = steps::read_definition(content.entry_text());
-                map.insert("id".into(), definition.id.as_str().into());
-                let changed_at = definition.changed_at().and_then(|at| i64::try_from(at).ok());
-                map.insert("createdAt".into(), changed_at.map_or(Value::Null, Value::from));
-                Ok(map.into())
-            }
-        });
-        Ok(Json(Value::list(written.collect::<Result<_, _>>()?)).into_response())
+    let build_item = |definition: &CatalogEntry, content: &DefinitionContent| match definition.stored_row() {
+        Some(row) => Ok(Some(to_agentos_json(row)?)),
+        None => {
+            let mut map = steps::read_definition(content.entry_text());
+            map.insert("id".into(), definition.id.as_str().into());
+            let changed_at = definition.changed_at().and_then(|at| i64::try_from(at).ok());
+            map.insert("createdAt".into(), changed_at.map_or(Value::Null, Value::from));
+            Ok(Some(map.into()))
+        }
     };
-    run_blocking(write).await?
+    Ok(Json(build_list(&catalog, found, build_item).await?))
 }
 
 /// A step list to run.
@@ -157,20 +158,35 @@ pub(crate) struct RunsQuery {
     offset: Option<i64>,
 }
 
-/// `workflow::runs`: returns a page of a step list's runs, oldest first.
+/// A page of runs.
+#[derive(Serialize)]
+pub(crate) struct RunPage {
+    runs: BoundedList,
+    total: u64,
+    limit: i64,
+    offset: i64,
+}
+
+/// `workflow::runs`: returns a page of a step list's runs, oldest first. Large values are shortened.
 #[utoipa::path(get, path = "/api/workflows/runs", operation_id = "agentos_runs", tag = "AgentOS", security(("key" = ["read"])), params(RunsQuery),
     responses((status = 200, description = "`{runs, total, limit, offset}`", body = RunPageSchema)))]
 pub(crate) async fn list_runs(
     State(store): State<Arc<Store>>,
     caller: Caller,
     QueryParams(page): QueryParams<RunsQuery>,
-) -> ApiResult<Response> {
+) -> ApiResult<Json<RunPage>> {
     caller.require_scope(Scope::Read)?;
     let number = |number: Option<i64>| number.map(Value::from);
     let bounds = steps::runs::read_bounds(number(page.limit).as_ref(), number(page.offset).as_ref());
     let read = async move || {
-        let (runs, total) = read_run_page(&store, caller.user, page.workflow_id, bounds).await?;
-        Ok(Json(steps::runs::render_page(runs, total, bounds)).into_response())
+        let (rows, total) = list_run_page(&store, caller.user, page.workflow_id, bounds)?;
+        let (mut reader, mut runs) = (RunRecordReader::default(), BoundedList::with_count(rows.len()));
+        for row in rows {
+            if let Some(record) = reader.read_record(&store, row.id).await? {
+                runs.push_value(&record);
+            }
+        }
+        Ok(Json(RunPage { runs, total, limit: bounds.limit, offset: bounds.offset }))
     };
     run_reading(read).await
 }

@@ -10,7 +10,7 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
-use flowloom_app::definitions::catalog::Catalog;
+use flowloom_app::definitions::catalog::{Catalog, CatalogEntry};
 use flowloom_app::definitions::flow_folder::FlowFolder;
 use flowloom_app::definitions::stored::DefinitionContent;
 use flowloom_app::error::AppError;
@@ -25,15 +25,16 @@ use flowloom_formats::flow;
 use flowloom_runtime::clock::SystemClock;
 use flowloom_runtime::effects::Clock as _;
 use flowloom_store::DefinitionKind;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::runs::{find_definition, list_definitions, run_and_wait};
+use super::runs::{build_list, find_definition, list_definitions, run_and_wait};
 use super::schemas::{FlowListSchema, FlowRunSchema, FlowSchema, SavedFlowSchema, SuccessSchema};
 use crate::blocking::run_blocking;
 use crate::body::{JsonObject, TextBody, parse_object};
+use crate::bounded_list::BoundedList;
 use crate::caller::Caller;
 use crate::definitions::change::{delete_definition, reject_folder_file, writable_key};
 use crate::definitions::put;
@@ -215,25 +216,37 @@ fn file_problem(uuid: &str, error: &std::io::Error) -> Problem {
     Problem::new(Code::FileFailed, message).with_status(StatusCode::INTERNAL_SERVER_ERROR)
 }
 
+/// The list of flows.
+#[derive(Serialize)]
+pub(crate) struct FlowList {
+    success: bool,
+    flows: BoundedList,
+}
+
 /// Lists flows, and whether each is available to agents.
 #[utoipa::path(get, path = "/api/agent-flows/list", operation_id = "agent_flows_list", tag = "AnythingLLM", security(("key" = ["read"])),
     responses((status = 200, description = "`{success, flows: [{name, uuid, description, active}]}`", body = FlowListSchema)))]
-pub(crate) async fn list_flows(State(catalog): State<Arc<Catalog>>, caller: Caller) -> FlowResult {
+pub(crate) async fn list_flows(
+    State(catalog): State<Arc<Catalog>>,
+    caller: Caller,
+) -> Result<Json<FlowList>, AnythingLlmError> {
     caller.require_scope(Scope::Read)?;
-    let flow = |(definition, content): &(Arc<flowloom_app::definitions::catalog::CatalogEntry>, DefinitionContent)| {
+    let flow = |definition: &CatalogEntry, content: &DefinitionContent| {
         // AnythingLLM lists only what is JSON, and opens what can be repaired.
-        let config = parse_value(content.entry_text()).ok()?.as_map()?.clone();
+        let Some(config) = parse_value(content.entry_text()).ok().and_then(|config| config.as_map().cloned()) else {
+            return Ok(None);
+        };
         let text = |key: &str| config.get(key).cloned().unwrap_or_default();
-        Some(Value::map([
+        Ok(Some(Value::map([
             ("name", text("name")),
             ("uuid", definition.id.as_str().into()),
             ("description", text("description")),
             ("active", flow::is_active(&config.into()).into()),
             ("plugin", format!("@@flow_{}", definition.id).into()),
-        ]))
+        ])))
     };
     let found = list_definitions(&catalog, caller.resolve_user(None)?, flow::FORMAT).await?;
-    Ok(Json(Value::map([("success", true.into()), ("flows", Value::list(found.iter().filter_map(flow).collect()))])))
+    Ok(Json(FlowList { success: true, flows: build_list(&catalog, found, flow).await? }))
 }
 
 /// The stored flow, repaired if it is not quite JSON. Fails with `JsonSyntax` if it cannot be repaired: an empty

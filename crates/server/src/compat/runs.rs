@@ -18,6 +18,8 @@ use flowloom_core::state::RunState;
 use flowloom_core::value::{Map, Value};
 use flowloom_formats::{RenderedResult, render_result};
 
+use crate::blocking::run_blocking;
+use crate::bounded_list::BoundedList;
 use crate::problem::{ApiResult, Problem};
 use crate::runs::answer::{MAX_WAIT, name_started_run, read_run};
 use crate::runs::start::StartContext;
@@ -66,28 +68,46 @@ pub(crate) async fn run_and_wait(
 
 /// Reads the state of a run.
 pub(crate) async fn read_snapshot(app: &Arc<App>, id: RunId) -> ApiResult<CompatRun> {
-    let read = async move |app: &App, opened: LoadedRun| {
-        let past = flowloom_app::runs::finished::read_outcome(app, &opened).await?;
-        let presented = render_result(&opened.plan, &past.state, &past.env);
-        let definition = opened.definition().to_owned();
-        Ok(CompatRun { id, definition, plan: opened.plan, state: past.state, records: past.records, presented })
-    };
-    read_run(app, id, read).await
+    read_run(app, id, async |app: &App, opened: LoadedRun| load_snapshot(app, opened).await).await
 }
 
-/// All definitions of one format available to a user, with their source.
+/// The state of a run that was opened.
+pub(crate) async fn load_snapshot(app: &App, opened: LoadedRun) -> ApiResult<CompatRun> {
+    let past = flowloom_app::runs::finished::read_outcome(app, &opened).await?;
+    let presented = render_result(&opened.plan, &past.state, &past.env);
+    let (id, definition) = (opened.id, opened.definition().to_owned());
+    Ok(CompatRun { id, definition, plan: opened.plan, state: past.state, records: past.records, presented })
+}
+
+/// All definitions of one format available to a user.
 pub(crate) async fn list_definitions(
     catalog: &Arc<Catalog>,
     user: String,
     format: Format,
-) -> ApiResult<Vec<(Arc<CatalogEntry>, DefinitionContent)>> {
+) -> ApiResult<Vec<Arc<CatalogEntry>>> {
     let catalog = catalog.clone();
-    let found = crate::blocking::run_blocking(move || {
-        let all = catalog.list_definitions(&user)?.into_iter().filter(|definition| definition.format == format);
-        all.map(|definition| Ok((definition.clone(), catalog.read_content(&definition)?))).collect()
-    });
-    let found: Result<_, AppError> = found.await?;
-    Ok(found?)
+    let mut found = run_blocking(move || catalog.list_definitions(&user)).await??;
+    found.retain(|definition| definition.format == format);
+    Ok(found)
+}
+
+/// A list of definitions. Their sources are read one at a time.
+pub(crate) async fn build_list(
+    catalog: &Arc<Catalog>,
+    definitions: Vec<Arc<CatalogEntry>>,
+    build_item: impl Fn(&CatalogEntry, &DefinitionContent) -> Result<Option<Value>, AppError> + Send + 'static,
+) -> ApiResult<BoundedList> {
+    let catalog = catalog.clone();
+    let build = move || {
+        let mut list = BoundedList::with_count(definitions.len());
+        for definition in definitions {
+            if let Some(item) = build_item(&definition, &catalog.read_content(&definition)?)? {
+                list.push_value(&item);
+            }
+        }
+        Ok(list)
+    };
+    run_blocking(build).await?
 }
 
 /// A definition of one format with its source. Fails with `NotThere`.
@@ -98,7 +118,7 @@ pub(crate) async fn find_definition(
     id: &str,
 ) -> ApiResult<(Arc<CatalogEntry>, DefinitionContent)> {
     let (catalog, wanted) = (catalog.clone(), id.to_owned());
-    let found = crate::blocking::run_blocking(move || {
+    let found = run_blocking(move || {
         let found = catalog.find_definition(&user, &wanted)?.filter(|definition| definition.format == format);
         found.map(|definition| Ok((definition.clone(), catalog.read_content(&definition)?))).transpose()
     });

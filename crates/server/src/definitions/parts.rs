@@ -25,6 +25,8 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::put::VersionQuery;
+use crate::blocking::run_blocking;
+use crate::bounded_list::BoundedList;
 use crate::caller::Caller;
 use crate::definitions::change::{ChangeTarget, apply_change};
 use crate::problem::{ApiResult, Problem};
@@ -106,11 +108,13 @@ impl SharedDefinition {
 /// Blocks, agents or tools, sorted by id.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct SharedDefinitionList {
-    items: Vec<SharedDefinition>,
+    /// Large values are shortened; the route of a single definition has them whole.
+    #[schema(value_type = Vec<SharedDefinition>)]
+    items: BoundedList,
 }
 
 async fn list_all(store: Arc<Store>, user: String, kind: DefinitionKind) -> ApiResult<SharedDefinitionList> {
-    let rows = crate::blocking::run_blocking(move || stored::list_definitions(&store, &user, kind)).await??;
+    let rows = run_blocking(move || stored::list_definitions(&store, &user, kind)).await??;
     let mut items: Vec<SharedDefinition> = rows.into_iter().map(SharedDefinition::from_row).collect();
     if kind == DefinitionKind::Block {
         let brought = built_in_blocks().iter().filter(|block| !items.iter().any(|item| item.id == id_of(block)));
@@ -118,7 +122,7 @@ async fn list_all(store: Arc<Store>, user: String, kind: DefinitionKind) -> ApiR
         items.extend(brought);
         items.sort_by(|a, b| a.id.cmp(&b.id));
     }
-    Ok(SharedDefinitionList { items })
+    Ok(SharedDefinitionList { items: run_blocking(move || BoundedList::of_items(items.into_iter())).await? })
 }
 
 /// The definition that is effective for a user: the current content or the requested version.
@@ -145,7 +149,7 @@ async fn find_one(
         None => SharedDefinition::from_row(row?),
     };
     let store = store.clone();
-    let uses = crate::blocking::run_blocking(move || store.list_uses(&user, kind, &id)).await??;
+    let uses = run_blocking(move || store.list_uses(&user, kind, &id)).await??;
     Ok(SharedDefinition { used_by: Some(uses), ..found })
 }
 
@@ -157,7 +161,7 @@ async fn find_versions(
     id: &str,
 ) -> ApiResult<(DefinitionKey, Vec<VersionRow>)> {
     let (store, id) = (store.clone(), id.to_owned());
-    let found = crate::blocking::run_blocking(move || {
+    let found = run_blocking(move || {
         for user in [user, flowloom_store::SHARED_USER.to_owned()] {
             let key = DefinitionKey { user, kind, id: id.clone() };
             let rows = store.list_versions(&key)?;
@@ -178,7 +182,7 @@ pub(crate) async fn find_row(
     id: &str,
 ) -> ApiResult<DefinitionRow> {
     let (store, wanted) = (store.clone(), id.to_owned());
-    let found = crate::blocking::run_blocking(move || stored::find_definition(&store, &user, kind, &wanted)).await??;
+    let found = run_blocking(move || stored::find_definition(&store, &user, kind, &wanted)).await??;
     found.ok_or_else(|| Problem::not_found(kind.name(), id))
 }
 

@@ -13,6 +13,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use crate::blocking::run_blocking;
+use crate::bounded_list::BoundedList;
 use crate::caller::Caller;
 use crate::definitions::change::OwnerQuery;
 use crate::definitions::etag::Tagged;
@@ -68,7 +69,9 @@ pub(crate) struct InputInfo {
 /// Definitions, sorted by id.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct WorkflowList {
-    items: Vec<WorkflowInfo>,
+    /// Large values are shortened; the route of a single workflow has them whole.
+    #[schema(value_type = Vec<WorkflowInfo>)]
+    items: BoundedList,
 }
 
 /// Lists the definitions that can be run.
@@ -80,8 +83,11 @@ pub(crate) async fn list_workflows(
 ) -> ApiResult<Json<WorkflowList>> {
     caller.require_scope(Scope::Read)?;
     let user = caller.resolve_user(whose.user)?;
-    let items = run_blocking(move || catalog.list_definitions(&user)).await??;
-    Ok(Json(WorkflowList { items: items.iter().map(|definition| to_workflow_info(definition)).collect() }))
+    let list = move || {
+        let found = catalog.list_definitions(&user)?;
+        Ok(Json(WorkflowList { items: BoundedList::of_items(found.iter().map(|entry| to_workflow_info(entry))) }))
+    };
+    run_blocking(list).await?
 }
 
 /// A workflow that was deleted.

@@ -21,6 +21,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
 use crate::blocking::run_blocking;
+use crate::bounded_list::BoundedList;
 use crate::caller::Caller;
 use crate::params::{PathParam, QueryParams, check_limit};
 use crate::problem::{ApiResult, Problem};
@@ -74,7 +75,8 @@ pub(crate) struct RunQuery {
 /// A page of runs, newest first.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct RunPage {
-    items: Vec<RunItem>,
+    #[schema(value_type = Vec<RunItem>)]
+    items: BoundedList,
     /// Cursor of the next page; null on the last page.
     next: Option<String>,
 }
@@ -150,7 +152,7 @@ pub(crate) async fn list_runs(
     let has_more = rows.len() > limit as usize;
     rows.truncate(limit as usize);
     let next = rows.last().filter(|_| has_more).map(|row| row.id.to_string());
-    Ok(Json(RunPage { items: rows.into_iter().map(|row| to_item(&app, row)).collect(), next }))
+    Ok(Json(RunPage { items: BoundedList::of_items(rows.into_iter().map(|row| to_item(&app, row))), next }))
 }
 
 fn to_item(app: &App, row: RunRow) -> RunItem {

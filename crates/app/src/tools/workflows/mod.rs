@@ -14,7 +14,9 @@ use std::sync::{Arc, Weak};
 use flowloom_core::code::Code;
 use flowloom_core::effect::{Arguments, CallRequest, Payload};
 use flowloom_core::error::StepFailure;
-use flowloom_core::plan::EffectClass;
+use flowloom_core::hash::Hash;
+use flowloom_core::id::RunId;
+use flowloom_core::plan::{EffectClass, Plan};
 use flowloom_core::render;
 use flowloom_core::state::RunState;
 use flowloom_core::value::{Map, Value};
@@ -25,7 +27,7 @@ use flowloom_runtime::effects::{ChildEffects, Clock as _, EffectContext, EffectF
 use flowloom_runtime::journal::Journal as _;
 use flowloom_store::{
     Actor, DefinitionChange, DefinitionKey, DefinitionKind, DefinitionRow, NewDefinition, NewNotification, Origin,
-    RunFilter, Store,
+    RunFilter, RunRow, Store,
 };
 use flowloom_tools::{FunctionConfig, NativeFunction};
 
@@ -139,7 +141,11 @@ impl WorkflowHost {
     async fn list_runs(&self, arguments: &Map, context: &EffectContext) -> Result<Value, StepFailure> {
         let workflow = require_argument(arguments, "workflowId")?;
         let bounds = steps::runs::read_bounds(arguments.get("limit"), arguments.get("offset"));
-        let (runs, total) = read_run_page(&self.store, Some(context.user.to_string()), workflow, bounds).await?;
+        let (rows, total) = list_run_page(&self.store, Some(context.user.to_string()), workflow, bounds)?;
+        let (mut reader, mut runs) = (RunRecordReader::default(), Vec::new());
+        for row in rows {
+            runs.extend(reader.read_record(&self.store, row.id).await?);
+        }
         let entry =
             |run: Value| Value::map([("key", run.get("runId").cloned().unwrap_or_default()), ("value", run.clone())]);
         Ok(steps::runs::render_page(runs.into_iter().map(entry).collect(), total, bounds))
@@ -160,32 +166,42 @@ fn detect_format(bundle: Bundle) -> Result<Bundle, StepFailure> {
     }
 }
 
-/// The records of a page of a step list's runs, oldest first, and the total number of runs.
-pub async fn read_run_page(
+/// A page of a step list's runs, oldest first, and the total number of runs.
+pub fn list_run_page(
     store: &Store,
     user: Option<String>,
     workflow: String,
     bounds: PageBounds,
-) -> Result<(Vec<Value>, u64), StepFailure> {
+) -> Result<(Vec<RunRow>, u64), StepFailure> {
     let filter = RunFilter { user, workflow: Some(workflow), format: Some("steps".into()), ..RunFilter::default() };
     let total = store.count_runs(&filter)?;
     // The store lists runs newest first.
     let page = bounds.page_range(total);
     let filter = RunFilter { limit: (page.end - page.start) as u32, offset: (total - page.end) as u32, ..filter };
-    let mut runs = Vec::new();
-    // Runs of one workflow share few bundles.
-    let mut plans = HashMap::new();
-    for row in store.list_runs_matching(&filter)?.into_iter().rev() {
-        let records = store.read(row.id, 0).await?;
+    let mut rows = store.list_runs_matching(&filter)?;
+    rows.reverse();
+    Ok((rows, total))
+}
+
+/// Reads runs of one step list in the form of `workflow::runs`.
+#[derive(Default)]
+pub struct RunRecordReader {
+    /// The plans by bundle: the runs share few.
+    plans: HashMap<Hash, Arc<Plan>>,
+}
+
+impl RunRecordReader {
+    /// The record of a run; `None` if it has not started.
+    pub async fn read_record(&mut self, store: &Store, run: RunId) -> Result<Option<Value>, StepFailure> {
+        let records = store.read(run, 0).await?;
         let state = RunState::from_records(records.iter().map(|record| &**record))?;
-        let Some(created) = &state.created else { continue };
-        let plan = match plans.entry(created.bundle) {
+        let Some(created) = &state.created else { return Ok(None) };
+        let plan = match self.plans.entry(created.bundle) {
             Entry::Occupied(known) => known.into_mut(),
             Entry::Vacant(new) => new.insert(compile_bundle(&Bundle::parse(&store.read_bundle(created.bundle)?)?)?),
         };
-        runs.push(steps::run_record(plan, &state));
+        Ok(Some(steps::run_record(plan, &state)))
     }
-    Ok((runs, total))
 }
 
 fn require_argument(arguments: &Map, name: &str) -> Result<String, StepFailure> {

@@ -21,6 +21,7 @@ use utoipa::ToSchema;
 
 use super::owner::{UserQuery, find_owner, list_users};
 use crate::body::{JsonBody, JsonObject};
+use crate::bounded_list::BoundedList;
 use crate::caller::Caller;
 use crate::compat::schemas::{BlockSourceSchema, StoredBlockSchema};
 use crate::definitions::change::{delete_definition, writable_key};
@@ -50,13 +51,13 @@ async fn find_block(blocks: &Arc<BlockRegistry>, user: String, id: &str) -> ApiR
     found.ok_or_else(|| Problem::new(Code::NotThere, format!("Block not found: {id}")))
 }
 
-/// Lists all blocks.
+/// Lists all blocks. Large values are shortened; the route of a single block has them whole.
 #[utoipa::path(get, path = "/api/blocks", operation_id = "agentflow_list_blocks", tag = "AgentFlow", security(("key" = ["read"])), params(UserQuery), responses((status = 200, description = "A list of blocks", body = Vec<Object>)))]
 pub(crate) async fn list_blocks(
     State(app): State<Arc<App>>,
     caller: Caller,
     QueryParams(whose): QueryParams<UserQuery>,
-) -> ApiResult<Json<Vec<Value>>> {
+) -> ApiResult<Json<BoundedList>> {
     caller.require_scope(Scope::Read)?;
     let users = list_users(&app.store, &caller, whose.user_id, DefinitionKind::Block).await?;
     let listed = crate::blocking::run_blocking(move || {
@@ -65,9 +66,9 @@ pub(crate) async fn list_blocks(
         for user in others {
             all.extend(app.blocks.list_own(user)?);
         }
-        Ok::<_, AppError>(all)
+        Ok::<_, AppError>(Json(BoundedList::of_items(all.into_iter())))
     });
-    Ok(Json(listed.await??))
+    Ok(listed.await??)
 }
 
 /// Returns a block.

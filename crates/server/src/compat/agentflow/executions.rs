@@ -21,8 +21,10 @@ use flowloom_store::RunFilter;
 
 use super::pipelines::unwrap_pipeline;
 use super::wire::{LimitQuery, format_time};
+use crate::blocking::run_reading;
+use crate::bounded_list::BoundedList;
 use crate::caller::Caller;
-use crate::compat::runs::{CompatRun, read_snapshot};
+use crate::compat::runs::{CompatRun, load_snapshot, read_snapshot};
 use crate::compat::schemas::ExecutionSchema;
 use crate::params::{PathParam, QueryParams};
 use crate::problem::{ApiResult, Problem, ProblemDocument};
@@ -85,7 +87,7 @@ fn node_usage(plan: &Plan, state: &RunState) -> HashMap<String, Usage> {
     used
 }
 
-async fn list_all(app: Arc<App>, caller: Caller, limit: u32) -> ApiResult<Json<Value>> {
+async fn list_all(app: Arc<App>, caller: Caller, limit: u32) -> ApiResult<Json<BoundedList>> {
     caller.require_scope(Scope::Read)?;
     let filter = RunFilter {
         user: caller.user,
@@ -93,13 +95,17 @@ async fn list_all(app: Arc<App>, caller: Caller, limit: u32) -> ApiResult<Json<V
         limit,
         ..RunFilter::default()
     };
-    let store = app.store.clone();
-    let rows = crate::blocking::run_blocking(move || store.list_runs_matching(&filter)).await??;
-    let mut executions = Vec::with_capacity(rows.len());
-    for row in rows {
-        executions.push(build_execution(&read_snapshot(&app, row.id).await?).into());
-    }
-    Ok(Json(Value::list(executions)))
+    // In one place, so that few records of runs are in memory at the same time.
+    run_reading(async move || {
+        let rows = app.store.list_runs_matching(&filter)?;
+        let mut executions = BoundedList::with_count(rows.len());
+        for row in rows {
+            let ended = load_snapshot(&app, app.open_run_by_id(row.id).await?).await?;
+            executions.push_value(&build_execution(&ended).into());
+        }
+        Ok(Json(executions))
+    })
+    .await
 }
 
 async fn find_execution(app: &Arc<App>, caller: &Caller, id: &str) -> ApiResult<Json<Value>> {
@@ -111,14 +117,14 @@ async fn find_execution(app: &Arc<App>, caller: &Caller, id: &str) -> ApiResult<
     }
 }
 
-/// Lists runs of pipelines, newest first.
+/// Lists runs of pipelines, newest first. Large values are shortened; the route of a single execution has them whole.
 #[utoipa::path(get, path = "/api/executions", operation_id = "agentflow_executions", tag = "AgentFlow", security(("key" = ["read"])), params(LimitQuery),
     responses((status = 200, description = "A list of executions", body = Vec<ExecutionSchema>)))]
 pub(crate) async fn list_executions(
     State(app): State<Arc<App>>,
     caller: Caller,
     QueryParams(limit): QueryParams<LimitQuery>,
-) -> ApiResult<Json<Value>> {
+) -> ApiResult<Json<BoundedList>> {
     list_all(app, caller, limit.clamped()).await
 }
 
@@ -140,7 +146,7 @@ pub(crate) async fn list_native(
     State(app): State<Arc<App>>,
     caller: Caller,
     QueryParams(limit): QueryParams<LimitQuery>,
-) -> ApiResult<Json<Value>> {
+) -> ApiResult<Json<BoundedList>> {
     list_all(app, caller, limit.clamped()).await
 }
 

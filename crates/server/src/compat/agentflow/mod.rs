@@ -42,6 +42,7 @@ pub(crate) fn routes() -> OpenApiRouter<Server> {
         .routes(routes!(notifications::list_notifications))
         .routes(routes!(notifications::read_notification))
         .routes(routes!(notifications::list_native))
+        .routes(routes!(notifications::get_native))
         .routes(routes!(notifications::read_native))
         .routes(routes!(memory::get_memory, memory::replace_memory))
         .routes(routes!(memory::put_one, memory::remove_one))

@@ -16,9 +16,11 @@ use serde_json::Value;
 use utoipa::ToSchema;
 
 use super::wire::{LimitQuery, format_time};
+use crate::blocking::run_blocking;
+use crate::bounded_list::BoundedList;
 use crate::caller::Caller;
 use crate::params::{PathParam, QueryParams};
-use crate::problem::{ApiResult, ProblemDocument};
+use crate::problem::{ApiResult, Problem, ProblemDocument};
 
 /// A notification from a run to its user.
 #[derive(Serialize, ToSchema)]
@@ -57,11 +59,13 @@ pub(crate) struct MarkedNotification {
     id: i64,
 }
 
-async fn list_all(store: Arc<Store>, caller: Caller, limit: u32) -> ApiResult<Json<Vec<Notification>>> {
+async fn list_all(store: Arc<Store>, caller: Caller, limit: u32) -> ApiResult<Json<BoundedList>> {
     caller.require_scope(Scope::Read)?;
-    let found = move || store.list_notifications(caller.user.as_deref(), limit);
-    let rows = crate::blocking::run_blocking(found).await??;
-    Ok(Json(rows.into_iter().map(Notification::from).collect()))
+    let list = move || {
+        let rows = store.list_notifications(caller.user.as_deref(), limit)?;
+        Ok(Json(BoundedList::of_items(rows.into_iter().map(Notification::from))))
+    };
+    run_blocking(list).await?
 }
 
 async fn mark_read(store: &Arc<Store>, caller: &Caller, id: i64) -> ApiResult<Json<MarkedNotification>> {
@@ -70,14 +74,14 @@ async fn mark_read(store: &Arc<Store>, caller: &Caller, id: i64) -> ApiResult<Js
     Ok(Json(MarkedNotification { status: "read", id }))
 }
 
-/// Lists notifications, newest first.
+/// Lists notifications, newest first. Large values are shortened; the route of a single notification has them whole.
 #[utoipa::path(get, path = "/api/notifications", operation_id = "agentflow_notifications", tag = "AgentFlow", security(("key" = ["read"])), params(LimitQuery),
     responses((status = 200, description = "The notifications", body = Vec<Notification>)))]
 pub(crate) async fn list_notifications(
     State(store): State<Arc<Store>>,
     caller: Caller,
     QueryParams(limit): QueryParams<LimitQuery>,
-) -> ApiResult<Json<Vec<Notification>>> {
+) -> ApiResult<Json<BoundedList>> {
     list_all(store, caller, limit.clamped()).await
 }
 
@@ -99,8 +103,21 @@ pub(crate) async fn list_native(
     State(store): State<Arc<Store>>,
     caller: Caller,
     QueryParams(limit): QueryParams<LimitQuery>,
-) -> ApiResult<Json<Vec<Notification>>> {
+) -> ApiResult<Json<BoundedList>> {
     list_all(store, caller, limit.clamped()).await
+}
+
+/// Returns a notification.
+#[utoipa::path(get, path = "/api/v1/notifications/{id}", operation_id = "get_notification", tag = "notifications", security(("key" = ["read"])), params(("id" = i64, Path)),
+    responses((status = 200, body = Notification), (status = 404, body = ProblemDocument)))]
+pub(crate) async fn get_native(
+    State(store): State<Arc<Store>>,
+    caller: Caller,
+    PathParam(id): PathParam<i64>,
+) -> ApiResult<Json<Notification>> {
+    caller.require_scope(Scope::Read)?;
+    let row = run_blocking(move || store.find_notification(caller.user.as_deref(), id)).await??;
+    row.map(|row| Json(row.into())).ok_or_else(|| Problem::not_found("notification", &id.to_string()))
 }
 
 /// Same as `/api/notifications/{id}/read`.

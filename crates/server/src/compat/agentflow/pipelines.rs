@@ -27,8 +27,9 @@ use super::executions::build_execution;
 use super::owner::{UserQuery, find_owner, list_users};
 use super::wire::format_time;
 use crate::body::{JsonBody, JsonObject};
+use crate::bounded_list::BoundedList;
 use crate::caller::Caller;
-use crate::compat::runs::{CompatRun, ensure_id, find_definition, list_definitions, run_and_wait};
+use crate::compat::runs::{CompatRun, build_list, ensure_id, find_definition, list_definitions, run_and_wait};
 use crate::compat::schemas::{PipelineItemSchema, PipelineRunSchema, StoredPipelineSchema, UnstoredRunSchema};
 use crate::definitions::change::{delete_definition, reject_folder_file, writable_key};
 use crate::definitions::put;
@@ -50,30 +51,27 @@ pub(crate) async fn list_pipelines(
     State(host): State<Arc<RunHost>>,
     caller: Caller,
     QueryParams(whose): QueryParams<UserQuery>,
-) -> ApiResult<Json<Value>> {
+) -> ApiResult<Json<BoundedList>> {
     caller.require_scope(Scope::Read)?;
     let users = list_users(&host.app.store, &caller, whose.user_id, DefinitionKind::Workflow).await?;
     let mut found = Vec::new();
     for (index, user) in users.into_iter().enumerate() {
         let mut items = list_definitions(&host.catalog, user.clone(), flowloom_formats::pipeline::FORMAT).await?;
         // Files and what everyone may use are in the first list.
-        items.retain(|(definition, _)| index == 0 || definition.stored_row().is_some_and(|row| row.key.user == user));
+        items.retain(|definition| index == 0 || definition.stored_row().is_some_and(|row| row.key.user == user));
         found.extend(items);
     }
     // Files of the folder have no creation time and come last.
-    found.sort_by_key(|(definition, _)| std::cmp::Reverse(definition.stored_row().map(|row| row.created_at)));
-    let items = crate::blocking::run_blocking(move || {
-        let user = |definition: &CatalogEntry| match definition.stored_row() {
+    found.sort_by_key(|definition| std::cmp::Reverse(definition.stored_row().map(|row| row.created_at)));
+    let store = host.app.store.clone();
+    let item = move |definition: &CatalogEntry, content: &DefinitionContent| {
+        let user = match definition.stored_row() {
             Some(row) if row.key.user != SHARED_USER => Some(row.key.user.clone()),
             _ => caller.user.clone(),
         };
-        found
-            .iter()
-            .map(|(definition, content)| build_item(&host.app.store, user(definition), definition, content))
-            .collect()
-    });
-    let items: Result<Vec<Value>, AppError> = items.await?;
-    Ok(Json(Value::list(items?)))
+        build_item(&store, user, definition, content).map(Some)
+    };
+    Ok(Json(build_list(&host.catalog, found, item).await?))
 }
 
 fn build_item(

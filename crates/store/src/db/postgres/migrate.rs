@@ -5,7 +5,7 @@ use crate::error::StoreError;
 use crate::migrate_checksums::migrate_checksums;
 
 /// Scripts that migrate the schema from each version to the next.
-const MIGRATION_SCRIPTS: [&str; 12] = [
+const MIGRATION_SCRIPTS: [&str; 13] = [
     include_str!("schema.sql"),
     include_str!("schema-2.sql"),
     include_str!("schema-3.sql"),
@@ -18,6 +18,7 @@ const MIGRATION_SCRIPTS: [&str; 12] = [
     include_str!("schema-10.sql"),
     include_str!("schema-11.sql"),
     include_str!("schema-12.sql"),
+    include_str!("schema-13.sql"),
 ];
 
 /// Version since which rows have checksums.
