@@ -362,7 +362,10 @@ fn every_quota_is_set_for_a_user_and_shown_and_leaves_data_usable() {
     let server = RunningServer::start(&place, &[]);
     for ((quota, kind, code), run) in QUOTA_ROWS.into_iter().zip(runs) {
         let refused = use_quota(&server, quota, kind);
-        let is_refused_call = matches!(kind, QuotaUse::Start | QuotaUse::StoreDefinition | QuotaUse::WriteMemory);
+        let is_refused_call = matches!(
+            kind,
+            QuotaUse::Start | QuotaUse::StoreDefinition | QuotaUse::StoreSchedule | QuotaUse::WriteMemory
+        );
         let has_sandbox = !matches!(kind, QuotaUse::RunCode) || std::env::var_os("FLOWLOOM_REQUIRE_SANDBOX").is_some();
         match is_refused_call {
             true => assert_eq!((refused.status, refused.error_code().as_str()), (429, code), "{quota}: {refused:?}"),

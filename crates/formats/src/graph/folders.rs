@@ -72,10 +72,10 @@ impl<'s> AgentFolder<'s> {
         read_json(text, parse_node(text), problems)
     }
 
-    /// The text of its instructions.
+    /// The text of its instructions. The space around it stays, because runs in progress have sent it.
     pub(super) fn read_prompt(&self) -> Option<String> {
         let text = String::from_utf8_lossy(self.prompt?);
-        Some(strip_line_numbers(text.trim_start_matches('\u{feff}')).trim().to_owned())
+        Some(strip_line_numbers(text.trim_start_matches('\u{feff}')))
     }
 }
 
