@@ -363,7 +363,7 @@ fn agents_are_found_in_the_folders_above_a_graph() {
     assert_eq!(output["output"], "hello", "{output}");
     assert_eq!(exit_code(&place.run(&["test", "record", "last", "--as", "t.json"])), 0);
     let recorded = std::fs::read_to_string(place.path("t.json")).expect("there");
-    assert!(recorded.contains("\"Be kind.\""), "{recorded}");
+    assert!(recorded.contains("\"\\nBe kind.\\n\\n\""), "{recorded}");
     // Problems are shown at their place in the file of the agent.
     place.write("System/Agents/one/jsonSchema.json", "{\n  \"agentId\": \"id-1\",\n  \"tools\": 5\n}");
     let output = place.run(&["check", file]);
