@@ -106,6 +106,7 @@ impl Connection {
             self.travel().await;
             while self.world.database.is_down() && self.world.clock.elapsed_ms() < give_up_at {
                 self.world.clock.sleep_for(RETRY_MS).await;
+                self.refuse_expired_jobs();
             }
             let Some(next) = lock(&self.queue).in_flight.take() else { continue };
             let database = (!self.world.database.is_down()).then_some(&self.world.database);
@@ -115,6 +116,17 @@ impl Connection {
             lock(&self.queue).is_answering = false;
             reply();
         }
+    }
+
+    /// Refuses the jobs that have waited too long, also behind one that may wait longer, as the writer of the store does.
+    fn refuse_expired_jobs(&self) {
+        let now = self.world.clock.elapsed_ms();
+        let mut queue = lock(&self.queue);
+        let jobs = std::mem::take(&mut queue.waiting);
+        let (expired, waiting): (Vec<QueuedJob>, _) = jobs.into_iter().partition(|job| job.give_up_at <= now);
+        queue.waiting = waiting.into();
+        drop(queue);
+        expired.into_iter().for_each(|job| (job.job)(None)());
     }
 
     /// A commit that is on its way when the process dies may still be applied.
