@@ -87,7 +87,7 @@ macro_rules! print {
     ($($text:tt)*) => { $crate::print::write_stdout(format_args!($($text)*)) };
 }
 
-macro_rules! print_people {
+macro_rules! print_for_people {
     ($($text:tt)*) => { $crate::print::write_for_people(format_args!($($text)*)) };
 }
 

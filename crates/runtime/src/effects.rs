@@ -223,7 +223,7 @@ pub trait Functions: Send + Sync {
     /// The effect class of a call: what a crash during it means.
     fn effect_class(&self, request: &CallRequest) -> EffectClass;
 
-    /// Fails if no agent of this name is configured, on whose behalf a run could be.
+    /// Fails if no agent of this name is configured.
     fn check_agent(&self, agent: &str) -> Result<(), StepFailure>;
 
     /// Checks whether `agent` may call `function`; the error states the reason.

@@ -31,7 +31,7 @@ pub(crate) enum BodySender {
 }
 
 impl BodySender {
-    fn limits(&self) -> &'static PoolLimits {
+    fn pool_limits(&self) -> &'static PoolLimits {
         match self {
             BodySender::Keyed(_) => &KEYED_LIMITS,
             BodySender::Unkeyed(_) => &UNKEYED_LIMITS,
@@ -68,7 +68,7 @@ impl BodyBudget {
 
     fn hold_bytes(&self, sender: &BodySender, count: usize) -> ApiResult<()> {
         let mut held = self.lock_held();
-        let limits = sender.limits();
+        let limits = sender.pool_limits();
         let of_sender = held.by_sender.get(sender).copied().unwrap_or_default() + count;
         let total = *held.total_mut(sender) + count;
         let (who, max) = match (of_sender > limits.caller_bytes, total > limits.total_bytes) {

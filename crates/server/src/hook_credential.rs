@@ -30,19 +30,19 @@ impl HookCredential {
         }
     }
 
-    /// Whether it may be for a hook, as far as that can be told without the body: the secret is the hook's, or there is a
-    /// signature for a hook whose callers sign. Compares hashes, so that timing reveals nothing.
-    pub(crate) fn may_fit(&self, hook: &HookRow) -> bool {
+    /// Whether it may authenticate a call of a hook, as far as that can be told without the body: the secret is the hook's, or
+    /// there is a signature for a hook whose callers sign. Compares hashes, so that timing reveals nothing.
+    pub(crate) fn may_authenticate(&self, hook: &HookRow) -> bool {
         match &hook.secret_hash {
             Some(own) => self.secret_hash.as_ref() == Some(own),
             None => self.signature.is_some() && hook.secret_name.is_some(),
         }
     }
 
-    /// Whether it is for a hook and this body. Compares signatures in constant time.
-    pub(crate) fn fits(&self, hook: &HookRow, config: &Config, body: &str) -> bool {
+    /// Whether it authenticates a call of a hook with this body. Compares signatures in constant time.
+    pub(crate) fn authenticates(&self, hook: &HookRow, config: &Config, body: &str) -> bool {
         if hook.secret_hash.is_some() {
-            return self.may_fit(hook);
+            return self.may_authenticate(hook);
         }
         let read = |name| read_webhook_secret(config, &hook.user, name);
         let Some(secret) = hook.secret_name.as_deref().and_then(read) else { return false };

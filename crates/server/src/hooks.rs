@@ -154,14 +154,17 @@ pub(crate) async fn call_hook(
     let (host, headers) = (&server.host, request.headers().clone());
     let credential = HookCredential::read(&headers);
     let refused = || Problem::new(Code::KeyUnknown, "the webhook does not exist, or its secret is missing or wrong");
-    // Nobody sends a body for nothing: it takes memory that other callers need.
-    let possible: Vec<HookRow> = found.into_iter().filter(|hook| credential.may_fit(hook)).collect();
+    // A call that cannot be authenticated takes no memory for its body.
+    let possible: Vec<HookRow> = found.into_iter().filter(|hook| credential.may_authenticate(hook)).collect();
     if possible.is_empty() {
         discard_body(&headers, request.into_body()).await;
         return Err(refused());
     }
     let body = read_json_text(&server, request).await?;
-    let hook = possible.into_iter().find(|hook| credential.fits(hook, &host.app.config, &body)).ok_or_else(refused)?;
+    let hook = possible
+        .into_iter()
+        .find(|hook| credential.authenticates(hook, &host.app.config, &body))
+        .ok_or_else(refused)?;
     let work = host.places.request_of(&hook.user);
     work.serve_handler(start_hooked_run(host, hook, &headers, &body)).await
 }

@@ -86,9 +86,10 @@ impl Store {
         let (folder, durability) = (&settings.folder, settings.durability);
         let file = folder.join(DATABASE_FILE);
         // SQLite gives its other files the mode of this one.
-        private::create_database_file(&file).map_err(|source| {
-            let (what, path) = ("create the database", file.clone());
-            StoreError::NotCreated { what, path, source }
+        private::create_database_file(&file).map_err(|source| StoreError::NotCreated {
+            what: "create the database",
+            path: file.clone(),
+            source,
         })?;
         let connection = Sqlite::open(&file)?;
         connection.migrate_schema(&file)?;

@@ -86,7 +86,7 @@ pub(crate) async fn show_run(global: &Global, arguments: &ShowArgs) -> CommandRe
         print_wrapped(details.trim_end_matches('\n'), 4);
     }
     print_origin(opened.id, &find_family(&app.store, opened.id, &state)?);
-    print_people!("{}", render_family(&find_family_tree(&app.store, opened.id)?, opened.id));
+    print_for_people!("{}", render_family(&find_family_tree(&app.store, opened.id)?, opened.id));
     print_next_command(opened.id, &state, interruption);
     Ok(0)
 }
@@ -94,28 +94,28 @@ pub(crate) async fn show_run(global: &Global, arguments: &ShowArgs) -> CommandRe
 /// What started the run, and the run that it was forked from.
 fn print_origin(run: RunId, family: &RunFamily) {
     if let Some(trigger) = family.trigger.as_ref().filter(|trigger| trigger.kind != TriggerKind::Terminal.name()) {
-        print_people!("\nstarted by {}\n", describe_trigger(trigger));
+        print_for_people!("\nstarted by {}\n", describe_trigger(trigger));
     }
     if let Some(ForkParent { run_id, at }) = &family.forked_from {
         let at = at.as_ref().map(|at| format!(" at {at}")).unwrap_or_default();
-        print_people!("\nforked from {run_id}{at}\n  compare: flowloom diff {run_id} {run}\n");
+        print_for_people!("\nforked from {run_id}{at}\n  compare: flowloom diff {run_id} {run}\n");
     }
 }
 
 /// How the run continues, if it does.
 fn print_next_command(run: RunId, state: &RunState, interruption: Option<String>) {
     match state.status {
-        Status::Waiting => print_people!("\n{}", describe_waiting(run, state)),
-        Status::Uncertain => print_people!("\n{}", describe_uncertain(run, state)),
+        Status::Waiting => print_for_people!("\n{}", describe_waiting(run, state)),
+        Status::Uncertain => print_for_people!("\n{}", describe_uncertain(run, state)),
         Status::Interrupted if interruption.is_none() => {
             let (resume, cancel) =
                 (hint::command_line(&format!("resume {run}")), hint::command_line(&format!("cancel {run}")));
-            print_people!("\ninterrupted; continue it with {resume}, or end it with {cancel}\n");
+            print_for_people!("\ninterrupted; continue it with {resume}, or end it with {cancel}\n");
         }
         _ => {}
     }
     if let Some(interruption) = interruption {
-        print_people!("\n{interruption}\n");
+        print_for_people!("\n{interruption}\n");
     }
 }
 

@@ -54,7 +54,7 @@ fn read_rows<'a>(root: &'a Node, table: &str, problems: &mut Problems) -> &'a [N
 }
 
 /// The text of a row in a column, in the spelling of tables or of files.
-fn column<'a>(row: &'a Node, snake: &str, camel: &str) -> Option<&'a str> {
+fn read_column<'a>(row: &'a Node, snake: &str, camel: &str) -> Option<&'a str> {
     [snake, camel].iter().find_map(|key| row.get(key)?.as_str())
 }
 
@@ -67,7 +67,7 @@ pub(super) fn join_tables(root: &Node, problems: &mut Problems) -> Option<Node> 
     for (key, table) in [("nodes", NODE_TABLE), ("edges", EDGE_TABLE)] {
         let Some(list) = find_table(root, table) else { continue };
         let of_workflow = |row: &&Node| {
-            let owner = column(row, "workflow_id", "workflowId");
+            let owner = read_column(row, "workflow_id", "workflowId");
             owner.is_none() || owner == id.as_deref()
         };
         let rows = read_rows(root, table, problems).iter().filter(of_workflow).cloned().collect();
@@ -99,7 +99,7 @@ fn join_agents(root: &Node, problems: &mut Problems) -> Vec<Node> {
     for agent in agents {
         let mut agent = agent.clone();
         let id = agent.get("id").and_then(Node::as_str).map(str::to_owned);
-        let own = links.iter().filter(|link| id.is_some() && column(link, "agent_id", "agentId") == id.as_deref());
+        let own = links.iter().filter(|link| id.is_some() && read_column(link, "agent_id", "agentId") == id.as_deref());
         let records: Vec<Node> = own.filter_map(|link| find_tool(link, tools, problems)).collect();
         let (span, kind) = (agent.span, NodeKind::List(records));
         if let NodeKind::Map(entries) = &mut agent.kind {
@@ -113,7 +113,7 @@ fn join_agents(root: &Node, problems: &mut Problems) -> Vec<Node> {
 
 /// The record of the tool that a row of the table of agents and tools names.
 fn find_tool(link: &Node, tools: &[Node], problems: &mut Problems) -> Option<Node> {
-    let id = column(link, "tool_id", "toolId").unwrap_or_default();
+    let id = read_column(link, "tool_id", "toolId").unwrap_or_default();
     let Some(row) = tools.iter().find(|tool| tool.get("id").and_then(Node::as_str) == Some(id)) else {
         let message =
             format_args!("the table {AGENT_TOOL_TABLE} names the tool {id:?}, which {TOOL_TABLE} does not have");
@@ -123,7 +123,7 @@ fn find_tool(link: &Node, tools: &[Node], problems: &mut Problems) -> Option<Nod
     };
     let mut entries = Vec::new();
     for (snake, camel, key) in TOOL_COLUMNS {
-        if let Some(text) = column(row, snake, camel) {
+        if let Some(text) = read_column(row, snake, camel) {
             entries.push((key.to_owned(), row.span, to_node(&text.into(), row.span)));
         }
     }
