@@ -32,7 +32,7 @@ release: page .tools/bin/cargo-cyclonedx  ## Build a portable release archive in
 .tools/bin/cargo-cyclonedx:
 	$(CARGO) install cargo-cyclonedx --version $(CARGO_CYCLONEDX) --locked --root .tools --target-dir target/tools
 
-model:  ## Fetch the local models into the cache (about 200 MB, once)
+model:  ## Fetch the local models into the cache (about 120 MB, once)
 	@scripts/fetch-model.sh
 
 neovim:  ## Fetch Debian's Neovim for the tests into the cache (about 6 MB, once)

@@ -95,6 +95,37 @@ test("a wrong key is reported where it was entered, and a key without write offe
   );
 });
 
+test("a key that is revoked while a run is open is named, and what is drawn stays", async () => {
+  const studio = await startProtected();
+  const send = (method, path, body) =>
+    fetch(`${studio.address}/api/v1/${path}`, {
+      method,
+      headers: { "content-type": "application/json", authorization: `Bearer ${studio.prepared.admin}` },
+      ...(body && { body: JSON.stringify(body) }),
+    }).then((response) => response.json().catch(() => undefined));
+  const { run_id: run } = await send("POST", "runs?wait=30", {
+    workflow: "support-reply",
+    inputs: "My lamp arrived broken!",
+  });
+  const opened = await openPage(browser, studio.address);
+  const { page } = opened;
+  page.setDefaultTimeout(20_000);
+  await page.goto(`${studio.address}/runs/${run}`);
+  await enterKey(page, studio.prepared.reader);
+  await page.locator(".node").first().waitFor();
+  const { items } = await send("GET", "keys");
+  await send("DELETE", `keys/${items.find(({ name }) => name === "reader").id}`);
+  await page.locator(".run-header").getByText("Your key is no longer accepted.").waitFor();
+  assert.ok((await page.locator(".node").count()) > 0);
+  assert.equal(await page.getByText(/Connection lost|cannot be drawn/).count(), 0);
+  await enterKey(page, studio.prepared.admin);
+  await page
+    .locator(".run-header")
+    .getByText("Your key is no longer accepted.")
+    .waitFor({ state: "detached" });
+  await opened.context.close();
+});
+
 test("the first key may create others, unless somebody confirms that it need not", async () => {
   const studio = await open();
   const opened = await openPage(browser, studio.address);

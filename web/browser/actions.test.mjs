@@ -1,7 +1,7 @@
 // What can be done with a run and its steps in a browser: retry from a step, fork with other values, resume.
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import { closePage, openBrowser, openPage, startRun, startStudio } from "./studio.mjs";
+import { chooseStepAction, closePage, openBrowser, openPage, startRun, startStudio } from "./studio.mjs";
 
 let studio;
 let browser;
@@ -44,7 +44,7 @@ test("a run that has ended is retried from a step", async () => {
   const { page } = opened;
   await page.getByText("Failed").first().waitFor();
   const before = Number((await page.getByTestId("position").textContent()).split(" ")[0]);
-  await page.getByRole("button", { name: "Retry from here" }).click();
+  await chooseStepAction(page, "Retry from here");
   await page.waitForFunction(
     (events) =>
       Number(document.querySelector("[data-testid=position]").textContent.split(" ")[0]) > events + 4,
@@ -60,7 +60,7 @@ test("a fork begins with the prompt of the step, and sets variables before it", 
   const run = await startRun(studio.address, "support-reply", MESSAGE, 30);
   const opened = await openRun(run, "?step=/draft");
   const { page } = opened;
-  await page.getByRole("button", { name: "Fork from here" }).click();
+  await chooseStepAction(page, "Fork from here");
   const dialog = page.getByRole("dialog", { name: "Fork from this step" });
   const prompt = dialog.getByLabel("Prompt", { exact: true });
   assert.match(await prompt.inputValue(), /^Mood: \{\{mood\}\}\nTopic: \{\{topic\}\}/);

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { AxeBuilder } from "@axe-core/playwright";
-import { closePage, openBrowser, openPage, startRun, startStudio } from "./studio.mjs";
+import { chooseStepAction, closePage, openBrowser, openPage, startRun, startStudio } from "./studio.mjs";
 
 let studio;
 let browser;
@@ -47,10 +47,11 @@ const listPlaces = () => [
   ...STEP_TABS.map((tab) => ({ path: `runs/${waiting}?step=/language&tab=${tab}` })),
   ...STEP_TABS.map((tab) => ({ path: `runs/${failed}?step=/second&tab=${tab}` })),
   { path: `runs/${waiting}?at=12&step=/draft` },
-  { path: `runs/${waiting}?step=/draft`, prepare: press("button", "Fork from here") },
+  { path: `runs/${waiting}?step=/draft`, prepare: (page) => chooseStepAction(page, "Fork from here") },
   { path: `runs/${waiting}`, prepare: press("button", "Fork with other inputs") },
   { path: `runs/${waiting}?step=/draft`, prepare: press("button", "Run this step") },
   { path: `runs/${waiting}`, prepare: press("button", "Cancel run") },
+  { path: `runs/${waiting}`, prepare: press("button", "Actions") },
   { path: "runs/00000000-0000-7000-8000-000000000000", isMissing: true },
   { path: "runs/compare" },
   { path: `runs/compare?right=${waiting}` },

@@ -28,9 +28,9 @@ async function create(page, format, id) {
 
 const form = (page) => page.getByRole("region", { name: "Form" });
 
-/** Selects a part by its title. */
-async function selectPart(page, title) {
-  await page.locator(".part", { hasText: title }).first().click();
+/** Selects a part by a text that it shows: its title, if no other is given. */
+async function selectPart(page, text, title = text) {
+  await page.locator(".part", { hasText: text }).first().click();
   await form(page).getByRole("heading", { name: title, exact: true }).waitFor();
 }
 
@@ -145,23 +145,21 @@ test("a pipeline", async () => {
   await create(page, "pipeline", "build-pipeline");
   await selectPart(page, "Ask the model");
   await fill(page, "Prompt template", "quick: repeat: {text}");
-  await selectPart(page, "n1");
+  await selectPart(page, "n1", "ask_model");
   await fill(page, "Text", '{"answer": "It is calm"}');
   await addPart(page, "block", "python");
   await form(page).getByRole("heading", { name: "Run code" }).waitFor();
   await addPart(page, "node", "run code");
-  await form(page).getByRole("heading", { name: "n2" }).waitFor();
+  await form(page).getByRole("heading", { name: "run_code" }).waitFor();
   await form(page)
     .getByRole("button", { name: /Insert a variable/ })
     .first()
     .click();
-  await change(page, () =>
-    form(page)
-      .getByRole("button", { name: /n1\.answer/ })
-      .click(),
-  );
-  await selectPart(page, "n1");
-  await form(page).getByLabel("Connect to").selectOption({ label: "n2" });
+  const variable = form(page).getByRole("button", { name: /n1\.answer/ });
+  assert.match(await variable.textContent(), /^n1\.answerstring, /);
+  await change(page, () => variable.click());
+  await selectPart(page, "n1", "ask_model");
+  await form(page).getByLabel("Connect to").selectOption({ label: "n2 · run_code" });
   await form(page).getByRole("button", { name: "Connect", exact: true }).click();
   await page.getByText("n1 → n2").waitFor();
   await saveAndRun(page);
@@ -377,5 +375,12 @@ test("the builder is no wider than a screen of 390 px", async () => {
     const width = await page.evaluate(() => document.documentElement.scrollWidth);
     assert.ok(width <= 390, `${tab} is ${width} px wide`);
   }
+  for (const name of ["Save", "Delete the workflow", "Run"]) {
+    const box = await page.getByRole("button", { name, exact: true }).boundingBox();
+    assert.ok(box && box.x >= 0 && box.x + box.width <= 390, `${name} is on the screen`);
+  }
+  await page.getByRole("tab", { name: "Parts" }).click();
+  await page.locator(".part").nth(1).click();
+  await form(page).getByRole("heading").first().waitFor();
   await closePage(opened);
 });

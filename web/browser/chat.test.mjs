@@ -150,7 +150,8 @@ test("a running answer is stopped", async () => {
   const { page, say } = opened;
   await say(`repeat: ${"slow ".repeat(2000)}`);
   await page.getByRole("button", { name: "Stop" }).click();
-  await page.getByText("Cancelled").first().waitFor();
+  await page.getByText("Stopped", { exact: true }).waitFor();
+  assert.equal(await page.locator(".chat-log").getByText("FL1041").count(), 0);
   await say("repeat: after");
   await page.getByText("after", { exact: true }).waitFor();
   await closePage(opened);

@@ -202,7 +202,7 @@ test("the palette has the commands of the place", async () => {
   };
   await choose("Verify by replay");
   await page.getByText(/Replay gives the same/).waitFor();
-  await choose("Compare runs");
+  await choose("Compare with another run");
   await page.waitForURL(/runs\/compare/);
   await page.goto(`${studio.address}/workflows/one-question`);
   await page.getByRole("heading", { name: "one-question" }).waitFor();

@@ -127,7 +127,7 @@ test("a workflow is deleted after a question", async () => {
   const { page } = opened;
   await change(page, "doomed", "two");
   await page.getByRole("button", { name: "Delete the workflow" }).click();
-  const dialog = page.getByRole("dialog", { name: "Delete doomed?" });
+  const dialog = page.getByRole("dialog", { name: "Delete Kept?" });
   await dialog.getByRole("button", { name: "Cancel" }).click();
   await page.getByRole("button", { name: "Delete the workflow" }).click();
   await dialog.getByRole("button", { name: "Delete" }).click();
@@ -182,7 +182,7 @@ test("unsaved changes outlive the tab: they are offered again, and the card says
   const opened = await openPage(browser, studio.address);
   const { page, context } = opened;
   await change(page, "crashed", "two");
-  await page.waitForFunction(() => Object.keys(localStorage).some((key) => /^unsaved .*crashed$/.test(key)));
+  await page.waitForFunction(() => Object.keys(localStorage).some((key) => /^unsaved .* crashed /.test(key)));
   // A tab that ends asks nobody.
   await page.close({ runBeforeUnload: false });
   const again = await context.newPage();
@@ -201,5 +201,44 @@ test("unsaved changes outlive the tab: they are offered again, and the card says
     await again.evaluate(() => Object.keys(localStorage).some((key) => key.startsWith("unsaved"))),
     false,
   );
+  await closePage(opened);
+});
+
+test("discarded changes do not come back, and what another tab went on with stays", async () => {
+  await store("shared-tabs", "stored");
+  const opened = await openPage(browser, studio.address);
+  const { page: one, context } = opened;
+  const readKept = () => {
+    const keys = Object.keys(localStorage).filter((key) => /^unsaved .* shared-tabs /.test(key));
+    return keys.map((key) => /of \w+(?: later)?/.exec(localStorage[key])?.[0]).sort();
+  };
+  const waitForKept = async (page, ...texts) => {
+    for (let tries = 0; tries < 100; tries++) {
+      if (`${await page.evaluate(readKept)}` === `${texts}`) return;
+      await page.waitForTimeout(100);
+    }
+    assert.deepEqual(await page.evaluate(readKept), texts);
+  };
+  await change(one, "shared-tabs", "of one");
+  await waitForKept(one, "of one");
+  const other = await context.newPage();
+  await change(other, "shared-tabs", "of other");
+  await waitForKept(other, "of one", "of other");
+  // The offer of the other tab's changes does not keep those that are discarded here.
+  await other.getByRole("button", { name: "Discard the changes" }).click();
+  await waitForKept(other, "of one");
+  await other.getByRole("button", { name: "Restore them" }).click();
+  await other.waitForFunction(() =>
+    document.querySelector(".editor")?.shadowRoot.textContent.includes("of one"),
+  );
+  await one.bringToFront();
+  await one.getByRole("textbox", { name: /Source of/ }).click();
+  await one.keyboard.press("Control+a");
+  await one.keyboard.insertText(JSON.stringify(definitionOf("shared-tabs", "of one later")));
+  await waitForKept(one, "of one", "of one later");
+  await other.bringToFront();
+  await other.getByRole("button", { name: "Save", exact: true }).click();
+  await other.getByText("Saved", { exact: true }).waitFor();
+  await waitForKept(other, "of one later");
   await closePage(opened);
 });

@@ -1,6 +1,7 @@
 // The library and the settings in a browser: blocks are found, created, changed, tried and deleted; keys and memory.
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
+import { AxeBuilder } from "@axe-core/playwright";
 import { closePage, openBrowser, openPage, startStudio } from "./studio.mjs";
 
 let studio;
@@ -15,6 +16,24 @@ after(async () => {
   await browser?.close();
   await studio?.close();
 });
+
+async function store(kind, id, definition) {
+  const response = await fetch(`${studio.address}/api/v1/${kind}/${id}`, {
+    method: "PUT",
+    headers: { "content-type": "application/json" },
+    body: JSON.stringify(definition),
+  });
+  assert.ok(response.ok, await response.text());
+}
+
+async function assertAccessible(page) {
+  await page.mouse.move(0, 0);
+  const { violations } = await new AxeBuilder({ page }).analyze();
+  assert.deepEqual(
+    violations.map(({ id, nodes }) => `${id}: ${nodes.map((node) => node.html).join(" ")}`),
+    [],
+  );
+}
 
 async function open(place) {
   const opened = await openPage(browser, studio.address);
@@ -91,6 +110,65 @@ test("blocks are found by what they do, and functions by name", async () => {
   await page.getByRole("searchbox").fill("agent::chat");
   await page.getByRole("link", { name: /agent::chat/ }).click();
   await page.getByRole("heading", { name: "agent::chat" }).waitFor();
+  await closePage(opened);
+});
+
+test("a function is tried with arguments, and one that only steps call says so", async () => {
+  const opened = await open("library?kind=functions&item=notify::push");
+  const { page } = opened;
+  const trial = page.getByRole("region", { name: "Try it" });
+  await trial.getByLabel(/^title/).fill("From the library");
+  await trial.getByRole("button", { name: "Run", exact: true }).click();
+  await trial.getByText("delivered").waitFor();
+  await assertAccessible(page);
+  const [notification] = await (await fetch(`${studio.address}/api/v1/notifications`)).json();
+  assert.equal(notification.title, "From the library");
+  await trial.getByRole("link", { name: "Open run" }).click();
+  await page.waitForURL(/\/runs\//);
+  await page.goto(`${studio.address}/library?kind=functions&item=human::ask`);
+  await page.getByText(/^Steps call this function/).waitFor();
+  await closePage(opened);
+});
+
+test("an agent is tried with a message, and the conversation continues", async () => {
+  await store("agents", "talker", { agentId: "talker", name: "Talker", systemPrompt: "You help." });
+  const opened = await open("library?kind=agents&item=talker");
+  const { page } = opened;
+  const trial = page.getByRole("region", { name: "Try it" });
+  await trial.getByRole("button", { name: "Run", exact: true }).click();
+  await trial.getByLabel("Message").fill("quick: repeat: Good morning");
+  await trial.getByRole("button", { name: "Run", exact: true }).click();
+  await trial.getByText("Good morning", { exact: true }).last().waitFor();
+  await assertAccessible(page);
+  await trial.getByRole("link", { name: "Continue in the chat" }).click();
+  await page.waitForURL(/\/chat/);
+  await page.getByRole("textbox", { name: "Message" }).waitFor();
+  await page.getByText("Good morning").first().waitFor();
+  await closePage(opened);
+});
+
+test("a tool that calls a function is tried, and one that sends a request leads to agents", async () => {
+  const parameters = { type: "object", properties: { title: { type: "string" } }, required: ["title"] };
+  const record = (name, fields) => ({ toolId: name, type: "function", ...fields });
+  await store(
+    "tools",
+    "tell",
+    record("tell", { functionId: "notify::push", function: { name: "tell", parameters } }),
+  );
+  await store(
+    "tools",
+    "order",
+    record("order", { internalApiPath: "/order", function: { name: "order", parameters } }),
+  );
+  const opened = await open("library?kind=tools&item=tell");
+  const { page } = opened;
+  const trial = page.getByRole("region", { name: "Try it" });
+  await trial.getByLabel(/^title/).fill("From a tool");
+  await trial.getByRole("button", { name: "Run", exact: true }).click();
+  await trial.getByText("delivered").waitFor();
+  await page.goto(`${studio.address}/library?kind=tools&item=order`);
+  await trial.getByText(/This tool sends a request/).waitFor();
+  await assertAccessible(page);
   await closePage(opened);
 });
 

@@ -1,7 +1,7 @@
 // Earlier positions of a run in a browser: what is shown there is what was shown when the run was there.
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import { closePage, openBrowser, openPage, startRun, startStudio } from "./studio.mjs";
+import { chooseStepAction, closePage, openBrowser, openPage, startRun, startStudio } from "./studio.mjs";
 
 let studio;
 let browser;
@@ -63,6 +63,31 @@ test("variables and the stream follow the position", async () => {
   await closePage(opened);
 });
 
+test("a run that has ended stays ended at an earlier position, with all of its actions", async () => {
+  const run = await startRun(studio.address, "broken", "Ada", 30);
+  const opened = await openPage(browser, studio.address);
+  const { page } = opened;
+  await page.goto(`${studio.address}/runs/${run}`);
+  await page.locator(".scrubber").getByText("End", { exact: true }).waitFor();
+  await page.getByRole("treeitem", { name: /^second/ }).click();
+  await page.keyboard.press("Home");
+  const header = page.locator(".run-header");
+  await header.getByText(/^At event 1 of \d+$/).waitFor();
+  await page.keyboard.press("e");
+  await header.getByText(/^At event [56] of \d+$/).waitFor();
+  await header.getByText("Failed", { exact: true }).waitFor();
+  await header.getByRole("button", { name: "Retry", exact: true }).waitFor();
+  await header.getByRole("button", { name: "Actions", exact: true }).click();
+  for (const name of [/^Verify by replay/, /^Save as test/, /^Delete run/]) {
+    const item = page.getByRole("menuitem", { name });
+    assert.equal(await item.getAttribute("aria-disabled"), null, `${name}`);
+  }
+  await page.keyboard.press("Escape");
+  await chooseStepAction(page, "Retry from here");
+  await header.getByText("At event").waitFor({ state: "detached" });
+  await closePage(opened);
+});
+
 /** Notes what the page shows at every position at which it is while the run goes on. */
 function watchPositions(page) {
   return page.evaluate(() => {
@@ -77,8 +102,7 @@ function watchPositions(page) {
         (node) => `${node.querySelector(".node-title").textContent} ${node.dataset.state ?? "none"}`,
       );
       const [position] = (document.querySelector("[data-testid=position]")?.textContent ?? "").split(" ");
-      const status = document.querySelector(".run-title .state")?.textContent;
-      if (nodes.length > 0) seen[position] = { status, rows, nodes };
+      if (nodes.length > 0) seen[position] = { rows, nodes };
       requestAnimationFrame(describe);
     };
     describe();
@@ -109,5 +133,46 @@ test("a position shows afterwards what it showed live", async () => {
   const past = await later.page.evaluate(() => window.seenPositions);
   for (const position of positions) assert.deepEqual(past[position], live[position], `at ${position}`);
   await closePage(later);
+  await closePage(opened);
+});
+
+test("a run that waits opens with its question on a narrow screen, and its wait is drawn with a break", async () => {
+  const run = await startRun(studio.address, "support-reply", MESSAGE, 30);
+  const opened = await openPage(browser, studio.address, { viewport: { width: 390, height: 800 } });
+  const { page } = opened;
+  await page.clock.install();
+  await page.goto(`${studio.address}/runs/${run}`);
+  await page.getByLabel("Answer", { exact: true }).waitFor();
+  await page.clock.runFor(60_000);
+  await page.getByRole("tab", { name: "Steps" }).click();
+  await page.locator(".axis-cut").waitFor();
+  assert.equal(await page.locator(".bar[data-cut]").count(), 1);
+  await closePage(opened);
+});
+
+test("a zoomed axis begins with the first row that happens in it, and rows outside are marked", async () => {
+  const run = await startRun(studio.address, "many", {}, 30);
+  const opened = await openPage(browser, studio.address);
+  const { page } = opened;
+  await page.goto(`${studio.address}/runs/${run}`);
+  await page.getByRole("treeitem").first().waitFor();
+  await page.getByRole("treeitem").first().click();
+  await page.keyboard.press("o");
+  await page.getByRole("treeitem").nth(5).waitFor();
+  const axis = await page.locator(".time-axis-lane").boundingBox();
+  const drag = (part) => [axis.x + axis.width * part, axis.y + 10];
+  await page.mouse.move(...drag(0.5));
+  await page.mouse.down();
+  await page.mouse.move(...drag(0.6), { steps: 4 });
+  await page.mouse.up();
+  await page.getByRole("button", { name: "Show all" }).waitFor();
+  await page.waitForFunction(() => {
+    const top = document.querySelector(".waterfall").getBoundingClientRect().top;
+    const rows = [...document.querySelectorAll(".waterfall-row")];
+    const places = rows.map((row) => ({ row, top: row.getBoundingClientRect().top - top }));
+    const first = places.filter((one) => one.top >= -1).sort((one, other) => one.top - other.top)[0]?.row;
+    return first?.querySelector(".bar") && !first.querySelector(".outside");
+  });
+  assert.ok((await page.locator(".outside[data-side=before]").count()) > 0);
   await closePage(opened);
 });

@@ -65,6 +65,55 @@ test("a file is dropped, mended, saved, and restored", async () => {
   await page.getByRole("button", { name: /^Version 1/ }).click();
   await page.getByRole("button", { name: "Restore into the editor" }).click();
   await page.getByText("Unsaved changes").waitFor();
+  await page.getByRole("button", { name: "Discard the changes" }).click();
+  await page.getByText("Unsaved changes").waitFor({ state: "detached" });
+  assert.equal(await page.getByText(/is in the editor/).count(), 0);
+  await closePage(opened);
+});
+
+test("two tabs of a browser keep their unsaved changes apart", async () => {
+  const text = (prompt) =>
+    JSON.stringify({
+      id: "tabs",
+      name: "Tabs",
+      steps: [
+        {
+          name: "a",
+          functionId: "agent::chat",
+          mode: "sequential",
+          promptTemplate: prompt,
+          errorMode: "fail",
+        },
+      ],
+    });
+  await fetch(`${studio.address}/api/v1/workflows/tabs`, {
+    method: "PUT",
+    headers: { "content-type": "application/json" },
+    body: text("first"),
+  });
+  const opened = await openPage(browser, studio.address);
+  const one = opened.page;
+  const other = await opened.context.newPage();
+  for (const page of [one, other]) {
+    await page.goto(`${studio.address}/workflows/tabs`);
+    await page.getByText("No problems").waitFor();
+  }
+  await replaceSource(one, text("of one"));
+  await replaceSource(other, text("of the other"));
+  const kept = () => Object.keys(localStorage).filter((key) => key.startsWith("unsaved ")).length;
+  await other.waitForFunction(() => {
+    return Object.keys(localStorage).filter((key) => key.startsWith("unsaved ")).length === 2;
+  });
+  await one.bringToFront();
+  await one.keyboard.press("Control+s");
+  await one.getByText("Saved", { exact: true }).waitFor();
+  assert.equal(await other.evaluate(kept), 1);
+  await other.reload();
+  await other.getByText(/were not saved/).waitFor();
+  await other.getByRole("button", { name: "Restore them" }).click();
+  await other.waitForFunction(() =>
+    document.querySelector(".cm-content, .editor")?.shadowRoot?.textContent.includes("of the other"),
+  );
   await closePage(opened);
 });
 
@@ -262,7 +311,76 @@ test("a workflow opens in the builder, or in the view that was chosen last, whic
   await closePage(opened);
 });
 
-test("the status applies to the chart, and the whole row leads to the run", async () => {
+test("the inbox says what each item is about, and an approval shows its call", async () => {
+  await startRun(studio.address, "support-reply", "My parcel is lost.", 30);
+  const approval = await startRun(studio.address, "clerk", { message: "Please echo tea" }, 30);
+  const opened = await openPage(browser, studio.address);
+  const { page } = opened;
+  await page.goto(`${studio.address}/inbox?item=${approval}`);
+  await page.locator(".inbox-item", { hasText: "My parcel is lost." }).waitFor();
+  const detail = page.locator(".inbox-open");
+  await detail.getByRole("region", { name: "Inputs" }).getByText("Please echo tea").waitFor();
+  await detail.getByText("Allow echo_a_topic?").waitFor();
+  await detail.getByText("Writes one sentence about a topic").waitFor();
+  const call = detail.getByRole("region", { name: "Arguments" });
+  assert.deepEqual(await call.locator("dt, dd").allTextContents(), ["topic", "tea"]);
+  await call.getByRole("button", { name: "JSON" }).click();
+  await call.getByText('"topic": "tea"').waitFor();
+  await page.goto(`${studio.address}/runs`);
+  await page.getByRole("cell", { name: "Please echo tea", exact: true }).first().waitFor();
+  await closePage(opened);
+});
+
+test("a small screen shows the list of the inbox, then an item, and leads back", async () => {
+  const run = await startRun(studio.address, "support-reply", "The chair wobbles.", 30);
+  const small = { viewport: { width: 390, height: 844 }, hasTouch: true, isMobile: true };
+  const opened = await openPage(browser, studio.address, small);
+  const { page } = opened;
+  await page.goto(`${studio.address}/inbox`);
+  const item = page.locator(".inbox-item", { hasText: "The chair wobbles." });
+  await item.waitFor();
+  assert.equal(await page.locator(".inbox-open").isVisible(), false);
+  await item.click();
+  await page.waitForURL(new RegExp(`item=${run}`));
+  await page.locator(".inbox-open textarea").waitFor();
+  assert.equal(await item.isVisible(), false);
+  // A keyboard would cover what is asked.
+  assert.equal(await page.locator("textarea:focus").count(), 0);
+  await page.getByRole("link", { name: "Inbox", exact: true }).first().click();
+  await item.waitFor();
+  await closePage(opened);
+});
+
+test("problems are marked in the list and in the graph, and fold into one line", async () => {
+  const step = { functionId: "agent::chat", mode: "sequential", errorMode: "fail" };
+  const steps = [
+    { ...step, name: "first", promptTemplate: "One" },
+    { ...step, name: "second", promptTemplate: "{{missing}} {{gone}}" },
+  ];
+  await fetch(`${studio.address}/api/v1/workflows/marked`, {
+    method: "PUT",
+    headers: { "content-type": "application/json" },
+    body: JSON.stringify({ id: "marked", name: "Marked", steps }),
+  });
+  const opened = await openPage(browser, studio.address, { view: "build" });
+  const { page } = opened;
+  await page.goto(`${studio.address}/workflows/marked`);
+  for (const place of [".part", ".node"]) {
+    await page.locator(place, { hasText: "second" }).getByText("2 problems").waitFor();
+    assert.equal(await page.locator(place, { hasText: "first" }).getByText("problem").count(), 0);
+  }
+  const line = page.locator(".problems-fold");
+  assert.equal(await line.getByRole("button", { name: /missing/ }).isVisible(), false);
+  await line.locator("summary").click();
+  await line.getByRole("button", { name: /missing/ }).waitFor();
+  // The palette begins with what ran lately.
+  await page.keyboard.press("Control+k");
+  const first = page.getByRole("option").first();
+  await first.getByText("workflow", { exact: true }).waitFor();
+  await closePage(opened);
+});
+
+test("the filters apply to the charts, and the whole row leads to the run", async () => {
   await startRun(studio.address, "broken", "Ada", 30);
   await startRun(studio.address, "echo", { topic: "tea" }, 30);
   const opened = await openPage(browser, studio.address);
@@ -270,11 +388,16 @@ test("the status applies to the chart, and the whole row leads to the run", asyn
   await page.goto(`${studio.address}/runs?status=failed`);
   const chart = page.locator(".chart").filter({ has: page.getByRole("heading", { name: "Runs" }) });
   await chart.waitFor();
-  const [all, failed] = await Promise.all([
-    chart.locator("header .number").first().textContent(),
-    chart.locator(".chart-failures").textContent(),
-  ]);
-  assert.equal(failed, `${all} failed`);
+  await page.waitForFunction(() => document.querySelectorAll(".chart-legend .chart-end").length > 0);
+  const all = await chart.locator("header .number").first().textContent();
+  assert.deepEqual(await chart.locator(".chart-end").allTextContents(), [`${all} failed`]);
+  await page.getByText("By workflow", { exact: false }).first().click();
+  const rows = page.locator(".charts-tables table").first().locator("tbody tr");
+  assert.equal(await rows.count(), 1);
+  await page.goto(`${studio.address}/runs?status=waiting`);
+  await chart.locator(".chart-end").first().waitFor();
+  assert.equal(await page.locator(".chart").filter({ hasText: "95th percentile" }).count(), 0);
+  await page.goto(`${studio.address}/runs?status=failed`);
   await page.getByRole("cell", { name: "Broken on purpose" }).first().getByRole("link").waitFor();
   await page
     .locator(".runs-table")

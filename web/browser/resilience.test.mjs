@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
 import { readFile } from "node:fs/promises";
 import { after, before, test } from "node:test";
-import { closePage, openBrowser, openPage, PROGRAM, startRun, startStudio } from "./studio.mjs";
+import { chooseAction, closePage, openBrowser, openPage, PROGRAM, startRun, startStudio } from "./studio.mjs";
 
 let browser;
 
@@ -84,7 +84,7 @@ test("over plain http to another machine, runs are started and texts are copied"
   await dialog.getByRole("textbox").first().fill("tea");
   await dialog.getByRole("button", { name: "Start" }).click();
   await page.waitForURL(/\/runs\//);
-  await page.getByRole("button", { name: "Copy link" }).click();
+  await chooseAction(page, "Copy link");
   await page.getByText("Copied", { exact: true }).waitFor();
   await closePage(opened);
   await studio.close();

@@ -1,7 +1,16 @@
 // The run page in a browser: live, in the past, by keyboard, through a crash of the server.
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import { closePage, openBrowser, openPage, startRun, startStudio } from "./studio.mjs";
+import { AxeBuilder } from "@axe-core/playwright";
+import {
+  chooseAction,
+  chooseStepAction,
+  closePage,
+  openBrowser,
+  openPage,
+  startRun,
+  startStudio,
+} from "./studio.mjs";
 
 let studio;
 let browser;
@@ -93,7 +102,7 @@ test("everything on the run page can be done by keyboard", async () => {
   assert.match(await page.getByTestId("position").textContent(), /^6 \/ 7|^5 \/ 7/);
   await page.keyboard.press("ArrowDown");
   await page.keyboard.press("ArrowDown");
-  await page.getByRole("heading", { name: "/second" }).waitFor();
+  await page.getByRole("heading", { name: "second" }).waitFor();
   await page.keyboard.press("End");
   await page.keyboard.press("?");
   await page.getByRole("dialog", { name: "Keyboard shortcuts" }).waitFor();
@@ -112,7 +121,7 @@ test("a question is answered on the page, and the run goes on", async () => {
   await page.getByLabel("Answer", { exact: true }).fill("yes, send it");
   await page.getByRole("button", { name: "Send answer" }).click();
   await page.locator(".run-header").getByText("Succeeded").waitFor();
-  await page.getByRole("button", { name: "Verify by replay" }).click();
+  await chooseAction(page, "Verify by replay");
   await page.getByText(/Replay gives the same \d+ events/).waitFor();
   await closePage(opened);
 });
@@ -153,7 +162,7 @@ test("a run is forked at a step, and the fork leads back to it", async () => {
   const opened = await openRun(run);
   const { page } = opened;
   await page.getByRole("treeitem", { name: /^draft/ }).click();
-  await page.getByRole("button", { name: "Fork from here" }).click();
+  await chooseStepAction(page, "Fork from here");
   const dialog = page.getByRole("dialog", { name: "Fork from this step" });
   await dialog.getByLabel("Prompt", { exact: true }).fill("Write something else.");
   await dialog.getByRole("button", { name: "Start the fork" }).click();
@@ -177,9 +186,70 @@ test("two runs are compared at their first divergence", async () => {
   for (const run of [left, right]) await page.getByRole("checkbox", { name: run.slice(-8) }).check();
   await page.getByRole("link", { name: "Compare" }).click();
   await page.getByText("The runs diverge at /repeat.").waitFor();
-  const changes = await page.locator(".diff [data-change]:not([data-change=same])").allTextContents();
-  assert.deepEqual(changes, ["- and this\n", "+ and that\n"]);
+  // What was sent comes before what came out.
+  const diffs = page.locator(".diff");
+  await diffs.nth(1).waitFor();
+  const [sent, ...others] = await diffs.evaluateAll((all) =>
+    all.map((diff) =>
+      [...diff.querySelectorAll("[data-change]:not([data-change=same])")].map((line) => line.textContent),
+    ),
+  );
+  assert.ok(
+    sent.some((line) => line.startsWith("+") && line.includes("and that")),
+    sent.join(""),
+  );
+  assert.deepEqual(others, [["- and this\n", "+ and that\n"]]);
   assert.match(page.url(), new RegExp(`left=${left}&right=${right}`));
+  await closePage(opened);
+});
+
+test("a run without forks is compared with a recent run of its workflow", async () => {
+  const other = await startRun(studio.address, "hostile", "one", 30);
+  const run = await startRun(studio.address, "hostile", "another", 30);
+  const opened = await openPage(browser, studio.address);
+  const { page } = opened;
+  await page.goto(`${studio.address}/runs/${run}`);
+  await chooseAction(page, "Compare with another run");
+  await page.locator(".compare-run").getByText("Succeeded").waitFor();
+  const choice = page.getByRole("region", { name: "Compare with" });
+  await choice.getByRole("link", { name: "All runs" }).waitFor();
+  const { violations } = await new AxeBuilder({ page }).analyze();
+  assert.deepEqual(
+    violations.map((violation) => [violation.id, violation.nodes.map((node) => node.html)]),
+    [],
+  );
+  assert.equal(await choice.getByRole("link", { name: run.slice(-8) }).count(), 0);
+  await choice.getByRole("link", { name: other.slice(-8) }).click();
+  await page.getByText("The runs diverge at /repeat.").waitFor();
+  assert.match(page.url(), new RegExp(`left=${run}&right=${other}`));
+  await closePage(opened);
+});
+
+test("a run with warnings says so in its header, its row and its node, and leads to the step", async () => {
+  const skeleton = await fetch(`${studio.address}/api/v1/definitions/skeleton?format=flow&name=warned`);
+  const { entry, text } = await skeleton.json();
+  const files = {
+    [entry]: text.replace(/"instruction": "[^"]*"/, '"instruction": "quick: repeat: ${responze}"'),
+  };
+  const stored = await fetch(`${studio.address}/api/v1/workflows/warned`, {
+    method: "PUT",
+    headers: { "content-type": "application/json" },
+    body: JSON.stringify({ entry, files }),
+  });
+  assert.ok(stored.ok, await stored.text());
+  const run = await startRun(studio.address, "warned", {}, 30);
+  const opened = await openPage(browser, studio.address);
+  const { page } = opened;
+  await page.goto(`${studio.address}/runs/${run}`);
+  await page.locator(".waterfall-row").getByTitle("1 warning").first().waitFor();
+  await page.locator(".node").getByTitle("1 warning").first().waitFor();
+  await page.locator(".run-header").getByRole("button", { name: "1 warning" }).click();
+  await page.getByRole("region", { name: "Details" }).getByText("responze").first().waitFor();
+  const { violations } = await new AxeBuilder({ page }).analyze();
+  assert.deepEqual(
+    violations.map((violation) => [violation.id, violation.nodes.map((node) => node.html)]),
+    [],
+  );
   await closePage(opened);
 });
 

@@ -68,6 +68,7 @@ async function draw({ at, step, colorScheme }) {
     `**/api/v1/runs/${run}/family`,
     answer('{"members":[],"has_more":false}', "application/json"),
   );
+  await page.route(`**/api/v1/runs/${run}`, answer('{"status":"waiting"}', "application/json"));
   await page.route(/\/api\/v1\/runs\?/, answer('{"items":[],"next":null}', "application/json"));
   const last = Number(/.*"at":(\d+)/s.exec(events)[1]);
   await page.clock.setFixedTime(last + 1000);

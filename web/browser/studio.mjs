@@ -23,7 +23,7 @@ const AUTHOR = fileURLToPath(new URL("../../examples/author/frequent-words.scrip
 const START_TIMEOUT_MS = 20_000;
 
 /** A project with a model server and a running program. `prepare` may change the project before the program starts. */
-export async function startStudio({ pauseMs, serveArguments = [], prepare } = {}) {
+export async function startStudio({ pauseMs, serveArguments = [], prepare, environment = {} } = {}) {
   const model = await startModelServer(pauseMs);
   const folder = await mkdtemp(join(tmpdir(), "studio-"));
   await cp(FIXTURE, folder, { recursive: true });
@@ -34,7 +34,7 @@ export async function startStudio({ pauseMs, serveArguments = [], prepare } = {}
   const config = join(folder, "flowloom.toml");
   await writeFile(config, (await readFile(config, "utf8")).replaceAll("MODEL_PORT", model.port));
   const prepared = await prepare?.(folder);
-  const server = await startServer(folder, ["--bind", "127.0.0.1:0", ...serveArguments]);
+  const server = await startServer(folder, ["--bind", "127.0.0.1:0", ...serveArguments], environment);
   return {
     folder,
     prepared,
@@ -45,7 +45,12 @@ export async function startStudio({ pauseMs, serveArguments = [], prepare } = {}
     async restart() {
       await server.kill("SIGKILL");
       const port = new URL(server.address).port;
-      Object.assign(server, await startServer(folder, ["--bind", `127.0.0.1:${port}`, ...serveArguments]));
+      const started = await startServer(
+        folder,
+        ["--bind", `127.0.0.1:${port}`, ...serveArguments],
+        environment,
+      );
+      Object.assign(server, started);
     },
     async close() {
       await server.kill("SIGTERM");
@@ -55,9 +60,10 @@ export async function startStudio({ pauseMs, serveArguments = [], prepare } = {}
   };
 }
 
-async function startServer(folder, serveArguments) {
+async function startServer(folder, serveArguments, environment) {
   const program = spawn(PROGRAM, ["serve", folder, ...serveArguments], {
     cwd: folder,
+    env: { ...process.env, ...environment },
     stdio: ["ignore", "ignore", "pipe"],
   });
   const ended = new Promise((resolve) => program.once("exit", resolve));
@@ -117,6 +123,23 @@ export async function startRun(address, workflow, inputs, wait = 0) {
   const run = await response.json();
   if (!run.run_id) throw new Error(JSON.stringify(run));
   return run.run_id;
+}
+
+/** Chooses an item of the menu in the header of a run. */
+export async function chooseAction(page, name) {
+  await page.getByRole("button", { name: "Actions", exact: true }).click();
+  await page.getByRole("menuitem", { name }).click();
+}
+
+/** Chooses an action of the selected step: a button, or an item of the menu if it has no room. */
+export async function chooseStepAction(page, name) {
+  const details = page.getByRole("region", { name: "Details" });
+  const button = details.getByRole("button", { name, exact: true });
+  const more = details.getByRole("button", { name: "More actions" });
+  await button.or(more).first().waitFor();
+  if (await button.isVisible()) return button.click();
+  await more.click();
+  await details.getByRole("menuitem", { name }).click();
 }
 
 /** A browser. Debian's is used if it is named in `CHROMIUM`. */

@@ -140,6 +140,26 @@ test("a file that changes on disk is followed", async () => {
   assert.deepEqual(opened.faults, []);
 });
 
+test("a long graph is readable, has a map, and brings the selected step into view", async () => {
+  const opened = await open("workflows/big");
+  const { page } = opened;
+  await page.locator(".node").first().waitFor();
+  const viewport = page.locator(".react-flow__viewport");
+  const scaleOf = async () => Number(/scale\(([\d.]+)\)/.exec(await viewport.getAttribute("style"))?.[1]);
+  assert.ok((await scaleOf()) >= 0.55, `scale ${await scaleOf()}`);
+  await page.getByRole("img", { name: "Map of the graph" }).waitFor();
+  const node = page.locator(".node", { hasText: /^step70\D/ });
+  assert.equal(await node.count(), 0);
+  await page.goto(`${page.url().split("?")[0]}?view=source&step=%2Fstep70`);
+  await node.waitFor();
+  const box = await node.boundingBox();
+  const pane = await page.locator(".react-flow").boundingBox();
+  assert.ok(box.y >= pane.y && box.y + box.height <= pane.y + pane.height, JSON.stringify({ box, pane }));
+  await page.setViewportSize({ width: 390, height: 800 });
+  await page.getByRole("img", { name: "Map of the graph" }).waitFor({ state: "hidden" });
+  await closePage(opened);
+});
+
 test("a graph of a thousand steps is drawn and moved", async () => {
   const opened = await open("workflows/big");
   const { page } = opened;

@@ -1,4 +1,6 @@
 // The places of the studio with real content, for pictures of them.
+import { mkdir, writeFile } from "node:fs/promises";
+import { join } from "node:path";
 import { startRun } from "../browser/studio.mjs";
 
 const MESSAGE = "My lamp arrived broken, and nobody answers the phone!";
@@ -13,6 +15,50 @@ async function send(studio, method, path, body) {
 function chatStep(name, promptTemplate) {
   return { name, functionId: "agent::chat", mode: "sequential", promptTemplate, errorMode: "fail" };
 }
+
+/** A pipeline with a block that has a nested schema. */
+const WEATHER = {
+  pipeline: {
+    id: "weather",
+    name: "Weather of the week",
+    nodes: [{ id: "n1", block_id: "forecast", inputs: { city: "Bergen", days: 3 } }],
+    edges: [],
+  },
+  blocks: [
+    {
+      id: "forecast",
+      name: "Forecast",
+      description: "Says how the weather of a city will be.",
+      category: "process",
+      execution_type: "python",
+      input_schema: {
+        type: "object",
+        properties: {
+          city: { type: "string", description: "The city", minLength: 2 },
+          days: { type: "integer", description: "How many days", minimum: 1 },
+          unit: { type: "string", enum: ["celsius", "fahrenheit"] },
+        },
+        required: ["city"],
+      },
+      output_schema: {
+        type: "object",
+        properties: {
+          days: {
+            type: "array",
+            description: "One after another",
+            items: {
+              type: "object",
+              properties: { day: { type: "string" }, degrees: { type: "number" } },
+              required: ["day", "degrees"],
+            },
+          },
+        },
+        required: ["days"],
+      },
+      source_code: 'def execute(inputs, context):\n    return {"days": []}\n',
+    },
+  ],
+};
 
 /** Runs workflows and stores versions, so that no place is empty. */
 export async function fillStudio(studio) {
@@ -36,6 +82,18 @@ export async function fillStudio(studio) {
     chatStep("collect", "List what happened this week:\n{{input}}"),
     chatStep("shorten", "At most five lines: {{collect}}"),
   ]);
+  await send(studio, "PUT", "/api/v1/workflows/weather", WEATHER);
+  await send(studio, "PUT", "/api/v1/workflows/letters", {
+    name: "Letters",
+    description: "Answers letters",
+    systemPrompt: "You answer letters of customers in one friendly paragraph.",
+    model: "house:small",
+    tools: [],
+  });
+  const echo = await startRun(studio.address, "echo", { topic: "tea" }, 20);
+  const recorded = await (await fetch(`${studio.address}/api/v1/runs/${echo}/test`)).text();
+  await mkdir(join(studio.folder, "tests"), { recursive: true });
+  await writeFile(join(studio.folder, "tests", "echo.json"), recorded);
   return { failed, waiting, left: first.run_id, right: second.run_id };
 }
 
@@ -47,6 +105,25 @@ async function talk(page) {
   await page.keyboard.press("Enter");
   await page.getByRole("button", { name: "Try again" }).waitFor();
 }
+
+/** Shows the form where only one column has room. */
+async function showForm(page) {
+  const tab = page.getByRole("tab", { name: "Form", exact: true });
+  if (await tab.isVisible()) await tab.click();
+}
+
+async function openBlock(page) {
+  await page.locator(".part", { has: page.locator(".part-title", { hasText: /^Forecast$/ }) }).click();
+  await showForm(page);
+  await page.getByLabel("Name of city").evaluate((field) => field.closest(".schema-field").scrollIntoView());
+}
+
+async function openModels(page) {
+  await showForm(page);
+  await page.getByRole("button", { name: "Show models" }).click();
+}
+
+const toTemplates = (page) => page.locator("input[value=top-posts]").scrollIntoViewIfNeeded();
 
 async function createPipeline(page) {
   await page.getByRole("textbox").fill("Notify me of the most frequent words of a text");
@@ -66,10 +143,13 @@ export function listPlaces({ failed, waiting, left, right }) {
     step: { path: `runs/${waiting}?step=/improve[1]` },
     past: { path: `runs/${waiting}?step=/draft&at=14` },
     failed: { path: `runs/${failed}?step=/second&tab=attempts` },
+    actions: { path: `runs/${failed}`, prepare: press("button", "Actions") },
     alone: { path: `runs/${waiting}?step=/draft`, prepare: press("button", "Run this step") },
     fork: { path: `runs/${waiting}?step=/draft`, prepare: press("button", "Fork from here") },
     workflow: { path: "workflows/support-reply?step=/draft" },
     build: { path: "workflows/support-reply?step=/draft", prepare: press("tab", "Build") },
+    schema: { path: "workflows/weather?view=build", prepare: openBlock },
+    model: { path: "workflows/letters?view=build", prepare: openModels },
     cost: { path: "workflows/helpdesk", prepare: press("tab", "Cost") },
     start: { path: "workflows/support-reply", prepare: press("button", "Run") },
     versions: { path: "workflows/versioned", prepare: press("button", "Versions") },
@@ -81,9 +161,11 @@ export function listPlaces({ failed, waiting, left, right }) {
     create: { path: "create" },
     created: { path: "create", prepare: createPipeline },
     new: { path: "new" },
+    template: { path: "new?template=top-posts", prepare: toTemplates },
     library: { path: "library?kind=blocks&item=filter" },
     functions: { path: "library?kind=functions&item=agent::chat" },
-    tests: { path: "tests" },
+    "try-function": { path: "library?kind=functions&item=notify::push" },
+    tests: { path: "tests?definition=echo.json", prepare: press("button", "Run all") },
     compare: { path: `runs/compare?left=${left}&right=${right}` },
     meaning: { path: "compare?a=versioned@1&b=versioned" },
     settings: { path: "settings" },

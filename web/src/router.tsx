@@ -88,7 +88,8 @@ const workflowRoute = createRoute({
 const newRoute = createRoute({
   getParentRoute: () => rootRoute,
   path: "/new",
-  validateSearch: (search: Record<string, unknown>) => compact({ format: readText(search, "format") }),
+  validateSearch: (search: Record<string, unknown>) =>
+    compact({ format: readText(search, "format"), template: readText(search, "template") }),
   component: lazyRouteComponent(() => import("./builder/new-workflow"), "NewWorkflow"),
 });
 
@@ -125,6 +126,7 @@ const libraryRoute = createRoute({
 const testsRoute = createRoute({
   getParentRoute: () => rootRoute,
   path: "/tests",
+  validateSearch: (search: Record<string, unknown>) => compact({ workflow: readText(search, "workflow") }),
   component: lazyRouteComponent(() => import("./places/tests/tests"), "Tests"),
 });
 

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::Hash as StdHash;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Mutex, OnceLock, Weak};
 
 use flowloom_core::event::RunProject;
 use flowloom_core::hash::Hash;
@@ -11,7 +11,7 @@ use flowloom_core::plan::{Plan, flow_function_id};
 use flowloom_models_local::LocalEngine;
 use flowloom_runtime::Engine;
 use flowloom_runtime::clock::SystemClock;
-use flowloom_runtime::effects::{Effects, Model};
+use flowloom_runtime::effects::{CodeRunner, Effects, Model};
 use flowloom_runtime::outage_log::OutageLog;
 use flowloom_runtime::remote::RunDriver;
 use flowloom_sandbox::Sandbox;
@@ -25,10 +25,12 @@ use crate::authoring::{self, AuthoringEnv};
 use crate::blocks::BlockRegistry as Blocks;
 use crate::config::error::{ConfigError, TableProblem};
 use crate::config::{Config, FunctionSettings};
+use crate::daily_reservations::DailyReservations;
 use crate::definitions::bundle::{Bundle, compile_bundle};
 use crate::definitions::function_files::FunctionFiles;
 use crate::definitions::reachable_secrets::{list_called_workflows, list_reachable_secrets};
 use crate::error::AppError;
+use crate::mutex::lock_mutex;
 use crate::quotas::meter_model;
 use crate::redaction::UserRedactors;
 use crate::restate::RestateDriver;
@@ -46,7 +48,7 @@ const MAX_CACHED_BUNDLES: usize = 256;
 
 /// What the engines of a process have in common.
 pub(crate) struct EngineFactory {
-    pub(crate) config: Config,
+    pub(crate) config: Arc<Config>,
     pub(crate) store: Arc<Store>,
     servers: Arc<McpServers>,
     blocks: Arc<Blocks>,
@@ -57,6 +59,8 @@ pub(crate) struct EngineFactory {
     function_files: FunctionFiles,
     /// The factory, for functions that start runs. They are part of engines, which the factory holds.
     itself: Weak<EngineFactory>,
+    /// The calls of models in progress, for the daily quotas of users.
+    model_calls: Arc<DailyReservations>,
     /// Loads each local model once for all runs.
     local_engine: Arc<LocalEngine>,
     /// Built with the first engine, like the redactors: commands that run nothing do not need it.
@@ -86,7 +90,7 @@ impl CompiledBundle {
 impl EngineFactory {
     /// A factory of engines under a configuration.
     pub(crate) fn new(
-        config: Config,
+        config: Arc<Config>,
         store: Arc<Store>,
         servers: Arc<McpServers>,
         blocks: Arc<Blocks>,
@@ -104,6 +108,7 @@ impl EngineFactory {
             telemetry: OnceLock::new(),
             function_files: FunctionFiles::default(),
             itself: itself.clone(),
+            model_calls: Arc::default(),
             local_engine: Arc::default(),
             client: OnceLock::new(),
             redactors: OnceLock::new(),
@@ -163,9 +168,19 @@ impl EngineFactory {
         let engine = Engine::new(effects, self.store.clone())
             .with_definition(bundle.definition_identity())
             .with_project(self.run_project());
-        let redactors = self.redactors.get_or_init(|| Arc::new(UserRedactors::new(&self.config))).clone();
+        let redactors = self.user_redactors();
         let engine = if redactors.is_empty() { engine } else { engine.with_redactors(redactors) };
         Ok(self.build_driver().into_iter().fold(engine, Engine::with_driver))
+    }
+
+    /// Evaluates expressions.
+    pub(crate) fn code_runner(&self) -> &dyn CodeRunner {
+        &*self.sandbox
+    }
+
+    /// The redactors of the secrets of this process.
+    pub(crate) fn user_redactors(&self) -> Arc<UserRedactors> {
+        self.redactors.get_or_init(|| Arc::new(UserRedactors::new(&self.config))).clone()
     }
 
     /// The client of all engines: what may be reached, and with which secrets, depends on the configuration and on the
@@ -196,7 +211,8 @@ impl EngineFactory {
     pub(crate) fn build_models(&self, bundle: &Bundle) -> Arc<dyn Model> {
         let (default, allows_named_files) = (bundle.model.clone(), bundle.tenant.is_none());
         let choice = ModelChoice { default, aliases: &bundle.aliases, allows_named_files };
-        meter_model(Arc::new(build_models(&self.config, choice, self.local_engine.clone())), &self.store)
+        let models = Arc::new(build_models(&self.config, choice, self.local_engine.clone()));
+        meter_model(models, &self.store, &self.model_calls)
     }
 
     /// Builds the context of the authoring functions, which create pipelines from goals.
@@ -272,7 +288,7 @@ impl EngineFactory {
 
     fn child_engine(&self, hash: Hash, bundle: &Bundle, caller: &Arc<RunModels>) -> Result<Engine, AppError> {
         let key = (hash, caller.number);
-        if let Some(engine) = lock(&self.children).get(&key) {
+        if let Some(engine) = lock_mutex(&self.children).get(&key) {
             return Ok(engine.clone());
         }
         let engine = match caller.fits_bundle(bundle) {
@@ -289,7 +305,7 @@ impl EngineFactory {
         hash: Hash,
         read: impl FnOnce() -> Result<Arc<str>, AppError>,
     ) -> Result<Arc<CompiledBundle>, AppError> {
-        if let Some(ready) = lock(&self.ready).get(&hash) {
+        if let Some(ready) = lock_mutex(&self.ready).get(&hash) {
             return Ok(ready.clone());
         }
         let bundle = Bundle::parse(&read()?)?;
@@ -300,13 +316,9 @@ impl EngineFactory {
     }
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 /// Adds an entry to a cache, which is emptied when it is full.
 fn insert_bounded<K: Eq + StdHash, V>(cache: &Mutex<HashMap<K, V>>, key: K, value: V) {
-    let mut entries = lock(cache);
+    let mut entries = lock_mutex(cache);
     if entries.len() >= MAX_CACHED_BUNDLES {
         entries.clear();
     }

@@ -4,19 +4,24 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
+use flowloom_core::effect::ScriptRequest;
+use flowloom_core::error::StepFailure;
 use flowloom_core::event::{Event, Record, RunProject};
 use flowloom_core::id::RunId;
 use flowloom_core::plan::{Format, Plan};
 use flowloom_core::state::RunState;
 use flowloom_core::status::Status;
+use flowloom_core::value::Value;
 use flowloom_runtime::clock::SystemClock;
 use flowloom_runtime::effects::{Clock as _, Model};
 use flowloom_runtime::journal::Journal;
 use flowloom_runtime::outage_log::OutageLog;
 use flowloom_runtime::{Engine, RunError};
 use flowloom_store::{Corruption, Store, StoreError};
+use flowloom_tools::HiddenSecret;
 
 use crate::authoring::{AuthoringEnv, BuiltInWorkflow};
+use crate::blocks::syntax::effectless_context;
 use crate::blocks::{BlockRegistry as Blocks, PythonSyntax};
 use crate::config::Config;
 use crate::definitions::bundle::Bundle;
@@ -31,7 +36,7 @@ use crate::wiring::{build_mcp_servers, build_sandbox};
 /// The parts of the program that a run needs.
 pub struct App {
     /// The configuration.
-    pub config: Config,
+    pub config: Arc<Config>,
     /// The store.
     pub store: Arc<Store>,
     /// The MCP servers.
@@ -56,6 +61,7 @@ impl App {
         if config.data_dir.value == config.project.data_folder() && config.database.value.is_none() {
             exclude_from_git(&config.data_dir.value);
         }
+        let config = Arc::new(config);
         let sandbox = Arc::new(build_sandbox(&config, build_sandbox_meter(&store)));
         let blocks = Arc::new(Blocks::new(store.clone(), &config, PythonSyntax::new(sandbox.clone())));
         let (servers, restate_outages) = (Arc::new(servers), Arc::new(OutageLog::new("Restate")));
@@ -159,8 +165,22 @@ impl App {
                 return Box::pin(self.open_run_by_id(id)).await;
             }
         }
-        let ready = self.engines.load_bundle(created.bundle)?;
+        let ready = self.engines.load_bundle(created.bundle).map_err(|error| error.of_run(id))?;
         Ok(LoadedRun { id, records, plan: ready.plan.clone(), ready, state })
+    }
+
+    /// Evaluates an expression of a user in the sandbox.
+    pub(crate) async fn evaluate_script(
+        &self,
+        request: &ScriptRequest,
+        user: &str,
+    ) -> Result<Option<Value>, StepFailure> {
+        self.engines.code_runner().evaluate_script(request, &effectless_context(user)).await
+    }
+
+    /// The secrets that are hidden from the texts of a user.
+    pub(crate) fn list_hidden_secrets(&self, user: &str) -> Vec<HiddenSecret> {
+        self.engines.user_redactors().list_hidden(user)
     }
 
     /// Returns the engine of a stored run.

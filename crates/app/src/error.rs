@@ -90,6 +90,14 @@ pub enum AppError {
         /// What a test does not have.
         why: &'static str,
     },
+    /// A run cannot be deleted now.
+    #[error("the run {run} cannot be deleted: {why}")]
+    RunKept {
+        /// The run.
+        run: RunId,
+        /// The reason, and what to do.
+        why: String,
+    },
     /// As many runs as allowed are running.
     #[error("{0} runs are running already, which is the limit")]
     TooManyRuns(usize),
@@ -106,8 +114,19 @@ pub enum AppError {
         max: usize,
     },
     /// The server is stopping.
-    #[error("the server is stopping")]
+    #[error("the server is stopping; another server, or its next start, takes the call")]
     Stopping,
+    /// A command was stored, as far as is known, and then something failed.
+    #[error(
+        "{source}; the command {command} {}: read what became of it instead of sending it again",
+        if source.is_commit_unknown() { "may be stored" } else { "is stored" }
+    )]
+    AfterCommand {
+        /// The id of the command.
+        command: String,
+        /// What failed.
+        source: Box<AppError>,
+    },
     /// A turn of the conversation is running.
     #[error("the thread has a turn under way; wait for its end")]
     ThreadBusy,
@@ -129,7 +148,7 @@ impl AppError {
             AppError::Block(error) => error.code(),
             AppError::Run(error) => error.code(),
             AppError::Fork(error) => error.code(),
-            AppError::NoOpenStep(_) => Code::NothingToDo,
+            AppError::NoOpenStep(_) | AppError::RunKept { .. } => Code::NothingToDo,
             AppError::Tool(error) => error.code(),
             AppError::Schedule(_) => Code::ScheduleInvalid,
             AppError::NotRepeatable { .. } => Code::TestInvalid,
@@ -137,10 +156,22 @@ impl AppError {
             AppError::Failed(failure) => failure.code,
             AppError::RunOfOtherProject { .. } => Code::RunOfOtherProject,
             AppError::RunOfOtherConfig { .. } => Code::RunOfOtherConfig,
-            AppError::TooManyRuns(_) | AppError::TooManyRunsOfUser { .. } | AppError::Stopping => Code::TooManyRuns,
+            AppError::TooManyRuns(_) | AppError::TooManyRunsOfUser { .. } => Code::TooManyRuns,
+            AppError::Stopping => Code::ServerStopping,
+            AppError::AfterCommand { source, .. } => source.code(),
             AppError::ThreadBusy => Code::RunOwned,
             AppError::KeyReused => Code::KeyReused,
             AppError::Task(_) => Code::StoreFailed,
+        }
+    }
+
+    /// Whether there is no such run.
+    pub(crate) fn is_run_missing(&self) -> bool {
+        match self {
+            AppError::Run(RunError::Journal(error)) | AppError::Store(StoreError::Journal(error)) => {
+                matches!(error, JournalError::RunNotFound(_))
+            }
+            _ => false,
         }
     }
 
@@ -160,6 +191,27 @@ impl AppError {
         self.is_run_owned() || is_of_others
     }
 
+    /// Whether it is not known if something was stored.
+    fn is_commit_unknown(&self) -> bool {
+        matches!(self, AppError::Store(error) if error.is_commit_unknown())
+    }
+
+    /// The error of sending a command, which names the command if it is or may be stored.
+    pub(crate) fn of_command(self, command: &str, is_stored: bool) -> AppError {
+        match is_stored || self.is_commit_unknown() {
+            true => AppError::AfterCommand { command: command.to_owned(), source: Box::new(self) },
+            false => self,
+        }
+    }
+
+    /// The error of reading a run, which it names if the bundle of the run is damaged.
+    pub(crate) fn of_run(self, run: RunId) -> AppError {
+        match self {
+            AppError::Store(error) => error.of_run(run).into(),
+            error => error,
+        }
+    }
+
     /// Whether stored data is damaged.
     pub fn is_damage(&self) -> bool {
         match self {
@@ -174,6 +226,7 @@ impl AppError {
         match self {
             AppError::Store(error) => error.is_unavailable(),
             AppError::Run(error) => error.is_outage(),
+            AppError::AfterCommand { source, .. } => source.is_store_unavailable(),
             _ => false,
         }
     }

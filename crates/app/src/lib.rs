@@ -8,6 +8,7 @@
 pub mod authoring;
 pub mod blocks;
 pub mod config;
+mod daily_reservations;
 pub mod definitions;
 pub mod diff;
 mod engine_factory;
@@ -18,6 +19,7 @@ pub mod estimate;
 pub mod hooks;
 pub mod keys;
 pub mod models;
+mod mutex;
 pub mod quotas;
 mod redaction;
 pub mod restate;

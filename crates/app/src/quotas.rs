@@ -2,48 +2,66 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use flowloom_core::code::Code;
 use flowloom_core::effect::{GenerateReply, GenerateRequest};
 use flowloom_core::error::StepFailure;
 use flowloom_runtime::clock::SystemClock;
-use flowloom_runtime::effects::{Clock as _, EffectContext, EffectFuture, Model, Price};
+use flowloom_runtime::effects::{BoxFuture, Clock as _, EffectContext, EffectFuture, Model, Price};
 use flowloom_runtime::journal::Journal as _;
 use flowloom_runtime::memory_quota::MemoryUsage;
-use flowloom_sandbox::SandboxMeter;
-use flowloom_store::{DailyUsage, QUOTA_TABLE, Quota, QuotaExceeded, QuotaInfo, QuotaWindow, Store, StoreError};
+use flowloom_sandbox::{SandboxMeter, TimeReservation};
+use flowloom_store::{DailyUsage, QUOTA_TABLE, Quota, QuotaInfo, QuotaWindow, Store, StoreError};
+use tokio::runtime::Handle;
 
+use crate::daily_reservations::{DailyReservation, DailyReservations};
 use crate::engines::App;
 use crate::error::AppError;
+use crate::mutex::lock_mutex;
 
 /// Models whose calls count for the daily quotas of the run's user. A call that begins within the quota is completed.
 struct MeteredModel {
     inner: Arc<dyn Model>,
     store: Arc<Store>,
+    reservations: Arc<DailyReservations>,
 }
 
 /// Counts the calls of models, if a daily quota of tokens or dollars is set for anyone.
-pub(crate) fn meter_model(inner: Arc<dyn Model>, store: &Arc<Store>) -> Arc<dyn Model> {
+pub(crate) fn meter_model(
+    inner: Arc<dyn Model>,
+    store: &Arc<Store>,
+    reservations: &Arc<DailyReservations>,
+) -> Arc<dyn Model> {
     match [Quota::Tokens, Quota::Cost].iter().any(|quota| store.quotas().is_limited(*quota)) {
-        true => Arc::new(MeteredModel { inner, store: store.clone() }),
+        true => Arc::new(MeteredModel { inner, store: store.clone(), reservations: reservations.clone() }),
         false => inner,
     }
 }
 
 impl MeteredModel {
-    /// Fails with `QuotaExceeded`, or with `PriceUnknown` if a quota of dollars cannot be enforced for the model.
-    fn check_call(&self, user: &str, model: &str) -> Result<(), StepFailure> {
+    /// Reserves an upper bound of the call's tokens and cost. Fails with `QuotaExceeded`, or with `PriceUnknown` if a quota of
+    /// dollars cannot be enforced for the model.
+    async fn reserve_call(&self, user: &str, request: &GenerateRequest) -> Result<DailyReservation, StepFailure> {
+        let (model, price) = (&request.model, self.inner.find_price(&request.model));
         let has_cost_quota = self.store.quotas().find_limit(user, Quota::Cost).is_some();
-        if has_cost_quota && self.inner.find_price(model).is_none() {
+        if has_cost_quota && price.is_none() {
             let message = format!(
                 "the price of {model} is unknown, so the quota usd_per_day cannot be enforced; use a model with a known \
                  price, or ask the operator for a quota of tokens"
             );
             return Err(StepFailure::new(Code::PriceUnknown, message));
         }
-        Ok(self.store.check_quotas(user, &[Quota::Tokens, Quota::Cost], SystemClock.now_ms())?)
+        let prompt = request.messages.bound_tokens();
+        let answer = request.options.max_tokens.map_or_else(|| self.inner.default_max_tokens(model), u64::from);
+        let micro_usd = price.map_or(0, |price| price.compute_cost(prompt, answer));
+        let most = DailyUsage { tokens: prompt.saturating_add(answer), micro_usd, ..DailyUsage::default() };
+        let measure_left = || {
+            let left = |quota| self.store.measure_left(user, quota, 0, SystemClock.now_ms());
+            Ok(DailyUsage { tokens: left(Quota::Tokens)?, micro_usd: left(Quota::Cost)?, sandbox_ms: u64::MAX })
+        };
+        self.reservations.reserve_use(user, most, measure_left).await
     }
 }
 
@@ -62,7 +80,7 @@ impl Model for MeteredModel {
         context: &'a EffectContext,
     ) -> EffectFuture<'a, GenerateReply> {
         Box::pin(async move {
-            self.check_call(&context.user, &request.model)?;
+            let reservation = self.reserve_call(&context.user, request).await?;
             let reply = self.inner.generate_reply(request, context).await?;
             let usage = &reply.usage;
             let used = DailyUsage {
@@ -70,7 +88,7 @@ impl Model for MeteredModel {
                 micro_usd: usage.micro_usd.unwrap_or_default(),
                 ..DailyUsage::default()
             };
-            self.store.add_daily_usage(&context.user, used, SystemClock.now_ms());
+            reservation.settle_use(used, self.store.add_daily_usage(&context.user, used, SystemClock.now_ms()));
             Ok(reply)
         })
     }
@@ -98,32 +116,56 @@ const STORED_TIME: Duration = Duration::from_secs(1);
 /// Counts the time that the sandbox computes for users with a quota of it.
 struct StoreMeter {
     store: Arc<Store>,
-    /// Time that is not stored yet. It is lost with the process.
-    collected: Mutex<HashMap<String, Duration>>,
+    collected: Arc<CollectedTimes>,
+    reservations: DailyReservations,
+}
+
+/// Time of each user that is not stored yet. It is lost with the process.
+#[derive(Default)]
+struct CollectedTimes(Mutex<HashMap<String, CollectedTime>>);
+
+#[derive(Clone, Copy, Default)]
+struct CollectedTime {
+    /// Not handed to the store yet.
+    kept: Duration,
+    /// Being stored.
+    storing: Duration,
 }
 
 /// Counts the sandbox's time, if a quota of it is set for anyone.
 pub(crate) fn build_sandbox_meter(store: &Arc<Store>) -> Option<Arc<dyn SandboxMeter>> {
     let is_limited = store.quotas().is_limited(Quota::SandboxTime);
-    is_limited.then(|| Arc::new(StoreMeter { store: store.clone(), collected: Mutex::default() }) as _)
+    let build = || StoreMeter { store: store.clone(), collected: Arc::default(), reservations: Default::default() };
+    is_limited.then(|| Arc::new(build()) as _)
 }
 
-impl StoreMeter {
-    /// Adds to the collected time. Returns what is to be stored.
-    fn collect_time(&self, user: &str, time: Duration) -> Option<Duration> {
-        let mut collected = self.collected.lock().unwrap_or_else(PoisonError::into_inner);
-        let total = collected.get(user).copied().unwrap_or_default() + time;
-        if total >= STORED_TIME {
-            collected.remove(user);
-            return Some(total);
+impl CollectedTimes {
+    /// Adds time. Returns what is to be stored.
+    fn add_time(&self, user: &str, time: Duration) -> Option<Duration> {
+        let mut users = lock_mutex(&self.0);
+        let collected = users.entry(user.to_owned()).or_default();
+        collected.kept += time;
+        if collected.kept < STORED_TIME {
+            return None;
         }
-        collected.insert(user.to_owned(), total);
-        None
+        let whole = std::mem::take(&mut collected.kept);
+        collected.storing += whole;
+        Some(whole)
     }
 
-    fn collected_ms(&self, user: &str) -> u64 {
-        let collected = self.collected.lock().unwrap_or_else(PoisonError::into_inner);
-        collected.get(user).map_or(0, |time| time.as_millis() as u64)
+    /// Forgets time that is stored.
+    fn forget_stored(&self, user: &str, time: Duration) {
+        let mut users = lock_mutex(&self.0);
+        if let Some(collected) = users.get_mut(user) {
+            collected.storing = collected.storing.saturating_sub(time);
+            if collected.kept.is_zero() && collected.storing.is_zero() {
+                users.remove(user);
+            }
+        }
+    }
+
+    fn read_ms(&self, user: &str) -> u64 {
+        lock_mutex(&self.0).get(user).map_or(0, |time| (time.kept + time.storing).as_millis() as u64)
     }
 }
 
@@ -134,24 +176,40 @@ impl fmt::Debug for StoreMeter {
 }
 
 impl SandboxMeter for StoreMeter {
-    fn check_user(&self, user: &str) -> Result<(), StepFailure> {
-        let (quota, now) = (Quota::SandboxTime, SystemClock.now_ms());
-        let Some(limit) = self.store.quotas().find_limit(user, quota) else { return Ok(()) };
-        let used = self.store.measure_usage(user, quota, now)? + self.collected_ms(user);
-        if used < limit {
-            return Ok(());
-        }
-        let until = quota.info().window_end(now);
-        Err(StoreError::Quota(QuotaExceeded { user: user.to_owned(), quota, used, limit, until }).into())
+    fn reserve_time<'a>(
+        &'a self,
+        user: &'a str,
+        longest: Duration,
+    ) -> BoxFuture<'a, Result<TimeReservation, StepFailure>> {
+        Box::pin(async move {
+            if self.store.quotas().find_limit(user, Quota::SandboxTime).is_none() {
+                return Ok(Box::new(()) as TimeReservation);
+            }
+            let most = DailyUsage { sandbox_ms: longest.as_millis() as u64, ..DailyUsage::default() };
+            let measure_left = || {
+                let (uncounted, now) = (self.collected.read_ms(user), SystemClock.now_ms());
+                let sandbox_ms = self.store.measure_left(user, Quota::SandboxTime, uncounted, now)?;
+                Ok(DailyUsage { sandbox_ms, tokens: u64::MAX, micro_usd: u64::MAX })
+            };
+            Ok(Box::new(self.reservations.reserve_use(user, most, measure_left).await?) as TimeReservation)
+        })
     }
 
     fn add_time(&self, user: &str, time: Duration) {
         if self.store.quotas().find_limit(user, Quota::SandboxTime).is_none() {
             return;
         }
-        if let Some(time) = self.collect_time(user, time) {
-            let used = DailyUsage { sandbox_ms: time.as_millis() as u64, ..DailyUsage::default() };
-            self.store.add_daily_usage(user, used, SystemClock.now_ms());
+        let Some(time) = self.collected.add_time(user, time) else { return };
+        let used = DailyUsage { sandbox_ms: time.as_millis() as u64, ..DailyUsage::default() };
+        let stored = self.store.add_daily_usage(user, used, SystemClock.now_ms());
+        let (collected, user) = (self.collected.clone(), user.to_owned());
+        let forget = async move {
+            stored.await;
+            collected.forget_stored(&user, time);
+        };
+        // Outside of a runtime the time counts twice until the program ends.
+        if let Ok(runtime) = Handle::try_current() {
+            runtime.spawn(forget);
         }
     }
 }

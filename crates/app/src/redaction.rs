@@ -43,6 +43,15 @@ impl UserRedactors {
         self.values.is_empty()
     }
 
+    /// The secrets that are hidden from the texts of a user.
+    pub(crate) fn list_hidden(&self, user: &str) -> Vec<HiddenSecret> {
+        let hidden = self.values.iter().map(|(name, value)| {
+            let name = self.is_known_to(name, user).then(|| name.clone());
+            HiddenSecret { name, value: value.clone() }
+        });
+        hidden.filter(HiddenSecret::is_redacted).collect()
+    }
+
     /// Whether a user may know of a secret.
     fn is_known_to(&self, name: &str, user: &str) -> bool {
         let is_listed = |settings: &SecretSettings| settings.users.iter().any(|listed| listed == user);

@@ -288,7 +288,7 @@ impl RestateWorker {
                 }
             } else if !suspects.silent.insert(other.to_owned()) {
                 suspects.silent.remove(other);
-                tracing::warn!("nobody answers at {other}; its runs continue at {address}");
+                tracing::warn!("no worker answers at {other}; its runs continue at {address}");
                 for deployment in deployments.iter().filter(|deployment| deployment.address() == other) {
                     admin.move_deployment(deployment, address).await?;
                 }

@@ -64,9 +64,9 @@ fn describe_cron_error(error: &CronError) -> &'static str {
         CronError::EmptyPattern => "it is empty",
         CronError::InvalidPattern(_) => "it does not have five fields that are separated by spaces",
         CronError::IllegalCharacters(_) => "it has a character or a word that means nothing in a field",
-        CronError::ComponentError(_) => "a value is no number, or is outside the range of its field",
+        CronError::ComponentError(_) => "a value is not a number, or is outside the range of its field",
         CronError::InvalidDate | CronError::InvalidTime | CronError::TimeSearchLimitExceeded => {
-            "it names no possible time"
+            "it never matches a time"
         }
     }
 }

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use flowloom_core::diagnostic::{Diagnostic, Span};
 use flowloom_core::json::{NodeKind, parse_node};
 use flowloom_core::plan::{Format, Plan};
-use flowloom_formats::{StopFlag, flow, format_source, markdown, pipeline, steps};
+use flowloom_formats::{StopFlag, blank_comments, flow, format_source, markdown, pipeline, steps};
 
 use crate::draft::{Body, read_body};
 use crate::emit::{Emitter, emit_plan};
@@ -75,6 +75,7 @@ pub fn convert_definition(source: &ConversionSource<'_>, to: Format, has_comment
     if plan.format == to {
         report.add_kept(Span::default(), "the definition, in its canonical layout");
         let text = format_source(to, source.file, source.text).ok();
+        let text = if has_comments || to == markdown::FORMAT { text } else { lay_out_json(source, text, &mut report) };
         return Conversion { text, findings: report.into_findings() };
     }
     let has_comments = has_comments || to == markdown::FORMAT;
@@ -107,6 +108,20 @@ pub fn convert_definition(source: &ConversionSource<'_>, to: Format, has_comment
     }
     let text = emit_plan(&mut emitter, to);
     Conversion { text, findings: emitter.report.into_findings() }
+}
+
+/// The laid out text of a definition without its comments, which are reported as lost, if it has some.
+fn lay_out_json(source: &ConversionSource<'_>, laid_out: Option<String>, report: &mut Report) -> Option<String> {
+    let plain = blank_comments(source.text);
+    let Some(start) =
+        source.text.bytes().zip(plain.bytes()).position(|(written, left)| written == b'/' && left != b'/')
+    else {
+        return laid_out;
+    };
+    let message =
+        "the comments: only files whose names end with .jsonc have some; name the result like that to keep them";
+    report.add_loss(Span { start, length: 1 }, message);
+    format_source(source.plan.format, source.file, &plain).ok()
 }
 
 /// Reports what the text of a definition says and its plan does not hold.

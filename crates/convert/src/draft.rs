@@ -236,7 +236,7 @@ fn read_item(step: &Step, text: Template, earlier: usize) -> Item<'_> {
             match (generate.messages.len(), own.as_slice()) {
                 (0, _) => ItemKind::Prompt(Prompt { generate, text, earlier, tools: &[] }),
                 (1, [only]) => ItemKind::Prompt(Prompt { generate, text: (*only).clone(), earlier: 0, tools: &[] }),
-                _ => ItemKind::Other("a model call whose message is no text"),
+                _ => ItemKind::Other("a model call whose message is not text"),
             }
         }
         StepKind::Leaf(leaf) => match leaf {

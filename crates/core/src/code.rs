@@ -121,7 +121,7 @@ codes! {
     UnknownTool = 618 Rejected "unknown tool";
     SchemaSyntax = 619 Rejected "the schema cannot be understood";
     IgnoredKey = 620 Rejected "an attribute or key has no effect";
-    NotAMethod = 621 Rejected "a text has no method of this name";
+    NotAMethod = 621 Rejected "a string has no method of this name";
     NothingToRun = 622 Rejected "the workflow is empty";
     ActionAsText = 623 Rejected "an action stays text in an included file or a fragment";
     UnclosedFence = 624 Rejected "a code block is not closed and hides an action";
@@ -227,6 +227,8 @@ codes! {
     PeerRefused = 1514 Unauthenticated "the call comes from another user of this machine";
     KeyExpired = 1515 Unauthenticated "the key has expired";
     PreconditionFailed = 1516 ConditionFailed "the definition has changed meanwhile";
+    FileExists = 1517 Conflict "there is already a file with this name";
+    ServerStopping = 1518 Unavailable "the server is stopping";
 }
 
 impl Code {

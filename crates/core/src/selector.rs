@@ -329,7 +329,7 @@ impl<'a> SelectorReader<'a> {
         };
         let text = || {
             let text = argument.map(unquote);
-            text.ok_or_else(|| format!(":{name} needs a text, for example :{name}(\"sold out\")"))
+            text.ok_or_else(|| format!(":{name} needs a string, for example :{name}(\"sold out\")"))
         };
         Ok(Some(match name {
             "first" => SelectorStep::At(0),
@@ -466,7 +466,7 @@ mod tests {
         for (text, part) in [
             ("p[[", "[ is not closed"),
             ("p:eq", "position"),
-            ("p:contains", "text"),
+            ("p:contains", "needs a string"),
             ("p,", "missing"),
             ("p:eq(x)", "position"),
             ("p:has(a:first)", "no position"),

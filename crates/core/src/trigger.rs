@@ -15,6 +15,9 @@ pub struct RunTrigger {
     /// The id of the call, if it was made under an idempotency key. The run is created only while the key is reserved for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub call: Option<String>,
+    /// Whether the caller asked for an answer in the background, which is read later.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub background: bool,
 }
 
 impl RunTrigger {

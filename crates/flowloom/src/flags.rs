@@ -33,8 +33,8 @@ pub(crate) fn hint_for_serve(error: &ServeError) -> Option<&'static str> {
 fn hint_for_store(error: &StoreError) -> Option<&'static str> {
     match error {
         StoreError::Outage(error) => hint_for_store(error),
-        StoreError::Sqlite(_) if error.code() == Code::StoreReadOnly => Some(OTHER_FOLDER),
-        StoreError::Sqlite(_) if error.code() == Code::StoreCorrupt => Some(READ_DATA),
+        StoreError::Sqlite(_) if error.is_read_only() => Some(OTHER_FOLDER),
+        StoreError::Sqlite(_) if error.is_damage() => Some(READ_DATA),
         StoreError::FolderInUse(_) | StoreError::FolderIsFile(_) | StoreError::Newer { is_file: true, .. } => {
             Some(OTHER_FOLDER)
         }

@@ -34,6 +34,7 @@ pub(crate) fn quote_argument(path: &Path) -> String {
 
 /// A text as a shell reads it.
 pub(crate) fn quote_text(text: &str) -> String {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+@%:".contains(c);
+    // A shell replaces `~` at the start of a word.
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+@%:".contains(c) || c == '~' && text.starts_with('/');
     if text.chars().all(is_plain) { text.to_owned() } else { format!("'{}'", text.replace('\'', r"'\''")) }
 }

@@ -287,3 +287,33 @@ fn a_pipeline_whose_block_is_not_python_does_not_start() {
     let (_, runs) = place.run_json(&["runs"]);
     assert_eq!(runs, json!([]));
 }
+
+#[test]
+fn a_block_without_its_function_is_found_before_it_runs() {
+    let place = Workspace::new("");
+    let defines = [
+        "def execute(inputs, context):\n    return {}\n",
+        "async def execute(inputs, context):\n    return {}\n",
+        "if True:\n    execute = lambda inputs, context: {}\n",
+        "from json import dumps as execute\n",
+        "def make():\n    global execute\n    execute = print\nmake()\n",
+        "exec('def execute(inputs, context): return {}')\n",
+    ];
+    let lacks = [
+        "def exekute(inputs, context):\n    return {}\n",
+        "class Block:\n    def execute(self, inputs, context):\n        return {}\n",
+        "def outer():\n    def execute(inputs, context):\n        return {}\n",
+        "x = execute\n",
+    ];
+    for (source, expected) in defines.map(|source| (source, 0)).into_iter().chain(lacks.map(|source| (source, 2))) {
+        let block = json!({"id": "b", "name": "b", "description": "d", "category": "process",
+            "execution_type": "python", "input_schema": {}, "output_schema": {}, "source_code": source});
+        let pipeline = json!({"id": "p", "name": "p", "nodes": [{"id": "n", "block_id": "b"}], "edges": []});
+        place.write("p.json", &json!({"pipeline": pipeline, "blocks": [block]}).to_string());
+        let checked = place.run(&["check", "p.json"]);
+        let printed = stderr_text(&checked);
+        assert_eq!(exit_code(&checked), expected, "{source}: {printed}");
+        let is_named = printed.contains("\"source_code\" of the block b has no function execute(inputs, context)");
+        assert_eq!(is_named, expected == 2, "{source}: {printed}");
+    }
+}

@@ -281,6 +281,8 @@ fn a_child_run_is_answered_at_another_server() {
         assert_eq!(answered.status, 200, "{answered:?}");
         let again = answer("tea");
         assert_eq!(again.status, 200, "{again:?}");
+        let command = asking.get(&format!("/api/v1/runs/{target}/commands/once")).json();
+        assert_eq!((&command["action"], &command["outcome"]), (&json!("answer"), &json!("applied")), "{command}");
         let ended = answering.post(&format!("/api/v1/runs/{run}/resume?wait=60"), &json!({})).json();
         assert_eq!(ended["status"], "succeeded", "{ended}");
     }

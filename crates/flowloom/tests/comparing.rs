@@ -224,3 +224,21 @@ fn a_fork_of_a_failed_pipeline_performs_only_what_failed() {
         assert_eq!((count_reused(&shown), &shown["status"]), (4, &json!("failed")), "{shown}");
     }
 }
+
+#[test]
+fn a_definition_without_a_name_means_the_same_in_a_copy() {
+    let place = Workspace::new("");
+    let text = "Say hello.\n\n<GenText as=\"greeting\" model=\"\" />\n";
+    place.write("greet.mdx", text);
+    place.write("copy.mdx", text);
+    place.write("named.mdx", &format!("# Greet\n\n{text}"));
+    let compared = place.run(&["diff", "greet.mdx", "copy.mdx"]);
+    assert_eq!(exit_code(&compared), 0, "{}", String::from_utf8_lossy(&compared.stdout));
+    assert_eq!(exit_code(&place.run(&["diff", "greet.mdx", "named.mdx"])), 1);
+    // A name is the same in a copy, even if it happens to be that of the file.
+    let named = r#"{"name": "same", "description": "d", "steps": []}"#;
+    place.write("same.json", named);
+    place.write("other.json", named);
+    let compared = place.run(&["diff", "same.json", "other.json"]);
+    assert_eq!(exit_code(&compared), 0, "{}", String::from_utf8_lossy(&compared.stdout));
+}

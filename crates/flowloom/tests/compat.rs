@@ -146,6 +146,10 @@ fn agentflow() {
     broken["source_code"] = "def execute(:".into();
     let refused = server.post("/api/blocks", &broken);
     assert!(refused.status == 422 && refused.body.contains("is not Python: line 1"), "{refused:?}");
+    broken["source_code"] = "def exekute(inputs, context):\n    return {}\n".into();
+    broken["input_schema"]["properties"]["text"]["type"] = "txt".into();
+    let refused = server.post("/api/blocks", &broken).body;
+    assert!(refused.contains("has no function execute") && refused.contains("there is no type"), "{refused}");
     let blocks = server.get("/api/blocks").json();
     let ids: Vec<&Value> = blocks.as_array().expect("a bare list").iter().map(|block| &block["id"]).collect();
     assert!(ids.contains(&&json!("shout")) && ids.contains(&&json!("memory_read")), "{ids:?}");

@@ -27,7 +27,10 @@ fn a_result_goes_to_stdout_and_its_report_to_stderr() {
                     <GenText as=\"s\" model=\"\" options={{ temperature: null }} />\n";
     let printed = stderr_text(&converted);
     assert_eq!((exit_code(&converted), stdout_text(&converted).as_str()), (0, expected), "{printed}");
-    assert!(printed.contains("warning[FL0123]: the input input is a text") && printed.contains("0 lost"), "{printed}");
+    assert!(
+        printed.contains("warning[FL0123]: the input input is a string") && printed.contains("0 lost"),
+        "{printed}"
+    );
     let saved = place.write("hello.mdx", &stdout_text(&converted));
     let runs = [
         place.run(&["--json", "run", "hello.json", "--input", "hello.json"]),
@@ -117,4 +120,25 @@ fn a_server_converts_without_storing() {
         assert_eq!(post(wrong).status, 400);
     }
     assert_eq!(server.get("/api/v1/workflows").json()["items"], json!([]));
+}
+
+#[test]
+fn comments_stay_out_of_files_that_cannot_have_them() {
+    let place = Workspace::new("");
+    let text = "// top\n{\"id\": \"s\", \"name\": \"S\", /* a // b */ \"steps\": [{\"name\": \"a\", \"functionId\": \"agent::chat\",\n  \
+                \"mode\": \"sequential\", \"promptTemplate\": \"See http://a.example\"}, ]}\n";
+    place.write("c.jsonc", text);
+    for (out, has_comments) in [("out.json", false), ("out.jsonc", true)] {
+        let converted = place.run(&["convert", "c.jsonc", "--to", "steps", "--out", out]);
+        let report = stderr_text(&converted);
+        assert_eq!((exit_code(&converted), report.contains("1 lost")), (0, !has_comments), "{report}");
+        let written = std::fs::read_to_string(place.path(out)).expect("written");
+        assert_eq!(
+            (written.contains("// top"), written.contains("http://a.example")),
+            (has_comments, true),
+            "{written}"
+        );
+        let checked = place.run(&["check", out]);
+        assert_eq!(exit_code(&checked), 0, "{}", stderr_text(&checked));
+    }
 }

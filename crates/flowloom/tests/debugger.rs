@@ -227,10 +227,8 @@ fn breakpoints_belong_to_their_file() {
         let arguments = json!({"source": {"path": path}, "breakpoints": breakpoints});
         debugger.ask("setBreakpoints", &arguments)["breakpoints"].clone()
     };
-    let wanted = json!([{"line": 6}, {"line": 4, "condition": "1 === 2"}]);
-    let own = set(&mut debugger, file.clone(), wanted);
-    assert_eq!(own[0], json!({"verified": true, "line": 6}));
-    assert_eq!(own[1]["message"], "breakpoints with a condition are not supported: remove the condition");
+    let own = set(&mut debugger, file.clone(), json!([{"line": 6}]));
+    assert_eq!(own, json!([{"verified": true, "line": 6}]));
     // An editor sends the breakpoints of all its files.
     let others = set(&mut debugger, place.path("other.json"), json!([{"line": 4}]));
     assert_eq!(others, json!([{"verified": false, "line": 4, "message": "the run is of another definition"}]));
@@ -258,4 +256,137 @@ fn a_message_that_cannot_be_read_does_not_end_the_debugger() {
     debugger.ask("initialize", &json!({"adapterID": "flowloom"}));
     assert_eq!(debugger.receive()["event"], "initialized");
     debugger.end_session();
+}
+
+/// Moves on, and returns what is logged and where the run has stopped.
+fn go_and_log(debugger: &mut Debugger, command: &str) -> String {
+    debugger.ask(command, &json!({"threadId": 1}));
+    let mut logged = Vec::new();
+    let mut event = debugger.receive();
+    while event["event"] == "output" {
+        logged.push(event["body"]["output"].as_str().unwrap_or_default().trim_end().to_owned());
+        event = debugger.receive();
+    }
+    let frames = debugger.ask("stackTrace", &json!({"threadId": 1}));
+    logged.push(format!("{} at {}", event["body"]["reason"], frames["stackFrames"][0]["name"]));
+    logged.join("; ")
+}
+
+#[test]
+fn breakpoints_have_conditions_hit_counts_and_messages() {
+    let place = Workspace::new(ECHO_CONFIG);
+    let steps = STEPS.replace("\"maxIterations\": 2", "\"maxIterations\": 4");
+    let file = place.write("draft.json", &steps);
+    let run = place.run(&["run", "draft.json", "-i", "input=tea"]);
+    assert!(run.status.success(), "{}", support::stderr_text(&run));
+    let mut debugger = Debugger::start_session(&place);
+    debugger.ask("launch", &json!({"definition": file, "stopOnEntry": false}));
+    let mut seen = Vec::new();
+    let set = |debugger: &mut Debugger, breakpoints: Value| {
+        let arguments = json!({"source": {"path": file}, "breakpoints": breakpoints});
+        debugger.ask("setBreakpoints", &arguments)["breakpoints"].to_string()
+    };
+    let refused = json!([{"line": 5, "condition": "text =="}, {"line": 5, "hitCondition": "often"}, {"line": 5, "logMessage": "{"}]);
+    seen.push(set(&mut debugger, refused));
+    let log = "{iteration === undefined ? 'start' : 'again'}: {text.length} of {text}";
+    let wanted = json!([
+        {"line": 4, "condition": "input === 'coffee'"},
+        {"line": 5, "hitCondition": "% 2"},
+        {"line": 5, "condition": "text !== undefined", "hitCondition": ">= 3", "logMessage": log},
+        {"line": 6, "condition": "nothing.is.here"},
+    ]);
+    seen.push(set(&mut debugger, wanted));
+    for command in ["configurationDone", "next", "continue", "continue", "reverseContinue", "reverseContinue"] {
+        seen.push(format!("{command}: {}", go_and_log(&mut debugger, command)));
+    }
+    let evaluated = debugger.ask("evaluate", &json!({"expression": "text + '!'", "frameId": 1}));
+    seen.push(format!("evaluated: {}", evaluated["result"]));
+    debugger.end_session();
+
+    // A new run is halted where a condition holds.
+    let mut debugger = Debugger::start_session(&place);
+    set(&mut debugger, json!([{"line": 4, "logMessage": "begins with {input}"}, {"line": 5, "hitCondition": "3"}]));
+    debugger.ask("launch", &json!({"definition": file, "inputs": "tea", "stopOnEntry": false}));
+    seen.push(format!("new: {}", go_and_log(&mut debugger, "configurationDone")));
+    debugger.end_session();
+    insta::assert_snapshot!(seen.join("\n"));
+}
+
+/// The scopes at the present stop, with their variables.
+fn list_scopes(debugger: &mut Debugger) -> String {
+    let scopes = debugger.ask("scopes", &json!({"frameId": 1}))["scopes"].clone();
+    let mut lines = Vec::new();
+    for scope in scopes.as_array().expect("scopes").iter().filter(|scope| scope["name"] != "Run") {
+        let arguments = json!({"variablesReference": scope["variablesReference"]});
+        let variables = debugger.ask("variables", &arguments)["variables"].clone();
+        let values =
+            variables.as_array().expect("a list").iter().map(|one| format!("{}={}", one["name"], one["value"]));
+        lines.push(format!("  {}: {}", scope["name"], values.collect::<Vec<_>>().join(", ")));
+    }
+    lines.join("\n")
+}
+
+#[test]
+fn iterations_blocks_and_child_runs_around_a_step_are_shown() {
+    let place = Workspace::new(&format!("{ECHO_CONFIG}[functions.\"my::inner\"]\nworkflow = \"inner.json\"\n"));
+    let loops = "---\ninput:\n  topic: {type: text, message: \"What about?\"}\n---\n\nPlan {topic}\n\n<GenText as=\"plan\" model=\"\" />\n\n\
+                 <Loop as=\"rounds\" provide={{ about: plan }} until={$rounds.index >= 1}>\n\nWrite {about} in round {$rounds.index}\n\n\
+                 <GenText as=\"page\" model=\"\" />\n\n</Loop>\n";
+    let step = |name: &str, function: &str, prompt: &str| {
+        json!({"name": name, "functionId": function,
+        "mode": "sequential", "errorMode": "fail", "promptTemplate": prompt, "outputVar": name})
+    };
+    let list = |steps: &[Value]| json!({"id": "outer", "name": "Outer", "steps": steps}).to_string();
+    place.write("inner.json", &list(&[step("said", "agent::chat", "Praise {{input}}")]));
+    let calls = list(&[step("call", "my::inner", "tea"), step("end", "agent::chat", "End {{call}}")]);
+    let mut seen = Vec::new();
+    for (file, text, input, next) in
+        [("loop.mdx", loops, "topic=tea", 1), ("outer.json", calls.as_str(), "input=tea", 1)]
+    {
+        let path = place.write(file, text);
+        let run = place.run(&["run", file, "-i", input]);
+        assert!(run.status.success(), "{}", support::stderr_text(&run));
+        let mut debugger = Debugger::start_session(&place);
+        debugger.ask("launch", &json!({"definition": path}));
+        let mut stop = go_and_log(&mut debugger, "configurationDone");
+        for _ in 0..next {
+            stop = go_and_log(&mut debugger, "next");
+        }
+        seen.push(format!("{file}: {stop}\n{}", list_scopes(&mut debugger)));
+        debugger.end_session();
+    }
+    insta::assert_snapshot!(seen.join("\n"));
+}
+
+#[test]
+fn a_new_run_halts_at_each_of_the_steps_that_start_together() {
+    let place = Workspace::new(ECHO_CONFIG);
+    let step = |name: &str, mode: &str| {
+        format!(
+            r#"    {{"name": "{name}", "functionId": "agent::chat", "mode": "{mode}", "promptTemplate": "{name}", "outputVar": "{name}"}}"#
+        )
+    };
+    let steps = [("z", "sequential"), ("a", "fanout"), ("b", "fanout"), ("c", "fanout"), ("end", "collect")]
+        .map(|(name, mode)| step(name, mode));
+    let text = format!("{{\n  \"id\": \"many\", \"name\": \"Many\",\n  \"steps\": [\n{}\n  ]\n}}\n", steps.join(",\n"));
+    let file = place.write("many.json", &text).display().to_string();
+    let mut halts = Vec::new();
+    for lines in [&[5, 6][..], &[4, 5, 6, 7]] {
+        let mut debugger = Debugger::start_session(&place);
+        debugger.ask("launch", &json!({"definition": file, "inputs": "x", "stopOnEntry": false}));
+        let points: Vec<Value> = lines.iter().map(|line| json!({"line": line})).collect();
+        debugger.ask("setBreakpoints", &json!({"source": {"path": file}, "breakpoints": points}));
+        let mut command = "configurationDone";
+        loop {
+            let halt = debugger.go(command);
+            let is_over = halt.contains("end of the run");
+            halts.push(halt);
+            if is_over {
+                break;
+            }
+            command = "continue";
+        }
+        debugger.end_session();
+    }
+    insta::assert_snapshot!(halts.join("\n"));
 }

@@ -416,3 +416,16 @@ fn definitions_that_share_an_id_are_refused() {
     let twice = send_put(&server, "/api/v1/workflows", &json!({"items": [item, item]}));
     assert_eq!((twice.status, &twice.json()["code"]), (422, &json!("FL0116")), "{twice:?}");
 }
+
+#[test]
+fn the_example_call_of_a_server_has_the_inputs_that_are_required() {
+    let place = Workspace::new(ECHO_CONFIG);
+    let inputs = "input:\n  who:\n    type: text\n  size:\n    type: select\n    options: [short, long]\n  how:\n    type: text\n    default: warmly\n";
+    let action = "<GenText as=\"g\" model=\"scripted:echo\" />";
+    place.write("greet.mdx", &format!("---\n{inputs}---\n\nGreet {{who}}.\n\n{action}\n"));
+    let server = RunningServer::start(&place, &[]);
+    let call = r#"--json '{"workflow": "greet", "inputs": {"who":"…","size":"short"}}' 'http://"#;
+    // The greeting is printed in several lines.
+    let is_printed = |_| server.get("/health").status == 200 && server.read_log().contains(call);
+    assert!((0..1000).any(is_printed), "{}", server.read_log());
+}

@@ -116,3 +116,16 @@ fn a_definition_without_steps_ends_at_once() {
     let output = place.run(&["graph", "empty.mdx", "--format", "svg"]);
     assert_eq!(String::from_utf8(output.stdout).expect("UTF-8").matches(">END</text>").count(), 1);
 }
+
+#[test]
+fn an_image_that_nobody_could_read_is_refused() {
+    let place = Workspace::new("");
+    let block = r#"{"type": "llmInstruction", "config": {"instruction": "Go on."}}"#;
+    let flow = |blocks: usize| format!(r#"{{"name": "long", "steps": [{}]}}"#, vec![block; blocks].join(","));
+    place.write("long.json", &flow(600));
+    let refused = place.run(&["graph", "long.json", "--format", "svg"]);
+    assert_eq!(exit_code(&refused), 2);
+    let error = stderr_text(&refused);
+    assert!(error.contains("error[FL1402]: the drawing has 601 steps") && error.contains("--format dot"), "{error}");
+    assert_eq!(exit_code(&place.run(&["graph", "long.json", "--format", "dot"])), 0);
+}

@@ -104,8 +104,8 @@ fn a_value_set_in_a_loop_is_one_of_the_loop() {
     let paths = shown["steps"].as_array().expect("steps").iter().filter_map(|step| step["path"].as_str());
     let line = paths.into_iter().find(|path| path.ends_with("[0]/phase~1/line")).expect("the step").to_owned();
     let refused = run_refused(&place, &["--at", &line, "--set", "cities:=[]"]);
-    assert!(refused.contains("\"cities\" is no variable of the block"), "{refused}");
-    assert!(refused.contains("its variables are city, line, more, topic"), "{refused}");
+    assert!(refused.contains("has no variable \"cities\"; it has"), "{refused}");
+    assert!(refused.contains("it has city, line, more, topic"), "{refused}");
     let given = fork_first(&place, &["--at", &line, "--set", "city:={\"name\":\"Rome\"}"]);
     for answer in ["Round 0 cats Rome", "Again Rome", "Round 1 cats Bergen"] {
         assert!(given.contains(answer), "{answer}: {given}");
@@ -142,4 +142,19 @@ fn a_message_that_began_the_conversation_is_not_set_later() {
     let first = shown["steps"][0]["path"].as_str().expect("a path").to_owned();
     let refused = run_refused(&place, &["--at", &first, "--set", "message=OTHER"]);
     assert!(refused.contains("the conversation has begun with \"message\" already"), "{refused}");
+}
+
+#[test]
+fn a_fork_edits_the_prompt_of_an_agent() {
+    let place = Workspace::new("default_model = \"scripted:echo\"\n");
+    place.write("guide.json", r#"{"agentId": "guide", "systemPrompt": "You are brief.", "tools": []}"#);
+    let (code, first) = place.run_json(&["run", "guide.json", "-i", "message=hi"]);
+    assert_eq!(code, 0, "{first}");
+    let id = first["run_id"].as_str().expect("an id");
+    for step in ["/", "/turn~1[0]"] {
+        let (code, forked) = place.run_json(&["fork", id, "--edit", &format!("{step}.prompt=You are kind.")]);
+        assert_eq!(code, 0, "{step}: {forked}");
+        let shown = String::from_utf8(place.run(&["show", "last", "-v"]).stdout).expect("UTF-8");
+        assert!(shown.contains("[system] You are kind."), "{step}: {shown}");
+    }
 }

@@ -146,3 +146,18 @@ fn a_byte_order_mark_moves_no_problem() {
     assert!(checked.is_some());
     assert_eq!(place_of(&["fmt", "a.mdx"]), checked);
 }
+
+#[test]
+fn mixed_line_ends_are_formatted_once() {
+    let place = Workspace::new("");
+    let action = "<GenText as=\"t\" model=\"scripted:echo\" />";
+    let mixed = format!("<Loop as=\"l\"\r\n until={{$.self.length === 2}}>\n  T\n\n  {action}\n</Loop>\n");
+    let file = place.write("mixed.mdx", &mixed);
+    assert_eq!(exit_code(&place.run(&["fmt", "mixed.mdx"])), 0);
+    let laid_out = format!("<Loop as=\"l\" until={{$.self.length === 2}}>\n  T\n\n  {action}\n</Loop>\n");
+    assert_eq!(std::fs::read_to_string(&file).expect("a file"), laid_out);
+    assert_eq!(exit_code(&place.run(&["fmt", "--check", "mixed.mdx"])), 0);
+    let windows = laid_out.replace('\n', "\r\n");
+    place.write("mixed.mdx", &windows);
+    assert_eq!(exit_code(&place.run(&["fmt", "--check", "mixed.mdx"])), 0, "its line ends are all alike");
+}

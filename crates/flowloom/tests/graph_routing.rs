@@ -260,6 +260,8 @@ fn a_function_is_declared_as_the_configuration_says() {
     assert_eq!(exit_code(&place.run(&["test", "record", "last", "--as", "t.json"])), 0);
     let recorded: Value =
         serde_json::from_str(&std::fs::read_to_string(place.path("t.json")).expect("there")).expect("JSON");
+    let shown = String::from_utf8_lossy(&place.run(&["show", "last", "-v"]).stdout).into_owned();
+    assert!(shown.contains(r#""description": "Finds articles.""#) && shown.contains(r#""required""#), "{shown}");
     let tools = &recorded["steps"][0]["request"]["tools"];
     assert_eq!(
         (&tools[0]["name"], &tools[0]["description"]),

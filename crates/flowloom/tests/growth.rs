@@ -101,7 +101,42 @@ fn all_definitions() -> Vec<HostileDefinition> {
     };
     let mut all = hostile_definitions();
     all.extend([many_inputs, chain, one_title]);
+    all.extend(unfinished_references());
+    all.extend(unfinished_markdown());
     all
+}
+
+/// Texts with many beginnings of references, which do not end, or have one end.
+fn unfinished_references() -> [HostileDefinition; 4] {
+    fn write_flow(prompt: &str) -> String {
+        let start = json!({"type": "start", "config": {"variables": [{"name": "a", "value": prompt}]}});
+        json!({"name": "f", "steps": [start]}).to_string()
+    }
+    fn write_steps(prompt: &str) -> String {
+        let step = json!({"name": "a", "functionId": "agent::chat", "mode": "sequential", "promptTemplate": prompt});
+        json!({"name": "x", "steps": [step]}).to_string()
+    }
+    let new = |name, write| HostileDefinition { name, format: None, write };
+    [
+        new("references that do not end", |bytes| write_flow(&"${a".repeat(bytes / 3))),
+        new("references without a name", |bytes| write_flow(&format!("{}}}", "${[]".repeat(bytes / 4)))),
+        new("braces that do not end", |bytes| write_steps(&"{{a".repeat(bytes / 3))),
+        new("braces with one end", |bytes| write_steps(&format!("{}}}}}", "{{.".repeat(bytes / 3)))),
+    ]
+}
+
+/// Markdown whose elements and expressions do not end.
+fn unfinished_markdown() -> [HostileDefinition; 5] {
+    let new = |name, write| HostileDefinition { name, format: Some("markdown"), write };
+    [
+        new("expressions that do not end", |bytes| "{a\n\n".repeat((bytes / 4).min(3_900))),
+        new("braces in one paragraph", |bytes| "{ a } ".repeat((bytes / 6).min(4_000))),
+        new("elements that do not end", |bytes| "<Loop as=\"a\">\n\n".repeat((bytes / 15).min(3_900))),
+        new("conditions with results", |bytes| {
+            "<Cond as=\"a\">\n\n<GenText as=\"b\" />\n\n</Cond>\n\n".repeat((bytes / 50).min(1_300))
+        }),
+        new("quotes and slashes", |bytes| "{ ' / [ } \n\n".repeat((bytes / 12).min(3_900))),
+    ]
 }
 
 /// The processor time of a process and of its threads, in ticks.

@@ -84,10 +84,13 @@ fn behind_a_proxy_the_addresses_have_its_prefix() {
     let place = Workspace::with_hello("");
     let server = RunningServer::start(&place, &["--public-url", "https://flows.example/apps/flows/"]);
     let body = json!({"workflow": "hello"}).to_string();
+    assert!(server.read_log().contains("http://127.0.0.1:"), "the address that it listens on: {}", server.read_log());
     let headers = ["Content-Type: application/json", "Host: flows.example", "Origin: https://flows.example"];
     let run = server.send_and_read("POST", "/api/v1/runs?wait=60", &headers, &body);
     assert_eq!(run.status, 200, "the host and the origin of the public address are the server's own: {run:?}");
     assert!(run.head.contains("location: /apps/flows/api/v1/runs/"), "{run:?}");
+    let greeting = server.read_log();
+    assert!(greeting.contains("'https://flows.example/apps/flows/api/v1/runs?wait=60'"), "{greeting}");
     assert_eq!(server.get("/api/v1/nowhere").json()["type"], "/apps/flows/errors/FL1507");
     assert_eq!(server.get("/openapi.json").json()["servers"], json!([{"url": "https://flows.example/apps/flows"}]));
     let page = server.get("/docs").body;

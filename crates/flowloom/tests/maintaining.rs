@@ -303,6 +303,27 @@ fn a_fork_sends_nothing_again_without_approval() {
 }
 
 #[test]
+fn a_fork_waits_for_no_answer_that_it_reuses() {
+    let place = Workspace::new("default_model = \"scripted:echo\"\n");
+    let step = |name: &str, function: &str, prompt: &str| {
+        json!({"name": name, "functionId": function, "mode": "sequential", "promptTemplate": prompt, "errorMode": "fail",
+            "outputVar": name})
+    };
+    let steps = [step("city", "human::ask", "Which city?"), step("end", "agent::chat", "Write about {{city}}")];
+    place.write("ask.json", &json!({"id": "ask", "name": "Ask", "steps": steps}).to_string());
+    let (_, asked) = place.run_json(&["run", "ask.json"]);
+    let run = asked["run_id"].as_str().expect("an id");
+    let (_, answered) = place.run_json(&["answer", run, "Oslo"]);
+    assert_eq!(answered["status"], "succeeded", "{answered}");
+    let forked = place.run(&["fork", run, "--at", "/end"]);
+    let shown = stderr_text(&forked);
+    assert!(shown.contains("/city  reused") && !shown.contains("waiting"), "{shown}");
+    let forked = place.run(&["fork", run, "--at", "/city"]);
+    let shown = stderr_text(&forked);
+    assert!(shown.contains("/city  waiting for an answer") && !shown.contains("reused"), "{shown}");
+}
+
+#[test]
 fn forks_are_started_over_http() {
     let (place, id) = place_with_run();
     let server = RunningServer::start(&place, &[]);

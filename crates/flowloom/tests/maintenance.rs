@@ -7,6 +7,50 @@ use support::http::RunningServer;
 use support::{Workspace, exit_code, stderr_text};
 
 #[test]
+fn a_run_that_has_ended_can_be_deleted() {
+    let step = |function: &str| {
+        json!({"name": "s", "functionId": function, "mode": "sequential", "errorMode": "fail",
+        "promptTemplate": "Hi"})
+    };
+    for durability in ["normal", "memory"] {
+        let function = "[functions.\"run::hello\"]\nworkflow = \"hello.json\"\n";
+        let place = Workspace::with_hello(&format!("durability = \"{durability}\"\n{function}"));
+        for (id, function) in [("outer", "run::hello"), ("ask", "human::ask")] {
+            place.write(&format!("{id}.json"), &json!({"id": id, "name": id, "steps": [step(function)]}).to_string());
+        }
+        let server = RunningServer::start(&place, &[]);
+        let start = |workflow: &str| {
+            let run = server.post("/api/v1/runs?wait=60", &json!({"workflow": workflow, "inputs": "x"})).json();
+            format!("/api/v1/runs/{}", run["run_id"].as_str().expect("an id"))
+        };
+        let delete = |run: &str| server.send_and_read("DELETE", run, &[], "");
+        let count = || server.get("/api/v1/runs").json()["items"].as_array().map(Vec::len);
+        let (ended, waiting) = (start("outer"), start("ask"));
+        let before = count();
+        let refused = delete(&waiting);
+        assert_eq!((refused.status, refused.error_code()), (409, "FL1208".to_owned()), "{refused:?}");
+        assert!(refused.body.contains("it is waiting; cancel it first"), "{refused:?}");
+        assert_eq!(delete(&ended).status, 204);
+        assert_eq!((delete(&ended).status, server.get(&ended).status), (404, 404));
+        assert_eq!(server.post(&format!("{waiting}/cancel"), &json!({})).status, 200);
+        assert_eq!(delete(&waiting).status, 204);
+        // The child run was deleted with its parent run.
+        assert_eq!(count().map(|after| after + 3), before);
+    }
+    let place = Workspace::with_hello("");
+    let kept = place.run(&["delete", "0000"]);
+    assert_eq!(exit_code(&kept), 2, "{}", stderr_text(&kept));
+    place.run(&["run", "hello.json", "-i", "input=x"]);
+    let (exit, deleted) = place.run_json(&["delete", "last"]);
+    assert_eq!((exit, deleted["deleted"].as_array().map(Vec::len)), (0, Some(1)), "{deleted}");
+    assert!(stdout_of(&place, &["audit"]).contains("run.delete"));
+}
+
+fn stdout_of(place: &Workspace, arguments: &[&str]) -> String {
+    String::from_utf8_lossy(&place.run(arguments).stdout).into_owned()
+}
+
+#[test]
 fn a_backup_is_written_next_to_a_server_and_restored() {
     let place = Workspace::with_hello("");
     let server = RunningServer::start(&place, &[]);
@@ -150,6 +194,23 @@ fn damage_is_found_when_a_backup_is_written_and_when_it_is_restored() {
     let (code, restored) = place.run_json(&["restore", "good.db", "--replace"]);
     assert_eq!((code, &restored["damages"]), (0, &json!([])), "{restored}");
     assert_eq!(exit_code(&place.run(&["show", run])), 0);
+}
+
+#[test]
+fn a_damaged_bundle_is_reported_with_the_run_that_needs_it() {
+    let place = Workspace::with_hello("");
+    let (_, run) = place.run_json(&["run", "hello.json", "-i", "input=x"]);
+    let run = run["run_id"].as_str().expect("an id");
+    let connection = rusqlite::Connection::open(place.path("data/flowloom.db")).expect("it opens");
+    for damage in ["update bundle set content = content || ' '", "delete from bundle"] {
+        connection.execute(damage, []).expect("changed");
+        for arguments in [["show", run], ["runs", "--json"]] {
+            let read = place.run(&arguments);
+            let shown = stderr_text(&read);
+            assert_eq!(exit_code(&read), 1, "{shown}");
+            assert!(shown.contains("error[FL1304]") && shown.contains(&format!("run {run} cannot be read")), "{shown}");
+        }
+    }
 }
 
 /// While the database is in use, most of it may be in its log.

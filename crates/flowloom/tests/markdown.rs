@@ -264,6 +264,15 @@ fn an_expression_without_a_value_is_reported_at_the_next_action() {
 }
 
 #[test]
+fn a_written_undefined_is_no_missing_value() {
+    let place = Workspace::new("");
+    place.write("w.mdx", "Nothing: {undefined}.\n\n<GenText as=\"a\" model=\"scripted:echo\" />\n");
+    let run = place.run(&["run", "w.mdx"]);
+    assert_eq!(exit_code(&run), 0);
+    assert!(!stderr_text(&run).contains("undefined"), "{}", stderr_text(&run));
+}
+
+#[test]
 fn answers_are_fitted_to_their_schema() {
     let place = Workspace::new("");
     place.write("script.json", r#"["{\"n\": \"1\", \"t\": \" Tea \", \"more\": 2}"]"#);

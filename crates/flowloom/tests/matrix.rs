@@ -64,6 +64,7 @@ fn request_body(operation: &ApiOperation) -> &'static str {
     match operation.id.as_str() {
         "answer_run" => r#"{"value": "yes"}"#,
         "send_message" | "chat" => r#"{"message": "hi"}"#,
+        "save_run_test" => r#"{"file": "test.json"}"#,
         "resolve_run" => r#"{"path": "/s", "how": "fail"}"#,
         _ => "{}",
     }

@@ -116,6 +116,22 @@ fn a_version_that_nobody_supports_is_refused_with_those_that_are_supported() {
 }
 
 #[test]
+fn what_is_not_the_protocol_is_refused_with_a_problem_document() {
+    let place = Workspace::with_hello("");
+    let server = RunningServer::start(&place, &[]);
+    let list = build_request("tools/list", json!({})).to_string();
+    let without_session = server.send_and_read("POST", "/mcp", &[JSON_CONTENT_TYPE, ACCEPT_BOTH], &list);
+    let without_accept = server.get("/mcp");
+    let unknown = ["Mcp-Session-Id: none", JSON_CONTENT_TYPE, ACCEPT_BOTH];
+    let unknown_session = server.send_and_read("POST", "/mcp", &unknown, &list);
+    for refused in [without_session, without_accept, unknown_session] {
+        let document = refused.json();
+        assert!(refused.status >= 400 && document["status"] == refused.status, "{refused:?}");
+        assert!(document["code"].is_string() && document["detail"].is_string(), "{refused:?}");
+    }
+}
+
+#[test]
 fn the_same_idempotency_key_starts_one_run() {
     let place = Workspace::with_hello("");
     let server = RunningServer::start(&place, &[]);

@@ -104,6 +104,11 @@ fn a_server_that_stops_answers_until_its_runs_have_ended() {
     let (world, place, mut server, run) = start_slow_post("drain_ms = 600000");
     support::send_signal(&server.child, "-TERM");
     while server.get("/health/ready").status != 503 {}
+    let unready = server.get("/health/ready");
+    assert_eq!(
+        (unready.error_code(), &unready.json()["title"]),
+        ("FL1518".to_owned(), &json!("the server is stopping"))
+    );
     let running = server.get(&format!("/api/v1/runs/{run}")).json();
     assert_eq!(running["status"], "running", "{running}");
     assert!(running["result"].is_null(), "it has none yet: {running}");

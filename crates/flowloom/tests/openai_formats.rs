@@ -102,7 +102,8 @@ fn a_response_in_the_background_is_answered_at_once() {
     assert_eq!((&response["status"], &response["background"]), (&json!("in_progress"), &json!(true)), "{response}");
     let path = format!("/v1/responses/{}", response["id"].as_str().expect("an id"));
     assert_eq!(response["metadata"], json!({"topic": "greeting"}), "{response}");
-    assert_eq!(server.get(&path).json()["status"], "in_progress");
+    let read = server.get(&path).json();
+    assert_eq!((&read["status"], &read["background"]), (&json!("in_progress"), &json!(true)), "{read}");
     model.send_piece("Hello.");
     model.end_answer();
     let run = path.replace("/v1/responses/resp_", "/api/v1/runs/") + "/events";

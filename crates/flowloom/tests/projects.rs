@@ -327,7 +327,7 @@ fn an_answer_waits_for_a_server_with_the_configuration_of_the_start() {
     let answered = serve("").post(&format!("/api/v1/runs/{run}/answer?wait=0.5"), &json!({"value": "this"}));
     assert_eq!((answered.status, &answered.json()["status"]), (202, &json!("interrupted")), "{answered:?}");
     let shown = describe_last_run(&place, "a");
-    assert!(shown.contains("FL1212") && shown.contains("what was sent to it is stored"), "{shown}");
+    assert!(shown.contains("FL1212") && shown.contains("the commands that were sent to it are stored"), "{shown}");
     let interruption = answered.json()["interruption"].to_string();
     assert!(interruption.contains("FL1212") && interruption.contains("(egress)"), "{answered:?}");
     assert_eq!(world.request_count("/second"), 0);

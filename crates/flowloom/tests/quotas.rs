@@ -109,7 +109,8 @@ fn schedules_and_webhooks_need_space() {
 
 fn check_starts(config: &str) {
     let place = Workspace::with_hello("");
-    let quotas = "[quotas]\nstarts_per_minute = 1\n[quotas.users.bob]\nstarts_per_minute = 2\n";
+    let quotas = "[quotas]\nstarts_per_minute = 1\n[quotas.users.bob]\nstarts_per_minute = 2\n\
+                  [quotas.users.carl]\nstarts_per_minute = 2\n";
     place.write("flowloom.toml", &format!("{config}\ndefault_model = \"scripted:echo\"\n{quotas}"));
     let server = RunningServer::start(&place, &[]);
     assert_eq!(start_hello(&server, "ann").status, 200);
@@ -117,10 +118,19 @@ fn check_starts(config: &str) {
     assert!((1..=60).contains(&seconds), "{seconds}");
     assert_eq!([start_hello(&server, "bob").status, start_hello(&server, "bob").status], [200, 200]);
     assert_refused(&start_hello(&server, "bob"), "starts_per_minute");
+    // A retry starts a run again.
+    let retried =
+        |id: &Value| server.post(&format!("/api/v1/runs/{}/retry", id.as_str().expect("an id")), &json!({"from": "/"}));
+    let carl = start_hello(&server, "carl").json();
+    assert_eq!(retried(&carl["run_id"]).status, 200);
+    server.follow_to_end(carl["run_id"].as_str().expect("an id"));
+    let seconds = assert_refused(&retried(&carl["run_id"]), "starts_per_minute");
+    assert!((1..=60).contains(&seconds), "{seconds}");
+    assert_eq!(read_usage(&server, "carl", "starts_per_minute")["used"], 2.0);
     // Every way to start a run is counted, and reading is not limited.
     let refused = place.run(&["run", "hello.json", "--input", "hello.json", "--user", "ann"]);
     assert!(exit_code(&refused) != 0 && stderr_text(&refused).contains("FL1113"), "{}", stderr_text(&refused));
-    assert_eq!(server.get("/api/v1/runs").json()["items"].as_array().map(Vec::len), Some(3));
+    assert_eq!(server.get("/api/v1/runs").json()["items"].as_array().map(Vec::len), Some(4));
 }
 
 #[test]
@@ -256,6 +266,25 @@ fn tokens_per_day_are_limited_on_postgres() {
     check_tokens(&format!("database = \"{}\"", database.url));
 }
 
+/// The steps of the run begin together. Those that do not fit into the quota wait for the others, and are then refused.
+#[test]
+fn calls_that_begin_together_share_the_tokens_of_a_day() {
+    let place = Workspace::new("default_model = \"scripted:echo\"\n[quotas]\ntokens_per_day = 200\n");
+    let step = |n: usize| {
+        json!({"name": format!("s{n}"), "functionId": "agent::chat", "mode": "fanout", "errorMode": "fail",
+            "promptTemplate": "Say {{input}}"})
+    };
+    let definition = json!({"id": "many", "name": "many", "steps": (0..100).map(step).collect::<Vec<_>>()});
+    place.write("many.json", &definition.to_string());
+    let server = RunningServer::start(&place, &[]);
+    let body = json!({"workflow": "many", "inputs": "hello there", "user": "ann"});
+    let run = server.post("/api/v1/runs?wait=60", &body).json();
+    assert_eq!(run["error"]["code"], "FL1113", "{run}");
+    let used = read_usage(&server, "ann", "tokens_per_day")["used"].as_f64().expect("tokens");
+    // The last call may exceed the quota.
+    assert!((200.0..400.0).contains(&used), "{used}");
+}
+
 #[test]
 fn dollars_per_day_are_limited() {
     let place = two_calls_workspace("", "[quotas]\nusd_per_day = 0\n");
@@ -292,6 +321,15 @@ fn time_of_the_sandbox_is_limited() {
         exit_code(&output) != 0 && printed.contains("FL1113") && printed.contains("sandbox_seconds_per_day"),
         "{printed}"
     );
+    // Of blocks that begin together, one may exceed the quota.
+    let nodes: Vec<Value> =
+        (0..20).map(|n| json!({"id": format!("n{n}"), "block_id": "count", "inputs": {"n": 1}})).collect();
+    place.write("p.json", &json!({"id": "p", "name": "p", "nodes": nodes, "edges": []}).to_string());
+    let output = place.run(&["run", "p.json", "--user", "bob", "--json"]);
+    let run: Value = serde_json::from_slice(&output.stdout).expect("a summary");
+    let results = run["result"]["results"].as_object().expect("results");
+    let succeeded = results.values().filter(|result| result.get("error").is_none()).count();
+    assert_eq!(succeeded, 1, "{run}");
 }
 
 /// A call that needs some of a quota.

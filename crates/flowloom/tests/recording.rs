@@ -74,3 +74,62 @@ fn two_forms_of_a_report_are_refused() {
         assert_eq!(exit_code(&place.run(arguments)), 0, "{arguments:?}");
     }
 }
+
+/// Parameters of addresses are masked in steps, functions and prompts, and where servers return them in another encoding.
+#[test]
+fn credentials_in_parameters_do_not_reach_the_test() {
+    let server = TestServer::start();
+    let place = Workspace::new(&format!("default_model = \"scripted:echo\"\n{}", server.egress_config()));
+    std::fs::create_dir(place.path("tests")).expect("a folder");
+    let url = |query: &str| format!("http://{}/page?{query}", server.address);
+    let flow = |query: &str| {
+        let config = json!({"url": url(query), "method": "GET", "responseVariable": "page"});
+        json!({"name": "secret", "description": "d", "steps": [
+            {"type": "apiCall", "config": config},
+            {"type": "llmInstruction", "config": {"instruction": "Read /x?token=inline-1234 ${page}", "resultVariable": "b"}},
+        ]})
+        .to_string()
+    };
+    let arguments = json!({"url": url("page=2&api%5Fkey=par%2Fam-1234"), "method": "GET"}).to_string();
+    let call = json!({"name": "call", "functionId": "tool::http_request", "mode": "sequential", "errorMode": "fail",
+        "promptTemplate": arguments, "outputVar": "page"});
+    let prompt = chat_step("read", "It is par/am-1234, cGFyL2FtLTEyMzQ= or par%2fam-1234: {{page}}");
+    for definition in [flow("page=2&api_key=par%2Fam-1234"), step_list(&[call, prompt])] {
+        place.write("secret.json", &definition);
+        let test = record_test(&place, "secret.json", &[]).to_string();
+        for secret in ["par%2Fam-1234", "par/am-1234", "par%2fam-1234", "cGFyL2FtLTEyMzQ", "inline-1234"] {
+            assert!(!test.contains(secret), "{secret}: {test}");
+        }
+        assert!(test.contains("page=2&api") && test.contains("key=(masked)"), "{test}");
+        stdout_of(&place, 0, &["test"]);
+        let shown = stdout_of(&place, 0, &["show", "last", "--json"]);
+        assert!(!shown.contains("am-1234\",\"method"), "{shown}");
+    }
+    place.write("secret.json", &flow("page=3&api_key=par%2Fam-1234"));
+    let failed = stdout_of(&place, 3, &["test"]);
+    assert!(!failed.contains("am-1234"), "{failed}");
+}
+
+/// A secret whose value the definition has as text.
+#[test]
+fn configured_secrets_do_not_reach_the_test() {
+    let place = place_with_echo();
+    place.write(
+        "secret.json",
+        &step_list(&[chat_step("draft", "Say conf/ured-1234, twice Y29uZi91cmVkLTEyMzQ= {{input}}")]),
+    );
+    let with_secret = |arguments: &[&str]| {
+        let output =
+            place.build_command(arguments).env("FLOWLOOM_SECRET_SHOP", "conf/ured-1234").output().expect("it runs");
+        assert_eq!(exit_code(&output), 0, "{arguments:?}: {}", stderr_text(&output));
+    };
+    with_secret(&["run", "secret.json", "-i", "input=conf%2Fured-1234"]);
+    with_secret(&["test", "record", "last", "--as", "tests/t.json"]);
+    let test = std::fs::read_to_string(place.path("tests/t.json")).expect("written");
+    for secret in ["ured-1234", "Y29uZi91cmVkLTEyMzQ"] {
+        assert!(!test.contains(secret), "{secret}: {test}");
+    }
+    with_secret(&["test"]);
+    // Also where the secret is not known.
+    stdout_of(&place, 0, &["test"]);
+}

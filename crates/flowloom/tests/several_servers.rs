@@ -275,14 +275,17 @@ fn a_crash_loop_of_the_server_is_not_blamed_on_its_runs() {
 #[test]
 fn a_run_that_ends_its_process_is_quarantined_and_no_other_is() {
     let world = TestServer::start();
-    let place = Workspace::new(&format!("{FAST_RECOVERY_CONFIG}{}", world.egress_config()));
+    let functions = "[functions.\"poison::store\"]\nworkflow = \"inner.json\"\n";
+    let place = Workspace::new(&format!("{FAST_RECOVERY_CONFIG}{}{functions}", world.egress_config()));
     place.write("flow.json", &two_calls_flow(&world, "GET", "/slow"));
-    let step = json!({"name": "store", "functionId": "memory::set", "mode": "sequential", "errorMode": "fail",
-        "promptTemplate": "{{input}}"});
-    place.write(
-        "poison.json",
-        &json!({"id": "poison", "name": "poison", "description": "", "steps": [step]}).to_string(),
-    );
+    let write_steps = |id: &str, name: &str, function: &str| {
+        let step = json!({"name": name, "functionId": function, "mode": "sequential", "errorMode": "fail",
+            "promptTemplate": "{{input}}"});
+        let steps = json!({"id": id, "name": id, "description": "", "steps": [step]});
+        place.write(&format!("{id}.json"), &steps.to_string());
+    };
+    write_steps("poison", "call", "poison::store");
+    write_steps("inner", "store", "memory::set");
     // The program ends when it stores the memory of a run.
     let environment = [("FLOWLOOM_FAILPOINT", "memory_write_before")];
     let mut server = RunningServer::start_with(&place, &[], &environment);
@@ -305,9 +308,48 @@ fn a_run_that_ends_its_process_is_quarantined_and_no_other_is() {
         }
     };
     assert_eq!((list["items"].as_array().map(Vec::len), &list["items"][0]["workflow"]), (Some(1), &json!("poison")));
+    let run = list["items"][0]["run_id"].as_str().expect("an id");
+    let shown = String::from_utf8_lossy(&place.run(&["show", run]).stdout).into_owned();
+    let reason = "3 workers in a row died in the step /call/run~1/store";
+    assert!(shown.contains(reason) && shown.contains(&format!("flowloom resume {run}")), "{shown}");
+    let interruption = server.get(&format!("/api/v1/runs/{run}")).json()["interruption"].to_string();
+    assert!(interruption.contains(reason), "{interruption}");
+    let children = server.get("/api/v1/runs?status=interrupted").json();
+    let reason = children["items"][0]["interruption"].to_string();
+    assert!(reason.contains(run) && reason.contains("is quarantined"), "{children}");
     world.release_slow();
     for run in healthy {
         let ended = wait_for_end(&server, &run);
         assert_eq!(ended["status"], "succeeded", "{ended}");
+    }
+}
+
+#[test]
+fn a_question_expires_in_time_although_the_clock_was_set_back() {
+    let place =
+        Workspace::new(&format!("{FAST_RECOVERY_CONFIG}[functions.\"ask::person\"]\nworkflow = \"ask.json\"\n"));
+    for (id, function, timeout_ms) in [("ask", "human::ask", 3000), ("outer", "ask::person", 600_000)] {
+        let step = json!({"name": "q", "functionId": function, "mode": "sequential", "errorMode": "fail",
+            "promptTemplate": "Which?", "timeoutMs": timeout_ms});
+        place.write(&format!("{id}.json"), &json!({"id": id, "name": id, "steps": [step]}).to_string());
+    }
+    let mut server = RunningServer::start(&place, &[]);
+    let run = |workflow: &str| {
+        let started = server.post("/api/v1/runs?wait=60", &json!({"workflow": workflow, "inputs": "x"})).json();
+        assert_eq!(started["status"], "waiting", "{started}");
+        started["run_id"].as_str().expect("an id").to_owned()
+    };
+    let runs = [run("ask"), run("outer")];
+    server.child.kill().expect("killed");
+    drop(server);
+    let server = RunningServer::start_with(&place, &[], &[("FLOWLOOM_CLOCK_OFFSET_MS", "-3600000")]);
+    for run in runs {
+        let ended = loop {
+            let run = server.get(&format!("/api/v1/runs/{run}")).json();
+            if run["status"] != "waiting" && run["status"] != "running" {
+                break run;
+            }
+        };
+        assert_eq!((&ended["status"], &ended["error"]["code"]), (&json!("failed"), &json!("FL1040")), "{ended}");
     }
 }

@@ -2,8 +2,11 @@
 
 mod support;
 
+use std::process::Stdio;
+
 use serde_json::{Value, json};
 use support::http::RunningServer;
+use support::model::StreamingModel;
 use support::{TestServer, Workspace, exit_code, stderr_text};
 
 fn stdout_of(place: &Workspace, arguments: &[&str]) -> String {
@@ -65,6 +68,38 @@ fn a_run_shows_what_its_steps_sent_and_received() {
     assert!(stderr_text(&wrong).contains("the run has no step /nothing; its steps are "), "{}", stderr_text(&wrong));
     let replayed = stdout_of(&place, &["replay", "last"]);
     assert!(replayed.contains("no divergence"), "{replayed}");
+}
+
+#[test]
+fn an_answer_that_was_cut_off_is_reported() {
+    let model = StreamingModel::start();
+    let place = Workspace::new(&model.config());
+    let ask = json!({"type": "llmInstruction", "config": {"instruction": "Say a wish", "resultVariable": "wish"}});
+    place.write("wish.json", &json!({"name": "wish", "steps": [ask]}).to_string());
+    let running = place.build_command(&["run", "wish.json"]).stderr(Stdio::piped()).spawn().expect("it starts");
+    model.send_piece("I wish");
+    model.cut_answer();
+    let progress = stderr_text(&running.wait_with_output().expect("it ends"));
+    let warning = "the answer was cut off at its maximum number of tokens";
+    assert!(progress.contains(&format!("! /wish  {warning}\n")), "{progress}");
+    let shown = stdout_of(&place, &["show", "last"]);
+    assert!(shown.contains(&format!("  ! {warning}\n")), "{shown}");
+    let (_, shown) = place.run_json(&["show", "last"]);
+    assert_eq!(shown["steps"][0]["warnings"], json!([warning]), "{shown}");
+    let api = RunningServer::start(&place, &[]);
+    let run = shown["run_id"].as_str().expect("an id");
+    assert_eq!(api.get(&format!("/api/v1/runs/{run}")).json()["steps"][0]["warnings"], json!([warning]));
+}
+
+#[test]
+fn what_the_author_asked_is_shown_before_what_the_format_adds() {
+    let place = Workspace::new("");
+    place.write("a.mdx", "Say hello to Ada.\n\n<GenText as=\"a\" model=\"scripted:echo\" />\n");
+    assert_eq!(exit_code(&place.run(&["run", "a.mdx"])), 0);
+    let short = stdout_of(&place, &["show", "last"]);
+    assert!(short.contains("  in    Say hello to Ada.\n"), "{short}");
+    let full = stdout_of(&place, &["show", "last", "-v"]);
+    assert!(full.contains("[system] ") && full.contains("[user] Say hello to Ada."), "{full}");
 }
 
 #[test]

@@ -4,7 +4,7 @@
 mod support;
 
 use serde_json::{Value, json};
-use support::http::RunningServer;
+use support::http::{HttpAnswer, RunningServer};
 use support::{Workspace, exit_code, stderr_text};
 
 fn listed(place: &Workspace, options: &[&str]) -> Vec<Value> {
@@ -90,6 +90,54 @@ fn a_new_project_declares_what_its_definition_needs() {
     let created = place.run(&["init", "other", "--from", "lost.json"]);
     assert_eq!(exit_code(&created), 2, "the project is there, but cannot run yet");
     assert!(stderr_text(&created).contains("[functions.\"shop::lost\"]"), "{}", stderr_text(&created));
+}
+
+#[test]
+fn a_new_project_may_reach_what_its_definition_names() {
+    let place = Workspace::new(
+        "[egress]\nallow = [\"127.0.0.1:8791\", \"other.example\"]\n[models.alias]\nfast = \"scripted:echo\"\n",
+    );
+    let call = json!({"type": "apiCall", "config": {"url": "http://127.0.0.1:8791/x", "method": "GET", "responseVariable": "x"}});
+    let ask =
+        json!({"type": "llmInstruction", "config": {"instruction": "Say it", "model": "fast", "resultVariable": "y"}});
+    place.write("call.json", &json!({"name": "call", "steps": [call, ask]}).to_string());
+    let created = place.run(&["init", "new", "--from", "call.json"]);
+    assert_eq!(exit_code(&created), 0, "{}", stderr_text(&created));
+    assert!(stderr_text(&created).contains("it may reach 127.0.0.1:8791 (egress.allow"), "{}", stderr_text(&created));
+    let config = std::fs::read_to_string(place.path("new/flowloom.toml")).expect("written");
+    assert!(config.contains("\nallow = [\"127.0.0.1:8791\"]"), "{config}");
+    assert!(config.contains("[models.alias]\nfast = \"scripted:echo\"\n"), "{config}");
+    assert_eq!(exit_code(&place.run(&["check", "new/call.json"])), 0, "the configuration can be read");
+}
+
+#[test]
+fn an_item_of_the_hub_has_its_flow_as_text_or_as_an_object() {
+    let place = Workspace::new("");
+    let ask = json!({"type": "llmInstruction", "config": {"instruction": "Say it", "resultVariable": "y"}});
+    let flow = json!({"description": "d", "steps": [ask]});
+    for (index, item) in [flow.to_string().into(), flow].into_iter().enumerate() {
+        let file = format!("item{index}.json");
+        place.write(&file, &json!({"item": {"name": "Speaker", "flow": item}}).to_string());
+        let imported = place.run(&["import", &file]);
+        assert_eq!(exit_code(&imported), 0, "{}", stderr_text(&imported));
+        let written = String::from_utf8_lossy(&imported.stdout).into_owned();
+        assert!(written.contains("\"name\": \"Speaker\"") && written.contains("llmInstruction"), "{written}");
+        assert_eq!(stderr_text(&imported), "", "it has a name");
+    }
+}
+
+#[test]
+fn a_misspelt_workflow_is_named_over_http() {
+    let place = Workspace::with_hello("");
+    let nodes = json!([{"id": "n", "block_id": "memory_read", "inputs": {"key": "k"}}]);
+    place.write("p.json", &json!({"id": "letters", "name": "p", "nodes": nodes, "edges": []}).to_string());
+    let server = RunningServer::start(&place, &[]);
+    let detail = |answer: HttpAnswer| answer.json()["detail"].as_str().unwrap_or_default().to_owned();
+    assert_eq!(detail(server.get("/api/v1/workflows/hullo")), "there is no workflow hullo; did you mean hello?");
+    let run = server.post("/api/workflows/run", &json!({"workflowId": "hullo", "input": 1}));
+    assert_eq!(detail(run), "Workflow hullo not found; did you mean hello?");
+    let run = server.post("/api/pipelines/leters/run", &json!({}));
+    assert_eq!(detail(run), "there is no pipeline leters; did you mean letters?");
 }
 
 /// A server calls a file with an id of its own by this id.

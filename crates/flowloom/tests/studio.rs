@@ -132,5 +132,13 @@ fn statistics_count_runs() {
     let statistics = server.get("/api/v1/statistics?days=7").json();
     assert_eq!(statistics["counts"][0]["count"], 3, "{statistics}");
     assert_eq!(statistics["workflows"][0]["workflow"], "hello", "{statistics}");
-    assert_eq!(server.get("/api/v1/statistics?days=0").status, 400);
+    for (filter, count) in [("workflow=hello", 1), ("status=succeeded&trigger=api", 1), ("trigger=mcp", 0)] {
+        let filtered = server.get(&format!("/api/v1/statistics?{filter}")).json();
+        let usage = server.get(&format!("/api/v1/statistics/models?{filter}")).json();
+        assert_eq!(filtered["workflows"].as_array().map(Vec::len), Some(count), "{filtered}");
+        assert_eq!(usage["items"].as_array().map(Vec::len), Some(count), "{usage}");
+    }
+    for wrong in ["days=0", "status=gone", "trigger=gone"] {
+        assert_eq!(server.get(&format!("/api/v1/statistics?{wrong}")).status, 400, "{wrong}");
+    }
 }

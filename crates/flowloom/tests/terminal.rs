@@ -29,6 +29,13 @@ const MODEL_SCRIPT: &str = r#"{"match": [
   {"contains": "poem", "answer": "The tide goes out,\nthe tide comes in."}
 ]}"#;
 
+/// Steps that ask two questions at the same time.
+const ASK_TWICE: &str = r#"{"id": "questions", "name": "Questions", "steps": [
+  {"name": "city", "functionId": "human::ask", "mode": "fanout", "promptTemplate": "Which city?", "errorMode": "fail"},
+  {"name": "colour", "functionId": "human::ask", "mode": "fanout", "promptTemplate": "Which colour?\nOne word.", "errorMode": "fail"},
+  {"name": "all", "functionId": "agent::chat", "mode": "collect", "promptTemplate": "{{input}}", "errorMode": "fail"}
+]}"#;
+
 /// A workspace with definitions and a scripted model.
 fn create_workspace() -> Workspace {
     let place = Workspace::new("default_model = \"scripted:script.json\"\n");
@@ -92,6 +99,17 @@ fn a_run_that_waits_says_what_for() {
     check_output("show-waits", &place, &["show", "last"]);
     check_output("answer", &place, &["answer", "last", "the tide"]);
     check_output("answer-again", &place, &["answer", "last", "the moon"]);
+}
+
+#[test]
+fn a_run_with_two_questions_names_both() {
+    let place = create_workspace();
+    place.write("questions.json", ASK_TWICE);
+    check_output("run-waits-twice", &place, &["run", "questions.json", "-i", "input=x"]);
+    check_output("answer-without-path", &place, &["answer", "last", "Oslo"]);
+    check_output("answer-wrong-path", &place, &["answer", "last", "Oslo", "--path", "/nowhere"]);
+    check_output("answer-first", &place, &["answer", "last", "Oslo", "--path", "/fanout~1/city"]);
+    check_output("answer-second", &place, &["answer", "last", "blue"]);
 }
 
 #[test]

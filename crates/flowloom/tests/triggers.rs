@@ -3,6 +3,7 @@
 mod support;
 
 use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
 
 use serde_json::{Value, json};
 use support::http::RunningServer;
@@ -253,7 +254,7 @@ fn a_hook_answers_without_the_body_if_no_secret_is_sent() {
     place.run_json(&["hooks", "add", "beats.json"]);
     let server = RunningServer::start(&place, &[]);
     for path in ["/hooks/beats", "/hooks/nobody"] {
-        let mut stream = std::net::TcpStream::connect(&server.address).expect("it listens");
+        let mut stream = TcpStream::connect(&server.address).expect("it listens");
         // A client that asks first sends its body only if it may.
         let head = format!(
             "POST {path} HTTP/1.1\r\nHost: {}\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\
@@ -265,6 +266,55 @@ fn a_hook_answers_without_the_body_if_no_secret_is_sent() {
         stream.read_exact(&mut status).expect("answered");
         assert_eq!(&status, b"HTTP/1.1 401", "{path}");
     }
+}
+
+/// Calls a webhook with a body of 16 MiB whose last byte does not arrive.
+fn send_unfinished_body(server: &RunningServer, proof: &str) -> TcpStream {
+    let mut stream = TcpStream::connect(&server.address).expect("it listens");
+    let body_bytes = 16 << 20;
+    let head = format!(
+        "POST /hooks/push HTTP/1.1\r\nHost: {}\r\nContent-Type: application/json\r\n{proof}\r\n\
+         Content-Length: {body_bytes}\r\n\r\n",
+        server.address
+    );
+    stream.write_all(head.as_bytes()).expect("sent");
+    stream.write_all(&vec![b' '; body_bytes - 1]).expect("sent");
+    stream
+}
+
+/// Whether a call was answered.
+fn has_answer(stream: &TcpStream) -> bool {
+    stream.set_nonblocking(true).expect("it does not block");
+    let is_readable = stream.peek(&mut [0]).is_ok();
+    stream.set_nonblocking(false).expect("it blocks");
+    is_readable
+}
+
+#[test]
+fn bodies_with_made_up_signatures_take_no_room_from_calls_with_a_secret() {
+    let world = TestServer::start();
+    let place = create_workspace(&world);
+    place.write("flowloom.toml", &format!("{}\n[secrets.PUSH]\nwebhooks = true\n", world.egress_config()));
+    let (_, made) = place.run_json(&["hooks", "add", "beats.json"]);
+    let known = format!("X-Hook-Secret: {}", made["secret"].as_str().expect("a secret"));
+    place.run_json(&["hooks", "add", "beats.json", "--secret", "PUSH", "--id", "push"]);
+    let server = RunningServer::start_with(&place, &[], &[("FLOWLOOM_SECRET_PUSH", "key")]);
+    let made_up = format!("X-Hub-Signature-256: sha256={}", "00".repeat(32));
+    // Together, 64 MiB but for the last bytes, which never arrive.
+    let mut open: Vec<TcpStream> = (0..4).map(|_| send_unfinished_body(&server, &made_up)).collect();
+    let call = |path: &str, proof: &str| {
+        server.send_and_read("POST", path, &["Content-Type: application/json", proof], "{\"a\": 1}").status
+    };
+    let is_full = (0..10_000).any(|_| {
+        let is_refused = call("/hooks/push", &made_up) == 429;
+        // A body that arrives beside that of this call may be the one too many.
+        for stream in open.iter_mut().filter(|stream| has_answer(stream)) {
+            *stream = send_unfinished_body(&server, &made_up);
+        }
+        is_refused
+    });
+    assert!(is_full, "{}", server.read_log());
+    assert_eq!(call("/hooks/beats", &known), 202);
 }
 
 #[test]

@@ -20,13 +20,49 @@ const BUILT_IN_TOOLS_JSON: &str = include_str!("functions.json");
 /// The same, parsed once.
 static BUILT_IN_TOOLS: LazyLock<Value> = LazyLock::new(|| parse_value(BUILT_IN_TOOLS_JSON).unwrap_or_default());
 
+/// The built-in functions that models cannot call, each with its description.
+const STEP_FUNCTIONS: [(&str, &str); 10] = [
+    ("agent::chat", "Asks the model and gives its answer."),
+    ("memory::get", "Reads an entry of the user's memory."),
+    ("memory::set", "Writes an entry of the user's memory."),
+    ("human::ask", "Asks a person and waits for the answer."),
+    ("author::clarify", "Asks what a workflow should do until its goal is clear."),
+    ("author::decompose", "Divides a goal into blocks, each with its inputs and outputs."),
+    ("author::search", "Finds an existing block for each part of a plan."),
+    ("author::create", "Generates the blocks that do not exist, and tries them."),
+    ("author::wire", "Connects the blocks of a plan to a pipeline."),
+    ("author::keep", "Stores the generated blocks."),
+];
+
 /// The functions that every installation has, each with its description.
 pub fn list_built_in_functions() -> Vec<(String, String)> {
     let describe = |id: &&str| {
-        let description = BUILT_IN_TOOLS.get(id).and_then(|function| function.get("description"));
-        ((*id).to_owned(), description.and_then(Value::as_str).unwrap_or_default().to_owned())
+        let own = STEP_FUNCTIONS.iter().find(|(known, _)| known == id).map(|(_, description)| *description);
+        let description = || BUILT_IN_TOOLS.get(id)?.get("description")?.as_str();
+        ((*id).to_owned(), own.or_else(description).unwrap_or_default().to_owned())
     };
     STEP_KIND_FUNCTIONS.iter().chain(BUILT_IN_FUNCTIONS).map(describe).collect()
+}
+
+/// The JSON Schema of the arguments of a built-in function; `None` if only steps call it, or a function of the planner.
+pub fn find_built_in_parameters(id: &str) -> Option<&'static Value> {
+    BUILT_IN_TOOLS.get(id)?.get("parameters")
+}
+
+/// The possible consequences of a call of a built-in function by a model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FunctionRisk {
+    /// Whether its result contains text of strangers.
+    pub reads_strangers: bool,
+    /// Whether it changes something.
+    pub changes: bool,
+}
+
+/// The risk of a built-in function; `None` if models cannot call it.
+pub fn find_built_in_risk(id: &str) -> Option<FunctionRisk> {
+    let own = BUILT_IN_TOOLS.get(id)?;
+    let is = |key: &str| own.get(key).and_then(Value::as_bool);
+    Some(FunctionRisk { reads_strangers: is("reads_strangers")?, changes: is("changes")? })
 }
 
 /// The ids of the built-in functions that models can call.
@@ -124,5 +160,16 @@ mod tests {
             assert_eq!(described.contains_key(*function), !function.starts_with("author::"), "{function}");
         }
         assert!(described.keys().all(|function| BUILT_IN_FUNCTIONS.contains(&&**function)));
+        let unrated = described.keys().find(|function| find_built_in_risk(function).is_none());
+        assert_eq!(
+            unrated, None,
+            "functions.json says whether it reads text of strangers, and whether it changes something"
+        );
+    }
+
+    #[test]
+    fn every_function_is_described() {
+        let undescribed = list_built_in_functions().into_iter().find(|(_, description)| description.is_empty());
+        assert_eq!(undescribed, None);
     }
 }

@@ -12,6 +12,8 @@ use jsonschema::{PatternOptions, ValidationError};
 const TYPE_NAMES: [&str; 7] = ["array", "boolean", "integer", "null", "number", "object", "string"];
 /// Maximum length of a value in a message, in characters.
 const MAX_SHOWN_CHARS: usize = 60;
+/// Maximum number of reported problems of one schema.
+const MAX_SCHEMA_PROBLEMS: usize = 20;
 /// How to correct a reference.
 const REFERENCE_HELP: &str = "references have to lead to a part of the schema itself; nothing is fetched";
 
@@ -22,6 +24,8 @@ pub struct SchemaProblem {
     pub message: String,
     /// How to correct it, where the message does not say so.
     pub help: Option<&'static str>,
+    /// Its place in the schema, as a JSON pointer; empty for the schema as a whole.
+    pub pointer: String,
 }
 
 impl fmt::Display for SchemaProblem {
@@ -32,7 +36,7 @@ impl fmt::Display for SchemaProblem {
 
 impl From<String> for SchemaProblem {
     fn from(message: String) -> SchemaProblem {
-        SchemaProblem { message, help: None }
+        SchemaProblem { message, help: None, pointer: String::new() }
     }
 }
 
@@ -48,6 +52,25 @@ pub fn find_schema_problem(schema: &Value) -> Option<SchemaProblem> {
         }
         other => Some(format!("it is {}, not an object", other.kind_name()).into()),
     }
+}
+
+/// Every reason why a value is not a JSON Schema, at most `MAX_SCHEMA_PROBLEMS` of them and one for each place. What is
+/// found only in a schema of the right form, such as a reference that leads nowhere, is reported alone.
+pub fn list_schema_problems(schema: &Value) -> Vec<SchemaProblem> {
+    let Some(first) = find_schema_problem(schema) else { return Vec::new() };
+    if schema.as_map().is_none() {
+        return vec![first];
+    }
+    let Ok(parsed) = serde_json::to_value(schema) else { return vec![first] };
+    let Ok(form) = jsonschema::meta::validator_for(&parsed) else { return vec![first] };
+    let mut problems: Vec<SchemaProblem> = Vec::new();
+    for problem in form.iter_errors(&parsed).map(|error| describe_error(&error)) {
+        let is_new = problems.iter().all(|known| known.pointer != problem.pointer);
+        if is_new && problems.len() < MAX_SCHEMA_PROBLEMS {
+            problems.push(problem);
+        }
+    }
+    if problems.is_empty() { vec![first] } else { problems }
 }
 
 /// Builds a validator of the schema.
@@ -70,22 +93,18 @@ fn describe_error(error: &ValidationError<'_>) -> SchemaProblem {
     let path = error.instance_path().to_string();
     let keyword = path.rsplit('/').next().filter(|keyword| !keyword.is_empty()).unwrap_or("it");
     let shown = shorten_value(error.instance());
+    let is_type = matches!(error.kind(), ValidationErrorKind::AnyOf { .. } | ValidationErrorKind::Enum { .. });
+    if is_type && is_in_type(&path) {
+        return describe_type(error.instance(), &path);
+    }
     let problem = match error.kind() {
-        ValidationErrorKind::Referencing(_) => return describe_reference(error),
-        ValidationErrorKind::AnyOf { .. } | ValidationErrorKind::Enum { .. } if is_in_type(&path) => {
-            let meant = error.instance().as_str().and_then(|given| find_similar_name(given, TYPE_NAMES));
-            let advice = match meant {
-                Some(meant) => format!("did you mean {meant:?}?"),
-                None => format!("the types are {}", TYPE_NAMES.join(", ")),
-            };
-            format!("there is no type {shown}; {advice}")
-        }
+        ValidationErrorKind::Referencing(_) => return SchemaProblem { pointer: path, ..describe_reference(error) },
         ValidationErrorKind::Type { kind: TypeKind::Single(expected) } => {
             format!("{keyword:?} is {shown}; expected {expected}")
         }
         ValidationErrorKind::Type { .. } => format!("{keyword:?} is {shown}; expected an object, true or false"),
         ValidationErrorKind::Format { format } if format == "regex" => {
-            format!("{keyword:?} is {shown}, which is no regular expression")
+            format!("{keyword:?} is {shown}, which is not a regular expression")
         }
         ValidationErrorKind::UniqueItems => format!("{keyword:?} has an entry twice: {shown}"),
         ValidationErrorKind::Minimum { limit } => format!("{keyword:?} is {shown}; the least value is {limit}"),
@@ -93,10 +112,28 @@ fn describe_error(error: &ValidationError<'_>) -> SchemaProblem {
         _ => format!("{keyword:?} cannot be {shown}"),
     };
     // The keyword itself is in the message.
-    match path.rsplit_once('/').map_or("", |(parent, _)| parent) {
-        "" => problem.into(),
-        parent => format!("in {parent}: {problem}").into(),
-    }
+    let parent = path.rsplit_once('/').map_or("", |(parent, _)| parent);
+    SchemaProblem { message: name_parent(problem, parent), help: None, pointer: path }
+}
+
+/// A problem with the part of the schema that it is in; `parent` is empty for the schema itself.
+fn name_parent(problem: String, parent: &str) -> String {
+    if parent.is_empty() { problem } else { format!("in {parent}: {problem}") }
+}
+
+/// A type that does not exist, at `path` or in the list that is there.
+fn describe_type(given: &serde_json::Value, path: &str) -> SchemaProblem {
+    let is_unknown = |entry: &serde_json::Value| entry.as_str().is_none_or(|name| !TYPE_NAMES.contains(&name));
+    let listed = given.as_array().and_then(|list| list.iter().enumerate().find(|(_, entry)| is_unknown(entry)));
+    let (entry, pointer) =
+        listed.map_or_else(|| (given, path.to_owned()), |(index, entry)| (entry, format!("{path}/{index}")));
+    let advice = match entry.as_str().and_then(|name| find_similar_name(name, TYPE_NAMES)) {
+        Some(meant) => format!("did you mean {meant:?}?"),
+        None => format!("the types are {}", TYPE_NAMES.join(", ")),
+    };
+    let problem = format!("there is no type {}; {advice}", shorten_value(entry));
+    let parent = path.rsplit_once('/').map_or("", |(parent, _)| parent);
+    SchemaProblem { message: name_parent(problem, parent), help: None, pointer }
 }
 
 /// Whether a path leads to the keyword `type` or to an entry of it. A property may be called `type`, too.
@@ -118,7 +155,7 @@ fn describe_reference(error: &ValidationError<'_>) -> SchemaProblem {
         Some(target) => format!("the schema has no part {target}, to which it refers"),
         None => "it has a reference that leads nowhere".to_owned(),
     };
-    SchemaProblem { message, help: Some(REFERENCE_HELP) }
+    SchemaProblem { message, help: Some(REFERENCE_HELP), pointer: String::new() }
 }
 
 fn shorten_value(value: &serde_json::Value) -> String {
@@ -155,7 +192,7 @@ mod tests {
             (r#"{"required": "a"}"#, r#""required" is "a"; expected array"#),
             (r#"{"properties": {"a": 1}}"#, r#"in /properties: "a" is 1; expected an object, true or false"#),
             (r#"{"minLength": -1}"#, r#""minLength" is -1; the least value is 0"#),
-            (r#"{"pattern": "("}"#, r#""pattern" is "(", which is no regular expression"#),
+            (r#"{"pattern": "("}"#, r#""pattern" is "(", which is not a regular expression"#),
             (r##"{"$ref": "#/$defs/none"}"##, "the schema has no part /$defs/none, to which it refers"),
             (
                 r#"{"$ref": "http://localhost:1234/a.json"}"#,
@@ -164,5 +201,18 @@ mod tests {
         ] {
             assert_eq!(problem(schema), expected, "{schema}");
         }
+    }
+
+    #[test]
+    fn every_wrong_type_is_found_at_its_place() {
+        let schema = r#"{"type": "objekt", "properties": {"a": {"type": "txt"}, "b/c": {"items": {"type": ["int", "null"]}},
+            "d": {"minLength": -1}}}"#;
+        let problems = list_schema_problems(&parse_value(schema).expect("JSON"));
+        let mut places: Vec<&str> = problems.iter().map(|problem| problem.pointer.as_str()).collect();
+        places.sort_unstable();
+        let expected = ["/properties/a/type", "/properties/b~1c/items/type/0", "/properties/d/minLength", "/type"];
+        assert_eq!(places, expected, "{problems:#?}");
+        let reference = parse_value(r##"{"properties": {"v": {"$ref": "#/$defs/none"}}}"##).expect("JSON");
+        assert_eq!(list_schema_problems(&reference).len(), 1);
     }
 }

@@ -33,7 +33,7 @@ mod wording;
 pub use answer_source::AnswerSource;
 pub use conversation::present_stored_messages;
 pub use front_end::{Compiled, DefinitionSource, FrontEnd, OmittedProblems, RenderedResult};
-pub use functions::list_built_in_functions;
+pub use functions::{FunctionRisk, find_built_in_parameters, find_built_in_risk, list_built_in_functions};
 pub use jsonc::blank_comments;
 pub use layout::{format_part, format_source};
 pub use problems::{MAX_PROBLEMS, Problems};

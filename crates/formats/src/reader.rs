@@ -189,7 +189,7 @@ fn json_help(text: &str, error: &JsonError) -> (Option<&'static str>, Option<Fix
             "write the key in double quotes"
         }
         Some('/') => "JSON has no comments",
-        Some('\n' | '\r') => "write a line break inside a text as \\n",
+        Some('\n' | '\r') => "write a line break inside a string as \\n",
         Some(found) if found.is_alphabetic() => {
             "only constants are allowed here: quoted strings, numbers, true, false, null, lists and objects"
         }
@@ -223,6 +223,18 @@ pub(crate) fn label_span(node: &Node) -> Span {
     let first = || node.entries().first().map(|(_, span, _)| *span);
     let brackets = || Span { start: node.span.start, length: node.span.length.min(2) };
     label.or_else(first).unwrap_or_else(brackets)
+}
+
+/// The place of the part of a JSON tree to which a JSON pointer leads, as far as it leads.
+pub(crate) fn find_pointer_span(tree: &Node, pointer: &str) -> Span {
+    let mut node = tree;
+    for part in pointer.split('/').skip(1) {
+        let key = part.replace("~1", "/").replace("~0", "~");
+        let item = || node.items()?.get(key.parse::<usize>().ok()?);
+        let Some(next) = node.get(&key).or_else(item) else { break };
+        node = next;
+    }
+    node.span
 }
 
 /// The first occurrence of `needle`, JSON-escaped, in the JSON at `span`; the start of the span if there is none.

@@ -150,7 +150,8 @@ pub fn recognise(file: &str, text: &str, tree: Option<&Node>) -> Option<Format> 
 /// Whether a text is a test of a workflow (docs/testing.md), and not a definition.
 pub fn is_test(text: &str) -> bool {
     // Most definitions are told apart without being parsed.
-    text.contains("\"definition\"") && parse_node(text).is_ok_and(|(tree, _)| DocumentShape::of(&tree).is_test())
+    let may_be = text.contains("\"definition\"") || text.contains("\"expect\"");
+    may_be && parse_node(text).is_ok_and(|(tree, _)| DocumentShape::of(&tree).is_test())
 }
 
 /// Whether a text may be meant as a test of a workflow: it is one, it has misspelt keys of one, or it is no JSON.

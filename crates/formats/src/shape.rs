@@ -9,6 +9,9 @@ const WORKFLOW_LISTS: [(&str, &[&str]); 2] = [
     ("nodes", &["block_id", "nodeType", "node_type", "agentId", "agent_id"]),
 ];
 
+/// The keys of which a test has at least one: what is expected, and what is received.
+const TEST_KEYS: &[&str] = &["expect", "steps", "answers"];
+
 /// A JSON document whose format is not known yet.
 pub struct DocumentShape<'a> {
     /// The whole document.
@@ -25,10 +28,12 @@ impl<'a> DocumentShape<'a> {
         DocumentShape { whole, definition: inner.unwrap_or(whole) }
     }
 
-    /// Whether the document is a test of a workflow: it names a `definition`, and has what is expected or received.
+    /// Whether the document is a test of a workflow: it names a `definition`, and has what is expected or received; or it
+    /// names a `workflow`, and has what is expected.
     pub(crate) fn is_test(&self) -> bool {
-        let names_definition = self.whole.get("definition").is_some_and(|definition| definition.as_str().is_some());
-        names_definition && ["expect", "steps", "answers"].iter().any(|key| self.whole.get(key).is_some())
+        let has_name = |key: &str| self.whole.get(key).is_some_and(|name| name.as_str().is_some());
+        let has_any = |keys: &[&str]| keys.iter().any(|key| self.whole.get(key).is_some());
+        (has_name("definition") && has_any(TEST_KEYS)) || (has_name("workflow") && has_any(&["expect"]))
     }
 
     /// Whether the document is a workflow of n8n: its nodes have types such as `n8n-nodes-base.webhook`.
@@ -40,8 +45,10 @@ impl<'a> DocumentShape<'a> {
 
     /// Whether the document is a test whose keys may be misspelt.
     pub(crate) fn resembles_test(&self) -> bool {
-        has_similar_key(self.whole, "definition")
-            && ["expect", "steps", "answers"].iter().any(|key| has_similar_key(self.whole, key))
+        let resembles = |name: &str, keys: &[&str]| {
+            has_similar_key(self.whole, name) && keys.iter().any(|key| has_similar_key(self.whole, key))
+        };
+        resembles("definition", TEST_KEYS) || resembles("workflow", &["expect"])
     }
 
     /// A list whose items are those of a workflow, under a misspelt key: the key with its place, and the one that is meant.

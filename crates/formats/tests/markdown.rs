@@ -141,6 +141,40 @@ fn an_action_of_a_block_may_have_the_name_of_the_block() {
 }
 
 #[test]
+fn a_condition_about_the_index_bounds_a_loop() {
+    let most = |until: &str| {
+        let text =
+            format!("<Loop as=\"x\" until={{{until}}} max={{50}}>\n\n<GenText as=\"y\" model=\"m:x\" />\n\n</Loop>\n");
+        let mut found = None;
+        compile_plan(&text).root.visit(&mut |step: &Step| {
+            if let StepKind::Composite(Composite::Loop(looped)) = &step.kind {
+                found = Some(looped.most_iterations());
+            }
+        });
+        found.expect("a loop")
+    };
+    for (until, iterations) in [
+        ("$.index >= 3", 3),
+        ("$x.index === 3", 3),
+        ("3 == $.index", 3),
+        ("$.index > 3", 4),
+        ("3 < $.index", 4),
+        ("$.last?.y === 'done' || $.index >= 3", 3),
+        ("$.last?.y.includes('done') || $.index >= 2", 2),
+        ("$.index >= 70", 50),
+        ("$.index >= 0", 0),
+        // Nothing is known.
+        ("$.index >= 3 && $.last.y === 'done'", 50),
+        ("$.index === -1", 50),
+        ("$.index === 1.5", 50),
+        ("$.index <= 3", 50),
+        ("$.last?.y === 3", 50),
+    ] {
+        assert_eq!(most(until), iterations, "{until}");
+    }
+}
+
+#[test]
 fn functions_of_the_configuration_are_actions_and_tools() {
     let plan = compile_plan(
         "A\n\n<ShopFind as=\"found\" query={1 + 1} all />\n\n<GenText as=\"a\" model=\"m:x\" tools={['shop_find']} />\n",

@@ -457,21 +457,29 @@ async fn an_agent_is_found_by_the_id_in_its_folder() {
 ], "edges": [{"id": "e", "sourceNodeId": "n", "targetNodeId": null, "conditionType": "ALWAYS"}]}
 "#;
     let mut editor = Editor::start(json!({})).await;
-    editor.write("agents/orders/systemPrompt.md", "Answer.\n");
-    editor.write("agents/orders/jsonSchema.json", "{\"agentId\": \"agent-orders\", \"tools\": []}\n");
-    let document = editor.open("desk.json", graph).await;
-    let line = graph.lines().position(|line| line.contains("agentId")).expect("a line");
-    let character = graph.lines().nth(line).and_then(|line| line.find("agent-orders")).expect("a column");
-    let at = json!({"textDocument": document, "position": {"line": line, "character": character}});
-    let found = editor.request_result("textDocument/definition", at.clone()).await.expect("an answer");
-    assert_eq!(found[0]["uri"], editor.file_uri("agents/orders/jsonSchema.json"), "{found}");
-    let edit = editor.rename_text(&document, graph, "agent-orders", "agent-sales").await.expect("an answer");
-    let changes = edit["changes"].as_object().expect("changes of texts only");
-    let changed: Vec<&String> = changes.keys().collect();
-    assert_eq!(changed.len(), 2, "{edit}");
-    assert!(changes.values().all(|edits| edits[0]["newText"] == "agent-sales"), "{edit}");
-    let proposed = editor.request_result("textDocument/completion", at).await.expect("an answer");
-    let labels: Vec<&Value> = proposed.as_array().expect("proposals").iter().map(|one| &one["label"]).collect();
-    assert!(labels.contains(&&json!("agent-orders")) && !labels.contains(&&json!("orders")), "{labels:?}");
+    // Beside the graph, and above it.
+    for (agent, file) in [("agents/orders", "desk.json"), ("Agents/sold", "shop/graphs/sold.json")] {
+        let graph = graph.replace("orders", &agent[7..]);
+        editor.write(&format!("{agent}/systemPrompt.md"), "Answer.\n");
+        let settings = format!("{{\"agentId\": \"agent-{}\", \"tools\": []}}\n", &agent[7..]);
+        editor.write(&format!("{agent}/jsonSchema.json"), &settings);
+        editor.write(file, &graph);
+        let document = editor.open(file, &graph).await;
+        let wanted = format!("agent-{}", &agent[7..]);
+        let line = graph.lines().position(|line| line.contains("agentId")).expect("a line");
+        let character = graph.lines().nth(line).and_then(|line| line.find(&wanted)).expect("a column");
+        let at = json!({"textDocument": document, "position": {"line": line, "character": character}});
+        let found = editor.request_result("textDocument/definition", at.clone()).await.expect("an answer");
+        assert_eq!(found[0]["uri"], editor.file_uri(&format!("{agent}/jsonSchema.json")), "{found}");
+        let meaning = editor.request_result("textDocument/hover", at.clone()).await.expect("an answer");
+        assert!(meaning.to_string().contains(&format!("{}/", &agent[7..])), "{meaning}");
+        let edit = editor.rename_text(&document, &graph, &wanted, "agent-sales").await.expect("an answer");
+        let changes = edit["changes"].as_object().expect("changes of texts only");
+        assert_eq!(changes.len(), 2, "{edit}");
+        assert!(changes.values().all(|edits| edits[0]["newText"] == "agent-sales"), "{edit}");
+        let proposed = editor.request_result("textDocument/completion", at).await.expect("an answer");
+        let labels: Vec<&Value> = proposed.as_array().expect("proposals").iter().map(|one| &one["label"]).collect();
+        assert!(labels.contains(&&json!(wanted)) && !labels.contains(&&json!(agent[7..])), "{labels:?}");
+    }
     editor.end_conversation().await;
 }

@@ -42,7 +42,7 @@ pub enum ModelError {
     #[error("there is no answer left")]
     NoAnswerGiven,
     /// An embedding model did not return an embedding for each text.
-    #[error("the model returned fewer embeddings than there were texts")]
+    #[error("the model returned fewer embeddings than were requested")]
     FewerEmbeddings,
 }
 
@@ -56,7 +56,7 @@ pub enum ResolveError {
     )]
     NoModelChosen,
     /// A name ends after the provider.
-    #[error("`{name}` names no model; write {provider}:MODEL")]
+    #[error("`{name}` does not name a model; write {provider}:MODEL")]
     NoModelInName {
         /// The name.
         name: String,
@@ -107,7 +107,7 @@ pub enum ResolveError {
     },
     /// The model has no embeddings.
     #[error(
-        "{model} cannot embed texts: name a model of a provider that speaks OpenAI's protocol, or \
+        "{model} cannot embed text: name a model of a provider that speaks OpenAI's protocol, or \
          local:{LOCAL_EMBEDDING_MODEL}"
     )]
     CannotEmbed {

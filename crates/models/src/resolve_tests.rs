@@ -102,7 +102,7 @@ fn what_cannot_be_chosen_says_why() {
         (Some("llama3:8b"), Code::ModelUnknown, "`ollama:llama3:8b`"),
         (Some("openai/gpt-4o"), Code::ModelUnknown, "`openai:gpt-4o`"),
         (Some("llama3"), Code::ModelUnknown, "ollama:llama3"),
-        (Some("openai:"), Code::ModelUnknown, "names no model"),
+        (Some("openai:"), Code::ModelUnknown, "does not name a model"),
         (Some("groq:llama"), Code::ModelKeyMissing, "GROQ_API_KEY"),
         (Some("local:smollm2-135m"), Code::ModelFileMissing, "flowloom models pull"),
         (Some("local:/no/such.gguf"), Code::ModelFileMissing, "/no/such.gguf"),

@@ -10,7 +10,7 @@ use flowloom_core::event::Record;
 use flowloom_core::id::RunId;
 use flowloom_core::value::{Map, Value};
 use flowloom_runtime::effects::BoxFuture;
-use flowloom_runtime::journal::{AppendResult, Batch, Journal, Lease, LeaseState};
+use flowloom_runtime::journal::{AppendResult, Batch, Journal, Lease, LeaseState, LeaseTerm};
 use flowloom_runtime::relay::TextRelay;
 use flowloom_runtime::{JournalError, RunCommand};
 use tokio::sync::{mpsc, oneshot};
@@ -83,6 +83,18 @@ impl Journal for SessionJournal {
     /// Restate has the run driven again, by any worker.
     fn abandon_run(&self, lease: Lease) {
         self.inner.release_run(lease);
+    }
+
+    fn lease_term(&self) -> LeaseTerm {
+        self.inner.lease_term()
+    }
+
+    /// The run is stored before its lease can be confirmed.
+    fn confirm_lease(&self, lease: Lease) -> BoxFuture<'_, Result<(), JournalError>> {
+        Box::pin(async move {
+            self.written.clone().wait_stored().await?;
+            self.inner.confirm_lease(lease).await
+        })
     }
 
     fn can_sleep(&self) -> bool {
@@ -172,7 +184,7 @@ mod tests {
             Record { run, seq: 1, at: 0, path: Path::root(), attempt: 0, event: Event::RunStarted { epoch: 1 } };
         inner.append_batch(lease, Batch::with_records(vec![Arc::new(record)])).wait().await.expect("stored");
         for id in ["decided", "new"] {
-            let command = RunCommand { id: id.into(), sender: "me".into(), action: CommandAction::Resume {} };
+            let command = RunCommand { id: id.into(), sender: "me".into(), action: CommandAction::RESUME };
             inner.post_command(run, command).expect("stored");
         }
         let claim = SessionClaim { lease, was_asleep: false, decided: HashSet::from(["decided".to_owned()]) };

@@ -30,7 +30,12 @@ pub enum CommandAction {
     /// Cancel the run.
     Cancel {},
     /// Continue the run, if no worker drives it.
-    Resume {},
+    Resume {
+        /// The time in milliseconds since the Unix epoch, if the sender knows that it is at least this late: questions that
+        /// expire by then do so, although the clock of the worker may be behind.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        now_ms: Option<u64>,
+    },
     /// Answer a question.
     Answer {
         /// The step that asked.
@@ -56,11 +61,14 @@ pub enum CommandAction {
 }
 
 impl CommandAction {
+    /// Continue the run.
+    pub const RESUME: CommandAction = CommandAction::Resume { now_ms: None };
+
     /// The name of the action.
     pub fn name(&self) -> &'static str {
         match self {
             CommandAction::Cancel {} => "cancel",
-            CommandAction::Resume {} => "resume",
+            CommandAction::Resume { .. } => "resume",
             CommandAction::Answer { .. } => "answer",
             CommandAction::Resolve { .. } => "resolve",
             CommandAction::Retry { .. } => "retry",
@@ -80,7 +88,7 @@ impl CommandAction {
     /// The step that the command is about; `None` if it is about the whole run.
     pub fn path(&self) -> Option<&Path> {
         match self {
-            CommandAction::Cancel {} | CommandAction::Resume {} | CommandAction::Unknown {} => None,
+            CommandAction::Cancel {} | CommandAction::Resume { .. } | CommandAction::Unknown {} => None,
             CommandAction::Answer { path, .. } | CommandAction::Resolve { path, .. } => Some(path),
             CommandAction::Retry { from } => from.as_ref(),
         }
@@ -143,7 +151,7 @@ impl CommandRecord {
     /// every other command.
     pub fn decide_late(command: RunCommand, sent_at: u64, status: Status) -> CommandRecord {
         let outcome = match &command.action {
-            CommandAction::Resume {} => CommandOutcome::Applied,
+            CommandAction::Resume { .. } => CommandOutcome::Applied,
             // It was sent before the end.
             CommandAction::Retry { .. } => CommandOutcome::Rejected(RunError::NotEnded(Status::Running).into()),
             _ => CommandOutcome::Rejected(RunError::Ended(status).into()),

@@ -9,7 +9,6 @@ use flowloom_core::path::Path;
 use flowloom_core::plan::{Env, Plan};
 use flowloom_core::state::{Phase, RunState};
 use flowloom_core::status::Status;
-use flowloom_core::value::Map;
 
 use crate::command::{CommandAction, DecidedCommand, RunCommand};
 use crate::divergence::Divergence;
@@ -24,7 +23,7 @@ use crate::outcome::RunOutcome;
 use crate::redact::Redactors;
 use crate::remote::{RemoteRun, RunDriver};
 use crate::reopen::{decide_retries, records_since_reopened};
-use crate::requests::{CollectedRequests, SentRequest};
+use crate::requests::{CollectedRequests, OpenScope, ScopeKind, SentRequest};
 use crate::run::{LocalRun, Run, stop_driving};
 use crate::start_options::StartOptions;
 
@@ -306,13 +305,15 @@ impl Engine {
         self.follow_records(records, plan, None).await.map(|(outcome, _)| outcome.env).unwrap_or_default()
     }
 
-    /// The variables that the step at `path` sees after these records: those of the run, or of the innermost block with
-    /// variables of its own. Performs no effects.
-    pub async fn variables_at(&self, records: Vec<Arc<Record>>, plan: Arc<Plan>, path: &Path) -> Arc<Map> {
+    /// What the step at `path` sees after these records, from the innermost iteration or block to the variables of the run.
+    /// Performs no effects.
+    pub async fn list_scopes(&self, records: Vec<Arc<Record>>, plan: Arc<Plan>, path: &Path) -> Vec<OpenScope> {
         let requests = CollectedRequests::default();
         let followed = self.follow_records(records, plan, Some(requests.clone())).await;
-        let outside = || followed.map(|(outcome, _)| outcome.env.vars.shared_map()).unwrap_or_default();
-        requests.find_scope(path).unwrap_or_else(outside)
+        let values = followed.map(|(outcome, _)| outcome.env.vars.shared_map()).unwrap_or_default();
+        let mut scopes = requests.list_scopes(path);
+        scopes.push(OpenScope { path: Path::root(), kind: ScopeKind::Variables, values });
+        scopes
     }
 
     /// The requests that a recorded run has sent, as far as its plan reproduces them. Performs no effects.

@@ -57,6 +57,20 @@ pub enum LeaseState {
     Released,
 }
 
+/// How long the worker has held its lease without a gap, as far as it knows without asking.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LeaseTerm {
+    /// Number of the gaps before: whenever the lease may have expired, another term begins.
+    pub number: u64,
+    /// Whether the lease has certainly not expired.
+    pub is_current: bool,
+}
+
+impl LeaseTerm {
+    /// The term of a worker that holds its leases as long as it lives.
+    pub const ENDLESS: LeaseTerm = LeaseTerm { number: 0, is_current: true };
+}
+
 /// The result of an append, available now or later.
 pub enum AppendResult {
     /// Stored, or failed.
@@ -123,6 +137,17 @@ pub trait Journal: Send + Sync {
 
     /// Stores batches in the order of the calls. Memory writes of the records are part of the same transaction.
     fn append_batch(&self, lease: Lease, batch: Batch) -> AppendResult;
+
+    /// The term of this worker's lease. It costs no I/O. Runs that were claimed in an earlier term may have another worker
+    /// by now.
+    fn lease_term(&self) -> LeaseTerm {
+        LeaseTerm::ENDLESS
+    }
+
+    /// Renews this worker's lease. Fails with [`JournalError::OwnershipLost`] if `lease` is not held any more.
+    fn confirm_lease(&self, lease: Lease) -> BoxFuture<'_, Result<(), JournalError>> {
+        Box::pin(async move { self.append_batch(lease, Batch::default()).wait().await.map(drop) })
+    }
 
     /// Whether `append` always completes immediately, so that waiting for it costs nothing.
     fn is_immediate(&self) -> bool {

@@ -27,7 +27,27 @@ pub struct CollectedRequests(Arc<Mutex<Collected>>);
 struct Collected {
     sent: Vec<SentRequest>,
     scripts: HashMap<Path, Hash>,
-    scopes: Vec<(Path, Arc<Map>)>,
+    scopes: Vec<OpenScope>,
+}
+
+/// The names that a step which has not ended lets the steps in it see.
+#[derive(Clone, Debug)]
+pub struct OpenScope {
+    /// The step, or the iteration; the root for the run.
+    pub path: Path,
+    /// What the names in it mean.
+    pub kind: ScopeKind,
+    /// The names with their values.
+    pub values: Arc<Map>,
+}
+
+/// The meaning of the names of an [`OpenScope`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ScopeKind {
+    /// All variables that the steps see: those of the run, of another definition, or of a block with variables of its own.
+    Variables,
+    /// What an iteration adds, such as its number.
+    Iteration,
 }
 
 impl CollectedRequests {
@@ -51,17 +71,22 @@ impl CollectedRequests {
         self.lock_collected().scripts.insert(path.clone(), hash);
     }
 
-    /// Adds the variables of steps with variables of their own that have not ended.
-    pub(crate) fn add_scope(&self, path: &Path, variables: Arc<Map>) {
-        self.lock_collected().scopes.push((path.clone(), variables));
+    /// Adds what a step that has not ended lets the steps in it see.
+    pub(crate) fn add_scope(&self, scope: OpenScope) {
+        self.lock_collected().scopes.push(scope);
     }
 
-    /// The variables of the innermost steps with variables of their own that have not ended and in which the step at `path`
-    /// is; `None` if it is in none.
-    pub(crate) fn find_scope(&self, path: &Path) -> Option<Arc<Map>> {
+    /// What the steps around `path` that have not ended let it see, from the innermost one.
+    pub(crate) fn list_scopes(&self, path: &Path) -> Vec<OpenScope> {
         let collected = self.lock_collected();
-        let around = collected.scopes.iter().filter(|(scope, _)| scope != path && path.is_within(scope));
-        around.max_by_key(|(scope, _)| scope.as_str().len()).map(|(_, variables)| variables.clone())
+        let is_around = |scope: &&OpenScope| match scope.kind {
+            ScopeKind::Variables => scope.path != *path && path.is_within(&scope.path),
+            // A step can be the whole iteration.
+            ScopeKind::Iteration => path.is_within(&scope.path),
+        };
+        let mut around: Vec<OpenScope> = collected.scopes.iter().filter(is_around).cloned().collect();
+        around.sort_by_key(|scope| std::cmp::Reverse(scope.path.as_str().len()));
+        around
     }
 
     /// The hashes of the scripts since the last call.

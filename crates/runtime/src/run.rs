@@ -71,7 +71,8 @@ impl Run {
     pub async fn drive_to_end(self) -> RunOutcome {
         match self {
             Run::Local(run) => run.drive_to_end().await,
-            Run::Remote(run) => run.follow_to_end().await,
+            // Boxed, since each local run would have room for its 4 KB.
+            Run::Remote(run) => Box::pin(run.follow_to_end()).await,
         }
     }
 

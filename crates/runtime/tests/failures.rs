@@ -82,6 +82,7 @@ fn loop_step(body: Step, exhausted: Exhausted) -> Step {
         until: None,
         test: LoopTest::After,
         max: 3,
+        last_index: None,
         exhausted,
         counter: None,
         helper: None,
@@ -213,6 +214,8 @@ fn a_pipeline_fails_when_all_that_can_run_has_run() {
     let trial = Trial::new(make_step("dag", Composite::Dag(Dag { nodes, fails: true, skip_reason: "{} failed" })));
     trial.assert_failure(Status::Failed, Code::NodesFailed);
     let outcome = trial.run();
+    let message = outcome.state.error.as_ref().map(|error| error.message.clone()).unwrap_or_default();
+    assert!(message.starts_with("1 of 3 nodes failed: bad; bad failed with FL10"), "{message}");
     let phase =
         |key: &str| outcome.state.steps().iter().find(|step| step.path.as_str().ends_with(key)).map(|s| s.phase);
     assert_eq!(phase("/good"), Some(Phase::Finished));

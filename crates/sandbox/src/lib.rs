@@ -28,7 +28,7 @@ mod unsupported;
 pub use config::{Availability, KernelFeatures, Protection, PythonLimits, SandboxConfig, ScriptLimits};
 #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
 pub use error::{SandboxError, UnavailableError};
-pub use meter::SandboxMeter;
+pub use meter::{SandboxMeter, TimeReservation};
 #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
 pub use sandbox::{Sandbox, worker_main};
 #[cfg(not(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"))))]

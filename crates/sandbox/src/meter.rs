@@ -4,12 +4,21 @@ use std::fmt;
 use std::time::Duration;
 
 use flowloom_core::error::StepFailure;
+use flowloom_runtime::effects::BoxFuture;
 use tokio::time::Instant;
+
+/// Time that is reserved until this is dropped.
+pub type TimeReservation = Box<dyn Send>;
 
 /// Counts the time that untrusted code computes, by user.
 pub trait SandboxMeter: fmt::Debug + Send + Sync {
-    /// Fails if code of the user may not compute any longer.
-    fn check_user(&self, user: &str) -> Result<(), StepFailure>;
+    /// Reserves the longest time that code of the user may compute, until the result is dropped. Waits for other code of the
+    /// user where that would be too much together. Fails if the user's code may not compute any longer.
+    fn reserve_time<'a>(
+        &'a self,
+        user: &'a str,
+        longest: Duration,
+    ) -> BoxFuture<'a, Result<TimeReservation, StepFailure>>;
 
     /// Adds time in which code of the user computed.
     fn add_time(&self, user: &str, time: Duration);

@@ -11,7 +11,7 @@ use flowloom_core::value::Value;
 use flowloom_runtime::effects::{CodeRunner, EffectContext, EffectFuture, SandboxHost};
 
 use crate::config::{Availability, SandboxConfig};
-use crate::meter::SandboxMeter;
+use crate::meter::{SandboxMeter, TimeReservation};
 use crate::python::BlockRunner;
 use crate::script::WorkerPool;
 use crate::{PYTHON_WORKER, SCRIPT_WORKER, python, script};
@@ -23,6 +23,8 @@ pub struct Sandbox {
     meter: Option<Arc<dyn SandboxMeter>>,
     /// Real time of a block, excluding the time it waits for its run.
     block_timeout: Duration,
+    /// Processor time of an expression.
+    script_timeout: Duration,
 }
 
 impl Sandbox {
@@ -30,20 +32,24 @@ impl Sandbox {
     pub fn new(config: SandboxConfig) -> Sandbox {
         let config = Arc::new(config);
         let meter = config.meter.clone();
-        let (scripts, block_timeout) = (Arc::new(WorkerPool::new(config.clone())), config.python.timeout);
-        Sandbox { scripts, blocks: Arc::new(BlockRunner::new(config)), meter, block_timeout }
+        let (block_timeout, script_timeout) = (config.python.timeout, config.script.timeout);
+        let scripts = Arc::new(WorkerPool::new(config.clone()));
+        Sandbox { scripts, blocks: Arc::new(BlockRunner::new(config)), meter, block_timeout, script_timeout }
     }
 
     /// The same sandbox with another time limit for blocks, if it is shorter. The workers are shared.
     pub fn limit_block_time(&self, timeout: Duration) -> Sandbox {
         let block_timeout = timeout.min(self.block_timeout);
-        let meter = self.meter.clone();
-        Sandbox { scripts: self.scripts.clone(), blocks: self.blocks.clone(), meter, block_timeout }
+        let (scripts, blocks, meter) = (self.scripts.clone(), self.blocks.clone(), self.meter.clone());
+        Sandbox { scripts, blocks, meter, block_timeout, script_timeout: self.script_timeout }
     }
 
-    /// Fails if code of the user may not compute any longer.
-    fn check_user(&self, user: &str) -> Result<(), StepFailure> {
-        self.meter.as_ref().map_or(Ok(()), |meter| meter.check_user(user))
+    /// Reserves time for code of a user. Fails if it may not compute any longer.
+    async fn reserve_time(&self, user: &str, longest: Duration) -> Result<Option<TimeReservation>, StepFailure> {
+        match &self.meter {
+            Some(meter) => meter.reserve_time(user, longest).await.map(Some),
+            None => Ok(None),
+        }
     }
 
     /// Determines which kinds of code can run, by starting a worker of each.
@@ -77,7 +83,7 @@ impl CodeRunner for Sandbox {
         context: &'a EffectContext,
     ) -> EffectFuture<'a, PythonReply> {
         Box::pin(async move {
-            self.check_user(&context.user)?;
+            let _reserved = self.reserve_time(&context.user, self.block_timeout).await?;
             Ok(self.blocks.run_block(request, host, context, self.block_timeout).await?)
         })
     }
@@ -88,7 +94,7 @@ impl CodeRunner for Sandbox {
         context: &'a EffectContext,
     ) -> EffectFuture<'a, Option<Value>> {
         Box::pin(async move {
-            self.check_user(&context.user)?;
+            let _reserved = self.reserve_time(&context.user, self.script_timeout).await?;
             Ok(self.scripts.evaluate_expression(request, &context.user).await?)
         })
     }

@@ -77,8 +77,15 @@ const COMPUTE_WITH_REQUEST: &str = "import asyncio\nasyncio.create_task(httpx.As
 struct CountingMeter(std::sync::Mutex<Duration>);
 
 impl flowloom_sandbox::SandboxMeter for CountingMeter {
-    fn check_user(&self, _user: &str) -> Result<(), flowloom_core::error::StepFailure> {
-        Ok(())
+    fn reserve_time<'a>(
+        &'a self,
+        _user: &'a str,
+        _longest: Duration,
+    ) -> flowloom_runtime::effects::BoxFuture<
+        'a,
+        Result<flowloom_sandbox::TimeReservation, flowloom_core::error::StepFailure>,
+    > {
+        Box::pin(std::future::ready(Ok(Box::new(()) as flowloom_sandbox::TimeReservation)))
     }
 
     fn add_time(&self, _user: &str, time: Duration) {

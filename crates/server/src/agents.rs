@@ -43,7 +43,7 @@ pub(crate) struct AgentChatRequest {
     /// The conversation; `default` if unset.
     #[serde(default)]
     thread: Option<String>,
-    /// Images and texts that belong to the message.
+    /// Images and text files that belong to the message.
     #[serde(default)]
     files: Vec<AttachedFile>,
     /// Number of earlier messages to keep; the rest of the conversation is replaced by this turn. Default: all.

@@ -71,7 +71,7 @@ pub struct AuditEntry {
     /// What was done: `key.create`, `key.rotate`, `key.revoke`, `definition.put`, `definition.delete`, `memory.write` or
     /// `secrets.bind`.
     action: String,
-    /// User who owns the object; null if it is nobody's.
+    /// User who owns the object; null if no user owns it.
     user: Option<String>,
     /// The object, for example `workflow orders`.
     object: String,

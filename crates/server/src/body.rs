@@ -174,13 +174,18 @@ fn find_counted(request: &Request) -> Option<CountedBody> {
     Some(CountedBody { body, sender: name_sender(request) })
 }
 
-/// Who answers for a body: the user of the key, the key, or else the address.
+/// Who answers for a body: who has proven to be the sender, the user of the key, the key, or else the address.
 fn name_sender(request: &Request) -> BodySender {
+    if let Some(proven) = request.extensions().get::<BodySender>() {
+        return proven.clone();
+    }
     let caller = request.extensions().get::<Caller>();
-    let user = caller.and_then(|caller| Some(format!("user {}", caller.user.as_ref()?)));
+    if let Some(user) = caller.and_then(|caller| caller.user.as_ref()) {
+        return BodySender::of_user(user);
+    }
     let key = || caller.and_then(|caller| Some(format!("key {}", caller.key.as_ref()?.id())));
     let address = || Some(request.extensions().get::<ConnectInfo<SocketAddr>>()?.0.ip().to_string());
-    let name = user.or_else(key).or_else(address).unwrap_or_default().into();
+    let name = key().or_else(address).unwrap_or_default().into();
     // A server without keys knows all of its callers.
     if caller.is_some() { BodySender::Keyed(name) } else { BodySender::Unkeyed(name) }
 }

@@ -24,13 +24,17 @@ struct PoolLimits {
 /// Who sends a body.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum BodySender {
-    /// A user or a key.
+    /// A user or a key, also by the secret of a webhook.
     Keyed(Arc<str>),
     /// An address that has sent no key.
     Unkeyed(Arc<str>),
 }
 
 impl BodySender {
+    pub(crate) fn of_user(user: &str) -> BodySender {
+        BodySender::Keyed(format!("user {user}").into())
+    }
+
     fn pool_limits(&self) -> &'static PoolLimits {
         match self {
             BodySender::Keyed(_) => &KEYED_LIMITS,

@@ -4,6 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use axum::extract::{ConnectInfo, FromRequestParts, MatchedPath};
+use axum::http::HeaderName;
 use axum::http::header::AUTHORIZATION;
 use axum::http::request::Parts;
 use flowloom_app::keys::{PREFIX, Scope, hash_secret};
@@ -18,8 +19,22 @@ use crate::problem::Problem;
 use crate::rate::RateKey;
 use crate::state::Server;
 
-/// Headers that a proxy adds. Who made the request that it forwards is not known.
-const PROXY_HEADERS: [&str; 4] = ["forwarded", "via", "x-forwarded-for", "x-real-ip"];
+/// Headers that a proxy adds, beside all that begin with `x-forwarded-`. Who made the request that it forwards is not known.
+const PROXY_HEADERS: [&str; 8] = [
+    "forwarded",
+    "via",
+    "x-real-ip",
+    "x-client-ip",
+    "x-cluster-client-ip",
+    "true-client-ip",
+    "cf-connecting-ip",
+    "fastly-client-ip",
+];
+
+/// Whether a proxy adds a header with this name.
+fn is_of_proxy(name: &HeaderName) -> bool {
+    name.as_str().starts_with("x-forwarded-") || PROXY_HEADERS.contains(&name.as_str())
+}
 
 /// Maximum length of the name of a user, in characters.
 const MAX_USER_CHARS: usize = 256;
@@ -91,7 +106,7 @@ impl Caller {
     /// The caller of a server without keys. Fails with `PeerRefused` unless it is the server's user or root, on this
     /// machine and not through a proxy.
     fn without_key(parts: &Parts) -> Result<Caller, Problem> {
-        let forwards = PROXY_HEADERS.iter().find(|name| parts.headers.contains_key(**name));
+        let forwards = parts.headers.keys().find(|name| is_of_proxy(name));
         let is_trusted = parts.extensions.get::<PeerOwner>().is_some_and(|owner| owner.is_trusted());
         let why = match (forwards, is_trusted) {
             (None, true) => return Ok(Caller::anonymous()),

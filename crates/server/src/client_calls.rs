@@ -67,7 +67,7 @@ pub(crate) fn read_user_answer(
     }
     let Some((path, name)) = call else { return Ok(None) };
     let message = format!(
-        "the run {run} waits for the result of the client's tool {name}, and a message of the user is none; send the \
+        "run {run} is waiting for the result of the client tool {name}; a user message cannot replace it. Send the \
          result as a tool message, or to POST /api/v1/runs/{run}/answer with the path {path}, or cancel the run"
     );
     Err(Problem::new(Code::RequestInvalid, message))

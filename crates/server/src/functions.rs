@@ -7,11 +7,12 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
+use flowloom_app::config::Config;
 use flowloom_app::config::functions::FunctionSettings;
 use flowloom_app::engines::App;
 use flowloom_app::keys::Scope;
 use flowloom_core::chat::ToolDeclaration;
-use flowloom_formats::list_built_in_functions;
+use flowloom_formats::{find_built_in_parameters, list_built_in_functions};
 use serde::Serialize;
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
@@ -47,7 +48,7 @@ pub(crate) struct FunctionInfo {
     target: Option<String>,
     /// Whether each call by a model needs approval.
     needs_approval: bool,
-    /// JSON Schema of the arguments, if one is configured.
+    /// JSON Schema of the arguments, if it is known.
     #[schema(value_type = Option<Object>)]
     parameters: Option<serde_json::Value>,
 }
@@ -55,9 +56,9 @@ pub(crate) struct FunctionInfo {
 /// Lists built-in and configured functions.
 #[utoipa::path(get, path = "/api/v1/functions", operation_id = "list_functions", tag = "functions", security(("key" = ["read"])),
     responses((status = 200, description = "The functions", body = FunctionList)))]
-pub(crate) async fn list_functions(State(app): State<Arc<App>>, caller: Caller) -> ApiResult<Json<FunctionList>> {
+pub(crate) async fn list_functions(State(config): State<Arc<Config>>, caller: Caller) -> ApiResult<Json<FunctionList>> {
     caller.require_scope(Scope::Read)?;
-    let configured = &app.config.functions;
+    let configured = &config.functions;
     let declarations = FunctionSettings::collect_declarations(configured);
     let own = configured.iter().map(|(id, settings)| FunctionInfo {
         id: id.clone(),
@@ -69,12 +70,12 @@ pub(crate) async fn list_functions(State(app): State<Arc<App>>, caller: Caller) 
     });
     let built_in = list_built_in_functions().into_iter().filter(|(id, _)| !configured.contains_key(id));
     let built_in = built_in.map(|(id, description)| FunctionInfo {
+        parameters: find_built_in_parameters(&id).map(|parameters| serde_json::json!(parameters)),
         id,
         description,
         is_built_in: true,
         target: None,
         needs_approval: false,
-        parameters: None,
     });
     Ok(Json(FunctionList { items: own.chain(built_in).collect() }))
 }
@@ -97,13 +98,13 @@ pub(crate) struct McpServerInfo {
 /// Lists the configured MCP servers. None is started.
 #[utoipa::path(get, path = "/api/v1/servers", operation_id = "list_servers", tag = "functions", security(("key" = ["read"])),
     responses((status = 200, description = "The servers", body = McpServerList)))]
-pub(crate) async fn list_servers(State(app): State<Arc<App>>, caller: Caller) -> ApiResult<Json<McpServerList>> {
+pub(crate) async fn list_servers(State(config): State<Arc<Config>>, caller: Caller) -> ApiResult<Json<McpServerList>> {
     caller.require_scope(Scope::Read)?;
     let server = |(name, settings): (&String, &flowloom_app::config::mcp::McpSettings)| McpServerInfo {
         name: name.clone(),
         target: settings.url.clone().or(settings.command.clone()).filter(|_| caller.user.is_none()),
     };
-    Ok(Json(McpServerList { items: app.config.mcp.iter().map(server).collect() }))
+    Ok(Json(McpServerList { items: config.mcp.iter().map(server).collect() }))
 }
 
 /// The tools of an MCP server.

@@ -124,7 +124,12 @@ async fn guard_request(server: &Server, request: Request, mut router: Router) ->
         Ok(()) => router.call(Request::from_parts(parts, body)).await.into_response(),
         Err(problem) => {
             discard_body(&parts.headers, body).await;
-            problem.into_response()
+            let mut answer = problem.into_response();
+            // Where such a body ends depends on who reads it.
+            if has_unknown_transfer_coding(&parts.headers) {
+                answer.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+            }
+            answer
         }
     };
     if is_preflight && answer.status() == StatusCode::OK {
@@ -151,9 +156,8 @@ pub(crate) async fn authorize(State(server): State<Server>, request: Request, ne
     }
     let caller = parts.extensions.get::<Caller>().cloned();
     let route = parts.extensions.get::<MatchedPath>().cloned();
-    let secret = caller.as_ref().and_then(|caller| caller.key.as_ref()).map(|key| key.secret_hash.clone());
     let work = caller.as_ref().map(|caller| server.host.places.request_of(caller.user_id()));
-    let mut answer = match server.calls.enter_call(secret) {
+    let mut answer = match server.calls.enter_call(caller.as_ref()) {
         Ok(call) => call.answer_with(answer_in_places(work, next.run(Request::from_parts(parts, body)))).await,
         Err(problem) => {
             discard_body(&parts.headers, body).await;
@@ -284,14 +288,25 @@ fn reject_encoded_body(headers: &HeaderMap) -> Result<(), Problem> {
     }
 }
 
+/// Whether a body is transferred in another coding than in chunks, such as `gzip, chunked`.
+fn has_unknown_transfer_coding(headers: &HeaderMap) -> bool {
+    let mut codings = headers.get_all(header::TRANSFER_ENCODING).iter();
+    codings.next().is_some_and(|coding| !coding.as_bytes().trim_ascii().eq_ignore_ascii_case(b"chunked"))
+        || codings.next().is_some()
+}
+
 /// Checks content type and length. Forms of another site can be sent without preflight, but never with the type JSON.
 fn check_content(request: &Parts) -> Result<(), Problem> {
     let Parts { method, uri, headers, .. } = request;
     let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
     let changes = matches!(*method, Method::POST | Method::PUT | Method::PATCH);
     let length = text(header::CONTENT_LENGTH).and_then(|length| length.parse::<u64>().ok());
-    // A chunked body has no declared length.
+    if has_unknown_transfer_coding(headers) {
+        let message = "the only Transfer-Encoding that this server knows is chunked";
+        return Err(Problem::new(Code::RequestInvalid, message).with_status(StatusCode::NOT_IMPLEMENTED));
+    }
     reject_encoded_body(headers)?;
+    // A chunked body has no declared length.
     let has_body = length.map_or_else(|| headers.contains_key(header::TRANSFER_ENCODING), |length| length > 0);
     let kind = text(header::CONTENT_TYPE).unwrap_or_default();
     let is_taken = Upload::from_content_type(kind).is_some_and(|kind| kind.is_accepted(method, uri));

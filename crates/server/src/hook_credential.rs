@@ -30,19 +30,22 @@ impl HookCredential {
         }
     }
 
+    /// Whether it has the secret of a hook whose callers send the secret. Compares hashes, so that timing reveals nothing.
+    pub(crate) fn knows_secret(&self, hook: &HookRow) -> bool {
+        hook.secret_hash.is_some() && self.secret_hash == hook.secret_hash
+    }
+
     /// Whether it may authenticate a call of a hook, as far as that can be told without the body: the secret is the hook's, or
-    /// there is a signature for a hook whose callers sign. Compares hashes, so that timing reveals nothing.
+    /// there is a signature for a hook whose callers sign.
     pub(crate) fn may_authenticate(&self, hook: &HookRow) -> bool {
-        match &hook.secret_hash {
-            Some(own) => self.secret_hash.as_ref() == Some(own),
-            None => self.signature.is_some() && hook.secret_name.is_some(),
-        }
+        let may_be_signed = || hook.secret_hash.is_none() && hook.secret_name.is_some() && self.signature.is_some();
+        self.knows_secret(hook) || may_be_signed()
     }
 
     /// Whether it authenticates a call of a hook with this body. Compares signatures in constant time.
-    pub(crate) fn authenticates(&self, hook: &HookRow, config: &Config, body: &str) -> bool {
+    pub(crate) fn authenticates_call(&self, hook: &HookRow, config: &Config, body: &str) -> bool {
         if hook.secret_hash.is_some() {
-            return self.may_authenticate(hook);
+            return self.knows_secret(hook);
         }
         let read = |name| read_webhook_secret(config, &hook.user, name);
         let Some(secret) = hook.secret_name.as_deref().and_then(read) else { return false };

@@ -23,6 +23,7 @@ use utoipa_axum::routes;
 
 use crate::blocking::accept_request;
 use crate::body::{JsonObject, discard_body, read_json_text};
+use crate::body_budget::BodySender;
 use crate::caller::Caller;
 use crate::definitions::change::{OwnerQuery, writable_user};
 use crate::hook_credential::HookCredential;
@@ -147,7 +148,7 @@ pub(crate) async fn call_hook(
     State(server): State<Server>,
     PathParam(id): PathParam<String>,
     QueryParams(whose): QueryParams<HookQuery>,
-    request: Request,
+    mut request: Request,
 ) -> ApiResult<(StatusCode, Json<HookRun>)> {
     let host = server.host.clone();
     let found = crate::blocking::run_blocking(move || host.app.store.find_hooks(&id, whose.user.as_deref())).await??;
@@ -160,10 +161,13 @@ pub(crate) async fn call_hook(
         discard_body(&headers, request.into_body()).await;
         return Err(refused());
     }
+    if let Some(hook) = possible.iter().find(|hook| credential.knows_secret(hook)) {
+        request.extensions_mut().insert(BodySender::of_user(&hook.user));
+    }
     let body = read_json_text(&server, request).await?;
     let hook = possible
         .into_iter()
-        .find(|hook| credential.authenticates(hook, &host.app.config, &body))
+        .find(|hook| credential.authenticates_call(hook, &host.app.config, &body))
         .ok_or_else(refused)?;
     let work = host.places.request_of(&hook.user);
     work.serve_handler(start_hooked_run(host, hook, &headers, &body)).await

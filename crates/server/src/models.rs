@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
-use flowloom_app::engines::App;
+use flowloom_app::config::Config;
 use flowloom_app::keys::Scope;
 use flowloom_app::models::ModelList;
 use serde::Serialize;
@@ -27,9 +27,12 @@ pub(crate) fn routes() -> OpenApiRouter<Server> {
 /// Lists local models and providers, as printed by `flowloom models list --json`. Keys of a user do not
 /// see the addresses of providers.
 #[utoipa::path(get, path = "/api/v1/models", operation_id = "list_models", tag = "models", security(("key" = ["read"])), responses((status = 200, description = "The models", body = ModelListSchema)))]
-pub(crate) async fn list_models(State(app): State<Arc<App>>, caller: Caller) -> ApiResult<Json<serde_json::Value>> {
+pub(crate) async fn list_models(
+    State(config): State<Arc<Config>>,
+    caller: Caller,
+) -> ApiResult<Json<serde_json::Value>> {
     caller.require_scope(Scope::Read)?;
-    let mut list = ModelList::collect(&app.config).await;
+    let mut list = ModelList::collect(&config).await;
     if caller.user.is_some() {
         list.providers.iter_mut().for_each(|provider| provider.base_url = None);
     }

@@ -31,6 +31,8 @@ pub(crate) struct Problem {
     retry_at: Option<u64>,
     /// The run that the request has started. A repetition would start another one.
     run: Option<RunId>,
+    /// The path of the command that the request has sent. A repetition would send another one.
+    command: Option<String>,
 }
 
 /// The problem document as it is sent.
@@ -64,7 +66,7 @@ impl Problem {
     pub(crate) fn new(code: Code, detail: impl Into<String>) -> Problem {
         // Every status of the table is valid.
         let status = StatusCode::from_u16(code.category().http_status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-        Problem { code, status, detail: detail.into(), errors: Vec::new(), retry_at: None, run: None }
+        Problem { code, status, detail: detail.into(), errors: Vec::new(), retry_at: None, run: None, command: None }
     }
 
     /// Replaces the status, for codes with several.
@@ -85,6 +87,12 @@ impl Problem {
             self.detail.push_str(&format!("; the run {run} was started: read it instead of starting another one"));
             self.retry_at = None;
         }
+        self
+    }
+
+    /// Adds the path of the command that the request has sent, which answers it instead of a repetition.
+    pub(crate) fn of_sent_command(mut self, path: String) -> Problem {
+        self.command = Some(path);
         self
     }
 
@@ -138,11 +146,6 @@ impl From<AppError> for Problem {
     fn from(error: AppError) -> Problem {
         log_causes(error.code(), &error);
         let problem = Problem::new(error.code(), error.to_string()).with_errors(error.problems());
-        let problem = match error {
-            // Another server takes the call, or the next start of this one.
-            AppError::Stopping => problem.with_status(StatusCode::SERVICE_UNAVAILABLE),
-            _ => problem,
-        };
         Problem { retry_at: error.retry_at(), ..problem }
     }
 }
@@ -173,6 +176,7 @@ problem_from!(
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
         let Problem { status, retry_at, run, .. } = self;
+        let location = run.map(|run| format!("/api/v1/runs/{run}")).or_else(|| self.command.clone());
         let mut response = (status, Json(self.to_document(""))).into_response();
         let headers = response.headers_mut();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
@@ -180,8 +184,8 @@ impl IntoResponse for Problem {
             headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
         }
         let seconds = retry_at.map(|at| at.saturating_sub(SystemClock.now_ms()).div_ceil(1000).max(1));
-        if let Some(run) = run {
-            if let Ok(location) = HeaderValue::from_str(&format!("/api/v1/runs/{run}")) {
+        if let Some(location) = location {
+            if let Ok(location) = HeaderValue::from_str(&location) {
                 headers.insert(header::LOCATION, location);
             }
         } else if let Some(seconds) = seconds.or_else(|| retry_after(status)) {

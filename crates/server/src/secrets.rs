@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
-use flowloom_app::engines::App;
+use flowloom_app::config::Config;
 use flowloom_app::keys::Scope;
 use flowloom_app::secrets::list_secret_names;
 use serde::Serialize;
@@ -51,12 +51,12 @@ pub(crate) struct SecretInfo {
 /// sees all, and needs the scope `admin`.
 #[utoipa::path(get, path = "/api/v1/secrets", operation_id = "list_secrets", tag = "secrets", security(("key" = ["read"])),
     responses((status = 200, description = "The secrets", body = SecretList), (status = 403, body = ProblemDocument)))]
-pub(crate) async fn list_secrets(State(app): State<Arc<App>>, caller: Caller) -> ApiResult<Json<SecretList>> {
+pub(crate) async fn list_secrets(State(config): State<Arc<Config>>, caller: Caller) -> ApiResult<Json<SecretList>> {
     caller.require_scope(if caller.user.is_some() { Scope::Read } else { Scope::Admin })?;
     let set: BTreeSet<String> = list_secret_names().into_iter().collect();
-    let names: BTreeSet<&String> = set.iter().chain(app.config.secrets.keys()).collect();
+    let names: BTreeSet<&String> = set.iter().chain(config.secrets.keys()).collect();
     let info = |name: &String| {
-        let settings = app.config.secrets.get(name).cloned().unwrap_or_default();
+        let settings = config.secrets.get(name).cloned().unwrap_or_default();
         let is_visible = caller.user.as_ref().is_none_or(|user| settings.users.contains(user));
         let users = match &caller.user {
             Some(user) => vec![user.clone()],

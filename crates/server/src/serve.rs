@@ -77,6 +77,11 @@ impl RunningServer {
         self.address
     }
 
+    /// The address under which clients reach the server, without a slash at its end.
+    pub fn public_address(&self) -> String {
+        self.server.public_url.as_ref().map_or_else(|| format!("http://{}", self.address), PublicUrl::to_text)
+    }
+
     /// Whether calls without a key are taken.
     pub fn is_open(&self) -> bool {
         self.server.is_open

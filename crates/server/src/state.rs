@@ -8,6 +8,7 @@ use std::sync::Arc;
 use axum::extract::FromRef;
 use axum::http::Method;
 use flowloom_app::blocks::BlockRegistry;
+use flowloom_app::config::Config;
 use flowloom_app::definitions::catalog::Catalog;
 use flowloom_app::engines::App;
 use flowloom_app::keys::Scope;
@@ -92,6 +93,7 @@ macro_rules! extract_part {
 
 extract_part!(Arc<RunHost>, server => server.host.clone());
 extract_part!(Arc<App>, server => server.host.app.clone());
+extract_part!(Arc<Config>, server => server.host.app.config.clone());
 extract_part!(Arc<Store>, server => server.host.app.store.clone());
 extract_part!(Arc<Catalog>, server => server.host.catalog.clone());
 extract_part!(Arc<BlockRegistry>, server => server.host.app.blocks.clone());

@@ -186,7 +186,7 @@ pub(crate) async fn delete_thread(
 pub(crate) struct MessageRequest {
     /// The text.
     message: String,
-    /// Images and texts that belong to the message.
+    /// Images and text files that belong to the message.
     #[serde(default)]
     files: Vec<AttachedFile>,
     /// Number of earlier messages to keep; the rest of the conversation is replaced by this turn. Default: all.
@@ -311,7 +311,7 @@ pub(crate) struct UserMessage<'a> {
     pub(crate) definition: &'a CatalogEntry,
     pub(crate) thread: &'a str,
     pub(crate) text: &'a str,
-    /// Images and texts that belong to the message.
+    /// Images and text files that belong to the message.
     pub(crate) files: &'a [AttachedFile],
     /// Number of earlier messages to keep; `None` keeps all.
     pub(crate) keep: Option<usize>,
@@ -375,7 +375,7 @@ pub(crate) async fn run_turn(
     let run = match find_waiting_run(host, call.user(), &key).await? {
         Some(run) if sent.keep.is_none() => {
             if !sent.files.is_empty() {
-                let message = "the conversation waits for an answer, and an answer is a text without files";
+                let message = "the conversation waits for an answer, and an answer is text without files";
                 return Err(Problem::new(Code::RequestInvalid, message));
             }
             answer_with_text(call, open_run(&host.app, run).await?, sent.text, id).await?

@@ -19,7 +19,7 @@ use crate::settings::RecoveryScope;
 use crate::store::Store;
 
 /// Number of workers that may die in a row while they drive a run; then it is no longer reclaimed.
-pub(crate) const MAX_WORKER_DEATHS: u64 = 3;
+pub const MAX_WORKER_DEATHS: u64 = 3;
 
 /// Number of deaths from which a run is suspected to cause them.
 const SUSPECT_WORKER_DEATHS: u64 = 2;
@@ -70,7 +70,7 @@ impl Store {
     /// outside of the scope of this process.
     pub fn abandoned_runs(&self, limit: u32) -> Result<Vec<AbandonedRun>, StoreError> {
         let RecoveryScope { project, config } = &self.recovery;
-        self.read_with(|db| {
+        self.read_long_with(|db| {
             let living = self.worker.living_workers(db)?;
             let mut found = Vec::new();
             for worker in db.query_rows("select distinct worker from run where worker is not null", &[], read_worker)? {
@@ -100,7 +100,7 @@ impl Store {
         if self.is_in_memory() {
             return Ok(LeftRuns::default());
         }
-        self.read_with(|db| {
+        self.read_long_with(|db| {
             let status = self.build_status_expression(db)?;
             let condition = format!(
                 "finished_at is null and config <> $1 and (project is null or project in ('', $2) or $2 = '') \

@@ -57,6 +57,7 @@ pub(crate) enum AuditAction {
     PutHook,
     DeleteHook,
     SendCommand,
+    DeleteRun,
 }
 
 impl AuditAction {
@@ -77,6 +78,7 @@ impl AuditAction {
             AuditAction::PutHook => "hook.put",
             AuditAction::DeleteHook => "hook.delete",
             AuditAction::SendCommand => "run.command",
+            AuditAction::DeleteRun => "run.delete",
         }
     }
 }

@@ -22,7 +22,7 @@ impl Store {
         if file.exists() {
             return Err(BackupError::Exists(file.to_owned()).into());
         }
-        self.read_with(|connection| match connection {
+        self.read_long_with(|connection| match connection {
             DbConnection::Sqlite(sqlite) => write_copy(sqlite, file),
             DbConnection::Postgres(_) => Err(BackupError::Postgres.into()),
         })

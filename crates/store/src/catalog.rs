@@ -61,20 +61,20 @@ const FILTER_SQL: &str = "(user_id = $1 or $1 is null) and ({status} = $2 or $2 
 const MIN_ID_END_CHARS: usize = 4;
 
 /// The parameters of a filter, in the order of [`FILTER_SQL`].
-struct FilterParams<'a> {
+pub(crate) struct FilterParams<'a> {
     filter: &'a RunFilter,
     before: Option<String>,
     forked_from: Option<String>,
 }
 
 impl<'a> FilterParams<'a> {
-    fn new(filter: &'a RunFilter) -> FilterParams<'a> {
+    pub(crate) fn new(filter: &'a RunFilter) -> FilterParams<'a> {
         let [before, forked_from] = [filter.before, filter.forked_from].map(|id| id.map(|id| id.to_string()));
         FilterParams { filter, before, forked_from }
     }
 
     /// `$1` to `$12`: those of the condition.
-    fn list_conditions(&self) -> Vec<Param<'_>> {
+    pub(crate) fn list_conditions(&self) -> Vec<Param<'_>> {
         let RunFilter { user, status, name, workflow, format, thread_key, project, since, .. } = self.filter;
         let (before, forked_from, since) = (&self.before, &self.forked_from, since.map(|time| time as i64));
         let (kind, id) = match &self.filter.trigger {
@@ -94,7 +94,7 @@ impl<'a> FilterParams<'a> {
 }
 
 /// Names of this program as a list of SQL literals; never empty, because SQL has no empty list.
-fn list_literals(names: &[String]) -> String {
+pub(crate) fn list_literals(names: &[String]) -> String {
     let is_name = |name: &&String| name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
     let literals: Vec<String> = names.iter().filter(is_name).map(|name| format!("'{name}'")).collect();
     if literals.is_empty() { "null".to_owned() } else { literals.join(", ") }
@@ -218,7 +218,11 @@ impl Store {
             // Records are shared, so returning all of them costs no more than returning one.
             Some(runs) => runs.read_records(run, after),
             None => {
-                let events = self.read_with(|db| rows::read_events(db, run, after, most))?;
+                let read = |db: &DbConnection| rows::read_events(db, run, after, most);
+                let events = match most {
+                    u32::MAX => self.read_journal_with(read)?,
+                    _ => self.read_with(read)?,
+                };
                 rows::parse_records(events, run, after)
             }
         }
@@ -234,7 +238,7 @@ impl Store {
             }
             return Ok(counts.into_iter().collect());
         }
-        let rows: Vec<(String, u64)> = self.read_with(|db| {
+        let rows: Vec<(String, u64)> = self.read_long_with(|db| {
             let sql = format!("select {}, count(*) from run group by 1", self.build_status_expression(db)?);
             db.query_rows(&sql, &[], |row| Ok((row.get(0)?, row.get_count(1)?)))
         })?;
@@ -296,7 +300,7 @@ impl Store {
     }
 
     /// The condition of a filter. Only one for a status needs to know which workers live.
-    fn build_condition(&self, filter: &RunFilter) -> Result<String, StoreError> {
+    pub(crate) fn build_condition(&self, filter: &RunFilter) -> Result<String, StoreError> {
         let status = match &filter.status {
             None => "status".to_owned(),
             Some(_) => self.read_with(|db| self.build_status_expression(db))?,

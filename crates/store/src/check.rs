@@ -64,7 +64,7 @@ impl Store {
 
     fn read_run_page(&self, after: i64) -> Result<Vec<NumberedRow>, StoreError> {
         let sql = format!("select {RUN_COLUMNS} from run where number > $1 order by number limit $2");
-        self.read_with(|db| {
+        self.read_long_with(|db| {
             db.query_rows(&sql, params![after, PAGE_ROWS], |row| {
                 Ok(NumberedRow { number: row.get(14)?, read: StoredRunRow::read(row) })
             })
@@ -117,7 +117,7 @@ impl<'a> DatabaseCheck<'a> {
     }
 
     fn check_pages(&mut self, pragma: &str) -> Result<(), StoreError> {
-        let problems = self.store.read_with(|db| match db {
+        let problems = self.store.read_long_with(|db| match db {
             DbConnection::Sqlite(sqlite) => sqlite.list_problems(pragma),
             // Postgres has checksums of its own.
             DbConnection::Postgres(_) => Ok(Vec::new()),
@@ -187,7 +187,8 @@ impl<'a> DatabaseCheck<'a> {
     fn has_changed(&self, stored: &StoredRunRow) -> Result<bool, StoreError> {
         let sql = "select status_seq from run where id = $1";
         let id = stored.row.id.to_string();
-        let seq: Option<u64> = self.store.read_with(|db| db.query_first(sql, params![&id], |row| row.get_count(0)))?;
+        let seq: Option<u64> =
+            self.store.read_long_with(|db| db.query_first(sql, params![&id], |row| row.get_count(0)))?;
         Ok(seq != Some(stored.status_seq))
     }
 
@@ -196,7 +197,7 @@ impl<'a> DatabaseCheck<'a> {
         loop {
             let sql = "select namespace, key, value, checksum from memory where (namespace, key) > ($1, $2) \
                        order by namespace, key limit $3";
-            let page = self.store.read_with(|db| {
+            let page = self.store.read_long_with(|db| {
                 db.query_rows(sql, params![&namespace, &key, PAGE_ROWS], |row| {
                     let (namespace, key): (String, String) = (row.get(0)?, row.get(1)?);
                     let parsed = parse_memory(&namespace, &key, &row.get::<String>(2)?, row.get(3)?);

@@ -94,6 +94,13 @@ impl CommitThread {
     fn commit_batch(&mut self, mut batch: Vec<QueuedJob>) {
         let mut unknown_commit = None;
         loop {
+            // A commit whose outcome is unknown is looked up as it was sent.
+            if unknown_commit.is_none() {
+                batch = self.drop_abandoned(batch);
+                if batch.is_empty() {
+                    return;
+                }
+            }
             match self.attempt_commit(&mut batch, &mut unknown_commit) {
                 Err(error) if error.is_outage() => {
                     if self.outages.note_failure(error.code(), &error) {
@@ -106,6 +113,8 @@ impl CommitThread {
                 }
                 // At least one job fails. Committed one by one, only those that fail are refused.
                 Err(_) if batch.len() > 1 => {
+                    // Nothing of the batch is stored.
+                    batch.iter().for_each(|job| job.progress.set_back());
                     for job in batch {
                         self.commit_batch(vec![job]);
                     }
@@ -141,6 +150,14 @@ impl CommitThread {
         }
         committed
     }
+
+    /// The jobs that their callers have not given up. From now on they may be stored.
+    fn drop_abandoned(&self, jobs: Vec<QueuedJob>) -> Vec<QueuedJob> {
+        let (started, abandoned): (Vec<_>, _) = jobs.into_iter().partition(|job| job.progress.start());
+        self.desk.queued.fetch_sub(abandoned.len(), Ordering::AcqRel);
+        started
+    }
+
     /// Refuses the jobs that may wait no longer, and lets the others wait a moment. Returns those of the batch.
     fn wait_for_database(&mut self, batch: Vec<QueuedJob>, error: StoreError) -> Vec<QueuedJob> {
         self.receive_commands();
@@ -155,6 +172,10 @@ impl CommitThread {
                 (cause.clone(), cause)
             }
         };
+        // What was certainly not committed may be given up.
+        if !matches!(*cause, StoreError::CommitUnknown { .. }) {
+            batch.iter().for_each(|job| job.progress.set_back());
+        }
         let next = std::mem::take(&mut self.next);
         self.next = self.keep_waiting(next, &next_cause);
         let batch = self.keep_waiting(batch, &cause);
@@ -167,7 +188,7 @@ impl CommitThread {
     /// The jobs that may wait longer; the others are refused.
     fn keep_waiting(&self, jobs: Vec<QueuedJob>, cause: &Arc<StoreError>) -> Vec<QueuedJob> {
         let now = Instant::now();
-        let (waiting, expired) = jobs.into_iter().partition(|job| !self.is_closed && now < job.give_up_at);
+        let (waiting, expired) = jobs.into_iter().partition(|job| !self.is_closed && job.may_wait(now));
         self.finish_jobs(expired, std::iter::repeat_with(|| Err(StoreError::Outage(cause.clone()))));
         waiting
     }

@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use flowloom_core::code::Code;
 use flowloom_core::error::{Retry, StepFailure};
-use flowloom_core::hash::Hash;
 use flowloom_core::id::RunId;
 use flowloom_runtime::JournalError;
 use flowloom_runtime::causes::log_causes;
 
+pub use crate::corruption::Corruption;
 use crate::damage::Damage;
 use crate::db::failure::{self, DatabaseFailure};
 use crate::quota::QuotaExceeded;
@@ -58,6 +58,17 @@ pub enum StoreError {
         server: Arc<str>,
         /// Number of the commit.
         number: i64,
+    },
+    /// Postgres is connected and does not answer.
+    #[error(
+        "the database at {server} does not answer{}; look for locks and load, and check that it is running", if *is_commit {
+        ", and whether it has stored this is unknown" } else { "" }
+    )]
+    Unanswered {
+        /// Hosts and ports of the server.
+        server: Arc<str>,
+        /// Whether what was sent may be stored, now or later.
+        is_commit: bool,
     },
     /// The database was locked or could not be reached for as long as the operation may wait. Several operations share
     /// the error.
@@ -137,7 +148,7 @@ pub enum StoreError {
         is_file: bool,
     },
     /// The data is damaged.
-    #[error("{0}{advice}", advice = .0.advice())]
+    #[error("{0}{advice}", advice = .0.advise_repair())]
     Corrupt(Corruption),
     /// The journal refuses.
     #[error(transparent)]
@@ -231,91 +242,6 @@ pub enum StoreError {
     NoPageLimit,
 }
 
-/// The damaged part of the data.
-#[derive(Debug, thiserror::Error)]
-pub enum Corruption {
-    /// A run's bundle is missing.
-    #[error("the bundle {0} is missing from the database")]
-    MissingBundle(Hash),
-    /// A run's bundle does not have its hash.
-    #[error("the bundle {0} is damaged: its content has another hash")]
-    Bundle(Hash),
-    /// The first event of a run is missing.
-    #[error("run {0} has no run_created event")]
-    NotCreated(RunId),
-    /// The row of a run fails its checksum.
-    #[error("run {0} is damaged: the checksum of its row is wrong")]
-    Run(RunId),
-    /// The status of a run fails its checksum, or is unknown.
-    #[error("run {0} is damaged: the checksum of its status is wrong")]
-    RunStatus(RunId),
-    /// A column holds a value of another type than the schema says.
-    #[error("a row of the database is damaged: {0}")]
-    Column(String),
-    /// A row of the list of runs has no readable id.
-    #[error("row {number} of the list of runs is damaged")]
-    RunRow {
-        /// Number of the row.
-        number: i64,
-    },
-    /// An event cannot be read.
-    #[error("event {seq} of run {run} is damaged: {what}")]
-    Event {
-        /// The run.
-        run: RunId,
-        /// Sequence number of the event.
-        seq: u64,
-        /// What is wrong.
-        what: String,
-    },
-    /// A memory entry is no JSON value.
-    #[error("the memory entry {key:?} is damaged: {what}")]
-    Memory {
-        /// The key of the entry.
-        key: String,
-        /// What is wrong.
-        what: String,
-    },
-    /// A backup cannot be restored.
-    #[error("the backup {} cannot be restored: {what}", file.display())]
-    Backup {
-        /// The file.
-        file: PathBuf,
-        /// What is wrong with it.
-        what: Box<Corruption>,
-    },
-    /// The file fails SQLite's check.
-    #[error("the file is damaged: {0}")]
-    File(String),
-    /// The file is no database.
-    #[error("the file is not a SQLite database: {0}")]
-    NotSqlite(#[source] rusqlite::Error),
-    /// The file has a schema version that the program does not know.
-    #[error("its schema version {0} is not supported; use the version of flowloom that wrote it")]
-    SchemaVersion(i64),
-    /// The file has no tables.
-    #[error(
-        "it has no tables: it was copied without its write-ahead log, or is no database of Flowloom; write backups with \
-         flowloom backup, or copy flowloom.db together with flowloom.db-wal while nothing uses them"
-    )]
-    Empty,
-}
-
-impl Corruption {
-    /// What to do, at the end of the message.
-    fn advice(&self) -> &'static str {
-        match self {
-            // The file may be a backup.
-            Corruption::Backup { .. }
-            | Corruption::File(_)
-            | Corruption::NotSqlite(_)
-            | Corruption::SchemaVersion(_)
-            | Corruption::Empty => "",
-            _ => "; check the database with flowloom doctor, and restore a backup",
-        }
-    }
-}
-
 /// Why a backup cannot be written or restored.
 #[derive(Debug, thiserror::Error)]
 pub enum BackupError {
@@ -355,14 +281,32 @@ impl StoreError {
     pub fn is_damage(&self) -> bool {
         match self {
             StoreError::Corrupt(_) => true,
-            StoreError::Sqlite(error) => failure::classify_sqlite(error) == DatabaseFailure::Corrupt,
-            StoreError::Postgres { source, is_connecting, .. } => {
-                failure::classify_postgres(source, *is_connecting) == DatabaseFailure::Corrupt
-            }
             StoreError::Outage(error) => error.is_damage(),
             // The journal records the failure of the database by its code.
             StoreError::Journal(error) => error.code() == Code::StoreCorrupt,
-            _ => false,
+            _ => self.database_failure() == Some(DatabaseFailure::Corrupt),
+        }
+    }
+
+    /// Whether the file of the database cannot be changed.
+    pub fn is_read_only(&self) -> bool {
+        self.database_failure() == Some(DatabaseFailure::ReadOnly)
+    }
+
+    /// Whether another transaction or program is in the way.
+    pub(crate) fn is_locked(&self) -> bool {
+        self.database_failure() == Some(DatabaseFailure::Locked)
+    }
+
+    /// The class of a failure of SQLite or Postgres itself.
+    fn database_failure(&self) -> Option<DatabaseFailure> {
+        match self {
+            StoreError::Sqlite(error) => Some(failure::classify_sqlite(error)),
+            StoreError::Postgres { source, is_connecting, .. } => {
+                Some(failure::classify_postgres(source, *is_connecting))
+            }
+            StoreError::Outage(error) => error.database_failure(),
+            _ => None,
         }
     }
 
@@ -373,7 +317,9 @@ impl StoreError {
             StoreError::Postgres { source, is_connecting, .. } => {
                 failure::classify_postgres(source, *is_connecting).code()
             }
-            StoreError::ConnectionLost { .. } | StoreError::CommitUnknown { .. } => Code::StoreUnreachable,
+            StoreError::ConnectionLost { .. } | StoreError::CommitUnknown { .. } | StoreError::Unanswered { .. } => {
+                Code::StoreUnreachable
+            }
             StoreError::Outage(error) => error.code(),
             StoreError::Closed
             | StoreError::Thread { .. }
@@ -408,6 +354,16 @@ impl StoreError {
         }
     }
 
+    /// The error of reading a run: if its bundle is damaged, which other runs may need too, it names the run.
+    pub fn of_run(self, run: RunId) -> StoreError {
+        match self {
+            StoreError::Corrupt(what @ (Corruption::MissingBundle(_) | Corruption::Bundle(_))) => {
+                StoreError::Corrupt(Corruption::BundleOfRun { run, what: Box::new(what) })
+            }
+            error => error,
+        }
+    }
+
     /// Whether the same operation may succeed later.
     pub fn retry(&self) -> Retry {
         match self {
@@ -415,6 +371,7 @@ impl StoreError {
             | StoreError::Postgres { .. }
             | StoreError::ConnectionLost { .. }
             | StoreError::CommitUnknown { .. }
+            | StoreError::Unanswered { .. }
             | StoreError::Outage(_) => Retry::Maybe,
             _ => Retry::Never,
         }
@@ -423,17 +380,14 @@ impl StoreError {
     /// Whether the database cannot be reached or cannot store, so that the same operation may succeed later.
     pub fn is_unavailable(&self) -> bool {
         match self {
-            StoreError::Sqlite(error) => failure::classify_sqlite(error) != DatabaseFailure::Corrupt,
-            StoreError::Postgres { source, is_connecting, .. } => {
-                failure::classify_postgres(source, *is_connecting) != DatabaseFailure::Corrupt
-            }
             StoreError::ConnectionLost { .. }
             | StoreError::CommitUnknown { .. }
+            | StoreError::Unanswered { .. }
             | StoreError::Outage(_)
             | StoreError::Closed
             | StoreError::Thread { .. }
             | StoreError::NotCreated { .. } => true,
-            _ => false,
+            _ => self.database_failure().is_some_and(|failure| failure != DatabaseFailure::Corrupt),
         }
     }
 
@@ -449,9 +403,9 @@ impl StoreError {
     }
 
     /// Whether it is not known if a commit has happened.
-    fn is_commit_unknown(&self) -> bool {
+    pub fn is_commit_unknown(&self) -> bool {
         match self {
-            StoreError::CommitUnknown { .. } => true,
+            StoreError::CommitUnknown { .. } | StoreError::Unanswered { is_commit: true, .. } => true,
             StoreError::Outage(cause) => cause.is_commit_unknown(),
             _ => false,
         }
@@ -459,7 +413,20 @@ impl StoreError {
 
     /// Whether the connection was lost; a new connection may succeed.
     pub(crate) fn is_connection_lost(&self) -> bool {
-        matches!(self, StoreError::Postgres { source, .. } if failure::is_connection_lost(source))
+        match self {
+            StoreError::Postgres { source, .. } => failure::is_connection_lost(source),
+            StoreError::Unanswered { .. } => true,
+            _ => false,
+        }
+    }
+
+    /// Whether the database hangs: it does not answer, or somebody has locked a table.
+    pub(crate) fn is_hang(&self) -> bool {
+        match self {
+            StoreError::Unanswered { .. } => true,
+            StoreError::Postgres { source, .. } => failure::is_lock_timeout(source),
+            _ => false,
+        }
     }
 
     /// Whether the same transaction may succeed on a retry.

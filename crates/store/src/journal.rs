@@ -10,7 +10,7 @@ use flowloom_core::value::{Map, Value};
 use flowloom_runtime::JournalError;
 use flowloom_runtime::command::RunCommand;
 use flowloom_runtime::effects::BoxFuture;
-use flowloom_runtime::journal::{AppendResult, Batch, Journal, Lease, LeaseState, thread_namespace};
+use flowloom_runtime::journal::{AppendResult, Batch, Journal, Lease, LeaseState, LeaseTerm, thread_namespace};
 use flowloom_runtime::relay::TextRelay;
 
 use crate::batch::{BatchEffects, BatchWrite, write_memory};
@@ -46,12 +46,14 @@ impl Journal for Store {
             let claim = UnfinishedClaim::register_run(self, run)?;
             flowloom_runtime::failpoint::hit("claim_before");
             let (worker, epoch) = (self.worker.name().to_owned(), seen.epoch);
-            let (claimant, is_left) = (self.worker.clone(), seen.worker.is_none());
+            let (claimant, earlier) = (self.worker.clone(), seen.worker);
             let claimed = self
                 .writer
                 .submit_job(Box::new(move |connection| {
                     // The job may have waited for the end of an outage, in which nobody could renew a lease.
-                    if !is_left && !claimant.knows_the_dead() {
+                    if let Some(earlier) = &earlier
+                        && (!claimant.knows_the_dead() || claimant.has_come_back(connection, run, earlier)?)
+                    {
                         return Err(JournalError::RunOwned(run).into());
                     }
                     // Another process may have claimed it since. Only one claimant finds the epoch it read.
@@ -91,6 +93,10 @@ impl Journal for Store {
 
     fn abandon_run(&self, lease: Lease) {
         self.unregister_run(lease.run);
+    }
+
+    fn lease_term(&self) -> LeaseTerm {
+        self.worker.lease_term()
     }
 
     fn append_batch(&self, lease: Lease, batch: Batch) -> AppendResult {

@@ -16,6 +16,7 @@ mod checksum;
 mod commands;
 mod commit_desk;
 mod commit_thread;
+mod corruption;
 mod damage;
 mod db;
 mod definition_condition;
@@ -28,6 +29,7 @@ mod idempotency;
 mod journal;
 mod keyed_command;
 mod keys;
+mod lease_terms;
 mod memory_runs;
 mod migrate_checksums;
 mod model_usage;
@@ -42,6 +44,7 @@ mod quota_check;
 mod readers;
 mod relay;
 mod rows;
+mod run_inputs;
 mod run_row;
 mod run_statistics;
 mod run_tree;
@@ -60,10 +63,11 @@ mod writer;
 pub mod parts {
     pub use crate::commands::{CausedCommand, Mailboxes};
     pub use crate::journal::memory_writes_of;
+    pub use crate::lease_terms::{LeaseTerms, Renewal};
     pub use crate::memory_runs::MemoryRuns;
 }
 
-pub use abandoned::{AbandonedRun, LeftRuns};
+pub use abandoned::{AbandonedRun, LeftRuns, MAX_WORKER_DEATHS};
 pub use audit::{Actor, AuditFilter, AuditRow};
 pub use backup::{RestoreOptions, RestoredBackup, restore_backup};
 pub use catalog::PersonalWrites;
@@ -85,8 +89,8 @@ pub use model_usage::ModelUsage;
 pub use notifications::{NewNotification, NotificationRow};
 pub use open_questions::OpenQuestions;
 pub use private::check_private;
-pub use prune::PruneFilter;
-pub use question_expiry::QuestionExpiry;
+pub use prune::{MAX_DELETED_RUNS, PruneFilter};
+pub use question_expiry::{QuestionExpiry, WaitingQuestion};
 pub use quota::{
     DailyUsage, QUOTA_TABLE, Quota, QuotaExceeded, QuotaInfo, QuotaLimits, QuotaWindow, Quotas, START_QUOTAS,
 };

@@ -22,7 +22,7 @@ use crate::commands::{
 use crate::error::StoreError;
 use crate::event_effects::status_after;
 use crate::open_questions::OpenQuestions;
-use crate::question_expiry::{ExpiryChange, QuestionExpiry, find_expiry_change};
+use crate::question_expiry::{ExpiryChange, QuestionExpiry, WaitingQuestion, find_expiry_change};
 use crate::run_row::{RunFilter, RunRow};
 
 /// Maximum number of finished runs to retain; the oldest are removed first.
@@ -133,9 +133,17 @@ impl MemoryRuns {
         state.tree_sizes.get(&state.find_outermost(run)).copied().unwrap_or_default()
     }
 
-    /// The unfinished child runs of a run.
-    pub fn unfinished_children(&self, run: RunId) -> Vec<RunId> {
-        self.lock_state().unfinished_children(run)
+    /// The unfinished runs within a run that has ended, or is about to, whose parent run has ended.
+    pub fn list_orphaned_runs(&self, run: RunId) -> Vec<RunId> {
+        let state = self.lock_state();
+        let (mut ended, mut orphans) = (vec![run], Vec::new());
+        while let Some(parent) = ended.pop() {
+            let children = state.children.get(&parent).into_iter().flatten().copied();
+            let (unfinished, finished): (Vec<_>, Vec<_>) = children.partition(|child| state.is_unfinished(*child));
+            ended.extend(finished);
+            orphans.extend(unfinished);
+        }
+        orphans
     }
 
     /// A command with this id to a run or to one of its child runs, with the run that received it.
@@ -181,9 +189,37 @@ impl MemoryRuns {
         expired.take(limit as usize).collect()
     }
 
+    /// Questions with a time limit that wait, those that expire first first; at most `limit`.
+    pub fn list_waiting_questions(&self, limit: u32) -> Vec<WaitingQuestion> {
+        let state = self.lock_state();
+        let last_event = |run: &RunId| state.runs.get(run)?.records.last().map(|last| last.at);
+        let waiting = state.expiries.iter().map(|(expiry, _)| WaitingQuestion {
+            expiry: *expiry,
+            last_event_at: last_event(&expiry.run).unwrap_or_default(),
+        });
+        waiting.take(limit as usize).collect()
+    }
+
     /// Forgets when a question expires.
     pub fn forget_expiry(&self, expiry: QuestionExpiry) {
         self.lock_state().expiries.retain(|(known, _)| *known != expiry);
+    }
+
+    /// Deletes a run that has ended, with its child runs; `false` if it is in use, or belongs to a run that is kept.
+    pub(crate) fn delete_run(&self, run: RunId) -> bool {
+        let mut state = self.lock_state();
+        let has_parent = state.find_parent(run).is_some_and(|parent| state.runs.contains_key(&parent));
+        let within = state.list_within(run);
+        let is_over = |run: &RunId| {
+            let found = state.runs.get(run).filter(|run| run.row.finished_at.is_some() && !run.is_driven);
+            found.is_some_and(|run| run.inbox.pending_commands().is_empty())
+        };
+        if has_parent || !within.iter().all(is_over) {
+            return false;
+        }
+        state.finished.retain(|finished| !within.contains(finished));
+        within.into_iter().for_each(|run| drop(state.remove_run(run)));
+        true
     }
 
     /// The row of a run.
@@ -297,10 +333,25 @@ impl MemoryState {
             return None;
         }
         let oldest = self.finished.pop_front()?;
-        self.children.remove(&oldest);
-        self.tree_sizes.remove(&oldest);
-        self.expiries.retain(|(expiry, _)| expiry.run != oldest);
-        self.runs.remove(&oldest)
+        self.remove_run(oldest)
+    }
+
+    fn remove_run(&mut self, run: RunId) -> Option<MemoryRun> {
+        self.children.remove(&run);
+        self.tree_sizes.remove(&run);
+        self.expiries.retain(|(expiry, _)| expiry.run != run);
+        self.runs.remove(&run)
+    }
+
+    /// A run and the runs within it.
+    fn list_within(&self, run: RunId) -> Vec<RunId> {
+        let mut within = vec![run];
+        let mut index = 0;
+        while let Some(run) = within.get(index) {
+            within.extend_from_slice(self.children.get(run).map_or(&[], Vec::as_slice));
+            index += 1;
+        }
+        within
     }
 
     fn find_parent(&self, run: RunId) -> Option<RunId> {
@@ -311,9 +362,12 @@ impl MemoryState {
         std::iter::successors(Some(run), |run| self.find_parent(*run)).last().unwrap_or(run)
     }
 
+    fn is_unfinished(&self, run: RunId) -> bool {
+        self.runs.get(&run).is_some_and(|stored| stored.row.finished_at.is_none())
+    }
+
     fn unfinished_children(&self, run: RunId) -> Vec<RunId> {
-        let is_unfinished = |run: &RunId| self.runs.get(run).is_some_and(|stored| stored.row.finished_at.is_none());
-        self.children.get(&run).into_iter().flatten().copied().filter(is_unfinished).collect()
+        self.children.get(&run).into_iter().flatten().copied().filter(|child| self.is_unfinished(*child)).collect()
     }
 
     fn find_command_within(&self, run: RunId, id: &str) -> Option<(RunId, CommandRecord)> {

@@ -1,7 +1,9 @@
 //! Tokens and cost of the model calls of a period, aggregated in SQL from the events.
 
+use crate::catalog::FilterParams;
 use crate::db::{DbConnection, DbRow, params};
 use crate::error::StoreError;
+use crate::run_row::RunFilter;
 use crate::store::Store;
 
 /// The most rows of the result; those with the most tokens count.
@@ -29,23 +31,19 @@ pub struct ModelUsage {
 }
 
 impl Store {
-    /// The model calls of the runs of a user, or of all, that were created since `since`, in milliseconds since the Unix
-    /// epoch. Calls that a fork reuses are not counted;
-    /// calls whose answers were refused are. Empty if the store keeps runs in memory only.
-    pub fn summarize_model_usage(
-        &self,
-        user: Option<&str>,
-        since: u64,
-        interval_ms: u64,
-    ) -> Result<Vec<ModelUsage>, StoreError> {
-        let user = user.map(str::to_owned);
-        self.read_with(|db| db.query_rows(&usage_sql(db), params![&user, since, interval_ms, MAX_ROWS], read_usage))
+    /// The model calls of the runs that match a filter, ignoring its `limit` and `offset`. Calls that a fork reuses are not
+    /// counted; calls whose answers were refused are. Empty if the store keeps runs in memory only.
+    pub fn summarize_model_usage(&self, filter: &RunFilter, interval_ms: u64) -> Result<Vec<ModelUsage>, StoreError> {
+        let condition = self.build_condition(filter)?;
+        let params = FilterParams::new(filter);
+        let all = [params.list_conditions(), params![interval_ms, MAX_ROWS].to_vec()].concat();
+        self.read_long_with(|db| db.query_rows(&usage_sql(db, &condition), &all, read_usage))
     }
 }
 
 /// The events of a run have adjacent numbers, so each run is one range of the table. The start of an attempt, which names
 /// the model, is the event of the same step before its end.
-fn usage_sql(connection: &DbConnection) -> String {
+fn usage_sql(connection: &DbConnection, condition: &str) -> String {
     let (kind, model, field, reused) = match connection {
         DbConnection::Sqlite(_) => (
             "json_extract(started, '$[0]')",
@@ -65,17 +63,17 @@ fn usage_sql(connection: &DbConnection) -> String {
     format!(
         "with answered as (select run.created_at, coalesce(run.workflow, run.name) as flow, event.kind, event.data, \
          lag(event.data) over (partition by run.number, event.path order by event.id) as started \
-         from run join event on event.id between run.number * 4294967296 and run.number * 4294967296 + 4294967295 \
-         where (run.user_id = $1 or $1 is null) and run.created_at >= $2 \
-         and event.kind in ('step_started', 'step_finished', 'step_failed')), \
-         used as (select created_at / $3 as interval_number, flow, {model} as model, {input} as input_tokens, \
+         from (select number, created_at, workflow, name from run where {condition}) run \
+         join event on event.id between run.number * 4294967296 and run.number * 4294967296 + 4294967295 \
+         where event.kind in ('step_started', 'step_finished', 'step_failed')), \
+         used as (select created_at / $13 as interval_number, flow, {model} as model, {input} as input_tokens, \
          {output} as output_tokens, {cost} as micro_usd from answered \
          where kind <> 'step_started' and started is not null and {kind} = 'generate' and {reused} \
          and {input} is not null) \
          select interval_number, flow, model, count(*), cast(sum(input_tokens) as bigint), \
          cast(sum(output_tokens) as bigint), cast(coalesce(sum(micro_usd), 0) as bigint), \
          sum(case when micro_usd is null then 1 else 0 end) \
-         from used group by interval_number, flow, model order by 5 desc, 1, 2, 3 limit $4"
+         from used group by interval_number, flow, model order by 5 desc, 1, 2, 3 limit $14"
     )
 }
 

@@ -1,16 +1,25 @@
-//! Deletes old finished runs and the data that only they reference. Memory and threads belong to users and are kept.
+//! Deletes finished runs, old ones or one that a person chooses, and the data that only they reference. Memory and threads
+//! belong to users and are kept.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use flowloom_core::status::Status;
+use flowloom_runtime::clock::SystemClock;
+use flowloom_runtime::effects::Clock as _;
 
+use crate::audit_entry::{Actor, AuditAction, AuditedChange, DONE};
 use crate::db::{DbConnection, DbRow, params};
 use crate::error::StoreError;
 use crate::rows::MAX_EVENTS_PER_RUN;
+use crate::run_row::RunRow;
 use crate::store::Store;
 
 /// Number of deleted runs, child runs among them, after which a commit ends; small, so that other writers get their turn.
 const PRUNE_BATCH_RUNS: usize = 200;
+
+/// Number of runs, child runs among them, that one person deletes in one commit: other writers wait for it.
+pub const MAX_DELETED_RUNS: usize = 1000;
 
 /// SQL condition of a [`PruneFilter`]. A run that is about to be retried is kept. A child run is deleted with its parent run,
 /// which looks for it when it is retried.
@@ -54,8 +63,8 @@ impl Store {
     /// Number of matching runs, without their child runs.
     pub fn count_prunable(&self, old: PruneFilter) -> Result<u64, StoreError> {
         let sql = format!("select count(*) from run where {PRUNABLE_SQL}");
-        let found =
-            self.read_with(|db| db.query_first(&sql, params![old.status.name(), old.before], |row| row.get_count(0)));
+        let found = self
+            .read_long_with(|db| db.query_first(&sql, params![old.status.name(), old.before], |row| row.get_count(0)));
         Ok(found?.unwrap_or_default())
     }
 
@@ -76,12 +85,38 @@ impl Store {
                     *report.lock().unwrap_or_else(PoisonError::into_inner) = delete_candidates(connection, old, &ids)?;
                     Ok(())
                 };
-                self.writer.submit_job(Box::new(job)).await?;
+                self.writer.submit_long_job(Box::new(job)).await?;
                 let PruneProgress { handled, deleted } = *progress.lock().unwrap_or_else(PoisonError::into_inner);
                 count += deleted;
                 candidates.drain(..handled);
             }
         }
+    }
+
+    /// Deletes a run that has ended, with its child runs, and records that; in memory, nothing is recorded. Returns `false` if
+    /// it has not ended or is in use, if it belongs to a run that is kept, or if it has more child runs than one commit deletes.
+    pub async fn delete_run(&self, row: &RunRow, by: &Actor) -> Result<bool, StoreError> {
+        if let Some(runs) = &self.runs {
+            return Ok(runs.delete_run(row.id));
+        }
+        let Some(status) = Status::parse(&row.status) else { return Ok(false) };
+        let change = AuditedChange::new(AuditAction::DeleteRun, Some(row.user.clone()), format!("run {}", row.id));
+        let (id, ended) = (row.id.to_string(), PruneFilter { status, before: i64::MAX as u64 });
+        let (is_deleted, at, actor) = (Arc::new(AtomicBool::new(false)), SystemClock.now_ms(), by.clone());
+        let report = is_deleted.clone();
+        let job = move |connection: &DbConnection| {
+            connection.lock_tables("blob, bundle, event, run")?;
+            let within = list_within(connection, ended, &id)?;
+            let is_deleted = (1..=MAX_DELETED_RUNS).contains(&within.len());
+            report.store(is_deleted, Ordering::Relaxed);
+            if !is_deleted {
+                return Ok(());
+            }
+            within.iter().try_for_each(|run| run.delete_run(connection))?;
+            change.record_entry(connection, &actor, at, DONE)
+        };
+        self.writer.submit_long_job(Box::new(job)).await?;
+        Ok(is_deleted.load(Ordering::Relaxed))
     }
 
     fn list_candidates(&self, old: PruneFilter, after: EndPlace) -> Result<Vec<Candidate>, StoreError> {
@@ -90,7 +125,7 @@ impl Store {
              and (finished_at > $3 or (finished_at = $3 and number > $4)) order by finished_at, number limit $5"
         );
         let params = params![old.status.name(), old.before, after.finished_at, after.number, PRUNE_BATCH_RUNS as u64];
-        self.read_with(|db| {
+        self.read_long_with(|db| {
             db.query_rows(&sql, params, |row| {
                 let place = EndPlace { number: row.get(0)?, finished_at: row.get_count(2)? };
                 Ok(Candidate { id: row.get(1)?, place })

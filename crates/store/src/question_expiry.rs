@@ -8,6 +8,7 @@ use flowloom_core::path::Path;
 use crate::abandoned::IN_SCOPE_SQL;
 use crate::db::{DbConnection, DbRow, params};
 use crate::error::StoreError;
+use crate::rows::MAX_EVENTS_PER_RUN;
 use crate::settings::RecoveryScope;
 use crate::store::Store;
 
@@ -18,6 +19,15 @@ pub struct QuestionExpiry {
     pub expires_at: u64,
     /// The run that asks.
     pub run: RunId,
+}
+
+/// A question with a time limit that waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WaitingQuestion {
+    /// When it expires.
+    pub expiry: QuestionExpiry,
+    /// The time of the last event of its run, in milliseconds since the Unix epoch: it was not asked later.
+    pub last_event_at: u64,
 }
 
 /// What a record changes about the questions that expire.
@@ -74,6 +84,28 @@ impl Store {
             Ok(run.map(|run| QuestionExpiry { expires_at, run }))
         };
         let found = self.read_with(|db| db.query_rows(&sql, params![now, project, config, limit], read))?;
+        Ok(found.into_iter().flatten().collect())
+    }
+
+    /// Questions with a time limit that wait, those that expire first first; at most `limit`. The same runs are left out.
+    pub fn list_waiting_questions(&self, limit: u32) -> Result<Vec<WaitingQuestion>, StoreError> {
+        if let Some(runs) = &self.runs {
+            return Ok(runs.list_waiting_questions(limit));
+        }
+        let RecoveryScope { project, config } = &self.recovery;
+        let sql = format!(
+            "select question_expiry.run, expires_at, (select at from event where id > number * {MAX_EVENTS_PER_RUN} \
+             and id < (number + 1) * {MAX_EVENTS_PER_RUN} order by id desc limit 1) \
+             from question_expiry join run on run.id = question_expiry.run \
+             where expires_at <= $1 and {IN_SCOPE_SQL} and status <> 'quarantined' order by expires_at limit $4"
+        );
+        let read = |row: &DbRow<'_>| {
+            let run = RunId::parse(&row.get::<String>(0)?);
+            let (expires_at, last_event_at) = (row.get_count(1)?, row.get_count(2)?);
+            Ok(run.map(|run| WaitingQuestion { expiry: QuestionExpiry { expires_at, run }, last_event_at }))
+        };
+        let params = params![i64::MAX, project, config, limit];
+        let found = self.read_long_with(|db| db.query_rows(&sql, params, read))?;
         Ok(found.into_iter().flatten().collect())
     }
 

@@ -14,7 +14,7 @@ pub(crate) const MINUTE_MS: u64 = 60_000;
 pub enum Quota {
     /// Runs at the same time. Runs that wait for a person and child runs do not count.
     ConcurrentRuns,
-    /// Starts of runs within a minute.
+    /// Starts and retries of runs within a minute.
     StartsPerMinute,
     /// Stored definitions.
     Definitions,
@@ -57,10 +57,18 @@ pub struct QuotaInfo {
     pub scale: u32,
     /// What helps when it is used up.
     advice: &'static str,
-    /// Measures what the user `$1` uses; `$2` is where the window begins: the id of a run, or the number of a day. `None` if
-    /// the runtime measures it.
+    /// Measures what the user `$1` uses; `$2` is where the window begins: the id of a run, with the time in
+    /// milliseconds as `$3`, or the number of a day. `None` if the runtime measures it.
     pub(crate) sql: Option<&'static str>,
 }
+
+/// The commands that retry a run, each with its run. A child run is retried by its parent run.
+macro_rules! retries_sql {
+    () => {
+        "command join run on run.id = command.run and run.parent is null and command.action like '{\"retry\"%'"
+    };
+}
+pub(crate) use retries_sql;
 
 /// Every quota. The daily ones are counted in `daily_usage`, the others follow from the other tables.
 pub const QUOTA_TABLE: [QuotaInfo; 9] = [
@@ -85,8 +93,12 @@ pub const QUOTA_TABLE: [QuotaInfo; 9] = [
         window: QuotaWindow::Minute,
         scale: 1,
         advice: "try again later",
-        // Ids begin with the time of the start.
-        sql: Some("select count(*) from run where user_id = $1 and id >= $2 and parent is null"),
+        // Ids begin with the time of the start. Each retry starts a run again.
+        sql: Some(concat!(
+            "select (select count(*) from run where user_id = $1 and id >= $2 and parent is null) + (select count(*) from ",
+            retries_sql!(),
+            " where command.sent_at > $3 and run.user_id = $1)"
+        )),
     },
     QuotaInfo {
         quota: Quota::Definitions,
@@ -116,7 +128,7 @@ pub const QUOTA_TABLE: [QuotaInfo; 9] = [
         unit: "bytes",
         window: QuotaWindow::Now,
         scale: 1,
-        advice: "delete memory, or ask the operator to prune runs; the size is measured again after a minute",
+        advice: "delete runs, memory or definitions; the size is measured again after a minute",
         sql: Some(
             "select cast((select coalesce(sum(coalesce(octet_length(event.data), 0) \
               + coalesce(octet_length(blob.content), 0) + octet_length(event.path) + 40), 0) \
@@ -286,6 +298,26 @@ pub struct DailyUsage {
     pub tokens: u64,
     /// Cost of model calls, in millionths of a dollar.
     pub micro_usd: u64,
+}
+
+impl DailyUsage {
+    /// The sum of two uses.
+    pub fn add_usage(self, other: DailyUsage) -> DailyUsage {
+        self.combine_amounts(other, u64::saturating_add)
+    }
+
+    /// This use without a part of it.
+    pub fn subtract_usage(self, part: DailyUsage) -> DailyUsage {
+        self.combine_amounts(part, u64::saturating_sub)
+    }
+
+    fn combine_amounts(self, other: DailyUsage, combine: impl Fn(u64, u64) -> u64) -> DailyUsage {
+        DailyUsage {
+            sandbox_ms: combine(self.sandbox_ms, other.sandbox_ms),
+            tokens: combine(self.tokens, other.tokens),
+            micro_usd: combine(self.micro_usd, other.micro_usd),
+        }
+    }
 }
 
 /// Quotas that a start of a run may exceed.

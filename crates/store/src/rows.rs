@@ -182,7 +182,7 @@ fn parse_record(event: StoredEvent, run: RunId, seq: u64) -> Result<Record, Stor
         }
         *output = Some(parse_value(&content).map_err(|error| corrupt(error.to_string()))?);
     }
-    let path = Path::parse(&path).ok_or_else(|| corrupt(format!("{path:?} is no path")))?;
+    let path = Path::parse(&path).ok_or_else(|| corrupt(format!("{path:?} is not a path")))?;
     Ok(Record { run, seq, at, path, attempt: attempt as u32, event })
 }
 

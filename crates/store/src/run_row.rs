@@ -216,7 +216,7 @@ fn read_parent(row: &DbRow<'_>) -> Result<Option<ParentStep>, StoreError> {
 
 fn read_trigger(row: &DbRow<'_>) -> Result<Option<RunTrigger>, StoreError> {
     let (kind, id): (Option<String>, Option<String>) = (row.get(21)?, row.get(22)?);
-    Ok(kind.map(|kind| RunTrigger { kind: kind.into(), id, call: None }))
+    Ok(kind.map(|kind| RunTrigger { kind: kind.into(), id, call: None, background: false }))
 }
 
 #[cfg(test)]

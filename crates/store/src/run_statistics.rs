@@ -1,11 +1,13 @@
 //! Statistics of runs over a period, aggregated in SQL.
 
+use crate::catalog::FilterParams;
 use crate::db::params;
 use crate::error::StoreError;
+use crate::run_row::RunFilter;
 use crate::store::Store;
 
 /// The most workflows in the statistics.
-const MAX_WORKFLOWS: u32 = 50;
+const MAX_WORKFLOWS: i64 = 50;
 
 /// Runs of a period.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -47,21 +49,24 @@ pub struct WorkflowStatistics {
     pub workflow: String,
     /// Number of ended runs.
     pub count: u64,
-    /// Number of those that did not succeed.
+    /// Number of those that ended for another reason than success or a cancellation.
     pub failures: u64,
+    /// Number of those that were cancelled.
+    pub cancelled: u64,
     /// Half of the runs took at most this, in milliseconds.
     pub median_ms: u64,
     /// Of 20 runs, 19 took at most this, in milliseconds.
     pub p95_ms: u64,
 }
 
-/// Runs by interval and status. `{status}` stands for the expression of the current status.
-const COUNTS_SQL: &str = "select created_at / $1, {status}, count(*) from run \
-                          where (user_id = $2 or $2 is null) and created_at >= $3 group by 1, 2 order by 1, 2";
+/// Runs by interval and status. `{runs}` stands for the condition of a filter, and `{status}` for the expression of the
+/// current status. Parameters have to appear in their order.
+const COUNTS_SQL: &str = "with chosen as (select created_at, {status} as status from run where {runs}) \
+                          select created_at / $13, status, count(*) from chosen group by 1, 2 order by 1, 2";
 
 /// Durations by interval.
-const DURATIONS_SQL: &str = "with timed as (select created_at / $1 as slot, finished_at - created_at as ms from run \
-                             where (user_id = $2 or $2 is null) and created_at >= $3 and finished_at is not null), \
+const DURATIONS_SQL: &str = "with chosen as (select created_at, finished_at from run where {runs} and finished_at is not null), \
+                             timed as (select created_at / $13 as slot, finished_at - created_at as ms from chosen), \
                              ranked as (select slot, ms, row_number() over (partition by slot order by ms) as rank_of_run, \
                              count(*) over (partition by slot) as total from timed) \
                              select slot, min(case when rank_of_run * 2 >= total then ms end), \
@@ -73,30 +78,30 @@ const WORKFLOWS_SQL: &str = "with ranked as (select coalesce(workflow, name) as 
                              finished_at - created_at as ms, \
                              row_number() over (partition by coalesce(workflow, name) order by finished_at - created_at) \
                              as rank_of_run, count(*) over (partition by coalesce(workflow, name)) as total \
-                             from run where (user_id = $1 or $1 is null) and created_at >= $2 and finished_at is not null) \
-                             select flow, total, sum(case when status = 'succeeded' then 0 else 1 end), \
+                             from run where {runs} and finished_at is not null) \
+                             select flow, total, sum(case when status in ('succeeded', 'cancelled') then 0 else 1 end), \
+                             sum(case when status = 'cancelled' then 1 else 0 end), \
                              min(case when rank_of_run * 2 >= total then ms end), \
                              min(case when rank_of_run * 20 >= total * 19 then ms end) \
-                             from ranked group by flow, total order by total desc, flow limit $3";
+                             from ranked group by flow, total order by total desc, flow limit $13";
 
 impl Store {
-    /// Statistics of the runs of a user, or of all, that were created since `since`, in milliseconds since the Unix epoch.
-    /// Empty if the store keeps runs in memory only.
-    pub fn summarize_runs(
-        &self,
-        user: Option<&str>,
-        since: u64,
-        interval_ms: u64,
-    ) -> Result<RunStatistics, StoreError> {
-        let user = user.map(str::to_owned);
-        let counts = self.read_with(|db| {
-            let sql = COUNTS_SQL.replace("{status}", &self.build_status_expression(db)?);
-            db.query_rows(&sql, params![interval_ms, &user, since], |row| {
+    /// Statistics of the runs that match a filter, ignoring its `limit` and `offset`. Empty if the store keeps runs in
+    /// memory only.
+    pub fn summarize_runs(&self, filter: &RunFilter, interval_ms: u64) -> Result<RunStatistics, StoreError> {
+        let condition = self.build_condition(filter)?;
+        let params = FilterParams::new(filter);
+        let bind = |last: i64| [params.list_conditions(), params![last].to_vec()].concat();
+        let counts = self.read_long_with(|db| {
+            let status = self.build_status_expression(db)?;
+            let sql = COUNTS_SQL.replace("{runs}", &condition).replace("{status}", &status);
+            db.query_rows(&sql, &bind(interval_ms as i64), |row| {
                 Ok(RunCount { interval: row.get_count(0)?, status: row.get(1)?, count: row.get_count(2)? })
             })
         })?;
-        let durations = self.read_with(|db| {
-            db.query_rows(DURATIONS_SQL, params![interval_ms, &user, since], |row| {
+        let durations = self.read_long_with(|db| {
+            let sql = DURATIONS_SQL.replace("{runs}", &condition);
+            db.query_rows(&sql, &bind(interval_ms as i64), |row| {
                 Ok(IntervalDurations {
                     interval: row.get_count(0)?,
                     median_ms: row.get_count(1)?,
@@ -104,14 +109,16 @@ impl Store {
                 })
             })
         })?;
-        let workflows = self.read_with(|db| {
-            db.query_rows(WORKFLOWS_SQL, params![&user, since, MAX_WORKFLOWS], |row| {
+        let workflows = self.read_long_with(|db| {
+            let sql = WORKFLOWS_SQL.replace("{runs}", &condition);
+            db.query_rows(&sql, &bind(MAX_WORKFLOWS), |row| {
                 Ok(WorkflowStatistics {
                     workflow: row.get(0)?,
                     count: row.get_count(1)?,
                     failures: row.get_count(2)?,
-                    median_ms: row.get_count(3)?,
-                    p95_ms: row.get_count(4)?,
+                    cancelled: row.get_count(3)?,
+                    median_ms: row.get_count(4)?,
+                    p95_ms: row.get_count(5)?,
                 })
             })
         })?;

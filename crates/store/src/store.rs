@@ -6,7 +6,7 @@ use std::sync::Arc;
 use flowloom_runtime::blocking::run_blocking;
 
 use crate::commands::Mailboxes;
-use crate::db::postgres::{self, Database, Postgres, WorkerIdentity};
+use crate::db::postgres::{self, Database, JOURNAL_READ_TIMEOUT, LONG_READ_TIMEOUT, Postgres, WorkerIdentity};
 use crate::db::sqlite::Sqlite;
 use crate::db::{DbConnection, DbSource, params};
 use crate::error::StoreError;
@@ -107,8 +107,8 @@ impl Store {
 
     fn open_postgres(settings: &StoreSettings, database: &Database) -> Result<Arc<Store>, StoreError> {
         run_blocking(|| postgres::migrate_schema(database))?;
-        let process = WorkerIdentity { name: worker::new_worker_name(), lease: settings.lease };
-        let writer = DbConnection::Postgres(Box::new(Postgres::for_worker(database, Some(process.clone()))));
+        let process = WorkerIdentity::new(worker::new_worker_name(), settings.lease);
+        let writer = DbConnection::Postgres(Box::new(Postgres::for_commits(database, process.clone())));
         let writer = Writer::start_thread(writer, None, false)?;
         Ok(Store::from_parts(
             settings,
@@ -183,6 +183,12 @@ impl Store {
         self.writer.submit_job(Box::new(DbConnection::rewrite_unchanged)).await
     }
 
+    /// The error of a commit that a server does not answer in time; `None` if the database is no server, and answers or fails.
+    pub fn describe_unanswered_commit(&self) -> Option<StoreError> {
+        let server = self.writer.server_name()?;
+        Some(StoreError::Unanswered { server, is_commit: true })
+    }
+
     /// Name and version of the database, for people.
     pub fn describe_database(&self) -> Result<String, StoreError> {
         self.read_with(DbConnection::describe_database)
@@ -190,7 +196,7 @@ impl Store {
 
     /// Size of the database in bytes.
     pub fn size_bytes(&self) -> Result<u64, StoreError> {
-        self.read_with(DbConnection::size_bytes)
+        self.read_long_with(DbConnection::size_bytes)
     }
 
     /// Limits SQLite's file to a number of pages, to simulate a full disk in tests.
@@ -207,6 +213,22 @@ impl Store {
         read: impl Fn(&DbConnection) -> Result<T, StoreError> + Send,
     ) -> Result<T, StoreError> {
         self.readers.run_read(read)
+    }
+
+    /// The same for a read that looks at many rows, and may take minutes.
+    pub(crate) fn read_long_with<T: Send>(
+        &self,
+        read: impl Fn(&DbConnection) -> Result<T, StoreError> + Send,
+    ) -> Result<T, StoreError> {
+        self.readers.run_within(LONG_READ_TIMEOUT, read)
+    }
+
+    /// The same for a read of the whole journal of a run.
+    pub(crate) fn read_journal_with<T: Send>(
+        &self,
+        read: impl Fn(&DbConnection) -> Result<T, StoreError> + Send,
+    ) -> Result<T, StoreError> {
+        self.readers.run_within(JOURNAL_READ_TIMEOUT, read)
     }
 }
 

@@ -1,9 +1,12 @@
 //! What users use of their quotas.
 
+use flowloom_core::id::RunId;
+use flowloom_runtime::effects::BoxFuture;
+
 use crate::db::{DbConnection, params};
 use crate::error::StoreError;
 use crate::quota::{DAY_MS, DailyUsage, Quota, QuotaExceeded, Quotas};
-use crate::quota_check::{check_quota, measure_quota, refuse_above};
+use crate::quota_check::{check_quota, find_last_start, measure_quota, refuse_above};
 use crate::size_cache::MeasuredSize;
 use crate::store::Store;
 
@@ -24,12 +27,12 @@ impl Store {
     pub fn measure_usage(&self, user: &str, quota: Quota, now: u64) -> Result<u64, StoreError> {
         match quota {
             Quota::DatabaseBytes => Ok(self.measure_size(user, now, u64::MAX)?.bytes),
-            _ => self.read_with(|db| measure_quota(db, user, quota, now)),
+            _ => self.read_long_with(|db| measure_quota(db, user, quota, now)),
         }
     }
 
     fn measure_size(&self, user: &str, now: u64, tolerance: u64) -> Result<MeasuredSize, StoreError> {
-        let measured = || self.read_with(|db| measure_quota(db, user, Quota::DatabaseBytes, now));
+        let measured = || self.read_long_with(|db| measure_quota(db, user, Quota::DatabaseBytes, now));
         self.sizes.get_or_measure(user, now, tolerance, measured)
     }
 
@@ -42,6 +45,21 @@ impl Store {
         Ok(())
     }
 
+    /// What is left of a daily quota for a user who has used `uncounted` besides what is stored; the maximum if it is not set, which
+    /// costs nothing. Fails with `QuotaExceeded` if nothing is left.
+    pub fn measure_left(&self, user: &str, quota: Quota, uncounted: u64, now: u64) -> Result<u64, StoreError> {
+        let Some(limit) = self.quotas.find_limit(user, quota) else { return Ok(u64::MAX) };
+        let used = self.read_with(|db| measure_quota(db, user, quota, now))?.saturating_add(uncounted);
+        let until = quota.info().window_end(now);
+        refuse_above(used, limit, || QuotaExceeded { user: user.to_owned(), quota, used, limit, until })?;
+        Ok(limit - used)
+    }
+
+    /// When a run was started, or retried last, in milliseconds since the Unix epoch.
+    pub fn find_last_start(&self, run: RunId) -> Result<u64, StoreError> {
+        self.read_with(|db| find_last_start(db, run))
+    }
+
     /// Fails with `QuotaExceeded` if a user's data has reached its quota. The user is about to write at most `bytes`.
     pub fn check_database_quota(&self, user: &str, bytes: usize, now: u64) -> Result<(), StoreError> {
         let quota = Quota::DatabaseBytes;
@@ -52,11 +70,11 @@ impl Store {
         refuse_above(used, limit, || QuotaExceeded { user: user.to_owned(), quota, used, limit, until: Some(until) })
     }
 
-    /// Adds to what a user used on the day of `now`, if that is counted. Nobody waits for it: it is committed before what
-    /// is written later.
-    pub fn add_daily_usage(&self, user: &str, used: DailyUsage, now: u64) {
+    /// Adds to what a user used on the day of `now`, if that is counted. It is committed before what is written later, whether or
+    /// not somebody waits for the result.
+    pub fn add_daily_usage(&self, user: &str, used: DailyUsage, now: u64) -> BoxFuture<'static, ()> {
         if !self.quotas.counts_days_of(user) {
-            return;
+            return Box::pin(std::future::ready(()));
         }
         let user = user.to_owned();
         let add = move |connection: &DbConnection| {
@@ -67,6 +85,8 @@ impl Store {
             let DailyUsage { sandbox_ms, tokens, micro_usd } = used;
             connection.execute_unchecked(sql, params![&user, now / DAY_MS, sandbox_ms, tokens, micro_usd])
         };
-        drop(self.writer.submit_job(Box::new(add)));
+        let stored = self.writer.submit_job(Box::new(add));
+        // What cannot be counted does not fail what was done.
+        Box::pin(async move { drop(stored.await) })
     }
 }

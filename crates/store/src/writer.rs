@@ -8,8 +8,9 @@
 //! Checkpoints (moving the log into the database) wait for the disk under every durability except `off`. The thread
 //! runs them concurrently with commits.
 
+use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -30,12 +31,74 @@ pub(crate) const MAX_REQUEST_WAIT: Duration = Duration::from_secs(5);
 /// How long an append of a run in progress waits for the database.
 pub(crate) const MAX_APPEND_WAIT: Duration = Duration::from_millis(MAX_OUTAGE_MS);
 
+/// How much longer a caller waits than the thread, which may know more of a failure.
+const ANSWER_GRACE: Duration = Duration::from_millis(200);
+
+/// How a job is queued.
+struct JobTerms {
+    /// How long it waits for the database.
+    max_wait: Duration,
+    /// Whether it is gathered with others.
+    may_gather: bool,
+    /// Whether the caller waits on if the job may be stored.
+    needs_outcome: bool,
+}
+
+impl JobTerms {
+    /// A job on its own, whose caller waits for so long.
+    fn within(max_wait: Duration) -> JobTerms {
+        JobTerms { max_wait, may_gather: false, needs_outcome: false }
+    }
+}
+
 /// A job of the thread.
 pub(crate) struct QueuedJob {
     pub(crate) job: WriteJob,
     pub(crate) done: oneshot::Sender<Result<(), StoreError>>,
     /// Until when the job waits for the database.
     pub(crate) give_up_at: Instant,
+    pub(crate) progress: Arc<JobProgress>,
+    /// Whether the caller waits on if the job may be stored: a run that gives up what is stored later would be `uncertain`.
+    needs_outcome: bool,
+}
+
+impl QueuedJob {
+    /// Whether the job waits longer for the database.
+    pub(crate) fn may_wait(&self, now: Instant) -> bool {
+        // What may be stored is looked up for as long again.
+        let is_looked_up = self.needs_outcome && self.progress.is_started();
+        now < self.give_up_at + if is_looked_up { MAX_APPEND_WAIT } else { Duration::ZERO }
+    }
+}
+
+/// Whether a job may be stored: the answer to its caller if a server hangs during the job, or during one before it.
+#[derive(Default)]
+pub(crate) struct JobProgress(AtomicU8);
+
+impl JobProgress {
+    const WAITS: u8 = 0;
+    const STARTED: u8 = 1;
+    const ABANDONED: u8 = 2;
+
+    /// Starts to store the job; `false` if its caller has given it up.
+    pub(crate) fn start(&self) -> bool {
+        let started = self.0.compare_exchange(Self::WAITS, Self::STARTED, Ordering::AcqRel, Ordering::Acquire);
+        started.is_ok() || started == Err(Self::STARTED)
+    }
+
+    fn is_started(&self) -> bool {
+        self.0.load(Ordering::Acquire) == Self::STARTED
+    }
+
+    /// Notes that the job is certainly not stored yet.
+    pub(crate) fn set_back(&self) {
+        let _ = self.0.compare_exchange(Self::STARTED, Self::WAITS, Ordering::AcqRel, Ordering::Acquire);
+    }
+
+    /// Gives the job up; `false` if it may be stored.
+    fn abandon_job(&self) -> bool {
+        self.0.compare_exchange(Self::WAITS, Self::ABANDONED, Ordering::AcqRel, Ordering::Acquire).is_ok()
+    }
 }
 
 /// What the thread does.
@@ -77,6 +140,8 @@ pub(crate) struct Writer {
     thread: Option<JoinHandle<()>>,
     desk: Arc<CommitDesk>,
     is_quick: bool,
+    /// The server that commits, for messages; `None` if there is none that could hang.
+    server: Option<Arc<str>>,
 }
 
 impl Writer {
@@ -90,6 +155,10 @@ impl Writer {
         if let DbConnection::Sqlite(sqlite) = &connection {
             sqlite.shorten_busy_timeout()?;
         }
+        let server = match &connection {
+            DbConnection::Sqlite(_) => None,
+            DbConnection::Postgres(postgres) => Some(postgres.server_name()),
+        };
         let (commands, orders) = channel();
         let desk = Arc::new(CommitDesk::new(connection));
         let shared = desk.clone();
@@ -101,11 +170,16 @@ impl Writer {
         if desk.checkpoints.is_log_large() {
             queue.request_checkpoint();
         }
-        Ok(Writer { queue: Some(queue), thread: Some(thread), desk, is_quick })
+        Ok(Writer { queue: Some(queue), thread: Some(thread), desk, is_quick, server })
     }
 
     pub(crate) fn commit_count(&self) -> u64 {
         self.desk.checkpoints.commit_count()
+    }
+
+    /// The server that commits, for messages; `None` if there is none that could hang.
+    pub(crate) fn server_name(&self) -> Option<Arc<str>> {
+        self.server.clone()
     }
 
     /// Uses the connection between two commits.
@@ -123,7 +197,7 @@ impl Writer {
         match self.is_quick.then(|| self.desk.commit_alone(&mut job, self.queue.as_deref())).flatten() {
             Some(result) => AppendResult::Done(result.map(|()| read_lease()).map_err(Into::into)),
             None => {
-                let queued = self.queue_job(job, max_wait, self.is_quick);
+                let queued = self.queue_job(job, JobTerms { max_wait, may_gather: self.is_quick, needs_outcome: true });
                 AppendResult::Later(Box::pin(async move { queued.await.map(|()| read_lease()) }))
             }
         }
@@ -131,26 +205,54 @@ impl Writer {
 
     /// Queues a job. The future completes when the job is committed or has failed.
     pub(crate) fn submit_job(&self, job: WriteJob) -> BoxFuture<'static, Result<(), StoreError>> {
-        self.queue_job(job, MAX_REQUEST_WAIT, false)
+        self.queue_job(job, JobTerms::within(MAX_REQUEST_WAIT))
     }
 
-    /// Gathers a job with others if `may_gather`, or hands it to the thread.
-    fn queue_job<E: From<StoreError>>(
-        &self,
-        job: WriteJob,
-        max_wait: Duration,
-        may_gather: bool,
-    ) -> BoxFuture<'static, Result<(), E>> {
+    /// Queues a job that may take long, for example because it deletes many rows.
+    pub(crate) fn submit_long_job(&self, job: WriteJob) -> BoxFuture<'static, Result<(), StoreError>> {
+        self.queue_job(job, JobTerms::within(MAX_APPEND_WAIT))
+    }
+
+    /// Gathers a job with others if it may be, or hands it to the thread.
+    fn queue_job<E: From<StoreError>>(&self, job: WriteJob, terms: JobTerms) -> BoxFuture<'static, Result<(), E>> {
+        let JobTerms { max_wait, may_gather, needs_outcome } = terms;
         let (done, committed) = oneshot::channel();
-        let job = QueuedJob { job, done, give_up_at: Instant::now() + max_wait };
+        let progress = Arc::new(JobProgress::default());
+        let give_up_at = Instant::now() + max_wait;
+        let job = QueuedJob { job, done, give_up_at, progress: progress.clone(), needs_outcome };
         if let Some(queue) = &self.queue {
             match may_gather {
                 true => self.desk.gather_job(job, queue).unwrap_or_else(|job| queue.send_gathered(Some(job))),
                 false => queue.send_gathered(Some(job)),
             }
         }
+        let caller = WaitingCaller { progress, server: self.server.clone(), give_up_at, needs_outcome };
+        Box::pin(async move { caller.wait_for(committed).await.map_err(E::from) })
+    }
+}
+
+/// A caller who waits for a job.
+struct WaitingCaller {
+    progress: Arc<JobProgress>,
+    server: Option<Arc<str>>,
+    give_up_at: Instant,
+    needs_outcome: bool,
+}
+
+impl WaitingCaller {
+    /// Waits until the job is committed or has failed. The thread cannot say so while a server hangs.
+    async fn wait_for(self, committed: oneshot::Receiver<Result<(), StoreError>>) -> Result<(), StoreError> {
         // Without the thread, the job is gone.
-        Box::pin(async move { committed.await.unwrap_or(Err(StoreError::Closed)).map_err(E::from) })
+        let mut committed = pin!(async { committed.await.unwrap_or(Err(StoreError::Closed)) });
+        let Some(server) = self.server else { return committed.await };
+        if let Ok(done) = tokio::time::timeout_at((self.give_up_at + ANSWER_GRACE).into(), &mut committed).await {
+            return done;
+        }
+        match self.progress.abandon_job() {
+            true => Err(StoreError::Unanswered { server, is_commit: false }),
+            false if self.needs_outcome => committed.await,
+            false => Err(StoreError::Unanswered { server, is_commit: true }),
+        }
     }
 }
 

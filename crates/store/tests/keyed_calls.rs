@@ -25,7 +25,7 @@ const KEY: StartKey<'static> = StartKey { user: "ann", key: "k" };
 fn created_by_call(store: &Store, run: RunId, key: &str) -> Vec<Arc<Record>> {
     let Event::RunCreated(mut created) = created_event(store) else { panic!("another event") };
     let call = Some(KeyedCommand::command_id("ann", key));
-    created.trigger = Some(RunTrigger { kind: "api".into(), id: None, call });
+    created.trigger = Some(RunTrigger { kind: "api".into(), id: None, call, background: false });
     vec![new_record(run, 1, Event::RunCreated(created))]
 }
 

@@ -71,6 +71,41 @@ async fn a_process_whose_lease_ran_out_cannot_write() {
     assert!(other.get_run(run_id(1)).expect("readable").expect("there").is_driven);
 }
 
+/// It seemed to be dead when the claim began, and has stored something when the claim is stored.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_process_that_comes_back_during_a_claim_keeps_its_run() {
+    let Some(place) = TestDatabase::on_postgres() else { return };
+    let database = place.postgres.as_ref().expect("a database");
+    let (paused, other) = (place.open(), place.open());
+    let lease = paused.begin_run(run_id(1)).expect("new");
+    append_records(&*paused, lease, vec![new_record(run_id(1), 1, created_event(&paused))]).await.expect("stored");
+    database.run_sql("update worker set expires_at = now() - interval '1 day'");
+    let (client, _connection) = lock_client(&place).await;
+    client.batch_execute("begin; select from run for update").await.expect("the lock of the run");
+    let mut claim = std::pin::pin!(other.claim_run(run_id(1)));
+    assert!(futures_util::poll!(claim.as_mut()).is_pending(), "it waits for the lock");
+    let back = "update worker set expires_at = now() + interval '1 hour'; commit";
+    client.batch_execute(back).await.expect("a renewal with a commit");
+    assert_eq!(claim.await.expect_err("its worker is back").code(), Code::RunOwned);
+    assert!(paused.confirm_lease(lease).await.is_ok());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lease_that_was_lost_is_not_confirmed() {
+    let Some(place) = TestDatabase::on_postgres() else { return };
+    let (paused, other) = (place.open(), place.open());
+    let lease = paused.begin_run(run_id(1)).expect("new");
+    assert!(!paused.lease_term().is_current, "nothing has renewed it yet");
+    append_records(&*paused, lease, vec![new_record(run_id(1), 1, created_event(&paused))]).await.expect("stored");
+    let term = paused.lease_term();
+    assert!(term.is_current);
+    paused.confirm_lease(lease).await.expect("held");
+    assert_eq!(paused.lease_term(), term);
+    place.postgres.as_ref().expect("a database").run_sql("update worker set expires_at = now() - interval '1 day'");
+    other.claim_run(run_id(1)).await.expect("it is silent");
+    assert_eq!(paused.confirm_lease(lease).await.expect_err("another's now").code(), Code::OwnershipLost);
+}
+
 #[test]
 fn servers_that_start_together_make_the_tables_once() {
     let Some(place) = TestDatabase::on_postgres() else { return };
@@ -144,6 +179,10 @@ const DROP_COMMIT: u8 = 2;
 /// Accepts no connection.
 const DROP_ALL: u8 = 3;
 const DROP_REPLY_THEN_ALL: u8 = 4;
+/// Holds everything back until it drops nothing.
+const HOLD_ALL: u8 = 5;
+/// Holds the next commit back, and then everything.
+const HOLD_COMMIT: u8 = 6;
 
 impl DroppingProxy {
     fn start_proxy(socket: String) -> DroppingProxy {
@@ -171,6 +210,13 @@ impl DroppingProxy {
     }
 }
 
+fn wait_for_release(loses: &AtomicU8) -> u8 {
+    while loses.load(Ordering::Acquire) != DROP_NOTHING {
+        std::thread::yield_now();
+    }
+    DROP_NOTHING
+}
+
 fn forward_bytes(mut client: TcpStream, mut server: UnixStream, loses: &AtomicU8) {
     let mut buffer = [0; 65536];
     while let Ok(length @ 1..) = client.read(&mut buffer) {
@@ -186,6 +232,11 @@ fn forward_bytes(mut client: TcpStream, mut server: UnixStream, loses: &AtomicU8
                 DROP_REPLY
             }
             DROP_ALL => DROP_ALL,
+            HOLD_COMMIT if is_commit => {
+                loses.store(HOLD_ALL, Ordering::Release);
+                wait_for_release(loses)
+            }
+            HOLD_ALL => wait_for_release(loses),
             _ => DROP_NOTHING,
         };
         if lost != DROP_NOTHING {
@@ -259,14 +310,89 @@ async fn a_commit_whose_outcome_is_unknown_for_a_while_happens_once() {
     assert_eq!(store.read(run_id(1), 0).await.expect("readable").len(), 2);
 }
 
+/// As when the server is stopped: it keeps its sessions, and says nothing.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_hangs_is_an_outage() {
+    let Some(place) = TestDatabase::on_postgres() else { return };
+    let (middle, store) = open_impatient(&place);
+    let lease = store.begin_run(run_id(1)).expect("new");
+    append_records(&*store, lease, vec![new_record(run_id(1), 1, created_event(&store))]).await.expect("stored");
+    middle.loses.store(HOLD_ALL, Ordering::Release);
+    let append = append_records(&*store, lease, vec![new_record(run_id(1), 2, finished_event("x".into()))]);
+    let (appended, ()) = tokio::join!(append, async {
+        for _ in 0..3 {
+            assert_eq!(store.list_runs(1).expect_err("no answer").code(), Code::StoreUnreachable);
+        }
+        assert_eq!(store.check_writable().await.expect_err("no answer").code(), Code::StoreUnreachable);
+        middle.loses.store(DROP_NOTHING, Ordering::Release);
+    });
+    appended.expect("stored when the server continues");
+    store.check_writable().await.expect("it is back");
+    let numbers: Vec<u64> = place.open().read(run_id(1), 0).await.expect("readable").iter().map(|it| it.seq).collect();
+    assert_eq!(numbers, [1, 2]);
+}
+
+/// It may be stored when the server continues, so the run must be there.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_start_waits_for_a_server_that_hangs_once_it_was_sent() {
+    let Some(place) = TestDatabase::on_postgres() else { return };
+    let (middle, store) = open_impatient(&place);
+    store.check_writable().await.expect("stored");
+    let lease = store.begin_run(run_id(1)).expect("new");
+    middle.loses.store(HOLD_COMMIT, Ordering::Release);
+    let created = append_records(&*store, lease, vec![new_record(run_id(1), 1, created_event(&store))]);
+    let (created, ()) = tokio::join!(created, async {
+        store.check_writable().await.expect_err("no answer");
+        middle.loses.store(DROP_NOTHING, Ordering::Release);
+    });
+    created.expect("stored when the server continues");
+    assert_eq!(place.open().read(run_id(1), 0).await.expect("readable").len(), 1);
+}
+
+/// A table that somebody has locked.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_locked_table_is_an_outage() {
+    let Some(place) = TestDatabase::on_postgres() else { return };
+    let (_middle, store) = open_impatient(&place);
+    let (client, connection) = lock_client(&place).await;
+    client.batch_execute("begin; lock table run").await.expect("the lock");
+    assert_eq!(store.list_runs(1).expect_err("it is locked").code(), Code::StoreLocked);
+    client.batch_execute("rollback").await.expect("unlocked");
+    assert_eq!(store.list_runs(1).expect("readable").len(), 0);
+    connection.abort();
+}
+
+async fn lock_client(place: &TestDatabase) -> (tokio_postgres::Client, tokio::task::JoinHandle<()>) {
+    let url = &place.postgres.as_ref().expect("a database").url;
+    let (client, connection) = tokio_postgres::connect(url, tokio_postgres::NoTls).await.expect("a session");
+    (client, tokio::spawn(async move { drop(connection.await) }))
+}
+
+/// A store behind a [`DroppingProxy`] that soon gives up waiting for an answer.
+fn open_impatient(place: &TestDatabase) -> (DroppingProxy, Arc<Store>) {
+    let (middle, url) = start_proxy_of(place);
+    let database = Database::parse(&url).expect("an address").with_answer_timeout(Duration::from_millis(300));
+    let settings = StoreSettings {
+        database: Some(database),
+        ..StoreSettings::for_folder(place.database_file().parent().expect("a folder"), Durability::Normal)
+    };
+    (middle, Store::open_with(&settings).expect("a store"))
+}
+
 /// A store whose connections pass through a [`DroppingProxy`].
 fn open_through_proxy(place: &TestDatabase) -> (DroppingProxy, Arc<Store>) {
+    let (middle, url) = start_proxy_of(place);
+    let store = place.open_at(Some(&url), Durability::Normal);
+    (middle, store)
+}
+
+/// A [`DroppingProxy`] of a database, and the URL of the database behind it.
+fn start_proxy_of(place: &TestDatabase) -> (DroppingProxy, String) {
     let database = place.postgres.as_ref().expect("a database");
     let middle = DroppingProxy::start_proxy(database.socket_path());
     let name = database.url.split('/').nth(3).and_then(|rest| rest.split('?').next()).expect("a name");
     let url = format!("postgres://postgres@127.0.0.1:{}/{name}", middle.port);
-    let store = place.open_at(Some(&url), Durability::Normal);
-    (middle, store)
+    (middle, url)
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

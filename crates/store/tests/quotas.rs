@@ -8,12 +8,13 @@ use std::collections::HashMap;
 use flowloom_core::code::Code;
 use flowloom_core::event::Event;
 use flowloom_core::status::Status;
+use flowloom_runtime::command::{CommandAction, RunCommand};
 use flowloom_runtime::journal::Journal as _;
 use flowloom_store::{DailyUsage, Quota, QuotaLimits, Quotas};
 
 use support::{TestDatabase, append_records, created_event, new_record, run_id};
 
-on_both!(two_processes_cannot_exceed_a_quota_together, what_is_used_in_a_day_adds_up,);
+on_both!(two_processes_cannot_exceed_a_quota_together, what_is_used_in_a_day_adds_up, a_retry_is_a_start,);
 
 /// Milliseconds of a day.
 const DAY_MS: u64 = 86_400_000;
@@ -49,13 +50,34 @@ async fn two_processes_cannot_exceed_a_quota_together(place: &TestDatabase) {
     }
 }
 
+async fn a_retry_is_a_start(place: &TestDatabase) {
+    let store = place.open_with_quotas(limit_ann(Quota::StartsPerMinute, 1));
+    let (run, retried_at) = (run_id(1), DAY_MS);
+    let lease = store.begin_run(run).expect("new");
+    let end = Event::RunFinished { status: Status::Failed, error: None, failed: None, thread: None };
+    let records = vec![
+        new_record(run, 1, created_event(&store)),
+        new_record(run, 2, Event::RunStarted { epoch: 1 }),
+        new_record(run, 3, end),
+    ];
+    append_records(&*store, lease, records).await.expect("stored");
+    store.release_run(lease);
+    assert_eq!(store.find_last_start(run).expect("readable"), run.at_ms());
+    let retry = RunCommand { id: "r".into(), sender: "ann".into(), action: CommandAction::Retry { from: None } };
+    store.post_command(run, retry, retried_at).await.expect("stored");
+    assert_eq!(store.find_last_start(run).expect("readable"), retried_at);
+    let measure = |now| store.measure_usage("ann", Quota::StartsPerMinute, now).expect("measured");
+    assert_eq!([measure(retried_at + 1_000), measure(retried_at + 60_000)], [1, 0]);
+    let refused = store.check_quotas("ann", &[Quota::StartsPerMinute], retried_at + 1_000).expect_err("it counts");
+    assert_eq!(refused.code(), Code::QuotaExceeded);
+}
+
 async fn what_is_used_in_a_day_adds_up(place: &TestDatabase) {
     let [one, two] = [(); 2].map(|()| place.open_with_quotas(limit_ann(Quota::Cost, 100)));
     let used = DailyUsage { sandbox_ms: 3, tokens: 20, micro_usd: 50 };
     for store in [&one, &two] {
-        store.add_daily_usage("ann", used, DAY_MS);
-        store.add_daily_usage("bob", used, DAY_MS);
-        store.check_writable().await.expect("the writes before this one are stored");
+        store.add_daily_usage("ann", used, DAY_MS).await;
+        store.add_daily_usage("bob", used, DAY_MS).await;
     }
     let measure = |user: &str, quota, now| one.measure_usage(user, quota, now).expect("measured");
     let ann = [Quota::SandboxTime, Quota::Tokens, Quota::Cost].map(|quota| measure("ann", quota, 2 * DAY_MS - 1));

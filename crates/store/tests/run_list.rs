@@ -6,12 +6,18 @@ mod support;
 use flowloom_core::code::Code;
 use flowloom_core::event::{Event, RunProject};
 use flowloom_core::status::Status;
+use flowloom_core::value::Value;
 use flowloom_runtime::journal::Journal as _;
 use flowloom_store::RunFilter;
 
 use support::{TestDatabase, append_records, created_event, new_record, run_id};
 
-on_both!(runs_are_found_by_prefix, each_project_has_a_last_run, lists_and_counts_agree_about_interrupted_runs);
+on_both!(
+    runs_are_found_by_prefix,
+    a_list_has_the_inputs_of_its_runs,
+    each_project_has_a_last_run,
+    lists_and_counts_agree_about_interrupted_runs
+);
 
 async fn runs_are_found_by_prefix(place: &TestDatabase) {
     let store = place.open();
@@ -26,6 +32,25 @@ async fn runs_are_found_by_prefix(place: &TestDatabase) {
     assert_eq!(store.find_run(&run_id(1).to_string(), "").expect("whole").status, "succeeded");
     assert_eq!(store.find_run("0000", "").expect_err("both").code(), Code::RunAmbiguous);
     assert_eq!(store.find_run("ffff", "").expect_err("none").code(), Code::RunNotFound);
+}
+
+async fn a_list_has_the_inputs_of_its_runs(place: &TestDatabase) {
+    let store = place.open();
+    let long = "x".repeat(10_000);
+    for (n, text) in [(1, "storms \u{0} \"é"), (2, &*long), (3, &*"y".repeat(2 << 20))] {
+        let lease = store.begin_run(run_id(n)).expect("new");
+        let Event::RunCreated(mut created) = created_event(&store) else { panic!("a run is created") };
+        created.inputs = Value::map([("topic", text.into())]);
+        append_records(&*store, lease, vec![new_record(run_id(n), 1, Event::RunCreated(created))])
+            .await
+            .expect("stored");
+    }
+    let inputs = store.read_short_inputs(&[run_id(1), run_id(2), run_id(3), run_id(4)]).expect("readable");
+    let topic = |n: u8| inputs.get(&run_id(n))?.get("topic")?.as_str();
+    assert_eq!(topic(1), Some("storms \u{0} \"é"));
+    let start = topic(2).expect("its beginning");
+    assert!(start.len() > 1_000 && start.len() < long.len() && long.starts_with(start));
+    assert_eq!((topic(3), inputs.len()), (None, 2));
 }
 
 async fn each_project_has_a_last_run(place: &TestDatabase) {

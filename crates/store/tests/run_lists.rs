@@ -15,8 +15,12 @@ on_both!(runs_are_filtered_and_counted,);
 
 async fn runs_are_filtered_and_counted(place: &TestDatabase) {
     let store = place.open();
-    let trigger =
-        |kind: &'static str, id: Option<&str>| RunTrigger { kind: kind.into(), id: id.map(str::to_owned), call: None };
+    let trigger = |kind: &'static str, id: Option<&str>| RunTrigger {
+        kind: kind.into(),
+        id: id.map(str::to_owned),
+        call: None,
+        background: false,
+    };
     let of_schedule = |id| trigger("schedule", Some(id));
     let triggers = [None, Some(of_schedule("nightly")), Some(of_schedule("weekly")), Some(trigger("api", None))];
     for (n, trigger) in (1..).zip(triggers) {

@@ -10,11 +10,15 @@ use flowloom_core::path::{Key, Path};
 use flowloom_core::plan::EffectClass;
 use flowloom_core::status::Status;
 use flowloom_runtime::journal::Journal as _;
-use flowloom_store::{IntervalDurations, ModelUsage, RunCount, WorkflowStatistics};
+use flowloom_store::{IntervalDurations, ModelUsage, RunCount, RunFilter, WorkflowStatistics};
 
 use support::{TestDatabase, append_records, created_event, new_record, run_id};
 
 on_both!(runs_are_counted_by_interval_and_workflow, model_calls_are_counted_by_interval_and_model,);
+
+fn runs_since(since: u64) -> RunFilter {
+    RunFilter { since: Some(since), ..RunFilter::default() }
+}
 
 /// Stores a run that ended `took_ms` after its creation at `at`.
 async fn store_run(place: &TestDatabase, n: u8, at: u64, took_ms: u64, status: Status) {
@@ -37,22 +41,38 @@ async fn store_run(place: &TestDatabase, n: u8, at: u64, took_ms: u64, status: S
 
 async fn runs_are_counted_by_interval_and_workflow(place: &TestDatabase) {
     for n in 0..10_u8 {
-        let status = if n == 9 { Status::Failed } else { Status::Succeeded };
+        let status = match n {
+            9 => Status::Failed,
+            8 => Status::Cancelled,
+            _ => Status::Succeeded,
+        };
         store_run(place, n, 1_000 + u64::from(n) * 100, u64::from(n + 1) * 10, status).await;
     }
     let store = place.open();
-    let all = store.summarize_runs(None, 1_000, 500).expect("readable");
+    let all = store.summarize_runs(&runs_since(1_000), 500).expect("readable");
     let count = |interval, status: &str, count| RunCount { interval, status: status.to_owned(), count };
-    assert_eq!(all.counts, [count(2, "succeeded", 5), count(3, "failed", 1), count(3, "succeeded", 4)]);
+    let third = [count(3, "cancelled", 1), count(3, "failed", 1), count(3, "succeeded", 3)];
+    assert_eq!((&all.counts[0], &all.counts[1..]), (&count(2, "succeeded", 5), &third[..]));
     let durations = |interval, median_ms, p95_ms| IntervalDurations { interval, median_ms, p95_ms };
     assert_eq!(all.durations, [durations(2, 30, 50), durations(3, 80, 100)]);
     let [workflow] = &all.workflows[..] else { panic!("{all:?}") };
-    let expected = WorkflowStatistics { count: 10, failures: 1, median_ms: 50, p95_ms: 100, ..workflow.clone() };
+    let expected =
+        WorkflowStatistics { count: 10, failures: 1, cancelled: 1, median_ms: 50, p95_ms: 100, ..workflow.clone() };
     assert_eq!(*workflow, expected);
-    let later = store.summarize_runs(None, 1_500, 500).expect("readable");
+    let later = store.summarize_runs(&runs_since(1_500), 500).expect("readable");
     assert_eq!(later.counts.iter().map(|one| one.count).sum::<u64>(), 5);
-    let nobody = store.summarize_runs(Some("nobody"), 0, 500).expect("readable");
-    assert_eq!((nobody.counts.len(), nobody.durations.len(), nobody.workflows.len()), (0, 0, 0));
+    let failed = RunFilter { status: Some("failed".into()), ..runs_since(1_000) };
+    let failed = store.summarize_runs(&failed, 500).expect("readable");
+    assert_eq!((failed.counts, failed.durations), (vec![count(3, "failed", 1)], vec![durations(3, 100, 100)]));
+    assert_eq!((failed.workflows[0].count, failed.workflows[0].failures), (1, 1));
+    for none in [
+        RunFilter { user: Some("nobody".into()), ..runs_since(0) },
+        RunFilter { workflow: Some("another".into()), ..runs_since(0) },
+        RunFilter { status: Some("waiting".into()), ..runs_since(0) },
+    ] {
+        let none = store.summarize_runs(&none, 500).expect("readable");
+        assert_eq!((none.counts.len(), none.durations.len(), none.workflows.len()), (0, 0, 0));
+    }
 }
 
 /// Stores a run with a call of each of these models: its answer used 10 tokens in, 5 out, and `micro_usd`.
@@ -84,11 +104,12 @@ async fn model_calls_are_counted_by_interval_and_model(place: &TestDatabase) {
     store_calls(place, 2, 1_100, &[("a:one", Some(3), false), ("a:one", Some(3), true)]).await;
     store_calls(place, 3, 1_600, &[("a:one", None, false)]).await;
     let store = place.open();
-    let usage = store.summarize_model_usage(None, 1_000, 500).expect("readable");
+    let usage = store.summarize_model_usage(&runs_since(1_000), 500).expect("readable");
     let brief = |one: &ModelUsage| (one.interval, one.model.clone(), one.calls, one.micro_usd, one.unpriced_calls);
     let expected = [(2, "a:one", 2, 10, 0), (2, "b:two", 1, 0, 1), (3, "a:one", 1, 0, 1)];
     let expected = expected.map(|(at, model, calls, cost, unknown)| (at, model.to_owned(), calls, cost, unknown));
     assert_eq!(usage.iter().map(brief).collect::<Vec<_>>(), expected);
     assert_eq!((usage[0].input_tokens, usage[0].output_tokens), (20, 10));
-    assert_eq!(store.summarize_model_usage(Some("nobody"), 0, 500).expect("readable"), []);
+    let nobody = RunFilter { user: Some("nobody".into()), ..runs_since(0) };
+    assert_eq!(store.summarize_model_usage(&nobody, 500).expect("readable"), []);
 }

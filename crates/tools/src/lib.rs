@@ -26,5 +26,5 @@ pub use functions::{
 pub use http::{Download, HttpClient, HttpLimits};
 pub use mcp::{McpConfig, McpServer, RemoteServer};
 pub use scrape::PageScraper;
-pub use secrets::redactor::{HiddenSecret, SecretRedactor};
+pub use secrets::redactor::{HiddenSecret, ReplacedValue, SecretRedactor};
 pub use secrets::{SecretError, Secrets};

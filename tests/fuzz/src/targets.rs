@@ -1,9 +1,14 @@
 //! The targets: what must hold for every input.
 
 use std::net::IpAddr;
+use std::sync::Arc;
 
+use flowloom_core::plan::Format;
 use flowloom_core::{Code, json};
-use flowloom_formats::{Compiled, Sources, compile};
+use flowloom_formats::{Compiled, Sources, compile, flow, markdown, pipeline, steps};
+use flowloom_lsp::analysis::index::Index;
+use flowloom_lsp::analysis::json_place::PathStep;
+use flowloom_lsp::builder::{Edit, Workshop, apply_edits, inspect_definition};
 use flowloom_tools::EgressPolicy;
 use url::{Host, Url};
 
@@ -12,6 +17,9 @@ use crate::streams::{EVENT_STREAMS, FRAMES, parse_events, read_frames};
 
 /// The limit of the size of a definition; no input reaches it.
 const MAX_SOURCE_BYTES: u64 = 1 << 20;
+
+/// The formats that editors show as parts.
+const EDITED_FORMATS: [Format; 4] = [steps::FORMAT, flow::FORMAT, pipeline::FORMAT, markdown::FORMAT];
 
 /// A reader of untrusted text.
 pub struct Target {
@@ -24,10 +32,11 @@ pub struct Target {
 }
 
 /// All targets.
-pub const TARGETS: [Target; 8] = [
+pub const TARGETS: [Target; 9] = [
     Target { name: "json", run: read_json, seeds: &[] },
     Target { name: "definition", run: compile_json, seeds: &[] },
     Target { name: "markdown", run: compile_markdown, seeds: &[] },
+    Target { name: "editor", run: open_in_editor, seeds: &[] },
     Target { name: "template", run: compile_template, seeds: &[] },
     Target { name: "egress", run: check_address, seeds: &[] },
     Target { name: "sse", run: parse_events, seeds: &EVENT_STREAMS },
@@ -55,6 +64,27 @@ fn compile_json(input: &[u8]) {
 
 fn compile_markdown(input: &[u8]) {
     compile_file("a.mdx", input.to_vec());
+}
+
+/// An editor indexes the input, shows its parts and changes it. What it changes it can read again.
+fn open_in_editor(input: &[u8]) {
+    let text = String::from_utf8_lossy(input);
+    for format in EDITED_FORMATS {
+        let index = Index::new(Arc::from(&*text), format);
+        let offset = text.floor_char_boundary(text.len() / 2);
+        index.find_names(offset).for_each(drop);
+        let workshop = Workshop { format, file: "a", blocks: &[], model: "m:x" };
+        let inspection = inspect_definition(workshop, &text);
+        let key = |name: &str| PathStep::Key(name.to_owned());
+        let mut edits = vec![Edit::Set { path: vec![key("name")], value: "x".into() }];
+        edits.extend(inspection.parts.first().map(|part| Edit::Duplicate { path: part.path.clone() }));
+        for edit in edits {
+            if let Ok(edited) = apply_edits(workshop, &text, std::slice::from_ref(&edit)) {
+                let again = inspect_definition(workshop, &edited.text);
+                assert!(inspection.problem.is_some() || again.problem.is_none(), "{edit:?} makes {}", edited.text);
+            }
+        }
+    }
 }
 
 /// The input is a template of each format.

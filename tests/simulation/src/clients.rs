@@ -145,7 +145,7 @@ impl World {
         let questions = self.planned_run(run)?.questions;
         Some(match choice {
             0..=1 => CommandAction::Cancel {},
-            2..=4 => CommandAction::Resume {},
+            2..=4 => CommandAction::RESUME,
             5..=8 => CommandAction::Retry { from: None },
             _ if questions.is_empty() => return None,
             // The question may be asked in this moment.

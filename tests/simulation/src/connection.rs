@@ -5,6 +5,7 @@ use std::collections::{BTreeSet, VecDeque};
 use std::future::poll_fn;
 use std::sync::{Arc, Mutex};
 use std::task::{Poll, Waker};
+use std::time::Duration;
 
 use flowloom_core::event::Record;
 use flowloom_core::id::RunId;
@@ -12,12 +13,12 @@ use flowloom_core::value::{Map, Value};
 use flowloom_runtime::JournalError;
 use flowloom_runtime::command::{CommandRecord, RunCommand};
 use flowloom_runtime::effects::{BoxFuture, Clock as _};
-use flowloom_runtime::journal::{AppendResult, Batch, Journal, Lease, LeaseState};
-use flowloom_store::parts::{CausedCommand, Mailboxes};
+use flowloom_runtime::journal::{AppendResult, Batch, Journal, Lease, LeaseState, LeaseTerm};
+use flowloom_store::parts::{CausedCommand, LeaseTerms, Mailboxes, Renewal};
 use flowloom_store::{PostedCommand, QuestionExpiry};
 use tokio::sync::oneshot;
 
-use crate::database::{Database, outage_error};
+use crate::database::{Database, LEASE_MS, outage_error};
 use crate::world::{ProcessId, World, lock};
 
 /// How long a request waits for the database, in milliseconds.
@@ -31,6 +32,9 @@ const MAX_TRAVEL_MS: u64 = 30;
 
 /// Interval of trying again during an outage, in milliseconds.
 const RETRY_MS: u64 = 200;
+
+/// How long a lease lasts.
+const LEASE: Duration = Duration::from_millis(LEASE_MS);
 
 /// A write. It is given the database, or nothing if it has waited too long, and returns what tells the caller.
 type Job = Box<dyn FnOnce(Option<&Database>) -> Reply + Send>;
@@ -57,6 +61,7 @@ pub(crate) struct Connection {
     /// The mailboxes of the runs that the process drives.
     pub(crate) mailboxes: Arc<Mailboxes>,
     driven: Mutex<BTreeSet<RunId>>,
+    terms: LeaseTerms,
     queue: Mutex<WriteQueue>,
 }
 
@@ -68,8 +73,22 @@ impl Connection {
             process,
             mailboxes: Mailboxes::without_database(),
             driven: Mutex::default(),
+            terms: LeaseTerms::default(),
             queue: Mutex::default(),
         })
+    }
+
+    /// Renews the lease of the process, at once.
+    pub(crate) fn renew_lease(&self) {
+        let now_ms = self.world.clock.elapsed_ms();
+        self.world.database.renew_lease(self.process, now_ms);
+        self.terms.note_heartbeat(self.renewal_since(now_ms), LEASE);
+    }
+
+    /// A renewal of the lease that is acknowledged now.
+    fn renewal_since(&self, sent_at_ms: u64) -> Renewal {
+        let acknowledged_at = Duration::from_millis(self.world.clock.elapsed_ms());
+        Renewal { sent_at: Duration::from_millis(sent_at_ms), acknowledged_at }
     }
 
     /// Whether the process drives a run.
@@ -269,6 +288,8 @@ struct AppendFinish {
     connection: ConnectionHandle,
     run: RunId,
     is_decision: bool,
+    /// When the batch was sent, in milliseconds.
+    sent_at_ms: u64,
 }
 
 /// What remains of a connection in a future that may outlive it.
@@ -278,6 +299,7 @@ struct ConnectionHandle(std::sync::Weak<Connection>);
 impl AppendFinish {
     fn note_stored(&self, lease_state: LeaseState, caused: Vec<CausedCommand>) {
         let Some(connection) = self.connection.0.upgrade() else { return };
+        connection.terms.note_commit(connection.renewal_since(self.sent_at_ms), LEASE);
         if lease_state == LeaseState::Released {
             connection.unregister_run(self.run);
         }
@@ -315,7 +337,8 @@ impl Journal for ConnectionJournal {
             let seen = connection.read(read).await??;
             connection.register_run(run)?;
             let process = connection.process;
-            let claim = move |database: &Database| database.claim_run(run, seen, process);
+            let clock = connection.world.clock.clone();
+            let claim = move |database: &Database| database.claim_run(run, seen, process, clock.elapsed_ms());
             let claimed = connection.submit(MAX_REQUEST_WAIT_MS, claim).await;
             match &claimed {
                 Ok(lease) => connection.mailboxes.open_mailbox(*lease),
@@ -340,6 +363,12 @@ impl Journal for ConnectionJournal {
         self.0.unregister_run(lease.run);
     }
 
+    fn lease_term(&self) -> LeaseTerm {
+        let connection = &self.0;
+        let now = Duration::from_millis(connection.world.clock.elapsed_ms());
+        connection.terms.term_at(now, LEASE)
+    }
+
     fn append_batch(&self, lease: Lease, batch: Batch) -> AppendResult {
         let connection = &self.0;
         let process = connection.process;
@@ -347,9 +376,15 @@ impl Journal for ConnectionJournal {
             connection: ConnectionHandle(Arc::downgrade(connection)),
             run: lease.run,
             is_decision: !batch.decided.is_empty(),
+            sent_at_ms: connection.world.clock.elapsed_ms(),
         };
         if connection.is_quick() {
-            return match connection.world.database.append_batch(lease, &batch, process) {
+            return match connection.world.database.append_batch(
+                lease,
+                &batch,
+                process,
+                connection.world.clock.elapsed_ms(),
+            ) {
                 Ok((lease_state, caused)) => {
                     finish.note_stored(lease_state, caused);
                     AppendResult::Done(Ok(lease_state))
@@ -357,7 +392,9 @@ impl Journal for ConnectionJournal {
                 Err(error) => AppendResult::Done(Err(error.into())),
             };
         }
-        let append = move |database: &Database| Ok(database.append_batch(lease, &batch, process)?);
+        let clock = connection.world.clock.clone();
+        let append =
+            move |database: &Database| Ok(database.append_batch(lease, &batch, process, clock.elapsed_ms())?);
         let appended = connection.submit(MAX_APPEND_WAIT_MS, append);
         AppendResult::Later(Box::pin(async move {
             let (lease_state, caused) = appended.await?;

@@ -86,8 +86,17 @@ impl Database {
         lock(&self.tables).leases.keys().copied().collect()
     }
 
-    /// Claims a run whose lease is still the one that was read.
-    pub(crate) fn claim_run(&self, run: RunId, seen: LeaseRow, process: ProcessId) -> Result<Lease, JournalError> {
+    /// Claims a run whose lease is still the one that was read, unless its worker has come back.
+    pub(crate) fn claim_run(
+        &self,
+        run: RunId,
+        seen: LeaseRow,
+        process: ProcessId,
+        now_ms: u64,
+    ) -> Result<Lease, JournalError> {
+        if seen.worker.is_some_and(|worker| worker != process && self.is_alive(worker, now_ms)) {
+            return Err(JournalError::RunOwned(run));
+        }
         let mut tables = lock(&self.tables);
         let Some(row) = tables.leases.get_mut(&run) else { return Err(JournalError::RunNotFound(run)) };
         if row.epoch != seen.epoch {
@@ -109,15 +118,17 @@ impl Database {
         }
     }
 
-    /// Appends a batch, with the memory writes of its events, in one transaction.
+    /// Appends a batch, with the memory writes of its events, and renews the lease of the process, in one transaction.
     pub(crate) fn append_batch(
         &self,
         lease: Lease,
         batch: &Batch,
         process: ProcessId,
+        now_ms: u64,
     ) -> Result<(LeaseState, Vec<CausedCommand>), StoreError> {
         let mut tables = lock(&self.tables);
         let appended = self.runs.append_batch(lease, batch)?;
+        tables.alive_until.insert(process, now_ms + LEASE_MS);
         let creates = batch.records.iter().any(|record| matches!(record.event, Event::RunCreated(_)));
         let row = tables.leases.entry(lease.run).or_insert(LeaseRow { epoch: lease.epoch, worker: None });
         if creates {

@@ -101,7 +101,7 @@ impl World {
         requests.entry(key).or_insert(Requests { count: 0, class }).count += 1;
     }
 
-    /// Before an effect is sent, its start is stored. The worker with the lease sends nothing that has an outcome, and
+    /// Before an effect is sent, its start is stored. Only the worker with the lease sends, nothing that has an outcome, and
     /// nothing after a cancellation.
     fn check_journal_before(&self, process: ProcessId, (run, path, attempt): &AttemptKey) {
         let records = self.database.runs.read_records(*run, 0).unwrap_or_default();
@@ -110,9 +110,9 @@ impl World {
         if !has(|event| matches!(event, Event::StepStarted { .. })) {
             self.report_violation(format!("{path} was sent before its start was stored"));
         }
-        let has_lease = self.database.read_lease(*run).is_some_and(|row| row.worker == Some(process));
-        if !has_lease {
-            return;
+        let lease = self.database.read_lease(*run);
+        if lease.is_none_or(|row| row.worker != Some(process)) {
+            self.report_violation(format!("p{process} sent {path} attempt {attempt} without the lease, {lease:?}"));
         }
         if has(|event| matches!(event, Event::StepFinished { .. } | Event::StepFailed { .. })) {
             self.report_violation(format!("{path} attempt {attempt} was sent after its outcome was stored"));

@@ -242,7 +242,7 @@ fn check_causes(applied: &[RunCommand], records: &Records) -> Result<(), String>
             }
             (CommandAction::Cancel {}, Event::CancelRequested { by }) => *by == command.sender,
             (CommandAction::Retry { .. }, Event::RunReopened { by, .. }) => *by == command.sender,
-            (CommandAction::Resume {}, _) => true,
+            (CommandAction::Resume { .. }, _) => true,
             _ => false,
         });
         if !has_event {

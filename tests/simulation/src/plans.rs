@@ -99,6 +99,7 @@ impl PlanBuilder<'_> {
             until: None,
             test: LoopTest::After,
             max: 2,
+            last_index: None,
             exhausted: Exhausted::Succeed,
             counter: None,
             helper: None,

@@ -64,7 +64,7 @@ impl Process {
         let process =
             Process { id, connection: connection.clone(), engine, world: world.clone(), live: Mutex::default() };
         let process = Arc::new(process);
-        world.database.renew_lease(id, world.clock.elapsed_ms());
+        connection.renew_lease();
         process.spawn("writer", connection.apply_writes());
         process.spawn("lease", process.clone().renew_lease());
         process.spawn("recovery", process.clone().reclaim_runs());
@@ -81,7 +81,7 @@ impl Process {
     async fn renew_lease(self: Arc<Process>) {
         loop {
             if !self.world.database.is_down() {
-                self.world.database.renew_lease(self.id, self.world.clock.elapsed_ms());
+                self.connection.renew_lease();
             }
             self.world.clock.sleep_for(LEASE_MS / 3).await;
         }
@@ -121,7 +121,8 @@ impl Process {
             return Ok(());
         }
         let id = format!("question-expired-{}-{now}", expiry.expires_at);
-        let command = RunCommand { id, sender: "the time limit".to_owned(), action: CommandAction::Resume {} };
+        let command =
+            RunCommand { id, sender: "the time limit".to_owned(), action: CommandAction::Resume { now_ms: Some(now) } };
         self.connection.post_command(expiry.run, command).await?;
         Ok(())
     }

@@ -2,19 +2,21 @@
 import { useState } from "react";
 import { t } from "../strings";
 import { Dialog } from "../ui/dialog";
+import { Icon } from "../ui/icon";
 import { labelOf } from "./context";
 import type { Inspection } from "./definition";
+import { findKinds } from "./find-kinds";
+import { iconOfKind } from "./part-name";
 
 type Kind = Inspection["kinds"][number];
 type AddDialogProps = { kinds: Kind[]; onAdd: (kind: Kind) => void; onClose: () => void };
 
 export function AddDialog({ kinds, onAdd, onClose }: AddDialogProps) {
   const [search, setSearch] = useState("");
-  const words = search.toLowerCase().split(/\s+/).filter(Boolean);
-  const shown = kinds.filter((kind) => {
-    const text = `${kind.name} ${nameOf(kind)} ${kind.meaning}`.toLowerCase();
-    return words.every((word) => text.includes(word));
-  });
+  const shown = findKinds(
+    kinds.map((kind) => ({ ...kind, title: nameOf(kind) })),
+    search,
+  );
   return (
     <Dialog label={t.build.addTitle} onClose={onClose} className="add-dialog">
       <form
@@ -39,8 +41,11 @@ export function AddDialog({ kinds, onAdd, onClose }: AddDialogProps) {
           {shown.map((kind) => (
             <li key={`${kind.list} ${kind.name}`}>
               <button type="button" className="kind" onClick={() => onAdd(kind)}>
-                <b>{nameOf(kind)}</b>
-                <span className="soft">{kind.meaning}</span>
+                <Icon name={iconOfKind(kind.name)} />
+                <span className="kind-text">
+                  <b>{kind.title}</b>
+                  <span className="soft">{kind.meaning}</span>
+                </span>
               </button>
             </li>
           ))}
@@ -51,5 +56,7 @@ export function AddDialog({ kinds, onAdd, onClose }: AddDialogProps) {
 }
 
 function nameOf(kind: Kind): string {
-  return kind.list === "blocks" ? t.build.newBlock(kind.name) : labelOf(kind.name);
+  return kind.list === "blocks"
+    ? t.build.newBlock(kind.name)
+    : (t.build.kinds[kind.name] ?? labelOf(kind.name));
 }

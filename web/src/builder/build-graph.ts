@@ -1,7 +1,7 @@
-// The nodes and connections of a definition as a graph: known before it compiles.
-import type { Graph } from "../run/graph";
-import type { Inspection } from "./definition";
-import { titleOf } from "./part-list";
+// The graph of the builder: the nodes and connections of a definition, known before it compiles, or the steps of its plan.
+import type { Graph, GraphNode } from "../run/graph";
+import type { Inspection, Part } from "./definition";
+import { kindOf, subtitleOf, titleOf } from "./part-name";
 import { keyOf } from "./path";
 
 /** The graph of a format with nodes; `parts` are the positions of the nodes among the parts. */
@@ -10,7 +10,7 @@ export function graphOf(inspection: Inspection): { graph: Graph; parts: number[]
   const positions = new Map(parts.map((part, at) => [part, at]));
   const nodes = parts.flatMap((at) => {
     const part = inspection.parts[at];
-    return part ? [{ path: keyOf(part.path as never), title: titleOf(part), kind: kindOf(part.kind) }] : [];
+    return part ? [{ path: keyOf(part.path as never), ...nodeOf(part) }] : [];
   });
   const shown = inspection.links.filter((link) => positions.has(link.from));
   const edges = shown.map((link) => ({
@@ -21,7 +21,15 @@ export function graphOf(inspection: Inspection): { graph: Graph; parts: number[]
   return { graph: { nodes, edges }, parts, links: shown.map((link) => link.part ?? null) };
 }
 
-/** The kind of a node in the words of the engine, for its icon. */
-function kindOf(kind: string): string {
-  return { AGENT: "agent", TOOL_EXECUTOR: "tools", HUMAN_HANDOFF: "ask" }[kind] ?? kind;
+/** The graph of a plan, with the names that the list of parts shows. */
+export function nameNodes(graph: Graph, parts: readonly (Part | undefined)[]): Graph {
+  const nodes = graph.nodes.map((node, at) => {
+    const part = parts[at];
+    return part ? { ...node, ...nodeOf(part) } : node;
+  });
+  return { ...graph, nodes };
+}
+
+function nodeOf(part: Part): Pick<GraphNode, "title" | "kind" | "about"> {
+  return { title: titleOf(part), kind: kindOf(part), about: subtitleOf(part) };
 }

@@ -1,8 +1,10 @@
 // The builder: the parts of a definition, the graph of its nodes, and the form of the selected part.
-import { lazy, Suspense, useEffect, useMemo, useRef, useState } from "react";
+import { useEffect, useMemo, useRef, useState } from "react";
+import { useMay } from "../api/caller";
 import type { Schemas } from "../api/client";
 import type { Json } from "../api/json";
 import { ByteMap } from "../places/workflow/bytes";
+import type { UnsavedChanges } from "../places/workflow/run-dialog";
 import type { Graph } from "../run/graph";
 import { t } from "../strings";
 import { Button } from "../ui/button";
@@ -11,30 +13,29 @@ import { isTyping, useKeys } from "../ui/keyboard";
 import { Problem } from "../ui/problem";
 import { Tabs } from "../ui/tabs";
 import { AddDialog } from "./add-dialog";
-import { graphOf } from "./build-graph";
 import { readCopied, writeCopied } from "./clipboard";
-import { type FormSchema, FormScope, labelOf } from "./context";
+import { type FormSchema, FormScope } from "./context";
 import { type Edit, END, type Inspection, type Part, type Source } from "./definition";
 import type { Outcome } from "./edit-queue";
 import { Properties } from "./fields";
 import { FileForm } from "./file-form";
 import { FileList } from "./file-list";
-import { markParts } from "./marks";
-import { type PartActions, PartList, titleOf, WHOLE } from "./part-list";
+import { groupProblems } from "./marks";
+import { PartGraph } from "./part-graph";
+import { type PartActions, PartList, WHOLE } from "./part-list";
+import { nameNodeWithId, subtitleOf, titleOf } from "./part-name";
 import { keyOf, type Path } from "./path";
 import { RunAlone } from "./run-alone";
 import type { Builder } from "./use-builder";
 import { useScope } from "./use-scope";
 import "./builder.css";
 
-const FlowGraph = lazy(() => import("../ui/flow-graph").then((part) => ({ default: part.FlowGraph })));
-
 type BuilderPaneProps = {
   source: Source;
   format: string;
   workflow: string | undefined;
   isReadOnly: boolean;
-  isUnsaved: boolean;
+  unsaved: UnsavedChanges | undefined;
   builder: Builder;
   /** The graph of the plan, for formats whose steps run in their order. */
   graph: Graph | undefined;
@@ -51,6 +52,7 @@ type Column = "parts" | "graph" | "form";
 export default function BuilderPane(props: BuilderPaneProps) {
   const { source, format, workflow, isReadOnly, builder, problems, step, onStep } = props;
   const { inspection, edit, problem, retry, dismiss } = builder;
+  const mayWrite = useMay("write");
   const [selected, setSelected] = useState<string>(WHOLE);
   const [adding, setAdding] = useState<string>();
   const [notice, setNotice] = useState<string>();
@@ -102,7 +104,7 @@ export default function BuilderPane(props: BuilderPaneProps) {
     }
   };
   usePartKeys({ part, isReadOnly, actions, paste });
-  const marked = useMemo(() => markParts(inspection, problems), [inspection, problems]);
+  const grouped = useMemo(() => groupProblems(inspection, problems), [inspection, problems]);
   if (!inspection) return <p className="empty">{t.loading}</p>;
   if (inspection.problem) {
     return (
@@ -114,8 +116,9 @@ export default function BuilderPane(props: BuilderPaneProps) {
     );
   }
   const kinds = inspection.kinds.filter((kind) => canAdd(kind.name, kind.list, adding, part));
+  const own = grouped.messages.get(part && keyOf(part.path as Path)) ?? [];
   return (
-    <FormScope value={{ isReadOnly, edit: change, ...scope }}>
+    <FormScope value={{ isReadOnly, edit: change, problems: own, ...scope }}>
       <div className="builder-tabs">
         <Tabs
           label={t.build.build}
@@ -130,23 +133,37 @@ export default function BuilderPane(props: BuilderPaneProps) {
       </div>
       <div className="builder" data-column={column}>
         <div className="builder-parts">
-          {isReadOnly && <p className="soft builder-note">{t.build.readOnly}</p>}
+          {isReadOnly && <p className="soft builder-note">{mayWrite ? t.build.readOnly : t.key.noWrite}</p>}
           <PartList
             inspection={inspection}
             selected={file === undefined ? selected : undefined}
-            marked={marked}
+            marked={grouped.marks}
             isReadOnly={isReadOnly}
             actions={actions}
             onSelect={select}
+            onOpen={(key) => {
+              select(key);
+              setColumn("form");
+            }}
           />
-          <FileList files={otherFiles(source)} selected={file} onSelect={showFile} />
+          <FileList
+            files={otherFiles(source)}
+            selected={file}
+            onSelect={(chosen) => {
+              showFile(chosen);
+              setColumn("form");
+            }}
+          />
           {!isReadOnly && inspection.lists.length > 0 && <PasteButton onPaste={paste} onNotice={setNotice} />}
         </div>
         <section className="builder-graph" aria-label={t.workflow.graph}>
           <PartGraph
-            {...props}
+            graph={props.graph}
+            format={format}
+            isReadOnly={isReadOnly}
             inspection={inspection}
             selected={selected}
+            marked={grouped.marks}
             onSelect={select}
             change={change}
           />
@@ -172,7 +189,15 @@ export default function BuilderPane(props: BuilderPaneProps) {
               onEdit={props.onEdit}
             />
           )}
-          {part && workflow && <RunAlone part={part} workflow={workflow} isUnsaved={props.isUnsaved} />}
+          {part && workflow && (
+            <RunAlone
+              part={part}
+              form={(inspection.forms[part.form] ?? {}) as FormSchema}
+              name={titleOf(part, inspection)}
+              workflow={workflow}
+              unsaved={props.unsaved}
+            />
+          )}
           {part?.list === "nodes" && !isReadOnly && format !== "steps" && (
             <ConnectForm inspection={inspection} part={part} change={change} canEnd={format === "graph"} />
           )}
@@ -333,7 +358,7 @@ function PasteButton({ onPaste, onNotice }: PasteButtonProps) {
     }
   };
   return (
-    <Button look="quiet" icon="copy" onClick={() => void read()}>
+    <Button look="quiet" icon="paste" onClick={() => void read()}>
       {t.build.paste}
     </Button>
   );
@@ -352,7 +377,7 @@ function PartForm({ inspection, part, onSelect }: PartFormProps) {
     <>
       <header className="form-head">
         <h2 className="cut">{part ? titleOf(part, inspection) : t.build.whole}</h2>
-        {part && <span className="badge">{labelOf(part.kind)}</span>}
+        {part && <span className="badge">{subtitleOf(part)}</span>}
       </header>
       <div className="form-fields">
         <Properties
@@ -407,7 +432,7 @@ function ConnectForm({ inspection, part, canEnd, change }: ConnectFormProps) {
           <option value="" />
           {nodes.map((node) => (
             <option key={keyOf(node.path as Path)} value={keyOf(node.path as Path)}>
-              {titleOf(node)}
+              {nameNodeWithId(node)}
             </option>
           ))}
           {canEnd && <option value={END_VALUE}>{t.build.connectEnd}</option>}
@@ -417,59 +442,5 @@ function ConnectForm({ inspection, part, canEnd, change }: ConnectFormProps) {
         {t.build.connect}
       </Button>
     </div>
-  );
-}
-
-type PartGraphProps = BuilderPaneProps & {
-  inspection: Inspection;
-  selected: string;
-  onSelect: (key: string) => void;
-  change: (edits: Edit[]) => Promise<Outcome>;
-};
-
-function PartGraph({ inspection, graph, selected, isReadOnly, format, onSelect, change }: PartGraphProps) {
-  const hasNodes = inspection.lists.some((list) => list.name === "nodes");
-  const own = useMemo(() => (hasNodes ? graphOf(inspection) : undefined), [hasNodes, inspection]);
-  const shown = own?.graph ?? graph;
-  if (!shown || shown.nodes.length === 0) return <p className="empty">{t.build.empty}</p>;
-  const partAt = (node: number): Part | undefined =>
-    own
-      ? inspection.parts[own.parts[node] ?? -1]
-      : inspection.parts.find((part) => part.step === graph?.nodes[node]?.path);
-  const chosen = shown.nodes.findIndex((_, node) => {
-    const part = partAt(node);
-    return part !== undefined && keyOf(part.path as Path) === selected;
-  });
-  const chosenEdge = own?.links.findIndex(
-    (link) => link !== null && keyOf((inspection.parts[link]?.path ?? []) as Path) === selected,
-  );
-  const pathAt = (node: number) => (partAt(node)?.path ?? []) as Path;
-  return (
-    <Suspense fallback={<p className="empty">{t.loading}</p>}>
-      <FlowGraph
-        graph={shown}
-        selected={chosen === -1 ? undefined : chosen}
-        onSelect={(node) => {
-          const part = node === undefined ? undefined : partAt(node);
-          onSelect(part ? keyOf(part.path as Path) : WHOLE);
-        }}
-        {...(own && {
-          selectedEdge: chosenEdge,
-          onSelectEdge: (edge: number) => {
-            const link = own.links[edge];
-            const part = link == null ? undefined : inspection.parts[link];
-            if (part) onSelect(keyOf(part.path as Path));
-          },
-        })}
-        {...(own &&
-          !isReadOnly && {
-            hasEnd: format === "graph",
-            onConnect: (from: number, to: number | undefined) =>
-              void change([
-                { do: "connect", path: pathAt(from), target: to === undefined ? null : pathAt(to) },
-              ]),
-          })}
-      />
-    </Suspense>
   );
 }

@@ -8,7 +8,7 @@ import type { Json } from "../api/json";
 import { loadLanguage } from "./code-language";
 import { useForm } from "./context";
 import { useEntry, useStore } from "./entry";
-import { type FieldProps, Frame } from "./fields";
+import { type FieldProps, Frame } from "./frame";
 import { endlessHistory, isNewText } from "./history";
 import { useOuterText } from "./outer-text";
 import { typeOverSelection } from "./typing";

@@ -15,6 +15,8 @@ export type FormContext = {
   variables: Variable[];
   /** Values of the newest run, by the name of the variable. */
   last: ReadonlyMap<string, Json>;
+  /** The messages of the problems of what the form is for. */
+  problems: readonly string[];
 };
 
 const EMPTY: FormContext = {
@@ -24,6 +26,7 @@ const EMPTY: FormContext = {
   own: {},
   variables: [],
   last: new Map(),
+  problems: [],
 };
 
 export const FormScope = createContext<FormContext>(EMPTY);
@@ -43,7 +46,7 @@ export type FormSchema = {
   items?: FormSchema;
   nullable?: boolean;
   anyOf?: FormSchema[];
-  "x-widget"?: "template" | "name" | "reference" | "model" | "long" | "code" | "json";
+  "x-widget"?: "template" | "name" | "reference" | "model" | "schema" | "long" | "code" | "json";
   "x-names"?: string;
   "x-references"?: string;
   "x-language"?: string;
@@ -60,5 +63,5 @@ export function labelOf(key: string): string {
     .toLowerCase()
     .trim();
   const label = words.charAt(0).toUpperCase() + words.slice(1);
-  return label.replace(/\b(id|url|json|llm)\b/gi, (word) => word.toUpperCase());
+  return label.replace(/\b(id|url|json|llm|http)\b/gi, (word) => word.toUpperCase());
 }

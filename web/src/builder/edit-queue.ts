@@ -10,6 +10,10 @@ export type Outcome =
 
 export const DONE: Outcome = { state: "done" };
 
+export function refuse(why: string): Outcome {
+  return { state: "refused", why };
+}
+
 type Waiting = { edits: Edit[]; resolve: (outcome: Outcome) => void };
 
 type QueueParts = {

@@ -23,13 +23,19 @@ export function useEntry(value: string, store: (text: string) => Outcome | Promi
   const latest = useRef({ text, store });
   latest.current = { text: isDirty.current ? latest.current.text : text, store };
   const timer = useRef<ReturnType<typeof setTimeout> | undefined>(undefined);
+  // What was stored last, until the definition has it. Some formats keep no blanks around a text; the field does.
+  const awaited = useRef<string | undefined>(undefined);
   useEffect(() => {
-    if (!isDirty.current) setText(value);
+    const own = awaited.current;
+    awaited.current = undefined;
+    if (!isDirty.current && own?.trim() !== value.trim()) setText(value);
   }, [value]);
   const send = async (stored: string) => {
+    awaited.current = stored;
     const outcome = await latest.current.store(stored);
     sent.current = undefined;
     const isRefused = outcome.state === "refused";
+    if (isRefused) awaited.current = undefined;
     setRefusal(isRefused ? outcome.why : undefined);
     pending.noteProblem(
       owner,

@@ -1,25 +1,23 @@
 // The fields of a form, by the schema of their values. A value that no field fits is shown as its source.
 import { type ReactNode, useEffect, useId, useState } from "react";
-import { formatJson, type Json, parseJson } from "../api/json";
+import type { Json } from "../api/json";
 import { t } from "../strings";
 import { Button, IconButton } from "../ui/button";
+import { BooleanField } from "./boolean-field";
 import { CodeField } from "./code-field";
 import { type FormSchema, labelOf, useForm } from "./context";
-import { DONE, type Outcome } from "./edit-queue";
+import { arrangeFields, type NamedField } from "./dependencies";
+import { DONE, refuse } from "./edit-queue";
 import { useEntry, useStore } from "./entry";
+import { fieldKind } from "./field-kind";
+import { type FieldProps, Frame } from "./frame";
+import { JsonField } from "./json-field";
+import { mentionsOneOf } from "./marks";
+import { ModelField } from "./model-field";
 import type { Path } from "./path";
+import { SchemaField } from "./schema/schema-field";
 import { TemplateField } from "./template-field";
-
-export type FieldProps = {
-  schema: FormSchema;
-  value: Json | undefined;
-  path: Path;
-  /** The name of the value for people. */
-  label: string;
-  isRequired?: boolean;
-};
-
-const CODE_KEY = "$code";
+import { unlessRefused } from "./unless-refused";
 
 /** The field of a value. */
 export function ValueField(props: FieldProps) {
@@ -38,57 +36,15 @@ export function ValueField(props: FieldProps) {
       return <TemplateField {...props} />;
     case "code":
       return <CodeField {...props} />;
+    case "schema":
+      return <SchemaField {...props} />;
+    case "model":
+      return <ModelField {...props} />;
     case "json":
       return <JsonField {...props} />;
     default:
       return <TextField {...props} />;
   }
-}
-
-type Kind = "object" | "rows" | "entries" | "boolean" | "choice" | "template" | "code" | "json" | "text";
-
-/** The field that fits both the schema and the value that is there. */
-export function fieldKind(schema: FormSchema, value: Json | undefined): Kind {
-  const widget = schema["x-widget"];
-  const isText = value === undefined || value === null || typeof value === "string";
-  const isObject = typeof value === "object" && value !== null && !Array.isArray(value);
-  if (isObject && CODE_KEY in value) return "code";
-  if (widget === "code") return isText || typeof value !== "object" ? "code" : "json";
-  if (widget === "json") return "json";
-  if (schema.type === "array" || (Array.isArray(value) && schema.items)) {
-    return value === undefined || value === null || Array.isArray(value) ? "rows" : "json";
-  }
-  if (schema.type === "object") {
-    if (value !== undefined && value !== null && !isObject) return "json";
-    return schema.properties ? "object" : "entries";
-  }
-  if (schema.type === "boolean") return isText && typeof value === "string" ? "text" : "boolean";
-  if (typeof value === "object" && value !== null) return "json";
-  if (schema.enum) return "choice";
-  if (widget === "template") return "template";
-  return "text";
-}
-
-type FrameProps = { id: string; props: FieldProps; error?: string | undefined; children: ReactNode };
-
-/** A label with a field, its explanation, and what is wrong with the entry. */
-export function Frame({ id, props, error, children }: FrameProps) {
-  const { schema, label, isRequired } = props;
-  return (
-    <div className="field">
-      <label htmlFor={id}>
-        <b>{label}</b>
-        {isRequired && <small className="faint"> ({t.build.required})</small>}
-      </label>
-      {children}
-      {schema.description && <small id={`${id}-help`}>{schema.description}</small>}
-      {error && (
-        <small className="field-error" role="alert">
-          {error}
-        </small>
-      )}
-    </div>
-  );
 }
 
 function TextField(props: FieldProps) {
@@ -158,10 +114,6 @@ function TextField(props: FieldProps) {
   );
 }
 
-function refuse(why: string): Outcome {
-  return { state: "refused", why };
-}
-
 type Option = { name: string; detail?: string | undefined };
 
 /** What can be named in a field. */
@@ -170,7 +122,6 @@ function listOptions(
   names: ReturnType<typeof useForm>["names"],
   own: Record<string, string[]>,
 ): Option[] {
-  if (schema["x-widget"] === "model") return names?.models ?? [];
   const examples = (schema.examples ?? []).filter((one) => typeof one === "string");
   if (schema["x-widget"] !== "reference") return examples.map((name) => ({ name }));
   const kind = schema["x-names"] ?? "";
@@ -183,39 +134,6 @@ function listOptions(
   };
   const all = [...mine, ...(others[kind] ?? [])];
   return all.filter((option, at) => all.findIndex((one) => one.name === option.name) === at);
-}
-
-/** Takes a choice back that was refused. */
-async function unlessRefused(outcome: Outcome | Promise<Outcome>, takeBack: () => void): Promise<void> {
-  if ((await outcome).state === "refused") takeBack();
-}
-
-function BooleanField(props: FieldProps) {
-  const { schema, value, label } = props;
-  const { isReadOnly } = useForm();
-  const id = useId();
-  const store = useStore(props);
-  const stored = typeof value === "boolean" ? value : schema.default === true;
-  const [isChecked, setIsChecked] = useState(stored);
-  useEffect(() => setIsChecked(stored), [stored]);
-  return (
-    <div className="field field-check">
-      <input
-        id={id}
-        type="checkbox"
-        checked={isChecked}
-        disabled={isReadOnly}
-        onChange={(event) => {
-          setIsChecked(event.target.checked);
-          void unlessRefused(store(event.target.checked), () => setIsChecked(stored));
-        }}
-      />
-      <label htmlFor={id}>
-        <b>{label}</b>
-        {schema.description && <small className="faint"> {schema.description}</small>}
-      </label>
-    </div>
-  );
 }
 
 function ChoiceField(props: FieldProps) {
@@ -249,45 +167,10 @@ function ChoiceField(props: FieldProps) {
         {isOther && <option value={shown}>{shown}</option>}
         {options.map((option) => (
           <option key={String(option)} value={String(option)}>
-            {String(option)}
+            {t.build.values[String(option)] ?? String(option)}
           </option>
         ))}
       </select>
-    </Frame>
-  );
-}
-
-/** A value as its source. */
-export function JsonField(props: FieldProps) {
-  const { value } = props;
-  const { isReadOnly } = useForm();
-  const id = useId();
-  const store = useStore(props);
-  const shown = formatJson(value);
-  const entry = useEntry(
-    shown,
-    (text) => {
-      if (text.trim() === "") return store(undefined);
-      try {
-        return store(parseJson(text));
-      } catch {
-        return refuse(t.build.notJson);
-      }
-    },
-    props.label,
-  );
-  return (
-    <Frame id={id} props={props} error={entry.refusal}>
-      <textarea
-        id={id}
-        className="input mono"
-        rows={Math.min(16, Math.max(3, entry.text.split("\n").length))}
-        spellCheck={false}
-        value={entry.text}
-        readOnly={isReadOnly}
-        onChange={(event) => entry.change(event.target.value)}
-        onBlur={entry.flush}
-      />
     </Frame>
   );
 }
@@ -312,14 +195,13 @@ export function Properties({ schema, value, path }: PropertiesProps) {
   const required = schema.required ?? [];
   const few = known.length <= FEW_FIELDS;
   // A field without an explanation is one that the original system has for itself.
-  const isShown = ([name, one]: [string, FormSchema]) =>
-    required.includes(name) || entries[name] !== undefined || (few && (!!one.description || isSmall));
+  const isPlain = ([name, one]: NamedField) =>
+    required.includes(name) || (few && (!!one.description || isSmall));
   const isSmall = known.length <= 3;
-  const first = known.filter(isShown);
-  const more = known.filter((field) => !isShown(field));
+  const { first, more } = arrangeFields(known, entries, isPlain);
   const names = new Set([...known, ...constant].map(([name]) => name));
   const other = Object.entries(entries).filter(([name]) => !names.has(name));
-  const field = ([name, one]: [string, FormSchema]) => {
+  const field = ([name, one]: NamedField) => {
     const isFlat = name === "config" && constant.length > 0;
     if (isFlat) return <Properties key={name} schema={one} value={entries[name]} path={[...path, name]} />;
     return (
@@ -337,23 +219,39 @@ export function Properties({ schema, value, path }: PropertiesProps) {
     <>
       {first.map(field)}
       {more.length > 0 && (
-        <details className="form-more">
-          <summary>{t.build.more}</summary>
-          <div className="form-fields">{more.map(field)}</div>
-        </details>
+        <MoreFields title={t.build.more} names={more.map(([name]) => name)}>
+          {more.map(field)}
+        </MoreFields>
       )}
       {other.length > 0 && (
-        <details className="form-more">
-          <summary>{t.build.other}</summary>
-          <div className="form-fields">
-            <p className="soft">{t.build.otherHelp}</p>
-            {other.map(([name, one]) => (
-              <JsonField key={name} schema={{}} value={one} path={[...path, name]} label={name} />
-            ))}
-          </div>
-        </details>
+        <MoreFields title={t.build.other} names={other.map(([name]) => name)}>
+          <p className="soft">{t.build.otherHelp}</p>
+          {other.map(([name, one]) => (
+            <JsonField key={name} schema={{}} value={one} path={[...path, name]} label={name} />
+          ))}
+        </MoreFields>
       )}
     </>
+  );
+}
+
+type MoreFieldsProps = { title: string; names: string[]; children: ReactNode };
+
+/** Fields that are shown on request, or when a problem names one of them. Only the viewer folds them again. */
+function MoreFields({ title, names, children }: MoreFieldsProps) {
+  const { problems } = useForm();
+  const hasProblem = problems.some((text) => mentionsOneOf(text, names));
+  const [isOpen, setIsOpen] = useState(hasProblem);
+  const [hadProblem, setHadProblem] = useState(hasProblem);
+  if (hasProblem !== hadProblem) {
+    setHadProblem(hasProblem);
+    if (hasProblem) setIsOpen(true);
+  }
+  return (
+    <details className="form-more" open={isOpen} onToggle={(event) => setIsOpen(event.currentTarget.open)}>
+      <summary>{title}</summary>
+      <div className="form-fields">{children}</div>
+    </details>
   );
 }
 

@@ -93,7 +93,15 @@ function PartFile({
       </Problem>
     );
   }
-  const scope = { isReadOnly, edit, names, own: {}, variables: inputsOf(part.value), last: new Map() };
+  const scope = {
+    isReadOnly,
+    edit,
+    names,
+    own: {},
+    variables: inputsOf(part.value),
+    last: new Map(),
+    problems: [],
+  };
   return (
     <FormScope value={scope}>
       {problem && (

@@ -1,28 +1,44 @@
 // The parts of a definition that have problems.
 import type { Schemas } from "../api/client";
+import type { Mark } from "../ui/state";
 import type { Inspection, Part } from "./definition";
 import { keyOf, type Path } from "./path";
 
-type Problem = Pick<Schemas["Diagnostic"], "start" | "severity">;
-type Parts = Pick<Inspection, "parts">;
+type Problem = Pick<Schemas["Diagnostic"], "start" | "severity" | "message">;
 
-/** How serious the problems of a part are: the worst of them. */
-export type Mark = "error" | "warning";
+/** Problems by the key of the smallest part around them. */
+export type ProblemGroups = {
+  marks: ReadonlyMap<string, Mark>;
+  /** The messages. Those of problems that are in no part have the key undefined. */
+  messages: ReadonlyMap<string | undefined, string[]>;
+};
 
-/** The smallest part around each problem, by its key. */
-export function markParts(
-  inspection: Parts | undefined,
+export function groupProblems(
+  inspection: Pick<Inspection, "parts"> | undefined,
   problems: readonly Problem[],
-): ReadonlyMap<string, Mark> {
+): ProblemGroups {
   const marks = new Map<string, Mark>();
-  for (const { start, severity } of problems) {
+  const messages = new Map<string | undefined, string[]>();
+  for (const { start, severity, message } of problems) {
     const part = start == null ? undefined : findAround(inspection?.parts ?? [], start);
-    if (!part) continue;
-    const key = keyOf(part.path as Path);
-    if (severity !== "warning") marks.set(key, "error");
-    else if (!marks.has(key)) marks.set(key, "warning");
+    const key = part && keyOf(part.path as Path);
+    if (key !== undefined) addMark(marks, key, severity);
+    messages.set(key, [...(messages.get(key) ?? []), message]);
   }
-  return marks;
+  return { marks, messages };
+}
+
+/** Counts a problem, and keeps the worst severity. */
+export function addMark<Key>(marks: Map<Key, Mark>, key: Key, severity: Problem["severity"]): void {
+  const before = marks.get(key);
+  const isWarning = severity === "warning" && before?.severity !== "error";
+  marks.set(key, { severity: isWarning ? "warning" : "error", count: (before?.count ?? 0) + 1 });
+}
+
+/** Whether a message names one of these fields. */
+export function mentionsOneOf(message: string, names: readonly string[]): boolean {
+  const words = new Set(message.match(/[\p{L}\p{N}_]+/gu));
+  return names.some((name) => words.has(name));
 }
 
 function findAround(parts: readonly Part[], byte: number): Part | undefined {

@@ -2,44 +2,14 @@
 import { type DragEvent, Fragment, type KeyboardEvent, useState } from "react";
 import { t } from "../strings";
 import { Button, IconButton } from "../ui/button";
-import { Icon, type IconName } from "../ui/icon";
-import { labelOf } from "./context";
+import { Icon } from "../ui/icon";
+import { type Mark, ProblemMark } from "../ui/state";
 import type { Inspection, Part } from "./definition";
-import type { Mark } from "./marks";
+import { iconOf, subtitleOf, titleOf } from "./part-name";
 import { keyOf } from "./path";
 
 /** The part that is the definition itself. */
 export const WHOLE = "";
-
-const ICONS: Record<string, IconName> = {
-  llmInstruction: "model",
-  apiCall: "http",
-  webScraping: "http",
-  GenText: "model",
-  GenObject: "model",
-  Loop: "undo",
-  Cond: "branch",
-  AGENT: "agent",
-  HUMAN_HANDOFF: "person",
-  TOOL_EXECUTOR: "tool",
-  python: "code",
-  llm: "model",
-  agent: "agent",
-};
-
-/** Functions that a step calls, by the start of their ids. */
-const FUNCTION_ICONS: [string, IconName][] = [
-  ["agent::", "model"],
-  ["human::", "person"],
-  ["memory::", "memory"],
-  ["tool::", "tool"],
-];
-
-function iconOf(part: Part): IconName {
-  const called = (part.value as { functionId?: unknown } | null)?.functionId;
-  const found = FUNCTION_ICONS.find(([start]) => typeof called === "string" && called.startsWith(start));
-  return ICONS[part.kind] ?? found?.[1] ?? "step";
-}
 
 export type PartActions = {
   add: (list: string) => void;
@@ -57,9 +27,12 @@ type PartListProps = {
   isReadOnly: boolean;
   actions: PartActions;
   onSelect: (key: string) => void;
+  /** Called instead when a part is clicked, rather than passed with the arrow keys. */
+  onOpen: (key: string) => void;
 };
 
-export function PartList({ inspection, selected, marked, isReadOnly, actions, onSelect }: PartListProps) {
+export function PartList({ inspection, selected, marked, isReadOnly, actions, ...on }: PartListProps) {
+  const { onSelect, onOpen } = on;
   const [dragged, setDragged] = useState<Part>();
   const lists = inspection.lists.map((list) => ({
     name: list.name,
@@ -90,7 +63,7 @@ export function PartList({ inspection, selected, marked, isReadOnly, actions, on
         className="part"
         data-part={WHOLE}
         aria-current={selected === WHOLE || undefined}
-        onClick={() => onSelect(WHOLE)}
+        onClick={() => onOpen(WHOLE)}
       >
         <Icon name="settings" />
         <span className="part-text">
@@ -135,15 +108,15 @@ export function PartList({ inspection, selected, marked, isReadOnly, actions, on
                       type="button"
                       className="part"
                       data-part={key}
-                      data-marked={marked.get(key)}
                       aria-current={isSelected || undefined}
-                      onClick={() => onSelect(key)}
+                      onClick={() => onOpen(key)}
                     >
                       <Icon name={iconOf(part)} />
                       <span className="part-text">
                         <span className="part-title cut">{titleOf(part, inspection)}</span>
                         <span className="part-kind cut">{subtitleOf(part)}</span>
                       </span>
+                      <ProblemMark mark={marked.get(key)} />
                     </button>
                     {isSelected && !isReadOnly && <PartTools part={part} actions={actions} />}
                   </li>
@@ -167,47 +140,6 @@ function PartTools({ part, actions }: { part: Part; actions: PartActions }) {
       <IconButton icon="close" label={t.build.remove} onClick={() => actions.remove(part)} />
     </div>
   );
-}
-
-/** The name of a part for people. A connection is known by its ends, and a block of a flow by what it does. */
-export function titleOf(part: Part, inspection?: Inspection): string {
-  const value = fieldsOf(part);
-  const text = (...keys: string[]) => {
-    const found = keys.map((key) => value[key]).find((one) => typeof one === "string" && one !== "");
-    return found as string | undefined;
-  };
-  if (part.list === "edges") {
-    const name = (id: string | undefined) => (inspection && nodeTitles(inspection).get(id)) ?? id;
-    const from = name(text("from", "sourceNodeId", "source_node_id")) ?? "?";
-    return `${from} → ${name(text("to", "targetNodeId", "target_node_id")) ?? t.graphEnd}`;
-  }
-  if (part.title && part.title !== part.kind) return part.title;
-  const config = (value.config ?? {}) as Record<string, unknown>;
-  const shown = config.instruction ?? config.url;
-  return typeof shown === "string" && shown !== "" ? shown : labelOf(part.kind);
-}
-
-/** The titles of the nodes by id, found once for each inspection. */
-function nodeTitles(inspection: Inspection): Map<unknown, string | undefined> {
-  const known = titles.get(inspection);
-  if (known) return known;
-  const nodes = inspection.parts.filter((part) => part.list === "nodes");
-  const found = new Map(nodes.map((part) => [fieldsOf(part).id, part.title]));
-  titles.set(inspection, found);
-  return found;
-}
-
-const titles = new WeakMap<Inspection, Map<unknown, string | undefined>>();
-
-/** What a part shows below its name: the condition of a connection, and the kind of anything else. */
-function subtitleOf(part: Part): string {
-  const { conditionValue, condition_value } = fieldsOf(part);
-  const condition = conditionValue ?? condition_value;
-  return part.list === "edges" && typeof condition === "string" ? condition : labelOf(part.kind);
-}
-
-function fieldsOf(part: Part): Record<string, unknown> {
-  return part.value as Record<string, unknown>;
 }
 
 /** The number of parts around a part. */

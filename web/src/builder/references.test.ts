@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { previewOf, referenceTo } from "./references";
+import { listReferences, previewOf, referenceTo } from "./references";
 
 test("a reference is written as its format writes it", () => {
   expect(["${}", "{{}}", "{}"].map((style) => referenceTo("a.b", style))).toEqual([
@@ -20,4 +20,13 @@ test("the preview shows values where they are known", () => {
     "{{other}}",
     ".",
   ]);
+});
+
+test("the references of a value are found where its form has them", () => {
+  const template = { "x-widget": "template" as const, "x-references": "{}" };
+  const schema = {
+    properties: { text: template, code: {}, rows: { items: { properties: { value: template } } } },
+  };
+  const value = { text: "Dear {customer.name}, {topic}", code: "{no}", rows: [{ value: "{mood} {topic}" }] };
+  expect(listReferences(schema, value)).toEqual(["customer", "topic", "mood"]);
 });

@@ -1,5 +1,6 @@
 // References in texts, as each format writes them.
 import type { Json } from "../api/json";
+import type { FormSchema } from "./context";
 
 /** A part of a text: written as it is, or a reference with its value. */
 export type Piece = { text: string; isReference: boolean; isKnown: boolean; reference: string };
@@ -13,6 +14,29 @@ const PATTERNS: Record<string, RegExp> = {
 export function referenceTo(name: string, style: string): string {
   if (style === "{{}}") return `{{${name}}}`;
   return style === "${}" ? `\${${name}}` : `{${name}}`;
+}
+
+/** The names of the variables to which the texts of a value refer, as its form says. */
+export function listReferences(schema: FormSchema, value: Json | undefined): string[] {
+  const found = new Set<string>();
+  addReferences(schema, value, found);
+  return [...found];
+}
+
+function addReferences(schema: FormSchema, value: Json | undefined, found: Set<string>): void {
+  if (typeof value === "string") {
+    const style = schema["x-widget"] === "template" ? (schema["x-references"] ?? "{{}}") : "";
+    for (const [, path = ""] of value.matchAll(PATTERNS[style] ?? /$^/g)) {
+      const [root] = path.trim().split(/[.[\]]+/);
+      if (root) found.add(root);
+    }
+  } else if (Array.isArray(value)) {
+    for (const item of value) addReferences(schema.items ?? {}, item, found);
+  } else if (typeof value === "object" && value !== null) {
+    for (const [name, one] of Object.entries(value)) {
+      addReferences(schema.properties?.[name] ?? schema.additionalProperties ?? {}, one, found);
+    }
+  }
 }
 
 /** A text in which references are their last values. */

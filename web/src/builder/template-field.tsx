@@ -6,7 +6,7 @@ import { Button } from "../ui/button";
 import { type FormSchema, useForm } from "./context";
 import type { Variable } from "./definition";
 import { useEntry, useStore } from "./entry";
-import { type FieldProps, Frame } from "./fields";
+import { type FieldProps, Frame } from "./frame";
 import { previewOf, referenceTo } from "./references";
 
 export function TemplateField(props: FieldProps) {
@@ -107,23 +107,35 @@ function VariableList({ variables, last, style, onChoose }: ListProps) {
   return (
     <ul className="variable-list" aria-label={t.build.variables}>
       {variables.flatMap((variable) => {
-        const fields = variable.fields.map((field) => `${variable.name}.${field}`);
+        const { name, type_name, origin } = variable;
+        const fields = variable.fields.map((field) => ({
+          name: `${name}.${field.name}`,
+          about: joinFacts([field.type_name, field.description, origin]),
+        }));
+        const whole = { name, about: joinFacts([type_name, origin]) };
         // A node of a pipeline is referred to by one of its fields.
-        const names = style === "{{}}" && fields.length > 0 ? fields : [variable.name, ...fields];
-        return names.map((name) => (
-          <li key={name}>
-            <button type="button" className="variable" onClick={() => onChoose(referenceTo(name, style))}>
-              <b className="mono">{name}</b>
-              <span className="faint">
-                {[name === variable.name && variable.type_name, variable.origin].filter(Boolean).join(", ")}
-              </span>
-              <span className="variable-last cut">{describeLast(last, name)}</span>
+        const choices = style === "{{}}" && fields.length > 0 ? fields : [whole, ...fields];
+        return choices.map((choice) => (
+          <li key={choice.name}>
+            <button
+              type="button"
+              className="variable"
+              onClick={() => onChoose(referenceTo(choice.name, style))}
+            >
+              <b className="mono">{choice.name}</b>
+              <span className="faint">{choice.about}</span>
+              <span className="variable-last cut">{describeLast(last, choice.name)}</span>
             </button>
           </li>
         ));
       })}
     </ul>
   );
+}
+
+/** What is known about a variable, in a line. */
+function joinFacts(facts: string[]): string {
+  return facts.filter((fact) => fact !== "").join(", ");
 }
 
 function describeLast(last: ReadonlyMap<string, Json>, name: string): string {

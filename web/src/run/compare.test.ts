@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { firstDivergence, pairSteps } from "./compare";
+import { firstDivergence, listComparedRows, pairSteps } from "./compare";
 import { createState, type RunState, type StepState } from "./fold";
 
 function runOf(outputs: Record<string, string>): RunState {
@@ -32,6 +32,28 @@ test("steps are paired by path, in the order in which they started", () => {
     "/end only-right",
   ]);
   expect(firstDivergence(pairs)?.path).toBe("/new");
+});
+
+test("loops and fan-outs stand above their parts, with the time of all of them", () => {
+  const rounds = (output: string): RunState => {
+    const run = runOf({ "/loop[0]": "x", "/loop[1]": output, "/loop": output, "/end": "y" });
+    const times = [0, 10, 20, 20];
+    const steps = run.steps.map((step, at) => {
+      const isRound = step.path !== "/loop";
+      const startedAt = times[at] ?? 0;
+      return { ...step, startedAt, finishedAt: startedAt + (isRound ? 10 : 0) };
+    });
+    return { ...run, steps };
+  };
+  const [left, right] = [rounds("a"), rounds("b")];
+  const rows = listComparedRows(pairSteps(left, right), left, right, new Map());
+  const time = (row: (typeof rows)[number]) => (row.left?.endedAt ?? 0) - (row.left?.startedAt ?? 0);
+  expect(rows.map((row) => `${row.depth} ${row.label} ${time(row)} ${row.difference}`)).toEqual([
+    "0 loop 20 differs",
+    "1 [0] 10 same",
+    "1 [1] 10 differs",
+    "0 end 10 same",
+  ]);
 });
 
 test("equal runs do not diverge", () => {

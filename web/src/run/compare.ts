@@ -1,6 +1,7 @@
 // Two runs side by side: their steps by path, and the first step whose result differs.
 import type { Json } from "../api/json";
 import type { RunState, StepState } from "./fold";
+import { buildRows, listRows, type Names, type Row, type Summary, summarizeRow } from "./rows";
 
 export type Difference = "same" | "differs" | "only-left" | "only-right";
 
@@ -46,6 +47,50 @@ function differenceOf(left: StepState | undefined, right: StepState | undefined)
   if (!right) return "only-left";
   const isSame = left.phase === right.phase && textOf(left.output) === textOf(right.output);
   return isSame ? "same" : "differs";
+}
+
+/** A row of the comparison: a step, or what holds several, with what each run did there. */
+export type ComparedRow = {
+  path: string;
+  label: string;
+  depth: number;
+  left: Summary | undefined;
+  right: Summary | undefined;
+  difference: Difference;
+  /** The step of this row; undefined for what only holds others. */
+  pair: StepPair | undefined;
+};
+
+/** The steps of two runs as a tree, in which loops and fan-outs stand above their parts. */
+export function listComparedRows(
+  pairs: readonly StepPair[],
+  left: RunState,
+  right: RunState,
+  names: Names,
+): ComparedRow[] {
+  const rows = buildRows(pairs);
+  const byPath = new Map(pairs.map((pair) => [pair.path, pair]));
+  const sides = [left, right].map((state) => ({ state, rows: indexRows(buildRows(state.steps)) }));
+  const allOpen = new Map([...indexRows(rows).keys()].map((path) => [path, true]));
+  return listRows(rows, pairs.length, allOpen, names).map(({ row, label, depth }) => {
+    const [one, other] = sides.map(({ state, rows }) => {
+      const own = rows.get(row.path);
+      return own && summarizeRow(state, own);
+    });
+    const differences = new Set(row.steps.map((at) => pairs[at]?.difference ?? "same"));
+    const [only = "same"] = differences;
+    const difference = differences.size === 1 ? only : "differs";
+    const pair = byPath.get(row.path);
+    return { path: row.path, label, depth, left: one, right: other, difference, pair };
+  });
+}
+
+function indexRows(rows: readonly Row[], found = new Map<string, Row>()): Map<string, Row> {
+  for (const row of rows) {
+    found.set(row.path, row);
+    indexRows(row.children, found);
+  }
+  return found;
 }
 
 /** A value as text that can be compared by line. */

@@ -233,6 +233,7 @@ function changeFields(step: StepState, record: StepRecord): StepChange {
         finishedAt: record.at,
         tries,
         isReused,
+        warnings: addCutWarning(step.warnings, response),
       };
     }
     case "step_failed": {
@@ -286,6 +287,14 @@ function endTry(
     ...(error && { error }),
     ...(response && { response }),
   });
+}
+
+/** The warning of a step whose answer was cut off, in the engine's words. */
+const CUT_WARNING = "the answer was cut off at its maximum number of tokens";
+
+function addCutWarning(warnings: readonly string[], response: ResponseFacts | undefined): readonly string[] {
+  if (response?.finish_reason !== "length" || warnings.includes(CUT_WARNING)) return warnings;
+  return [...warnings, CUT_WARNING];
 }
 
 /** The sum of the uses of model calls. Its cost is known only if both costs are. */

@@ -5,11 +5,14 @@ import { parseJson } from "../api/json";
 import { RunHistory } from "./history";
 import { type Delta, isFinal, type RunRecord, type RunStatus } from "./record";
 
-const RECONNECT_MS = 1000;
-/** A suspended run has no live events; it is asked again after this time. */
-const POLL_MS = 2000;
+/** `lost`: the server cannot be reached; `refused`: it does not accept the key. */
+export type Connection = "loading" | "live" | "lost" | "refused" | "ended" | "missing";
 
-export type Connection = "loading" | "live" | "lost" | "ended" | "missing";
+/** The server is asked again after this time; without one, when the viewer acts. A suspended run has no live events. */
+const PAUSES_MS: Partial<Record<Connection, number>> = { live: 2000, lost: 1000, refused: 1000 };
+
+/** What a refusal of the server means, by its status. */
+const REFUSALS: { [status: number]: Connection } = { 404: "missing", 401: "refused" };
 
 export class RunFollower {
   readonly history = new RunHistory();
@@ -47,20 +50,15 @@ export class RunFollower {
   private async follow(): Promise<void> {
     const { signal } = this.abort;
     while (!signal.aborted) {
-      const end = await this.readOnce(signal);
+      const connection = await this.readOnce(signal);
       if (signal.aborted) return;
-      if (end === "missing" || (end && isFinal(end))) {
-        this.setConnection(end === "missing" ? "missing" : "ended");
-        await this.pause(undefined);
-      } else {
-        this.setConnection(end ? "live" : "lost");
-        await this.pause(end ? POLL_MS : RECONNECT_MS);
-      }
+      this.setConnection(connection);
+      await this.pause(PAUSES_MS[connection]);
     }
   }
 
-  /** Reads one stream; the status at its end, or undefined if the connection broke. */
-  private async readOnce(signal: AbortSignal): Promise<RunStatus | "missing" | undefined> {
+  /** Reads one stream, and says how things stand at its end. A stream without a status at its end broke off. */
+  private async readOnce(signal: AbortSignal): Promise<Connection> {
     const path = `api/v1/runs/${encodeURIComponent(this.run)}/events?deltas=true&from=${this.history.length}`;
     let end: RunStatus | undefined;
     const onEvents = (events: StreamedEvent[]) => {
@@ -70,10 +68,11 @@ export class RunFollower {
     };
     try {
       await readEvents(path, signal, onEvents);
-      return end;
     } catch (error) {
-      return error instanceof StreamRefused && error.status === 404 ? "missing" : undefined;
+      return error instanceof StreamRefused ? (REFUSALS[error.status] ?? "lost") : "lost";
     }
+    if (end === undefined) return "lost";
+    return isFinal(end) ? "ended" : "live";
   }
 
   /** Takes an event in; the status of the run if it is the last one of the stream. */

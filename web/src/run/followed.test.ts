@@ -12,7 +12,7 @@ function graphOf(names: string[], edges: [number, number | null, string?][]): Gr
 }
 
 function stateOf(phase: NodeState["phase"], count = 1): NodeState {
-  return { phase, count, startedAt: 1, endedAt: phase === "running" ? undefined : 2 };
+  return { phase, count, startedAt: 1, warnings: 0, endedAt: phase === "running" ? undefined : 2 };
 }
 
 test("a graph follows the arrows that were recorded", () => {

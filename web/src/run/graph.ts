@@ -1,11 +1,13 @@
 // The graph of a definition with the state of a run on it.
 import type { RunState } from "./fold";
-import { type ShownPhase, summarizeSteps, toStaticPath } from "./rows";
+import { continueSummary, type ShownPhase, summarizeSteps, toStaticPath } from "./rows";
 
 export type GraphNode = {
   path: string;
   title: string;
   kind: string;
+  /** What is said below the title; without it, the kind. */
+  about?: string;
   start?: number | null;
   length?: number | null;
 };
@@ -19,11 +21,20 @@ export function nodeIdOf({ path, title }: Pick<GraphNode, "path" | "title">): st
 }
 
 /** What a run did at a node. */
-export type NodeState = { phase: ShownPhase; count: number; startedAt: number; endedAt: number | undefined };
+export type NodeState = {
+  phase: ShownPhase;
+  count: number;
+  startedAt: number;
+  endedAt: number | undefined;
+  warnings: number;
+};
 
 /** How a step belongs to a node: as one of its iterations, as the node itself, or as a step within it. */
 type Rank = 0 | 1 | 2;
 type NodeLink = { node: number | undefined; rank: Rank };
+
+/** The end of the path of a visit, which has events of its own. */
+const VISIT = /#\d+$/;
 
 /** Finds the node that a step belongs to: its own, or that of the step which started it. */
 export class NodeFinder {
@@ -38,9 +49,11 @@ export class NodeFinder {
   /** The states of the nodes, by their position; a node without a step has none. */
   statesOf(state: RunState): Map<number, NodeState> {
     const found = new Map<number, { rank: Rank; steps: number[] }>();
+    const whole = new Set<number>();
     state.steps.forEach((step, at) => {
       const { node, rank } = this.linkOf(at, step.path);
       if (node === undefined) return;
+      if (rank === 1 || (rank === 0 && VISIT.test(step.path))) whole.add(node);
       const known = found.get(node);
       // Iterations say more than the loop around them, and the node itself more than what it started.
       if (!known || rank < known.rank) found.set(node, { rank, steps: [at] });
@@ -48,7 +61,8 @@ export class NodeFinder {
     });
     const states = new Map<number, NodeState>();
     for (const [node, { steps }] of found) {
-      const summary = summarizeSteps(state, steps);
+      const sum = summarizeSteps(state, steps);
+      const summary = whole.has(node) ? sum : continueSummary(state, steps, sum);
       if (summary) states.set(node, summary);
     }
     return states;

@@ -46,6 +46,11 @@ export class RunHistory {
     return this.last.seq;
   }
 
+  /** All events that have arrived, in order. */
+  listRecords(): readonly RunRecord[] {
+    return this.records;
+  }
+
   /** What a model had answered when `seq` was the last event; undefined if that was not seen. */
   textAt(path: string, attempt: number, seq: number): string | undefined {
     const known = this.texts.get(textKey(path, attempt));

@@ -190,7 +190,7 @@ export function drawPlanner(planner: Planner): { graph: Graph; states: Map<numbe
   parts.forEach((part, at) => {
     const block = blocks.get(part.title);
     const phase = isWired ? "finished" : PHASES[block?.state ?? "wanted"];
-    states.set(at, { phase, count: 1, startedAt: block?.at ?? 0, endedAt: block?.at ?? 0 });
+    states.set(at, { phase, count: 1, startedAt: block?.at ?? 0, endedAt: block?.at ?? 0, warnings: 0 });
   });
   const nodes = parts.map(({ id, title }) => ({ path: `/${id}`, title, kind: "call" }));
   return { graph: { nodes, edges }, states };

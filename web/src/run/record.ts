@@ -3,7 +3,11 @@ import type { Json } from "../api/json";
 
 /** Tokens and cost of model calls; without `micro_usd` the price is unknown. */
 /** What is known about a response besides the output. */
-export type ResponseFacts = { queued_ms?: number; first_token_ms?: number };
+export type ResponseFacts = {
+  queued_ms?: number;
+  first_token_ms?: number;
+  finish_reason?: "length" | "other";
+};
 
 export type Usage = { input_tokens: number; output_tokens: number; micro_usd?: number | undefined };
 
@@ -86,6 +90,11 @@ export type RunRecord = { [Name in EventName]: Header & { event: Name; data: Eve
 export type Delta = { path: string; attempt: number; offset: number; text: string };
 
 const FINAL: readonly RunStatus[] = ["succeeded", "failed", "cancelled", "timed_out", "budget_exceeded"];
+
+/** Whether the run ended for another reason than success or a cancellation. */
+export function isFailure(status: RunStatus): boolean {
+  return isFinal(status) && status !== "succeeded" && status !== "cancelled";
+}
 
 /** Whether the run has ended. */
 export function isFinal(status: RunStatus): boolean {

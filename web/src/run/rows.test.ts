@@ -1,7 +1,17 @@
 import { expect, test } from "vitest";
 import type { StepState } from "./fold";
 import { createState } from "./fold";
-import { buildRows, findFailedSteps, listRows, nameOf, summarizeSteps, toStaticPath } from "./rows";
+import { NodeFinder } from "./graph";
+import {
+  buildRows,
+  findFailedSteps,
+  listRows,
+  nameOf,
+  summarizeRow,
+  summarizeSteps,
+  titleOf,
+  toStaticPath,
+} from "./rows";
 
 function stepAt(path: string, phase: StepState["phase"] = "finished"): StepState {
   return {
@@ -75,12 +85,36 @@ test("rows do not depend on steps that come later", () => {
 test("a group has the phase that needs most attention", () => {
   const state = { ...createState(), steps: [stepAt("/a"), stepAt("/b", "failed"), stepAt("/c", "running")] };
   expect(summarizeSteps(state, [0, 1, 2])).toEqual({
+    warnings: 0,
     phase: "failed",
     count: 3,
     startedAt: 1,
     endedAt: undefined,
   });
   expect(summarizeSteps(state, [7])).toBeUndefined();
+});
+
+test("a loop goes on between two rounds, until its own end, the next step or the end of the run", () => {
+  const names = (paths: string[]) => paths.map((path) => stepAt(path));
+  const between = { ...createState(), status: "running" as const, steps: names(["/loop[0]", "/loop[1]"]) };
+  const phaseOf = (state: typeof between, at = 0) => {
+    const row = buildRows(state.steps)[at];
+    return row && summarizeRow(state, row)?.phase;
+  };
+  const nodes = [{ path: "/loop", title: "loop", kind: "generate" }];
+  const drawn = (state: typeof between) => new NodeFinder({ nodes, edges: [] }).statesOf(state).get(0)?.phase;
+  const next = { ...stepAt("/next", "running"), startedAt: 2 };
+  const beside = { ...stepAt("/beside"), startedAt: 1 };
+  expect([phaseOf(between), drawn(between)]).toEqual(["running", "running"]);
+  expect(phaseOf({ ...between, steps: [...between.steps, beside] })).toBe("running");
+  for (const end of [stepAt("/loop"), next]) {
+    const ended = { ...between, steps: [...between.steps, end] };
+    expect([phaseOf(ended), drawn(ended)]).toEqual(["finished", "finished"]);
+  }
+  expect(phaseOf({ ...between, status: "succeeded" as never })).toBe("finished");
+  // A visit of a node of a graph has events of its own.
+  expect(phaseOf({ ...between, steps: names(["/route#1", "/route#2"]) })).toBe("finished");
+  expect(phaseOf({ ...between, steps: names(["/plain"]) })).toBe("finished");
 });
 
 test("a failure is never shown as skipped: either the run failed because of it, or went on", () => {
@@ -98,6 +132,14 @@ test("a failure is never shown as skipped: either the run failed because of it, 
 
 test("a static path has no iterations", () => {
   expect(toStaticPath("/refine[2]/page#3/x")).toBe("/refine/page/x");
+});
+
+test("a step without a name is called by the end of its path", () => {
+  const titles = ["/fanout~1/part_2", "/improve[0]", "/turn~1[0]", "/route#2", "/"].map((path) =>
+    titleOf(path, new Map()),
+  );
+  expect(titles).toEqual(["part_2", "improve[0]", "answer[0]", "route#2", "/"]);
+  expect(titleOf("/part", new Map([["/part", "The part"]]))).toBe("The part");
 });
 
 test("rows and details have the names that the definition gives, which paths cannot hold", () => {

@@ -1,6 +1,7 @@
 // The steps of a run as a tree of rows: a row for each step, and one for each loop, fan-out or part that holds several.
 import { t } from "../strings";
 import type { Phase, RunState, StepState } from "./fold";
+import { isFinal } from "./record";
 
 export type Row = {
   path: string;
@@ -20,7 +21,7 @@ export function toStaticPath(path: string): string {
 }
 
 /** The rows of all steps. It depends only on their paths. */
-export function buildRows(steps: readonly StepState[]): Row[] {
+export function buildRows(steps: readonly Pick<StepState, "path">[]): Row[] {
   const root: Row = { path: "/", label: "", step: undefined, children: [], steps: [] };
   const known = new Map<string, Row>([["", root]]);
   steps.forEach((step, at) => {
@@ -58,6 +59,12 @@ export function nameOf(path: string, names: Names): string | undefined {
   const name = names.get(fixed);
   if (name === undefined || name === fixed.slice(fixed.lastIndexOf("/") + 1)) return undefined;
   return name + (/((\[\d+\])|(#\d+))+$/.exec(path)?.[0] ?? "");
+}
+
+/** What a step is called on its own: its name, or else the end of its path. */
+export function titleOf(path: string, names: Names): string {
+  const segments = path.slice(path.lastIndexOf("/")).match(SEGMENT) ?? [];
+  return nameOf(path, names) ?? (segments.map(toLabel).join("") || path);
 }
 
 /** An answer of an agent, which no definition names. */
@@ -164,7 +171,13 @@ function countStartedOf(rows: readonly Row[], count: number): number {
 export type ShownPhase = Phase | "retrying" | "reused" | "tolerated";
 
 /** What several steps add up to. */
-export type Summary = { phase: ShownPhase; count: number; startedAt: number; endedAt: number | undefined };
+export type Summary = {
+  phase: ShownPhase;
+  count: number;
+  startedAt: number;
+  endedAt: number | undefined;
+  warnings: number;
+};
 
 /** The phases, the one that needs most attention first. */
 const ORDER: readonly ShownPhase[] = [
@@ -193,13 +206,42 @@ export function summarizeSteps(state: RunState, steps: readonly number[]): Summa
   return summary;
 }
 
+/** Sums up the steps of a row that exist in a state; undefined if none does. */
+export function summarizeRow(state: RunState, row: Row): Summary | undefined {
+  const summary = summarizeSteps(state, row.steps);
+  const hasOwn = row.step !== undefined && row.step < state.steps.length;
+  const isVisited = row.children.some(({ label }) => label.startsWith("#"));
+  return hasOwn || isVisited || row.children.length === 0
+    ? summary
+    : continueSummary(state, row.steps, summary);
+}
+
+/**
+ * The summary of what holds steps and has no event of its own yet, such as a loop between two rounds: it goes on until
+ * another step starts or the run ends.
+ */
+export function continueSummary(
+  state: RunState,
+  steps: readonly number[],
+  summary: Summary | undefined,
+): Summary | undefined {
+  if (summary?.endedAt === undefined || isFinal(state.status)) return summary;
+  const at = state.steps.length - 1;
+  const newest = state.steps[at];
+  if (newest && newest.startedAt >= summary.endedAt && !steps.includes(at)) return summary;
+  const isWorse = (RANKS.get(summary.phase) ?? 0) < (RANKS.get("running") ?? 0);
+  return { ...summary, phase: isWorse ? summary.phase : "running", endedAt: undefined };
+}
+
 function addToSummary(summary: Summary | undefined, step: StepState, failed: string | undefined): Summary {
   const endedAt = isOver(step) ? (step.finishedAt ?? step.startedAt) : undefined;
   const phase = shownPhase(step, failed);
-  if (!summary) return { phase, count: 1, startedAt: step.startedAt, endedAt };
+  const warnings = step.warnings.length;
+  if (!summary) return { phase, count: 1, startedAt: step.startedAt, endedAt, warnings };
   const isWorse = (RANKS.get(phase) ?? 0) < (RANKS.get(summary.phase) ?? 0);
   if (isWorse) summary.phase = phase;
   summary.count++;
+  summary.warnings += warnings;
   summary.startedAt = Math.min(summary.startedAt, step.startedAt);
   summary.endedAt =
     endedAt === undefined || summary.endedAt === undefined ? undefined : Math.max(summary.endedAt, endedAt);

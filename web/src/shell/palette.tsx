@@ -12,14 +12,24 @@ import { Icon, type IconName } from "../ui/icon";
 import { switchTheme } from "../ui/theme";
 import { PLACES } from "./places";
 
-type Target = { id: string; title: string; hint: string; icon: IconName; open: () => void };
+type Target = {
+  id: string;
+  title: string;
+  hint: string;
+  /** What it is also found by. */
+  words?: string;
+  icon: IconName;
+  open: () => void;
+};
 
 const MAX_TARGETS = 50;
+/** The list begins with at most so many of the workflows that ran last, and of the last runs. */
+const MAX_RECENT = 4;
 
 export function Palette({ onClose }: { onClose: () => void }) {
   const [query, setQuery] = useState("");
   const [chosen, setChosen] = useState(0);
-  const targets = useTargets()
+  const targets = useTargets(query.trim() !== "")
     .filter((target) => matches(target, query))
     .slice(0, MAX_TARGETS);
   const at = Math.min(chosen, Math.max(0, targets.length - 1));
@@ -80,14 +90,15 @@ export function Palette({ onClose }: { onClose: () => void }) {
 
 /** Whether every word of the query occurs in the title. */
 function matches(target: Target, query: string): boolean {
-  const title = `${target.title} ${target.hint}`.toLowerCase();
+  const title = `${target.title} ${target.hint} ${target.words ?? ""}`.toLowerCase();
   return query
     .toLowerCase()
     .split(/\s+/)
     .every((word) => title.includes(word));
 }
 
-function useTargets(): Target[] {
+/** Everything that can be chosen. Before a letter is entered, it begins with what ran lately. */
+function useTargets(isSearch: boolean): Target[] {
   const navigate = useNavigate();
   const workflows = useQuery(workflowsQuery).data ?? [];
   const runs = useQuery(runsQuery({ limit: 30 })).data?.items ?? [];
@@ -100,30 +111,6 @@ function useTargets(): Target[] {
       open: () => void navigate({ to }),
     }),
   );
-  const commands: Target[] = [
-    ...listCommands().map(
-      ({ title, icon, run }): Target => ({
-        id: `command ${title}`,
-        title,
-        hint: t.palette.command,
-        icon,
-        open: run,
-      }),
-    ),
-    { id: "theme", title: t.theme.switch, hint: t.palette.command, icon: "sun", open: switchTheme },
-  ];
-  if (readKey()) {
-    const forget = () => storeKey(null);
-    const change = () => changeKey(true);
-    commands.push({
-      id: "change-key",
-      title: t.key.change,
-      hint: t.palette.command,
-      icon: "edit",
-      open: change,
-    });
-    commands.push({ id: "key", title: t.key.forget, hint: t.palette.command, icon: "close", open: forget });
-  }
   const flows = workflows.map(
     (workflow): Target => ({
       id: `workflow ${workflow.id}`,
@@ -136,11 +123,37 @@ function useTargets(): Target[] {
   const recent = runs.map(
     (run): Target => ({
       id: `run ${run.run_id}`,
-      title: `${run.name} ${run.run_id}`,
+      title: run.input ? `${run.name}: ${run.input}` : run.name,
       hint: `${t.palette.run} · ${formatAge(run.created_at)}`,
+      words: run.run_id,
       icon: "runs",
       open: () => void navigate({ to: "/runs/$run", params: { run: run.run_id } }),
     }),
   );
-  return [...commands, ...pages, ...flows, ...recent];
+  const own = listOwnCommands();
+  const all = [...own, ...listGeneralCommands(), ...pages, ...flows, ...recent];
+  if (isSearch) return all;
+  const byId = new Map(flows.map((flow) => [flow.id, flow]));
+  const used = new Set(runs.flatMap(({ workflow }) => byId.get(`workflow ${workflow}`) ?? []));
+  const first = [...[...used].slice(0, MAX_RECENT), ...recent.slice(0, MAX_RECENT)];
+  return [...new Set([...first, ...own, ...pages, ...all])];
+}
+
+/** The commands of the place that is shown. */
+function listOwnCommands(): Target[] {
+  return listCommands().map(({ title, icon, run }) => toCommand(`command ${title}`, title, icon, run));
+}
+
+function listGeneralCommands(): Target[] {
+  const theme = toCommand("theme", t.theme.switch, "sun", switchTheme);
+  if (!readKey()) return [theme];
+  return [
+    theme,
+    toCommand("change-key", t.key.change, "edit", () => changeKey(true)),
+    toCommand("key", t.key.forget, "close", () => storeKey(null)),
+  ];
+}
+
+function toCommand(id: string, title: string, icon: IconName, open: () => void): Target {
+  return { id, title, hint: t.palette.command, icon, open };
 }

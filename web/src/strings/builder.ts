@@ -86,8 +86,38 @@ export const builderStrings = {
     blockId: "Block",
     block_id: "Block",
   } as Record<string, string>,
+  /** Names of values that a form offers. */
+  values: {
+    sequential: "One after another",
+    fanout: "In parallel",
+    collect: "Collect results",
+    conditional: "Conditional",
+    loop: "Repeated",
+  } as Record<string, string>,
+  /** Names of kinds of parts that say more than the keys of the format. */
+  kinds: {
+    sequential: "Step",
+    fanout: "Parallel step",
+    collect: "Collecting step",
+    conditional: "Conditional step",
+    loop: "Repeated step",
+    ask: "Question for a person",
+    fetch: "Web page",
+  } as Record<string, string>,
+  models: {
+    open: "Show models",
+    notReady: "not set up",
+    none: "No model is configured. Enter one as provider:model.",
+    groups: {
+      configured: "Configured",
+      local: "On this machine and nearby",
+      known: "Known models",
+    },
+  },
   byDefault: (value: string) => `default: ${value}`,
   unset: "not set",
+  yes: "yes",
+  no: "no",
   variable: "Insert a variable",
   variables: "Variables",
   noVariables: "No variable can be used here.",
@@ -104,8 +134,9 @@ export const builderStrings = {
   newId: "Id of the new workflow",
   newIdHelp: "It stands in addresses and calls. Letters, digits, dots, hyphens, underscores and colons.",
   nameMissing: "Enter a name.",
-  idInvalid: (id: string) =>
-    `“${id}” is not a valid id: use letters, digits, dots, hyphens, underscores and colons, and begin with no dot.`,
+  idMissing: "Enter an id.",
+  idInvalid: (id: string, format: string) =>
+    `“${id}” is not a valid id: use ${format === "steps" ? "Latin letters" : "letters"}, digits, dots, hyphens, underscores and colons, and do not begin with a dot.`,
   newFormat: "Format",
   create: "Create",
   exists: "A workflow with this id exists already.",

@@ -41,11 +41,16 @@ export const cost = {
 
 export const alone = {
   open: "Run this step",
-  title: (path: string) => `Run only ${path}`,
+  title: (name: string) => `Run only ${name}`,
   help: "A run of its own, in which only this step is performed. The rest of the workflow is left out.",
   noStep:
     "Only steps can run alone. This part belongs to a step, or the definition has errors that must be fixed first.",
-  unsaved: "You have unsaved changes. The step runs as it was saved.",
+  unsavedRefused:
+    "You have unsaved changes with errors. The step can only run as it was saved; your changes stay here.",
+  save: "Save the changes",
+  saveAndStart: "Save and run the step",
+  startSaved: "Run the saved step",
+  changed: "Saved. The variables that the step reads have changed: check the values, and run it.",
   noWorkflow: "This run belongs to no workflow of the server, so its steps cannot run alone.",
   noInputs: "This step reads no variables.",
   textOrJson: "A text. What begins with { or [ is read as JSON if it is valid.",
@@ -63,7 +68,10 @@ export const family = {
   compare: "Compare with its origin",
   shown: "shown here",
   more: "There are further forks.",
-  choose: "Choose a run of the family, or select two runs in the table of runs.",
+  choose: "Select two runs in the table of runs.",
+  chooseOther: "The recent runs of this workflow. The table of runs compares any two: select both there.",
+  second: "Compare with",
+  noOther: "There is no other run of this workflow yet.",
 };
 
 export const versionDiff = {

@@ -1,13 +1,16 @@
 // The texts of the place for blocks, agents, tools, functions and MCP servers.
+const KINDS = {
+  blocks: "Blocks",
+  agents: "Agents",
+  tools: "Tools",
+  functions: "Functions",
+  servers: "MCP servers",
+};
+type Kind = keyof typeof KINDS;
+
 export const library = {
   title: "Library",
-  kinds: {
-    blocks: "Blocks",
-    agents: "Agents",
-    tools: "Tools",
-    functions: "Functions",
-    servers: "MCP servers",
-  },
+  kinds: KINDS,
   about: {
     blocks: "Steps of pipelines: Python code, prompts and functions that workflows share.",
     agents: "Agents of graphs, and agents to talk with.",
@@ -25,6 +28,7 @@ export const library = {
     functions: "No function matches.",
     servers: "No MCP server is configured. Add one to flowloom.toml: [mcp.NAME] with a command or a url.",
   },
+  back: (kind: Kind) => `All ${KINDS[kind].replace(/^[A-Z](?=[a-z])/, (first) => first.toLowerCase())}`,
   select: "Select one to see its source.",
   builtIn: "built in",
   shared: "for everyone",
@@ -47,6 +51,17 @@ export const library = {
   invalid: (message: string) => `This is not valid JSON: ${message}`,
   try: "Try it",
   tryHelp: "Runs the block alone, as a pipeline of one node.",
+  trying: "Running…",
+  tryFunctionHelp: "Calls the function as a step would. What it sends or changes is really sent and changed.",
+  tryAgentHelp: "Sends a message in a new conversation.",
+  tryRequest:
+    "This tool sends a request with the rights of the agent that uses it. Try an agent that has the tool.",
+  onlySteps:
+    "Steps call this function, so it cannot be tried alone. Use it in a step list, and run that step.",
+  arguments: "Arguments",
+  message: "Message",
+  continueInChat: "Continue in the chat",
+  notYet: (status: string) => `No answer yet: ${status}. The run continues.`,
   tools: "Tools",
   loadTools: "Ask the server for its tools",
   parameters: "Parameters",

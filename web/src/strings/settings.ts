@@ -4,6 +4,7 @@ export const settings = {
   models: "Models",
   usage: "Usage and quotas",
   health: "Health",
+  sections: "Sections",
   audit: "Audit log",
   ready: "The server runs, and the database accepts commits.",
   notReady: "The database cannot be read or does not accept commits.",
@@ -18,6 +19,7 @@ export const settings = {
     definitions: "Definitions",
     database_bytes: "Database",
     memory_bytes: "Memory of users",
+    schedules: "Schedules",
     sandbox_seconds_per_day: "Time in the sandbox in a day",
     tokens_per_day: "Tokens in a day",
     usd_per_day: "Cost in a day",
@@ -28,7 +30,9 @@ export const settings = {
   notAsked: "Needs no key; not asked yet",
   noAnswer: (address: string) => `Does not answer at ${address}`,
   serves: (models: string[]) =>
-    models.length === 0 ? "Answers, but has no model" : `Answers: ${models.slice(0, 5).join(", ")}`,
+    models.length === 0
+      ? "Answers, but does not list its models"
+      : `Answers: ${models.slice(0, 5).join(", ")}`,
   key: "Key",
   operator: "operator",
   local: "Local models",

@@ -6,8 +6,7 @@ export const tests = {
   runOne: (name: string) => `Run ${name}`,
   running: "Running…",
   none: "No test yet",
-  noneHelp:
-    "Open a run, choose “Save as test”, and put the file into the folder tests of the project. Or record one:",
+  noneHelp: "Open a run, and choose “Save as test”. Or record one in the terminal:",
   noneCommand: "flowloom test record last --as tests/NAME.json",
   passed: "Passed",
   failed: "Failed",
@@ -15,11 +14,26 @@ export const tests = {
   summary: (passed: number, failed: number) => `${passed} passed, ${failed} failed`,
   expected: "Expected",
   found: "Found",
-  update: "If what happens now is right, accept it:",
-  updateCommand: (file: string) => `flowloom test tests/${file} --update`,
+  accept: "Accept",
+  acceptOne: (name: string) => `Accept ${name}`,
+  acceptTitle: "Accept what happens now?",
+  acceptHelp: (file: string) =>
+    `The new requests and results replace those in tests/${file}, with the responses that it has. What a person wrote, such as a text that the result must contain, stays.`,
+  keep: "Keep the test",
+  updated: "Accepted",
+  ofDefinition: "Tests of",
+  showAll: "Show all",
+  count: (count: number) => (count === 1 ? "1 test" : `${count} tests`),
+  allPassed: (count: number) => (count === 1 ? "1 test passed" : `${count} tests passed`),
+  someFailed: (failed: number, count: number) =>
+    count === 1 ? "1 test failed" : `${failed} of ${count} tests failed`,
   save: "Save as test",
-  storedHelp:
-    "This workflow is stored in the database, and a test refers to a file. Save both files at these places in the project; later runs of the test use the saved definition.",
-  saveDefinition: "Save definition",
-  saveFile: "Save test",
+  saveHelp:
+    "The test repeats this run without models and without the network, and fails when the workflow does something else.",
+  fileName: "File in the folder tests",
+  saveFile: "Save in the project",
+  replaceFile: "Replace the file",
+  download: "Download",
+  saved: "The test is saved",
+  open: "Open tests",
 };

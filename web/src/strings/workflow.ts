@@ -28,10 +28,10 @@ export const workflow = {
   use: "Use it from…",
   delete: "Delete",
   deleteWorkflow: "Delete the workflow",
-  confirmDelete: (id: string) => `Delete ${id}?`,
+  confirmDelete: (name: string) => `Delete ${name}?`,
   confirmDeleteHelp:
     "Its versions stay: you can take this back at once, or restore it later at its address. Runs keep what they started with.",
-  deleted: (id: string) => `${id} was deleted.`,
+  deleted: (name: string) => `${name} was deleted.`,
   undoDelete: "Undo",
   deletedTitle: "This workflow was deleted",
   deletedHelp: (version: number, time: string) => `Its last version is ${version}, stored ${time}.`,

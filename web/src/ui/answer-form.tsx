@@ -3,7 +3,8 @@ import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { type KeyboardEvent, useMemo, useState } from "react";
 import { ApiError, api, read } from "../api/client";
 import { type Json, parseJson } from "../api/json";
-import { runQuery } from "../api/queries";
+import { runQuery, stepQuery } from "../api/queries";
+import { findTurn, readApproval } from "../run/approval";
 import type { Question } from "../run/record";
 import { t } from "../strings";
 import { Button } from "./button";
@@ -11,6 +12,7 @@ import { formatTime } from "./format";
 import { useKept } from "./kept";
 import { ErrorBox, Problem } from "./problem";
 import { findMissing, listFields, readEntries, type Schema, SchemaFields, startEntries } from "./schema-form";
+import { ValueView } from "./value";
 
 type AnswerProps = {
   run: string;
@@ -23,6 +25,11 @@ type AnswerProps = {
   /** Why it can be answered no longer; what was entered stays. */
   closed?: string | undefined;
 };
+
+/** Whether a question is answered with yes or no, and so with buttons. */
+export function isApproval({ schema }: Question): boolean {
+  return (schema as Schema | undefined)?.type === "boolean";
+}
 
 /** Why an answer that is stored was not applied yet; undefined if none is. The events of the run cannot say that. */
 function useStoredAnswer(run: string, path: string): string | undefined {
@@ -57,7 +64,7 @@ export function AnswerForm({ run, path, question, onDone, onSent, ...props }: An
       setProblem(error instanceof Error ? error.message : t.answer.invalid);
     }
   };
-  const isApproval = schema?.type === "boolean";
+  const isChoice = isApproval(question);
   const hasFields = closed === undefined || fields.some((field) => entries[field.name] !== field.start);
   return (
     <form
@@ -66,13 +73,13 @@ export function AnswerForm({ run, path, question, onDone, onSent, ...props }: An
         event.preventDefault();
         send();
       }}
-      onKeyDown={(event) => isSubmitKey(event) && !isApproval && event.currentTarget.requestSubmit()}
+      onKeyDown={(event) => isSubmitKey(event) && !isChoice && event.currentTarget.requestSubmit()}
     >
-      <QuestionText text={question.question} />
+      <QuestionText run={run} path={path} text={question.question} />
       {question.expires_at !== undefined && (
         <p className="soft">{t.answer.expires(formatTime(question.expires_at))}</p>
       )}
-      {isApproval ? (
+      {isChoice ? (
         <div className="answer-choices">
           <Button look="main" icon="check" disabled={isBlocked} onClick={() => answer.mutate(true)}>
             {t.answer.approve}
@@ -100,15 +107,39 @@ export function AnswerForm({ run, path, question, onDone, onSent, ...props }: An
   );
 }
 
-/** The first line asks; what follows is what the question is about. */
-function QuestionText({ text }: { text: string }) {
+type QuestionProps = { run: string; path: string; text: string };
+
+/** The first line asks; what follows is what the question is about. An approval shows the call. */
+function QuestionText({ run, path, text }: QuestionProps) {
+  const approval = useMemo(() => readApproval(text), [text]);
   const [first = "", ...rest] = text.trim().split("\n");
+  if (approval) {
+    return (
+      <>
+        <p className="answer-question">{t.answer.allow(approval.tool)}</p>
+        <ToolAbout run={run} path={path} tool={approval.tool} />
+        <ValueView value={approval.arguments} label={t.answer.arguments} asFields />
+      </>
+    );
+  }
   return (
     <>
       <p className="answer-question">{first}</p>
       {rest.length > 0 && <p className="answer-about">{rest.join("\n").trim()}</p>}
     </>
   );
+}
+
+type ToolAboutProps = { run: string; path: string; tool: string };
+type ToolInfo = { name: string; description?: string };
+
+/** What the model was told about the tool that it calls. */
+function ToolAbout({ run, path, tool }: ToolAboutProps) {
+  const { data } = useQuery(stepQuery(run, { path: findTurn(path) }));
+  const requests = data?.requests ?? [];
+  const tools = requests.flatMap(({ request }) => (request.tools ?? []) as ToolInfo[]);
+  const about = tools.find(({ name }) => name === tool)?.description;
+  return about ? <p className="soft answer-about">{about}</p> : null;
 }
 
 function isSubmitKey(event: KeyboardEvent): boolean {

@@ -5,18 +5,16 @@ import {
   Controls,
   type Edge,
   type EdgeProps,
-  getViewportForBounds,
   Handle,
   MarkerType,
+  MiniMap,
   type Node,
   type NodeProps,
   Position,
   ReactFlow,
   ReactFlowProvider,
-  useReactFlow,
-  useStore,
 } from "@xyflow/react";
-import { memo, type ReactNode, useEffect, useMemo, useRef } from "react";
+import { memo, type ReactNode, useMemo, useRef } from "react";
 import { type Graph, type NodeState, nodeIdOf } from "../run/graph";
 import { t } from "../strings";
 import { formatDuration } from "./format";
@@ -25,27 +23,32 @@ import {
   drawLine,
   END_ID,
   layOutGraph,
+  middleOf,
+  type Placement,
   type Route,
-  shortenLabel,
   sizeNode,
+  wrapLabel,
 } from "./graph-layout";
+import { FitOnChange, FollowNode, MIN_ZOOM } from "./graph-view";
 import { Icon, kindIcon } from "./icon";
-import { PhaseMark } from "./state";
+import { type Mark, PhaseMark, ProblemMark, WarningMark } from "./state";
 import "@xyflow/react/dist/style.css";
 import "../styles/graph.css";
 
 /** Above this number only visible nodes are drawn. */
 const MANY_NODES = 150;
-const MIN_ZOOM = 0.05;
+/** Above this number a map shows where in the graph the view is. */
+const MANY_FOR_MAP = 25;
 
 type StepData = {
   title: string;
   /** The id of a node of a pipeline, if its title is another one. */
   nodeId: string | undefined;
   kind: string;
+  about: string;
   state: NodeState | undefined;
   time: number;
-  isMarked: boolean;
+  mark: Mark | undefined;
   canConnect: boolean;
 };
 type StepNode = Node<StepData, "step">;
@@ -58,8 +61,8 @@ type FlowGraphProps = {
   /** The arrows that were followed, by their position. */
   followed?: ReadonlySet<number> | undefined;
   selected?: number | undefined;
-  /** Nodes with a problem. */
-  marked?: ReadonlySet<number> | undefined;
+  /** Nodes with problems. */
+  marked?: ReadonlyMap<number, Mark> | undefined;
   onSelect: (node: number | undefined) => void;
   /** The position of the selected edge. */
   selectedEdge?: number | undefined;
@@ -86,6 +89,11 @@ function Drawing(props: FlowGraphProps) {
     props;
   const { hasEnd = false, time = 0, children } = props;
   const { nodes: places, routes, bounds } = useMemo(() => layOutGraph(graph, hasEnd), [graph, hasEnd]);
+  const drawn = useMemo(() => {
+    const first = boundsOf(graph, places, 0);
+    return { bounds, start: first && middleOf(first) };
+  }, [bounds, graph, places]);
+  const isMoved = useRef(false);
   const canConnect = onConnect !== undefined;
   const nodes = useMemo(() => {
     const steps = graph.nodes.map((node, at): StepNode => {
@@ -93,11 +101,12 @@ function Drawing(props: FlowGraphProps) {
       const isMoving = state !== undefined && state.endedAt === undefined;
       const data = {
         title: node.title,
-        nodeId: nodeIdOf(node),
+        nodeId: node.about === undefined ? nodeIdOf(node) : undefined,
         kind: node.kind,
+        about: node.about ?? t.kind(node.kind),
         state,
         time: isMoving ? time : 0,
-        isMarked: !!marked?.has(at),
+        mark: marked?.get(at),
         canConnect,
       };
       const position = places.get(`${at}`) ?? { x: 0, y: 0 };
@@ -141,6 +150,10 @@ function Drawing(props: FlowGraphProps) {
       onEdgeClick={(_, edge) => onSelectEdge?.(Number(edge.id))}
       edgesFocusable={false}
       elementsSelectable
+      onMoveStart={(event) => {
+        // A move without an event is one of the page.
+        if (event) isMoved.current = true;
+      }}
       minZoom={MIN_ZOOM}
       maxZoom={1.5}
       proOptions={{ hideAttribution: true }}
@@ -148,27 +161,41 @@ function Drawing(props: FlowGraphProps) {
     >
       <Background gap={20} size={1} />
       <Controls showInteractive={false} />
-      <FitOnChange key={`${graph.nodes.length} ${graph.edges.length}`} bounds={bounds} />
+      <FitOnChange key={`${graph.nodes.length} ${graph.edges.length}`} drawn={drawn} />
+      <FollowNode
+        selected={boundsOf(graph, places, selected)}
+        running={boundsOf(graph, places, findRunning(states))}
+        isMoved={isMoved}
+      />
+      {graph.nodes.length > MANY_FOR_MAP && <GraphMap />}
       {children}
     </ReactFlow>
   );
 }
 
-/** Shows the whole graph when it is drawn, when it has grown, and when its pane gets another size. */
-function FitOnChange({ bounds }: { bounds: Bounds }) {
-  const flow = useReactFlow();
-  const width = useStore((store) => store.width);
-  const height = useStore((store) => store.height);
-  const latest = useRef(bounds);
-  // An edit that adds and removes nothing does not move what is shown.
-  useEffect(() => {
-    latest.current = bounds;
-  }, [bounds]);
-  useEffect(() => {
-    if (width === 0 || height === 0 || latest.current.width === 0) return;
-    void flow.setViewport(getViewportForBounds(latest.current, width, height, MIN_ZOOM, 1, 0.05));
-  }, [width, height, flow]);
-  return null;
+/** Shows where in a long graph the view is. */
+function GraphMap() {
+  const classOf = (node: StepNode | EndNode) =>
+    node.type === "step" ? `map-${node.data.state?.phase ?? "open"}` : "";
+  return (
+    <MiniMap pannable ariaLabel={t.graphMap} nodeClassName={classOf} style={{ width: 120, height: 96 }} />
+  );
+}
+
+/** The place and the size of a node. */
+function boundsOf(graph: Graph, places: Placement["nodes"], at: number | undefined): Bounds | undefined {
+  const node = at === undefined ? undefined : graph.nodes[at];
+  const place = places.get(`${at}`);
+  return node && place && { ...place, ...sizeNode(node.title) };
+}
+
+/** The node that a run has come to: of those that have not ended, the one that began last. */
+function findRunning(states: Map<number, NodeState> | undefined): number | undefined {
+  let found: { node: number; startedAt: number } | undefined;
+  for (const [node, { startedAt, endedAt }] of states ?? []) {
+    if (endedAt === undefined && startedAt >= (found?.startedAt ?? 0)) found = { node, startedAt };
+  }
+  return found?.node;
 }
 
 function endNode(position: { x: number; y: number }, canConnect: boolean): EndNode {
@@ -223,33 +250,41 @@ function RoutedLine({ id, data, markerEnd, sourceX, sourceY, targetX, targetY }:
 
 /** A label, which tells its whole text when it is pointed at. */
 function EdgeText({ text }: { text: string }) {
+  const [first, second] = wrapLabel(text);
   return (
     <>
-      {shortenLabel(text)}
+      {first}
+      {second !== undefined && (
+        <tspan x="0" dy="1.2em">
+          {second}
+        </tspan>
+      )}
       <title>{text}</title>
     </>
   );
 }
 
 const StepBox = memo(function StepBox({ data, selected }: NodeProps<StepNode>) {
-  const { title, nodeId, kind, state, time, isMarked, canConnect } = data;
+  const { title, nodeId, kind, about, state, time, mark, canConnect } = data;
   return (
     <div
       className="node"
       data-state={state?.phase}
       data-selected={selected || undefined}
-      data-marked={isMarked || undefined}
+      data-marked={mark?.severity}
     >
       <Handle type="target" position={Position.Top} isConnectable={canConnect} />
       <Icon name={kindIcon(kind)} />
       <span className="node-text">
         <span className="node-title cut">{title}</span>
-        <span className="node-facts number">
+        <span className="node-facts number cut">
           {nodeId !== undefined && `${nodeId} · `}
-          {describeTime(state, time) ?? t.kind(kind)}
+          {describeTime(state, time) ?? about}
           {state && state.count > 1 && ` ${t.run.iterations(state.count)}`}
         </span>
       </span>
+      <ProblemMark mark={mark} />
+      {state && <WarningMark count={state.warnings} />}
       {state && <PhaseMark phase={state.phase} isIconOnly />}
       <Handle type="source" position={Position.Bottom} isConnectable={canConnect} />
     </div>

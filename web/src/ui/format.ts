@@ -54,7 +54,7 @@ export function formatBytes(bytes: number): string {
   return `${unit === 0 ? numbers.format(size) : size.toPrecision(3)} ${units[unit]}`;
 }
 
-/** An amount of a quota with its unit. */
+/** An amount of a quota with its unit. Of what is counted, the name of the quota says what it is. */
 export function formatAmount(amount: number, unit: string): string {
   switch (unit) {
     case "bytes":
@@ -64,7 +64,7 @@ export function formatAmount(amount: number, unit: string): string {
     case "dollars":
       return formatCost(amount * 1e6);
     default:
-      return `${numbers.format(amount)} ${unit}`;
+      return numbers.format(amount);
   }
 }
 

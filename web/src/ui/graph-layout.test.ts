@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { drawLine, END_ID, layOutGraph, sizeNode } from "./graph-layout";
+import { drawLine, END_ID, layOutGraph, sizeNode, wrapLabel } from "./graph-layout";
 
 function step(title: string) {
   return { path: `/${title}`, title, kind: "generate" };
@@ -39,6 +39,34 @@ test("a loop begins and ends at the right side of its node", () => {
   expect(points.every((point) => point.x >= right)).toBe(true);
 });
 
+test("steps that follow the same step stand in the order of the definition", () => {
+  const siblings = ["one", "two", "three", "four"];
+  const last = siblings.length + 1;
+  const orderOf = (label: string) => {
+    const { nodes } = layOutGraph(
+      {
+        nodes: ["first", ...siblings, "last"].map(step),
+        edges: siblings.flatMap((_, at) => [
+          { from: 0, to: at + 1, label },
+          { from: at + 1, to: last, label: "" },
+        ]),
+      },
+      false,
+    );
+    return siblings.map((_, at) => nodes.get(`${at + 1}`)?.x ?? 0);
+  };
+  for (const label of ["", "if so"]) expect(orderOf(label)).toEqual(orderOf(label).toSorted((a, b) => a - b));
+});
+
+test("a long label has two lines", () => {
+  expect(wrapLabel("else")).toEqual(["else"]);
+  expect(wrapLabel('until it contains "never", at most 3 times')).toEqual([
+    "until it contains",
+    '"never", at most 3 times',
+  ]);
+  expect(wrapLabel("x".repeat(60))).toEqual([`${"x".repeat(43)}…`]);
+});
+
 test("a long title gets a wider node, up to a limit", () => {
   const titles = ["a", "frequent_words", "x".repeat(80)];
   expect(titles.map((title) => sizeNode(title).width)).toEqual([160, 188, 240]);
@@ -52,4 +80,42 @@ test("a line goes through the middle of neighbouring points", () => {
   ];
   expect(drawLine(points)).toBe("M 0 0 Q 0 10 5 15 L 10 20");
   expect(drawLine([])).toBe("");
+});
+
+function layOut(titles: string[], edges: [number, number][]) {
+  const graph = { nodes: titles.map(step), edges: edges.map(([from, to]) => ({ from, to, label: "" })) };
+  return layOutGraph(graph, false);
+}
+
+test("the edges of a step that is followed by several do not cross", () => {
+  const { nodes, routes } = layOut(
+    ["start", "one part", "a second part", "collect"],
+    [
+      [0, 1],
+      [0, 2],
+      [1, 3],
+      [2, 3],
+    ],
+  );
+  const xOf = (at: number) => nodes.get(`${at}`)?.x ?? 0;
+  const [toFirst, toSecond] = routes.map(({ points }) => points);
+  // At every height the edge to the left part is left of the other one.
+  toFirst?.forEach((point, at) => {
+    expect(point.x).toBeLessThan(toSecond?.[at]?.x ?? 0);
+  });
+  expect(xOf(1)).toBeLessThan(xOf(2));
+  expect(xOf(0)).toBeCloseTo(xOf(3), 5);
+});
+
+test("steps at the start stand in the order of the definition, too", () => {
+  const { nodes } = layOut(
+    ["mood", "topic", "language", "collect"],
+    [
+      [0, 3],
+      [1, 3],
+      [2, 3],
+    ],
+  );
+  const places = [0, 1, 2].map((at) => nodes.get(`${at}`)?.x ?? 0);
+  expect(places).toEqual(places.toSorted((one, other) => one - other));
 });

@@ -14,6 +14,9 @@ const NODE_FRAME_PX = 76;
 const TITLE_CHARACTER_PX = 8;
 const LABEL_CHARACTER_PX = 6;
 const MAX_LABEL_CHARACTERS = 44;
+/** A longer label has two lines. */
+const MAX_LINE_CHARACTERS = 20;
+const LABEL_LINE_PX = 16;
 /** The size of the loop of a step that is repeated. */
 const LOOP_WIDTH_PX = 24;
 const LOOP_HEIGHT_PX = 20;
@@ -23,6 +26,11 @@ export type Point = { x: number; y: number };
 export type Route = { points: Point[]; label: Point | undefined };
 export type Bounds = Point & { width: number; height: number };
 export type Placement = { nodes: Map<string, Point>; routes: Route[]; bounds: Bounds };
+
+/** The middle of a place. */
+export function middleOf({ x, y, width, height }: Bounds): Point {
+  return { x: x + width / 2, y: y + height / 2 };
+}
 
 const EMPTY: Bounds = { x: 0, y: 0, width: 0, height: 0 };
 const END_SIZE = { width: 56, height: 28 };
@@ -35,12 +43,22 @@ export function sizeNode(title: string) {
   };
 }
 
-export function shortenLabel(label: string): string {
+function shortenLabel(label: string): string {
   return label.length > MAX_LABEL_CHARACTERS ? `${label.slice(0, MAX_LABEL_CHARACTERS - 1)}…` : label;
 }
 
+/** The lines of a label: two if it is long, so that it does not make the whole graph wide and small. */
+export function wrapLabel(label: string): string[] {
+  const shown = shortenLabel(label);
+  if (shown.length <= MAX_LINE_CHARACTERS) return [shown];
+  const middle = shown.length / 2;
+  const gaps = [...shown.matchAll(/ /g)].map(({ index }) => index);
+  const gap = gaps.sort((one, other) => Math.abs(one - middle) - Math.abs(other - middle))[0];
+  return gap === undefined ? [shown] : [shown.slice(0, gap), shown.slice(gap + 1)];
+}
+
 function measureLabel(label: string): number {
-  return shortenLabel(label).length * LABEL_CHARACTER_PX;
+  return Math.max(...wrapLabel(label).map((line) => line.length)) * LABEL_CHARACTER_PX;
 }
 
 /** Places the nodes from top to bottom, and leads the edges around them. */
@@ -54,10 +72,17 @@ export function layOutGraph(graph: Graph, hasEnd: boolean): Placement {
   if (hasEnd || graph.edges.some((edge) => edge.to == null)) drawing.setNode(END_ID, { ...END_SIZE });
   const target = (to: number | null | undefined) => (to == null ? END_ID : `${to}`);
   graph.edges.forEach((edge, at) => {
-    const label = { width: measureLabel(edge.label), height: edge.label ? 16 : 0, labelpos: "c" };
+    const height = edge.label ? wrapLabel(edge.label).length * LABEL_LINE_PX : 0;
+    const label = { width: measureLabel(edge.label), height, labelpos: "c" };
     drawing.setEdge(`${edge.from}`, target(edge.to), label, `${at}`);
   });
-  layout(drawing);
+  const constraints = siblingOrder(graph);
+  layout(drawing, {
+    customOrder: (ranked, order) => {
+      order(ranked, { constraints });
+      straightenEdges(ranked);
+    },
+  });
   const nodes = new Map<string, Point>();
   const corners: Point[] = [];
   for (const id of drawing.nodes()) {
@@ -79,6 +104,44 @@ export function layOutGraph(graph: Graph, hasEnd: boolean): Placement {
     if (label) corners.push({ x: label.x - half, y: label.y }, { x: label.x + half, y: label.y });
   });
   return { nodes, routes, bounds: enclose(corners) };
+}
+
+/**
+ * Sorts the points of edges between two rows of nodes, so that no two edges cross without need: the constraints do not
+ * know these points.
+ */
+function straightenEdges(ranked: graphlib.Graph) {
+  const rows = new Map<number, string[]>();
+  const orderOf = (id: string | undefined) => (id === undefined ? 0 : (ranked.node(id).order as number));
+  for (const id of ranked.nodes()) {
+    const rank = ranked.node(id).rank as number;
+    rows.set(rank, [...(rows.get(rank) ?? []), id]);
+  }
+  for (const row of rows.values()) {
+    if (!row.every((id) => ranked.node(id).dummy !== undefined)) continue;
+    const places = row.map((id) => {
+      const [from] = ranked.predecessors(id) ?? [];
+      const [to] = ranked.successors(id) ?? [];
+      return { id, middle: orderOf(from) + orderOf(to), to: orderOf(to) };
+    });
+    places.sort((one, other) => one.middle - other.middle || one.to - other.to);
+    places.forEach(({ id }, at) => {
+      ranked.node(id).order = at;
+    });
+  }
+}
+
+/** What stands to the left of what: steps that follow the same steps, or none, are drawn in the order of the definition. */
+function siblingOrder(graph: Graph): { left: string; right: string }[] {
+  const origins = graph.nodes.map(() => new Set<number>());
+  for (const { from, to } of graph.edges) if (to != null && to !== from) origins[to]?.add(from);
+  const last = new Map<string, number>();
+  return origins.flatMap((from, at) => {
+    const key = [...from].sort((one, other) => one - other).join(" ");
+    const left = last.get(key);
+    last.set(key, at);
+    return left === undefined ? [] : [{ left: `${left}`, right: `${at}` }];
+  });
 }
 
 function enclose(points: Point[]): Bounds {

@@ -4,7 +4,8 @@ import type { ShownPhase } from "../run/rows";
 import { t } from "../strings";
 import { Icon, type IconName } from "./icon";
 
-const ICONS: Record<RunStatus | ShownPhase, IconName> = {
+/** The icon of each state; its colour is in the styles. */
+export const STATE_ICONS: Record<RunStatus | ShownPhase, IconName> = {
   queued: "clock",
   running: "spin",
   interrupted: "warn",
@@ -28,7 +29,7 @@ const ICONS: Record<RunStatus | ShownPhase, IconName> = {
 export function StatusMark({ status }: { status: RunStatus }) {
   return (
     <span className="state" data-state={status}>
-      <Icon name={ICONS[status]} />
+      <Icon name={STATE_ICONS[status]} />
       {t.status[status]}
     </span>
   );
@@ -38,8 +39,35 @@ export function StatusMark({ status }: { status: RunStatus }) {
 export function PhaseMark({ phase, isIconOnly = false }: { phase: ShownPhase; isIconOnly?: boolean }) {
   return (
     <span className="state" data-state={phase} title={isIconOnly ? t.phase[phase] : undefined}>
-      <Icon name={ICONS[phase]} />
+      <Icon name={STATE_ICONS[phase]} />
       <span className={isIconOnly ? "unseen" : undefined}>{t.phase[phase]}</span>
+    </span>
+  );
+}
+
+/** Problems of a part or a step: how serious the worst of them is, and how many there are. */
+export type Mark = { severity: "error" | "warning"; count: number };
+
+/** Problems as an icon with their number. */
+export function ProblemMark({ mark }: { mark: Mark | undefined }) {
+  if (!mark) return null;
+  const text = t.home.problems(mark.count);
+  return (
+    <span className="state number" data-state={mark.severity === "error" ? "failed" : "waiting"} title={text}>
+      <Icon name="warn" />
+      <span aria-hidden="true">{mark.count}</span>
+      <span className="unseen">{text}</span>
+    </span>
+  );
+}
+
+/** The warnings of a step; nothing if it has none. The number is for screen readers and the pointer. */
+export function WarningMark({ count }: { count: number }) {
+  if (count === 0) return null;
+  return (
+    <span className="state" data-state="waiting" title={t.run.warningCount(count)}>
+      <Icon name="warn" />
+      <span className="unseen">{t.run.warningCount(count)}</span>
     </span>
   );
 }

@@ -5,6 +5,7 @@ import { t } from "../strings";
 import { CopyButton } from "./button";
 import { formatNumber } from "./format";
 import { Markdown } from "./markdown";
+import { TableHead } from "./table-head";
 
 /** A longer text is cut until the viewer asks for the rest. */
 const MAX_SHOWN_CHARACTERS = 20_000;
@@ -21,21 +22,20 @@ const MAX_READ_CHARACTERS = 2_000_000;
 /** A longer address is shown as text. */
 const MAX_PICTURE_CHARACTERS = 20_000_000;
 
-type Look = "picture" | "text" | "formatted" | "tree" | "table" | "json";
+type Look = "fields" | "picture" | "text" | "formatted" | "tree" | "table" | "json";
 
-const LOOK_NAMES: Record<Look, string> = {
-  picture: "Picture",
-  text: "Text",
-  formatted: "Formatted",
-  tree: "Tree",
-  table: "Table",
-  json: "JSON",
+type ValueProps = {
+  value: Json;
+  label: string;
+  /** Whether an object is first shown as rows of names and values, for people who decide something. */
+  asFields?: boolean;
 };
 
 /** A value in the looks that fit it. */
-export function ValueView({ value, label }: { value: Json; label: string }) {
+export function ValueView({ value, label, asFields = false }: ValueProps) {
   const held = useMemo(() => readStructure(value), [value]);
-  const looks = looksOf(value, held);
+  const looks: Look[] =
+    asFields && isRecord(value) ? ["fields", ...looksOf(value, held)] : looksOf(value, held);
   const [chosen, setChosen] = useState<Look>();
   const look = chosen && looks.includes(chosen) ? chosen : (looks[0] ?? "json");
   const text = typeof value === "string" ? value : formatJson(value);
@@ -52,12 +52,13 @@ export function ValueView({ value, label }: { value: Json; label: string }) {
               aria-pressed={one === look}
               onClick={() => setChosen(one)}
             >
-              {LOOK_NAMES[one]}
+              {t.looks[one]}
             </button>
           ))}
         <CopyButton text={() => text} />
       </header>
       <div className="value-body">
+        {look === "fields" && <Fields value={value as { [key: string]: Json }} />}
         {look === "picture" && <img className="value-picture" src={text.trim()} alt={label} />}
         {look === "text" && <LongText text={text} />}
         {look === "formatted" && <LongMarkdown text={text} />}
@@ -100,9 +101,12 @@ export function isPicture(text: string): boolean {
 
 function isTable(value: Json): boolean {
   if (!Array.isArray(value) || value.length < 2) return false;
-  const isRow = (row: Json) =>
-    row !== null && typeof row === "object" && !Array.isArray(row) && !(row instanceof ExactNumber);
-  return value.every((row) => isRow(row) && Object.values(row as object).every(isSimple));
+  return value.every((row) => isRecord(row) && Object.values(row).every(isSimple));
+}
+
+/** Whether a value is an object with fields. */
+export function isRecord(value: Json): value is { [key: string]: Json } {
+  return !isSimple(value) && !Array.isArray(value);
 }
 
 function isSimple(value: Json): boolean {
@@ -165,21 +169,29 @@ export function CodeBox({ label, text }: { label: string; text: string }) {
   );
 }
 
+/** The fields of an object; a long text scrolls in its row. */
+function Fields({ value }: { value: { [key: string]: Json } }) {
+  const fields = Object.entries(value);
+  if (fields.length === 0) return <span className="soft">{t.none}</span>;
+  return (
+    <dl className="value-fields">
+      {fields.map(([name, field]) => (
+        <div key={name}>
+          <dt className="mono">{name}</dt>
+          <dd>{isSimple(field) ? <LongText text={renderSimple(field)} /> : <Tree value={field} />}</dd>
+        </div>
+      ))}
+    </dl>
+  );
+}
+
 function Rows({ rows }: { rows: { [key: string]: Json }[] }) {
   const columns = [...new Set(rows.flatMap((row) => Object.keys(row)))];
   const part = usePart(rows.length, MAX_SHOWN_ITEMS);
   return (
     <div className="value-scroll">
       <table className="table">
-        <thead>
-          <tr>
-            {columns.map((column) => (
-              <th key={column} scope="col">
-                {column}
-              </th>
-            ))}
-          </tr>
-        </thead>
+        <TableHead columns={columns} />
         <tbody>
           {rows.slice(0, part.count).map((row, at) => (
             // biome-ignore lint/suspicious/noArrayIndexKey: rows of a value have no identity but their position.

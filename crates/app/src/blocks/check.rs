@@ -1,7 +1,7 @@
 //! Validates a block before it is stored: reports every problem, in the words of AgentFlow's schema of blocks.
 
 use flowloom_core::value::Value;
-use flowloom_formats::json_schema::find_schema_problem;
+use flowloom_formats::json_schema::{SchemaProblem, list_schema_problems};
 use flowloom_formats::pipeline::check_block;
 
 use crate::definitions::stored::is_definition_id;
@@ -24,7 +24,7 @@ pub(super) fn validate_block(block: &Value) -> Vec<String> {
     let is_trigger = given("category").and_then(Value::as_str) == Some("trigger");
     for key in ["name", "description"] {
         if given(key).and_then(Value::as_str).is_none_or(|text| text.trim().is_empty()) {
-            problems.push(format!("{key:?} must be a text"));
+            problems.push(format!("{key:?} must be a string"));
         }
     }
     problems.extend(check_one_of("category", given("category"), &BLOCK_CATEGORIES));
@@ -37,11 +37,11 @@ pub(super) fn validate_block(block: &Value) -> Vec<String> {
         problems.extend(check_schema(key, given(key)));
     }
     if given("use_when").is_some_and(|value| value.as_str().is_none()) {
-        problems.push("\"use_when\" must be a text".to_owned());
+        problems.push("\"use_when\" must be a string".to_owned());
     }
     let texts = |value: &Value| value.as_list().is_some_and(|list| list.iter().all(|one| one.as_str().is_some()));
     if given("tags").is_some_and(|tags| !texts(tags)) {
-        problems.push("\"tags\" must be a list of texts".to_owned());
+        problems.push("\"tags\" must be a list of strings".to_owned());
     }
     problems.extend(check_examples(given("examples")));
     if given("metadata").is_some_and(|value| value.as_map().is_none()) {
@@ -56,14 +56,15 @@ fn check_one_of(key: &str, given: Option<&Value>, known: &[&str]) -> Option<Stri
 }
 
 /// Checks a schema of inputs or outputs. Both are objects, so the schema must describe one.
-fn check_schema(key: &str, given: Option<&Value>) -> Option<String> {
+fn check_schema(key: &str, given: Option<&Value>) -> Vec<String> {
     let Some(schema) = given.filter(|schema| schema.as_map().is_some()) else {
-        return Some(format!("{key:?} must be a JSON Schema: an object"));
+        return vec![format!("{key:?} must be a JSON Schema: an object")];
     };
     if schema.get("type").is_some_and(|kind| kind.as_str() != Some("object")) {
-        return Some(format!("{key:?} must have the type \"object\""));
+        return vec![format!("{key:?} must have the type \"object\"")];
     }
-    find_schema_problem(schema).map(|why| format!("{key:?} is not a valid JSON Schema: {why}"))
+    let describe = |why: SchemaProblem| format!("{key:?} is not a valid JSON Schema: {why}");
+    list_schema_problems(schema).into_iter().map(describe).collect()
 }
 
 fn check_examples(given: Option<&Value>) -> Vec<String> {

@@ -1,6 +1,6 @@
 //! Embeddings for the block registry: the configured model, and its last failure.
 
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 use flowloom_core::block::Thresholds;
@@ -10,6 +10,7 @@ use flowloom_models::Models;
 use flowloom_models::embed::{Embed, Vector};
 
 use crate::config::Config;
+use crate::mutex::lock_mutex;
 use crate::wiring::{ModelChoice, build_models};
 
 /// The model name that disables embeddings.
@@ -26,7 +27,7 @@ const MAX_EMBEDDED_CHARS: usize = 8000;
 
 /// Computes embeddings of texts.
 pub(super) struct BlockEmbedder {
-    config: Config,
+    config: Arc<Config>,
     models: OnceLock<Models>,
     /// The model, once it was loaded.
     embedder: Mutex<Option<Arc<dyn Embed>>>,
@@ -41,7 +42,7 @@ pub(super) struct QueryEmbedding {
 }
 
 impl BlockEmbedder {
-    pub(super) fn new(config: &Config) -> BlockEmbedder {
+    pub(super) fn new(config: &Arc<Config>) -> BlockEmbedder {
         BlockEmbedder {
             config: config.clone(),
             models: OnceLock::new(),
@@ -66,7 +67,7 @@ impl BlockEmbedder {
         if named == Some(DISABLED_MODEL) {
             return Ok(None);
         }
-        let mut embedder_slot = lock(&self.embedder);
+        let mut embedder_slot = lock_mutex(&self.embedder);
         if embedder_slot.is_none() {
             let choice = ModelChoice { default: None, aliases: &self.config.aliases, allows_named_files: true };
             let models = self.models.get_or_init(|| build_models(&self.config, choice, Arc::default()));
@@ -104,12 +105,12 @@ impl BlockEmbedder {
 
     /// Whether the model failed recently and is not called for now.
     pub(super) fn is_cooling_down(&self) -> bool {
-        lock(&self.failure).as_ref().is_some_and(|(_, at)| at.elapsed() < FAILURE_COOLDOWN)
+        lock_mutex(&self.failure).as_ref().is_some_and(|(_, at)| at.elapsed() < FAILURE_COOLDOWN)
     }
 
     /// The last failure, if it was not followed by a success.
     pub(super) fn last_failure(&self) -> Option<StepFailure> {
-        lock(&self.failure).as_ref().map(|(failure, _)| failure.clone())
+        lock_mutex(&self.failure).as_ref().map(|(failure, _)| failure.clone())
     }
 
     /// Whether a failure says that the default model is not there, which nobody has requested.
@@ -120,8 +121,8 @@ impl BlockEmbedder {
     /// Records the outcome of an embedding call; logs only changes.
     pub(super) fn record_outcome(&self, failure: Option<&StepFailure>) {
         let before = match failure {
-            Some(failure) => lock(&self.failure).replace((failure.clone(), Instant::now())),
-            None => lock(&self.failure).take(),
+            Some(failure) => lock_mutex(&self.failure).replace((failure.clone(), Instant::now())),
+            None => lock_mutex(&self.failure).take(),
         };
         match (before, failure) {
             (None, Some(failure)) if self.is_missing_default(failure) => {
@@ -137,8 +138,4 @@ impl BlockEmbedder {
 /// The part of a text that is embedded.
 pub(super) fn truncate_text(text: &str) -> String {
     text.chars().take(MAX_EMBEDDED_CHARS).collect()
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

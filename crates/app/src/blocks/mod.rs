@@ -7,7 +7,7 @@ mod embeddings;
 mod error;
 mod find;
 mod persist;
-mod syntax;
+pub(crate) mod syntax;
 mod vectors;
 
 use std::sync::Arc;
@@ -45,7 +45,7 @@ pub struct BlockRegistry {
 
 impl BlockRegistry {
     /// A registry over a store, with the embeddings that are configured. `syntax` parses the sources of blocks.
-    pub fn new(store: Arc<Store>, config: &Config, syntax: PythonSyntax) -> BlockRegistry {
+    pub fn new(store: Arc<Store>, config: &Arc<Config>, syntax: PythonSyntax) -> BlockRegistry {
         BlockRegistry {
             store,
             syntax,
@@ -151,6 +151,6 @@ mod tests {
         let store = Store::open(folder, Durability::Off).expect("a store");
         let config = Config::load(overrides).expect("a configuration");
         let syntax = PythonSyntax::from_config(&config);
-        BlockRegistry::new(store, &config, syntax)
+        BlockRegistry::new(store, &Arc::new(config), syntax)
     }
 }

@@ -24,14 +24,12 @@ impl BlockRegistry {
         condition: DefinitionCondition,
         by: &Actor,
     ) -> Result<Vec<ChangeResult>, AppError> {
-        let wrong = |block: &Value| {
-            let problems = validate_block(block);
+        let join = |(block, of_source): (&Value, Option<String>)| {
+            let problems: Vec<String> = validate_block(block).into_iter().chain(of_source).collect();
             (!problems.is_empty()).then(|| (id_of(block).to_owned(), problems))
         };
-        let mut wrong: Vec<(String, Vec<String>)> = blocks.iter().filter_map(wrong).collect();
-        if wrong.is_empty() {
-            wrong = self.find_syntax_errors(blocks).await;
-        }
+        let of_sources = self.find_source_problems(blocks).await;
+        let wrong: Vec<(String, Vec<String>)> = blocks.iter().zip(of_sources).filter_map(join).collect();
         if !wrong.is_empty() {
             let messages =
                 wrong.iter().map(|(id, problems)| format!("the block {id:?}: {}", problems.join("; "))).collect();
@@ -49,19 +47,24 @@ impl BlockRegistry {
         Ok(changed)
     }
 
-    /// The ids of blocks whose source is not Python, with the reason.
-    async fn find_syntax_errors(&self, blocks: &[Value]) -> Vec<(String, Vec<String>)> {
-        let is_python = |block: &&Value| block.get("execution_type").and_then(Value::as_str) == Some("python");
-        let source = |block| Some((id_of(block), Value::as_str(Value::get(block, "source_code")?)?));
-        let (ids, sources): (Vec<&str>, Vec<&str>) = blocks.iter().filter(is_python).filter_map(source).unzip();
-        if sources.is_empty() {
-            return Vec::new();
-        }
-        let problems = self.syntax.find_problems(&sources).await;
-        let wrong = |(id, problem): (&str, Option<String>)| {
-            Some((id.to_owned(), vec![format!("\"source_code\" is not Python: {}", problem?)]))
+    /// What is wrong with the source of each block; `None` for a correct one, and for a block without Python.
+    async fn find_source_problems(&self, blocks: &[Value]) -> Vec<Option<String>> {
+        let is_python = |block: &Value| block.get("execution_type").and_then(Value::as_str) == Some("python");
+        let source = |block: &Value| {
+            let source = block.get("source_code").and_then(Value::as_str).filter(|_| is_python(block))?;
+            (!source.trim().is_empty()).then(|| source.to_owned())
         };
-        ids.into_iter().zip(problems).filter_map(wrong).collect()
+        let sources: Vec<Option<String>> = blocks.iter().map(source).collect();
+        let given: Vec<&str> = sources.iter().flatten().map(String::as_str).collect();
+        if given.is_empty() {
+            return vec![None; blocks.len()];
+        }
+        let mut problems = self.syntax.find_problems(&given).await.into_iter();
+        let describe = |source: &Option<String>| {
+            let problem = source.as_ref().and_then(|_| problems.next().flatten())?;
+            Some(format!("\"source_code\" {problem}"))
+        };
+        sources.iter().map(describe).collect()
     }
 
     /// Deletes a block of a user. Fails with `StillUsed` while a pipeline uses it, `NotMine` if it is built in,

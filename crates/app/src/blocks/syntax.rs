@@ -1,4 +1,5 @@
-//! Whether the source of a Python block is Python. The sandbox's interpreter parses it; nothing of it is run.
+//! Whether the source of a Python block is Python and defines the function of a block. The sandbox's interpreter parses it;
+//! nothing of it is run.
 
 use std::sync::Arc;
 
@@ -17,18 +18,47 @@ use flowloom_store::SHARED_USER;
 use crate::config::Config;
 use crate::wiring::build_sandbox;
 
-/// Parses each source. The flag is `ast.PyCF_ONLY_AST`.
+/// Parses each source, and looks for what may define `execute`: a function, a class, an assignment, an import, or code that
+/// can define anything. The flag is `ast.PyCF_ONLY_AST`.
 const PARSER_SOURCE: &str = r#"
+FUNCTIONS = ("FunctionDef", "AsyncFunctionDef", "ClassDef")
+
+def may_define(node):
+    kind = type(node).__name__
+    if kind in FUNCTIONS and node.name == "execute":
+        return True
+    if kind == "Name" and (node.id in ("exec", "globals") or node.id == "execute" and type(node.ctx).__name__ == "Store"):
+        return True
+    if kind == "alias" and (node.asname or node.name) in ("execute", "*"):
+        return True
+    return kind == "Global" and "execute" in node.names
+
+def defines_execute(tree):
+    open = [(tree, True)]
+    while open:
+        node, is_top = open.pop()
+        kind = type(node).__name__
+        if may_define(node) and (is_top or kind == "Global" or kind == "Name" and node.id != "execute"):
+            return True
+        is_top = is_top and kind not in FUNCTIONS and kind != "Lambda"
+        for field in node._fields:
+            value = getattr(node, field, None)
+            parts = value if isinstance(value, list) else [value]
+            open += [(part, is_top) for part in parts if hasattr(part, "_fields")]
+    return False
+
 async def execute(inputs, context):
     problems = []
     for source in inputs["sources"]:
         problem = None
         try:
-            compile(source, "block", "exec", 1024, True)
+            tree = compile(source, "block", "exec", 1024, True)
+            if not defines_execute(tree):
+                problem = "has no function execute(inputs, context)"
         except SyntaxError as error:
-            problem = f"line {error.lineno}: {error.msg}"
+            problem = f"is not Python: line {error.lineno}: {error.msg}"
         except Exception as error:
-            problem = str(error)
+            problem = f"is not Python: {error}"
         problems.append(problem)
     return {"problems": problems}
 "#;
@@ -49,7 +79,7 @@ impl PythonSyntax {
         PythonSyntax::new(Arc::new(build_sandbox(config, None)))
     }
 
-    /// What is wrong with each source; `None` for a correct one, and for all where there is no sandbox.
+    /// What is wrong with each source, as a predicate; `None` for a correct one, and for all where there is no sandbox.
     pub async fn find_problems(&self, sources: &[&str]) -> Vec<Option<String>> {
         let list = Value::list(sources.iter().map(|source| Value::from(*source)).collect());
         let request = PythonRequest {
@@ -59,7 +89,7 @@ impl PythonSyntax {
             memory: Map::new().into(),
             class: EffectClass::AtLeastOnce,
         };
-        let reply = self.sandbox.run_python(&request, &NoEffects, &parser_context()).await;
+        let reply = self.sandbox.run_python(&request, &NoEffects, &effectless_context(SHARED_USER)).await;
         let output = reply.map(|reply| reply.output).unwrap_or_default();
         let problems = output.get("problems").and_then(Value::as_list).unwrap_or_default();
         let problem = |at: usize| problems.get(at).and_then(Value::as_str).map(str::to_owned);
@@ -67,14 +97,14 @@ impl PythonSyntax {
     }
 }
 
-/// The context of the parser, which performs no effects.
-fn parser_context() -> EffectContext {
+/// The context of code that performs no effects and belongs to no run.
+pub(crate) fn effectless_context(user: &str) -> EffectContext {
     EffectContext {
         run: RunId::new(0, [0; 10]),
         path: Path::root(),
         attempt: 1,
         retried_attempt: 0,
-        user: SHARED_USER.into(),
+        user: user.into(),
         agent: None,
         definition: Arc::default(),
         depth: 0,

@@ -127,7 +127,7 @@ pub enum TableProblem {
     #[error("needs the url of your {0}: http://HOST/search")]
     NoSearchUrl(String),
     /// `[engine]` has no address of a Restate server.
-    #[error("restate: {0:?} is no address; expected e.g. http://127.0.0.1:8080")]
+    #[error("restate: {0:?} is not an address; expected e.g. http://127.0.0.1:8080")]
     NoRestateUrl(String),
     /// `[engine]` names a Restate server, and runs are kept in memory.
     #[error("restate needs a database that its workers share: durability must not be memory")]

@@ -11,7 +11,7 @@ use super::reader::{FileReader, read_files_below, resolve_folder};
 /// A folder above that of a definition.
 pub(super) struct FolderAbove {
     /// Its path, as it follows from that of the definition.
-    path: PathBuf,
+    pub(super) path: PathBuf,
     /// The root of the project, without symbolic links. Nothing outside is read.
     project: PathBuf,
 }

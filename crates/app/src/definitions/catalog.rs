@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use flowloom_core::diagnostic::{Diagnostic, Span};
@@ -24,6 +24,7 @@ use crate::definitions::source::{LoadedDefinition, Loader, problem_of_whole_file
 use crate::definitions::stored::{self, DefinitionContent};
 use crate::engines::App;
 use crate::error::AppError;
+use crate::mutex::lock_mutex;
 use crate::runs::start::PreparedDefinition;
 use crate::tools::agents;
 
@@ -49,10 +50,6 @@ pub struct Catalog {
     last_listed: Mutex<Option<Instant>>,
     /// Compiled stored definitions, by user and id.
     stored: Mutex<BTreeMap<(String, String), Arc<CatalogEntry>>>,
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Catalog {
@@ -87,7 +84,7 @@ impl Catalog {
 
     /// The definition called `id` that is effective for a user. A file with an id of its own also has the name of the file.
     pub fn find_definition(&self, user: &str, id: &str) -> Result<Option<Arc<CatalogEntry>>, AppError> {
-        let is_listed = lock(&self.last_listed).is_some_and(|at| at.elapsed() < LISTING_LIFETIME);
+        let is_listed = lock_mutex(&self.last_listed).is_some_and(|at| at.elapsed() < LISTING_LIFETIME);
         let file = if is_listed { self.find_known_file(id) } else { self.find_file(id) };
         if file.is_some() {
             return Ok(file);
@@ -131,7 +128,7 @@ impl Catalog {
         let mut available = self.app.servers.query_available(&self.app.config, &agent.required_servers).await?;
         available.flows = Some(agents::load_available(self, user).await?);
         let prepared = Arc::new(self.prepare_with_tools(agent, compiled, available)?);
-        let mut agents = lock(&self.agents);
+        let mut agents = lock_mutex(&self.agents);
         if agents.len() >= MAX_COMPILED_DEFINITIONS {
             agents.clear();
         }
@@ -178,6 +175,11 @@ impl Catalog {
         DefinitionContent { entry: entry.to_owned(), files, format: None }
     }
 
+    /// The path of the file of a definition; `None` if it is stored.
+    pub(crate) fn locate_file(&self, definition: &CatalogEntry) -> Option<PathBuf> {
+        Some(self.root.join(definition.file_path()?))
+    }
+
     /// AnythingLLM's folder of flows, if that is served.
     pub fn flow_folder(&self) -> Option<FlowFolder> {
         FlowFolder::find(&self.root)
@@ -191,7 +193,7 @@ impl Catalog {
     /// The definition in the folder called `id`, if it is compiled and its files are unchanged. Checking a file's time
     /// takes microseconds; compiling needs a thread that may block.
     pub fn find_compiled_file(&self, id: &str) -> Option<Arc<CatalogEntry>> {
-        let files = lock(&self.files);
+        let files = lock_mutex(&self.files);
         let mut known = files.values().filter(|definition| definition.id == id);
         let (first, another) = (known.next().cloned(), known.next());
         // Definitions that share an id are compared with each other, which takes longer.
@@ -206,7 +208,7 @@ impl Catalog {
     }
 
     fn find_known_file(&self, id: &str) -> Option<Arc<CatalogEntry>> {
-        let files = lock(&self.files);
+        let files = lock_mutex(&self.files);
         let named = files.iter().filter(|(_, definition)| definition.id == id);
         let paths: Vec<PathBuf> = named.map(|(path, _)| path.clone()).collect();
         drop(files);
@@ -222,7 +224,7 @@ impl Catalog {
 
     /// The only definition in the folder whose file has this name, as far as the folder is known.
     fn find_by_file_name(&self, name: &str) -> Option<Arc<CatalogEntry>> {
-        let files = lock(&self.files);
+        let files = lock_mutex(&self.files);
         let path = files.keys().find(|path| folder::derive_file_id(&self.root, path) == name).cloned();
         drop(files);
         let id = self.load_file(&path?)?.id.clone();
@@ -231,7 +233,7 @@ impl Catalog {
 
     fn list_folder(&self) -> Vec<Arc<CatalogEntry>> {
         let found = folder::list_files(&self.root).iter().filter_map(|file| self.load_file(file)).collect();
-        *lock(&self.last_listed) = Some(Instant::now());
+        *lock_mutex(&self.last_listed) = Some(Instant::now());
         refuse_shared_ids(self.drop_included(found))
     }
 
@@ -256,12 +258,12 @@ impl Catalog {
 
     /// Compiles a file unless its compiled definition is up to date; `None` if it is not a definition.
     fn load_file(&self, path: &Path) -> Option<Arc<CatalogEntry>> {
-        let known = lock(&self.files).get(path).cloned();
+        let known = lock_mutex(&self.files).get(path).cloned();
         if let Some(known) = known.filter(|known| known.is_fresh_file()) {
             return Some(known);
         }
         let read = self.compile_file(path).map(Arc::new);
-        let mut all = lock(&self.files);
+        let mut all = lock_mutex(&self.files);
         match &read {
             Some(definition) => all.insert(path.to_owned(), definition.clone()),
             None => all.remove(path),
@@ -283,7 +285,7 @@ impl Catalog {
     /// Compiles a stored definition unless its compiled form is up to date.
     fn load_stored(&self, row: DefinitionRow) -> Result<Option<Arc<CatalogEntry>>, AppError> {
         let key = (row.key.user.clone(), row.key.id.clone());
-        let known = lock(&self.stored).get(&key).cloned();
+        let known = lock_mutex(&self.stored).get(&key).cloned();
         if let Some(known) = known
             && known.is_fresh_stored(&row, &self.app)?
         {
@@ -298,7 +300,7 @@ impl Catalog {
             return Ok(None);
         };
         let definition = Arc::new(definition);
-        let mut all = lock(&self.stored);
+        let mut all = lock_mutex(&self.stored);
         if all.len() >= MAX_COMPILED_DEFINITIONS {
             all.clear();
         }
@@ -449,14 +451,14 @@ impl CatalogEntry {
 
     fn is_fresh_file(&self) -> bool {
         let DefinitionLocation::File { changed, .. } = &self.location else { return false };
-        let last_checked = *lock(&self.last_checked);
+        let last_checked = *lock_mutex(&self.last_checked);
         // What a refused definition lacks may be there at any time.
         if !self.is_refused && last_checked.is_some_and(|at| at.elapsed() < CHECK_LIFETIME) {
             return true;
         }
         // Without the lock: other lookups need not wait for the file system.
         let is_fresh = is_unchanged(changed);
-        *lock(&self.last_checked) = is_fresh.then(Instant::now);
+        *lock_mutex(&self.last_checked) = is_fresh.then(Instant::now);
         is_fresh
     }
 

@@ -96,7 +96,7 @@ fn list_needed_files(source: &LoadedDefinition, text: &str) -> Vec<Finding> {
             fate: Fate::Differently,
             span: place.unwrap_or_default(),
             message: format!(
-                "{shown} is read from the folder of the definition: copy it to the same place beside the result"
+                "{shown} is read from the folder of the definition: copy it to the same place next to the result"
             ),
             is_restored: true,
         }
@@ -178,7 +178,7 @@ mod tests {
         let found: Vec<(usize, &str)> =
             problems.iter().map(|problem| (problem.span.start, problem.message.as_str())).collect();
         let message =
-            "house.mdx is read from the folder of the definition: copy it to the same place beside the result";
+            "house.mdx is read from the folder of the definition: copy it to the same place next to the result";
         assert_eq!(found, [(text.find("house").expect("the name"), message)]);
         assert!(converted.text.is_some(), "it is no loss");
     }

@@ -7,7 +7,7 @@ use flowloom_core::json::{Node, parse_node, parse_value};
 use flowloom_core::path::Path;
 use flowloom_core::plan::Plan;
 use flowloom_core::value::Value;
-use flowloom_formats::markdown;
+use flowloom_formats::{agent, markdown};
 
 use super::bundle::Bundle;
 use super::edit_error::EditError;
@@ -58,17 +58,21 @@ impl Bundle {
 
     /// The place of the field of an edit, its file first, and what is written there.
     fn find_field(&self, plan: &Plan, edit: &StepEdit) -> Result<(String, Span, String), EditError> {
-        let span = find_step_span(plan, &edit.path)?;
-        match self.format == markdown::FORMAT {
-            true => self.find_markdown_field(span, edit),
-            false => self.find_json_field(span, edit),
+        // An agent is one step, which is its whole definition. Each of its turns is a step of the run.
+        let is_agent = self.format == agent::FORMAT && matches!(&*drop_repetitions(&edit.path), "/" | "/turn~1");
+        let span = if is_agent { None } else { Some(find_step_span(plan, &edit.path)?) };
+        match span {
+            Some(span) if self.format == markdown::FORMAT => self.find_markdown_field(span, edit),
+            span => self.find_json_field(span, edit),
         }
     }
 
-    fn find_json_field(&self, step: Span, edit: &StepEdit) -> Result<(String, Span, String), EditError> {
+    /// Looks in the object at the place of a step, or in the whole definition.
+    fn find_json_field(&self, step: Option<Span>, edit: &StepEdit) -> Result<(String, Span, String), EditError> {
         let trees: BTreeMap<&String, Node> =
             self.files.iter().filter_map(|(file, text)| Some((file, parse_node(text).ok()?.0))).collect();
-        let entry = trees.get(&self.entry).and_then(|tree| find_object(tree, step));
+        let find_own = |tree| step.map_or(Some(tree), |step| find_object(tree, step));
+        let entry = trees.get(&self.entry).and_then(find_own);
         let mut places: Vec<(&String, &Node)> = entry.map(|node| (&self.entry, node)).into_iter().collect();
         let named: Vec<&str> =
             entry.iter().flat_map(|node| REFERENCES.iter().filter_map(|key| node.get(key)?.as_str())).collect();

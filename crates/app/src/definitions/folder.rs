@@ -8,6 +8,7 @@ use std::time::SystemTime;
 use flowloom_core::code::Code;
 use flowloom_core::diagnostic::{Diagnostic, Span};
 use flowloom_core::plan::Plan;
+use unicode_normalization::UnicodeNormalization as _;
 
 use super::flow_folder::FLOW_FOLDER;
 
@@ -104,7 +105,8 @@ pub(super) fn has_action(bytes: &[u8]) -> bool {
     String::from_utf8_lossy(bytes).to_ascii_lowercase().contains("<gen")
 }
 
-/// Derives an id from a path: `flow/weather.json` becomes `flow.weather`. Letters and digits of any script are kept.
+/// Derives an id from a path: `flow/weather.json` becomes `flow.weather`. Letters and digits of any script are kept; a letter
+/// whose accent is a character of its own, as macOS writes it, is the same as the whole letter.
 /// Flows in AnythingLLM's folder have the name of their file, which is their UUID.
 pub fn id_from_path(file: &str) -> String {
     let stem = file.rsplit_once('.').map_or(file, |(stem, _)| stem);
@@ -113,7 +115,7 @@ pub fn id_from_path(file: &str) -> String {
         _ => stem,
     };
     let clean = |c: char| if c.is_alphanumeric() || matches!(c, '-' | '_') { c } else { '.' };
-    let id: String = stem.chars().map(clean).collect();
+    let id: String = stem.nfc().map(clean).collect();
     // Browsers take the ids `.` and `..` out of an address.
     if id.starts_with('.') { format!("_{id}") } else { id }
 }
@@ -188,6 +190,7 @@ mod tests {
             ("flow/weather.json", "flow.weather"),
             ("天气.json", "天气"),
             ("märz 2026.mdx", "märz.2026"),
+            ("ma\u{308}rz cafe\u{301}.mdx", "märz.café"),
             ("a/b.c.json", "a.b.c"),
             ("+.json", "_."),
             ("plugins/agent-flows/3f2a-1.json", "3f2a-1"),

@@ -8,17 +8,11 @@ use flowloom_core::diagnostic::{Diagnostic, Span};
 use flowloom_core::plan::{
     AgentTool, BlockCode, Composite, EffectClass, Leaf, MemoryOperation, Plan, StepKind, ToolEffect,
 };
+use flowloom_formats::find_built_in_risk;
 
 use super::source::LoadedDefinition;
 use crate::config::mcp::McpSettings;
 use crate::config::{Config, FunctionSettings};
-
-/// Built-in functions whose result contains text of strangers.
-const READING_FUNCTIONS: [&str; 4] = ["tool::web_fetch", "tool::web_search", "tool::http_request", "tool::file_read"];
-
-/// Built-in functions that change something.
-const CHANGING_FUNCTIONS: [&str; 6] =
-    ["tool::http_request", "tool::file_write", "write_files", "workflow::create", "workflow::run", "notify::push"];
 
 impl LoadedDefinition {
     /// Adds warnings about tools that change something and need no approval, if the models of the definition read text of
@@ -102,7 +96,7 @@ fn find_untrusted_text(config: &Config, plan: &Plan, tools: &[&AgentTool]) -> Op
 
 /// Whether the result of a function contains text of strangers.
 fn reads_text(config: &Config, id: &str) -> bool {
-    READING_FUNCTIONS.contains(&id)
+    find_built_in_risk(id).is_some_and(|risk| risk.reads_strangers)
         || config.functions.get(id).is_some_and(|function| function.url.is_some())
         || find_server(config, id).is_some()
 }
@@ -120,7 +114,7 @@ fn changes_something(config: &Config, tool: &AgentTool) -> bool {
     }
     match find_server(config, id) {
         Some((server, name)) => server.effects.get(name).or(server.effect.as_ref()) != Some(&EffectClass::AtLeastOnce),
-        None => CHANGING_FUNCTIONS.contains(&&**id),
+        None => find_built_in_risk(id).is_some_and(|risk| risk.changes),
     }
 }
 

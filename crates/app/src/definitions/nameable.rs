@@ -10,12 +10,16 @@ use flowloom_formats::markdown::{FLOWS_FOLDER, PROMPTS_FOLDER};
 use flowloom_formats::{graph, list_built_in_functions, pipeline};
 use flowloom_store::{DefinitionKind, DefinitionRow};
 
+use super::agents_above::list_folders_above;
 use super::folder::{id_from_path, list_files};
 use super::stored::list_definitions;
 use crate::config::Config;
 use crate::engines::App;
 use crate::error::AppError;
 use crate::wiring::build_default_models;
+
+/// The names of folders of agents.
+pub const AGENTS_FOLDERS: [&str; 2] = ["agents", "Agents"];
 
 /// The ends of the names of texts that can be included.
 const TEXT_EXTENSIONS: [&str; 2] = [".mdx", ".md"];
@@ -40,7 +44,7 @@ pub struct NameableThings {
     pub models: Vec<Nameable>,
     /// Built-in blocks, and those in files next to the definition.
     pub blocks: Vec<Nameable>,
-    /// Configured agents, and those in folders next to the definition.
+    /// Configured agents, and those in folders next to the definition and above it.
     pub agents: Vec<Nameable>,
     /// The other definitions of the folder, by id.
     pub workflows: Vec<Nameable>,
@@ -64,7 +68,7 @@ impl NameableThings {
             functions: list_functions(config),
             models: list_models(config),
             blocks: list_blocks(folder),
-            agents: list_agents(config, folder),
+            agents: list_agents(config, path),
             workflows: list_workflows(folder, path),
             secrets: list_secrets(config),
             texts: list_texts(folder, path),
@@ -160,15 +164,25 @@ fn list_blocks(folder: &Path) -> Vec<Nameable> {
     all
 }
 
-fn list_agents(config: &Config, folder: &Path) -> Vec<Nameable> {
-    let configured = config.agents.keys().map(|name| Nameable::new(name, "configured"));
-    let folders = list_entries(&folder.join("agents")).into_iter();
-    let found = folders.map(|name| (folder.join("agents").join(&name), name)).filter(|(path, _)| path.is_dir());
-    let found = found.map(|(path, name)| {
-        let detail = format!("folder agents/{name}/");
-        Nameable::new(read_agent_id(&path).unwrap_or(name), detail)
-    });
-    configured.chain(found).collect()
+/// The configured agents, and those in the folders of agents beside the definition and above it, each once.
+fn list_agents(config: &Config, path: &Path) -> Vec<Nameable> {
+    let mut all: Vec<Nameable> = config.agents.keys().map(|name| Nameable::new(name, "configured")).collect();
+    let own = path.parent().unwrap_or(Path::new("")).to_owned();
+    let above = list_folders_above(path, &config.project.root).into_iter().map(|folder| folder.path);
+    for (levels, place) in std::iter::once(own).chain(above).enumerate() {
+        for parent in AGENTS_FOLDERS {
+            let folder = place.join(parent);
+            for name in list_entries(&folder).into_iter().filter(|name| folder.join(name).is_dir()) {
+                let detail = format!("folder {}{parent}/{name}/", "../".repeat(levels));
+                let id = read_agent_id(&folder.join(&name)).unwrap_or(name);
+                // Some file systems show one folder under two spellings.
+                if !all.iter().any(|known| known.name == id) {
+                    all.push(Nameable::new(id, detail));
+                }
+            }
+        }
+    }
+    all
 }
 
 /// The id of the agent of a folder; `None` if its settings have none.

@@ -1,4 +1,4 @@
-//! The errors of `check` about sources of Python blocks that are not Python.
+//! The errors of `check` about sources of Python blocks that are not Python, or have no function `execute`.
 
 use std::collections::HashSet;
 
@@ -19,8 +19,8 @@ struct BlockSource {
 }
 
 impl LoadedDefinition {
-    /// Adds an error for each block of a pipeline whose source is not Python. Nothing of the sources is run. Without a
-    /// sandbox, nothing is added.
+    /// Adds an error for each block of a pipeline whose source is not Python or has no function `execute`. Nothing of the
+    /// sources is run. Without a sandbox, nothing is added.
     pub async fn add_python_errors(&mut self, syntax: &PythonSyntax) {
         if self.compiled.format != Some(pipeline::FORMAT) {
             return;
@@ -43,7 +43,7 @@ impl LoadedDefinition {
         let problems = syntax.find_problems(&sources).await;
         for (block, problem) in blocks.iter().zip(problems) {
             let Some(problem) = problem else { continue };
-            let message = format!("\"source_code\" of the block {} is not Python: {problem}", block.id);
+            let message = format!("\"source_code\" of the block {} {problem}", block.id);
             let error = Diagnostic::new_error(Code::BlockIncomplete, &block.file, block.span, message)
                 .with_help("a block defines async def execute(inputs, context)");
             self.compiled.diagnostics.push(error);

@@ -108,7 +108,18 @@ pub fn compile_for_user(
     user: &str,
     content: &DefinitionContent,
 ) -> Result<CompiledDefinition, AppError> {
-    let mut sources = loader.surroundings(&AvailableTools::default()).with_files(BTreeMap::new());
+    compile_with_tools(store, loader, user, content, AvailableTools::default())
+}
+
+/// Compiles a workflow like [`compile_for_user`], with the tools that are available to its models.
+pub(crate) fn compile_with_tools(
+    store: &Store,
+    loader: &Loader<'_>,
+    user: &str,
+    content: &DefinitionContent,
+    available: AvailableTools,
+) -> Result<CompiledDefinition, AppError> {
+    let mut sources = loader.surroundings(&available).with_files(BTreeMap::new());
     sources.files = content.files.iter().map(|(path, text)| (path.clone(), text.clone().into_bytes())).collect();
     let format = loader.format.or(content.format);
     let mut parts: Vec<Dependency> = Vec::new();
@@ -137,7 +148,7 @@ pub fn compile_for_user(
         }
         compiled = compile(&content.entry, &sources, format);
     };
-    let source = LoadedDefinition::of_files(&content.entry, sources.files, compiled, AvailableTools::default());
+    let source = LoadedDefinition::of_files(&content.entry, sources.files, compiled, available);
     Ok(CompiledDefinition { source, dependencies: parts })
 }
 

@@ -48,14 +48,16 @@ impl App {
     }
 
     async fn end_all_within(&self, run: RunId) -> Result<(), AppError> {
-        let mut ended = vec![run];
-        while let Some(parent) = ended.pop() {
-            for child in self.store.unfinished_child_runs(parent)? {
+        loop {
+            // The end of a run cancels its child runs, which are next.
+            let orphans = self.store.list_orphaned_runs(run)?;
+            if orphans.is_empty() {
+                return Ok(());
+            }
+            for child in orphans {
                 self.end_child_run(child).await?;
-                ended.push(child);
             }
         }
-        Ok(())
     }
 
     /// Drives a cancelled child run to its end, or waits until another worker has.

@@ -49,9 +49,32 @@ struct PostedTo {
     record: CommandRecord,
 }
 
+/// Commands that were stored.
+struct StoredCommands {
+    sent: Vec<PostedTo>,
+    /// The last one that is not decided yet.
+    pending: Option<PendingCommand>,
+}
+
+/// A command that a worker must decide about.
+struct PendingCommand {
+    receiver: LoadedRun,
+    posted: PostedCommand,
+}
+
+/// Whether a command was applied. Fails with the reason if it was rejected.
+fn is_applied(decision: Option<CommandOutcome>) -> Result<bool, AppError> {
+    match decision {
+        Some(CommandOutcome::Applied) => Ok(true),
+        Some(CommandOutcome::Rejected(reason)) => Err(reason.into()),
+        None => Ok(false),
+    }
+}
+
 impl RunService {
     /// Sends a command to a run and waits for the decision, at most for `timeout`. Fails with the reason if the command is
-    /// rejected, and with `SecretDenied` if somebody with a key chooses an output that could carry a secret away.
+    /// rejected, with `SecretDenied` if somebody with a key chooses an output that could carry a secret away, and with
+    /// `AfterCommand` if something fails after the command was stored, or if it is not known whether it was.
     pub async fn send_command(
         &self,
         opened: LoadedRun,
@@ -60,14 +83,22 @@ impl RunService {
         timeout: Duration,
     ) -> Result<SentCommand, AppError> {
         let deadline = Instant::now() + timeout;
-        let sender = Sender { by, call: None };
-        let mut posted = self.post_commands(&opened, vec![command], sender, deadline).await?;
-        let PostedTo { receiver, record } = posted.remove(0);
-        let is_applied = self.wait_for_decision(receiver, &record, deadline).await?;
-        if is_applied && record.command.action == (CommandAction::Cancel {}) {
-            self.app.end_child_runs(receiver).await?;
-        }
-        Ok(SentCommand { receiver, command: record.command.id, is_applied })
+        let (sender, id) = (Sender { by, call: None }, command.id.clone());
+        let stored = self.store_commands(&opened, vec![command], sender).await;
+        let StoredCommands { mut sent, pending } = stored.map_err(|error| error.of_command(&id, false))?;
+        let PostedTo { receiver, record } = sent.remove(0);
+        let followed = async {
+            self.drive_receiver(pending, deadline).await?;
+            let decision = self.read_decision(receiver, &record, deadline).await?;
+            let is_cancelled = matches!(decision, Some(CommandOutcome::Applied))
+                && record.command.action == (CommandAction::Cancel {});
+            if is_cancelled {
+                self.app.end_child_runs(receiver).await?;
+            }
+            Ok::<_, AppError>(decision)
+        };
+        let decision = followed.await.map_err(|error| error.of_command(&id, true))?;
+        Ok(SentCommand { receiver, command: id, is_applied: is_applied(decision)? })
     }
 
     /// Cancels a run that its client has left.
@@ -145,6 +176,18 @@ impl RunService {
         sender: Sender<'_>,
         deadline: Instant,
     ) -> Result<Vec<PostedTo>, AppError> {
+        let StoredCommands { sent, pending } = self.store_commands(opened, commands, sender).await?;
+        self.drive_receiver(pending, deadline).await?;
+        Ok(sent)
+    }
+
+    /// Stores commands.
+    async fn store_commands(
+        &self,
+        opened: &LoadedRun,
+        commands: Vec<RunCommand>,
+        sender: Sender<'_>,
+    ) -> Result<StoredCommands, AppError> {
         let Sender { by, call } = sender;
         let mut sent = Vec::with_capacity(commands.len());
         let mut pending = None;
@@ -160,14 +203,18 @@ impl RunService {
             };
             sent.push(PostedTo { receiver: receiver.id, record: posted.record.clone() });
             if posted.record.outcome.is_none() {
-                pending = Some((receiver, posted));
+                pending = Some(PendingCommand { receiver, posted });
             }
         }
-        // All receivers are driven by the same run.
-        if let Some((receiver, posted)) = pending {
-            self.ensure_driven(receiver, &posted, deadline).await?;
+        Ok(StoredCommands { sent, pending })
+    }
+
+    /// Makes sure that a worker decides about pending commands. All their receivers are driven by the same run.
+    async fn drive_receiver(&self, pending: Option<PendingCommand>, deadline: Instant) -> Result<(), AppError> {
+        match pending {
+            Some(PendingCommand { receiver, posted }) => self.ensure_driven(receiver, &posted, deadline).await,
+            None => Ok(()),
         }
-        Ok(sent)
     }
 
     /// Whether a command was applied. Fails with the reason if it was rejected.
@@ -177,12 +224,18 @@ impl RunService {
         record: &CommandRecord,
         deadline: Instant,
     ) -> Result<bool, AppError> {
+        is_applied(self.read_decision(receiver, record, deadline).await?)
+    }
+
+    /// Waits for the decision about a command; `None` if there is none in time.
+    async fn read_decision(
+        &self,
+        receiver: RunId,
+        record: &CommandRecord,
+        deadline: Instant,
+    ) -> Result<Option<CommandOutcome>, AppError> {
         let left = deadline.saturating_duration_since(Instant::now());
-        match self.app.store.wait_for_decision(receiver, record, left).await? {
-            Some(CommandOutcome::Applied) => Ok(true),
-            Some(CommandOutcome::Rejected(reason)) => Err(reason.into()),
-            None => Ok(false),
-        }
+        Ok(self.app.store.wait_for_decision(receiver, record, left).await?)
     }
 
     /// Makes sure that a worker drives a run with a pending command. A living worker that had the lease when the command was

@@ -17,7 +17,9 @@ use serde_json::json;
 
 use crate::engines::{App, LoadedRun};
 use crate::error::AppError;
-use crate::runs::masking::{MaskedValue, list_masked_in, list_masked_values, mask_header, mask_headers};
+use crate::runs::masking::{
+    MaskedValue, list_credentials_in, list_masked_in, list_masked_values, mask_header, mask_request,
+};
 
 /// A step with what it sent and received.
 #[derive(Debug, Serialize)]
@@ -41,7 +43,7 @@ pub struct StepDetails {
     pub error: Option<StepFailure>,
     /// Why it was skipped.
     pub reason: Option<String>,
-    /// References of its requests that had no value.
+    /// References of its requests that had no value, and answers that were cut off.
     pub warnings: Vec<String>,
     /// Tokens and cost.
     pub usage: Option<Usage>,
@@ -107,34 +109,48 @@ fn describe_step(step: &StepState, sent: &[&SentRequest]) -> StepDetails {
     }
 }
 
-/// A request as JSON. Secrets are names in it, and those in headers are masked.
+/// A request as JSON. Secrets are names in it, and those in headers and in parameters of addresses are masked.
 pub(crate) fn request_to_json(request: &Request) -> serde_json::Value {
     let mut all = write_request(request);
-    if matches!(request, Request::Call(_) | Request::Python(_)) {
-        mask_headers(&mut all);
+    if sends_credentials(request) {
+        mask_request(&mut all);
     }
     all
 }
 
-/// The secrets in the headers of a request, as they could occur elsewhere.
-pub(crate) fn list_header_secrets(request: &Request) -> Vec<MaskedValue> {
-    match request {
+/// Whether a request reaches an address, or can do so.
+fn sends_credentials(request: &Request) -> bool {
+    use Request::{Call, Http, HttpExchange, Python, Scrape};
+    matches!(request, Call(_) | Python(_) | Http(_) | HttpExchange(_) | Scrape(_))
+}
+
+/// The secrets in the headers and parameters of a request, as they could occur elsewhere.
+pub(crate) fn list_request_secrets(request: &Request) -> Vec<MaskedValue> {
+    let mut found = match request {
         Request::Http(request) | Request::HttpExchange(request) => {
             request.headers.iter().flat_map(|(name, value)| list_masked_values(name, value)).collect()
         }
-        Request::Call(_) | Request::Python(_) => list_masked_in(&write_request(request)),
         _ => Vec::new(),
+    };
+    if sends_credentials(request) {
+        let written = write_request(request);
+        if matches!(request, Request::Call(_) | Request::Python(_)) {
+            found.extend(list_masked_in(&written));
+        }
+        found.extend(list_credentials_in(written));
     }
+    found
 }
 
 fn write_request(request: &Request) -> serde_json::Value {
     match request {
         Request::Generate(request) => {
             let messages: Vec<_> = request.messages.iter().collect();
-            let tools: Vec<&str> = request.tools.iter().map(|tool| tool.name.as_str()).collect();
             let mut all = json!({"model": request.model, "messages": messages});
             let options = serde_json::to_value(&request.options).unwrap_or_default();
-            for (name, value) in [("tools", json!(tools)), ("schema", json!(request.schema)), ("options", options)] {
+            for (name, value) in
+                [("tools", json!(request.tools)), ("schema", json!(request.schema)), ("options", options)]
+            {
                 if !is_empty(&value) {
                     all[name] = value;
                 }
@@ -181,6 +197,17 @@ impl StepDetails {
     /// What the step sent, in the words of its kind: the prompt, the request, the arguments, the question.
     pub fn describe_input(&self) -> Option<String> {
         describe_request(self.kind.as_deref()?, &self.requests.last()?.request)
+    }
+
+    /// What the step was asked: the last message of a person to the model, or else what it sent.
+    pub fn describe_prompt(&self) -> Option<String> {
+        let request = &self.requests.last()?.request;
+        let messages = request.get("messages").and_then(serde_json::Value::as_array);
+        let is_user = |message: &&serde_json::Value| message["role"] == "user";
+        let last = messages.and_then(|messages| messages.iter().rev().find(is_user));
+        let prompt =
+            last.and_then(|message| message["content"].as_str()).filter(|_| self.kind.as_deref() == Some("generate"));
+        prompt.map(str::to_owned).or_else(|| self.describe_input())
     }
 
     /// What the step received, as text.

@@ -41,7 +41,7 @@ impl EngineFactory {
         let mut next = Some(run);
         while let Some(run) = next {
             let created = self.read_created(run)?;
-            let ready = self.load_bundle(created.bundle)?;
+            let ready = self.load_bundle(created.bundle).map_err(|error| error.of_run(run))?;
             if let Some(name) = find_unbound_secret(&self.config, &ready) {
                 return Ok(Some(name.to_owned()));
             }

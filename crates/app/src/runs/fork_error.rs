@@ -38,7 +38,7 @@ pub enum ForkError {
         advice: String,
     },
     /// The steps of a block have variables of their own, and this is none of them.
-    #[error("{name:?} is no variable of the block in which the step {at} is; its variables are {sees}")]
+    #[error("the block around step {at} has no variable {name:?}; it has {sees}")]
     OutsideVariable {
         /// The name.
         name: String,

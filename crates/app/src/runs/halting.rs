@@ -16,7 +16,7 @@ use flowloom_core::value::{Map, Value};
 use flowloom_runtime::command::RunCommand;
 use flowloom_runtime::effects::BoxFuture;
 use flowloom_runtime::error::JournalError;
-use flowloom_runtime::journal::{AppendResult, Batch, Journal, Lease};
+use flowloom_runtime::journal::{AppendResult, Batch, Journal, Lease, LeaseTerm};
 use flowloom_runtime::{Engine, RunOutcome};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
@@ -76,7 +76,7 @@ impl HaltingRun {
         let source = attach_workflows(&app, file, false, source, USER).await?;
         let Some(plan) = source.compiled.plan.clone() else {
             let problem = source.compiled.diagnostics.iter().find(|problem| problem.is_error());
-            let (code, message) = problem.map_or((Code::UnknownFormat, "this is no definition"), |problem| {
+            let (code, message) = problem.map_or((Code::UnknownFormat, "this is not a definition"), |problem| {
                 (problem.code, problem.message.as_str())
             });
             return Err(StepFailure::new(code, message).into());
@@ -171,6 +171,14 @@ impl Journal for HaltingJournal {
 
     fn abandon_run(&self, lease: Lease) {
         self.inner.abandon_run(lease);
+    }
+
+    fn lease_term(&self) -> LeaseTerm {
+        self.inner.lease_term()
+    }
+
+    fn confirm_lease(&self, lease: Lease) -> BoxFuture<'_, Result<(), JournalError>> {
+        self.inner.confirm_lease(lease)
     }
 
     fn read(&self, run: RunId, after: u64) -> BoxFuture<'_, Result<Vec<Arc<Record>>, JournalError>> {

@@ -112,7 +112,8 @@ pub fn lacks_message(plan: &Plan, inputs: &Value) -> bool {
     is_conversation(plan) && !names_message(inputs, |text| !text.trim().is_empty())
 }
 
-fn is_conversation(plan: &Plan) -> bool {
+/// Whether a definition is a conversation, whose input is a message.
+pub fn is_conversation(plan: &Plan) -> bool {
     plan.thread.is_some() && matches!(plan.inputs, Inputs::Named { .. })
 }
 

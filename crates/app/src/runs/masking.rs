@@ -1,7 +1,9 @@
-//! Headers whose values are secrets although the definition has them as text: they are shown masked.
+//! Headers and parameters whose values are secrets although the definition has them as text: they are shown masked.
 
 use flowloom_core::rich::Rich;
 use serde_json::Value as Json;
+
+use crate::runs::url_credentials::{is_credential_name, list_credentials, mask_credentials};
 
 /// What stands in the place of a masked value.
 pub(crate) const MASK: &str = "(masked)";
@@ -12,8 +14,14 @@ const SECRET_HEADERS: [&str; 2] = ["authorization", "cookie"];
 /// Words in the names of further headers that hold secrets.
 const SECRET_WORDS: [&str; 5] = ["api-key", "apikey", "token", "secret", "password"];
 
+/// Names of objects and rows that hold the parameters of an address, in lower case.
+const PARAMETER_TABLES: [&str; 5] = ["params", "query", "query_params", "queryparams", "queryparameters"];
+
+/// The name that stands for all parameters that hold credentials.
+const CREDENTIAL_PARAMETER: &str = "token";
+
 /// Minimum length of a value that is also masked outside of its header, in bytes. Shorter ones occur by chance.
-const MIN_FOLLOWED_BYTES: usize = 6;
+pub(crate) const MIN_FOLLOWED_BYTES: usize = 6;
 
 /// The value of a header as it is shown. `name` is in lower case. Secrets are names in it.
 pub(crate) fn mask_header(name: &str, value: &Rich) -> String {
@@ -58,6 +66,29 @@ pub(crate) fn mask_headers(value: &mut Json) {
     visit_all_headers(value, &mut |name, value| *value = mask_text(name, value));
 }
 
+/// Masks the secrets in the headers of a request that a JSON value describes, and in its parameters.
+pub(crate) fn mask_request(value: &mut Json) {
+    mask_headers(value);
+    visit_texts(value, &mut |text| *text = mask_credentials(text));
+}
+
+/// The credentials in the parameters of all addresses in a JSON value, as they could occur elsewhere.
+pub(crate) fn list_credentials_in(mut value: Json) -> Vec<MaskedValue> {
+    let mut found = Vec::new();
+    visit_texts(&mut value, &mut |text| found.extend(list_credentials(text)));
+    found
+}
+
+/// Calls `visit` with every text of a JSON value. It may change the text.
+fn visit_texts(value: &mut Json, visit: &mut dyn FnMut(&mut String)) {
+    match value {
+        Json::Object(entries) => entries.iter_mut().for_each(|(_, entry)| visit_texts(entry, visit)),
+        Json::Array(items) => items.iter_mut().for_each(|item| visit_texts(item, visit)),
+        Json::String(text) => visit(text),
+        _ => {}
+    }
+}
+
 /// The values in headers of a JSON value that [`mask_headers`] hides, as they could occur elsewhere.
 pub(crate) fn list_masked_in(value: &Json) -> Vec<MaskedValue> {
     let mut found = Vec::new();
@@ -76,6 +107,12 @@ fn visit_all_headers(value: &mut Json, visit: &mut dyn FnMut(&str, &mut String))
             for (name, entry) in entries {
                 if is_headers(name) {
                     visit_headers(entry, visit);
+                } else if is_parameter_table(name) {
+                    visit_headers(entry, &mut |name, value| {
+                        if is_credential_name(name) {
+                            visit(CREDENTIAL_PARAMETER, value);
+                        }
+                    });
                 }
                 visit_all_headers(entry, visit);
             }
@@ -108,12 +145,17 @@ fn mask_text(name: &str, value: &str) -> String {
     if names_secret(value) { value.to_owned() } else { mask_header(name, &value.into()) }
 }
 
-fn names_secret(value: &str) -> bool {
+/// Whether a text has the name of a secret in its place.
+pub(crate) fn names_secret(value: &str) -> bool {
     value.contains("${secret.")
 }
 
 fn is_headers(name: &str) -> bool {
     name.eq_ignore_ascii_case("headers")
+}
+
+fn is_parameter_table(name: &str) -> bool {
+    PARAMETER_TABLES.iter().any(|table| name.eq_ignore_ascii_case(table))
 }
 
 /// Calls `visit` with the headers of an object `{name: value}`, or of a list of rows `{key, value}` or `{name, value}`.
@@ -140,8 +182,12 @@ fn visit_headers(headers: &mut Json, visit: &mut dyn FnMut(&str, &mut String)) {
 
 /// The object or list that a text is.
 fn read_json_text(text: &str) -> Option<Json> {
-    let is_json = text.trim_start().starts_with(['{', '[']) && text.to_ascii_lowercase().contains("headers");
-    serde_json::from_str(text).ok().filter(|_| is_json)
+    let has_table = || {
+        let lower = text.to_ascii_lowercase();
+        lower.contains("headers") || PARAMETER_TABLES.iter().any(|table| lower.contains(table))
+    };
+    let may_be_json = text.trim_start().starts_with(['{', '[']) && has_table();
+    if may_be_json { serde_json::from_str(text).ok() } else { None }
 }
 
 fn is_secret(name: &str) -> bool {

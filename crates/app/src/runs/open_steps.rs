@@ -21,25 +21,58 @@ pub enum NoOpenStep {
         path: Path,
     },
     /// Nothing waits at the path.
-    #[error("the run has no such open {what}; expected one of: {}", list_paths(open))]
+    #[error("the run has no such open {what}; expected one of: {}", list_places(open))]
     NotAt {
         /// What was looked for.
         what: &'static str,
-        /// Where something waits.
-        open: Vec<Path>,
+        /// What waits.
+        open: Vec<WaitingStep>,
     },
     /// Several steps wait, and no path was given.
-    #[error("the run has several open {what}s; choose one by its path: {}", list_paths(open))]
+    #[error("the run has several open {what}s; choose one by its path: {}", list_places(open))]
     Several {
         /// What was looked for.
         what: &'static str,
-        /// Where something waits.
-        open: Vec<Path>,
+        /// What waits.
+        open: Vec<WaitingStep>,
     },
 }
 
-fn list_paths(open: &[Path]) -> String {
-    open.iter().map(Path::as_str).collect::<Vec<_>>().join(", ")
+/// A step that waits.
+#[derive(Debug)]
+pub struct WaitingStep {
+    /// Its path.
+    pub path: Path,
+    /// What it asks; `None` if it is an uncertain effect.
+    pub question: Option<String>,
+}
+
+impl WaitingStep {
+    fn from_open(step: &OpenStep<'_>) -> WaitingStep {
+        WaitingStep { path: step.path.clone(), question: step.question.map(|asked| asked.question.clone()) }
+    }
+}
+
+/// Length of a question in an error message, in characters.
+const MAX_SHOWN_QUESTION: usize = 80;
+
+/// The paths, each with the start of its question.
+fn list_places(open: &[WaitingStep]) -> String {
+    let describe = |step: &WaitingStep| match &step.question {
+        Some(question) => format!("{} ({})", step.path, shorten_question(question)),
+        None => step.path.to_string(),
+    };
+    open.iter().map(describe).collect::<Vec<_>>().join(", ")
+}
+
+/// The first line of a question, as far as it fits into a message.
+fn shorten_question(question: &str) -> String {
+    let line = question.trim().lines().next().unwrap_or_default();
+    match line.char_indices().nth(MAX_SHOWN_QUESTION) {
+        Some((end, _)) => format!("{}…", &line[..end]),
+        None if line.len() < question.trim().len() => format!("{line} …"),
+        None => line.to_owned(),
+    }
 }
 
 /// The step that waits for an answer at `path`, or the only one.
@@ -59,7 +92,7 @@ fn select_step<'a>(
     is_open: impl Fn(&OpenStep<'_>) -> bool,
 ) -> Result<OpenStep<'a>, NoOpenStep> {
     let open: Vec<OpenStep<'_>> = state.open_steps().filter(|step| is_open(step)).collect();
-    let paths = || open.iter().map(|step| step.path.clone()).collect();
+    let places = || open.iter().map(WaitingStep::from_open).collect();
     // Without a path, an open step is meant if there is one.
     let decided = match path {
         Some(path) => state.decided_steps().find(|decided| decided.as_str() == path),
@@ -71,14 +104,14 @@ fn select_step<'a>(
     match (path, open.as_slice()) {
         (_, []) => Err(NoOpenStep::None { what }),
         (None, [only]) => Ok(only.clone()),
-        (None, _) => Err(NoOpenStep::Several { what, open: paths() }),
+        (None, _) => Err(NoOpenStep::Several { what, open: places() }),
         (Some(path), _) => {
             let exact = open.iter().find(|step| step.path.as_str() == path);
             let within = || {
                 let mut within = open.iter().filter(|step| step.path.ancestors().any(|above| above == path));
                 within.next().filter(|_| within.next().is_none())
             };
-            exact.or_else(within).cloned().ok_or_else(|| NoOpenStep::NotAt { what, open: paths() })
+            exact.or_else(within).cloned().ok_or_else(|| NoOpenStep::NotAt { what, open: places() })
         }
     }
 }

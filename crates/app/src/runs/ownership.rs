@@ -15,6 +15,7 @@ use flowloom_store::RunRow;
 use crate::config::list_differences;
 use crate::engines::{App, LoadedRun};
 use crate::error::AppError;
+use crate::runs::quarantine::describe_quarantine;
 
 impl App {
     /// Resumes a run from the end of its journal. Fails with `RunOfOtherProject` if it belongs to another project.
@@ -95,15 +96,23 @@ impl App {
     }
 
     /// Why no server with this configuration continues a run by itself that somebody must continue; `None` if one does, or
-    /// if the run waits for a person.
+    /// if the run waits for an answer or a decision.
     pub async fn explain_standstill(&self, opened: &LoadedRun) -> Result<Option<String>, AppError> {
-        let status = opened.state().status;
+        let state = opened.state();
+        let status = state.status;
+        if status == Status::Quarantined {
+            return self.explain_quarantine(opened).await.map(Some);
+        }
         let is_due = matches!(status, Status::Interrupted | Status::Queued);
         let has_commands = self.has_pending_commands(opened.id).await?;
         if !is_due && !has_commands {
             return Ok(None);
         }
         if let Some(reason) = self.explain_other_owner(opened.id, opened.project(), has_commands) {
+            return Ok(Some(reason));
+        }
+        let parent = state.created.as_ref().and_then(|created| created.parent.as_ref());
+        if let Some(reason) = self.explain_quarantined_parent(parent) {
             return Ok(Some(reason));
         }
         let is_on_restate = self.config.engine.restate.is_some() && status == Status::Queued;
@@ -116,8 +125,13 @@ impl App {
 
     /// The same for a run of a list, without what only the engine of the run knows.
     pub fn explain_listed(&self, row: &RunRow) -> Option<String> {
-        let is_due = [Status::Interrupted, Status::Queued].iter().any(|status| status.name() == row.current_status());
-        is_due.then(|| self.explain_other_owner(row.id, row.project.as_ref(), row.is_left)).flatten()
+        let has_status = |status: &Status| status.name() == row.current_status();
+        if has_status(&Status::Quarantined) {
+            return Some(describe_quarantine(row.id, ""));
+        }
+        let is_due = [Status::Interrupted, Status::Queued].iter().any(has_status);
+        let other_owner = || self.explain_other_owner(row.id, row.project.as_ref(), row.is_left);
+        is_due.then(|| other_owner().or_else(|| self.explain_quarantined_parent(row.parent.as_ref()))).flatten()
     }
 
     /// Why servers of this project and configuration leave a run alone; `None` if they do not.
@@ -129,7 +143,7 @@ impl App {
         if differences.is_empty() {
             return None;
         }
-        let stored = if has_commands { "; what was sent to it is stored" } else { "" };
+        let stored = if has_commands { "; the commands that were sent to it are stored" } else { "" };
         Some(format!(
             "{}: the configuration has changed since the run started ({}), so servers leave it alone{stored}; to continue \
              it: flowloom resume {run}",

@@ -1,12 +1,19 @@
 //! A recorded run, played step by step: where each step begins in the source, and the variables at that moment. Nothing is
 //! performed: the variables follow from the record.
 
+use std::sync::Arc;
+
 use flowloom_core::diagnostic::Span;
-use flowloom_core::event::Event;
+use flowloom_core::effect::ScriptRequest;
+use flowloom_core::error::StepFailure;
+use flowloom_core::event::{Event, Record};
+use flowloom_core::id::RunId;
 use flowloom_core::path::Path;
 use flowloom_core::state::RunState;
 use flowloom_core::value::{Map, Value};
+use flowloom_formats::markdown::VariableExpression;
 use flowloom_runtime::Engine;
+use flowloom_runtime::requests::{OpenScope, ScopeKind};
 
 use crate::config::Config;
 use crate::definitions::outline::{OutlineNode, outline_plan};
@@ -14,9 +21,11 @@ use crate::engines::{App, LoadedRun};
 use crate::error::AppError;
 use crate::runs::fork_error::ForkError;
 use crate::runs::fork_names::check_set_variables;
+use crate::tools::workflows::find_child_run_id;
 
 /// A recorded run and the moments at which a debugger can stop.
 pub struct Playback {
+    app: App,
     opened: LoadedRun,
     engine: Engine,
     /// The moments, in the order of the record. There is always one. The last one is the end, if the run has ended.
@@ -34,6 +43,16 @@ pub struct Stop {
     pub title: String,
     /// The place of the step in the definition; `None` if the definition does not have it, and at the end.
     pub span: Option<Span>,
+}
+
+/// Names that the step at a stop sees, with their values, in the order of their first write.
+pub struct VisibleScope {
+    /// The step or the iteration that has them; the root for those of the run.
+    pub path: Path,
+    /// Whether they are what an iteration adds, such as its number, and no variables.
+    pub is_iteration: bool,
+    /// The names and their values.
+    pub values: Vec<(String, Value)>,
 }
 
 impl Playback {
@@ -68,7 +87,7 @@ impl Playback {
             let (records, title) = (opened.records.len(), "end of the run".to_owned());
             stops.push(Stop { records, path: Path::root(), title, span: None });
         }
-        Ok(Playback { opened, engine, stops })
+        Ok(Playback { app, opened, engine, stops })
     }
 
     /// The id of the run.
@@ -92,12 +111,90 @@ impl Playback {
         check_set_variables(&self.opened.plan, &stop.path, &inputs, std::iter::once(name))
     }
 
-    /// The variables that the step at a stop sees, in the order of their first write.
-    pub async fn variables_at(&self, stop: &Stop) -> Vec<(String, Value)> {
+    /// What the step at a stop sees, from the innermost iteration or block to the variables of the run.
+    pub async fn scopes_at(&self, stop: &Stop) -> Vec<VisibleScope> {
         let records = self.opened.records[..stop.records].to_vec();
-        let variables = self.engine.variables_at(records, self.opened.plan.clone(), &stop.path).await;
-        variables.iter().map(|(name, value)| (name.to_string(), value.clone())).collect()
+        let scopes = self.engine.list_scopes(records, self.opened.plan.clone(), &stop.path).await;
+        let describe = |scope: OpenScope| VisibleScope {
+            is_iteration: scope.kind == ScopeKind::Iteration,
+            values: scope.values.iter().map(|(name, value)| (name.to_string(), value.clone())).collect(),
+            path: scope.path,
+        };
+        scopes.into_iter().map(describe).filter(|scope| !(scope.is_iteration && scope.values.is_empty())).collect()
     }
+
+    /// The value of an expression over what the step at a stop sees; `None` for `undefined`. Calls of JavaScript need the
+    /// sandbox.
+    pub async fn evaluate_at(
+        &self,
+        stop: &Stop,
+        expression: &VariableExpression,
+    ) -> Result<Option<Value>, StepFailure> {
+        let mut variables = Map::new();
+        for scope in self.scopes_at(stop).await.into_iter().rev() {
+            variables.extend(scope.values.into_iter().map(|(name, value)| (name.into(), value)));
+        }
+        if let Some(value) = expression.evaluate_natively(&variables) {
+            return value;
+        }
+        let value_of = |name: &Arc<str>| (name.clone(), variables.get(name).cloned());
+        let request = ScriptRequest {
+            source: expression.source.clone(),
+            names: expression.names.iter().map(value_of).collect(),
+            now_ms: self.opened.records[..stop.records].last().map_or(0, |record| record.at),
+            seed: 0,
+        };
+        let user = self.opened.state().created.map(|created| created.user.clone()).unwrap_or_default();
+        self.app.evaluate_script(&request, &user).await
+    }
+
+    /// The variables of the child runs of the steps before a stop, by the paths of the steps, with those of runs below them.
+    /// A child run that has not ended has those that it has now.
+    pub async fn child_variables_at(&self, stop: &Stop) -> Result<Vec<(String, Value)>, AppError> {
+        let started = list_calls(&self.opened.records[..stop.records]);
+        let mut pending: Vec<ChildCall> =
+            started.into_iter().map(|(path, attempt)| ChildCall::new(self.opened.id, path, attempt)).collect();
+        let mut found = Vec::new();
+        while let Some(call) = pending.pop() {
+            if self.app.store.get_run(call.child)?.is_none() {
+                continue;
+            }
+            let child = self.app.open_run_by_id(call.child).await?;
+            pending
+                .extend(list_calls(&child.records).into_iter().map(|(path, attempt)| call.call_below(path, attempt)));
+            let variables = read_variables(&self.app, &child, None).await?;
+            found.push((call.shown.to_string(), Value::from(variables)));
+        }
+        found.sort_by(|(a, _), (b, _)| a.cmp(b));
+        Ok(found)
+    }
+}
+
+/// An attempt of a step that may have started a child run.
+struct ChildCall {
+    /// The path of the child run, as the outermost run names it.
+    shown: Path,
+    child: RunId,
+}
+
+impl ChildCall {
+    fn new(run: RunId, path: Path, attempt: u32) -> ChildCall {
+        let child = find_child_run_id(run, &path, attempt);
+        ChildCall { shown: path.child_run_path(attempt, &Path::root()), child }
+    }
+
+    /// An attempt of a step of the child run.
+    fn call_below(&self, path: Path, attempt: u32) -> ChildCall {
+        let inner = ChildCall::new(self.child, path, attempt);
+        let shown = Path::parse(&format!("{}{}", self.shown, inner.shown)).unwrap_or_else(Path::root);
+        ChildCall { shown, ..inner }
+    }
+}
+
+/// The attempts of steps that call functions.
+fn list_calls(records: &[Arc<Record>]) -> Vec<(Path, u32)> {
+    let is_call = |record: &&Arc<Record>| matches!(&record.event, Event::StepStarted { kind, .. } if &**kind == "call");
+    records.iter().filter(is_call).map(|record| (record.path.clone(), record.attempt)).collect()
 }
 
 /// The variables of a run after its first `events` events, or after all of them, in the order of their first write. Nothing

@@ -1,10 +1,9 @@
 //! Reclaims abandoned runs, at the start and periodically: runs of an earlier server, of other servers that share the
 //! database, and of commands.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::time::{Duration, Instant};
 
-use flowloom_core::code::Code;
 use flowloom_core::id::RunId;
 use flowloom_core::state::OpenStep;
 use flowloom_runtime::clock::SystemClock;
@@ -14,6 +13,7 @@ use flowloom_runtime::metrics::{ProcessEvent, count_event};
 use flowloom_store::{AbandonedRun, LeftRuns, QuestionExpiry};
 use tokio_util::sync::CancellationToken;
 
+use super::question_clock::{Moment, QuestionClock};
 use super::service::RunService;
 use crate::error::AppError;
 
@@ -45,6 +45,9 @@ const MAX_RETRY_PAUSE: Duration = Duration::from_secs(300);
 /// Number of runs of other configurations that a report names.
 const MAX_NAMED_RUNS: u32 = 5;
 
+/// Maximum number of questions whose time this process keeps after the clock was set back.
+const MAX_HELD_QUESTIONS: u32 = 100_000;
+
 /// Pause between two searches while more runs are to be reclaimed.
 const SHORT_PAUSE: Duration = Duration::from_millis(50);
 
@@ -58,6 +61,7 @@ pub struct RecoveryTask {
     failed_searches: u32,
     /// Reclaimed runs without progress, with the times of their claims.
     unsettled: Vec<(RunId, Instant)>,
+    question_clock: QuestionClock,
     /// The reclaimed run that may end this process, with the time of its claim.
     suspect: Option<(RunId, Instant)>,
     /// The runs that wait for another configuration, as reported, and the time of the last search.
@@ -83,6 +87,7 @@ impl RecoveryTask {
             failed_searches: 0,
             unsettled: Vec::new(),
             suspect: None,
+            question_clock: QuestionClock::default(),
             left_runs: LeftRuns::default(),
             counted_at: None,
         }
@@ -141,7 +146,13 @@ impl RecoveryTask {
     /// process one at a time.
     pub async fn reclaim_runs(&mut self) -> Result<(), AppError> {
         self.forget_settled().await?;
-        self.expire_questions().await?;
+        // Runs are reclaimed also if it is not known which questions have expired.
+        let expired = self.expire_questions().await;
+        self.reclaim_abandoned().await?;
+        expired
+    }
+
+    async fn reclaim_abandoned(&mut self) -> Result<(), AppError> {
         let store = self.runs.app.store.clone();
         let limit = self.search_limit();
         for orphan in tokio::task::spawn_blocking(move || store.abandoned_runs(limit)).await?? {
@@ -167,11 +178,19 @@ impl RecoveryTask {
 
     /// Asks the runs with questions that have expired to continue.
     async fn expire_questions(&mut self) -> Result<(), AppError> {
-        let store = self.runs.app.store.clone();
-        let (now, limit) = (SystemClock.now_ms(), self.search_limit());
-        for expiry in tokio::task::spawn_blocking(move || store.list_expired_questions(now, limit)).await?? {
+        let moment = Moment { now_ms: SystemClock.now_ms(), at: Instant::now() };
+        if self.question_clock.observe_moment(moment) {
+            let store = self.runs.app.store.clone();
+            let list = move || store.list_waiting_questions(MAX_HELD_QUESTIONS);
+            self.question_clock.hold_questions(&tokio::task::spawn_blocking(list).await??, moment);
+        }
+        let (store, limit) = (self.runs.app.store.clone(), self.search_limit());
+        let list = move || store.list_expired_questions(moment.now_ms, limit);
+        let mut expired: BTreeSet<QuestionExpiry> = tokio::task::spawn_blocking(list).await??.into_iter().collect();
+        expired.extend(self.question_clock.list_due(moment.at));
+        for expiry in expired {
             if !self.is_postponed(expiry.run) {
-                let continued = self.expire_question(expiry, now).await;
+                let continued = self.expire_question(expiry, moment.now_ms).await;
                 self.report_failure(expiry.run, continued)?;
             }
         }
@@ -180,18 +199,21 @@ impl RecoveryTask {
 
     /// Asks a run to continue until its question is no longer open. The worker that continues it may have a clock that is
     /// behind.
-    async fn expire_question(&self, expiry: QuestionExpiry, now: u64) -> Result<(), AppError> {
-        let app = &self.runs.app;
+    async fn expire_question(&mut self, expiry: QuestionExpiry, now: u64) -> Result<(), AppError> {
+        let app = self.runs.app.clone();
         let opened = match app.open_run_by_id(expiry.run).await {
-            Ok(opened) => opened,
+            Ok(opened) => Some(opened),
             // It was deleted in between.
-            Err(error) if error.code() == Code::RunNotFound => return Ok(app.store.forget_expiry(expiry).await?),
+            Err(error) if error.is_run_missing() => None,
             Err(error) => return Err(error),
         };
         let is_meant =
             |open: OpenStep<'_>| open.question.and_then(|question| question.expires_at) == Some(expiry.expires_at);
-        if opened.state().status.is_final() || !opened.state().open_steps().any(is_meant) {
-            return Ok(app.store.forget_expiry(expiry).await?);
+        let state = opened.map(|opened| opened.state());
+        if state.is_none_or(|state| state.status.is_final() || !state.open_steps().any(is_meant)) {
+            app.store.forget_expiry(expiry).await?;
+            self.question_clock.forget_question(expiry);
+            return Ok(());
         }
         // Because of its command, the run is reclaimed as others are, and later if it cannot continue now.
         if !app.has_pending_commands(expiry.run).await? {
@@ -300,7 +322,7 @@ fn resume_command(expiry: QuestionExpiry, now: u64) -> RunCommand {
     RunCommand {
         id: format!("question-expired-{}-{now}", expiry.expires_at),
         sender: "the time limit of a question".to_owned(),
-        action: CommandAction::Resume {},
+        action: CommandAction::Resume { now_ms: Some(now.max(expiry.expires_at)) },
     }
 }
 

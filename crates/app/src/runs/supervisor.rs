@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use flowloom_core::id::RunId;
 use flowloom_core::plan::Plan;
@@ -109,6 +110,7 @@ struct SupervisedRun {
     user: Arc<str>,
     listen: SubscribeHandle,
     ending: RunCompletion,
+    driven_since: Instant,
 }
 
 /// A run that a request started, or found already running.
@@ -249,7 +251,8 @@ impl RunSupervisor {
         let (id, user) = (run.id(), run.user().clone());
         let (over, ending) = watch::channel(None);
         let ending = RunCompletion(ending);
-        let supervised = SupervisedRun { user: user.clone(), listen: run.subscribe_handle(), ending: ending.clone() };
+        let (listen, driven_since) = (run.subscribe_handle(), Instant::now());
+        let supervised = SupervisedRun { user: user.clone(), listen, ending: ending.clone(), driven_since };
         {
             let mut live = self.lock_runs();
             if let Some(place) = place {
@@ -283,6 +286,11 @@ impl RunSupervisor {
         {
             subscription.next().await;
         }
+    }
+
+    /// How long a run has been driven; zero if it is not live here.
+    pub fn driven_for(&self, id: RunId) -> Duration {
+        self.lock_runs().by_id.get(&id).map_or(Duration::ZERO, |entry| entry.driven_since.elapsed())
     }
 
     /// The completion of a live run; `None` if it is not live here.
@@ -322,7 +330,9 @@ mod tests {
         for number in 0..count {
             let (listen, ending) = (SubscribeHandle::default(), RunCompletion(watch::channel(None).1));
             let id = RunId::new(user.len() as u64, [number; 10]);
-            supervisor.lock_runs().insert(id, SupervisedRun { user: user.into(), listen, ending });
+            supervisor
+                .lock_runs()
+                .insert(id, SupervisedRun { user: user.into(), listen, ending, driven_since: Instant::now() });
         }
     }
 

@@ -70,7 +70,7 @@ impl TriggerKind {
 
     /// The trigger of a call through this interface.
     pub fn to_trigger(self) -> RunTrigger {
-        RunTrigger { kind: self.name().into(), id: None, call: None }
+        RunTrigger { kind: self.name().into(), id: None, call: None, background: false }
     }
 
     /// The trigger of the schedule or webhook `id`.

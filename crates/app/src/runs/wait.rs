@@ -24,6 +24,9 @@ const MAX_POLL_INTERVAL: Duration = Duration::from_millis(500);
 /// The longest interval if the process that drives the run tells when it no longer does.
 const MAX_NOTIFIED_POLL_INTERVAL: Duration = Duration::from_secs(5);
 
+/// How long the caller of a start waits until a server has stored it. A little longer than a write that does not get its turn.
+const MAX_START_WAIT: Duration = Duration::from_millis(5_500);
+
 impl RunService {
     /// Whether a worker drives a run or will: a run with status `queued` or `running` is reclaimed if its worker is dead.
     pub fn is_active(&self, id: RunId) -> bool {
@@ -47,7 +50,7 @@ impl RunService {
 
     /// Waits until the start of a new run is stored, so that only stored runs are acknowledged. Fails if storing failed.
     pub async fn wait_until_stored(&self, id: RunId, ending: Option<RunCompletion>) -> Result<(), AppError> {
-        self.live.wait_until_stored(id).await;
+        self.wait_for_first_commit(id).await?;
         let Some(ending) = ending else { return Ok(()) };
         if (ending.is_unstored() || ending.is_in_doubt() || self.app.store.get_run(id)?.is_none())
             && let Some(ended) = ending.wait().await
@@ -55,6 +58,18 @@ impl RunService {
             ended.outcome.broken.clone().map_or(Ok(()), Err)?;
         }
         Ok(())
+    }
+
+    /// Waits until the start of a new run is stored or has failed, at most for [`MAX_START_WAIT`] if a server stores it: the run
+    /// waits for one that hangs, and the caller does not.
+    async fn wait_for_first_commit(&self, id: RunId) -> Result<(), AppError> {
+        let stored = self.live.wait_until_stored(id);
+        let Some(unanswered) = self.app.store.describe_unanswered_commit() else {
+            stored.await;
+            return Ok(());
+        };
+        let left = MAX_START_WAIT.saturating_sub(self.live.driven_for(id));
+        tokio::time::timeout(left, stored).await.map_err(|_| unanswered.into())
     }
 
     /// Waits until no worker drives a run. Returns its outcome if this process drove it.
@@ -76,7 +91,11 @@ impl RunService {
         ending: Option<RunCompletion>,
         time: Duration,
     ) -> Option<Arc<FinishedRun>> {
-        tokio::time::timeout(time, self.wait_until_ended(id, ending)).await.ok().flatten()
+        let ended = async {
+            self.wait_for_first_commit(id).await.ok()?;
+            self.wait_until_ended(id, ending).await
+        };
+        tokio::time::timeout(time, ended).await.ok().flatten()
     }
 }
 

@@ -8,20 +8,16 @@ use flowloom_runtime::requests::SentRequest;
 use serde_json::Value;
 
 use super::file::{TestFile, TestStep};
-use super::header_secrets::HeaderSecrets;
 use super::outcome::TestProblem;
+use super::request_secrets::RequestSecrets;
 use crate::runs::details::{describe_request, request_to_json};
 use crate::runs::masking::MASK;
 
 /// A request with everything that decides about its response. Secrets are names or masked.
 pub(super) fn request_to_test_json(request: &Request) -> Value {
     let mut all = request_to_json(request);
-    match request {
-        Request::Generate(generate) if !generate.tools.is_empty() => {
-            all["tools"] = serde_json::to_value(&generate.tools).unwrap_or_default();
-        }
-        Request::Python(python) => all["code"] = (*python.source).into(),
-        _ => {}
+    if let Request::Python(python) = request {
+        all["code"] = (*python.source).into();
     }
     all
 }
@@ -30,7 +26,7 @@ pub(super) fn request_to_test_json(request: &Request) -> Value {
 pub(super) fn compare_requests(
     test: &TestFile,
     all: &[SentRequest],
-    secrets: &HeaderSecrets,
+    secrets: &RequestSecrets,
     is_live: bool,
 ) -> Vec<TestProblem> {
     let sent = index_sent(all);
@@ -92,7 +88,7 @@ fn find_unused(step: &TestStep, sent: &[SentRequest]) -> TestProblem {
     TestProblem::new(&step.path, message)
 }
 
-fn find_difference(step: &TestStep, sent: &SentRequest, secrets: &HeaderSecrets) -> Option<TestProblem> {
+fn find_difference(step: &TestStep, sent: &SentRequest, secrets: &RequestSecrets) -> Option<TestProblem> {
     let expected = &secrets.mask_request(step.request.clone()?);
     let mut found = secrets.mask_request(request_to_test_json(&sent.request));
     if let (Some(found), Some(expected)) = (found.as_object_mut(), expected.as_object())

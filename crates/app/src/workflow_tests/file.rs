@@ -12,8 +12,13 @@ use flowloom_core::value::{Map, Value};
 use serde::{Deserialize, Serialize};
 
 use super::expectation::Expectation;
+use super::subject::TestSubject;
 use super::validity::{InvalidExpectation, list_invalid_expectations};
 use crate::definitions::replace_file::replace_file;
+use crate::error::AppError;
+
+/// The folder of tests in a project.
+pub const TEST_FOLDER: &str = "tests";
 
 /// A test of a workflow.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -23,7 +28,11 @@ pub struct TestFile {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// Path of the definition, relative to the folder of the test.
-    pub definition: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub definition: Option<String>,
+    /// Id of the workflow, as servers call it, instead of a path: a stored workflow, or one of the project.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workflow: Option<String>,
     /// Inputs of the run.
     #[serde(default = "no_inputs")]
     pub inputs: Value,
@@ -87,6 +96,10 @@ pub struct TestStep {
     /// What follows on the failure.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub then: Option<AfterFailure>,
+    /// Whether the step runs its workflow instead of receiving a response. The steps of that child run follow with their
+    /// own requests and responses.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub runs_workflow: bool,
 }
 
 /// The path of a step, and the number of an attempt of it.
@@ -167,16 +180,56 @@ pub enum TestFileError {
         /// What is wrong, in the order of the file.
         problems: Vec<InvalidExpectation>,
     },
+    /// It names no definition, or two.
+    #[error("{file}: {}", describe_subjects(*is_ambiguous), file = file.display())]
+    Subject {
+        /// The file.
+        file: PathBuf,
+        /// Whether it names two.
+        is_ambiguous: bool,
+    },
     /// Its definition has errors.
-    #[error("{file}: the definition {definition} has errors: {}", messages.join("; "), file = file.display())]
+    #[error("{file}: {subject} has errors: {}", messages.join("; "), file = file.display())]
     Definition {
         /// The file of the test.
         file: PathBuf,
         /// The definition.
-        definition: String,
+        subject: TestSubject,
         /// The errors.
         messages: Vec<String>,
     },
+    /// There is no workflow with its id.
+    #[error(
+        "{file}: there is no workflow {id}{}; name the file of a definition with `definition`, or store the workflow",
+        suggest_id(meant.as_deref()), file = file.display()
+    )]
+    UnknownWorkflow {
+        /// The file of the test.
+        file: PathBuf,
+        /// The id.
+        id: String,
+        /// The id that is most like it.
+        meant: Option<String>,
+    },
+    /// The stored workflows cannot be read.
+    #[error("{file}: {source}", file = file.display())]
+    Store {
+        /// The file of the test.
+        file: PathBuf,
+        /// The reason.
+        source: Box<AppError>,
+    },
+}
+
+fn describe_subjects(is_ambiguous: bool) -> &'static str {
+    match is_ambiguous {
+        true => "a test has `definition` or `workflow`, not both; remove one of them",
+        false => "the test names no workflow; add `definition`, the path of its file, or `workflow`, its id",
+    }
+}
+
+fn suggest_id(meant: Option<&str>) -> String {
+    meant.map(|meant| format!("; did you mean {meant}?")).unwrap_or_default()
 }
 
 /// The problems of a file with their places, one on each line.
@@ -197,6 +250,9 @@ impl TestFile {
         let text = read_text(file).map_err(|source| TestFileError::Io { file: file.to_owned(), source })?;
         let test: TestFile =
             serde_json::from_str(&text).map_err(|source| TestFileError::Syntax { file: file.to_owned(), source })?;
+        if test.definition.is_some() == test.workflow.is_some() {
+            return Err(TestFileError::Subject { file: file.to_owned(), is_ambiguous: test.workflow.is_some() });
+        }
         match list_invalid_expectations(&text, &test) {
             problems if problems.is_empty() => Ok(test),
             problems => Err(TestFileError::Expectations { file: file.to_owned(), problems }),
@@ -220,9 +276,12 @@ impl TestFile {
         to_text(self) != to_text(other)
     }
 
-    /// The path of the definition of a test in `file`.
-    pub fn definition_path(&self, file: &Path) -> PathBuf {
-        file.parent().unwrap_or(Path::new("")).join(&self.definition)
+    /// Which definition it runs.
+    pub fn to_subject(&self) -> TestSubject {
+        match (&self.definition, &self.workflow) {
+            (None, Some(id)) => TestSubject::Workflow(id.clone()),
+            (path, _) => TestSubject::File(path.clone().unwrap_or_default()),
+        }
     }
 }
 
@@ -236,7 +295,7 @@ pub struct FoundTests {
 }
 
 /// The tests in a folder and below it; a file is taken as it is. A file is a test if it is an object with the path of a
-/// `definition` and with `expect`, `steps` or `answers`. One that is no JSON, or has misspelt keys, is taken as a test, too: a
+/// `definition` and with `expect`, `steps` or `answers`, or with the id of a `workflow` and with `expect`. One that is no JSON, or has misspelt keys, is taken as a test, too: a
 /// test that is broken must not be passed over.
 pub fn find_tests(folder: &Path) -> Result<FoundTests, TestFileError> {
     let mut found = FoundTests::default();

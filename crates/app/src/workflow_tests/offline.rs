@@ -1,9 +1,9 @@
 //! The effects of a test: nothing is performed but code in the sandbox. Models answer from the `answers` of the test, or live
-//! if that is asked for.
+//! if that is asked for. Functions that run workflows start child runs, which are given what the test has for them.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use flowloom_core::bound::can_call_out;
 use flowloom_core::code::Code;
@@ -12,6 +12,8 @@ use flowloom_core::effect::{
     ScrapeRequest, ScriptRequest,
 };
 use flowloom_core::error::StepFailure;
+use flowloom_core::hash::Hash;
+use flowloom_core::limits::Limits;
 use flowloom_core::plan::EffectClass;
 use flowloom_core::value::Value;
 use flowloom_models::{ModelError, Models, ResolveError};
@@ -20,10 +22,16 @@ use flowloom_runtime::effects::{
     BoxFuture, ChildEffects, Clock, CodeRunner, EffectContext, EffectFuture, Effects, Functions, HttpSender, Model,
     Price, SandboxHost, Scraper,
 };
+use flowloom_runtime::memory::MemoryJournal;
+use flowloom_runtime::{Engine, StartOptions};
 use flowloom_tools::PageScraper;
 
 use super::compare::request_to_test_json;
-use super::file::{StepAttempt, TestFile, TestStep};
+use super::file::{StepAttempt, TestExpression, TestFile, TestStep};
+use super::responses::{list_script_values, list_step_responses};
+use super::test_runs::{RunPlace, TestRun};
+use crate::definitions::bundle::{Bundle, compile_bundle};
+use crate::tools::workflows::{CalledWorkflow, ChildOutcome, charge_child_run, find_child_limits};
 
 /// Start of the clock of a test, in milliseconds since the Unix epoch: 2026-01-01.
 const START_MS: u64 = 1_767_225_600_000;
@@ -32,7 +40,7 @@ const START_MS: u64 = 1_767_225_600_000;
 const PLACEHOLDER_MODEL: &str = "scripted:test";
 
 /// What a test is given besides the responses of its steps.
-pub(super) struct OfflineEffects {
+struct GivenEffects {
     models: Models,
     /// Whether models are asked where the test has no answer.
     is_live: bool,
@@ -40,59 +48,101 @@ pub(super) struct OfflineEffects {
     blocks: HashMap<StepAttempt, TestStep>,
     /// Failures of steps. What follows them is decided as in a run.
     failures: HashMap<StepAttempt, StepFailure>,
+    /// All steps and expressions of the test, from which child runs take theirs.
+    steps: Vec<TestStep>,
+    expressions: Vec<TestExpression>,
     /// Evaluates expressions whose values the test does not have, and runs blocks that have changed.
     code: Arc<dyn CodeRunner>,
+    clock: Arc<dyn Clock>,
+    /// The child runs that have ended or wait.
+    child_runs: Mutex<Vec<TestRun>>,
+}
+
+/// The effects of one run of a test.
+pub(super) struct OfflineEffects {
+    given: Arc<GivenEffects>,
+    place: RunPlace,
+    /// The bundle of the run, if it calls workflows.
+    bundle: Option<Bundle>,
 }
 
 impl OfflineEffects {
-    /// What one test is given.
-    pub(super) fn new(models: Models, is_live: bool, test: &TestFile, code: Arc<dyn CodeRunner>) -> OfflineEffects {
+    /// What the outermost run of a test is given.
+    pub(super) fn new(
+        models: Models,
+        is_live: bool,
+        test: &TestFile,
+        code: Arc<dyn CodeRunner>,
+        bundle: Option<Bundle>,
+    ) -> OfflineEffects {
         let blocks = test.steps.iter().filter(|step| is_recorded_block(step));
         let blocks = blocks.map(|step| (step.to_attempt(), step.clone())).collect();
         let failures = test.steps.iter().filter(|step| is_undecided_failure(step));
         let failures = failures.filter_map(|step| Some((step.to_attempt(), step.error.clone()?))).collect();
-        let models = models.with_answers(test.answers.clone(), is_live);
-        OfflineEffects { models, is_live, blocks, failures, code }
+        let given = GivenEffects {
+            models: models.with_answers(test.answers.clone(), is_live),
+            is_live,
+            blocks,
+            failures,
+            steps: if bundle.is_some() { test.steps.clone() } else { Vec::new() },
+            expressions: if bundle.is_some() { test.expressions.clone() } else { Vec::new() },
+            code,
+            clock: build_clock(is_live),
+            child_runs: Mutex::default(),
+        };
+        OfflineEffects { given: Arc::new(given), place: RunPlace::default(), bundle }
     }
 
     /// Live models, for questions about a test.
     pub(super) fn only_models(models: Models, code: Arc<dyn CodeRunner>) -> OfflineEffects {
-        OfflineEffects { models, is_live: true, blocks: HashMap::new(), failures: HashMap::new(), code }
+        let given = GivenEffects {
+            models,
+            is_live: true,
+            blocks: HashMap::new(),
+            failures: HashMap::new(),
+            steps: Vec::new(),
+            expressions: Vec::new(),
+            code,
+            clock: build_clock(true),
+            child_runs: Mutex::default(),
+        };
+        OfflineEffects { given: Arc::new(given), place: RunPlace::default(), bundle: None }
     }
 
-    /// The effects of one run.
+    /// The effects of the run.
     pub(super) fn into_effects(self: Arc<OfflineEffects>) -> Effects {
-        let clock: Arc<dyn Clock> = match self.is_live {
-            true => Arc::new(SystemClock),
-            false => Arc::new(InstantClock { now_ms: AtomicU64::new(START_MS) }),
-        };
         Effects {
             model: self.clone(),
             http: self.clone(),
             scraper: self.clone(),
             functions: self.clone(),
+            clock: self.given.clock.clone(),
             code: self,
-            clock,
         }
     }
 
     /// The number of answers that no model call has taken.
     pub(super) fn count_unused_answers(&self) -> usize {
-        self.models.count_unused_answers()
+        self.given.models.count_unused_answers()
+    }
+
+    /// The child runs of the test, once its outermost run is no longer driven.
+    pub(super) fn take_child_runs(&self) -> Vec<TestRun> {
+        std::mem::take(&mut self.given.child_runs.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// The failure that the test has for an effect, or that it has no response.
     fn find_failure(&self, context: &EffectContext, what: &str) -> StepFailure {
-        self.find_written_failure(context).unwrap_or_else(|| missing_response(context, what))
+        self.find_written_failure(context).unwrap_or_else(|| self.report_missing(context, what))
     }
 
     fn find_written_failure(&self, context: &EffectContext) -> Option<StepFailure> {
-        self.failures.get(&attempt_of(context)).cloned()
+        self.given.failures.get(&self.attempt_of(context)).cloned()
     }
 
     /// The recorded response of a block.
     fn recorded_block(&self, context: &EffectContext) -> Result<PythonReply, StepFailure> {
-        let step = self.blocks.get(&attempt_of(context));
+        let step = self.given.blocks.get(&self.attempt_of(context));
         let step = step.ok_or_else(|| self.find_failure(context, "the block"))?;
         match &step.error {
             Some(error) => Err(error.clone()),
@@ -103,11 +153,66 @@ impl OfflineEffects {
             }),
         }
     }
+
+    /// The attempt that an effect belongs to.
+    fn attempt_of(&self, context: &EffectContext) -> StepAttempt {
+        (self.place.to_outer_path(&context.path).to_string(), context.attempt)
+    }
+
+    fn report_missing(&self, context: &EffectContext, what: &str) -> StepFailure {
+        let (path, attempt) = self.attempt_of(context);
+        let message = format!("the test has no response for {what} of {path}, attempt {attempt}");
+        StepFailure::new(Code::ResponseMissing, message)
+    }
+
+    /// Runs the workflow of a function with the steps that the test has for this child run, and returns what the function
+    /// does.
+    async fn run_child(
+        &self,
+        called: CalledWorkflow<'_>,
+        caller: &Bundle,
+        request: &CallRequest,
+        context: &EffectContext,
+        below: &dyn ChildEffects,
+    ) -> Result<Value, StepFailure> {
+        let (bundle, inputs) = (called.build_bundle(caller)?, called.build_inputs(request)?);
+        let plan = compile_bundle(&bundle)?;
+        let (given, place) = (self.given.clone(), self.place.place_child_run(&context.path, context.attempt));
+        let limits = find_child_limits(context, &plan)?;
+        let start = StartOptions {
+            depth: context.depth + 1,
+            agent: context.agent.as_deref().map(str::to_owned),
+            // The clock of a test jumps from one wait to the next.
+            limits: Limits { time_ms: limits.time_ms.filter(|_| given.is_live), ..limits },
+            ..StartOptions::new(plan.clone(), Hash::of_bytes(b"test"), inputs, &*context.user)
+        };
+        let responses = list_step_responses(&given.steps, &place, given.is_live);
+        let scripts = list_script_values(&given.expressions, &place);
+        let child = OfflineEffects { given, place: place.clone(), bundle: Some(bundle) };
+        let engine = Engine::new(Arc::new(child).into_effects(), Arc::new(MemoryJournal::new()));
+        let seen = below.resume_count();
+        let (run, collected) = engine.start_with_responses(start, responses, scripts)?;
+        // On its own task, because runs within runs need a deep stack.
+        let outcome = run.spawn().await.map_err(|error| StepFailure::new(Code::FunctionFailed, error.to_string()))?;
+        let run = TestRun::new(place, outcome.records, outcome.state.clone(), &collected);
+        self.given.child_runs.lock().unwrap_or_else(PoisonError::into_inner).push(run);
+        if let Some(error) = outcome.broken {
+            return Err(error.into());
+        }
+        if let Some(suspended) = outcome.state.to_child_suspension() {
+            // Nobody asks the run of a test to continue.
+            below.wait_for_child(suspended, seen).await;
+        }
+        charge_child_run(context, &outcome.state);
+        called.render_reply(ChildOutcome { plan, state: outcome.state, env: outcome.env })
+    }
 }
 
-/// The attempt that an effect belongs to.
-fn attempt_of(context: &EffectContext) -> StepAttempt {
-    (context.path.as_str().to_owned(), context.attempt)
+fn build_clock(is_live: bool) -> Arc<dyn Clock> {
+    match is_live {
+        true => Arc::new(SystemClock),
+        false => Arc::new(InstantClock { now_ms: AtomicU64::new(START_MS) }),
+    }
 }
 
 /// Whether a step of a test has the response of a block to a certain request. If it gets another one, the block runs.
@@ -120,16 +225,11 @@ pub(super) fn is_undecided_failure(step: &TestStep) -> bool {
     step.error.is_some() && step.then.is_none()
 }
 
-fn missing_response(context: &EffectContext, what: &str) -> StepFailure {
-    let message = format!("the test has no response for {what} of {}, attempt {}", context.path, context.attempt);
-    StepFailure::new(Code::ResponseMissing, message)
-}
-
 impl Model for OfflineEffects {
     fn resolve(&self, named: Option<&str>) -> Result<String, StepFailure> {
-        match self.is_live {
-            true => self.models.resolve(named),
-            false => match self.models.choose_model(named) {
+        match self.given.is_live {
+            true => self.given.models.resolve(named),
+            false => match self.given.models.choose_model(named) {
                 Err(ResolveError::NoModelChosen) => Ok(PLACEHOLDER_MODEL.to_owned()),
                 chosen => Ok(chosen.map_err(ModelError::from)?),
             },
@@ -137,7 +237,7 @@ impl Model for OfflineEffects {
     }
 
     fn find_model_name(&self, named: Option<&str>) -> Result<String, StepFailure> {
-        if self.is_live { self.models.find_model_name(named) } else { self.resolve(named) }
+        if self.given.is_live { self.given.models.find_model_name(named) } else { self.resolve(named) }
     }
 
     fn generate_reply<'a>(
@@ -149,27 +249,29 @@ impl Model for OfflineEffects {
             if let Some(failure) = self.find_written_failure(context) {
                 return Err(failure);
             }
-            match self.models.generate_reply(request, context).await {
-                Err(error) if error.code == Code::ResponseMissing => Err(missing_response(context, "the model call")),
+            match self.given.models.generate_reply(request, context).await {
+                Err(error) if error.code == Code::ResponseMissing => {
+                    Err(self.report_missing(context, "the model call"))
+                }
                 reply => reply,
             }
         })
     }
 
     fn context_window(&self, model: &str) -> u64 {
-        self.models.context_window(model)
+        self.given.models.context_window(model)
     }
 
     fn count_tokens(&self, model: &str, text: &str) -> u64 {
-        self.models.count_tokens(model, text)
+        self.given.models.count_tokens(model, text)
     }
 
     fn default_max_tokens(&self, model: &str) -> u64 {
-        self.models.default_max_tokens(model)
+        self.given.models.default_max_tokens(model)
     }
 
     fn find_price(&self, model: &str) -> Option<Price> {
-        self.models.find_price(model)
+        self.given.models.find_price(model)
     }
 }
 
@@ -210,9 +312,19 @@ impl Functions for OfflineEffects {
         &'a self,
         request: &'a CallRequest,
         context: &'a EffectContext,
-        _below: &'a dyn ChildEffects,
+        below: &'a dyn ChildEffects,
     ) -> EffectFuture<'a, Value> {
-        Box::pin(async move { Err(self.find_failure(context, &format!("the call of {}", request.function))) })
+        Box::pin(async move {
+            if let Some(failure) = self.find_written_failure(context) {
+                return Err(failure);
+            }
+            if let Some(bundle) = &self.bundle
+                && let Some(called) = CalledWorkflow::find_called(bundle, &request.function)
+            {
+                return self.run_child(called, bundle, request, context, below).await;
+            }
+            Err(self.report_missing(context, &format!("the call of {}", request.function)))
+        })
     }
 }
 
@@ -225,12 +337,12 @@ impl CodeRunner for OfflineEffects {
     ) -> EffectFuture<'a, PythonReply> {
         Box::pin(async move {
             let sent = request_to_test_json(&Request::Python(request.clone()));
-            let recorded = self.blocks.get(&attempt_of(context));
+            let recorded = self.given.blocks.get(&self.attempt_of(context));
             let is_same = recorded.is_some_and(|step| step.request.as_ref() == Some(&sent));
             if is_same || can_call_out(&request.source) {
                 return self.recorded_block(context);
             }
-            match self.code.run_python(request, host, context).await {
+            match self.given.code.run_python(request, host, context).await {
                 Err(error) if error.code == Code::NoSandbox => self.recorded_block(context),
                 ran => ran,
             }
@@ -242,7 +354,7 @@ impl CodeRunner for OfflineEffects {
         request: &'a ScriptRequest,
         context: &'a EffectContext,
     ) -> EffectFuture<'a, Option<Value>> {
-        self.code.evaluate_script(request, context)
+        self.given.code.evaluate_script(request, context)
     }
 }
 

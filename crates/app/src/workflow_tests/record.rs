@@ -1,24 +1,26 @@
 //! Recording a test: the requests and responses of a run become the steps of a test.
 
-use std::collections::{BTreeMap, HashMap};
-use std::path::Path as FilePath;
-use std::sync::Arc;
+use std::collections::BTreeMap;
 
-use flowloom_core::event::{Event, Record};
+use flowloom_core::effect::Request;
+use flowloom_core::id::RunId;
 use flowloom_core::path::Path;
 use flowloom_core::state::RunState;
 use flowloom_core::status::Status;
 use flowloom_formats::render_result;
-use flowloom_runtime::requests::{CollectedRequests, SentRequest};
-use flowloom_runtime::{Response, list_responses};
 
-use super::compare::request_to_test_json;
 use super::expectation::Expectation;
-use super::file::{Expectations, TestExpression, TestFile, TestStep};
-use super::header_secrets::HeaderSecrets;
+use super::file::{Expectations, TestFile};
+use super::request_secrets::RequestSecrets;
+use super::subject::TestSubject;
+use super::test_runs::{RunPlace, TestRun, TestRuns};
 use crate::engines::{App, LoadedRun};
 use crate::error::AppError;
 use crate::runs::finished::read_outcome;
+use crate::tools::workflows::find_child_run_id;
+
+/// The function that runs a definition in the database, which a test does not read.
+const RUN_STORED_FUNCTION: &str = "workflow::run";
 
 /// Fails with `TestInvalid` if a run ended, or has got as far as it has, for a reason that a test does not have: its clock
 /// jumps, nobody stops it, and it has the limits of the configuration.
@@ -37,22 +39,26 @@ fn check_repeatable(app: &App, opened: &LoadedRun) -> Result<(), AppError> {
     Err(AppError::NotRepeatable { run: opened.id, why })
 }
 
-/// The test that expects of its definition what a run did. `definition` is the path that the test names. Fails with
+/// The test that expects of its definition what a run did. `subject` is what the test names. Fails with
 /// `TestInvalid` if a test cannot repeat the run.
-pub async fn record_test(app: &App, opened: &LoadedRun, definition: &FilePath) -> Result<TestFile, AppError> {
+pub async fn record_test(app: &App, opened: &LoadedRun, subject: TestSubject) -> Result<TestFile, AppError> {
     check_repeatable(app, opened)?;
-    let engine = app.engine_for_run(opened)?;
-    let collected = engine.follow_requests(opened.records.clone(), opened.plan.clone()).await;
-    let sent = collected.list_sent();
-    let (steps, expressions) = build_steps(&opened.records, &collected);
+    let runs = follow_runs(app, opened).await?;
+    let sent = runs.list_sent();
+    let (steps, expressions) = runs.build_steps();
     let outcome = read_outcome(app, opened).await?;
     let output = render_result(&opened.plan, &outcome.state, &outcome.env).output;
     let status = outcome.state.status;
     let bundle = opened.bundle();
     let steps_expected = expect_named_steps(&outcome.state);
+    let (definition, workflow) = match subject {
+        TestSubject::File(path) => (Some(path), None),
+        TestSubject::Workflow(id) => (None, Some(id)),
+    };
     let test = TestFile {
         name: Some(opened.plan.name.clone()),
-        definition: definition.display().to_string(),
+        definition,
+        workflow,
         inputs: opened.state().inputs(),
         model: bundle.model.clone(),
         aliases: bundle.aliases.iter().cloned().collect(),
@@ -66,7 +72,44 @@ pub async fn record_test(app: &App, opened: &LoadedRun, definition: &FilePath) -
             steps: steps_expected,
         },
     };
-    Ok(HeaderSecrets::from_requests(&sent).mask_test(test))
+    let user = opened.state().created.map(|created| created.user.clone()).unwrap_or_default();
+    Ok(RequestSecrets::new(&sent, &app.list_hidden_secrets(&user)).mask_test(test))
+}
+
+/// The run and the runs of the workflows that its steps have called, followed with their requests.
+async fn follow_runs(app: &App, opened: &LoadedRun) -> Result<TestRuns, AppError> {
+    let outermost = follow_run(app, opened, RunPlace::default()).await?;
+    let (mut children, mut pending) = (Vec::new(), find_child_runs(app, opened.id, &outermost).await?);
+    while let Some((place, child)) = pending.pop() {
+        let run = follow_run(app, &child, place).await?;
+        pending.extend(find_child_runs(app, child.id, &run).await?);
+        children.push(run);
+    }
+    Ok(TestRuns::new(outermost, children))
+}
+
+async fn follow_run(app: &App, opened: &LoadedRun, place: RunPlace) -> Result<TestRun, AppError> {
+    let engine = app.engine_for_run(opened)?;
+    let collected = engine.follow_requests(opened.records.clone(), opened.plan.clone()).await;
+    Ok(TestRun::new(place, opened.records.clone(), opened.state(), &collected))
+}
+
+/// The child runs of a run that a test can repeat. A step whose child run it cannot repeat, or that ran a definition in the
+/// database, receives the recorded result.
+async fn find_child_runs(app: &App, id: RunId, run: &TestRun) -> Result<Vec<(RunPlace, LoadedRun)>, AppError> {
+    let mut found = Vec::new();
+    for sent in &run.sent {
+        let Request::Call(call) = &sent.request else { continue };
+        let child = find_child_run_id(id, &sent.path, sent.attempt);
+        if &*call.function == RUN_STORED_FUNCTION || app.store.get_run(child)?.is_none() {
+            continue;
+        }
+        let child = app.open_run_by_id(child).await?;
+        if check_repeatable(app, &child).is_ok() {
+            found.push((run.place.place_child_run(&sent.path, sent.attempt), child));
+        }
+    }
+    Ok(found)
 }
 
 /// That the steps with a name, outside of loops, have the outputs that they had.
@@ -79,54 +122,4 @@ fn expect_named_steps(state: &RunState) -> BTreeMap<String, Vec<Expectation>> {
         Some((step.path.to_string(), vec![Expectation::equal_to(output)]))
     });
     expected.collect()
-}
-
-/// The steps and expressions of a test, from the record of a run and the requests that it has sent.
-pub(super) fn build_steps(
-    records: &[Arc<Record>],
-    collected: &CollectedRequests,
-) -> (Vec<TestStep>, Vec<TestExpression>) {
-    let sent = collected.take();
-    let (responses, scripts) = list_responses(records, &collected.take_scripts());
-    let mut requests: HashMap<(&Path, u32), &SentRequest> = HashMap::new();
-    let mut last: HashMap<&Path, &SentRequest> = HashMap::new();
-    for request in &sent {
-        requests.insert((&request.path, request.attempt), request);
-        last.insert(&request.path, request);
-    }
-    let step = |response: Response| {
-        // The attempts of a run that was retried are counted from 1 again.
-        let key = (&response.path, response.attempt);
-        build_step(requests.get(&key).or_else(|| last.get(&response.path)).copied(), &response)
-    };
-    let expression = |script: flowloom_runtime::ScriptValue| {
-        let (path, hash, value) = (script.path.to_string(), script.hash, script.value);
-        TestExpression { path, hash, value }
-    };
-    (responses.into_iter().map(step).collect(), scripts.into_iter().map(expression).collect())
-}
-
-fn build_step(sent: Option<&SentRequest>, response: &Response) -> TestStep {
-    let mut step = TestStep {
-        path: response.path.to_string(),
-        attempt: response.attempt,
-        kind: sent.map(|sent| sent.request.kind_name().to_owned()),
-        request: sent.map(|sent| request_to_test_json(&sent.request)),
-        request_hash: response.hash,
-        output: None,
-        usage: None,
-        memory: Vec::new(),
-        error: None,
-        then: None,
-    };
-    match &response.outcome {
-        Event::StepFinished { output, usage, memory, .. } => {
-            (step.output, step.usage, step.memory) = (output.clone(), *usage, memory.clone());
-        }
-        Event::StepFailed { error, then, .. } => {
-            (step.error, step.then) = (Some(error.clone()), Some(then.clone()));
-        }
-        _ => {}
-    }
-    step
 }

@@ -4,7 +4,7 @@ use flowloom_core::expr::Template;
 use flowloom_core::plan::Format;
 use flowloom_core::render::to_json;
 use flowloom_core::value::Value;
-use flowloom_formats::{agent, graph, list_built_in_functions, tool_name};
+use flowloom_formats::{agent, find_built_in_parameters, graph, list_built_in_functions, tool_name};
 
 use super::parts::{join_instructions, own_instructions};
 use super::{Abilities, Emitter};
@@ -90,7 +90,7 @@ impl Emitter<'_> {
                 None
             }
             ItemKind::Text => {
-                self.report.add_loss(item.span, "a text that no model answers: agents have none");
+                self.report.add_loss(item.span, "text that no model answers: agents have none");
                 None
             }
             ItemKind::Other(what) => {
@@ -119,7 +119,7 @@ impl Emitter<'_> {
         };
         self.report.add_loss(span, message);
         if generate.schema.is_some() {
-            self.report.add_loss(span, format!("the schema of {title}: an agent answers with a text"));
+            self.report.add_loss(span, format!("the schema of {title}: an agent answers with text"));
         }
         self.check_options(item, generate);
         let tools = prompt.tools.iter().filter_map(|tool| self.tool_record(tool)).collect();
@@ -279,9 +279,8 @@ fn function_record(function: &str) -> Value {
 
 /// Whether a model can call a function: not those that are kinds of steps or stages of the planner.
 fn is_tool(function: &str) -> bool {
-    let built_in = list_built_in_functions();
-    let known = built_in.iter().find(|(id, _)| id == function);
-    known.is_none_or(|(_, description)| !description.is_empty())
+    let is_built_in = list_built_in_functions().iter().any(|(id, _)| id == function);
+    !is_built_in || find_built_in_parameters(function).is_some()
 }
 
 #[cfg(test)]

@@ -62,7 +62,7 @@ impl Emitter<'_> {
         for input in &inputs {
             let message = match (&self.plan.inputs, &input.kind) {
                 (Inputs::Whole(_), _) => format!(
-                    "the input is the variable {}, a text: 0, false, null and objects are written differently",
+                    "the input is the variable {}, a string: 0, false, null and objects are written differently",
                     input.name
                 ),
                 (_, InputKind::Any | InputKind::Text) if input.required => {
@@ -111,7 +111,7 @@ impl Emitter<'_> {
                 return self.emit_group(item, group, |emitter, inner| emitter.push_flow_item(inner, rows));
             }
             ItemKind::Text => {
-                self.report.add_loss(span, "a text that no model answers: a flow has none");
+                self.report.add_loss(span, "text that no model answers: a flow has none");
                 None
             }
             ItemKind::Repeat(_, body) => {
@@ -126,7 +126,7 @@ impl Emitter<'_> {
                 None
             }
             ItemKind::Ask(_) => {
-                self.report.add_loss(span, format!("the question {title}: a flow asks nobody"));
+                self.report.add_loss(span, format!("the question {title}: a flow cannot ask people"));
                 None
             }
             ItemKind::Other(what) => {

@@ -98,7 +98,7 @@ impl Emitter<'_> {
         self.names.set(&input.name, &name, is_text);
         if is_any {
             let rest = if has_defaults { ", and an empty text no longer takes the default" } else { "" };
-            let message = format!("the input {name} is a text; lists and objects are refused{rest}");
+            let message = format!("the input {name} is a string; lists and objects are refused{rest}");
             self.report.add_change(span, message);
         }
         if name != input.name {
@@ -163,13 +163,13 @@ impl Emitter<'_> {
                 }
                 return;
             }
-            ItemKind::Text => "a text that no model answers".to_owned(),
+            ItemKind::Text => "text that no model answers".to_owned(),
             ItemKind::Http(_) | ItemKind::Scrape(_) | ItemKind::Call(_) | ItemKind::Block(_) => {
                 let phase = self.call_phase(item);
                 return phases.push(phase);
             }
             ItemKind::Memory(_) => format!("the step {title}: a Markdown workflow has no memory"),
-            ItemKind::Ask(_) => format!("the question {title}: a Markdown workflow asks nobody"),
+            ItemKind::Ask(_) => format!("the question {title}: a Markdown workflow cannot ask people"),
             ItemKind::Group(group) => {
                 self.report_group(item, group);
                 return self.emit_group(item, group, |emitter, inner| emitter.push_phase(inner, system, phases));
@@ -300,7 +300,7 @@ impl Emitter<'_> {
         let mut pieces = self.resolve_pieces(&text, item.span);
         self.read_output_inputs(&mut pieces);
         if pieces.is_empty() {
-            self.report.add_loss(item.span, "an empty prompt: an action without a text has no message here");
+            self.report.add_loss(item.span, "an empty prompt: an action without text has no message here");
         }
         pieces
     }

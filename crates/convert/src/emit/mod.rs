@@ -208,7 +208,7 @@ impl Emitter<'_> {
             self.report.add_loss(span, format!("the instructions of {title}: {how}"));
         }
         if generate.schema.is_some() {
-            self.report.add_loss(span, format!("the schema of {title}: its answer is a text here"));
+            self.report.add_loss(span, format!("the schema of {title}: its answer is text here"));
         }
         self.check_options(item, generate);
         if prompt.earlier > 0 {
@@ -274,7 +274,7 @@ impl Emitter<'_> {
             let text = match piece {
                 Piece::Text(text) => text,
                 Piece::Secret(name) => {
-                    self.report.add_loss(span, format!("the secret {name}: texts for models hold none"));
+                    self.report.add_loss(span, format!("the secret {name}: prompts cannot contain secrets"));
                     "…".to_owned()
                 }
                 Piece::Expression(source) => {
@@ -334,7 +334,7 @@ impl Emitter<'_> {
                     self.report.add_loss(span, message);
                 }
                 Inputs::Named { defaults, .. } if defaults.contains_key(reference.name.as_str()) => {
-                    self.report.add_loss(span, format!("{source}: a constant that is no text"));
+                    self.report.add_loss(span, format!("{source}: a constant that is not a string"));
                 }
                 Inputs::Named { .. } | Inputs::Whole(_) => {
                     self.report.add_difference(span, format!("{source}: nothing sets it, so it is text here"));
@@ -343,7 +343,7 @@ impl Emitter<'_> {
             return None;
         };
         if !known.is_text || !reference.path.is_empty() {
-            let message = format!("{source} may be no text, and other values are written differently here");
+            let message = format!("{source} may not be a string, and other values are written differently here");
             self.report.add_loss(span, message);
         } else if !self.inputs.contains(&reference.name) {
             let message = "a reference to an answer without any text is written as this format writes missing values";

@@ -66,7 +66,7 @@ impl Emitter<'_> {
                 self.fixed.insert(name.clone(), default.to_owned());
                 format!("the input {name}: a pipeline has no inputs, so it always is its default")
             }
-            None => format!("the input {name}: a pipeline has no inputs, its value is a text to fill in"),
+            None => format!("the input {name}: a pipeline has no inputs, its value is a string to fill in"),
         };
         self.report.add_loss(self.plan.root.span, message);
         self.names.lose(name);
@@ -93,8 +93,10 @@ impl Emitter<'_> {
                 return self.emit_group(item, group, |emitter, inner| emitter.push_node(inner, rows));
             }
             ItemKind::Memory(_) => self.report.add_loss(span, format!("{title}: blocks reach the memory by key")),
-            ItemKind::Ask(_) => self.report.add_loss(span, format!("the question {title}: a pipeline asks nobody")),
-            ItemKind::Text => self.report.add_loss(span, "a text that no model answers"),
+            ItemKind::Ask(_) => {
+                self.report.add_loss(span, format!("the question {title}: a pipeline cannot ask people"))
+            }
+            ItemKind::Text => self.report.add_loss(span, "text that no model answers"),
             ItemKind::Repeat(_, body) => {
                 self.report.add_loss(span, format!("the loop {title}: a pipeline has no loops, so its step runs once"));
                 self.names.lose("iteration");

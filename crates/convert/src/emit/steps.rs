@@ -67,10 +67,10 @@ impl Emitter<'_> {
             }
             let how = match is_single {
                 true => format!(
-                    "the input {} is the whole input of the step list, a text, and its name is not kept",
+                    "the input {} is the whole input of the step list, a string, and its name is not kept",
                     input.name
                 ),
-                false => format!("the input {} is a field of the input of the step list, a text", input.name),
+                false => format!("the input {} is a field of the input of the step list, a string", input.name),
             };
             self.report.add_change(span, how);
         }
@@ -186,7 +186,7 @@ impl Emitter<'_> {
         let condition = item.step.condition.as_ref();
         let contained = condition.and_then(contained_text);
         if let (Some(_), None) = (condition, contained) {
-            self.report.add_loss(span, format!("the condition of {title}: only a text in the input can be one"));
+            self.report.add_loss(span, format!("the condition of {title}: it can only be a string in the input"));
         }
         let mode = if contained.is_some() { "conditional" } else { mode };
         let is_collect = matches!(&item.kind, ItemKind::Call(call) if !call.extra.is_empty());
@@ -276,7 +276,7 @@ impl Emitter<'_> {
 fn describe(item: &Item<'_>) -> String {
     let title = item.title();
     match &item.kind {
-        ItemKind::Text => "a text that no model answers".to_owned(),
+        ItemKind::Text => "text that no model answers".to_owned(),
         ItemKind::Defaults(_) => "a block without variables".to_owned(),
         ItemKind::Block(_) => format!("the block {title}"),
         ItemKind::Other(what) => (*what).to_owned(),

@@ -5,17 +5,18 @@ use std::sync::Arc;
 use super::{Message, MessagePart, Role, ToolCall};
 use crate::hash::{Hash, Hasher};
 
-/// The messages of a conversation so far. Cloning is cheap, and hashing a request that holds a whole conversation costs
-/// one hash, whatever its length.
+/// The messages of a conversation so far. Cloning a conversation, and hashing or measuring a request that holds one, costs the
+/// same for every length.
 #[derive(Clone, Debug)]
 pub struct Thread {
     messages: Arc<Vec<Message>>,
+    content_bytes: usize,
     digest: Hash,
 }
 
 impl Default for Thread {
     fn default() -> Thread {
-        Thread { messages: Arc::default(), digest: Hash::EMPTY }
+        Thread { messages: Arc::default(), content_bytes: 0, digest: Hash::EMPTY }
     }
 }
 
@@ -26,6 +27,7 @@ impl Thread {
         hasher.add_hash(&self.digest);
         hash_message(&mut hasher, &message);
         self.digest = hasher.finish();
+        self.content_bytes += message.content.len();
         Arc::make_mut(&mut self.messages).push(message);
     }
 
@@ -109,6 +111,18 @@ impl Messages {
         usize::from(self.system.is_some()) + self.thread.messages().len() + self.new.len()
     }
 
+    /// Size of the texts of all messages, in bytes.
+    pub fn content_bytes(&self) -> usize {
+        let others = self.system.iter().chain(&self.new).map(|message| message.content.len()).sum::<usize>();
+        self.thread.content_bytes + others
+    }
+
+    /// An upper bound of the tokens of all messages, for every tokenizer: a token is at least one byte, and each message has some
+    /// framing.
+    pub fn bound_tokens(&self) -> u64 {
+        (self.content_bytes() + 16 * self.len()) as u64
+    }
+
     /// Whether there are no messages.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -173,6 +187,7 @@ mod tests {
         assert_ne!(hash(&one), hash(&two));
         assert_eq!(hash(&one), hash(&Messages::new(None, thread, Vec::new())));
         assert_eq!(two.iter().map(|message| message.content.as_str()).collect::<String>(), "abc");
+        assert_eq!((one.content_bytes(), two.content_bytes()), (2, 3));
     }
 
     #[test]

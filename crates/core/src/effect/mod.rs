@@ -171,6 +171,14 @@ impl FinishReason {
             FinishReason::Other => "other",
         }
     }
+
+    /// The warning of a step whose answer ended for this reason.
+    pub fn describe_warning(self) -> Option<&'static str> {
+        match self {
+            FinishReason::Length => Some("the answer was cut off at its maximum number of tokens"),
+            FinishReason::Other => None,
+        }
+    }
 }
 
 impl ResponseFacts {

@@ -144,6 +144,7 @@ fn keep_within(composite: &Composite, place: &Path, wanted: &Path) -> Result<Com
             until: None,
             test: LoopTest::After,
             max: 1,
+            last_index: None,
             exhausted: Exhausted::Succeed,
             scripts: Vec::new(),
             ..looped.clone()

@@ -76,7 +76,7 @@ impl Serialize for Format {
 impl<'de> Deserialize<'de> for Format {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Format, D::Error> {
         let name = String::deserialize(deserializer)?;
-        Format::parse(&name).ok_or_else(|| serde::de::Error::custom(format!("{name:?} is no name of a format")))
+        Format::parse(&name).ok_or_else(|| serde::de::Error::custom(format!("{name:?} is not the name of a format")))
     }
 }
 

@@ -114,6 +114,19 @@ impl Env {
     }
 }
 
+/// Whether an expression is the word `undefined`: its author wants no value.
+pub(super) fn is_written_undefined(expr: &Expr) -> bool {
+    let source = match expr {
+        Expr::Js(js) => match &**js {
+            Js::Placed(_, place) => &*place.source,
+            _ => "",
+        },
+        Expr::Script(script) => &*script.source,
+        _ => "",
+    };
+    source.trim() == "undefined"
+}
+
 /// What the value offers of which an expression names a member; `None` if it is no such expression.
 fn describe_base(js: &Js, env: &Env) -> Option<String> {
     match js {

@@ -399,6 +399,8 @@ pub struct Loop {
     pub test: LoopTest,
     /// Maximum number of iterations.
     pub max: u64,
+    /// The iteration, counted from 0, before which `until` certainly ends the loop; `None` if its text does not say it.
+    pub last_index: Option<u64>,
     /// Whether reaching `max` is an error.
     pub exhausted: Exhausted,
     /// Name of the variable that holds the iteration number in the body, from 0.
@@ -409,6 +411,13 @@ pub struct Loop {
     pub scripts: Vec<Arc<Script>>,
     /// The output of the loop.
     pub output: LoopOutput,
+}
+
+impl Loop {
+    /// The number of iterations that the loop does not exceed: its maximum, or fewer if its condition says so.
+    pub fn most_iterations(&self) -> u64 {
+        self.last_index.map_or(self.max, |last| last.min(self.max))
+    }
 }
 
 /// Steps with variables of their own.

@@ -240,12 +240,8 @@ impl RunState {
     fn add_warnings(&mut self, path: &Path, data: &Value) {
         let Some(at) = self.index.get(path) else { return };
         let messages = data.as_map().and_then(|data| data.get("messages")).and_then(Value::as_list).unwrap_or_default();
-        let warnings = &mut self.steps[*at].warnings;
-        for message in messages.iter().filter_map(Value::as_str) {
-            if !warnings.iter().any(|known| known == message) {
-                warnings.push(message.to_owned());
-            }
-        }
+        let step = &mut self.steps[*at];
+        messages.iter().for_each(|message| step.add_warning(message.as_str()));
     }
 
     /// Continues a run that had ended. Its usage is kept.
@@ -303,6 +299,7 @@ impl RunState {
                 step.output = output.clone();
                 step.add_usage(usage.as_ref());
                 step.response.clone_from(response);
+                step.add_warning(response.as_ref().and_then(|facts| facts.finish_reason?.describe_warning()));
                 step.question = None;
                 step.finished_at = Some(record.at);
             }

@@ -43,7 +43,7 @@ pub struct StepState {
     pub usage: Option<Usage>,
     /// Facts about the response to its effect.
     pub response: Option<Box<ResponseFacts>>,
-    /// References of its requests that had no value.
+    /// References of its requests that had no value, and answers that were cut off.
     pub warnings: Vec<String>,
     /// The open question to a person, if the step waits for one.
     pub question: Option<AskRequest>,
@@ -130,6 +130,15 @@ impl StepState {
     pub(super) fn add_usage(&mut self, usage: Option<&Usage>) {
         if let Some(usage) = usage {
             self.usage.get_or_insert_with(Usage::none).add(usage);
+        }
+    }
+
+    /// Adds a warning, if there is one and it is new.
+    pub(super) fn add_warning(&mut self, message: Option<&str>) {
+        if let Some(message) = message
+            && !self.warnings.iter().any(|known| known == message)
+        {
+            self.warnings.push(message.to_owned());
         }
     }
 

@@ -7,13 +7,21 @@ pub(super) struct ExitCode {
 }
 
 /// The exit codes of a command; `path` is the command without `flowloom`, such as `eval author`.
-pub(super) fn find_exit_codes(path: &str) -> Option<&'static [ExitCode]> {
-    EXIT_CODES.iter().find(|(commands, _)| commands.contains(&path)).map(|(_, codes)| *codes)
+pub(super) fn find_exit_codes(path: &str) -> Option<impl Iterator<Item = &'static ExitCode>> {
+    let (_, codes) = EXIT_CODES.iter().find(|(commands, _)| commands.contains(&path))?;
+    let can_be_stored = COMMANDS_TO_RUNS.contains(&path);
+    Some(codes.iter().filter(move |row| can_be_stored || row.code != STORED))
 }
 
 const fn new_code(code: u8, meaning: &'static str) -> ExitCode {
     ExitCode { code, meaning }
 }
+
+/// The exit code of a command to a run that was not applied in time.
+const STORED: u8 = 7;
+
+/// Commands that send a command to a run.
+const COMMANDS_TO_RUNS: [&str; 4] = ["answer", "cancel", "resolve", "retry"];
 
 /// The exit codes by the commands that share them.
 const EXIT_CODES: &[(&[&str], &[ExitCode])] = &[
@@ -24,7 +32,7 @@ const EXIT_CODES: &[(&[&str], &[ExitCode])] = &[
             new_code(0, "the run is cancelled"),
             new_code(1, "the database is unavailable"),
             new_code(2, "there is no such run, or it has ended"),
-            new_code(7, "the cancellation is stored, and not applied in time"),
+            new_code(STORED, "the cancellation is stored but was not applied in time"),
         ],
     ),
     (
@@ -67,8 +75,8 @@ const EXIT_CODES: &[(&[&str], &[ExitCode])] = &[
     (
         &["fmt"],
         &[
-            new_code(0, "every file has its layout now, or had it"),
-            new_code(1, "with --check: a file has another layout"),
+            new_code(0, "all files are formatted"),
+            new_code(1, "with --check or --diff: a file is not formatted"),
             new_code(2, "a file cannot be read or parsed"),
         ],
     ),
@@ -110,7 +118,7 @@ const OF_RUNS: &[ExitCode] = &[
     new_code(4, "the run waits for a person"),
     new_code(5, "the budget is exhausted"),
     new_code(6, "the run is uncertain: `flowloom resolve` decides"),
-    new_code(7, "answer, resolve, retry: stored, and not applied in time"),
+    new_code(STORED, "the command is stored but was not applied in time"),
     new_code(124, "the run reached its time limit"),
     new_code(130, "the run was interrupted or cancelled"),
 ];

@@ -61,7 +61,7 @@ fn add_examples(command: Command, path: &str) -> Command {
     let mut text = format!("{}  {}", render_heading(&command, "Examples"), examples.join("\n  "));
     if let Some(codes) = find_exit_codes(path) {
         text += &format!("\n\n{}", render_heading(&command, "Exit codes"));
-        let lines = codes.iter().map(|row| format!("  {:<3}  {}", row.code, row.meaning));
+        let lines = codes.map(|row| format!("  {:<3}  {}", row.code, row.meaning));
         text += &lines.collect::<Vec<_>>().join("\n");
     }
     command.after_help(text)

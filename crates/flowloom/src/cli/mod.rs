@@ -101,7 +101,7 @@ pub(crate) enum Command {
     New(NewArgs),
     /// Report every problem of definitions, without running anything
     Check(CheckArgs),
-    /// Format definitions in the one layout of their format
+    /// Format definition files
     Fmt(FmtArgs),
     /// Convert a definition to another format, and report what is lost
     Convert(ConvertArgs),
@@ -152,6 +152,12 @@ pub(crate) enum Command {
     Cancel {
         /// Run id, unique start or end of an id, or `last`
         run: String,
+    },
+    /// Delete runs that have ended, with their child runs (memory and threads are kept)
+    Delete {
+        /// Run ids, unique starts or ends of ids, or `last`
+        #[arg(required = true, value_name = "RUN")]
+        runs: Vec<String>,
     },
     /// Answer the question of a waiting run
     Answer(AnswerArgs),
@@ -285,7 +291,7 @@ pub(crate) enum Command {
         #[arg(long, value_name = "ID", default_value = "local")]
         user: String,
     },
-    /// Explain an error code, or print the prompt of Markdown
+    /// Explain an error code, or print the prompt that teaches a model the Markdown format
     Explain {
         /// Error code such as FL0105, or `prompt`
         code: String,

@@ -17,7 +17,7 @@ pub(crate) struct PlanArgs {
     /// Default model, or `NAME=MODEL` for the steps that name NAME
     #[arg(long, value_name = "MODEL")]
     pub(crate) model: Vec<String>,
-    /// Fail if the worst case exceeds this: `usd=0.10`, `tokens=`, `calls=`, `requests=`, `writes=` or `time=`
+    /// Exit with 5 if the worst case exceeds a maximum: `usd=0.10`, `tokens=`, `calls=`, `requests=`, `writes=` or `time=`
     #[arg(long, value_name = "NAME=NUMBER", value_delimiter = ',')]
     pub(crate) max: Vec<String>,
     /// Format of the definition [default: detected]

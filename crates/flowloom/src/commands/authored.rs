@@ -14,7 +14,7 @@ use flowloom_runtime::RunOutcome;
 use flowloom_runtime::effects::Model as _;
 
 use super::pipeline_folder::{self, OutputFolder};
-use super::results::print_json;
+use super::results::{print_explanation, print_json};
 use crate::cli::Global;
 use crate::failure::{CommandError, CommandResult, print_failure};
 
@@ -91,7 +91,7 @@ fn print_refusal(global: &Global, outcome: &RunOutcome) -> u8 {
         ),
     }
     if let Some(error) = &outcome.state.error {
-        eprintln!("  for details: flowloom explain {}", error.code);
+        print_explanation(error.code);
     }
     if global.json {
         let describe = |error: &StepFailure| {

@@ -33,8 +33,12 @@ pub(crate) async fn compare(global: &Global, arguments: &DiffArgs) -> CommandRes
             diff.same
         }
         true => {
-            let (a, b) = (load_plan(global, &arguments.a).await?, load_plan(global, &arguments.b).await?);
-            let diff = compare_definitions(&a, &b);
+            let (mut a, mut b) = (load_plan(global, &arguments.a).await?, load_plan(global, &arguments.b).await?);
+            if a.plan.name != b.plan.name {
+                a.forget_file_name();
+                b.forget_file_name();
+            }
+            let diff = compare_definitions(&a.plan, &b.plan);
             match global.json {
                 true => print_json(&diff),
                 false => print_wrapped(render_definition_diff(&diff).trim_end(), 6),
@@ -62,8 +66,24 @@ fn names_version(name: &str) -> bool {
     VersionName::parse(name).is_some()
 }
 
+/// The plan of a definition, and the file that it is from.
+struct ComparedPlan {
+    plan: Plan,
+    file: String,
+}
+
+impl ComparedPlan {
+    /// Removes a name that is that of the file: the definition may have none, and a copy in another file means the same.
+    fn forget_file_name(&mut self) {
+        let file = Path::new(&self.file);
+        if [file.file_name(), file.file_stem()].into_iter().flatten().any(|name| *name == *self.plan.name) {
+            self.plan.name = String::default();
+        }
+    }
+}
+
 /// The plan of a definition, or of the definition that a run has read.
-async fn load_plan(global: &Global, name: &str) -> Result<Plan, CommandError> {
+async fn load_plan(global: &Global, name: &str) -> Result<ComparedPlan, CommandError> {
     let source = match VersionName::parse(name).filter(|_| !Path::new(name).exists()) {
         Some(version) => global.open_existing()?.compile_version(SHARED_USER, &version)?,
         None => {
@@ -75,7 +95,7 @@ async fn load_plan(global: &Global, name: &str) -> Result<Plan, CommandError> {
         }
     };
     match &source.compiled.plan {
-        Some(plan) => Ok(plan.clone()),
+        Some(plan) => Ok(ComparedPlan { plan: plan.clone(), file: source.name().to_owned() }),
         None => Err(CommandError::report_invalid_definition(
             &source,
             format!("{name} has errors, so it cannot be compared"),
@@ -84,7 +104,7 @@ async fn load_plan(global: &Global, name: &str) -> Result<Plan, CommandError> {
 }
 
 /// The plan of a run; `None` if there is no such run.
-async fn find_run_plan(global: &Global, run: &str) -> Option<Plan> {
+async fn find_run_plan(global: &Global, run: &str) -> Option<ComparedPlan> {
     let opened = global.open_existing().ok()?.open_run(run).await.ok()?;
-    Some((*opened.plan).clone())
+    Some(ComparedPlan { plan: (*opened.plan).clone(), file: opened.entry().to_owned() })
 }

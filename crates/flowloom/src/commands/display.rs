@@ -8,6 +8,8 @@ use flowloom_app::runs::inputs::parse_answer;
 use flowloom_app::runs::{summary, watch};
 use flowloom_core::RunId;
 use flowloom_core::code::Code;
+use flowloom_core::effect::AskRequest;
+use flowloom_core::path::Path;
 use flowloom_core::plan::Plan;
 use flowloom_core::state::RunState;
 use flowloom_core::status::Status;
@@ -18,7 +20,7 @@ use flowloom_runtime::command::CommandAction;
 use flowloom_runtime::effects::{Clock as _, effect_key};
 use flowloom_runtime::{Run, RunError, RunOutcome};
 
-use super::results::{build_error, print_json, print_json_line};
+use super::results::{build_error, print_explanation, print_json, print_json_line};
 use super::send::{Delivery, DrivenRun, send_command};
 use crate::cli::{Global, OutputArgs};
 use crate::failure::{CommandError, print_error, print_failure};
@@ -101,7 +103,7 @@ impl<'a> RunDisplay<'a> {
                     if now.state().open_steps().any(|step| step.path == path) {
                         return Err(error);
                     }
-                    eprintln!("somebody else has answered this question");
+                    eprintln!("someone else has answered this question");
                     driven.outcome = read_outcome(self.app, &now).await?;
                 }
             }
@@ -117,6 +119,15 @@ impl<'a> RunDisplay<'a> {
             eprintln!("notification for {}: {}", row.user, row.title);
             row.body.lines().for_each(|line| eprintln!("  {line}"));
         }
+    }
+
+    /// Prints how to learn more about a failed run.
+    fn print_failed_footer(&self, id: RunId, code: Code) {
+        print_explanation(code);
+        let last = self.app.store.find_run("last", &self.app.config.project_name);
+        let is_last = last.is_ok_and(|last| last.id == id);
+        let show = if is_last { "show last".to_owned() } else { format!("show {id}") };
+        eprintln!("  for its steps: {}", hint::command_line(&show));
     }
 
     /// Prints the error of a run of which nothing could be stored.
@@ -167,6 +178,9 @@ impl<'a> RunDisplay<'a> {
         } else if let Some(error) = &state.error {
             let place = state.failed.as_ref().map(|path| format!(" at {path}")).unwrap_or_default();
             print_failure(error.code, &place, &error.message);
+            if state.status != Status::Cancelled {
+                self.print_failed_footer(id, error.code);
+            }
         }
         match state.status {
             Status::Waiting => eprint!("{}", describe_waiting(id, state)),
@@ -224,11 +238,23 @@ pub(super) async fn drive_watched(
     Ok(outcome)
 }
 
-/// What a run waits for, and the command that answers it.
+/// What a run waits for, and the commands that answer it.
 pub(super) fn describe_waiting(run: RunId, state: &RunState) -> String {
-    let asked = state.open_steps().filter_map(|step| Some((step.path, step.question?)));
-    let mut text: String = asked.map(|(path, question)| format!("{path} asks: {}\n", question.question)).collect();
-    text.push_str(&format!("waiting for an answer: {}\n", hint::command_line(&format!("answer {run}"))));
+    let asked: Vec<_> = state.open_steps().filter_map(|step| Some((step.path, step.question?))).collect();
+    let describe = |(path, question): &(Path, &AskRequest)| {
+        let command = match asked.len() {
+            1 => String::new(),
+            _ => {
+                let path = hint::quote_text(path.as_str());
+                format!("  {}\n", hint::command_line(&format!("answer {run} --path {path}")))
+            }
+        };
+        format!("{path} asks: {}\n{command}", question.question)
+    };
+    let mut text: String = asked.iter().map(describe).collect();
+    if asked.len() <= 1 {
+        text.push_str(&format!("waiting for an answer: {}\n", hint::command_line(&format!("answer {run}"))));
+    }
     text
 }
 

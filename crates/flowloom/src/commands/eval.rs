@@ -20,7 +20,7 @@ use flowloom_runtime::RunOutcome;
 use flowloom_store::SHARED_USER;
 use serde_json::json;
 
-use super::new::{SilentWatcher, authoring_limits, load_config, run_built_in};
+use super::new::{SilentWatcher, authoring_limits, load_config, run_built_in, use_scripted_model};
 use crate::cli::{EvalAuthorArgs, Global};
 use crate::failure::{CommandError, CommandResult, format_error};
 
@@ -46,8 +46,7 @@ pub(crate) async fn evaluate_author(global: &Global, arguments: EvalAuthorArgs) 
     let (mut rows, mut is_cut_short) = (Vec::new(), false);
     for case in &chosen {
         if arguments.recorded {
-            app.config.default_model.value = Some(scratch.write_script(case)?);
-            (app.config.author.model, app.config.author.block_model) = (None, None);
+            use_scripted_model(&mut app, scratch.write_script(case)?);
         }
         let began = Instant::now();
         let row = tokio::select! {

@@ -96,8 +96,12 @@ fn format_definition(
         Err(problems) => {
             source.compiled.diagnostics = problems.into_iter().filter(Diagnostic::is_error).collect();
             diagnostics::print_diagnostics(&source);
-            let is_unreadable = source.compiled.diagnostics.iter().any(|problem| problem.code == Code::Unreadable);
-            let why = if is_unreadable { "cannot be read" } else { "does not parse" };
+            let has_problem = |code| source.compiled.diagnostics.iter().any(|problem| problem.code == code);
+            let why = match () {
+                () if has_problem(Code::Unreadable) => "cannot be read",
+                () if has_problem(Code::UnknownFormat) => "is in no known format",
+                () => "does not parse",
+            };
             eprintln!("{name}: not formatted, because it {why}");
             summary.refused.push(name);
             return Ok(());

@@ -20,7 +20,7 @@ pub(crate) async fn draw_definition(global: &Global, arguments: &GraphArgs) -> C
         }
         return Ok(2);
     };
-    let drawing = draw_plan(plan, arguments.format);
+    let drawing = draw_plan(plan, arguments.format)?;
     match global.json {
         true => super::results::print_json(&json!({"drawing": drawing})),
         false => print!("{drawing}"),

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::path::{Component, Path, PathBuf};
 
-use flowloom_app::config::declarations::{copy_declarations, list_declared_files};
+use flowloom_app::config::declarations::{copy_declarations, list_declared_files, list_named_hosts};
 use flowloom_app::config::project::{CONFIG_FILE, ProjectTarget};
 use flowloom_app::definitions::find::find_definitions;
 use flowloom_app::definitions::source::{LoadedDefinition, Loader};
@@ -19,6 +19,9 @@ use crate::terminal::diagnostics;
 
 /// The configuration of a new project.
 const CONFIG: &str = include_str!("../../data/init/flowloom.toml");
+
+/// The setting in it that [`write_config`] replaces.
+const ALLOW_NOTHING: &str = "allow = []";
 
 /// The flow of a new project.
 const FLOW: &str = include_str!("../../data/init/describe.json");
@@ -43,10 +46,11 @@ pub(crate) fn create_project(global: &Global, arguments: &InitArgs) -> CommandRe
             first: PathBuf::from(FLOW_FILE),
             files: vec![(PathBuf::from(FLOW_FILE), FLOW.as_bytes().to_vec())],
             declarations: String::new(),
+            hosts: Vec::new(),
         },
     };
-    let StartDefinition { first, mut files, declarations } = start;
-    let config = if declarations.is_empty() { CONFIG.to_owned() } else { format!("{CONFIG}\n{declarations}") };
+    let config = write_config(&start);
+    let StartDefinition { first, mut files, hosts, .. } = start;
     files.push((PathBuf::from(CONFIG_FILE), config.into_bytes()));
     files.push((PathBuf::from(".gitignore"), GITIGNORE.as_bytes().to_vec()));
     // A definition that is in the folder already stays.
@@ -64,6 +68,9 @@ pub(crate) fn create_project(global: &Global, arguments: &InitArgs) -> CommandRe
         if !global.json {
             println!("created {}", path.display());
         }
+    }
+    if !hosts.is_empty() {
+        eprintln!("\nas in its own project, it may reach {} (egress.allow in {CONFIG_FILE})", hosts.join(", "));
     }
     let problems = report_problems(global, folder, &first)?;
     let exit = if problems.is_empty() { 0 } else { EXIT_REFUSED };
@@ -83,6 +90,15 @@ struct StartDefinition {
     files: Vec<NewFile>,
     /// What it needs in the configuration, as TOML.
     declarations: String,
+    /// The addresses in its texts that its own project lets workflows reach.
+    hosts: Vec<String>,
+}
+
+/// The configuration of a new project with this definition.
+fn write_config(start: &StartDefinition) -> String {
+    let quoted: Vec<String> = start.hosts.iter().map(|host| format!("{host:?}")).collect();
+    let config = CONFIG.replacen(ALLOW_NOTHING, &format!("allow = [{}]", quoted.join(", ")), 1);
+    if start.declarations.is_empty() { config } else { format!("{config}\n{}", start.declarations) }
 }
 
 /// The files of a definition, by their paths in its folder, and its declarations in its own project.
@@ -113,6 +129,8 @@ fn read_definition(global: &Global, from: &Path) -> Result<StartDefinition, Comm
     }
     let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
     let declarations = copy_declarations(&own, &texts, has_tools);
+    let named_in: Vec<&str> = texts.iter().copied().chain([declarations.as_str()]).collect();
+    let hosts = list_named_hosts(&own, &named_in);
     let root = own_file.as_deref().and_then(Path::parent).unwrap_or(Path::new(""));
     for name in list_declared_files(&declarations) {
         if let (true, Ok(bytes)) = (is_inside(Path::new(&name)), std::fs::read(root.join(&name))) {
@@ -120,7 +138,7 @@ fn read_definition(global: &Global, from: &Path) -> Result<StartDefinition, Comm
         }
     }
     let files = files.into_iter().filter(|(path, _)| is_inside(path)).collect();
-    Ok(StartDefinition { first: below(&entry), files, declarations })
+    Ok(StartDefinition { first: below(&entry), files, declarations, hosts })
 }
 
 /// The configuration of the project that a definition comes from, whatever project the current folder is in.

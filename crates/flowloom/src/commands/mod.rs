@@ -8,6 +8,7 @@ mod blocks;
 mod chat;
 mod check;
 mod convert;
+mod delete;
 mod demo;
 mod dev;
 mod diff;
@@ -99,6 +100,7 @@ async fn dispatch_command(cli: Cli) -> CommandResult {
         Command::Retry(arguments) => resume::retry_run(&global, arguments).await,
         Command::Replay { run } => runs::replay_run(&global, &run).await,
         Command::Cancel { run } => resume::cancel_run(&global, &run).await,
+        Command::Delete { runs } => delete::delete_runs(&global, &runs).await,
         Command::Answer(arguments) => resume::answer_question(&global, arguments).await,
         Command::Resolve(arguments) => resume::resolve_effect(&global, arguments).await,
         Command::Models { command: ModelsCommand::List } => models::list_models(&global).await,

@@ -89,6 +89,13 @@ pub(super) fn load_config(global: &Global, models: &[String], budget: Option<&st
     Ok(config)
 }
 
+/// Lets one model, which is scripted, answer for all models of the planner.
+pub(super) fn use_scripted_model(app: &mut App, model: String) {
+    let config = Arc::make_mut(&mut app.config);
+    config.default_model.value = Some(model);
+    (config.author.model, config.author.block_model) = (None, None);
+}
+
 /// Runs a built-in workflow for a user and reports its events to `watcher`.
 pub(super) async fn run_built_in(
     app: &App,

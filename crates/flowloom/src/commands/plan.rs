@@ -94,7 +94,7 @@ fn list_open_ends(source: &LoadedDefinition, estimate: &Estimate) -> Vec<OpenEnd
 fn parse_maximum(text: &str) -> Result<Maximum, CommandError> {
     let wrong = || {
         let advice = "write usd=0.10, tokens=5000, calls=10, requests=20, writes=0 or time=30s";
-        CommandError::usage(format!("--max: {text:?} is no maximum; {advice}"))
+        CommandError::usage(format!("--max: {text:?} is not a maximum; {advice}"))
     };
     let (name, value) = text.split_once('=').ok_or_else(wrong)?;
     let most = match name {
@@ -117,7 +117,7 @@ fn parse_latencies(texts: &[String]) -> Result<Latencies, CommandError> {
     for text in texts {
         let wrong = || {
             let advice = "write model=2s, request=300ms, function=300ms or block=200ms";
-            CommandError::usage(format!("--latency: {text:?} is no latency; {advice}"))
+            CommandError::usage(format!("--latency: {text:?} is not a latency; {advice}"))
         };
         let (name, value) = text.split_once('=').ok_or_else(wrong)?;
         let ms = parse_duration_ms(value).ok_or_else(wrong)?;

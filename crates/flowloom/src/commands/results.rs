@@ -26,8 +26,13 @@ pub(super) fn report_error(error: CommandError, json: bool, is_run: bool) -> u8 
         Some(_) => {}
     }
     print_error(code, "", &message);
-    eprintln!("  for details: flowloom explain {code}");
+    print_explanation(code);
     exit
+}
+
+/// Prints the command that explains an error.
+pub(super) fn print_explanation(code: Code) {
+    eprintln!("  for details: flowloom explain {code}");
 }
 
 /// An error as `--json` prints it.

@@ -10,6 +10,7 @@ use flowloom_app::runs::retry::build_retry;
 use flowloom_core::code::Code;
 use flowloom_core::event::Resolution;
 use flowloom_core::plan::Plan;
+use flowloom_core::state::{OpenStep, RunState};
 use flowloom_core::status::Status;
 use flowloom_runtime::clock::SystemClock;
 use flowloom_runtime::command::{CommandAction, CommandOutcome, RunCommand};
@@ -83,7 +84,7 @@ pub(crate) async fn retry_run(global: &Global, arguments: RetryArgs) -> CommandR
     let app = global.open_existing()?;
     let opened = app.open_run(&arguments.run).await?;
     let action = build_retry(&app, &opened, arguments.from.as_deref())?;
-    send_and_report(global, &app, opened, new_command(None, "retry", action), false, &arguments.output).await
+    send_and_report(global, &app, &opened, new_command(None, "retry", action), false, &arguments.output).await
 }
 
 pub(crate) async fn cancel_run(global: &Global, name: &str) -> CommandResult {
@@ -117,18 +118,32 @@ pub(crate) async fn answer_question(global: &Global, arguments: AnswerArgs) -> C
     let app = global.open_existing()?;
     let opened = app.open_run(&arguments.run).await?;
     let state = opened.state();
-    let step = select_question(&state, arguments.path.as_deref())?;
-    let path = step.path.clone();
-    let text = match arguments.answer {
-        Some(answer) => answer,
-        None => prompt_answer(step.question.map(|question| &*question.question).unwrap_or_default())?,
-    };
-    let value = match step.question {
-        Some(question) if question.schema.is_some() => parse_answer(question, &text),
-        _ => parse_json_or_text(&text),
-    };
-    let command = new_command(None, "answer", CommandAction::Answer { path, value });
-    send_and_report(global, &app, opened, command, arguments.no_resume, &arguments.output).await
+    let mut exit = 0;
+    for step in list_answered(&state, &arguments)? {
+        let text = match &arguments.answer {
+            Some(answer) => answer.clone(),
+            None => prompt_answer(step.question.map(|question| &*question.question).unwrap_or_default())?,
+        };
+        let value = match step.question {
+            Some(question) if question.schema.is_some() => parse_answer(question, &text),
+            _ => parse_json_or_text(&text),
+        };
+        let command = new_command(None, "answer", CommandAction::Answer { path: step.path, value });
+        exit = send_and_report(global, &app, &opened, command, arguments.no_resume, &arguments.output).await?;
+    }
+    Ok(exit)
+}
+
+/// The questions that the command answers before the run continues: one, or all that are open if a person is prompted and
+/// the run stays as it is. When it continues, it asks for the others.
+fn list_answered<'a>(state: &'a RunState, arguments: &AnswerArgs) -> Result<Vec<OpenStep<'a>>, CommandError> {
+    let is_open_prompt = arguments.path.is_none() && arguments.answer.is_none() && ask::can_prompt();
+    let open: Vec<_> = state.open_steps().filter(|step| step.question.is_some()).collect();
+    if !is_open_prompt || open.len() < 2 {
+        return Ok(vec![select_question(state, arguments.path.as_deref())?]);
+    }
+    let count = if arguments.no_resume { open.len() } else { 1 };
+    Ok(open.into_iter().take(count).collect())
 }
 
 pub(crate) async fn resolve_effect(global: &Global, arguments: ResolveArgs) -> CommandResult {
@@ -142,7 +157,7 @@ pub(crate) async fn resolve_effect(global: &Global, arguments: ResolveArgs) -> C
         None => Resolution::Fail,
     };
     let command = new_command(None, "resolve", CommandAction::Resolve { path, how });
-    send_and_report(global, &app, opened, command, arguments.no_resume, &arguments.output).await
+    send_and_report(global, &app, &opened, command, arguments.no_resume, &arguments.output).await
 }
 
 /// Prompts for the answer that the command line lacks.
@@ -159,13 +174,13 @@ async fn drive_silently(run: Run, _: &LoadedRun) -> Result<RunOutcome, CommandEr
 async fn send_and_report(
     global: &Global,
     app: &App,
-    opened: LoadedRun,
+    opened: &LoadedRun,
     command: RunCommand,
     only_store: bool,
     output: &OutputArgs,
 ) -> CommandResult {
     if only_store {
-        let (receiver, command) = app.route_command(&opened, command).await?;
+        let (receiver, command) = app.route_command(opened, command).await?;
         let now = SystemClock.now_ms();
         let posted = app.store.post_command_by(receiver.id, command, now, &Actor::command_line()).await?;
         if let Some(CommandOutcome::Rejected(reason)) = posted.record.outcome {
@@ -176,7 +191,7 @@ async fn send_and_report(
     }
     let display = RunDisplay::new(global, app, output);
     let drive = async |run: Run, loaded: &LoadedRun| display.drive_loaded(run, loaded).await;
-    match send_command(app, &opened, command, drive).await? {
+    match send_command(app, opened, command, drive).await? {
         Delivery::Driven(driven) => {
             let driven = display.answer_questions(*driven, "answer").await?;
             report_resumed(&display, &driven.plan, &driven.outcome)

@@ -6,6 +6,7 @@ use flowloom_app::definitions::find::find_workflow_id;
 use flowloom_app::engines::App;
 use flowloom_app::error::AppError;
 use flowloom_app::runs::finished::read_outcome;
+use flowloom_app::runs::input_line::write_input_line;
 use flowloom_app::runs::summary;
 use flowloom_app::runs::trigger::parse_trigger;
 use flowloom_app::times::parse_time_before;
@@ -33,6 +34,8 @@ struct ListedFields<'a> {
     name: &'a str,
     workflow: Option<&'a str>,
     trigger: Option<&'a RunTrigger>,
+    /// Its inputs in one line.
+    input: Option<String>,
 }
 
 pub(crate) async fn list_runs(global: &Global, arguments: &RunsArgs) -> CommandResult {
@@ -145,6 +148,7 @@ async fn print_summaries(app: &App, rows: &[RunRow], damaged: &mut Vec<Damage>) 
             name: &row.name,
             workflow: row.workflow.as_deref(),
             trigger: row.trigger.as_ref(),
+            input: past.state.created.as_ref().and_then(|created| write_input_line(&created.inputs)),
         })
     });
     print_json(&listed.collect::<Vec<_>>());

@@ -84,8 +84,8 @@ async fn wait_until_late(app: &App, receiver: RunId, posted: &CommandRecord) {
 pub(super) fn describe_stored(run: RunId) -> CommandError {
     let show = hint::command_line(&format!("show {run}"));
     let message = format!(
-        "what was sent to the run {run} is stored, and no worker has applied it within {} s; it will be applied as soon as a \
-         worker takes the run; {show} says how it stands",
+        "the command to the run {run} is stored, but no worker has applied it within {} s; it will be applied as soon as a \
+         worker takes the run; {show} shows its state",
         DECISION_TIMEOUT.as_secs()
     );
     CommandError { exit: STORED_EXIT, ..CommandError::new(Code::RunOwned, message) }

@@ -4,14 +4,18 @@ use std::process::Command;
 
 use flowloom_app::config::Config;
 use flowloom_app::config::server::LogStyle;
+use flowloom_app::definitions::catalog::CatalogEntry;
 use flowloom_app::definitions::function_files::list_unreadable_functions;
 use flowloom_app::engines::App;
 use flowloom_app::error::AppError;
+use flowloom_app::runs::inputs::is_conversation;
+use flowloom_core::plan::{InputKind, Inputs, Plan};
 use flowloom_server::{RunningServer, ServerOptions};
 
 use super::run::choose_models;
 use crate::cli::{Global, ServeArgs};
 use crate::failure::{CommandError, CommandResult};
+use crate::hint::quote_text;
 use crate::style::{Style, paint_text};
 use crate::terminal::log;
 
@@ -84,7 +88,7 @@ async fn serve_configured(
 
 /// Shows what is served, and how it is called.
 fn print_greeting(serving: &RunningServer) -> Result<(), AppError> {
-    let (address, definitions) = (serving.address(), serving.list_definitions()?);
+    let (address, public, definitions) = (serving.address(), serving.public_address(), serving.list_definitions()?);
     let count = definitions.iter().filter(|one| !one.is_refused).count();
     eprintln!("Serving {count} workflow{} at http://{address}", if count == 1 { "" } else { "s" });
     for definition in &definitions {
@@ -99,14 +103,44 @@ fn print_greeting(serving: &RunningServer) -> Result<(), AppError> {
     }
     if let Some(first) = definitions.iter().find(|one| !one.is_refused) {
         let key = if serving.is_open() { "" } else { " -H 'Authorization: Bearer fl_…'" };
-        eprintln!(
-            "Call one: curl{key} --json '{{\"workflow\": \"{}\"}}' 'http://{address}/api/v1/runs?wait=60'",
-            first.id
-        );
+        let body = quote_text(&write_example_request(first));
+        eprintln!("Call one: curl{key} --json {body} '{public}/api/v1/runs?wait=60'");
     }
-    eprintln!("OpenAI-compatible API: http://{address}/v1; MCP: http://{address}/mcp");
-    eprintln!("All routes: http://{address}/openapi.json");
+    eprintln!("OpenAI-compatible API: {public}/v1; MCP: {public}/mcp");
+    eprintln!("All routes: {public}/openapi.json");
     Ok(())
+}
+
+/// The body of a request that runs a definition, with a value for each input that it requires.
+fn write_example_request(definition: &CatalogEntry) -> String {
+    let named = serde_json::json!(definition.id);
+    let inputs = definition.prepared.as_ref().and_then(|prepared| build_example_inputs(&prepared.plan));
+    match inputs {
+        Some(inputs) => format!("{{\"workflow\": {named}, \"inputs\": {inputs}}}"),
+        None => format!("{{\"workflow\": {named}}}"),
+    }
+}
+
+/// A value for each required input, or the message that begins a conversation; `None` if neither is required.
+fn build_example_inputs(plan: &Plan) -> Option<serde_json::Value> {
+    if is_conversation(plan) {
+        return Some(serde_json::json!({"message": "…"}));
+    }
+    let Inputs::Named { declared, .. } = &plan.inputs else { return Some("…".into()) };
+    let required = declared.iter().filter(|input| input.required);
+    let examples: serde_json::Map<_, _> =
+        required.map(|input| (input.name.clone(), choose_example_value(&input.kind))).collect();
+    (!examples.is_empty()).then(|| examples.into())
+}
+
+fn choose_example_value(kind: &InputKind) -> serde_json::Value {
+    match kind {
+        InputKind::Any | InputKind::Text | InputKind::File => "…".into(),
+        InputKind::Number => 1.into(),
+        InputKind::Boolean => true.into(),
+        InputKind::List => serde_json::json!(["…"]),
+        InputKind::OneOf(options) => options.first().map(String::as_str).unwrap_or("…").into(),
+    }
 }
 
 /// The first error among the problems of a definition, in one line.

@@ -1,10 +1,13 @@
 //! `flowloom test`: runs the tests of workflows, and records them.
 
 use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
 
 use flowloom_app::config::Config;
-use flowloom_app::workflow_tests::file::{FoundTests, TestFile, find_tests};
-use flowloom_app::workflow_tests::{TestOutcome, TestRunner, record_test};
+use flowloom_app::definitions::catalog::Catalog;
+use flowloom_app::engines::{App, LoadedRun};
+use flowloom_app::workflow_tests::file::{FoundTests, TEST_FOLDER, TestFile, find_tests};
+use flowloom_app::workflow_tests::{TestOutcome, TestRunner, TestSubject, path_between, record_test};
 use flowloom_core::chat::Usage;
 use flowloom_core::limits::Limits;
 
@@ -17,9 +20,6 @@ use crate::terminal::test_report::{describe_outcome, render_junit, render_outcom
 
 /// The exit code if a test failed.
 const EXIT_TEST_FAILED: u8 = 3;
-
-/// The folder of tests in a project.
-const TEST_FOLDER: &str = "tests";
 
 pub(crate) async fn test_workflows(global: &Global, arguments: TestArgs) -> CommandResult {
     if let Some(TestCommand::Record(record)) = &arguments.command {
@@ -113,7 +113,9 @@ fn list_files(config: &Config, paths: &[PathBuf]) -> Result<FoundTests, CommandE
         }
     }
     match found.tests.is_empty() {
-        true => Err(CommandError::usage("there are no tests; a test is a JSON file with `definition` and `expect`")),
+        true => Err(CommandError::usage(
+            "there are no tests; a test is a JSON file with `definition` or `workflow`, and `expect`",
+        )),
         false => Ok(found),
     }
 }
@@ -128,18 +130,18 @@ fn report_outcomes(global: &Global, report: TestReport, outcomes: &[TestOutcome]
 }
 
 async fn record_run(global: &Global, arguments: &RecordTestArgs) -> CommandResult {
-    let app = global.open_existing()?;
+    let app = Arc::new(global.open_existing()?);
     let opened = app.open_run(&arguments.run).await?;
-    let definition = match &arguments.definition {
-        Some(file) => file.clone(),
-        None => find_definition(&app.config, opened.entry())?,
+    let folder = arguments.file.parent().unwrap_or(Path::new(""));
+    let subject = match &arguments.definition {
+        Some(file) => name_file(folder, file)?,
+        None => find_subject(&app, &opened, folder)?,
     };
     if arguments.file.exists() && !arguments.force {
         let message = format!("{} exists; use --force to replace it", arguments.file.display());
         return Err(CommandError::usage(message));
     }
-    let folder = arguments.file.parent().unwrap_or(Path::new(""));
-    let test: TestFile = record_test(&app, &opened, &path_between(folder, &definition)?).await?;
+    let test: TestFile = record_test(&app, &opened, subject).await?;
     test.write(&arguments.file)?;
     if !global.json {
         let steps = count_steps(test.steps.len());
@@ -151,21 +153,35 @@ async fn record_run(global: &Global, arguments: &RecordTestArgs) -> CommandResul
     Ok(0)
 }
 
-/// The file of a definition that was run, in the current folder or in the project.
-fn find_definition(config: &Config, entry: &str) -> Result<PathBuf, CommandError> {
-    let places = [PathBuf::from(entry), config.project.root.join(entry)];
-    places.into_iter().find(|path| path.is_file()).ok_or_else(|| {
-        CommandError::usage(format!("the run's definition {entry} is no file here; name its file with --definition"))
-    })
+/// What a test in `folder` names to repeat a run: the id of its stored workflow, or the file of its definition, which is in the
+/// current folder or in the project.
+fn find_subject(app: &Arc<App>, opened: &LoadedRun, folder: &Path) -> Result<TestSubject, CommandError> {
+    let (root, entry) = (&app.config.project.root, opened.entry());
+    let catalog = Catalog::new(root.join("."), app.clone());
+    if let Some(created) = opened.state().created
+        && let Some(id) = &created.workflow
+        && let Some(found) = catalog.find_definition(&created.user, id)?
+        && let Some(stored) = TestSubject::of_stored(&catalog, &found)?
+    {
+        return Ok(stored);
+    }
+    match [PathBuf::from(entry), root.join(entry)].iter().find(|path| path.is_file()) {
+        Some(file) => name_file(folder, file),
+        None => Err(CommandError::usage(format!(
+            "the run's definition {entry} is neither a file here nor a stored workflow; name its file with --definition"
+        ))),
+    }
 }
 
-/// The path that leads from a folder to a file.
-fn path_between(folder: &Path, file: &Path) -> Result<PathBuf, CommandError> {
+/// What a test in `folder` names to run a file.
+fn name_file(folder: &Path, file: &Path) -> Result<TestSubject, CommandError> {
+    Ok(TestSubject::File(find_path_between(folder, file)?.display().to_string()))
+}
+
+/// The path that leads from a folder to a file, both as seen from the current folder.
+fn find_path_between(folder: &Path, file: &Path) -> Result<PathBuf, CommandError> {
     let here = std::env::current_dir().map_err(|error| CommandError::usage(error.to_string()))?;
-    let (folder, file) = (normalize(&here.join(folder)), normalize(&here.join(file)));
-    let shared = folder.components().zip(file.components()).take_while(|(a, b)| a == b).count();
-    let up = folder.components().skip(shared).map(|_| Component::ParentDir);
-    Ok(up.chain(file.components().skip(shared)).collect())
+    Ok(path_between(&normalize(&here.join(folder)), &normalize(&here.join(file))))
 }
 
 /// A path without `.` and `..`.
@@ -187,7 +203,7 @@ mod tests {
 
     #[test]
     fn paths_are_relative_to_the_test() {
-        let between = |folder: &str, file: &str| path_between(Path::new(folder), Path::new(file)).expect("a path");
+        let between = |folder: &str, file: &str| find_path_between(Path::new(folder), Path::new(file)).expect("a path");
         assert_eq!(between("/a/tests", "/a/flow.json"), Path::new("../flow.json"));
         assert_eq!(between("/a/tests/deep", "/a/flows/x.mdx"), Path::new("../../flows/x.mdx"));
         assert_eq!(between("/a", "/a/./b/../flow.json"), Path::new("flow.json"));

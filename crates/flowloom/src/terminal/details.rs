@@ -24,7 +24,11 @@ pub(crate) fn render_details(steps: &[StepDetails], level: DetailLevel, columns:
         for warning in &step.warnings {
             let _ = writeln!(out, "  ! {warning}");
         }
-        let parts = [("in", step.describe_input()), ("out", step.describe_output()), ("error", describe_error(step))];
+        let input = match level {
+            DetailLevel::Short => step.describe_prompt(),
+            DetailLevel::Full => step.describe_input(),
+        };
+        let parts = [("in", input), ("out", step.describe_output()), ("error", describe_error(step))];
         for (label, text) in parts.iter().filter_map(|(label, text)| Some((label, text.as_deref()?))) {
             match level {
                 DetailLevel::Short => write_short(&mut out, label, text, columns),

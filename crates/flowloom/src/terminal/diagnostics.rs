@@ -1,7 +1,9 @@
 //! Problems of definitions as they are written: for people, as JSON, as annotations of GitHub Actions, and as SARIF.
 
+use std::ops::Range;
+
 use flowloom_app::definitions::source::{LoadedDefinition, SourceText, SourceTexts};
-use flowloom_core::diagnostic::{Diagnostic, Severity};
+use flowloom_core::diagnostic::{Diagnostic, Severity, Span};
 use miette::{GraphicalReportHandler, GraphicalTheme, LabeledSpan};
 use serde_json::json;
 
@@ -23,7 +25,7 @@ fn render_diagnostics(source: &LoadedDefinition) -> String {
     let mut texts = SourceTexts::new(source);
     for diagnostic in &source.compiled.diagnostics {
         let (shown, text) = (without_controls(diagnostic), texts.find_text(diagnostic));
-        let rendered = RenderedDiagnostic::new(&shown, text);
+        let rendered = RenderedDiagnostic::new(&shown, text, columns);
         let handler = GraphicalReportHandler::new_themed(build_theme(diagnostic));
         let handler = match columns {
             Some(columns) => handler.with_width(columns),
@@ -75,13 +77,28 @@ fn without_controls(diagnostic: &Diagnostic) -> Diagnostic {
 struct RenderedDiagnostic<'a> {
     diagnostic: &'a Diagnostic,
     excerpt: Excerpt<'a>,
+    /// The bytes of the excerpt that are underlined.
+    marked: Range<usize>,
 }
 
 impl<'a> RenderedDiagnostic<'a> {
-    fn new(diagnostic: &'a Diagnostic, source: &'a SourceText<'a>) -> RenderedDiagnostic<'a> {
-        let excerpt = Excerpt::new(&diagnostic.file, source, diagnostic.span.start);
-        RenderedDiagnostic { diagnostic, excerpt }
+    fn new(diagnostic: &'a Diagnostic, source: &'a SourceText<'a>, columns: Option<usize>) -> RenderedDiagnostic<'a> {
+        let marked = find_marked(diagnostic.span, &source.text);
+        let excerpt = Excerpt::new(&diagnostic.file, source, marked.clone(), columns);
+        let marked = excerpt.shown_mark(marked);
+        RenderedDiagnostic { diagnostic, excerpt, marked }
     }
+}
+
+/// The bytes that are underlined.
+fn find_marked(span: Span, source: &str) -> Range<usize> {
+    // A span over a whole object would frame half the file; its first line is enough.
+    let end = source.floor_char_boundary(span.end().min(span.start.saturating_add(MAX_EXCERPT_BYTES)));
+    let text = source.get(span.start..end).unwrap_or_default();
+    let length = text.find('\n').unwrap_or(span.length.min(MAX_EXCERPT_BYTES));
+    // The end of the file has no character of its own to mark, so the last one is marked.
+    let last = source.trim_end().char_indices().next_back().map_or(0, |(at, _)| at);
+    if span.start > last { last..last + 1 } else { span.start..span.start + length }
 }
 
 impl std::fmt::Display for RenderedDiagnostic<'_> {
@@ -121,15 +138,7 @@ impl miette::Diagnostic for RenderedDiagnostic<'_> {
     }
 
     fn labels(&self) -> Option<Box<dyn Iterator<Item = LabeledSpan> + '_>> {
-        let span = self.diagnostic.span;
-        // A span over a whole object would frame half the file; its first line is enough.
-        let source = &*self.excerpt.source.text;
-        let end = source.floor_char_boundary(span.end().min(span.start.saturating_add(MAX_EXCERPT_BYTES)));
-        let text = source.get(span.start..end).unwrap_or_default();
-        let length = text.find('\n').unwrap_or(span.length.min(MAX_EXCERPT_BYTES));
-        // The end of the file has no character of its own to mark, so the last one is marked.
-        let last = source.trim_end().char_indices().next_back().map_or(0, |(at, _)| at);
-        let marked = if span.start > last { (last, 1) } else { (span.start, length) };
+        let marked = (self.marked.start, self.marked.len());
         Some(Box::new(std::iter::once(LabeledSpan::underline(marked))))
     }
 }

@@ -9,7 +9,7 @@ use flowloom_core::render;
 use flowloom_core::value::Value;
 use similar::{ChangeTag, TextDiff};
 
-use super::report::format_duration;
+use super::report::{clean_line, format_duration};
 use crate::style::{Style, paint_text};
 
 /// Lines of a text that are shown around a difference.
@@ -19,7 +19,8 @@ const CONTEXT_LINES: usize = 2;
 pub(crate) fn render_run_diff(diff: &RunDiff, is_verbose: bool) -> String {
     let mut out = String::new();
     for (mark, run) in [("a", &diff.a), ("b", &diff.b)] {
-        let _ = writeln!(out, "{mark}  {}  {}  {}  {}", run.run_id, run.status, run.name, describe_usage(run));
+        let _ =
+            writeln!(out, "{mark}  {}  {}  {}  {}", run.run_id, run.status, clean_line(&run.name), describe_usage(run));
     }
     if diff.same {
         out += "the runs are the same\n";

@@ -8,7 +8,7 @@ use flowloom_core::plan::Plan;
 use flowloom_models::MAX_CALL_ATTEMPTS;
 use serde_json::json;
 
-use super::report::format_duration;
+use super::report::{clean_line, format_duration};
 use super::width::wrap_hanging;
 use crate::style::{Style, paint_text};
 
@@ -55,7 +55,7 @@ pub(crate) fn render_estimate(
 
 fn render_worst_case(plan: &Plan, estimate: &Estimate) -> String {
     let bound = &estimate.worst.bound;
-    let mut out = format!("{} ({})\n\n", paint_text(Style::Heading, &plan.name), plan.format.name());
+    let mut out = format!("{} ({})\n\n", paint_text(Style::Heading, &clean_line(&plan.name)), plan.format.name());
     out += "In the worst case:\n";
     let mut row = |name: &str, text: &str| {
         let _ = writeln!(out, "  {name:<15}{text}");

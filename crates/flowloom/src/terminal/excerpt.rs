@@ -1,10 +1,12 @@
 //! The lines around a problem, as far as they fit on a screen. A definition may be one line of several megabytes.
 
 use std::borrow::Cow;
+use std::ops::Range;
 
 use flowloom_app::definitions::source::SourceText;
 use miette::{MietteError, MietteSpanContents, SourceCode, SourceSpan, SpanContents};
 
+use super::window::SourceWindow;
 use crate::print::replace_controls;
 
 /// Maximum number of bytes that are shown before a problem, of it, and after it.
@@ -21,15 +23,29 @@ pub(crate) struct Excerpt<'a> {
     shown: Cow<'a, str>,
     /// Where that part begins.
     shown_start: usize,
+    /// What is shown instead where a line is wider than the terminal.
+    window: Option<SourceWindow>,
 }
 
 impl<'a> Excerpt<'a> {
-    /// The surroundings of byte `at` of a file.
-    pub(crate) fn new(file: &'a str, source: &'a SourceText<'a>, at: usize) -> Excerpt<'a> {
+    /// The surroundings of the marked bytes of a file, in a terminal of `columns` columns if it is one.
+    pub(crate) fn new(
+        file: &'a str,
+        source: &'a SourceText<'a>,
+        marked: Range<usize>,
+        columns: Option<usize>,
+    ) -> Excerpt<'a> {
         let text = &*source.text;
+        let at = marked.start;
+        let window = columns.and_then(|columns| SourceWindow::find_window(source, marked, columns));
         let start = text.floor_char_boundary(at.saturating_sub(MAX_EXCERPT_BYTES));
         let end = text.ceil_char_boundary(at.saturating_add(2 * MAX_EXCERPT_BYTES + 1));
-        Excerpt { file, source, shown: replace_controls(&text[start..end]), shown_start: start }
+        Excerpt { file, source, shown: replace_controls(&text[start..end]), shown_start: start, window }
+    }
+
+    /// The place of the marked bytes in what is shown.
+    pub(crate) fn shown_mark(&self, marked: Range<usize>) -> Range<usize> {
+        self.window.as_ref().map_or(marked, |window| window.marked.clone())
     }
 
     /// Where the excerpt begins: `lines` lines before the one of the problem.
@@ -55,10 +71,13 @@ impl SourceCode for Excerpt<'_> {
         lines_before: usize,
         lines_after: usize,
     ) -> Result<Box<dyn SpanContents<'s> + 's>, MietteError> {
+        let is_bare = lines_before == 0 && lines_after == 0;
+        if let Some(window) = &self.window {
+            return Ok(Box::new(window.read_contents(self.file, is_bare)));
+        }
         let text = &*self.source.text;
         let at = text.floor_char_boundary(span.offset());
         let end = text.ceil_char_boundary(span.offset().saturating_add(span.len()).min(text.len())).max(at);
-        let is_bare = lines_before == 0 && lines_after == 0;
         let (start, end) =
             if is_bare { (at, end) } else { (self.find_start(at, lines_before), self.find_end(end, lines_after)) };
         let position = self.source.lines.find_position(text, start);

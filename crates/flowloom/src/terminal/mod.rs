@@ -18,4 +18,5 @@ pub(crate) mod stages;
 pub(crate) mod table;
 pub(crate) mod test_report;
 pub(crate) mod width;
+mod window;
 mod word_wrap;

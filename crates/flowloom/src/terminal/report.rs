@@ -104,7 +104,7 @@ pub(crate) fn render_waterfall(id: RunId, plan: &Plan, state: &RunState, columns
         out,
         "{id}  {}  {} ({})  {}",
         paint_status(state.status.name()),
-        plan.name,
+        clean_line(&plan.name),
         plan.format.name(),
         format_duration(total)
     );

@@ -34,6 +34,10 @@ pub(crate) struct ProgressScreen {
     answer: Option<AnswerStream>,
     bars: Option<MultiProgress>,
     lines: HashMap<Path, StepLine>,
+    /// Whether the run begins with the record of another one, which may have the answers to its questions.
+    is_fork: bool,
+    /// Questions of a fork that are not answered yet.
+    questions: Vec<Record>,
 }
 
 struct StepLine {
@@ -56,6 +60,8 @@ impl ProgressScreen {
             answer: None,
             bars: (is_terminal && !quiet).then(MultiProgress::new),
             lines: HashMap::new(),
+            is_fork: false,
+            questions: Vec::new(),
         }
     }
 
@@ -90,7 +96,11 @@ impl Watcher for ProgressScreen {
         if self.quiet {
             return;
         }
+        if matches!(record.event, Event::StepFinished { .. } | Event::StepFailed { .. } | Event::StepAborted { .. }) {
+            self.questions.retain(|question| question.path != record.path);
+        }
         match &record.event {
+            Event::RunCreated(created) => self.is_fork = created.fork.is_some(),
             // A question is asked below the progress, when the run has stopped.
             Event::StepStarted { kind, .. } if kind == "ask" => self.add_line(&record.path, record.at, "", None),
             Event::StepStarted { target, .. } => self.start_step(&record.path, record.at, target),
@@ -98,9 +108,11 @@ impl Watcher for ProgressScreen {
                 self.lines.remove(&record.path);
                 self.print_line(&format!("{} {}  reused", paint_reused(), record.path));
             }
-            Event::StepFinished { usage, .. } => {
+            Event::StepFinished { usage, response, .. } => {
                 let tokens = usage.map(|usage| format!("{} tok", usage.input_tokens + usage.output_tokens));
                 self.end_step(record, Phase::Finished, tokens.unwrap_or_default());
+                let warning = response.as_ref().and_then(|facts| facts.finish_reason?.describe_warning());
+                warning.into_iter().for_each(|warning| self.print_warning(record, warning));
             }
             Event::StepFailed { error, then, .. } => {
                 let then = match then {
@@ -127,7 +139,8 @@ impl Watcher for ProgressScreen {
             Event::Progress { name, data } if name == WARNING_PROGRESS => self.print_warnings(record, data),
             Event::StepAborted { reason } => self.end_step(record, Phase::Aborted, reason.clone()),
             // The command prints the question together with how to answer it.
-            Event::Asked(_) => self.end_step(record, Phase::Waiting, "waiting for an answer".to_owned()),
+            Event::Asked(_) if self.is_fork => self.questions.push(record.clone()),
+            Event::Asked(_) => self.show_question(record),
             _ => {}
         }
     }
@@ -137,6 +150,7 @@ impl Watcher for ProgressScreen {
             let line = serde_json::json!({"event": "delta", "path": path, "attempt": attempt, "text": text});
             println!("{line}");
         }
+        self.show_open_questions();
         if !self.stream {
             return;
         }
@@ -161,6 +175,7 @@ impl Watcher for ProgressScreen {
     }
 
     fn on_close(&mut self) {
+        self.show_open_questions();
         self.clear_bars();
         self.end_answer();
         show_typed_controls();
@@ -168,6 +183,18 @@ impl Watcher for ProgressScreen {
 }
 
 impl ProgressScreen {
+    fn show_question(&mut self, record: &Record) {
+        self.end_step(record, Phase::Waiting, "waiting for an answer".to_owned());
+    }
+
+    /// Shows the questions of a fork to which the other run had no answer: text arrives, or the run has stopped, so that
+    /// nothing more is taken from its record.
+    fn show_open_questions(&mut self) {
+        for question in std::mem::take(&mut self.questions) {
+            self.show_question(&question);
+        }
+    }
+
     fn write_answer(&mut self, path: &Path, attempt: u32, text: &str) {
         // A spinner would draw over the line that is written.
         self.clear_bars();
@@ -239,10 +266,12 @@ impl ProgressScreen {
     /// Prints what a step reports about its request.
     fn print_warnings(&mut self, record: &Record, data: &Value) {
         let messages = data.as_map().and_then(|data| data.get("messages")).and_then(Value::as_list).unwrap_or_default();
-        for message in messages.iter().filter_map(Value::as_str) {
-            let mark = paint_text(Style::Attention, "!");
-            self.print_line(&format!("{mark} {}  {}", record.path, replace_controls(message)));
-        }
+        messages.iter().filter_map(Value::as_str).for_each(|message| self.print_warning(record, message));
+    }
+
+    fn print_warning(&mut self, record: &Record, message: &str) {
+        let mark = paint_text(Style::Attention, "!");
+        self.print_line(&format!("{mark} {}  {}", record.path, replace_controls(message)));
     }
 
     fn print_line(&mut self, line: &str) {

@@ -207,11 +207,41 @@ fn attack_file_name(world: &World, input: &str) -> Observation {
     seen
 }
 
-/// The input is a definition that the server checks.
+/// The input is a definition that the server checks, and that is opened in an editor: what an editor asks never fails because
+/// of the server.
 fn attack_check(world: &World, media_type: &str, input: &str) -> Observation {
+    for (path, body) in write_editor_requests(media_type, input) {
+        let reply = world.call("bob", "POST", path, &body.to_string());
+        if !(200..500).contains(&reply.status) {
+            return Observation { text: format!("{path}: {}", reply.text), ..Observation::of_reply(&reply) };
+        }
+    }
     let headers = vec![format!("Authorization: Bearer {}", world.keys["bob"]), format!("Content-Type: {media_type}")];
     let call = HttpCall { method: "POST", path: "/api/v1/check", headers, body: input.as_bytes() };
     Observation::of_reply(&call.send(&world.server.address))
+}
+
+/// What an editor asks about a definition.
+fn write_editor_requests(media_type: &str, text: &str) -> Vec<(&'static str, Value)> {
+    let (entry, format, list) = match media_type {
+        "text/markdown" => ("x.mdx", "markdown", "elements"),
+        _ => ("x.json", "steps", "steps"),
+    };
+    let source = json!({"entry": entry, "files": {entry: text}, "format": format});
+    let mut requests = vec![("/api/v1/definitions/inspect", json!({"source": source}))];
+    for what in ["variables", "completions", "meaning"] {
+        let body = json!({"source": source, "what": what, "at": text.len() / 2});
+        requests.push(("/api/v1/definitions/analyze", body));
+    }
+    let part = json!([list, 0]);
+    for edit in [
+        json!({"do": "set", "path": ["name"], "value": "y"}),
+        json!({"do": "rename", "path": part, "name": "y"}),
+        json!({"do": "duplicate", "path": part}),
+    ] {
+        requests.push(("/api/v1/definitions/edit", json!({"source": source, "edits": [edit]})));
+    }
+    requests
 }
 
 /// The input is the type of a step, or a text, in a file that the command line checks; everything that it prints counts.

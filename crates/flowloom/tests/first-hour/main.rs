@@ -163,6 +163,18 @@ fn a_mistake_is_explained() {
     }
 }
 
+/// A step list in one line, with a mistake in its middle.
+const LONG_LINE: &str = r#"{"id": "long", "name": "Long", "description": "Writes a sentence, reads it again, and says it in other words", "steps": [{"name": "write", "functionId": "agent::chatt", "mode": "sequential", "promptTemplate": "Write one sentence about {{input}}, and nothing else.", "errorMode": "fail"}]}"#;
+
+#[test]
+fn a_mistake_in_a_long_line_is_underlined() {
+    for columns in [60, 80, 120] {
+        let user = NewUser::new(columns);
+        user.place.write("long.json", LONG_LINE);
+        user.check("check-long", "", &["check", "long.json"]);
+    }
+}
+
 #[test]
 fn a_missing_key_is_found_before_the_first_step() {
     for columns in WIDTHS {
@@ -191,6 +203,29 @@ fn a_person_is_asked_in_the_terminal() {
         session.wait_for("? What shall the poem be about?");
         session.send_keys("the tide\r");
         user.check_screen("answer", &answer, &session.finish());
+    }
+}
+
+#[test]
+fn a_person_answers_one_question_after_the_other() {
+    let ask = |name: &str, question: &str| serde_json::json!({"name": name, "functionId": "human::ask", "mode": "fanout", "promptTemplate": question, "errorMode": "fail"});
+    let steps = [ask("city", "Which city?"), ask("colour", "Which colour?")];
+    let questions = serde_json::json!({"id": "questions", "name": "Questions", "steps": steps}).to_string();
+    for columns in WIDTHS {
+        let user = NewUser::new(columns);
+        user.place.write("questions.json", &questions);
+        let run = ["run", "questions.json", "-i", "input=x"];
+        let session = user.start("", &run);
+        session.wait_for("? Which city?");
+        session.send_keys("\x1b");
+        user.check_screen("ask-twice-later", &run, &session.finish());
+        let answer = ["answer", "last"];
+        let session = user.start("", &answer);
+        session.wait_for("? Which city?");
+        session.send_keys("Oslo\r");
+        session.wait_for("? Which colour?");
+        session.send_keys("blue\r");
+        user.check_screen("answer-twice", &answer, &session.finish());
     }
 }
 

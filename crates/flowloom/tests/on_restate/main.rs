@@ -96,7 +96,7 @@ fn a_command_that_no_worker_applies_is_stored_and_says_so() {
     for command in [&["answer", "last", "rain"][..], &["cancel", "last"]] {
         let sent = cluster.place.run(command);
         assert_eq!(exit_code(&sent), 7, "{}", stderr_text(&sent));
-        assert!(stderr_text(&sent).contains("is stored, and no worker has applied it"), "{}", stderr_text(&sent));
+        assert!(stderr_text(&sent).contains("is stored, but no worker has applied it"), "{}", stderr_text(&sent));
     }
 }
 
@@ -257,7 +257,7 @@ fn a_server_without_workers_is_named() {
 #[test]
 fn a_wrong_engine_is_refused() {
     for (engine, problem) in [
-        ("[engine]\nrestate = \"nowhere\"\n", "is no address"),
+        ("[engine]\nrestate = \"nowhere\"\n", "is not an address"),
         ("durability = \"memory\"\n[engine]\nrestate = \"http://127.0.0.1:1\"\n", "durability must not be memory"),
     ] {
         let place = Workspace::new(engine);

@@ -188,7 +188,7 @@ fn runs_of_a_dead_address_continue_at_another() {
     let worker = cluster.spawn_worker(&cluster.place, &["--listen", &address.to_string()], &[]);
     worker.wait_for_text("other workers have the address");
     cluster.kill_workers();
-    worker.wait_for_text("nobody answers at");
+    worker.wait_for_text("no worker answers at");
     let (exit, answered) = cluster.place.run_json(&["answer", "last", "rain"]);
     assert_eq!((exit, &answered["output"]), (0, &json!("LLM(A poem about rain)")), "{answered}");
 }

@@ -63,9 +63,16 @@ pub(crate) fn find_wrapped_flow(node: &Node) -> Option<(&Node, Option<&Node>)> {
     Some((flow, item.get("name")))
 }
 
-/// The flow in a reply of AnythingLLM's API: `{"success": true, "flow": {"name", "uuid", "config"}}`.
+/// The flow in a reply of AnythingLLM's API, `{"success": true, "flow": {"name", "uuid", "config"}}`, or of the hub,
+/// `{"item": {"name", "flow": {"steps"}}}`.
 pub(crate) fn find_replied_flow(node: &Node) -> Option<&Node> {
-    node.get("flow").filter(|flow| flow.get("config").is_some() || flow.get("steps").is_some())
+    let item = node.get("item").unwrap_or(node);
+    item.get("flow").filter(|flow| flow.get("config").is_some() || flow.get("steps").is_some())
+}
+
+/// The name of a replied flow, or else that of its item.
+fn find_replied_name<'n>(node: &'n Node, flow: &'n Node) -> Option<&'n Node> {
+    flow.get("name").or_else(|| node.get("item")?.get("name"))
 }
 
 /// Extracts a flow from a community hub item or a reply of the API, in the form in which AnythingLLM stores it; `None` if
@@ -74,7 +81,7 @@ pub fn unwrap_item(text: &str) -> Option<Value> {
     let (node, _) = parse_node(text).ok()?;
     if let Some(flow) = find_replied_flow(&node) {
         let mut map = flow.get("config").unwrap_or(flow).to_value().as_map()?.clone();
-        if let Some(name) = flow.get("name") {
+        if let Some(name) = find_replied_name(&node, flow) {
             map.insert("name".into(), name.to_value());
         }
         return Some(map.into());
@@ -96,9 +103,13 @@ fn compile(source: DefinitionSource<'_>, problems: &mut Problems) -> Option<Plan
     let DefinitionSource { file, text, tree } = source;
     let node = tree.or_else(|| read_json(text, parse_node(text), problems))?;
     let Some((flow, name)) = find_wrapped_flow(&node) else {
-        let node = find_replied_flow(&node).unwrap_or(&node);
-        return FlowCompiler { source: text, variables: HashSet::new(), has_started: false, problems }
-            .compile_flow(node, None, file);
+        let replied = find_replied_flow(&node);
+        let name = replied.and_then(|flow| find_replied_name(&node, flow)?.as_str());
+        return FlowCompiler { source: text, variables: HashSet::new(), has_started: false, problems }.compile_flow(
+            replied.unwrap_or(&node),
+            name,
+            file,
+        );
     };
     problems.enter_string(flow.span.start, text.get(flow.span.start..flow.span.end()).unwrap_or_default());
     let inner = flow.as_str().unwrap_or_default();

@@ -81,7 +81,7 @@ fn check_agent(node: &GraphNode<'_>, agents: &AgentCatalog<'_>, problems: &mut P
     }
     let message = format_args!("the agent {id} of the node {} does not exist", node.name);
     let place = format!(
-        "put it into {AGENTS_FOLDER}NAME/ (systemPrompt.md and jsonSchema.json) beside this file or further up in the \
+        "put it into {AGENTS_FOLDER}NAME/ (systemPrompt.md and jsonSchema.json) next to this file or further up in the \
          project, into \"agents\" of this file, or name its folder in flowloom.toml: [agents.{}] folder",
         to_toml_key(id)
     );

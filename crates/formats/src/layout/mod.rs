@@ -75,10 +75,8 @@ fn write_in_shape(shape: &'static keys::ValueShape, text: &str) -> String {
     }
 }
 
-/// The line end of a text: that of its first line.
+/// The line end of a text: CR LF if all of its lines have it, otherwise LF. A second layout finds the same one.
 pub(crate) fn find_line_end(text: &str) -> &'static str {
-    match text.find('\n') {
-        Some(at) if text[..at].ends_with('\r') => "\r\n",
-        _ => "\n",
-    }
+    let lines = text.matches('\n').count();
+    if lines > 0 && text.matches("\r\n").count() == lines { "\r\n" } else { "\n" }
 }

@@ -244,7 +244,7 @@ impl MarkdownCompiler<'_> {
             Some(ActionValue::Text(literal)) if !literal.trim().is_empty() => return Some(literal),
             None => "is required",
             Some(ActionValue::Text(_) | ActionValue::Bare) => "is empty",
-            Some(ActionValue::Expression(_)) => "must be a text in quotes, not an expression",
+            Some(ActionValue::Expression(_)) => "must be a string in quotes, not an expression",
         };
         self.attribute_error(action, name, problem, text).help = Some(format!("write {name}=\"…\""));
         None

@@ -19,6 +19,7 @@ use super::MarkdownCompiler;
 use super::actions::{Action, ActionValue, to_kebab_case};
 use super::expression::{CompiledExpression, Paragraph, to_template};
 use super::history::reads_history;
+use super::last_index::find_last_index;
 use super::nodes::{node_range, read_element};
 use super::parse::TextPiece;
 use super::provide::ProvidedValues;
@@ -243,6 +244,10 @@ impl MarkdownCompiler<'_> {
                 Some("write until={$.index === 3}, or another condition that becomes true".into());
         }
         let until = action.get("until").and_then(|_| self.read_condition(action, "until", &own, text));
+        let last_index = match action.get("until").map(|attribute| &attribute.value) {
+            Some(ActionValue::Expression(condition)) if until.is_some() => find_last_index(condition.text, name),
+            _ => None,
+        };
         let max = self.read_max(action, &own, text);
         let provided = self.read_provide(action, &own, text);
         let (inner, provided) = self.inner_names(names, name, Meaning::Helper, provided, text);
@@ -270,6 +275,7 @@ impl MarkdownCompiler<'_> {
             until: Some(until),
             test: LoopTest::Before,
             max: max?,
+            last_index,
             exhausted: Exhausted::Fail,
             counter: None,
             helper: Some(helper),

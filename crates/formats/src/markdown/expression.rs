@@ -29,7 +29,7 @@ pub(super) const MAX_EXPRESSION_BYTES: usize = 32 << 10;
 const MAX_PROPOSED_INPUTS: usize = 100;
 
 /// Global names of JavaScript that expressions may use.
-const ALLOWED_GLOBALS: [&str; 13] = [
+pub(super) const ALLOWED_GLOBALS: [&str; 13] = [
     "undefined",
     "NaN",
     "Infinity",

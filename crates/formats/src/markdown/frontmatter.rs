@@ -235,11 +235,23 @@ impl YamlReader<'_> {
         self.find_value(input, field).unwrap_or_else(|| self.key_span("input", input))
     }
 
-    fn find_value(&self, input: &str, field: Option<&str>) -> Option<Span> {
-        let field = field?;
+    /// The span of a key of an input, or of the name of the input.
+    fn input_key_span(&self, input: &str, key: &str) -> Span {
+        match self.find_field(input, key) {
+            Some(at) => self.text.file_span(self.start + at, self.start + at + key.len()),
+            None => self.key_span("input", input),
+        }
+    }
+
+    fn find_field(&self, input: &str, field: &str) -> Option<usize> {
         let section = self.find_key(0, "input")? + "input".len();
         let place = self.find_key(section, input)? + input.len();
-        let after = self.find_key(place, field)? + field.len();
+        self.find_key(place, field)
+    }
+
+    fn find_value(&self, input: &str, field: Option<&str>) -> Option<Span> {
+        let field = field?;
+        let after = self.find_field(input, field)? + field.len();
         let rest = &self.yaml[after..];
         let start = after + rest.find(|c: char| !matches!(c, ':' | ' ' | '"' | '\''))?;
         let value = &self.yaml[start..];
@@ -264,9 +276,29 @@ pub(super) fn plain_text(value: &Value) -> String {
 
 const INPUT_TYPES: [&str; 4] = ["text", "select", "file", "array"];
 
+/// The keys of the declaration of an input.
+const INPUT_KEYS: [&str; 9] =
+    ["type", "message", "description", "default", "required", "format", "multiline", "options", "fileType"];
+
+/// Warns about keys that mean nothing in the declaration of an input.
+fn warn_input_keys(name: &str, map: &Map, reader: &YamlReader<'_>, problems: &mut Problems) {
+    let absent: Vec<&str> = INPUT_KEYS.into_iter().filter(|key| !map.contains_key(*key)).collect();
+    for (key, _) in map.iter().filter(|(key, _)| !INPUT_KEYS.contains(&&***key)) {
+        let help = match problems.find_similar(key, absent.iter().copied()) {
+            Some(meant) => format!("did you mean {meant:?}?"),
+            None => format!("the keys are {}", INPUT_KEYS.join(", ")),
+        };
+        let message = format!("the input {name} has no key {key:?}");
+        problems.add_warning(Code::UnknownKey, reader.input_key_span(name, key), message).help = Some(help);
+    }
+}
+
 /// Reads the declaration of an input.
 fn read_input(name: &str, spec: &Value, reader: &YamlReader<'_>, problems: &mut Problems) -> Option<Input> {
     let text = |key: &str| spec.get(key).and_then(Value::as_str);
+    if let Some(map) = spec.as_map() {
+        warn_input_keys(name, map, reader, problems);
+    }
     let mut wrong = |field: Option<&str>, message: String, help: &str| {
         problems.add_error(Code::InputSpec, reader.field_span(name, field), message).help = Some(help.to_owned());
     };
@@ -345,7 +377,7 @@ fn read_kind(name: &str, kind: &str, spec: &Value) -> Result<InputKind, InvalidK
                 return wrong(
                     "options",
                     message,
-                    "write options as texts, or as {name, value} with a text as the value",
+                    "write options as strings, or as {name, value} with a string as the value",
                 );
             }
             None => {
@@ -356,9 +388,12 @@ fn read_kind(name: &str, kind: &str, spec: &Value) -> Result<InputKind, InvalidK
         "file" => match text("fileType") {
             Some("text") => InputKind::Text,
             Some("image") => InputKind::File,
-            _ => {
-                let help = "write fileType: text or fileType: image";
-                return wrong("fileType", format!("the input {name} is a file and needs a fileType"), help);
+            given => {
+                let message = match given {
+                    Some(given) => format!("the input {name} has the unknown fileType {given:?}"),
+                    None => format!("the input {name} is a file and needs a fileType"),
+                };
+                return wrong("fileType", message, "write fileType: text or fileType: image");
             }
         },
         other => {

@@ -22,7 +22,7 @@ use super::{DEFAULT_SYSTEM_PROMPT, MarkdownCompiler, ROLE_PREFIX};
 use crate::json_schema::find_schema_problem;
 
 /// Default temperature.
-const DEFAULT_TEMPERATURE: f64 = 0.5;
+pub(super) const DEFAULT_TEMPERATURE: f64 = 0.5;
 /// Maximum number of rounds of tool calls.
 const MAX_TOOL_ROUNDS: u32 = 8;
 
@@ -145,7 +145,7 @@ impl MarkdownCompiler<'_> {
         let problem = match action.get(name).map(|attribute| &attribute.value) {
             None => "is required",
             Some(ActionValue::Bare) => "has no value",
-            Some(ActionValue::Text(_)) => "must be an expression in braces, not a text",
+            Some(ActionValue::Text(_)) => "must be an expression in braces, not a string",
             Some(ActionValue::Expression(expression)) => match self.compile_expression(expression, names, &[])? {
                 CompiledExpression::Value(source) => return Some(source),
                 CompiledExpression::Empty => "has no value",
@@ -217,56 +217,6 @@ impl MarkdownCompiler<'_> {
         is_valid.then_some((options, computed))
     }
 
-    fn read_constant_options(
-        &mut self,
-        action: &Action<'_>,
-        value: &Value,
-        text: &TextPiece<'_>,
-    ) -> Option<GenerateOptions> {
-        let Some(map) = value.as_map() else {
-            let problem = format!("must be an object, not {}", value.kind_name());
-            self.attribute_error(action, "options", &problem, text);
-            return None;
-        };
-        let mut whole = flowloom_core::value::Map::new();
-        whole.insert(
-            "temperature".into(),
-            flowloom_core::value::Number::from_f64(DEFAULT_TEMPERATURE).map_or(Value::Null, Value::Number),
-        );
-        for (key, value) in map {
-            match (&**key, value) {
-                ("stop", Value::String(_)) => whole.insert(key.clone(), Value::list(vec![value.clone()])),
-                _ => whole.insert(key.clone(), value.clone()),
-            };
-        }
-        const KNOWN: [&str; 8] =
-            ["maxTokens", "temperature", "seed", "stop", "topP", "topK", "presencePenalty", "frequencyPenalty"];
-        if let Some(key) = map.keys().find(|key| !KNOWN.contains(&&***key)) {
-            let (start, end) =
-                action.get("options").map_or((action.start, action.end), |given| (given.start, given.end));
-            let span = text.file_span(start, end);
-            let message = format!("the option {key} is not known and has no effect");
-            self.problems.add_warning(Code::IgnoredKey, span, message).help =
-                Some(format!("the options are {}", KNOWN.join(", ")));
-        }
-        for (key, value) in map {
-            if let Some(expected) = find_expected_option(key, value) {
-                let given = flowloom_core::render::to_json(value);
-                let problem = format!("has the option {key}, which must be {expected}, not {given}");
-                self.attribute_error(action, "options", &problem, text);
-                return None;
-            }
-        }
-        match serde_json::from_str(&flowloom_core::render::to_json(&whole.into())) {
-            Ok(options) => Some(options),
-            Err(error) => {
-                let problem = format!("cannot be used: {error}");
-                self.attribute_error(action, "options", &problem, text);
-                None
-            }
-        }
-    }
-
     /// The JSON Schema of the answer.
     fn read_schema(&mut self, action: &Action<'_>, names: &ScopeNames, text: &TextPiece<'_>) -> Option<Value> {
         let output = match action.get("output").map(|attribute| &attribute.value) {
@@ -331,7 +281,7 @@ impl MarkdownCompiler<'_> {
                 self.attribute_error(
                     action,
                     name,
-                    if is_list { "must be a list of texts" } else { "must be a schema" },
+                    if is_list { "must be a list of strings" } else { "must be a schema" },
                     text,
                 );
                 None
@@ -342,26 +292,4 @@ impl MarkdownCompiler<'_> {
             }
         }
     }
-}
-
-/// What an option must be, if it is something else. An unknown option may be anything.
-fn find_expected_option(key: &str, value: &Value) -> Option<&'static str> {
-    let whole = value.as_i64();
-    let is_text = |value: &Value| value.as_str().is_some();
-    let (is_valid, expected) = match key {
-        _ if *value == Value::Null => return None,
-        "maxTokens" => {
-            (whole.is_some_and(|tokens| (1..=i64::from(u32::MAX)).contains(&tokens)), "a whole number above 0")
-        }
-        "seed" => (whole.is_some_and(|seed| seed >= 0), "a whole number"),
-        "stop" => (
-            is_text(value) || value.as_list().is_some_and(|list| list.iter().all(is_text)),
-            "a text or a list of texts",
-        ),
-        "temperature" | "topP" | "topK" | "presencePenalty" | "frequencyPenalty" => {
-            (matches!(value, Value::Number(_)), "a number")
-        }
-        _ => return None,
-    };
-    (!is_valid).then_some(expected)
 }

@@ -14,6 +14,7 @@ use oxc_span::{GetSpan, SourceType};
 use oxc_syntax::scope::ScopeFlags;
 
 use super::check::byte_range;
+use super::expression::MAX_EXPRESSION_BYTES;
 use super::native::static_key;
 
 /// The names in an expression. Ranges are bytes of the expression.
@@ -64,8 +65,12 @@ pub struct ObjectKey {
     pub is_shorthand: bool,
 }
 
-/// The names in the JavaScript expression `text`; `None` if it cannot be parsed.
+/// The names in the JavaScript expression `text`; `None` if it cannot be parsed, or is longer than what a definition may
+/// contain. Call it [within limits](super::read_within_limits).
 pub fn inspect_expression(text: &str) -> Option<ExpressionNames> {
+    if text.len() > MAX_EXPRESSION_BYTES {
+        return None;
+    }
     let allocator = Allocator::default();
     let options = ParseOptions { preserve_parens: false, ..ParseOptions::default() };
     let parser = Parser::new(&allocator, text, SourceType::mjs().with_jsx(true)).with_options(options);

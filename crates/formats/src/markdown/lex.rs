@@ -55,13 +55,13 @@ pub(super) fn scan_expression(text: &str) -> Scan {
     Scan { end, is_blank: lexer.is_blank }
 }
 
-/// Maximum number of braces at which [`find_expression_end`] looks for the end.
-const MAX_END_CANDIDATES: usize = 256;
-
-/// The offset of the brace that ends the expression at the start of `text`; `None` if it is not closed.
+/// The offset of the brace that ends the expression at the start of `text`: the first before which everything that was opened
+/// is closed. `None` if there is none. Reads the text once.
 pub fn find_expression_end(text: &str) -> Option<usize> {
-    let ends = text.match_indices('}').map(|(at, _)| at).take(MAX_END_CANDIDATES);
-    ends.into_iter().find(|end| scan_expression(&text[..*end]).end == ExpressionEnd::Complete)
+    let mut lexer = Lexer::new(text);
+    let _ = lexer.run();
+    let complete_from = lexer.excess?.max(lexer.slash_line_end);
+    text[complete_from..].find('}').map(|end| complete_from + end)
 }
 
 /// The offset of the first `}` that closes nothing in a text that starts within an expression. Reads the text once, and does
@@ -82,12 +82,15 @@ struct Lexer<'a> {
     is_blank: bool,
     /// Where a bracket closes more than was opened.
     excess: Option<usize>,
+    /// The end of the last line whose slash could begin a regular expression that does not end there. Up to it, a brace may be
+    /// part of that expression.
+    slash_line_end: usize,
 }
 
 impl<'a> Lexer<'a> {
     fn new(text: &'a str) -> Lexer<'a> {
         let bytes = text.as_bytes();
-        Lexer { bytes, at: 0, open: Vec::new(), after_value: false, is_blank: true, excess: None }
+        Lexer { bytes, at: 0, open: Vec::new(), after_value: false, is_blank: true, excess: None, slash_line_end: 0 }
     }
 
     fn remaining_bytes(&self) -> &[u8] {
@@ -229,6 +232,7 @@ impl<'a> Lexer<'a> {
             match byte {
                 b'\\' => at += 1,
                 b'\n' | b'\r' => {
+                    self.slash_line_end = at;
                     self.at += 1;
                     return Ok(());
                 }
@@ -300,5 +304,17 @@ mod tests {
         assert_eq!(find_expression_end("/}/.test(s)} y"), Some(11));
         assert_eq!(find_expression_end(" // stop at }\n $.index === 1}"), Some(28));
         assert_eq!(find_expression_end("// }"), None);
+        assert_eq!(find_expression_end("a ? /x } b\n} c"), Some(11));
+        assert_eq!(find_expression_end("a) '}' }"), Some(4));
+    }
+
+    proptest::proptest! {
+        /// The rule, without the single pass.
+        #[test]
+        fn an_expression_ends_at_the_first_brace_before_which_it_is_complete(text in "[a '\"`/\\n\\\\<>$(){}\\[\\]*+.-]{0,24}") {
+            let mut braces = text.match_indices('}').map(|(at, _)| at);
+            let expected = braces.find(|end| scan_expression(&text[..*end]).end == ExpressionEnd::Complete);
+            proptest::prop_assert_eq!(find_expression_end(&text), expected, "{:?}", text);
+        }
     }
 }

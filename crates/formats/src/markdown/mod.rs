@@ -18,9 +18,12 @@ mod hidden;
 mod history;
 mod include;
 mod inspect;
+mod large_stack;
+mod last_index;
 mod layout;
 mod lex;
 mod mistake;
+mod model_options;
 mod name_rule;
 mod native;
 mod nodes;
@@ -34,6 +37,7 @@ mod source;
 mod text;
 mod text_patterns;
 mod tools;
+mod variable_expression;
 mod yaml;
 
 use std::sync::Arc;
@@ -53,6 +57,7 @@ use crate::problems::Problems;
 use crate::sources::Sources;
 use crate::wording::ORIGINAL_WORDING;
 use frontmatter::Frontmatter;
+use large_stack::run_on_large_stack;
 use nodes::node_range;
 use parse::TextPiece;
 use scope::{Meaning, ScopeNames};
@@ -61,8 +66,10 @@ pub(crate) use front_end::FRONT_END;
 pub use frontmatter::read_yaml;
 pub use include::{FLOWS_FOLDER, PROMPTS_FOLDER};
 pub use inspect::{ExpressionNames, FieldRead, NameRead, ObjectKey, inspect_expression};
+pub use large_stack::read_within_limits;
 pub use lex::{find_expression_end, measure_tag};
 pub use name_rule::can_name_variable;
+pub use variable_expression::VariableExpression;
 
 /// The text between the instructions and a role.
 pub const ROLE_PREFIX: &str = "\n\nYour role in this step: ";
@@ -82,9 +89,6 @@ const TEXT_RULES: TextRules = TextRules {
     keeps_type: true,
     wording: ORIGINAL_WORDING,
 };
-
-/// Stack size for the recursion over the most deeply nested text, in bytes.
-const STACK_BYTES: usize = 96 << 20;
 
 /// Compiles one file.
 struct MarkdownCompiler<'a> {
@@ -122,7 +126,7 @@ fn compile(
     match run_on_large_stack(work) {
         Ok(plan) => plan,
         Err(failure) => {
-            failure.report(problems);
+            failure.add_problem(problems);
             None
         }
     }
@@ -137,41 +141,10 @@ pub(crate) fn lay_out(file: &str, text: &str, problems: &mut Problems) -> Option
     match run_on_large_stack(|| layout::lay_out(file, text, &mut *problems)) {
         Ok(laid_out) => laid_out,
         Err(failure) => {
-            failure.report(problems);
+            failure.add_problem(problems);
             None
         }
     }
-}
-
-/// Why a text could not be read at all.
-enum ReadFailure {
-    /// The parser panics on a few texts. They must not look like correct ones.
-    Parser,
-    /// There is no memory for the stack.
-    Memory,
-}
-
-impl ReadFailure {
-    fn report(&self, problems: &mut Problems) {
-        match self {
-            ReadFailure::Parser => {
-                let message = "the parser of Markdown fails on this text";
-                problems.add_error(Code::MarkdownSyntax, Span::default(), message).help =
-                    Some("remove unusual line ends and underlines (--- or ===) from it".into());
-            }
-            ReadFailure::Memory => {
-                problems.add_error(Code::TooComplex, Span::default(), "there is not enough memory to read the file");
-            }
-        }
-    }
-}
-
-/// Runs `work` on a thread with a large stack: the tree of a text can be as deep as the text is long.
-fn run_on_large_stack<T: Send>(work: impl FnOnce() -> T + Send) -> Result<T, ReadFailure> {
-    std::thread::scope(|scope| {
-        let started = std::thread::Builder::new().stack_size(STACK_BYTES).spawn_scoped(scope, work);
-        started.map_err(|_| ReadFailure::Memory)?.join().map_err(|_| ReadFailure::Parser)
-    })
 }
 
 fn compile_on_this_thread(

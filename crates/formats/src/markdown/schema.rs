@@ -158,7 +158,7 @@ impl SchemaReader<'_> {
             "enum" => {
                 let values = self.read_constant(first()?)?;
                 if values.as_list().is_none_or(|list| list.is_empty() || list.iter().any(|v| v.as_str().is_none())) {
-                    return Err(schema_error(at, "enum() needs a list of texts"));
+                    return Err(schema_error(at, "enum() needs a list of strings"));
                 }
                 Ok(Map::from_iter([("type".into(), "string".into()), ("enum".into(), values)]))
             }

@@ -13,9 +13,9 @@ use flowloom_core::render::{self, TextStyle};
 use flowloom_core::value::{Map, Value};
 
 use super::{BLOCKS_FOLDER, template};
-use crate::json_schema::find_schema_problem;
+use crate::json_schema::list_schema_problems;
 use crate::problems::Problems;
-use crate::reader::label_span;
+use crate::reader::{Fields, find_pointer_span, label_span};
 use crate::sources::Sources;
 use crate::wording::ORIGINAL_WORDING;
 
@@ -37,6 +37,25 @@ const FAILURE_FIELD: &str = "error";
 
 /// The field of the output with an answer that holds no JSON object.
 const RAW_FIELD: &str = "raw";
+
+/// The keys of a block.
+const KNOWN_KEYS: [&str; 15] = [
+    "id",
+    "name",
+    "description",
+    "use_when",
+    "category",
+    "tags",
+    "execution_type",
+    "source_code",
+    "prompt_template",
+    "function_id",
+    "input_schema",
+    "output_schema",
+    "examples",
+    "metadata",
+    "created_at",
+];
 
 /// Keywords of a schema that can declare inputs besides `properties`.
 const OPEN_KEYWORDS: [&str; 5] = ["patternProperties", "$ref", "allOf", "anyOf", "oneOf"];
@@ -156,7 +175,10 @@ fn is_block_file(path: &str) -> bool {
 fn report_node(node: &Node, problems: &mut Problems) -> Value {
     let value = node.to_value();
     report_missing_parts(&value, |key| node.get(key).map_or_else(|| label_span(node), |part| part.span), problems);
-    report_bad_schemas(&value, |key| node.get(key).map_or(node.span, |schema| schema.span), problems);
+    report_bad_schemas(&value, node, problems);
+    if let Some(fields) = Fields::read_object(node, "a block", problems) {
+        fields.warn_unknown_keys(&KNOWN_KEYS, problems);
+    }
     value
 }
 
@@ -192,13 +214,14 @@ fn report_missing_parts(block: &Value, span_of: impl Fn(&str) -> Span, problems:
     }
 }
 
-/// Reports schemas that are not valid, since nothing could be held to them. `span_of` is the place of a schema.
-fn report_bad_schemas(block: &Value, span_of: impl Fn(&str) -> Span, problems: &mut Problems) {
+/// Reports all problems of schemas that are not valid, since nothing could be held to them.
+fn report_bad_schemas(block: &Value, node: &Node, problems: &mut Problems) {
     let id = block.get("id").and_then(Value::as_str).unwrap_or_default();
     for key in ["input_schema", "output_schema"] {
-        if let Some(why) = block.get(key).and_then(find_schema_problem) {
+        for why in block.get(key).map(list_schema_problems).unwrap_or_default() {
+            let span = node.get(key).map_or(node.span, |schema| find_pointer_span(schema, &why.pointer));
             let message = format_args!("{key:?} of the block {id} is not a valid JSON Schema: {why}");
-            problems.add_error(Code::BadSchema, span_of(key), message).help = why.help.map(str::to_owned);
+            problems.add_error(Code::BadSchema, span, message).help = why.help.map(str::to_owned);
         }
     }
 }

@@ -32,7 +32,7 @@ pub(super) fn read_declared_keys(fields: &Fields<'_>, problems: &mut Problems) -
     match keys.flatten() {
         Some(keys) => keys.into_iter().map(str::to_owned).collect(),
         None => {
-            fields.report_wrong_kind("memory_keys", node, "a list of texts", problems);
+            fields.report_wrong_kind("memory_keys", node, "a list of strings", problems);
             BTreeSet::new()
         }
     }

@@ -400,10 +400,7 @@ impl PipelineCompiler<'_> {
                 self.problems.add_warning(Code::UnknownNode, span, "");
                 return;
             }
-            let message = format_args!(
-                "{} names no node, so it has no value; there is none called {:?}",
-                reference.source, reference.name
-            );
+            let message = format_args!("there is no node {:?}, so {} has no value", reference.name, reference.source);
             let others = rows.iter().map(|row| row.id).filter(|id| *id != node.id);
             let names = others.chain(RESERVED_NAMES);
             let meant = self.problems.find_similar(&reference.name, names);

@@ -38,6 +38,7 @@ impl NodeInputs<'_> {
     /// Reports inputs that are missing, unknown, or may not contain a secret.
     pub(super) fn check(&self, problems: &mut Problems) {
         let misspelt = self.report_missing(problems);
+        self.warn_empty(problems);
         self.warn_unknown(&misspelt, problems);
         self.warn_unfitting(problems);
         self.report_secrets(problems);
@@ -70,6 +71,20 @@ impl NodeInputs<'_> {
             misspelt.extend(meant);
         }
         misspelt
+    }
+
+    /// Warns about required inputs that are an empty text, as a form leaves them.
+    fn warn_empty(&self, problems: &mut Problems) {
+        let is_required = |name: &String| self.block.required_inputs().contains(name);
+        let is_empty = |data: &Data| written_value(data).is_some_and(|value| value.as_str() == Some(""));
+        for (name, _, span) in self.inputs.iter().filter(|(name, data, _)| is_required(name) && is_empty(data)) {
+            let message = format_args!(
+                "the node {} gives an empty {name:?}, which the block {} requires",
+                self.node, self.block.id
+            );
+            problems.add_warning(Code::InputNotGiven, *span, message).help =
+                Some("give a value, or refer to an output of an earlier node".to_owned());
+        }
     }
 
     /// Warns about inputs that the block does not declare, which it would ignore. Those in `reported` are part of other

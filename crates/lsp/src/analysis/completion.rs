@@ -10,11 +10,12 @@ use super::block_inputs::find_block_inputs;
 use super::definition::{Definition, IndexedFile};
 use super::elements::{ELEMENTS, GLOBALS, find_element, find_members};
 use super::index::{Body, Index};
-use super::json_place::{JsonPath, JsonPlace, PathStep, find_place, to_pattern};
+use super::json_place::{JsonPath, JsonPlace, PathStep, find_place, to_pattern, touches_offset};
 use super::json_tree::inner_span;
 use super::known::{Known, KnownName};
 use super::mdx::{Element, MdxDocument};
 use super::names::{Name, NameKind, Role};
+use super::pipeline_order::list_refused_nodes;
 use super::roles::{TextRole, find_role};
 use super::schema::{FormatSchema, find_constant, write_skeleton};
 use super::templates::{ReferenceRest, find_rest, find_started};
@@ -175,30 +176,26 @@ impl Context<'_> {
         let names = self.definition.list_visible(self.file, self.offset, kind);
         // A node is named with one of its fields.
         let is_whole = kind != NameKind::Node;
-        let own = self.find_own_node(tree);
-        let others = names.iter().filter(|name| kind != NameKind::Node || own != Some(&*name.text));
+        let refused = self.list_refused(tree, kind);
+        let others = names.iter().filter(|name| !refused.contains(&name.text));
         others.map(|name| finish(Proposal::of_name(name, replaces), is_whole)).collect()
     }
 
     /// The fields of a name: those that the definition tells, or those of its last value.
     fn list_value_fields(&self, name: &Name) -> Vec<String> {
         let declared = self.definition.list_fields(name);
-        if declared.is_empty() { self.known.fields.get(&name.text).cloned().unwrap_or_default() } else { declared }
+        match declared.is_empty() {
+            true => self.known.fields.get(&name.text).cloned().unwrap_or_default(),
+            false => declared.into_iter().map(|field| field.name).collect(),
+        }
     }
 
-    /// The node of a pipeline that cannot be named here: the node itself in its inputs, and at an end of an edge the node at
-    /// the other end.
-    fn find_own_node<'t>(&self, tree: &'t Node) -> Option<&'t str> {
-        let is_here = |node: &&Node| node.span.start <= self.offset && self.offset <= node.span.end();
-        let find_item = |list: &str| tree.get(list)?.items()?.iter().find(is_here);
-        if !self.index.is_pipeline() {
-            return None;
+    /// The names of a kind that cannot be used here: nodes of a pipeline that would wait for each other.
+    fn list_refused(&self, tree: &Node, kind: NameKind) -> HashSet<String> {
+        match kind == NameKind::Node && self.index.is_pipeline() {
+            true => list_refused_nodes(self.index, tree, self.offset),
+            false => HashSet::new(),
         }
-        if let Some(node) = find_item("nodes") {
-            return node.get("id")?.as_str();
-        }
-        let edge = find_item("edges")?;
-        ["from", "to"].iter().find_map(|end| edge.get(end).filter(|end| !is_here(end))?.as_str())
     }
 
     fn list_keys(
@@ -277,9 +274,9 @@ impl Context<'_> {
         if let TextRole::Name(kind, role) = role {
             let own = || {
                 let names = self.definition.list_visible(self.file, self.offset, kind).into_iter();
-                let own = self.find_own_node(tree).filter(|_| kind == NameKind::Node);
+                let refused = self.list_refused(tree, kind);
                 names
-                    .filter(|name| own != Some(&*name.text))
+                    .filter(|name| !refused.contains(&name.text))
                     .map(|name| quote(Proposal::of_name(&name, replaces)))
                     .collect::<Vec<_>>()
             };
@@ -336,13 +333,13 @@ impl Context<'_> {
         {
             return self.list_frontmatter();
         }
-        let touches = |span: Span| span.start <= self.offset && self.offset <= span.end();
-        if document.expressions.iter().any(|expression| touches(expression.span)) {
+        let is_here = |span: Span| touches_offset(span, self.offset);
+        if document.expressions.iter().any(|expression| is_here(expression.span)) {
             return self.list_expression();
         }
-        let tag = document.elements.iter().find(|element| element.tag.start < self.offset && touches(element.tag));
+        let tag = document.elements.iter().find(|element| element.tag.start < self.offset && is_here(element.tag));
         match tag {
-            Some(element) if touches(element.name_span) => self.list_elements(element.name_span.start - 1),
+            Some(element) if is_here(element.name_span) => self.list_elements(element.name_span.start - 1),
             Some(element) if self.offset < element.tag.end() || !self.text()[..self.offset].ends_with('>') => {
                 self.list_attributes(element)
             }

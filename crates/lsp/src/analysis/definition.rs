@@ -11,8 +11,8 @@ use flowloom_formats::{graph, markdown, pipeline};
 
 use super::field_reads::BlockResults;
 use super::index::Index;
-use super::json_names::list_given_names;
-use super::names::{Name, NameKind, Role};
+use super::json_names::{COUNTER_NAME, FANOUT_NAME, list_given_names};
+use super::names::{Name, NameKind, Role, ValueField};
 
 /// The names of an included file that are its own have scopes from here on, in steps of this size.
 const SCOPES_PER_FILE: usize = 1 << 20;
@@ -95,7 +95,7 @@ impl Definition {
             let index = match format {
                 markdown::FORMAT => Index::of_markdown(text.clone()),
                 pipeline::FORMAT if is_in_folder(path, "blocks") => Index::of_block(text.clone()),
-                graph::FORMAT if path.ends_with(graph::AGENT_SETTINGS_FILE) => Index::of_agent(text.clone()),
+                graph::FORMAT if path.ends_with(graph::AGENT_SETTINGS_FILE) => Index::of_agent(text.clone(), path),
                 _ => continue,
             };
             all.push(IndexedFile { path: path.clone(), index, scopes: ScopeShift::default() });
@@ -199,8 +199,10 @@ impl Definition {
     pub fn list_visible(&self, file: &IndexedFile, offset: usize, kind: NameKind) -> Vec<Name> {
         let scope = file.scopes.shift_scope(file.index.find_scope(offset));
         let is_main = file == self.main();
+        // A step sees what steps before it have set.
+        let limit = file.index.find_step(offset).map_or(offset, |step| step.first);
         let is_above = |place: &FilePlace<'_>| {
-            !is_main || place.file != file || !file.index.is_sequential() || place.name.span.end() < offset
+            !is_main || place.file != file || !file.index.is_sequential() || place.name.span.end() < limit
         };
         let mut visible: Vec<Name> = Vec::new();
         let mut seen = HashSet::new();
@@ -211,13 +213,20 @@ impl Definition {
             }
         }
         if let (NameKind::Variable, Some(format)) = (kind, self.main().index.format) {
-            visible.extend(list_given_names(format));
+            let is_in_loop = file.index.find_step(offset).is_some_and(|step| step.is_loop);
+            let is_given = |name: &Name| match name.text.as_str() {
+                COUNTER_NAME => is_in_loop,
+                // What a collect step receives anyway.
+                FANOUT_NAME => false,
+                _ => true,
+            };
+            visible.extend(list_given_names(format).into_iter().filter(is_given));
         }
         visible
     }
 
     /// The fields that a name's value has, if they are known.
-    pub fn list_fields(&self, name: &Name) -> Vec<String> {
+    pub fn list_fields(&self, name: &Name) -> Vec<ValueField> {
         let Some(origin) = self.find_origin(name) else { return Vec::new() };
         if !origin.about.fields.is_empty() || name.kind != NameKind::Node {
             return origin.about.fields.clone();
@@ -243,9 +252,37 @@ fn is_in_folder(path: &str, folder: &str) -> bool {
 }
 
 /// The fields of a built-in block's output.
-fn list_built_in_fields(block: &str) -> Vec<String> {
+fn list_built_in_fields(block: &str) -> Vec<ValueField> {
     let is_meant = |one: &&Value| one.get("id").and_then(Value::as_str) == Some(block);
     let found = pipeline::built_in_blocks().iter().find(is_meant);
     let properties = found.and_then(|block| block.get("output_schema")?.get("properties")?.as_map());
-    properties.map(|fields| fields.keys().map(|key| key.to_string()).collect()).unwrap_or_default()
+    let fields = properties.map(|all| all.iter().map(|(name, schema)| ValueField::of_schema(name, schema)).collect());
+    fields.unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use flowloom_formats::find_format;
+
+    use super::*;
+
+    #[test]
+    fn the_fields_of_a_node_have_the_types_that_its_block_declares() {
+        let text = r#"{"id": "p", "nodes": [{"id": "n1", "block_id": "count"}, {"id": "n2", "block_id": "web_search"}], "edges": [],
+            "blocks": [{"id": "count", "output_schema": {"type": "object", "properties": {
+                "total": {"type": "integer", "description": "How many"}, "rest": {}}}}]}"#;
+        let format = find_format("pipeline").expect("a format");
+        let definition = Definition::new("p.json", text.into(), format, std::iter::empty());
+        let fields_of = |node| definition.list_fields(&Name::new(NameKind::Node, node, Span::default(), Role::Read));
+        let own = fields_of("n1");
+        assert_eq!(
+            own,
+            [
+                ValueField { name: "total".into(), type_name: "integer".into(), description: "How many".into() },
+                ValueField::new("rest"),
+            ]
+        );
+        let built_in = fields_of("n2");
+        assert!(!built_in.is_empty() && built_in.iter().all(|field| !field.type_name.is_empty()), "{built_in:?}");
+    }
 }

@@ -61,10 +61,10 @@ pub const ELEMENTS: &[ElementKind] = &[
             attribute("schemaDescription", "Tells the model what the data means.", "\"$1\""),
             attribute(
                 "output",
-                "`array`: a list of such objects; `enum`: one of several texts; `no-schema`: any JSON.",
+                "`array`: a list of such objects; `enum`: one of several strings; `no-schema`: any JSON.",
                 "\"${1|object,array,enum,no-schema|}\"",
             ),
-            attribute("enum", "The texts of `output=\"enum\"`.", "{[$1]}"),
+            attribute("enum", "The strings of `output=\"enum\"`.", "{[$1]}"),
             ROLE,
             TOOLS,
             OPTIONS,
@@ -97,8 +97,8 @@ pub const ELEMENTS: &[ElementKind] = &[
 
 /// The action with a name, however it is written.
 pub fn find_element(name: &str) -> Option<&'static ElementKind> {
-    let plain = super::mdx_names::plain_name(name);
-    ELEMENTS.iter().find(|element| super::mdx_names::plain_name(element.name) == plain)
+    let plain = super::mdx::plain_name(name);
+    ELEMENTS.iter().find(|element| super::mdx::plain_name(element.name) == plain)
 }
 
 /// Members of a JavaScript value or object, each with its meaning.
@@ -125,10 +125,10 @@ pub fn find_members(of: &str) -> Members {
         "Number" => &[
             ("isInteger", "whether a value is a whole number"),
             ("isFinite", "whether a value is a finite number"),
-            ("parseFloat", "the number of a text"),
-            ("parseInt", "the whole number of a text"),
+            ("parseFloat", "the number in a string"),
+            ("parseInt", "the whole number in a string"),
         ],
-        "Date" => &[("now", "the time in milliseconds"), ("parse", "the time of a text, in milliseconds")],
+        "Date" => &[("now", "the time in milliseconds"), ("parse", "the time in a string, in milliseconds")],
         "$" => LOOP_MEMBERS,
         _ => &[],
     }

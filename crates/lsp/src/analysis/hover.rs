@@ -6,7 +6,7 @@ use flowloom_core::json::Node;
 use super::definition::{Definition, IndexedFile};
 use super::elements::find_element;
 use super::index::Body;
-use super::json_place::{JsonPlace, PathStep, find_place};
+use super::json_place::{JsonPlace, PathStep, find_place, touches_offset};
 use super::known::Known;
 use super::mdx::MdxDocument;
 use super::names::{Name, NameKind};
@@ -45,7 +45,8 @@ fn describe_name(definition: &Definition, name: &Name, known: &Known) -> Meaning
             lines.push(format!("type: {}", about.type_name));
         }
         if !fields.is_empty() {
-            lines.push(format!("fields: {}", fields.join(", ")));
+            let names: Vec<_> = fields.into_iter().map(|field| field.name).collect();
+            lines.push(format!("fields: {}", names.join(", ")));
         }
         if !about.origin.is_empty() {
             lines.push(about.origin.clone());
@@ -90,10 +91,10 @@ fn describe_key(file: &IndexedFile, tree: &Node, offset: usize) -> Option<Meanin
 }
 
 fn describe_markdown(text: &str, document: &MdxDocument, offset: usize) -> Option<Meaning> {
-    let touches = |span: &Span| span.start <= offset && offset <= span.end();
+    let is_here = |span: &Span| touches_offset(*span, offset);
     let meaning = |span: Span, text: String| Some(Meaning { span, text, variable: None });
     if let Some(range) = document.frontmatter.clone().filter(|range| range.contains(&offset)) {
-        let key = find_yaml_keys(text, range).into_iter().find(|key| touches(&key.span))?;
+        let key = find_yaml_keys(text, range).into_iter().find(|key| is_here(&key.span))?;
         let schema = FormatSchema::new(flowloom_formats::markdown::FORMAT)?;
         let (name, parents) = key.path.split_last()?;
         let path: Vec<PathStep> = parents.iter().cloned().map(PathStep::Key).collect();
@@ -103,10 +104,10 @@ fn describe_markdown(text: &str, document: &MdxDocument, offset: usize) -> Optio
     }
     for element in &document.elements {
         let Some(kind) = find_element(&element.name) else { continue };
-        if touches(&element.name_span) || element.closing_name.as_ref().is_some_and(touches) {
+        if is_here(&element.name_span) || element.closing_name.as_ref().is_some_and(is_here) {
             return meaning(element.name_span, format!("`<{}>`\n\n{}", kind.name, kind.meaning));
         }
-        if let Some(attribute) = element.attributes.iter().find(|attribute| touches(&attribute.name_span)) {
+        if let Some(attribute) = element.attributes.iter().find(|attribute| is_here(&attribute.name_span)) {
             let known = kind.attributes.iter().find(|one| one.name == attribute.name)?;
             return meaning(attribute.name_span, format!("`{}`\n\n{}", known.name, known.meaning));
         }

@@ -1,18 +1,21 @@
 //! The index of one document: its tree, its names and its embedded texts. Every feature is answered from it.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use flowloom_core::json::Node;
 use flowloom_core::plan::Format;
 use flowloom_formats::graph::AGENT_ID_KEYS;
+use flowloom_formats::markdown::read_within_limits;
 use flowloom_formats::{flow, markdown, pipeline, steps};
 
 use super::field_reads::FieldReads;
 use super::json_names::{TemplateText, find_block_inputs, find_json_names, list_output_fields};
+use super::json_place::touches_offset;
 use super::json_tree::{inner_span, parse_tolerant};
 use super::lines::Lines;
 use super::mdx::{MdxDocument, read_mdx};
-use super::mdx_names::{find_mdx_names, find_scope};
+use super::mdx_names::find_mdx_names;
 use super::names::{About, Name, NameKind, Role};
 use super::templates::{TemplateStyle, find_references};
 
@@ -46,6 +49,15 @@ pub enum Body {
     Markdown(MdxDocument),
 }
 
+/// A step of a list of steps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct StepPlace {
+    /// The byte at which it starts, or the first step that begins at the same time.
+    pub(super) first: usize,
+    /// Whether it is a loop.
+    pub(super) is_loop: bool,
+}
+
 impl Index {
     /// The index of a definition.
     pub fn new(text: Arc<str>, format: Format) -> Index {
@@ -57,11 +69,15 @@ impl Index {
         Index { format: Some(format), templates: found.templates, ..Index::of_json(text, tree, lines, found.names) }
     }
 
-    /// The index of Markdown that a definition includes.
+    /// The index of Markdown that a definition includes. A text that is too large, or nested too deeply, has no parts.
     pub fn of_markdown(text: Arc<str>) -> Index {
-        let document = read_mdx(&text);
-        let found = find_mdx_names(&text, &document);
-        let scope_at = |offset| find_scope(&document, document.find_element(offset));
+        let read = || {
+            let document = read_mdx(&text);
+            let found = find_mdx_names(&text, &document);
+            (document, found)
+        };
+        let (document, found) = read_within_limits(&text, read).unwrap_or_default();
+        let scope_at = |offset| document.find_scope(document.find_element(offset));
         let includes = found.includes.into_iter().map(|(path, span)| (path, scope_at(span.start))).collect();
         let (body, lines) = (Body::Markdown(document), Lines::new(&text));
         let (names, fields) = (found.names, found.fields);
@@ -95,14 +111,15 @@ impl Index {
     }
 
     /// The index of the settings of an agent, in a folder of its own.
-    pub fn of_agent(text: Arc<str>) -> Index {
+    pub fn of_agent(text: Arc<str>, path: &str) -> Index {
         let (tree, lines) = (parse_tolerant(&text), Lines::new(&text));
         let find = |keys: &[&str]| keys.iter().find_map(|key| tree.as_ref()?.get(key));
         // Nodes can refer to an agent by its id and by its name.
         let written = [find(&AGENT_ID_KEYS), find(&["name"])].into_iter().flatten();
         let declare = |node: &Node| {
             let id = node.as_str().filter(|id| !id.is_empty())?;
-            Some(Name::new(NameKind::Agent, id, inner_span(&text, node), Role::Declared))
+            let about = About { origin: describe_folder(path), ..About::default() };
+            Some(Name { about, ..Name::new(NameKind::Agent, id, inner_span(&text, node), Role::Declared) })
         };
         let mut names: Vec<Name> = written.filter_map(declare).collect();
         names.sort_by_key(|name| name.span.start);
@@ -127,8 +144,8 @@ impl Index {
                 // The tag of a block is read in the scope around it.
                 let in_tag = element.filter(|index| offset < document.elements[*index].tag.end());
                 match in_tag {
-                    Some(index) => find_scope(document, document.elements[index].parent),
-                    None => find_scope(document, element),
+                    Some(index) => document.elements[index].scope,
+                    None => document.find_scope(element),
                 }
             }
             Body::Json(_) => self
@@ -149,8 +166,30 @@ impl Index {
         matches!(self.body, Body::Markdown(_)) || matches!(self.format, Some(steps::FORMAT | flow::FORMAT))
     }
 
+    /// The step of a list of steps at a position; `None` if there is none.
+    pub(super) fn find_step(&self, offset: usize) -> Option<StepPlace> {
+        let Body::Json(Some(tree)) = &self.body else { return None };
+        let steps = tree.get("steps")?.items()?;
+        let at = steps.iter().position(|step| touches_offset(step.span, offset))?;
+        let mode = |at: usize| steps[at].get("mode").and_then(Node::as_str).unwrap_or_default();
+        let mut first = at;
+        // The members of a fan-out begin together.
+        while first > 0 && mode(at) == "fanout" && mode(first - 1) == "fanout" {
+            first -= 1;
+        }
+        Some(StepPlace { first: steps[first].span.start, is_loop: mode(at) == "loop" })
+    }
+
     /// Whether names of a kind may have no declaration in the document itself.
     pub fn is_pipeline(&self) -> bool {
         self.format == Some(pipeline::FORMAT)
     }
+}
+
+/// The folder of the settings of an agent, in a few words.
+fn describe_folder(settings: &str) -> String {
+    let folder = Path::new(settings).parent().unwrap_or(Path::new(""));
+    let parts: Vec<String> = folder.iter().map(|part| part.to_string_lossy().into_owned()).collect();
+    let last = parts.len().saturating_sub(2);
+    format!("folder {}/", parts[last..].join("/"))
 }

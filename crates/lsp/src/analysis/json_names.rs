@@ -7,7 +7,7 @@ use flowloom_formats::{flow, pipeline, steps};
 
 use super::json_place::{PathStep, follow_path, to_pattern, visit_values};
 use super::json_tree::inner_span;
-use super::names::{About, Name, NameKind, Role};
+use super::names::{About, Name, NameKind, Role, ValueField};
 use super::roles::{TextRole, find_role};
 use super::templates::{TemplateStyle, find_references};
 
@@ -33,11 +33,17 @@ pub struct JsonNames {
     pub templates: Vec<TemplateText>,
 }
 
+/// The number of the iteration in a step list.
+pub(super) const COUNTER_NAME: &str = "iteration";
+
+/// The outputs of the last fan-out of a step list.
+pub(super) const FANOUT_NAME: &str = "__fanout";
+
 /// The names that a definition uses without declaring them.
 const GIVEN_STEPS_NAMES: [(&str, &str, &str); 3] = [
     ("input", "text", "the input, or the output of the step before"),
-    ("__fanout", "list", "the outputs of the last fan-out"),
-    ("iteration", "number", "the iteration of a loop, from 0"),
+    (FANOUT_NAME, "list", "the outputs of the last fan-out"),
+    (COUNTER_NAME, "number", "the iteration of a loop, from 0"),
 ];
 
 /// Finds the names of a JSON definition.
@@ -145,9 +151,10 @@ pub fn find_block_inputs(text: &str, block: &Node, scope: usize) -> Vec<Name> {
 }
 
 /// The fields that the output schema of a block has.
-pub fn list_output_fields(block: &Node) -> Vec<String> {
+pub fn list_output_fields(block: &Node) -> Vec<ValueField> {
     let properties = block.get("output_schema").and_then(|schema| schema.get("properties"));
-    properties.map(Node::entries).unwrap_or_default().iter().map(|(key, _, _)| key.clone()).collect()
+    let entries = properties.map(Node::entries).unwrap_or_default();
+    entries.iter().map(|(key, _, schema)| ValueField::of_schema(key, &schema.to_value())).collect()
 }
 
 /// The type and the origin of what the value at `path` names.

@@ -83,7 +83,7 @@ pub fn find_place<'t>(text: &str, tree: &'t Node, offset: usize) -> Option<JsonP
     }
 }
 
-fn touches(span: Span, offset: usize) -> bool {
+pub(super) fn touches_offset(span: Span, offset: usize) -> bool {
     span.start <= offset && offset <= span.end()
 }
 
@@ -93,7 +93,7 @@ fn is_inside(text: &str, node: &Node, offset: usize) -> bool {
     let closing = match node.kind {
         NodeKind::Map(_) => "}",
         NodeKind::List(_) => "]",
-        _ => return touches(node.span, offset) && node.span.length > 0,
+        _ => return touches_offset(node.span, offset) && node.span.length > 0,
     };
     let is_closed = text[..node.span.end()].ends_with(closing) && node.span.length > 1;
     node.span.start < offset && (!is_closed || offset < node.span.end())

@@ -19,6 +19,14 @@ pub struct MdxDocument {
     pub headings: Vec<Heading>,
 }
 
+/// Elements whose content is a scope.
+pub const BLOCKS: [&str; 2] = ["loop", "cond"];
+
+/// The name of an element in lower case, without signs between its words.
+pub fn plain_name(name: &str) -> String {
+    name.chars().filter(|c| !matches!(c, '-' | '_')).collect::<String>().to_lowercase()
+}
+
 /// An element.
 #[derive(Clone, Debug)]
 pub struct Element {
@@ -36,6 +44,8 @@ pub struct Element {
     pub attributes: Vec<Attribute>,
     /// The element around it.
     pub parent: Option<usize>,
+    /// The scope around it.
+    pub scope: usize,
     /// Whether it may have content.
     pub has_content: bool,
 }
@@ -89,6 +99,16 @@ pub fn read_mdx(text: &str) -> MdxDocument {
 }
 
 impl MdxDocument {
+    /// The scope of the content of an element: that of the innermost block around it. The number of a scope is the position of
+    /// the block's element plus one, and 0 is the whole document.
+    pub fn find_scope(&self, element: Option<usize>) -> usize {
+        match element.map(|index| (index, &self.elements[index])) {
+            Some((index, element)) if BLOCKS.contains(&plain_name(&element.name).as_str()) => index + 1,
+            Some((_, element)) => element.scope,
+            None => 0,
+        }
+    }
+
     /// The innermost element whose content or tag contains a position.
     pub fn find_element(&self, offset: usize) -> Option<usize> {
         let around = |element: &Element| element.span.start < offset && offset < element.span.end();
@@ -112,7 +132,7 @@ impl<'t> MdxReader<'t> {
     }
 
     fn is_line_start(&self) -> bool {
-        self.text[..self.at].rsplit('\n').next().is_some_and(|line| line.trim().is_empty())
+        self.at == 0 || self.text[..self.at].ends_with('\n')
     }
 
     fn skip_line(&mut self) {
@@ -134,11 +154,15 @@ impl<'t> MdxReader<'t> {
     }
 
     fn read_next(&mut self) {
-        if self.is_line_start() && self.read_line_start() {
-            return;
+        if self.is_line_start() {
+            if self.read_line_start() {
+                return;
+            }
+            let line = self.rest().lines().next().unwrap_or_default();
+            self.at += line.len() - line.trim_start().len();
         }
         let rest = self.rest();
-        let first = rest.chars().next().unwrap_or_default();
+        let Some(first) = rest.chars().next() else { return };
         match first {
             '\\' => self.at += 1 + rest[1..].chars().next().map_or(0, char::len_utf8),
             '`' => self.skip_code(),
@@ -234,6 +258,8 @@ impl<'t> MdxReader<'t> {
         let length = inner.find(|c: char| !is_name(c)).unwrap_or(inner.len());
         let name_span = Span { start: start + 1, length };
         let index = self.document.elements.len();
+        let parent = self.open.last().copied();
+        let scope = self.document.find_scope(parent);
         self.document.elements.push(Element {
             name: inner[..length].to_owned(),
             name_span,
@@ -241,7 +267,8 @@ impl<'t> MdxReader<'t> {
             closing_name: None,
             span: Span { start, length: 0 },
             attributes: Vec::new(),
-            parent: self.open.last().copied(),
+            parent,
+            scope,
             has_content: false,
         });
         self.at = name_span.end();

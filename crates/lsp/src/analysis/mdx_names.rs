@@ -1,12 +1,14 @@
 //! The names in Markdown workflows. The content of a block is a scope of its own: the number of a scope is the position
 //! of the block's element plus one, and 0 is the whole document.
 
+use std::collections::HashMap;
+
 use flowloom_core::diagnostic::Span;
 use flowloom_formats::markdown::{ExpressionNames, NameRead, inspect_expression};
 
 use super::field_reads::{BlockResult, FieldReads, ReadPath};
-use super::mdx::{Element, MdxDocument, read_mdx};
-use super::names::{About, Name, NameKind, Role};
+use super::mdx::{BLOCKS, Element, MdxDocument, plain_name, read_mdx};
+use super::names::{About, Name, NameKind, Role, ValueField};
 use super::yaml::{YamlKey, find_yaml_keys};
 
 /// The names of a document and the files that it includes.
@@ -20,26 +22,8 @@ pub struct MdxNames {
     pub fields: FieldReads,
 }
 
-/// Elements whose content is a scope.
-const BLOCKS: [&str; 2] = ["loop", "cond"];
-
-/// The name of an element in lower case, without signs between its words.
-pub fn plain_name(name: &str) -> String {
-    name.chars().filter(|c| !matches!(c, '-' | '_')).collect::<String>().to_lowercase()
-}
-
-/// The scope of the content of an element.
-pub fn find_scope(document: &MdxDocument, element: Option<usize>) -> usize {
-    let mut at = element;
-    while let Some(index) = at {
-        let element = &document.elements[index];
-        if BLOCKS.contains(&plain_name(&element.name).as_str()) {
-            return index + 1;
-        }
-        at = element.parent;
-    }
-    0
-}
+/// Maximum number of fragments within each other whose content is read.
+const MAX_FRAGMENT_DEPTH: usize = 8;
 
 /// Finds the names of a Markdown document.
 pub fn find_mdx_names(text: &str, document: &MdxDocument) -> MdxNames {
@@ -47,8 +31,10 @@ pub fn find_mdx_names(text: &str, document: &MdxDocument) -> MdxNames {
     if let Some(range) = &document.frontmatter {
         found.names.extend(find_yaml_keys(text, range.clone()).iter().filter_map(|key| read_frontmatter(text, key)));
     }
+    let results = list_results(text, document);
     for (index, element) in document.elements.iter().enumerate() {
-        let result = declare_result(text, document, index, element);
+        let inner = results.get(&(index + 1)).map(Vec::as_slice).unwrap_or_default();
+        let result = declare_result(text, element, inner);
         if let Some(name) = result.as_ref().filter(|_| BLOCKS.contains(&plain_name(&element.name).as_str())) {
             let is_loop = plain_name(&element.name) == "loop";
             let block = BlockResult { name: name.text.clone(), scope: name.scope, inner: index + 1, is_loop };
@@ -59,14 +45,15 @@ pub fn find_mdx_names(text: &str, document: &MdxDocument) -> MdxNames {
     for expression in &document.expressions {
         let written = &text[expression.span.start..expression.span.end()];
         let names = inspect_expression(written).unwrap_or_default();
-        let place = match &expression.attribute {
+        let scope = match &expression.attribute {
             // Attributes are read in the scope around the element.
-            Some((element, _)) => find_scope(document, document.elements[*element].parent),
-            None => find_scope(document, expression.element),
+            Some((element, _)) => document.elements[*element].scope,
+            None => document.find_scope(expression.element),
         };
         let provided =
             expression.attribute.as_ref().filter(|(_, name)| name == "provide").map(|(element, _)| element + 1);
-        add_expression(written, expression.span.start, &names, place, &mut found);
+        let read = ScopedExpression { text: written, start: expression.span.start, scope, depth: 0 };
+        add_expression(read, &names, &mut found);
         if let Some(inner) = provided {
             let read = ReadExpression { names: &names, start: expression.span.start };
             read.add_provided(inner, &mut found.names);
@@ -95,8 +82,8 @@ fn read_frontmatter(text: &str, key: &YamlKey) -> Option<Name> {
     Some(Name { about, ..Name::new(NameKind::Variable, name, key.span, Role::Declared) })
 }
 
-/// The name that an action gives to its result.
-fn declare_result(text: &str, document: &MdxDocument, index: usize, element: &Element) -> Option<Name> {
+/// The name that an action gives to its result. `inner` names the results inside it.
+fn declare_result(text: &str, element: &Element, inner: &[ValueField]) -> Option<Name> {
     let attribute = element.attributes.iter().find(|attribute| attribute.name == "as")?;
     let span = attribute.value.filter(|_| !attribute.is_expression)?;
     let name = text.get(span.start..span.end()).filter(|name| !name.is_empty())?;
@@ -104,38 +91,52 @@ fn declare_result(text: &str, document: &MdxDocument, index: usize, element: &El
         "gentext" => ("text", Vec::new()),
         "genobject" => ("object", read_schema_fields(text, element)),
         "loop" => ("list", Vec::new()),
-        "cond" => ("object", list_results(text, document, index)),
+        "cond" => ("object", inner.to_vec()),
         _ => ("any", Vec::new()),
     };
     let about = About { type_name: type_name.to_owned(), origin: format!("result of <{}>", element.name), fields };
-    let scope = find_scope(document, element.parent);
+    let scope = element.scope;
     Some(Name { scope, about, ..Name::new(NameKind::Variable, name, span, Role::Declared) })
 }
 
 /// The keys of the schema of an action.
-fn read_schema_fields(text: &str, element: &Element) -> Vec<String> {
+fn read_schema_fields(text: &str, element: &Element) -> Vec<ValueField> {
     let schema = element.attributes.iter().find(|attribute| attribute.name == "schema").and_then(|one| one.value);
     let names = schema.and_then(|span| inspect_expression(&text[span.start..span.end()])).unwrap_or_default();
-    names.argument_keys.into_iter().map(|(key, _)| key).collect()
+    names.argument_keys.iter().map(|(key, _)| ValueField::new(key)).collect()
 }
 
-/// The names of the results inside a block.
-fn list_results(text: &str, document: &MdxDocument, block: usize) -> Vec<String> {
-    let inside = document.elements.iter().filter(|element| find_scope(document, element.parent) == block + 1);
-    let result = |element: &Element| {
-        let value = element.attributes.iter().find(|attribute| attribute.name == "as")?.value?;
-        text.get(value.start..value.end()).map(str::to_owned)
-    };
-    let mut names: Vec<String> = inside.filter_map(result).collect();
-    names.dedup();
-    names
+/// The names of the results inside each scope.
+fn list_results(text: &str, document: &MdxDocument) -> HashMap<usize, Vec<ValueField>> {
+    let mut results: HashMap<usize, Vec<ValueField>> = HashMap::new();
+    for element in &document.elements {
+        let value = element.attributes.iter().find(|attribute| attribute.name == "as").and_then(|one| one.value);
+        if let Some(name) = value.and_then(|value| text.get(value.start..value.end())) {
+            let names = results.entry(element.scope).or_default();
+            if names.last().is_none_or(|last| last.name != name) {
+                names.push(ValueField::new(name));
+            }
+        }
+    }
+    results
 }
 
 fn shift(range: &std::ops::Range<usize>, start: usize) -> Span {
     Span { start: start + range.start, length: range.len() }
 }
 
-fn add_expression(text: &str, start: usize, names: &ExpressionNames, scope: usize, found: &mut MdxNames) {
+/// An expression and the scope in which it is read.
+#[derive(Clone, Copy)]
+struct ScopedExpression<'a> {
+    text: &'a str,
+    start: usize,
+    scope: usize,
+    /// The number of fragments around it.
+    depth: usize,
+}
+
+fn add_expression(expression: ScopedExpression<'_>, names: &ExpressionNames, found: &mut MdxNames) {
+    let ScopedExpression { text, start, scope, depth } = expression;
     for read in names.reads.iter().filter(|read| !read.name.starts_with('$')) {
         let NameRead { name, range, fields, is_shorthand } = read;
         let read = Name::new(NameKind::Variable, name, shift(range, start), Role::Read);
@@ -144,12 +145,13 @@ fn add_expression(text: &str, start: usize, names: &ExpressionNames, scope: usiz
         found.fields.reads.push(ReadPath { name: name.clone(), scope, fields });
     }
     found.includes.extend(names.includes.iter().map(|(path, range)| (path.clone(), shift(range, start))));
-    for fragment in &names.fragments {
+    for fragment in names.fragments.iter().filter(|_| depth < MAX_FRAGMENT_DEPTH) {
         let inner = &text[fragment.clone()];
         for expression in read_mdx(inner).expressions {
             let written = &inner[expression.span.start..expression.span.end()];
             let names = inspect_expression(written).unwrap_or_default();
-            add_expression(written, start + fragment.start + expression.span.start, &names, scope, found);
+            let start = start + fragment.start + expression.span.start;
+            add_expression(ScopedExpression { text: written, start, scope, depth: depth + 1 }, &names, found);
         }
     }
 }
@@ -177,7 +179,7 @@ fn add_results_in_blocks(document: &MdxDocument, names: &mut [Name]) {
     let outer: Vec<Name> = names.iter().filter(|name| name.is_origin() && !name.is_shorthand).cloned().collect();
     for name in names.iter_mut().filter(|name| name.is_shorthand && name.is_origin()) {
         let block = name.scope.checked_sub(1).and_then(|index| document.elements.get(index));
-        let around = find_scope(document, block.and_then(|element| element.parent));
+        let around = block.map_or(0, |element| element.scope);
         if let Some(meant) = outer.iter().find(|one| one.scope == around && one.text == name.text) {
             name.about.type_name.clone_from(&meant.about.type_name);
             name.about.fields.clone_from(&meant.about.fields);

@@ -16,6 +16,7 @@ pub mod mdx;
 pub mod mdx_names;
 pub mod names;
 pub mod outline;
+mod pipeline_order;
 pub mod related;
 pub mod rename;
 pub mod roles;

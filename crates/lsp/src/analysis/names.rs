@@ -1,6 +1,7 @@
 //! The names of a definition: what they name, where they are declared, and where they are used.
 
 use flowloom_core::diagnostic::Span;
+use flowloom_core::value::Value;
 
 /// The kind of thing that a name stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -85,7 +86,31 @@ pub struct About {
     /// Where the value comes from; empty if that is not known.
     pub origin: String,
     /// The fields of the value, if they are known.
-    pub fields: Vec<String>,
+    pub fields: Vec<ValueField>,
+}
+
+/// A field of a value.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ValueField {
+    /// Its name.
+    pub name: String,
+    /// The type of its value, such as `string`; empty if it is not known.
+    pub type_name: String,
+    /// Its description; empty if there is none.
+    pub description: String,
+}
+
+impl ValueField {
+    /// A field of which only the name is known.
+    pub fn new(name: &str) -> ValueField {
+        ValueField { name: name.to_owned(), ..ValueField::default() }
+    }
+
+    /// A field with the type and the description that its schema gives.
+    pub fn of_schema(name: &str, schema: &Value) -> ValueField {
+        let text = |key: &str| schema.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
+        ValueField { name: name.to_owned(), type_name: text("type"), description: text("description") }
+    }
 }
 
 impl Name {

@@ -45,14 +45,18 @@ pub struct Reference {
     pub path: String,
 }
 
-/// The references in `text`, which begins at byte `start` of the file.
+/// Maximum length of what is read as a reference, in bytes. The search for its end goes no further.
+const MAX_REFERENCE_BYTES: usize = 1024;
+
+/// The references in `text`, which begins at byte `start` of the file. The time is linear in the length of the text.
 pub fn find_references(text: &str, start: usize, style: TemplateStyle) -> Vec<Reference> {
     let (opening, closing) = (style.opening(), style.closing());
     let mut found = Vec::new();
     let mut at = 0;
     while let Some(next) = text[at..].find(opening) {
         let inner_start = at + next + opening.len();
-        let inner = &text[inner_start..];
+        let window_end = text.floor_char_boundary(inner_start + MAX_REFERENCE_BYTES);
+        let inner = &text[inner_start..window_end];
         let Some(length) = inner.find(closing).filter(|length| is_reference(&inner[..*length], style)) else {
             // `{{{name}}` is a brace followed by a reference.
             at = at + next + 1;

@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use flowloom_core::json::Node;
+use flowloom_core::json::{MAX_DEPTH, Node};
 use flowloom_core::plan::Format;
 use flowloom_core::value::Value;
+use flowloom_formats::markdown::read_within_limits;
 use flowloom_formats::{graph, markdown, pipeline, steps};
 
 use super::connect;
@@ -89,6 +90,24 @@ pub enum Edit {
     },
 }
 
+impl Edit {
+    /// The paths that it names.
+    fn list_paths(&self) -> impl Iterator<Item = &JsonPath> {
+        let (first, second) = match self {
+            Edit::Set { path, .. }
+            | Edit::Remove { path }
+            | Edit::RenameKey { path, .. }
+            | Edit::Rename { path, .. }
+            | Edit::Move { path, .. }
+            | Edit::Add { list: path, .. }
+            | Edit::Duplicate { path }
+            | Edit::Paste { list: path, .. } => (path, None),
+            Edit::Connect { from, to } => (from, to.as_ref()),
+        };
+        [Some(first), second].into_iter().flatten()
+    }
+}
+
 /// The surroundings of a change.
 #[derive(Clone, Copy, Debug)]
 pub struct Workshop<'a> {
@@ -128,8 +147,12 @@ pub struct Edited {
 pub fn apply_edits(workshop: Workshop<'_>, text: &str, edits: &[Edit]) -> Result<Edited, BuildError> {
     let mut edited = Edited { text: text.to_owned(), part: None };
     for edit in edits {
+        if edit.list_paths().any(|path| path.len() > MAX_DEPTH) {
+            return Err(BuildError::DeepPath);
+        }
         let next = match workshop.format {
-            markdown::FORMAT => edit_markdown(workshop, edited.text, edit)?,
+            markdown::FORMAT => read_within_limits(&edited.text, || edit_markdown(workshop, &edited.text, edit))
+                .map_err(BuildError::Unreadable)??,
             _ => edit_json(workshop, edited.text, edit)?,
         };
         edited = Edited { part: next.part.or(edited.part), text: next.text };
@@ -137,8 +160,8 @@ pub fn apply_edits(workshop: Workshop<'_>, text: &str, edits: &[Edit]) -> Result
     Ok(edited)
 }
 
-fn edit_markdown(workshop: Workshop<'_>, text: String, edit: &Edit) -> Result<Edited, BuildError> {
-    let mut document = MarkdownText { text };
+fn edit_markdown(workshop: Workshop<'_>, text: &str, edit: &Edit) -> Result<Edited, BuildError> {
+    let mut document = MarkdownText { text: text.to_owned() };
     let mut part = None;
     match edit {
         Edit::Set { path, value } => document.set_value(path, value)?,
@@ -313,7 +336,7 @@ fn paste_part(
 ) -> Result<(), BuildError> {
     let mut copy = JsonText::read(text.to_owned()).map_err(|error| BuildError::Paste(error.to_string()))?;
     if copy.tree.entries().is_empty() {
-        return Err(BuildError::Paste("it is no object".to_owned()));
+        return Err(BuildError::Paste("it is not an object".to_owned()));
     }
     check_pasted(workshop.format, &copy.tree)?;
     let rename = |copy: &mut JsonText, path: &[&str], taken: &TakenNames| -> Result<(), BuildError> {

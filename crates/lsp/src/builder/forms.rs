@@ -1,8 +1,8 @@
 //! The forms of parts: JSON Schemas without references, in which every field says what enters it.
 //!
 //! `x-widget` is how a field is entered: `template` (a text with references), `name` (declares a name), `reference` (names
-//! a thing of the kind `x-names`), `model`, `long` (a text of several lines), `code` (in the language `x-language`), or
-//! `json`. Without it, the type says how.
+//! a thing of the kind `x-names`), `model`, `schema` (a JSON Schema), `long` (a text of several lines), `code` (in the
+//! language `x-language`), or `json`. Without it, the type says how.
 
 use flowloom_core::plan::Format;
 use flowloom_core::value::Value as Data;
@@ -27,8 +27,11 @@ const LONG_KEYS: [&str; 8] = [
     "system",
 ];
 
-/// Keys with a JSON Schema, which is entered as JSON.
-const JSON_KEYS: [&str; 4] = ["input_schema", "output_schema", "parameters", "metadata"];
+/// Keys with a JSON Schema.
+const SCHEMA_KEYS: [&str; 3] = ["input_schema", "output_schema", "parameters"];
+
+/// Keys with any values, which are entered as JSON.
+const JSON_KEYS: [&str; 1] = ["metadata"];
 
 /// Writes forms for one format.
 pub struct FormWriter<'s> {
@@ -130,6 +133,7 @@ impl<'s> FormWriter<'s> {
                 set("code");
                 form.insert("x-language".into(), "python".into());
             }
+            _ if SCHEMA_KEYS.contains(&key) => set("schema"),
             _ if JSON_KEYS.contains(&key) => set("json"),
             _ if LONG_KEYS.contains(&key) => set("long"),
             _ => {}

@@ -6,6 +6,7 @@ use flowloom_core::diagnostic::Span;
 use flowloom_core::json::Node;
 use flowloom_core::plan::Format;
 use flowloom_core::value::Value;
+use flowloom_formats::markdown::read_within_limits;
 use flowloom_formats::{flow, format_schema, graph, markdown, pipeline};
 use serde_json::Value as Json;
 
@@ -85,7 +86,10 @@ pub fn inspect_definition(workshop: Workshop<'_>, text: &str) -> Inspection {
         return Inspection { problem: Some("this format has no forms".to_owned()), ..Inspection::default() };
     };
     match workshop.format {
-        markdown::FORMAT => inspect_markdown(&schema, text),
+        markdown::FORMAT => match read_within_limits(text, || inspect_markdown(&schema, text)) {
+            Ok(inspection) => inspection,
+            Err(message) => Inspection { problem: Some(message), ..Inspection::default() },
+        },
         _ => match JsonText::read(text.to_owned()) {
             Ok(document) => JsonInspector { workshop, schema: &schema, document: &document }.inspect_parts(),
             Err(error) => Inspection { problem: Some(error.to_string()), ..Inspection::default() },

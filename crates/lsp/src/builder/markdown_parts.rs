@@ -163,6 +163,7 @@ fn write_attribute_form(name: &str, meaning: &str) -> Json {
     let mut form = match name {
         "as" => json!({"type": "string", "x-widget": "name"}),
         "model" => json!({"type": "string", "x-widget": "model"}),
+        "schema" => json!({"x-widget": "schema", "x-language": "javascript"}),
         "role" | "schemaDescription" => json!({"type": "string", "x-long": true}),
         "schemaName" => json!({"type": "string"}),
         "stream" => json!({"type": "boolean"}),
@@ -180,7 +181,7 @@ fn write_attribute_form(name: &str, meaning: &str) -> Json {
             "seed": {"type": "integer"},
             "presencePenalty": number(""),
             "frequencyPenalty": number(""),
-            "stop": {"type": "array", "items": {"type": "string"}, "description": "Texts that end the answer"}}}),
+            "stop": {"type": "array", "items": {"type": "string"}, "description": "Strings that end the answer"}}}),
         _ => json!({"x-widget": "code", "x-language": "javascript"}),
     };
     form["description"] = meaning.trim_start_matches("Required. ").replace('`', "").into();

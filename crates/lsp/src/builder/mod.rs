@@ -22,6 +22,8 @@ mod yaml_edit;
 pub use edit::{Edit, EditContext, Edited, Workshop, apply_edits};
 pub use inspect::{Inspection, inspect_definition};
 
+use flowloom_core::json::MAX_DEPTH;
+
 use crate::analysis::json_place::{JsonPath, PathStep};
 
 /// Why a definition cannot be changed.
@@ -36,6 +38,9 @@ pub enum BuildError {
     /// A path leads nowhere.
     #[error("the definition has nothing at {}", show_path(.0))]
     Nothing(JsonPath),
+    /// A path is longer than any definition is deep.
+    #[error("a path has at most {MAX_DEPTH} keys and positions")]
+    DeepPath,
     /// The format has no such kind of part.
     #[error("this format has no part of the kind {0:?}")]
     UnknownKind(String),
@@ -46,7 +51,7 @@ pub enum BuildError {
     #[error("these parts cannot be connected: {0}")]
     Connection(String),
     /// A text that is pasted is not a part.
-    #[error("the pasted text is no part of this format: {0}")]
+    #[error("the pasted text is not a part of this format: {0}")]
     Paste(String),
 }
 

@@ -38,8 +38,8 @@ const STEPS_KINDS: [(&str, &str); 7] = [
     ("sequential", "Asks the model after the step before"),
     ("fanout", "Runs at the same time as the fan-out steps next to it"),
     ("collect", "Continues with the results of the fan-out steps before it"),
-    ("conditional", "Runs only if the input contains a text"),
-    ("loop", "Repeats until its output contains a text"),
+    ("conditional", "Runs only if the input contains a string"),
+    ("loop", "Repeats until its output contains a string"),
     ("ask", "Asks a person and waits for the answer"),
     ("fetch", "Reads a web page"),
 ];

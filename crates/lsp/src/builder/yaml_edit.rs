@@ -35,7 +35,7 @@ pub(super) fn set_value(text: &mut String, path: &[String], value: &Value) -> Re
         if has_block && line.end > line.line_end {
             let indent = format!("{}  ", line.indent);
             let entry = write_entry(&path[depth..], value);
-            text.insert_str(line.end, &format!("{indent}{entry}"));
+            insert_lines(text, line.end, &format!("{indent}{entry}"));
             return Ok(());
         }
         let inner = find_value(&whole, &path[..depth]).cloned().unwrap_or_default();
@@ -43,8 +43,14 @@ pub(super) fn set_value(text: &mut String, path: &[String], value: &Value) -> Re
         return replace_value(text, &line, &new);
     }
     let line = write_entry(path, value);
-    text.insert_str(range.end, &line);
+    insert_lines(text, range.end, &line);
     Ok(())
+}
+
+/// Inserts whole lines. The line before them may have no end yet.
+fn insert_lines(text: &mut String, at: usize, lines: &str) {
+    let line_end = if text[..at].ends_with('\n') { "" } else { "\n" };
+    text.insert_str(at, &format!("{line_end}{lines}"));
 }
 
 /// Removes the entry at a path of keys.

@@ -1,6 +1,7 @@
 //! The debugger, in the debug adapter protocol. A recorded run is played from its record, forwards and backwards; nothing is
 //! performed. A new run halts before each of its effects, and its past can be looked at in the same way.
 
+mod breakpoints;
 mod recorded;
 mod session;
 mod values;

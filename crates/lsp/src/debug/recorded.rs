@@ -2,13 +2,15 @@
 
 use std::path::{Path, PathBuf};
 
-use flowloom_app::runs::playback::{Playback, Stop};
+use flowloom_app::runs::playback::{Playback, Stop, VisibleScope};
 use flowloom_core::diagnostic::find_position;
 use flowloom_core::json::parse_value;
 use flowloom_core::path::Path as StepPath;
 use flowloom_core::value::Value;
+use flowloom_formats::markdown::VariableExpression;
 use serde_json::json;
 
+use super::breakpoints::{Breakpoint, Hit, hit_breakpoints};
 use super::session::{Answer, THREAD};
 use super::values::{ShownValues, show_value};
 
@@ -23,6 +25,8 @@ pub(super) struct RecordedRun {
     pub(super) playback: Playback,
     /// The position of the present stop.
     pub(super) at: usize,
+    /// The position of the last stop to go to. A new run that halts at a step has not come to those that start with it.
+    last: usize,
     /// The file of the definition, as the editor names it.
     pub(super) definition: PathBuf,
     pub(super) shown: ShownValues,
@@ -43,7 +47,21 @@ impl RecordedRun {
     /// A run at its first stop.
     pub(super) fn new(playback: Playback, definition: PathBuf) -> RecordedRun {
         let (shown, changed) = (ShownValues::default(), Vec::new());
-        RecordedRun { playback, at: 0, definition, shown, changed, is_over: false }
+        let last = playback.stops.len() - 1;
+        RecordedRun { playback, at: 0, last, definition, shown, changed, is_over: false }
+    }
+
+    /// Goes no further than to the step at which a new run halts. Returns its position.
+    pub(super) fn end_at(&mut self, halted: &StepPath) -> usize {
+        if let Some(position) = self.playback.stops.iter().rposition(|stop| stop.path == *halted) {
+            self.last = position;
+        }
+        self.last
+    }
+
+    /// The position of the last stop to go to.
+    pub(super) fn last_position(&self) -> usize {
+        self.last
     }
 
     /// Answers a request that does not need a run to go on.
@@ -58,7 +76,7 @@ impl RecordedRun {
                 Answer::new(json!({"variables": self.shown.list_group(number.unwrap_or_default())}))
             }
             "setVariable" => self.set_variable(arguments),
-            "evaluate" => self.evaluate(arguments["expression"].as_str().unwrap_or_default()).await,
+            "evaluate" => self.evaluate_expression(arguments["expression"].as_str().unwrap_or_default()).await,
             "source" => Answer::new(json!({"content": self.playback.definition()})),
             other => Answer::refuse(format!("the debugger cannot {other}")),
         }
@@ -93,7 +111,7 @@ impl RecordedRun {
 
     /// Stops somewhere. Past the end, the session is over, which is told once.
     pub(super) fn step(&mut self, to: usize) -> Answer {
-        match to < self.playback.stops.len() {
+        match to <= self.last {
             true => self.stop_at(to, "step"),
             false if self.is_over => Answer::refuse("the run is over: step back, or start the debugger again"),
             false => {
@@ -112,32 +130,51 @@ impl RecordedRun {
         Answer::new(json!({"allThreadsContinued": true})).with_event("stopped", body)
     }
 
-    /// Whether the present stop is the last one that is known.
+    /// Whether the present stop is the last one to go to.
     pub(super) fn is_at_last(&self) -> bool {
-        self.at + 1 >= self.playback.stops.len()
+        self.at >= self.last
     }
 
-    /// Whether a stop is on a line with a breakpoint.
-    pub(super) fn is_hit(&self, at: usize, breakpoints: &[usize]) -> bool {
-        let lines: Vec<usize> = breakpoints.iter().filter_map(|line| self.find_step_line(*line)).collect();
-        self.find_line(&self.playback.stops[at]).is_some_and(|line| lines.contains(&line))
+    /// What breakpoints do at a stop.
+    pub(super) async fn hit_at(&self, at: usize, breakpoints: &mut [&mut Breakpoint]) -> Hit {
+        let stops = &self.playback.stops;
+        let Some(line) = self.find_line(&stops[at]) else { return Hit::default() };
+        let is_here = |one: &&mut Breakpoint| self.find_step_line(one.line) == Some(line);
+        let mut here: Vec<&mut Breakpoint> =
+            breakpoints.iter_mut().filter(|one| is_here(one)).map(|one| &mut **one).collect();
+        let so_far: Vec<&Stop> = stops[..=at].iter().filter(|stop| self.find_line(stop) == Some(line)).collect();
+        hit_breakpoints(&mut here, &self.playback, &so_far).await
     }
 
-    /// The next known stop with a breakpoint.
-    pub(super) fn find_hit(&self, direction: Direction, breakpoints: &[usize]) -> Option<usize> {
-        let is_hit = |at: &usize| self.is_hit(*at, breakpoints);
-        match direction {
-            Direction::Forwards => (self.at + 1..self.playback.stops.len()).find(is_hit),
-            Direction::Backwards => (0..self.at).rev().find(is_hit),
+    /// The next known stop with a breakpoint, and what is logged before. Backwards, nothing is logged again.
+    pub(super) async fn find_hit(
+        &self,
+        direction: Direction,
+        breakpoints: &mut [&mut Breakpoint],
+    ) -> (Option<usize>, Vec<String>) {
+        let stops: Vec<usize> = match direction {
+            Direction::Forwards => (self.at + 1..self.last + 1).collect(),
+            Direction::Backwards => (0..self.at).rev().collect(),
+        };
+        let mut output = Vec::new();
+        for at in stops {
+            let hit = self.hit_at(at, breakpoints).await;
+            if direction == Direction::Forwards {
+                output.extend(hit.output);
+            }
+            if hit.stops {
+                return (Some(at), output);
+            }
         }
+        (None, output)
     }
 
     /// The first stop after the composite step in which the present one is.
     pub(super) fn find_after_parent(&self) -> usize {
         let parent = self.present().path.parent();
-        let after = self.playback.stops.iter().enumerate().skip(self.at + 1);
+        let mut after = self.playback.stops.iter().enumerate().take(self.last).skip(self.at + 1);
         let is_outside = |stop: &Stop| !stop.path.is_within(&parent) || stop.path == parent;
-        after.clone().find(|(_, stop)| is_outside(stop)).map_or(self.playback.stops.len() - 1, |(at, _)| at)
+        after.find(|(_, stop)| is_outside(stop)).map_or(self.last, |(at, _)| at)
     }
 
     /// The line on which a step begins, from 1.
@@ -181,53 +218,99 @@ impl RecordedRun {
 
     async fn list_scopes(&mut self) -> Answer {
         let stop = self.present().clone();
-        let mut variables = self.playback.variables_at(&stop).await;
-        for (name, value) in &self.changed {
-            variables.iter_mut().filter(|(known, _)| known == name).for_each(|(_, old)| *old = value.clone());
-        }
         // The variables have the first number, by which changes of them are recognised.
         self.shown = ShownValues::default();
-        let state = self.playback.state_at(&stop);
-        let usage = &state.usage;
-        let text = |text: &str| Value::from(text);
+        let mut groups = self.list_variable_groups(&stop).await;
+        let children = self.playback.child_variables_at(&stop).await.unwrap_or_default();
+        if !children.is_empty() {
+            groups.push(("Child runs".to_owned(), children));
+        }
+        groups.push(("Steps".to_owned(), self.list_outputs(&stop)));
+        groups.push(("Run".to_owned(), self.describe_run(&stop)));
+        let scopes = groups.into_iter().map(|(name, values)| {
+            json!({"name": name, "variablesReference": self.shown.add_group(values), "expensive": false})
+        });
+        Answer::new(json!({"scopes": scopes.collect::<Vec<_>>()}))
+    }
+
+    /// The variables that the step sees, followed by what is around them: iterations, blocks and the run.
+    async fn list_variable_groups(&self, stop: &Stop) -> Vec<(String, Vec<(String, Value)>)> {
+        let mut groups: Vec<(String, Vec<(String, Value)>)> = Vec::new();
+        let (mut own, mut around) = (None, Vec::new());
+        for scope in self.playback.scopes_at(stop).await {
+            match scope.is_iteration {
+                true => around.push((format!("Iteration {}", scope.path), scope.values)),
+                false if own.is_none() => own = Some(scope.values),
+                false if scope.path.as_str() == "/" => around.push(("Variables of the run".to_owned(), scope.values)),
+                false => around.push((format!("Variables of {}", scope.path), scope.values)),
+            }
+        }
+        let mut own = own.unwrap_or_default();
+        for (name, value) in &self.changed {
+            own.iter_mut().filter(|(known, _)| known == name).for_each(|(_, old)| *old = value.clone());
+        }
+        groups.push(("Variables".to_owned(), own));
+        groups.extend(around);
+        groups
+    }
+
+    /// The outputs of the steps so far.
+    fn list_outputs(&self, stop: &Stop) -> Vec<(String, Value)> {
+        let state = self.playback.state_at(stop);
         let steps = state.steps().iter().map(|step| {
             let value = match (&step.output, &step.error) {
                 (Some(output), _) => output.clone(),
-                (None, Some(error)) => text(&error.message),
-                (None, None) => text(step.phase.name()),
+                (None, Some(error)) => error.message.as_str().into(),
+                (None, None) => step.phase.name().into(),
             };
             (step.path.as_str().to_owned(), value)
         });
-        let steps: Vec<(String, Value)> = steps.collect();
-        let run = vec![
-            ("id".to_owned(), text(&self.playback.run_id())),
-            ("status".to_owned(), text(state.status.name())),
-            ("input tokens".to_owned(), text(&usage.input_tokens.to_string())),
-            ("output tokens".to_owned(), text(&usage.output_tokens.to_string())),
-        ];
-        let groups = [("Variables", variables), ("Steps", steps), ("Run", run)];
-        let scopes = groups.map(|(name, values)| {
-            json!({"name": name, "variablesReference": self.shown.add_group(values), "expensive": false})
-        });
-        Answer::new(json!({"scopes": scopes}))
+        steps.collect()
     }
 
-    /// The value of a variable, or of a field of it.
-    async fn evaluate(&mut self, expression: &str) -> Answer {
+    fn describe_run(&self, stop: &Stop) -> Vec<(String, Value)> {
+        let state = self.playback.state_at(stop);
+        let usage = &state.usage;
+        let entries = [
+            ("id", self.playback.run_id()),
+            ("status", state.status.name().to_owned()),
+            ("input tokens", usage.input_tokens.to_string()),
+            ("output tokens", usage.output_tokens.to_string()),
+        ];
+        entries.into_iter().map(|(name, value)| (name.to_owned(), value.into())).collect()
+    }
+
+    /// The value of a variable, of a field of it, or of an expression.
+    async fn evaluate_expression(&mut self, written: &str) -> Answer {
         let stop = self.present().clone();
-        let mut parts = expression.trim().trim_start_matches("${").trim_matches(['{', '}']).split('.');
-        let name = parts.next().unwrap_or_default();
-        let variables = self.playback.variables_at(&stop).await;
-        let found = variables.into_iter().find(|(known, _)| known == name).map(|(_, value)| value);
-        let value = parts.try_fold(found, |value, part| Some(value.and_then(|value| value.get(part).cloned())));
-        match value.flatten() {
-            Some(value) => {
+        let source = strip_reference(written.trim());
+        let name =
+            |scope: VisibleScope| scope.values.into_iter().find(|(known, _)| known == source).map(|(_, value)| value);
+        // A name that is no identifier of JavaScript.
+        let named = self.playback.scopes_at(&stop).await.into_iter().find_map(name);
+        let value = match (named, VariableExpression::parse(source)) {
+            (Some(value), _) => Ok(Some(value)),
+            (None, Ok(expression)) => {
+                self.playback.evaluate_at(&stop, &expression).await.map_err(|error| error.message.clone())
+            }
+            (None, Err(reason)) => Err(reason),
+        };
+        match value {
+            Ok(Some(value)) => {
                 let shown = show_value(&value);
                 Answer::new(json!({"result": shown, "variablesReference": self.shown.add_content(value)}))
             }
-            None => Answer::refuse(format!("{expression} has no value here")),
+            Ok(None) => Answer::refuse(format!("{written} has no value here")),
+            Err(reason) => Answer::refuse(format!("{written} has no value here: {reason}")),
         }
     }
+}
+
+/// The expression in a reference such as `${name}` or `{{name}}`.
+fn strip_reference(written: &str) -> &str {
+    let inner = |start: &str, end: &str| written.strip_prefix(start)?.strip_suffix(end);
+    let stripped = inner("${", "}").or_else(|| inner("{{", "}}")).or_else(|| inner("{", "}"));
+    stripped.unwrap_or(written).trim()
 }
 
 /// A path from the root.

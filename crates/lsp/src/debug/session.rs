@@ -11,6 +11,7 @@ use flowloom_core::json::parse_value;
 use flowloom_core::path::Path as StepPath;
 use serde_json::json;
 
+use super::breakpoints::Breakpoint;
 use super::recorded::{Direction, RecordedRun, absolute_path};
 use crate::server::LoadConfig;
 
@@ -47,8 +48,8 @@ pub(super) struct DebugSession {
     load_config: LoadConfig,
     run: Option<RecordedRun>,
     live: Option<LiveRun>,
-    /// Lines with a breakpoint, from 1, by file. The text of a run that is no file any more has no path.
-    breakpoints: BTreeMap<PathBuf, Vec<usize>>,
+    /// The breakpoints by file. The text of a run that is no file any more has no path.
+    breakpoints: BTreeMap<PathBuf, Vec<Breakpoint>>,
     stops_on_entry: bool,
 }
 
@@ -86,6 +87,9 @@ impl DebugSession {
                 "supportsStepBack": true,
                 "supportsSetVariable": true,
                 "supportsEvaluateForHovers": true,
+                "supportsConditionalBreakpoints": true,
+                "supportsHitConditionalBreakpoints": true,
+                "supportsLogPoints": true,
             }))
             .with_event("initialized", json!({})),
             "launch" | "attach" => self.open_run(arguments).await,
@@ -94,7 +98,9 @@ impl DebugSession {
             "setExceptionBreakpoints" => Answer::new(json!({})),
             "setBreakpoints" => self.set_breakpoints(arguments),
             "continue" | "next" | "stepIn" | "stepOut" if self.has_changes() => self.fork_run(command).await,
-            "configurationDone" | "continue" | "reverseContinue" | "next" | "stepIn" | "stepOut" => self.go_on(command),
+            "configurationDone" | "continue" | "reverseContinue" | "next" | "stepIn" | "stepOut" => {
+                self.go_on(command).await
+            }
             _ => match &mut self.run {
                 Some(run) => run.answer(command, arguments).await,
                 None => Answer::refuse("no run is open: launch one first"),
@@ -153,16 +159,11 @@ impl DebugSession {
             HaltingEvent::Over(_) => (None, true),
         };
         self.play_run(definition, &run.id.to_string()).await?;
+        if let (Some(run), Some(step)) = (&mut self.run, &halted) {
+            run.end_at(&step.path);
+        }
         self.live = Some(LiveRun { run, halted, goal: Goal::NextStep, is_over, passes: None });
         Ok(())
-    }
-
-    /// The lines of the definition with a breakpoint.
-    fn own_breakpoints(&self) -> Vec<usize> {
-        let Some(run) = &self.run else { return Vec::new() };
-        let of_file = self.breakpoints.get(&absolute_path(&run.definition));
-        let of_record = self.breakpoints.get(Path::new(""));
-        of_file.into_iter().chain(of_record).flatten().copied().collect()
     }
 
     /// Whether a variable has a new value.
@@ -185,7 +186,7 @@ impl DebugSession {
             Ok(fork) => fork,
             Err(error) => return Answer::refuse(error.to_string()),
         };
-        let message = format!("the run goes on as a fork: {}\n", fork.id);
+        let message = format!("the run continues as a fork: {}\n", fork.id);
         let goal = if command == "continue" { Goal::Breakpoint } else { Goal::NextStep };
         // The step at which it begins is let happen; it is the next one that is of interest.
         self.live = Some(LiveRun { run: fork, halted: None, goal, is_over: false, passes: Some(at) });
@@ -194,27 +195,61 @@ impl DebugSession {
     }
 
     /// Goes on as a request says: in what has happened already, or in what a live run does next.
-    fn go_on(&mut self, command: &str) -> Answer {
-        let breakpoints = self.own_breakpoints();
-        let Some(run) = &mut self.run else { return Answer::refuse("no run is open: launch one first") };
-        let found = match command {
-            "configurationDone" if self.stops_on_entry || run.is_hit(0, &breakpoints) => {
-                return run.stop_at(0, "entry");
-            }
+    async fn go_on(&mut self, command: &str) -> Answer {
+        let (found, output) = match self.find_next(command).await {
+            Ok(found) => found,
+            Err(answer) => return answer,
+        };
+        let moved = self.move_to(command, found);
+        let logged = output.into_iter().map(describe_output);
+        Answer { events: logged.chain(moved.events).collect(), ..moved }
+    }
+
+    /// The stop at which a request ends, if it is known already, and what is logged on the way; or the answer.
+    async fn find_next(&mut self, command: &str) -> Result<(Option<usize>, Vec<String>), Answer> {
+        let DebugSession { run, breakpoints, stops_on_entry, .. } = self;
+        let Some(run) = run else { return Err(Answer::refuse("no run is open: launch one first")) };
+        let mut breakpoints = list_breakpoints(breakpoints, &run.definition);
+        let mut output = Vec::new();
+        match command {
             "reverseContinue" => {
-                let found = run.find_hit(Direction::Backwards, &breakpoints);
-                return match found {
+                let (found, _) = run.find_hit(Direction::Backwards, &mut breakpoints).await;
+                return Err(match found {
                     Some(at) => run.stop_at(at, "breakpoint"),
                     None => run.stop_at(0, "entry"),
-                };
+                });
             }
-            "configurationDone" | "continue" => run.find_hit(Direction::Forwards, &breakpoints),
+            "configurationDone" => {
+                let hit = run.hit_at(0, &mut breakpoints).await;
+                output.extend(hit.output);
+                if *stops_on_entry || hit.stops {
+                    let entry = run.stop_at(0, "entry");
+                    let logged = output.into_iter().map(describe_output);
+                    return Err(Answer { events: logged.chain(entry.events).collect(), ..entry });
+                }
+            }
+            _ => {}
+        }
+        if matches!(command, "configurationDone" | "continue") {
+            let (found, logged) = run.find_hit(Direction::Forwards, &mut breakpoints).await;
+            output.extend(logged);
+            return Ok((found, output));
+        }
+        let found = match command {
             _ if run.is_at_last() => None,
             "stepOut" => Some(run.find_after_parent()),
             _ => Some(run.at + 1),
         };
+        for at in found.map_or(0..0, |found| run.at + 1..found + 1) {
+            output.extend(run.hit_at(at, &mut breakpoints).await.output);
+        }
+        Ok((found, output))
+    }
+
+    fn move_to(&mut self, command: &str, found: Option<usize>) -> Answer {
+        let Some(run) = &mut self.run else { return Answer::refuse("no run is open: launch one first") };
         let continues = matches!(command, "configurationDone" | "continue");
-        let last = run.playback.stops.len() - 1;
+        let last = run.last_position();
         match (found, self.live.as_mut().filter(|live| !live.is_over)) {
             (Some(at), _) => run.stop_at(at, if continues { "breakpoint" } else { "step" }),
             (None, Some(live)) => {
@@ -258,38 +293,42 @@ impl DebugSession {
         if let Err(message) = self.play_run(&definition, &id).await {
             return vec![("output", json!({"category": "stderr", "output": message})), ("terminated", json!({}))];
         }
-        let breakpoints = self.own_breakpoints();
-        let Some(run) = &mut self.run else { return Vec::new() };
-        let last = run.playback.stops.len() - 1;
+        let DebugSession { run, live, breakpoints, .. } = self;
+        let Some(run) = run else { return Vec::new() };
         if let Some(status) = over {
             let output = json!({"category": "console", "output": format!("the run {id} is {}\n", status.name())});
-            let stopped = run.stop_at(last, "pause").events;
+            let stopped = run.stop_at(run.last_position(), "pause").events;
             return [vec![("output", output)], stopped].concat();
         }
-        if goal == Goal::Breakpoint && !run.is_hit(last, &breakpoints) {
+        let halted = live.as_ref().and_then(|live| live.halted.as_ref());
+        let here = halted.map_or(run.last_position(), |step| run.end_at(&step.path));
+        let hit = run.hit_at(here, &mut list_breakpoints(breakpoints, &run.definition)).await;
+        let logged: Vec<DebugEvent> = hit.output.into_iter().map(describe_output).collect();
+        if goal == Goal::Breakpoint && !hit.stops {
             let halted = self.live.as_mut().and_then(|live| live.halted.take());
             halted.into_iter().for_each(HaltedStep::release);
-            return Vec::new();
+            return logged;
         }
-        run.stop_at(last, if goal == Goal::Breakpoint { "breakpoint" } else { "step" }).events
+        let stopped = run.stop_at(here, if goal == Goal::Breakpoint { "breakpoint" } else { "step" });
+        [logged, stopped.events].concat()
     }
 
     /// Replaces the breakpoints of one file.
     fn set_breakpoints(&mut self, arguments: &serde_json::Value) -> Answer {
         let file = arguments["source"]["path"].as_str().map(|path| absolute_path(Path::new(path))).unwrap_or_default();
         let wanted: Vec<&serde_json::Value> = arguments["breakpoints"].as_array().into_iter().flatten().collect();
-        let find_line = |one: &serde_json::Value| usize::try_from(one["line"].as_u64()?).ok();
-        // A condition that is not looked at would stop the run where nobody wants it.
-        let lines = wanted.iter().filter(|one| !has_condition(one)).filter_map(|one| find_line(one)).collect();
+        let parsed: Vec<Option<Result<Breakpoint, String>>> = wanted.iter().map(|one| Breakpoint::parse(one)).collect();
         let run = self.run.as_ref();
         let is_own = file.as_os_str().is_empty() || run.is_none_or(|run| absolute_path(&run.definition) == file);
         let is_live = self.live.is_some();
-        let verify = |one: &&serde_json::Value| {
-            let line = find_line(one).unwrap_or_default();
+        let verify = |one: &Option<Result<Breakpoint, String>>| {
+            let line = match one {
+                Some(Ok(breakpoint)) => breakpoint.line,
+                // A condition that is not looked at would stop the run where nobody wants it.
+                Some(Err(message)) => return json!({"verified": false, "message": message}),
+                None => 0,
+            };
             let refuse = |message: &str| json!({"verified": false, "line": line, "message": message});
-            if has_condition(one) {
-                return refuse("breakpoints with a condition are not supported: remove the condition");
-            }
             if !is_own {
                 return refuse("the run is of another definition");
             }
@@ -300,14 +339,20 @@ impl DebugSession {
                 Some(None) | None => json!({"verified": true, "line": line}),
             }
         };
-        let verified: Vec<serde_json::Value> = wanted.iter().map(verify).collect();
-        self.breakpoints.insert(file, lines);
+        let verified: Vec<serde_json::Value> = parsed.iter().map(verify).collect();
+        self.breakpoints.insert(file, parsed.into_iter().flatten().flatten().collect());
         Answer::new(json!({"breakpoints": verified}))
     }
 }
 
-/// Whether a breakpoint is to stop a run only sometimes, or not at all.
-fn has_condition(breakpoint: &serde_json::Value) -> bool {
-    let conditions = ["condition", "hitCondition", "logMessage"];
-    conditions.iter().any(|key| breakpoint[*key].as_str().is_some_and(|condition| !condition.trim().is_empty()))
+/// The breakpoints of a definition.
+fn list_breakpoints<'b>(all: &'b mut BTreeMap<PathBuf, Vec<Breakpoint>>, definition: &Path) -> Vec<&'b mut Breakpoint> {
+    let definition = absolute_path(definition);
+    let own = all.iter_mut().filter(|(file, _)| **file == definition || file.as_os_str().is_empty());
+    own.flat_map(|(_, breakpoints)| breakpoints).collect()
+}
+
+/// A line for the console.
+fn describe_output(line: String) -> DebugEvent {
+    ("output", json!({"category": "console", "output": line + "\n"}))
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use async_lsp::{ErrorCode, ResponseError};
+use flowloom_app::definitions::nameable::AGENTS_FOLDERS;
 use lsp_types::{
     DocumentChangeOperation, DocumentChanges, OneOf, OptionalVersionedTextDocumentIdentifier, RenameFile, RenameParams,
     ResourceOp, TextDocumentEdit, TextEdit, Url, WorkspaceEdit,
@@ -63,8 +64,13 @@ pub(super) fn rename_at(snapshot: &Snapshot, params: &RenameParams) -> Result<Op
     Ok(Some(WorkspaceEdit { document_changes: Some(changes), ..WorkspaceEdit::default() }))
 }
 
-/// The folder of an agent next to its graph.
+/// The folder of an agent that is named by it: beside its graph, or above.
 fn find_agent_folder(opened: &Opened<'_>, agent: &str) -> Option<std::path::PathBuf> {
-    let folder = Path::new(&opened.definition.main().path).parent()?.join("agents").join(agent);
+    let is_of_agents = |folder: &Path| AGENTS_FOLDERS.iter().any(|name| folder.ends_with(name));
+    let folders =
+        opened.checked.iter().flat_map(|checked| checked.files.keys()).filter_map(|path| Path::new(path).parent());
+    let mut named = folders.filter(|folder| folder.ends_with(agent) && folder.parent().is_some_and(is_of_agents));
+    let beside = || Some(Path::new(&opened.definition.main().path).parent()?.join("agents").join(agent));
+    let folder = named.next().map(Path::to_owned).or_else(beside)?;
     folder.is_dir().then_some(folder)
 }

@@ -13,7 +13,7 @@ use flowloom_core::render;
 use flowloom_core::status::Status;
 use flowloom_core::value::Value;
 
-use super::scoped::{self, Iterations};
+use super::scoped::{self, Iterations, OpenIteration, ScopedEnv};
 use super::turn::UNKNOWN_DESTINATION;
 use super::{Interpreter, Interrupt, StepContext, StepFlow, StepResult};
 use crate::effects::BoxFuture;
@@ -51,7 +51,7 @@ impl Interpreter {
                     writes.push((step, names, output.clone()));
                     output
                 }
-                StepFlow::Skipped => None,
+                StepFlow::Skipped(_) => None,
             };
             outputs.push(output.unwrap_or_default());
         }
@@ -106,9 +106,9 @@ impl Interpreter {
                         bind::write_output(&nodes[index].step, names, output.as_ref(), env);
                         outputs[index] = output;
                     }
-                    StepFlow::Skipped => {
+                    StepFlow::Skipped(cause) => {
                         broken[index] = true;
-                        failed.push(nodes[index].step.key.as_str());
+                        failed.push(FailedNode { key: nodes[index].step.key.as_str(), cause });
                     }
                 }
                 settled.push(index);
@@ -124,9 +124,7 @@ impl Interpreter {
             }
         }
         if dag.fails && !failed.is_empty() {
-            // In alphabetical order, so that the message does not depend on timing.
-            failed.sort_unstable();
-            let message = format!("{} of {} nodes failed: {}", failed.len(), nodes.len(), failed.join(", "));
+            let message = describe_failed_nodes(failed, nodes.len());
             return Err(Interrupt::Failed(StepFailure::new(Code::NodesFailed, message), place.path.clone()));
         }
         self.set_node_variables(dag, None, env, place);
@@ -270,7 +268,14 @@ impl Interpreter {
         if let Some(counter) = &looped.counter {
             env.locals.push((counter.clone(), (index as i64).into()));
         }
-        let result = self.run_step_at(&looped.body, env, place.with_path(place.path.iteration_path(index))).await;
+        let at = place.with_path(place.path.iteration_path(index));
+        let requests = self.requests.as_ref();
+        let mut iteration = requests.map(|requests| OpenIteration::new(at.path.clone(), looped, env, requests));
+        let result = self.run_step_at(&looped.body, env, at).await;
+        // At the end of the record, it is an error.
+        if let Some(iteration) = iteration.as_mut().filter(|_| result.is_ok()) {
+            iteration.close();
+        }
         env.locals.truncate(locals);
         result
     }
@@ -305,13 +310,15 @@ impl Interpreter {
         }
         let inputs = subflow.inputs.resolve(env, place.text);
         let inputs = inputs.map_err(|error| Interrupt::Failed(error, place.path.clone()))?;
-        let mut inner = Env::from_vars(subflow.plan.initial_vars(&inputs));
         let place = StepContext { text: subflow.plan.text, depth: place.depth + 1, ..place.clone() };
-        let output = match self.run_child(&subflow.plan.root, &mut inner, &place).await {
+        let inner = Env::from_vars(subflow.plan.initial_vars(&inputs));
+        let mut scope = ScopedEnv::new(inner, &place.path, self.requests.as_ref());
+        let output = match self.run_child(&subflow.plan.root, &mut scope.env, &place).await {
             // The end of the inner run does not end this one.
             Err(Interrupt::Return(output)) => output,
             result => result?,
         };
+        scope.close();
         self.emit_finished(&place, None)?;
         Ok(output)
     }
@@ -321,6 +328,22 @@ impl Interpreter {
         self.emit_finished(place, None)?;
         Ok(Some(Value::Map(env.vars.shared_map())))
     }
+}
+
+/// A node of a graph that has no output.
+struct FailedNode<'a> {
+    key: &'a str,
+    cause: Option<Box<StepFailure>>,
+}
+
+/// The message of a graph whose nodes failed, with the cause of the first.
+fn describe_failed_nodes(mut failed: Vec<FailedNode<'_>>, count: usize) -> String {
+    // In alphabetical order, so that the message does not depend on timing.
+    failed.sort_unstable_by_key(|node| node.key);
+    let names: Vec<&str> = failed.iter().map(|node| node.key).collect();
+    let cause = failed.iter().find_map(|node| Some((node.key, node.cause.as_ref()?)));
+    let cause = cause.map(|(key, error)| format!("; {key} failed with {}: {}", error.code, error.message));
+    format!("{} of {count} nodes failed: {}{}", failed.len(), names.join(", "), cause.unwrap_or_default())
 }
 
 /// The reason why a node is skipped: its failed dependencies.

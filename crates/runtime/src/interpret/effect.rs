@@ -274,6 +274,8 @@ impl Interpreter {
             Some(_) => None,
             None => Some(self.in_flight.acquire_permit(self.limits.parallel).await),
         };
+        // The process may have been stopped meanwhile, for longer than its lease.
+        self.log.ensure_lease().await.map_err(|error| EffectFailure::Halt(error.into()))?;
         let mut aborted = AbortGuard::new(&self.log, &place.path, attempt);
         let context = self.effect_context(place, attempt);
         let effects = &self.effects;

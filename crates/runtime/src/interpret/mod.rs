@@ -217,7 +217,7 @@ impl Interpreter {
         }
         match self.prepare_step(step, env, place) {
             Err(halt) => (Err(halt), Vec::new()),
-            Ok(None) => (Ok(StepFlow::Skipped), Vec::new()),
+            Ok(None) => (Ok(StepFlow::Skipped(None)), Vec::new()),
             Ok(Some(names)) => (self.run_with_policy(step, env, place).await, names),
         }
     }
@@ -225,7 +225,9 @@ impl Interpreter {
     /// Applies the error policy to a failure before the step itself, which is recorded already.
     fn apply_error_policy(&self, step: &Step, halt: Interrupt) -> Result<StepFlow, Interrupt> {
         match halt {
-            Interrupt::Failed(..) if step.policy.on_error == OnError::Continue => Ok(StepFlow::Skipped),
+            Interrupt::Failed(error, _) if step.policy.on_error == OnError::Continue => {
+                Ok(StepFlow::skip_failed(error))
+            }
             halt => Err(halt),
         }
     }
@@ -257,13 +259,10 @@ impl Interpreter {
             Ok(output) => Ok(StepFlow::Ran(output)),
             Err(Interrupt::Failed(error, at)) if step.policy.on_error == OnError::Continue => {
                 if at != place.path || !step.kind.is_leaf() {
-                    self.emit_event(
-                        place,
-                        0,
-                        Event::StepFailed { error, then: AfterFailure::Continue, usage: None, reused: false },
-                    )?;
+                    let (error, then) = (error.clone(), AfterFailure::Continue);
+                    self.emit_event(place, 0, Event::StepFailed { error, then, usage: None, reused: false })?;
                 }
-                Ok(StepFlow::Skipped)
+                Ok(StepFlow::skip_failed(error))
             }
             Err(halt) => Err(halt),
         }
@@ -372,5 +371,12 @@ impl Drop for EnvGuard<'_> {
 /// The result of a step that was not interrupted.
 enum StepFlow {
     Ran(Option<Value>),
-    Skipped,
+    /// It has no output; with its failure, if it failed and the run continues.
+    Skipped(Option<Box<StepFailure>>),
+}
+
+impl StepFlow {
+    fn skip_failed(error: StepFailure) -> StepFlow {
+        StepFlow::Skipped(Some(Box::new(error)))
+    }
 }

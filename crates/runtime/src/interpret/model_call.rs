@@ -51,8 +51,7 @@ impl Interpreter {
 
     /// The upper bound of a call's cost. An answer without a limit of its own is limited by the remaining budget.
     fn bound_cost(&self, request: &mut GenerateRequest) -> Result<Amount, StepFailure> {
-        // A token is at least one byte, so bytes bound tokens for every tokenizer; each message has some framing.
-        let prompt: u64 = request.messages.iter().map(|message| message.content.len() as u64 + 16).sum();
+        let prompt = request.messages.bound_tokens();
         let model = &self.effects.model;
         let wanted = request.options.max_tokens.map(u64::from);
         let left = self.ledger.remaining_tokens(&self.limits).map(|left| left.saturating_sub(prompt));

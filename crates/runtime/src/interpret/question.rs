@@ -55,7 +55,9 @@ impl Interpreter {
         let Some(Expiry { expires_at, asked_at, timeout_ms }) = expiry else { return Ok(plain_outcome(answer.await)) };
         let _timer = self.log.start_timer(expires_at, TimerKind::Question);
         let expired = Box::pin(async {
-            self.effects.clock.sleep_for(self.log.remaining_ms(expires_at, asked_at)).await;
+            let remaining_ms = self.log.remaining_ms(expires_at, asked_at);
+            let is_known = Box::pin(self.log.wait_for_known_time(expires_at));
+            scope::run_until(is_known, || self.effects.clock.sleep_for(remaining_ms)).await;
             self.log.wait_for_decisions().await;
         });
         match scope::run_until(answer, || expired).await {

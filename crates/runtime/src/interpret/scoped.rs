@@ -5,11 +5,11 @@ use std::sync::Arc;
 use flowloom_core::chat::Role;
 use flowloom_core::chat::content;
 use flowloom_core::path::Path;
-use flowloom_core::plan::{AppendMessage, Env, HelperState, LoopHelper, ScopedSteps, TranscriptPiece, Vars};
+use flowloom_core::plan::{AppendMessage, Env, HelperState, Loop, LoopHelper, ScopedSteps, TranscriptPiece, Vars};
 use flowloom_core::value::{Map, Value};
 
 use super::{Interpreter, Interrupt, StepContext, StepResult};
-use crate::requests::CollectedRequests;
+use crate::requests::{CollectedRequests, OpenScope, ScopeKind};
 
 /// The finished iterations of a loop, as its expressions see them.
 pub(super) struct Iterations {
@@ -50,16 +50,62 @@ pub(super) fn set_helper(helper: &LoopHelper, value: &Value, env: &mut Env) {
 
 /// The variables of steps that have variables of their own. If the steps do not end, they are noted where requests are
 /// collected.
-struct OpenScope<'a> {
-    env: Env,
+pub(super) struct ScopedEnv<'a> {
+    pub(super) env: Env,
     path: &'a Path,
     requests: Option<&'a CollectedRequests>,
 }
 
-impl Drop for OpenScope<'_> {
+impl<'a> ScopedEnv<'a> {
+    pub(super) fn new(env: Env, path: &'a Path, requests: Option<&'a CollectedRequests>) -> ScopedEnv<'a> {
+        ScopedEnv { env, path, requests }
+    }
+
+    /// Notes that the steps have ended.
+    pub(super) fn close(&mut self) {
+        self.requests = None;
+    }
+}
+
+impl Drop for ScopedEnv<'_> {
     fn drop(&mut self) {
         if let Some(requests) = self.requests {
-            requests.add_scope(self.path, self.env.vars.shared_map());
+            let (path, values) = (self.path.clone(), self.env.vars.shared_map());
+            requests.add_scope(OpenScope { path, kind: ScopeKind::Variables, values });
+        }
+    }
+}
+
+/// What an iteration adds to the variables. If the iteration does not end, it is noted where requests are collected.
+pub(super) struct OpenIteration<'a> {
+    path: Path,
+    values: Map,
+    requests: Option<&'a CollectedRequests>,
+}
+
+impl<'a> OpenIteration<'a> {
+    /// An iteration whose names are the last ones of `env`, and those of the helper of its loop.
+    pub(super) fn new(path: Path, looped: &Loop, env: &Env, requests: &'a CollectedRequests) -> OpenIteration<'a> {
+        let mut values = Map::new();
+        let helper = looped.helper.iter().flat_map(|helper| &helper.names);
+        for name in looped.counter.iter().chain(helper) {
+            let local = env.locals.iter().rev().find(|(local, _)| local == name);
+            values.extend(local.map(|(name, value)| (name.clone(), value.clone())));
+        }
+        OpenIteration { path, values, requests: Some(requests) }
+    }
+
+    /// Notes that the iteration has ended.
+    pub(super) fn close(&mut self) {
+        self.requests = None;
+    }
+}
+
+impl Drop for OpenIteration<'_> {
+    fn drop(&mut self) {
+        if let Some(requests) = self.requests {
+            let values = Arc::new(std::mem::take(&mut self.values));
+            requests.add_scope(OpenScope { path: self.path.clone(), kind: ScopeKind::Iteration, values });
         }
     }
 }
@@ -74,14 +120,14 @@ impl Interpreter {
             }
         }
         let requests = self.requests.as_ref();
-        let mut scope = OpenScope { env: Env::from_vars(vars), path: &place.path, requests };
+        let mut scope = ScopedEnv::new(Env::from_vars(vars), &place.path, requests);
         let inner = &mut scope.env;
         inner.locals = env.locals.iter().filter(|(name, _)| scoped.sees.contains(name)).cloned().collect();
         inner.transcript = std::mem::take(&mut env.transcript);
         let result = self.run_scoped_body(scoped, inner, place).await;
         env.transcript = std::mem::take(&mut inner.transcript);
         result?;
-        scope.requests = None;
+        scope.close();
         self.emit_finished(place, None)?;
         Ok(Some(collect_output(&scoped.gives, &scope.env)))
     }

@@ -37,6 +37,10 @@ impl Interpreter {
             match perform().await {
                 Err(failure) if failure.code.is_store_outage() && may_repeat() => {
                     self.effects.clock.sleep_for(RETRY_INTERVAL_MS).await;
+                    // During the outage the lease may have been lost. Then the failure is not stored either.
+                    if self.log.ensure_lease().await.is_err() {
+                        return Err(failure);
+                    }
                 }
                 done => return done,
             }

@@ -12,6 +12,7 @@ mod forgotten;
 mod outcome;
 mod reuse;
 mod suspension;
+mod term;
 mod timers;
 
 use std::collections::{BTreeSet, HashMap, HashSet};
@@ -40,6 +41,7 @@ pub(crate) use outcome::RecordedOutcome;
 pub(crate) use reuse::ReusableRecord;
 pub use reuse::{Response, ScriptValue};
 use suspension::{ExpiryRounds, SuspendedStep};
+use term::HeldTerm;
 pub(crate) use timers::TimerKind;
 use timers::Timers;
 
@@ -60,6 +62,7 @@ pub(crate) struct RunLog {
     journal: Arc<dyn Journal>,
     pub(crate) publisher: Publisher,
     immediate: bool,
+    term: HeldTerm,
     /// Whether [`RunLog::is_following`] may be true, read without the lock.
     may_follow: AtomicBool,
     /// Whether there are attempts that no longer count, read without the lock.
@@ -127,6 +130,7 @@ impl RunLog {
             journal,
             publisher: Publisher::starting_after(durable),
             immediate,
+            term: HeldTerm::new(),
             may_follow: AtomicBool::new(true),
             has_forgotten: AtomicBool::new(state.forgotten.has_attempts()),
             state: Mutex::new(state),
@@ -298,6 +302,7 @@ impl RunLog {
             std::mem::take(&mut state.pending)
         };
         let records = batch.records.clone();
+        self.term.note_sent(self.journal.lease_term().number);
         Some((records, self.journal.append_batch(self.lease, batch)))
     }
 
@@ -316,6 +321,7 @@ impl RunLog {
                 return Err(error);
             }
         };
+        self.term.note_stored();
         if let Some(last) = records.last() {
             state.durable = last.seq;
         }
@@ -415,12 +421,6 @@ impl RunLog {
     /// Whether events can still be stored.
     pub(crate) fn is_open(&self) -> bool {
         self.lock_state().failure.is_none()
-    }
-
-    /// How long to wait until the time `until`, in milliseconds, if the wait began at the time `since`. Setting the clock
-    /// back does not make the wait longer than it was.
-    pub(crate) fn remaining_ms(&self, until: u64, since: u64) -> u64 {
-        until.saturating_sub(self.clock.now_ms().max(since))
     }
 
     /// The current time, in milliseconds since the Unix epoch.

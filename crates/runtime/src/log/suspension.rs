@@ -133,7 +133,10 @@ impl RunLog {
         let RunCommand { id, sender, action } = command;
         let decided = match action {
             CommandAction::Cancel {} => Ok(false),
-            CommandAction::Resume {} => Ok(self.wake_child_waits(&mut self.lock_state())),
+            CommandAction::Resume { now_ms } => {
+                let is_due = now_ms.is_some_and(|now_ms| self.note_time(now_ms));
+                Ok(self.wake_child_waits(&mut self.lock_state()) || is_due)
+            }
             CommandAction::Retry { .. } => Err(RunError::NotEnded(Status::Running)),
             CommandAction::Unknown {} => Err(RunError::UnknownCommand),
             CommandAction::Answer { path, value } => self.apply_answer(&path, value, sender).map(|()| true),

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::future::poll_fn;
 use std::sync::Arc;
+use std::task::{Poll, Waker};
 
 use super::RunLog;
 
@@ -20,6 +22,10 @@ pub(crate) enum TimerKind {
 pub(super) struct Timers {
     waits: BTreeMap<u64, usize>,
     questions: BTreeMap<u64, usize>,
+    /// The latest time that the sender of a command knew of.
+    known_ms: u64,
+    /// Who waits for a later one.
+    waiters: Vec<Waker>,
 }
 
 impl Timers {
@@ -36,6 +42,38 @@ impl RunLog {
     pub(crate) fn start_timer(self: &Arc<RunLog>, until: u64, kind: TimerKind) -> Timer {
         *self.lock_state().timers.of_kind(kind).entry(until).or_default() += 1;
         Timer { log: self.clone(), until, kind }
+    }
+
+    /// How long to wait until the time `until`, in milliseconds, if the wait began at the time `since`. Setting the clock
+    /// back does not make the wait longer than it was.
+    pub(crate) fn remaining_ms(&self, until: u64, since: u64) -> u64 {
+        until.saturating_sub(self.clock.now_ms().max(since))
+    }
+
+    /// Notes that it is at least this late. Returns whether a question expires therefore.
+    pub(super) fn note_time(&self, now_ms: u64) -> bool {
+        let mut state = self.lock_state();
+        let timers = &mut state.timers;
+        timers.known_ms = timers.known_ms.max(now_ms);
+        let is_due = timers.questions.first_key_value().is_some_and(|(until, _)| *until <= timers.known_ms);
+        let waiters = std::mem::take(&mut timers.waiters);
+        drop(state);
+        waiters.into_iter().for_each(Waker::wake);
+        is_due
+    }
+
+    /// Completes once a command has said that it is at least as late as `until`.
+    pub(crate) async fn wait_for_known_time(&self, until: u64) {
+        poll_fn(|context| {
+            let timers = &mut self.lock_state().timers;
+            if timers.known_ms >= until {
+                return Poll::Ready(());
+            }
+            timers.waiters.retain(|waiter| !waiter.will_wake(context.waker()));
+            timers.waiters.push(context.waker().clone());
+            Poll::Pending
+        })
+        .await;
     }
 
     /// Whether a step waits for a time.

@@ -36,7 +36,7 @@ use crate::definitions::change::writable_key;
 use crate::definitions::put;
 use crate::params::QueryParams;
 use crate::problem::{ApiResult, Problem, ProblemDocument};
-use crate::runs::start::StartContext;
+use crate::runs::start::{StartContext, advise_similar, look_up_definition};
 use crate::state::{RunHost, Server};
 
 /// The routes of AgentOS' API.
@@ -129,8 +129,11 @@ pub(crate) async fn run_workflow(
 ) -> ApiResult<Response> {
     let wanted: RunWorkflowRequest = parse_object(unwrap_body(&text))?;
     let call = StartContext::admitted(&host, &caller, None, &headers)?.with_interface(TriggerKind::AgentOs);
-    let missing = |_| Problem::new(Code::NotThere, steps::not_found_message(&wanted.workflow_id));
-    let definition = call.find_definition(&wanted.workflow_id).await.map_err(missing)?;
+    let Some(definition) = look_up_definition(&host, call.user(), &wanted.workflow_id).await? else {
+        let advice = advise_similar(&host.catalog, call.user(), &wanted.workflow_id, None).await?;
+        let message = steps::not_found_message(&wanted.workflow_id) + &advice;
+        return Err(Problem::new(Code::NotThere, message));
+    };
     let agent = wanted.agent_id.filter(|agent| !agent.is_empty());
     let starting = StartRunRequest { agent, ..StartRunRequest::with_inputs(wanted.input) };
     let ended = run_and_wait(&call, &definition, starting, &text).await?;

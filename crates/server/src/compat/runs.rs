@@ -20,9 +20,9 @@ use flowloom_formats::{RenderedResult, render_result};
 
 use crate::blocking::run_blocking;
 use crate::bounded_list::BoundedList;
-use crate::problem::{ApiResult, Problem};
+use crate::problem::ApiResult;
 use crate::runs::answer::{MAX_WAIT, name_started_run, read_run};
-use crate::runs::start::StartContext;
+use crate::runs::start::{StartContext, report_unknown};
 
 /// The state of a run after waiting for it.
 pub(crate) struct CompatRun {
@@ -117,13 +117,16 @@ pub(crate) async fn find_definition(
     format: Format,
     id: &str,
 ) -> ApiResult<(Arc<CatalogEntry>, DefinitionContent)> {
-    let (catalog, wanted) = (catalog.clone(), id.to_owned());
+    let (finding, owner, wanted) = (catalog.clone(), user.clone(), id.to_owned());
     let found = run_blocking(move || {
-        let found = catalog.find_definition(&user, &wanted)?.filter(|definition| definition.format == format);
-        found.map(|definition| Ok((definition.clone(), catalog.read_content(&definition)?))).transpose()
+        let found = finding.find_definition(&owner, &wanted)?.filter(|definition| definition.format == format);
+        found.map(|definition| Ok((definition.clone(), finding.read_content(&definition)?))).transpose()
     });
     let found: Result<_, AppError> = found.await?;
-    found?.ok_or_else(|| Problem::not_found(format.name(), id))
+    if let Some(found) = found? {
+        return Ok(found);
+    }
+    Err(report_unknown(catalog, &user, id, Some(format)).await?)
 }
 
 /// Returns the id in `map`; inserts a new one if there is none.

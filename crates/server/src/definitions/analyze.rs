@@ -16,7 +16,7 @@ use flowloom_lsp::analysis::completion::{Proposal, ProposalKind, list_proposals}
 use flowloom_lsp::analysis::definition::{Definition, IndexedFile};
 use flowloom_lsp::analysis::hover::find_meaning;
 use flowloom_lsp::analysis::known::{Known, KnownName};
-use flowloom_lsp::analysis::names::{Name, NameKind};
+use flowloom_lsp::analysis::names::{Name, NameKind, ValueField};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -93,7 +93,7 @@ pub(crate) struct MeaningInfo {
     text: String,
 }
 
-/// A replacement of a part of a text.
+/// A replacement of a part of the text.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct TextChange {
     /// First byte of what is replaced.
@@ -142,7 +142,23 @@ pub(crate) struct VariableInfo {
     /// Where its value comes from.
     origin: String,
     /// The fields of its value, if they are known.
-    fields: Vec<String>,
+    fields: Vec<FieldInfo>,
+}
+
+/// A field of a variable's value.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct FieldInfo {
+    name: String,
+    /// The type of its value, such as `string`; empty if it is not known.
+    type_name: String,
+    /// Its description; empty if there is none.
+    description: String,
+}
+
+impl From<ValueField> for FieldInfo {
+    fn from(field: ValueField) -> FieldInfo {
+        FieldInfo { name: field.name, type_name: field.type_name, description: field.description }
+    }
 }
 
 /// What exists outside of a definition.
@@ -180,11 +196,13 @@ pub(crate) async fn analyze_definition(
         let opened = asked.source.open()?;
         match asked.what {
             Question::Fixes => list_fixes(&app, &user, opened, stop),
-            what => look_up(
-                list_known(&app, &catalog, &user)?,
-                &opened,
-                Spot { what, file: asked.file.as_deref(), at: asked.at },
-            ),
+            what => {
+                let Some(definition) = opened.build_index(app.config.limits.source_bytes, stop)? else {
+                    return Ok(Analysis::default());
+                };
+                let spot = Spot { what, file: asked.file.as_deref(), at: asked.at };
+                look_up(list_known(&app, &catalog, &user)?, &definition, spot)
+            }
         }
     };
     compile_to_json(answer).await
@@ -198,19 +216,18 @@ struct Spot<'a> {
     at: usize,
 }
 
-fn look_up(known: Known, opened: &OpenDefinition, spot: Spot<'_>) -> Result<Analysis, Problem> {
-    let Some(definition) = opened.index() else { return Ok(Analysis::default()) };
-    let file = find_file(&definition, spot.file)?;
+fn look_up(known: Known, definition: &Definition, spot: Spot<'_>) -> Result<Analysis, Problem> {
+    let file = find_file(definition, spot.file)?;
     let offset = file.index.text.floor_char_boundary(spot.at);
     Ok(match spot.what {
         Question::Completions => {
-            let proposals = list_proposals(&definition, file, offset, &known);
+            let proposals = list_proposals(definition, file, offset, &known);
             Analysis { completions: proposals.into_iter().map(to_completion).collect(), ..Analysis::default() }
         }
         Question::Names => Analysis { names: Some(write_names(known)), ..Analysis::default() },
-        Question::Variables => Analysis { variables: list_variables(&definition, file, offset), ..Analysis::default() },
+        Question::Variables => Analysis { variables: list_variables(definition, file, offset), ..Analysis::default() },
         Question::Meaning | Question::Fixes => {
-            let meaning = find_meaning(&definition, file, offset, &known).map(|meaning| MeaningInfo {
+            let meaning = find_meaning(definition, file, offset, &known).map(|meaning| MeaningInfo {
                 start: meaning.span.start,
                 length: meaning.span.length,
                 text: meaning.text,
@@ -246,7 +263,7 @@ fn list_variables(definition: &Definition, file: &IndexedFile, offset: usize) ->
     let kind = file.index.find_template(offset).map_or(kind, |template| template.kind);
     let visible = definition.list_visible(file, offset, kind);
     let variable = |name: Name| VariableInfo {
-        fields: definition.list_fields(&name),
+        fields: definition.list_fields(&name).into_iter().map(FieldInfo::from).collect(),
         name: name.text,
         type_name: name.about.type_name,
         origin: name.about.origin,

@@ -7,12 +7,12 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
+use flowloom_app::config::Config;
 use flowloom_app::definitions::source::Loader;
 use flowloom_app::definitions::stored;
-use flowloom_app::engines::App;
 use flowloom_app::error::AppError;
 use flowloom_app::keys::Scope;
-use flowloom_store::SHARED_USER;
+use flowloom_store::{SHARED_USER, Store};
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -39,7 +39,8 @@ pub(crate) struct CheckResult {
     request_body(content((Object = "application/json"), (String = "text/markdown"))),
     responses((status = 200, body = CheckResult), (status = 400, body = ProblemDocument)))]
 pub(crate) async fn check_definition(
-    State(app): State<Arc<App>>,
+    State(config): State<Arc<Config>>,
+    State(store): State<Arc<Store>>,
     caller: Caller,
     QueryParams(whose): QueryParams<OwnerQuery>,
     upload: UploadedDefinition,
@@ -48,12 +49,12 @@ pub(crate) async fn check_definition(
     let user = caller.resolve_user(whose.user)?;
     let content = upload.into_content("definition").await?;
     let checked = crate::blocking::compile_blocking(move |stop| {
-        let loader = Loader { stop: Some(stop), ..Loader::new(&app.config) };
-        let mut checked = stored::compile_for_user(&app.store, &loader, &user, &content)?;
+        let loader = Loader { stop: Some(stop), ..Loader::new(&config) };
+        let mut checked = stored::compile_for_user(&store, &loader, &user, &content)?;
         let tenant = Some(user.as_str()).filter(|user| *user != SHARED_USER);
-        checked.source.add_secret_warnings(&app.config, tenant);
-        checked.source.add_injection_warnings(&app.config);
-        checked.source.add_cost_warnings(&app.config);
+        checked.source.add_secret_warnings(&config, tenant);
+        checked.source.add_injection_warnings(&config);
+        checked.source.add_cost_warnings(&config);
         Ok::<_, AppError>(CheckResult {
             format: checked.source.compiled.format.map(|format| format.to_string()),
             is_refused: checked.source.is_refused(),

@@ -8,15 +8,16 @@ use std::sync::Arc;
 
 use axum::extract::State;
 use axum::response::Response;
+use flowloom_app::config::Config;
 use flowloom_app::definitions::convert::{ConversionOptions, convert_loaded};
 use flowloom_app::definitions::source::{Loader, parse_format};
 use flowloom_app::definitions::stored::{self, DefinitionContent};
-use flowloom_app::engines::App;
 use flowloom_app::error::AppError;
 use flowloom_app::keys::Scope;
 use flowloom_convert::Fate;
 use flowloom_core::code::Code;
 use flowloom_formats::StopFlag;
+use flowloom_store::Store;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -95,7 +96,8 @@ pub(crate) struct ConvertResult {
     request_body = ConvertRequest,
     responses((status = 200, body = ConvertResult), (status = 400, body = ProblemDocument)))]
 pub(crate) async fn convert_definition(
-    State(app): State<Arc<App>>,
+    State(config): State<Arc<Config>>,
+    State(store): State<Arc<Store>>,
     caller: Caller,
     QueryParams(whose): QueryParams<OwnerQuery>,
     JsonBody(asked): JsonBody<ConvertRequest>,
@@ -114,8 +116,8 @@ pub(crate) async fn convert_definition(
     content.validate()?;
     let options = ConversionOptions { to, is_strict: asked.strict, has_comments: false };
     let convert = move |stop: &StopFlag| {
-        let loader = Loader { stop: Some(stop), format, ..Loader::new(&app.config) };
-        let compiled = stored::compile_for_user(&app.store, &loader, &user, &content)?;
+        let loader = Loader { stop: Some(stop), format, ..Loader::new(&config) };
+        let compiled = stored::compile_for_user(&store, &loader, &user, &content)?;
         Ok::<_, AppError>(match convert_loaded(compiled.source, options, &loader) {
             Ok(converted) => ConvertResult {
                 format: converted.source.compiled.format.map(|format| format.to_string()),

@@ -8,15 +8,16 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse as _, Response};
+use flowloom_app::config::Config;
 use flowloom_app::definitions::catalog::Catalog;
 use flowloom_app::definitions::outline::outline_plan;
 use flowloom_app::definitions::source::Loader;
 use flowloom_app::definitions::stored;
-use flowloom_app::engines::App;
 use flowloom_app::error::AppError;
 use flowloom_app::keys::Scope;
 use flowloom_core::plan::Plan;
 use flowloom_formats::StopFlag;
+use flowloom_store::Store;
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -101,7 +102,8 @@ pub(crate) async fn get_workflow_graph(
     request_body(content((Object = "application/json"), (String = "text/markdown"))),
     responses((status = 200, description = "The graph", body = Option<Graph>), (status = 400, body = ProblemDocument)))]
 pub(crate) async fn draw_definition(
-    State(app): State<Arc<App>>,
+    State(config): State<Arc<Config>>,
+    State(store): State<Arc<Store>>,
     caller: Caller,
     QueryParams(whose): QueryParams<OwnerQuery>,
     upload: UploadedDefinition,
@@ -110,8 +112,8 @@ pub(crate) async fn draw_definition(
     let user = caller.resolve_user(whose.user)?;
     let content = upload.into_content("definition").await?;
     let draw = move |stop: &StopFlag| {
-        let loader = Loader { stop: Some(stop), ..Loader::new(&app.config) };
-        let compiled = stored::compile_for_user(&app.store, &loader, &user, &content)?;
+        let loader = Loader { stop: Some(stop), ..Loader::new(&config) };
+        let compiled = stored::compile_for_user(&store, &loader, &user, &content)?;
         Ok::<_, AppError>(compiled.source.compiled.plan.as_ref().map(Graph::from_plan))
     };
     compile_to_json(draw).await

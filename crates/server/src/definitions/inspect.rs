@@ -25,7 +25,7 @@ use flowloom_lsp::builder::{Edit, Inspection, apply_edits, inspect_definition};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::opened::{OpenDefinition, OpenSource};
+use super::opened::{OpenDefinition, OpenSource, check_time};
 use crate::blocking::compile_to_json;
 use crate::body::JsonObject;
 use crate::caller::Caller;
@@ -110,7 +110,7 @@ pub(crate) struct PartInfo {
     value: Value,
     /// The name of its form.
     form: String,
-    /// The path of its step in a run; null if the definition does not compile, or if it is no step.
+    /// The path of its step in a run; null if the definition does not compile, or if it is not a step.
     step: Option<String>,
 }
 
@@ -306,9 +306,7 @@ pub(crate) async fn edit_open_definition(
                 let message = "the definition is too large for so many changes in one request";
                 return Err(Problem::new(Code::RequestInvalid, message));
             }
-            if stop.is_stopped() {
-                return Err(Problem::new(Code::CompileStopped, "changing this definition took too long"));
-            }
+            check_time(stop)?;
             let edit = std::slice::from_ref(&edit);
             let edited = with_workshop(&app, &opened, &blocks, |shop| apply_edits(shop, opened.text(), edit));
             let edited = edited

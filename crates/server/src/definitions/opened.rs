@@ -62,11 +62,19 @@ impl OpenDefinition {
         self.content.entry_text()
     }
 
-    /// The index of all files; `None` if the format is not known.
-    pub(crate) fn index(&self) -> Option<Definition> {
+    /// The index of all files; `None` if the format is not known. Fails with `RequestInvalid` if a file is larger than a
+    /// definition may be, and with `CompileStopped`.
+    pub(crate) fn build_index(&self, max_bytes: u64, stop: &StopFlag) -> ApiResult<Option<Definition>> {
+        if let Some((path, _)) = self.content.files.iter().find(|(_, text)| text.len() as u64 > max_bytes) {
+            let message = format!("{path} has more than {max_bytes} bytes (limits.source_bytes)");
+            return Err(Problem::new(Code::RequestInvalid, message));
+        }
+        let Some(format) = self.format else { return Ok(None) };
         let files: BTreeMap<String, Arc<str>> =
             self.content.files.iter().map(|(path, text)| (path.clone(), text.as_str().into())).collect();
-        Some(Definition::new(&self.content.entry, self.text().into(), self.format?, files.iter()))
+        let definition = Definition::new(&self.content.entry, self.text().into(), format, files.iter());
+        check_time(stop)?;
+        Ok(Some(definition))
     }
 
     /// Compiles it for a user.
@@ -76,13 +84,21 @@ impl OpenDefinition {
     }
 }
 
+/// Fails with `CompileStopped` if the time for a definition is over, or nobody waits any more.
+pub(crate) fn check_time(stop: &StopFlag) -> ApiResult<()> {
+    match stop.is_stopped() {
+        true => Err(Problem::new(Code::CompileStopped, "reading and changing this definition took too long")),
+        false => Ok(()),
+    }
+}
+
 /// A file of a definition, by its path, or the entry.
 pub(crate) fn find_file<'d>(definition: &'d Definition, path: Option<&str>) -> ApiResult<&'d IndexedFile> {
     match path {
         None => Ok(definition.main()),
         Some(path) => definition
             .find_file(path)
-            .ok_or_else(|| Problem::new(Code::RequestInvalid, format!("{path} is no part of the definition"))),
+            .ok_or_else(|| Problem::new(Code::RequestInvalid, format!("{path} is not a file of the definition"))),
     }
 }
 

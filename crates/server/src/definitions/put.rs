@@ -58,7 +58,7 @@ pub(crate) struct PutResult {
 /// object `{"entry", "files"}`, or a form with files.
 #[utoipa::path(put, path = "/api/v1/workflows/{id}", tag = "workflows", security(("key" = ["write"])), operation_id = "put_workflow", params(("id" = String, Path), PutQuery, ("If-Match" = Option<String>, Header, description = "Change it only if its `ETag` is one of these"), ("If-None-Match" = Option<String>, Header, description = "`*`: only if it does not exist")),
     request_body(content((Object = "application/json"), (String = "text/markdown"), (Object = "multipart/form-data"))),
-    responses((status = 200, description = "Updated or unchanged", body = PutResult), (status = 201, description = "It is new", body = PutResult),
+    responses((status = 200, description = "Updated or unchanged", body = PutResult), (status = 201, description = "The definition was created", body = PutResult),
         (status = 409, description = "The id belongs to a file of the served folder", body = ProblemDocument), (status = 412, description = "It does not meet the condition", body = ProblemDocument), (status = 422, description = "It has errors", body = ProblemDocument)))]
 pub(crate) async fn put_workflow(
     State(catalog): State<Arc<Catalog>>,

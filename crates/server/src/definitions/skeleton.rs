@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
-use flowloom_app::engines::App;
+use flowloom_app::config::Config;
 use flowloom_app::keys::Scope;
 use flowloom_formats::{find_format, markdown};
 use flowloom_lsp::builder::skeletons::new_definition;
@@ -41,12 +41,12 @@ pub(crate) struct Skeleton {
 #[utoipa::path(get, path = "/api/v1/definitions/skeleton", tag = "workflows", operation_id = "get_skeleton", security(("key" = ["read"])), params(SkeletonQuery),
     responses((status = 200, body = Skeleton), (status = 404, description = "There is no such format", body = ProblemDocument)))]
 pub(crate) async fn get_skeleton(
-    State(app): State<Arc<App>>,
+    State(config): State<Arc<Config>>,
     caller: Caller,
     QueryParams(query): QueryParams<SkeletonQuery>,
 ) -> ApiResult<Json<Skeleton>> {
     caller.require_scope(Scope::Read)?;
-    let model = app.config.default_model.value.as_deref().unwrap_or("provider:model");
+    let model = config.default_model.value.as_deref().unwrap_or("provider:model");
     let format = find_format(&query.format);
     let text = format.and_then(|format| new_definition(format, &query.name, model));
     let text = text.ok_or_else(|| Problem::not_found("format", &query.format))?;

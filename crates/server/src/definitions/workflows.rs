@@ -8,6 +8,7 @@ use axum::http::StatusCode;
 use flowloom_app::definitions::catalog::{Catalog, CatalogEntry};
 use flowloom_app::keys::Scope;
 use flowloom_core::plan::{InputKind, Inputs};
+use flowloom_core::value::Value;
 use flowloom_store::{DefinitionKind, DeletedDefinition, Store, content_tag};
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -18,7 +19,8 @@ use crate::caller::Caller;
 use crate::definitions::change::OwnerQuery;
 use crate::definitions::etag::Tagged;
 use crate::params::{PathParam, QueryParams};
-use crate::problem::{ApiResult, Problem, ProblemDocument};
+use crate::problem::{ApiResult, ProblemDocument};
+use crate::runs::start::report_unknown;
 
 /// A runnable definition.
 #[derive(Serialize, ToSchema)]
@@ -64,6 +66,10 @@ pub(crate) struct InputInfo {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     options: Vec<String>,
     required: bool,
+    /// The value if none is given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<serde_json::Value>)]
+    default: Option<Value>,
 }
 
 /// Definitions, sorted by id.
@@ -132,9 +138,10 @@ pub(crate) async fn get_workflow(
 ) -> ApiResult<Tagged<WorkflowInfo>> {
     caller.require_scope(Scope::Read)?;
     let user = caller.resolve_user(whose.user)?;
-    let wanted = id.clone();
-    let found = run_blocking(move || catalog.find_definition(&user, &wanted)).await??;
-    let found = found.ok_or_else(|| Problem::not_found("workflow", &id))?;
+    let (finding, owner, wanted) = (catalog.clone(), user.clone(), id.clone());
+    let Some(found) = run_blocking(move || finding.find_definition(&owner, &wanted)).await?? else {
+        return Err(report_unknown(&catalog, &user, &id, None).await?);
+    };
     let workflow = to_workflow_info(&found);
     // Its problems depend on other definitions, too, so that it is sent whatever content the client has.
     Ok(Tagged::changed(StatusCode::OK, workflow.content_tag(), workflow))
@@ -166,6 +173,7 @@ pub(crate) fn to_input_infos(inputs: &Inputs) -> Vec<InputInfo> {
             kind: "any",
             options: Vec::new(),
             required: false,
+            default: None,
         }];
     };
     let input = |input: &flowloom_core::plan::Input| {
@@ -184,6 +192,7 @@ pub(crate) fn to_input_infos(inputs: &Inputs) -> Vec<InputInfo> {
             kind,
             options,
             required: input.required,
+            default: input.default.clone(),
         }
     };
     declared.iter().map(input).collect()

@@ -46,11 +46,11 @@ impl Envelope {
             return invalid("\"jsonrpc\" must be \"2.0\"");
         }
         if !matches!(self.id, Value::Null | Value::String(_) | Value::Number(_)) {
-            return invalid("\"id\" must be a text or a number");
+            return invalid("\"id\" must be a string or a number");
         }
         let Some(method) = self.method.as_str() else {
             let is_response = self.method.is_null() && (self.result.is_some() || self.error.is_some());
-            return if is_response { None } else { invalid("\"method\" must be a text") };
+            return if is_response { None } else { invalid("\"method\" must be a string") };
         };
         let wrong_params = |why: String| Some((ErrorCode::INVALID_PARAMS, why));
         if !matches!(self.params, Value::Null | Value::Object(_)) {

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use axum::Json;
 use axum::body::Body;
 use axum::extract::{Request, State};
-use axum::http::{HeaderMap, Method, StatusCode};
+use axum::http::{HeaderMap, Method, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{MethodRouter, any};
 use flowloom_core::code::Code;
@@ -29,6 +29,9 @@ const MAX_SESSIONS: usize = 1000;
 
 /// Maximum number of concurrent sessions of one user.
 const MAX_SESSIONS_OF_USER: usize = MAX_SESSIONS / 4;
+
+/// Maximum length of a text that the protocol's library answers with, in bytes.
+const MAX_TEXT_BYTES: usize = 4096;
 
 /// The method of the request that opens a session.
 const OPENING_METHOD: &str = "initialize";
@@ -86,7 +89,7 @@ impl McpEndpoint {
         if let Some(id) = session_id(answer.headers()) {
             self.lock_users().insert(id, user);
         }
-        Ok(answer)
+        to_problem(answer).await
     }
 
     /// Fails with `TooManyCalls` if a new session of the user would exceed a limit. All callers
@@ -118,6 +121,23 @@ impl McpEndpoint {
     fn lock_users(&self) -> MutexGuard<'_, HashMap<String, Option<String>>> {
         self.session_users.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// The response of the protocol's library, whose plain texts become problem documents.
+async fn to_problem(response: Response) -> ApiResult<Response> {
+    let status = response.status();
+    let kind = response.headers().get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+    if !status.is_client_error() || kind.contains("json") {
+        return Ok(response);
+    }
+    let (parts, body) = response.into_parts();
+    let text = axum::body::to_bytes(body, MAX_TEXT_BYTES).await.unwrap_or_default();
+    let code = if status == StatusCode::NOT_FOUND { Code::NotThere } else { Code::RequestInvalid };
+    let mut answer = Problem::new(code, String::from_utf8_lossy(&text)).with_status(status).into_response();
+    if let Some(methods) = parts.headers.get(header::ALLOW) {
+        answer.headers_mut().insert(header::ALLOW, methods.clone());
+    }
+    Ok(answer)
 }
 
 fn session_id(headers: &HeaderMap) -> Option<String> {

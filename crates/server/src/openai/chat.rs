@@ -184,6 +184,7 @@ pub(crate) async fn complete_chat(
         thread: None,
         previous: None,
         budget: new.budget,
+        is_background: false,
     };
     let wanted = wanted.with_thread(&headers);
     let asking = OpenAiContext { host: &host, caller: &caller, headers: &headers };

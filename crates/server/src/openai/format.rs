@@ -89,7 +89,7 @@ impl AnswerFormat {
         };
         let tool = name.as_ref().and_then(|name| tools.iter().find(|tool| name_of(tool).as_ref() == Some(name)));
         let (Some(name), Some(tool)) = (name, tool) else {
-            return Err(invalid_request("tool_choice names no function of tools".to_owned()));
+            return Err(invalid_request("tool_choice does not name a function of tools".to_owned()));
         };
         let schema = function(tool).get("parameters").cloned().unwrap_or_else(|| Map::new().into());
         check_schema(&schema)?;

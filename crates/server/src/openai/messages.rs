@@ -72,7 +72,7 @@ pub(crate) struct MessageToolCall {
     pub(crate) custom: Option<CustomCall>,
 }
 
-/// A call of a custom tool, whose input is a text.
+/// A call of a custom tool, whose input is text.
 #[derive(Clone, Debug, Deserialize, ToSchema)]
 #[schema(as = ChatCustomCall)]
 pub(crate) struct CustomCall {

@@ -150,7 +150,9 @@ impl ResponseRequest {
         });
         let metadata = self.metadata.unwrap_or_default();
         let conversation = Conversation::new(messages)?;
-        Ok(ModelRequest { model: self.model, conversation, metadata, thread, previous, budget: self.budget })
+        let is_background = self.background == Some(true);
+        let (model, budget) = (self.model, self.budget);
+        Ok(ModelRequest { model, conversation, metadata, thread, previous, budget, is_background })
     }
 }
 
@@ -210,7 +212,7 @@ pub(crate) async fn create_response(
     let is_background = new.background == Some(true);
     let format = new.read_format()?;
     if is_background && !format.is_text() {
-        let message = "a response in the background is a text; leave out background, or text.format and tool_choice";
+        let message = "a response in the background is text; leave out background, or text.format and tool_choice";
         return Err(Problem::new(Code::RequestInvalid, message));
     }
     let wanted = new.into_request()?.with_thread(&headers);
@@ -252,7 +254,7 @@ pub(crate) struct ResponseBuilder {
     previous: Option<String>,
     /// The thread of the run.
     pub(crate) conversation: Option<String>,
-    is_background: bool,
+    pub(crate) is_background: bool,
     /// What it repeats from its request.
     repeated: serde_json::Map<String, Value>,
 }

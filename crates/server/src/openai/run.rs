@@ -44,6 +44,8 @@ pub(crate) struct ModelRequest {
     pub(crate) previous: Option<RunId>,
     /// Limits of the run.
     pub(crate) budget: Option<String>,
+    /// Whether the answer is read later.
+    pub(crate) is_background: bool,
 }
 
 /// The context of a request.
@@ -67,8 +69,9 @@ impl ModelRequest {
 impl OpenAiContext<'_> {
     /// Starts or resumes the run that answers. `request` identifies the request under its Idempotency-Key.
     pub(crate) async fn start_answer(&self, wanted: &ModelRequest, request: &str) -> ApiResult<AnswerStream> {
-        let call =
+        let mut call =
             StartContext::admitted(self.host, self.caller, None, self.headers)?.with_interface(TriggerKind::OpenAi);
+        call.start.trigger.background = wanted.is_background;
         let (mut words, mut given, mut is_repeated) = (None, 0, true);
         let active = call.start_once(request, async |id| {
             is_repeated = false;

@@ -73,6 +73,8 @@ fn build_shape(run: RunId, id: String, state: &RunState) -> ResponseBuilder {
     let conversation = created.and_then(|created| Some(thread_name(created.thread_key.as_deref()?).to_owned()));
     let mut shape = ResponseBuilder::new(run, id, model);
     shape.conversation = conversation;
+    shape.is_background =
+        created.and_then(|created| created.trigger.as_ref()).is_some_and(|trigger| trigger.background);
     shape
 }
 

@@ -15,7 +15,7 @@ use flowloom_core::plan::Plan;
 use flowloom_core::state::RunState;
 use flowloom_core::status::Status;
 use flowloom_runtime::RunOutcome;
-use flowloom_store::Store;
+use flowloom_store::{RunRow, Store};
 use serde::{Deserialize, Serialize};
 use utoipa::IntoParams;
 
@@ -83,7 +83,8 @@ pub(crate) async fn respond_with_run(
     name_started_run(host, id, completion.as_ref(), response)
 }
 
-async fn build_run_response(
+/// The same for a run that the request has not started.
+pub(super) async fn build_run_response(
     host: &Arc<RunHost>,
     active: ActiveRun,
     waiting: WaitQuery,
@@ -173,15 +174,19 @@ fn summary_response(
 
 /// The id of a run that the caller may access. Fails with `NotThere`.
 pub(crate) async fn find_own_run(store: &Arc<Store>, caller: &Caller, id: &str) -> ApiResult<RunId> {
+    Ok(find_own_row(store, caller, id).await?.id)
+}
+
+/// The row of a run that the caller may access. Fails with `NotThere`.
+pub(super) async fn find_own_row(store: &Arc<Store>, caller: &Caller, id: &str) -> ApiResult<RunRow> {
     let (store, caller, id) = (store.clone(), caller.clone(), id.to_owned());
-    run_blocking(move || check_own_run(&store, &caller, &id)).await?
+    run_blocking(move || read_own_row(&store, &caller, &id)).await?
 }
 
 /// The same on a blocking thread.
-fn check_own_run(store: &Store, caller: &Caller, id: &str) -> ApiResult<RunId> {
-    let run = RunId::parse(id).ok_or_else(|| Problem::not_found("run", id))?;
-    let found = store.get_run(run)?.is_some_and(|row| caller.can_access(&row.user));
-    if found { Ok(run) } else { Err(Problem::not_found("run", id)) }
+fn read_own_row(store: &Store, caller: &Caller, id: &str) -> ApiResult<RunRow> {
+    let found = RunId::parse(id).map(|run| store.get_run(run)).transpose()?.flatten();
+    found.filter(|row| caller.can_access(&row.user)).ok_or_else(|| Problem::not_found("run", id))
 }
 
 /// Opens a run, with its records and its plan.
@@ -214,8 +219,8 @@ pub(crate) async fn read_own_run<T: Send + 'static>(
 ) -> ApiResult<T> {
     let (app, caller, id) = (app.clone(), caller.clone(), id.to_owned());
     run_reading(async move || {
-        let run = check_own_run(&app.store, &caller, &id)?;
-        read(&app, app.open_run_by_id(run).await?).await
+        let run = read_own_row(&app.store, &caller, &id)?;
+        read(&app, app.open_run_by_id(run.id).await?).await
     })
     .await
 }

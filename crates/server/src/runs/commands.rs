@@ -11,6 +11,7 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::Response;
 use flowloom_app::engines::LoadedRun;
+use flowloom_app::error::AppError;
 use flowloom_app::keys::Scope;
 use flowloom_app::runs::commands::{DECISION_TIMEOUT, SentCommand, new_command};
 use flowloom_app::runs::open_steps::{select_question, select_uncertain};
@@ -26,7 +27,7 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Deserialize;
 use utoipa::ToSchema;
 
-use super::answer::{WaitQuery, open_own_run, open_run, respond_with_run};
+use super::answer::{WaitQuery, build_run_response, open_own_run, open_run, respond_with_run};
 use super::run_schema::RunSchema;
 use super::start::idempotency_key;
 use crate::blocking::run_blocking;
@@ -106,17 +107,35 @@ impl CommandRequest {
     ) -> ApiResult<Response> {
         let command = new_command(idempotency_key(&self.headers)?, self.caller.user_id(), action);
         let (started, limit) = (Instant::now(), waiting.duration().unwrap_or(DECISION_TIMEOUT).min(DECISION_TIMEOUT));
-        let sent = self.host.service.send_command(opened, command, &self.caller.to_actor(), limit).await?;
-        let (SentCommand { receiver, command, is_applied }, waiting) = (sent, waiting.after(started.elapsed()));
-        let location =
-            format!("/api/v1/runs/{receiver}/commands/{}", utf8_percent_encode(&command, RESERVED_CHARACTERS));
+        let sent = self.host.service.send_command(opened, command, &self.caller.to_actor(), limit).await;
+        let SentCommand { receiver, command, is_applied } = sent.map_err(|error| name_sent_command(run, error))?;
+        let (location, waiting) = (command_path(receiver, &command), waiting.after(started.elapsed()));
         let active = self.host.supervisor.find_started(run);
-        let mut response = respond_with_run(&self.host, active, waiting, &self.headers).await?;
+        let response = build_run_response(&self.host, active, waiting, &self.headers).await;
+        let mut response = response.map_err(|problem| problem.of_sent_command(location.clone()))?;
         *response.status_mut() = if is_applied { StatusCode::OK } else { StatusCode::ACCEPTED };
         if let Ok(location) = HeaderValue::from_str(&location) {
             response.headers_mut().insert(header::LOCATION, location);
         }
         Ok(response)
+    }
+}
+
+/// The path of a command to a run.
+fn command_path(run: RunId, command: &str) -> String {
+    format!("/api/v1/runs/{run}/commands/{}", utf8_percent_encode(command, RESERVED_CHARACTERS))
+}
+
+/// The problem of a request that sends a command to `run`. It names the command if that is stored, as far as is known.
+fn name_sent_command(run: RunId, error: AppError) -> Problem {
+    let path = match &error {
+        AppError::AfterCommand { command, .. } => Some(command_path(run, command)),
+        _ => None,
+    };
+    let problem = Problem::from(error);
+    match path {
+        Some(path) => problem.of_sent_command(path),
+        None => problem,
     }
 }
 
@@ -152,7 +171,7 @@ pub(crate) async fn resume_run(
         let active = call.host.supervisor.find_started(opened.id);
         return respond_with_run(&call.host, active, waiting, &call.headers).await;
     }
-    call.send_command(opened, waiting, |_, _| Ok(CommandAction::Resume {})).await
+    call.send_command(opened, waiting, |_, _| Ok(CommandAction::RESUME)).await
 }
 
 /// What a retry performs again.
@@ -164,7 +183,7 @@ pub(crate) struct RetryRequest {
     from: Option<String>,
 }
 
-/// Retries a run that has ended. Succeeded steps are kept, and the limits and the budget go on counting.
+/// Retries a run that has ended. Succeeded steps are kept, and the limits and the budget continue to count.
 #[utoipa::path(post, path = "/api/v1/runs/{id}/retry", tag = "runs", operation_id = "retry_run", request_body = Option<RetryRequest>,
     params(("id" = String, Path), WaitQuery, ("Idempotency-Key" = Option<String>, Header, description = "Requests with the same key and body are one command; the key is the id of the command")), security(("key" = ["run"])),
     responses((status = 200, description = "The run continues; the body is its state", content((RunSchema = "application/json"), (String = "text/event-stream"))),
@@ -284,4 +303,26 @@ pub(crate) async fn resolve_run(
     };
     let opened = call.open_run().await?;
     call.send_command(opened, waiting, build).await
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::response::IntoResponse as _;
+
+    use super::*;
+
+    #[test]
+    fn a_problem_names_the_command_that_was_stored() {
+        let run = RunId::new(0, [7; 10]);
+        let sent = AppError::AfterCommand { command: "my key".to_owned(), source: Box::new(AppError::Stopping) };
+        let response = name_sent_command(run, sent).into_response();
+        let header = |name| response.headers().get(name).and_then(|value: &HeaderValue| value.to_str().ok());
+        assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE);
+        let path = format!("/api/v1/runs/{run}/commands/my%20key");
+        assert_eq!((header(header::LOCATION), header(header::RETRY_AFTER)), (Some(path.as_str()), None));
+        let refused = name_sent_command(run, AppError::Stopping).into_response();
+        assert!(
+            !refused.headers().contains_key(header::LOCATION) && refused.headers().contains_key(header::RETRY_AFTER)
+        );
+    }
 }

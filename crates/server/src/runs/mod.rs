@@ -1,7 +1,9 @@
 //! `/api/v1/runs`: runs are started, read, followed, and told what to do.
 
 pub(crate) mod answer;
+mod choice;
 mod commands;
+mod delete;
 pub(crate) mod events;
 mod family;
 mod fork;
@@ -32,6 +34,7 @@ pub(crate) fn routes() -> OpenApiRouter<Server> {
         .routes(routes!(statistics::get_model_statistics))
         .routes(routes!(read::follow_run))
         .routes(routes!(read::replay_run))
+        .routes(routes!(delete::delete_run))
         .routes(routes!(commands::cancel_run))
         .routes(routes!(commands::resume_run))
         .routes(routes!(commands::retry_run))

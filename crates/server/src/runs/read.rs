@@ -12,11 +12,10 @@ use axum::response::Response;
 use flowloom_app::definitions::catalog::Catalog;
 use flowloom_app::engines::{App, LoadedRun};
 use flowloom_app::keys::Scope;
-use flowloom_app::runs::trigger::parse_trigger;
+use flowloom_app::runs::input_line::write_input_line;
 use flowloom_core::code::Code;
 use flowloom_core::id::RunId;
-use flowloom_core::status::Status;
-use flowloom_store::{RunFilter, RunRow};
+use flowloom_store::{RunFilter, RunRow, StoreError};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
@@ -26,6 +25,7 @@ use crate::caller::Caller;
 use crate::params::{PathParam, QueryParams, check_limit};
 use crate::problem::{ApiResult, Problem};
 use crate::runs::answer::{find_own_run, read_own_run, summarize_stored};
+use crate::runs::choice::RunChoice;
 use crate::runs::events;
 use crate::runs::run_schema::{RunSchema, TriggerSchema};
 use crate::state::RunHost;
@@ -103,6 +103,8 @@ pub(crate) struct RunItem {
     trigger: Option<TriggerSchema>,
     /// Name of the conversation of which it is a turn.
     thread: Option<String>,
+    /// Its inputs in one line of at most 120 characters; `null` if it has none, or very large ones.
+    input: Option<String>,
 }
 
 /// Lists the caller's runs, newest first.
@@ -112,51 +114,52 @@ pub(crate) async fn list_runs(
     State(app): State<Arc<App>>,
     State(catalog): State<Arc<Catalog>>,
     caller: Caller,
-    QueryParams(mut filter): QueryParams<RunQuery>,
+    QueryParams(filter): QueryParams<RunQuery>,
 ) -> ApiResult<Json<RunPage>> {
     caller.require_scope(Scope::Read)?;
-    if let Some(name) = filter.workflow.take() {
-        filter.workflow = Some(run_blocking(move || catalog.id_of_name(&name)).await?);
-    }
     let limit = check_limit(filter.limit, DEFAULT_PAGE_RUNS, MAX_PAGE_RUNS)?;
     let before = match &filter.cursor {
         None => None,
         Some(cursor) => Some(RunId::parse(cursor).ok_or_else(|| Problem::new(Code::RequestInvalid, "invalid cursor"))?),
     };
-    if let Some(status) = filter.status.as_deref().filter(|status| Status::parse(status).is_none()) {
-        return Err(Problem::new(Code::RequestInvalid, format!("unknown status {status:?}")));
-    }
-    let trigger = filter.trigger.as_deref().map(parse_trigger).transpose();
-    let trigger = trigger.map_err(|message| Problem::new(Code::RequestInvalid, message))?;
-    let thread_key = match (&filter.thread, &filter.workflow) {
+    let choice = RunChoice { status: filter.status, workflow: filter.workflow, trigger: filter.trigger };
+    let chosen = choice.build_filter(&caller, catalog).await?;
+    let thread_key = match (&filter.thread, &chosen.workflow) {
         (None, _) => None,
         (Some(thread), Some(workflow)) => Some(thread_key(workflow, thread)),
         (Some(_), None) => return Err(Problem::new(Code::RequestInvalid, "thread needs workflow")),
     };
     let wanted = RunFilter {
         thread_key,
-        user: caller.user.clone(),
-        status: filter.status,
         name: filter.name,
-        workflow: filter.workflow,
         format: filter.format,
         before,
         since: filter.since,
-        trigger,
         project: app.store.project(),
         limit: limit + 1,
-        ..RunFilter::default()
+        ..chosen
     };
     let store = app.store.clone();
-    let mut rows = run_blocking(move || store.list_runs_matching(&wanted)).await??;
-    let has_more = rows.len() > limit as usize;
-    rows.truncate(limit as usize);
+    let (rows, has_more, inputs) = run_blocking(move || {
+        let mut rows = store.list_runs_matching(&wanted)?;
+        let has_more = rows.len() > limit as usize;
+        rows.truncate(limit as usize);
+        let ids: Vec<RunId> = rows.iter().map(|row| row.id).collect();
+        let inputs = store.read_short_inputs(&ids)?;
+        Ok::<_, StoreError>((rows, has_more, inputs))
+    })
+    .await??;
     let next = rows.last().filter(|_| has_more).map(|row| row.id.to_string());
-    Ok(Json(RunPage { items: BoundedList::of_items(rows.into_iter().map(|row| to_item(&app, row))), next }))
+    let items = rows.into_iter().map(|row| {
+        let input = inputs.get(&row.id).and_then(write_input_line);
+        to_item(&app, row, input)
+    });
+    Ok(Json(RunPage { items: BoundedList::of_items(items), next }))
 }
 
-fn to_item(app: &App, row: RunRow) -> RunItem {
+fn to_item(app: &App, row: RunRow, input: Option<String>) -> RunItem {
     RunItem {
+        input,
         run_id: row.id.to_string(),
         status: row.current_status().to_owned(),
         interruption: app.explain_listed(&row),

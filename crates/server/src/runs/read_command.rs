@@ -80,7 +80,7 @@ impl From<CommandRecord> for CommandSchema {
     }
 }
 
-/// Reads a command to a run, and what became of it.
+/// Reads a command to a run, and what became of it. One about a step of a child run was sent to that run.
 #[utoipa::path(get, path = "/api/v1/runs/{id}/commands/{command}", tag = "runs", operation_id = "get_command",
     params(("id" = String, Path), ("command" = String, Path)), security(("key" = ["read"])),
     responses((status = 200, description = "The command", body = CommandSchema),
@@ -93,8 +93,8 @@ pub(crate) async fn get_command(
     caller.require_scope(Scope::Read)?;
     let run = find_own_run(&store, &caller, &ids.id).await?;
     let wanted = ids.command.clone();
-    let record = run_blocking(move || store.find_command(run, &wanted)).await??;
-    record.map(|record| Json(record.into())).ok_or_else(|| Problem::not_found("command", &ids.command))
+    let found = run_blocking(move || store.find_command_within(run, &wanted)).await??;
+    found.map(|(_, record)| Json(record.into())).ok_or_else(|| Problem::not_found("command", &ids.command))
 }
 
 /// The ids in the path of a command.

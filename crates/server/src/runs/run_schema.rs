@@ -53,7 +53,7 @@ pub(crate) struct TriggerSchema {
 }
 
 impl From<RunTrigger> for TriggerSchema {
-    fn from(RunTrigger { kind, id, call }: RunTrigger) -> TriggerSchema {
+    fn from(RunTrigger { kind, id, call, .. }: RunTrigger) -> TriggerSchema {
         TriggerSchema { kind: kind.into_owned(), id, call }
     }
 }

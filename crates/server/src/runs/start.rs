@@ -8,7 +8,7 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue};
 use axum::response::Response;
-use flowloom_app::definitions::catalog::CatalogEntry;
+use flowloom_app::definitions::catalog::{Catalog, CatalogEntry};
 use flowloom_app::error::AppError;
 use flowloom_app::keys::Scope;
 use flowloom_app::runs::retry::parse_step_path;
@@ -19,6 +19,7 @@ use flowloom_core::code::Code;
 use flowloom_core::diagnostic::find_similar_name;
 use flowloom_core::id::RunId;
 use flowloom_core::path::Path;
+use flowloom_core::plan::Format;
 use flowloom_core::trace::TraceContext;
 use flowloom_core::trigger::RunTrigger;
 use flowloom_core::value::Value;
@@ -178,9 +179,19 @@ pub(crate) async fn find_definition(host: &Arc<RunHost>, user: &str, id: &str) -
     if let Some(found) = look_up_definition(host, user, id).await? {
         return Ok(found);
     }
-    let meant = find_similar_workflow(host, user, id).await?;
-    let advice = meant.map(|meant| format!("; did you mean {meant}?")).unwrap_or_default();
-    Err(Problem::new(Code::NotThere, format!("there is no workflow {id}{advice}")))
+    Err(report_unknown(&host.catalog, user, id, None).await?)
+}
+
+/// The problem that a user has no workflow `id`, of this format if one is given.
+pub(crate) async fn report_unknown(
+    catalog: &Arc<Catalog>,
+    user: &str,
+    id: &str,
+    format: Option<Format>,
+) -> ApiResult<Problem> {
+    let noun = format.as_ref().map_or_else(|| "workflow".to_owned(), |format| format.name().to_owned());
+    let advice = advise_similar(catalog, user, id, format).await?;
+    Ok(Problem::new(Code::NotThere, format!("there is no {noun} {id}{advice}")))
 }
 
 /// The definition called `id` that counts for a user.
@@ -196,13 +207,20 @@ pub(crate) async fn look_up_definition(
     Ok(run_blocking(move || catalog.find_definition(&user, &id)).await??)
 }
 
-/// The id of the user's workflow that is most like `id`.
-async fn find_similar_workflow(host: &Arc<RunHost>, user: &str, id: &str) -> ApiResult<Option<String>> {
-    let (host, user, wanted) = (host.clone(), user.to_owned(), id.to_owned());
+/// The end of a message that there is no workflow `id`: the user's workflow, of this format if one is given, that may be
+/// meant. Empty if none is similar.
+pub(crate) async fn advise_similar(
+    catalog: &Arc<Catalog>,
+    user: &str,
+    id: &str,
+    format: Option<Format>,
+) -> ApiResult<String> {
+    let (catalog, user, wanted) = (catalog.clone(), user.to_owned(), id.to_owned());
     let found = run_blocking(move || {
-        let all = host.catalog.list_definitions(&user)?;
-        let ids = all.iter().map(|definition| definition.id.as_str());
-        Ok::<_, AppError>(find_similar_name(&wanted, ids).map(str::to_owned))
+        let all = catalog.list_definitions(&user)?;
+        let known = all.iter().filter(|definition| format.as_ref().is_none_or(|format| definition.format == *format));
+        let meant = find_similar_name(&wanted, known.map(|definition| definition.id.as_str()));
+        Ok::<_, AppError>(meant.map(|meant| format!("; did you mean {meant}?")).unwrap_or_default())
     });
     Ok(found.await??)
 }

@@ -7,16 +7,18 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
+use flowloom_app::definitions::catalog::Catalog;
 use flowloom_app::keys::Scope;
 use flowloom_runtime::clock::SystemClock;
 use flowloom_runtime::effects::Clock as _;
-use flowloom_store::Store;
+use flowloom_store::{RunFilter, Store};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
 use crate::caller::Caller;
 use crate::params::QueryParams;
 use crate::problem::ApiResult;
+use crate::runs::choice::RunChoice;
 
 /// Milliseconds of a day.
 const DAY_MS: u64 = 86_400_000;
@@ -34,9 +36,26 @@ pub(crate) struct StatisticsQuery {
     #[serde(default)]
     #[param(minimum = 1, maximum = 90)]
     days: Option<u32>,
+    /// Only runs with this status.
+    #[serde(default)]
+    status: Option<String>,
+    /// Only runs of the workflow with this id, or in the file with this name.
+    #[serde(default)]
+    workflow: Option<String>,
+    /// Only runs that were started through this interface, or by this schedule or webhook, as in a list of runs.
+    #[serde(default)]
+    trigger: Option<String>,
 }
 
 impl StatisticsQuery {
+    /// The runs of the caller that are counted, and the length of an interval in milliseconds.
+    async fn find_runs(self, caller: &Caller, catalog: Arc<Catalog>) -> ApiResult<(RunFilter, u64)> {
+        let (since, interval_ms) = self.find_interval()?;
+        let choice = RunChoice { status: self.status, workflow: self.workflow, trigger: self.trigger };
+        let filter = choice.build_filter(caller, catalog).await?;
+        Ok((RunFilter { since: Some(since), ..filter }, interval_ms))
+    }
+
     /// The start of the period, and the length of an interval, in milliseconds.
     fn find_interval(&self) -> ApiResult<(u64, u64)> {
         let days = crate::params::check_count("days", self.days, 1, MAX_DAYS)?;
@@ -89,8 +108,10 @@ pub(crate) struct WorkflowStatisticsSchema {
     /// Id of the workflow, or the name of a definition without one.
     workflow: String,
     count: u64,
-    /// Runs that did not succeed.
+    /// Runs that ended for another reason than success or a cancellation.
     failures: u64,
+    /// Runs that were cancelled.
+    cancelled: u64,
     /// Half of the runs took at most this.
     median_ms: u64,
     /// Of 20 runs, 19 took at most this.
@@ -102,13 +123,14 @@ pub(crate) struct WorkflowStatisticsSchema {
     security(("key" = ["read"])), responses((status = 200, description = "The statistics", body = RunStatisticsSchema)))]
 pub(crate) async fn get_run_statistics(
     State(store): State<Arc<Store>>,
+    State(catalog): State<Arc<Catalog>>,
     caller: Caller,
     QueryParams(period): QueryParams<StatisticsQuery>,
 ) -> ApiResult<Json<RunStatisticsSchema>> {
     caller.require_scope(Scope::Read)?;
-    let (since, interval_ms) = period.find_interval()?;
-    let user = caller.user.clone();
-    let read = move || store.summarize_runs(user.as_deref(), since, interval_ms);
+    let (filter, interval_ms) = period.find_runs(&caller, catalog).await?;
+    let since = filter.since.unwrap_or_default();
+    let read = move || store.summarize_runs(&filter, interval_ms);
     let statistics = crate::blocking::run_blocking(read).await??;
     let counts = statistics.counts.into_iter().map(|one| RunCountSchema {
         at: one.interval * interval_ms,
@@ -124,6 +146,7 @@ pub(crate) async fn get_run_statistics(
         workflow: one.workflow,
         count: one.count,
         failures: one.failures,
+        cancelled: one.cancelled,
         median_ms: one.median_ms,
         p95_ms: one.p95_ms,
     });
@@ -171,13 +194,14 @@ pub(crate) struct ModelUsageSchema {
     security(("key" = ["read"])), responses((status = 200, description = "The statistics", body = ModelStatisticsSchema)))]
 pub(crate) async fn get_model_statistics(
     State(store): State<Arc<Store>>,
+    State(catalog): State<Arc<Catalog>>,
     caller: Caller,
     QueryParams(period): QueryParams<StatisticsQuery>,
 ) -> ApiResult<Json<ModelStatisticsSchema>> {
     caller.require_scope(Scope::Read)?;
-    let (since, interval_ms) = period.find_interval()?;
-    let user = caller.user.clone();
-    let read = move || store.summarize_model_usage(user.as_deref(), since, interval_ms);
+    let (filter, interval_ms) = period.find_runs(&caller, catalog).await?;
+    let since = filter.since.unwrap_or_default();
+    let read = move || store.summarize_model_usage(&filter, interval_ms);
     let items = crate::blocking::run_blocking(read).await??.into_iter().map(|one| ModelUsageSchema {
         at: one.interval * interval_ms,
         workflow: one.workflow,

@@ -63,7 +63,7 @@ pub(crate) struct StepDetailsSchema {
     error: Option<StepFailure>,
     /// Why it was skipped.
     reason: Option<String>,
-    /// References of its requests that had no value.
+    /// References of its requests that had no value, and answers that were cut off.
     warnings: Vec<String>,
     usage: Option<UsageSchema>,
     /// Milliseconds since the Unix epoch.

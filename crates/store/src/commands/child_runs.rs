@@ -80,12 +80,14 @@ impl Store {
         Ok(found.unwrap_or(DriveState::Driven))
     }
 
-    /// The unfinished child runs of a run.
-    pub fn unfinished_child_runs(&self, run: RunId) -> Result<Vec<RunId>, StoreError> {
+    /// The unfinished runs within a run that has ended, or is about to, whose parent run has ended.
+    pub fn list_orphaned_runs(&self, run: RunId) -> Result<Vec<RunId>, StoreError> {
         if let Some(runs) = &self.runs {
-            return Ok(runs.unfinished_children(run));
+            return Ok(runs.list_orphaned_runs(run));
         }
-        let sql = "select id from run where parent = $1 and finished_at is null order by id";
+        let sql = "with recursive ended (id) as (select id from run where id = $1 union all \
+                   select run.id from run join ended on run.parent = ended.id where run.finished_at is not null) \
+                   select run.id from run join ended on run.parent = ended.id where run.finished_at is null order by run.id";
         let rows = self.read_with(|db| db.query_rows(sql, params![&run.to_string()], read_id))?;
         Ok(rows.into_iter().flatten().collect())
     }
@@ -169,7 +171,7 @@ pub(crate) fn resume_command(child: RunId, command: &RunCommand) -> RunCommand {
     RunCommand {
         id: format!("child-{child}-{}", command.id),
         sender: command.sender.clone(),
-        action: CommandAction::Resume {},
+        action: CommandAction::RESUME,
     }
 }
 

@@ -235,7 +235,7 @@ fn audit_command(run: RunId, user: String, command: &RunCommand) -> AuditedChang
             }),
         ),
         CommandAction::Retry { from } => (from.as_ref().map(Path::as_str), None),
-        CommandAction::Cancel {} | CommandAction::Resume {} | CommandAction::Unknown {} => (None, None),
+        CommandAction::Cancel {} | CommandAction::Resume { .. } | CommandAction::Unknown {} => (None, None),
     };
     let detail = json!({"command": command.action.name(), "id": command.id, "path": path, "how": how});
     AuditedChange::new(AuditAction::SendCommand, Some(user), format!("run {run}")).with_detail(detail)

@@ -128,7 +128,7 @@ fn advise_state(state: &SqlState) -> (DatabaseFailure, &'static str) {
             (Locked, "another transaction holds the row or table; end it")
         }
         SqlState::QUERY_CANCELED => {
-            (Locked, "somebody cancelled the statement, or statement_timeout passed; look for locks and load")
+            (Locked, "another program cancelled the statement, or statement_timeout passed; look for locks and load")
         }
         SqlState::T_R_SERIALIZATION_FAILURE | SqlState::T_R_DEADLOCK_DETECTED => {
             (Locked, "other transactions are in the way; end them")
@@ -184,6 +184,11 @@ pub(crate) fn is_connection_lost(error: &tokio_postgres::Error) -> bool {
             is_io
         }
     }
+}
+
+/// Whether a statement waited for a lock for as long as it may.
+pub(crate) fn is_lock_timeout(error: &tokio_postgres::Error) -> bool {
+    error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE)
 }
 
 /// Whether the server rolled back the transaction because of another one, or because it assumed something that another

@@ -9,6 +9,7 @@ pub(crate) mod sqlite;
 
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use flowloom_core::id::RunId;
 use flowloom_runtime::blocking::run_blocking;
@@ -318,6 +319,9 @@ impl DbConnection {
     }
 }
 
+/// How long a server has to show that it responds, after a read was not answered.
+const PROBE_TIMEOUT: Duration = Duration::from_secs(1);
+
 /// Number of concurrent read connections, at least.
 const MIN_READERS: usize = 4;
 
@@ -335,6 +339,33 @@ impl DbSource {
             DbSource::Sqlite(file) => Sqlite::open(file).map(DbConnection::Sqlite),
             DbSource::Postgres(database) => Ok(DbConnection::Postgres(Box::new(Postgres::open(database)?))),
         }
+    }
+
+    /// How long a read may take that is answered soon. One of SQLite is never waited for.
+    pub(crate) fn answer_timeout(&self) -> Duration {
+        match self {
+            DbSource::Sqlite(_) => Duration::ZERO,
+            DbSource::Postgres(database) => database.answer_timeout,
+        }
+    }
+
+    /// The error of a server that says nothing; `None` if the database is no server.
+    pub(crate) fn describe_hang(&self) -> Option<StoreError> {
+        match self {
+            DbSource::Sqlite(_) => None,
+            DbSource::Postgres(database) => {
+                Some(StoreError::Unanswered { server: database.server.clone(), is_commit: false })
+            }
+        }
+    }
+
+    /// Whether a server says nothing at all: a read may also have been slow.
+    pub(crate) fn is_hanging(&self) -> bool {
+        let DbSource::Postgres(database) = self else { return false };
+        let patient = database.answer_timeout.min(PROBE_TIMEOUT);
+        let probed = Postgres::open(&database.clone().with_answer_timeout(patient))
+            .and_then(|session| session.query_first("select 1", &[], |_| Ok(())));
+        probed.is_err_and(|error| error.is_hang())
     }
 
     /// Maximum number of concurrent read connections. Those of SQLite cost little, and a read there computes.

@@ -16,7 +16,7 @@ use crate::settings::Durability;
 const SCHEMA_VERSION: i64 = MIGRATION_SCRIPTS.len() as i64;
 
 /// Scripts that migrate the schema from each version to the next.
-const MIGRATION_SCRIPTS: [&str; 18] = [
+const MIGRATION_SCRIPTS: [&str; 19] = [
     include_str!("../schema.sql"),
     include_str!("../schema-2.sql"),
     include_str!("../schema-3.sql"),
@@ -35,6 +35,7 @@ const MIGRATION_SCRIPTS: [&str; 18] = [
     include_str!("../schema-16.sql"),
     include_str!("../schema-17.sql"),
     include_str!("../schema-18.sql"),
+    include_str!("../schema-19.sql"),
 ];
 
 /// Version since which rows have checksums.

@@ -33,7 +33,7 @@ impl Store {
             "select distinct card.hash, card.content from block_card card where {LACKS_EMBEDDING_SQL} order by card.hash limit $2"
         );
         let read = |row: &crate::db::DbRow<'_>| Ok(UnembeddedText { hash: row.get(0)?, text: row.get(1)? });
-        self.read_with(|db| db.query_rows(&sql, params![model, most as u64], read))
+        self.read_long_with(|db| db.query_rows(&sql, params![model, most as u64], read))
     }
 
     /// Whether a stored block of a user has no embedding by this model.
@@ -41,7 +41,7 @@ impl Store {
         let sql =
             format!("select card.hash from block_card card where {LACKS_EMBEDDING_SQL} and card.user_id <> $2 limit 1");
         let found =
-            self.read_with(|db| db.query_first(&sql, params![model, BUILTIN_USER], |row| row.get::<String>(0)))?;
+            self.read_long_with(|db| db.query_first(&sql, params![model, BUILTIN_USER], |row| row.get::<String>(0)))?;
         Ok(found.is_some())
     }
 
@@ -50,7 +50,7 @@ impl Store {
     pub async fn index_builtin_blocks(&self, blocks: Vec<(String, String)>) -> Result<(), StoreError> {
         let entries: BTreeMap<String, IndexEntry> =
             blocks.iter().map(|(id, content)| (id.clone(), IndexEntry::from_block(id, content))).collect();
-        if self.read_with(read_builtin_entries)? == entries {
+        if self.read_long_with(read_builtin_entries)? == entries {
             return Ok(());
         }
         let key =

@@ -6,12 +6,14 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Mutex, PoisonError};
 use std::thread::JoinHandle;
 
+use flowloom_core::id::RunId;
 use flowloom_runtime::blocking::run_blocking;
-use flowloom_runtime::journal::MAX_OUTAGE_MS;
+use flowloom_runtime::journal::{LeaseTerm, MAX_OUTAGE_MS};
 
 use crate::db::postgres::{Database, Postgres, WorkerIdentity};
 use crate::db::{DbConnection, params};
 use crate::error::StoreError;
+use crate::lease_terms::read_uptime;
 
 /// Deletes rows of processes that have been dead for a day.
 const DELETE_DEAD_SQL: &str = "delete from worker where expires_at < clock_timestamp() - interval '1 day'";
@@ -38,7 +40,7 @@ impl LeaseRenewal {
         let mut renewing = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
         if renewing.is_none() {
             let (stop, stopped) = channel();
-            let (postgres, process) = (Postgres::for_worker(&self.database, None), self.process.clone());
+            let (postgres, process) = (Postgres::for_renewals(&self.database), self.process.clone());
             let thread = std::thread::Builder::new().name("store-lease".into());
             let thread = thread
                 .spawn(move || renew_lease(&postgres, &process, &stopped))
@@ -64,6 +66,11 @@ impl LeaseRenewal {
         Ok(names.into_iter().collect())
     }
 
+    /// The term of the lease, as this process knows it.
+    pub(crate) fn read_term(&self) -> LeaseTerm {
+        self.process.terms.term_at(read_uptime(), self.process.lease)
+    }
+
     /// Whether this process has reached the database for as long as living ones need to renew their leases.
     pub(crate) fn is_contact_steady(&self) -> bool {
         self.database.contact.is_steady_for(self.process.lease)
@@ -82,6 +89,17 @@ impl LeaseRenewal {
 /// Ends the lease of a process.
 pub(crate) fn end_lease(db: &DbConnection, name: &str) -> Result<(), StoreError> {
     db.execute_unchecked("delete from worker where name = $1", params![name])
+}
+
+/// Whether the lease of a process is valid again, although it had expired. A transaction of that process that renews it and
+/// appends to `run` is awaited first.
+pub(crate) fn has_come_back(db: &DbConnection, run: RunId, name: &str) -> Result<bool, StoreError> {
+    // The second statement sees what was committed while the first one waited.
+    db.query_first("select 1::bigint from run where id = $1 for update", params![&run.to_string()], |row| {
+        row.get::<i64>(0)
+    })?;
+    let sql = "select 1::bigint from worker where name = $1 and expires_at > clock_timestamp()";
+    Ok(db.query_first(sql, params![name], |row| row.get::<i64>(0))?.is_some())
 }
 
 /// Renews the lease every third of its duration. If the database cannot be reached, the next interval tries again.

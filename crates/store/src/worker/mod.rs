@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use flowloom_core::id::RunId;
 use flowloom_runtime::JournalError;
+use flowloom_runtime::journal::LeaseTerm;
 
 use crate::db::postgres::{Database, WorkerIdentity};
 use crate::db::{DbConnection, WriteJob};
@@ -143,6 +144,23 @@ impl LocalWorker {
         match &self.proof {
             LivenessProof::Locks(_) => true,
             LivenessProof::Leases(leases) => leases.is_contact_steady(),
+        }
+    }
+
+    /// The term of the lease of this process. A process with a lock file is alive as long as it holds it.
+    pub(crate) fn lease_term(&self) -> LeaseTerm {
+        match &self.proof {
+            LivenessProof::Locks(_) => LeaseTerm::ENDLESS,
+            LivenessProof::Leases(leases) => leases.read_term(),
+        }
+    }
+
+    /// Whether another process, which seemed to be dead, has renewed its lease by now. From the answer to the end of the
+    /// transaction it appends nothing to `run`.
+    pub(crate) fn has_come_back(&self, db: &DbConnection, run: RunId, name: &str) -> Result<bool, StoreError> {
+        match &self.proof {
+            LivenessProof::Leases(_) if name != self.name => leases::has_come_back(db, run, name),
+            LivenessProof::Leases(_) | LivenessProof::Locks(_) => Ok(false),
         }
     }
 

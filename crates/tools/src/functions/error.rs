@@ -97,7 +97,7 @@ pub enum FunctionError {
         function: &'static str,
     },
     /// The files to write are not given by path.
-    #[error("\"files\" of write_files must be an object of texts by path")]
+    #[error("\"files\" of write_files must be an object of strings by path")]
     FilesNotAnObject,
 }
 

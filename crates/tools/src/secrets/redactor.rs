@@ -10,7 +10,7 @@ use aho_corasick::{AhoCorasick, MatchKind};
 use flowloom_runtime::redact::{RedactedStream, Redactor};
 
 use super::used::MIN_REDACTED_BYTES;
-use patterns::{Pattern, encode_secret, is_base64};
+use patterns::{Pattern, encode_value, is_base64};
 
 mod patterns;
 
@@ -30,11 +30,28 @@ pub struct HiddenSecret {
     pub value: String,
 }
 
+/// A value to redact.
+#[derive(Clone, Copy, Debug)]
+pub struct ReplacedValue<'v> {
+    /// The value. One shorter than six bytes occurs by chance and is not redacted.
+    pub value: &'v str,
+    /// What stands in its place.
+    pub shown: &'v str,
+}
+
 impl HiddenSecret {
-    /// Values that occur by chance, or that somebody could find by trying all, are not redacted.
-    fn is_redacted(&self) -> bool {
+    /// Whether it is long enough. Values that occur by chance, or that somebody could find by trying all, are not redacted.
+    pub fn is_redacted(&self) -> bool {
         let min_bytes = if self.name.is_some() { MIN_REDACTED_BYTES } else { MIN_FOREIGN_BYTES };
         self.value.trim().len() >= min_bytes
+    }
+
+    fn list_patterns(&self) -> Vec<Pattern> {
+        let replacement = match &self.name {
+            Some(name) => format!("${{secret.{name}}}").into(),
+            None => "${secret}".into(),
+        };
+        encode_value(&self.value, &replacement)
     }
 }
 
@@ -61,7 +78,16 @@ impl SecretRedactor {
     /// A redactor of some secrets. Values shorter than six bytes occur by chance and are not redacted.
     pub fn new(secrets: impl IntoIterator<Item = HiddenSecret>) -> SecretRedactor {
         let redacted = secrets.into_iter().filter(HiddenSecret::is_redacted);
-        let mut patterns: Vec<Pattern> = redacted.flat_map(|secret| encode_secret(&secret)).collect();
+        SecretRedactor::from_patterns(redacted.flat_map(|secret| secret.list_patterns()).collect())
+    }
+
+    /// A redactor of values, with the texts that stand in their places.
+    pub fn of_values<'v>(values: impl IntoIterator<Item = ReplacedValue<'v>>) -> SecretRedactor {
+        let encode = |replaced: ReplacedValue<'_>| encode_value(replaced.value, &replaced.shown.into());
+        SecretRedactor::from_patterns(values.into_iter().flat_map(encode).collect())
+    }
+
+    fn from_patterns(mut patterns: Vec<Pattern>) -> SecretRedactor {
         // Of equal texts, one with a name is kept.
         patterns.sort_by(|a, b| a.text.cmp(&b.text).then(b.replacement.len().cmp(&a.replacement.len())));
         patterns.dedup_by(|b, a| a.text == b.text);

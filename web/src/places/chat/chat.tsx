@@ -35,7 +35,7 @@ export function Chat() {
           <OpenThread key={`${partner.id} ${search.thread}`} partner={partner} thread={search.thread} />
         ) : (
           <Empty title={t.chat.partners}>
-            <p>{(partners?.length ?? 0) > 1 ? t.chat.empty : t.chat.noneHelp}</p>
+            <p>{(partners?.length ?? 0) > 1 ? t.chat.choose : t.chat.noneHelp}</p>
           </Empty>
         )}
       </section>

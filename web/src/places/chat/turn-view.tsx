@@ -71,6 +71,7 @@ type ContentProps = TurnProps & {
 function TurnContent({ follower, state, said, speaker, isReplaced, onEdit, onRetry }: ContentProps) {
   const entries = listEntries(state);
   const isEnded = isFinal(state.status);
+  const isStopped = state.status === "cancelled";
   const hasAnswer = entries.some((entry) => entry.kind === "said" && entry.text);
   const isThinking = !isEnded && state.status !== "waiting" && state.status !== "uncertain";
   return (
@@ -99,8 +100,8 @@ function TurnContent({ follower, state, said, speaker, isReplaced, onEdit, onRet
         <Entry key={at} entry={entry} follower={follower} speaker={speaker} />
       ))}
       {isThinking && !entries.some(isArriving) && <p className="faint">{t.chat.working}</p>}
-      {state.error && <Problem code={state.error.code}>{state.error.message}</Problem>}
-      {isEnded && !state.error && !hasAnswer && <p className="faint">{t.chat.failed}</p>}
+      {state.error && !isStopped && <Problem code={state.error.code}>{state.error.message}</Problem>}
+      {isEnded && !state.error && !hasAnswer && !isStopped && <p className="faint">{t.chat.failed}</p>}
       <TurnFoot state={state} run={follower.run}>
         {isEnded && !isReplaced && said.files.length === 0 && (
           <Button look="quiet" icon="undo" onClick={() => onRetry(said)}>
@@ -121,7 +122,8 @@ function TurnFoot({ state, run, children }: { state: RunState; run: string; chil
   const ms = (state.finishedAt ?? state.at) - state.createdAt;
   return (
     <footer className="chat-foot faint">
-      {state.status !== "succeeded" && <StatusMark status={state.status} />}
+      {state.status === "cancelled" && <span>{t.chat.stopped}</span>}
+      {state.status !== "succeeded" && state.status !== "cancelled" && <StatusMark status={state.status} />}
       {isFinal(state.status) && (
         <span className="number">
           {formatDuration(ms)} · {formatNumber(usage.input_tokens + usage.output_tokens)}{" "}

@@ -1,27 +1,42 @@
 // Compares two runs: their steps by path, the first divergence, and the difference of the outputs.
 
+import { useQuery } from "@tanstack/react-query";
 import { Link, useNavigate, useSearch } from "@tanstack/react-router";
 import { useMemo } from "react";
-import { firstDivergence, pairSteps, type StepPair, textOf } from "../../run/compare";
+import { stepQuery } from "../../api/queries";
+import {
+  type ComparedRow,
+  firstDivergence,
+  listComparedRows,
+  pairSteps,
+  type StepPair,
+  textOf,
+} from "../../run/compare";
 import type { RunState, StepState } from "../../run/fold";
 import type { RunFollower } from "../../run/follow";
-import { isFinal, type Usage } from "../../run/record";
-import { shownPhase } from "../../run/rows";
+import type { Usage } from "../../run/record";
+import type { Summary } from "../../run/rows";
 import { t } from "../../strings";
 import { DiffView } from "../../ui/diff-view";
-import { formatCost, formatDuration, formatNumber, formatTime } from "../../ui/format";
+import { formatCost, formatDuration, formatNumber } from "../../ui/format";
 import { EmptyPlace } from "../../ui/problem";
-import { PhaseMark, StatusMark } from "../../ui/state";
+import { PhaseMark } from "../../ui/state";
+import { TableHead } from "../../ui/table-head";
 import { useTitle } from "../../ui/title";
+import { NothingHere } from "../not-found";
+import { writeRequest } from "../run/step-requests";
+import { useNames } from "../run/use-names";
 import { useFollower } from "../run/use-run";
+import { ChooseOther } from "./choose-other";
 import { FamilyTree } from "./family-tree";
+import { RunCard } from "./run-card";
 import "./compare.css";
 
 export function Compare() {
   useTitle(t.compare.title);
   const { left = "", right = "" } = useSearch({ from: "/runs/compare" });
   const run = right || left;
-  if (left === "" || right === "") return run === "" ? <NothingChosen /> : <ChooseRelative run={run} />;
+  if (left === "" || right === "") return run === "" ? <NothingChosen /> : <ChooseOther run={run} />;
   return <TwoRuns left={left} right={right} />;
 }
 
@@ -36,24 +51,11 @@ function NothingChosen() {
   );
 }
 
-/** The family of a run, from which the viewer chooses what to compare. */
-function ChooseRelative({ run }: { run: string }) {
-  return (
-    <div className="page compare">
-      <header className="page-head">
-        <h1>{t.compare.title}</h1>
-      </header>
-      <p className="soft">{t.family.choose}</p>
-      <FamilyTree run={run} shown={[run]} />
-    </div>
-  );
-}
-
 function TwoRuns({ left, right }: { left: string; right: string }) {
   const one = useFollower(left);
   const other = useFollower(right);
   if (one?.connection === "missing" || other?.connection === "missing") {
-    return <EmptyPlace title={t.errors.notFound}>{t.run.missing}</EmptyPlace>;
+    return <NothingHere>{t.run.missing}</NothingHere>;
   }
   if (!one || !other || one.history.length === 0 || other.history.length === 0) {
     return <p className="page soft">{t.loading}</p>;
@@ -63,15 +65,13 @@ function TwoRuns({ left, right }: { left: string; right: string }) {
 
 function Compared({ left, right }: { left: RunFollower; right: RunFollower }) {
   const search = useSearch({ from: "/runs/compare" });
-  const navigate = useNavigate({ from: "/runs/compare" });
-  const one = left.history.stateAt(left.history.length);
-  const other = right.history.stateAt(right.history.length);
-  // biome-ignore lint/correctness/useExhaustiveDependencies: the states depend on the number of events.
-  const pairs = useMemo(() => pairSteps(one, other), [one.seq, other.seq, left, right]);
+  const [one, other] = [useNewest(left), useNewest(right)];
+  const names = useNames(right.run);
+  const pairs = useMemo(() => pairSteps(one, other), [one, other]);
+  const rows = useMemo(() => listComparedRows(pairs, one, other, names), [pairs, one, other, names]);
   const first = firstDivergence(pairs);
-  const chosen = pairs.find((pair) => pair.path === search.step) ?? first;
-  const select = (step: string) =>
-    void navigate({ search: (before) => ({ ...before, step }), replace: true });
+  const row = rows.find(({ path }) => path === search.step);
+  const pair = row ? row.pair : first;
   return (
     <div className="page compare">
       <header className="page-head">
@@ -86,56 +86,63 @@ function Compared({ left, right }: { left: RunFollower; right: RunFollower }) {
         {first ? t.compare.diverges(first.path) : t.compare.same(pairs.length)}
       </p>
       <div className="compare-panes">
-        <div className="panel compare-steps">
-          <table className="table">
-            <thead>
-              <tr>
-                <th scope="col">{t.compare.step}</th>
-                <th scope="col">{t.compare.left}</th>
-                <th scope="col">{t.compare.right}</th>
-                <th scope="col">{t.compare.result}</th>
-              </tr>
-            </thead>
-            <tbody>
-              {pairs.map((pair) => (
-                <tr
-                  key={pair.path}
-                  data-selected={pair === chosen || undefined}
-                  data-difference={pair.difference}
-                >
-                  <td>
-                    <button
-                      type="button"
-                      className="text-button mono"
-                      aria-pressed={pair === chosen}
-                      onClick={() => select(pair.path)}
-                    >
-                      {pair.path}
-                    </button>
-                  </td>
-                  <StepCell step={pair.left} failed={one.failed} />
-                  <StepCell step={pair.right} failed={other.failed} />
-                  <td>{t.compare.differences[pair.difference]}</td>
-                </tr>
-              ))}
-            </tbody>
-          </table>
-        </div>
-        {chosen && <Outputs pair={chosen} />}
+        <StepTable rows={rows} chosen={row?.path ?? first?.path} />
+        {pair && <StepDifference pair={pair} left={left.run} right={right.run} />}
       </div>
     </div>
   );
 }
 
-type StepCellProps = { step: StepState | undefined; failed: string | undefined };
+/** The state of a run after its last event so far. */
+function useNewest({ history }: RunFollower): RunState {
+  const { length } = history;
+  return useMemo(() => history.stateAt(length), [history, length]);
+}
 
-function StepCell({ step, failed }: StepCellProps) {
-  if (!step) return <td className="faint">–</td>;
-  const ms = step.finishedAt === undefined ? undefined : step.finishedAt - step.startedAt;
+type StepTableProps = { rows: ComparedRow[]; chosen: string | undefined };
+
+function StepTable({ rows, chosen }: StepTableProps) {
+  const navigate = useNavigate({ from: "/runs/compare" });
+  const select = (step: string) =>
+    void navigate({ search: (before) => ({ ...before, step }), replace: true });
+  return (
+    <div className="panel compare-steps">
+      <table className="table">
+        <TableHead columns={[t.compare.step, t.compare.left, t.compare.right, t.compare.result]} />
+        <tbody>
+          {rows.map(({ path, label, depth, left, right, difference, pair }) => (
+            <tr key={path} data-selected={path === chosen || undefined} data-difference={difference}>
+              <td style={{ paddingLeft: 12 + depth * 16 }}>
+                <button
+                  type="button"
+                  className="text-button"
+                  title={path}
+                  aria-pressed={path === chosen}
+                  onClick={() => select(path)}
+                >
+                  {label}
+                </button>
+              </td>
+              <SummaryCell summary={left} usage={pair?.left?.usage} />
+              <SummaryCell summary={right} usage={pair?.right?.usage} />
+              <td>{t.compare.differences[difference]}</td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}
+
+type CellProps = { summary: Summary | undefined; usage: Usage | undefined };
+
+function SummaryCell({ summary, usage }: CellProps) {
+  if (!summary) return <td className="faint">–</td>;
+  const { phase, startedAt, endedAt } = summary;
   return (
     <td className="number">
-      <PhaseMark phase={shownPhase(step, failed)} isIconOnly /> {ms !== undefined && formatDuration(ms)}
-      {step.usage && <span className="compare-usage soft">{describeUsage(step.usage)}</span>}
+      <PhaseMark phase={phase} isIconOnly /> {endedAt !== undefined && formatDuration(endedAt - startedAt)}
+      {usage && <span className="compare-usage soft">{describeUsage(usage)}</span>}
     </td>
   );
 }
@@ -146,60 +153,38 @@ function describeUsage({ input_tokens, output_tokens, micro_usd }: Usage): strin
   return micro_usd === undefined ? tokens : `${tokens} · ${formatCost(micro_usd)}`;
 }
 
-function Outputs({ pair }: { pair: StepPair }) {
-  const before = textOf(pair.left?.output);
-  const after = textOf(pair.right?.output);
+type StepDifferenceProps = { pair: StepPair; left: string; right: string };
+
+/** What two runs did at a step: what they sent, which often explains the rest, and what came out. */
+function StepDifference({ pair, left, right }: StepDifferenceProps) {
   return (
-    <section className="panel compare-outputs" aria-label={t.compare.outputs}>
+    <section className="panel compare-outputs" aria-label={pair.path}>
       <h2 className="mono">{pair.path}</h2>
-      <DiffView before={before} after={after} />
+      {pair.left?.kind && pair.right?.kind && (
+        <RequestDifference left={{ run: left, step: pair.left }} right={{ run: right, step: pair.right }} />
+      )}
+      <h3>{t.compare.outputs}</h3>
+      <DiffView before={textOf(pair.left?.output)} after={textOf(pair.right?.output)} />
     </section>
   );
 }
 
-/** A run in short. With `base`, its numbers are shown with the difference from that run. */
-function RunCard({ run, state, base }: { run: string; state: RunState; base?: RunState }) {
-  const tokens = (one: RunState) => one.usage.input_tokens + one.usage.output_tokens;
-  // A run that goes on, or waits, takes until now.
-  const endOf = (one: RunState) => one.finishedAt ?? (isFinal(one.status) ? one.at : Date.now());
-  const duration = (one: RunState) => endOf(one) - one.createdAt;
-  const change = (of: (one: RunState) => number, format: (amount: number) => string) => {
-    const amount = base ? of(state) - of(base) : 0;
-    return amount === 0 ? "" : ` (${amount > 0 ? "+" : "−"}${format(Math.abs(amount))})`;
-  };
-  const cost = state.usage.micro_usd;
-  const costOf = (one: RunState) => one.usage.micro_usd ?? 0;
-  const isCostKnown = base === undefined || base.usage.micro_usd !== undefined;
+type Side = { run: string; step: StepState };
+
+/** The difference of what the last attempts of a step sent. */
+function RequestDifference({ left, right }: { left: Side; right: Side }) {
+  const one = useQuery(stepQuery(left.run, left.step)).data?.requests.at(-1);
+  const other = useQuery(stepQuery(right.run, right.step)).data?.requests.at(-1);
+  if (!one || !other) return null;
+  const [before, after] = [writeRequest(one), writeRequest(other)];
   return (
-    <section className="panel compare-run">
-      <h2>
-        <Link to="/runs/$run" params={{ run }}>
-          {state.created?.name}
-        </Link>
-      </h2>
-      <StatusMark status={state.status} />
-      <dl className="facts number">
-        <div>
-          <dt>{t.run.started}</dt>
-          <dd>{formatTime(state.createdAt)}</dd>
-        </div>
-        <div>
-          <dt>{t.run.elapsed}</dt>
-          <dd>{formatDuration(duration(state)) + change(duration, formatDuration)}</dd>
-        </div>
-        <div>
-          <dt>{t.run.tokens}</dt>
-          <dd>{formatNumber(tokens(state)) + change(tokens, formatNumber)}</dd>
-        </div>
-        <div>
-          <dt>{t.run.cost}</dt>
-          <dd>
-            {cost === undefined
-              ? t.run.unknownCost
-              : formatCost(cost) + (isCostKnown ? change(costOf, formatCost) : "")}
-          </dd>
-        </div>
-      </dl>
-    </section>
+    <>
+      <h3>{t.compare.requests}</h3>
+      {before === after ? (
+        <p className="soft">{t.compare.sameRequests}</p>
+      ) : (
+        <DiffView before={before} after={after} />
+      )}
+    </>
   );
 }

@@ -7,6 +7,7 @@ import { parseJson } from "../../api/json";
 import { t } from "../../strings";
 import { formatCost, formatDuration, formatNumber } from "../../ui/format";
 import { ErrorBox } from "../../ui/problem";
+import { TableHead } from "../../ui/table-head";
 import type { Source } from "../workflow/use-draft";
 import "./cost.css";
 
@@ -125,13 +126,9 @@ function Figures({ estimate }: { estimate: Estimate }) {
   return (
     <>
       <table className="table cost-figures">
-        <thead>
-          <tr>
-            <th scope="col">{t.cost.figure}</th>
-            <th scope="col">{t.cost.worst}</th>
-            {typical && <th scope="col">{t.cost.typical(typical.runs)}</th>}
-          </tr>
-        </thead>
+        <TableHead
+          columns={[t.cost.figure, t.cost.worst, ...(typical ? [t.cost.typical(typical.runs)] : [])]}
+        />
         <tbody>
           {rows
             .filter((row) => !row.isHidden)
@@ -194,15 +191,15 @@ function Models({ estimate }: { estimate: Estimate }) {
     <section className="cost-scroll">
       <h2>{t.cost.models}</h2>
       <table className="table">
-        <thead>
-          <tr>
-            <th scope="col">{t.cost.model}</th>
-            <th scope="col">{t.cost.calls}</th>
-            <th scope="col">{t.cost.figures.input}</th>
-            <th scope="col">{t.cost.figures.output}</th>
-            <th scope="col">{t.cost.figures.cost}</th>
-          </tr>
-        </thead>
+        <TableHead
+          columns={[
+            t.cost.model,
+            t.cost.calls,
+            t.cost.figures.input,
+            t.cost.figures.output,
+            t.cost.figures.cost,
+          ]}
+        />
         <tbody>
           {estimate.models.map((one) => (
             <tr key={one.model}>
@@ -233,12 +230,7 @@ function Counts({ title, name, rows }: CountsProps) {
     <section className="cost-scroll">
       <h2>{title}</h2>
       <table className="table">
-        <thead>
-          <tr>
-            <th scope="col">{name}</th>
-            <th scope="col">{t.cost.count}</th>
-          </tr>
-        </thead>
+        <TableHead columns={[name, t.cost.count]} />
         <tbody>
           {rows.map(([label, count]) => (
             <tr key={label}>

@@ -8,6 +8,7 @@ import { api, read } from "../../api/client";
 import { t } from "../../strings";
 import { Button } from "../../ui/button";
 import { useKept } from "../../ui/kept";
+import { NoModel } from "../../ui/no-model";
 import { ErrorBox } from "../../ui/problem";
 import { useTitle } from "../../ui/title";
 import { Building } from "./building";
@@ -118,6 +119,7 @@ function Goal() {
           </span>
         )}
       </div>
+      <NoModel />
       {!mayCreate && <p className="soft">{t.key.noWrite}</p>}
       {error && <ErrorBox error={error} />}
       {said.length === 0 && (

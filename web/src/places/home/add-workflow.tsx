@@ -4,8 +4,9 @@ import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
 import { type DragEvent, type ReactNode, useRef, useState } from "react";
 import { ApiError, api, read } from "../../api/client";
+import { idOfFile } from "../../builder/new-id";
 import { t } from "../../strings";
-import { Button } from "../../ui/button";
+import { Button, IconButton } from "../../ui/button";
 import { ErrorBox, Problem } from "../../ui/problem";
 import type { Source } from "../workflow/use-draft";
 import {
@@ -13,19 +14,14 @@ import {
   findOthers,
   type GivenFile,
   guessFormat,
+  isBinary,
+  isJson,
+  isObjectStart,
   placeCompanion,
   readDropped,
   type Verdict,
   withoutCommonFolder,
 } from "./dropped";
-
-/** The id of a workflow that a file has: its name without what ids cannot contain. */
-export function idOfFile(name: string): string {
-  return name
-    .replace(/\.[^.]+$/, "")
-    .replace(/[^A-Za-z0-9._-]+/g, "-")
-    .replace(/^[-.]+|[-.]+$/g, "");
-}
 
 /** The id that a definition declares, or that of its file. */
 function idOfDefinition(name: string, text: string): string {
@@ -40,6 +36,20 @@ function idOfDefinition(name: string, text: string): string {
 
 /** None of several files is a definition. */
 class NoDefinition extends Error {}
+
+/** The only file is no definition. */
+class NotWorkflow extends Error {
+  constructor(readonly file: string) {
+    super();
+  }
+}
+
+/** The only file is JSON that cannot be read and in which nothing shows a format. It can be a draft of the format `steps`. */
+class Unreadable extends Error {
+  constructor(readonly draft: NewSource) {
+    super();
+  }
+}
 
 /** A definition with its files, and the format of one that cannot be read. */
 type NewSource = Source & { format?: string };
@@ -63,9 +73,16 @@ async function readSources(given: GivenFile[]): Promise<NewSource[]> {
   const foreign = new Set<string>();
   const [only] = paths;
   if (paths.length === 1 && only !== undefined) {
+    const text = texts.get(only) ?? "";
+    if (isBinary(text)) throw new NotWorkflow(only);
     const { format } = await judge(only);
-    const guessed = format ?? (foreign.has(only) ? undefined : guessFormat(only, texts.get(only) ?? ""));
-    return [{ entry: only, files, ...(format === null && guessed && { format: guessed }) }];
+    // Of JSON the server says whose it is.
+    if (format !== null || (foreign.has(only) && isJson(text))) return [{ entry: only, files }];
+    const guessed = foreign.has(only) ? undefined : guessFormat(only, text);
+    if (guessed) return [{ entry: only, files, format: guessed }];
+    throw isObjectStart(text) && !isJson(text)
+      ? new Unreadable({ entry: only, files, format: "steps" })
+      : new NotWorkflow(only);
   }
   const found = await chooseEntry(paths, judge);
   if (!found) throw new NoDefinition();
@@ -84,15 +101,40 @@ async function readSources(given: GivenFile[]): Promise<NewSource[]> {
 /** The code of a text whose format is not known. */
 const UNKNOWN_FORMAT = "FL0109";
 
+type AddProblemProps = {
+  error: Error;
+  given: GivenFile[] | NewSource | undefined;
+  onDraft: (draft: NewSource) => void;
+};
+
+/** Why nothing was added, and what can be done. */
+function AddProblem({ error, given, onDraft }: AddProblemProps) {
+  if (error instanceof NoDefinition) return <Problem>{t.home.noDefinition}</Problem>;
+  if (error instanceof NotWorkflow) return <Problem>{t.home.notWorkflow(error.file)}</Problem>;
+  if (error instanceof Unreadable) {
+    const { draft } = error;
+    return (
+      <Problem>
+        {t.home.unreadable(draft.entry)} <Button onClick={() => onDraft(draft)}>{t.home.addDraft}</Button>
+      </Problem>
+    );
+  }
+  if (error instanceof ApiError && error.status === 412) {
+    const name = Array.isArray(given) ? given[0]?.path : given?.entry;
+    return <Problem>{t.home.exists(idOfFile(name ?? ""))}</Problem>;
+  }
+  return <ErrorBox error={error} />;
+}
+
 export function AddWorkflow({ children }: { children: (button: ReactNode) => ReactNode }) {
   const queries = useQueryClient();
   const navigate = useNavigate();
   const input = useRef<HTMLInputElement>(null);
   const [isOver, setIsOver] = useState(false);
   const add = useMutation({
-    mutationFn: async (given: GivenFile[]) => {
+    mutationFn: async (given: GivenFile[] | NewSource) => {
       const added: string[] = [];
-      for (const source of await readSources(given)) {
+      for (const source of Array.isArray(given) ? await readSources(given) : [given]) {
         const id = idOfDefinition(source.entry, source.files[source.entry] ?? "");
         const body = source as never;
         // A definition with problems becomes a draft, so that it can be mended here.
@@ -113,7 +155,6 @@ export function AddWorkflow({ children }: { children: (button: ReactNode) => Rea
     setIsOver(false);
     void readDropped(event.dataTransfer).then((files) => files.length > 0 && add.mutate(files));
   };
-  const isTaken = add.error instanceof ApiError && add.error.status === 412;
   return (
     // biome-ignore lint/a11y/noStaticElementInteractions: the button does the same without a mouse.
     <div
@@ -135,13 +176,8 @@ export function AddWorkflow({ children }: { children: (button: ReactNode) => Rea
       )}
       {add.error && (
         <div className="page drop-error">
-          {add.error instanceof NoDefinition ? (
-            <Problem>{t.home.noDefinition}</Problem>
-          ) : isTaken ? (
-            <Problem>{t.home.exists(idOfFile(add.variables?.[0]?.path ?? ""))}</Problem>
-          ) : (
-            <ErrorBox error={add.error} />
-          )}
+          <AddProblem error={add.error} given={add.variables} onDraft={add.mutate} />
+          <IconButton icon="close" label={t.close} onClick={add.reset} />
         </div>
       )}
       <input

@@ -3,6 +3,9 @@ import {
   chooseEntry,
   findOthers,
   guessFormat,
+  isBinary,
+  isJson,
+  isObjectStart,
   placeCompanion,
   type Verdict,
   withoutCommonFolder,
@@ -52,6 +55,13 @@ test("the format of a broken text is guessed from what stands in it", () => {
   expect(guessFormat("a.json", '{"nodes": [{"id": "n1", "block_id": "filter"')).toBe("pipeline");
   expect(guessFormat("a.mdx", "{{#each")).toBe("markdown");
   expect(guessFormat("a.json", '{"hello": ')).toBeUndefined();
+});
+
+test("JSON that is cut off can be mended, and what is no text or no JSON cannot", () => {
+  const texts = ['{"foo": [1,2', '{"foo": 1}', "notes"];
+  expect(texts.map(isObjectStart)).toEqual([true, true, false]);
+  expect(texts.map(isJson)).toEqual([false, true, false]);
+  expect([isBinary("a\0b"), isBinary("\uFFFDPNG"), isBinary("größe")]).toEqual([true, true, false]);
 });
 
 test("the folder that was dropped is no part of the paths", () => {

@@ -105,6 +105,25 @@ export function guessFormat(path: string, text: string): string | undefined {
   return MARKS.find(([, mark]) => mark.test(text))?.[0];
 }
 
+/** Whether a file that was read as text is none. */
+export function isBinary(text: string): boolean {
+  return text.includes("\0") || text.includes("\uFFFD");
+}
+
+/** Whether a text begins as a JSON object does, also if it is cut off. */
+export function isObjectStart(text: string): boolean {
+  return /^\s*\{\s*["}]/.test(text);
+}
+
+export function isJson(text: string): boolean {
+  try {
+    JSON.parse(text);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
 /** Where formats look for files beside an entry. */
 const COMPANION_FOLDERS: Record<string, string> = { pipeline: "blocks/", agent: "tools/" };
 

@@ -12,13 +12,17 @@ import { t } from "../../strings";
 import { Button } from "../../ui/button";
 import { formatAge } from "../../ui/format";
 import { Icon } from "../../ui/icon";
+import { NoModel, useHasModel } from "../../ui/no-model";
 import { Empty, ErrorBox } from "../../ui/problem";
 import { RunHistory } from "../../ui/run-history";
+import { RunTitle } from "../../ui/run-title";
 import { StatusMark } from "../../ui/state";
 import { useTitle } from "../../ui/title";
 import { useSeen } from "../../ui/visible";
 import { findDraft } from "../workflow/kept-draft";
 import { AddWorkflow } from "./add-workflow";
+import { CardTests } from "./card-tests";
+import { chooseExample } from "./examples";
 import "./home.css";
 
 type Workflow = Schemas["WorkflowInfo"];
@@ -75,6 +79,7 @@ export function Home() {
           </header>
           {!mayWrite && <p className="soft">{t.key.noWrite}</p>}
           {workflows.error && <ErrorBox error={workflows.error} />}
+          <NoModel />
           {workflows.data && items.length === 0 && mayWrite && <FirstStart />}
           {hasWaiting && <Waiting />}
           {items.length > 0 && found.length === 0 && <p className="soft">{t.home.noMatch}</p>}
@@ -124,47 +129,25 @@ function Card({ workflow, isScheduled }: { workflow: Workflow; isScheduled: bool
             {workflow.is_refused ? t.home.refused : t.home.problems(workflow.problems.length)}
           </span>
         )}
+        <CardTests workflow={workflow} />
         <RunHistory runs={runs.data?.items ?? []} />
       </div>
     </li>
   );
 }
 
-/** A workflow that needs nothing but a model. */
-const EXAMPLE = {
-  id: "hello",
-  name: "Say hello",
-  description: "Greets whoever you name, and improves the greeting.",
-  steps: [
-    {
-      name: "greet",
-      functionId: "agent::chat",
-      mode: "sequential",
-      errorMode: "fail",
-      promptTemplate: "Write one friendly sentence that greets {{input}}.",
-      outputVar: "greeting",
-    },
-    {
-      name: "improve",
-      functionId: "agent::chat",
-      mode: "sequential",
-      errorMode: "fail",
-      promptTemplate: "Rewrite this greeting so that it is shorter: {{greeting}}",
-    },
-  ],
-};
-
 function FirstStart() {
   const navigate = useNavigate();
   const queries = useQueryClient();
+  const example = chooseExample(useHasModel() ?? true);
   const add = useMutation({
     mutationFn: () => {
-      const { id } = EXAMPLE;
-      return read(api.PUT("/api/v1/workflows/{id}", { params: { path: { id } }, body: EXAMPLE as never }));
+      const { id } = example;
+      return read(api.PUT("/api/v1/workflows/{id}", { params: { path: { id } }, body: example as never }));
     },
     onSuccess: async () => {
       await queries.invalidateQueries({ queryKey: workflowsQuery.queryKey });
-      void navigate({ to: "/workflows/$workflow", params: { workflow: EXAMPLE.id } });
+      void navigate({ to: "/workflows/$workflow", params: { workflow: example.id } });
     },
   });
   return (
@@ -225,7 +208,7 @@ function Waiting() {
           <li key={run.run_id}>
             <Link to="/inbox" search={{ item: run.run_id }} className="home-run">
               <StatusMark status={run.status as RunStatus} />
-              <span className="cut">{run.name}</span>
+              <RunTitle run={run} />
               <span className="faint number">{formatAge(run.created_at)}</span>
             </Link>
           </li>
@@ -248,7 +231,7 @@ function Recent({ runs }: { runs: RunItem[] }) {
           <li key={run.run_id}>
             <Link to="/runs/$run" params={{ run: run.run_id }} className="home-run">
               <StatusMark status={run.status as RunStatus} />
-              <span className="cut">{run.name}</span>
+              <RunTitle run={run} />
               <span className="faint number">{formatAge(run.created_at)}</span>
             </Link>
           </li>

@@ -5,6 +5,7 @@ import { Link, useNavigate, useSearch } from "@tanstack/react-router";
 import { useRef, useState } from "react";
 import type { Schemas } from "../../api/client";
 import { runQuery, waitingQuery } from "../../api/queries";
+import { describeQuestion } from "../../run/approval";
 import type { RunStatus } from "../../run/record";
 import { t } from "../../strings";
 import { formatAge } from "../../ui/format";
@@ -52,7 +53,7 @@ export function Inbox() {
       {error && <ErrorBox error={error} />}
       {data && (!chosen || isDone) && <EmptyList />}
       {chosen && !isDone && (
-        <div className="inbox">
+        <div className="inbox" data-open={search.item !== undefined || undefined}>
           {items.length === 0 && <EmptyList />}
           <ul className="inbox-list panel" aria-label={t.inbox.list} hidden={items.length === 0}>
             {items.map((run) => (
@@ -69,7 +70,8 @@ export function Inbox() {
                     <StatusMark status={run.status as RunStatus} />
                     <span className="faint number">{formatAge(run.created_at)}</span>
                   </span>
-                  <span className="cut">{run.name}</span>
+                  <span className="inbox-name cut">{run.name}</span>
+                  {run.input && <span className="inbox-input">{run.input}</span>}
                   <Excerpt run={run.run_id} />
                 </Link>
               </li>
@@ -103,5 +105,5 @@ function EmptyList() {
 function Excerpt({ run }: { run: string }) {
   const { data } = useQuery({ ...runQuery(run), staleTime: 10_000 });
   const question = data?.steps?.find((step) => step.question)?.question;
-  return <span className="cut soft">{question ?? t.inbox.kinds.uncertain}</span>;
+  return <span className="cut soft">{question ? describeQuestion(question) : t.inbox.kinds.uncertain}</span>;
 }

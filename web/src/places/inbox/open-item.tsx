@@ -5,12 +5,14 @@ import type { Schemas } from "../../api/client";
 import type { RunState } from "../../run/fold";
 import type { RunFollower } from "../../run/follow";
 import { t } from "../../strings";
-import { AnswerForm, ResolveForm } from "../../ui/answer-form";
+import { AnswerForm, isApproval, ResolveForm } from "../../ui/answer-form";
+import { Icon } from "../../ui/icon";
 import { isTyping, useKeys } from "../../ui/keyboard";
 import { Problem } from "../../ui/problem";
+import { ValueView } from "../../ui/value";
 import { StepRequests } from "../run/step-requests";
 import { useFollower } from "../run/use-run";
-import { endedWithout, keepShown, keyOf, listWaiting, type Shown } from "./open";
+import { endedWithout, isEmptyInput, keepShown, keyOf, listWaiting, type Shown } from "./open";
 
 type RunItem = Schemas["RunItem"];
 
@@ -33,6 +35,10 @@ export function OpenItem({ run, isByKey, next, onNext, onSent }: OpenItemProps) 
   useFieldFocus(panel, isByKey);
   return (
     <section className="panel inbox-open" aria-label={run.name} ref={panel} tabIndex={-1}>
+      <Link to="/inbox" className="button inbox-back" data-look="quiet">
+        <Icon name="left" />
+        {t.inbox.back}
+      </Link>
       <header className="inbox-open-head">
         <h2 className="cut">{run.name}</h2>
         <Link to="/runs/$run" params={{ run: run.run_id }} className="button">
@@ -48,17 +54,22 @@ export function OpenItem({ run, isByKey, next, onNext, onSent }: OpenItemProps) 
   );
 }
 
+/** On a touch screen, a field that has the focus opens a keyboard over what it is about. */
+function hasFinePointer(): boolean {
+  return window.matchMedia("(pointer: fine)").matches;
+}
+
 /** The focus begins in the first field, or outside of it; Escape leaves a field, and Enter returns to it. */
 function useFieldFocus(panel: RefObject<HTMLElement | null>, isByKey: boolean): void {
-  const hasFocused = useRef(isByKey);
+  const hasFocused = useRef(isByKey || !hasFinePointer());
   const findField = () => panel.current?.querySelector<HTMLElement>(FIELD);
-  useEffect(() => panel.current?.focus(), [panel]);
+  useEffect(() => panel.current?.focus({ preventScroll: true }), [panel]);
   useEffect(() => {
     const field = hasFocused.current ? undefined : findField();
     if (!field) return;
     hasFocused.current = true;
     // Later events must not take the focus from someone who is elsewhere by now.
-    if (document.activeElement === panel.current) field.focus();
+    if (document.activeElement === panel.current) field.focus({ preventScroll: true });
   });
   useKeys((event) => {
     const focused = document.activeElement;
@@ -73,6 +84,11 @@ function useFieldFocus(panel: RefObject<HTMLElement | null>, isByKey: boolean): 
   });
 }
 
+/** Whether something is answered with a field, and not with buttons. */
+function hasField({ isOpen, waiting }: Shown): boolean {
+  return isOpen && waiting.question !== undefined && !isApproval(waiting.question);
+}
+
 type OpenStepsProps = Omit<OpenItemProps, "run" | "isByKey"> & { follower: RunFollower };
 
 /** What waits, and what waited when the item was opened. */
@@ -83,8 +99,12 @@ function OpenSteps({ follower, next, onNext, onSent }: OpenStepsProps) {
   const shown = keepShown(before.current, listWaiting(follower.run, state), sent);
   before.current = shown;
   const isDone = sent.size > 0 && shown.every((one) => !one.isOpen);
+  const inputs = state.created?.inputs;
   return (
     <>
+      {inputs !== undefined && !isEmptyInput(inputs) && (
+        <ValueView value={inputs} label={t.run.inputs} asFields />
+      )}
       {shown.map((one) => (
         <WaitingStep
           key={keyOf(one.waiting)}
@@ -97,7 +117,7 @@ function OpenSteps({ follower, next, onNext, onSent }: OpenStepsProps) {
           }}
         />
       ))}
-      {shown.some((one) => one.isOpen && one.waiting.question) && <p className="faint">{t.inbox.keys}</p>}
+      {hasFinePointer() && shown.some(hasField) && <p className="faint">{t.inbox.keys}</p>}
       {(isDone || shown.length === 0) && <p>{isDone ? t.inbox.done : t.loading}</p>}
       {shown.every((one) => !one.isOpen) && <NextLink next={next} hasFocus={isDone} onNext={onNext} />}
     </>
@@ -131,8 +151,8 @@ function WaitingStep({ shown, state, onDone, onSent }: WaitingStepProps) {
   const closed = endedWithout(state, waiting) ? t.answer.ended : t.answer.elsewhere;
   return (
     <div className="inbox-step">
-      <p className="faint">
-        {t.inbox.kinds[kind]} <span className="mono">{path}</span>
+      <p className="faint" title={path}>
+        {t.inbox.kinds[kind]}
       </p>
       {question ? (
         <AnswerForm

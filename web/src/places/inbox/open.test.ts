@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
-import { chooseItem, keepShown } from "./open";
+import { ExactNumber } from "../../api/json";
+import { chooseItem, isEmptyInput, keepShown } from "./open";
 
 const [a, b] = [{ run_id: "a" }, { run_id: "b" }];
 
@@ -27,4 +28,10 @@ test("a question that someone else answered stays, one that was answered here do
   const later = keepShown(shown, [], new Set(["a two"]));
   expect(later.map(({ waiting, isOpen }) => [waiting.path, isOpen])).toEqual([["one", false]]);
   expect(keepShown(later, waiting, new Set())).toHaveLength(2);
+});
+
+test("short inputs are shown, and those that say nothing are not", () => {
+  const short = [42, 0, true, false, "hi", [1], { a: null }, new ExactNumber("12345678901234567890")];
+  expect(short.map(isEmptyInput)).toEqual(short.map(() => false));
+  expect([null, "", {}].map(isEmptyInput)).toEqual([true, true, true]);
 });

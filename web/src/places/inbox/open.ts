@@ -1,6 +1,8 @@
 // Which item of the inbox is open, and what is open in it. What others answer never moves the viewer to another item.
+import type { Json } from "../../api/json";
 import type { RunState, StepState } from "../../run/fold";
 import { isFinal, type Question } from "../../run/record";
+import { isRecord } from "../../ui/value";
 
 /** The open item, with the address for which it was opened. */
 export type Opened<Run> = { run: Run; wanted: string | undefined };
@@ -17,6 +19,11 @@ export function chooseItem<Run extends { run_id: string }>(
   }
   const run = find(wanted) ?? items[0];
   return run && { run, wanted };
+}
+
+/** Whether the inputs of a run say nothing. */
+export function isEmptyInput(inputs: Json): boolean {
+  return inputs === null || inputs === "" || (isRecord(inputs) && Object.keys(inputs).length === 0);
 }
 
 /** Something that waits for a person: a question, or an uncertain effect if there is none. */

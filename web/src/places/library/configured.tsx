@@ -1,16 +1,20 @@
 // Functions and MCP servers of the configuration. They are changed in flowloom.toml.
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
-import { api, read } from "../../api/client";
+import { useMay } from "../../api/caller";
+import { api, read, type Schemas } from "../../api/client";
 import type { Json } from "../../api/json";
 import { t } from "../../strings";
 import { Button } from "../../ui/button";
 import { ErrorBox } from "../../ui/problem";
+import type { Schema } from "../../ui/schema-form";
 import { ValueView } from "../../ui/value";
 import { listQuery } from "./entries";
+import { TryFunction } from "./try-part";
 
 export function FunctionDetails({ id }: { id: string }) {
   const { data, error } = useQuery(listQuery("functions"));
+  const mayRun = useMay("run");
   const found = data?.find((entry) => entry.id === id)?.function;
   return (
     <>
@@ -25,13 +29,21 @@ export function FunctionDetails({ id }: { id: string }) {
           <span className="soft">{t.library.target}:</span> <code>{found.target}</code>
         </p>
       )}
+      {found && mayRun && <TryOrWhyNot entry={found} />}
       {found?.parameters && <ValueView value={found.parameters as Json} label={t.library.parameters} />}
     </>
   );
 }
 
+/** A function that is called like a tool. Built-in ones without parameters are steps of step lists, or of the planner. */
+function TryOrWhyNot({ entry }: { entry: Schemas["FunctionInfo"] }) {
+  if (entry.is_built_in && !entry.parameters) return <p className="soft">{t.library.onlySteps}</p>;
+  return <TryFunction id={entry.id} parameters={(entry.parameters ?? undefined) as Schema | undefined} />;
+}
+
 export function ServerDetails({ name }: { name: string }) {
   const [isAsked, setIsAsked] = useState(false);
+  const mayRun = useMay("run");
   const { data, error, isFetching } = useQuery({
     queryKey: ["library", "servers", name, "tools"],
     queryFn: () => read(api.GET("/api/v1/servers/{name}/tools", { params: { path: { name } } })),
@@ -51,6 +63,12 @@ export function ServerDetails({ name }: { name: string }) {
           <h3 className="mono">{`${name}::${tool.name}`}</h3>
           <p>{tool.description}</p>
           <ValueView value={tool.parameters as Json} label={t.library.parameters} />
+          {mayRun && (
+            <details>
+              <summary>{t.library.try}</summary>
+              <TryFunction id={`${name}::${tool.name}`} parameters={tool.parameters as Schema} />
+            </details>
+          )}
         </section>
       ))}
     </>

@@ -6,6 +6,7 @@ import { useDeferredValue, useState } from "react";
 import { useMay } from "../../api/caller";
 import { api, read } from "../../api/client";
 import { t } from "../../strings";
+import { Icon } from "../../ui/icon";
 import { Empty, ErrorBox } from "../../ui/problem";
 import { Tabs } from "../../ui/tabs";
 import { useTitle } from "../../ui/title";
@@ -44,7 +45,7 @@ export function Library() {
       />
       <p className="soft">{t.library.about[kind]}</p>
       {isStored && !mayWrite && <p className="soft">{t.key.noWrite}</p>}
-      <div className="library-parts">
+      <div className="library-parts" data-open={search.item !== undefined || undefined}>
         <section className="library-list" aria-label={t.library.kinds[kind]}>
           <input
             className="input"
@@ -74,6 +75,12 @@ export function Library() {
           </ul>
         </section>
         <section className="library-open" aria-label={search.item ?? t.library.select}>
+          {search.item && (
+            <Link to="/library" search={{ kind }} className="button library-back" data-look="quiet">
+              <Icon name="left" />
+              {t.library.back(kind)}
+            </Link>
+          )}
           {search.item ? (
             <Details key={`${kind} ${search.item}`} kind={kind} id={search.item} />
           ) : (

@@ -11,11 +11,12 @@ import { ErrorBox } from "../../ui/problem";
 import { CodeBox } from "../../ui/value";
 import { Definition } from "./definition";
 import { deletePart, originOf, type Part, readPart, type StoredKind } from "./entries";
-import { TryBlock } from "./try-block";
+import { TryAgent, TryBlock, TryTool } from "./try-part";
 
 type PartProps = { kind: StoredKind; id: string };
 
 export function PartDetails({ kind, id }: PartProps) {
+  const mayRun = useMay("run");
   const { data, error } = useQuery({
     queryKey: ["library", kind, id],
     queryFn: () => readPart(kind, id),
@@ -32,7 +33,7 @@ export function PartDetails({ kind, id }: PartProps) {
         {!part.is_built_in && <DeletePart kind={kind} id={id} />}
       </header>
       <Code part={part} />
-      {kind === "blocks" && <TryBlock part={part} />}
+      {mayRun && !isDeleted && <Try key={tag} kind={kind} part={part} />}
       {part.is_built_in ? (
         <section className="library-section">
           <h3>{t.library.source}</h3>
@@ -44,6 +45,17 @@ export function PartDetails({ kind, id }: PartProps) {
       <Uses part={part} />
     </>
   );
+}
+
+function Try({ kind, part }: { kind: StoredKind; part: Part }) {
+  switch (kind) {
+    case "blocks":
+      return <TryBlock part={part} />;
+    case "agents":
+      return <TryAgent id={part.id} />;
+    case "tools":
+      return <TryTool part={part} />;
+  }
 }
 
 /** The source code or the prompt of a block, which JSON shows in one line. */

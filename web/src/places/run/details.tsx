@@ -5,12 +5,14 @@ import { useState } from "react";
 import { api, read } from "../../api/client";
 import type { StepState } from "../../run/fold";
 import { isFinal } from "../../run/record";
-import { isOver, type Names, nameOf, type ShownPhase, shownPhase, toStaticPath } from "../../run/rows";
+import { isOver, type Names, type ShownPhase, shownPhase, titleOf, toStaticPath } from "../../run/rows";
 import { streamAt } from "../../run/stream";
 import { t } from "../../strings";
+import { ActionRow } from "../../ui/action-row";
 import { AnswerForm, ResolveForm } from "../../ui/answer-form";
-import { Button, IconButton } from "../../ui/button";
+import { IconButton } from "../../ui/button";
 import { formatCost, formatDuration, formatNumber, formatTime } from "../../ui/format";
+import type { MenuItem } from "../../ui/menu";
 import { ErrorBox, Problem } from "../../ui/problem";
 import { PhaseMark } from "../../ui/state";
 import { Tabs } from "../../ui/tabs";
@@ -22,6 +24,7 @@ import { StepEvents } from "./step-events";
 import { StepRequests } from "./step-requests";
 import type { RunView } from "./use-run";
 import { Variables } from "./variables";
+import "./details.css";
 
 const TABS = ["output", "request", "attempts", "variables", "events"] as const;
 type Tab = (typeof TABS)[number];
@@ -41,59 +44,26 @@ export function Details({ view, names, selected, onSelect }: DetailsProps) {
 type StepDetailsProps = { view: RunView; names: Names; path: string; onClose: () => void };
 
 function StepDetails({ view, names, path, onClose }: StepDetailsProps) {
-  const name = nameOf(path, names);
+  const title = titleOf(path, names);
   const search = useSearch({ from: "/runs/$run" });
   const navigate = useNavigate({ from: "/runs/$run" });
   const tab = TABS.find((one) => one === search.tab) ?? "output";
   const step = view.state.steps.find((one) => one.path === path);
-  const [isForking, setIsForking] = useState(false);
-  const [isAlone, setIsAlone] = useState(false);
-  const workflow = view.state.created?.workflow;
   const setTab = (name: Tab) =>
     void navigate({ search: (before) => ({ ...before, tab: name }), replace: true });
   return (
     <>
       <header className="details-head">
         <div className="details-title">
-          <h2 className={name === undefined ? "cut mono" : "cut"} title={name ?? path}>
-            {name ?? path}
+          <h2 className="cut" title={title}>
+            {title}
           </h2>
           <IconButton icon="close" label={t.close} onClick={onClose} />
         </div>
-        {name !== undefined && <p className="faint mono cut">{path}</p>}
-        <div className="details-actions">
-          <Button
-            look="quiet"
-            icon="play"
-            disabled={!workflow}
-            title={workflow ? undefined : t.alone.noWorkflow}
-            onClick={() => setIsAlone(true)}
-          >
-            {t.alone.open}
-          </Button>
-          {step?.kind && (
-            <Button look="quiet" icon="branch" onClick={() => setIsForking(true)}>
-              {t.fork.open}
-            </Button>
-          )}
-          {step && <RetryFrom view={view} path={path} />}
-        </div>
-        {isAlone && workflow && (
-          <StepAloneDialog
-            workflow={workflow}
-            path={toStaticPath(path)}
-            run={view.follower.run}
-            onClose={() => setIsAlone(false)}
-          />
-        )}
-        {isForking && step && (
-          <ForkDialog
-            run={view.follower.run}
-            step={step}
-            inputs={view.state.created?.inputs ?? null}
-            onClose={() => setIsForking(false)}
-          />
-        )}
+        <p className="faint mono cut" title={path}>
+          {path}
+        </p>
+        <StepActions view={view} path={path} step={step} title={title} />
         {step && <Facts step={step} phase={shownPhase(step, view.state.failed)} time={view.state.at} />}
       </header>
       <Tabs
@@ -114,10 +84,55 @@ function StepDetails({ view, names, path, onClose }: StepDetailsProps) {
   );
 }
 
+type StepActionsProps = { view: RunView; path: string; step: StepState | undefined; title: string };
+
+/** What can be done with a step. */
+function StepActions({ view, path, step, title }: StepActionsProps) {
+  const [dialog, setDialog] = useState<"alone" | "fork">();
+  const retry = useRetryFrom(view, path);
+  const { created, status } = view.newest;
+  const workflow = created?.workflow;
+  const run = view.follower.run;
+  const aloneItem: MenuItem = {
+    title: t.alone.open,
+    icon: "play",
+    isDisabled: !workflow,
+    hint: workflow ? undefined : t.alone.noWorkflow,
+    run: () => setDialog("alone"),
+  };
+  const forkItem: MenuItem = { title: t.fork.open, icon: "branch", run: () => setDialog("fork") };
+  const retryItem: MenuItem = {
+    title: t.run.actions.retryFrom,
+    icon: "undo",
+    isDisabled: retry.isPending,
+    run: () => retry.mutate(),
+  };
+  const canRetry = step !== undefined && isFinal(status);
+  const items = [aloneItem, step?.kind ? forkItem : undefined, canRetry ? retryItem : undefined];
+  const close = () => setDialog(undefined);
+  return (
+    <>
+      <ActionRow items={items.filter((one) => one !== undefined)} />
+      {retry.error && <ErrorBox error={retry.error} />}
+      {dialog === "alone" && workflow && (
+        <StepAloneDialog
+          workflow={workflow}
+          path={toStaticPath(path)}
+          name={title}
+          run={run}
+          onClose={close}
+        />
+      )}
+      {dialog === "fork" && step && (
+        <ForkDialog run={run} step={step} inputs={created?.inputs ?? null} onClose={close} />
+      )}
+    </>
+  );
+}
+
 /** Performs a step of a run that has ended again, with everything that started after it. */
-function RetryFrom({ view, path }: { view: RunView; path: string }) {
-  const { follower, state, at, seek } = view;
-  const retry = useMutation({
+function useRetryFrom({ follower, seek }: RunView, path: string) {
+  return useMutation({
     mutationFn: () => {
       const params = { path: { id: follower.run } };
       return read(api.POST("/api/v1/runs/{id}/retry", { params, body: { from: path } }));
@@ -127,15 +142,6 @@ function RetryFrom({ view, path }: { view: RunView; path: string }) {
       follower.refresh();
     },
   });
-  if (at !== undefined || !isFinal(state.status)) return null;
-  return (
-    <>
-      <Button look="quiet" icon="undo" disabled={retry.isPending} onClick={() => retry.mutate()}>
-        {t.run.actions.retryFrom}
-      </Button>
-      {retry.error && <ErrorBox error={retry.error} />}
-    </>
-  );
 }
 
 type FactsProps = { step: StepState; phase: ShownPhase; time: number };

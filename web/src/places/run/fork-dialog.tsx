@@ -5,15 +5,14 @@ import { useNavigate } from "@tanstack/react-router";
 import { useId, useState } from "react";
 import { api, read, readExactly } from "../../api/client";
 import { formatJson, type Json } from "../../api/json";
+import { stepQuery } from "../../api/queries";
 import type { StepState } from "../../run/fold";
-import { changedValues, entryOf } from "../../run/values";
+import { changedValues, entryOf, type Values } from "../../run/values";
 import { t } from "../../strings";
 import { Button } from "../../ui/button";
 import { Dialog } from "../../ui/dialog";
 import { ErrorBox, Problem } from "../../ui/problem";
 import "./variables.css";
-
-type Values = { [name: string]: Json };
 
 type ForkProps = {
   run: string;
@@ -68,15 +67,9 @@ function useValues(run: string, step: StepState | undefined, inputs: Json) {
 
 /** The prompt of a step in the definition; empty if it has none. */
 function usePrompt(run: string, step: StepState | undefined) {
-  return useQuery({
-    queryKey: ["runs", "prompt", run, step?.path],
-    queryFn: async ({ signal }) => {
-      if (step?.kind !== "generate") return "";
-      const path = `api/v1/runs/${run}/steps?path=${encodeURIComponent(step.path)}`;
-      const { steps } = (await readExactly(path, signal)) as { steps: { path: string; prompt?: string }[] };
-      return steps.find((one) => one.path === step.path)?.prompt ?? "";
-    },
-  });
+  const hasPrompt = step?.kind === "generate";
+  const { data, error } = useQuery({ ...stepQuery(run, step ?? { path: "" }), enabled: hasPrompt });
+  return { data: hasPrompt ? data && (data.prompt ?? "") : "", error };
 }
 
 type FormProps = {

@@ -1,20 +1,20 @@
 // The run page: graph, steps over time, details of the selected step, and the position in the run.
 import { useQuery } from "@tanstack/react-query";
 import { useNavigate, useParams, useSearch } from "@tanstack/react-router";
-import { lazy, Suspense, useCallback, useEffect, useMemo, useState } from "react";
-import { runGraphQuery } from "../../api/queries";
-import type { RunFollower } from "../../run/follow";
-import { nodeIdOf } from "../../run/graph";
+import { lazy, Suspense, useCallback, useEffect, useState } from "react";
+import { runQuery } from "../../api/queries";
+import type { Connection, RunFollower } from "../../run/follow";
 import { isFinal } from "../../run/record";
-import { listRows, type Names, withAttempts } from "../../run/rows";
+import { listRows, withAttempts } from "../../run/rows";
 import { t } from "../../strings";
 import { isTyping, useKeys } from "../../ui/keyboard";
-import { EmptyPlace } from "../../ui/problem";
 import { Tabs } from "../../ui/tabs";
 import { useTitle } from "../../ui/title";
+import { NothingHere } from "../not-found";
 import { Details } from "./details";
 import { RunHeader } from "./run-header";
 import { Scrubber } from "./scrubber";
+import { useNames } from "./use-names";
 import { type RunView, timeOf, useNow, useRunView } from "./use-run";
 import { Waterfall } from "./waterfall";
 import "./run.css";
@@ -36,25 +36,26 @@ function OneRun({ run }: { run: string }) {
 }
 
 function Opening({ follower }: { follower: RunFollower | undefined }) {
-  if (follower?.connection === "missing")
-    return <EmptyPlace title={t.errors.notFound}>{t.run.missing}</EmptyPlace>;
-  return <p className="page soft">{follower?.connection === "lost" ? t.run.lost : t.loading}</p>;
+  if (follower?.connection === "missing") return <NothingHere>{t.run.missing}</NothingHere>;
+  const texts: Partial<Record<Connection, string>> = { lost: t.run.lost, refused: t.run.keyRefused };
+  return <p className="page soft">{texts[follower?.connection ?? "loading"] ?? t.loading}</p>;
 }
 
 type Pane = "graph" | "waterfall" | "details";
 
 function ShownRun({ view }: { view: RunView }) {
-  const { follower, state, at } = view;
+  const { follower, state, newest, at } = view;
   const search = useSearch({ from: "/runs/$run" });
   const navigate = useNavigate({ from: "/runs/$run" });
-  const [pane, setPane] = useState<Pane>(() =>
-    search.step || state.status === "waiting" ? "details" : "waterfall",
-  );
+  const [chosenPane, setPane] = useState<Pane>();
+  const [hasStep] = useState(search.step !== undefined);
+  const isAsked = useStatusAtOpening(follower.run) === "waiting";
+  const pane = chosenPane ?? (hasStep || isAsked ? "details" : "waterfall");
   const [folds, setFolds] = useState<ReadonlyMap<string, boolean>>(new Map());
-  const present = useNow(at === undefined && !isFinal(state.status));
+  const present = useNow(!isFinal(newest.status));
   const time = timeOf(view, present);
   const selected = search.step;
-  useTitle(state.created && `${state.created.name}: ${t.status[state.status]}`);
+  useTitle(newest.created && `${newest.created.name}: ${t.status[newest.status]}`);
   const select = useCallback(
     (step: string | undefined) => {
       void navigate({ search: (before) => withValue(before, "step", step), replace: true });
@@ -93,7 +94,7 @@ function ShownRun({ view }: { view: RunView }) {
   );
   return (
     <div className="run" data-pane={pane}>
-      <RunHeader view={view} time={time} names={names} onSelect={open} />
+      <RunHeader view={view} time={present} names={names} onSelect={open} />
       <div className="run-panes-tabs">
         <Tabs
           label={t.palette.run}
@@ -129,16 +130,12 @@ function ShownRun({ view }: { view: RunView }) {
   );
 }
 
-/** The names that the definition gives its steps, as the graph shows them. */
-function useNames(run: string): Names {
-  const { data: graph } = useQuery(runGraphQuery(run));
-  return useMemo(() => new Map(graph?.nodes.map((node) => [node.path, nameNode(node)])), [graph]);
-}
-
-/** A node with its id, which errors name, if its title is another one. */
-function nameNode(node: { path: string; title: string }): string {
-  const id = nodeIdOf(node);
-  return id === undefined ? node.title : `${id} · ${node.title}`;
+/** The status that the run had when this page was opened, as soon as the server has told it. */
+function useStatusAtOpening(run: string): string | undefined {
+  const { data, isFetchedAfterMount } = useQuery(runQuery(run));
+  const [status, setStatus] = useState<string>();
+  if (status === undefined && data && isFetchedAfterMount) setStatus(data.status);
+  return status;
 }
 
 /** An address with another value, or without it. */

@@ -1,99 +1,106 @@
-// Saves a run as a test: a file for the folder `tests` of the project. A test refers to the file of its definition, so a
-// definition of the database is saved together with it.
-import { useMutation, useQuery } from "@tanstack/react-query";
+// Saves a run as a test: in the folder tests of the project, or as a file of the browser.
+import { useMutation, useQueryClient } from "@tanstack/react-query";
+import { Link } from "@tanstack/react-router";
 import { useState } from "react";
-import { api, read, readExactly } from "../../api/client";
+import { ApiError, api, read, readExactly } from "../../api/client";
 import { formatJson } from "../../api/json";
-import { workflowQuery } from "../../api/queries";
 import { t } from "../../strings";
 import { Button } from "../../ui/button";
 import { Dialog } from "../../ui/dialog";
 import { downloadText } from "../../ui/download";
 import { ErrorBox } from "../../ui/problem";
+import { testsQuery } from "../tests/results";
 
-type SaveTestProps = { run: string; name: string; workflow: string | undefined };
+/** The code of the server's answer if there is a file with the name. */
+const FILE_EXISTS = "FL1517";
 
-export function SaveTest({ run, name, workflow }: SaveTestProps) {
-  const [isOpen, setIsOpen] = useState(false);
-  const { data } = useQuery({ ...workflowQuery(workflow ?? ""), enabled: workflow !== undefined });
-  const save = useSaveTest(run, name);
-  const isStored = data !== undefined && data.file == null;
-  return (
-    <>
-      <Button
-        look="quiet"
-        icon="check"
-        disabled={save.isPending}
-        onClick={() => (isStored ? setIsOpen(true) : save.mutate(undefined))}
-      >
-        {t.tests.save}
-      </Button>
-      {save.error && <ErrorBox error={save.error} />}
-      {isOpen && workflow !== undefined && (
-        <SaveBoth run={run} name={name} workflow={workflow} onClose={() => setIsOpen(false)} />
-      )}
-    </>
-  );
-}
+type SaveProps = { run: string; name: string; workflow: string | undefined; onClose: () => void };
 
-/** Saves the test; with `definition`, the path of the definition as the folder `tests` sees it. */
-function useSaveTest(run: string, name: string) {
-  return useMutation({
-    mutationFn: async (definition: string | undefined) => {
-      const query = definition === undefined ? "" : `?${new URLSearchParams({ definition })}`;
-      const test = await readExactly(`api/v1/runs/${encodeURIComponent(run)}/test${query}`);
-      downloadText(toFileName(name), `${formatJson(test)}\n`);
+export function SaveTestDialog({ run, name, workflow, onClose }: SaveProps) {
+  const [file, setFile] = useState(toFileName(name));
+  const queries = useQueryClient();
+  const path = { id: run };
+  const save = useMutation({
+    mutationFn: (replace: boolean) =>
+      read(api.POST("/api/v1/runs/{id}/test", { params: { path }, body: { file, replace } })),
+    onSuccess: () => queries.invalidateQueries({ queryKey: testsQuery.queryKey }),
+  });
+  const download = useMutation({
+    mutationFn: async () => {
+      const test = await readExactly(`api/v1/runs/${encodeURIComponent(run)}/test`);
+      downloadText(file.split("/").at(-1) || toFileName(name), `${formatJson(test)}\n`);
     },
   });
-}
-
-type SaveBothProps = { run: string; name: string; workflow: string; onClose: () => void };
-
-/** Saves a definition of the database and the test that refers to it. */
-function SaveBoth({ run, name, workflow, onClose }: SaveBothProps) {
-  const save = useSaveTest(run, name);
-  const source = useQuery({
-    queryKey: ["workflows", workflow, "source", "files"],
-    queryFn: () => read(api.GET("/api/v1/workflows/{id}/source", { params: { path: { id: workflow } } })),
-  });
-  const files = Object.entries((source.data?.files ?? {}) as { [path: string]: string });
-  const entry = source.data?.entry ?? "";
+  const exists = save.error instanceof ApiError && save.error.code === FILE_EXISTS;
   return (
     <Dialog label={t.tests.save} onClose={onClose}>
-      <div className="dialog-body">
-        <h2>{t.tests.save}</h2>
-        <p className="soft">{t.tests.storedHelp}</p>
-        {source.error && <ErrorBox error={source.error} />}
-        <ul className="save-test">
-          {files.map(([path, text]) => (
-            <li key={path}>
-              <code>{path}</code>
-              <Button icon="down" onClick={() => downloadText(path.split("/").at(-1) ?? path, text)}>
-                {t.tests.saveDefinition}
-              </Button>
-            </li>
-          ))}
-          <li>
-            <code>tests/{toFileName(name)}</code>
-            <Button
-              icon="down"
-              disabled={save.isPending || entry === ""}
-              onClick={() => save.mutate(`../${entry}`)}
+      {save.isSuccess ? (
+        <div className="dialog-body">
+          <h2>{t.tests.saved}</h2>
+          <p className="soft">
+            <code>tests/{save.data.file}</code>
+          </p>
+          <div className="dialog-actions">
+            <Button onClick={onClose}>{t.close}</Button>
+            <Link
+              to="/tests"
+              search={workflow === undefined ? {} : { workflow }}
+              className="button"
+              data-look="main"
             >
-              {t.tests.saveFile}
-            </Button>
-          </li>
-        </ul>
-        {save.error && <ErrorBox error={save.error} />}
-        <div className="dialog-actions">
-          <Button onClick={onClose}>{t.close}</Button>
+              {t.tests.open}
+            </Link>
+          </div>
         </div>
-      </div>
+      ) : (
+        <form
+          onSubmit={(event) => {
+            event.preventDefault();
+            save.mutate(exists);
+          }}
+        >
+          <h2>{t.tests.save}</h2>
+          <p className="soft">{t.tests.saveHelp}</p>
+          <label className="field">
+            <span>{t.tests.fileName}</span>
+            <input
+              className="input mono"
+              required
+              value={file}
+              onChange={(event) => {
+                setFile(event.target.value);
+                save.reset();
+              }}
+            />
+          </label>
+          {save.error && <ErrorBox error={save.error} />}
+          {download.error && <ErrorBox error={download.error} />}
+          <div className="dialog-actions">
+            <Button
+              icon="download"
+              look="quiet"
+              disabled={download.isPending}
+              onClick={() => download.mutate()}
+            >
+              {t.tests.download}
+            </Button>
+            <Button onClick={onClose}>{t.cancel}</Button>
+            <button
+              type="submit"
+              className="button"
+              data-look={exists ? "danger" : "main"}
+              disabled={save.isPending}
+            >
+              {exists ? t.tests.replaceFile : t.tests.saveFile}
+            </button>
+          </div>
+        </form>
+      )}
     </Dialog>
   );
 }
 
-function toFileName(name: string): string {
+export function toFileName(name: string): string {
   const parts = name.toLowerCase().match(/[a-z0-9]+/g);
   return `${parts?.join("-") ?? "test"}.json`;
 }

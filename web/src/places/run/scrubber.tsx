@@ -1,11 +1,13 @@
 // The scrubber: moves through all events of a run, plays them, and jumps to failures.
 import { type PointerEvent, useEffect, useRef, useState } from "react";
 import type { RunHistory } from "../../run/history";
+import { isFinal } from "../../run/record";
 import { t } from "../../strings";
 import { Button, IconButton } from "../../ui/button";
 import { formatNumber } from "../../ui/format";
 import { isTyping, useKeys } from "../../ui/keyboard";
 import type { RunView } from "./use-run";
+import "./scrubber.css";
 
 const SPEEDS = [1, 2, 5, 10, 100] as const;
 /** Playing waits at most this long for the next event. */
@@ -13,7 +15,7 @@ const MAX_GAP_MS = 1000;
 const MAX_MARKS = 200;
 
 export function Scrubber({ view }: { view: RunView }) {
-  const { follower, state, at, seek } = view;
+  const { follower, state, seek } = view;
   const { history } = follower;
   const last = history.length;
   const seq = state.seq;
@@ -41,7 +43,6 @@ export function Scrubber({ view }: { view: RunView }) {
     if (isOnControl && event.key === " ") return;
     if (moveByKey(event)) event.preventDefault();
   });
-  const hasFailure = history.failurePositions.length > 0;
   return (
     <footer className="scrubber">
       <div className="scrubber-buttons">
@@ -54,7 +55,12 @@ export function Scrubber({ view }: { view: RunView }) {
         />
         <IconButton icon="right" label={t.run.forward} onClick={() => move(seq + 1)} />
         <IconButton icon="last" label={t.run.last} onClick={() => move(last)} />
-        <IconButton icon="warn" label={t.run.nextFailure} onClick={jump} disabled={!hasFailure} />
+        <IconButton
+          icon="warn"
+          label={t.run.nextFailure}
+          onClick={jump}
+          disabled={history.failurePositions.length === 0}
+        />
         <select
           className="scrubber-speed"
           aria-label={t.run.speed}
@@ -72,14 +78,19 @@ export function Scrubber({ view }: { view: RunView }) {
       <span className="scrubber-position number" data-testid="position">
         {formatNumber(seq)} / {formatNumber(last)}
       </span>
-      {at === undefined ? (
-        <span className="scrubber-live soft">{t.run.live}</span>
-      ) : (
-        <Button onClick={() => seek(undefined)} title={t.run.past}>
-          {t.run.goLive}
-        </Button>
-      )}
+      <PositionMark view={view} />
     </footer>
+  );
+}
+
+/** Whether the viewer is at the newest event, and the way there. */
+function PositionMark({ view: { newest, at, seek } }: { view: RunView }) {
+  const isEnded = isFinal(newest.status);
+  if (at === undefined) return <span className="scrubber-live soft">{isEnded ? t.run.end : t.run.live}</span>;
+  return (
+    <Button onClick={() => seek(undefined)} title={t.run.past}>
+      {isEnded ? t.run.goEnd : t.run.goLive}
+    </Button>
   );
 }
 

@@ -1,10 +1,11 @@
 // Runs one step of a workflow alone, with the values that an earlier run had, or with others.
-import { useMutation, useQuery } from "@tanstack/react-query";
+import { queryOptions, useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link, useNavigate } from "@tanstack/react-router";
 import { useContext, useState } from "react";
 import { attemptHeader } from "../../api/attempt";
 import { api, read, readExactly, type Schemas } from "../../api/client";
 import { formatJson, type Json, parseJson } from "../../api/json";
+import type { Values } from "../../run/values";
 import { t } from "../../strings";
 import { Button } from "../../ui/button";
 import { Dialog } from "../../ui/dialog";
@@ -12,20 +13,70 @@ import { shortenId } from "../../ui/format";
 import { KeepScope } from "../../ui/keep-scope";
 import { ErrorBox, Problem } from "../../ui/problem";
 import { type Entries, type Field, InvalidEntry, SchemaFields } from "../../ui/schema-form";
+import type { UnsavedChanges } from "../workflow/run-dialog";
+import { addEdited, completeInputs, type EditedStep, pickInputs, valuesOf } from "./alone-inputs";
+import "./step-alone.css";
 
 type StepAlone = Schemas["StepAlone"];
 
 type StepAloneProps = {
   workflow: string;
   path: string;
+  /** The name of the step for people. */
+  name: string;
   /** The run whose values are offered: its id, or `last`. */
   run: string;
-  isUnsaved?: boolean;
+  unsaved?: UnsavedChanges | undefined;
+  /** What the unsaved changes read. */
+  edited?: EditedStep | undefined;
   onClose: () => void;
 };
 
-export function StepAloneDialog({ workflow, path, run, isUnsaved = false, onClose }: StepAloneProps) {
-  const { data, error } = useQuery({
+export function StepAloneDialog(props: StepAloneProps) {
+  const { workflow, path, name, run, unsaved, edited, onClose } = props;
+  const query = stepQuery(workflow, path, run);
+  const { data, error } = useQuery(query);
+  const queries = useQueryClient();
+  // A step that is not saved yet cannot be found before it is.
+  const save = useMutation({
+    mutationFn: async () => {
+      if (await unsaved?.save()) await queries.refetchQueries({ queryKey: query.queryKey });
+    },
+  });
+  const canSave = unsaved !== undefined && !unsaved.isRefused;
+  return (
+    <Dialog label={t.alone.title(name)} onClose={onClose}>
+      <div className="dialog-body">
+        <h2>{t.alone.title(name)}</h2>
+        <p className="soft">{t.alone.help}</p>
+        {unsaved && (
+          <Problem severity="warning">
+            {unsaved.isRefused ? t.alone.unsavedRefused : t.workflow.unsavedRun}
+          </Problem>
+        )}
+        {error && <ErrorBox error={error} />}
+        {!data && !error && <p className="soft">{t.loading}</p>}
+        {data?.problem && <Problem severity="warning">{data.problem}</Problem>}
+        {data && !data.problem ? (
+          <AloneForm {...{ workflow, path, run, unsaved, edited, onClose }} saved={data} />
+        ) : (
+          <div className="dialog-actions">
+            <Button onClick={onClose}>{t.close}</Button>
+            {canSave && (
+              <Button look="main" disabled={save.isPending} onClick={() => save.mutate()}>
+                {t.alone.save}
+              </Button>
+            )}
+          </div>
+        )}
+      </div>
+    </Dialog>
+  );
+}
+
+/** What a step reads, with the values of a run. */
+function stepQuery(workflow: string, path: string, run: string) {
+  return queryOptions({
     queryKey: ["workflows", workflow, "step", path, run],
     // Values of a run that goes on change.
     gcTime: 0,
@@ -38,50 +89,42 @@ export function StepAloneDialog({ workflow, path, run, isUnsaved = false, onClos
       return step as unknown as StepAlone;
     },
   });
-  return (
-    <Dialog label={t.alone.title(path)} onClose={onClose}>
-      <div className="dialog-body">
-        <h2>{t.alone.title(path)}</h2>
-        <p className="soft">{t.alone.help}</p>
-        {isUnsaved && <Problem severity="warning">{t.alone.unsaved}</Problem>}
-        {error && <ErrorBox error={error} />}
-        {!data && !error && <p className="soft">{t.loading}</p>}
-        {data?.problem && <Problem severity="warning">{data.problem}</Problem>}
-        {data && !data.problem ? (
-          <AloneForm workflow={workflow} path={path} step={data} onClose={onClose} />
-        ) : (
-          <div className="dialog-actions">
-            <Button onClick={onClose}>{t.close}</Button>
-          </div>
-        )}
-      </div>
-    </Dialog>
-  );
 }
 
-type AloneFormProps = { workflow: string; path: string; step: StepAlone; onClose: () => void };
+type AloneFormProps = Omit<StepAloneProps, "name"> & { saved: StepAlone };
 
-function AloneForm({ workflow, path, step, onClose }: AloneFormProps) {
+function AloneForm({ workflow, path, run, saved, unsaved, edited, onClose }: AloneFormProps) {
+  const step = addEdited(saved, edited);
   const navigate = useNavigate();
+  const queries = useQueryClient();
   const keep = useContext(KeepScope);
   const fields = step.inputs.map(toField);
   const [entries, setEntries] = useState(() => startEntries(step));
   const [problem, setProblem] = useState<string>();
   const start = useMutation({
-    mutationFn: (inputs: Json) => {
+    mutationFn: async ({ entered, saves }: { entered: Values; saves: boolean }) => {
+      let inputs: Values | undefined = pickInputs(saved, entered);
+      if (saves) {
+        if (!(await unsaved?.save())) return { hasChanged: false };
+        const now = await queries.fetchQuery({ ...stepQuery(workflow, path, run), staleTime: 0 });
+        inputs = now.problem ? undefined : completeInputs(addEdited(now, edited), step, entered);
+        if (!inputs) return { hasChanged: true };
+      }
       const body = { workflow, step: path, inputs: inputs as never };
-      return read(api.POST("/api/v1/runs", { body, headers: attemptHeader() }));
+      const started = await read(api.POST("/api/v1/runs", { body, headers: attemptHeader() }));
+      return { started: (started as { run_id: string }).run_id, hasChanged: false };
     },
-    onSuccess: async (run) => {
+    onSuccess: async ({ started }) => {
+      if (started === undefined) return;
       const isKept = await keep();
       onClose();
-      const to = { to: "/runs/$run", params: { run: (run as { run_id: string }).run_id } } as const;
-      void navigate({ ...to, ignoreBlocker: isKept });
+      void navigate({ to: "/runs/$run", params: { run: started }, ignoreBlocker: isKept });
     },
   });
-  const send = () => {
+  const savesFirst = unsaved !== undefined && !unsaved.isRefused;
+  const send = (saves: boolean) => {
     try {
-      start.mutate(readValues(step, fields, entries));
+      start.mutate({ entered: readValues(step, fields, entries), saves });
       setProblem(undefined);
     } catch (error) {
       setProblem(error instanceof InvalidEntry ? error.message : t.answer.invalid);
@@ -92,7 +135,7 @@ function AloneForm({ workflow, path, step, onClose }: AloneFormProps) {
       className="alone-form"
       onSubmit={(event) => {
         event.preventDefault();
-        send();
+        send(savesFirst);
       }}
     >
       {step.run ? (
@@ -113,10 +156,16 @@ function AloneForm({ workflow, path, step, onClose }: AloneFormProps) {
       <SchemaFields fields={fields} entries={entries} onChange={setEntries} isFirstFocused />
       {problem && <Problem>{problem}</Problem>}
       {start.error && <ErrorBox error={start.error} />}
+      {start.data?.hasChanged && <Problem severity="warning">{t.alone.changed}</Problem>}
       <div className="dialog-actions">
         <Button onClick={onClose}>{t.cancel}</Button>
+        {savesFirst && (
+          <Button disabled={start.isPending} onClick={() => send(false)}>
+            {t.alone.startSaved}
+          </Button>
+        )}
         <Button look="main" icon="play" type="submit" disabled={start.isPending}>
-          {t.alone.start}
+          {savesFirst ? t.alone.saveAndStart : unsaved ? t.alone.startSaved : t.alone.start}
         </Button>
       </div>
     </form>
@@ -139,7 +188,7 @@ function toField(input: Schemas["InputInfo"]): Field {
 }
 
 function startEntries(step: StepAlone): Entries {
-  const values = Object.entries((step.values ?? {}) as { [name: string]: Json });
+  const values = Object.entries(valuesOf(step));
   return Object.fromEntries(values.map(([name, value]) => [name, toEntry(step, name, value)]));
 }
 
@@ -150,11 +199,11 @@ function toEntry(step: StepAlone, name: string, value: Json): string {
 }
 
 /** What was entered. A value that was not changed stays as it was; a text that looks like JSON is a value. */
-function readValues(step: StepAlone, fields: Field[], entries: Entries): Json {
-  const values: { [name: string]: Json } = {};
+function readValues(step: StepAlone, fields: Field[], entries: Entries): Values {
+  const values: Values = {};
   for (const field of fields) {
     const text = entries[field.name] ?? "";
-    const known = (step.values as { [name: string]: Json } | null)?.[field.name];
+    const known = valuesOf(step)[field.name];
     if (known !== undefined && text === toEntry(step, field.name, known)) values[field.name] = known;
     else if (text !== "") values[field.name] = readValue(field, text);
   }

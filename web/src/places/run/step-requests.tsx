@@ -1,26 +1,19 @@
 // What a step sent. The record holds hashes of requests; the server builds them again from it.
 import { useQuery } from "@tanstack/react-query";
-import { readExactly } from "../../api/client";
 import { formatJson, type Json } from "../../api/json";
+import { type StepRequest, stepQuery } from "../../api/queries";
 import type { StepState } from "../../run/fold";
 import { t } from "../../strings";
 import { ErrorBox } from "../../ui/problem";
 import { LongText, ValueView } from "../../ui/value";
 
-type Request = { attempt: number; request: { [field: string]: Json } };
 type Message = { role?: Json; content?: Json };
 
 export function StepRequests({ run, step }: { run: string; step: StepState }) {
-  const { data, error } = useQuery({
-    queryKey: ["runs", "requests", run, step.path, step.attempts, step.phase],
-    queryFn: ({ signal }) =>
-      readExactly(`api/v1/runs/${run}/steps?path=${encodeURIComponent(step.path)}`, signal),
-    staleTime: Number.POSITIVE_INFINITY,
-  });
+  const { data, error } = useQuery(stepQuery(run, step));
   if (error) return <ErrorBox error={error} />;
   if (!data) return <p className="soft">{t.loading}</p>;
-  const steps = (data as { steps: { path: string; requests: Request[] }[] }).steps;
-  const requests = steps.find((one) => one.path === step.path)?.requests ?? [];
+  const { requests } = data;
   if (requests.length === 0) return <p className="soft">{t.run.notSent}</p>;
   return requests.map(({ attempt, request }) => (
     <section key={attempt} className="request">
@@ -45,6 +38,13 @@ function Prompt({ messages }: { messages: Json | undefined }) {
       ))}
     </ol>
   );
+}
+
+/** A request as text that can be compared by line: its prompt, and then the rest. */
+export function writeRequest({ request }: StepRequest): string {
+  const messages = Array.isArray(request.messages) ? (request.messages as Message[]) : [];
+  const prompt = messages.map((message) => `${String(message.role ?? "")}:\n${toText(message.content)}`);
+  return [...prompt, formatJson(withoutMessages(request))].join("\n\n");
 }
 
 function toText(content: Json | undefined): string {

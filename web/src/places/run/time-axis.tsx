@@ -6,6 +6,11 @@ import { formatDuration } from "../../ui/format";
 /** A period, in milliseconds since the Unix epoch. */
 export type TimeSpan = { start: number; end: number };
 
+/** Whether something happens in a period. */
+export function isWithin(span: TimeSpan, start: number, stop: number): boolean {
+  return stop >= span.start && start <= span.end;
+}
+
 /** At most as many labels fit on the axis. */
 const MAX_TICKS = 4;
 /** A label beyond this part of the axis would be cut off. */
@@ -28,11 +33,13 @@ type TimeAxisProps = {
   origin: number;
   /** When the run began; before that it was queued. */
   queue: number | undefined;
+  /** Where the axis breaks off, although the run still waits. */
+  cut: number | undefined;
   isZoomed: boolean;
   onZoom: (span: TimeSpan | undefined) => void;
 };
 
-export function TimeAxis({ span, origin, queue, isZoomed, onZoom }: TimeAxisProps) {
+export function TimeAxis({ span, origin, queue, cut, isZoomed, onZoom }: TimeAxisProps) {
   const lane = useRef<HTMLDivElement>(null);
   const [drag, setDrag] = useState<{ from: number; to: number }>();
   const positionOf = (event: PointerEvent) => {
@@ -79,7 +86,14 @@ export function TimeAxis({ span, origin, queue, isZoomed, onZoom }: TimeAxisProp
           <span
             className="axis-queue"
             title={t.run.queuedFor(formatDuration(queue - origin))}
-            style={{ width: `${Math.min(1, (queue - span.start) / (span.end - span.start)) * 100}%` }}
+            style={{ width: `${Math.min(1, placeOf(queue, span)) * 100}%` }}
+          />
+        )}
+        {cut !== undefined && isWithin(span, cut, cut) && (
+          <span
+            className="axis-cut"
+            title={t.run.notToScale}
+            style={{ left: `${placeOf(cut, span) * 100}%` }}
           />
         )}
         {drag && (
@@ -94,6 +108,11 @@ export function TimeAxis({ span, origin, queue, isZoomed, onZoom }: TimeAxisProp
       </div>
     </div>
   );
+}
+
+/** The place of a time in a period, from 0 to 1. */
+function placeOf(time: number, span: TimeSpan): number {
+  return (time - span.start) / (span.end - span.start);
 }
 
 /** Round times within a period, with their places from 0 to 1. */

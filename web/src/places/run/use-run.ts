@@ -9,6 +9,8 @@ export type RunView = {
   follower: RunFollower;
   /** The state at the position. */
   state: RunState;
+  /** The state after the last event: what the run is, wherever the viewer looks. */
+  newest: RunState;
   /** The rows of all steps that have happened so far, also after the position. */
   rows: Row[];
   /** The event that is shown; `undefined` follows the run. */
@@ -52,7 +54,8 @@ export function useRunView(
   const count = newest?.steps.length ?? 0;
   // biome-ignore lint/correctness/useExhaustiveDependencies: the rows depend on the paths only, so on their number.
   const rows = useMemo(() => buildRows(newest?.steps ?? []), [follower, count]);
-  const view = follower && state && last > 0 ? { follower, state, rows, at, seek } : undefined;
+  const view =
+    follower && state && newest && last > 0 ? { follower, state, newest, rows, at, seek } : undefined;
   return { follower, view };
 }
 

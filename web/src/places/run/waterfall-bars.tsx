@@ -4,7 +4,7 @@ import type { RunFollower } from "../../run/follow";
 import { shownPhase } from "../../run/rows";
 import { t } from "../../strings";
 import { formatDuration } from "../../ui/format";
-import type { TimeSpan } from "./time-axis";
+import { isWithin, type TimeSpan } from "./time-axis";
 import "./waterfall.css";
 
 /** Shorter bars would not be visible. */
@@ -20,9 +20,11 @@ type AttemptProps = {
   span: TimeSpan;
   /** The end of the time axis. */
   end: number;
+  /** Whether the time after that is not drawn. */
+  isCut: boolean;
 };
 
-export function AttemptBars({ follower, step, attempts, span, end }: AttemptProps) {
+export function AttemptBars({ follower, step, attempts, span, end, isCut }: AttemptProps) {
   return attempts.map((at) => {
     const one = step.tries[at];
     if (!one) return null;
@@ -36,7 +38,14 @@ export function AttemptBars({ follower, step, attempts, span, end }: AttemptProp
         {(next || isWaiting) && one.endedAt !== undefined && (
           <Bar start={one.endedAt} stop={next?.startedAt ?? end} span={span} look="pause" />
         )}
-        <Bar start={one.startedAt} stop={stop} span={span} kind={step.kind} state={state} />
+        <Bar
+          start={one.startedAt}
+          stop={stop}
+          span={span}
+          kind={step.kind}
+          state={state}
+          isCut={isCut && isLast && one.endedAt === undefined}
+        />
         <Queue attempt={one} stop={stop} span={span} />
         <FirstToken follower={follower} step={step} attempt={one} stop={stop} span={span} />
       </span>
@@ -87,9 +96,11 @@ type BarProps = {
   state?: string;
   /** A group of steps, a pause in which nothing is performed, or the time before an attempt got its turn. */
   look?: "group" | "pause" | "queue";
+  /** Whether it goes on after its end for longer than is drawn. */
+  isCut?: boolean;
 };
 
-export function Bar({ start, stop, span, kind, state, look }: BarProps) {
+export function Bar({ start, stop, span, kind, state, look, isCut = false }: BarProps) {
   const length = span.end - span.start;
   const left = Math.max(0, ((start - span.start) / length) * 100);
   const right = Math.min(100, ((stop - span.start) / length) * 100);
@@ -98,7 +109,26 @@ export function Bar({ start, stop, span, kind, state, look }: BarProps) {
   const style = { left: `${Math.min(left, 100 - MIN_BAR_PERCENT)}%`, width: `${width}%` };
   const title = describeBar(look, formatDuration(stop - start));
   return (
-    <span className="bar" data-kind={kind} data-state={state} data-look={look} title={title} style={style} />
+    <span
+      className="bar"
+      data-kind={kind}
+      data-state={state}
+      data-look={look}
+      data-cut={isCut || undefined}
+      title={isCut ? t.run.notToScale : title}
+      style={style}
+    />
+  );
+}
+
+/** Where the bar of a row is if it is not within the period that is shown. */
+export function OutsideMark({ start, stop, span }: { start: number; stop: number; span: TimeSpan }) {
+  if (isWithin(span, start, stop)) return null;
+  const isBefore = stop < span.start;
+  return (
+    <span className="outside" data-side={isBefore ? "before" : "after"} title={t.run.outside(isBefore)}>
+      {isBefore ? "‹" : "›"}
+    </span>
   );
 }
 

@@ -4,15 +4,23 @@ import { memo, useEffect, useRef, useState } from "react";
 import type { RunState, StepState } from "../../run/fold";
 import type { RunFollower } from "../../run/follow";
 import { isFinal } from "../../run/record";
-import { isOver, type ShownPhase, shownPhase, summarizeSteps, type VisibleRow } from "../../run/rows";
+import {
+  isOver,
+  type ShownPhase,
+  type Summary,
+  shownPhase,
+  summarizeRow,
+  type VisibleRow,
+} from "../../run/rows";
 import { t } from "../../strings";
 import { formatDuration } from "../../ui/format";
 import { Icon, kindIcon } from "../../ui/icon";
 import { isTyping, useKeys } from "../../ui/keyboard";
-import { PhaseMark } from "../../ui/state";
-import { TimeAxis, type TimeSpan } from "./time-axis";
+import { PhaseMark, WarningMark } from "../../ui/state";
+import { isWithin, TimeAxis, type TimeSpan } from "./time-axis";
 import type { RunView } from "./use-run";
-import { AttemptBars, Bar } from "./waterfall-bars";
+import { AttemptBars, Bar, OutsideMark } from "./waterfall-bars";
+import "./waterfall.css";
 
 const ROW_HEIGHT_PX = 28;
 
@@ -28,7 +36,6 @@ type WaterfallProps = {
 
 export function Waterfall({ view, shown, selected, onSelect, onFold, time }: WaterfallProps) {
   const { state, follower } = view;
-  const [zoom, setZoom] = useState<TimeSpan>();
   const scroller = useRef<HTMLDivElement>(null);
   const virtual = useVirtualizer({
     count: shown.length,
@@ -40,13 +47,15 @@ export function Waterfall({ view, shown, selected, onSelect, onFold, time }: Wat
   useEffect(() => {
     if (place >= 0) virtual.scrollToIndex(place, { align: "auto" });
   }, [place, virtual]);
+  const [zoom, zoomTo] = useZoom(state, shown, time, (at) => virtual.scrollToIndex(at, { align: "start" }));
   const end = endOf(state, time);
+  const isCut = end < time && !isFinal(state.status);
   const span = zoom ?? { start: state.createdAt, end: Math.max(end, state.createdAt + 1) };
   useKeys((event) => {
     if (isTyping(event) || event.ctrlKey || event.metaKey || event.altKey) return;
     const line = shown[place];
     if (event.key === "o" && line && line.children > 0) onFold(line.row.path, !line.isOpen);
-    else if (event.key === "z") setZoom(zoom || !line ? undefined : spanOf(state, line, time));
+    else if (event.key === "z") zoomTo(zoom || !line ? undefined : spanOf(state, line, time));
     else return;
     event.preventDefault();
   });
@@ -57,8 +66,9 @@ export function Waterfall({ view, shown, selected, onSelect, onFold, time }: Wat
         span={span}
         origin={state.createdAt}
         queue={state.startedAt}
+        cut={isCut ? end : undefined}
         isZoomed={zoom !== undefined}
-        onZoom={setZoom}
+        onZoom={zoomTo}
       />
       <div
         className="waterfall"
@@ -83,6 +93,7 @@ export function Waterfall({ view, shown, selected, onSelect, onFold, time }: Wat
                 seq={state.seq}
                 span={span}
                 end={end}
+                isCut={isCut}
                 time={time}
                 isSelected={line.row.path === selected && line.attempt === undefined}
                 onSelect={onSelect}
@@ -96,13 +107,32 @@ export function Waterfall({ view, shown, selected, onSelect, onFold, time }: Wat
   );
 }
 
+/** The period that is shown in full, if the viewer has chosen one; choosing one goes to its first row. */
+function useZoom(state: RunState, shown: VisibleRow[], time: number, goTo: (at: number) => void) {
+  const [zoom, setZoom] = useState<TimeSpan>();
+  const zoomTo = (next: TimeSpan | undefined) => {
+    setZoom(next);
+    const first = next ? findFirstWithin(state, shown, next, time) : -1;
+    if (first >= 0) goTo(first);
+  };
+  return [zoom, zoomTo] as const;
+}
+
 /** The time of a row, with some room around it. */
 function spanOf(state: RunState, { row }: VisibleRow, time: number): TimeSpan | undefined {
-  const summary = summarizeSteps(state, row.steps);
+  const summary = summarizeRow(state, row);
   if (!summary) return undefined;
   const end = summary.endedAt ?? time;
   const room = Math.max(5, (end - summary.startedAt) / 20);
   return { start: summary.startedAt - room, end: end + room };
+}
+
+/** The first row that happens within a period, and that no unfolded row below it stands for; -1 if there is none. */
+function findFirstWithin(state: RunState, shown: VisibleRow[], span: TimeSpan, time: number): number {
+  return shown.findIndex(({ row, isOpen }) => {
+    const summary = isOpen ? undefined : summarizeRow(state, row);
+    return summary && isWithin(span, summary.startedAt, summary.endedAt ?? time);
+  });
 }
 
 /** The end of the time axis. The time in which a run only waits is not drawn in full: it would hide what happened. */
@@ -126,6 +156,8 @@ type RowProps = {
   span: TimeSpan;
   /** The end of the time axis. */
   end: number;
+  /** Whether the time after the end of the axis is not drawn, in which the run waits. */
+  isCut: boolean;
   /** The time at the position. */
   time: number;
   isSelected: boolean;
@@ -134,10 +166,10 @@ type RowProps = {
 };
 
 const WaterfallRow = memo(function WaterfallRow(props: RowProps) {
-  const { follower, id, top, line, state, span, end, time, isSelected, onSelect, onFold } = props;
+  const { id, top, line, state, time, isSelected, onSelect, onFold } = props;
   const { row, label, children, depth, isOpen } = line;
   const step = row.step === undefined ? undefined : state.steps[row.step];
-  const summary = summarizeSteps(state, row.steps);
+  const summary = summarizeRow(state, row);
   if (!summary) return null;
   if (step && line.attempt !== undefined) {
     return <AttemptRow {...props} step={step} attempt={line.attempt} />;
@@ -153,7 +185,7 @@ const WaterfallRow = memo(function WaterfallRow(props: RowProps) {
       aria-level={depth + 1}
       aria-selected={isSelected}
       {...(isGroup && { "aria-expanded": isOpen })}
-      aria-label={describeRow(label, step, summary.phase, (endedAt ?? time) - summary.startedAt)}
+      aria-label={describeRow(label, step, summary, (endedAt ?? time) - summary.startedAt)}
       className="waterfall-row"
       data-state={summary.phase}
       style={{ transform: `translateY(${top}px)` }}
@@ -184,35 +216,58 @@ const WaterfallRow = memo(function WaterfallRow(props: RowProps) {
         )}
         {step && step.attempts > 1 && <span className="badge number">↻ {step.attempts}</span>}
         <span className="waterfall-phase">
+          <WarningMark count={summary.warnings} />
           <PhaseMark phase={summary.phase} isIconOnly />
         </span>
       </span>
       <span className="waterfall-lane">
-        {step && step.tries.length > 0 && (!isGroup || row.children.length === 0) ? (
-          <AttemptBars
-            follower={follower}
-            step={step}
-            attempts={[...step.tries.keys()]}
-            span={span}
-            end={end}
-          />
-        ) : (
-          <Bar start={summary.startedAt} stop={summary.endedAt ?? end} span={span} look="group" />
-        )}
+        <RowBars {...props} step={step} summary={summary} />
       </span>
       <span className="waterfall-time number">{formatDuration((endedAt ?? time) - summary.startedAt)}</span>
     </div>
   );
 });
 
-function describeRow(label: string, step: StepState | undefined, phase: ShownPhase, ms: number): string {
+/** The bars of a row: one for each attempt of its own step, or one for everything in it. */
+function RowBars(props: RowProps & { step: StepState | undefined; summary: Summary }) {
+  const { follower, line, span, end, isCut, step, summary } = props;
+  const hasParts = line.children > 0 && line.row.children.length > 0;
+  return (
+    <>
+      {step && step.tries.length > 0 && !hasParts ? (
+        <AttemptBars
+          follower={follower}
+          step={step}
+          attempts={[...step.tries.keys()]}
+          span={span}
+          end={end}
+          isCut={isCut}
+        />
+      ) : (
+        <Bar
+          start={summary.startedAt}
+          stop={summary.endedAt ?? end}
+          span={span}
+          look="group"
+          isCut={isCut && summary.endedAt === undefined}
+        />
+      )}
+      <OutsideMark start={summary.startedAt} stop={summary.endedAt ?? end} span={span} />
+    </>
+  );
+}
+
+type RowSummary = { phase: ShownPhase; warnings: number };
+
+function describeRow(label: string, step: StepState | undefined, summary: RowSummary, ms: number): string {
   const kind = step?.kind ? `, ${t.kind(step.kind)}` : "";
-  return `${label}${kind}, ${t.phase[phase]}, ${formatDuration(ms)}`;
+  const warnings = summary.warnings > 0 ? `, ${t.run.warningCount(summary.warnings)}` : "";
+  return `${label}${kind}, ${t.phase[summary.phase]}${warnings}, ${formatDuration(ms)}`;
 }
 
 /** An attempt of a step that was tried again. */
 function AttemptRow(props: RowProps & { step: StepState; attempt: number }) {
-  const { id, top, line, follower, step, attempt, span, end, time, isSelected, onSelect } = props;
+  const { id, top, line, follower, step, attempt, span, end, isCut, time, isSelected, onSelect } = props;
   const one = step.tries[attempt];
   if (!one) return null;
   const isLast = attempt === step.tries.length - 1;
@@ -227,7 +282,7 @@ function AttemptRow(props: RowProps & { step: StepState; attempt: number }) {
       tabIndex={-1}
       aria-level={line.depth + 1}
       aria-selected={isSelected}
-      aria-label={describeRow(label, undefined, phase, stop - one.startedAt)}
+      aria-label={describeRow(label, undefined, { phase, warnings: 0 }, stop - one.startedAt)}
       className="waterfall-row"
       data-state={phase}
       style={{ transform: `translateY(${top}px)` }}
@@ -241,7 +296,15 @@ function AttemptRow(props: RowProps & { step: StepState; attempt: number }) {
         </span>
       </span>
       <span className="waterfall-lane">
-        <AttemptBars follower={follower} step={step} attempts={[attempt]} span={span} end={end} />
+        <AttemptBars
+          follower={follower}
+          step={step}
+          attempts={[attempt]}
+          span={span}
+          end={end}
+          isCut={isCut}
+        />
+        <OutsideMark start={one.startedAt} stop={one.endedAt ?? (isLast ? end : one.startedAt)} span={span} />
       </span>
       <span className="waterfall-time number">{formatDuration(stop - one.startedAt)}</span>
     </div>

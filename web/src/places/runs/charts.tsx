@@ -1,178 +1,132 @@
-// Runs over time, from a route that aggregates in the database.
+// Runs, durations and tokens over time in one row, and the same by workflow and model. Routes aggregate in the database.
 import { useQuery } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
+import { useMemo } from "react";
 import { api, read, type Schemas } from "../../api/client";
+import type { RunStatus } from "../../run/record";
 import { t } from "../../strings";
-import { formatDuration, formatNumber, formatShortTime } from "../../ui/format";
-
+import { formatNumber, formatShortTime } from "../../ui/format";
+import { Icon } from "../../ui/icon";
+import { STATE_ICONS } from "../../ui/state";
+import { ChartPanel, TimeTable } from "./chart-panel";
 import { DurationChart } from "./duration-chart";
-import { useWorkflowNames, WorkflowLink } from "./workflow-link";
+import { ModelTable, sumUp, TokenChart } from "./model-charts";
+import { type Counts, countRuns, describeCounts, ENDS, sumCounts, totalOf } from "./run-counts";
+import { WorkflowTable } from "./workflow-table";
 
 type Statistics = Schemas["RunStatisticsSchema"];
 
 const REFRESH_MS = 15_000;
-const INTERVALS = 24;
+/** The route of the models reads the events of every run of the period. */
+const MODELS_REFRESH_MS = 60_000;
 const PERIODS = [1, 7, 30];
-const MAX_WORKFLOWS = 5;
 
-type Interval = { at: number; succeeded: number; failed: number; other: number };
+/** The filters of the table that the statistics have, too. */
+export type ChartFilter = { status?: string; workflow?: string; trigger?: string };
 
-type ChartsProps = {
-  days: number;
-  /** The filters of the table, as far as the statistics have them. */
-  status: string | undefined;
-  workflow: string | undefined;
-  /** Whether the table has a filter that the numbers do not have. */
-  isWider: boolean;
-};
-
-export function Charts({ days, status, workflow, isWider }: ChartsProps) {
-  const navigate = useNavigate({ from: "/runs" });
-  const { data } = useQuery({
-    queryKey: ["runs", "statistics", days],
-    queryFn: () => read(api.GET("/api/v1/statistics", { params: { query: { days } } })),
+export function Charts({ days, filter }: { days: number; filter: ChartFilter }) {
+  const query = { days, ...filter };
+  const runs = useQuery({
+    queryKey: ["runs", "statistics", query],
+    queryFn: () => read(api.GET("/api/v1/statistics", { params: { query } })),
     refetchInterval: REFRESH_MS,
+    placeholderData: (before) => before,
   });
-  if (!data) return null;
-  const intervals = toIntervals(data, status);
-  const shown = data.workflows.filter((one) => workflow === undefined || one.workflow === workflow);
-  const total = intervals.reduce((sum, one) => sum + one.succeeded + one.failed + one.other, 0);
-  const failed = intervals.reduce((sum, one) => sum + one.failed, 0);
+  const models = useQuery({
+    queryKey: ["runs", "models", query],
+    queryFn: () => read(api.GET("/api/v1/statistics/models", { params: { query } })),
+    refetchInterval: MODELS_REFRESH_MS,
+    staleTime: MODELS_REFRESH_MS,
+    placeholderData: (before) => before,
+  });
+  const usage = useMemo(() => models.data && sumUp(models.data), [models.data]);
+  if (!runs.data) return null;
+  const hasUsage = usage !== undefined && usage.total.calls > 0;
   return (
-    <section className="charts">
-      <div className="panel chart">
-        <header>
-          <h2>{t.runs.title}</h2>
-          <span className="number">{formatNumber(total)}</span>
-          {isWider && <span className="soft">{t.runs.chart.allRuns}</span>}
-          {failed > 0 && (
-            <span className="number chart-failures">
-              {formatNumber(failed)} {t.status.failed.toLowerCase()}
-            </span>
-          )}
-          <select
-            className="chart-period"
-            aria-label={t.runs.chart.period}
-            value={days}
-            onChange={(event) =>
-              void navigate({
-                search: (before) => ({ ...before, days: Number(event.target.value) }),
-                replace: true,
-              })
-            }
-          >
-            {PERIODS.map((period) => (
-              <option key={period} value={period}>
-                {t.runs.chart.days[period]}
-              </option>
-            ))}
-          </select>
-        </header>
-        <Bars intervals={intervals} />
+    <section className="statistics" aria-label={t.runs.chart.statistics}>
+      <div className="charts">
+        <RunChart statistics={runs.data} days={days} />
+        {runs.data.durations.length > 0 && <DurationChart statistics={runs.data} />}
+        {hasUsage && <TokenChart usage={usage} />}
       </div>
-      <DurationChart statistics={data} />
-      <div className="panel chart">
-        <header>
-          <h2>{t.runs.chart.byWorkflow}</h2>
-        </header>
-        <WorkflowTable workflows={shown.slice(0, MAX_WORKFLOWS)} />
-      </div>
+      {runs.data.workflows.length > 0 && (
+        <details className="charts-more">
+          <summary className="soft">{hasUsage ? t.runs.chart.byBoth : t.runs.chart.byWorkflow}</summary>
+          <div className="charts-tables">
+            <WorkflowTable workflows={runs.data.workflows} usage={usage?.workflows} />
+            {hasUsage && <ModelTable sums={usage.models} />}
+          </div>
+        </details>
+      )}
     </section>
   );
 }
 
-/** All intervals of the period, also those without runs; of one status, if one is chosen. */
-function toIntervals({ since, interval_ms, counts }: Statistics, chosen: string | undefined): Interval[] {
-  const intervals = Array.from({ length: INTERVALS }, (_, at): Interval => {
-    return { at: since + at * interval_ms, succeeded: 0, failed: 0, other: 0 };
-  });
-  for (const { at, status, count } of counts) {
-    const interval = intervals[Math.round((at - since) / interval_ms)];
-    if (!interval || (chosen !== undefined && status !== chosen)) continue;
-    if (status === "succeeded") interval.succeeded += count;
-    else if (["failed", "timed_out", "budget_exceeded", "quarantined"].includes(status))
-      interval.failed += count;
-    else interval.other += count;
-  }
-  return intervals;
-}
-
-function Bars({ intervals }: { intervals: Interval[] }) {
-  const most = Math.max(1, ...intervals.map((one) => one.succeeded + one.failed + one.other));
-  const percent = (count: number) => `${(count / most) * 100}%`;
-  return (
+function RunChart({ statistics, days }: { statistics: Statistics; days: number }) {
+  const navigate = useNavigate({ from: "/runs" });
+  const intervals = countRuns(statistics);
+  const sum = sumCounts(intervals);
+  const most = Math.max(1, ...intervals.map(totalOf));
+  const choose = (period: number) =>
+    void navigate({ search: (before) => ({ ...before, days: period }), replace: true });
+  const head = (
     <>
-      <div className="chart-bars" aria-hidden="true">
-        {intervals.map((one) => (
-          <span
-            key={one.at}
-            className="chart-bar"
-            title={`${formatShortTime(one.at)}: ${one.succeeded + one.failed + one.other}`}
-          >
-            <i data-state="failed" style={{ height: percent(one.failed) }} />
-            <i data-state="queued" style={{ height: percent(one.other) }} />
-            <i data-state="succeeded" style={{ height: percent(one.succeeded) }} />
-          </span>
+      <span className="number">{formatNumber(totalOf(sum))}</span>
+      <select
+        className="chart-period"
+        aria-label={t.runs.chart.period}
+        value={days}
+        onChange={(event) => choose(Number(event.target.value))}
+      >
+        {PERIODS.map((period) => (
+          <option key={period} value={period}>
+            {t.runs.chart.days[period]}
+          </option>
         ))}
-      </div>
-      <div className="chart-axis faint number" aria-hidden="true">
-        <span>{formatShortTime(intervals[0]?.at ?? 0)}</span>
-        <span>{formatShortTime(intervals.at(-1)?.at ?? 0)}</span>
-      </div>
-      <table className="unseen">
-        <caption>{t.runs.chart.table}</caption>
-        <thead>
-          <tr>
-            <th scope="col">{t.runs.chart.hour}</th>
-            <th scope="col">{t.runs.chart.runs}</th>
-            <th scope="col">{t.runs.chart.failures}</th>
-          </tr>
-        </thead>
-        <tbody>
-          {intervals.map((one) => (
-            <tr key={one.at}>
-              <td>{formatShortTime(one.at)}</td>
-              <td>{one.succeeded + one.failed + one.other}</td>
-              <td>{one.failed}</td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
+      </select>
     </>
   );
+  const bars = intervals.map((one) => (
+    <span key={one.at} className="chart-bar" title={`${formatShortTime(one.at)}: ${describeCounts(one)}`}>
+      {ENDS.toReversed().map((end) => (
+        <i key={end} data-state={END_STATES[end]} style={{ height: `${(one[end] / most) * 100}%` }} />
+      ))}
+    </span>
+  ));
+  const table = (
+    <TimeTable
+      caption={t.runs.chart.table}
+      columns={[t.runs.chart.runs, t.runs.chart.failures, t.runs.chart.cancelled]}
+      rows={intervals.map((one) => [one.at, [totalOf(one), one.failed, one.cancelled].map(String)])}
+    />
+  );
+  return (
+    <ChartPanel
+      title={t.runs.title}
+      head={head}
+      period={statistics}
+      most={formatNumber(most)}
+      legend={<EndLegend counts={sum} />}
+      bars={bars}
+      table={table}
+    />
+  );
 }
 
-function WorkflowTable({ workflows }: { workflows: Statistics["workflows"] }) {
-  const names = useWorkflowNames();
-  if (workflows.length === 0) return <p className="soft chart-none">{t.runs.noneEnded}</p>;
-  return (
-    <table className="table chart-table number">
-      <thead>
-        <tr>
-          <th scope="col">{t.runs.workflow}</th>
-          <th scope="col">{t.runs.chart.runs}</th>
-          <th scope="col">{t.runs.chart.failures}</th>
-          <th scope="col" title={t.runs.chart.median}>
-            p50
-          </th>
-          <th scope="col" title={t.runs.chart.slow}>
-            p95
-          </th>
-        </tr>
-      </thead>
-      <tbody>
-        {workflows.map((one) => (
-          <tr key={one.workflow}>
-            <td className="cut" title={one.workflow}>
-              <WorkflowLink id={one.workflow} names={names} />
-            </td>
-            <td>{formatNumber(one.count)}</td>
-            <td>{formatNumber(one.failures)}</td>
-            <td>{formatDuration(one.median_ms)}</td>
-            <td>{formatDuration(one.p95_ms)}</td>
-          </tr>
-        ))}
-      </tbody>
-    </table>
-  );
+/** The states whose icons and colours the ends have. */
+const END_STATES: Record<keyof Counts, RunStatus> = {
+  succeeded: "succeeded",
+  other: "queued",
+  cancelled: "cancelled",
+  failed: "failed",
+};
+
+/** How many runs ended how: an icon, a word and the colour of the bars. */
+function EndLegend({ counts }: { counts: Counts }) {
+  return ENDS.filter((end) => counts[end] > 0).map((end) => (
+    <span key={end} className="chart-end" data-state={END_STATES[end]}>
+      <Icon name={STATE_ICONS[END_STATES[end]]} />
+      {t.runs.chart.ends[end](counts[end])}
+    </span>
+  ));
 }

@@ -2,70 +2,50 @@
 import type { Schemas } from "../../api/client";
 import { t } from "../../strings";
 import { formatDuration, formatShortTime } from "../../ui/format";
+import { ChartPanel, INTERVALS, startOf, TimeTable } from "./chart-panel";
 
-type Statistics = Schemas["RunStatisticsSchema"];
-
-const INTERVALS = 24;
-
-export function DurationChart({ statistics }: { statistics: Statistics }) {
+export function DurationChart({ statistics }: { statistics: Schemas["RunStatisticsSchema"] }) {
   const { since, interval_ms, durations } = statistics;
-  if (durations.length === 0) return null;
   const most = Math.max(1, ...durations.map((one) => one.p95_ms));
   const percent = (ms: number) => `${(ms / most) * 100}%`;
   const byInterval = new Map(durations.map((one) => [Math.round((one.at - since) / interval_ms), one]));
-  return (
-    <div className="panel chart">
-      <header>
-        <h2>{t.runs.duration}</h2>
-        <span className="soft">{t.runs.chart.durations}</span>
-      </header>
-      <div className="chart-bars chart-durations" aria-hidden="true">
-        {Array.from({ length: INTERVALS }, (_, at) => {
-          const one = byInterval.get(at);
-          const start = since + at * interval_ms;
-          return (
-            <span
-              key={start}
-              className="chart-bar"
-              title={one && `${formatShortTime(start)}: ${describe(one.median_ms, one.p95_ms)}`}
-            >
-              {one && (
-                <>
-                  <i data-part="p95" style={{ height: percent(one.p95_ms) }} />
-                  <i data-part="p50" style={{ height: percent(one.median_ms) }} />
-                </>
-              )}
-            </span>
-          );
-        })}
-      </div>
-      <div className="chart-axis faint number" aria-hidden="true">
-        <span>{formatShortTime(since)}</span>
-        <span>{formatShortTime(since + (INTERVALS - 1) * interval_ms)}</span>
-      </div>
-      <table className="unseen">
-        <caption>{t.runs.chart.durationTable}</caption>
-        <thead>
-          <tr>
-            <th scope="col">{t.runs.chart.hour}</th>
-            <th scope="col">{t.runs.chart.median}</th>
-            <th scope="col">{t.runs.chart.slow}</th>
-          </tr>
-        </thead>
-        <tbody>
-          {durations.map((one) => (
-            <tr key={one.at}>
-              <td>{formatShortTime(one.at)}</td>
-              <td>{formatDuration(one.median_ms)}</td>
-              <td>{formatDuration(one.p95_ms)}</td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
-    </div>
+  const bars = Array.from({ length: INTERVALS }, (_, at) => {
+    const one = byInterval.get(at);
+    const start = startOf(statistics, at);
+    if (!one) return <span key={start} className="chart-bar" />;
+    return (
+      <span
+        key={start}
+        className="chart-bar"
+        title={`${formatShortTime(start)}: p50 ${formatDuration(one.median_ms)}, p95 ${formatDuration(one.p95_ms)}`}
+      >
+        <i data-part="p95" style={{ height: percent(one.p95_ms) }} />
+        <i data-part="p50" style={{ height: percent(one.median_ms) }} />
+      </span>
+    );
+  });
+  const table = (
+    <TimeTable
+      caption={t.runs.chart.durationTable}
+      columns={[t.runs.chart.median, t.runs.chart.slow]}
+      rows={durations.map((one) => [one.at, [formatDuration(one.median_ms), formatDuration(one.p95_ms)]])}
+    />
   );
-}
-
-function describe(medianMs: number, slowMs: number): string {
-  return `p50 ${formatDuration(medianMs)}, p95 ${formatDuration(slowMs)}`;
+  const legend = (["p50", "p95"] as const).map((part) => (
+    <span key={part} className="chart-end">
+      <i className="chart-swatch" data-part={part} />
+      {t.runs.chart.parts[part]}
+    </span>
+  ));
+  return (
+    <ChartPanel
+      title={t.runs.duration}
+      head={null}
+      period={statistics}
+      most={formatDuration(most)}
+      legend={legend}
+      bars={bars}
+      table={table}
+    />
+  );
 }

@@ -15,7 +15,6 @@ import { Empty, ErrorBox } from "../../ui/problem";
 import { StatusMark } from "../../ui/state";
 import { useTitle } from "../../ui/title";
 import { Charts } from "./charts";
-import { ModelCharts } from "./model-charts";
 import "./runs.css";
 
 type RunItem = Schemas["RunItem"];
@@ -30,15 +29,14 @@ export function Runs() {
   useTitle(t.runs.title);
   const search = useSearch({ from: "/runs" });
   const { status, workflow, trigger, within } = search;
+  const filter = { ...(status && { status }), ...(workflow && { workflow }), ...(trigger && { trigger }) };
   const runs = useInfiniteQuery({
     queryKey: ["runs", "table", status, workflow, trigger, within],
     initialPageParam: undefined as string | undefined,
     queryFn: ({ pageParam }) => {
       const query = {
         limit: PAGE_RUNS,
-        ...(status && { status }),
-        ...(workflow && { workflow }),
-        ...(trigger && { trigger }),
+        ...filter,
         ...(within && { since: Date.now() - within * HOUR_MS }),
         ...(pageParam && { cursor: pageParam }),
       };
@@ -56,13 +54,7 @@ export function Runs() {
         <h1>{t.runs.title}</h1>
         <Filters />
       </header>
-      <Charts
-        days={search.days ?? 1}
-        status={status}
-        workflow={workflow}
-        isWider={Boolean(workflow || trigger)}
-      />
-      <ModelCharts days={search.days ?? 1} />
+      <Charts days={search.days ?? 1} filter={filter} />
       <Selection items={items} selected={selected} onClear={() => setSelected(new Set())} />
       {runs.error && <ErrorBox error={runs.error} />}
       {runs.data && items.length === 0 ? (
@@ -94,7 +86,7 @@ function Filters() {
     void navigate({ search: value === "" ? rest : { ...rest, [name]: chosen }, replace: true });
   };
   return (
-    <>
+    <div className="runs-filters">
       <FilterSelect
         label={t.runs.status}
         any={t.runs.anyStatus}
@@ -123,7 +115,7 @@ function Filters() {
         options={WITHIN_HOURS.map((hours) => [String(hours), t.runs.within(hours)])}
         onChange={(value) => change("within", value)}
       />
-    </>
+    </div>
   );
 }
 
@@ -190,8 +182,13 @@ function RunTable({ items, selected, onSelect }: TableProps) {
             </th>
             <th scope="col">{t.runs.status}</th>
             <th scope="col">{t.runs.workflow}</th>
+            <th scope="col" className="wide-only">
+              {t.runs.input}
+            </th>
             <th scope="col">{t.runs.started}</th>
-            <th scope="col">{t.runs.duration}</th>
+            <th scope="col" className="wide-only">
+              {t.runs.duration}
+            </th>
             <th scope="col" className="wide-only">
               {t.run.startedBy}
             </th>
@@ -205,33 +202,12 @@ function RunTable({ items, selected, onSelect }: TableProps) {
         </thead>
         <tbody>
           {items.map((run) => (
-            <tr key={run.run_id}>
-              <td className="runs-check">
-                <input
-                  type="checkbox"
-                  aria-label={t.runs.select(shortenId(run.run_id))}
-                  checked={selected.has(run.run_id)}
-                  onChange={() => toggle(run.run_id)}
-                />
-              </td>
-              <td className="runs-status">
-                <StatusMark status={run.status as RunStatus} />
-              </td>
-              <td className="runs-name">
-                <Link to="/runs/$run" params={{ run: run.run_id }}>
-                  {run.name}
-                </Link>
-              </td>
-              <td className="number" title={formatTime(run.created_at)}>
-                {formatAge(run.created_at)}
-              </td>
-              <td className="number">
-                {run.finished_at == null ? "" : formatDuration(run.finished_at - run.created_at)}
-              </td>
-              <td className="wide-only soft">{run.trigger && nameTrigger(run.trigger)}</td>
-              <td className="wide-only soft">{run.format}</td>
-              <td className="wide-only mono faint">{shortenId(run.run_id)}</td>
-            </tr>
+            <RunRow
+              key={run.run_id}
+              run={run}
+              isSelected={selected.has(run.run_id)}
+              onToggle={() => toggle(run.run_id)}
+            />
           ))}
         </tbody>
       </table>
@@ -239,7 +215,52 @@ function RunTable({ items, selected, onSelect }: TableProps) {
   );
 }
 
-type Command = "cancel" | "retry";
+type RowProps = { run: RunItem; isSelected: boolean; onToggle: () => void };
+
+function RunRow({ run, isSelected, onToggle }: RowProps) {
+  return (
+    <tr>
+      <td className="runs-check">
+        <input
+          type="checkbox"
+          aria-label={t.runs.select(shortenId(run.run_id))}
+          checked={isSelected}
+          onChange={onToggle}
+        />
+      </td>
+      <td className="runs-status">
+        <StatusMark status={run.status as RunStatus} />
+      </td>
+      <td className="runs-name">
+        <Link to="/runs/$run" params={{ run: run.run_id }}>
+          {run.name}
+        </Link>
+        {run.input && <small className="narrow-only soft">{run.input}</small>}
+      </td>
+      <td className="runs-input wide-only soft" title={run.input ?? undefined}>
+        {run.input}
+      </td>
+      <td className="number" title={formatTime(run.created_at)}>
+        {formatAge(run.created_at)}
+      </td>
+      <td className="number wide-only">
+        {run.finished_at == null ? "" : formatDuration(run.finished_at - run.created_at)}
+      </td>
+      <td className="wide-only soft">{run.trigger && nameTrigger(run.trigger)}</td>
+      <td className="wide-only soft">{run.format}</td>
+      <td className="wide-only mono faint">{shortenId(run.run_id)}</td>
+    </tr>
+  );
+}
+
+type Command = "cancel" | "retry" | "delete";
+
+function sendCommand(command: Command, id: string): Promise<unknown> {
+  const params = { params: { path: { id } } };
+  return command === "delete"
+    ? read(api.DELETE("/api/v1/runs/{id}", params))
+    : read(api.POST(`/api/v1/runs/{id}/${command}`, params));
+}
 
 function Selection({
   items,
@@ -251,11 +272,10 @@ function Selection({
   onClear: () => void;
 }) {
   const queries = useQueryClient();
-  const [isConfirming, setIsConfirming] = useState(false);
+  const [asked, setAsked] = useState<"cancel" | "delete">();
   const send = useMutation({
     mutationFn: async ({ command, runs }: { command: Command; runs: RunItem[] }) => {
-      const path = `/api/v1/runs/{id}/${command}` as const;
-      const sent = runs.map((run) => read(api.POST(path, { params: { path: { id: run.run_id } } })));
+      const sent = runs.map((run) => sendCommand(command, run.run_id));
       const results = await Promise.allSettled(sent);
       return results.filter((result) => result.status === "rejected").length;
     },
@@ -267,6 +287,21 @@ function Selection({
   const chosen = items.filter((run) => selected.has(run.run_id));
   const cancellable = chosen.filter((run) => !isFinal(run.status as RunStatus));
   const retriable = chosen.filter((run) => isFinal(run.status as RunStatus) && run.status !== "succeeded");
+  const deletable = chosen.filter((run) => isFinal(run.status as RunStatus));
+  const affected = { cancel: cancellable, delete: deletable };
+  const questions = {
+    cancel: {
+      title: t.runs.confirmCancel(cancellable.length),
+      help: t.runs.confirmCancelHelp,
+      confirm: t.runs.confirmCancelDo,
+      keep: t.runs.keep,
+    },
+    delete: {
+      title: t.runs.confirmDelete(deletable.length),
+      help: t.runs.confirmDeleteHelp,
+      confirm: t.runs.confirmDeleteDo,
+    },
+  };
   // The earlier one is the first; the table begins with the newest.
   const [first, second] = chosen;
   const sent = send.variables?.runs.length ?? 0;
@@ -284,7 +319,7 @@ function Selection({
             look="danger"
             icon="stop"
             disabled={cancellable.length === 0}
-            onClick={() => setIsConfirming(true)}
+            onClick={() => setAsked("cancel")}
           >
             {t.runs.cancelSelected}
           </Button>
@@ -295,17 +330,22 @@ function Selection({
           >
             {t.runs.retrySelected}
           </Button>
+          <Button
+            look="danger"
+            icon="trash"
+            disabled={deletable.length === 0}
+            onClick={() => setAsked("delete")}
+          >
+            {t.runs.deleteSelected}
+          </Button>
         </>
       )}
       {chosen.length === 0 && send.isSuccess && <span>{t.runs.done(sent - send.data, send.data)}</span>}
-      {isConfirming && (
+      {asked && (
         <ConfirmDialog
-          title={t.runs.confirmCancel(cancellable.length)}
-          help={t.runs.confirmCancelHelp}
-          confirm={t.runs.confirmCancelDo}
-          keep={t.runs.keep}
-          onConfirm={() => send.mutate({ command: "cancel", runs: cancellable })}
-          onClose={() => setIsConfirming(false)}
+          {...questions[asked]}
+          onConfirm={() => send.mutate({ command: asked, runs: affected[asked] })}
+          onClose={() => setAsked(undefined)}
         />
       )}
     </div>

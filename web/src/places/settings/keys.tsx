@@ -8,6 +8,7 @@ import { Button, CopyButton } from "../../ui/button";
 import { ConfirmDialog, Dialog } from "../../ui/dialog";
 import { formatAge, formatTime } from "../../ui/format";
 import { ErrorBox, Problem } from "../../ui/problem";
+import { TableHead } from "../../ui/table-head";
 import { Part } from "./part";
 
 type Key = Schemas["KeyInfo"];
@@ -37,15 +38,15 @@ export function Keys() {
       {data?.items.length === 0 && <p className="soft">{t.settings.noKeys}</p>}
       {data && data.items.length > 0 && (
         <table className="table">
-          <thead>
-            <tr>
-              <th scope="col">{t.settings.keyName}</th>
-              <th scope="col">{t.settings.scopes}</th>
-              <th scope="col">{t.settings.user}</th>
-              <th scope="col">{t.settings.validity}</th>
-              <th scope="col">{t.settings.action}</th>
-            </tr>
-          </thead>
+          <TableHead
+            columns={[
+              t.settings.keyName,
+              t.settings.scopes,
+              t.settings.user,
+              t.settings.validity,
+              t.settings.action,
+            ]}
+          />
           <tbody>
             {data.items.map((key) => (
               <tr key={key.id}>

@@ -1,9 +1,11 @@
 // Models: which ones there are, and whether they can be reached.
 import { useQuery } from "@tanstack/react-query";
-import { api, read, type Schemas } from "../../api/client";
+import type { Schemas } from "../../api/client";
+import { modelsQuery } from "../../api/queries";
 import { t } from "../../strings";
 import { formatBytes } from "../../ui/format";
 import { Icon, type IconName } from "../../ui/icon";
+import { TableHead } from "../../ui/table-head";
 import { Part } from "./part";
 
 type Provider = Schemas["ModelProvider"];
@@ -11,10 +13,7 @@ type Provider = Schemas["ModelProvider"];
 type ModelFile = Schemas["ModelFile"];
 
 export function Models() {
-  const { data, error } = useQuery({
-    queryKey: ["models"],
-    queryFn: async () => await read(api.GET("/api/v1/models")),
-  });
+  const { data, error } = useQuery(modelsQuery);
   return (
     <Part title={t.settings.models} error={error}>
       {data && (
@@ -25,12 +24,7 @@ export function Models() {
           </p>
           <LocalModels files={data.files ?? []} />
           <table className="table">
-            <thead>
-              <tr>
-                <th scope="col">{t.settings.provider}</th>
-                <th scope="col">{t.runs.status}</th>
-              </tr>
-            </thead>
+            <TableHead columns={[t.settings.provider, t.runs.status]} />
             <tbody>
               {data.providers?.map((provider) => (
                 <tr key={provider.name}>
@@ -55,12 +49,7 @@ function LocalModels({ files }: { files: ModelFile[] }) {
   if (files.length === 0) return <p className="soft">{t.settings.noLocal}</p>;
   return (
     <table className="table">
-      <thead>
-        <tr>
-          <th scope="col">{t.settings.local}</th>
-          <th scope="col">{t.settings.size}</th>
-        </tr>
-      </thead>
+      <TableHead columns={[t.settings.local, t.settings.size]} />
       <tbody>
         {files.map((file) => (
           <tr key={file.model}>

@@ -3,6 +3,7 @@ import { useQuery } from "@tanstack/react-query";
 import { api, read } from "../../api/client";
 import { t } from "../../strings";
 import { Icon } from "../../ui/icon";
+import { TableHead } from "../../ui/table-head";
 import { Part } from "./part";
 
 export function Secrets() {
@@ -16,15 +17,15 @@ export function Secrets() {
       {data?.items.length === 0 && <p className="soft">{t.settings.noSecrets}</p>}
       {data && data.items.length > 0 && (
         <table className="table">
-          <thead>
-            <tr>
-              <th scope="col">{t.settings.secretName}</th>
-              <th scope="col">{t.settings.isSet}</th>
-              <th scope="col">{t.settings.hosts}</th>
-              <th scope="col">{t.settings.users}</th>
-              <th scope="col">{t.settings.workflows}</th>
-            </tr>
-          </thead>
+          <TableHead
+            columns={[
+              t.settings.secretName,
+              t.settings.isSet,
+              t.settings.hosts,
+              t.settings.users,
+              t.settings.workflows,
+            ]}
+          />
           <tbody>
             {data.items.map((secret) => (
               <tr key={secret.name}>

@@ -1,11 +1,13 @@
 // Settings: health, models, quotas, keys, secrets, memory and the audit log.
 
 import { useQuery } from "@tanstack/react-query";
+import { Link } from "@tanstack/react-router";
 import { api, read, SERVER } from "../../api/client";
 import { keyHeaders } from "../../api/key";
 import { t } from "../../strings";
 import { formatAmount, formatTime } from "../../ui/format";
 import { Icon } from "../../ui/icon";
+import { TableHead } from "../../ui/table-head";
 import { useTitle } from "../../ui/title";
 import { Keys } from "./keys";
 import { Memory } from "./memory";
@@ -18,19 +20,37 @@ import "./settings.css";
 export function Settings() {
   useTitle(t.settings.title);
   return (
-    <div className="page">
+    <div className="page settings">
       <h1>{t.settings.title}</h1>
-      <OwnKey />
-      <Health />
-      <Models />
-      <Usage />
-      <Keys />
-      <Secrets />
-      <Memory />
-      <Audit />
+      <nav className="settings-sections" aria-label={t.settings.sections}>
+        {SECTIONS.map(({ id, title }) => (
+          <Link key={id} to="/settings" hash={id} replace>
+            {title}
+          </Link>
+        ))}
+      </nav>
+      <div className="settings-parts">
+        {SECTIONS.map(({ id, Content }) => (
+          <div key={id} id={id} className="settings-section">
+            <Content />
+          </div>
+        ))}
+      </div>
     </div>
   );
 }
+
+/** The sections, with the part of the address that leads to each. */
+const SECTIONS = [
+  { id: "key", title: t.key.ofTab, Content: OwnKey },
+  { id: "health", title: t.settings.health, Content: Health },
+  { id: "models", title: t.settings.models, Content: Models },
+  { id: "usage", title: t.settings.usage, Content: Usage },
+  { id: "keys", title: t.settings.keys, Content: Keys },
+  { id: "secrets", title: t.settings.secrets, Content: Secrets },
+  { id: "memory", title: t.settings.memory, Content: Memory },
+  { id: "audit", title: t.settings.audit, Content: Audit },
+];
 
 function Health() {
   const { data: isReady, error } = useQuery({
@@ -55,13 +75,7 @@ function Usage() {
   return (
     <Part title={t.settings.usage} error={error}>
       <table className="table number">
-        <thead>
-          <tr>
-            <th scope="col">{t.settings.quota}</th>
-            <th scope="col">{t.settings.used}</th>
-            <th scope="col">{t.settings.limit}</th>
-          </tr>
-        </thead>
+        <TableHead columns={[t.settings.quota, t.settings.used, t.settings.limit]} />
         <tbody>
           {data?.quotas.map((quota) => (
             <tr key={quota.name}>
@@ -86,19 +100,19 @@ function Audit() {
       {data?.items.length === 0 && <p className="soft">{t.settings.noAudit}</p>}
       {data && data.items.length > 0 && (
         <table className="table">
-          <thead>
-            <tr>
-              <th scope="col">{t.settings.when}</th>
-              <th scope="col">{t.settings.who}</th>
-              <th scope="col">{t.settings.action}</th>
-              <th scope="col">{t.settings.object}</th>
-              <th scope="col">{t.settings.result}</th>
-            </tr>
-          </thead>
+          <TableHead
+            columns={[
+              t.settings.when,
+              t.settings.who,
+              t.settings.action,
+              t.settings.object,
+              t.settings.result,
+            ]}
+          />
           <tbody>
             {data.items.map((entry) => (
               <tr key={entry.number}>
-                <td className="number">{formatTime(entry.at)}</td>
+                <td className="number settings-time">{formatTime(entry.at)}</td>
                 <td>{entry.by.key_name ?? entry.by.user ?? t.settings.operator}</td>
                 <td>{entry.action}</td>
                 <td>{entry.object}</td>

@@ -1,53 +1,70 @@
 // The tests of the project: run them, and see what is not as they expect.
 
 import { useMutation, useQuery } from "@tanstack/react-query";
+import { Link, useSearch } from "@tanstack/react-router";
+import { useState } from "react";
 import { api, read, type Schemas } from "../../api/client";
+import { workflowsQuery } from "../../api/queries";
 import { t } from "../../strings";
 import { Button } from "../../ui/button";
+import { ConfirmDialog } from "../../ui/dialog";
 import { DiffView } from "../../ui/diff-view";
 import { formatDuration } from "../../ui/format";
 import { Icon, type IconName } from "../../ui/icon";
 import { Empty, ErrorBox, Problem } from "../../ui/problem";
 import { useTitle } from "../../ui/title";
+import { judge, type Result, testsOf } from "./of-workflow";
+import { testsQuery, useTestResults } from "./results";
 import "./tests.css";
 
 type Info = Schemas["TestInfo"];
-type Result = Schemas["TestResult"];
 
 export function Tests() {
   useTitle(t.tests.title);
-  const { data, error } = useQuery({
-    queryKey: ["tests"],
-    queryFn: () => read(api.GET("/api/v1/tests")),
-    retry: false,
-  });
+  const { workflow } = useSearch({ from: "/tests" });
+  const { data: all, error } = useQuery(testsQuery);
+  const { data: workflows } = useQuery(workflowsQuery);
+  const { results, add } = useTestResults();
   const run = useMutation({
-    mutationFn: (files: string[] | undefined) =>
-      read(api.POST("/api/v1/tests", { body: files ? { files } : {} })),
+    mutationFn: (body: Schemas["RunTestsRequest"]) => read(api.POST("/api/v1/tests", { body })),
+    onSuccess: ({ items }) => add(items),
   });
-  const results = new Map(run.data?.items.map((result) => [result.file, result]));
-  const passed = run.data?.items.filter((result) => result.passed).length ?? 0;
-  const failed = (run.data?.items.length ?? 0) - passed;
+  const tested = workflows?.find(({ id }) => id === workflow);
+  const tests = all && workflow !== undefined ? testsOf(all, tested ?? { id: workflow }) : all;
+  const ran = tests?.filter((test) => results.has(test.file)) ?? [];
+  const { failed } = judge(ran, results);
+  const runShown = () =>
+    run.mutate(workflow === undefined ? {} : { files: tests?.map((test) => test.file) ?? [] });
   return (
     <div className="page">
       <header className="page-head">
         <h1>{t.tests.title}</h1>
-        {run.data && (
+        {ran.length > 0 && (
           <span role="status" className="state" data-state={failed > 0 ? "failed" : "succeeded"}>
             <Icon name={failed > 0 ? "cross" : "check"} />
-            {t.tests.summary(passed, failed)}
+            {t.tests.summary(ran.length - failed, failed)}
           </span>
         )}
-        {data && data.items.length > 0 && (
-          <Button look="main" icon="play" disabled={run.isPending} onClick={() => run.mutate(undefined)}>
+        {tests && tests.length > 0 && (
+          <Button look="main" icon="play" disabled={run.isPending} onClick={runShown}>
             {run.isPending ? t.tests.running : t.tests.run}
           </Button>
         )}
       </header>
       <p className="soft">{t.tests.help}</p>
+      {workflow !== undefined && (
+        <p className="tests-filter">
+          <span>
+            {t.tests.ofDefinition} <b>{tested?.name ?? workflow}</b>
+          </span>
+          <Link to="/tests" className="button" data-look="quiet">
+            {t.tests.showAll}
+          </Link>
+        </p>
+      )}
       {error && <ErrorBox error={error} />}
       {run.error && <ErrorBox error={run.error} />}
-      {data?.items.length === 0 && (
+      {tests?.length === 0 && (
         <section className="panel">
           <Empty title={t.tests.none}>
             <p>{t.tests.noneHelp}</p>
@@ -56,12 +73,13 @@ export function Tests() {
         </section>
       )}
       <ul className="tests">
-        {data?.items.map((test) => (
+        {tests?.map((test) => (
           <Test
             key={test.file}
             test={test}
             result={results.get(test.file)}
-            onRun={() => run.mutate([test.file])}
+            onRun={() => run.mutate({ files: [test.file] })}
+            onAccept={() => run.mutate({ files: [test.file], update: true })}
             isBusy={run.isPending}
           />
         ))}
@@ -70,14 +88,23 @@ export function Tests() {
   );
 }
 
-type TestProps = { test: Info; result: Result | undefined; onRun: () => void; isBusy: boolean };
+type TestProps = {
+  test: Info;
+  result: Result | undefined;
+  onRun: () => void;
+  onAccept: () => void;
+  isBusy: boolean;
+};
 
-function Test({ test, result, onRun, isBusy }: TestProps) {
+function Test({ test, result, onRun, onAccept, isBusy }: TestProps) {
+  const [isAccepting, setIsAccepting] = useState(false);
   const [icon, state, text]: [IconName, string, string] = !result
     ? ["clock", "queued", t.tests.notRun]
     : result.passed
-      ? ["check", "succeeded", t.tests.passed]
+      ? ["check", "succeeded", result.updated ? t.tests.updated : t.tests.passed]
       : ["cross", "failed", t.tests.failed];
+  // A file that is no test, or whose definition has errors, is for a person to mend.
+  const canAccept = result?.problems.some(({ place }) => place !== "file" && place !== "inputs");
   const name = test.name ?? test.file;
   return (
     <li className="panel test">
@@ -103,10 +130,22 @@ function Test({ test, result, onRun, isBusy }: TestProps) {
           )}
         </div>
       ))}
-      {result && !result.passed && (
-        <p className="soft">
-          {t.tests.update} <code>{t.tests.updateCommand(test.file)}</code>
-        </p>
+      {canAccept && (
+        <div className="test-actions">
+          <Button disabled={isBusy} aria-label={t.tests.acceptOne(name)} onClick={() => setIsAccepting(true)}>
+            {t.tests.accept}
+          </Button>
+        </div>
+      )}
+      {isAccepting && (
+        <ConfirmDialog
+          title={t.tests.acceptTitle}
+          help={t.tests.acceptHelp(test.file)}
+          confirm={t.tests.accept}
+          keep={t.tests.keep}
+          onConfirm={onAccept}
+          onClose={() => setIsAccepting(false)}
+        />
       )}
     </li>
   );

@@ -2,6 +2,7 @@
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
 import { useState } from "react";
+import { ID_PATTERN } from "../../builder/new-id";
 import { t } from "../../strings";
 import { Dialog } from "../../ui/dialog";
 import { ErrorBox, Problem } from "../../ui/problem";
@@ -36,7 +37,7 @@ export function CopyDialog({ workflow, source, onClose }: CopyDialogProps) {
             className="input mono"
             value={id}
             required
-            pattern="[A-Za-z0-9_:\-][A-Za-z0-9._:\-]*"
+            pattern={ID_PATTERN}
             title={t.workflow.idHelp}
             autoFocus
             onChange={(event) => setId(event.target.value)}

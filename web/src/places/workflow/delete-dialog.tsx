@@ -8,25 +8,26 @@ import { Button } from "../../ui/button";
 import { Dialog } from "../../ui/dialog";
 import { showNotice } from "../../ui/notices";
 import { ErrorBox } from "../../ui/problem";
-import { removeDraft } from "./kept-draft";
+import { collectUnsaved, removeDraft, removeUnsaved } from "./kept-draft";
 import { type Source, saveSource } from "./use-draft";
 
 type DeleteDialogProps = {
   workflow: string;
+  name: string;
   /** What is stored, to restore it. */
   stored: Source;
   onClose: () => void;
 };
 
-export function DeleteDialog({ workflow, stored, onClose }: DeleteDialogProps) {
+export function DeleteDialog({ workflow, name, stored, onClose }: DeleteDialogProps) {
   const queries = useQueryClient();
   const navigate = useNavigate();
-  const title = t.workflow.confirmDelete(workflow);
+  const title = t.workflow.confirmDelete(name);
   const remove = useMutation({
     mutationFn: () => read(api.DELETE("/api/v1/workflows/{id}", { params: { path: { id: workflow } } })),
     onSuccess: async () => {
       removeDraft(workflow);
-      removeDraft(workflow, "unsaved");
+      for (const draft of collectUnsaved(workflow)) removeUnsaved(draft);
       // Its changes are deleted with it.
       await navigate({ to: "/", ignoreBlocker: true });
       queries.removeQueries({ queryKey: ["workflows", workflow] });
@@ -40,7 +41,7 @@ export function DeleteDialog({ workflow, stored, onClose }: DeleteDialogProps) {
           // Somebody stored another one meanwhile, or the server is away: its page says more.
           () => navigate({ to: "/workflows/$workflow", params: { workflow } }),
         );
-      showNotice({ text: t.workflow.deleted(workflow), action: t.workflow.undoDelete, run: restore });
+      showNotice({ text: t.workflow.deleted(name), action: t.workflow.undoDelete, run: restore });
     },
   });
   return (

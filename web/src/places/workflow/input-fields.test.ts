@@ -28,6 +28,18 @@ test("the input of a step list is text, and JSON if it is an object or a list", 
   expect(toEntries(fields, {})[""]).toBe("");
 });
 
+test("a form begins with the defaults of the inputs", () => {
+  const fields = listInputFields({
+    format: "markdown",
+    inputs: [
+      { name: "city", kind: "text", required: false, default: "Bonn" },
+      { name: "days", kind: "number", required: false, default: 3 },
+      { name: "notes", kind: "text", required: false },
+    ],
+  });
+  expect(toEntries(fields, {})).toEqual({ city: "Bonn", days: "3", notes: "" });
+});
+
 test("a wrong number is reported with the name of its field", () => {
   const fields = listInputFields({ format: "flow", inputs });
   expect(() => readInputs(fields, { city: "Bonn", days: "many" })).toThrow("“days” needs a number.");

@@ -32,7 +32,7 @@ export function listInputFields({ inputs, format }: Pick<Workflow, "inputs" | "f
 function toField(input: Input, format: string): Field {
   const isWhole = format === "steps" && input.name === "input";
   const kind = KINDS[input.kind] ?? "long";
-  return {
+  const field: Field = {
     name: isWhole ? WHOLE : input.name,
     label: input.name,
     help: input.description ?? (kind === "any" ? t.alone.textOrJson : undefined),
@@ -41,6 +41,8 @@ function toField(input: Input, format: string): Field {
     isRequired: input.required || isWhole,
     start: "",
   };
+  const value = input.default as Json | undefined;
+  return value == null ? field : { ...field, start: toEntry(field, value) };
 }
 
 /** The inputs that were entered. Throws an `InvalidEntry` if one does not fit its field. */

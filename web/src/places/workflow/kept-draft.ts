@@ -1,56 +1,108 @@
-// Drafts that this browser keeps: changes of a workflow that are not a version yet.
+// What this browser keeps of a workflow: the draft that the viewer keeps, and the unsaved changes of each tab, in case the
+// tab ends. None of them is a version yet.
 import type { Source } from "./use-draft";
 
 /** A changed source, the tag of the version that it was made from, and when it was kept. */
 export type Draft = { source: Source; tag: string | null; at: number };
 
-/** `draft` was kept by the viewer, `unsaved` by the page itself, in case the tab ends. */
+/** The unsaved changes of a tab, with the name under which the browser keeps them, and whether they are those of this page. */
+export type TabDraft = Draft & { key: string; isOwn: boolean };
+
+/** `draft` was kept by the viewer, `unsaved` by a tab. */
 export type DraftKind = "draft" | "unsaved";
+
+/** The id of this page, until it is loaded again. The storage of a tab cannot hold it: a duplicated tab has a copy of that. */
+const TAB = Math.random().toString(36).slice(2);
+/** Unsaved changes of so many tabs are kept for a workflow, and none for longer than this. */
+const MAX_TABS = 5;
+const MAX_AGE_MS = 30 * 24 * 3_600_000;
 
 /** Several servers can have one origin, behind different paths. */
 function keyOf(workflow: string, kind: DraftKind): string {
   return `${kind} ${new URL(document.baseURI).pathname} ${workflow}`;
 }
 
-/** Which changes of a workflow this browser has, if any. */
-export function findDraft(workflow: string): DraftKind | undefined {
+/** The key of this tab. An id has no spaces, so no other workflow begins like it. */
+function ownKey(workflow: string): string {
+  return `${keyOf(workflow, "unsaved")} ${TAB}`;
+}
+
+function listTabKeys(workflow: string): string[] {
+  const start = `${keyOf(workflow, "unsaved")} `;
+  return Object.keys(localStorage).filter((key) => key.startsWith(start));
+}
+
+/** A browser without storage keeps no drafts. */
+function tryStorage<Result>(use: () => Result, otherwise: Result): Result {
   try {
-    return (["draft", "unsaved"] as const).find(
-      (kind) => localStorage.getItem(keyOf(workflow, kind)) !== null,
-    );
+    return use();
   } catch {
-    return undefined;
+    return otherwise;
   }
 }
 
-export function readDraft(workflow: string, kind: DraftKind = "draft"): Draft | undefined {
-  try {
-    const draft = JSON.parse(localStorage.getItem(keyOf(workflow, kind)) ?? "null") as Draft | null;
-    return draft ?? undefined;
-  } catch {
-    return undefined;
-  }
+/** Which changes of a workflow this browser has, if any. */
+export function findDraft(workflow: string): DraftKind | undefined {
+  return tryStorage(() => {
+    if (localStorage.getItem(keyOf(workflow, "draft")) !== null) return "draft";
+    return listTabKeys(workflow).length > 0 ? "unsaved" : undefined;
+  }, undefined);
+}
+
+export function readDraft(workflow: string): Draft | undefined {
+  return tryStorage(() => readKept(keyOf(workflow, "draft")), undefined);
+}
+
+function readKept(key: string): Draft | undefined {
+  return (JSON.parse(localStorage.getItem(key) ?? "null") as Draft | null) ?? undefined;
 }
 
 /** Keeps a draft; undefined if the browser has no room for it. */
-export function storeDraft(
-  workflow: string,
-  draft: Omit<Draft, "at">,
-  kind: DraftKind = "draft",
-): Draft | undefined {
+export function storeDraft(workflow: string, draft: Omit<Draft, "at">): Draft | undefined {
   const kept = { ...draft, at: Date.now() };
-  try {
-    localStorage.setItem(keyOf(workflow, kind), JSON.stringify(kept));
+  return tryStorage(() => {
+    localStorage.setItem(keyOf(workflow, "draft"), JSON.stringify(kept));
     return kept;
-  } catch {
-    return undefined;
-  }
+  }, undefined);
 }
 
-export function removeDraft(workflow: string, kind: DraftKind = "draft"): void {
-  try {
-    localStorage.removeItem(keyOf(workflow, kind));
-  } catch {
-    // A browser without storage keeps no drafts.
-  }
+export function removeDraft(workflow: string): void {
+  tryStorage(() => localStorage.removeItem(keyOf(workflow, "draft")), undefined);
+}
+
+/** The unsaved changes of all tabs, those of this one first, then the newest. Those that are too many or too old are removed. */
+export function collectUnsaved(workflow: string): TabDraft[] {
+  return tryStorage(() => {
+    const own = ownKey(workflow);
+    const found = listTabKeys(workflow).flatMap((key) => {
+      const draft = tryStorage(() => readKept(key), undefined);
+      return draft ? [{ ...draft, key, isOwn: key === own }] : [];
+    });
+    found.sort((one, other) => Number(other.isOwn) - Number(one.isOwn) || other.at - one.at);
+    const isRecent = ({ at }: TabDraft) => Date.now() - at < MAX_AGE_MS;
+    const kept = found.filter(isRecent).slice(0, MAX_TABS);
+    for (const draft of found) if (!kept.includes(draft)) removeUnsaved(draft);
+    return kept;
+  }, []);
+}
+
+/** Keeps the unsaved changes of this tab; false if the browser has no room for them. */
+export function storeUnsaved(workflow: string, draft: Omit<Draft, "at">): boolean {
+  return tryStorage(() => {
+    localStorage.setItem(ownKey(workflow), JSON.stringify({ ...draft, at: Date.now() }));
+    collectUnsaved(workflow);
+    return true;
+  }, false);
+}
+
+/** Forgets the unsaved changes of this tab. */
+export function removeOwnUnsaved(workflow: string): void {
+  tryStorage(() => localStorage.removeItem(ownKey(workflow)), undefined);
+}
+
+/** Forgets unsaved changes that were collected. What their tab has kept since then stays. */
+export function removeUnsaved({ key, at }: TabDraft): void {
+  tryStorage(() => {
+    if (readKept(key)?.at === at) localStorage.removeItem(key);
+  }, undefined);
 }

@@ -6,6 +6,7 @@ import { t } from "../../strings";
 import { Button } from "../../ui/button";
 import { formatTime } from "../../ui/format";
 import { EmptyPlace, ErrorBox } from "../../ui/problem";
+import { NothingHere } from "../not-found";
 import { type Source, saveSource } from "./use-draft";
 
 export function MissingWorkflow({ workflow }: { workflow: string }) {
@@ -25,7 +26,7 @@ export function MissingWorkflow({ workflow }: { workflow: string }) {
     },
     onSuccess: () => void queries.invalidateQueries({ queryKey: ["workflows"] }),
   });
-  if (!last) return <EmptyPlace title={t.errors.notFound}>{t.workflow.notFound}</EmptyPlace>;
+  if (!last) return <NothingHere>{t.workflow.notFound}</NothingHere>;
   return (
     <EmptyPlace title={t.workflow.deletedTitle}>
       <p>{t.workflow.deletedHelp(last.version, formatTime(last.created_at))}</p>

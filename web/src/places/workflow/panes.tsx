@@ -4,6 +4,7 @@ import { useNavigate, useSearch } from "@tanstack/react-router";
 import { lazy, Suspense, useMemo, useState } from "react";
 import type { Schemas } from "../../api/client";
 import type { Depths, History } from "../../builder/history";
+import { addMark } from "../../builder/marks";
 import { useBuilder } from "../../builder/use-builder";
 import { type Fixes, useFixes } from "../../builder/use-fixes";
 import { readView, rememberView, VIEWS, type View } from "../../builder/view";
@@ -11,11 +12,13 @@ import type { Graph } from "../../run/graph";
 import { t } from "../../strings";
 import { IconButton } from "../../ui/button";
 import { isWriting, useKeys } from "../../ui/keyboard";
+import type { Mark } from "../../ui/state";
 import { Tabs } from "../../ui/tabs";
 import { CostPlan } from "../cost/cost-plan";
 import { ByteMap } from "./bytes";
 import type { Range } from "./editor";
-import { ProblemList } from "./problem-list";
+import { FoldedProblems, ProblemList } from "./problem-list";
+import type { UnsavedChanges } from "./run-dialog";
 import type { Judgement, Source } from "./use-draft";
 
 const Editor = lazy(() => import("./editor"));
@@ -30,12 +33,12 @@ type PanesProps = {
   workflow: Schemas["WorkflowInfo"];
   source: Source;
   isReadOnly: boolean;
-  isUnsaved: boolean;
+  unsaved: UnsavedChanges | undefined;
   judgement: Judgement;
   onEdit: (file: string, text: string) => void;
 };
 
-export function Panes({ workflow, source, isReadOnly, isUnsaved, judgement, onEdit }: PanesProps) {
+export function Panes({ workflow, source, isReadOnly, unsaved, judgement, onEdit }: PanesProps) {
   const search = useSearch({ from: "/workflows/$workflow" });
   const navigate = useNavigate({ from: "/workflows/$workflow" });
   const [file, setFile] = useState(source.entry);
@@ -57,7 +60,7 @@ export function Panes({ workflow, source, isReadOnly, isUnsaved, judgement, onEd
     const fix = isReadOnly ? undefined : { fixes, apply: (changed: string) => onEdit(source.entry, changed) };
     return isEntry ? toDiagnostics(problems, map, fix) : [];
   }, [problems, isEntry, map, fixes, isReadOnly, onEdit, source.entry]);
-  const marked = useMemo(() => nodesWithProblem(graph, problems), [graph, problems]);
+  const marked = useMemo(() => markNodes(graph, problems), [graph, problems]);
   const setStep = (step: string | undefined) =>
     void navigate({
       search: ({ step: _, ...before }) => (step === undefined ? before : { ...before, step }),
@@ -143,7 +146,7 @@ export function Panes({ workflow, source, isReadOnly, isUnsaved, judgement, onEd
               builder={builder}
               graph={graph}
               problems={problems}
-              isUnsaved={isUnsaved}
+              unsaved={unsaved}
               step={search.step}
               onStep={setStep}
               onEdit={onEdit}
@@ -151,7 +154,7 @@ export function Panes({ workflow, source, isReadOnly, isUnsaved, judgement, onEd
             />
           </Suspense>
           {problems.length > 0 && (
-            <ProblemList
+            <FoldedProblems
               judgement={judgement}
               fixes={isReadOnly ? undefined : fixes}
               onFix={(text) => onEdit(source.entry, text)}
@@ -250,9 +253,12 @@ function toActions(problem: ServerProblem, fix: FixAction | undefined) {
   return [{ name, apply: () => fix.apply(changed) }];
 }
 
-function nodesWithProblem(graph: Graph | undefined, problems: ServerProblem[]): ReadonlySet<number> {
-  const errors = problems.filter((problem) => problem.severity !== "warning" && problem.start != null);
-  return new Set(errors.map((problem) => (graph ? smallestAround(graph, problem.start ?? 0) : -1)));
+function markNodes(graph: Graph | undefined, problems: ServerProblem[]): ReadonlyMap<number, Mark> {
+  const marks = new Map<number, Mark>();
+  for (const { start, severity } of problems) {
+    if (graph && start != null) addMark(marks, smallestAround(graph, start), severity);
+  }
+  return marks;
 }
 
 /** The node of a path, or the one around it. */

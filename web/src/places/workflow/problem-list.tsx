@@ -14,6 +14,24 @@ type ProblemListProps = {
   onOpen: (problem: ServerProblem) => void;
 };
 
+/** The problems as one line that unfolds: the forms need the room. */
+export function FoldedProblems(props: ProblemListProps) {
+  const { problems } = props.judgement;
+  const hasErrors = problems.some((problem) => problem.severity !== "warning");
+  return (
+    <details className="problems-fold">
+      <summary>
+        <span className="state" data-state={hasErrors ? "failed" : "waiting"}>
+          <Icon name={hasErrors ? "cross" : "warn"} />
+          {t.home.problems(problems.length)}
+        </span>
+        <span className="soft cut">{problems[0]?.message}</span>
+      </summary>
+      <ProblemList {...props} />
+    </details>
+  );
+}
+
 export function ProblemList({ judgement, fixes, onFix, onOpen }: ProblemListProps) {
   const { problems, isChecking } = judgement;
   return (

@@ -11,8 +11,10 @@ import { t } from "../../strings";
 import { Button } from "../../ui/button";
 import { Dialog } from "../../ui/dialog";
 import { useKept } from "../../ui/kept";
+import { NoModel } from "../../ui/no-model";
 import { ErrorBox, Problem } from "../../ui/problem";
 import { type Entries, type Field, SchemaFields, startEntries } from "../../ui/schema-form";
+import { useEstimate } from "../cost/cost-plan";
 import { RunCost } from "../cost/run-cost";
 import { listInputFields, namedEntries, readInputs, tryReadInputs } from "./input-fields";
 
@@ -56,6 +58,8 @@ export function RunDialog({ workflow, unsaved, onStep, onClose }: RunDialogProps
     event.currentTarget.requestSubmit();
   };
   const given = tryReadInputs(fields, entries);
+  const request = { workflow: workflow.id, ...(given && { inputs: given }) };
+  const needsModel = (useEstimate(request).data?.models.length ?? 0) > 0;
   return (
     <Dialog label={title} onClose={onClose}>
       <form
@@ -80,7 +84,8 @@ export function RunDialog({ workflow, unsaved, onStep, onClose }: RunDialogProps
             <LastInputs workflow={workflow.id} fields={fields} onUse={setEntries} />
             <SchemaFields fields={fields} entries={entries} onChange={setEntries} isFirstFocused />
             {problem && <Problem>{problem}</Problem>}
-            <RunCost request={{ workflow: workflow.id, ...(given && { inputs: given }) }} onStep={onStep} />
+            {needsModel && <NoModel />}
+            <RunCost request={request} onStep={onStep} />
             {start.error && <ErrorBox error={start.error} />}
           </>
         )}

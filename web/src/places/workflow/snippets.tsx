@@ -71,7 +71,7 @@ export function writeSnippet(
       return [
         hasKey ? "import json, os, urllib.request" : "import json, urllib.request",
         "",
-        `body = json.dumps(json.loads(${JSON.stringify(body)})).encode()`,
+        `body = json.dumps(${writePython({ workflow: workflow.id, inputs })}).encode()`,
         `headers = {"Content-Type": "application/json"${hasKey ? ', "Authorization": "Bearer " + os.environ["FLOWLOOM_KEY"]' : ""}}`,
         `request = urllib.request.Request("${server}/api/v1/runs?wait=60", body, headers)`,
         "with urllib.request.urlopen(request) as response:",
@@ -103,6 +103,16 @@ export function writeSnippet(
       );
     }
   }
+}
+
+/** A value as a literal of Python. */
+export function writePython(value: unknown): string {
+  if (value === null || value === undefined) return "None";
+  if (typeof value === "boolean") return value ? "True" : "False";
+  if (Array.isArray(value)) return `[${value.map(writePython).join(", ")}]`;
+  if (typeof value !== "object") return JSON.stringify(value);
+  const entries = Object.entries(value).map(([key, one]) => `${JSON.stringify(key)}: ${writePython(one)}`);
+  return `{${entries.join(", ")}}`;
 }
 
 function exampleInputs(workflow: Schemas["WorkflowInfo"]): unknown {

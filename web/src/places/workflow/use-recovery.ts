@@ -1,7 +1,7 @@
 // Unsaved changes outlive the tab: the page keeps them in this browser by itself, and offers them when the workflow is
 // opened again.
-import { useEffect, useState } from "react";
-import { type Draft, readDraft, removeDraft, storeDraft } from "./kept-draft";
+import { type RefObject, useEffect, useRef, useState } from "react";
+import { collectUnsaved, removeOwnUnsaved, removeUnsaved, storeUnsaved, type TabDraft } from "./kept-draft";
 import { areEqual, type Edited, type Stored } from "./use-edited";
 
 /** Changes are kept this long after the last one. */
@@ -17,34 +17,54 @@ export type Recovery = {
 };
 
 export function useRecovery(workflow: string, edited: Edited, stored: Stored, isReadOnly: boolean): Recovery {
-  const [offered, setOffered] = useState<Draft | undefined>(() => {
-    if (isReadOnly) return undefined;
-    const found = readDraft(workflow, "unsaved");
-    const isNew = found && !areEqual(found.source, edited.source) && !areEqual(found.source, stored.source);
-    return isNew ? found : undefined;
+  // Another tab may still show what it keeps, so that only the viewer removes it.
+  const [offered, setOffered] = useState<TabDraft[]>(() => {
+    if (isReadOnly) return [];
+    return collectUnsaved(workflow).filter((draft) => {
+      // What is stored, or is the draft that the viewer keeps, is not lost.
+      const isKept = areEqual(draft.source, stored.source) || areEqual(draft.source, edited.source);
+      if (isKept) removeUnsaved(draft);
+      return !isKept;
+    });
   });
+  // What was restored is what this tab shows, and is kept or saved with it.
+  const restored = useRef<TabDraft>(undefined);
   const { changed, isUnkept } = edited;
-  const hasOffer = offered !== undefined;
+  const hasOwnOffer = offered.some(({ isOwn }) => isOwn);
   useEffect(() => {
     if (isReadOnly) return;
     if (!changed || !isUnkept) {
-      if (!hasOffer) removeDraft(workflow, "unsaved");
+      if (!hasOwnOffer) removeOwnUnsaved(workflow);
+      removeRestored(restored);
       return;
     }
-    const timer = setTimeout(() => storeDraft(workflow, changed, "unsaved"), KEEP_DELAY_MS);
+    const timer = setTimeout(() => {
+      if (storeUnsaved(workflow, changed)) removeRestored(restored);
+    }, KEEP_DELAY_MS);
     return () => clearTimeout(timer);
-  }, [workflow, changed, isUnkept, isReadOnly, hasOffer]);
-  const forget = () => {
-    setOffered(undefined);
-    removeDraft(workflow, "unsaved");
-  };
+  }, [workflow, changed, isUnkept, isReadOnly, hasOwnOffer]);
+  const [first, ...others] = offered;
   return {
-    at: offered?.at,
+    at: first?.at,
     restore: () => {
-      if (offered) edited.replace(offered.source);
-      setOffered(undefined);
+      if (first) edited.replace(first.source);
+      restored.current = first;
+      setOffered([]);
     },
-    dismiss: forget,
-    forget,
+    dismiss: () => {
+      if (first) removeUnsaved(first);
+      setOffered(others);
+    },
+    forget: () => {
+      setOffered([]);
+      removeOwnUnsaved(workflow);
+      removeRestored(restored);
+    },
   };
+}
+
+/** Forgets what was restored under its old name. */
+function removeRestored(restored: RefObject<TabDraft | undefined>): void {
+  if (restored.current) removeUnsaved(restored.current);
+  restored.current = undefined;
 }

@@ -3,7 +3,7 @@ import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useRef, useState } from "react";
 import type { Pending } from "../../builder/pending";
 import { t } from "../../strings";
-import { isConflict, saveSource } from "./use-draft";
+import { isConflict, type Source, saveSource } from "./use-draft";
 import type { Edited, Stored } from "./use-edited";
 
 type SaveParts = {
@@ -13,7 +13,7 @@ type SaveParts = {
   /** Whether the workflow exists no longer, so that saving makes a new one. */
   isDeleted: boolean;
   pending: Pending;
-  onSaved: () => void;
+  onSaved: (saved: Source) => void;
 };
 
 /** Why something that is entered could not be saved. */
@@ -32,7 +32,7 @@ export function useSave({ workflow, edited, stored, isDeleted, pending, onSaved 
       // What is stored counts as stored at once, not only when it has been read again.
       queries.setQueryData<Stored>(["workflows", workflow, "source"], { source: saved.source, tag });
       edited.finishSave(saved, tag);
-      onSaved();
+      onSaved(saved.source);
       void queries.invalidateQueries({ queryKey: ["workflows"] });
     },
     onError: (error) => {

@@ -1,7 +1,7 @@
 // The workflow page: source and graph side by side, linked in both directions, with what the server says about them.
 import { useQuery } from "@tanstack/react-query";
 import { useNavigate, useParams } from "@tanstack/react-router";
-import { useCallback, useState } from "react";
+import { useState } from "react";
 import { useMay } from "../../api/caller";
 import { ApiError, type Schemas } from "../../api/client";
 import { workflowQuery } from "../../api/queries";
@@ -25,7 +25,7 @@ import { SaveProblem } from "./save-problem";
 import { SnippetsDialog } from "./snippets";
 import { TriggersDialog } from "./triggers-dialog";
 import { type Source, useJudgement, useStoredSource } from "./use-draft";
-import { type Stored, useEdited } from "./use-edited";
+import { areEqual, type Stored, useEdited } from "./use-edited";
 import { useRecovery } from "./use-recovery";
 import { useSave } from "./use-save";
 import { VersionsDialog } from "./versions";
@@ -54,6 +54,9 @@ export function WorkflowPage() {
   );
 }
 
+/** What was just done. It is said as long as the editor shows the text that it is about. */
+type Notice = { text: string; about: Source };
+
 type OpenProps = { workflow: Workflow; stored: Stored; isDeleted: boolean };
 
 function OpenWorkflow({ workflow, stored, isDeleted }: OpenProps) {
@@ -68,21 +71,16 @@ function OpenWorkflow({ workflow, stored, isDeleted }: OpenProps) {
   const recovery = useRecovery(workflow.id, edited, stored, isReadOnly);
   const judgement = useJudgement(source);
   const [overlay, setOverlay] = useState<Overlay>();
-  const [notice, setNotice] = useState<string>();
-  const { edit: change } = edited;
-  const edit = useCallback(
-    (file: string, text: string) => {
-      setNotice(undefined);
-      change(file, text);
-    },
-    [change],
-  );
+  const [notice, setNotice] = useState<Notice>();
   const [pending] = useState(() => new Pending());
   const hasPending = useHasPending(pending);
-  const onSaved = () => setNotice(t.workflow.saved);
+  const onSaved = (saved: Source) => setNotice({ text: t.workflow.saved, about: saved });
   const saving = useSave({ workflow: workflow.id, edited, stored, isDeleted, pending, onSaved });
   const isUnkept = edited.isUnkept || hasPending;
   const isUnsaved = changed !== undefined || hasPending;
+  const unsaved = isUnsaved
+    ? { isRefused: judgement.isRefused, save: saving.save, keep: saving.keep }
+    : undefined;
   const canSave = (isUnsaved || isDeleted) && !isReadOnly && !saving.isPending;
   const save = () => {
     if (canSave) void saving.save();
@@ -120,7 +118,7 @@ function OpenWorkflow({ workflow, stored, isDeleted }: OpenProps) {
         mayWrite={mayWrite}
         mayRun={mayRun}
         isUnkept={isUnkept}
-        notice={notice}
+        notice={notice && areEqual(notice.about, source) ? notice.text : undefined}
         saveLabel={judgement.isRefused ? t.workflow.saveRefused : t.workflow.save}
         canSave={canSave}
         onSave={save}
@@ -136,7 +134,7 @@ function OpenWorkflow({ workflow, stored, isDeleted }: OpenProps) {
           theirs={stored.source}
           onTakeTheirs={() => {
             saving.takeTheirs();
-            setNotice(t.workflow.theirsTaken);
+            setNotice({ text: t.workflow.theirsTaken, about: stored.source });
           }}
           onSaveOver={saving.saveOver}
         />
@@ -157,9 +155,9 @@ function OpenWorkflow({ workflow, stored, isDeleted }: OpenProps) {
             workflow={workflow}
             source={source}
             isReadOnly={isReadOnly}
-            isUnsaved={isUnsaved}
+            unsaved={unsaved}
             judgement={judgement}
-            onEdit={edit}
+            onEdit={edited.edit}
           />
         </KeepScope>
       </PendingScope>
@@ -169,13 +167,11 @@ function OpenWorkflow({ workflow, stored, isDeleted }: OpenProps) {
           workflow={workflow}
           source={source}
           stored={stored.source}
-          unsaved={
-            isUnsaved ? { isRefused: judgement.isRefused, save: saving.save, keep: saving.keep } : undefined
-          }
+          unsaved={unsaved}
           onStep={(step) => void navigate({ search: (before) => ({ ...before, step }), replace: true })}
           onRestore={(version, number) => {
             edited.replace(version);
-            setNotice(t.workflow.restored(number));
+            setNotice({ text: t.workflow.restored(number), about: version });
           }}
           onClose={() => setOverlay(undefined)}
         />
@@ -222,6 +218,6 @@ function OpenOverlay(props: OverlayProps) {
     case "copy":
       return <CopyDialog workflow={id} source={source} onClose={onClose} />;
     case "delete":
-      return <DeleteDialog workflow={id} stored={stored} onClose={onClose} />;
+      return <DeleteDialog workflow={id} name={workflow.name || id} stored={stored} onClose={onClose} />;
   }
 }

@@ -10,17 +10,20 @@ use flowloom_core::error::StepFailure;
 use flowloom_core::event::{ChildSuspension, Event, ParentStep};
 use flowloom_core::hash::Hash;
 use flowloom_core::id::RunId;
-use flowloom_core::plan::{Env, Plan};
+use flowloom_core::limits::Limits;
+use flowloom_core::path::Path;
+use flowloom_core::plan::Plan;
 use flowloom_core::state::RunState;
 use flowloom_core::status::Status;
 use flowloom_core::value::Value;
 use flowloom_runtime::clock::SystemClock;
 use flowloom_runtime::command::{CommandAction, RunCommand};
-use flowloom_runtime::effects::{ChildEffects, Clock as _, EffectContext};
+use flowloom_runtime::effects::{ChildEffects, Clock as _, EffectContext, effect_key};
 use flowloom_runtime::journal::Journal as _;
 use flowloom_runtime::{JournalError, Run, RunError};
 
 use super::WorkflowHost;
+use super::called::ChildOutcome;
 use crate::definitions::bundle::Bundle;
 use crate::engine_factory::EngineFactory;
 use crate::runs::start::{PreparedDefinition, StartRun};
@@ -36,15 +39,7 @@ impl WorkflowHost {
         new_child: impl FnOnce() -> Result<ChildRun, StepFailure>,
         step: &CallingStep<'_>,
     ) -> Result<ChildOutcome, StepFailure> {
-        let ended = self.run_child_to_end(new_child, step).await?;
-        match (&ended.state.error, ended.state.status) {
-            // It is what the child run recorded, not an outage now.
-            (Some(error), status) if status != Status::Succeeded && error.code.is_store_outage() => {
-                Err(StepFailure::new(Code::FunctionFailed, error.message.clone()))
-            }
-            (Some(error), status) if status != Status::Succeeded => Err(error.clone()),
-            _ => Ok(ended),
-        }
+        self.run_child_to_end(new_child, step).await?.require_success()
     }
 
     /// Runs a definition as a child run and returns its outcome, whatever its status. While the child run is suspended, the
@@ -69,13 +64,7 @@ impl WorkflowHost {
             }
         };
         let workflow = engines.prepare_child(text, &self.models)?;
-        let depth = context.depth + 1;
-        let remaining = context.allowance.as_ref().map(|allowance| allowance.remaining.clone());
-        let limits = remaining.unwrap_or_default().narrow_to(&workflow.plan.limits);
-        if depth > limits.subflow_depth {
-            let message = format!("workflows call each other more than {} levels deep", limits.subflow_depth);
-            return Err(note_limit(context, StepFailure::new(Code::LimitSubflow, message)));
-        }
+        let (depth, limits) = (context.depth + 1, find_child_limits(context, &workflow.plan)?);
         let start = || {
             let Some(child) = &new else { return Err(JournalError::RunNotFound(id).into()) };
             if self.store.count_tree_runs(context.run)? >= limits.child_runs {
@@ -95,14 +84,7 @@ impl WorkflowHost {
             Ok(start.start(&self.store)?.run)
         };
         let ended = self.drive_to_end(&engines, &workflow, id, step, start).await?;
-        if let Some(allowance) = &context.allowance {
-            allowance.add_usage(&ended.state.usage_since_reopened());
-        }
-        let is_limit =
-            |error: &StepFailure| ended.state.status == Status::BudgetExceeded || error.code == Code::LimitSubflow;
-        if let Some(error) = ended.state.error.clone().filter(is_limit) {
-            note_limit(context, error);
-        }
+        charge_child_run(context, &ended.state);
         Ok(ended)
     }
 
@@ -152,7 +134,7 @@ impl WorkflowHost {
                 Ok(records) => {
                     let created = records.first().map(|record| &record.event);
                     let Some(Event::RunCreated(created)) = created else { return Ok(None) };
-                    return Ok(Some(self.store.read_bundle(created.bundle)?));
+                    return Ok(Some(self.store.read_bundle(created.bundle).map_err(|error| error.of_run(id))?));
                 }
                 Err(JournalError::RunNotFound(_)) => return Ok(None),
                 Err(error) if error.is_outage() => tokio::time::sleep(POLL_INTERVAL).await,
@@ -282,11 +264,27 @@ enum EarlierRun {
     Ended(Box<ChildOutcome>),
 }
 
-/// A child run that has ended.
-pub(super) struct ChildOutcome {
-    pub(super) plan: Arc<Plan>,
-    pub(super) state: RunState,
-    pub(super) env: Env,
+/// The limits of a child run that a step starts. Fails with `LimitSubflow` if workflows call each other too deep.
+pub(crate) fn find_child_limits(context: &EffectContext, plan: &Plan) -> Result<Limits, StepFailure> {
+    let remaining = context.allowance.as_ref().map(|allowance| allowance.remaining.clone());
+    let limits = remaining.unwrap_or_default().narrow_to(&plan.limits);
+    if context.depth < limits.subflow_depth {
+        return Ok(limits);
+    }
+    let message = format!("workflows call each other more than {} levels deep", limits.subflow_depth);
+    Err(note_limit(context, StepFailure::new(Code::LimitSubflow, message)))
+}
+
+/// Charges the budget of the calling run with what a child run has used, and ends the calling run, too, if the child run has
+/// reached a limit.
+pub(crate) fn charge_child_run(context: &EffectContext, state: &RunState) {
+    if let Some(allowance) = &context.allowance {
+        allowance.add_usage(&state.usage_since_reopened());
+    }
+    let is_limit = |error: &StepFailure| state.status == Status::BudgetExceeded || error.code == Code::LimitSubflow;
+    if let Some(error) = state.error.clone().filter(is_limit) {
+        note_limit(context, error);
+    }
 }
 
 /// Ends the calling run, too, because of a limit: whatever the step does with a failure, the limits are those of all runs
@@ -298,10 +296,14 @@ fn note_limit(context: &EffectContext, error: StepFailure) -> StepFailure {
     error
 }
 
+fn child_run_id(context: &EffectContext, attempt: u32) -> RunId {
+    find_child_run_id(context.run, &context.path, attempt)
+}
+
 /// The id of the child run that an attempt of a step starts. It is listed just before the parent run, so that `last` refers
 /// to the run that the user started.
-fn child_run_id(context: &EffectContext, attempt: u32) -> RunId {
-    derive_run_id(&context.attempt_key(attempt), context.run.at_ms().saturating_sub(1))
+pub(crate) fn find_child_run_id(run: RunId, path: &Path, attempt: u32) -> RunId {
+    derive_run_id(&effect_key(run, path, attempt), run.at_ms().saturating_sub(1))
 }
 
 /// The id of the run that a step starts, equal for every attempt of that step. Its timestamp is `at_ms`, so that runs

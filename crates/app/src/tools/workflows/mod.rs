@@ -3,6 +3,7 @@
 //! A workflow started by a step is a child run with its own journal. Its id is derived from the step's idempotency key,
 //! so that a step repeated after a crash finds the run that it started.
 
+mod called;
 mod child;
 mod places;
 mod tool;
@@ -12,7 +13,7 @@ use std::collections::hash_map::Entry;
 use std::sync::{Arc, Weak};
 
 use flowloom_core::code::Code;
-use flowloom_core::effect::{Arguments, CallRequest, Payload};
+use flowloom_core::effect::CallRequest;
 use flowloom_core::error::StepFailure;
 use flowloom_core::hash::Hash;
 use flowloom_core::id::RunId;
@@ -21,7 +22,7 @@ use flowloom_core::render;
 use flowloom_core::state::RunState;
 use flowloom_core::value::{Map, Value};
 use flowloom_formats::steps::runs::PageBounds;
-use flowloom_formats::{compile, render_result, steps};
+use flowloom_formats::{render_result, steps};
 use flowloom_runtime::clock::SystemClock;
 use flowloom_runtime::effects::{ChildEffects, Clock as _, EffectContext, EffectFuture};
 use flowloom_runtime::journal::Journal as _;
@@ -35,8 +36,11 @@ use crate::definitions::bundle::{Bundle, compile_bundle};
 use crate::definitions::stored::{self, DefinitionContent};
 use crate::engine_factory::EngineFactory;
 use crate::run_models::RunModels;
+use called::detect_format;
+pub(crate) use called::{CalledWorkflow, ChildOutcome};
 pub use child::derive_run_id;
 use child::{CallingStep, ChildRun};
+pub(crate) use child::{charge_child_run, find_child_limits, find_child_run_id};
 pub(crate) use places::ChildPlaces;
 pub(crate) use tool::tool_function;
 
@@ -63,12 +67,6 @@ impl WorkflowHost {
 
     fn engine_factory(&self) -> Result<Arc<EngineFactory>, StepFailure> {
         self.engines.upgrade().ok_or_else(|| StepFailure::new(Code::FunctionFailed, "the program is stopping"))
-    }
-
-    /// The bundle of a file beside the calling definition. Both have the same owner, who may have added files.
-    fn build_file_bundle(&self, file: &str) -> Result<Bundle, StepFailure> {
-        let bundle = Bundle { entry: file.to_owned(), step: None, flows: None, ..self.bundle.clone() };
-        detect_format(bundle)
     }
 
     /// The bundle of a stored definition of `tenant`.
@@ -149,20 +147,6 @@ impl WorkflowHost {
         let entry =
             |run: Value| Value::map([("key", run.get("runId").cloned().unwrap_or_default()), ("value", run.clone())]);
         Ok(steps::runs::render_page(runs.into_iter().map(entry).collect(), total, bounds))
-    }
-}
-
-/// The bundle with the format of its definition. Fails if that has errors.
-fn detect_format(bundle: Bundle) -> Result<Bundle, StepFailure> {
-    let compiled = compile(&bundle.entry, &bundle.to_sources(), None);
-    match (compiled.format, compiled.plan) {
-        (Some(format), Some(_)) => Ok(Bundle { format, ..bundle }),
-        _ => {
-            let problems: Vec<_> = compiled.diagnostics.iter().filter(|problem| problem.is_error()).collect();
-            let messages: Vec<_> = problems.iter().map(|problem| problem.message.as_str()).collect();
-            let code = problems.first().map_or(Code::StepRefused, |problem| problem.code);
-            Err(StepFailure::new(code, format!("invalid workflow definition: {}", messages.join("; "))))
-        }
     }
 }
 
@@ -321,22 +305,13 @@ impl NativeFunction for FileFunction {
         effects: &'a dyn ChildEffects,
     ) -> EffectFuture<'a, Value> {
         Box::pin(async move {
+            let called = CalledWorkflow::File(&self.file);
             let new_child = || {
-                let bundle = self.host.build_file_bundle(&self.file)?;
-                let inputs = workflow_input(&request.payload);
                 let agent = context.agent.as_deref().map(str::to_owned);
+                let (bundle, inputs) = (called.build_bundle(&self.host.bundle)?, called.build_inputs(request)?);
                 Ok(ChildRun { bundle, workflow: None, inputs, agent })
             };
-            let ended = self.host.run_child(new_child, &CallingStep { context, effects }).await?;
-            Ok(render_result(&ended.plan, &ended.state, &ended.env).output)
+            called.render_reply(self.host.run_child_to_end(new_child, &CallingStep { context, effects }).await?)
         })
-    }
-}
-
-/// The input of a workflow: the arguments as an object, or else the prompt.
-fn workflow_input(payload: &Payload) -> Value {
-    match payload.read_arguments("input") {
-        Arguments::Prompt(prompt) => prompt.text.to_redacted_text().into(),
-        arguments => arguments.to_redacted_map().into(),
     }
 }

@@ -6,16 +6,13 @@ use flowloom_core::code::Code;
 use flowloom_core::effect::CallRequest;
 use flowloom_core::error::StepFailure;
 use flowloom_core::plan::EffectClass;
-use flowloom_core::render;
 use flowloom_core::value::Value;
-use flowloom_formats::{flow, render_result};
 use flowloom_runtime::effects::{ChildEffects, EffectContext, EffectFuture};
 use flowloom_tools::{FunctionConfig, NativeFunction};
 
 use super::WorkflowHost;
+use super::called::CalledWorkflow;
 use super::child::{CallingStep, ChildRun};
-use crate::definitions::bundle::compile_bundle;
-use crate::tools::descriptor::ToolDescriptor;
 
 /// A workflow as a tool of an agent.
 struct FlowFunction {
@@ -33,7 +30,6 @@ impl NativeFunction for FlowFunction {
         EffectClass::AtLeastOnce
     }
 
-    /// Returns `{text, is_final}`: the text for the agent, and whether that is the agent's final answer.
     fn call_function<'a>(
         &'a self,
         request: &'a CallRequest,
@@ -45,29 +41,13 @@ impl NativeFunction for FlowFunction {
             let Some(flow) = found else {
                 return Err(StepFailure::new(Code::WorkflowNotFound, format!("there is no workflow {}", self.id)));
             };
+            let called = CalledWorkflow::Tool { id: &self.id, tool: flow };
             let new_child = || {
-                let arguments = request.payload.to_value();
-                let inputs = match flow.bundle.format {
-                    // The types of flow variables are not declared.
-                    flow::FORMAT => arguments,
-                    _ => ToolDescriptor::new(&self.id, compile_bundle(&flow.bundle)?).to_inputs(&arguments)?,
-                };
                 let agent = context.agent.as_deref().map(str::to_owned);
-                Ok(ChildRun { bundle: flow.bundle.clone(), workflow: Some(self.id.clone()), inputs, agent })
+                let (bundle, inputs) = (called.build_bundle(&self.host.bundle)?, called.build_inputs(request)?);
+                Ok(ChildRun { bundle, workflow: Some(self.id.clone()), inputs, agent })
             };
-            let ended = self.host.run_child_to_end(new_child, &CallingStep { context, effects }).await?;
-            let (text, is_final) = match (&ended.state.error, ended.state.status) {
-                _ if flow.bundle.format == flow::FORMAT => {
-                    let reply = flow::tool_reply(&ended.plan, &ended.state);
-                    (reply.text, reply.is_final)
-                }
-                (Some(error), _) => return Err(error.clone()),
-                (None, _) => {
-                    let output = render_result(&ended.plan, &ended.state, &ended.env).output;
-                    (render::render_text(&output, render::TextStyle::Json), false)
-                }
-            };
-            Ok(Value::map([("text", Value::from(text)), ("is_final", is_final.into())]))
+            called.render_reply(self.host.run_child_to_end(new_child, &CallingStep { context, effects }).await?)
         })
     }
 }

@@ -15,7 +15,7 @@ use flowloom_store::SHARED_USER;
 
 use super::ExampleResult;
 use crate::cli::{Global, OutputArgs};
-use crate::commands::new::{SilentWatcher, run_built_in};
+use crate::commands::new::{SilentWatcher, run_built_in, use_scripted_model};
 use crate::commands::pipeline_folder::{self, OutputFolder};
 use crate::commands::run::run_workflow;
 use crate::failure::CommandError;
@@ -39,8 +39,7 @@ pub(super) async fn run_authoring(global: &Global, app: &mut App) -> Result<Exam
     let script = app.store.folder().join("demo.author.json");
     let text = recorded_conversation(DEMO_TASK).ok_or_else(|| lost("conversation"))?;
     std::fs::write(&script, text).map_err(|error| CommandError::usage(format!("{}: {error}", script.display())))?;
-    app.config.default_model.value = Some(format!("scripted:{}", script.display()));
-    (app.config.author.model, app.config.author.block_model) = (None, None);
+    use_scripted_model(app, format!("scripted:{}", script.display()));
     let began = Instant::now();
     let job = to_value(&AuthoringJob::new(&case.intent, SHARED_USER, AuthoringOptions::from_config(&app.config)))?;
     let watcher: Box<dyn Watcher> = if global.json { Box::new(SilentWatcher) } else { Box::new(StageDisplay::new()) };

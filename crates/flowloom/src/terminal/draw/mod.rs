@@ -12,7 +12,10 @@ mod svg;
 mod tests;
 mod text;
 
+use flowloom_core::code::Code;
 use flowloom_core::plan::Plan;
+
+use crate::failure::CommandError;
 
 /// Output format of a drawing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -72,13 +75,25 @@ struct Arrow {
     is_dashed: bool,
 }
 
-/// Draws `plan`.
-pub(crate) fn draw_plan(plan: &Plan, format: DrawingFormat) -> String {
+/// Maximum number of steps in an SVG image. The time and the size of a layout grow with the square of the number of steps, and
+/// nobody can read more.
+const MAX_SVG_NODES: usize = 500;
+
+/// Draws `plan`. An image of too many steps is refused.
+pub(crate) fn draw_plan(plan: &Plan, format: DrawingFormat) -> Result<String, CommandError> {
     let drawing = build::build_drawing(plan);
-    match format {
+    Ok(match format {
         DrawingFormat::Text => text::render_text(&drawing),
         DrawingFormat::Mermaid => text::render_mermaid(&drawing),
         DrawingFormat::Dot => text::render_dot(&drawing),
+        DrawingFormat::Svg if drawing.nodes.len() > MAX_SVG_NODES => {
+            let message = format!(
+                "the drawing has {} steps, and an SVG image has at most {MAX_SVG_NODES}; use --format dot or --format \
+                 mermaid, whose programs draw larger ones, or --format text",
+                drawing.nodes.len()
+            );
+            return Err(CommandError::new(Code::UsageInvalid, message));
+        }
         DrawingFormat::Svg => svg::render_svg(&drawing),
-    }
+    })
 }

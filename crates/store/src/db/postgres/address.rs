@@ -1,6 +1,7 @@
 //! Address of a Postgres server, parsed from a URL. The password is never displayed.
 
 use super::contact::DatabaseContact;
+use super::limits::ANSWER_TIMEOUT;
 use crate::error::StoreError;
 use std::fmt;
 use std::sync::Arc;
@@ -9,7 +10,7 @@ use std::time::Duration;
 use tokio_postgres::Config;
 use tokio_postgres::config::{Host, SslMode};
 
-/// Timeout for connecting, and for data sent without acknowledgement.
+/// Timeout for data sent without acknowledgement.
 const CONNECTION_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Address of a Postgres database.
@@ -19,6 +20,8 @@ pub struct Database {
     pub(crate) contact: Arc<DatabaseContact>,
     /// Hosts and ports, for messages.
     pub(crate) server: Arc<str>,
+    /// How long connecting and a read may take.
+    pub(crate) answer_timeout: Duration,
 }
 
 impl Database {
@@ -38,10 +41,29 @@ impl Database {
         let is_local = names.iter().all(|name| matches!(*name, "localhost" | "127.0.0.1" | "::1"));
         let mode = modes.last().map_or("prefer", |mode| &mode["sslmode=".len()..]);
         config.ssl_mode(ssl_mode(mode, is_local)?);
-        config.application_name("flowloom").connect_timeout(CONNECTION_TIMEOUT).tcp_user_timeout(CONNECTION_TIMEOUT);
+        // One host that cannot be reached leaves time for the others.
+        let for_each = ANSWER_TIMEOUT / u32::try_from(config.get_hosts().len()).unwrap_or(1);
+        config.application_name("flowloom").connect_timeout(for_each).tcp_user_timeout(CONNECTION_TIMEOUT);
         config.keepalives_idle(CONNECTION_TIMEOUT);
         let server = format_hosts(&config).into();
-        Ok(Database { config: Arc::new(config), contact: Arc::default(), server })
+        Ok(Database { config: Arc::new(config), contact: Arc::default(), server, answer_timeout: ANSWER_TIMEOUT })
+    }
+
+    /// Sets how long connecting and a read may take, and commits in proportion; for tests.
+    pub fn with_answer_timeout(mut self, answer_timeout: Duration) -> Database {
+        self.answer_timeout = answer_timeout;
+        self
+    }
+
+    /// Waits for a connection. Fails with `Unanswered` if a server accepts it and says nothing.
+    pub(super) async fn within_timeout<T>(
+        &self,
+        connecting: impl Future<Output = Result<T, tokio_postgres::Error>>,
+    ) -> Result<T, StoreError> {
+        match tokio::time::timeout(self.answer_timeout, connecting).await {
+            Ok(connected) => connected.map_err(|source| self.to_connection_error(source)),
+            Err(_) => Err(StoreError::Unanswered { server: self.server.clone(), is_commit: false }),
+        }
     }
 
     /// An error of this server before there is a session.

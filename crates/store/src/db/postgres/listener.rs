@@ -28,8 +28,8 @@ pub(crate) struct ListenSession {
 impl ListenSession {
     /// Opens a session on the current runtime that listens to `channels`, which are names without quotes.
     pub(crate) async fn open(database: &Database, channels: &[&str]) -> Result<ListenSession, StoreError> {
-        let connected = database.config.connect(TlsConnection::new()).await;
-        let (client, mut connection) = connected.map_err(|source| database.to_connection_error(source))?;
+        let connecting = database.config.connect(TlsConnection::new());
+        let (client, mut connection) = database.within_timeout(connecting).await?;
         let (sender, notifications) = unbounded_channel();
         tokio::spawn(async move {
             while let Some(Ok(message)) = poll_fn(|context| connection.poll_message(context)).await {
@@ -39,8 +39,7 @@ impl ListenSession {
             }
         });
         for channel in channels {
-            let listening = client.batch_execute(&format!("listen {channel}")).await;
-            listening.map_err(|source| database.to_connection_error(source))?;
+            database.within_timeout(client.batch_execute(&format!("listen {channel}"))).await?;
         }
         Ok(ListenSession { client, notifications })
     }

@@ -5,7 +5,7 @@ use crate::error::StoreError;
 use crate::migrate_checksums::migrate_checksums;
 
 /// Scripts that migrate the schema from each version to the next.
-const MIGRATION_SCRIPTS: [&str; 13] = [
+const MIGRATION_SCRIPTS: [&str; 14] = [
     include_str!("schema.sql"),
     include_str!("schema-2.sql"),
     include_str!("schema-3.sql"),
@@ -19,6 +19,7 @@ const MIGRATION_SCRIPTS: [&str; 13] = [
     include_str!("schema-11.sql"),
     include_str!("schema-12.sql"),
     include_str!("schema-13.sql"),
+    include_str!("schema-14.sql"),
 ];
 
 /// Version since which rows have checksums.
@@ -33,7 +34,7 @@ const BEGIN_MIGRATION_SQL: &str = "begin; select pg_advisory_xact_lock(7305803);
 
 /// Migrates an empty or older database to [`SCHEMA_VERSION`]. Fails with `StoreNewer` if the database has a higher version.
 pub(crate) fn migrate_schema(database: &Database) -> Result<(), StoreError> {
-    let postgres = Postgres::open(database)?;
+    let postgres = Postgres::open_for_migration(database)?;
     let is_there =
         postgres.query_first("select to_regclass('schema_version') is not null", &[], |row| row.get::<bool>(0))?;
     if is_there == Some(true) && read_version(&postgres)? == Some(SCHEMA_VERSION) {

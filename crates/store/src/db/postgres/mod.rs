@@ -6,6 +6,7 @@
 
 mod address;
 mod contact;
+mod limits;
 mod listener;
 mod migrate;
 mod queued_writes;
@@ -13,11 +14,12 @@ mod session;
 mod tls;
 
 use std::cell::{Cell, RefCell};
-use std::time::Duration;
-
-use flowloom_core::code::Code;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 pub use address::Database;
+use limits::ConnectionPurpose;
+pub(crate) use limits::{JOURNAL_READ_TIMEOUT, LONG_READ_TIMEOUT};
 pub(crate) use listener::{CommandListener, ListenSession, NOTIFY_SQL};
 pub(crate) use migrate::migrate_schema;
 pub(crate) use queued_writes::AssumedRun;
@@ -26,10 +28,8 @@ use session::PgSession;
 
 use super::{DbRow, MigratedDatabase, Param, params};
 use crate::error::StoreError;
+use crate::lease_terms::{LeaseTerms, Renewal, read_uptime};
 use crate::rows::EventRow;
-
-/// Silence within a transaction after which the server regards a process as stopped.
-const STOPPED_PROCESS_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// How often a commit is attempted when the server rolls it back because of another transaction, or never receives it.
 const MAX_COMMIT_ATTEMPTS: u32 = 4;
@@ -38,35 +38,56 @@ const MAX_COMMIT_ATTEMPTS: u32 = 4;
 const RESERVED_NUMBER_COUNT: i64 = 1000;
 
 /// Sent with every commit: renews the lease and records the commit's number. It waits for an older transaction of the
-/// same process that has not ended.
-const RENEW_LEASE_AND_COMMIT_SQL: &str = "insert into worker (name, commit_number, expires_at) \
+/// same process that has not ended. Divides by zero if this commit was given up ([`SETTLE_COMMIT_SQL`]): see `is_transient`.
+const RENEW_LEASE_AND_COMMIT_SQL: &str = "with renewed as (insert into worker (name, commit_number, expires_at) \
     values ($1, $2, clock_timestamp() + $3 * interval '1 millisecond') \
-    on conflict (name) do update set commit_number = excluded.commit_number, expires_at = excluded.expires_at";
+    on conflict (name) do update set commit_number = excluded.commit_number, expires_at = excluded.expires_at \
+    where worker.commit_number < excluded.commit_number returning 1) select 1 / count(*)::int from renewed";
 
-/// Renews the lease without a commit and returns the number of the last commit.
+/// Renews the lease without a commit.
 const RENEW_LEASE_SQL: &str = "insert into worker (name, commit_number, expires_at) \
     values ($1, 0, clock_timestamp() + $2 * interval '1 millisecond') \
     on conflict (name) do update set expires_at = excluded.expires_at returning commit_number";
+
+/// Renews the lease, and takes the number after that of a commit whose outcome is unknown, unless the commit has happened.
+/// Then it cannot happen any more: a server that was stopped still reads what a dropped session has sent. So may this statement
+/// be executed late, and never lowers the number. Returns the number of the last commit.
+const SETTLE_COMMIT_SQL: &str = "insert into worker (name, commit_number, expires_at) \
+    values ($1, $2 + 1, clock_timestamp() + $3 * interval '1 millisecond') \
+    on conflict (name) do update set expires_at = excluded.expires_at, \
+    commit_number = case worker.commit_number when excluded.commit_number - 1 then worker.commit_number \
+    else greatest(worker.commit_number, excluded.commit_number) end returning commit_number";
 
 /// Name and lease duration of this process, as other processes see it.
 #[derive(Clone, Debug)]
 pub(crate) struct WorkerIdentity {
     pub(crate) name: String,
     pub(crate) lease: Duration,
+    pub(crate) terms: Arc<LeaseTerms>,
 }
 
 impl WorkerIdentity {
+    pub(crate) fn new(name: String, lease: Duration) -> WorkerIdentity {
+        WorkerIdentity { name, lease, terms: Arc::default() }
+    }
+
     pub(crate) fn lease_ms(&self) -> i64 {
         i64::try_from(self.lease.as_millis()).unwrap_or(i64::MAX)
     }
+}
+
+/// A renewal of the lease that has just been acknowledged.
+fn renewal_since(sent_at: Duration) -> Renewal {
+    Renewal { sent_at, acknowledged_at: read_uptime() }
 }
 
 /// A connection that reconnects after it was lost.
 pub(crate) struct Postgres {
     database: Database,
     session: RefCell<Option<PgSession>>,
-    /// The process that commits on this connection; `None` for a read connection.
-    process: Option<WorkerIdentity>,
+    purpose: ConnectionPurpose,
+    /// When what is asked must be answered, instead of what the purpose says.
+    deadline: Cell<Option<Instant>>,
     /// Number of the last commit.
     number: Cell<i64>,
     /// Numbers for new runs that no other process uses.
@@ -80,17 +101,34 @@ pub(crate) struct Postgres {
 impl Postgres {
     /// Opens a connection for reading.
     pub(crate) fn open(database: &Database) -> Result<Postgres, StoreError> {
-        let postgres = Postgres::for_worker(database, None);
+        let postgres = Postgres::for_purpose(database, ConnectionPurpose::Read);
+        postgres.connect()?;
+        Ok(postgres)
+    }
+
+    /// Opens a connection for migrations.
+    fn open_for_migration(database: &Database) -> Result<Postgres, StoreError> {
+        let postgres = Postgres::for_purpose(database, ConnectionPurpose::Migrate);
         postgres.connect()?;
         Ok(postgres)
     }
 
     /// A connection that commits for a process. It connects on first use.
-    pub(crate) fn for_worker(database: &Database, process: Option<WorkerIdentity>) -> Postgres {
+    pub(crate) fn for_commits(database: &Database, process: WorkerIdentity) -> Postgres {
+        Postgres::for_purpose(database, ConnectionPurpose::Commit(process))
+    }
+
+    /// A connection that renews leases. It connects on first use.
+    pub(crate) fn for_renewals(database: &Database) -> Postgres {
+        Postgres::for_purpose(database, ConnectionPurpose::Read)
+    }
+
+    fn for_purpose(database: &Database, purpose: ConnectionPurpose) -> Postgres {
         Postgres {
             database: database.clone(),
             session: RefCell::default(),
-            process,
+            purpose,
+            deadline: Cell::new(None),
             number: Cell::new(0),
             run_numbers: RefCell::default(),
             may_assume: Cell::new(false),
@@ -111,13 +149,9 @@ impl Postgres {
                 Err(_) => self.database.contact.note_lost(),
             }
             let new = opened?;
-            if let Some(process) = &self.process {
-                // The server rolls back a stopped process's transaction before those that wait for it give up.
-                let (idle, wait) =
-                    (process.lease.min(STOPPED_PROCESS_TIMEOUT).as_millis(), (STOPPED_PROCESS_TIMEOUT * 2).as_millis());
-                new.run_script(&format!(
-                    "set idle_in_transaction_session_timeout = {idle}; set lock_timeout = {wait}"
-                ))?;
+            new.limit_waiting(self.deadline.get(), Some(self.database.answer_timeout));
+            if let Some(settings) = self.purpose.session_settings(self.database.answer_timeout) {
+                new.run_script(&settings)?;
             }
             *session = Some(new);
         }
@@ -126,7 +160,13 @@ impl Postgres {
 
     fn with_session<T>(&self, use_it: impl FnOnce(&PgSession) -> Result<T, StoreError>) -> Result<T, StoreError> {
         let used = match &*self.session.borrow() {
-            Some(session) => use_it(session),
+            Some(session) => {
+                let deadline = self.deadline.get();
+                // A deadline says how long a read may take.
+                let of_answer = self.purpose.answer_timeout(self.database.answer_timeout);
+                session.limit_waiting(deadline, of_answer.filter(|_| deadline.is_none()));
+                use_it(session)
+            }
             None => Err(self.lost_connection()),
         };
         used.inspect_err(|error| {
@@ -134,6 +174,16 @@ impl Postgres {
                 self.database.contact.note_lost();
             }
         })
+    }
+
+    /// Hosts and ports of the server, for messages.
+    pub(crate) fn server_name(&self) -> Arc<str> {
+        self.database.server.clone()
+    }
+
+    /// Sets until when everything that is asked from now on must be answered.
+    pub(crate) fn set_deadline(&self, deadline: Instant) {
+        self.deadline.set(Some(deadline));
     }
 
     fn lost_connection(&self) -> StoreError {
@@ -190,10 +240,16 @@ impl Postgres {
         Ok(format!("{}: Postgres {}, {vector}", self.database, version.unwrap_or_default()))
     }
 
-    /// Renews the lease of a process and returns the number of its last commit.
-    pub(crate) fn renew_lease(&self, process: &WorkerIdentity) -> Result<i64, StoreError> {
+    /// Renews the lease of a process.
+    pub(crate) fn renew_lease(&self, process: &WorkerIdentity) -> Result<(), StoreError> {
+        self.renew_with(process, RENEW_LEASE_SQL, params![&process.name, process.lease_ms()]).map(drop)
+    }
+
+    /// Executes a statement that renews the lease of a process, and returns the number of its last commit.
+    fn renew_with(&self, process: &WorkerIdentity, sql: &str, params: &[Param<'_>]) -> Result<i64, StoreError> {
         self.connect()?;
-        let number = self.query_first(RENEW_LEASE_SQL, params![&process.name, process.lease_ms()], |row| row.get(0));
+        let sent_at = read_uptime();
+        let number = self.query_first(sql, params, |row| row.get(0));
         if let Err(error) = &number
             && error.is_session_spoiled()
         {
@@ -201,7 +257,9 @@ impl Postgres {
             self.database.contact.note_lost();
             self.disconnect();
         }
-        Ok(number?.unwrap_or_default())
+        let number = number?;
+        process.terms.note_heartbeat(renewal_since(sent_at), process.lease);
+        Ok(number.unwrap_or_default())
     }
 
     /// Inserts events of a run when the transaction commits.
@@ -216,7 +274,7 @@ impl Postgres {
     }
 
     fn send_queued(&self) -> Result<(), StoreError> {
-        let worker = self.process.as_ref().map_or("", |process| &process.name);
+        let worker = self.purpose.committing_process().map_or("", |process| &process.name);
         let mut statements = self.queued.take().into_statements(worker);
         self.with_session(|session| statements.try_for_each(|(sql, params)| session.send_owned(sql, params)))
     }
@@ -249,6 +307,8 @@ impl Postgres {
             self.connect()?;
             self.may_assume.set(attempt == 1);
             match self.attempt_transaction(&mut work) {
+                // Who waits for a server that hangs decides how long.
+                Err(error) if error.is_hang() => return Err(error),
                 Err(error) if attempt < MAX_COMMIT_ATTEMPTS && (error.is_connection_lost() || error.is_transient()) => {
                     attempt += 1
                 }
@@ -260,13 +320,19 @@ impl Postgres {
     fn attempt_transaction(&self, work: &mut impl FnMut() -> Result<(), StoreError>) -> Result<(), StoreError> {
         let number = self.number.get() + 1;
         self.number.set(number);
+        let sent_at = read_uptime();
         self.queued.take();
         let result = self.begin_transaction(number).and_then(|()| work()).and_then(|()| self.send_queued());
         result.inspect_err(|error| self.roll_back(error))?;
         let committed =
             self.with_session(|session| session.send_plain("COMMIT").and_then(|()| session.flush_pending()));
         match committed {
-            Ok(()) => Ok(()),
+            Ok(()) => {
+                if let Some(process) = self.purpose.committing_process() {
+                    process.terms.note_commit(renewal_since(sent_at), process.lease);
+                }
+                Ok(())
+            }
             Err(error) => {
                 self.roll_back(&error);
                 if error.is_connection_lost() && self.has_committed(number)? { Ok(()) } else { Err(error) }
@@ -276,7 +342,7 @@ impl Postgres {
 
     fn begin_transaction(&self, number: i64) -> Result<(), StoreError> {
         self.with_session(|session| session.send_plain("BEGIN"))?;
-        match &self.process {
+        match self.purpose.committing_process() {
             Some(process) => {
                 self.execute_unchecked(RENEW_LEASE_AND_COMMIT_SQL, params![&process.name, number, process.lease_ms()])
             }
@@ -291,7 +357,7 @@ impl Postgres {
             session.run_script("ROLLBACK")
         });
         let is_spoiled = error.is_session_spoiled();
-        if is_spoiled && error.code() != Code::StoreLocked {
+        if is_spoiled && !error.is_locked() {
             self.database.contact.note_lost();
         }
         if is_spoiled || undone.is_err() {
@@ -299,12 +365,15 @@ impl Postgres {
         }
     }
 
-    /// Whether the commit of this process with this number happened. Fails with `CommitUnknown` if the server cannot be
-    /// reached.
+    /// Whether the commit of this process with this number happened. If not, it never will. Fails with `CommitUnknown` if the
+    /// server cannot be reached.
     pub(crate) fn has_committed(&self, number: i64) -> Result<bool, StoreError> {
-        let Some(process) = &self.process else { return Ok(false) };
-        match self.renew_lease(process) {
-            Ok(last) => Ok(last == number),
+        let Some(process) = self.purpose.committing_process() else { return Ok(false) };
+        match self.renew_with(process, SETTLE_COMMIT_SQL, params![&process.name, number, process.lease_ms()]) {
+            Ok(last) => {
+                self.number.set(self.number.get().max(last));
+                Ok(last == number)
+            }
             Err(error) if error.is_outage() => {
                 Err(StoreError::CommitUnknown { server: self.database.server.clone(), number })
             }
@@ -325,5 +394,34 @@ impl MigratedDatabase for Postgres {
         read: impl FnMut(&DbRow<'_>) -> Result<T, StoreError>,
     ) -> Result<Vec<T>, StoreError> {
         self.query_rows(sql, params, read)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A server that was stopped still reads what a session has sent that was given up meanwhile.
+    #[test]
+    fn a_commit_that_was_given_up_cannot_happen_later() {
+        let Some(place) = test_postgres::TestDatabase::create_database() else { return };
+        let database = Database::parse(&place.url).expect("an address");
+        migrate_schema(&database).expect("tables");
+        let process = WorkerIdentity::new("process".to_owned(), Duration::from_secs(60));
+        let [postgres, late] = [(); 2].map(|()| Postgres::for_commits(&database, process.clone()));
+        let write = || postgres.execute_unchecked("update identity set id = id", &[]);
+        postgres.run_transaction(write).expect("commit 1");
+        assert!(postgres.has_committed(1).expect("known") && !postgres.has_committed(2).expect("known"));
+        assert!(!postgres.has_committed(2).expect("known"), "it is the same if it is asked again");
+        let settle_late = || {
+            let settle = params![&process.name, 1_i64, process.lease_ms()];
+            postgres.query_first(SETTLE_COMMIT_SQL, settle, |row| row.get::<i64>(0)).expect("known")
+        };
+        assert_eq!(settle_late(), Some(3), "a lookup that is executed late does not lower the number");
+        late.connect().expect("a session");
+        late.number.set(1);
+        assert!(late.attempt_transaction(&mut || Ok(())).expect_err("commit 2 was given up").is_transient());
+        postgres.run_transaction(write).expect("the next commit");
+        assert_eq!((postgres.number.get(), postgres.has_committed(4).expect("known")), (4, true));
     }
 }

@@ -2,11 +2,12 @@
 //! can be used from blocking code. Statements are prepared once. Statements whose result is not needed are pipelined
 //! with the next one.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
+use std::time::{Duration, Instant};
 
 use tokio::runtime::{Builder, Runtime};
 use tokio_postgres::types::{ToSql, Type};
@@ -30,14 +31,26 @@ pub(crate) struct PgSession {
     statements: RefCell<HashMap<String, Statement>>,
     /// Statements that were sent but not awaited.
     sent: RefCell<Vec<PendingStatement>>,
+    /// Until when the next answers are awaited, and how long each at most.
+    deadline: Cell<Option<Instant>>,
+    answer_timeout: Cell<Option<Duration>>,
+    /// Whether an answer did not come. Nothing more is expected of the session.
+    is_hung: Cell<bool>,
 }
 
 impl PgSession {
     pub(crate) fn open(database: &Database) -> Result<PgSession, StoreError> {
         let runtime = Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|source| StoreError::Thread { purpose: "talks to the database", source })?;
-        let connected = runtime.block_on(database.config.connect(TlsConnection::new()));
-        let (client, connection) = connected.map_err(|source| database.to_connection_error(source))?;
+        let connecting = async { database.within_timeout(database.config.connect(TlsConnection::new())).await };
+        let (client, connection) = match runtime.block_on(connecting) {
+            Ok(connected) => connected,
+            Err(error) => {
+                // A resolver that hangs holds a thread, for which dropping the runtime would wait.
+                runtime.shutdown_background();
+                return Err(error);
+            }
+        };
         // The connection task ends with the client. Its errors surface in the calls that wait for results.
         runtime.spawn(connection);
         Ok(PgSession {
@@ -46,6 +59,9 @@ impl PgSession {
             server: database.server.clone(),
             statements: RefCell::default(),
             sent: RefCell::default(),
+            deadline: Cell::default(),
+            answer_timeout: Cell::default(),
+            is_hung: Cell::default(),
         })
     }
 
@@ -53,6 +69,32 @@ impl PgSession {
         match &self.runtime {
             Some(runtime) => runtime.block_on(future),
             None => unreachable!("a session has its runtime until it is dropped"),
+        }
+    }
+
+    /// Limits how long answers are awaited from now on: until a time, and each for a while.
+    pub(super) fn limit_waiting(&self, deadline: Option<Instant>, answer_timeout: Option<Duration>) {
+        self.deadline.set(deadline);
+        self.answer_timeout.set(answer_timeout);
+    }
+
+    /// Waits for an answer of the server. A session whose answer does not come is not used any more.
+    fn wait_for<T>(&self, answer: impl Future<Output = Result<T, tokio_postgres::Error>>) -> Result<T, StoreError> {
+        let unanswered = || StoreError::Unanswered { server: self.server.clone(), is_commit: false };
+        if self.is_hung.get() {
+            return Err(unanswered());
+        }
+        let latest = self.answer_timeout.get().map(|timeout| Instant::now() + timeout);
+        let Some(until) = self.deadline.get().into_iter().chain(latest).min() else {
+            return self.block_on(answer).map_err(|error| self.to_error(error));
+        };
+        // The timer belongs to the runtime, so it is made within.
+        match self.block_on(async { tokio::time::timeout_at(until.into(), answer).await }) {
+            Ok(answered) => answered.map_err(|error| self.to_error(error)),
+            Err(_) => {
+                self.is_hung.set(true);
+                Err(unanswered())
+            }
         }
     }
 
@@ -74,7 +116,7 @@ impl PgSession {
         if let Some(statement) = self.statements.borrow().get(sql) {
             return Ok(statement.clone());
         }
-        let prepared = self.block_on(self.client.prepare_typed(sql, &types()));
+        let prepared = self.wait_for(self.client.prepare_typed(sql, &types()));
         let statement = prepared.or_else(|error| self.find_cause(error))?;
         self.statements.borrow_mut().insert(sql.to_owned(), statement.clone());
         Ok(statement)
@@ -131,7 +173,7 @@ impl PgSession {
             }
             first
         };
-        self.block_on(all).map_err(|error| self.to_error(error))
+        self.wait_for(all)
     }
 
     fn to_error(&self, source: tokio_postgres::Error) -> StoreError {
@@ -139,26 +181,26 @@ impl PgSession {
     }
 
     /// Returns the error that caused `later`: after a failure the server rejects the rest of a transaction.
-    fn find_cause<T>(&self, later: tokio_postgres::Error) -> Result<T, StoreError> {
+    fn find_cause<T>(&self, later: StoreError) -> Result<T, StoreError> {
         self.flush_pending()?;
-        Err(self.to_error(later))
+        Err(later)
     }
 
     pub(crate) fn execute_sql(&self, sql: &str, params: &[Param<'_>]) -> Result<u64, StoreError> {
         let statement = self.prepare_statement(sql, params)?;
         let params: Vec<_> = params.iter().map(bind_param).collect();
-        self.block_on(self.client.execute(&statement, &params)).or_else(|error| self.find_cause(error))
+        self.wait_for(self.client.execute(&statement, &params)).or_else(|error| self.find_cause(error))
     }
 
     pub(crate) fn query_rows(&self, sql: &str, params: &[Param<'_>]) -> Result<Vec<Row>, StoreError> {
         let statement = self.prepare_statement(sql, params)?;
         let params: Vec<_> = params.iter().map(bind_param).collect();
-        self.block_on(self.client.query(&statement, &params)).or_else(|error| self.find_cause(error))
+        self.wait_for(self.client.query(&statement, &params)).or_else(|error| self.find_cause(error))
     }
 
     /// Executes statements without parameters.
     pub(crate) fn run_script(&self, sql: &str) -> Result<(), StoreError> {
-        self.block_on(self.client.batch_execute(sql)).map_err(|error| self.to_error(error))
+        self.wait_for(self.client.batch_execute(sql))
     }
 }
 

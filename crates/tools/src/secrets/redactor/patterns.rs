@@ -8,7 +8,6 @@ use percent_encoding::{AsciiSet, CONTROLS, NON_ALPHANUMERIC, utf8_percent_encode
 
 use super::super::SecretEncoding;
 use super::super::used::MIN_REDACTED_BYTES;
-use super::HiddenSecret;
 
 /// The length in bytes of a part of a long value.
 const PART_BYTES: usize = 128;
@@ -62,14 +61,10 @@ impl Pattern {
     }
 }
 
-/// Every encoding of a secret, or of its parts if it is long.
-pub(super) fn encode_secret(secret: &HiddenSecret) -> Vec<Pattern> {
-    let replacement: Arc<str> = match &secret.name {
-        Some(name) => format!("${{secret.{name}}}").into(),
-        None => "${secret}".into(),
-    };
+/// Every encoding of a value, or of its parts if it is long. `replacement` stands in their places.
+pub(super) fn encode_value(value: &str, replacement: &Arc<str>) -> Vec<Pattern> {
     let mut patterns: Vec<Pattern> =
-        split_value(secret.value.trim()).into_iter().flat_map(|part| encode_part(part, &replacement)).collect();
+        split_value(value.trim()).into_iter().flat_map(|part| encode_part(part, replacement)).collect();
     patterns.retain(|pattern| pattern.text.len() >= MIN_REDACTED_BYTES);
     patterns
 }

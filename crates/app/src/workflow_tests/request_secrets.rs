@@ -1,46 +1,48 @@
-//! Values of headers that are secrets although the definition has them as text. A test does not contain them, wherever they
-//! occur.
+//! Values of headers and parameters that are secrets although the definition has them as text, and configured secrets. A test
+//! does not contain them, wherever they occur.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use flowloom_core::value::Value;
+use flowloom_runtime::redact::Redactor as _;
 use flowloom_runtime::requests::SentRequest;
+use flowloom_tools::{HiddenSecret, ReplacedValue, SecretRedactor};
 use serde_json::Value as Json;
 
 use super::file::{StepAttempt, TestFile};
-use crate::runs::details::list_header_secrets;
+use crate::runs::details::list_request_secrets;
 use crate::runs::masking::{MASK, MaskedValue, mask_headers};
+use crate::runs::url_credentials::{mask_credentials, mask_encoded};
 
-/// The secret values of the headers that a run has sent.
-pub(super) struct HeaderSecrets {
-    values: Vec<MaskedValue>,
-    /// The attempts whose requests have such headers, with the values.
+/// The secret values that a run has sent, and those that the configuration knows.
+pub(super) struct RequestSecrets {
+    redactor: SecretRedactor,
+    /// The attempts whose requests have secrets in headers or parameters, with the values.
     senders: HashMap<StepAttempt, Vec<MaskedValue>>,
 }
 
-impl HeaderSecrets {
-    /// The secrets of these requests.
-    pub(super) fn from_requests(sent: &[SentRequest]) -> HeaderSecrets {
+impl RequestSecrets {
+    /// The secrets of these requests, and the configured ones that are hidden from the reader of the test.
+    pub(super) fn new(sent: &[SentRequest], configured: &[HiddenSecret]) -> RequestSecrets {
         let mut senders: HashMap<StepAttempt, Vec<MaskedValue>> = HashMap::new();
         for sent in sent {
-            let mut values = list_header_secrets(&sent.request);
+            let mut values = list_request_secrets(&sent.request);
             // A value of a test may be masked already.
             values.retain(|one| !one.value.contains(MASK));
             if !values.is_empty() {
                 senders.entry((sent.path.to_string(), sent.attempt)).or_default().extend(values);
             }
         }
-        let mut values: Vec<MaskedValue> = senders.values().flatten().cloned().collect();
-        // A value can contain another one.
-        values.sort_by(|a, b| b.value.len().cmp(&a.value.len()).then_with(|| a.value.cmp(&b.value)));
-        values.dedup();
-        HeaderSecrets { values, senders }
+        let found = senders.values().flatten().map(|one| ReplacedValue { value: &one.value, shown: &one.shown });
+        let configured = configured.iter().map(|secret| ReplacedValue { value: &secret.value, shown: MASK });
+        RequestSecrets { redactor: SecretRedactor::of_values(found.chain(configured)), senders }
     }
 
     /// A text without the secrets.
     pub(super) fn mask_text(&self, text: &str) -> String {
-        self.values.iter().fold(text.to_owned(), |text, one| text.replace(&one.value, &one.shown))
+        let masked = mask_credentials(&self.redactor.redact_text(text));
+        mask_encoded(&masked, |value| self.redactor.redact_text(value) != value)
     }
 
     /// A request without the secrets.
@@ -77,9 +79,6 @@ impl HeaderSecrets {
     /// A test without the secrets. Requests that contained them elsewhere than in their headers, and those whose headers have
     /// what the run received, are no longer compared by their hashes: a run of the test sends what is masked.
     pub(super) fn mask_test(&self, mut test: TestFile) -> TestFile {
-        if self.values.is_empty() {
-            return test;
-        }
         let received = list_received(&test);
         let inputs = self.mask_value(&test.inputs);
         let is_input = inputs != test.inputs;
@@ -142,12 +141,15 @@ mod tests {
 
     #[test]
     fn secrets_are_masked_in_texts_and_in_names() {
-        let values = vec![MaskedValue { value: "abc-1234".to_owned(), shown: MASK.to_owned() }];
-        let secrets = HeaderSecrets { values, senders: HashMap::new() };
+        let secrets = RequestSecrets::new(&[], &[HiddenSecret { name: None, value: "abc-1234".to_owned() }]);
         // A server that echoes a body as a form has it as a name.
         let echoed = json!({"form": {"x abc-1234": ""}, "list": ["abc-1234", 1]});
         assert_eq!(secrets.mask_request(echoed), json!({"form": {"x (masked)": ""}, "list": ["(masked)", 1]}));
         let value = Value::map([("abc-1234", Value::list(vec!["abc-1234".into()]))]);
         assert_eq!(secrets.mask_value(&value), Value::map([(MASK, Value::list(vec![MASK.into()]))]));
+        // In Base64, and in parameters with more characters escaped than usual.
+        for encoded in ["YWJjLTEyMzQ=", "/x?q=abc%2D1234", "/x?q=%61%62%63%2D%31%32%33%34&page=2"] {
+            assert_ne!(secrets.mask_text(encoded), encoded);
+        }
     }
 }

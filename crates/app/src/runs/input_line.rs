@@ -1,0 +1,89 @@
+//! The inputs of a run in one line, by which a person tells runs of the same workflow from each other.
+
+use flowloom_core::value::Value;
+use serde_json::Value as Json;
+
+use crate::runs::masking::mask_request;
+
+/// Length of the line, in characters.
+const MAX_LINE_CHARS: usize = 120;
+
+/// The inputs in one line: the text of a single input, or all of them with their names. Files are named; secrets in headers
+/// and in parameters of addresses are masked. `None` if there is nothing to show.
+pub fn write_input_line(inputs: &Value) -> Option<String> {
+    let mut shown = serde_json::to_value(inputs).ok()?;
+    mask_request(&mut shown);
+    let text = match shown {
+        Json::Object(fields) => {
+            let fields = fields.iter().filter(|(_, value)| !is_empty(value));
+            let texts = fields.map(|(name, value)| (name, write_field(value, inputs.get(name))));
+            match &texts.collect::<Vec<_>>()[..] {
+                [(_, text)] => text.clone(),
+                several => several.iter().map(|(name, text)| format!("{name}: {text}")).collect::<Vec<_>>().join(", "),
+            }
+        }
+        value if is_empty(&value) => return None,
+        value => write_field(&value, Some(inputs)),
+    };
+    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    (!line.is_empty()).then(|| shorten_line(&line))
+}
+
+fn is_empty(value: &Json) -> bool {
+    match value {
+        Json::Null => true,
+        Json::String(text) => text.trim().is_empty(),
+        Json::Array(items) => items.is_empty(),
+        Json::Object(fields) => fields.is_empty(),
+        Json::Bool(_) | Json::Number(_) => false,
+    }
+}
+
+fn write_field(shown: &Json, input: Option<&Value>) -> String {
+    match (shown, input) {
+        (_, Some(Value::Blob(file))) => file.name.to_string(),
+        (Json::String(text), _) => text.clone(),
+        _ => shown.to_string(),
+    }
+}
+
+fn shorten_line(line: &str) -> String {
+    match line.char_indices().nth(MAX_LINE_CHARS) {
+        None => line.to_owned(),
+        Some(_) => line.chars().take(MAX_LINE_CHARS - 1).chain(['…']).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use flowloom_core::json::parse_value;
+
+    use super::*;
+
+    fn write(inputs: &str) -> Option<String> {
+        write_input_line(&parse_value(inputs).expect("JSON"))
+    }
+
+    #[test]
+    fn inputs_are_one_short_line() {
+        let line = |text: &str| Some(text.to_owned());
+        assert_eq!(write(r#"{"message": "The lamp\n  is broken.", "note": null}"#), line("The lamp is broken."));
+        assert_eq!(
+            write(r#"{"topic": "storms", "count": 3, "tags": ["a"]}"#),
+            line(r#"topic: storms, count: 3, tags: ["a"]"#)
+        );
+        assert_eq!(write(r#""storms""#), line("storms"));
+        assert_eq!(write("{}"), None);
+        assert_eq!(write(r#"{"message": ""}"#), None);
+        let long = write_input_line(&"é".repeat(500).as_str().into()).expect("a line");
+        assert_eq!((long.chars().count(), long.ends_with('…')), (MAX_LINE_CHARS, true));
+    }
+
+    #[test]
+    fn secrets_are_masked() {
+        let inputs =
+            r#"{"url": "https://api.example/x?api_key=k123456789", "headers": {"authorization": "Bearer abcdefgh"}}"#;
+        let line = write(inputs).expect("a line");
+        assert!(!line.contains("abcdefgh") && !line.contains("k123456789"), "{line}");
+    }
+}

@@ -1,0 +1,143 @@
+//! The options of a model call that are constants: which there are, and what each must be.
+
+use std::collections::HashMap;
+
+use flowloom_core::chat::GenerateOptions;
+use flowloom_core::code::Code;
+use flowloom_core::diagnostic::Span;
+use flowloom_core::render;
+use flowloom_core::value::{Map, Number, Value};
+use oxc_allocator::Allocator;
+use oxc_ast::ast::{Expression, ObjectPropertyKind};
+use oxc_span::GetSpan as _;
+
+use super::MarkdownCompiler;
+use super::actions::{Action, ActionValue};
+use super::generate::DEFAULT_TEMPERATURE;
+use super::native::static_key;
+use super::parse::TextPiece;
+
+/// The options, as they are written.
+const OPTIONS: [&str; 8] =
+    ["maxTokens", "temperature", "seed", "stop", "topP", "topK", "presencePenalty", "frequencyPenalty"];
+
+/// Where an option is written.
+struct OptionPlace {
+    key: Span,
+    value: Span,
+}
+
+impl MarkdownCompiler<'_> {
+    /// The options of an action from their constant value. All that are wrong are reported.
+    pub(super) fn read_constant_options(
+        &mut self,
+        action: &Action<'_>,
+        value: &Value,
+        text: &TextPiece<'_>,
+    ) -> Option<GenerateOptions> {
+        let Some(map) = value.as_map() else {
+            let problem = format!("must be an object, not {}", value.kind_name());
+            self.attribute_error(action, "options", &problem, text);
+            return None;
+        };
+        let places = self.find_option_places(action);
+        self.warn_unknown_options(action, map, &places, text);
+        let mut is_valid = true;
+        for (key, value) in map {
+            if let Some(expected) = find_expected_option(key, value) {
+                let problem = format!("has the option {key}, which must be {expected}, not {}", render::to_json(value));
+                let error = self.attribute_error(action, "options", &problem, text);
+                if let Some(place) = places.get(&**key) {
+                    error.span = place.value;
+                }
+                is_valid = false;
+            }
+        }
+        if !is_valid {
+            return None;
+        }
+        match serde_json::from_str(&render::to_json(&complete_options(map))) {
+            Ok(options) => Some(options),
+            Err(error) => {
+                let problem = format!("cannot be used: {error}");
+                self.attribute_error(action, "options", &problem, text);
+                None
+            }
+        }
+    }
+
+    fn warn_unknown_options(
+        &mut self,
+        action: &Action<'_>,
+        map: &Map,
+        places: &HashMap<String, OptionPlace>,
+        text: &TextPiece<'_>,
+    ) {
+        let (start, end) = action.get("options").map_or((action.start, action.end), |given| (given.start, given.end));
+        let absent: Vec<&str> = OPTIONS.into_iter().filter(|known| !map.contains_key(*known)).collect();
+        for key in map.keys().filter(|key| !OPTIONS.contains(&&***key)) {
+            let span = places.get(&**key).map_or_else(|| text.file_span(start, end), |place| place.key);
+            let help = match self.problems.find_similar(key, absent.iter().copied()) {
+                Some(meant) => format!("did you mean {meant}?"),
+                None => format!("the options are {}", OPTIONS.join(", ")),
+            };
+            let message = format!("the option {key} is not known and has no effect");
+            self.problems.add_warning(Code::IgnoredKey, span, message).help = Some(help);
+        }
+    }
+
+    /// The places of the options by name; none of those that are not written in the attribute.
+    fn find_option_places(&mut self, action: &Action<'_>) -> HashMap<String, OptionPlace> {
+        let Some(ActionValue::Expression(written)) = action.get("options").map(|given| &given.value) else {
+            return HashMap::new();
+        };
+        let allocator = Allocator::default();
+        let Some(Expression::ObjectExpression(object)) = self.parse_expression(written, &allocator) else {
+            return HashMap::new();
+        };
+        let file_span = |span: oxc_span::Span| written.file_span(span.start as usize, span.end as usize);
+        let place = |property: &ObjectPropertyKind<'_>| {
+            let ObjectPropertyKind::ObjectProperty(property) = property else { return None };
+            let place = OptionPlace { key: file_span(property.key.span()), value: file_span(property.value.span()) };
+            Some((static_key(&property.key)?, place))
+        };
+        object.properties.iter().filter_map(place).collect()
+    }
+}
+
+/// The options with the default temperature, and one text to stop at as a list.
+fn complete_options(given: &Map) -> Value {
+    let mut whole = Map::new();
+    let temperature = Number::from_f64(DEFAULT_TEMPERATURE).map_or(Value::Null, Value::Number);
+    whole.insert("temperature".into(), temperature);
+    for (key, value) in given {
+        let value = match (&**key, value) {
+            ("stop", Value::String(_)) => Value::list(vec![value.clone()]),
+            _ => value.clone(),
+        };
+        whole.insert(key.clone(), value);
+    }
+    whole.into()
+}
+
+/// What an option must be, if it is something else. An unknown option may be anything.
+fn find_expected_option(key: &str, value: &Value) -> Option<&'static str> {
+    let whole = value.as_i64();
+    let is_text = |value: &Value| value.as_str().is_some();
+    let (is_valid, expected) = match key {
+        _ if *value == Value::Null => return None,
+        "maxTokens" => {
+            (whole.is_some_and(|tokens| (1..=i64::from(u32::MAX)).contains(&tokens)), "a whole number above 0")
+        }
+        "seed" => (whole.is_some_and(|seed| seed >= 0), "a whole number"),
+        "stop" => (
+            is_text(value) || value.as_list().is_some_and(|list| list.iter().all(is_text)),
+            "a string or a list of strings",
+        ),
+        "temperature" | "topP" | "topK" | "presencePenalty" | "frequencyPenalty" => {
+            (matches!(value, Value::Number(_)), "a number")
+        }
+        _ => return None,
+    };
+    (!is_valid).then_some(expected)
+}

@@ -1,0 +1,3 @@
+-- The retries of the last minute are counted for the quota of starts.
+
+create index command_sent on command (sent_at);
