@@ -1,7 +1,7 @@
 // What follows runs in a browser: the waterfall, notifications, the inbox, the commands of a place, budgets of requests.
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import { closePage, openBrowser, openPage, startRun, startStudio } from "./studio.mjs";
+import { closePage, openBrowser, openPage, startRun, startStudio, waitForCount } from "./studio.mjs";
 
 let studio;
 let browser;
@@ -104,7 +104,7 @@ test("keys fold the selected loop, and zoom to it", async () => {
   assert.ok(drawn > 5 && drawn <= MAX_DRAWN_ROWS, `${drawn} rows are drawn`);
   await page.keyboard.press("o");
   await page.locator('[role=treeitem][aria-expanded="false"]').waitFor();
-  assert.equal(await loop.count(), 1);
+  await waitForCount(loop, 1);
   await closePage(opened);
 });
 

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 import { after, before, test } from "node:test";
 import { AxeBuilder } from "@axe-core/playwright";
-import { openBrowser, openPage, startRun, startStudio } from "./studio.mjs";
+import { openBrowser, openPage, startRun, startStudio, waitForCount } from "./studio.mjs";
 
 /** A pipeline of the examples. */
 const EXAMPLE = new URL("../../examples/pipeline/", import.meta.url);
@@ -124,14 +124,11 @@ test("a family of forks is a tree, and a click compares with the origin", async 
   const { page } = opened;
   await page.getByRole("link", { name: "3 runs" }).click();
   const family = page.getByRole("region", { name: "Family" });
-  await family.waitFor();
-  assert.equal(await family.locator(".family-run").count(), 3);
+  await waitForCount(family.locator(".family-run"), 3);
   await family.getByRole("link", { name: "Compare with its origin" }).last().click();
   await page.waitForURL((url) => url.searchParams.get("left") === first.run_id);
   await page.getByText(/have the same result|The runs diverge/).waitFor();
-  const shown = family.locator(".family-run[data-shown]");
-  await shown.nth(1).waitFor();
-  assert.equal(await shown.count(), 2);
+  await waitForCount(family.locator(".family-run[data-shown]"), 2);
   await close(opened);
 });
 

@@ -1,7 +1,15 @@
 // Earlier positions of a run in a browser: what is shown there is what was shown when the run was there.
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import { chooseStepAction, closePage, openBrowser, openPage, startRun, startStudio } from "./studio.mjs";
+import {
+  chooseStepAction,
+  closePage,
+  openBrowser,
+  openPage,
+  startRun,
+  startStudio,
+  waitForCount,
+} from "./studio.mjs";
 
 let studio;
 let browser;
@@ -146,7 +154,7 @@ test("a run that waits opens with its question on a narrow screen, and its wait 
   await page.clock.runFor(60_000);
   await page.getByRole("tab", { name: "Steps" }).click();
   await page.locator(".axis-cut").waitFor();
-  assert.equal(await page.locator(".bar[data-cut]").count(), 1);
+  await waitForCount(page.locator(".bar[data-cut]"), 1);
   await closePage(opened);
 });
 

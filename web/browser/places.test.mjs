@@ -2,7 +2,16 @@
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
 import { after, before, test } from "node:test";
-import { closePage, openBrowser, openPage, PROGRAM, startProxy, startRun, startStudio } from "./studio.mjs";
+import {
+  closePage,
+  openBrowser,
+  openPage,
+  PROGRAM,
+  startProxy,
+  startRun,
+  startStudio,
+  waitForCount,
+} from "./studio.mjs";
 
 let studio;
 let browser;
@@ -393,7 +402,7 @@ test("the filters apply to the charts, and the whole row leads to the run", asyn
   assert.deepEqual(await chart.locator(".chart-end").allTextContents(), [`${all} failed`]);
   await page.getByText("By workflow", { exact: false }).first().click();
   const rows = page.locator(".charts-tables table").first().locator("tbody tr");
-  assert.equal(await rows.count(), 1);
+  await waitForCount(rows, 1);
   await page.goto(`${studio.address}/runs?status=waiting`);
   await chart.locator(".chart-end").first().waitFor();
   assert.equal(await page.locator(".chart").filter({ hasText: "95th percentile" }).count(), 0);

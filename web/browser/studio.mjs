@@ -125,6 +125,12 @@ export async function startRun(address, workflow, inputs, wait = 0) {
   return run.run_id;
 }
 
+/** Waits until there are `count` elements. `count()` of a locator does not wait. */
+export async function waitForCount(locator, count) {
+  await locator.nth(count - 1).waitFor({ state: "attached" });
+  assert.equal(await locator.count(), count);
+}
+
 /** Chooses an item of the menu in the header of a run. */
 export async function chooseAction(page, name) {
   await page.getByRole("button", { name: "Actions", exact: true }).click();

@@ -57,7 +57,7 @@ pub(crate) fn trial_cases(block: &Value) -> Vec<TrialCase> {
 
 /// The verdict on a trial of `block` with `case`.
 pub(crate) fn judge_trial(block: &Value, case: &TrialCase, trial: &TrialOutcome) -> Verdict {
-    let inputs = shorten_text(&render::to_json(&case.inputs));
+    let inputs = shorten_shown(&render::to_json(&case.inputs));
     let output = match trial {
         TrialOutcome::Returned(output) => output,
         TrialOutcome::Failed(error) if error.code == Code::BlockError && !case.is_example => return Verdict::Refused,
@@ -66,11 +66,11 @@ pub(crate) fn judge_trial(block: &Value, case: &TrialCase, trial: &TrialOutcome)
                 if case.is_example { "" } else { "; inputs that it cannot use it answers with {\"error\": \"why\"}" };
             return Verdict::Failed(format!(
                 "with the inputs {inputs} it fails: {}{advice}",
-                shorten_text(&error.message)
+                shorten_shown(&error.message)
             ));
         }
     };
-    let gave = shorten_text(&render::to_json(output));
+    let gave = shorten_shown(&render::to_json(output));
     match output.get("error") {
         Some(Value::String(_)) if !case.is_example => return Verdict::Refused,
         Some(_) => {
@@ -86,7 +86,7 @@ pub(crate) fn judge_trial(block: &Value, case: &TrialCase, trial: &TrialOutcome)
     }
     match &case.outputs {
         Some(outputs) if !matches_example(outputs, output) => {
-            let outputs = shorten_text(&render::to_json(outputs));
+            let outputs = shorten_shown(&render::to_json(outputs));
             let why = format!(
                 "with the inputs {inputs} it gives {gave}, but the example says {outputs}; correct what is wrong"
             );
@@ -123,7 +123,7 @@ pub(crate) fn find_constant_output(block: &Value, passed: &[PassedTrial]) -> Opt
             "it gives {} whatever its inputs are, so it does nothing; if that is by chance, give one more example, with \
              another output; if it would have to act on the outside world, answer {{\"error\": \"why it cannot be \
              written\"}}",
-            shorten_text(&render::to_json(output))
+            shorten_shown(&render::to_json(output))
         )
     })
 }
@@ -161,12 +161,9 @@ fn matches_example(example: &Value, output: &Value) -> bool {
     }
 }
 
-/// A text shortened for messages.
-pub(crate) fn shorten_text(text: &str) -> String {
-    match text.char_indices().nth(MAX_SHOWN_CHARS) {
-        Some((end, _)) => format!("{}…", &text[..end]),
-        None => text.to_owned(),
-    }
+/// The start of a text, for messages.
+pub(crate) fn shorten_shown(text: &str) -> String {
+    render::shorten_text(text, MAX_SHOWN_CHARS)
 }
 
 #[cfg(test)]
@@ -244,11 +241,5 @@ mod tests {
         assert!(
             failure_reason(judge_text_block(false, None, raised)).contains("KeyError: 'x'; inputs that it cannot use")
         );
-    }
-
-    #[test]
-    fn long_texts_are_cut_between_characters() {
-        assert_eq!(shorten_text(&"é".repeat(MAX_SHOWN_CHARS + 1)), format!("{}…", "é".repeat(MAX_SHOWN_CHARS)));
-        assert_eq!(shorten_text("short"), "short");
     }
 }

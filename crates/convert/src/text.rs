@@ -2,8 +2,12 @@
 
 use flowloom_core::expr::js::Js;
 use flowloom_core::expr::{Expr, Segment, Template, TemplatePart};
+use flowloom_core::render::shorten_text;
 use flowloom_core::value::Value;
 use flowloom_formats::markdown::can_name_variable;
+
+/// Maximum number of characters of a text in a message.
+const MAX_SHOWN_CHARS: usize = 40;
 
 /// A part of a text.
 #[derive(Clone, Debug, PartialEq)]
@@ -127,13 +131,8 @@ pub(crate) fn is_identifier(name: &str) -> bool {
 }
 
 /// A text in words for a message: its beginning, on one line.
-pub(crate) fn shorten(text: &str) -> String {
-    const MAX_CHARS: usize = 40;
-    let line: String = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    match line.char_indices().nth(MAX_CHARS) {
-        Some((end, _)) => format!("{}…", &line[..end]),
-        None => line,
-    }
+pub(crate) fn shorten_line(text: &str) -> String {
+    shorten_text(&text.split_whitespace().collect::<Vec<_>>().join(" "), MAX_SHOWN_CHARS)
 }
 
 #[cfg(test)]

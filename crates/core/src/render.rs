@@ -27,6 +27,14 @@ pub fn render_text(value: &Value, style: TextStyle) -> String {
     }
 }
 
+/// The first `max_chars` characters of a text, with an ellipsis if it has more.
+pub fn shorten_text(text: &str, max_chars: usize) -> String {
+    match text.char_indices().nth(max_chars) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
 /// Compact JSON with source numbers.
 pub fn to_json(value: &Value) -> String {
     let mut out = String::new();
@@ -385,6 +393,12 @@ fn is_printable(c: char) -> bool {
 mod tests {
     use super::*;
     use crate::json::parse_value;
+
+    #[test]
+    fn long_texts_are_cut_between_characters() {
+        assert_eq!(shorten_text("ééé", 2), "éé…");
+        assert_eq!(shorten_text("éé", 2), "éé");
+    }
 
     #[test]
     fn javascript_numbers() {

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use flowloom_core::diagnostic::find_similar_name;
+use flowloom_core::render::shorten_text;
 use flowloom_core::schema_work::{PatternLimits, SchemaTooComplex, measure_schema};
 use flowloom_core::value::Value;
 use jsonschema::error::{TypeKind, ValidationErrorKind};
@@ -92,7 +93,7 @@ fn try_schema(schema: &serde_json::Value) -> Result<(), SchemaProblem> {
 fn describe_error(error: &ValidationError<'_>) -> SchemaProblem {
     let path = error.instance_path().to_string();
     let keyword = path.rsplit('/').next().filter(|keyword| !keyword.is_empty()).unwrap_or("it");
-    let shown = shorten_value(error.instance());
+    let shown = shorten_text(&error.instance().to_string(), MAX_SHOWN_CHARS);
     let is_type = matches!(error.kind(), ValidationErrorKind::AnyOf { .. } | ValidationErrorKind::Enum { .. });
     if is_type && is_in_type(&path) {
         return describe_type(error.instance(), &path);
@@ -131,7 +132,7 @@ fn describe_type(given: &serde_json::Value, path: &str) -> SchemaProblem {
         Some(meant) => format!("did you mean {meant:?}?"),
         None => format!("the types are {}", TYPE_NAMES.join(", ")),
     };
-    let problem = format!("there is no type {}; {advice}", shorten_value(entry));
+    let problem = format!("there is no type {}; {advice}", shorten_text(&entry.to_string(), MAX_SHOWN_CHARS));
     let parent = path.rsplit_once('/').map_or("", |(parent, _)| parent);
     SchemaProblem { message: name_parent(problem, parent), help: None, pointer }
 }
@@ -156,14 +157,6 @@ fn describe_reference(error: &ValidationError<'_>) -> SchemaProblem {
         None => "it has a reference that leads nowhere".to_owned(),
     };
     SchemaProblem { message, help: Some(REFERENCE_HELP), pointer: String::new() }
-}
-
-fn shorten_value(value: &serde_json::Value) -> String {
-    let text = value.to_string();
-    match text.char_indices().nth(MAX_SHOWN_CHARS) {
-        Some((end, _)) => format!("{}…", &text[..end]),
-        None => text,
-    }
 }
 
 #[cfg(test)]

@@ -1,10 +1,13 @@
 //! Compares JSON exactly, except that numbers are compared numerically, and that `ours` may use operators.
 
-use flowloom_core::render::format_js_number;
+use flowloom_core::render::{format_js_number, shorten_text, to_json};
 use flowloom_core::value::{Map, Value};
 
 /// Appended to texts by the self-test. A number, so that it is also a fact of an error text.
 const CHANGE_MARK: &str = " 84370";
+
+/// Maximum number of characters of a value in a message.
+const MAX_SHOWN_CHARS: usize = 160;
 
 /// Collects the differences between `actual` and `expected`; `text` compares strings.
 pub(crate) fn collect_differences(
@@ -83,11 +86,7 @@ impl CompareOperator<'_> {
 }
 
 fn shorten_value(value: &Value) -> String {
-    let text = flowloom_core::render::to_json(value);
-    match text.char_indices().nth(160) {
-        Some((end, _)) => format!("{}…", &text[..end]),
-        None => text,
-    }
+    shorten_text(&to_json(value), MAX_SHOWN_CHARS)
 }
 
 /// Every leaf of a value (empty lists and objects are leaves): its path, and the whole value with that leaf changed.

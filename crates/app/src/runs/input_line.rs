@@ -1,5 +1,6 @@
 //! The inputs of a run in one line, by which a person tells runs of the same workflow from each other.
 
+use flowloom_core::render::shorten_text;
 use flowloom_core::value::Value;
 use serde_json::Value as Json;
 
@@ -26,7 +27,7 @@ pub fn write_input_line(inputs: &Value) -> Option<String> {
         value => write_field(&value, Some(inputs)),
     };
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    (!line.is_empty()).then(|| shorten_line(&line))
+    (!line.is_empty()).then(|| shorten_text(&line, MAX_LINE_CHARS))
 }
 
 fn is_empty(value: &Json) -> bool {
@@ -44,13 +45,6 @@ fn write_field(shown: &Json, input: Option<&Value>) -> String {
         (_, Some(Value::Blob(file))) => file.name.to_string(),
         (Json::String(text), _) => text.clone(),
         _ => shown.to_string(),
-    }
-}
-
-fn shorten_line(line: &str) -> String {
-    match line.char_indices().nth(MAX_LINE_CHARS) {
-        None => line.to_owned(),
-        Some(_) => line.chars().take(MAX_LINE_CHARS - 1).chain(['…']).collect(),
     }
 }
 
@@ -76,7 +70,7 @@ mod tests {
         assert_eq!(write("{}"), None);
         assert_eq!(write(r#"{"message": ""}"#), None);
         let long = write_input_line(&"é".repeat(500).as_str().into()).expect("a line");
-        assert_eq!((long.chars().count(), long.ends_with('…')), (MAX_LINE_CHARS, true));
+        assert_eq!((long.chars().count(), long.ends_with('…')), (MAX_LINE_CHARS + 1, true));
     }
 
     #[test]

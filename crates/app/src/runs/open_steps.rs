@@ -1,6 +1,7 @@
 //! Steps that wait for a person, in a run or in its child runs, found by the path that the person gives.
 
 use flowloom_core::path::Path;
+use flowloom_core::render::shorten_text;
 use flowloom_core::state::{OpenStep, RunState};
 
 /// Why no step can be selected.
@@ -68,11 +69,9 @@ fn list_places(open: &[WaitingStep]) -> String {
 /// The first line of a question, as far as it fits into a message.
 fn shorten_question(question: &str) -> String {
     let line = question.trim().lines().next().unwrap_or_default();
-    match line.char_indices().nth(MAX_SHOWN_QUESTION) {
-        Some((end, _)) => format!("{}…", &line[..end]),
-        None if line.len() < question.trim().len() => format!("{line} …"),
-        None => line.to_owned(),
-    }
+    let shown = shorten_text(line, MAX_SHOWN_QUESTION);
+    let is_first_of_many = line.len() < question.trim().len();
+    if is_first_of_many && shown == line { format!("{line} …") } else { shown }
 }
 
 /// The step that waits for an answer at `path`, or the only one.

@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 use super::mock_effects::Note;
 use super::mocks::MockSource;
 use crate::model::TrialOutcome;
-use crate::trial::shorten_text;
+use crate::trial::shorten_shown;
 
 /// Failures of the installation, not of the pipeline: no provider, no key, no sandbox, no money.
 const ENVIRONMENT_ERRORS: [Code; 17] = [
@@ -141,11 +141,14 @@ impl NodeReport {
     fn describe_fault(&self) -> String {
         let message = self.error.as_ref().map_or("it failed", |error| &error.message);
         let field = |what: &str, value: &Option<Value>| {
-            value.as_ref().map_or(String::new(), |value| format!("; {what} {}", shorten_text(&render::to_json(value))))
+            value.as_ref().map_or(String::new(), |value| format!("; {what} {}", shorten_shown(&render::to_json(value))))
         };
         let (given, gave) = (field("it was given", &self.inputs), field("it gave", &self.output));
         let NodeReport { node_id, block_id, .. } = self;
-        format!("when it is tried, the node {node_id} (block {block_id}) fails: {}{given}{gave}", shorten_text(message))
+        format!(
+            "when it is tried, the node {node_id} (block {block_id}) fails: {}{given}{gave}",
+            shorten_shown(message)
+        )
     }
 }
 

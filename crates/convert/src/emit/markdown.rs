@@ -14,7 +14,7 @@ use super::{Abilities, Emitter};
 use crate::draft::{Item, ItemKind, Prompt, contained_text};
 use crate::names::{chains_outputs, read_inputs};
 use crate::prose::{is_plain, write_value};
-use crate::text::{Piece, Reference, is_identifier, shorten, to_identifier};
+use crate::text::{Piece, Reference, is_identifier, shorten_line, to_identifier};
 
 /// The name of the action inside a block, which differs from that of the block.
 fn inner_name(block: &str) -> &'static str {
@@ -135,7 +135,7 @@ impl Emitter<'_> {
         let acts = phases.iter().any(|phase| !phase.action.is_empty());
         if !acts || !is_plain(&[Piece::Text(description.to_owned())]) || description.contains(['{', '<']) {
             let message =
-                format!("the description {:?}: no text of a Markdown workflow can be it", shorten(description));
+                format!("the description {:?}: no text of a Markdown workflow can be it", shorten_line(description));
             self.report.add_loss(self.plan.root.span, message);
             return String::new();
         }

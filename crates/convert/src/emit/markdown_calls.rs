@@ -11,7 +11,7 @@ use super::{Abilities, Emitter};
 use crate::calls::{Call, read_call};
 use crate::draft::{Item, ItemKind};
 use crate::prose::write_template;
-use crate::text::shorten;
+use crate::text::shorten_line;
 
 /// The elements that are no functions.
 const OWN_ELEMENTS: [&str; 5] = ["gen-text", "gen-object", "loop", "cond", "else"];
@@ -43,7 +43,7 @@ impl Emitter<'_> {
             }
             None => {
                 let what = match call.arguments.iter().find(|(name, _)| name == "url") {
-                    Some((_, Data::Text(url))) => shorten(&url.show_source()),
+                    Some((_, Data::Text(url))) => shorten_line(&url.show_source()),
                     _ => call.function.clone(),
                 };
                 let why = "only configured functions send requests here";

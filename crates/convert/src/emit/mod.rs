@@ -27,7 +27,7 @@ use crate::calls::Call;
 use crate::draft::{Body, Item, ItemKind, Prompt, read_body};
 use crate::names::{Known, Names, chains_outputs};
 use crate::report::Report;
-use crate::text::{Piece, Reference, read_pieces, shorten};
+use crate::text::{Piece, Reference, read_pieces, shorten_line};
 use crate::turns::{read_agent, read_machine};
 
 /// What a writer works on.
@@ -256,7 +256,7 @@ impl Emitter<'_> {
                 Piece::Value(reference) => out.push_str(&self.write_reference(&reference, span, write)),
                 Piece::Text(text) | Piece::Secret(text) | Piece::Expression(text) => {
                     if has_reference(&text) {
-                        let message = format!("the text {:?} looks like a reference here", shorten(&text));
+                        let message = format!("the text {:?} looks like a reference here", shorten_line(&text));
                         self.report.add_loss(span, message);
                     }
                     out.push_str(&text);
@@ -279,7 +279,7 @@ impl Emitter<'_> {
                 }
                 Piece::Expression(source) => {
                     let message =
-                        format!("the expression {{{}}}: only references can be written here", shorten(&source));
+                        format!("the expression {{{}}}: only references can be written here", shorten_line(&source));
                     self.report.add_loss(span, message);
                     "…".to_owned()
                 }

@@ -176,6 +176,7 @@ fn report_node(node: &Node, problems: &mut Problems) -> Value {
     let value = node.to_value();
     report_missing_parts(&value, |key| node.get(key).map_or_else(|| label_span(node), |part| part.span), problems);
     report_bad_schemas(&value, node, problems);
+    report_secrets(&value, node, problems);
     if let Some(fields) = Fields::read_object(node, "a block", problems) {
         fields.warn_unknown_keys(&KNOWN_KEYS, problems);
     }
@@ -211,6 +212,22 @@ fn report_missing_parts(block: &Value, span_of: impl Fn(&str) -> Span, problems:
         let message = format_args!("the block {id} is {kind} and has no {key:?}");
         problems.add_error(Code::BlockIncomplete, span_of(key), message).help =
             Some(format!("put it into the block's definition, in the file or in {BLOCKS_FOLDER}{id}.json"));
+    }
+}
+
+/// Reports references to secrets in the parts of a block. Only inputs of nodes have such references: a model or a request
+/// would receive the text of the reference.
+fn report_secrets(block: &Value, node: &Node, problems: &mut Problems) {
+    let id = block.get("id").and_then(Value::as_str).unwrap_or_default();
+    let defaults = block.get("input_schema").and_then(|schema| schema.get("properties")?.as_map());
+    let defaults = defaults.into_iter().flat_map(|inputs| inputs.values()).filter_map(|input| input.get("default"));
+    let parts = ["source_code", "prompt_template"].into_iter().filter_map(|key| Some((key, block.get(key)?)));
+    for (key, text) in parts.chain(defaults.map(|default| ("input_schema", default))) {
+        let references = template::parse(text.as_str().unwrap_or_default());
+        let Some(name) = references.iter_secrets().next() else { continue };
+        let message = format_args!("the secret {name} cannot be in {key:?} of the block {id}");
+        problems.add_error(Code::SecretPlace, node.get(key).map_or(node.span, |part| part.span), message).help =
+            Some("secrets can be in the inputs of nodes whose blocks call a function, such as http_request".to_owned());
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use flowloom_core::render::shorten_text;
 use flowloom_core::status::Status;
 use lsp_types::{
     CodeLens, Command, DocumentSymbol, DocumentSymbolResponse, FoldingRange, InlayHint, InlayHintKind, InlayHintLabel,
@@ -113,7 +114,7 @@ pub(super) fn list_hints(snapshot: &Snapshot, uri: &Url, range: Range) -> Option
             continue;
         }
         let value = last.as_ref().and_then(|run| run.find_value(&name.text)).map(show_value);
-        let value = value.map(|value| shorten(&value)).unwrap_or_default();
+        let value = value.map(|value| shorten_text(&value.replace('\n', " "), MAX_HINT_CHARS)).unwrap_or_default();
         let type_name = &name.about.type_name;
         let label = match (type_name.is_empty(), value.is_empty()) {
             (true, true) => continue,
@@ -133,14 +134,6 @@ pub(super) fn list_hints(snapshot: &Snapshot, uri: &Url, range: Range) -> Option
         });
     }
     Some(hints)
-}
-
-fn shorten(value: &str) -> String {
-    let line = value.replace('\n', " ");
-    match line.char_indices().nth(MAX_HINT_CHARS) {
-        Some((at, _)) => format!("{}…", &line[..at]),
-        None => line,
-    }
 }
 
 /// The commands above a definition: run it, and show its last run, with the result and the cost.
