@@ -252,9 +252,10 @@ fn a_client_that_cannot_ask_is_reported_what_is_asked() {
 }
 
 #[test]
-fn a_session_is_its_users() {
+fn a_session_belongs_to_its_key() {
     let place = Workspace::with_hello("");
     let (ann, bob) = (create_key(&place, &["--user", "ann"]), create_key(&place, &["--user", "bob"]));
+    let reading = create_key(&place, &["--user", "ann", "--scopes", "read"]);
     let server = RunningServer::start(&place, &[]);
     let hands =
         json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}});
@@ -268,7 +269,7 @@ fn a_session_is_its_users() {
     let session = format!("Mcp-Session-Id: {session}");
     let list = build_request("tools/list", json!({})).to_string();
     let of = |key: &str| server.send_and_read("POST", "/mcp", &[JSON_CONTENT_TYPE, ACCEPT_BOTH, key, &session], &list);
-    assert_eq!(of(&bob).status, 404);
+    assert_eq!([of(&bob).status, of(&reading).status], [404, 404]);
     assert!(of(&ann).body.contains("\"name\":\"hello\""), "{started:?}");
     assert_eq!(server.send_and_read("DELETE", "/mcp", &[ACCEPT_BOTH, &bob, &session], "").status, 404);
     assert_eq!(server.send_and_read("DELETE", "/mcp", &[ACCEPT_BOTH, &ann, &session], "").status, 204);

@@ -226,6 +226,9 @@ pub enum StoreError {
         /// Its id.
         id: String,
     },
+    /// A name, an id or a key contains a character that Postgres does not store.
+    #[error("a name, an id or a key contains a null character, which the database cannot store; leave it out")]
+    NullCharacter,
     /// A quota of a user is used up.
     #[error("{0}")]
     Quota(QuotaExceeded),
@@ -343,6 +346,7 @@ impl StoreError {
             StoreError::KeyAmbiguous { .. } => Code::UsageInvalid,
             StoreError::StillUsed { .. } => Code::StillUsed,
             StoreError::ConditionFailed { .. } => Code::PreconditionFailed,
+            StoreError::NullCharacter => Code::RequestInvalid,
             StoreError::Quota(_) => Code::QuotaExceeded,
             StoreError::FolderInUse(_) | StoreError::Backup(BackupError::InUse(_)) => Code::StoreLocked,
             StoreError::Backup(

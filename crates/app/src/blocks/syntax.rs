@@ -15,7 +15,7 @@ use flowloom_runtime::effects::{CodeRunner, Deltas, EffectContext, EffectFuture,
 use flowloom_sandbox::Sandbox;
 use flowloom_store::SHARED_USER;
 
-use crate::config::Config;
+use crate::config::{Config, SandboxSettings};
 use crate::wiring::build_sandbox;
 
 /// Parses each source, and looks for what may define `execute`: a function, a class, an assignment, an import, or code that
@@ -74,9 +74,12 @@ impl PythonSyntax {
         PythonSyntax { sandbox }
     }
 
-    /// A parser in a sandbox of its own, without a store.
-    pub fn from_config(config: &Config) -> PythonSyntax {
-        PythonSyntax::new(Arc::new(build_sandbox(config, None)))
+    /// A parser in a sandbox of its own, without a store. Its interpreter is one of the system, also if the project has one
+    /// of its own: to check a project runs nothing of it.
+    pub fn of_system(config: &Config) -> PythonSyntax {
+        let settings = SandboxSettings { python: None, env: Vec::new(), cgroup: None, ..config.sandbox.clone() };
+        let config = Config { sandbox: settings, ..config.clone() };
+        PythonSyntax::new(Arc::new(build_sandbox(&config, None)))
     }
 
     /// What is wrong with each source, as a predicate; `None` for a correct one, and for all where there is no sandbox.

@@ -4,6 +4,7 @@ pub mod author;
 pub mod declarations;
 mod egress;
 pub mod engine;
+mod env_file;
 pub mod error;
 mod fingerprint;
 pub mod functions;

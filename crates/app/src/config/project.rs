@@ -4,6 +4,7 @@ use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
+use super::env_file;
 use super::error::ConfigError;
 
 /// Name of the configuration file, which makes its folder a project.
@@ -131,20 +132,30 @@ impl Project {
         Project::find(None, None).is_ok_and(|found| found.root == self.root && found.file == self.file)
     }
 
-    /// Sets the variables of the project's `.env` file that are not set yet. Fails if the file cannot be read or parsed, or
-    /// belongs to another user. Must be called while the process has one thread.
+    /// Sets the variables of the project's `.env` file that are not set yet, except for those that the system's programs obey
+    /// ([`list_ignored_variables`](Project::list_ignored_variables)). Fails if the file cannot be read or parsed, or belongs
+    /// to another user. Must be called while the process has one thread.
     pub fn load_env_file(&self) -> Result<(), ConfigError> {
+        let mut accepted = self.read_env_file()?;
+        accepted.retain(|(name, _)| !env_file::is_system_variable(name));
+        env_file::set_variables(&accepted).map_err(|_| ConfigError::EnvLine { path: self.root.join(ENV_FILE), line: 1 })
+    }
+
+    /// The names in the project's `.env` file that are not set, because they would make other programs load code.
+    pub fn list_ignored_variables(&self) -> Result<Vec<String>, ConfigError> {
+        let names = self.read_env_file()?.into_iter().map(|(name, _)| name);
+        Ok(names.filter(|name| env_file::is_system_variable(name)).collect())
+    }
+
+    fn read_env_file(&self) -> Result<Vec<(String, String)>, ConfigError> {
         let path = self.root.join(ENV_FILE);
         if !path.is_file() {
-            return Ok(());
+            return Ok(Vec::new());
         }
         check_owner(&path, self.root.as_os_str().is_empty())?;
         let unreadable = |source| ConfigError::Unreadable { path: path.clone(), source };
         let text = std::fs::read_to_string(&path).map_err(unreadable)?;
-        dotenvy::from_read(text.as_bytes()).map_err(|error| {
-            let line = find_env_line(&text, &error);
-            ConfigError::EnvLine { path, line }
-        })
+        env_file::read_variables(&text).map_err(|line| ConfigError::EnvLine { path, line })
     }
 
     /// The projects in the subfolders of the current folder that have data.
@@ -177,13 +188,6 @@ impl ProjectTarget {
 /// The nearest folder around one of the starts that fits, with that start.
 fn find_around<'a>(starts: &[&'a Path], fits: impl Fn(&Path) -> bool) -> Option<(&'a Path, &'a Path)> {
     starts.iter().find_map(|start| Some((*start, start.ancestors().find(|folder| fits(folder))?)))
-}
-
-/// The line of a `.env` file that cannot be parsed, from 1.
-fn find_env_line(text: &str, error: &dotenvy::Error) -> usize {
-    let dotenvy::Error::LineParse(broken, _) = error else { return 1 };
-    let start = broken.lines().next().unwrap_or_default();
-    text.lines().position(|line| line.contains(start)).unwrap_or_default() + 1
 }
 
 /// Fails if a file belongs to another user than this process, and was not found in the very folder that is used.

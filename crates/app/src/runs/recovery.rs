@@ -61,6 +61,8 @@ pub struct RecoveryTask {
     failed_searches: u32,
     /// Reclaimed runs without progress, with the times of their claims.
     unsettled: Vec<(RunId, Instant)>,
+    /// Runs that were reclaimed within [`SETTLE_TIME`].
+    recent_claims: HashMap<RunId, Instant>,
     question_clock: QuestionClock,
     /// The reclaimed run that may end this process, with the time of its claim.
     suspect: Option<(RunId, Instant)>,
@@ -86,6 +88,7 @@ impl RecoveryTask {
             failed_runs: HashMap::new(),
             failed_searches: 0,
             unsettled: Vec::new(),
+            recent_claims: HashMap::new(),
             suspect: None,
             question_clock: QuestionClock::default(),
             left_runs: LeftRuns::default(),
@@ -169,6 +172,9 @@ impl RecoveryTask {
             // A session of another engine decides about the runs of that engine.
             if orphan.is_hopeless() && self.runs.app.config.engine.restate.is_none() {
                 self.quarantine_run(orphan).await?;
+            } else if self.recent_claims.contains_key(&orphan.id) && !orphan.has_commands {
+                // It was left at once, for a reason that may last.
+                self.schedule_retry(orphan.id);
             } else if self.may_reclaim(&orphan) {
                 self.reclaim_run(orphan).await?;
             }
@@ -243,6 +249,7 @@ impl RecoveryTask {
             }
         }
         self.unsettled = unsettled;
+        self.recent_claims.retain(|_, claimed| claimed.elapsed() < SETTLE_TIME);
         if let Some((run, claimed)) = self.suspect {
             let is_over = claimed.elapsed() >= SUSPECT_TRIAL;
             if is_over {
@@ -268,6 +275,7 @@ impl RecoveryTask {
         if resumed.is_ok() {
             // Another engine is asked again and again until it drives the run.
             if self.runs.app.config.engine.restate.is_none() {
+                self.recent_claims.insert(id, Instant::now());
                 count_event(ProcessEvent::RunReclaimed);
                 tracing::info!(run = %id, deaths = orphan.deaths, "reclaimed a run");
             }

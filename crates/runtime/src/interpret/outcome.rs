@@ -29,9 +29,13 @@ impl Interpreter {
         Err(FailedAttempt { usage: outcome.usage, ..error.into() })
     }
 
-    /// Fails if the writes of an outcome exceed the size of the user's memory. Other runs may write at the same time, so
-    /// the limit can be exceeded by what they write meanwhile.
+    /// Fails if the writes of an outcome exceed the size of the user's memory, or if a database cannot keep one of their keys.
+    /// Other runs may write at the same time, so the limit can be exceeded by what they write meanwhile.
     pub(super) async fn check_memory_writes(&self, outcome: EffectOutcome) -> Result<EffectOutcome, EffectFailure> {
+        if outcome.memory.iter().any(|write| write.key.contains('\0')) {
+            let message = "a key of the memory cannot contain a null character";
+            return Err(StepFailure::new(Code::StepRefused, message).into());
+        }
         let lock_usage = || self.memory_usage.lock().unwrap_or_else(PoisonError::into_inner);
         let is_known = lock_usage().is_some();
         if !is_known {

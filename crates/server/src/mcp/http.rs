@@ -1,5 +1,5 @@
-//! `/mcp`: the MCP endpoint over HTTP. Every request is authenticated; a session belongs to the user of the caller that
-//! opened it.
+//! `/mcp`: the MCP endpoint over HTTP. Every request is authenticated; a session belongs to the key that opened it. Another key
+//! of the same user may have fewer scopes, and within a session questions are answered and calls cancelled.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -40,8 +40,21 @@ const OPENING_METHOD: &str = "initialize";
 struct McpEndpoint {
     service: StreamableHttpService<McpHandler, LocalSessionManager>,
     sessions: Arc<LocalSessionManager>,
-    /// Users of the sessions, by session id.
-    session_users: Mutex<HashMap<String, Option<String>>>,
+    /// The owners of the sessions, by session id.
+    session_owners: Mutex<HashMap<String, SessionOwner>>,
+}
+
+/// Who opened a session.
+#[derive(Clone, PartialEq, Eq)]
+struct SessionOwner {
+    user: Option<String>,
+    key_id: Option<String>,
+}
+
+impl SessionOwner {
+    fn of_caller(caller: &Caller) -> SessionOwner {
+        SessionOwner { user: caller.user.clone(), key_id: caller.key.as_ref().map(|key| key.id().to_owned()) }
+    }
 }
 
 /// The route of the endpoint.
@@ -52,7 +65,7 @@ pub(crate) fn mcp_route(server: &Server) -> MethodRouter<Server> {
     let handler = move || Ok(McpHandler { host: host.clone(), local_client: None });
     let service =
         StreamableHttpService::new(handler, sessions.clone(), config.with_max_request_body_bytes(MAX_BODY_BYTES));
-    let endpoint = Arc::new(McpEndpoint { service, sessions, session_users: Mutex::default() });
+    let endpoint = Arc::new(McpEndpoint { service, sessions, session_owners: Mutex::default() });
     any(async move |State(server): State<Server>, caller: Caller, request: Request| {
         endpoint.handle(&server, caller, request).await.unwrap_or_else(|problem| problem.into_response())
     })
@@ -60,13 +73,12 @@ pub(crate) fn mcp_route(server: &Server) -> MethodRouter<Server> {
 
 impl McpEndpoint {
     async fn handle(&self, server: &Server, caller: Caller, request: Request) -> ApiResult<Response> {
-        if let Some(id) = session_id(request.headers()) {
-            let user = self.lock_users().get(&id).cloned();
-            if user.is_some_and(|user| user != caller.user) {
-                return Err(Problem::not_found("session", &id));
-            }
+        let owner = SessionOwner::of_caller(&caller);
+        if let Some(id) = session_id(request.headers())
+            && self.lock_owners().get(&id).is_some_and(|opened_by| *opened_by != owner)
+        {
+            return Err(Problem::not_found("session", &id));
         }
-        let user = caller.user.clone();
         let (mut parts, body) = request.into_parts();
         // Read with the time-out of all request bodies.
         let text = read_json_text(server, Request::from_parts(parts.clone(), body)).await?;
@@ -76,7 +88,7 @@ impl McpEndpoint {
                 Err(problem) => return Ok((StatusCode::BAD_REQUEST, Json(problem)).into_response()),
             };
             if method.as_deref() == Some(OPENING_METHOD) && session_id(&parts.headers).is_none() {
-                self.check_capacity(&user).await?;
+                self.check_capacity(&owner.user).await?;
             }
         }
         parts.extensions.insert(caller);
@@ -87,7 +99,7 @@ impl McpEndpoint {
             *answer.status_mut() = StatusCode::NO_CONTENT;
         }
         if let Some(id) = session_id(answer.headers()) {
-            self.lock_users().insert(id, user);
+            self.lock_owners().insert(id, owner);
         }
         to_problem(answer).await
     }
@@ -95,15 +107,15 @@ impl McpEndpoint {
     /// Fails with `TooManyCalls` if a new session of the user would exceed a limit. All callers
     /// without a user, such as operators, count as one user.
     async fn check_capacity(&self, user: &Option<String>) -> ApiResult<()> {
-        let count = |owners: &HashMap<String, Option<String>>| {
-            (owners.len(), owners.values().filter(|owner| *owner == user).count())
+        let count = |owners: &HashMap<String, SessionOwner>| {
+            (owners.len(), owners.values().filter(|owner| owner.user == *user).count())
         };
         let is_full = |(all, own): (usize, usize)| all >= MAX_SESSIONS || own >= MAX_SESSIONS_OF_USER;
-        if !is_full(count(&self.lock_users())) {
+        if !is_full(count(&self.lock_owners())) {
             return Ok(());
         }
         let there = self.sessions.sessions.read().await;
-        let mut owners = self.lock_users();
+        let mut owners = self.lock_owners();
         owners.retain(|id, _| there.contains_key(id.as_str()));
         let (all, own) = count(&owners);
         match is_full((all, own)) {
@@ -118,8 +130,8 @@ impl McpEndpoint {
         }
     }
 
-    fn lock_users(&self) -> MutexGuard<'_, HashMap<String, Option<String>>> {
-        self.session_users.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock_owners(&self) -> MutexGuard<'_, HashMap<String, SessionOwner>> {
+        self.session_owners.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -79,7 +79,11 @@ impl McpHandler {
     /// The conversation of a call: the named one, or else the session's, or else a new one, which repetitions of the call
     /// under its idempotency key have again.
     fn choose_thread(&self, context: &RequestContext<RoleServer>, headers: &HeaderMap) -> ApiResult<String> {
-        let session = || headers.get(SESSION_HEADER).and_then(|id| id.to_str().ok()).map(str::to_owned);
+        // Whoever may list threads must not learn the id of a session.
+        let session = || {
+            let id = headers.get(SESSION_HEADER)?.to_str().ok()?;
+            Some(Hash::of_bytes(format!("session {id}").as_bytes()).to_string())
+        };
         match context.meta.get(THREAD_META_KEY) {
             Some(named) => match named.as_str().filter(|name| is_definition_id(name)) {
                 Some(name) => Ok(name.to_owned()),

@@ -109,8 +109,16 @@ fn check_settings(config: &Config) -> Vec<DoctorCheck> {
     ];
     let unreadable = list_unreadable_functions(config).into_iter().map(|function| function.error.to_string());
     rows.extend(unreadable.map(|why| DoctorCheck { is_fine: false, ..passed_check("function", why, "") }));
+    rows.extend(check_env_file(config));
     rows.extend(check_earlier_data(config));
     rows
+}
+
+/// Reports variables in the project's `.env` file that are not set.
+fn check_env_file(config: &Config) -> Option<DoctorCheck> {
+    let ignored = config.project.list_ignored_variables().unwrap_or_default();
+    let value = format!("ignored, because programs of the system obey them: {}", ignored.join(", "));
+    (!ignored.is_empty()).then(|| passed_check(".env", value, ""))
 }
 
 /// The model that counts as the default if none is configured.

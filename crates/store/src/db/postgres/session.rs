@@ -10,6 +10,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use tokio::runtime::{Builder, Runtime};
+use tokio_postgres::error::SqlState;
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Client, Row, Statement};
 
@@ -177,6 +178,10 @@ impl PgSession {
     }
 
     fn to_error(&self, source: tokio_postgres::Error) -> StoreError {
+        // Rust's strings are UTF-8, so the null character is the only one that can be wrong.
+        if source.code() == Some(&SqlState::CHARACTER_NOT_IN_REPERTOIRE) {
+            return StoreError::NullCharacter;
+        }
         StoreError::Postgres { server: self.server.clone(), is_connecting: false, source }
     }
 
