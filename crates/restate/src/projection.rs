@@ -1,9 +1,10 @@
 //! Stores the batches that Restate has as events, in their order, while the run already continues.
 //!
 //! Restate has fenced the run and holds the batch, so nothing is lost if this process dies before a batch is stored: the next
-//! attempt stores it. Whoever reads what a batch changes waits for it first.
+//! attempt stores it. Whoever reads what a batch changes waits for it first, and then it is stored at once; other batches are
+//! gathered for a moment, because a commit costs much more than a batch in it.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use flowloom_core::event::Event;
@@ -13,6 +14,7 @@ use flowloom_runtime::JournalError;
 use flowloom_runtime::journal::{Batch, Journal, Lease, LeaseState};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
+use tokio::time::Instant;
 
 use crate::entry::BatchEntry;
 use crate::session::WorkerHost;
@@ -22,6 +24,10 @@ const STORE_DELAY: Duration = Duration::from_millis(200);
 
 /// Batches that a run may be ahead of the store.
 const MAX_BATCHES_AHEAD: usize = 16;
+
+/// Interval at which batches are stored that nobody waits for. All runs of a process have the same times, so that their
+/// batches share a commit.
+const GATHER_INTERVAL: Duration = Duration::from_millis(20);
 
 /// A batch that Restate has.
 struct PendingBatch {
@@ -52,6 +58,8 @@ pub(crate) struct Projection {
 pub(crate) struct ProjectionHandle {
     handed_over: watch::Receiver<usize>,
     progress: watch::Receiver<Progress>,
+    /// How many batches somebody waits for.
+    needed: Arc<watch::Sender<usize>>,
 }
 
 impl Drop for Projection {
@@ -65,8 +73,10 @@ impl Projection {
         let (sender, batches) = mpsc::unbounded_channel();
         let (handed_over, handed) = watch::channel(0);
         let (report, progress) = watch::channel(Progress { stored: 0, last: Ok(LeaseState::Held) });
-        let storing = tokio::spawn(store_batches(host, lease, batches, report));
-        let handle = ProjectionHandle { handed_over: handed, progress };
+        let (needed, waited_for) = watch::channel(0);
+        let gathering = BatchGathering { batches, waited_for, taken: 0 };
+        let storing = tokio::spawn(store_batches(host, lease, gathering, report));
+        let handle = ProjectionHandle { handed_over: handed, progress, needed: Arc::new(needed) };
         Projection { sender, handle, handed_over, storing }
     }
 
@@ -105,7 +115,8 @@ impl ProjectionHandle {
     #[cfg(test)]
     pub(crate) fn up_to_date() -> ProjectionHandle {
         let progress = Progress { stored: 0, last: Ok(LeaseState::Held) };
-        ProjectionHandle { handed_over: watch::channel(0).1, progress: watch::channel(progress).1 }
+        let (handed_over, progress) = (watch::channel(0).1, watch::channel(progress).1);
+        ProjectionHandle { handed_over, progress, needed: Arc::new(watch::channel(0).0) }
     }
 
     /// Waits until every batch that was handed over is stored.
@@ -116,6 +127,11 @@ impl ProjectionHandle {
     /// Waits until at most `ahead` batches are not stored.
     async fn wait_until_ahead(&mut self, ahead: usize) -> Result<LeaseState, JournalError> {
         let wanted = self.handed_over.borrow().saturating_sub(ahead);
+        self.needed.send_if_modified(|needed| {
+            let is_more = *needed < wanted;
+            *needed = wanted.max(*needed);
+            is_more
+        });
         let reached = self.progress.wait_for(|progress| progress.stored >= wanted || progress.last.is_err()).await;
         match reached {
             Ok(progress) => progress.last.clone(),
@@ -132,15 +148,80 @@ impl ProjectionHandle {
     }
 }
 
-/// Stores batches, all that wait in one transaction.
+/// The batches that are stored next.
+struct BatchGathering {
+    batches: mpsc::UnboundedReceiver<PendingBatch>,
+    /// How many batches somebody waits for.
+    waited_for: watch::Receiver<usize>,
+    /// How many batches were taken.
+    taken: usize,
+}
+
+impl BatchGathering {
+    /// Takes the batches that are stored together: those that arrive until it is time to store, until somebody waits for one
+    /// of them, or until they are many. Empty if no further ones arrive.
+    async fn take_batches(&mut self) -> Vec<PendingBatch> {
+        let BatchGathering { batches, waited_for, taken } = self;
+        let mut waiting = Vec::new();
+        if batches.recv_many(&mut waiting, MAX_BATCHES_AHEAD).await == 0 {
+            return waiting;
+        }
+        let until = next_gathering_end();
+        tokio::select! {
+            biased;
+            () = wait_until_needed(waited_for, *taken) => {}
+            () = receive_until_many(batches, &mut waiting) => {}
+            () = tokio::time::sleep_until(until) => {}
+        }
+        while waiting.len() < MAX_BATCHES_AHEAD
+            && let Ok(batch) = batches.try_recv()
+        {
+            waiting.push(batch);
+        }
+        *taken += waiting.len();
+        waiting
+    }
+}
+
+/// Completes when somebody waits for a batch after the first `taken`.
+async fn wait_until_needed(waited_for: &mut watch::Receiver<usize>, taken: usize) {
+    if waited_for.wait_for(|needed| *needed > taken).await.is_err() {
+        // Nobody can wait any more.
+        std::future::pending().await
+    }
+}
+
+async fn receive_until_many(batches: &mut mpsc::UnboundedReceiver<PendingBatch>, waiting: &mut Vec<PendingBatch>) {
+    while waiting.len() < MAX_BATCHES_AHEAD {
+        let room = MAX_BATCHES_AHEAD - waiting.len();
+        if batches.recv_many(waiting, room).await == 0 {
+            return;
+        }
+    }
+}
+
+/// The next of the times at which batches are stored.
+fn next_gathering_end() -> Instant {
+    static FIRST: OnceLock<Instant> = OnceLock::new();
+    let now = Instant::now();
+    let first = *FIRST.get_or_init(|| now);
+    let interval = GATHER_INTERVAL.as_micros().max(1);
+    let left = interval - now.saturating_duration_since(first).as_micros() % interval;
+    now + Duration::from_micros(u64::try_from(left).unwrap_or_default())
+}
+
+/// Stores batches, all that were gathered in one transaction.
 async fn store_batches(
     host: Arc<dyn WorkerHost>,
     lease: Lease,
-    mut batches: mpsc::UnboundedReceiver<PendingBatch>,
+    mut gathering: BatchGathering,
     report: watch::Sender<Progress>,
 ) {
-    let mut waiting = Vec::new();
-    while batches.recv_many(&mut waiting, MAX_BATCHES_AHEAD).await > 0 {
+    loop {
+        let mut waiting = gathering.take_batches().await;
+        if waiting.is_empty() {
+            return;
+        }
         let count = waiting.len();
         let texts: Vec<Hash> = waiting.iter().filter_map(|pending| pending.text).collect();
         let last = store_together(&*host, lease, join_batches(waiting.drain(..))).await;
@@ -221,6 +302,40 @@ mod tests {
         assert!(must_be_stored(&started(EffectClass::AtMostOnce)));
         assert!(!must_be_stored(&started(EffectClass::AtLeastOnce)));
         assert!(must_be_stored(&Batch { releases_lease: true, ..Batch::default() }));
+    }
+
+    fn gather(ready: usize) -> (mpsc::UnboundedSender<PendingBatch>, watch::Sender<usize>, BatchGathering) {
+        let (sender, batches) = mpsc::unbounded_channel();
+        let (needed, waited_for) = watch::channel(0);
+        for _ in 0..ready {
+            drop(sender.send(PendingBatch { batch: Batch::default(), text: None }));
+        }
+        (sender, needed, BatchGathering { batches, waited_for, taken: 0 })
+    }
+
+    async fn take_at_once(gathering: &mut BatchGathering) -> Option<usize> {
+        let taken = tokio::time::timeout(Duration::ZERO, gathering.take_batches()).await;
+        taken.ok().map(|taken| taken.len())
+    }
+
+    #[tokio::test]
+    async fn batches_are_gathered_until_it_is_time_to_store_them() {
+        let (sender, _needed, mut gathering) = gather(1);
+        let send_later = async {
+            tokio::task::yield_now().await;
+            drop(sender.send(PendingBatch { batch: Batch::default(), text: None }));
+        };
+        let (taken, ()) = tokio::join!(gathering.take_batches(), send_later);
+        assert_eq!((taken.len(), gathering.taken), (2, 2));
+    }
+
+    #[tokio::test]
+    async fn batches_that_somebody_waits_for_and_many_batches_are_stored_at_once() {
+        let (_sender, needed, mut gathering) = gather(3);
+        needed.send_replace(1);
+        assert_eq!(take_at_once(&mut gathering).await, Some(3));
+        let (_sender, _needed, mut gathering) = gather(MAX_BATCHES_AHEAD + 1);
+        assert_eq!(take_at_once(&mut gathering).await, Some(MAX_BATCHES_AHEAD));
     }
 
     #[test]

@@ -138,7 +138,11 @@ impl FlowSession {
         let session =
             Arc::new(Mutex::new(SessionAttempt::new(self.host.clone(), run, asleep_epoch, self.draining.clone())));
         loop {
-            let name = session.lock().await.next_entry_name();
+            let name = {
+                let mut session = session.lock().await;
+                session.await_batch().await;
+                session.next_entry_name()
+            };
             let next = session.clone();
             let (host, sleeping) = (self.host.clone(), self.sleeping.clone());
             let entry = ctx.run(move || async move {

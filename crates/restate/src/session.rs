@@ -8,6 +8,7 @@
 
 use std::collections::HashSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use flowloom_core::hash::Hash;
 use flowloom_core::id::RunId;
@@ -26,6 +27,9 @@ use crate::entry::{BatchEntry, Entry, InFlight, MAX_INLINE_BYTES};
 use crate::journal::{AppendRequest, SessionClaim, SessionJournal};
 use crate::projection::Projection;
 use crate::service::SessionEnd;
+
+/// How long the next batch of a run is awaited before its entry is begun: longer than a step whose effect takes no time.
+const BATCH_WAIT: Duration = Duration::from_millis(2);
 
 /// A run with what drives it.
 pub struct OpenedRun {
@@ -142,6 +146,15 @@ impl SessionAttempt {
         Some(live.held.lease())
     }
 
+    /// Waits a moment for the next batch of a run that is driven here, so that Restate gets it together with the name of its
+    /// entry. The name of an effect that takes longer is known to Restate while the effect is in progress.
+    pub(crate) async fn await_batch(&mut self) {
+        if let Some(LiveSession { pending, appends, .. }) = &mut self.live {
+            // What arrives later is received when its entry has begun.
+            drop(tokio::time::timeout(BATCH_WAIT, receive_batch(pending, appends)).await);
+        }
+    }
+
     /// Drives the run until there is something to store. Only called if Restate does not have the entry.
     pub(crate) async fn next_entry(&mut self) -> Result<Entry, HandlerError> {
         if self.live.is_none()
@@ -154,9 +167,8 @@ impl SessionAttempt {
         tokio::select! {
             biased;
             error = failing.wait_for_failure() => Err(error.into()),
-            Some(append) = live.appends.recv() => {
-                let entry = live.to_entry(append.batch.clone());
-                live.pending = Some(PendingAppend { append, is_accepted: false });
+            batch = receive_batch(&mut live.pending, &mut live.appends) => {
+                let entry = live.to_entry(batch);
                 self.shrink_entry(entry).await
             }
             outcome = &mut live.driven => {
@@ -329,6 +341,21 @@ impl SessionAttempt {
         held.give_back();
         Ok(())
     }
+}
+
+/// The next batch of a run, which is then pending. One that is pending already is not accepted yet.
+async fn receive_batch(
+    pending: &mut Option<PendingAppend>,
+    appends: &mut mpsc::UnboundedReceiver<AppendRequest>,
+) -> Batch {
+    if let Some(PendingAppend { append, .. }) = pending {
+        return append.batch.clone();
+    }
+    // Without a sender, the run is not driven any more.
+    let Some(append) = appends.recv().await else { return std::future::pending().await };
+    let batch = append.batch.clone();
+    *pending = Some(PendingAppend { append, is_accepted: false });
+    batch
 }
 
 /// Whether every attempt to drive a run would fail in this way.
