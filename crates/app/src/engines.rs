@@ -7,6 +7,7 @@ use std::sync::Arc;
 use flowloom_core::effect::ScriptRequest;
 use flowloom_core::error::StepFailure;
 use flowloom_core::event::{Event, Record, RunProject};
+use flowloom_core::hash::Hash;
 use flowloom_core::id::RunId;
 use flowloom_core::plan::{Format, Plan};
 use flowloom_core::state::RunState;
@@ -165,7 +166,27 @@ impl App {
                 return Box::pin(self.open_run_by_id(id)).await;
             }
         }
-        let ready = self.engines.load_bundle(created.bundle).map_err(|error| error.of_run(id))?;
+        self.load_bundle_of(id, created.bundle, records, state)
+    }
+
+    /// A run that this process drives, with its events. Fails if its bundle is missing or cannot be used here.
+    pub(crate) fn load_run(&self, id: RunId, records: Vec<Arc<Record>>) -> Result<LoadedRun, AppError> {
+        let Some(Event::RunCreated(created)) = records.first().map(|record| &record.event) else {
+            return Err(StoreError::Corrupt(Corruption::NotCreated(id)).into());
+        };
+        let bundle = created.bundle;
+        let state = RunState::from_records(records.iter().map(|record| &**record)).map_err(RunError::from)?;
+        self.load_bundle_of(id, bundle, records, state)
+    }
+
+    fn load_bundle_of(
+        &self,
+        id: RunId,
+        bundle: Hash,
+        records: Vec<Arc<Record>>,
+        state: RunState,
+    ) -> Result<LoadedRun, AppError> {
+        let ready = self.engines.load_bundle(bundle).map_err(|error| error.of_run(id))?;
         Ok(LoadedRun { id, records, plan: ready.plan.clone(), ready, state })
     }
 

@@ -7,12 +7,14 @@ use std::time::Duration;
 
 use flowloom_core::code::Code;
 use flowloom_core::error::StepFailure;
+use flowloom_core::event::Record;
 use flowloom_core::hash::Hash;
 use flowloom_core::id::RunId;
 use flowloom_core::status::Status;
 pub use flowloom_restate::RestateAdmin;
 use flowloom_restate::{
-    Deployment, Discovery, OpenedRun, RestateClient, RestateError, RunLife, RunServices, StartOutcome, WorkerHost,
+    ClaimedRun, Deployment, Discovery, OpenedRun, RestateClient, RestateError, RunLife, RunServices, StartOutcome,
+    WorkerHost,
 };
 use flowloom_runtime::clock::SystemClock;
 use flowloom_runtime::effects::{BoxFuture, Clock as _};
@@ -20,7 +22,7 @@ use flowloom_runtime::journal::{Journal, Lease};
 use flowloom_runtime::outage_log::OutageLog;
 use flowloom_runtime::remote::{DriveRequest, DriveState, LifeStart, RunDriver};
 use flowloom_runtime::{JournalError, RunError, engine_semantics};
-use flowloom_store::Store;
+use flowloom_store::{ClaimedSession, Store};
 use tokio::net::TcpListener;
 use url::Url;
 
@@ -172,6 +174,10 @@ impl RunDriver for RestateDriver {
         })
     }
 
+    fn has_news_of_ends(&self) -> bool {
+        self.store.has_announcements()
+    }
+
     fn next_news(&self, run: RunId) -> BoxFuture<'static, ()> {
         self.store.next_announcement(run)
     }
@@ -297,8 +303,8 @@ impl RestateWorker {
         Ok(())
     }
 
-    async fn open_stored_run(&self, run: RunId) -> Result<OpenedRun, AppError> {
-        let opened = self.app.open_run_by_id(run).await?;
+    fn open_claimed_run(&self, run: RunId, records: Vec<Arc<Record>>) -> Result<OpenedRun, AppError> {
+        let opened = self.app.load_run(run, records)?;
         self.app.check_project(&opened)?;
         Ok(OpenedRun { engine: self.app.engine_for_run(&opened)?, plan: opened.plan.clone() })
     }
@@ -314,9 +320,9 @@ impl WorkerHost for RestateWorker {
         self.app.store.clone()
     }
 
-    fn open_run(&self, run: RunId) -> BoxFuture<'_, Result<OpenedRun, RunError>> {
+    fn open_run(&self, run: RunId, records: Vec<Arc<Record>>) -> BoxFuture<'_, Result<OpenedRun, RunError>> {
         Box::pin(async move {
-            self.open_stored_run(run).await.map_err(|error| match error {
+            self.open_claimed_run(run, records).map_err(|error| match error {
                 AppError::Run(error) => error,
                 AppError::Store(error) => JournalError::from(error).into(),
                 // A worker of that project can drive it.
@@ -328,22 +334,16 @@ impl WorkerHost for RestateWorker {
         })
     }
 
-    fn take_over_run(&self, run: RunId, epoch: u64) -> BoxFuture<'_, Result<Option<Lease>, JournalError>> {
-        Box::pin(self.app.store.take_over_run(run, epoch))
+    fn claim_run(&self, run: RunId, given_up: Option<u64>) -> BoxFuture<'_, Result<ClaimedRun, JournalError>> {
+        Box::pin(async move {
+            let ClaimedSession { lease, is_hopeless, has_commands } =
+                self.app.store.claim_session(run, given_up).await?;
+            Ok(ClaimedRun { lease, is_hopeless, has_commands })
+        })
     }
 
     fn wake_run(&self, run: RunId) -> BoxFuture<'_, Result<(), JournalError>> {
         Box::pin(self.wake_stored_run(run))
-    }
-
-    fn is_hopeless(&self, run: RunId) -> Result<bool, JournalError> {
-        Ok(self.app.store.is_hopeless(run)?)
-    }
-
-    fn announce_run(&self, run: RunId) {
-        let store = self.app.store.clone();
-        // Nobody waits for it, and it may be lost.
-        tokio::task::spawn_blocking(move || drop(store.announce_run(run)));
     }
 
     fn quarantine_run(&self, lease: Lease) -> BoxFuture<'_, Result<(), JournalError>> {

@@ -10,7 +10,7 @@ use flowloom_runtime::JournalError;
 use flowloom_runtime::journal::{Journal, Lease};
 use tokio::sync::oneshot;
 
-use crate::session::WorkerHost;
+use crate::session::{ClaimedRun, WorkerHost};
 
 /// Interval at which a run is claimed whose last worker may still be alive.
 const CLAIM_INTERVAL: Duration = Duration::from_millis(100);
@@ -18,13 +18,18 @@ const CLAIM_INTERVAL: Duration = Duration::from_millis(100);
 /// A lease that is released when it is dropped, unless it was given back.
 pub(crate) struct HeldLease {
     journal: Arc<dyn Journal>,
-    lease: Lease,
+    claimed: ClaimedRun,
     is_given_back: bool,
 }
 
 impl HeldLease {
     pub(crate) fn lease(&self) -> Lease {
-        self.lease
+        self.claimed.lease
+    }
+
+    /// What was known when the run was claimed.
+    pub(crate) fn claimed(&self) -> ClaimedRun {
+        self.claimed
     }
 
     /// Whether the lease was released, or is kept by someone else.
@@ -41,7 +46,7 @@ impl HeldLease {
 impl Drop for HeldLease {
     fn drop(&mut self) {
         if !self.is_given_back {
-            self.journal.release_run(self.lease);
+            self.journal.release_run(self.claimed.lease);
         }
     }
 }
@@ -58,10 +63,10 @@ pub(crate) async fn claim_run(
     tokio::spawn(async move {
         let journal = host.journal(run);
         while !sender.is_closed() {
-            match try_claim(&*host, run, known).await {
+            match host.claim_run(run, known).await {
                 Err(JournalError::RunOwned(_)) => tokio::time::sleep(CLAIM_INTERVAL).await,
                 claimed => {
-                    let held = claimed.map(|lease| HeldLease { journal, lease, is_given_back: false });
+                    let held = claimed.map(|claimed| HeldLease { journal, claimed, is_given_back: false });
                     // Dropped if the attempt was given up.
                     drop(sender.send(held));
                     return;
@@ -70,13 +75,4 @@ pub(crate) async fn claim_run(
         }
     });
     receiver.await.unwrap_or(Err(JournalError::OwnershipLost))
-}
-
-async fn try_claim(host: &dyn WorkerHost, run: RunId, known: Option<u64>) -> Result<Lease, JournalError> {
-    if let Some(epoch) = known
-        && let Some(lease) = host.take_over_run(run, epoch).await?
-    {
-        return Ok(lease);
-    }
-    host.journal(run).claim_run(run).await
 }

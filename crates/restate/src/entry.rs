@@ -73,7 +73,7 @@ impl BatchEntry {
             };
             DecidedEntry { id, rejected }
         };
-        let Batch { records, decided: decisions, releases_lease } = batch;
+        let Batch { records, decided: decisions, releases_lease, .. } = batch;
         let decided = decisions.into_iter().map(decided).collect();
         BatchEntry { epoch: lease.epoch, records, decided, releases_lease }
     }
@@ -96,7 +96,8 @@ impl BatchEntry {
             DecidedCommand { id: entry.id.clone(), outcome }
         };
         let decided = self.decided.iter().map(decided).collect();
-        Batch { records: self.records.clone(), decided, releases_lease: self.releases_lease }
+        let records = self.records.clone();
+        Batch { records, decided, releases_lease: self.releases_lease, ..Batch::default() }
     }
 
     /// The part of the batch that may not be stored if the events up to position `seq` are, for a run that is to be driven

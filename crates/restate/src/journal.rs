@@ -2,7 +2,7 @@
 //! stored as events.
 
 use std::collections::HashSet;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use flowloom_core::code::Code;
 use flowloom_core::error::StepFailure;
@@ -30,6 +30,16 @@ pub(crate) struct SessionClaim {
     /// The commands that earlier attempts have decided about. One that was read before its decision was stored can still be
     /// delivered.
     pub(crate) decided: HashSet<String>,
+    /// The events that were stored then, unless more are being stored.
+    pub(crate) records: Option<Vec<Arc<Record>>>,
+    /// Whether commands may have been pending.
+    pub(crate) has_commands: bool,
+}
+
+/// What the run reads first: it was read when the run was claimed.
+struct FirstReads {
+    records: Option<Vec<Arc<Record>>>,
+    has_no_commands: bool,
 }
 
 /// The journal of the run of one session.
@@ -37,7 +47,10 @@ pub(crate) struct SessionJournal {
     inner: Arc<dyn Journal>,
     /// What the run has written before it reads.
     written: ProjectionHandle,
-    claim: SessionClaim,
+    lease: Lease,
+    was_asleep: bool,
+    decided: HashSet<String>,
+    first: Mutex<FirstReads>,
     sender: mpsc::UnboundedSender<AppendRequest>,
     /// When the run is to be woken, if it was put aside.
     asleep_until: Mutex<Option<u64>>,
@@ -50,13 +63,20 @@ impl SessionJournal {
         claim: SessionClaim,
     ) -> (Arc<SessionJournal>, mpsc::UnboundedReceiver<AppendRequest>) {
         let (sender, receiver) = mpsc::unbounded_channel();
+        let SessionClaim { lease, was_asleep, decided, records, has_commands } = claim;
+        let first = Mutex::new(FirstReads { records, has_no_commands: !has_commands });
         let asleep_until = Mutex::default();
-        (Arc::new(SessionJournal { inner, written, claim, sender, asleep_until }), receiver)
+        let journal = SessionJournal { inner, written, lease, was_asleep, decided, first, sender, asleep_until };
+        (Arc::new(journal), receiver)
     }
 
     /// When the run is to be woken, in milliseconds since the Unix epoch; `None` if it was not put aside.
     pub(crate) fn asleep_until(&self) -> Option<u64> {
         *self.asleep_until.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn lock_first(&self) -> MutexGuard<'_, FirstReads> {
+        self.first.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -70,8 +90,8 @@ impl Journal for SessionJournal {
     }
 
     fn claim_run(&self, run: RunId) -> BoxFuture<'_, Result<Lease, JournalError>> {
-        match run == self.claim.lease.run {
-            true => Box::pin(async { Ok(self.claim.lease) }),
+        match run == self.lease.run {
+            true => Box::pin(async { Ok(self.lease) }),
             false => self.inner.claim_run(run),
         }
     }
@@ -106,7 +126,7 @@ impl Journal for SessionJournal {
     }
 
     fn was_asleep(&self, _lease: Lease) -> bool {
-        self.claim.was_asleep
+        self.was_asleep
     }
 
     fn append_batch(&self, _lease: Lease, batch: Batch) -> AppendResult {
@@ -119,6 +139,10 @@ impl Journal for SessionJournal {
 
     fn read(&self, run: RunId, after: u64) -> BoxFuture<'_, Result<Vec<Arc<Record>>, JournalError>> {
         Box::pin(async move {
+            let is_first = run == self.lease.run && after == 0;
+            if let Some(records) = is_first.then(|| self.lock_first().records.take()).flatten() {
+                return Ok(records);
+            }
             self.written.clone().wait_stored().await?;
             self.inner.read(run, after).await
         })
@@ -144,13 +168,16 @@ impl Journal for SessionJournal {
 
     fn pending_commands(&self, run: RunId) -> BoxFuture<'_, Result<Vec<RunCommand>, JournalError>> {
         Box::pin(async move {
+            if run == self.lease.run && std::mem::take(&mut self.lock_first().has_no_commands) {
+                return Ok(Vec::new());
+            }
             self.written.clone().wait_stored().await?;
             self.inner.pending_commands(run).await
         })
     }
 
     fn next_commands(&self, run: RunId) -> BoxFuture<'static, Vec<RunCommand>> {
-        let (inner, decided) = (self.inner.clone(), self.claim.decided.clone());
+        let (inner, decided) = (self.inner.clone(), self.decided.clone());
         Box::pin(async move {
             loop {
                 let mut commands = inner.next_commands(run).await;
@@ -187,9 +214,33 @@ mod tests {
             let command = RunCommand { id: id.into(), sender: "me".into(), action: CommandAction::RESUME };
             inner.post_command(run, command).expect("stored");
         }
-        let claim = SessionClaim { lease, was_asleep: false, decided: HashSet::from(["decided".to_owned()]) };
+        let decided = HashSet::from(["decided".to_owned()]);
+        let claim = SessionClaim { lease, was_asleep: false, decided, records: None, has_commands: true };
         let (journal, _appends) = SessionJournal::new(inner, ProjectionHandle::up_to_date(), claim);
         let received = journal.next_commands(run).await;
         assert_eq!(received.iter().map(|command| &*command.id).collect::<Vec<_>>(), ["new"]);
+    }
+
+    #[tokio::test]
+    async fn what_was_read_with_the_claim_is_not_read_again_and_counts_once() {
+        let (run, inner) = (RunId::new(0, [7; 10]), Arc::new(MemoryJournal::new()));
+        let lease = inner.begin_run(run).expect("a new run");
+        let record =
+            Record { run, seq: 1, at: 0, path: Path::root(), attempt: 0, event: Event::RunStarted { epoch: 1 } };
+        inner.append_batch(lease, Batch::with_records(vec![Arc::new(record)])).wait().await.expect("stored");
+        let command = RunCommand { id: "late".into(), sender: "me".into(), action: CommandAction::RESUME };
+        inner.post_command(run, command).expect("stored");
+        let claim = SessionClaim {
+            lease,
+            was_asleep: false,
+            decided: HashSet::new(),
+            records: Some(Vec::new()),
+            has_commands: false,
+        };
+        let (journal, _appends) = SessionJournal::new(inner, ProjectionHandle::up_to_date(), claim);
+        for count in [0, 1] {
+            assert_eq!(journal.read(run, 0).await.expect("readable").len(), count);
+            assert_eq!(journal.pending_commands(run).await.expect("readable").len(), count);
+        }
     }
 }

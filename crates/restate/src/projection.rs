@@ -246,28 +246,22 @@ fn join_batches(pending: impl Iterator<Item = PendingBatch>) -> Batch {
         joined.decided.extend(batch.decided);
         joined.releases_lease |= batch.releases_lease;
     }
+    // Those who follow the run look by themselves, but later.
+    let is_end = |event: &Event| matches!(event, Event::RunFinished { .. } | Event::RunSuspended { .. });
+    joined.is_announced = joined.records.iter().any(|record| is_end(&record.event));
     joined
 }
 
 /// Stores a batch, however long the database cannot be reached. Fails if another worker has the run.
 async fn store_together(host: &dyn WorkerHost, lease: Lease, batch: Batch) -> Result<LeaseState, JournalError> {
     let journal: Arc<dyn Journal> = host.journal(lease.run);
-    let ends = batch
-        .records
-        .iter()
-        .any(|record| matches!(record.event, Event::RunFinished { .. } | Event::RunSuspended { .. }));
     loop {
         match journal.append_batch(lease, batch.clone()).wait().await {
             Err(error) if error.is_outage() => {
                 tracing::warn!("cannot store events of the run {}: {error}", lease.run);
                 tokio::time::sleep(STORE_DELAY).await;
             }
-            stored => {
-                if ends && stored.is_ok() {
-                    host.announce_run(lease.run);
-                }
-                return stored;
-            }
+            stored => return stored,
         }
     }
 }
@@ -348,6 +342,13 @@ mod tests {
         let joined = join_batches([batch(1), batch(2)].into_iter());
         let epochs: Vec<_> = joined.records.iter().map(|record| record.event.clone()).collect();
         assert_eq!(epochs, [Event::RunStarted { epoch: 1 }, Event::RunStarted { epoch: 2 }]);
-        assert!(joined.releases_lease);
+        assert!(joined.releases_lease && !joined.is_announced);
+    }
+
+    #[test]
+    fn the_end_of_a_run_is_announced() {
+        let end = Event::RunSuspended { status: flowloom_core::status::Status::Waiting };
+        let joined = join_batches([PendingBatch { batch: batch_with(end), text: None }].into_iter());
+        assert!(joined.is_announced);
     }
 }

@@ -10,6 +10,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use flowloom_core::event::Record;
 use flowloom_core::hash::Hash;
 use flowloom_core::id::RunId;
 use flowloom_core::plan::Plan;
@@ -39,26 +40,31 @@ pub struct OpenedRun {
     pub plan: Arc<Plan>,
 }
 
+/// A run that was claimed for a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClaimedRun {
+    /// Its lease.
+    pub lease: Lease,
+    /// Whether too many workers have died in a row while they drove the run.
+    pub is_hopeless: bool,
+    /// Whether commands to it may be pending. Those that come later are delivered.
+    pub has_commands: bool,
+}
+
 /// The services of the program that a worker needs.
 pub trait WorkerHost: Send + Sync + 'static {
     /// The journal of a run.
     fn journal(&self, run: RunId) -> Arc<dyn Journal>;
 
-    /// Reads the bundle of a run. Fails if it is missing or cannot be used here.
-    fn open_run(&self, run: RunId) -> BoxFuture<'_, Result<OpenedRun, RunError>>;
+    /// Reads the bundle of a run with these events. Fails if it is missing or cannot be used here.
+    fn open_run(&self, run: RunId, records: Vec<Arc<Record>>) -> BoxFuture<'_, Result<OpenedRun, RunError>>;
 
-    /// Takes over the lease of a run that has this epoch, whoever holds it: Restate has given the session to this worker.
-    /// `None` if the run has another epoch.
-    fn take_over_run(&self, run: RunId, epoch: u64) -> BoxFuture<'_, Result<Option<Lease>, JournalError>>;
+    /// Claims a run. A lease with the epoch `given_up` is taken over, whoever holds it: Restate has given the session to this
+    /// worker. Fails with [`JournalError::RunOwned`] while another worker holds the run.
+    fn claim_run(&self, run: RunId, given_up: Option<u64>) -> BoxFuture<'_, Result<ClaimedRun, JournalError>>;
 
     /// Asks for another session of a run.
     fn wake_run(&self, run: RunId) -> BoxFuture<'_, Result<(), JournalError>>;
-
-    /// Whether too many workers have died in a row while they drove the run.
-    fn is_hopeless(&self, run: RunId) -> Result<bool, JournalError>;
-
-    /// Tells those who follow a run that it has ended or waits. They look by themselves, but later.
-    fn announce_run(&self, run: RunId);
 
     /// Quarantines a run that this process has claimed, until a person resumes it, and releases it.
     fn quarantine_run(&self, lease: Lease) -> BoxFuture<'_, Result<(), JournalError>>;
@@ -255,23 +261,31 @@ impl SessionAttempt {
 
     /// Claims the run and has it resumed. Returns the end of the session if there is nothing to drive.
     async fn go_live(&mut self) -> Result<Option<SessionEnd>, HandlerError> {
-        let opened = self.host.open_run(self.run).await;
         let mut held = match self.claim_run().await {
             // It was deleted: the name of the service says that it was in this database.
             Err(JournalError::RunNotFound(_)) => return Ok(Some(SessionEnd::Finished)),
             claimed => claimed?,
         };
-        if self.host.is_hopeless(self.run)? {
+        let ClaimedRun { lease, is_hopeless, has_commands } = held.claimed();
+        if is_hopeless {
             return self.quarantine_run(held, "the workers that drove it have died").await.map(Some);
         }
-        let OpenedRun { engine, plan } = match opened {
+        let inner = self.host.journal(self.run);
+        let records = match inner.read(self.run, 0).await {
+            Err(error @ JournalError::Failed(_)) => {
+                return self.quarantine_run(held, &error.to_string()).await.map(Some);
+            }
+            read => read?,
+        };
+        let OpenedRun { engine, plan } = match self.host.open_run(self.run, records.clone()).await {
             Err(error) if is_lasting(&error) => return self.quarantine_run(held, &error.to_string()).await.map(Some),
             opened => opened?,
         };
-        let (lease, inner) = (held.lease(), self.host.journal(self.run));
         let was_asleep = self.replayed.is_empty() && self.asleep_epoch.is_some_and(|epoch| epoch + 1 == lease.epoch);
         let projection = Projection::start(self.host.clone(), lease);
-        let claim = SessionClaim { lease, was_asleep, decided: self.decided_ids() };
+        // What earlier attempts did is stored after this.
+        let records = Some(records).filter(|_| self.replayed.is_empty());
+        let claim = SessionClaim { lease, was_asleep, decided: self.decided_ids(), records, has_commands };
         let (journal, appends) = SessionJournal::new(inner, projection.progress_handle(), claim);
         let resumed = async {
             self.store_replayed(lease).await?;

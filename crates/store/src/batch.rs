@@ -93,10 +93,16 @@ impl BatchWrite {
         for record in records {
             write_memories(connection, &locked.memory_owner, record)?;
             write_expiry(connection, record)?;
-            caused.extend(commands::cancel_children(connection, record)?);
+            // A new run has no child runs. Most others have none when they end, and the commit verifies what is assumed.
+            if locked.origin == RowOrigin::Read || !matches!(record.event, Event::RunFinished { .. }) {
+                caused.extend(commands::cancel_children(connection, record)?);
+            }
         }
         let is_released = self.write_decisions(connection, &locked)?;
         self.write_status(connection, &locked, is_released)?;
+        if self.batch.is_announced {
+            connection.announce_run(self.lease.run)?;
+        }
         flowloom_runtime::failpoint::hit("batch_written");
         self.effects.is_released.store(is_released, Ordering::Relaxed);
         // A transaction that is rolled back runs again.
@@ -108,7 +114,7 @@ impl BatchWrite {
     /// Stores the decisions of the batch, and releases the lease if the batch wants that and no command is left. Returns
     /// whether the lease is released.
     fn write_decisions(&self, connection: &DbConnection, locked: &LockedRun) -> Result<bool, StoreError> {
-        let Batch { records, decided, releases_lease } = &self.batch;
+        let Batch { records, decided, releases_lease, .. } = &self.batch;
         let run = self.lease.run;
         let at = records.last().map_or_else(|| SystemClock.now_ms(), |record| record.at);
         let ended = records.iter().find_map(|record| match record.event {
@@ -127,7 +133,7 @@ impl BatchWrite {
             connection.notify_workers(run)?;
         }
         let is_released = *releases_lease && left == 0;
-        if is_released && ended.is_none() && locked.origin != RowOrigin::Assumed {
+        if is_released && ended.is_none() && locked.origin == RowOrigin::Read {
             let sql = "update run set worker = null, failed_claims = 0 where number = $1";
             connection.execute_unchecked(sql, params![locked.number])?;
         }
@@ -163,7 +169,9 @@ impl BatchWrite {
         };
         let queued = StatusColumns { status: Status::Queued.name(), finished_at: None, seq: record.seq };
         let status = find_last_status(&self.batch.records).unwrap_or(queued);
-        let worker = status.finished_at.is_none().then_some(worker);
+        // Nobody can have sent a command to it.
+        let is_released = status.finished_at.is_some() || self.batch.releases_lease;
+        let worker = (!is_released).then_some(worker);
         let (checksum, status_checksum) = (columns.checksum(), status.checksum(record.run));
         let parent_path = parent.as_ref().map(|parent| parent.path.as_str().to_owned());
         let position = parent.as_ref().map(|parent| find_next_position(connection, parent.run)).transpose()?;
@@ -253,7 +261,7 @@ impl BatchWrite {
     }
 
     /// What is almost always so of the row of a run that this process has written before: the lease is valid, no command
-    /// is pending, and the run has made progress since it was claimed. The commit verifies it.
+    /// is pending, the run has made progress since it was claimed, and it has no child runs when it ends. The commit verifies it.
     fn assume_run(&self, connection: &DbConnection) -> Option<LockedRun> {
         let may_assume = connection.may_assume() && self.batch.decided.is_empty();
         let known = may_assume.then(|| self.worker.find_stored_run(self.lease.run)).flatten()?;

@@ -1,17 +1,55 @@
 //! What an engine outside of this program needs of the store: it decides which worker drives a run, and keeps large texts
 //! here.
 
+use std::sync::{Arc, Mutex, PoisonError};
+
 use flowloom_core::hash::Hash;
 use flowloom_core::id::RunId;
 use flowloom_runtime::JournalError;
 use flowloom_runtime::effects::BoxFuture;
-use flowloom_runtime::journal::Lease;
+use flowloom_runtime::journal::{Journal as _, Lease, scope_user};
 
 use crate::abandoned::MAX_WORKER_DEATHS;
-use crate::db::{DbConnection, params};
+use crate::db::{DbConnection, DbRow, params};
 use crate::error::StoreError;
 use crate::journal::UnfinishedClaim;
 use crate::store::Store;
+use crate::worker::RunIdentity;
+
+/// A run that this process has claimed for a session of another engine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClaimedSession {
+    /// Its lease.
+    pub lease: Lease,
+    /// Whether so many workers have died in a row while they drove it that it is not driven again without a command.
+    pub is_hopeless: bool,
+    /// Whether commands to it may be pending. Those that come later are delivered.
+    pub has_commands: bool,
+}
+
+/// Claims a run that nobody has, or whose lease has the epoch `$3`.
+const CLAIM_FREE_SQL: &str = "update run set epoch = epoch + 1, worker = $1, failed_claims = failed_claims + \
+    case when worker <> $1 and status in ('queued', 'running') then 1 else 0 end \
+    where id = $2 and (worker is null or epoch = $3) \
+    returning epoch, number, user_id, coalesce(project, ''), failed_claims, pending_commands";
+
+/// The row of a run that was claimed.
+struct ClaimedRow {
+    epoch: u64,
+    identity: RunIdentity,
+    failed_claims: u64,
+    pending_commands: u64,
+}
+
+fn read_claimed_row(row: &DbRow<'_>) -> Result<ClaimedRow, StoreError> {
+    let (user, project): (String, String) = (row.get(2)?, row.get(3)?);
+    Ok(ClaimedRow {
+        epoch: row.get_count(0)?,
+        identity: RunIdentity { number: row.get(1)?, memory_owner: scope_user(&project, &user).into() },
+        failed_claims: row.get_count(4)?,
+        pending_commands: row.get_count(5)?,
+    })
+}
 
 impl Store {
     /// A random name that this database was given when it was created. A copy of the database has the same.
@@ -26,39 +64,60 @@ impl Store {
         self.read_with(|db| db.query_first(sql, params![&run.to_string()], |row| row.get_count(0)))
     }
 
-    /// Takes over the lease that has the given epoch, although its worker may be alive: the engine has given the run to this
-    /// process. `None` if the run has another epoch.
-    pub async fn take_over_run(&self, run: RunId, epoch: u64) -> Result<Option<Lease>, JournalError> {
-        let claim = UnfinishedClaim::register_run(self, run)?;
-        let worker = self.worker.name().to_owned();
-        let job = move |db: &DbConnection| {
-            let sql = "update run set epoch = epoch + 1, worker = $1, failed_claims = failed_claims + \
-                       case when worker <> $1 and status in ('queued', 'running') then 1 else 0 end \
-                       where id = $2 and epoch = $3";
-            match db.execute_sql(sql, params![&worker, &run.to_string(), epoch])? {
-                1 => Ok(()),
-                _ => Err(JournalError::OwnershipLost.into()),
-            }
-        };
-        let claimed = self.writer.submit_job(Box::new(job)).await.map(|()| Lease { run, epoch: epoch + 1 });
-        match claim.finish_claim(claimed).map_err(JournalError::from) {
-            Ok(lease) => Ok(Some(lease)),
-            Err(JournalError::OwnershipLost) => Ok(None),
-            Err(error) => Err(error),
+    /// Claims a run for a session, as [`Journal::claim_run`](flowloom_runtime::journal::Journal::claim_run) does. A lease with
+    /// the epoch `given_up` is taken over although its worker may be alive: the engine has given the run to this process. If
+    /// nobody else has the run, that is one statement, and the first append does not read the row again.
+    pub async fn claim_session(&self, run: RunId, given_up: Option<u64>) -> Result<ClaimedSession, JournalError> {
+        if self.runs.is_none()
+            && let Some(claimed) = self.claim_free_run(run, given_up).await?
+        {
+            return Ok(claimed);
         }
+        let lease = self.claim_run(run).await?;
+        let is_hopeless = self.is_hopeless(run).inspect_err(|_| self.release_run(lease))?;
+        Ok(ClaimedSession { lease, is_hopeless, has_commands: true })
+    }
+
+    /// Claims a run that nobody has, or whose lease has the epoch `given_up`; `None` if there is no such run.
+    async fn claim_free_run(&self, run: RunId, given_up: Option<u64>) -> Result<Option<ClaimedSession>, JournalError> {
+        let claim = UnfinishedClaim::register_run(self, run)?;
+        let found = Arc::new(Mutex::new(None));
+        let (slot, worker, mailboxes) = (found.clone(), self.worker.name().to_owned(), self.mailboxes.clone());
+        flowloom_runtime::failpoint::hit("claim_before");
+        let job = move |db: &DbConnection| {
+            let given_up = given_up.map_or(-1, |epoch| epoch as i64);
+            let row = db.query_first(CLAIM_FREE_SQL, params![&worker, &run.to_string(), given_up], read_claimed_row)?;
+            if let Some(row) = &row {
+                // Before the commit: a command that is stored after it is delivered, and was counted otherwise.
+                mailboxes.open_mailbox(Lease { run, epoch: row.epoch });
+            }
+            *slot.lock().unwrap_or_else(PoisonError::into_inner) = row;
+            Ok(())
+        };
+        self.writer.submit_job(Box::new(job)).await?;
+        flowloom_runtime::failpoint::hit("claim_after");
+        let Some(row) = found.lock().unwrap_or_else(PoisonError::into_inner).take() else { return Ok(None) };
+        claim.keep_claim();
+        let ClaimedRow { epoch, identity, failed_claims, pending_commands } = row;
+        if failed_claims == 0 && pending_commands == 0 {
+            self.worker.remember_stored_run(run, identity);
+        }
+        let has_commands = pending_commands > 0;
+        let is_hopeless = failed_claims >= MAX_WORKER_DEATHS && !has_commands;
+        Ok(Some(ClaimedSession { lease: Lease { run, epoch }, is_hopeless, has_commands }))
     }
 
     /// Whether so many workers have died in a row while they drove a run that it is not driven again without a command.
-    pub fn is_hopeless(&self, run: RunId) -> Result<bool, StoreError> {
+    pub(crate) fn is_hopeless(&self, run: RunId) -> Result<bool, StoreError> {
         let sql = "select failed_claims >= $1 and pending_commands = 0 from run where id = $2";
         let read =
             |db: &DbConnection| db.query_first(sql, params![MAX_WORKER_DEATHS, &run.to_string()], |row| row.get(0));
         Ok(self.read_with(read)?.unwrap_or(false))
     }
 
-    /// Tells other processes that a run has ended or waits. Processes that share a SQLite file look by themselves.
-    pub fn announce_run(&self, run: RunId) -> Result<(), StoreError> {
-        self.read_with(|db| db.notify_workers(run))
+    /// Whether other processes are told of a batch that is announced.
+    pub fn has_announcements(&self) -> bool {
+        self.worker.is_leased()
     }
 
     /// Completes when another process has announced news of a run. It may miss some.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use flowloom_core::id::RunId;
 
 use super::{CausedCommand, Mailboxes};
-use crate::db::postgres::CommandListener;
+use crate::db::postgres::{CommandListener, RunNews};
 use crate::db::{DbConnection, DbSource, params};
 use crate::error::StoreError;
 
@@ -46,8 +46,8 @@ fn watch_commands(mailboxes: &Weak<Mailboxes>, source: &DbSource) {
 struct CommandWatcher {
     connection: DbConnection,
     listener: Option<CommandListener>,
-    /// Runs with news; `None`: any run may have some.
-    notified: Option<Vec<RunId>>,
+    /// What was notified; `None`: any run may have news.
+    notified: Option<Vec<RunNews>>,
 }
 
 impl CommandWatcher {
@@ -79,9 +79,13 @@ impl CommandWatcher {
         match self.notified.take() {
             None if mailboxes.has_mailboxes() => self.deliver_all(mailboxes),
             None => Ok(()),
-            Some(runs) => runs.into_iter().try_for_each(|run| {
+            Some(news) => news.into_iter().try_for_each(|news| {
+                let (RunNews::Command(run) | RunNews::End(run)) = news;
                 mailboxes.wake_waiting(run);
-                if mailboxes.has_mailbox(run) { self.deliver_to(mailboxes, run) } else { Ok(()) }
+                match news {
+                    RunNews::Command(run) if mailboxes.has_mailbox(run) => self.deliver_to(mailboxes, run),
+                    _ => Ok(()),
+                }
             }),
         }
     }

@@ -264,6 +264,16 @@ impl DbConnection {
         }
     }
 
+    /// Notifies other processes, when the transaction commits, that a run has ended or waits.
+    pub(crate) fn announce_run(&self, run: RunId) -> Result<(), StoreError> {
+        match self {
+            DbConnection::Sqlite(_) => Ok(()),
+            DbConnection::Postgres(postgres) => {
+                postgres.execute_unchecked(postgres::ANNOUNCE_SQL, params![&run.to_string()])
+            }
+        }
+    }
+
     /// Waits for all transactions that write to these tables and blocks new ones until this one commits. SQLite
     /// transactions are exclusive already.
     pub(crate) fn lock_tables(&self, tables: &str) -> Result<(), StoreError> {

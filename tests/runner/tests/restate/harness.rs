@@ -12,7 +12,9 @@ use flowloom_core::hash::Hash;
 use flowloom_core::id::RunId;
 use flowloom_core::plan::Plan;
 use flowloom_core::value::{Map, Value};
-use flowloom_restate::{OpenedRun, RestateAdmin, RestateClient, RunLife, RunServices, WorkerHost, serve_worker};
+use flowloom_restate::{
+    ClaimedRun, OpenedRun, RestateAdmin, RestateClient, RunLife, RunServices, WorkerHost, serve_worker,
+};
 use flowloom_runtime::command::RunCommand;
 use flowloom_runtime::effects::BoxFuture;
 use flowloom_runtime::journal::{AppendResult, Batch, Journal, Lease, LeaseState};
@@ -331,14 +333,18 @@ impl WorkerHost for CaseWorker {
         self.runs.find(run).0.journal().clone()
     }
 
-    fn open_run(&self, run: RunId) -> BoxFuture<'_, Result<OpenedRun, RunError>> {
+    fn open_run(&self, run: RunId, _records: Vec<Arc<Record>>) -> BoxFuture<'_, Result<OpenedRun, RunError>> {
         self.opened.fetch_add(1, Ordering::Relaxed);
         let (engine, plan) = self.runs.find(run);
         Box::pin(async { Ok(OpenedRun { engine, plan }) })
     }
 
-    fn take_over_run(&self, _run: RunId, _epoch: u64) -> BoxFuture<'_, Result<Option<Lease>, JournalError>> {
-        Box::pin(async { Ok(None) })
+    fn claim_run(&self, run: RunId, _given_up: Option<u64>) -> BoxFuture<'_, Result<ClaimedRun, JournalError>> {
+        let journal = self.journal(run);
+        Box::pin(async move {
+            let lease = journal.claim_run(run).await?;
+            Ok(ClaimedRun { lease, is_hopeless: false, has_commands: true })
+        })
     }
 
     fn wake_run(&self, run: RunId) -> BoxFuture<'_, Result<(), JournalError>> {
@@ -347,12 +353,6 @@ impl WorkerHost for CaseWorker {
             Ok(())
         })
     }
-
-    fn is_hopeless(&self, _run: RunId) -> Result<bool, JournalError> {
-        Ok(false)
-    }
-
-    fn announce_run(&self, _run: RunId) {}
 
     fn quarantine_run(&self, lease: Lease) -> BoxFuture<'_, Result<(), JournalError>> {
         panic!("the run {} cannot be driven", lease.run);

@@ -1,4 +1,4 @@
-//! Receives notifications: those that a worker gets of commands and of the decisions about them, and those that carry text.
+//! Receives notifications: those of commands, of the decisions about them and of the ends of runs, and those that carry text.
 
 use std::future::poll_fn;
 use std::time::{Duration, Instant};
@@ -15,8 +15,30 @@ use crate::error::StoreError;
 /// Channel of the notifications of commands; each carries the id of a run.
 const COMMAND_CHANNEL: &str = "flowloom_commands";
 
+/// Channel of the notifications of runs that have ended or wait; each carries the id of a run.
+const END_CHANNEL: &str = "flowloom_ends";
+
 /// Notifies every process of a command to a run, or of a decision, when the transaction commits.
 pub(crate) const NOTIFY_SQL: &str = "select pg_notify('flowloom_commands', $1)::text";
+
+/// Notifies every process, when the transaction commits, that a run has ended or waits.
+pub(crate) const ANNOUNCE_SQL: &str = "select pg_notify('flowloom_ends', $1)::text";
+
+/// What a notification says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RunNews {
+    /// The run has a new command or decision.
+    Command(RunId),
+    /// The run has ended or waits.
+    End(RunId),
+}
+
+impl RunNews {
+    fn parse(notification: &Notification) -> Option<RunNews> {
+        let run = RunId::parse(notification.payload())?;
+        Some(if notification.channel() == END_CHANNEL { RunNews::End(run) } else { RunNews::Command(run) })
+    }
+}
 
 /// A session that listens. It ends with its client.
 pub(crate) struct ListenSession {
@@ -45,7 +67,7 @@ impl ListenSession {
     }
 }
 
-/// A session that listens to commands only.
+/// A session that listens to commands and ends only.
 pub(crate) struct CommandListener {
     runtime: Runtime,
     session: ListenSession,
@@ -55,19 +77,19 @@ impl CommandListener {
     pub(crate) fn connect(database: &Database) -> Result<CommandListener, StoreError> {
         let runtime = Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|source| StoreError::Thread { purpose: "listens to the database", source })?;
-        let session = runtime.block_on(ListenSession::open(database, &[COMMAND_CHANNEL]))?;
+        let session = runtime.block_on(ListenSession::open(database, &[COMMAND_CHANNEL, END_CHANNEL]))?;
         Ok(CommandListener { runtime, session })
     }
 
     /// Waits for notifications, at most for `timeout`. `None`: every run may have news, because none came or because the
     /// session was lost.
-    pub(crate) fn wait_for_notifications(&mut self, timeout: Duration) -> Option<Vec<RunId>> {
+    pub(crate) fn wait_for_notifications(&mut self, timeout: Duration) -> Option<Vec<RunNews>> {
         let notifications = &mut self.session.notifications;
         let end = Instant::now() + timeout;
         self.runtime.block_on(async {
             let mut received = Vec::new();
             match tokio::time::timeout(timeout, notifications.recv_many(&mut received, usize::MAX)).await {
-                Ok(count) if count > 0 => Some(received.iter().filter_map(|one| RunId::parse(one.payload())).collect()),
+                Ok(count) if count > 0 => Some(received.iter().filter_map(RunNews::parse).collect()),
                 Ok(_) => {
                     // The session was lost. Without this pause a lost server would be polled without pause.
                     tokio::time::sleep_until(end.into()).await;

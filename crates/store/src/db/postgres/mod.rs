@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 pub use address::Database;
 use limits::ConnectionPurpose;
 pub(crate) use limits::{JOURNAL_READ_TIMEOUT, LONG_READ_TIMEOUT};
-pub(crate) use listener::{CommandListener, ListenSession, NOTIFY_SQL};
+pub(crate) use listener::{ANNOUNCE_SQL, CommandListener, ListenSession, NOTIFY_SQL, RunNews};
 pub(crate) use migrate::migrate_schema;
 pub(crate) use queued_writes::AssumedRun;
 use queued_writes::QueuedWrites;

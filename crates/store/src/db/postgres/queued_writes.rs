@@ -9,8 +9,8 @@ use crate::rows::{EventRow, MAX_EVENTS_PER_RUN};
 /// Parameters of a statement, which own their values.
 pub(super) type OwnedParams = Vec<Box<dyn ToSql + Send + Sync>>;
 
-/// A run whose row was not read. The transaction fails unless the process holds its lease, no command is pending, and
-/// the run has made progress since it was claimed.
+/// A run whose row was not read. The transaction fails unless the process holds its lease, no command is pending, the run has
+/// made progress since it was claimed, and none of its child runs is unfinished if it ends.
 pub(crate) struct AssumedRun {
     pub(crate) number: i64,
     pub(crate) epoch: u64,
@@ -76,7 +76,8 @@ const UPDATE_RUNS_SQL: &str = "with updated as (update run set \
     from unnest($1::bigint[], $2::bigint[], $3::text[], $4::bigint[], $5::bigint[], $6::bigint[], $7::boolean[]) \
     as changed (number, epoch, status, finished_at, seq, checksum, is_released) \
     where run.number = changed.number and run.epoch = changed.epoch and run.worker = $8 and run.pending_commands = 0 \
-    and run.failed_claims = 0 returning 1) \
+    and run.failed_claims = 0 and (changed.finished_at is null or (select count(*) from run as child \
+    where child.parent = run.id and child.finished_at is null) = 0) returning 1) \
     select 1 / (count(*) = cardinality($1::bigint[]))::int from updated";
 
 /// Rows of `event`, by column.
