@@ -1,19 +1,52 @@
 // Markdown as elements. Only the reader of the library is used: what it finds becomes elements here, HTML and pictures stay
 // text, and links lead to web addresses only. So a hostile text stays text.
-import { lexer, type Token, type Tokens } from "marked";
-import { type ReactNode, useMemo } from "react";
+//
+// The time that the reader takes grows with the square of the length of a paragraph, and a text that arrives is read anew with
+// each piece. So what it reads is bounded here, for everything that shows Markdown; the rest is shown as it is written.
+import { Lexer, type Token, type Tokens } from "marked";
+import { type ReactNode, useDeferredValue, useMemo } from "react";
 
 /** What is nested deeper is shown as it is written. */
 const MAX_DEPTH = 40;
+/** Of a longer text, this part is formatted. */
+export const MAX_FORMATTED_CHARACTERS = 20_000;
+/** The text of a longer paragraph, item, heading or cell is shown as it is written. */
+export const MAX_INLINE_CHARACTERS = 4_000;
 
 export default function MarkdownView({ text }: { text: string }) {
-  return useMemo(() => renderText(text), [text]);
+  // While text arrives, what the viewer does goes before it.
+  const shown = useDeferredValue(text);
+  const end = findFormattedEnd(shown);
+  // Once a text is longer, its start is the same whatever arrives, and is not read again.
+  const start = shown.slice(0, end);
+  const formatted = useMemo(() => renderText(start), [start]);
+  return (
+    <>
+      {formatted}
+      {end < shown.length && <p>{shown.slice(end)}</p>}
+    </>
+  );
+}
+
+/** Where the part of a text ends that is formatted: after a line, if it has one. It depends on that part only. */
+function findFormattedEnd(text: string): number {
+  if (text.length <= MAX_FORMATTED_CHARACTERS) return text.length;
+  return text.lastIndexOf("\n", MAX_FORMATTED_CHARACTERS - 1) + 1 || MAX_FORMATTED_CHARACTERS;
+}
+
+/** The reader, without the marks within long paragraphs. */
+class BoundedLexer extends Lexer {
+  override inlineTokens(text: string, tokens: Token[] = []): Token[] {
+    if (text.length <= MAX_INLINE_CHARACTERS) return super.inlineTokens(text, tokens);
+    tokens.push({ type: "text", raw: text, text, escaped: false });
+    return tokens;
+  }
 }
 
 /** A text whose nesting is too deep for the reader is shown as it is. */
 function renderText(text: string): ReactNode {
   try {
-    return renderAll(lexer(text), 0);
+    return renderAll(new BoundedLexer().lex(text), 0);
   } catch {
     return <p>{text}</p>;
   }

@@ -1,7 +1,8 @@
+import { Lexer } from "marked";
 import { createElement } from "react";
 import { renderToStaticMarkup } from "react-dom/server";
-import { expect, test } from "vitest";
-import MarkdownView from "./markdown-view";
+import { expect, test, vi } from "vitest";
+import MarkdownView, { MAX_FORMATTED_CHARACTERS, MAX_INLINE_CHARACTERS } from "./markdown-view";
 
 function render(text: string): string {
   return renderToStaticMarkup(createElement(MarkdownView, { text }));
@@ -44,4 +45,36 @@ test("a text that is nested without end stays text, and breaks nothing", () => {
     expect(html).toContain("x");
     expect(html.match(/<(blockquote|ol|ul)/g)?.length ?? 0).toBeLessThan(50);
   }
+});
+
+/** The lengths of the texts whose marks are looked for. */
+function countInline(text: string): number[] {
+  const read = vi.spyOn(Lexer.prototype, "inlineTokens");
+  render(text);
+  const lengths = read.mock.calls.map(([run]) => run.length);
+  read.mockRestore();
+  return lengths;
+}
+
+test("in long paragraphs, items and cells no marks are looked for, and the text is shown whole", () => {
+  for (const text of ["_a_".repeat(20_000), `${"a".repeat(60_000)}@`]) {
+    expect(countInline(text)).toEqual([]);
+    expect(render(text).replace(/<[^>]*>/g, "")).toBe(text);
+  }
+  const long = "_a_".repeat(MAX_INLINE_CHARACTERS / 3 + 1);
+  for (const text of [long, `- ${long}`, `# ${long}`, `> ${long}`, `| a |\n|---|\n| ${long} |`]) {
+    expect(render(text)).toContain(long);
+    expect(render(`${text}\n\n_b_`)).toContain("<em>b</em>");
+  }
+});
+
+test("however long a text is, as much of it is read", () => {
+  const paragraph = `${"_a_ ".repeat(750)}b\n\n`;
+  const sum = (text: string) => countInline(text).reduce((all, length) => all + length, 0);
+  const bound = sum(paragraph.repeat(20));
+  expect(bound).toBeLessThan(10 * MAX_FORMATTED_CHARACTERS);
+  expect(sum(paragraph.repeat(200))).toBe(bound);
+  const html = render(paragraph.repeat(20));
+  expect(html.match(/<em>/g)).toHaveLength(6 * 750);
+  expect(html.match(/_a_/g)).toHaveLength(14 * 750);
 });
