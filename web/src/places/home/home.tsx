@@ -3,7 +3,7 @@
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link, useNavigate } from "@tanstack/react-router";
 import { useState } from "react";
-import { useMay } from "../../api/caller";
+import { callerQuery, useMay } from "../../api/caller";
 import { api, read, type Schemas } from "../../api/client";
 import { deletedWorkflowsQuery, runsQuery, waitingQuery, workflowsQuery } from "../../api/queries";
 import { NewWorkflowLink } from "../../builder/new-workflow-link";
@@ -19,7 +19,7 @@ import { RunTitle } from "../../ui/run-title";
 import { StatusMark } from "../../ui/state";
 import { useTitle } from "../../ui/title";
 import { useSeen } from "../../ui/visible";
-import { findDraft } from "../workflow/kept-draft";
+import { findDraft, nameDraftPlace } from "../workflow/kept-draft";
 import { AddWorkflow } from "./add-workflow";
 import { CardTests } from "./card-tests";
 import { chooseExample } from "./examples";
@@ -101,7 +101,9 @@ export function Home() {
 
 function Card({ workflow, isScheduled }: { workflow: Workflow; isScheduled: boolean }) {
   const [element, isSeen] = useSeen<HTMLLIElement>();
-  const draft = workflow.file == null ? findDraft(workflow.id) : undefined;
+  const { data: caller } = useQuery(callerQuery);
+  const hasDrafts = workflow.file == null && caller !== undefined;
+  const draft = hasDrafts ? findDraft(nameDraftPlace(caller, workflow.id)) : undefined;
   // Other workflows may have run more often lately, so that each is asked about its own runs.
   const runs = useQuery({
     ...runsQuery({ workflow: workflow.id, limit: CARD_RUNS }),

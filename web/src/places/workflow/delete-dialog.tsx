@@ -13,21 +13,23 @@ import { type Source, saveSource } from "./use-draft";
 
 type DeleteDialogProps = {
   workflow: string;
+  /** Where the viewer's changes are kept. */
+  place: string;
   name: string;
   /** What is stored, to restore it. */
   stored: Source;
   onClose: () => void;
 };
 
-export function DeleteDialog({ workflow, name, stored, onClose }: DeleteDialogProps) {
+export function DeleteDialog({ workflow, place, name, stored, onClose }: DeleteDialogProps) {
   const queries = useQueryClient();
   const navigate = useNavigate();
   const title = t.workflow.confirmDelete(name);
   const remove = useMutation({
     mutationFn: () => read(api.DELETE("/api/v1/workflows/{id}", { params: { path: { id: workflow } } })),
     onSuccess: async () => {
-      removeDraft(workflow);
-      for (const draft of collectUnsaved(workflow)) removeUnsaved(draft);
+      removeDraft(place);
+      for (const draft of collectUnsaved(place)) removeUnsaved(draft);
       // Its changes are deleted with it.
       await navigate({ to: "/", ignoreBlocker: true });
       queries.removeQueries({ queryKey: ["workflows", workflow] });

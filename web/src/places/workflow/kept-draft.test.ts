@@ -85,3 +85,39 @@ test("what was collected is removed, and what its tab has kept since then is not
   for (const draft of other.collectUnsaved("w")) other.removeUnsaved(draft);
   expect(textsOf(other, "w")).toEqual([]);
 });
+
+test("what one user changes is not offered to another one of the same browser", async () => {
+  const tab = await openTab();
+  const callers = [
+    { user: "ann", key: "a" },
+    { user: "bob", key: "b" },
+    { user: "ann b", key: "c" },
+    { user: null, key: "ann" },
+    { user: null, key: "ops" },
+    { user: null, key: null },
+  ];
+  const [own, ...others] = callers.map((caller) => tab.nameDraftPlace(caller, "w"));
+  if (own === undefined) throw new Error("no place");
+  tab.storeDraft(own, draftOf("kept"));
+  tab.storeUnsaved(own, draftOf("unsaved"));
+  for (const place of others) {
+    expect([tab.findDraft(place), tab.readDraft(place), textsOf(tab, place)]).toEqual([
+      undefined,
+      undefined,
+      [],
+    ]);
+  }
+  // Another key of the same user, in another tab.
+  const other = await openTab();
+  const again = other.nameDraftPlace({ user: "ann", key: "new" }, "w");
+  expect(other.readDraft(again)?.source.files.a).toBe("kept");
+  expect(textsOf(other, again)).toEqual(["unsaved"]);
+});
+
+test("what an earlier version kept without a user is removed, for this server only", async () => {
+  const earlier = ["draft /studio/ w", "unsaved /studio/ w abc"];
+  const kept = ["draft /other/ w", "theme"];
+  for (const key of [...earlier, ...kept]) localStorage.setItem(key, JSON.stringify(draftOf("x")));
+  await openTab();
+  expect(Object.keys(localStorage)).toEqual(kept);
+});

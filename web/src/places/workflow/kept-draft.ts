@@ -1,5 +1,6 @@
 // What this browser keeps of a workflow: the draft that the viewer keeps, and the unsaved changes of each tab, in case the
-// tab ends. None of them is a version yet.
+// tab ends. None of them is a version yet. Several people may use one browser, so each of them has places of their own.
+import type { Schemas } from "../../api/client";
 import type { Source } from "./use-draft";
 
 /** A changed source, the tag of the version that it was made from, and when it was kept. */
@@ -17,18 +18,50 @@ const TAB = Math.random().toString(36).slice(2);
 const MAX_TABS = 5;
 const MAX_AGE_MS = 30 * 24 * 3_600_000;
 
-/** Several servers can have one origin, behind different paths. */
-function keyOf(workflow: string, kind: DraftKind): string {
-  return `${kind} ${new URL(document.baseURI).pathname} ${workflow}`;
+/** Who uses the page. */
+type Owner = Pick<Schemas["CallerInfo"], "user" | "key">;
+
+/**
+ * Where this browser keeps the changes that somebody makes to a workflow. Several servers can have one origin, behind
+ * different paths.
+ */
+export function nameDraftPlace(owner: Owner, workflow: string): string {
+  return `${nameOwner(owner)} ${readBasePath()} ${workflow}`;
 }
+
+/** The user of the key. A key for any user is somebody of its own, and a server without keys has one viewer. */
+function nameOwner({ user, key }: Owner): string {
+  if (user != null) return `user=${encodeURIComponent(user)}`;
+  return key == null ? "anyone" : `key=${encodeURIComponent(key)}`;
+}
+
+function readBasePath(): string {
+  return new URL(document.baseURI).pathname;
+}
+
+function keyOf(place: string, kind: DraftKind): string {
+  return `${kind} ${place}`;
+}
+
+/** Forgets what an earlier version of this page kept: it has the path in the place of the owner. */
+function removeUnowned(): void {
+  tryStorage(() => {
+    const starts = ["draft", "unsaved"].map((kind) => `${kind} ${readBasePath()} `);
+    for (const key of Object.keys(localStorage)) {
+      if (starts.some((start) => key.startsWith(start))) localStorage.removeItem(key);
+    }
+  }, undefined);
+}
+
+removeUnowned();
 
 /** The key of this tab. An id has no spaces, so no other workflow begins like it. */
-function ownKey(workflow: string): string {
-  return `${keyOf(workflow, "unsaved")} ${TAB}`;
+function ownKey(place: string): string {
+  return `${keyOf(place, "unsaved")} ${TAB}`;
 }
 
-function listTabKeys(workflow: string): string[] {
-  const start = `${keyOf(workflow, "unsaved")} `;
+function listTabKeys(place: string): string[] {
+  const start = `${keyOf(place, "unsaved")} `;
   return Object.keys(localStorage).filter((key) => key.startsWith(start));
 }
 
@@ -41,16 +74,16 @@ function tryStorage<Result>(use: () => Result, otherwise: Result): Result {
   }
 }
 
-/** Which changes of a workflow this browser has, if any. */
-export function findDraft(workflow: string): DraftKind | undefined {
+/** Which changes this browser has in a place, if any. */
+export function findDraft(place: string): DraftKind | undefined {
   return tryStorage(() => {
-    if (localStorage.getItem(keyOf(workflow, "draft")) !== null) return "draft";
-    return listTabKeys(workflow).length > 0 ? "unsaved" : undefined;
+    if (localStorage.getItem(keyOf(place, "draft")) !== null) return "draft";
+    return listTabKeys(place).length > 0 ? "unsaved" : undefined;
   }, undefined);
 }
 
-export function readDraft(workflow: string): Draft | undefined {
-  return tryStorage(() => readKept(keyOf(workflow, "draft")), undefined);
+export function readDraft(place: string): Draft | undefined {
+  return tryStorage(() => readKept(keyOf(place, "draft")), undefined);
 }
 
 function readKept(key: string): Draft | undefined {
@@ -58,23 +91,23 @@ function readKept(key: string): Draft | undefined {
 }
 
 /** Keeps a draft; undefined if the browser has no room for it. */
-export function storeDraft(workflow: string, draft: Omit<Draft, "at">): Draft | undefined {
+export function storeDraft(place: string, draft: Omit<Draft, "at">): Draft | undefined {
   const kept = { ...draft, at: Date.now() };
   return tryStorage(() => {
-    localStorage.setItem(keyOf(workflow, "draft"), JSON.stringify(kept));
+    localStorage.setItem(keyOf(place, "draft"), JSON.stringify(kept));
     return kept;
   }, undefined);
 }
 
-export function removeDraft(workflow: string): void {
-  tryStorage(() => localStorage.removeItem(keyOf(workflow, "draft")), undefined);
+export function removeDraft(place: string): void {
+  tryStorage(() => localStorage.removeItem(keyOf(place, "draft")), undefined);
 }
 
 /** The unsaved changes of all tabs, those of this one first, then the newest. Those that are too many or too old are removed. */
-export function collectUnsaved(workflow: string): TabDraft[] {
+export function collectUnsaved(place: string): TabDraft[] {
   return tryStorage(() => {
-    const own = ownKey(workflow);
-    const found = listTabKeys(workflow).flatMap((key) => {
+    const own = ownKey(place);
+    const found = listTabKeys(place).flatMap((key) => {
       const draft = tryStorage(() => readKept(key), undefined);
       return draft ? [{ ...draft, key, isOwn: key === own }] : [];
     });
@@ -87,17 +120,17 @@ export function collectUnsaved(workflow: string): TabDraft[] {
 }
 
 /** Keeps the unsaved changes of this tab; false if the browser has no room for them. */
-export function storeUnsaved(workflow: string, draft: Omit<Draft, "at">): boolean {
+export function storeUnsaved(place: string, draft: Omit<Draft, "at">): boolean {
   return tryStorage(() => {
-    localStorage.setItem(ownKey(workflow), JSON.stringify({ ...draft, at: Date.now() }));
-    collectUnsaved(workflow);
+    localStorage.setItem(ownKey(place), JSON.stringify({ ...draft, at: Date.now() }));
+    collectUnsaved(place);
     return true;
   }, false);
 }
 
 /** Forgets the unsaved changes of this tab. */
-export function removeOwnUnsaved(workflow: string): void {
-  tryStorage(() => localStorage.removeItem(ownKey(workflow)), undefined);
+export function removeOwnUnsaved(place: string): void {
+  tryStorage(() => localStorage.removeItem(ownKey(place)), undefined);
 }
 
 /** Forgets unsaved changes that were collected. What their tab has kept since then stays. */

@@ -28,8 +28,8 @@ export type Edited = {
   finishSave: (saved: Stored, tag: string | null) => void;
 };
 
-export function useEdited(workflow: string, stored: Stored, isReadOnly: boolean): Edited {
-  const [draft, setDraft] = useState(() => (isReadOnly ? undefined : readDraft(workflow)));
+export function useEdited(place: string, stored: Stored, isReadOnly: boolean): Edited {
+  const [draft, setDraft] = useState(() => (isReadOnly ? undefined : readDraft(place)));
   const [edited, draw] = useState<Stored | undefined>(draft);
   const latest = useRef({ edited, stored });
   latest.current.stored = stored;
@@ -46,7 +46,7 @@ export function useEdited(workflow: string, stored: Stored, isReadOnly: boolean)
   );
   const changed = changesOf(edited, stored);
   const forget = () => {
-    removeDraft(workflow);
+    removeDraft(place);
     setDraft(undefined);
   };
   return {
@@ -60,7 +60,7 @@ export function useEdited(workflow: string, stored: Stored, isReadOnly: boolean)
     keep: () => {
       const newest = changesOf(latest.current.edited, latest.current.stored);
       if (!newest) return true;
-      const kept = storeDraft(workflow, newest);
+      const kept = storeDraft(place, newest);
       setDraft(kept);
       return kept !== undefined;
     },

@@ -16,11 +16,11 @@ export type Recovery = {
   forget: () => void;
 };
 
-export function useRecovery(workflow: string, edited: Edited, stored: Stored, isReadOnly: boolean): Recovery {
+export function useRecovery(place: string, edited: Edited, stored: Stored, isReadOnly: boolean): Recovery {
   // Another tab may still show what it keeps, so that only the viewer removes it.
   const [offered, setOffered] = useState<TabDraft[]>(() => {
     if (isReadOnly) return [];
-    return collectUnsaved(workflow).filter((draft) => {
+    return collectUnsaved(place).filter((draft) => {
       // What is stored, or is the draft that the viewer keeps, is not lost.
       const isKept = areEqual(draft.source, stored.source) || areEqual(draft.source, edited.source);
       if (isKept) removeUnsaved(draft);
@@ -34,15 +34,15 @@ export function useRecovery(workflow: string, edited: Edited, stored: Stored, is
   useEffect(() => {
     if (isReadOnly) return;
     if (!changed || !isUnkept) {
-      if (!hasOwnOffer) removeOwnUnsaved(workflow);
+      if (!hasOwnOffer) removeOwnUnsaved(place);
       removeRestored(restored);
       return;
     }
     const timer = setTimeout(() => {
-      if (storeUnsaved(workflow, changed)) removeRestored(restored);
+      if (storeUnsaved(place, changed)) removeRestored(restored);
     }, KEEP_DELAY_MS);
     return () => clearTimeout(timer);
-  }, [workflow, changed, isUnkept, isReadOnly, hasOwnOffer]);
+  }, [place, changed, isUnkept, isReadOnly, hasOwnOffer]);
   const [first, ...others] = offered;
   return {
     at: first?.at,
@@ -57,7 +57,7 @@ export function useRecovery(workflow: string, edited: Edited, stored: Stored, is
     },
     forget: () => {
       setOffered([]);
-      removeOwnUnsaved(workflow);
+      removeOwnUnsaved(place);
       removeRestored(restored);
     },
   };

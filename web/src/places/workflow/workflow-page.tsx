@@ -2,7 +2,7 @@
 import { useQuery } from "@tanstack/react-query";
 import { useNavigate, useParams } from "@tanstack/react-router";
 import { useState } from "react";
-import { useMay } from "../../api/caller";
+import { callerQuery, useMay } from "../../api/caller";
 import { ApiError, type Schemas } from "../../api/client";
 import { workflowQuery } from "../../api/queries";
 import { Pending, PendingScope, useHasPending } from "../../builder/pending";
@@ -18,6 +18,7 @@ import { useTitle } from "../../ui/title";
 import { CopyDialog } from "./copy-dialog";
 import { DeleteDialog } from "./delete-dialog";
 import { ExportDialog } from "./export-dialog";
+import { nameDraftPlace } from "./kept-draft";
 import { MissingWorkflow } from "./missing-workflow";
 import { Panes } from "./panes";
 import { RunDialog, type UnsavedChanges } from "./run-dialog";
@@ -38,12 +39,17 @@ export function WorkflowPage() {
   const { workflow: id } = useParams({ from: "/workflows/$workflow" });
   const { data, error } = useQuery(workflowQuery(id));
   const stored = useStoredSource(id, data?.file != null);
-  const problem = error ?? stored.error;
+  const caller = useQuery(callerQuery);
+  const problem = error ?? stored.error ?? caller.error;
   const isMissing = problem instanceof ApiError && problem.status === 404;
   // What was loaded once stays, whatever happens to the server or to the workflow: somebody may be changing it.
   const isGone = isMissing && data?.file != null;
-  if (data && stored.data && !isGone) {
-    return <OpenWorkflow key={id} workflow={data} stored={stored.data} isDeleted={isMissing} />;
+  if (data && stored.data && caller.data && !isGone) {
+    const place = nameDraftPlace(caller.data, id);
+    // Somebody else does not go on with what is on the screen.
+    return (
+      <OpenWorkflow key={place} place={place} workflow={data} stored={stored.data} isDeleted={isMissing} />
+    );
   }
   if (isMissing) return <MissingWorkflow workflow={id} />;
   if (!problem) return <p className="page soft">{t.loading}</p>;
@@ -57,18 +63,24 @@ export function WorkflowPage() {
 /** What was just done. It is said as long as the editor shows the text that it is about. */
 type Notice = { text: string; about: Source };
 
-type OpenProps = { workflow: Workflow; stored: Stored; isDeleted: boolean };
+type OpenProps = {
+  /** Where the viewer's changes are kept. */
+  place: string;
+  workflow: Workflow;
+  stored: Stored;
+  isDeleted: boolean;
+};
 
-function OpenWorkflow({ workflow, stored, isDeleted }: OpenProps) {
+function OpenWorkflow({ place, workflow, stored, isDeleted }: OpenProps) {
   const navigate = useNavigate({ from: "/workflows/$workflow" });
   const isFile = workflow.file != null;
   const mayWrite = useMay("write");
   const mayRun = useMay("run");
   const isReadOnly = isFile || !mayWrite;
   useTitle(workflow.name || workflow.id);
-  const edited = useEdited(workflow.id, stored, isReadOnly);
+  const edited = useEdited(place, stored, isReadOnly);
   const { source, changed } = edited;
-  const recovery = useRecovery(workflow.id, edited, stored, isReadOnly);
+  const recovery = useRecovery(place, edited, stored, isReadOnly);
   const judgement = useJudgement(source);
   const [overlay, setOverlay] = useState<Overlay>();
   const [notice, setNotice] = useState<Notice>();
@@ -164,6 +176,7 @@ function OpenWorkflow({ workflow, stored, isDeleted }: OpenProps) {
       {overlay && (
         <OpenOverlay
           overlay={overlay}
+          place={place}
           workflow={workflow}
           source={source}
           stored={stored.source}
@@ -182,6 +195,7 @@ function OpenWorkflow({ workflow, stored, isDeleted }: OpenProps) {
 
 type OverlayProps = {
   overlay: Overlay;
+  place: string;
   workflow: Workflow;
   source: Source;
   stored: Source;
@@ -192,7 +206,7 @@ type OverlayProps = {
 };
 
 function OpenOverlay(props: OverlayProps) {
-  const { overlay, workflow, source, stored, unsaved, onStep, onRestore, onClose } = props;
+  const { overlay, place, workflow, source, stored, unsaved, onStep, onRestore, onClose } = props;
   const { id, format } = workflow;
   switch (overlay) {
     case "run": {
@@ -218,6 +232,14 @@ function OpenOverlay(props: OverlayProps) {
     case "copy":
       return <CopyDialog workflow={id} source={source} onClose={onClose} />;
     case "delete":
-      return <DeleteDialog workflow={id} name={workflow.name || id} stored={stored} onClose={onClose} />;
+      return (
+        <DeleteDialog
+          workflow={id}
+          place={place}
+          name={workflow.name || id}
+          stored={stored}
+          onClose={onClose}
+        />
+      );
   }
 }
