@@ -7,12 +7,11 @@ use flowloom_app::config::Config;
 use flowloom_core::code::Code;
 use flowloom_core::plan::{Input, InputKind, Inputs, Plan};
 use flowloom_core::value::{Number, Value};
-use inquire::validator::Validation;
-use inquire::{Confirm, InquireError, Select, Text};
 
 use crate::failure::CommandError;
 use crate::input_files::read_named_file;
 use crate::inputs::{self, MissingSubject, find_missing_subject};
+use crate::terminal::prompt::{prompt_choice, prompt_text, prompt_yes_or_no};
 
 /// Whether stdin and stderr are terminals, so that a person can answer prompts.
 pub(crate) fn can_prompt() -> bool {
@@ -58,14 +57,8 @@ fn prompt_input(config: &Config, input: &Input) -> Result<Value, CommandError> {
         InputKind::Any | InputKind::Text => {
             prompt_value(question, Some("@FILE takes the text of a file")).and_then(resolve_text)
         }
-        InputKind::Number => {
-            let is_number = |text: &str| match Number::parse(text.trim()) {
-                Some(_) => Ok(Validation::Valid),
-                None => Ok(Validation::Invalid("not a number".into())),
-            };
-            Text::new(question).with_validator(is_number).prompt().map(Value::from).map_err(prompt_failure)
-        }
-        InputKind::Boolean => Confirm::new(question).prompt().map(Value::from).map_err(prompt_failure),
+        InputKind::Number => prompt_text(question, None, Some(check_number)).map(Value::from),
+        InputKind::Boolean => prompt_yes_or_no(question).map(Value::from),
         InputKind::OneOf(options) => prompt_option(question, options, &input.labels),
         InputKind::File => prompt_value(question, Some("the path or the address of the file"))
             .and_then(|place| read_named_file(config, input, place.trim())),
@@ -76,8 +69,8 @@ fn prompt_input(config: &Config, input: &Input) -> Result<Value, CommandError> {
 /// Lets a person choose one of the options, under their labels if they have some.
 fn prompt_option(question: &str, options: &[String], labels: &[String]) -> Result<Value, CommandError> {
     let shown = if labels.len() == options.len() { labels } else { options };
-    let chosen = Select::new(question, shown.to_vec()).raw_prompt().map_err(prompt_failure)?;
-    Ok(options[chosen.index].as_str().into())
+    let chosen = prompt_choice(question, shown)?;
+    Ok(options[chosen].as_str().into())
 }
 
 /// Reads items, one per line, until an empty line.
@@ -101,35 +94,25 @@ fn resolve_text(line: String) -> Result<Value, CommandError> {
 
 /// Prompts for one line of text that is not empty.
 fn prompt_value(question: &str, help: Option<&str>) -> Result<String, CommandError> {
-    let has_value = |text: &str| match text.trim().is_empty() {
-        false => Ok(Validation::Valid),
-        true => Ok(Validation::Invalid("a value is required; Esc ends the command".into())),
-    };
-    let mut prompt = Text::new(question).with_validator(has_value);
-    prompt.help_message = help;
-    prompt.prompt().map_err(prompt_failure)
+    prompt_text(question, help, Some(check_filled))
+}
+
+fn check_filled(text: &str) -> Option<&'static str> {
+    text.trim().is_empty().then_some("a value is required; Esc ends the command")
+}
+
+fn check_number(text: &str) -> Option<&'static str> {
+    Number::parse(text.trim()).is_none().then_some("not a number")
 }
 
 /// Prompts for one line of text.
 pub(crate) fn prompt_line(question: &str, help: Option<&str>) -> Result<String, CommandError> {
-    let mut prompt = Text::new(question);
-    prompt.help_message = help;
-    prompt.prompt().map_err(prompt_failure)
+    prompt_text(question, help, None)
 }
 
 /// Prompts for the answer to the question of a run; `None` if the person gives none.
 pub(crate) fn prompt_answer(question: &str) -> Option<String> {
-    let prompt = Text::new(question).with_help_message("Esc leaves the run waiting");
-    prompt.prompt().ok()
-}
-
-/// Maps a failed prompt to an error. Ctrl-C ends the program as it does elsewhere.
-fn prompt_failure(error: InquireError) -> CommandError {
-    match error {
-        InquireError::OperationInterrupted => CommandError::new(Code::Interrupted, "interrupted at a question"),
-        InquireError::OperationCanceled => CommandError::usage("the question was not answered"),
-        other => CommandError::usage(format!("the prompt failed: {other}")),
-    }
+    prompt_text(question, Some("Esc leaves the run waiting"), None).ok()
 }
 
 /// Adds to an error how an input is given without a prompt.

@@ -12,6 +12,7 @@ mod excerpt;
 pub(crate) mod family;
 pub(crate) mod log;
 pub(crate) mod measure;
+mod prompt;
 pub(crate) mod report;
 pub(crate) mod screen;
 pub(crate) mod stages;

@@ -229,6 +229,57 @@ fn a_person_answers_one_question_after_the_other() {
     }
 }
 
+/// What a model may write to set the clipboard, to clear the screen, in the second form too, and to turn text around.
+const CONTROLS: &str = "\u{1b}]52;c;eA==\u{7}\u{1b}[2J\u{9b}2J\u{202e}";
+
+/// Whether something that a program printed controls the terminal in a way that `inquire` does not.
+fn assert_harmless(screen: &Screen) {
+    for control in ["\u{1b}]52", "\u{7}", "\u{1b}[2J", "\u{9b}", "\u{202e}"] {
+        assert!(!screen.bytes.contains(control), "{control:?} in {:?}", screen.bytes);
+    }
+}
+
+#[test]
+fn a_question_does_not_control_the_terminal() {
+    let user = NewUser::new(80);
+    let ask = serde_json::json!({"name": "ask", "functionId": "human::ask", "mode": "sequential",
+        "promptTemplate": format!("Which {CONTROLS} city?"), "errorMode": "fail"});
+    let steps = serde_json::json!({"id": "question", "name": "Question", "steps": [ask]});
+    user.place.write("question.json", &steps.to_string());
+    let session = user.start("", &["run", "question.json", "-i", "input=x"]);
+    session.wait_for("city?");
+    session.send_keys("\x1b");
+    assert_harmless(&session.finish());
+    for command in ["resume", "answer"] {
+        let session = user.start("", &[command, "last"]);
+        session.wait_for("city?");
+        session.send_keys(if command == "answer" { "Oslo\r" } else { "\x1b" });
+        assert_harmless(&session.finish());
+    }
+}
+
+#[test]
+fn an_input_does_not_control_the_terminal_and_an_option_stays_what_it_is() {
+    let user = NewUser::new(80);
+    let hostile = serde_json::Value::from(format!("red{CONTROLS}"));
+    let text = format!(
+        "---\ninput:\n  name: {{type: text, message: {hostile}}}\n  colour: {{type: select, message: {hostile}, \
+         options: [blue, {hostile}]}}\n---\n\n{{name}} {{colour}}\n\n<GenText as=\"answer\" model=\"scripted:echo\" />\n"
+    );
+    user.place.write("colour.mdx", &text);
+    let session = user.start("", &["run", "colour.mdx"]);
+    session.wait_for("red");
+    session.send_keys("lamp\r");
+    session.wait_for("> blue");
+    session.send_keys("\x1b[B\r");
+    let screen = session.finish();
+    assert_eq!(screen.exit, Some(0), "{}", screen.text);
+    assert_harmless(&screen);
+    let shown = user.build_command("", &["show", "last", "--json"]).output().expect("the program runs");
+    let shown: serde_json::Value = serde_json::from_slice(&shown.stdout).expect("JSON");
+    assert!(shown.to_string().contains(hostile.to_string().trim_matches('"')), "{shown}");
+}
+
 #[test]
 fn a_conversation_streams_its_answers() {
     for columns in WIDTHS {
