@@ -11,6 +11,7 @@ use super::folder::{
     derive_file_id, find_definition_id, find_shared_ids, has_definition_extension, is_definition, list_files,
 };
 use super::included::{ReadFile, find_included, is_text};
+use super::reader::{MAX_TEST_BYTES, read_bounded_text};
 use super::source::{LoadedDefinition, Loader, STDIN_PATH};
 use crate::config::Config;
 
@@ -41,7 +42,7 @@ pub fn find_definitions(folder: &Path, loader: &Loader<'_>) -> FolderContent {
     for path in sorted_files(folder) {
         let source = loader.compile(&path);
         let is_foreign = source.compiled.diagnostics.iter().any(|problem| problem.code == Code::UnknownFormat);
-        if is_foreign && is_test_file(&path) {
+        if is_foreign && is_test(&String::from_utf8_lossy(source.bytes())) {
             continue;
         }
         if is_foreign || !is_definition(&path, source.bytes()) {
@@ -120,7 +121,7 @@ pub fn find_workflow_id(config: &Config, name: &str) -> Option<String> {
 
 /// The id that a definition gives itself, if it is `id`. Only a file whose text has it is compiled.
 fn read_own_id(config: &Config, file: &Path, id: &str) -> Option<String> {
-    let text = std::fs::read_to_string(file).ok().filter(|text| text.contains(id))?;
+    let text = read_bounded_text(file, config.limits.source_bytes).ok().filter(|text| text.contains(id))?;
     if is_test(&text) {
         return None;
     }
@@ -128,7 +129,7 @@ fn read_own_id(config: &Config, file: &Path, id: &str) -> Option<String> {
 }
 
 fn is_test_file(path: &Path) -> bool {
-    std::fs::read_to_string(path).is_ok_and(|text| is_test(&text))
+    read_bounded_text(path, MAX_TEST_BYTES).is_ok_and(|text| is_test(&text))
 }
 
 fn sorted_files(folder: &Path) -> Vec<PathBuf> {

@@ -68,7 +68,7 @@ fn is_part_folder(name: Option<&OsStr>) -> bool {
 
 /// Whether a symbolic link leads to a file of the folder `root` or below: so are the files of a folder that Kubernetes mounts
 /// from a ConfigMap.
-fn is_link_within(link: &Path, root: Option<&Path>) -> bool {
+pub(crate) fn is_link_within(link: &Path, root: Option<&Path>) -> bool {
     let target = link.canonicalize().ok();
     target.zip(root).is_some_and(|(target, root)| target.starts_with(root) && target.is_file())
 }

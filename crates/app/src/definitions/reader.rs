@@ -1,12 +1,20 @@
-//! Reads the files of definitions: from the disk, or from the editor in which they are open.
+//! Reads the files of definitions, and other files of projects, up to a limit: from the disk, or from the editor in which
+//! they are open. A pipe or a device that is found in a project is not waited for.
 
 use std::collections::BTreeMap;
-use std::io::Read as _;
+use std::fs::{self, File, Metadata, OpenOptions};
+use std::io::{self, Read as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use rustix::fs::OFlags;
+
 /// The texts of the files that are open in an editor, by absolute path. They count in the place of what is on the disk.
 pub type OpenFiles = BTreeMap<PathBuf, Arc<str>>;
+
+/// The bytes of the file of a test at most. A recorded one holds what every step received.
+pub(crate) const MAX_TEST_BYTES: u64 = 64 << 20;
 
 /// Reads files up to a limit.
 #[derive(Clone, Copy)]
@@ -19,13 +27,11 @@ pub(crate) struct FileReader<'a> {
 
 impl FileReader<'_> {
     /// Reads a file.
-    pub(crate) fn read_file(&self, path: &Path) -> std::io::Result<Vec<u8>> {
+    pub(crate) fn read_file(&self, path: &Path) -> io::Result<Vec<u8>> {
         if let Some(text) = self.open_files.and_then(|files| files.get(path)) {
             return Ok(text.as_bytes().to_vec());
         }
-        let mut bytes = Vec::new();
-        std::fs::File::open(path)?.take(self.limit_bytes.saturating_add(1)).read_to_end(&mut bytes)?;
-        Ok(bytes)
+        read_start(path, self.limit_bytes)
     }
 
     /// Reads a file in a resolved folder or below; `None` if it is elsewhere. A symbolic link may point anywhere, so the
@@ -35,6 +41,51 @@ impl FileReader<'_> {
         match self.open_files.is_some_and(|files| files.contains_key(path)) {
             true => self.read_file(path).ok(),
             false => self.read_file(&resolved).ok(),
+        }
+    }
+}
+
+/// Reads the text of a file. Fails if it has more bytes than the limit.
+pub fn read_bounded_text(path: &Path, limit_bytes: u64) -> io::Result<String> {
+    let bytes = read_start(path, limit_bytes)?;
+    if bytes.len() as u64 > limit_bytes {
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, format!("it has more than {limit_bytes} bytes")));
+    }
+    String::from_utf8(bytes).map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "it is not UTF-8"))
+}
+
+/// Reads a file; of a larger one than the limit, one byte more than the limit.
+fn read_start(path: &Path, limit_bytes: u64) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    open_file(path)?.take(limit_bytes.saturating_add(1)).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// Opens a regular file, or a stream that the process was started with.
+fn open_file(path: &Path) -> io::Result<File> {
+    if is_inherited_stream(path) {
+        return File::open(path);
+    }
+    refuse_special(&fs::metadata(path)?)?;
+    // Nothing waits for a pipe that takes the place of the file meanwhile.
+    let no_wait = i32::try_from(OFlags::NONBLOCK.bits()).unwrap_or_default();
+    let file = OpenOptions::new().read(true).custom_flags(no_wait).open(path)?;
+    refuse_special(&file.metadata()?)?;
+    Ok(file)
+}
+
+/// Whether a path names a stream that the process was started with: `/dev/stdin`, or a shell's `<(…)`.
+fn is_inherited_stream(path: &Path) -> bool {
+    path == Path::new("/dev/stdin") || path.starts_with("/dev/fd") || path.starts_with("/proc/self/fd")
+}
+
+/// Fails for a pipe, a device or a socket. Reading a folder has an error of its own.
+fn refuse_special(found: &Metadata) -> io::Result<()> {
+    match found.is_file() || found.is_dir() {
+        true => Ok(()),
+        false => {
+            let message = "it is a pipe or a device, not a regular file; `-` or /dev/stdin reads a stream";
+            Err(io::Error::new(io::ErrorKind::InvalidInput, message))
         }
     }
 }
@@ -70,8 +121,7 @@ pub(super) fn read_files_below(
 fn match_pattern(folder: &Path, part: &str) -> Vec<PathBuf> {
     let Some((start, end)) = part.split_once('*') else { return vec![folder.join(part)] };
     let here = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
-    let names =
-        std::fs::read_dir(here).into_iter().flatten().filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    let names = fs::read_dir(here).into_iter().flatten().filter_map(|entry| entry.ok()?.file_name().into_string().ok());
     let mut names: Vec<String> = names.filter(|name| name.starts_with(start) && name.ends_with(end)).collect();
     names.sort();
     names.into_iter().map(|name| folder.join(name)).collect()
@@ -80,4 +130,28 @@ fn match_pattern(folder: &Path, part: &str) -> Vec<PathBuf> {
 /// The folder of a definition, without symbolic links.
 pub(super) fn resolve_folder(path: &Path) -> Option<PathBuf> {
     path.canonicalize().ok()?.parent().map(Path::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_regular_files_are_read_up_to_a_limit() {
+        let place = tempfile::tempdir().expect("a folder");
+        let (file, pipe, link) = (place.path().join("a"), place.path().join("pipe"), place.path().join("link"));
+        fs::write(&file, "12345").expect("written");
+        let status = std::process::Command::new("mkfifo").arg(&pipe).status().expect("mkfifo runs");
+        assert!(status.success());
+        std::os::unix::fs::symlink("/dev/zero", &link).expect("a link");
+        let reader = FileReader { limit_bytes: 3, open_files: None };
+        assert_eq!(reader.read_file(&file).expect("read"), b"1234");
+        assert_eq!(read_bounded_text(&file, 5).expect("read"), "12345");
+        let errors = [(&file, "more than 3 bytes"), (&pipe, "a pipe or a device"), (&link, "a pipe or a device")];
+        for (path, message) in errors {
+            let error = read_bounded_text(path, 3).expect_err("refused").to_string();
+            assert!(error.contains(message), "{error}");
+        }
+        assert_eq!(reader.read_inside(&place.path().canonicalize().expect("a folder"), &pipe), None);
+    }
 }

@@ -14,6 +14,8 @@ use serde::{Deserialize, Serialize};
 use super::expectation::Expectation;
 use super::subject::TestSubject;
 use super::validity::{InvalidExpectation, list_invalid_expectations};
+use crate::definitions::folder::is_link_within;
+use crate::definitions::reader::{MAX_TEST_BYTES, read_bounded_text};
 use crate::definitions::replace_file::replace_file;
 use crate::error::AppError;
 
@@ -290,30 +292,34 @@ impl TestFile {
 pub struct FoundTests {
     /// Tests, and files that may be meant as tests, in order.
     pub tests: Vec<PathBuf>,
-    /// Other JSON files, in order.
+    /// Other JSON files, and links that leave the folder, in order.
     pub others: Vec<PathBuf>,
 }
 
-/// The tests in a folder and below it; a file is taken as it is. A file is a test if it is an object with the path of a
-/// `definition` and with `expect`, `steps` or `answers`, or with the id of a `workflow` and with `expect`. One that is no JSON, or has misspelt keys, is taken as a test, too: a
-/// test that is broken must not be passed over.
+/// The tests in a folder and below it; a file is taken as it is. Links are followed to files of the folder only. A file is
+/// a test if it is an object with the path of a `definition` and with `expect`, `steps` or `answers`, or with the id of a
+/// `workflow` and with `expect`. One that is no JSON, or has misspelt keys, is taken as a test, too: a test that is broken
+/// must not be passed over.
 pub fn find_tests(folder: &Path) -> Result<FoundTests, TestFileError> {
     let mut found = FoundTests::default();
-    if folder.is_file() {
+    if folder.exists() && !folder.is_dir() {
         found.tests.push(folder.to_owned());
         return Ok(found);
     }
+    let root = folder.canonicalize().ok();
     let mut folders = vec![folder.to_owned()];
     while let Some(folder) = folders.pop() {
         let failed = |source| TestFileError::Io { file: folder.clone(), source };
         for entry in std::fs::read_dir(&folder).map_err(failed)? {
-            let path = entry.map_err(failed)?.path();
+            let entry = entry.map_err(failed)?;
+            let (path, kind) = (entry.path(), entry.file_type().map_err(failed)?);
+            let is_within = kind.is_file() || (kind.is_symlink() && is_link_within(&path, root.as_deref()));
             let is_hidden = path.file_name().is_some_and(|name| name.to_string_lossy().starts_with('.'));
-            match path.is_dir() {
+            match kind.is_dir() {
                 _ if is_hidden => {}
                 true => folders.push(path),
                 false if path.extension().is_none_or(|extension| extension != "json") => {}
-                false if may_be_test(&path) => found.tests.push(path),
+                false if is_within && may_be_test(&path) => found.tests.push(path),
                 false => found.others.push(path),
             }
         }
@@ -329,6 +335,6 @@ fn may_be_test(file: &Path) -> bool {
 
 /// The text of a file, without the mark that some editors write at its beginning.
 fn read_text(file: &Path) -> std::io::Result<String> {
-    let text = std::fs::read_to_string(file)?;
+    let text = read_bounded_text(file, MAX_TEST_BYTES)?;
     Ok(text.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(text))
 }

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use flowloom_app::blocks::{BlockError, BlockMatch, id_of};
+use flowloom_app::definitions::reader::read_bounded_text;
 use flowloom_app::engines::App;
 use flowloom_app::error::AppError;
 use flowloom_app::runs::summary;
@@ -78,7 +79,8 @@ async fn import_blocks(global: &Global, app: &App, user: &str, paths: &[PathBuf]
     for path in paths {
         for file in list_files(path)? {
             let unreadable = |why: String| CommandError::usage(format!("{} cannot be read: {why}", file.display()));
-            let text = std::fs::read_to_string(&file).map_err(|error| unreadable(error.to_string()))?;
+            let text = read_bounded_text(&file, app.config.limits.source_bytes)
+                .map_err(|error| unreadable(error.to_string()))?;
             let read = parse_value(&text).map_err(|error| unreadable(error.message))?;
             blocks.extend(read.as_list().map_or_else(|| vec![read.clone()], <[Value]>::to_vec));
         }
