@@ -6,6 +6,7 @@
 use std::borrow::Cow;
 use std::fmt;
 use std::io::IsTerminal as _;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::style::{apply_styles, colors_stderr, colors_stdout};
@@ -30,6 +31,22 @@ pub(crate) fn replace_controls(text: &str) -> Cow<'_, str> {
         (true, _) => '\u{fffd}',
     };
     text.chars().map(replace).collect()
+}
+
+/// The name of a file or of a workflow as people see it: on one line, with escapes in place of characters that would end the
+/// line or control the terminal.
+pub(crate) fn show_name(name: &str) -> Cow<'_, str> {
+    let is_escaped = |c: char| is_control(c) || matches!(c, '\n' | '\t');
+    if !name.contains(is_escaped) {
+        return name.into();
+    }
+    let escape = |c: char| if is_escaped(c) { c.escape_default().to_string() } else { c.to_string() };
+    name.chars().map(escape).collect::<String>().into()
+}
+
+/// A path as people see it.
+pub(crate) fn show_path(path: &Path) -> String {
+    show_name(&path.display().to_string()).into_owned()
 }
 
 /// A JSON text in which characters that could control a terminal are escapes. Outside of its strings it has none.
@@ -116,6 +133,12 @@ mod tests {
         assert_eq!(shown, "a [31mb\u{fffd}c\u{fffd}d\u{fffd}e\u{b7}f\u{b7}g h\n\ti\u{e9}");
         assert_eq!(shown.len(), hostile.len());
         assert!(matches!(replace_controls("plain \u{1f600}"), Cow::Borrowed(_)));
+    }
+
+    #[test]
+    fn a_name_is_one_line() {
+        assert_eq!(show_name("a\nb.json: ok\t\x1b[2J\u{9b}\u{202e}"), r"a\nb.json: ok\t\u{1b}[2J\u{9b}\u{202e}");
+        assert!(matches!(show_name("caf\u{e9}.json"), Cow::Borrowed(_)));
     }
 
     #[test]

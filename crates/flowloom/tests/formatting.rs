@@ -161,3 +161,46 @@ fn mixed_line_ends_are_formatted_once() {
     place.write("mixed.mdx", &windows);
     assert_eq!(exit_code(&place.run(&["fmt", "--check", "mixed.mdx"])), 0, "its line ends are all alike");
 }
+
+#[test]
+fn a_link_that_leaves_the_folder_is_not_written_through() {
+    let place = Workspace::new("");
+    let pipeline = r#"{"name": "a", "user_prompt": "p", "pipeline": []}"#;
+    for folder in ["outside", "project"] {
+        std::fs::create_dir(place.path(folder)).expect("a folder");
+    }
+    let outside = place.write("outside/pipeline.json", pipeline);
+    place.write("project/neat.json", NEAT);
+    std::os::unix::fs::symlink("../outside/pipeline.json", place.path("project/pipeline.json")).expect("a link");
+    let output = place.run(&["fmt", "project"]);
+    assert_eq!(std::fs::read_to_string(&outside).expect("a file"), pipeline, "{}", stderr_text(&output));
+    assert_eq!(exit_code(&output), 0, "{}", stderr_text(&output));
+    // A link that is named is meant.
+    let named = place.run(&["fmt", "project/pipeline.json"]);
+    assert_ne!(std::fs::read_to_string(&outside).expect("a file"), pipeline, "{}", stderr_text(&named));
+}
+
+#[test]
+fn names_of_files_are_shown_on_one_line_also_in_pipes() {
+    let place = Workspace::new("");
+    place.write("messy\nb.json: ok\u{1b}[2J.json", MESSY);
+    place.write("broken\nc.json: ok.json", "{");
+    let shown_name = r"messy\nb.json: ok\u{1b}[2J.json";
+    for command in [&["fmt", "--check"][..], &["fmt", "--diff"], &["check", "."], &["list"]] {
+        let output = place.run(command);
+        let printed = format!("{}{}", stdout_text(&output), stderr_text(&output));
+        assert!(printed.contains(shown_name), "{command:?}: {printed}");
+        assert!(!printed.contains('\u{1b}') && !printed.contains("\nb.json"), "{command:?}: {printed}");
+        assert!(!printed.contains("\nc.json"), "{command:?}: {printed}");
+    }
+}
+
+#[test]
+fn a_drawing_in_a_pipe_does_not_control_the_terminal() {
+    let place = Workspace::new("");
+    place.write("a.json", &NEAT.replace("\"a\"", "\"a\\u001b[2J\\u009b\\u202e\""));
+    for format in ["text", "mermaid"] {
+        let drawing = stdout_text(&place.run(&["graph", "a.json", "--format", format]));
+        assert!(!drawing.is_empty() && !drawing.contains(['\u{1b}', '\u{9b}', '\u{202e}']), "{format}: {drawing:?}");
+    }
+}

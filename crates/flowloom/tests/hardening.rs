@@ -215,3 +215,46 @@ fn an_answer_of_a_model_adds_no_argument_to_a_call() {
         assert!(!place.path("evil.txt").exists());
     }
 }
+
+const POEM_TEST: &str = r#"{"definition": "../hello.json", "inputs": {"input": "x"}, "answers": ["hello"], "expect": {"output": [{"equals": "other"}]}}"#;
+
+#[test]
+fn tests_are_read_from_regular_files_of_the_folder_only() {
+    let place = Workspace::with_hello("");
+    std::fs::create_dir(place.path("tests")).expect("a folder");
+    place.write("tests/own.json", POEM_TEST);
+    let outside = place.write("outside.json", POEM_TEST);
+    symlink("/dev/zero", place.path("tests/zero.json")).expect("a link");
+    symlink("../outside.json", place.path("tests/outside.json")).expect("a link");
+    symlink("own.json", place.path("tests/within.json")).expect("a link");
+    assert!(Command::new("mkfifo").arg(place.path("tests/pipe.json")).status().expect("mkfifo runs").success());
+    let output = place.run(&["test", "--update"]);
+    let printed = format!("{}{}", String::from_utf8_lossy(&output.stdout), stderr_text(&output));
+    assert!(printed.contains("not tests: tests/outside.json, tests/pipe.json, tests/zero.json"), "{printed}");
+    assert!(printed.contains("tests/own.json") && printed.contains("tests/within.json"), "{printed}");
+    assert_eq!(std::fs::read_to_string(&outside).expect("a file"), POEM_TEST, "{printed}");
+    assert_ne!(std::fs::read_to_string(place.path("tests/own.json")).expect("a file"), POEM_TEST, "{printed}");
+    std::fs::remove_dir_all(place.path("tests")).expect("removed");
+    symlink("/etc", place.path("tests")).expect("a link");
+    let output = place.run(&["test"]);
+    assert!(stderr_text(&output).contains("is a link out of the project"), "{}", stderr_text(&output));
+}
+
+#[test]
+fn pipes_and_devices_that_are_named_are_refused_and_streams_are_read() {
+    let place = Workspace::with_hello("");
+    assert!(Command::new("mkfifo").arg(place.path("pipe.json")).status().expect("mkfifo runs").success());
+    for command in ["check", "plan", "fmt", "graph", "test", "run"] {
+        for file in ["pipe.json", "/dev/zero"] {
+            let output = place.run(&[command, file]);
+            assert_ne!(exit_code(&output), 0, "{command} {file}");
+            assert!(stderr_text(&output).contains("a pipe or a device"), "{command} {file}: {}", stderr_text(&output));
+        }
+    }
+    let script =
+        "\"$0\" check <(cat hello.json) && \"$0\" check /dev/stdin < hello.json && cat hello.json | \"$0\" check -";
+    let mut command = place.isolate_program("bash");
+    command.args(["-c", script, env!("CARGO_BIN_EXE_flowloom")]);
+    let output = command.output().expect("the program runs");
+    assert_eq!(exit_code(&output), 0, "{}", stderr_text(&output));
+}

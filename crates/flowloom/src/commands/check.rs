@@ -11,6 +11,7 @@ use flowloom_core::diagnostic::apply_safe_fixes;
 
 use crate::cli::{CheckArgs, Global, ReportStyle};
 use crate::failure::{CommandError, CommandResult};
+use crate::print::{show_name, show_path};
 use crate::replace_file::replace_file;
 use crate::terminal::diagnostics;
 
@@ -71,7 +72,7 @@ pub(super) fn load_definitions(path: &Path, loader: &Loader<'_>) -> Result<Named
     }
     let found = find_definitions(path, loader);
     if !found.others.is_empty() {
-        let names: Vec<String> = found.others.iter().map(|other| other.display().to_string()).collect();
+        let names: Vec<String> = found.others.iter().map(|other| show_path(other)).collect();
         eprintln!("not workflows: {}", names.join(", "));
     }
     if found.definitions.is_empty() {
@@ -108,7 +109,7 @@ fn apply_source_fixes(path: &Path, source: &LoadedDefinition) -> Result<bool, Co
         return Ok(false);
     }
     replace_file(path, &repaired)?;
-    eprintln!("{}: {count} fixed", path.display());
+    eprintln!("{}: {count} fixed", show_path(path));
     Ok(true)
 }
 
@@ -124,7 +125,7 @@ fn print_report(sources: &[LoadedDefinition]) {
             _ => format!("{}, {}", format_count(errors, "error"), format_count(warnings, "warning")),
         };
         let format = source.compiled.format.map(|format| format!(" ({})", format.name())).unwrap_or_default();
-        println!("{}{format}: {verdict}", source.name());
+        print_for_people!("{}{format}: {verdict}\n", show_name(source.name()));
     }
 }
 

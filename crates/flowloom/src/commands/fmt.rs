@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use flowloom_app::config::Config;
 use flowloom_app::config::project::ProjectTarget;
 use flowloom_app::definitions::folder::list_part_files;
+use flowloom_app::definitions::reader::read_bounded_text;
 use flowloom_app::definitions::source::{self, LoadedDefinition, Loader, STDIN_PATH};
 use flowloom_core::code::Code;
 use flowloom_core::diagnostic::Diagnostic;
@@ -15,6 +16,7 @@ use super::check::{NamedDefinitions, load_definitions};
 use crate::cli::{FmtArgs, Global};
 use crate::failure::{CommandError, CommandResult};
 use crate::line_diff::write_diff;
+use crate::print::show_name;
 use crate::replace_file::replace_file;
 use crate::terminal::diagnostics;
 
@@ -36,7 +38,7 @@ pub(crate) fn format_definitions(global: &Global, arguments: FmtArgs) -> Command
         let target = ProjectTarget::Definition(path.clone());
         let config: Config = global.load_config_for(Some(&target))?;
         let loader = Loader { format, stdin_path: arguments.stdin_filename.as_deref(), ..Loader::new(&config) };
-        let parts = find_parts(path);
+        let parts = find_parts(path, &config);
         let sources = match load_definitions(path, &loader) {
             // A folder of blocks has no workflows.
             Err(_) if !parts.is_empty() => NamedDefinitions::default(),
@@ -61,9 +63,9 @@ pub(crate) fn format_definitions(global: &Global, arguments: FmtArgs) -> Command
 }
 
 /// The files of a folder that are parts of definitions: blocks, and records of agents.
-fn find_parts(folder: &Path) -> Vec<PathBuf> {
+fn find_parts(folder: &Path, config: &Config) -> Vec<PathBuf> {
     let is_part = |file: &PathBuf| {
-        let text = std::fs::read_to_string(file);
+        let text = read_bounded_text(file, config.limits.source_bytes);
         text.is_ok_and(|text| format_part(&file.display().to_string(), &text).is_some())
     };
     let folder = folder.strip_prefix(".").unwrap_or(folder);
@@ -80,6 +82,7 @@ fn format_definition(
     summary: &mut Summary,
 ) -> Result<(), CommandError> {
     let name = source.name().to_owned();
+    let shown_name = show_name(&name);
     let is_stdin = path == Path::new(STDIN_PATH);
     let text = std::str::from_utf8(source.bytes());
     let part = text.ok().and_then(|text| Some((text.to_owned(), format_part(&name, text)?)));
@@ -102,21 +105,21 @@ fn format_definition(
                 () if has_problem(Code::UnknownFormat) => "is in no known format",
                 () => "does not parse",
             };
-            eprintln!("{name}: not formatted, because it {why}");
+            eprintln!("{shown_name}: not formatted, because it {why}");
             summary.refused.push(name);
             return Ok(());
         }
     };
     let is_changed = text != laid_out;
     if arguments.diff && is_changed && !global.json {
-        print!("{}", write_diff(&name, &text, &laid_out));
+        print!("{}", write_diff(&shown_name, &text, &laid_out));
     } else if arguments.check && is_changed && !global.json {
-        println!("{name}");
+        println!("{shown_name}");
     } else if is_stdin && !arguments.check && !arguments.diff && !global.json {
         print!("{laid_out}");
     } else if is_changed && !arguments.check && !arguments.diff && !is_stdin {
         replace_file(Path::new(&name), &laid_out)?;
-        eprintln!("{name}: formatted");
+        eprintln!("{shown_name}: formatted");
     }
     match is_changed {
         true => summary.changed.push(name),

@@ -23,7 +23,7 @@ pub(crate) async fn draw_definition(global: &Global, arguments: &GraphArgs) -> C
     let drawing = draw_plan(plan, arguments.format)?;
     match global.json {
         true => super::results::print_json(&json!({"drawing": drawing})),
-        false => print!("{drawing}"),
+        false => print_for_people!("{drawing}"),
     }
     Ok(0)
 }

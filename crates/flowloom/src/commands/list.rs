@@ -9,7 +9,7 @@ use serde_json::json;
 use crate::cli::Global;
 use crate::failure::{CommandError, CommandResult};
 use crate::hint;
-use crate::print::print_wrapped;
+use crate::print::{print_wrapped, show_name, show_path};
 use crate::style::{Style, paint_text};
 use crate::terminal::measure::{count_columns, pad_columns};
 use crate::terminal::table::print_header;
@@ -26,9 +26,9 @@ pub(crate) fn list_workflows(global: &Global, folder: &Path) -> CommandResult {
         return Ok(0);
     }
     if found.is_empty() {
-        eprintln!("there are no workflows in {}; create one: {}", folder.display(), hint::command_line("init"));
+        eprintln!("there are no workflows in {}; create one: {}", show_path(folder), hint::command_line("init"));
     }
-    let width = found.iter().map(|file| count_columns(&file.id)).max().unwrap_or(0).max("ID".len());
+    let width = found.iter().map(|file| count_columns(&show_name(&file.id))).max().unwrap_or(0).max("ID".len());
     if !found.is_empty() {
         print_header(&format!("  {:<width$}  {:<8}  FILE", "ID", "FORMAT"));
     }
@@ -36,7 +36,8 @@ pub(crate) fn list_workflows(global: &Global, folder: &Path) -> CommandResult {
         let mark =
             if file.source.is_refused() { paint_text(Style::Bad, "✗") } else { paint_text(Style::Good, "✓") };
         let format = file.source.compiled.format.as_ref().map_or("", flowloom_core::plan::Format::name);
-        print_wrapped(&format!("{mark} {}  {format:<8}  {}", pad_columns(&file.id, width), file.file.display()), 4);
+        let id = pad_columns(&show_name(&file.id), width);
+        print_wrapped(&format!("{mark} {id}  {format:<8}  {}", show_path(&file.file)), 4);
     }
     if found.iter().any(|file| file.source.is_refused()) {
         eprintln!("✗ has errors; to see them: flowloom check FILE");

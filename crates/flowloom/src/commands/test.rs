@@ -15,6 +15,7 @@ use super::results::print_json;
 use crate::cli::{Global, RecordTestArgs, TestArgs, TestCommand, TestReport};
 use crate::failure::{CommandError, CommandResult, print_error};
 use crate::inputs::parse_budget;
+use crate::print::show_path;
 use crate::terminal::report::count_steps;
 use crate::terminal::test_report::{describe_outcome, render_junit, render_outcome, render_summary, render_tap};
 
@@ -50,13 +51,14 @@ pub(crate) async fn test_workflows(global: &Global, arguments: TestArgs) -> Comm
                 outcomes.push(outcome);
             }
             Err(error) => {
-                print_error(error.code(), "", &error.to_string());
+                let message = error.to_string().replace(&file.display().to_string(), &show_path(file));
+                print_error(error.code(), "", &message);
                 outcomes.push(TestOutcome::from_file_error(file, &error));
             }
         }
     }
     if prints_text && !others.is_empty() {
-        let others: Vec<String> = others.iter().map(|file| file.display().to_string()).collect();
+        let others: Vec<String> = others.iter().map(|file| show_path(file)).collect();
         eprintln!("not tests: {}", others.join(", "));
     }
     report_outcomes(global, arguments.report, &outcomes);
@@ -103,6 +105,11 @@ fn list_files(config: &Config, paths: &[PathBuf]) -> Result<FoundTests, CommandE
             );
             return Err(CommandError::usage(message));
         }
+        [] if leaves_folder(&folder, &config.project.root) => {
+            let folder = show_path(&folder);
+            let message = format!("{folder} is a link out of the project; name it to use it: flowloom test {folder}");
+            return Err(CommandError::usage(message));
+        }
         [] => found = find_tests(&folder)?,
         paths => {
             for path in paths {
@@ -118,6 +125,13 @@ fn list_files(config: &Config, paths: &[PathBuf]) -> Result<FoundTests, CommandE
         )),
         false => Ok(found),
     }
+}
+
+/// Whether a folder of a project is a symbolic link to somewhere else.
+fn leaves_folder(link: &Path, root: &Path) -> bool {
+    let root = if root.as_os_str().is_empty() { Path::new(".") } else { root };
+    let resolved = link.canonicalize().ok().zip(root.canonicalize().ok());
+    link.is_symlink() && resolved.is_some_and(|(target, root)| !target.starts_with(root))
 }
 
 fn report_outcomes(global: &Global, report: TestReport, outcomes: &[TestOutcome]) {

@@ -10,7 +10,7 @@ use serde_json::json;
 use super::excerpt::{Excerpt, MAX_EXCERPT_BYTES};
 use super::width::stderr_columns;
 use crate::flags::{append_hint, hint_for_diagnostic};
-use crate::print::replace_controls;
+use crate::print::{replace_controls, show_name};
 use crate::style::colors_stderr;
 
 /// Prints diagnostics for people to stderr, with the affected source lines.
@@ -42,7 +42,7 @@ fn render_diagnostics(source: &LoadedDefinition) -> String {
     if let Some(rest) = source.rest_problem() {
         out.push_str(&format!(
             "{}: {}\n\n",
-            replace_controls(source.name()),
+            show_name(source.name()),
             message_with_hint(&rest.message, rest.help.as_deref())
         ));
     }
@@ -61,7 +61,9 @@ fn build_theme(diagnostic: &Diagnostic) -> GraphicalTheme {
 fn without_controls(diagnostic: &Diagnostic) -> Diagnostic {
     let clean = |text: &str| replace_controls(text).into_owned();
     let mut shown = diagnostic.clone();
-    (shown.file, shown.message) = (clean(&shown.file), clean(&shown.message));
+    shown.file = show_name(&diagnostic.file).into_owned();
+    // Messages that name the file must not have the lines of its name either.
+    shown.message = clean(&diagnostic.message.replace(&diagnostic.file, &shown.file));
     let hint = hint_for_diagnostic(shown.code, shown.severity == Severity::Error);
     shown.help = match shown.help.as_deref().map(clean) {
         Some(help) => Some(append_hint(&help, hint).into_owned()),

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use super::diff::render_lines;
 use super::report::format_duration;
+use crate::print::{show_name, show_path};
 use crate::style::{Style, paint_text};
 
 /// One test: a line, and what is wrong.
@@ -22,8 +23,8 @@ pub(crate) fn render_outcome(outcome: &TestOutcome) -> String {
     let mut out = format!(
         "{} {}  {}{note}\n",
         paint_text(style, mark),
-        outcome.name,
-        paint_text(Style::Dim, &format!("{}  {}", outcome.file.display(), format_duration(outcome.duration_ms)))
+        show_name(&outcome.name),
+        paint_text(Style::Dim, &format!("{}  {}", show_path(&outcome.file), format_duration(outcome.duration_ms)))
     );
     for problem in &outcome.problems {
         let _ = writeln!(out, "  {}: {}", paint_text(Style::Heading, &problem.place), problem.message);
@@ -155,7 +156,7 @@ pub(crate) fn render_tap(outcomes: &[TestOutcome]) -> String {
         let word = if outcome.has_passed() { "ok" } else { "not ok" };
         let name = outcome.name.replace(['#', '\n'], " ");
         let skip = outcome.why_skipped().map(|why| format!(" # SKIP {why}")).unwrap_or_default();
-        let _ = writeln!(out, "{word} {} - {name} ({}){skip}", number + 1, outcome.file.display());
+        let _ = writeln!(out, "{word} {} - {name} ({}){skip}", number + 1, show_path(&outcome.file));
         if outcome.has_passed() && outcome.skipped.is_empty() {
             continue;
         }
