@@ -32,18 +32,18 @@ const DEFINITION = {
   ],
 };
 
-/** A studio with a key for reading and one for everything, and a stored workflow. */
-async function startProtected() {
+/** A studio with a key for reading, one for everything and those that `createMore` creates, and a stored workflow. */
+async function startProtected(createMore = () => ({})) {
   const studio = await open({
     prepare: (folder) => {
-      const create = (name, scopes) =>
+      const create = (name, scopes, more = []) =>
         JSON.parse(
-          execFileSync(PROGRAM, ["keys", "create", "--name", name, "--scopes", scopes, "--json"], {
+          execFileSync(PROGRAM, ["keys", "create", "--name", name, "--scopes", scopes, "--json", ...more], {
             cwd: folder,
             encoding: "utf8",
           }),
         ).key;
-      return { reader: create("reader", "read,run"), admin: create("boss", "admin") };
+      return { reader: create("reader", "read,run"), admin: create("boss", "admin"), ...createMore(create) };
     },
   });
   await fetch(`${studio.address}/api/v1/workflows/owned`, {
@@ -124,6 +124,38 @@ test("a key that is revoked while a run is open is named, and what is drawn stay
     .getByText("Your key is no longer accepted.")
     .waitFor({ state: "detached" });
   await opened.context.close();
+});
+
+test("what one user has not saved is not offered to the next user of the browser", async () => {
+  const studio = await startProtected((create) => ({
+    ann: create("ann", "read,write", ["--user", "ann"]),
+    bob: create("bob", "read,write", ["--user", "bob"]),
+  }));
+  const opened = await openPage(browser, studio.address);
+  const { page, context } = opened;
+  const address = `${studio.address}/workflows/owned`;
+  /** Opens the workflow in a tab, which has no key yet. */
+  const openAs = async (tab, key) => {
+    tab.setDefaultTimeout(20_000);
+    await tab.goto(address);
+    await enterKey(tab, key);
+    await tab.getByRole("tab", { name: "Source" }).first().click();
+    await tab.getByRole("textbox", { name: /Source of/ }).waitFor();
+  };
+  await openAs(page, studio.prepared.ann);
+  await page.getByRole("textbox", { name: /Source of/ }).click();
+  await page.keyboard.press("Control+End");
+  await page.keyboard.insertText("\n\n");
+  await page.waitForFunction(() => Object.keys(localStorage).some((key) => /^unsaved .* owned /.test(key)));
+  await page.close({ runBeforeUnload: false });
+  const other = await context.newPage();
+  await openAs(other, studio.prepared.bob);
+  const offer = /This browser has changes of .* that were not saved/;
+  assert.equal(await other.getByText(offer).count(), 0);
+  const again = await context.newPage();
+  await openAs(again, studio.prepared.ann);
+  await again.getByText(offer).waitFor();
+  await context.close();
 });
 
 test("the first key may create others, unless somebody confirms that it need not", async () => {
