@@ -165,7 +165,8 @@ fn mixed_line_ends_are_formatted_once() {
 #[test]
 fn a_link_that_leaves_the_folder_is_not_written_through() {
     let place = Workspace::new("");
-    let pipeline = r#"{"name": "a", "user_prompt": "p", "pipeline": []}"#;
+    let pipeline =
+        r#"{"user_prompt": "p", "name": "a", "nodes": [{"id": "n", "block_id": "b", "inputs": {}}], "edges": []}"#;
     for folder in ["outside", "project"] {
         std::fs::create_dir(place.path(folder)).expect("a folder");
     }
