@@ -34,7 +34,7 @@ fn user_share() -> usize {
     places - places / 4
 }
 
-/// A file that blocks whoever reads it.
+/// A pipe that blocks whoever reads it.
 fn make_pipe(path: &Path) {
     assert!(Command::new("mkfifo").arg(path).status().expect("it starts").success());
 }
@@ -48,10 +48,12 @@ fn end_pipe(path: &Path) {
 fn requests_that_never_end_hold_up_nobody_else() {
     let place = Workspace::with_hello("");
     let (operator, alice) = (create_key(&place, &[]), create_key(&place, &["--user", "alice"]));
+    // Whoever reads a test waits for the pipe.
     std::fs::create_dir(place.path("tests")).expect("a folder");
-    let (test, pipe) = (place.path("tests/x.json"), place.path("pipe"));
-    make_pipe(&test);
-    let server = RunningServer::start(&place, &[]);
+    place.write("tests/x.json", "{}");
+    let pipe = place.path("pipe");
+    make_pipe(&pipe);
+    let server = RunningServer::start_with(&place, &[], &[("FLOWLOOM_HOLD", &format!("test_read:{}", pipe.display()))]);
     let (answers, answered) = mpsc::channel();
     let count = user_share() + MAX_QUEUED + REFUSED;
     for _ in 0..count {
@@ -70,7 +72,6 @@ fn requests_that_never_end_hold_up_nobody_else() {
     let ask = |path: &str| server.send_and_read("GET", path, &[&alice], "");
     assert_eq!(ask("/api/v1/workflows").status, 200);
     assert_eq!(ask("/api/v1/runs").status, 200);
-    std::fs::rename(&test, &pipe).expect("renamed");
     for _ in REFUSED..count {
         let answer = loop {
             end_pipe(&pipe);

@@ -9,7 +9,7 @@ use support::http::RunningServer;
 
 /// A step list that sets a key of the memory.
 const SET_KEY: &str = r#"{"id": "set", "name": "set", "description": "d", "steps": [{"name": "s", "mode": "sequential",
-    "functionId": "memory::set", "promptTemplate": "{\"key\": \"a\u0000\", \"value\": \"b\"}", "errorMode": "fail"}]}"#;
+    "functionId": "memory::set", "promptTemplate": "{\"key\": \"a\\u0000\", \"value\": \"b\"}", "errorMode": "fail"}]}"#;
 
 fn start_server(config: &str) -> (RunningServer, Workspace) {
     let place = Workspace::with_hello("");
@@ -21,8 +21,8 @@ fn start_server(config: &str) -> (RunningServer, Workspace) {
 fn check_names_and_content(config: &str) {
     let (server, _place) = start_server(config);
     // What a step says has null characters: it is kept, and counted.
-    let said = server.post("/api/v1/runs?wait=60", &json!({"workflow": "hello", "inputs": "a\0b"})).json();
-    assert_eq!(said["status"], "succeeded", "{said}");
+    let answered = server.post("/api/v1/runs?wait=60", &json!({"workflow": "hello", "inputs": "a\0b"})).json();
+    assert_eq!(answered["status"], "succeeded", "{answered}");
     let counted = server.get("/api/v1/statistics/models?days=1");
     assert_eq!(counted.status, 200, "{counted:?}");
     // The run ends: it is not tried again and again.

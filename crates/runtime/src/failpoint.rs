@@ -1,4 +1,4 @@
-//! Named places at which a test can end the process, as a crash at that place would. Release builds have none.
+//! Named places at which a test can end the process, as a crash at that place would, or have it wait. Release builds have none.
 
 /// Ends the process if the variable `FLOWLOOM_FAILPOINT` is `name`, or if it is `name:N` and this is the `N`th hit.
 #[cfg(debug_assertions)]
@@ -13,8 +13,22 @@ pub fn hit(name: &str) {
 #[inline(always)]
 pub fn hit(_name: &str) {}
 
+/// Waits until another process opens a pipe to write to it, if the variable `FLOWLOOM_HOLD` is `name:` and the path of the pipe.
+#[cfg(debug_assertions)]
+pub fn hold(name: &str) {
+    if let Some((_, pipe)) = enabled::HELD.as_ref().filter(|(held, _)| held == name) {
+        drop(std::fs::File::open(pipe));
+    }
+}
+
+/// Does nothing: in a release build nothing waits.
+#[cfg(not(debug_assertions))]
+#[inline(always)]
+pub fn hold(_name: &str) {}
+
 #[cfg(debug_assertions)]
 mod enabled {
+    use std::path::PathBuf;
     use std::sync::LazyLock;
     use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -22,6 +36,13 @@ mod enabled {
     #[allow(clippy::disallowed_methods, reason = "a test chooses the failpoint of the program that it starts")]
     pub(super) static CHOSEN: LazyLock<Option<ChosenFailpoint>> =
         LazyLock::new(|| std::env::var("FLOWLOOM_FAILPOINT").ok().map(|text| ChosenFailpoint::parse(&text)));
+
+    /// The place at which this process waits, and the pipe.
+    #[allow(clippy::disallowed_methods, reason = "a test chooses where the program that it starts waits")]
+    pub(super) static HELD: LazyLock<Option<(String, PathBuf)>> = LazyLock::new(|| {
+        let text = std::env::var("FLOWLOOM_HOLD").ok()?;
+        text.split_once(':').map(|(name, pipe)| (name.to_owned(), pipe.into()))
+    });
 
     pub(super) struct ChosenFailpoint {
         pub(super) name: String,

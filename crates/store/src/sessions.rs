@@ -83,7 +83,7 @@ impl Store {
         let claim = UnfinishedClaim::register_run(self, run)?;
         let found = Arc::new(Mutex::new(None));
         let (slot, worker, mailboxes) = (found.clone(), self.worker.name().to_owned(), self.mailboxes.clone());
-        flowloom_runtime::failpoint::hit("claim_before");
+        flowloom_runtime::failpoint::hit("session_claim_before");
         let job = move |db: &DbConnection| {
             let given_up = given_up.map_or(-1, |epoch| epoch as i64);
             let row = db.query_first(CLAIM_FREE_SQL, params![&worker, &run.to_string(), given_up], read_claimed_row)?;
@@ -95,7 +95,7 @@ impl Store {
             Ok(())
         };
         self.writer.submit_job(Box::new(job)).await?;
-        flowloom_runtime::failpoint::hit("claim_after");
+        flowloom_runtime::failpoint::hit("session_claim_after");
         let Some(row) = found.lock().unwrap_or_else(PoisonError::into_inner).take() else { return Ok(None) };
         claim.keep_claim();
         let ClaimedRow { epoch, identity, failed_claims, pending_commands } = row;
@@ -115,7 +115,7 @@ impl Store {
         Ok(self.read_with(read)?.unwrap_or(false))
     }
 
-    /// Whether other processes are told of a batch that is announced.
+    /// Whether other processes are notified of a batch that is announced.
     pub fn has_announcements(&self) -> bool {
         self.worker.is_leased()
     }

@@ -41,13 +41,19 @@ pub const FAILPOINTS: &[&str] = &[
     "run_release_before",
     "run_reopen_after",
     "run_resume_before",
+    "session_claim_after",
+    "session_claim_before",
     "suspend_before",
     "timer_set_after",
     "uncertain_append_after",
 ];
 
 /// Failpoints that no run of the campaign reaches, each with the reason.
-pub const UNREACHED: &[(&str, &str)] = &[("timer_set_after", "no format has a step that waits for a time")];
+pub const UNREACHED: &[(&str, &str)] = &[
+    ("session_claim_after", "only workers of Restate claim runs for sessions"),
+    ("session_claim_before", "only workers of Restate claim runs for sessions"),
+    ("timer_set_after", "no format has a step that waits for a time"),
+];
 
 /// The hits at which the process ends. Each one is tried on another kind of database.
 pub const HITS: [usize; 3] = [1, 2, 5];

@@ -335,6 +335,7 @@ fn may_be_test(file: &Path) -> bool {
 
 /// The text of a file, without the mark that some editors write at its beginning.
 fn read_text(file: &Path) -> std::io::Result<String> {
+    flowloom_runtime::failpoint::hold("test_read");
     let text = read_bounded_text(file, MAX_TEST_BYTES)?;
     Ok(text.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(text))
 }
