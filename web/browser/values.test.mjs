@@ -41,12 +41,12 @@ test("an output that is a picture is shown as one, but not as SVG", async () => 
 test("an output that is cut says so, and is shown whole", async () => {
   const opened = await openPage(browser, studio.address);
   const { page } = opened;
-  const run = await startRun(studio.address, "hostile", `**start** ${"x ".repeat(15_000)}end`, 30);
+  const run = await startRun(studio.address, "hostile", `**start**\n\n${"x ".repeat(15_000)}end`, 30);
   await page.goto(`${studio.address}/runs/${run}?step=/repeat`);
   const output = page.getByRole("region", { name: "Output" });
   for (const look of ["Text", "Formatted"]) {
     await output.getByRole("button", { name: look, exact: true }).click();
-    await output.getByText("The first 20,000 of 30,013 characters.").waitFor();
+    await output.getByText("The first 20,000 of 30,014 characters.").waitFor();
     assert.doesNotMatch(await output.innerText(), /end/);
     await output.getByRole("button", { name: "Show all", exact: true }).click();
     await output.getByText(/end$/).waitFor();
