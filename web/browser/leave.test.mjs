@@ -27,7 +27,7 @@ function definitionOf(id, promptTemplate) {
   return { id, name: "Kept", steps: [step] };
 }
 
-async function store(id, prompt) {
+async function storeWorkflow(id, prompt) {
   const response = await fetch(`${studio.address}/api/v1/workflows/${id}`, {
     method: "PUT",
     headers: { "content-type": "application/json" },
@@ -53,7 +53,7 @@ function readSource(page) {
 }
 
 test("whoever leaves with unsaved changes is asked first", async () => {
-  await store("asked", "one");
+  await storeWorkflow("asked", "one");
   const opened = await openPage(browser, studio.address);
   const { page } = opened;
   await change(page, "asked", "two");
@@ -77,7 +77,7 @@ test("whoever leaves with unsaved changes is asked first", async () => {
 });
 
 test("changes that were taken back are not asked about", async () => {
-  await store("back", "one");
+  await storeWorkflow("back", "one");
   const opened = await openPage(browser, studio.address);
   const { page } = opened;
   await page.goto(`${studio.address}/workflows/back`);
@@ -92,7 +92,7 @@ test("changes that were taken back are not asked about", async () => {
 });
 
 test("a workflow without errors is kept as a draft, which is there again and can be saved or discarded", async () => {
-  await store("draft", "one");
+  await storeWorkflow("draft", "one");
   const opened = await openPage(browser, studio.address);
   const { page } = opened;
   await change(page, "draft", "two");
@@ -122,7 +122,7 @@ test("a workflow without errors is kept as a draft, which is there again and can
 });
 
 test("a workflow is deleted after a question", async () => {
-  await store("doomed", "one");
+  await storeWorkflow("doomed", "one");
   const opened = await openPage(browser, studio.address);
   const { page } = opened;
   await change(page, "doomed", "two");
@@ -154,7 +154,7 @@ test("a workflow is deleted after a question", async () => {
 });
 
 test("typing over coloured text breaks no rule of the page, and keeps brackets around a selection", async () => {
-  await store("typed", "one");
+  await storeWorkflow("typed", "one");
   const opened = await openPage(browser, studio.address);
   const { page } = opened;
   await page.goto(`${studio.address}/workflows/typed`);
@@ -178,7 +178,7 @@ test("typing over coloured text breaks no rule of the page, and keeps brackets a
 });
 
 test("unsaved changes outlive the tab: they are offered again, and the card says so", async () => {
-  await store("crashed", "one");
+  await storeWorkflow("crashed", "one");
   const opened = await openPage(browser, studio.address);
   const { page, context } = opened;
   await change(page, "crashed", "two");
@@ -205,7 +205,7 @@ test("unsaved changes outlive the tab: they are offered again, and the card says
 });
 
 test("discarded changes do not come back, and what another tab went on with stays", async () => {
-  await store("shared-tabs", "stored");
+  await storeWorkflow("shared-tabs", "stored");
   const opened = await openPage(browser, studio.address);
   const { page: one, context } = opened;
   const readKept = () => {

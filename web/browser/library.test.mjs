@@ -17,7 +17,7 @@ after(async () => {
   await studio?.close();
 });
 
-async function store(kind, id, definition) {
+async function storeDefinition(kind, id, definition) {
   const response = await fetch(`${studio.address}/api/v1/${kind}/${id}`, {
     method: "PUT",
     headers: { "content-type": "application/json" },
@@ -131,7 +131,7 @@ test("a function is tried with arguments, and one that only steps call says so",
 });
 
 test("an agent is tried with a message, and the conversation continues", async () => {
-  await store("agents", "talker", { agentId: "talker", name: "Talker", systemPrompt: "You help." });
+  await storeDefinition("agents", "talker", { agentId: "talker", name: "Talker", systemPrompt: "You help." });
   const opened = await open("library?kind=agents&item=talker");
   const { page } = opened;
   const trial = page.getByRole("region", { name: "Try it" });
@@ -150,12 +150,12 @@ test("an agent is tried with a message, and the conversation continues", async (
 test("a tool that calls a function is tried, and one that sends a request leads to agents", async () => {
   const parameters = { type: "object", properties: { title: { type: "string" } }, required: ["title"] };
   const record = (name, fields) => ({ toolId: name, type: "function", ...fields });
-  await store(
+  await storeDefinition(
     "tools",
     "tell",
     record("tell", { functionId: "notify::push", function: { name: "tell", parameters } }),
   );
-  await store(
+  await storeDefinition(
     "tools",
     "order",
     record("order", { internalApiPath: "/order", function: { name: "order", parameters } }),

@@ -17,7 +17,7 @@ after(async () => {
   await studio?.close();
 });
 
-async function store(id, definition) {
+async function storeDefinition(id, definition) {
   const response = await fetch(`${studio.address}/api/v1/workflows/${id}`, {
     method: "PUT",
     headers: { "content-type": "application/json" },
@@ -94,7 +94,7 @@ test("the fields of a schema are added, named, described and nested, and other k
     nodes: [{ id: "n1", block_id: "count", inputs: { text: "a b" } }],
     edges: [],
   };
-  await store("shapes", { pipeline, blocks: [BLOCK] });
+  await storeDefinition("shapes", { pipeline, blocks: [BLOCK] });
   const opened = await openPart("shapes", "Count");
   const { page, form } = opened;
   const inputs = form.getByRole("group", { name: "Input schema", exact: true });
@@ -142,7 +142,7 @@ test("the fields of a schema are added, named, described and nested, and other k
 test("the same schema is changed as text and as a form", async () => {
   const nodes = [{ id: "n1", block_id: "count", inputs: { text: "a b" } }];
   const pipeline = { id: "texts", name: "Texts", nodes, edges: [] };
-  await store("texts", { pipeline, blocks: [BLOCK] });
+  await storeDefinition("texts", { pipeline, blocks: [BLOCK] });
   const opened = await openPart("texts", "Count");
   const { page, form } = opened;
   const looks = form.getByRole("group", { name: "Input schema: form or text" });
@@ -182,7 +182,7 @@ test("the answer schema of a Markdown action is a form unless it is computed", a
 });
 
 test("a model is chosen from the list, or entered", async () => {
-  await store("talker", { name: "Talker", systemPrompt: "You help.", tools: [] });
+  await storeDefinition("talker", { name: "Talker", systemPrompt: "You help.", tools: [] });
   const opened = await openPart("talker", "Definition");
   const { page, form } = opened;
   const model = form.getByRole("combobox", { name: "Model" });

@@ -21,7 +21,7 @@ function definitionOf(id, prompt) {
   return { id, name: `Start ${id}`, steps: [{ ...step, promptTemplate: prompt }] };
 }
 
-async function store(id, prompt = "Say {{input}}") {
+async function storeWorkflow(id, prompt = "Say {{input}}") {
   const response = await fetch(`${studio.address}/api/v1/workflows/${id}`, {
     method: "PUT",
     headers: { "content-type": "application/json" },
@@ -49,7 +49,7 @@ async function openRunDialog(page, id) {
 }
 
 test("with unsaved changes, one button saves and runs them", async () => {
-  await store("save-run");
+  await storeWorkflow("save-run");
   const opened = await openPage(browser, studio.address);
   const { page } = opened;
   await change(page, "save-run", "Shout {{input}}");
@@ -65,7 +65,7 @@ test("with unsaved changes, one button saves and runs them", async () => {
 });
 
 test("the saved version runs once, and the changes are there again afterwards", async () => {
-  await store("saved-run");
+  await storeWorkflow("saved-run");
   const opened = await openPage(browser, studio.address);
   const { page } = opened;
   await change(page, "saved-run", "Shout {{input}}");
@@ -84,7 +84,7 @@ test("the saved version runs once, and the changes are there again afterwards", 
 });
 
 test("what was typed is there again, and so are the inputs of the last run", async () => {
-  await store("typed-run");
+  await storeWorkflow("typed-run");
   await startRun(studio.address, "typed-run", "Grace", 30);
   const opened = await openPage(browser, studio.address);
   const { page } = opened;
@@ -100,7 +100,7 @@ test("what was typed is there again, and so are the inputs of the last run", asy
 });
 
 test("a schedule has inputs and a time in words, and is changed", async () => {
-  await store("timed");
+  await storeWorkflow("timed");
   const opened = await openPage(browser, studio.address);
   const { page } = opened;
   await page.goto(`${studio.address}/workflows/timed`);

@@ -66,13 +66,13 @@ test("a run becomes a test, which fails when the definition changes", async () =
 
 test("a test of a workflow in the database is saved, fails after a change, and is accepted", async () => {
   const step = { name: "a", functionId: "agent::chat", mode: "sequential", errorMode: "fail" };
-  const store = (promptTemplate) =>
+  const storeWorkflow = (promptTemplate) =>
     fetch(`${studio.address}/api/v1/workflows/mine`, {
       method: "PUT",
       headers: { "content-type": "application/json" },
       body: JSON.stringify({ id: "mine", name: "Mine", steps: [{ ...step, promptTemplate }] }),
     });
-  await store("Say {{input}}");
+  await storeWorkflow("Say {{input}}");
   const run = await startRun(studio.address, "mine", "tea", 30);
   const opened = await openPage(browser, studio.address);
   const { page } = opened;
@@ -82,7 +82,7 @@ test("a test of a workflow in the database is saved, fails after a change, and i
   const dialog = page.getByRole("dialog", { name: "Save as test" });
   await dialog.getByRole("button", { name: "Save in the project" }).click();
   await dialog.getByText("tests/mine.json").waitFor();
-  await store("Sing {{input}}");
+  await storeWorkflow("Sing {{input}}");
   await dialog.getByRole("link", { name: "Open tests" }).click();
   await page.getByText("Tests of Mine").waitFor();
   await page.getByRole("button", { name: "Run all" }).click();

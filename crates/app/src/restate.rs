@@ -13,16 +13,15 @@ use flowloom_core::id::RunId;
 use flowloom_core::status::Status;
 pub use flowloom_restate::RestateAdmin;
 use flowloom_restate::{
-    ClaimedRun, Deployment, Discovery, OpenedRun, RestateClient, RestateError, RunLife, RunServices, StartOutcome,
-    WorkerHost,
+    Deployment, Discovery, OpenedRun, RestateClient, RestateError, RunLife, RunServices, StartOutcome, WorkerHost,
 };
 use flowloom_runtime::clock::SystemClock;
 use flowloom_runtime::effects::{BoxFuture, Clock as _};
 use flowloom_runtime::journal::{Journal, Lease};
 use flowloom_runtime::outage_log::OutageLog;
-use flowloom_runtime::remote::{DriveRequest, DriveState, LifeStart, RunDriver};
+use flowloom_runtime::remote::{ClaimedSession, DriveRequest, DriveState, LifeStart, RunDriver};
 use flowloom_runtime::{JournalError, RunError, engine_semantics};
-use flowloom_store::{ClaimedSession, Store};
+use flowloom_store::Store;
 use tokio::net::TcpListener;
 use url::Url;
 
@@ -174,7 +173,7 @@ impl RunDriver for RestateDriver {
         })
     }
 
-    fn has_news_of_ends(&self) -> bool {
+    fn announces_ends(&self) -> bool {
         self.store.has_announcements()
     }
 
@@ -334,12 +333,8 @@ impl WorkerHost for RestateWorker {
         })
     }
 
-    fn claim_run(&self, run: RunId, given_up: Option<u64>) -> BoxFuture<'_, Result<ClaimedRun, JournalError>> {
-        Box::pin(async move {
-            let ClaimedSession { lease, is_hopeless, has_commands } =
-                self.app.store.claim_session(run, given_up).await?;
-            Ok(ClaimedRun { lease, is_hopeless, has_commands })
-        })
+    fn claim_run(&self, run: RunId, given_up: Option<u64>) -> BoxFuture<'_, Result<ClaimedSession, JournalError>> {
+        Box::pin(self.app.store.claim_session(run, given_up))
     }
 
     fn wake_run(&self, run: RunId) -> BoxFuture<'_, Result<(), JournalError>> {

@@ -59,13 +59,13 @@ fn a_test_finds_its_definition_from_any_working_folder() {
 /// A server with the step list `ask` in its database, and the id of a run of it.
 fn start_with_stored(place: &Workspace) -> (RunningServer, String) {
     let server = RunningServer::start(place, &[]);
-    store(&server, &definition("Say {{input}}"));
+    store_definition(&server, &definition("Say {{input}}"));
     let run = server.post("/api/v1/runs?wait=60", &json!({"workflow": "ask", "inputs": "tea"})).json();
     let run = run["run_id"].as_str().expect("an id").to_owned();
     (server, run)
 }
 
-fn store(server: &RunningServer, text: &str) {
+fn store_definition(server: &RunningServer, text: &str) {
     let stored = server.send_and_read("PUT", "/api/v1/workflows/ask", &["Content-Type: application/json"], text);
     assert!(matches!(stored.status, 200 | 201), "{stored:?}");
 }
@@ -82,7 +82,7 @@ fn a_test_of_a_stored_workflow_is_saved_run_and_accepted() {
     let run_tests = |body| server.post("/api/v1/tests", &body).json()["items"][0].clone();
     assert_eq!(run_tests(json!({}))["passed"], true);
 
-    store(&server, &definition("Whisper {{input}}"));
+    store_definition(&server, &definition("Whisper {{input}}"));
     let failed = run_tests(json!({}));
     assert_eq!((&failed["passed"], &failed["updated"]), (&json!(false), &json!(false)), "{failed}");
     let accepted = run_tests(json!({"files": ["deep/ask.json"], "update": true}));

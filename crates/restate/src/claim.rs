@@ -8,9 +8,10 @@ use std::time::Duration;
 use flowloom_core::id::RunId;
 use flowloom_runtime::JournalError;
 use flowloom_runtime::journal::{Journal, Lease};
+use flowloom_runtime::remote::ClaimedSession;
 use tokio::sync::oneshot;
 
-use crate::session::{ClaimedRun, WorkerHost};
+use crate::session::WorkerHost;
 
 /// Interval at which a run is claimed whose last worker may still be alive.
 const CLAIM_INTERVAL: Duration = Duration::from_millis(100);
@@ -18,7 +19,7 @@ const CLAIM_INTERVAL: Duration = Duration::from_millis(100);
 /// A lease that is released when it is dropped, unless it was given back.
 pub(crate) struct HeldLease {
     journal: Arc<dyn Journal>,
-    claimed: ClaimedRun,
+    claimed: ClaimedSession,
     is_given_back: bool,
 }
 
@@ -28,7 +29,7 @@ impl HeldLease {
     }
 
     /// What was known when the run was claimed.
-    pub(crate) fn claimed(&self) -> ClaimedRun {
+    pub(crate) fn claimed_session(&self) -> ClaimedSession {
         self.claimed
     }
 

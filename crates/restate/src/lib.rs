@@ -21,4 +21,4 @@ pub use client::{RestateClient, RestateError, RunLife, StartOutcome};
 pub use endpoint::serve_worker;
 pub use names::RunServices;
 pub use service::SessionEnd;
-pub use session::{ClaimedRun, OpenedRun, WorkerHost};
+pub use session::{OpenedRun, WorkerHost};

@@ -298,7 +298,7 @@ mod tests {
         assert!(must_be_stored(&Batch { releases_lease: true, ..Batch::default() }));
     }
 
-    fn gather(ready: usize) -> (mpsc::UnboundedSender<PendingBatch>, watch::Sender<usize>, BatchGathering) {
+    fn start_gathering(ready: usize) -> (mpsc::UnboundedSender<PendingBatch>, watch::Sender<usize>, BatchGathering) {
         let (sender, batches) = mpsc::unbounded_channel();
         let (needed, waited_for) = watch::channel(0);
         for _ in 0..ready {
@@ -314,7 +314,7 @@ mod tests {
 
     #[tokio::test]
     async fn batches_are_gathered_until_it_is_time_to_store_them() {
-        let (sender, _needed, mut gathering) = gather(1);
+        let (sender, _needed, mut gathering) = start_gathering(1);
         let send_later = async {
             tokio::task::yield_now().await;
             drop(sender.send(PendingBatch { batch: Batch::default(), text: None }));
@@ -325,10 +325,10 @@ mod tests {
 
     #[tokio::test]
     async fn batches_that_somebody_waits_for_and_many_batches_are_stored_at_once() {
-        let (_sender, needed, mut gathering) = gather(3);
+        let (_sender, needed, mut gathering) = start_gathering(3);
         needed.send_replace(1);
         assert_eq!(take_at_once(&mut gathering).await, Some(3));
-        let (_sender, _needed, mut gathering) = gather(MAX_BATCHES_AHEAD + 1);
+        let (_sender, _needed, mut gathering) = start_gathering(MAX_BATCHES_AHEAD + 1);
         assert_eq!(take_at_once(&mut gathering).await, Some(MAX_BATCHES_AHEAD));
     }
 

@@ -16,6 +16,7 @@ use flowloom_core::id::RunId;
 use flowloom_core::plan::Plan;
 use flowloom_runtime::effects::BoxFuture;
 use flowloom_runtime::journal::{Batch, Journal, Lease};
+use flowloom_runtime::remote::ClaimedSession;
 use flowloom_runtime::{Engine, JournalError, RunError, RunOutcome};
 use restate_sdk::errors::HandlerError;
 use tokio::sync::mpsc;
@@ -40,17 +41,6 @@ pub struct OpenedRun {
     pub plan: Arc<Plan>,
 }
 
-/// A run that was claimed for a session.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ClaimedRun {
-    /// Its lease.
-    pub lease: Lease,
-    /// Whether too many workers have died in a row while they drove the run.
-    pub is_hopeless: bool,
-    /// Whether commands to it may be pending. Those that come later are delivered.
-    pub has_commands: bool,
-}
-
 /// The services of the program that a worker needs.
 pub trait WorkerHost: Send + Sync + 'static {
     /// The journal of a run.
@@ -61,7 +51,7 @@ pub trait WorkerHost: Send + Sync + 'static {
 
     /// Claims a run. A lease with the epoch `given_up` is taken over, whoever holds it: Restate has given the session to this
     /// worker. Fails with [`JournalError::RunOwned`] while another worker holds the run.
-    fn claim_run(&self, run: RunId, given_up: Option<u64>) -> BoxFuture<'_, Result<ClaimedRun, JournalError>>;
+    fn claim_run(&self, run: RunId, given_up: Option<u64>) -> BoxFuture<'_, Result<ClaimedSession, JournalError>>;
 
     /// Asks for another session of a run.
     fn wake_run(&self, run: RunId) -> BoxFuture<'_, Result<(), JournalError>>;
@@ -266,7 +256,7 @@ impl SessionAttempt {
             Err(JournalError::RunNotFound(_)) => return Ok(Some(SessionEnd::Finished)),
             claimed => claimed?,
         };
-        let ClaimedRun { lease, is_hopeless, has_commands } = held.claimed();
+        let ClaimedSession { lease, is_hopeless, has_commands } = held.claimed_session();
         if is_hopeless {
             return self.quarantine_run(held, "the workers that drove it have died").await.map(Some);
         }

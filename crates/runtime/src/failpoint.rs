@@ -15,7 +15,7 @@ pub fn hit(_name: &str) {}
 
 /// Waits until another process opens a pipe to write to it, if the variable `FLOWLOOM_HOLD` is `name:` and the path of the pipe.
 #[cfg(debug_assertions)]
-pub fn hold(name: &str) {
+pub fn wait_for_pipe(name: &str) {
     if let Some((_, pipe)) = enabled::HELD.as_ref().filter(|(held, _)| held == name) {
         drop(std::fs::File::open(pipe));
     }
@@ -24,7 +24,7 @@ pub fn hold(name: &str) {
 /// Does nothing: in a release build nothing waits.
 #[cfg(not(debug_assertions))]
 #[inline(always)]
-pub fn hold(_name: &str) {}
+pub fn wait_for_pipe(_name: &str) {}
 
 #[cfg(debug_assertions)]
 mod enabled {

@@ -25,16 +25,27 @@ const FIRST_PAUSE_MS: u64 = 20;
 const MIN_PAUSE_MS: u64 = 10;
 const MAX_PAUSE_MS: u64 = 100;
 
-/// The same for a run whose events nobody reads, and whose end is news.
-const NEWS_PAUSE_MS: u64 = 250;
+/// The same for a run whose events nobody reads, if its end is announced.
+const ANNOUNCED_PAUSE_MS: u64 = 250;
+
+/// A run that was claimed for a session of another engine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClaimedSession {
+    /// Its lease.
+    pub lease: Lease,
+    /// Whether so many workers have died in a row while they drove it that it is not driven again without a command.
+    pub is_hopeless: bool,
+    /// Whether commands to it may be pending. Those that come later are delivered.
+    pub has_commands: bool,
+}
 
 /// An engine that drives runs in other processes. It writes their events to the journal.
 pub trait RunDriver: Send + Sync {
     /// Asks the engine to drive a run whose creation is stored, unless it does already. Asking twice is asking once.
     fn wake_run(&self, request: DriveRequest) -> BoxFuture<'_, Result<(), JournalError>>;
 
-    /// Whether the ends and waits of runs are news, unless a message is lost.
-    fn has_news_of_ends(&self) -> bool {
+    /// Whether [`next_news`](RunDriver::next_news) completes at each end and wait of a run, unless a message is lost.
+    fn announces_ends(&self) -> bool {
         false
     }
 
@@ -205,7 +216,7 @@ impl RemoteRun {
         }
         let mut news = self.driver.next_news(self.id);
         self.wake_driver().await?;
-        let mut pause_ms = if self.waits_for_news() { NEWS_PAUSE_MS } else { FIRST_PAUSE_MS };
+        let mut pause_ms = if self.awaits_announcement() { ANNOUNCED_PAUSE_MS } else { FIRST_PAUSE_MS };
         self.wait_for_news(pause_ms, &mut news).await;
         loop {
             let known = self.records.len();
@@ -221,16 +232,16 @@ impl RemoteRun {
             let is_followed = self.records.len() > known && self.publisher.has_subscribers();
             pause_ms = match is_followed {
                 true => MIN_PAUSE_MS,
-                false if self.waits_for_news() => NEWS_PAUSE_MS,
+                false if self.awaits_announcement() => ANNOUNCED_PAUSE_MS,
                 false => MAX_PAUSE_MS.min(pause_ms * 2),
             };
             self.wait_for_news(pause_ms, &mut news).await;
         }
     }
 
-    /// Whether looking at the journal shows nothing that is needed before it is news.
-    fn waits_for_news(&self) -> bool {
-        self.driver.has_news_of_ends() && !self.publisher.has_subscribers()
+    /// Whether only the end of the run is of interest, and it is announced.
+    fn awaits_announcement(&self) -> bool {
+        self.driver.announces_ends() && !self.publisher.has_subscribers()
     }
 
     /// Waits until it is time to look at the journal: after the pause, at the news, or when text waits for its events. Publishes

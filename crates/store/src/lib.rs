@@ -98,7 +98,6 @@ pub use run_row::{RunFilter, RunRow};
 pub use run_statistics::{IntervalDurations, RunCount, RunStatistics, WorkflowStatistics};
 pub use schedules::{MAX_LISTED_INPUTS_BYTES, ScheduleKey, ScheduleRow};
 pub use search::{BlockQuery, FoundBlock, UnembeddedText};
-pub use sessions::ClaimedSession;
 pub use settings::{DATABASE_FILE, DEFAULT_LEASE, Durability, RecoveryScope, StoreSettings};
 pub use store::Store;
 pub use users::{BUILTIN_USER, SHARED_USER};

@@ -44,8 +44,9 @@ impl Store {
 /// The events of a run have adjacent numbers, so each run is one range of the table. The start of an attempt, which names
 /// the model, is the event of the same step before its end.
 fn usage_sql(connection: &DbConnection, condition: &str) -> String {
-    let (kind, model, field, reused) = match connection {
+    let (data, kind, model, field, reused) = match connection {
         DbConnection::Sqlite(_) => (
+            "event.data",
             "json_extract(started, '$[0]')",
             "json_extract(started, '$[1]')",
             "json_extract(data, '$.usage.FIELD')",
@@ -53,17 +54,18 @@ fn usage_sql(connection: &DbConnection, condition: &str) -> String {
         ),
         // Postgres fails to read any part of a JSON text with an escaped null character, wherever that is.
         DbConnection::Postgres(_) => (
-            r"replace(started, '\u0000', '\u0001')::json ->> 0",
-            r"replace(started, '\u0000', '\u0001')::json ->> 1",
-            r"(replace(data, '\u0000', '\u0001')::json -> 'usage' ->> 'FIELD')::bigint",
-            r"replace(data, '\u0000', '\u0001')::json ->> 'reused' is null",
+            r"replace(event.data, '\u0000', '\u0001')",
+            "started::json ->> 0",
+            "started::json ->> 1",
+            "(data::json -> 'usage' ->> 'FIELD')::bigint",
+            "data::json ->> 'reused' is null",
         ),
     };
     let used = |name: &str| field.replace("FIELD", name);
     let (input, output, cost) = (used("input_tokens"), used("output_tokens"), used("micro_usd"));
     format!(
-        "with answered as (select run.created_at, coalesce(run.workflow, run.name) as flow, event.kind, event.data, \
-         lag(event.data) over (partition by run.number, event.path order by event.id) as started \
+        "with answered as (select run.created_at, coalesce(run.workflow, run.name) as flow, event.kind, {data} as data, \
+         lag({data}) over (partition by run.number, event.path order by event.id) as started \
          from (select number, created_at, workflow, name from run where {condition}) run \
          join event on event.id between run.number * 4294967296 and run.number * 4294967296 + 4294967295 \
          where event.kind in ('step_started', 'step_finished', 'step_failed')), \

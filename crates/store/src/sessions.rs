@@ -8,6 +8,7 @@ use flowloom_core::id::RunId;
 use flowloom_runtime::JournalError;
 use flowloom_runtime::effects::BoxFuture;
 use flowloom_runtime::journal::{Journal as _, Lease, scope_user};
+use flowloom_runtime::remote::ClaimedSession;
 
 use crate::abandoned::MAX_WORKER_DEATHS;
 use crate::db::{DbConnection, DbRow, params};
@@ -15,17 +16,6 @@ use crate::error::StoreError;
 use crate::journal::UnfinishedClaim;
 use crate::store::Store;
 use crate::worker::RunIdentity;
-
-/// A run that this process has claimed for a session of another engine.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ClaimedSession {
-    /// Its lease.
-    pub lease: Lease,
-    /// Whether so many workers have died in a row while they drove it that it is not driven again without a command.
-    pub is_hopeless: bool,
-    /// Whether commands to it may be pending. Those that come later are delivered.
-    pub has_commands: bool,
-}
 
 /// Claims a run that nobody has, or whose lease has the epoch `$3`.
 const CLAIM_FREE_SQL: &str = "update run set epoch = epoch + 1, worker = $1, failed_claims = failed_claims + \

@@ -46,7 +46,7 @@ struct JobTerms {
 
 impl JobTerms {
     /// A job on its own, whose caller waits for so long.
-    fn within(max_wait: Duration) -> JobTerms {
+    fn wait_at_most(max_wait: Duration) -> JobTerms {
         JobTerms { max_wait, may_gather: false, needs_outcome: false }
     }
 }
@@ -205,12 +205,12 @@ impl Writer {
 
     /// Queues a job. The future completes when the job is committed or has failed.
     pub(crate) fn submit_job(&self, job: WriteJob) -> BoxFuture<'static, Result<(), StoreError>> {
-        self.queue_job(job, JobTerms::within(MAX_REQUEST_WAIT))
+        self.queue_job(job, JobTerms::wait_at_most(MAX_REQUEST_WAIT))
     }
 
     /// Queues a job that may take long, for example because it deletes many rows.
     pub(crate) fn submit_long_job(&self, job: WriteJob) -> BoxFuture<'static, Result<(), StoreError>> {
-        self.queue_job(job, JobTerms::within(MAX_APPEND_WAIT))
+        self.queue_job(job, JobTerms::wait_at_most(MAX_APPEND_WAIT))
     }
 
     /// Gathers a job with others if it may be, or hands it to the thread.

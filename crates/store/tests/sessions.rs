@@ -10,7 +10,8 @@ use flowloom_core::status::Status;
 use flowloom_runtime::JournalError;
 use flowloom_runtime::command::{CommandAction, RunCommand};
 use flowloom_runtime::journal::{Batch, Journal, Lease, LeaseState};
-use flowloom_store::{ClaimedSession, Store};
+use flowloom_runtime::remote::ClaimedSession;
+use flowloom_store::Store;
 
 use support::{TestDatabase, append_batch, append_records, created_event, new_record, run_id};
 
@@ -29,7 +30,7 @@ async fn create_run(store: &Store) {
     assert_eq!(append_batch(store, lease, batch).await.expect("stored"), LeaseState::Released);
 }
 
-fn claimed(epoch: u64, has_commands: bool) -> ClaimedSession {
+fn build_claim(epoch: u64, has_commands: bool) -> ClaimedSession {
     ClaimedSession { lease: Lease { run: run_id(1), epoch }, is_hopeless: false, has_commands }
 }
 
@@ -38,7 +39,7 @@ async fn a_session_claims_a_run_that_nobody_has(place: &TestDatabase) {
     let missing = worker.claim_session(run_id(1), None).await.expect_err("not there");
     assert!(matches!(missing, JournalError::RunNotFound(_)));
     create_run(&server).await;
-    assert_eq!(worker.claim_session(run_id(1), None).await.expect("free"), claimed(1, false));
+    assert_eq!(worker.claim_session(run_id(1), None).await.expect("free"), build_claim(1, false));
     for store in [&worker, &other] {
         assert_eq!(store.claim_session(run_id(1), None).await.expect_err("owned").code(), Code::RunOwned);
     }
@@ -69,7 +70,7 @@ async fn a_command_before_a_claim_is_read_and_one_after_it_is_delivered(place: &
     };
     create_run(&server).await;
     server.post_command(run_id(1), answer("before"), 7).await.expect("stored");
-    assert_eq!(worker.claim_session(run_id(1), None).await.expect("free"), claimed(1, true));
+    assert_eq!(worker.claim_session(run_id(1), None).await.expect("free"), build_claim(1, true));
     assert_eq!(worker.pending_commands(run_id(1)).await.expect("readable"), [answer("before")]);
     server.post_command(run_id(1), answer("after"), 8).await.expect("stored");
     let mut delivered = Vec::new();

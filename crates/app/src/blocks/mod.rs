@@ -150,7 +150,7 @@ mod tests {
         let overrides = Overrides { data_dir: Some(data_dir), ..Overrides::default() };
         let store = Store::open(folder, Durability::Off).expect("a store");
         let config = Config::load(overrides).expect("a configuration");
-        let syntax = PythonSyntax::of_system(&config);
+        let syntax = PythonSyntax::with_system_python(&config);
         BlockRegistry::new(store, &Arc::new(config), syntax)
     }
 }

@@ -76,7 +76,7 @@ impl PythonSyntax {
 
     /// A parser in a sandbox of its own, without a store. Its interpreter is one of the system, also if the project has one
     /// of its own: to check a project runs nothing of it.
-    pub fn of_system(config: &Config) -> PythonSyntax {
+    pub fn with_system_python(config: &Config) -> PythonSyntax {
         let settings = SandboxSettings { python: None, env: Vec::new(), cgroup: None, ..config.sandbox.clone() };
         let config = Config { sandbox: settings, ..config.clone() };
         PythonSyntax::new(Arc::new(build_sandbox(&config, None)))

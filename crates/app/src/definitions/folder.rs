@@ -73,6 +73,13 @@ pub(crate) fn is_link_within(link: &Path, root: Option<&Path>) -> bool {
     target.zip(root).is_some_and(|(target, root)| target.starts_with(root) && target.is_file())
 }
 
+/// Whether a path of a folder is a symbolic link to somewhere else.
+pub fn leaves_folder(path: &Path, folder: &Path) -> bool {
+    let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+    let resolved = path.canonicalize().ok().zip(folder.canonicalize().ok());
+    path.is_symlink() && resolved.is_some_and(|(target, folder)| !target.starts_with(folder))
+}
+
 /// Visits the files and symbolic links of a folder, and of the folders below that `enters` accepts by their names; hidden
 /// folders are skipped.
 fn visit_files(folder: &Path, depth: usize, enters: &dyn Fn(&str) -> bool, visit: &mut dyn FnMut(PathBuf)) {

@@ -15,7 +15,7 @@ use serde_json::json;
 use super::agents_above::{list_folders_above, read_agents_above};
 use super::bundle::to_compiler_input;
 use super::error::DefinitionError;
-use super::folder::is_link_within;
+use super::folder::leaves_folder;
 use super::reader::{FileReader, OpenFiles, read_files_below, resolve_folder};
 use super::secret_check::check_secrets;
 use super::sources::Surroundings;
@@ -285,8 +285,7 @@ pub fn resolve_entry(path: &Path) -> PathBuf {
     let inside = [flowloom_formats::graph::WORKFLOW_TABLE_FILE, flowloom_formats::pipeline::PIPELINE_FILE]
         .map(|name| path.join(name));
     // A link that leaves the folder is no file of it, as in a list of files.
-    let leaves = |file: &Path| file.is_symlink() && !is_link_within(file, path.canonicalize().ok().as_deref());
-    inside.into_iter().find(|file| file.is_file() && !leaves(file)).unwrap_or_else(|| path.to_owned())
+    inside.into_iter().find(|file| file.is_file() && !leaves_folder(file, path)).unwrap_or_else(|| path.to_owned())
 }
 
 /// Reads the files that a format expects next to a definition; in a pattern, `*` matches one name. Returns whether any

@@ -41,7 +41,7 @@ pub(crate) async fn check_definitions(global: &Global, arguments: CheckArgs) -> 
                 source = fix_source(source, &loader)?;
             }
             source.add_check_warnings(&loader);
-            source.add_python_errors(&PythonSyntax::of_system(config)).await;
+            source.add_python_errors(&PythonSyntax::with_system_python(config)).await;
             sources.push(source);
         }
     }

@@ -55,7 +55,7 @@ pub(super) async fn run_and_list_files(
     let loader = Loader { format, lenient: arguments.lenient, ..Loader::new(&config) };
     let servers = wiring::build_mcp_servers(&config)?;
     let mut source = loader.compile_to_run(&file, &servers).await?;
-    source.add_python_errors(&PythonSyntax::of_system(&config)).await;
+    source.add_python_errors(&PythonSyntax::with_system_python(&config)).await;
     let paths = source.files().keys().map(PathBuf::from).chain([file.clone()]).chain(config.file.clone());
     files.extend(paths.map(watch_file));
     diagnostics::print_diagnostics(&source);

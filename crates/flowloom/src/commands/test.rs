@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use flowloom_app::config::Config;
 use flowloom_app::definitions::catalog::Catalog;
+use flowloom_app::definitions::folder::leaves_folder;
 use flowloom_app::engines::{App, LoadedRun};
 use flowloom_app::workflow_tests::file::{FoundTests, TEST_FOLDER, TestFile, find_tests};
 use flowloom_app::workflow_tests::{TestOutcome, TestRunner, TestSubject, path_between, record_test};
@@ -125,13 +126,6 @@ fn list_files(config: &Config, paths: &[PathBuf]) -> Result<FoundTests, CommandE
         )),
         false => Ok(found),
     }
-}
-
-/// Whether a folder of a project is a symbolic link to somewhere else.
-fn leaves_folder(link: &Path, root: &Path) -> bool {
-    let root = if root.as_os_str().is_empty() { Path::new(".") } else { root };
-    let resolved = link.canonicalize().ok().zip(root.canonicalize().ok());
-    link.is_symlink() && resolved.is_some_and(|(target, root)| !target.starts_with(root))
 }
 
 fn report_outcomes(global: &Global, report: TestReport, outcomes: &[TestOutcome]) {

@@ -18,7 +18,7 @@ pub(super) enum ReadFailure {
 }
 
 impl ReadFailure {
-    fn message(&self) -> &'static str {
+    fn describe_failure(&self) -> &'static str {
         match self {
             ReadFailure::Parser => "the parser of Markdown fails on this text",
             ReadFailure::Memory => "there is not enough memory to read the file",
@@ -28,11 +28,11 @@ impl ReadFailure {
     pub(super) fn add_problem(&self, problems: &mut Problems) {
         match self {
             ReadFailure::Parser => {
-                problems.add_error(Code::MarkdownSyntax, Span::default(), self.message()).help =
+                problems.add_error(Code::MarkdownSyntax, Span::default(), self.describe_failure()).help =
                     Some("remove unusual line ends and underlines (--- or ===) from it".into());
             }
             ReadFailure::Memory => {
-                problems.add_error(Code::TooComplex, Span::default(), self.message());
+                problems.add_error(Code::TooComplex, Span::default(), self.describe_failure());
             }
         }
     }
@@ -50,5 +50,5 @@ pub(super) fn run_on_large_stack<T: Send>(work: impl FnOnce() -> T + Send) -> Re
 /// is larger, or nested more deeply, than a workflow may be.
 pub fn read_within_limits<T: Send>(text: &str, work: impl FnOnce() -> T + Send) -> Result<T, String> {
     check_limits(text)?;
-    run_on_large_stack(work).map_err(|failure| failure.message().to_owned())
+    run_on_large_stack(work).map_err(|failure| failure.describe_failure().to_owned())
 }

@@ -12,13 +12,11 @@ use flowloom_core::hash::Hash;
 use flowloom_core::id::RunId;
 use flowloom_core::plan::Plan;
 use flowloom_core::value::{Map, Value};
-use flowloom_restate::{
-    ClaimedRun, OpenedRun, RestateAdmin, RestateClient, RunLife, RunServices, WorkerHost, serve_worker,
-};
+use flowloom_restate::{OpenedRun, RestateAdmin, RestateClient, RunLife, RunServices, WorkerHost, serve_worker};
 use flowloom_runtime::command::RunCommand;
 use flowloom_runtime::effects::BoxFuture;
 use flowloom_runtime::journal::{AppendResult, Batch, Journal, Lease, LeaseState};
-use flowloom_runtime::remote::{DriveRequest, DriveState, RunDriver};
+use flowloom_runtime::remote::{ClaimedSession, DriveRequest, DriveState, RunDriver};
 use flowloom_runtime::{ENGINE_SEMANTICS, Engine, JournalError, RunError};
 use test_restate::{RestateServer, free_addresses};
 use tokio::net::{TcpListener, TcpSocket};
@@ -339,11 +337,11 @@ impl WorkerHost for CaseWorker {
         Box::pin(async { Ok(OpenedRun { engine, plan }) })
     }
 
-    fn claim_run(&self, run: RunId, _given_up: Option<u64>) -> BoxFuture<'_, Result<ClaimedRun, JournalError>> {
+    fn claim_run(&self, run: RunId, _given_up: Option<u64>) -> BoxFuture<'_, Result<ClaimedSession, JournalError>> {
         let journal = self.journal(run);
         Box::pin(async move {
             let lease = journal.claim_run(run).await?;
-            Ok(ClaimedRun { lease, is_hopeless: false, has_commands: true })
+            Ok(ClaimedSession { lease, is_hopeless: false, has_commands: true })
         })
     }
 
