@@ -50,10 +50,32 @@ fn routes() -> Vec<(&'static str, MakeRequest)> {
         ("/api/v1/estimate", |text, format| json!({"source": open(text, format)})),
         ("/api/v1/definitions/inspect", |text, format| json!({"source": open(text, format)})),
         ("/api/v1/definitions/edit", |text, format| {
-            let edit = json!({"do": "set", "path": ["name"], "value": "y"});
-            json!({"source": open(text, format), "edits": [edit]})
+            write_edit(text, format, &json!({"do": "set", "path": ["name"], "value": "y"}))
+        }),
+        ("/api/v1/definitions/edit", |text, format| {
+            write_edit(text, format, &json!({"do": "duplicate", "path": [find_list(text), 0]}))
+        }),
+        ("/api/v1/definitions/edit", |text, format| {
+            write_edit(text, format, &json!({"do": "move", "path": [find_list(text), 0], "at": 1}))
+        }),
+        ("/api/v1/definitions/edit", |text, format| {
+            write_edit(text, format, &json!({"do": "paste", "list": [find_list(text)], "at": 1, "text": text}))
         }),
     ]
+}
+
+/// The request to change a definition.
+fn write_edit(text: &str, format: Option<&str>, edit: &Value) -> Value {
+    json!({"source": {"entry": "x.json", "files": {"x.json": text}, "format": format}, "edits": [edit]})
+}
+
+/// The list that has the parts of a definition.
+fn find_list(text: &str) -> &'static str {
+    match text {
+        text if text.contains("\"nodes\"") => "nodes",
+        text if text.starts_with('{') && text.contains('"') => "steps",
+        _ => "elements",
+    }
 }
 
 /// Definitions that compile, besides those that do not.

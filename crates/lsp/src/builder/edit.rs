@@ -10,7 +10,7 @@ use flowloom_formats::{graph, markdown, pipeline, steps};
 
 use super::connect;
 use super::json_edit::JsonText;
-use super::kinds::{AGENTS, BLOCKS, ELEMENTS, NODES, choose_key, find_list, find_lists, find_root, read_text};
+use super::kinds::{AGENTS, BLOCKS, NODES, choose_key, find_list, find_lists, find_root, read_text};
 use super::markdown_edit::{MarkdownText, new_action};
 use super::names::TakenNames;
 use super::skeletons::{find_block, new_block, new_flow_step, new_graph_node, new_list_step, new_pipeline_node};
@@ -176,7 +176,7 @@ fn edit_markdown(workshop: Workshop<'_>, text: &str, edit: &Edit) -> Result<Edit
             part = document.insert_action(list, *at, &block)?;
         }
         Edit::Duplicate { path } => {
-            let block = free_result(workshop, &document.text, document.copy_action(path)?);
+            let block = free_results(workshop, &document.text, &document.copy_action(path)?);
             let (list, at) = document.find_position(path)?;
             part = document.insert_action(&list, at + 1, &block)?;
         }
@@ -184,7 +184,7 @@ fn edit_markdown(workshop: Workshop<'_>, text: &str, edit: &Edit) -> Result<Edit
             if super::markdown_parts::Actions::read(text).actions.is_empty() {
                 return Err(BuildError::Paste("it has no action".to_owned()));
             }
-            let block = free_result(workshop, &document.text, text.clone());
+            let block = free_results(workshop, &document.text, text);
             part = document.insert_action(list, *at, &block)?;
         }
         Edit::Connect { .. } => return Err(BuildError::Connection("actions run in their order".to_owned())),
@@ -192,22 +192,10 @@ fn edit_markdown(workshop: Workshop<'_>, text: &str, edit: &Edit) -> Result<Edit
     Ok(Edited { text: document.text, part })
 }
 
-/// An action whose results have names that no other result has.
-fn free_result(workshop: Workshop<'_>, text: &str, block: String) -> String {
+/// Actions whose results have names that no other result has.
+fn free_results(workshop: Workshop<'_>, text: &str, block: &str) -> String {
     let index = Index::new(Arc::from(text), workshop.format);
-    let taken = TakenNames::of_kind(&index, NameKind::Variable);
-    let mut copy = MarkdownText { text: block };
-    let count = super::markdown_parts::Actions::read(&copy.text).actions.len();
-    for action in 0..count {
-        let path = join_step(&super::key_path(&[ELEMENTS]), PathStep::Index(action));
-        let actions = super::markdown_parts::Actions::read(&copy.text);
-        let name = actions.value(&copy.text, action).get("as").and_then(Value::as_str).map(str::to_owned);
-        if let Some(name) = name {
-            // The copy has at most the attributes of the original, so this cannot fail.
-            let _ = copy.set_value(&join_key(&path, "as"), &taken.find_free(&name, "_").into());
-        }
-    }
-    copy.text
+    super::markdown_edit::rename_results(block, TakenNames::of_kind(&index, NameKind::Variable))
 }
 
 fn edit_json(workshop: Workshop<'_>, text: String, edit: &Edit) -> Result<Edited, BuildError> {

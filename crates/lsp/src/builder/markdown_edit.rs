@@ -344,6 +344,26 @@ fn add_indent(text: &str, indent: &str) -> String {
     text.lines().enumerate().map(line).collect::<Vec<_>>().join("\n")
 }
 
+/// Actions whose results have names that are free. The actions are read once, whatever their number.
+pub(super) fn rename_results(block: &str, taken: TakenNames) -> String {
+    let actions = Actions::read(block);
+    let find_result = |action: usize| {
+        let name = actions.value(block, action).get("as").and_then(Value::as_str).map(str::to_owned)?;
+        Some((find_attribute(actions.element(action), "as")?, name))
+    };
+    let results: Vec<(Range<usize>, String)> = (0..actions.actions.len()).filter_map(find_result).collect();
+    let free = taken.replace_taken(results.iter().map(|(_, name)| name.clone()).collect(), "_");
+    let (mut renamed, mut at) = (String::with_capacity(block.len()), 0);
+    for (range, name) in results {
+        let Some(name) = free.get(&name) else { continue };
+        renamed.push_str(&block[at..range.start]);
+        renamed.push_str("as=");
+        renamed.push_str(&write_attribute(&name.as_str().into()));
+        at = range.end;
+    }
+    renamed + &block[at..]
+}
+
 /// The text of a new action.
 pub(super) fn new_action(kind: &str, context: &EditContext<'_>) -> Option<String> {
     let taken = TakenNames::of_kind(&context.index, NameKind::Variable);
