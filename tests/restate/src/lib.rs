@@ -6,12 +6,22 @@ use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
 /// How long a server may take to start.
 const START_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// The first port of tests, above those of well-known services.
+const FIRST_PORT: u16 = 12_000;
+
+/// Ports of a process. The last port of all rows is below 32,768, the first that Linux chooses by itself.
+const PORTS_IN_ROW: u16 = 20;
+
+/// Rows of ports.
+const PORT_ROWS: u16 = 1_000;
 
 /// Ends the server when the test does: then the other end of the pipe is closed.
 const WATCH_SCRIPT: &str = r#"
@@ -167,11 +177,20 @@ impl Drop for RestateServer {
     }
 }
 
-/// Addresses of this machine with ports that nobody uses.
+/// Addresses of this machine with ports that nobody uses. The system does not choose such ports for connections or for
+/// listeners, so that nobody takes one before its use; each process has a row of its own.
 pub fn free_addresses<const COUNT: usize>() -> [SocketAddr; COUNT] {
-    // All are taken before the first is given back, so that they differ.
-    let taken: [TcpListener; COUNT] = std::array::from_fn(|_| TcpListener::bind("127.0.0.1:0").expect("a free port"));
-    taken.map(|listener| listener.local_addr().expect("an address"))
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    let row = u16::try_from(std::process::id() % u32::from(PORT_ROWS)).expect("a row");
+    let is_free = |address: &SocketAddr| TcpListener::bind(address).is_ok();
+    let choose = |_| {
+        let candidates = (0..PORT_ROWS * PORTS_IN_ROW).map(|_| {
+            let at = (row * PORTS_IN_ROW + NEXT.fetch_add(1, Ordering::Relaxed)) % (PORT_ROWS * PORTS_IN_ROW);
+            SocketAddr::from(([127, 0, 0, 1], FIRST_PORT + at))
+        });
+        candidates.into_iter().find(is_free).expect("a free port")
+    };
+    std::array::from_fn(choose)
 }
 
 /// The program as it was fetched.
