@@ -48,10 +48,16 @@ impl FileReader<'_> {
 /// Reads the text of a file. Fails if it has more bytes than the limit.
 pub fn read_bounded_text(path: &Path, limit_bytes: u64) -> io::Result<String> {
     let bytes = read_start(path, limit_bytes)?;
-    if bytes.len() as u64 > limit_bytes {
-        return Err(io::Error::new(io::ErrorKind::FileTooLarge, format!("it has more than {limit_bytes} bytes")));
-    }
+    check_length(&bytes, limit_bytes)?;
     String::from_utf8(bytes).map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "it is not UTF-8"))
+}
+
+/// Fails if a file has more bytes than the limit.
+pub(crate) fn check_length(content: impl AsRef<[u8]>, limit_bytes: u64) -> io::Result<()> {
+    match content.as_ref().len() as u64 > limit_bytes {
+        true => Err(io::Error::new(io::ErrorKind::FileTooLarge, format!("it has more than {limit_bytes} bytes"))),
+        false => Ok(()),
+    }
 }
 
 /// Reads a file; of a larger one than the limit, one byte more than the limit.

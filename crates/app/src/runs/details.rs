@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use flowloom_core::chat::Usage;
+use flowloom_core::chat::{Role, Usage};
 use flowloom_core::effect::{HttpRequest, Request};
 use flowloom_core::error::StepFailure;
 use flowloom_core::path::Path;
@@ -37,6 +37,9 @@ pub struct StepDetails {
     pub prompt: Option<String>,
     /// Its requests, one for each attempt.
     pub requests: Vec<RequestDetails>,
+    /// Whether its requests are left out, because those of the steps before it fill the list.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub requests_omitted: bool,
     /// What it received.
     pub output: Option<Value>,
     /// Its last failure.
@@ -56,48 +59,70 @@ pub struct StepDetails {
     pub finished_at: Option<u64>,
 }
 
-/// A request of a step.
+/// A request of a step. The requests of a conversation share their messages in memory; written, each has them all.
 #[derive(Debug, Serialize)]
 pub struct RequestDetails {
     /// The attempt, from 1.
     pub attempt: u32,
+    #[serde(serialize_with = "serialize_request")]
+    request: Request,
+}
+
+fn serialize_request<S: serde::Serializer>(request: &Request, serializer: S) -> Result<S::Ok, S::Error> {
+    request_to_json(request).serialize(serializer)
+}
+
+impl RequestDetails {
     /// The request; its fields depend on the kind of the effect. Secrets are names.
-    pub request: serde_json::Value,
+    pub fn to_json(&self) -> serde_json::Value {
+        request_to_json(&self.request)
+    }
 }
 
 /// The steps of a run, in the order of the journal: all, or those at a path and below.
 pub async fn read_details(app: &App, opened: &LoadedRun, within: Option<&Path>) -> Result<Vec<StepDetails>, AppError> {
     let engine = app.engine_for_run(opened)?;
     let sent = engine.collect_requests(opened.records.clone(), opened.plan.clone()).await;
-    let mut by_path: HashMap<&Path, Vec<&SentRequest>> = HashMap::new();
-    for request in &sent {
-        by_path.entry(&request.path).or_default().push(request);
+    let mut by_path: HashMap<Path, Vec<RequestDetails>> = HashMap::new();
+    for SentRequest { path, attempt, request, .. } in sent {
+        by_path.entry(path).or_default().push(RequestDetails { attempt, request });
     }
     let state = opened.state();
     let is_within = |step: &&StepState| within.is_none_or(|within| step.path.is_within(within));
-    let describe = |step: &StepState| {
-        let details = describe_step(step, by_path.get(&step.path).map_or(&[], Vec::as_slice));
+    let mut describe = |step: &StepState| {
+        let details = describe_step(step, by_path.remove(&step.path).unwrap_or_default());
         let is_wanted = within.is_some_and(|within| *within == step.path);
         StepDetails {
             prompt: is_wanted.then(|| opened.bundle().read_prompt(&opened.plan, &step.path)).flatten(),
             ..details
         }
     };
-    Ok(state.steps().iter().filter(is_within).map(describe).collect())
+    Ok(state.steps().iter().filter(is_within).map(&mut describe).collect())
 }
 
-/// `sent` are the requests of the step, in order.
-fn describe_step(step: &StepState, sent: &[&SentRequest]) -> StepDetails {
+/// Leaves out the requests after those whose JSON has so many bytes in all. In a long conversation, the requests together
+/// are as large as the square of its length.
+pub fn omit_requests_beyond(steps: &mut [StepDetails], max_bytes: usize) {
+    let mut bytes = 0;
+    for step in steps {
+        let measure = |request: &RequestDetails| request.to_json().to_string().len();
+        bytes += if bytes < max_bytes { step.requests.iter().map(measure).sum() } else { 0 };
+        if bytes >= max_bytes && !step.requests.is_empty() {
+            (step.requests, step.requests_omitted) = (Vec::new(), true);
+        }
+    }
+}
+
+/// `requests` are those of the step, in order.
+fn describe_step(step: &StepState, requests: Vec<RequestDetails>) -> StepDetails {
     StepDetails {
         path: step.path.clone(),
         phase: step.phase.name(),
         kind: step.kind.as_deref().map(str::to_owned),
         target: step.target.as_deref().map(str::to_owned),
         prompt: None,
-        requests: sent
-            .iter()
-            .map(|sent| RequestDetails { attempt: sent.attempt, request: request_to_json(&sent.request) })
-            .collect(),
+        requests,
+        requests_omitted: false,
         output: step.output.clone(),
         error: step.error.clone(),
         reason: step.reason.as_deref().map(str::to_owned),
@@ -196,18 +221,16 @@ fn is_empty(value: &serde_json::Value) -> bool {
 impl StepDetails {
     /// What the step sent, in the words of its kind: the prompt, the request, the arguments, the question.
     pub fn describe_input(&self) -> Option<String> {
-        describe_request(self.kind.as_deref()?, &self.requests.last()?.request)
+        describe_request(self.kind.as_deref()?, &self.requests.last()?.to_json())
     }
 
     /// What the step was asked: the last message of a person to the model, or else what it sent.
     pub fn describe_prompt(&self) -> Option<String> {
-        let request = &self.requests.last()?.request;
-        let messages = request.get("messages").and_then(serde_json::Value::as_array);
-        let is_user = |message: &&serde_json::Value| message["role"] == "user";
-        let last = messages.and_then(|messages| messages.iter().rev().find(is_user));
-        let prompt =
-            last.and_then(|message| message["content"].as_str()).filter(|_| self.kind.as_deref() == Some("generate"));
-        prompt.map(str::to_owned).or_else(|| self.describe_input())
+        let asked = match &self.requests.last()?.request {
+            Request::Generate(request) => request.messages.iter().rev().find(|message| message.role == Role::User),
+            _ => None,
+        };
+        asked.map(|message| message.content.clone()).or_else(|| self.describe_input())
     }
 
     /// What the step received, as text.

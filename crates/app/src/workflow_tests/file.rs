@@ -12,10 +12,11 @@ use flowloom_core::value::{Map, Value};
 use serde::{Deserialize, Serialize};
 
 use super::expectation::Expectation;
+use super::shared_messages;
 use super::subject::TestSubject;
 use super::validity::{InvalidExpectation, list_invalid_expectations};
 use crate::definitions::folder::is_link_within;
-use crate::definitions::reader::{MAX_TEST_BYTES, read_bounded_text};
+use crate::definitions::reader::{MAX_TEST_BYTES, check_length, read_bounded_text};
 use crate::definitions::replace_file::replace_file;
 use crate::error::AppError;
 
@@ -48,7 +49,7 @@ pub struct TestFile {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub tools: BTreeMap<String, Vec<ToolDeclaration>>,
     /// What the steps receive, in the order in which it happens.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty", with = "shared_messages")]
     pub steps: Vec<TestStep>,
     /// Values of expressions that the sandbox evaluated.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -77,7 +78,8 @@ pub struct TestStep {
     /// Kind of the effect.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kind: Option<String>,
-    /// The request. The test fails if the step sends another one. Absent: any request.
+    /// The request. The test fails if the step sends another one. Absent: any request. In the file, messages that an earlier
+    /// step has sent may be named instead of repeated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request: Option<serde_json::Value>,
     /// Hash of the request.
@@ -269,6 +271,7 @@ impl TestFile {
         }
         // Serialisation to memory with text keys cannot fail.
         let text = serde_json::to_string_pretty(self).unwrap_or_default() + "\n";
+        check_length(&text, MAX_TEST_BYTES).map_err(failed)?;
         replace_file(file, &text).map_err(failed)
     }
 
@@ -335,7 +338,7 @@ fn may_be_test(file: &Path) -> bool {
 
 /// The text of a file, without the mark that some editors write at its beginning.
 fn read_text(file: &Path) -> std::io::Result<String> {
-    flowloom_runtime::failpoint::hold("test_read");
+    flowloom_runtime::failpoint::wait_for_pipe("test_read");
     let text = read_bounded_text(file, MAX_TEST_BYTES)?;
     Ok(text.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(text))
 }

@@ -10,6 +10,7 @@ mod outcome;
 mod record;
 mod request_secrets;
 mod responses;
+mod shared_messages;
 mod subject;
 mod test_runs;
 mod validity;

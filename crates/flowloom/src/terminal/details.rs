@@ -88,7 +88,7 @@ fn write_full(out: &mut String, label: &str, text: &str) {
 /// The requests as JSON, which shows options, headers and schemas.
 fn write_requests(out: &mut String, step: &StepDetails) {
     for sent in &step.requests {
-        let text = serde_json::to_string_pretty(&sent.request).unwrap_or_default();
+        let text = serde_json::to_string_pretty(&sent.to_json()).unwrap_or_default();
         let label = if step.requests.len() > 1 { format!("request {}", sent.attempt) } else { "request".to_owned() };
         write_full(out, &label, &text);
     }

@@ -10,7 +10,7 @@ use axum::extract::State;
 use axum::response::{IntoResponse as _, Response};
 use flowloom_app::engines::{App, LoadedRun};
 use flowloom_app::keys::Scope;
-use flowloom_app::runs::details::{StepDetails, read_details};
+use flowloom_app::runs::details::{StepDetails, omit_requests_beyond, read_details};
 use flowloom_app::runs::retry::parse_step_path;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
@@ -58,6 +58,10 @@ pub(crate) struct StepDetailsSchema {
     prompt: Option<String>,
     /// One for each attempt.
     requests: Vec<RequestSchema>,
+    /// Whether the requests are left out, because those of the steps before have more than 16 MiB. `path` selects a step with
+    /// its requests.
+    #[schema(required = false)]
+    requests_omitted: bool,
     /// What it received.
     output: Option<serde_json::Value>,
     error: Option<StepFailure>,
@@ -89,6 +93,9 @@ pub(crate) struct UsageSchema {
     micro_usd: Option<u64>,
 }
 
+/// The bytes of all requests in a list of steps at most.
+const MAX_REQUEST_BYTES: usize = 16 << 20;
+
 /// Returns the steps of a run with what each sent and received. Nothing is performed: requests are built again from the
 /// record.
 #[utoipa::path(get, path = "/api/v1/runs/{id}/steps", tag = "runs", operation_id = "list_steps",
@@ -104,7 +111,8 @@ pub(crate) async fn list_steps(
     let read = async move |app: &App, opened: LoadedRun| {
         let path = query.path.as_deref();
         let within = path.and_then(parse_step_path);
-        let steps = read_details(app, &opened, within.as_ref()).await?;
+        let mut steps = read_details(app, &opened, within.as_ref()).await?;
+        omit_requests_beyond(&mut steps, MAX_REQUEST_BYTES);
         match path {
             Some(path) if within.is_none() || steps.is_empty() => Err(Problem::not_found("step", path)),
             _ => Ok(Json(StepList { steps }).into_response()),
