@@ -315,6 +315,18 @@ async fn a_broken_definition_is_reported_as_soon_as_it_is_open() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_file_that_is_not_saved_yet_has_the_files_beside_it() {
+    let mut editor = Editor::start(json!({})).await;
+    editor.write("inc.md", "Be brief.\n");
+    let text = "{include(\"inc.md\")}\n\n<GenText as=\"x\" model=\"scripted:echo\" />\n";
+    let document = json!({"uri": editor.file_uri("new.mdx"), "languageId": "mdx", "version": 1, "text": text});
+    editor.send_notification("textDocument/didOpen", json!({"textDocument": document})).await;
+    let found = editor.wait_for(|message| message["method"] == "textDocument/publishDiagnostics").await;
+    assert_eq!(found["params"]["diagnostics"], json!([]), "{found}");
+    editor.end_conversation().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_broken_configuration_is_reported_in_its_own_file() {
     let mut editor = Editor::start(json!({})).await;
     editor.write("flowloom.toml", "default_model = \"scripted:echo\"\n[limits\nsteps = 1\n");

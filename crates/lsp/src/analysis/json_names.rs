@@ -68,7 +68,9 @@ pub fn find_json_names(format: Format, text: &str, tree: &Node) -> JsonNames {
                 let scope = if kind == NameKind::Field { find_position(path) + 1 } else { 0 };
                 found.templates.push(TemplateText { span, style, kind, scope });
                 for reference in find_references(written, span.start, style) {
-                    if is_special(kind, &reference.name) {
+                    // Without a field, the text is sent as it is written.
+                    let is_text = kind == NameKind::Node && reference.path.is_empty();
+                    if is_text || is_special(kind, &reference.name) {
                         continue;
                     }
                     let name = Name::new(kind, &reference.name, reference.name_span, Role::Read);
