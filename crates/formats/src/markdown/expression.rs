@@ -28,6 +28,9 @@ pub(super) const MAX_EXPRESSION_BYTES: usize = 32 << 10;
 /// Maximum number of undeclared names that a fix declares as inputs.
 const MAX_PROPOSED_INPUTS: usize = 100;
 
+/// The field of `$` that builds schemas, which other programs import under this name.
+const SCHEMA_BUILDER: &str = "z";
+
 /// Global names of JavaScript that expressions may use.
 pub(super) const ALLOWED_GLOBALS: [&str; 13] = [
     "undefined",
@@ -299,6 +302,10 @@ impl MarkdownCompiler<'_> {
                 diagnostic.help = Some(format!("did you mean {meant}?"));
                 let title = format!("write {meant}");
                 diagnostic.fix = Some(Fix::new_suggestion(title, vec![(span, meant)]));
+            }
+            None if name == SCHEMA_BUILDER && use_.starts_with('.') => {
+                diagnostic.help = Some("schemas are built with $.z".to_owned());
+                diagnostic.fix = Some(Fix::new_suggestion("write $.z", vec![(span, "$.z".to_owned())]));
             }
             None if UNAVAILABLE_GLOBALS.contains(&name) => {
                 diagnostic.help =

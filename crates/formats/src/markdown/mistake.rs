@@ -70,7 +70,9 @@ impl Mistake {
     pub(super) fn report_error(&self, text: &TextPiece<'_>, problems: &mut Problems) {
         let code = if let MistakeKind::Complex = self.kind { Code::TooComplex } else { Code::MarkdownSyntax };
         // What is never closed is the mistake, not the end of the text.
+        let autolink = find_autolink(text.text, self.at);
         let (start, end) = match &self.kind {
+            _ if let Some((range, _)) = &autolink => (range.start, range.end),
             MistakeKind::OpenTag(tag) => (tag.start, tag.end),
             MistakeKind::OpenExpression(brace) => (*brace, brace + 1),
             _ => (self.at, (self.at + 1).min(text.text.len())),
@@ -82,7 +84,11 @@ impl Mistake {
             }
             _ => syntax_help(text, self.at, &self.reason),
         };
-        let diagnostic = problems.add_error(code, span, clean_reason(text.text, self.at, &self.reason));
+        let message = match autolink {
+            Some(_) => "MDX has no links in angle brackets".to_owned(),
+            None => clean_reason(text.text, self.at, &self.reason),
+        };
+        let diagnostic = problems.add_error(code, span, message);
         diagnostic.file = text.file.to_owned();
         (diagnostic.help, diagnostic.fix) = (help, fix);
     }
@@ -167,6 +173,16 @@ fn clean_reason(text: &str, at: usize, reason: &str) -> String {
 }
 
 /// Help and a fix for the most common mistakes.
+/// The address in angle brackets, which Markdown has and MDX lacks, around a position in its scheme.
+fn find_autolink(text: &str, at: usize) -> Option<(Range<usize>, &str)> {
+    let start = text.get(..at)?.rfind('<')?;
+    let end = start + text[start..].find(['>', '\n', ' '])?;
+    let address = text.get(start + 1..end)?;
+    let is_address = ["https://", "http://", "mailto:"].iter().any(|scheme| address.starts_with(scheme));
+    (is_address && text[end..].starts_with('>') && !address.contains(['(', ')', '[', ']']))
+        .then(|| (start..end + 1, address))
+}
+
 fn syntax_help(text: &TextPiece<'_>, at: usize, reason: &str) -> (Option<String>, Option<Fix>) {
     let before = text.text.get(..at).unwrap_or_default();
     let after = text.text.get(at..).unwrap_or_default();
@@ -177,6 +193,11 @@ fn syntax_help(text: &TextPiece<'_>, at: usize, reason: &str) -> (Option<String>
         let edits = vec![(text.file_span(at, at), "=".to_owned())];
         let fix = Fix::new_safe(format!("write {attribute}={{…}} with an equals sign"), edits);
         return (Some(format!("write {attribute}={{…}} with an equals sign")), Some(fix));
+    }
+    if let Some((range, address)) = find_autolink(text.text, at) {
+        let title = format!("write [{address}]({address})");
+        let fix = Fix::new_safe(title.clone(), vec![(text.file_span(range.start, range.end), title[6..].to_owned())]);
+        return (Some(title), Some(fix));
     }
     if after.starts_with("!--") || (before.ends_with('<') && after.starts_with('!')) {
         return (Some("write a comment as a line that starts with >, or as {/* … */}".into()), None);
