@@ -22,11 +22,11 @@ pub enum ConfigError {
         source: std::io::Error,
     },
     /// The file is no TOML, or has unknown or wrong settings.
-    #[error("{}: {message}", path.display())]
+    #[error("{}:{message}", path.display())]
     Malformed {
         /// The file.
         path: PathBuf,
-        /// The parser's message, without database URLs.
+        /// The problems, the first with its place as `LINE:COLUMN: `, without database URLs.
         message: String,
     },
     /// A line of the file `.env` cannot be parsed. It is not shown, because it may contain a secret.
@@ -240,9 +240,8 @@ impl From<ConfigError> for StepFailure {
     }
 }
 
-/// The place that the message of the TOML parser names first.
+/// The place with which the problems of a file begin.
 fn read_toml_place(message: &str) -> Option<Position> {
-    let (line, rest) = message.split_once("at line ")?.1.split_once(", column ")?;
-    let digits = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
-    Some(Position { line: line.parse().ok()?, column: rest[..digits].parse().ok()? })
+    let mut parts = message.splitn(3, ':');
+    Some(Position { line: parts.next()?.parse().ok()?, column: parts.next()?.parse().ok()? })
 }

@@ -447,7 +447,7 @@ fn read_config_file(path: Option<&Path>) -> Result<ReadConfig, ConfigError> {
     let unreadable = |source| ConfigError::Unreadable { path: path.to_owned(), source };
     let text = std::fs::read_to_string(path).map_err(unreadable)?;
     let file = toml::from_str(&text).map_err(|_| {
-        let between = format!("\n{}: ", path.display());
+        let between = format!("\n{}:", path.display());
         let message = syntax::list_problems::<ConfigFile>(&text).join(&between);
         ConfigError::Malformed { path: path.to_owned(), message }
     })?;

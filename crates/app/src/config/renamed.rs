@@ -3,7 +3,7 @@
 use std::path::Path;
 
 /// Settings that were renamed: table (empty for the top level), old name, new name. The old names work for one version.
-const RENAMED_SETTINGS: [(&str, &str, &str); 2] =
+pub(super) const RENAMED_SETTINGS: [(&str, &str, &str); 2] =
     [("", "take_up_ms", "recovery_interval_ms"), ("embeddings", "likeness", "similarity_threshold")];
 
 /// A warning for each setting of the file that still has its old name.

@@ -5,6 +5,8 @@ use std::ops::Range;
 use flowloom_core::diagnostic::find_similar_name;
 use serde::de::DeserializeOwned;
 
+use super::renamed::RENAMED_SETTINGS;
+
 /// Maximum number of possible settings that a message lists.
 const MAX_LISTED_SETTINGS: usize = 8;
 
@@ -21,7 +23,7 @@ pub(super) fn list_problems<T: DeserializeOwned>(text: &str) -> Vec<String> {
         let is_syntax_error = rest.parse::<toml::Table>().is_err();
         // A syntax error after another problem comes from what was left out.
         if problems.is_empty() || !is_syntax_error {
-            problems.push(describe_error(&error));
+            problems.push(describe_error(text, &error));
         }
         match error.span().filter(|_| !is_syntax_error) {
             Some(span) => rest = leave_out(&rest, &span),
@@ -42,14 +44,16 @@ fn leave_out(text: &str, span: &Range<usize>) -> String {
     format!("{}{left_out}{}", &text[..start], &text[end..])
 }
 
-/// What is wrong with a file, with the line. It contains no database URL.
-fn describe_error(error: &toml::de::Error) -> String {
-    let (whole, message) = (error.to_string(), error.message());
-    let whole = match describe_unknown_setting(message) {
-        Some(described) => whole.replacen(message, &described, 1),
-        None => whole,
-    };
-    hide_database_urls(&whole)
+/// The place of a problem, as `LINE:COLUMN: `, what is wrong, and the line. It contains no database URL.
+fn describe_error(text: &str, error: &toml::de::Error) -> String {
+    let message = error.message();
+    let message = describe_unknown_setting(message).unwrap_or_else(|| message.trim_end().to_owned());
+    let start = error.span().map_or(0, |span| text.floor_char_boundary(span.start.min(text.len())));
+    let line_start = text[..start].rfind('\n').map_or(0, |at| at + 1);
+    let number = text[..start].matches('\n').count() + 1;
+    let column = text[line_start..start].chars().count() + 1;
+    let line = text[line_start..].lines().next().unwrap_or_default();
+    hide_database_urls(&format!("{number}:{column}: {message}\n  {number} | {line}"))
 }
 
 /// An unknown setting with the one that is meant, or with the possible ones if they are few.
@@ -57,7 +61,10 @@ fn describe_unknown_setting(message: &str) -> Option<String> {
     let (problem, known) = message.strip_prefix("unknown field ")?.split_once(", expected one of ")?;
     let name = problem.trim_matches('`');
     let known: Vec<&str> = known.split(", ").map(|known| known.trim_matches('`')).collect();
+    let elsewhere =
+        RENAMED_SETTINGS.iter().find(|(table, old, new)| !table.is_empty() && (*old == name || *new == name));
     let help = match find_similar_name(name, known.iter().copied()) {
+        None if let Some((table, _, new)) = elsewhere => format!("did you mean `{new}` in [{table}]?"),
         Some(meant) => format!("did you mean `{meant}`?"),
         None if known.len() <= MAX_LISTED_SETTINGS => format!("the settings here are {}", known.join(", ")),
         None => "docs/configuration.md describes every setting".to_owned(),
@@ -78,7 +85,7 @@ mod tests {
     use super::*;
 
     fn read_error(text: &str) -> String {
-        describe_error(&toml::from_str::<ConfigFile>(text).expect_err("wrong"))
+        describe_error(text, &toml::from_str::<ConfigFile>(text).expect_err("wrong"))
     }
 
     #[test]
@@ -86,12 +93,13 @@ mod tests {
         for (text, expected) in [
             ("defualt_model = \"x\"", "there is no setting `defualt_model`; did you mean `default_model`?"),
             ("[sandbx]", "there is no setting `sandbx`; did you mean `sandbox`?"),
+            ("likeness = 1", "there is no setting `likeness`; did you mean `similarity_threshold` in [embeddings]?"),
             ("zzz = 1", "there is no setting `zzz`; docs/configuration.md describes every setting"),
             ("[models]\nzzz = 1", "there is no setting `zzz`; the settings here are alias, cache_dir, proxy"),
         ] {
             let message = read_error(text);
-            assert!(message.ends_with(&format!("\n{expected}")), "{message}");
-            assert!(message.starts_with("TOML parse error at line "), "{message}");
+            let line = text.lines().count();
+            assert!(message.contains(&format!(": {expected}\n  {line} | ")), "{message}");
         }
         assert!(read_error("database = postgres://ann:secret@host").contains("(database URL hidden)"));
     }
@@ -100,24 +108,19 @@ mod tests {
     fn all_problems_are_listed() {
         let text = "[server]\nbindd = \"x\"\n[sandbx]\na = 1\n[limits]\nsteps = \"many\"\nfoo = 1\n";
         let problems = list_problems::<ConfigFile>(text);
-        let lines: Vec<&str> = problems.iter().map(|problem| problem.lines().next().unwrap_or_default()).collect();
-        let mut places: Vec<&str> = lines.iter().filter_map(|line| line.split(" at ").nth(1)).collect();
+        let mut places: Vec<&str> = problems.iter().filter_map(|problem| problem.split(": ").next()).collect();
         places.sort_unstable();
-        assert_eq!(
-            places,
-            ["line 2, column 1", "line 3, column 2", "line 6, column 9", "line 7, column 1"],
-            "{problems:?}"
-        );
+        assert_eq!(places, ["2:1", "3:2", "6:9", "7:1"], "{problems:?}");
         assert_eq!(list_problems::<ConfigFile>("[limits]\nsteps = \n[sandbx]").len(), 1, "a syntax error is alone");
     }
 
     #[test]
     fn a_quota_of_the_wrong_kind_is_reported_at_its_value() {
         for (text, place) in [
-            ("[quotas]\nusd_per_day = \"5\"", "line 2, column 15"),
-            ("[quotas]\n[quotas.users.ann]\n\nusd_per_day = \"5\"", "line 4, column 15"),
+            ("[quotas]\nusd_per_day = \"5\"", "2:15: "),
+            ("[quotas]\n[quotas.users.ann]\n\nusd_per_day = \"5\"", "4:15: "),
         ] {
-            assert!(read_error(text).starts_with(&format!("TOML parse error at {place}\n")), "{}", read_error(text));
+            assert!(read_error(text).starts_with(place), "{}", read_error(text));
         }
     }
 }
