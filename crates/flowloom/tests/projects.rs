@@ -191,6 +191,32 @@ fn each_folder_has_its_own_conversation() {
     assert!(stderr_text(&again).contains("continuing with 2 messages"), "{}", stderr_text(&again));
 }
 
+#[test]
+fn each_file_has_its_own_conversation() {
+    let place = two_projects();
+    let agent = |prompt: &str| json!({"name": "helper", "systemPrompt": prompt}).to_string();
+    write_file(&place, "a/x/ag.json", &agent("Help."));
+    write_file(&place, "a/y/ag.json", &agent("Totally different."));
+    let send_text = |file: &str, text: &str| run_in(&place, "a", &["chat", file, "-m", text]);
+    stdout_text(&send_text("x/ag.json", "my password is swordfish"));
+    let other = send_text("y/ag.json", "hello");
+    assert!(!stderr_text(&other).contains("continuing"), "{}", stderr_text(&other));
+    let again = send_text("./x/ag.json", "hello");
+    assert!(stderr_text(&again).contains("continuing with 2 messages"), "{}", stderr_text(&again));
+}
+
+#[test]
+fn a_folder_stands_for_its_one_workflow() {
+    let place = two_projects();
+    write_file(&place, "a/one/greet.json", &prompt_flow("one"));
+    assert_eq!(exit_code(&run_in(&place, "a", &["run", "one"])), 0);
+    assert_eq!(exit_code(&run_in(&place, "a", &["plan", "one"])), 0);
+    write_file(&place, "a/one/second.json", &prompt_flow("second"));
+    let refused = run_in(&place, "a", &["run", "one"]);
+    let expected = "the folder one has 2 workflows; name one of them: one/greet.json, one/second.json";
+    assert!(exit_code(&refused) == 2 && stderr_text(&refused).contains(expected), "{}", stderr_text(&refused));
+}
+
 /// The commands that `doctor` prints for the data of earlier versions, as a person would type them.
 fn run_printed_commands(place: &Workspace, folder: &str) {
     let report = stdout_text(&run_in(place, folder, &["doctor"]));

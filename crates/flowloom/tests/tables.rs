@@ -4,6 +4,7 @@
 mod support;
 
 use serde_json::Value;
+use support::http::RunningServer;
 use support::{Workspace, exit_code, stderr_text};
 
 const WORKFLOW_TABLE: &str =
@@ -44,6 +45,18 @@ fn a_folder_of_tables_runs_and_is_pinned_with_the_run() {
     std::fs::remove_dir_all(place.path("desk")).expect("removed");
     let replayed = place.run(&["replay", "last"]);
     assert_eq!(exit_code(&replayed), 0, "{}", stderr_text(&replayed));
+}
+
+#[test]
+fn tables_are_a_workflow_of_the_folder() {
+    let place = create_workspace(&with_agents(NODE_TABLE), EDGE_TABLE);
+    let (_, listed) = place.run_json(&["list"]);
+    assert_eq!((&listed[0]["name"], &listed[0]["format"]), (&"Desk".into(), &"graph".into()), "{listed}");
+    let server = RunningServer::start(&place, &[]);
+    let served = server.get("/api/v1/workflows").json();
+    assert_eq!(served["items"][0]["file"], "desk/system_agent_workflow.csv", "{served}");
+    let (_, synced) = place.run_json(&["sync", "."]);
+    assert_eq!(synced["created"].as_array().map(Vec::len), Some(1), "{synced}");
 }
 
 #[test]

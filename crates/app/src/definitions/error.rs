@@ -1,11 +1,16 @@
 //! [`DefinitionError`]: why a definition cannot be read, stored or run.
 
+use std::path::PathBuf;
+
 use flowloom_core::code::Code;
 use flowloom_core::error::StepFailure;
 use flowloom_core::path::Path;
 use flowloom_core::plan::NotAlone;
 
 use super::stored::MAX_DEFINITION_FILES;
+
+/// The files that a message lists at most.
+const MAX_LISTED_FILES: usize = 10;
 
 /// An error of a definition.
 #[derive(Debug, thiserror::Error)]
@@ -28,6 +33,17 @@ pub enum DefinitionError {
         name: String,
         /// Their ids.
         ids: Vec<String>,
+    },
+    /// A folder that stands for a definition has none.
+    #[error("there are no workflows in {}", .0.display())]
+    EmptyFolder(PathBuf),
+    /// A folder that stands for a definition has several.
+    #[error("the folder {} has {} workflows; name one of them: {}", folder.display(), files.len(), list_first(files))]
+    SeveralInFolder {
+        /// The folder.
+        folder: PathBuf,
+        /// Their files.
+        files: Vec<PathBuf>,
     },
     /// It has errors.
     #[error("the workflow {id} has errors")]
@@ -116,7 +132,10 @@ impl DefinitionError {
             | DefinitionError::NotAlone { .. }
             | DefinitionError::UnknownContent => Code::StepRefused,
             DefinitionError::SharedId(_) => Code::DuplicateName,
-            DefinitionError::UnknownFormat { .. } | DefinitionError::Ambiguous { .. } => Code::UsageInvalid,
+            DefinitionError::UnknownFormat { .. }
+            | DefinitionError::Ambiguous { .. }
+            | DefinitionError::EmptyFolder(_)
+            | DefinitionError::SeveralInFolder { .. } => Code::UsageInvalid,
             DefinitionError::NotInProject { .. } => Code::Unreadable,
             DefinitionError::TooManyFiles | DefinitionError::EntryMissing(_) | DefinitionError::UnsafePath(_) => {
                 Code::RequestInvalid
@@ -126,6 +145,15 @@ impl DefinitionError {
             }
             DefinitionError::Unserializable(_) => Code::StoreFailed,
         }
+    }
+}
+
+/// The first files, for a message.
+fn list_first(files: &[PathBuf]) -> String {
+    let names: Vec<String> = files.iter().take(MAX_LISTED_FILES).map(|file| file.display().to_string()).collect();
+    match files.len().saturating_sub(MAX_LISTED_FILES) {
+        0 => names.join(", "),
+        more => format!("{} and {more} more", names.join(", ")),
     }
 }
 

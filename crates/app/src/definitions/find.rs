@@ -12,7 +12,7 @@ use super::folder::{
 };
 use super::included::{ReadFile, find_included, is_text};
 use super::reader::{MAX_TEST_BYTES, read_bounded_text};
-use super::source::{LoadedDefinition, Loader, STDIN_PATH};
+use super::source::{LoadedDefinition, Loader, STDIN_PATH, resolve_entry};
 use crate::config::Config;
 
 /// A file of a folder, as it was read.
@@ -112,6 +112,24 @@ pub fn find_named(config: &Config, named: &Path) -> Result<PathBuf, DefinitionEr
     }
 }
 
+/// Like [`find_named`], but a folder stands for the one definition that it has. Fails if it has none or several.
+pub fn find_definition(config: &Config, named: &Path) -> Result<PathBuf, DefinitionError> {
+    let path = find_named(config, named)?;
+    if !path.is_dir() || resolve_entry(&path) != path {
+        return Ok(path);
+    }
+    let found = find_definitions(&path, &Loader::new(config)).definitions;
+    let mut files: Vec<PathBuf> = found.into_iter().map(|found| path.join(found.file)).collect();
+    match (files.pop(), files.is_empty()) {
+        (None, _) => Err(DefinitionError::EmptyFolder(path)),
+        (Some(file), true) => Ok(file),
+        (Some(file), false) => {
+            files.push(file);
+            Err(DefinitionError::SeveralInFolder { folder: path, files })
+        }
+    }
+}
+
 /// The id of the workflow in a project that has this file name or id, as servers and runs call it; `None` if there is none.
 pub fn find_workflow_id(config: &Config, name: &str) -> Option<String> {
     let file = find_named(config, Path::new(name)).ok().filter(|file| file.is_file())?;
@@ -196,6 +214,21 @@ mod tests {
         assert_eq!(find("poem"), Ok(root.join("poem.json")));
         assert_eq!(find("flow.weather"), Ok(root.join("flow/weather.json")), "an id has an extension, too");
         assert_eq!(find("weather"), Ok(root.join("flow/weather.json")));
+        let in_folder = |name: &str| {
+            find_definition(&config, &root.join(name))
+                .map_err(|error| error.to_string().replace(&root.display().to_string(), "R"))
+        };
+        std::fs::create_dir(root.join("empty")).expect("created");
+        std::fs::create_dir(root.join("one")).expect("created");
+        std::fs::write(root.join("one/x.json"), r#"{"name": "X", "steps": []}"#).expect("written");
+        std::fs::create_dir(root.join("two")).expect("created");
+        for file in ["two/x.json", "two/y.json"] {
+            std::fs::write(root.join(file), r#"{"name": "X", "steps": []}"#).expect("written");
+        }
+        assert_eq!(in_folder("one"), Ok(root.join("one/x.json")));
+        assert_eq!(in_folder("empty").expect_err("none"), "there are no workflows in R/empty");
+        let several = "the folder R/two has 2 workflows; name one of them: R/two/x.json, R/two/y.json";
+        assert_eq!(in_folder("two").expect_err("several"), several);
         assert_eq!(find("twin").expect_err("two"), "twin fits several workflows: flow.twin, steps.twin");
         assert_eq!(find("peom").expect_err("misspelt"), "there is no file or workflow peom; did you mean poem?");
         assert_eq!(

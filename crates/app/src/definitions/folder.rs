@@ -8,6 +8,7 @@ use std::time::SystemTime;
 use flowloom_core::code::Code;
 use flowloom_core::diagnostic::{Diagnostic, Span};
 use flowloom_core::plan::Plan;
+use flowloom_formats::graph::WORKFLOW_TABLE_FILE;
 use unicode_normalization::UnicodeNormalization as _;
 
 use super::flow_folder::FLOW_FOLDER;
@@ -36,7 +37,7 @@ pub fn list_files(folder: &Path) -> Vec<PathBuf> {
             return;
         }
         let is_hidden = file.file_name().is_some_and(|name| name.to_string_lossy().starts_with('.'));
-        if !is_hidden && has_definition_extension(&file) {
+        if !is_hidden && may_be_definition(&file) {
             files.push(file);
         }
     });
@@ -102,6 +103,11 @@ pub(super) fn has_definition_extension(path: &Path) -> bool {
     path.extension().is_some_and(|end| DEFINITION_EXTENSIONS.iter().any(|one| end == *one))
 }
 
+/// Whether a file may be a definition, by its name: the table of workflows is one, with the tables beside it.
+fn may_be_definition(path: &Path) -> bool {
+    has_definition_extension(path) || path.file_name().is_some_and(|name| name == WORKFLOW_TABLE_FILE)
+}
+
 /// Whether a file is a definition rather than documentation: most `.md` files contain no action that calls a model.
 pub(crate) fn is_definition(path: &Path, bytes: &[u8]) -> bool {
     path.extension().is_none_or(|end| end != "md") || has_action(bytes)
@@ -112,7 +118,7 @@ pub(super) fn has_action(bytes: &[u8]) -> bool {
     String::from_utf8_lossy(bytes).to_ascii_lowercase().contains("<gen")
 }
 
-/// Derives an id from a path: `flow/weather.json` becomes `flow.weather`. Letters and digits of any script are kept; a letter
+/// Derives an id from a path: `flow/weather.json` becomes `flow.weather`. Letters, marks and symbols are kept; a letter
 /// whose accent is a character of its own, as macOS writes it, is the same as the whole letter.
 /// Flows in AnythingLLM's folder have the name of their file, which is their UUID.
 pub fn id_from_path(file: &str) -> String {
@@ -121,10 +127,22 @@ pub fn id_from_path(file: &str) -> String {
         Some((folder, name)) if folder.rsplit('/').next() == Some(FLOW_FOLDER) => name,
         _ => stem,
     };
-    let clean = |c: char| if c.is_alphanumeric() || matches!(c, '-' | '_') { c } else { '.' };
+    let clean = |c: char| if is_id_character(c) { c } else { '.' };
     let id: String = stem.nfc().map(clean).collect();
     // Browsers take the ids `.` and `..` out of an address.
     if id.starts_with('.') { format!("_{id}") } else { id }
+}
+
+/// Whether an id keeps a character of a path: any of a script, a mark or a symbol, but of ASCII only letters, digits, `-` and
+/// `_`. Characters that nobody sees, or that change the direction of a text, are not kept, but for those that join letters.
+fn is_id_character(c: char) -> bool {
+    match c {
+        _ if c.is_ascii() => c.is_ascii_alphanumeric() || matches!(c, '-' | '_'),
+        '\u{200c}' | '\u{200d}' => true,
+        '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' => false,
+        '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}' => false,
+        _ => !c.is_whitespace() && !c.is_control(),
+    }
 }
 
 /// The id that a file of the folder `root` has by its path.
@@ -200,6 +218,12 @@ mod tests {
             ("ma\u{308}rz cafe\u{301}.mdx", "märz.café"),
             ("a/b.c.json", "a.b.c"),
             ("+.json", "_."),
+            ("ไม้.json", "ไม้"),
+            ("ไม่.json", "ไม่"),
+            ("हिन्दी.json", "हिन्दी"),
+            ("a🎉.json", "a🎉"),
+            ("a👩‍🚀.json", "a👩‍🚀"),
+            ("ab\u{202e}cd\u{a0}e.json", "ab.cd.e"),
             ("plugins/agent-flows/3f2a-1.json", "3f2a-1"),
             ("agent-flows/sub/x.json", "agent-flows.sub.x"),
         ];

@@ -133,9 +133,13 @@ fn match_pattern(folder: &Path, part: &str) -> Vec<PathBuf> {
     names.into_iter().map(|name| folder.join(name)).collect()
 }
 
-/// The folder of a definition, without symbolic links.
+/// The folder of a definition, without symbolic links. The file itself may be open in an editor and not be saved yet.
 pub(super) fn resolve_folder(path: &Path) -> Option<PathBuf> {
-    path.canonicalize().ok()?.parent().map(Path::to_owned)
+    if let Ok(file) = path.canonicalize() {
+        return file.parent().map(Path::to_owned);
+    }
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    folder.canonicalize().ok()
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use flowloom_app::definitions::bundle::Bundle;
 use flowloom_app::definitions::catalog::Catalog;
-use flowloom_app::definitions::find::find_named;
+use flowloom_app::definitions::find::find_definition;
 use flowloom_app::definitions::source::Loader;
 use flowloom_app::definitions::stored::DefinitionContent;
 use flowloom_app::engines::{App, LoadedRun};
@@ -51,7 +51,7 @@ pub(crate) async fn chat_with_graph(global: &Global, arguments: ChatArgs) -> Com
     choose_models(&mut config, &talk.model);
     let loader = Loader { lenient, ..Loader::new(&config) };
     let servers = wiring::build_mcp_servers(&config)?;
-    let file = find_named(&config, &file)?;
+    let file = find_definition(&config, &file)?;
     let source = loader.compile_to_run(&file, &servers).await?;
     diagnostics::print_diagnostics(&source);
     let Some(plan) = source.compiled.plan.clone() else { return Ok(report_refused(global, &source)) };
@@ -67,9 +67,11 @@ pub(crate) async fn chat_with_graph(global: &Global, arguments: ChatArgs) -> Com
     };
     let bundle = app.build_bundle(source.name(), source.files(), plan.format)?;
     let bundle = Bundle { lenient, ..bundle }.with_tools(source.available_tools());
+    // Files may have the same id or name; each has its own conversation.
+    let thread = format!("{}/{}", plan.id.as_ref().unwrap_or(&plan.name), app.config.project.describe_below(&file));
     let chat = ChatSession {
         global,
-        thread: plan.id.clone().unwrap_or_else(|| plan.name.clone()),
+        thread,
         workflow: Arc::new(app.prepare(Arc::new(plan), &bundle)?),
         app,
         talk,

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use flowloom_app::definitions::convert::{ConversionOptions, ConvertedDefinition, convert_loaded};
-use flowloom_app::definitions::find::find_named;
+use flowloom_app::definitions::find::find_definition;
 use flowloom_app::definitions::source::{self, LoadedDefinition, Loader};
 use flowloom_convert::Fate;
 use flowloom_formats::markdown;
@@ -23,7 +23,7 @@ pub(crate) fn convert_file(global: &Global, arguments: &ConvertArgs) -> CommandR
         return Err(CommandError::usage("name the format of the result with --to"));
     };
     let config = global.load_config()?;
-    let file = find_named(&config, &arguments.file)?;
+    let file = find_definition(&config, &arguments.file)?;
     let loader = Loader { format, ..Loader::new(&config) };
     let loaded = loader.compile(&file);
     let is_jsonc = arguments.out.as_ref().is_some_and(|out| out.extension().is_some_and(|end| end == "jsonc"));

@@ -1,7 +1,7 @@
 //! `flowloom graph`: draws a definition.
 
 use flowloom_app::config::Config;
-use flowloom_app::definitions::find::find_named;
+use flowloom_app::definitions::find::find_definition;
 use flowloom_app::definitions::source::{self, LoadedDefinition, Loader};
 use serde_json::json;
 
@@ -31,7 +31,7 @@ pub(crate) async fn draw_definition(global: &Global, arguments: &GraphArgs) -> C
 /// The definition; an agent with the workflows that are its tools.
 async fn load_definition(config: Config, arguments: &GraphArgs) -> Result<LoadedDefinition, CommandError> {
     let format = source::parse_format(arguments.definition.as_deref())?;
-    let file = find_named(&config, &arguments.file)?;
+    let file = find_definition(&config, &arguments.file)?;
     let source = Loader { format, lenient: arguments.lenient, ..Loader::new(&config) }.compile(&file);
     attach_tools(&config, None, source, &file, arguments.lenient).await
 }

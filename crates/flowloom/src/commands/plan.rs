@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use flowloom_app::config::Config;
-use flowloom_app::definitions::find::find_named;
+use flowloom_app::definitions::find::find_definition;
 use flowloom_app::definitions::source::{self, LoadedDefinition, Loader};
 use flowloom_app::engines::App;
 use flowloom_app::estimate::{ConfiguredFigures, Estimate, Maximum, estimate_plan, find_typical_case};
@@ -31,7 +31,7 @@ pub(crate) async fn plan_definition(global: &Global, arguments: &PlanArgs) -> Co
     let latencies = parse_latencies(&arguments.latency)?;
     let mut config = global.load_config()?;
     choose_models(&mut config, &arguments.model);
-    let file = find_named(&config, &arguments.file)?;
+    let file = find_definition(&config, &arguments.file)?;
     let app = open_app(&config)?;
     let format = source::parse_format(arguments.format.as_deref())?;
     let source = Loader { format, ..Loader::new(&config) }.compile(&file);

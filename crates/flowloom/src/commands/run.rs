@@ -9,7 +9,7 @@ use flowloom_app::config::Config;
 use flowloom_app::definitions::bundle::Bundle;
 use flowloom_app::definitions::catalog::Catalog;
 use flowloom_app::definitions::error::DefinitionError;
-use flowloom_app::definitions::find::find_named;
+use flowloom_app::definitions::find::find_definition;
 use flowloom_app::definitions::source::{self, LoadedDefinition, Loader};
 use flowloom_app::engines::App;
 use flowloom_app::runs::start::{PreparedDefinition, StartRun};
@@ -45,7 +45,7 @@ pub(super) async fn run_and_list_files(
 ) -> CommandResult {
     let mut config = global.load_config()?;
     choose_models(&mut config, &arguments.model);
-    let file = match find_named(&config, &arguments.file) {
+    let file = match find_definition(&config, &arguments.file) {
         Err(DefinitionError::NotInProject { name, meant }) => {
             return run_stored(global, config, arguments, DefinitionError::NotInProject { name, meant }).await;
         }

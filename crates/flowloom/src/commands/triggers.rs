@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use flowloom_app::config::Config;
 use flowloom_app::definitions::catalog::Catalog;
-use flowloom_app::definitions::find::find_named;
+use flowloom_app::definitions::find::find_definition;
 use flowloom_app::definitions::source::Loader;
 use flowloom_app::definitions::stored::{self, is_definition_id};
 use flowloom_app::definitions::sync;
@@ -32,7 +32,7 @@ async fn resolve_workflow(app: &App, user: &str, named: &str) -> Result<String, 
         if stored::find_definition(&app.store, user, DefinitionKind::Workflow, named)?.is_some() {
             return Ok(named.to_owned());
         }
-        file = find_named(&app.config, &file)?;
+        file = find_definition(&app.config, &file)?;
         if !file.is_file() {
             let message = format!("{named} is neither a file nor the id of a workflow in the database");
             return Err(CommandError::usage(message));
