@@ -255,7 +255,7 @@ pub(super) fn describe_waiting(run: RunId, state: &RunState) -> String {
     if asked.len() <= 1 {
         text.push_str(&format!("waiting for an answer: {}\n", hint::command_line(&format!("answer {run}"))));
     }
-    text
+    text + &format!("end it without an answer: {}\n", hint::command_line(&format!("cancel {run}")))
 }
 
 /// What a run does not know, and the command that decides it.
