@@ -63,7 +63,7 @@ fn describe_cron_error(error: &CronError) -> &'static str {
     match error {
         CronError::EmptyPattern => "it is empty",
         CronError::InvalidPattern(_) => "it does not have five fields that are separated by spaces",
-        CronError::IllegalCharacters(_) => "it has a character or a word that means nothing in a field",
+        CronError::IllegalCharacters(_) => "a field contains an invalid character or word",
         CronError::ComponentError(_) => "a value is not a number, or is outside the range of its field",
         CronError::InvalidDate | CronError::InvalidTime | CronError::TimeSearchLimitExceeded => {
             "it never matches a time"

@@ -346,7 +346,7 @@ impl<'a> SelectorReader<'a> {
     /// The step of a selector in a selector; `None` if it is plain CSS.
     fn read_nested(&self, name: &str, argument: &str) -> Result<Option<SelectorStep>, String> {
         if self.nesting >= MAX_NESTING {
-            return Err(format!("it has more than {MAX_NESTING} selectors in one another"));
+            return Err(format!("selectors are nested more than {MAX_NESTING} levels deep"));
         }
         let inner = parse_alternatives(argument, self.nesting + 1)?;
         if !inner.has_extension() {

@@ -108,7 +108,7 @@ fn describe_error(error: &ValidationError<'_>) -> SchemaProblem {
             format!("{keyword:?} is {shown}, which is not a regular expression")
         }
         ValidationErrorKind::UniqueItems => format!("{keyword:?} has an entry twice: {shown}"),
-        ValidationErrorKind::Minimum { limit } => format!("{keyword:?} is {shown}; the least value is {limit}"),
+        ValidationErrorKind::Minimum { limit } => format!("{keyword:?} is {shown}; the minimum is {limit}"),
         ValidationErrorKind::MinItems { .. } => format!("{keyword:?} is empty"),
         _ => format!("{keyword:?} cannot be {shown}"),
     };
@@ -184,7 +184,7 @@ mod tests {
             ),
             (r#"{"required": "a"}"#, r#""required" is "a"; expected array"#),
             (r#"{"properties": {"a": 1}}"#, r#"in /properties: "a" is 1; expected an object, true or false"#),
-            (r#"{"minLength": -1}"#, r#""minLength" is -1; the least value is 0"#),
+            (r#"{"minLength": -1}"#, r#""minLength" is -1; the minimum is 0"#),
             (r#"{"pattern": "("}"#, r#""pattern" is "(", which is not a regular expression"#),
             (r##"{"$ref": "#/$defs/none"}"##, "the schema has no part /$defs/none, to which it refers"),
             (

@@ -80,7 +80,7 @@ impl Registry {
     ) -> Compiled {
         let without_plan = Compiled { format, ..Compiled::default() };
         let Some(bytes) = sources.files.get(entry) else {
-            problems.add_error(Code::Unreadable, Span::default(), format_args!("{entry} is not there"));
+            problems.add_error(Code::Unreadable, Span::default(), format_args!("{entry} does not exist"));
             return Compiled { missing_files: vec![entry.to_owned()], ..Compiled::default() };
         };
         let Some(text) = read_text(bytes, sources.source_bytes, problems) else { return without_plan };

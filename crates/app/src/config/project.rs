@@ -57,7 +57,7 @@ impl ProjectReason {
     /// The reason for people.
     pub fn describe(self) -> &'static str {
         match self {
-            ProjectReason::Named => "named by the caller",
+            ProjectReason::Named => "chosen explicitly",
             ProjectReason::ConfigFile => "nearest flowloom.toml",
             ProjectReason::DataFolder => "nearest .flowloom",
             ProjectReason::Served => "served folder, outside of a project",

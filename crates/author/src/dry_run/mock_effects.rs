@@ -126,7 +126,7 @@ impl MockEffects {
 }
 
 fn no_network_error(address: &str) -> StepFailure {
-    StepFailure::new(Code::EgressDenied, format!("there is no network while a pipeline is tried: {address}"))
+    StepFailure::new(Code::EgressDenied, format!("there is no network in a dry run: {address}"))
 }
 
 impl Functions for MockEffects {
@@ -266,6 +266,6 @@ impl SandboxHost for GuardedHost<'_> {
             return self.host.generate_reply(messages);
         }
         self.wanted_more.store(true, Ordering::Relaxed);
-        Box::pin(async { Err(StepFailure::new(Code::ModelNone, "no model is asked while a pipeline is tried")) })
+        Box::pin(async { Err(StepFailure::new(Code::ModelNone, "models are not called in a dry run")) })
     }
 }

@@ -72,7 +72,7 @@ pub enum Violation {
     #[error("the run has not ended")]
     NotEnded,
     /// What happens during an attempt needs one that is under way.
-    #[error("this attempt is not under way")]
+    #[error("this attempt is not in progress")]
     NotUnderWay,
     /// An attempt begins with the next number, after the one before it failed and is to be repeated.
     #[error("the next attempt should be {expected}, after a failure that is to be repeated")]
@@ -81,7 +81,7 @@ pub enum Violation {
         expected: u32,
     },
     /// A step ends once.
-    #[error("the step has ended already, or is still under way")]
+    #[error("the step has already ended, or is still in progress")]
     StepEnded,
     /// A step that did anything was not skipped.
     #[error("the step did something before")]
@@ -93,7 +93,7 @@ pub enum Violation {
     #[error("no effect is uncertain there")]
     NotUncertain,
     /// An uncertain effect is sent again after a decision only.
-    #[error("nobody decided that the effect is sent again")]
+    #[error("no one has decided to send the effect again")]
     NotResolved,
 }
 

@@ -28,7 +28,7 @@ pub(crate) async fn test_workflows(global: &Global, arguments: TestArgs) -> Comm
         return record_run(global, record).await;
     }
     if global.json && arguments.report != TestReport::Text {
-        return Err(CommandError::usage("--json and --report are two forms of the results; leave one of them out"));
+        return Err(CommandError::usage("--json and --report cannot be used together; remove one of them"));
     }
     let config = global.load_config()?;
     let FoundTests { tests: files, others } = list_files(&config, &arguments.paths)?;

@@ -174,9 +174,9 @@ fn write_attribute_form(name: &str, meaning: &str) -> Json {
         }
         "enum" => json!({"type": "array", "items": {"type": "string"}}),
         "options" => json!({"type": "object", "properties": {
-            "maxTokens": {"type": "integer", "description": "Length of the answer at most, in tokens"},
-            "temperature": number("How varied the answers are, from 0"),
-            "topP": number("Share of the likely words that are considered"),
+            "maxTokens": {"type": "integer", "description": "Maximum length of the answer, in tokens"},
+            "temperature": number("Sampling temperature; 0 gives the most predictable answers"),
+            "topP": number("Share of the most likely words that are considered, from 0 to 1"),
             "topK": {"type": "integer"},
             "seed": {"type": "integer"},
             "presencePenalty": number(""),

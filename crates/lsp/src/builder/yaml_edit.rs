@@ -76,7 +76,7 @@ pub(super) fn rename_key(text: &mut String, path: &[String], to: &str) -> Result
     let whole = read_frontmatter(text)?;
     let (_, parent) = path.split_last().ok_or_else(|| BuildError::Name("there is no key".to_owned()))?;
     if find_value(&whole, parent).is_some_and(|parent| parent.get(to).is_some()) {
-        return Err(BuildError::Name(format!("there is a key {to:?} already")));
+        return Err(BuildError::Name(format!("the key {to:?} already exists")));
     }
     if !is_plain_key(to) {
         return Err(BuildError::Name(format!("{to:?} cannot be a name: write letters, digits and _")));
