@@ -87,7 +87,7 @@ pub enum AppError {
     NotRepeatable {
         /// The run.
         run: RunId,
-        /// What a test does not have.
+        /// The missing part, or the reason.
         why: &'static str,
     },
     /// A run cannot be deleted now.
@@ -124,7 +124,7 @@ pub enum AppError {
     AfterCommand {
         /// The id of the command.
         command: String,
-        /// What failed.
+        /// The failure.
         source: Box<AppError>,
     },
     /// A turn of the conversation is running.

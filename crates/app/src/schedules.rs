@@ -41,7 +41,7 @@ pub enum ScheduleError {
     InvalidCron {
         /// The expression.
         cron: String,
-        /// What is wrong.
+        /// The problem with the expression.
         source: CronError,
     },
     /// The cron expression is too long.
@@ -58,7 +58,7 @@ pub enum ScheduleError {
     NeverDue(#[source] CronError),
 }
 
-/// What is wrong with an expression, in words that do not need its parser.
+/// The problem with an expression, described without terms of its parser.
 fn describe_cron_error(error: &CronError) -> &'static str {
     match error {
         CronError::EmptyPattern => "it is empty",

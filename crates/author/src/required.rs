@@ -35,7 +35,7 @@ fn is_acting_verb(word: &str) -> bool {
 pub struct RequiredBlock {
     /// The suggested id.
     pub suggested_id: String,
-    /// What the block does.
+    /// The purpose of the block, in one sentence.
     pub description: String,
     /// The category.
     pub category: String,

@@ -35,7 +35,7 @@ const ALIASES: [(&str, &str); 23] = [
     ("visited", NOTHING),
 ];
 
-/// What depends on a reader of the page: no element.
+/// Replacement for selectors that need a reader of the page, such as `:focus`: matches no element.
 const NOTHING: &str = ":not(*)";
 
 /// The elements of forms that are disabled.
@@ -117,7 +117,7 @@ pub struct SelectorError {
 }
 
 impl SelectorError {
-    /// The error of a selector.
+    /// Creates the error for a selector that cannot be read.
     pub fn new(selector: &str, problem: impl Into<String>) -> SelectorError {
         SelectorError { selector: selector.to_owned(), problem: problem.into() }
     }

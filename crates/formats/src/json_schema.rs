@@ -89,7 +89,7 @@ fn try_schema(schema: &serde_json::Value) -> Result<(), SchemaProblem> {
     measured.map(drop).map_err(|unknown| unknown.to_string().into())
 }
 
-/// What is wrong with a schema, and where in it.
+/// The problem of a schema, and its place in the schema.
 fn describe_error(error: &ValidationError<'_>) -> SchemaProblem {
     let path = error.instance_path().to_string();
     let keyword = path.rsplit('/').next().filter(|keyword| !keyword.is_empty()).unwrap_or("it");

@@ -1,4 +1,4 @@
-//! What a JSON document looks like, for front ends to recognise their own.
+//! The shape of a JSON document, by which front ends recognise their formats.
 
 use flowloom_core::diagnostic::{Span, find_similar_name};
 use flowloom_core::json::Node;

@@ -58,7 +58,7 @@ pub(crate) struct KeyInfo {
     is_own: bool,
 }
 
-/// What requests here are for, in errors.
+/// The purpose of the requests in this file, for error messages.
 const PURPOSE: &str = "manage keys";
 
 /// Lists all keys, including revoked and expired ones.

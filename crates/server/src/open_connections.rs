@@ -114,7 +114,7 @@ impl OpenConnection {
         self.state.closing.cancelled().await;
     }
 
-    /// What notes when the connection answers requests.
+    /// The tracker that notes when the connection answers requests.
     pub(crate) fn track_requests(&self) -> RequestTracker {
         RequestTracker { connections: self.connections.clone(), state: self.state.clone() }
     }

@@ -101,7 +101,7 @@ impl JobProgress {
     }
 }
 
-/// What the thread does.
+/// A command to the writer thread.
 pub(crate) enum WriterCommand {
     Commit(QueuedJob),
     Checkpoint,

@@ -247,7 +247,7 @@ impl Sandbox for MockEffects {
     }
 }
 
-/// What a Python block may request: the model if prompts are called, and nothing else.
+/// Restricts a Python block in a dry run to model calls, if prompts are called.
 struct GuardedHost<'a> {
     host: &'a dyn SandboxHost,
     prompts: Prompts,

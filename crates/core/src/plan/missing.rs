@@ -127,7 +127,7 @@ pub(super) fn is_written_undefined(expr: &Expr) -> bool {
     source.trim() == "undefined"
 }
 
-/// What the value offers of which an expression names a member; `None` if it is no such expression.
+/// The keys or the length of the object whose member an expression reads; `None` for other expressions.
 fn describe_base(js: &Js, env: &Env) -> Option<String> {
     match js {
         Js::Placed(inner, _) | Js::Chain(inner) => describe_base(inner, env),
@@ -159,7 +159,7 @@ fn member_path(js: &Js) -> Option<String> {
     }
 }
 
-/// What a value offers to a reference.
+/// A description of a value: the names of its entries, its length or its type.
 fn describe_value(part: &Ref, found: &FoundValue<'_>) -> String {
     let path = part.path.iter().fold(part.name.to_string(), |path, segment| format!("{path}{segment}"));
     match found {

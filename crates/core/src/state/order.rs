@@ -71,7 +71,7 @@ pub enum Violation {
     /// Only a run that has ended is reopened.
     #[error("the run has not ended")]
     NotEnded,
-    /// What happens during an attempt needs one that is under way.
+    /// The event requires an attempt in progress.
     #[error("this attempt is not in progress")]
     NotUnderWay,
     /// An attempt begins with the next number, after the one before it failed and is to be repeated.
@@ -122,7 +122,7 @@ enum End {
     Other,
 }
 
-/// What is uncertain about the last attempt.
+/// The kind of uncertainty about the last attempt.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Doubt {
     #[default]
@@ -131,7 +131,7 @@ enum Doubt {
     Resolved,
 }
 
-/// What the order of a step's events allows next.
+/// The events that may follow for a step.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct StepOrder {
     last: u32,

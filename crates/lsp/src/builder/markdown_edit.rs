@@ -21,7 +21,7 @@ pub(super) struct MarkdownText {
     pub(super) text: String,
 }
 
-/// What a path of a Markdown workflow leads to.
+/// The target of a path in a Markdown workflow.
 enum EditTarget<'p> {
     /// An action, or a list of actions inside one.
     Action(usize),

@@ -203,7 +203,7 @@ fn write_flow(value: &Value) -> String {
     }
 }
 
-/// Whether a text means itself without quotation marks, even in a list.
+/// Whether a text is a plain YAML scalar that needs no quotes, even inside a list.
 fn is_plain_text(text: &str) -> bool {
     let is_plain = |c: char| c.is_alphabetic() || matches!(c, ' ' | '_' | '.' | '!');
     let is_word = matches!(

@@ -1,4 +1,4 @@
-//! What the routes of other systems respond with, for the OpenAPI document. The responses themselves are built as the
+//! Response types of the routes of other systems, for the OpenAPI document. The responses themselves are built as the
 //! original systems build them.
 
 use std::collections::BTreeMap;

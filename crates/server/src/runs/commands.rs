@@ -88,7 +88,7 @@ impl CommandRequest {
         self.send_action(run, receiver, waiting, action).await
     }
 
-    /// What the command asked for of which this request is a repetition, and the run that received it: this run, or one of
+    /// The action of the command that this request repeats, and the run that received it: this run, or one of
     /// its child runs.
     async fn find_repeated(&self, run: RunId) -> ApiResult<Option<(RunId, CommandAction)>> {
         let Some(key) = idempotency_key(&self.headers)? else { return Ok(None) };
