@@ -79,7 +79,7 @@ impl MockEffects {
     }
 
     /// The notes of all nodes.
-    pub(super) fn node_notes(&self) -> HashMap<Path, Note> {
+    pub(super) fn collect_node_notes(&self) -> HashMap<Path, Note> {
         self.lock_notes().clone()
     }
 

@@ -203,7 +203,7 @@ impl MarkdownText {
     }
 
     fn set_after(&mut self, new: &str) {
-        let span = self.actions().after(&self.text);
+        let span = self.actions().trailing_span(&self.text);
         let before = self.text[..span.start].trim_end().len();
         let gap = if before == 0 { "" } else { "\n\n" };
         let closing = if new.trim().is_empty() { "\n".to_owned() } else { format!("{gap}{}\n", new.trim()) };

@@ -78,7 +78,7 @@ impl Actions {
     }
 
     /// The text after the last action of the document.
-    pub(super) fn after(&self, text: &str) -> Span {
+    pub(super) fn trailing_span(&self, text: &str) -> Span {
         let last = self.children(None).last().map(|last| self.element(*last).span.end());
         let start = last.unwrap_or_else(|| {
             self.document.frontmatter.as_ref().map_or(0, |range| {

@@ -293,7 +293,7 @@ fn list_fixes(app: &App, user: &str, mut opened: OpenDefinition, stop: &StopFlag
         Ok(found)
     };
     let mut problems = own(&opened)?;
-    let fixes = problems.iter().filter_map(|problem| Some(to_fix(problem, problem.fix.as_ref()?))).collect();
+    let fixes = problems.iter().filter_map(|problem| Some(describe_fix(problem, problem.fix.as_ref()?))).collect();
     let mut fixed = text.clone();
     for _ in 0..MAX_FIX_ROUNDS {
         let (better, count) = apply_safe_fixes(&fixed, &problems);
@@ -308,7 +308,7 @@ fn list_fixes(app: &App, user: &str, mut opened: OpenDefinition, stop: &StopFlag
     Ok(Analysis { fixes, fixed, ..Analysis::default() })
 }
 
-fn to_fix(problem: &Diagnostic, fix: &Fix) -> FixInfo {
+fn describe_fix(problem: &Diagnostic, fix: &Fix) -> FixInfo {
     let change =
         |(span, text): &(Span, String)| TextChange { start: span.start, length: span.length, text: text.clone() };
     FixInfo {

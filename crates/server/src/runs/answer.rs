@@ -52,7 +52,7 @@ impl WaitQuery {
     }
 
     /// The remaining wait after a time.
-    pub(crate) fn after(self, spent: Duration) -> WaitQuery {
+    pub(crate) fn subtract_time(self, spent: Duration) -> WaitQuery {
         let wait = self.duration().map(|time| time.saturating_sub(spent).as_secs_f64());
         WaitQuery { wait }
     }

@@ -109,7 +109,7 @@ impl CommandRequest {
         let (started, limit) = (Instant::now(), waiting.duration().unwrap_or(DECISION_TIMEOUT).min(DECISION_TIMEOUT));
         let sent = self.host.service.send_command(opened, command, &self.caller.to_actor(), limit).await;
         let SentCommand { receiver, command, is_applied } = sent.map_err(|error| name_sent_command(run, error))?;
-        let (location, waiting) = (command_path(receiver, &command), waiting.after(started.elapsed()));
+        let (location, waiting) = (command_path(receiver, &command), waiting.subtract_time(started.elapsed()));
         let active = self.host.supervisor.find_started(run);
         let response = build_run_response(&self.host, active, waiting, &self.headers).await;
         let mut response = response.map_err(|problem| problem.of_sent_command(location.clone()))?;
