@@ -87,7 +87,7 @@ pub(crate) async fn list_keys(State(store): State<Arc<Store>>, caller: Caller) -
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct CreateKeyRequest {
-    /// What it is for.
+    /// The name of the key, for people.
     name: String,
     /// `read`, `run`, `write`, `admin`.
     #[schema(value_type = Vec<String>)]

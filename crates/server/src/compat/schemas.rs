@@ -266,7 +266,7 @@ pub(crate) struct AutomationSchema {
     usage: Option<BTreeMap<String, Value>>,
 }
 
-/// What is still unclear about a goal.
+/// The clarification of a goal.
 #[derive(Serialize, ToSchema)]
 #[schema(as = AgentFlowClarification)]
 pub(crate) struct ClarificationSchema {

@@ -48,7 +48,7 @@ pub(crate) struct StepAloneQuery {
     user: Option<String>,
 }
 
-/// What a step needs to run alone.
+/// The inputs of a step that runs alone.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct StepAlone {
     /// Why it cannot run alone; null if it can.

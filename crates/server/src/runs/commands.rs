@@ -174,7 +174,7 @@ pub(crate) async fn resume_run(
     call.send_command(opened, waiting, |_, _| Ok(CommandAction::RESUME)).await
 }
 
-/// What a retry performs again.
+/// The steps that a retry performs again.
 #[derive(Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RetryRequest {
