@@ -69,7 +69,7 @@ impl UserUsage {
     }
 }
 
-/// Returns what a user uses, and the limits.
+/// Returns a user's usage of the quotas, and the limits.
 #[utoipa::path(get, path = "/api/v1/usage", tag = "usage", operation_id = "get_usage", params(UsageQuery), security(("key" = ["read"])),
     responses((status = 200, body = UserUsage), (status = 404, description = "The key belongs to another user", body = ProblemDocument)))]
 pub(crate) async fn get_usage(

@@ -272,7 +272,7 @@ pub(crate) struct AutomationSchema {
 pub(crate) struct ClarificationSchema {
     /// Whether the goal is clear.
     ready: bool,
-    /// The goal with everything that was said.
+    /// The goal with all answers of the user.
     refined_intent: Option<String>,
     /// The next question.
     question: Option<String>,

@@ -108,7 +108,7 @@ pub(crate) struct WorkflowStatisticsSchema {
     /// Id of the workflow, or the name of a definition without one.
     workflow: String,
     count: u64,
-    /// Runs that ended for another reason than success or a cancellation.
+    /// Runs that ended neither successfully nor by a cancellation.
     failures: u64,
     /// Runs that were cancelled.
     cancelled: u64,
