@@ -17,7 +17,7 @@ const MAX_IDLE_USERS: usize = 1024;
 /// Less than any call uses.
 const SMALLEST_USE: DailyUsage = DailyUsage { sandbox_ms: 1, tokens: 1, micro_usd: 1 };
 
-/// What the calls in progress of each user may use, in this process.
+/// Tokens, cost and time reserved by the calls in progress of each user, in this process.
 #[derive(Debug, Default)]
 pub(crate) struct DailyReservations {
     users: Mutex<HashMap<String, Arc<UserReservations>>>,
@@ -37,7 +37,7 @@ struct ReservedSums {
     calls: usize,
 }
 
-/// What one call may use, until it is dropped.
+/// The reservation of one call, released when dropped.
 #[derive(Debug)]
 pub(crate) struct DailyReservation {
     of_user: Arc<UserReservations>,

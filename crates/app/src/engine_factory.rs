@@ -46,7 +46,7 @@ use crate::wiring::{ModelChoice, build_egress_policy, build_models, limit_trials
 /// Maximum number of compiled bundles held in memory, and of engines of child runs.
 const MAX_CACHED_BUNDLES: usize = 256;
 
-/// What the engines of a process have in common.
+/// The parts that all engines of a process share.
 pub(crate) struct EngineFactory {
     pub(crate) config: Arc<Config>,
     pub(crate) store: Arc<Store>,
@@ -194,12 +194,12 @@ impl EngineFactory {
         Ok(self.client.get_or_init(|| Arc::new(client)).clone())
     }
 
-    /// What runs of this process record about its configuration.
+    /// The project and configuration that runs of this process record.
     fn run_project(&self) -> RunProject {
         RunProject { name: self.config.project_name.clone(), config: self.config.fingerprint.clone() }
     }
 
-    /// What drives the runs of this process, if it does not do so itself.
+    /// The driver of this process's runs, if another engine drives them.
     fn build_driver(&self) -> Option<Arc<dyn RunDriver>> {
         let ingress = self.config.engine.restate.as_ref()?;
         let accepted = self.config.accepts_any_config.then(|| self.config.fingerprint.clone());

@@ -87,7 +87,7 @@ pub enum AppError {
     NotRepeatable {
         /// The run.
         run: RunId,
-        /// What a test does not have.
+        /// The missing part, or the reason.
         why: &'static str,
     },
     /// A run cannot be deleted now.
@@ -99,7 +99,7 @@ pub enum AppError {
         why: String,
     },
     /// As many runs as allowed are running.
-    #[error("{0} runs are running already, which is the limit")]
+    #[error("{0} runs are already running, which is the limit")]
     TooManyRuns(usize),
     /// A user has many runs, and what is left is kept for others.
     #[error(
@@ -118,17 +118,17 @@ pub enum AppError {
     Stopping,
     /// A command was stored, as far as is known, and then something failed.
     #[error(
-        "{source}; the command {command} {}: read what became of it instead of sending it again",
+        "{source}; the command {command} {}: read its outcome instead of sending it again",
         if source.is_commit_unknown() { "may be stored" } else { "is stored" }
     )]
     AfterCommand {
         /// The id of the command.
         command: String,
-        /// What failed.
+        /// The failure.
         source: Box<AppError>,
     },
     /// A turn of the conversation is running.
-    #[error("the thread has a turn under way; wait for its end")]
+    #[error("the thread has a turn in progress; wait until it ends")]
     ThreadBusy,
     /// Another request has used the idempotency key.
     #[error("this Idempotency-Key was used for another call")]

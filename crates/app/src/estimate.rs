@@ -1,4 +1,4 @@
-//! What a workflow can cost before it runs, and what its runs have cost.
+//! The worst-case cost of a workflow before it runs, and the cost of its past runs.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -121,7 +121,7 @@ pub fn estimate_plan(
 /// A bound that an estimate must not exceed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Maximum {
-    /// What is bounded: `usd`, `tokens`, `calls`, `requests`, `writes` or `time`.
+    /// The bounded figure: `usd`, `tokens`, `calls`, `requests`, `writes` or `time`.
     pub name: String,
     /// The bound, in millionths of a US dollar, in milliseconds, or as a number.
     pub most: u64,

@@ -71,9 +71,9 @@ impl Scope {
 
 /// A key to create.
 pub struct NewKey {
-    /// What it is for.
+    /// The name given by the person who created the key.
     pub name: String,
-    /// What it allows.
+    /// The scopes that the key has.
     pub scopes: Vec<Scope>,
     /// The user it acts for; `None` for any user.
     pub user: Option<String>,

@@ -221,9 +221,9 @@ pub struct QuotaUsage {
     pub name: &'static str,
     /// Unit of the amounts.
     pub unit: &'static str,
-    /// What is used; `None` if it is not counted because no daily quota is set.
+    /// The amount used; `None` if it is not counted because no daily quota is set.
     pub used: Option<f64>,
-    /// What may be used; `None` if that is not limited.
+    /// The maximum amount; `None` if there is no limit.
     pub limit: Option<f64>,
     /// When a daily count starts again, in milliseconds since the Unix epoch.
     pub resets_at: Option<u64>,

@@ -41,7 +41,7 @@ pub enum ScheduleError {
     InvalidCron {
         /// The expression.
         cron: String,
-        /// What is wrong.
+        /// The problem with the expression.
         source: CronError,
     },
     /// The cron expression is too long.
@@ -58,12 +58,12 @@ pub enum ScheduleError {
     NeverDue(#[source] CronError),
 }
 
-/// What is wrong with an expression, in words that do not need its parser.
+/// The problem with an expression, described without terms of its parser.
 fn describe_cron_error(error: &CronError) -> &'static str {
     match error {
         CronError::EmptyPattern => "it is empty",
         CronError::InvalidPattern(_) => "it does not have five fields that are separated by spaces",
-        CronError::IllegalCharacters(_) => "it has a character or a word that means nothing in a field",
+        CronError::IllegalCharacters(_) => "a field contains an invalid character or word",
         CronError::ComponentError(_) => "a value is not a number, or is outside the range of its field",
         CronError::InvalidDate | CronError::InvalidTime | CronError::TimeSearchLimitExceeded => {
             "it never matches a time"

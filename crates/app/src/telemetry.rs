@@ -145,7 +145,7 @@ fn build_step_span(trace: &RunTrace, step: &StepState) -> SpanData {
     }
 }
 
-/// What the span of a step says of its effect.
+/// The attributes of a step's span that describe its effect.
 struct EffectSpan {
     name: String,
     kind: SpanKind,
@@ -183,7 +183,7 @@ fn describe_effect(kind: &str, target: &str, path: &str) -> EffectSpan {
     }
 }
 
-/// What the span of an effect says of the response: the model that answered and why it ended, or the status.
+/// The attributes of an effect's span that describe the response: the answering model and its stop reason, or the status.
 fn response_attributes(kind: &str, step: &StepState) -> Vec<KeyValue> {
     if kind == "generate" && step.phase == Phase::Finished {
         let facts = step.response.as_deref().cloned().unwrap_or_default();

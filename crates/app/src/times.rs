@@ -14,10 +14,10 @@ pub enum InvalidTime {
     )]
     Unknown(String),
     /// It is to come, but has passed.
-    #[error("the time {0} has passed; expected a time to come, or a duration such as 90d or 1h")]
+    #[error("the time {0} has passed; expected a time in the future, or a duration such as 90d or 1h")]
     Passed(String),
     /// It is now, so that nothing would be left.
-    #[error("the time {0} is now; expected a time to come, or a duration such as 90d or 1h")]
+    #[error("the time {0} is now; expected a time in the future, or a duration such as 90d or 1h")]
     Now(String),
 }
 

@@ -160,7 +160,8 @@ fn check_placeholders(block: &Map, inputs: &Value) -> Vec<String> {
     let template = template::parse_prompt(text);
     let used: Vec<&str> = template.iter_refs().map(|found| found.source.trim_matches(['{', '}'])).collect();
     let known = |name: &str| inputs.get("properties").is_some_and(|fields| fields.get(name).is_some());
-    let unknown = used.iter().filter(|name| !known(name)).map(|name| format!("{{{name}}} is no input of the block"));
+    let unknown =
+        used.iter().filter(|name| !known(name)).map(|name| format!("{{{name}}} is not an input of the block"));
     let unused = required_names(inputs).filter(|name| !used.contains(name));
     unknown.chain(unused.map(|name| format!("the prompt does not use the input {{{name}}}"))).collect()
 }

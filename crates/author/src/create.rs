@@ -157,7 +157,7 @@ fn refuse_block(world: &dyn PlannerEnv, id: &str, why: String) -> CreateOutcome 
 
 fn build_question(order: &BlockOrder) -> ModelQuestion {
     let wanted = fence_text("the block that is wanted", &render::to_json(&order.wanted.to_definition()));
-    let intent = fence_text("the wish that it is part of", &order.intent);
+    let intent = fence_text("the goal that it is part of", &order.intent);
     let user = format!("Write this block. Its id is {:?}.\n{wanted}\n{intent}", order.id);
     ModelQuestion::new(&format!("{STAGE_NAME}:{}", order.wanted.suggested_id), CREATE_PROMPT, user, Some(CREATE_SCHEMA))
 }

@@ -205,7 +205,7 @@ impl PlannerEvent {
                 vec![("block_id", text_value(block_id)), ("error", text_value(error)), ("retry", (*retry).into())]
             }
             PlannerEvent::BlockCreateFailed { block_id, error } => {
-                let message = format!("the block {block_id} is not kept: {error}");
+                let message = format!("the block {block_id} is not stored: {error}");
                 vec![("block_id", text_value(block_id)), ("error", text_value(error)), ("message", message.into())]
             }
             PlannerEvent::Complete { pipeline, log } => complete_fields(pipeline, log),

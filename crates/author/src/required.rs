@@ -35,7 +35,7 @@ fn is_acting_verb(word: &str) -> bool {
 pub struct RequiredBlock {
     /// The suggested id.
     pub suggested_id: String,
-    /// What the block does.
+    /// The purpose of the block, in one sentence.
     pub description: String,
     /// The category.
     pub category: String,
@@ -116,7 +116,7 @@ pub(crate) fn read(text: &str) -> Result<Vec<RequiredBlock>, Vec<String>> {
         }
         for needed in &one.depends_on {
             if needed == id || !wanted.iter().any(|other| other.suggested_id == *needed) {
-                problems.push(format!("{id}: depends_on names {needed:?}, which is no other block of the list"));
+                problems.push(format!("{id}: depends_on names {needed:?}, which is not another block of the list"));
             }
         }
     }
@@ -156,7 +156,7 @@ fn read_block(index: usize, item: &Value, problems: &mut Vec<String>) -> Require
 pub(crate) fn check_id(id: &str) -> Option<String> {
     let is_word = id.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-'));
     let is_good = is_word && !id.is_empty() && id.len() <= MAX_ID_CHARS;
-    (!is_good).then(|| format!("{id:?} is no id: use up to {MAX_ID_CHARS} letters, digits and underscores"))
+    (!is_good).then(|| format!("{id:?} is not a valid id: use up to {MAX_ID_CHARS} letters, digits and underscores"))
 }
 
 /// An optional field that must be one of `words`.
@@ -196,7 +196,7 @@ fn read_schema(map: &Map, key: &str, id: &str, problems: &mut Vec<String>) -> Op
 /// The reasons why a schema is not that of an object with typed fields. An output schema needs at least one field.
 pub(crate) fn schema_errors(schema: &Value, key: &str) -> Vec<String> {
     if let Some(why) = find_schema_problem(schema) {
-        return vec![format!("{key} is no JSON Schema: {why}")];
+        return vec![format!("{key} is not a JSON Schema: {why}")];
     }
     let mut problems = Vec::new();
     if schema.get("type").and_then(Value::as_str) != Some("object") {
@@ -205,7 +205,7 @@ pub(crate) fn schema_errors(schema: &Value, key: &str) -> Vec<String> {
     let none = Map::new();
     let properties = schema.get("properties").and_then(Value::as_map).unwrap_or(&none);
     if key == "output_schema" && properties.is_empty() {
-        problems.push(format!("{key} names no field in \"properties\", so nothing could be taken from the block"));
+        problems.push(format!("{key} has no field in \"properties\", so the block would have no output"));
     }
     for (name, property) in properties {
         if !TYPE_KEYWORDS.iter().any(|word| property.get(word).is_some()) {
@@ -214,7 +214,7 @@ pub(crate) fn schema_errors(schema: &Value, key: &str) -> Vec<String> {
     }
     for name in required_names(schema) {
         if !properties.contains_key(name) {
-            problems.push(format!("{key}: {name:?} is required and stands not in \"properties\""));
+            problems.push(format!("{key}: {name:?} is required but is not in \"properties\""));
         }
     }
     problems

@@ -63,7 +63,7 @@ pub(crate) fn judge_trial(block: &Value, case: &TrialCase, trial: &TrialOutcome)
         TrialOutcome::Failed(error) if error.code == Code::BlockError && !case.is_example => return Verdict::Refused,
         TrialOutcome::Failed(error) => {
             let advice =
-                if case.is_example { "" } else { "; inputs that it cannot use it answers with {\"error\": \"why\"}" };
+                if case.is_example { "" } else { "; for inputs that it cannot use, return {\"error\": \"why\"}" };
             return Verdict::Failed(format!(
                 "with the inputs {inputs} it fails: {}{advice}",
                 shorten_shown(&error.message)
@@ -74,21 +74,21 @@ pub(crate) fn judge_trial(block: &Value, case: &TrialCase, trial: &TrialOutcome)
     match output.get("error") {
         Some(Value::String(_)) if !case.is_example => return Verdict::Refused,
         Some(_) => {
-            return Verdict::Failed(format!("with the inputs {inputs} it gives {gave}, which means that it failed"));
+            return Verdict::Failed(format!("with the inputs {inputs} it returns {gave}, which means that it failed"));
         }
         None => {}
     }
     let schema = block.get("output_schema").unwrap_or(&Value::Null);
     if let Some(wrong) = validation_errors(schema, output) {
         return Verdict::Failed(format!(
-            "with the inputs {inputs} it gives {gave}, which does not fit output_schema: {wrong}"
+            "with the inputs {inputs} it returns {gave}, which does not fit output_schema: {wrong}"
         ));
     }
     match &case.outputs {
         Some(outputs) if !matches_example(outputs, output) => {
             let outputs = shorten_shown(&render::to_json(outputs));
             let why = format!(
-                "with the inputs {inputs} it gives {gave}, but the example says {outputs}; correct what is wrong"
+                "with the inputs {inputs} it returns {gave}, but the example says {outputs}; correct what is wrong"
             );
             Verdict::Failed(why)
         }
@@ -113,14 +113,12 @@ pub(crate) fn find_doubtful_case(block: &Value, passed: &[PassedTrial]) -> Optio
 /// the inputs are, so that the block can only claim to have done something.
 pub(crate) fn find_constant_output(block: &Value, passed: &[PassedTrial]) -> Option<String> {
     let Some((inputs, output)) = passed.first() else {
-        return Some(
-            "there is no trial in which it gave an output; give an example whose inputs it can use".to_owned(),
-        );
+        return Some("no trial returned an output; give an example whose inputs the block can use".to_owned());
     };
     let is_varied = passed.iter().any(|(other, _)| other != inputs);
     (is_varied && has_equal_outputs(passed) && is_judged_by_outputs(block)).then(|| {
         format!(
-            "it gives {} whatever its inputs are, so it does nothing; if that is by chance, give one more example, with \
+            "it returns {} whatever its inputs are, so it does nothing; if that is by chance, give one more example, with \
              another output; if it would have to act on the outside world, answer {{\"error\": \"why it cannot be \
              written\"}}",
             shorten_shown(&render::to_json(output))
@@ -239,7 +237,8 @@ mod tests {
         assert!(failure_reason(judge_text_block(false, None, returned(r#"{"error":null}"#))).contains("failed"));
         let raised = TrialOutcome::Failed(StepFailure::new(Code::BlockFailed, "KeyError: 'x'"));
         assert!(
-            failure_reason(judge_text_block(false, None, raised)).contains("KeyError: 'x'; inputs that it cannot use")
+            failure_reason(judge_text_block(false, None, raised))
+                .contains("KeyError: 'x'; for inputs that it cannot use")
         );
     }
 }

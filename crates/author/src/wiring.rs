@@ -95,7 +95,7 @@ fn unknown_blocks(pipeline: &Value, blocks: &[Value]) -> Vec<String> {
     let used = pipeline_nodes(pipeline).filter_map(|node| get_text(node, "block_id"));
     let unknown = used.filter(|id| !is_known(id));
     let known: Vec<&str> = blocks.iter().filter_map(|block| get_text(block, "id")).collect();
-    unknown.map(|id| format!("{id:?} is none of the blocks; they are {}", known.join(", "))).collect()
+    unknown.map(|id| format!("{id:?} is not one of the blocks; they are {}", known.join(", "))).collect()
 }
 
 /// Reports references that go beyond a block's output schema, and secrets that the goal does not name.
@@ -154,7 +154,7 @@ fn find_dead_end(schema: &Value, path: &[&str]) -> Option<String> {
         let kind = get_text(schema, "type").unwrap_or_default();
         schema = match kind {
             "array" if key.parse::<usize>().is_err() => {
-                return Some(format!("{place} is a list: {key:?} would have to be a position in it"));
+                return Some(format!("{place} is a list; expected a position in it, not {key:?}"));
             }
             "array" => schema.get("items")?,
             "string" | "number" | "integer" | "boolean" => {
@@ -230,7 +230,7 @@ mod tests {
         assert!(super::read("no", "", &make_blocks(), &Sources::default()).is_err());
         assert!(read_errors("").contains("at least one"));
         assert!(read_errors("3").contains("node"));
-        assert!(read_errors(r#"{"id":"n1","block_id":"plain"}"#).contains("gives no \"text\""));
+        assert!(read_errors(r#"{"id":"n1","block_id":"plain"}"#).contains("does not set \"text\""));
         assert!(read_errors(&pipeline_with_reference("{{n3.list}}")).contains("n3"));
         assert!(
             read_errors(&pipeline_with_reference("{{n1.lost}}")).contains("lost"),
@@ -249,7 +249,7 @@ mod tests {
     #[test]
     fn only_blocks_that_were_candidates() {
         let other = r#"{"id":"n1","block_id":"memory_read","inputs":{"key":"x"}}"#;
-        assert!(read_errors(other).contains("\"memory_read\" is none of the blocks; they are plain, rich"));
+        assert!(read_errors(other).contains("\"memory_read\" is not one of the blocks; they are plain, rich"));
         assert!(read_errors(r#"{"id":"n1","block_id":"nowhere","inputs":{}}"#).contains("nowhere"));
     }
 

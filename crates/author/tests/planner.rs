@@ -27,7 +27,10 @@ async fn an_invalid_list_goes_back_with_everything_that_is_wrong() {
     let wanted = decompose_goal(&world, "wish").await.expect("at last");
     assert_eq!(wanted.len(), 1);
     let last = &world.last_messages()[2];
-    assert!(last.contains("answer 1: there are several blocks \"a\"") && last.contains("answer 1: \"b/c\" is no id"));
+    assert!(
+        last.contains("answer 1: there are several blocks \"a\"")
+            && last.contains("answer 1: \"b/c\" is not a valid id")
+    );
     assert!(last.contains("answer 2: the answer has no JSON object"), "{last}");
     assert_eq!(validation_flags(&world, "decompose"), [true, true, false]);
     let names = world.event_names();
@@ -114,7 +117,7 @@ async fn wiring_goes_back_until_it_passes_and_never_passes_by_being_asked_often(
     assert_eq!(wired.pipeline.get("id"), Some(&"pipeline_p".into()));
     let prompts = world.last_messages();
     assert!(prompts[0].contains("===== data: the blocks =====") && !prompts[0].contains("rror"));
-    assert!(prompts[1].contains("\"b\" is none of the blocks") && prompts[1].contains("n2"), "{}", prompts[1]);
+    assert!(prompts[1].contains("\"b\" is not one of the blocks") && prompts[1].contains("n2"), "{}", prompts[1]);
     assert_eq!(validation_flags(&world, "wire"), [true, false]);
 
     let world = Scripted::with_answers(vec![bad; 5]);

@@ -1,4 +1,4 @@
-//! What a step calls besides a model: a function with named arguments, whichever format it comes from.
+//! Calls of functions by steps, with named arguments, for every source format.
 
 use flowloom_core::expr::js::Js;
 use flowloom_core::expr::{Data, Expr, Template, TemplatePart};

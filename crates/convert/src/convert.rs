@@ -29,7 +29,7 @@ pub struct ConversionSource<'a> {
 pub struct Conversion {
     /// The definition in the other format; `None` if that format has nothing for it.
     pub text: Option<String>,
-    /// What became of each construct, in source order.
+    /// The outcome of each construct, in source order.
     pub findings: Vec<Finding>,
 }
 
@@ -44,7 +44,7 @@ impl Conversion {
         self.text.is_none() || self.count(Fate::Lost) > 0
     }
 
-    /// What is not kept, as problems of the source file. Losses are errors if they are refused.
+    /// The constructs that are not kept, as problems of the source file. Losses are errors if they are refused.
     pub fn diagnostics(&self, file: &str, is_strict: bool) -> Vec<Diagnostic> {
         self.findings.iter().filter_map(|finding| finding.to_diagnostic(file, is_strict)).collect()
     }

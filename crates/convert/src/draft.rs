@@ -13,7 +13,7 @@ use flowloom_core::plan::{
 };
 use flowloom_core::render::{TextStyle, render_text};
 
-/// What a plan does.
+/// The body of a plan, as a conversion reads it.
 pub(crate) enum Body<'p> {
     /// Items, one after another.
     Items(Vec<Item<'p>>),
@@ -36,7 +36,7 @@ pub(crate) struct Item<'p> {
     pub(crate) kind: ItemKind<'p>,
 }
 
-/// What an item does.
+/// The action of an item.
 pub(crate) enum ItemKind<'p> {
     Prompt(Prompt<'p>),
     Http(&'p HttpSpec),

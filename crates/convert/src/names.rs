@@ -29,7 +29,7 @@ pub(crate) struct Names {
     taken: HashSet<String>,
     /// The number of the last name that was made from each.
     numbers: HashMap<String, usize>,
-    /// What each change replaced, so that a member of a fan-out can be left.
+    /// The value that each change replaced, so that the end of a fan-out member can restore it.
     changes: Vec<(String, Option<Known>, bool)>,
 }
 

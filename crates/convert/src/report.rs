@@ -1,4 +1,4 @@
-//! What became of each construct of a definition.
+//! The outcome of each construct of a definition in a conversion.
 
 use std::collections::HashSet;
 
@@ -30,7 +30,7 @@ impl Fate {
 /// A construct and what became of it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Finding {
-    /// What became of it.
+    /// The outcome of the construct.
     pub fate: Fate,
     /// Its place in the source.
     pub span: Span,

@@ -26,7 +26,7 @@ pub(crate) fn read_agent<'p>(plan: &'p Plan, agent: &'p Agent) -> Vec<Item<'p>> 
 
 /// The agents of a graph as prompts, in the order in which edges lead to them first.
 pub(crate) fn read_machine<'p>(plan: &'p Plan, machine: &'p Machine, report: &mut Report) -> Vec<Item<'p>> {
-    let message = format!("{}: there are none of its own here", describe_graph_limits());
+    let message = format!("{}: this format has no such limits", describe_graph_limits());
     report.add_change(plan.root.span, message);
     let mut items = Vec::new();
     let mut names = reserve_names();

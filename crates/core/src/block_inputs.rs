@@ -1,4 +1,4 @@
-//! What the input schema of a block makes of a value, and whether a value that is written in a definition can fit.
+//! Converts values by the input schema of a block, and checks whether a value in a definition can match it.
 
 use crate::render;
 use crate::value::{Number, Value};

@@ -25,7 +25,7 @@ pub enum Category {
     TimedOut,
     /// A person stopped it.
     Stopped,
-    /// What happens is not what was recorded.
+    /// The execution differs from the record.
     Diverged,
     /// The configuration, or the data folder, cannot be used by this program.
     Misconfigured,

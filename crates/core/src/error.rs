@@ -10,7 +10,7 @@ use crate::code::Code;
 pub struct StepFailure {
     /// The code.
     pub code: Code,
-    /// What happened, in one sentence, without secrets.
+    /// The failure in one sentence, without secrets.
     pub message: String,
     /// Whether a retry can succeed.
     #[serde(default, skip_serializing_if = "Retry::is_never")]

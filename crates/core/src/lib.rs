@@ -1,4 +1,4 @@
-//! What a workflow is ([`Plan`], [`Value`]) and what can happen to a run of it ([`Event`], [`state::RunState`]).
+//! The model of a workflow ([`Plan`], [`Value`]) and of its runs ([`Event`], [`state::RunState`]).
 //!
 //! Pure data and pure functions: no I/O, no async, no clock and no randomness. The front ends (`formats`) produce a
 //! [`Plan`], the interpreter (`runtime`) walks it, and everything else reads [`Record`]s.

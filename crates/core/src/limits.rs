@@ -35,7 +35,7 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// What is left of these limits after this usage.
+    /// The remaining limits after this usage.
     pub fn without(&self, used: &Usage) -> Limits {
         let left = |limit: Option<u64>, used: u64| limit.map(|limit| limit.saturating_sub(used));
         Limits {

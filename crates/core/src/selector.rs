@@ -35,7 +35,7 @@ const ALIASES: [(&str, &str); 23] = [
     ("visited", NOTHING),
 ];
 
-/// What depends on a reader of the page: no element.
+/// Replacement for selectors that need a reader of the page, such as `:focus`: matches no element.
 const NOTHING: &str = ":not(*)";
 
 /// The elements of forms that are disabled.
@@ -117,7 +117,7 @@ pub struct SelectorError {
 }
 
 impl SelectorError {
-    /// The error of a selector.
+    /// Creates the error for a selector that cannot be read.
     pub fn new(selector: &str, problem: impl Into<String>) -> SelectorError {
         SelectorError { selector: selector.to_owned(), problem: problem.into() }
     }
@@ -346,7 +346,7 @@ impl<'a> SelectorReader<'a> {
     /// The step of a selector in a selector; `None` if it is plain CSS.
     fn read_nested(&self, name: &str, argument: &str) -> Result<Option<SelectorStep>, String> {
         if self.nesting >= MAX_NESTING {
-            return Err(format!("it has more than {MAX_NESTING} selectors in one another"));
+            return Err(format!("selectors are nested more than {MAX_NESTING} levels deep"));
         }
         let inner = parse_alternatives(argument, self.nesting + 1)?;
         if !inner.has_extension() {

@@ -151,7 +151,7 @@ impl Number {
         }
     }
 
-    /// What JavaScript makes of the number, if that is another one: a double cannot hold it.
+    /// The text of the number as JavaScript would print it, if a double cannot represent it exactly.
     pub fn rounded_text(&self) -> Option<String> {
         let value = self.as_f64();
         if value.is_infinite() {

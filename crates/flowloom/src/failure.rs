@@ -32,7 +32,7 @@ pub(crate) struct CommandError {
     pub(crate) exit: u8,
     /// The error code.
     pub(crate) code: Code,
-    /// What happened, in one sentence.
+    /// The failure, in one sentence.
     pub(crate) message: String,
     /// The run that the program left because it was stopped.
     pub(crate) left: Option<LeftRun>,

@@ -110,7 +110,7 @@ pub(crate) fn check_required(plan: &Plan, inputs: &Value) -> Result<(), CommandE
     }
 }
 
-/// What a definition works on, if it is missing.
+/// The missing main input of a definition.
 pub(crate) enum MissingSubject {
     /// The message of a conversation.
     Message,
@@ -118,7 +118,7 @@ pub(crate) enum MissingSubject {
     Whole(Arc<str>),
 }
 
-/// What is missing that the definition works on; `None` if nothing is.
+/// The main input of the definition, if it is missing; `None` if it is there.
 pub(crate) fn find_missing_subject(plan: &Plan, inputs: &Value) -> Option<MissingSubject> {
     match &plan.inputs {
         Inputs::Whole(name) if *inputs == Value::Null && list_read_names(&plan.root).contains(name) => {

@@ -203,7 +203,7 @@ fn a_tool_with_the_name_of_a_routing_tool_is_reported() {
     let graph = build_graph(true, agents, vec![agent_node("n", "A", "a"), executor_node()], edges);
     let project = GraphProject::new();
     let report = project.check(&graph);
-    assert!(report.contains("the tool \"end\" of A is not offered"), "{report}");
+    assert!(report.contains("the tool \"end\" of A is not available"), "{report}");
     let output = project.run(&graph, &json!([{"text": "bye", "tool_calls": [tool_call("end", json!({}))]}]));
     assert_eq!((output["output"].as_str(), project.server.request_count("/end")), (Some("bye"), 0), "{output}");
 }

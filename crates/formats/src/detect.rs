@@ -35,7 +35,7 @@ pub(crate) fn detect_format<'r>(
         return Some(Detected { front_end, tree: None });
     }
     let tree = read_json(text, parse_node(text), problems)?;
-    let shape = DocumentShape::of(&tree);
+    let shape = DocumentShape::from_node(&tree);
     let Some(front_end) = find_likely(front_ends, &shape) else {
         report_unrecognised(front_ends, &shape, problems);
         return None;
@@ -80,8 +80,8 @@ mod tests {
         let text = r#"{"name": "N", "nodes": [{"id": "1", "name": "Start", "type": "n8n-nodes-base.manualTrigger",
             "parameters": {}}], "connections": {}}"#;
         let (tree, _) = parse_node(text).expect("JSON");
-        assert!(DocumentShape::of(&tree).is_n8n());
+        assert!(DocumentShape::from_node(&tree).is_n8n());
         let (other, _) = parse_node(r#"{"nodes": [{"id": "1", "type": "AGENT"}]}"#).expect("JSON");
-        assert!(!DocumentShape::of(&other).is_n8n());
+        assert!(!DocumentShape::from_node(&other).is_n8n());
     }
 }

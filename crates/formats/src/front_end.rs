@@ -1,4 +1,4 @@
-//! What a format is to the program: the functions of its front end, what they are given and what they give.
+//! The interface between the program and a format: the functions of its front end, their arguments and results.
 
 use flowloom_core::diagnostic::Diagnostic;
 use flowloom_core::json::Node;
@@ -33,7 +33,7 @@ pub struct FrontEnd {
     pub recognises: fn(file: &str, text: &str) -> bool,
     /// How people recognise a definition of this format, for the message about a file in no known format.
     pub hint: &'static str,
-    /// What makes a document a definition of this format that is almost one, for the same message.
+    /// The reason why a document is nearly a definition of this format, for the same message.
     pub near_miss: fn(&DocumentShape<'_>) -> Option<&'static str>,
     /// How much a JSON document looks like a definition of this format: 0 for not at all; the format with the highest
     /// score wins.

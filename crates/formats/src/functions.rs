@@ -22,11 +22,11 @@ static BUILT_IN_TOOLS: LazyLock<Value> = LazyLock::new(|| parse_value(BUILT_IN_T
 
 /// The built-in functions that models cannot call, each with its description.
 const STEP_FUNCTIONS: [(&str, &str); 10] = [
-    ("agent::chat", "Asks the model and gives its answer."),
+    ("agent::chat", "Calls the model and returns its answer."),
     ("memory::get", "Reads an entry of the user's memory."),
     ("memory::set", "Writes an entry of the user's memory."),
     ("human::ask", "Asks a person and waits for the answer."),
-    ("author::clarify", "Asks what a workflow should do until its goal is clear."),
+    ("author::clarify", "Asks the user about a goal until it is clear."),
     ("author::decompose", "Divides a goal into blocks, each with its inputs and outputs."),
     ("author::search", "Finds an existing block for each part of a plan."),
     ("author::create", "Generates the blocks that do not exist, and tries them."),

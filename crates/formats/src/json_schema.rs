@@ -89,7 +89,7 @@ fn try_schema(schema: &serde_json::Value) -> Result<(), SchemaProblem> {
     measured.map(drop).map_err(|unknown| unknown.to_string().into())
 }
 
-/// What is wrong with a schema, and where in it.
+/// The problem of a schema, and its place in the schema.
 fn describe_error(error: &ValidationError<'_>) -> SchemaProblem {
     let path = error.instance_path().to_string();
     let keyword = path.rsplit('/').next().filter(|keyword| !keyword.is_empty()).unwrap_or("it");
@@ -108,7 +108,7 @@ fn describe_error(error: &ValidationError<'_>) -> SchemaProblem {
             format!("{keyword:?} is {shown}, which is not a regular expression")
         }
         ValidationErrorKind::UniqueItems => format!("{keyword:?} has an entry twice: {shown}"),
-        ValidationErrorKind::Minimum { limit } => format!("{keyword:?} is {shown}; the least value is {limit}"),
+        ValidationErrorKind::Minimum { limit } => format!("{keyword:?} is {shown}; the minimum is {limit}"),
         ValidationErrorKind::MinItems { .. } => format!("{keyword:?} is empty"),
         _ => format!("{keyword:?} cannot be {shown}"),
     };
@@ -184,7 +184,7 @@ mod tests {
             ),
             (r#"{"required": "a"}"#, r#""required" is "a"; expected array"#),
             (r#"{"properties": {"a": 1}}"#, r#"in /properties: "a" is 1; expected an object, true or false"#),
-            (r#"{"minLength": -1}"#, r#""minLength" is -1; the least value is 0"#),
+            (r#"{"minLength": -1}"#, r#""minLength" is -1; the minimum is 0"#),
             (r#"{"pattern": "("}"#, r#""pattern" is "(", which is not a regular expression"#),
             (r##"{"$ref": "#/$defs/none"}"##, "the schema has no part /$defs/none, to which it refers"),
             (

@@ -80,7 +80,7 @@ impl Registry {
     ) -> Compiled {
         let without_plan = Compiled { format, ..Compiled::default() };
         let Some(bytes) = sources.files.get(entry) else {
-            problems.add_error(Code::Unreadable, Span::default(), format_args!("{entry} is not there"));
+            problems.add_error(Code::Unreadable, Span::default(), format_args!("{entry} does not exist"));
             return Compiled { missing_files: vec![entry.to_owned()], ..Compiled::default() };
         };
         let Some(text) = read_text(bytes, sources.source_bytes, problems) else { return without_plan };
@@ -143,7 +143,7 @@ pub fn find_format(name: &str) -> Option<Format> {
 pub fn recognise(file: &str, text: &str, tree: Option<&Node>) -> Option<Format> {
     let front_ends = &BUILT_IN_FORMATS.front_ends;
     let by_name = front_ends.iter().find(|front_end| (front_end.recognises)(file, text));
-    let found = by_name.or_else(|| find_likely(front_ends, &DocumentShape::of(tree?)));
+    let found = by_name.or_else(|| find_likely(front_ends, &DocumentShape::from_node(tree?)));
     found.map(|front_end| front_end.format)
 }
 
@@ -151,12 +151,12 @@ pub fn recognise(file: &str, text: &str, tree: Option<&Node>) -> Option<Format> 
 pub fn is_test(text: &str) -> bool {
     // Most definitions are told apart without being parsed.
     let may_be = text.contains("\"definition\"") || text.contains("\"expect\"");
-    may_be && parse_node(text).is_ok_and(|(tree, _)| DocumentShape::of(&tree).is_test())
+    may_be && parse_node(text).is_ok_and(|(tree, _)| DocumentShape::from_node(&tree).is_test())
 }
 
 /// Whether a text may be meant as a test of a workflow: it is one, it has misspelt keys of one, or it is no JSON.
 pub fn may_be_test(text: &str) -> bool {
-    parse_node(text).map_or(true, |(tree, _)| DocumentShape::of(&tree).resembles_test())
+    parse_node(text).map_or(true, |(tree, _)| DocumentShape::from_node(&tree).resembles_test())
 }
 
 /// The JSON Schema of a format of this crate; of Markdown, that of the frontmatter.

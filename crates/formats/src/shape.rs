@@ -1,4 +1,4 @@
-//! What a JSON document looks like, for front ends to recognise their own.
+//! The shape of a JSON document, by which front ends recognise their formats.
 
 use flowloom_core::diagnostic::{Span, find_similar_name};
 use flowloom_core::json::Node;
@@ -22,7 +22,7 @@ pub struct DocumentShape<'a> {
 
 impl<'a> DocumentShape<'a> {
     /// The shape of a document.
-    pub(crate) fn of(whole: &'a Node) -> DocumentShape<'a> {
+    pub(crate) fn from_node(whole: &'a Node) -> DocumentShape<'a> {
         let inner = ["workflow", "pipeline", "pipeline_json", "definition", "config"];
         let inner = inner.iter().find_map(|key| whole.get(key)).filter(|inner| !inner.entries().is_empty());
         DocumentShape { whole, definition: inner.unwrap_or(whole) }

@@ -1,4 +1,4 @@
-//! What a definition may refer to: files, functions, servers of tools, workflows.
+//! The names that a definition may refer to: files, functions, MCP servers, workflows.
 
 use std::collections::BTreeMap;
 
@@ -51,7 +51,7 @@ pub struct ToolHost {
 /// The declaration of a function for models, from the configuration.
 #[derive(Clone, Debug, Default)]
 pub struct FunctionDeclaration {
-    /// What the block does.
+    /// The purpose of the function, for models.
     pub description: Option<String>,
     /// JSON Schema of the arguments.
     pub parameters: Option<Value>,

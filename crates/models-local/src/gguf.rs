@@ -1,4 +1,4 @@
-//! What a GGUF model file states about itself. Only its header is read, so this is fast for files of any size, and a
+//! The header of a GGUF model file. Only the header is read, so this is fast for files of any size, and a
 //! damaged file is an error: llama.cpp, which loads the file, runs in a process of its own.
 
 use std::fs::File;

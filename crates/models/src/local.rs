@@ -54,7 +54,7 @@ impl LocalModels {
         &self.folder
     }
 
-    /// What runs the models.
+    /// The engine that runs the models.
     pub(crate) fn engine(&self) -> Result<&dyn InferenceEngine, ResolveError> {
         self.engine.as_deref().ok_or(ResolveError::NoInferenceEngine)
     }

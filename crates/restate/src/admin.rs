@@ -81,7 +81,7 @@ impl RestateAdmin {
         listed.map(|list| list.deployments).map_err(|error| self.unreadable_answer(&error))
     }
 
-    /// What the server finds at an address. Changes nothing.
+    /// The deployment that the server finds at an address. Changes nothing.
     pub async fn look_up_address(&self, worker: &str, services: &RunServices) -> Result<Discovery, RestateError> {
         let look = json!({"uri": worker, "force": true, "dry_run": true});
         match self.send(Method::POST, "deployments", &look).await {

@@ -28,7 +28,7 @@ impl HeldLease {
         self.claimed.lease
     }
 
-    /// What was known when the run was claimed.
+    /// The state of the run at the time of its claim.
     pub(crate) fn claimed_session(&self) -> ClaimedSession {
         self.claimed
     }

@@ -39,7 +39,7 @@ pub enum RestateError {
         url: String,
         /// The status.
         status: u16,
-        /// What it said.
+        /// The error message of the server.
         message: String,
     },
 }

@@ -1,4 +1,4 @@
-//! What a session writes to Restate's journal: one entry for each batch of events, and one for its end.
+//! The entries that a session writes to Restate's journal: one for each batch of events, and one for its end.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;

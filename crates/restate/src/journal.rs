@@ -23,7 +23,7 @@ pub(crate) struct AppendRequest {
     pub(crate) reply: oneshot::Sender<Result<LeaseState, JournalError>>,
 }
 
-/// What a session knows when it claims its run.
+/// The state of a run when a session claims it.
 pub(crate) struct SessionClaim {
     pub(crate) lease: Lease,
     pub(crate) was_asleep: bool,
@@ -36,7 +36,7 @@ pub(crate) struct SessionClaim {
     pub(crate) has_commands: bool,
 }
 
-/// What the run reads first: it was read when the run was claimed.
+/// The first data that the run reads, loaded when the run was claimed.
 struct FirstReads {
     records: Option<Vec<Arc<Record>>>,
     has_no_commands: bool,
@@ -45,7 +45,7 @@ struct FirstReads {
 /// The journal of the run of one session.
 pub(crate) struct SessionJournal {
     inner: Arc<dyn Journal>,
-    /// What the run has written before it reads.
+    /// The events that the run must have written before it reads.
     written: ProjectionHandle,
     lease: Lease,
     was_asleep: bool,

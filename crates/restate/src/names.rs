@@ -9,7 +9,7 @@ const CONFIG_DIGITS: usize = 12;
 /// The services for the runs of one version of the interpreter, one database, one project and one configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunServices {
-    /// What follows the kind of a service in its name.
+    /// The part of a service name after the kind.
     suffix: String,
 }
 

@@ -19,7 +19,7 @@ pub struct RunCommand {
     pub id: String,
     /// The person or program that sent it.
     pub sender: String,
-    /// What the run is asked to do.
+    /// The requested action.
     pub action: CommandAction,
 }
 

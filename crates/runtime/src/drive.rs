@@ -327,7 +327,7 @@ impl Drive {
     }
 }
 
-/// What storing did.
+/// The result of storing pending events.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum StoreProgress {
     /// Nothing is pending.

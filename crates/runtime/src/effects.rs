@@ -200,7 +200,7 @@ impl Price {
 
 /// HTTP, through the egress guard.
 pub trait HttpSender: Send + Sync {
-    /// What a crash during a request means.
+    /// The effect class of a request: whether it may be sent again after a crash.
     fn effect_class(&self, request: &HttpRequest) -> EffectClass {
         request.effect_class()
     }

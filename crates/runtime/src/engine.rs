@@ -38,7 +38,7 @@ pub struct Engine {
     redactors: Option<Arc<dyn Redactors>>,
     /// Where the requests of new runs are collected, if they are.
     requests: Option<CollectedRequests>,
-    /// What drives new and resumed runs, if this process does not.
+    /// The driver of new and resumed runs, if this process does not drive them.
     driver: Option<Arc<dyn RunDriver>>,
 }
 
@@ -305,8 +305,8 @@ impl Engine {
         self.follow_records(records, plan, None).await.map(|(outcome, _)| outcome.env).unwrap_or_default()
     }
 
-    /// What the step at `path` sees after these records, from the innermost iteration or block to the variables of the run.
-    /// Performs no effects.
+    /// The scopes visible to the step at `path` after these records, from the innermost iteration or block to the variables
+    /// of the run. Performs no effects.
     pub async fn list_scopes(&self, records: Vec<Arc<Record>>, plan: Arc<Plan>, path: &Path) -> Vec<OpenScope> {
         let requests = CollectedRequests::default();
         let followed = self.follow_records(records, plan, Some(requests.clone())).await;

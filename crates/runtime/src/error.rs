@@ -131,7 +131,7 @@ pub enum RunError {
     Rejected(#[from] StepFailure),
 }
 
-/// What continues a run that has not ended.
+/// The command that continues a run that has not ended.
 fn suggest_command(status: Status) -> &'static str {
     match status {
         Status::Waiting => "; it continues with `answer`",

@@ -22,7 +22,7 @@ pub struct ForkedRun {
     pub records: Vec<Arc<Record>>,
     /// The plan that it follows.
     pub plan: Arc<Plan>,
-    /// What the fork records about it.
+    /// The origin that the fork records.
     pub origin: ForkOrigin,
     /// The steps whose outcomes are not reused, nor those below them.
     pub performed: Vec<Path>,

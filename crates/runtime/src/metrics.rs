@@ -73,7 +73,7 @@ pub struct Figures {
     pub model_calls: LabeledHistograms,
     /// Time that requests waited for a place, by `queue`.
     pub queues: LabeledHistograms,
-    /// What the models of each provider used.
+    /// The usage of the models, by provider.
     pub model_usage: BTreeMap<String, Usage>,
     /// Runs that ended here, without child runs, by status and workflow.
     pub ended_runs: BTreeMap<EndedRuns, u64>,

@@ -1,4 +1,4 @@
-//! What driving a run leads to.
+//! The outcome of driving a run.
 
 use std::sync::Arc;
 

@@ -142,7 +142,7 @@ impl TextOrder {
         Vec::into_iter(ready).filter_map(|text| self.continue_text(text)).collect()
     }
 
-    /// What a piece adds to the text that is known; `None` if the attempt is over, or if the piece adds nothing or leaves a gap.
+    /// The new text in a piece; `None` if the attempt is over, or if the piece adds nothing or leaves a gap.
     fn continue_text(&mut self, RelayedText { seq, delta }: RelayedText) -> Option<Delta> {
         if seq < self.session_seq {
             return None;

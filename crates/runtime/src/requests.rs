@@ -35,7 +35,7 @@ struct Collected {
 pub struct OpenScope {
     /// The step, or the iteration; the root for the run.
     pub path: Path,
-    /// What the names in it mean.
+    /// The kind of the scope.
     pub kind: ScopeKind,
     /// The names with their values.
     pub values: Arc<Map>,
@@ -46,7 +46,7 @@ pub struct OpenScope {
 pub enum ScopeKind {
     /// All variables that the steps see: those of the run, of another definition, or of a block with variables of its own.
     Variables,
-    /// What an iteration adds, such as its number.
+    /// Names that an iteration adds, such as its number.
     Iteration,
 }
 
@@ -76,7 +76,7 @@ impl CollectedRequests {
         self.lock_collected().scopes.push(scope);
     }
 
-    /// What the steps around `path` that have not ended let it see, from the innermost one.
+    /// The scopes of the unfinished steps around `path` that it can read, from the innermost one.
     pub(crate) fn list_scopes(&self, path: &Path) -> Vec<OpenScope> {
         let collected = self.lock_collected();
         let is_around = |scope: &&OpenScope| match scope.kind {

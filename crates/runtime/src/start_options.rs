@@ -41,7 +41,7 @@ pub struct StartOptions {
     pub trace: Option<TraceContext>,
     /// Whether effects that may happen at most once wait for a person.
     pub asks_first: bool,
-    /// What starts it, if it is not a step of another run.
+    /// The trigger of the run; `None` for child runs.
     pub trigger: Option<RunTrigger>,
 }
 

@@ -150,8 +150,8 @@ pub struct Protection {
     pub name: &'static str,
     /// Whether it is active.
     pub is_active: bool,
-    /// What it consists of, or why it is missing.
+    /// The details of the protection, or why it is missing.
     pub detail: String,
-    /// What to do about a missing protection.
+    /// The fix for a missing protection.
     pub advice: Option<&'static str>,
 }

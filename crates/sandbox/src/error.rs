@@ -35,7 +35,7 @@ pub enum SandboxError {
     /// The expression exceeded a limit.
     #[error("the expression was stopped: {limit}: {expression}")]
     ExpressionStopped {
-        /// The limit.
+        /// The limit that the expression exceeded.
         limit: ExceededLimit,
         /// The start of the expression.
         expression: String,
@@ -52,7 +52,7 @@ pub enum SandboxError {
     /// The block returned something that cannot be a result; the text is from the block's process.
     #[error("{message}")]
     BlockResultUnusable {
-        /// What is wrong with the result.
+        /// The problem with the result.
         message: String,
     },
     /// The block's process sent something that is not a message.
@@ -64,13 +64,13 @@ pub enum SandboxError {
     /// The block exceeded its memory limit.
     #[error("the block was stopped: it needs more than {limit_mebibytes} MiB of memory")]
     BlockMemoryExceeded {
-        /// The limit.
+        /// The memory limit of the block, in MiB.
         limit_mebibytes: u64,
     },
     /// The block exceeded its time limit.
     #[error("the block was stopped: it ran longer than {limit_ms} ms")]
     BlockTimeExceeded {
-        /// The limit.
+        /// The time limit of the block, in milliseconds.
         limit_ms: u128,
     },
     /// The block made too many requests.

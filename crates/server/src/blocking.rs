@@ -81,7 +81,7 @@ impl ServedRequest {
     async fn take_place(&self) -> ApiResult<FairPermit> {
         let limit = if self.is_accepted.load(Ordering::Relaxed) { usize::MAX } else { MAX_QUEUED_OF_USER };
         let Some(place) = self.places.0.acquire_permit_within(&self.user, limit).await else {
-            let message = format!("{limit} requests of this user wait already, which is the limit");
+            let message = format!("{limit} requests of this user are already waiting, which is the limit");
             return Err(Problem::new(Code::TooManyCalls, message));
         };
         self.is_accepted.store(true, Ordering::Relaxed);

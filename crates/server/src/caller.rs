@@ -86,7 +86,7 @@ impl UsedKey {
         &self.id
     }
 
-    /// What people call the key.
+    /// The name of the key.
     pub(crate) fn name(&self) -> &str {
         &self.name
     }

@@ -30,7 +30,7 @@ pub(crate) struct CallerInfo {
     scopes: Vec<&'static str>,
 }
 
-/// Returns who makes the request, and what it permits.
+/// Returns the identity and the scopes of the caller.
 #[utoipa::path(get, path = "/api/v1/caller", tag = "keys", operation_id = "get_caller", security(("key" = ["read"])),
     responses((status = 200, body = CallerInfo), (status = 403, body = ProblemDocument)))]
 pub(crate) async fn get_caller(caller: Caller) -> ApiResult<Json<CallerInfo>> {

@@ -53,7 +53,7 @@ const EXPOSED_HEADERS: [HeaderName; 6] = [
     HeaderName::from_static("x-request-id"),
 ];
 
-/// What lets pages of the listed origins call; `None` if there are none.
+/// The layer that lets pages of the listed origins call; `None` if there are none.
 pub(crate) fn layer(origins: &[String]) -> Option<CorsLayer> {
     if origins.is_empty() {
         return None;

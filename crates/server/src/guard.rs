@@ -77,7 +77,7 @@ fn find_request_id(headers: &HeaderMap) -> String {
     given.map_or_else(|| Uuid::new_v4().simple().to_string(), str::to_owned)
 }
 
-/// What the log says of a request.
+/// The logged fields of a request.
 struct LoggedRequest {
     path: String,
     /// The id of the trace that the request belongs to.

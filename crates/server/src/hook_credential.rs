@@ -14,7 +14,7 @@ pub(crate) const SECRET_HEADER: HeaderName = HeaderName::from_static("x-hook-sec
 /// Header with `sha256=` and the HMAC-SHA256 of the body under the secret, in hex.
 pub(crate) const SIGNATURE_HEADER: HeaderName = HeaderName::from_static("x-hub-signature-256");
 
-/// What a caller of a webhook sends as a proof.
+/// The credential that a caller of a webhook sends.
 pub(crate) struct HookCredential {
     secret_hash: Option<String>,
     signature: Option<Vec<u8>>,

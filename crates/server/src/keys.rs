@@ -58,7 +58,7 @@ pub(crate) struct KeyInfo {
     is_own: bool,
 }
 
-/// What requests here are for, in errors.
+/// The purpose of the requests in this file, for error messages.
 const PURPOSE: &str = "manage keys";
 
 /// Lists all keys, including revoked and expired ones.
@@ -87,7 +87,7 @@ pub(crate) async fn list_keys(State(store): State<Arc<Store>>, caller: Caller) -
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct CreateKeyRequest {
-    /// What it is for.
+    /// The name of the key, for people.
     name: String,
     /// `read`, `run`, `write`, `admin`.
     #[schema(value_type = Vec<String>)]

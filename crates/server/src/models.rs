@@ -80,7 +80,7 @@ pub(crate) struct ModelProviderSchema {
     key_env: Option<String>,
     /// Why it cannot be used.
     problem: Option<String>,
-    /// For providers nearby: the models that it serves; absent if it does not answer.
+    /// For local providers: the models that it serves; absent if it does not answer.
     models: Option<Vec<String>>,
     /// Whether the provider is nearby, and was asked for its models.
     probed: bool,

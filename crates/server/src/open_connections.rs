@@ -25,7 +25,7 @@ const MIN_IDLE: Duration = Duration::from_secs(1);
 
 /// The value of `idle_since` of a connection that answers a request, or has not received one. If the first one does not
 /// come, the time limit of a head closes the connection.
-const BUSY: u64 = 0;
+const NOT_IDLE_NANOS: u64 = 0;
 
 /// The connections of a server, of which there are at most so many.
 pub(crate) struct OpenConnections {
@@ -64,9 +64,9 @@ impl OpenConnections {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Nanoseconds since the server started, never [`BUSY`].
+    /// Nanoseconds since the server started, never [`NOT_IDLE_NANOS`].
     fn now_ns(&self) -> u64 {
-        to_nanos(self.started.elapsed()).max(BUSY + 1)
+        to_nanos(self.started.elapsed()).max(NOT_IDLE_NANOS + 1)
     }
 
     /// Waits for a place for a connection, and closes idle ones if there is none. `closing` closes the connection once it is
@@ -83,7 +83,7 @@ impl OpenConnections {
             }
         };
         let id = self.count.fetch_add(1, Ordering::Relaxed);
-        let state = Arc::new(ConnectionState { idle_since: AtomicU64::new(BUSY), closing });
+        let state = Arc::new(ConnectionState { idle_since: AtomicU64::new(NOT_IDLE_NANOS), closing });
         self.lock_open().insert(id, state.clone());
         OpenConnection { connections: self.clone(), id, state, _place: place }
     }
@@ -93,11 +93,11 @@ impl OpenConnections {
         let latest = self.now_ns().saturating_sub(to_nanos(MIN_IDLE));
         let open = self.lock_open();
         let idle = open.values().filter_map(|state| match state.idle_since.load(Ordering::Relaxed) {
-            BUSY => None,
+            NOT_IDLE_NANOS => None,
             since => (since <= latest).then_some((since, state)),
         });
         if let Some((_, oldest)) = idle.min_by_key(|(since, _)| *since) {
-            oldest.idle_since.store(BUSY, Ordering::Relaxed);
+            oldest.idle_since.store(NOT_IDLE_NANOS, Ordering::Relaxed);
             oldest.closing.cancel();
         }
     }
@@ -114,7 +114,7 @@ impl OpenConnection {
         self.state.closing.cancelled().await;
     }
 
-    /// What notes when the connection answers requests.
+    /// The tracker that notes when the connection answers requests.
     pub(crate) fn track_requests(&self) -> RequestTracker {
         RequestTracker { connections: self.connections.clone(), state: self.state.clone() }
     }
@@ -136,7 +136,7 @@ pub(crate) struct RequestTracker {
 impl RequestTracker {
     /// Answers a request. Meanwhile the connection is not idle, and neither is it while the answer streams events.
     pub(crate) async fn track_request(&self, answer: impl Future<Output = Response>) -> Response {
-        self.state.idle_since.store(BUSY, Ordering::Relaxed);
+        self.state.idle_since.store(NOT_IDLE_NANOS, Ordering::Relaxed);
         let open_request = OpenRequest(self.clone());
         let answer = answer.await;
         if !is_event_stream(&answer) {
@@ -207,8 +207,8 @@ mod tests {
         drop(waiting.await);
         assert_eq!(closed(), [false, false, false, true, false]);
         let idle_since = || open[1].state.idle_since.load(Ordering::Relaxed);
-        assert_eq!(idle_since(), BUSY, "it streams");
+        assert_eq!(idle_since(), NOT_IDLE_NANOS, "it streams");
         drop(events);
-        assert_ne!(idle_since(), BUSY, "its stream has ended");
+        assert_ne!(idle_since(), NOT_IDLE_NANOS, "its stream has ended");
     }
 }

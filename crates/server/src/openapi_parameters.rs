@@ -1,4 +1,4 @@
-//! What the OpenAPI document says of parameters in paths: the form of each id and name.
+//! The descriptions of path parameters in the OpenAPI document: the form of each id and name.
 
 use serde_json::{Value, json};
 

@@ -11,7 +11,7 @@ use crate::openapi_parameters::complete_path_parameters;
 #[derive(Serialize, ToSchema)]
 #[schema(as = Diagnostic)]
 pub(crate) struct DiagnosticSchema {
-    /// What is wrong.
+    /// The problem.
     message: String,
     /// The error code, for example `FL0608`.
     code: Option<String>,

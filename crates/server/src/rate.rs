@@ -24,7 +24,7 @@ pub(crate) enum RateKey {
     Address(IpAddr),
 }
 
-/// What every caller has left. Calls that are left grow by the rate, up to two seconds' worth.
+/// The remaining calls of every caller. They grow by the rate, up to two seconds' worth.
 pub(crate) struct RateLimiter {
     per_second: f64,
     limiter: Option<governor::RateLimiter<RateKey, HashMapStateStore<RateKey>, DefaultClock>>,

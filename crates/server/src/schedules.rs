@@ -240,7 +240,7 @@ pub(crate) async fn pause_schedule(
     Ok(Json(Schedule::from_row(row)))
 }
 
-/// Resumes a schedule that was paused. Times that passed meanwhile are not made up for.
+/// Resumes a schedule that was paused. Due times that passed while it was paused are not made up for.
 #[utoipa::path(post, path = "/api/v1/schedules/{id}/resume", operation_id = "resume_schedule", tag = "schedules", security(("key" = ["write"])), params(("id" = String, Path), OwnerQuery),
     responses((status = 200, body = Schedule), (status = 404, body = ProblemDocument)))]
 pub(crate) async fn resume_schedule(

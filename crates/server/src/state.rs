@@ -1,4 +1,4 @@
-//! What handlers share.
+//! State that handlers share.
 
 use std::collections::HashMap;
 use std::ops::Deref;
@@ -27,7 +27,7 @@ use crate::rate::RateLimiter;
 use crate::remembered_keys::RememberedKeys;
 use crate::revoked::KeyCalls;
 
-/// What handlers share: a handle, of which each call has its own.
+/// State that handlers share; each call has its own handle.
 #[derive(Clone)]
 pub(crate) struct Server(Arc<ServerParts>);
 
@@ -46,7 +46,7 @@ impl Deref for Server {
     }
 }
 
-/// What starts, drives and follows the runs of handlers, whatever protocol their callers use.
+/// Starts, drives and follows the runs of handlers, for every protocol.
 pub(crate) struct RunHost {
     pub(crate) app: Arc<App>,
     pub(crate) catalog: Arc<Catalog>,

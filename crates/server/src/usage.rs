@@ -43,16 +43,16 @@ pub struct UserUsage {
     quotas: Vec<QuotaItem>,
 }
 
-/// What is used of a quota.
+/// The usage of a quota.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct QuotaItem {
     /// Name of the quota, as in the configuration.
     name: &'static str,
     /// Unit of the amounts.
     unit: &'static str,
-    /// What is used; null if it is not counted because no daily quota is set.
+    /// The amount used; null if it is not counted because no daily quota is set.
     used: Option<f64>,
-    /// What may be used; null if that is not limited.
+    /// The maximum amount; null if there is no limit.
     limit: Option<f64>,
     /// When a daily count starts again, in milliseconds since the Unix epoch; null for other quotas.
     resets_at: Option<u64>,
@@ -69,7 +69,7 @@ impl UserUsage {
     }
 }
 
-/// Returns what a user uses, and the limits.
+/// Returns a user's usage of the quotas, and the limits.
 #[utoipa::path(get, path = "/api/v1/usage", tag = "usage", operation_id = "get_usage", params(UsageQuery), security(("key" = ["read"])),
     responses((status = 200, body = UserUsage), (status = 404, description = "The key belongs to another user", body = ProblemDocument)))]
 pub(crate) async fn get_usage(

@@ -57,7 +57,7 @@ pub(crate) struct TestList {
 pub(crate) struct TestInfo {
     /// Path of its file in the folder `tests`.
     file: String,
-    /// What is tested; null if the file does not say it, or cannot be read.
+    /// The workflow that is tested; null if the file does not name one, or cannot be read.
     name: Option<String>,
     /// Path of the definition, relative to the file; null if the test names a `workflow`.
     definition: Option<String>,
@@ -97,13 +97,13 @@ pub(crate) struct RunTestsRequest {
     update: bool,
 }
 
-/// What tests found.
+/// The results of tests.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct TestReport {
     items: Vec<TestResult>,
 }
 
-/// What a test found.
+/// The result of a test.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct TestResult {
     file: String,
@@ -175,7 +175,7 @@ impl TestResult {
 
 /// Runs tests of the project with their recorded responses: without models and without the network.
 #[utoipa::path(post, path = "/api/v1/tests", operation_id = "run_tests", tag = "tests", security(("key" = ["run"])), request_body = RunTestsRequest,
-    responses((status = 200, description = "What the tests found", body = TestReport), (status = 403, body = ProblemDocument)))]
+    responses((status = 200, description = "The results of the tests", body = TestReport), (status = 403, body = ProblemDocument)))]
 pub(crate) async fn run_tests(
     State(host): State<Arc<RunHost>>,
     caller: Caller,

@@ -20,7 +20,7 @@ pub struct AuditRow {
     pub at: u64,
     /// Who made it, and from where.
     pub actor: Actor,
-    /// What was done, for example `definition.put`.
+    /// The action, for example `definition.put`.
     pub action: String,
     /// User who owns the object.
     pub user: Option<String>,

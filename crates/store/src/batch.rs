@@ -46,7 +46,7 @@ pub(crate) struct BatchWrite {
     pub(crate) effects: Arc<BatchEffects>,
 }
 
-/// What a batch did beside storing events. Valid once it is committed.
+/// Effects of a batch besides storing events. Valid once it is committed.
 #[derive(Default)]
 pub(crate) struct BatchEffects {
     /// Whether the batch released the lease.
@@ -61,7 +61,7 @@ impl BatchEffects {
         self.caused.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What never changes of the run's row.
+    /// The immutable columns of the run's row.
     pub(crate) fn lock_run(&self) -> MutexGuard<'_, Option<RunIdentity>> {
         self.run.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -260,7 +260,7 @@ impl BatchWrite {
         }
     }
 
-    /// What is almost always so of the row of a run that this process has written before: the lease is valid, no command
+    /// The expected row of a run that this process has written before: the lease is valid, no command
     /// is pending, the run has made progress since it was claimed, and it has no child runs when it ends. The commit verifies it.
     fn assume_run(&self, connection: &DbConnection) -> Option<LockedRun> {
         let may_assume = connection.may_assume() && self.batch.decided.is_empty();

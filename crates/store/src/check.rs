@@ -214,7 +214,7 @@ impl<'a> DatabaseCheck<'a> {
     }
 }
 
-/// What the events of a run add up to.
+/// The state accumulated from the events of a run.
 #[derive(Default)]
 struct RunFold {
     state: RunState,

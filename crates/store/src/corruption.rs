@@ -19,7 +19,7 @@ pub enum Corruption {
     BundleOfRun {
         /// The run.
         run: RunId,
-        /// What is wrong with the bundle.
+        /// The damage of the bundle.
         what: Box<Corruption>,
     },
     /// The first event of a run is missing.
@@ -47,7 +47,7 @@ pub enum Corruption {
         run: RunId,
         /// Sequence number of the event.
         seq: u64,
-        /// What is wrong.
+        /// The damage.
         what: String,
     },
     /// A memory entry is no JSON value.
@@ -55,7 +55,7 @@ pub enum Corruption {
     Memory {
         /// The key of the entry.
         key: String,
-        /// What is wrong.
+        /// The damage.
         what: String,
     },
     /// A backup cannot be restored.
@@ -63,7 +63,7 @@ pub enum Corruption {
     Backup {
         /// The file.
         file: PathBuf,
-        /// What is wrong with it.
+        /// The damage of the backup.
         what: Box<Corruption>,
     },
     /// The file fails SQLite's check.
@@ -84,7 +84,7 @@ pub enum Corruption {
 }
 
 impl Corruption {
-    /// What to do, at the end of the message.
+    /// Advice for the end of the message.
     pub(crate) fn advise_repair(&self) -> &'static str {
         match self {
             // The file may be a backup.

@@ -7,7 +7,7 @@ use flowloom_core::id::RunId;
 pub struct Damage {
     /// The damaged run; `None` if the damage is not in one run.
     pub run: Option<RunId>,
-    /// What is wrong, as a sentence that names the run.
+    /// The problem, as a sentence that names the run.
     pub problem: String,
 }
 

@@ -80,7 +80,7 @@ pub enum StoreError {
     /// A thread of the store cannot be started.
     #[error("cannot start the thread that {purpose}: {source}")]
     Thread {
-        /// What the thread does.
+        /// The purpose of the thread.
         purpose: &'static str,
         /// The cause.
         source: std::io::Error,
@@ -91,7 +91,7 @@ pub enum StoreError {
     /// A file or folder cannot be created, or not written.
     #[error("cannot {what} {}: {source}", path.display())]
     NotCreated {
-        /// What was to be done, for example `create the database`.
+        /// The action that failed, for example `create the database`.
         what: &'static str,
         /// Its path.
         path: PathBuf,
@@ -213,7 +213,7 @@ pub enum StoreError {
         kind: &'static str,
         /// Its id.
         id: String,
-        /// What uses it.
+        /// The definitions that use it.
         users: Vec<String>,
     },
     /// A definition does not have the content that a change requires.
@@ -262,7 +262,7 @@ pub enum BackupError {
     Damaged {
         /// The file.
         file: PathBuf,
-        /// What is damaged.
+        /// The damages found.
         damages: Vec<Damage>,
     },
     /// A process uses the data folder.

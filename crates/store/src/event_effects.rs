@@ -1,4 +1,4 @@
-//! What an event does to the row of its run.
+//! The effects of an event on the row of its run.
 
 use flowloom_core::event::{Event, Record};
 use flowloom_core::status::Status;

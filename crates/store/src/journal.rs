@@ -272,7 +272,7 @@ fn creates_run(batch: &Batch) -> bool {
     batch.records.iter().any(|record| matches!(record.event, Event::RunCreated(_)))
 }
 
-/// What happens in this process once a batch is stored.
+/// The work of this process after a batch is stored.
 struct AppendFinish {
     lease: Lease,
     is_decision: bool,

@@ -50,7 +50,7 @@ struct EndPlace {
     number: i64,
 }
 
-/// What one commit has done.
+/// The deletions of one commit.
 #[derive(Clone, Copy, Default)]
 struct PruneProgress {
     /// Number of candidates that were deleted or turned out to be in use.

@@ -30,7 +30,7 @@ pub struct WaitingQuestion {
     pub last_event_at: u64,
 }
 
-/// What a record changes about the questions that expire.
+/// The change that a record makes to the questions that expire.
 pub(crate) enum ExpiryChange<'a> {
     /// A question is asked.
     Added(QuestionExpiry),
@@ -38,7 +38,7 @@ pub(crate) enum ExpiryChange<'a> {
     Closed(&'a Path),
 }
 
-/// What a record changes about the questions that expire; `None` if nothing.
+/// The change that a record makes to the questions that expire; `None` if it makes none.
 pub(crate) fn find_expiry_change(record: &Record) -> Option<ExpiryChange<'_>> {
     match &record.event {
         Event::Asked(question) => {

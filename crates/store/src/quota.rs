@@ -55,7 +55,7 @@ pub struct QuotaInfo {
     pub window: QuotaWindow,
     /// How many of what is measured are one unit: milliseconds of a second, millionths of a dollar.
     pub scale: u32,
-    /// What helps when it is used up.
+    /// Advice for a user who has used it up.
     advice: &'static str,
     /// Measures what the user `$1` uses; `$2` is where the window begins: the id of a run, with the time in
     /// milliseconds as `$3`, or the number of a day. `None` if the runtime measures it.

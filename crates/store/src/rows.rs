@@ -224,7 +224,7 @@ fn parse_event(kind: &str, data: Option<&str>) -> Result<Event, serde_json::Erro
     }
 }
 
-/// What a read of a run's events needs of its row.
+/// The columns of a run's row that reading its events needs.
 struct RunExtent {
     number: i64,
     /// The run has at least this many events.

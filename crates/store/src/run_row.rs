@@ -37,7 +37,7 @@ pub struct RunRow {
     pub project: Option<RunProject>,
     /// The run that it was forked from.
     pub forked_from: Option<RunId>,
-    /// What started it, without the id of the call.
+    /// The trigger of the run, without the id of the call.
     pub trigger: Option<RunTrigger>,
     /// Name of the stored status.
     pub status: String,

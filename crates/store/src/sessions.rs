@@ -1,4 +1,4 @@
-//! What an engine outside of this program needs of the store: it decides which worker drives a run, and keeps large texts
+//! The store operations for an engine outside of this program, which decides which worker drives a run, and keeps large texts
 //! here.
 
 use std::sync::{Arc, Mutex, PoisonError};

@@ -46,7 +46,7 @@ impl Durability {
 pub struct StoreSettings {
     /// The data folder: SQLite's file, and other files of the program.
     pub folder: PathBuf,
-    /// What an acknowledged write survives. SQLite only: Postgres commits as its server is configured.
+    /// The durability of acknowledged writes. SQLite only: Postgres commits as its server is configured.
     pub durability: Durability,
     /// The Postgres database to use instead of SQLite.
     pub database: Option<Database>,

@@ -14,7 +14,7 @@ pub(crate) struct MeasuredSize {
     pub(crate) bytes: u64,
     /// When it is measured again, in milliseconds since the Unix epoch.
     pub(crate) until: u64,
-    /// What was written since, at most.
+    /// An upper bound of the bytes written since then.
     written: u64,
 }
 

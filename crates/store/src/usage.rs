@@ -1,4 +1,4 @@
-//! What users use of their quotas.
+//! The usage of quotas by users.
 
 use flowloom_core::id::RunId;
 use flowloom_runtime::effects::BoxFuture;
@@ -22,7 +22,7 @@ impl Store {
         &self.quotas
     }
 
-    /// What a user uses of a quota at the time `now`, in milliseconds since the Unix epoch. The size of the user's data is
+    /// The usage of a quota by a user at the time `now`, in milliseconds since the Unix epoch. The size of the user's data is
     /// measured at most once a minute.
     pub fn measure_usage(&self, user: &str, quota: Quota, now: u64) -> Result<u64, StoreError> {
         match quota {
@@ -45,8 +45,8 @@ impl Store {
         Ok(())
     }
 
-    /// What is left of a daily quota for a user who has used `uncounted` besides what is stored; the maximum if it is not set, which
-    /// costs nothing. Fails with `QuotaExceeded` if nothing is left.
+    /// The remaining daily quota of a user who has used `uncounted` besides the stored usage; the maximum if no quota is set,
+    /// which costs nothing. Fails with `QuotaExceeded` if nothing is left.
     pub fn measure_left(&self, user: &str, quota: Quota, uncounted: u64, now: u64) -> Result<u64, StoreError> {
         let Some(limit) = self.quotas.find_limit(user, quota) else { return Ok(u64::MAX) };
         let used = self.read_with(|db| measure_quota(db, user, quota, now))?.saturating_add(uncounted);

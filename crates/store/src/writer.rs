@@ -76,32 +76,33 @@ impl QueuedJob {
 pub(crate) struct JobProgress(AtomicU8);
 
 impl JobProgress {
-    const WAITS: u8 = 0;
-    const STARTED: u8 = 1;
-    const ABANDONED: u8 = 2;
+    const STATE_WAITING: u8 = 0;
+    const STATE_STARTED: u8 = 1;
+    const STATE_ABANDONED: u8 = 2;
 
     /// Starts to store the job; `false` if its caller has given it up.
     pub(crate) fn start(&self) -> bool {
-        let started = self.0.compare_exchange(Self::WAITS, Self::STARTED, Ordering::AcqRel, Ordering::Acquire);
-        started.is_ok() || started == Err(Self::STARTED)
+        let started =
+            self.0.compare_exchange(Self::STATE_WAITING, Self::STATE_STARTED, Ordering::AcqRel, Ordering::Acquire);
+        started.is_ok() || started == Err(Self::STATE_STARTED)
     }
 
     fn is_started(&self) -> bool {
-        self.0.load(Ordering::Acquire) == Self::STARTED
+        self.0.load(Ordering::Acquire) == Self::STATE_STARTED
     }
 
     /// Notes that the job is certainly not stored yet.
     pub(crate) fn set_back(&self) {
-        let _ = self.0.compare_exchange(Self::STARTED, Self::WAITS, Ordering::AcqRel, Ordering::Acquire);
+        let _ = self.0.compare_exchange(Self::STATE_STARTED, Self::STATE_WAITING, Ordering::AcqRel, Ordering::Acquire);
     }
 
     /// Gives the job up; `false` if it may be stored.
     fn abandon_job(&self) -> bool {
-        self.0.compare_exchange(Self::WAITS, Self::ABANDONED, Ordering::AcqRel, Ordering::Acquire).is_ok()
+        self.0.compare_exchange(Self::STATE_WAITING, Self::STATE_ABANDONED, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
 }
 
-/// What the thread does.
+/// A command to the writer thread.
 pub(crate) enum WriterCommand {
     Commit(QueuedJob),
     Checkpoint,

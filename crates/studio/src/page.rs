@@ -15,7 +15,7 @@ const PAGE_NAME: &str = "index.html";
 /// The element of the page that says where it is; every address in it is relative to this.
 const BASE_ELEMENT: &str = "<base href=\"/\">";
 
-/// What is served instead of the page if the program was built without it.
+/// The page that is served if the program was built without the studio.
 const MISSING_PAGE: &str = include_str!("missing.html");
 
 /// Content types by the end of a name. Other files are not served.

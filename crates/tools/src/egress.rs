@@ -229,7 +229,7 @@ impl EgressPolicy {
         Ok(Route::Public)
     }
 
-    /// What a crash during a request means. Only a server that recognises repeated requests may receive one twice that
+    /// The effect class of a request. Only a server that recognises repeated requests may receive one twice that
     /// changes something.
     pub fn effect_class(&self, request: &HttpRequest) -> EffectClass {
         match request.effect_class() {

@@ -22,7 +22,7 @@ const MAX_EVENTS_BEFORE_CANCEL: usize = 16;
 /// How long a run may take after the last kill.
 const LAST_RUN_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// What undisturbed runs do, by workflow.
+/// The results of undisturbed runs, by workflow.
 pub(crate) type Expectations = BTreeMap<&'static str, Expectation>;
 
 /// The figures of a campaign.
@@ -38,7 +38,7 @@ pub struct CampaignReport {
     pub decisions: usize,
     /// Number of answers to questions.
     pub answers: usize,
-    /// What did not hold.
+    /// The broken promises.
     pub violations: Vec<String>,
     /// How long it took.
     pub duration: Duration,

@@ -24,7 +24,7 @@ const TIME_LIMIT_MS: u64 = 90_000;
 /// How long a request may be on its way that was sent before its run was cancelled.
 const ARRIVAL_TIME: Duration = Duration::from_secs(1);
 
-/// What a run promised and did not keep.
+/// A broken promise of a run.
 #[derive(Debug)]
 pub(crate) struct Violation {
     pub(crate) what: String,

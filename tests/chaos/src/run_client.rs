@@ -69,7 +69,7 @@ pub(crate) struct RunClient<'a> {
     pub(crate) cancel: Option<PlannedCancel>,
 }
 
-/// What the client does next.
+/// The client's next action.
 enum Turn {
     Ended,
     Again,

@@ -152,7 +152,7 @@ impl RestateServer {
         answer
     }
 
-    /// What the server has logged.
+    /// The log of the server.
     pub fn read_log(&self) -> String {
         std::fs::read_to_string(self.folder.path().join("log")).unwrap_or_default()
     }

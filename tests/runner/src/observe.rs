@@ -17,7 +17,7 @@ use crate::engines::connect_engine;
 use crate::flow::run_plan;
 use crate::world::CaseWorld;
 
-/// What a run did.
+/// The observed effects and answer of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Observation {
     /// How it ended.

@@ -77,9 +77,9 @@ fn what_first_failed_was_repaired() {
     let (failed, why) = failures("clean-table");
     assert!(failed == 1 && why.contains("but the example says"), "{why}");
     let (failed, why) = failures("extract-notify");
-    assert!(failed == 0 && why.contains("when it is tried, the node n2 (block report_incidents) fails"), "{why}");
+    assert!(failed == 0 && why.contains("in the dry run, the node n2 (block report_incidents) fails"), "{why}");
     let (failed, why) = failures("daily-digest");
-    assert!(failed == 0 && why.contains("does not say that it gives \"text\""), "{why}");
+    assert!(failed == 0 && why.contains("has no \"text\""), "{why}");
 }
 
 #[test]

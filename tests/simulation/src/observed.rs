@@ -16,7 +16,7 @@ use crate::world::{ProcessId, World, lock};
 /// An attempt at an effect.
 pub(crate) type AttemptKey = (RunId, Path, u32);
 
-/// What was observed.
+/// The observations of one schedule.
 #[derive(Default)]
 pub(crate) struct Observed {
     requests: Mutex<BTreeMap<AttemptKey, Requests>>,
@@ -30,7 +30,7 @@ pub(crate) struct Observed {
 pub(crate) struct Requests {
     /// How often it was sent.
     pub(crate) count: u64,
-    /// What a crash during it means.
+    /// The effect class of the request.
     pub(crate) class: EffectClass,
 }
 

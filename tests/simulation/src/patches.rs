@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// What notices a planted bug.
+/// The check that must find a planted bug.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Check {
     /// The simulation.
@@ -16,13 +16,13 @@ pub enum Check {
 pub struct PlantedBug {
     /// Its name.
     pub name: String,
-    /// What it breaks.
+    /// The description of the bug.
     pub breaks: String,
     /// The promise that it breaks.
     pub promise: String,
     /// The patch.
     pub file: PathBuf,
-    /// What must notice it.
+    /// The check that must find it.
     pub check: Check,
     /// The seed of a schedule that failed with it. The search for it begins there.
     pub seed: Option<u64>,

@@ -47,7 +47,7 @@ pub(crate) struct Process {
     live: Mutex<BTreeMap<RunId, Vec<oneshot::Sender<()>>>>,
 }
 
-/// What became of a command.
+/// A command that was sent, and its outcome.
 pub(crate) struct SentCommand {
     /// The command as it was stored.
     pub(crate) record: CommandRecord,

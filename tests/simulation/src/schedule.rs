@@ -24,7 +24,7 @@ const LOOK_MS: u64 = 250;
 /// How often the open steps of a run are replied to until it must have ended.
 const MAX_ROUNDS: u64 = 40;
 
-/// What may happen in a schedule.
+/// The settings of a schedule.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// Number of processes.
@@ -83,7 +83,7 @@ pub struct FailedSchedule {
     pub settings: Settings,
     /// The broken promises.
     pub violations: Vec<String>,
-    /// What happened, if a trace was recorded.
+    /// The trace of the schedule, if one was recorded.
     pub trace: Vec<String>,
 }
 
@@ -151,7 +151,7 @@ pub fn shrink_schedule(failed: &FailedSchedule) -> FailedSchedule {
     traced.err().map_or(smallest, |traced| *traced)
 }
 
-/// What happens in a schedule.
+/// Runs a schedule to its end.
 async fn conduct(world: Arc<World>) {
     for slot in 0..world.settings.processes {
         world.start_process(slot);

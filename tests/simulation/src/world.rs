@@ -27,7 +27,7 @@ pub(crate) const START_MS: u64 = 1_000_000;
 /// Lines of a trace that are retained.
 const MAX_TRACE_LINES: usize = 4_000;
 
-/// What a schedule shares.
+/// The state that the processes of a schedule share.
 pub(crate) struct World {
     /// The settings of the schedule.
     pub(crate) settings: Settings,
@@ -39,7 +39,7 @@ pub(crate) struct World {
     pub(crate) tasks: TaskQueue,
     /// The database that all processes share.
     pub(crate) database: Database,
-    /// What fails.
+    /// The faults of the schedule.
     pub(crate) faults: Faults,
     /// Requests, commands and violations.
     pub(crate) observed: Observed,

@@ -47,7 +47,7 @@ impl BlockRegistry {
         Ok(changed)
     }
 
-    /// What is wrong with the source of each block; `None` for a correct one, and for a block without Python.
+    /// The problem of each block's Python source; `None` if the source is valid or the block has no Python.
     async fn find_source_problems(&self, blocks: &[Value]) -> Vec<Option<String>> {
         let is_python = |block: &Value| block.get("execution_type").and_then(Value::as_str) == Some("python");
         let source = |block: &Value| {

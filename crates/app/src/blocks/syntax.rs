@@ -82,7 +82,8 @@ impl PythonSyntax {
         PythonSyntax::new(Arc::new(build_sandbox(&config, None)))
     }
 
-    /// What is wrong with each source, as a predicate; `None` for a correct one, and for all where there is no sandbox.
+    /// The problem of each source, as a predicate such as `is not Python`; `None` if it is valid, and for all without a
+    /// sandbox.
     pub async fn find_problems(&self, sources: &[&str]) -> Vec<Option<String>> {
         let list = Value::list(sources.iter().map(|source| Value::from(*source)).collect());
         let request = PythonRequest {

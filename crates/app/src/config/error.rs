@@ -86,7 +86,7 @@ pub enum ConfigError {
     /// The URL of the database is wrong. Messages never contain it, because it may contain a password.
     #[error("{source} ({origin})")]
     Database {
-        /// What is wrong.
+        /// The problem with the URL.
         source: StoreError,
         /// Where the URL comes from.
         origin: String,
@@ -99,7 +99,7 @@ pub enum ConfigError {
     Table {
         /// The table.
         table: String,
-        /// What is wrong.
+        /// The problem in the table.
         problem: TableProblem,
     },
 }

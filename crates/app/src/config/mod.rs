@@ -196,7 +196,7 @@ impl ToolSettings {
 pub struct Overrides {
     /// The file in the place of `flowloom.toml`.
     pub file: Option<PathBuf>,
-    /// What the command works on. The project is searched for around it first.
+    /// The file, folder or name that the command was given; the project search starts there.
     pub target: Option<ProjectTarget>,
     /// The folder of the database.
     pub data_dir: Option<Setting<PathBuf>>,
@@ -252,7 +252,7 @@ pub struct Config {
     pub quotas: Quotas,
     /// The egress policy.
     pub egress: EgressSettings,
-    /// What drives runs.
+    /// The engine that drives runs.
     pub engine: engine::EngineSettings,
     /// The folder that file functions may use.
     pub files_root: Option<PathBuf>,
@@ -264,7 +264,7 @@ pub struct Config {
     pub functions: BTreeMap<String, FunctionSettings>,
     /// MCP servers, by name.
     pub mcp: BTreeMap<String, McpSettings>,
-    /// What secrets may be used for, by name. Secrets without an entry have no restrictions, but are not available to
+    /// Permitted uses of secrets, by name. Secrets without an entry have no restrictions, but are not available to
     /// tenants.
     pub secrets: BTreeMap<String, SecretSettings>,
     /// The sandbox settings.

@@ -57,7 +57,7 @@ impl ProjectReason {
     /// The reason for people.
     pub fn describe(self) -> &'static str {
         match self {
-            ProjectReason::Named => "named by the caller",
+            ProjectReason::Named => "chosen explicitly",
             ProjectReason::ConfigFile => "nearest flowloom.toml",
             ProjectReason::DataFolder => "nearest .flowloom",
             ProjectReason::Served => "served folder, outside of a project",
@@ -88,7 +88,7 @@ impl Project {
         let nearest = find_around(&starts, has_config).filter(|(_, root)| counts_here(root));
         if let Some((start, root)) = nearest.or(own) {
             check_owner(&root.join(CONFIG_FILE), start == root)?;
-            return Ok(Project::below(&current, root, ProjectReason::ConfigFile));
+            return Ok(Project::with_relative_root(&current, root, ProjectReason::ConfigFile));
         }
         let home = std::env::var_os("HOME").map(PathBuf::from);
         let has_data = |folder: &Path| folder.join(DATA_FOLDER).is_dir();
@@ -101,14 +101,14 @@ impl Project {
         let counts = |start: &Path, folder: &Path| start == folder || Some(folder) != home.as_deref();
         let found = find_around(starts, has_data).filter(|(start, folder)| counts(start, folder));
         Ok(match (found, served) {
-            (Some((_, root)), _) => Project::below(&current, root, ProjectReason::DataFolder),
-            (None, Some(folder)) => Project::below(&current, folder, ProjectReason::Served),
-            (None, None) => Project::below(&current, &current, ProjectReason::CurrentFolder),
+            (Some((_, root)), _) => Project::with_relative_root(&current, root, ProjectReason::DataFolder),
+            (None, Some(folder)) => Project::with_relative_root(&current, folder, ProjectReason::Served),
+            (None, None) => Project::with_relative_root(&current, &current, ProjectReason::CurrentFolder),
         })
     }
 
     /// A project whose paths are relative to the current folder, if it is in it.
-    fn below(current: &Path, root: &Path, reason: ProjectReason) -> Project {
+    fn with_relative_root(current: &Path, root: &Path, reason: ProjectReason) -> Project {
         let root = root.strip_prefix(current).unwrap_or(root).to_owned();
         let file = (reason == ProjectReason::ConfigFile).then(|| root.join(CONFIG_FILE));
         Project { root, file, reason }

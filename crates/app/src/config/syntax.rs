@@ -13,7 +13,7 @@ const MAX_LISTED_SETTINGS: usize = 8;
 /// Maximum number of problems that are listed.
 const MAX_PROBLEMS: usize = 20;
 
-/// What is wrong with a file that cannot be read as `T`, with the lines. What follows a syntax error is not known.
+/// The problems of a file that cannot be read as `T`, with their lines. Nothing after a syntax error is reported.
 pub(super) fn list_problems<T: DeserializeOwned>(text: &str) -> Vec<String> {
     let mut problems = Vec::new();
     let mut rest = text.to_owned();

@@ -79,14 +79,14 @@ fn visit_value<'t>(value: &'t Spanned<DeValue<'_>>, path: &mut Vec<&'t str>, wro
     }
 }
 
-/// What the name of a function must be, if the last part of the path is one and is not.
+/// The expected form of a function name, if the last part of the path is an invalid one.
 fn check_name(path: &[&str]) -> Option<String> {
     let [table, name] = path else { return None };
     let is_wrong = name.is_empty() || name.contains(|c: char| c.is_whitespace() || c.is_control());
     (*table == "functions" && is_wrong).then(|| "a name without blanks, for example shop::find".to_owned())
 }
 
-/// What a text at a path must be, if it is not.
+/// The expected form of a text at a path, if the text is invalid.
 fn check_text(path: &[&str], text: &str) -> Option<String> {
     if ADDRESSES.iter().any(|address| is_at(path, address)) {
         let lacks_scheme = path == ["providers", SCHEMELESS_PROVIDER, "base_url"] && !text.contains("://");

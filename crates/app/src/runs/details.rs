@@ -40,7 +40,7 @@ pub struct StepDetails {
     /// Whether its requests are left out, because those of the steps before it fill the list.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub requests_omitted: bool,
-    /// What it received.
+    /// The output of the step.
     pub output: Option<Value>,
     /// Its last failure.
     pub error: Option<StepFailure>,
@@ -219,12 +219,12 @@ fn is_empty(value: &serde_json::Value) -> bool {
 }
 
 impl StepDetails {
-    /// What the step sent, in the words of its kind: the prompt, the request, the arguments, the question.
+    /// The input of the step as text: the prompt, the request, the arguments or the question.
     pub fn describe_input(&self) -> Option<String> {
         describe_request(self.kind.as_deref()?, &self.requests.last()?.to_json())
     }
 
-    /// What the step was asked: the last message of a person to the model, or else what it sent.
+    /// The last message of a person to the model, or else the input of the step.
     pub fn describe_prompt(&self) -> Option<String> {
         let asked = match &self.requests.last()?.request {
             Request::Generate(request) => request.messages.iter().rev().find(|message| message.role == Role::User),
@@ -233,7 +233,7 @@ impl StepDetails {
         asked.map(|message| message.content.clone()).or_else(|| self.describe_input())
     }
 
-    /// What the step received, as text.
+    /// The output of the step as text.
     pub fn describe_output(&self) -> Option<String> {
         self.output.as_ref().map(|output| match output {
             Value::String(text) => text.to_string(),

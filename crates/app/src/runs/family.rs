@@ -15,7 +15,7 @@ const MAX_LISTED_FORKS: u32 = 100;
 /// The relatives of a run, as fields of its summary.
 #[derive(Debug, Serialize)]
 pub struct RunFamily {
-    /// What started it; `None` for child runs and for runs of old versions.
+    /// The trigger of the run; `None` for child runs and for runs of old versions.
     pub trigger: Option<RunTrigger>,
     /// The run that it was forked from.
     pub forked_from: Option<ForkParent>,

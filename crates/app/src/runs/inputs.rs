@@ -124,7 +124,7 @@ fn names_message(inputs: &Value, counts: impl Fn(&str) -> bool) -> bool {
         || inputs.get("messages").and_then(Value::as_list).is_some_and(|list| !list.is_empty())
 }
 
-/// What people write when they agree. A text with more than that, such as "yes, but later", is no answer.
+/// Texts that count as agreement. A longer text, such as "yes, but later", does not.
 const YES: [&str; 14] = [
     "yes",
     "y",
@@ -142,7 +142,7 @@ const YES: [&str; 14] = [
     "do it",
 ];
 
-/// What people write when they refuse.
+/// Texts that count as refusal.
 const NO: [&str; 12] = [
     "no",
     "n",

@@ -5,7 +5,7 @@ use serde_json::Value as Json;
 
 use crate::runs::url_credentials::{is_credential_name, list_credentials, mask_credentials};
 
-/// What stands in the place of a masked value.
+/// The replacement for a masked value.
 pub(crate) const MASK: &str = "(masked)";
 
 /// Headers that hold secrets.
@@ -40,7 +40,7 @@ pub(crate) fn mask_header(name: &str, value: &Rich) -> String {
 pub(crate) struct MaskedValue {
     /// The value.
     pub(crate) value: String,
-    /// What is shown for it.
+    /// The text shown instead of the value.
     pub(crate) shown: String,
 }
 

@@ -10,13 +10,13 @@ pub enum NoOpenStep {
     /// Nothing waits.
     #[error("the run has no open {what}")]
     None {
-        /// What was looked for: `question` or `uncertain effect`.
+        /// The kind of step requested: `question` or `uncertain effect`.
         what: &'static str,
     },
     /// An answer or a decision is stored and not applied yet.
     #[error("the run has no open {what}: what was decided about {path} is stored and not applied yet")]
     Decided {
-        /// What was looked for.
+        /// The kind of step requested: `question` or `uncertain effect`.
         what: &'static str,
         /// The step about which was decided.
         path: Path,
@@ -24,17 +24,17 @@ pub enum NoOpenStep {
     /// Nothing waits at the path.
     #[error("the run has no such open {what}; expected one of: {}", list_places(open))]
     NotAt {
-        /// What was looked for.
+        /// The kind of step requested: `question` or `uncertain effect`.
         what: &'static str,
-        /// What waits.
+        /// The steps that wait.
         open: Vec<WaitingStep>,
     },
     /// Several steps wait, and no path was given.
     #[error("the run has several open {what}s; choose one by its path: {}", list_places(open))]
     Several {
-        /// What was looked for.
+        /// The kind of step requested: `question` or `uncertain effect`.
         what: &'static str,
-        /// What waits.
+        /// The steps that wait.
         open: Vec<WaitingStep>,
     },
 }
@@ -44,7 +44,7 @@ pub enum NoOpenStep {
 pub struct WaitingStep {
     /// Its path.
     pub path: Path,
-    /// What it asks; `None` if it is an uncertain effect.
+    /// The question; `None` for an uncertain effect.
     pub question: Option<String>,
 }
 

@@ -111,7 +111,7 @@ impl Playback {
         check_set_variables(&self.opened.plan, &stop.path, &inputs, std::iter::once(name))
     }
 
-    /// What the step at a stop sees, from the innermost iteration or block to the variables of the run.
+    /// The scopes visible to the step at a stop, from the innermost iteration or block to the variables of the run.
     pub async fn scopes_at(&self, stop: &Stop) -> Vec<VisibleScope> {
         let records = self.opened.records[..stop.records].to_vec();
         let scopes = self.engine.list_scopes(records, self.opened.plan.clone(), &stop.path).await;

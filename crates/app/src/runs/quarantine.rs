@@ -14,7 +14,7 @@ use crate::tools::workflows::find_child_run_id;
 /// Number of steps that an explanation names.
 const MAX_NAMED_STEPS: usize = 5;
 
-/// What has happened to a quarantined run, and what continues it. `within` says in which steps.
+/// A message about a quarantined run and the command that continues it. `within` names the steps.
 pub(super) fn describe_quarantine(run: RunId, within: &str) -> String {
     format!(
         "{MAX_WORKER_DEATHS} workers in a row died{within}, so servers leave the run alone; fix the cause, then continue it: \

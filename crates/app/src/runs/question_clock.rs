@@ -70,7 +70,7 @@ impl QuestionClock {
     }
 }
 
-/// What the clock shows at `at` if it was not set since `last`.
+/// The time of the clock at `at`, in milliseconds, if it was not set since `last`.
 fn add_elapsed(last: Moment, at: Instant) -> u64 {
     let elapsed_ms = at.saturating_duration_since(last.at).as_millis();
     last.now_ms.saturating_add(u64::try_from(elapsed_ms).unwrap_or(u64::MAX))

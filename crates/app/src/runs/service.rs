@@ -45,7 +45,7 @@ pub struct StartCall {
     pub trace: Option<TraceContext>,
     /// The place that is reserved for the run.
     pub place: Option<Arc<StartPlace>>,
-    /// What starts it.
+    /// The trigger of the run.
     pub trigger: RunTrigger,
 }
 
@@ -62,7 +62,7 @@ impl StartCall {
         }
     }
 
-    /// What starts the run. If the run has an id that an idempotency key reserves, it names the call.
+    /// The trigger of the run. It names the call if an idempotency key reserved the run's id.
     fn trigger_of(&self, reserved: Option<RunId>) -> RunTrigger {
         let key = self.idempotency_key.as_ref().filter(|_| reserved.is_some());
         RunTrigger { call: key.map(|key| KeyedCommand::command_id(&self.user, key)), ..self.trigger.clone() }

@@ -79,7 +79,7 @@ impl MockEffects {
     }
 
     /// The notes of all nodes.
-    pub(super) fn node_notes(&self) -> HashMap<Path, Note> {
+    pub(super) fn collect_node_notes(&self) -> HashMap<Path, Note> {
         self.lock_notes().clone()
     }
 
@@ -126,7 +126,7 @@ impl MockEffects {
 }
 
 fn no_network_error(address: &str) -> StepFailure {
-    StepFailure::new(Code::EgressDenied, format!("there is no network while a pipeline is tried: {address}"))
+    StepFailure::new(Code::EgressDenied, format!("there is no network in a dry run: {address}"))
 }
 
 impl Functions for MockEffects {
@@ -247,7 +247,7 @@ impl Sandbox for MockEffects {
     }
 }
 
-/// What a Python block may request: the model if prompts are called, and nothing else.
+/// Restricts a Python block in a dry run to model calls, if prompts are called.
 struct GuardedHost<'a> {
     host: &'a dyn SandboxHost,
     prompts: Prompts,
@@ -266,6 +266,6 @@ impl SandboxHost for GuardedHost<'_> {
             return self.host.generate_reply(messages);
         }
         self.wanted_more.store(true, Ordering::Relaxed);
-        Box::pin(async { Err(StepFailure::new(Code::ModelNone, "no model is asked while a pipeline is tried")) })
+        Box::pin(async { Err(StepFailure::new(Code::ModelNone, "models are not called in a dry run")) })
     }
 }

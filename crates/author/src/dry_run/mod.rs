@@ -124,7 +124,7 @@ impl DryRunner {
         };
         let journal = Arc::new(CopiedJournal::new(&self.user, given));
         let outcome = Engine::new(effects, journal).start_run(start)?.drive_to_end().await;
-        report::build_report(&plan, &outcome, &mock_effects.node_notes())
+        report::build_report(&plan, &outcome, &mock_effects.collect_node_notes())
     }
 }
 

@@ -145,10 +145,7 @@ impl NodeReport {
         };
         let (given, gave) = (field("it was given", &self.inputs), field("it gave", &self.output));
         let NodeReport { node_id, block_id, .. } = self;
-        format!(
-            "when it is tried, the node {node_id} (block {block_id}) fails: {}{given}{gave}",
-            shorten_shown(message)
-        )
+        format!("in the dry run, the node {node_id} (block {block_id}) fails: {}{given}{gave}", shorten_shown(message))
     }
 }
 

@@ -65,7 +65,7 @@ impl Emitter<'_> {
             }
             ItemKind::Repeat(_, body) => {
                 self.report
-                    .add_loss(item.span, format!("the loop {title}: agents repeat nothing, so its step runs once"));
+                    .add_loss(item.span, format!("the loop {title}: agents have no loops, so its step runs once"));
                 losses.extend(self.loss_comments(mark));
                 return self.push_task(body, to, tasks, losses);
             }

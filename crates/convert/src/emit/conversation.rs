@@ -161,7 +161,7 @@ impl Emitter<'_> {
                 return None;
             }
         };
-        let message = format!("the tool {} is offered and run as this format does it", declaration.name);
+        let message = format!("the tool {} is described and run as in this format", declaration.name);
         self.report.add_change(span, message);
         Some(if tool.needs_approval { record.with("needsApproval", true) } else { record }.build())
     }

@@ -134,8 +134,10 @@ impl Emitter<'_> {
         }
         let acts = phases.iter().any(|phase| !phase.action.is_empty());
         if !acts || !is_plain(&[Piece::Text(description.to_owned())]) || description.contains(['{', '<']) {
-            let message =
-                format!("the description {:?}: no text of a Markdown workflow can be it", shorten_line(description));
+            let message = format!(
+                "the description {:?}: it cannot be written as the text of a Markdown workflow",
+                shorten_line(description)
+            );
             self.report.add_loss(self.plan.root.span, message);
             return String::new();
         }

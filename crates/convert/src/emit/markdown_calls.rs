@@ -90,7 +90,7 @@ impl Emitter<'_> {
 /// How an action differs from the call that it stands for.
 fn describe_change(item: &Item<'_>) -> &'static str {
     match &item.kind {
-        ItemKind::Block(_) => "an action checks no inputs and outputs",
+        ItemKind::Block(_) => "an action does not check inputs and outputs",
         _ => "an action passes these arguments, and not the variables",
     }
 }

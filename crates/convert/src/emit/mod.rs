@@ -30,7 +30,7 @@ use crate::report::Report;
 use crate::text::{Piece, Reference, read_pieces, shorten_line};
 use crate::turns::{read_agent, read_machine};
 
-/// What a writer works on.
+/// The input and the state of a writer.
 pub(crate) struct Emitter<'p> {
     pub(crate) plan: &'p Plan,
     /// The text of the definition.
@@ -55,7 +55,7 @@ pub(crate) struct Emitter<'p> {
     pub(crate) is_input_replaced: bool,
 }
 
-/// What a format can say about a step, besides what it does.
+/// Properties of a step, besides its action, that a format can express.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Abilities {
     pub(crate) timeout: bool,

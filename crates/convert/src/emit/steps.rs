@@ -272,7 +272,7 @@ impl Emitter<'_> {
     }
 }
 
-/// What an item is, for people.
+/// A description of an item for messages.
 fn describe(item: &Item<'_>) -> String {
     let title = item.title();
     match &item.kind {

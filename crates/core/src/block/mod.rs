@@ -14,7 +14,7 @@ use crate::value::{Map, Value};
 pub struct Card {
     /// The name in words.
     pub name: String,
-    /// What the block does.
+    /// The purpose of the block.
     pub description: String,
     /// When to use the block.
     pub use_when: String,

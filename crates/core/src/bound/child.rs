@@ -21,7 +21,7 @@ pub(super) struct ChildBounds {
 #[derive(Clone)]
 struct ChildBound {
     bound: Bound,
-    /// What has no bound, with whether only a budget ends it.
+    /// The figures without a bound, and whether only a budget ends each.
     reasons: Vec<OpenReason>,
 }
 

@@ -109,7 +109,7 @@ pub struct CallBound {
 pub struct WorstCase {
     /// The most that it can do.
     pub bound: Bound,
-    /// What has no bound.
+    /// The figures without a bound.
     pub unbounded: Vec<Unbounded>,
 }
 
@@ -120,7 +120,7 @@ pub struct Unbounded {
     pub path: Path,
     /// Its place in the source; empty for a step of an included definition.
     pub span: Span,
-    /// What has no bound, and why.
+    /// The figure without a bound, and the reason.
     pub reason: String,
     /// Whether only a budget ends it: neither the definition nor a person does.
     pub needs_budget: bool,

@@ -11,9 +11,9 @@ use crate::value::Value;
 
 /// Tokens around each message.
 const MESSAGE_TOKENS: u64 = 16;
-/// How many tokens a text has elsewhere for each token that its model made: other tokenizers split it otherwise, and JSON
+/// Maximum number of tokens in another prompt for each token of an answer: other tokenizers split it differently, and JSON
 /// escapes characters of it.
-const RETOKENIZED: u64 = 6;
+const MAX_TOKENS_PER_ANSWER_TOKEN: u64 = 6;
 
 /// The largest sizes of variables, in tokens. A variable that is not known can have any size.
 #[derive(Clone, Debug, Default)]
@@ -122,7 +122,7 @@ impl Sizes {
 
 /// The size of an answer of `tokens` tokens when it is put into another prompt.
 pub(super) fn size_of_answer(tokens: Count) -> Count {
-    tokens.times(Count::from(RETOKENIZED))
+    tokens.times(Count::from(MAX_TOKENS_PER_ANSWER_TOKEN))
 }
 
 fn measure_value(value: &Value) -> Count {

@@ -10,7 +10,7 @@ use crate::value::Value;
 /// Functions whose argument `url` is the address of their request.
 const REQUEST_FUNCTIONS: [&str; 2] = ["tool::http_request", "tool::web_fetch"];
 
-/// What stands for a value of the run in a prompt.
+/// A placeholder for a value of the run in a prompt.
 const UNKNOWN: char = '\u{fffc}';
 
 /// The arguments of a request as far as they are text.

@@ -36,7 +36,7 @@ pub enum Role {
 pub struct Message {
     /// The author.
     pub role: Role,
-    /// What is said.
+    /// The text of the message.
     pub content: String,
     /// The parts of a message that is more than one text; `content` then holds the joined texts.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -87,7 +87,7 @@ pub struct ToolCall {
     /// The arguments as the model wrote them: an object, or whatever else it produced.
     #[serde(alias = "args")]
     pub arguments: Value,
-    /// What the provider must receive again with the call: Gemini signs its thoughts. Opaque, and only for this provider.
+    /// Data that the provider must receive back with the call: Gemini signs its thoughts. Opaque, and only for this provider.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub signatures: Vec<String>,
 }
@@ -104,7 +104,7 @@ impl ToolCall {
 pub struct ToolDeclaration {
     /// Name, `[a-zA-Z0-9_-]{1,64}`.
     pub name: String,
-    /// What the block does.
+    /// The purpose of the tool.
     pub description: String,
     /// JSON Schema of the arguments.
     pub parameters: Value,

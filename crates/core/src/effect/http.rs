@@ -25,7 +25,7 @@ pub struct HttpRequest {
 }
 
 impl HttpRequest {
-    /// What a crash during the request means, going by its method.
+    /// The effect class, derived from the method.
     pub fn effect_class(&self) -> EffectClass {
         match self.method.as_str() {
             "GET" | "HEAD" => EffectClass::AtLeastOnce,

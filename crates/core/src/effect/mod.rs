@@ -222,14 +222,14 @@ pub struct PythonRequest {
     pub user: Value,
     /// The user's memory at the start of the block: an object.
     pub memory: Value,
-    /// What happens if a crash interrupts the block.
+    /// The effect class: whether the block may run again after a crash.
     pub class: EffectClass,
 }
 
 /// The result of a Python block.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PythonReply {
-    /// What `execute` returned.
+    /// The return value of `execute`.
     pub output: Value,
     /// Keys of the memory that the block set or deleted (`None`), sorted.
     pub memory: Vec<(String, Option<Value>)>,

@@ -1,4 +1,4 @@
-//! What can happen to a run. The durable records are the journal; the database, the event stream, replay and the tests
+//! The events of a run. The durable records are the journal; the database, the event stream, replay and the tests
 //! read them and nothing else. Their JSON is in `wire`.
 
 mod wire;
@@ -61,7 +61,7 @@ pub enum Event {
         target: Arc<str>,
         /// Hash of the request.
         hash: Hash,
-        /// What happens if a crash interrupts the effect.
+        /// The effect class: whether the effect may be sent again after a crash.
         class: EffectClass,
     },
     /// A step finished with an output. `None`: the step has no output, not even null.
@@ -244,7 +244,7 @@ pub struct RunCreated {
     /// have happened in the run that the fork began with.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub asks_first: bool,
-    /// What started the run. Old versions did not record it, and child runs have a parent instead.
+    /// The trigger of the run. Old versions did not record it, and child runs have a parent instead.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trigger: Option<RunTrigger>,
 }
@@ -267,7 +267,7 @@ pub struct ForkOrigin {
     /// Variables that are set before that step runs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub set: Vec<(String, Value)>,
-    /// What the runs from which it descends have set before steps whose outcomes it reuses.
+    /// Variables that ancestor runs set before steps whose outcomes this run reuses.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub inherited: Vec<SetVariables>,
     /// Whether effects that must not be repeated automatically are performed without asking a person.
@@ -318,7 +318,7 @@ pub struct ChildSuspension {
     pub run: RunId,
     /// `waiting`, `uncertain` or `quarantined`.
     pub status: Status,
-    /// What it waits for.
+    /// The steps that wait for a person.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub open: Vec<OpenChildStep>,
 }

@@ -39,7 +39,7 @@ impl Lookup for Map {
 /// A format's rules for inserting values into text.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TextRules {
-    /// What a reference without a value becomes.
+    /// The replacement for a reference without a value.
     pub missing: Missing,
     /// Whether `null` counts as a missing value.
     pub null_is_missing: bool,
@@ -54,9 +54,9 @@ pub struct TextRules {
 /// The words of the engine in errors that a model or a later step reads. They are part of what is recorded.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Wording {
-    /// What stands before the status of an HTTP reply that is an error.
+    /// The text before the status of an HTTP error reply.
     pub http_status: &'static str,
-    /// What follows the error of a tool call that a model receives.
+    /// The text after the error of a tool call that a model receives.
     pub after_tool_error: &'static str,
 }
 

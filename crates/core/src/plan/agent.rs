@@ -1,4 +1,4 @@
-//! What agents hold: steps that ask a model with tools, and the tools.
+//! Agents: steps that call a model with tools, and the tools.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -13,7 +13,7 @@ use crate::value::Value;
 pub struct Field<'a> {
     /// Its name.
     pub name: &'static str,
-    /// What it contains.
+    /// The content of the field.
     pub content: FieldContent<'a>,
     /// Whether its names are variables of the run; those of a block's prompt are the block's own inputs.
     pub reads_variables: bool,

@@ -38,7 +38,7 @@ pub struct Input {
     pub kind: InputKind,
     /// Whether people give it as a file: what they type is a path or an address, and the value is what is there.
     pub is_file: bool,
-    /// What people see in the place of the options of [`InputKind::OneOf`], in their order; empty if they see the options.
+    /// Labels shown instead of the options of [`InputKind::OneOf`], in their order; empty to show the options.
     pub labels: Vec<String>,
 }
 

@@ -146,7 +146,7 @@ pub struct Generate {
 pub struct Block {
     /// The id in reports.
     pub id: Arc<str>,
-    /// What runs.
+    /// The code of the block.
     pub code: BlockCode,
     /// The inputs: an object.
     pub inputs: Data,
@@ -186,7 +186,7 @@ pub enum BlockCode {
 pub struct Scrape {
     /// The URL.
     pub url: Template,
-    /// What the scraper returns.
+    /// The form of the result.
     pub capture: Capture,
     /// CSS selector applied to the HTML. One match yields its inner HTML; several are joined by line breaks.
     pub selector: Option<Template>,
@@ -214,7 +214,7 @@ pub struct ScrapeMessages {
     pub no_url: &'static str,
     /// The selector matches nothing; the selector follows.
     pub no_match: &'static str,
-    /// What the selector matches is empty.
+    /// The message if the matches of the selector are empty.
     pub no_content: &'static str,
 }
 

@@ -77,7 +77,7 @@ impl Env {
         if self.lookup_name(&reference.name).is_none() {
             let locals = self.locals.iter().map(|(name, _)| &**name);
             let names = self.vars.as_map().keys().map(|name| &**name).chain(locals);
-            return format!("{source} has no value; {}", list_names("the variables are", names));
+            return format!("{source} has no value; {}", list_variables(names));
         }
         // The longest beginning of the path that has a value.
         for length in (0..reference.path.len()).rev() {
@@ -110,7 +110,7 @@ impl Env {
         };
         let locals = self.locals.iter().map(|(name, _)| &**name);
         let names = self.vars.as_map().keys().map(|name| &**name).chain(locals);
-        format!("{source} is undefined; {}", list_names("the variables are", names))
+        format!("{source} is undefined; {}", list_variables(names))
     }
 }
 
@@ -127,7 +127,7 @@ pub(super) fn is_written_undefined(expr: &Expr) -> bool {
     source.trim() == "undefined"
 }
 
-/// What the value offers of which an expression names a member; `None` if it is no such expression.
+/// The keys or the length of the object whose member an expression reads; `None` for other expressions.
 fn describe_base(js: &Js, env: &Env) -> Option<String> {
     match js {
         Js::Placed(inner, _) | Js::Chain(inner) => describe_base(inner, env),
@@ -159,7 +159,7 @@ fn member_path(js: &Js) -> Option<String> {
     }
 }
 
-/// What a value offers to a reference.
+/// A description of a value: the names of its entries, its length or its type.
 fn describe_value(part: &Ref, found: &FoundValue<'_>) -> String {
     let path = part.path.iter().fold(part.name.to_string(), |path, segment| format!("{path}{segment}"));
     match found {
@@ -168,6 +168,11 @@ fn describe_value(part: &Ref, found: &FoundValue<'_>) -> String {
         FoundValue::Shared(value) => format!("{path} is {}", value.kind_name()),
         FoundValue::Length(_) => format!("{path} is a number"),
     }
+}
+
+fn list_variables<'a>(names: impl Iterator<Item = &'a str>) -> String {
+    let mut names = names.peekable();
+    if names.peek().is_none() { "there are no variables".to_owned() } else { list_names("the variables are", names) }
 }
 
 fn list_names<'a>(start: &str, names: impl Iterator<Item = &'a str>) -> String {

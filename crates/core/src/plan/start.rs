@@ -1,4 +1,4 @@
-//! What a run starts with.
+//! The initial variables of a run.
 
 use super::env::{Env, Vars};
 use super::input::{InputKind, Inputs};
@@ -56,7 +56,7 @@ fn given_messages(inputs: &Value) -> Option<&Value> {
     inputs.get("messages").filter(|messages| **messages != Value::Null)
 }
 
-/// What is wrong with the messages among the inputs.
+/// The problem with the messages among the inputs, if there is one.
 fn find_conversation_problem(inputs: &Value) -> Option<String> {
     let message = inputs.get("message").and_then(|message| read_user_message(message).err());
     message.or_else(|| given_messages(inputs).and_then(|messages| read_messages(messages).err()))

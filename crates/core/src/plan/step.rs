@@ -54,7 +54,7 @@ pub struct Plan {
     pub id: Option<String>,
     /// Its name.
     pub name: String,
-    /// What the workflow is for.
+    /// The purpose of the workflow.
     pub description: String,
     /// The declared inputs.
     pub inputs: Inputs,
@@ -82,7 +82,7 @@ pub struct Step {
     pub span: Span,
     /// The step runs only if this is true; otherwise it is skipped.
     pub condition: Option<Expr>,
-    /// What happens on timeouts and errors.
+    /// Timeout and error handling.
     pub policy: Policy,
     /// The variables that receive the output.
     pub writes: Vec<Write>,
@@ -90,7 +90,7 @@ pub struct Step {
     pub capability: Option<Arc<str>>,
     /// Scripts to evaluate before the step's condition and request.
     pub scripts: Vec<Arc<Script>>,
-    /// What the step does.
+    /// The work of the step.
     pub kind: StepKind,
 }
 
@@ -353,7 +353,7 @@ pub struct Dag {
 /// A node of a [`Dag`].
 #[derive(Clone, Debug)]
 pub struct DagNode {
-    /// What the node does.
+    /// The step that the node runs.
     pub step: Step,
     /// Indexes of the nodes that must finish first. A node with a failed dependency is skipped.
     pub needs: Vec<usize>,
@@ -383,7 +383,7 @@ pub struct Edge {
     pub to: Option<usize>,
     /// Whether the edge may be taken, evaluated with the output of the node. `None` is always true.
     pub condition: Option<Expr>,
-    /// What the definition calls the condition, for people. Empty: the edge needs none. `None`: the definition does not
+    /// The label of the condition, for people. Empty: the edge needs none. `None`: the definition does not
     /// have this edge; it only completes the machine.
     pub label: Option<Arc<str>>,
 }
@@ -442,7 +442,7 @@ pub struct AppendMessage {
     pub thread: Option<Arc<str>>,
     /// Who speaks.
     pub role: Role,
-    /// What is said.
+    /// The content of the message.
     pub content: Content,
     /// Whether the message is part of the transcript.
     pub in_transcript: bool,

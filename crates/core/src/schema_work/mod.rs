@@ -84,7 +84,7 @@ pub fn measure_schema(schema: &Value) -> Result<SchemaWork, SchemaTooComplex> {
 }
 
 impl SchemaWork {
-    /// What the regular expressions of the schema may take when it is compiled.
+    /// The limits for compiling the regular expressions of the schema.
     pub fn pattern_limits(self) -> PatternLimits {
         PatternLimits::share_budget(self.patterns.count, MAX_BACKTRACKING_SEARCHES)
     }
@@ -145,11 +145,11 @@ impl Work {
 /// A schema, with what its references lead to.
 struct Subschemas<'a> {
     root: &'a Value,
-    /// What the references of a subschema lead to, by its address.
+    /// The targets of the references of a subschema, by its address.
     referenced: HashMap<*const Value, Referenced<'a>>,
 }
 
-/// What the references of a subschema lead to.
+/// The targets of the references of a subschema.
 #[derive(Default)]
 struct Referenced<'a> {
     targets: Vec<&'a Value>,

@@ -13,11 +13,11 @@ pub(super) const MAX_PATTERNS: usize = 1_000;
 /// Maximum number of searches that may backtrack, for one value.
 pub(super) const MAX_BACKTRACKING_SEARCHES: u64 = 1_000;
 
-/// Number of steps back that all searches for one value may take together.
-const BACKTRACKS: usize = 250_000;
+/// Maximum number of backtracking steps of all searches for one value together.
+const MAX_BACKTRACKS: usize = 250_000;
 
 /// Memory in bytes for all compiled expressions of a schema, and bounds for a single one.
-const COMPILED_BYTES: usize = 32 << 20;
+const MAX_TOTAL_COMPILED_BYTES: usize = 32 << 20;
 const MIN_COMPILED_BYTES: usize = 64 << 10;
 const MAX_COMPILED_BYTES: usize = 1 << 20;
 
@@ -37,15 +37,15 @@ impl PatternLimits {
     /// The tightest limits.
     pub const LEAST: PatternLimits = PatternLimits {
         compiled_bytes: MIN_COMPILED_BYTES,
-        backtracks: BACKTRACKS / MAX_BACKTRACKING_SEARCHES as usize,
+        backtracks: MAX_BACKTRACKS / MAX_BACKTRACKING_SEARCHES as usize,
     };
 
     /// The limits for a schema with so many expressions, of which so many searches may backtrack.
     pub(super) fn share_budget(patterns: usize, searches: u64) -> PatternLimits {
-        let share = COMPILED_BYTES / patterns.max(1);
+        let share = MAX_TOTAL_COMPILED_BYTES / patterns.max(1);
         PatternLimits {
             compiled_bytes: share.clamp(MIN_COMPILED_BYTES, MAX_COMPILED_BYTES),
-            backtracks: BACKTRACKS / usize::try_from(searches.max(1)).unwrap_or(usize::MAX).min(BACKTRACKS),
+            backtracks: MAX_BACKTRACKS / usize::try_from(searches.max(1)).unwrap_or(usize::MAX).min(MAX_BACKTRACKS),
         }
     }
 }
@@ -195,7 +195,7 @@ mod tests {
     #[test]
     fn expressions_share_a_budget() {
         let few = PatternLimits::share_budget(3, 1);
-        assert_eq!((few.compiled_bytes, few.backtracks), (MAX_COMPILED_BYTES, BACKTRACKS));
+        assert_eq!((few.compiled_bytes, few.backtracks), (MAX_COMPILED_BYTES, MAX_BACKTRACKS));
         assert_eq!(PatternLimits::share_budget(MAX_PATTERNS, MAX_BACKTRACKING_SEARCHES), PatternLimits::LEAST);
     }
 }

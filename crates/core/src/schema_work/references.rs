@@ -1,4 +1,4 @@
-//! What the references of a schema lead to.
+//! Resolves the references of a schema.
 
 use std::collections::HashMap;
 
@@ -68,7 +68,7 @@ impl<'a> SchemaReferences<'a> {
         id.map(|_| node)
     }
 
-    /// What a reference may lead to; `None` if that is not known. A reference relative to an id is followed by its last part
+    /// The possible targets of a reference; `None` if unknown. A reference relative to an id is followed by its last part
     /// only, which finds at least what a validator finds.
     pub(super) fn find_targets(&self, reference: &SchemaReference<'a>, root: &'a Value) -> Option<Vec<&'a Value>> {
         if METASCHEMAS.iter().any(|address| reference.text.starts_with(address)) {

@@ -268,7 +268,7 @@ impl RunState {
         }
     }
 
-    /// What is reused was not spent again.
+    /// Adds the usage of an event. Reused outcomes cost nothing and do not count.
     fn count_usage(&mut self, event: &Event) {
         if let Event::StepFinished { usage: Some(usage), reused: false, .. }
         | Event::StepFailed { usage: Some(usage), reused: false, .. } = event

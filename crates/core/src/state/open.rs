@@ -1,4 +1,4 @@
-//! What a run waits for: its own steps that wait for a person, and those of its child runs.
+//! The steps of a run, and of its child runs, that wait for a person.
 
 use std::sync::Arc;
 
@@ -81,7 +81,7 @@ impl RunState {
         self.suspended_children.iter().map(|(path, (_, child))| (path, child))
     }
 
-    /// What a parent run records about this run if it is suspended; `None` if it is not.
+    /// The record of this run's suspension for its parent run; `None` if it is not suspended.
     pub fn to_child_suspension(&self) -> Option<ChildSuspension> {
         if !matches!(self.status, Status::Waiting | Status::Uncertain | Status::Quarantined) {
             return None;

@@ -71,8 +71,8 @@ pub enum Violation {
     /// Only a run that has ended is reopened.
     #[error("the run has not ended")]
     NotEnded,
-    /// What happens during an attempt needs one that is under way.
-    #[error("this attempt is not under way")]
+    /// The event requires an attempt in progress.
+    #[error("this attempt is not in progress")]
     NotUnderWay,
     /// An attempt begins with the next number, after the one before it failed and is to be repeated.
     #[error("the next attempt should be {expected}, after a failure that is to be repeated")]
@@ -81,7 +81,7 @@ pub enum Violation {
         expected: u32,
     },
     /// A step ends once.
-    #[error("the step has ended already, or is still under way")]
+    #[error("the step has already ended, or is still in progress")]
     StepEnded,
     /// A step that did anything was not skipped.
     #[error("the step did something before")]
@@ -93,7 +93,7 @@ pub enum Violation {
     #[error("no effect is uncertain there")]
     NotUncertain,
     /// An uncertain effect is sent again after a decision only.
-    #[error("nobody decided that the effect is sent again")]
+    #[error("no one has decided to send the effect again")]
     NotResolved,
 }
 
@@ -122,7 +122,7 @@ enum End {
     Other,
 }
 
-/// What is uncertain about the last attempt.
+/// The kind of uncertainty about the last attempt.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Doubt {
     #[default]
@@ -131,7 +131,7 @@ enum Doubt {
     Resolved,
 }
 
-/// What the order of a step's events allows next.
+/// The events that may follow for a step.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct StepOrder {
     last: u32,

@@ -23,7 +23,7 @@ pub struct StepState {
     pub kind: Option<Cow<'static, str>>,
     /// The target of its effect: model, address or function.
     pub target: Option<Arc<str>>,
-    /// What happens if a crash interrupts the effect; `None` before it has started.
+    /// The effect class; `None` before the effect has started.
     pub class: Option<EffectClass>,
     /// The output, if there is one.
     pub output: Option<Value>,
@@ -53,7 +53,7 @@ pub struct StepState {
     pub is_reused: bool,
     /// Sequence number of the step's first event since its result was last reset.
     pub first_seq: u64,
-    /// What can happen to it next.
+    /// The events that may follow.
     pub(super) order: StepOrder,
 }
 

@@ -35,7 +35,7 @@ pub(crate) struct Global {
     /// When to colour the output; `auto`: on a terminal, unless NO_COLOR is set
     #[arg(long, global = true, value_enum, value_name = "WHEN", default_value_t, help_heading = "Global options")]
     pub(crate) color: ColorChoice,
-    /// What the command works on.
+    /// The file, folder or name that the command was given.
     #[arg(skip)]
     pub(super) target: Option<ProjectTarget>,
 }

@@ -77,7 +77,7 @@ pub(crate) fn find_help(words: &[String]) -> clap::Error {
     }
 }
 
-/// What is wrong with the command line, in one line.
+/// The problem with the command line, in one line.
 pub(crate) fn describe_error(error: &clap::Error) -> String {
     let text = error.to_string();
     if error.kind() == clap::error::ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {

@@ -1,4 +1,4 @@
-//! What a command works on, around which its project is searched for.
+//! The target of a command (a file, a folder or a name), at which the search for its project starts.
 
 use std::path::Path;
 

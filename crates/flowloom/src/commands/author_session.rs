@@ -26,7 +26,7 @@ use crate::terminal::stages::StageDisplay;
 /// The key of a clarifier's input that says what follows.
 const PLAN_KEY: &str = "then";
 
-/// What follows a clarification.
+/// The options for the steps after a clarification.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub(super) struct AuthoringPlan {

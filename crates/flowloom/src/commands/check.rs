@@ -20,7 +20,7 @@ const MAX_FIX_ROUNDS: u32 = 10;
 
 pub(crate) async fn check_definitions(global: &Global, arguments: CheckArgs) -> CommandResult {
     if global.json && !matches!(arguments.report, ReportStyle::Human | ReportStyle::Json) {
-        return Err(CommandError::usage("--json and --report are two forms of the report; leave one of them out"));
+        return Err(CommandError::usage("--json and --report cannot be used together; remove one of them"));
     }
     let format = source::parse_format(arguments.format.as_deref())?;
     let mut sources = Vec::new();

@@ -43,7 +43,7 @@ pub(super) struct RunDisplay<'a> {
     on_interrupt: OnInterrupt,
 }
 
-/// What Ctrl-C does to the driven run.
+/// The effect of Ctrl-C on the driven run.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum OnInterrupt {
     /// It stays interrupted, and can be resumed.
@@ -238,7 +238,7 @@ pub(super) async fn drive_watched(
     Ok(outcome)
 }
 
-/// What a run waits for, and the commands that answer it.
+/// The open questions of a run, and the commands that answer them.
 pub(super) fn describe_waiting(run: RunId, state: &RunState) -> String {
     let asked: Vec<_> = state.open_steps().filter_map(|step| Some((step.path, step.question?))).collect();
     let describe = |(path, question): &(Path, &AskRequest)| {
@@ -258,7 +258,7 @@ pub(super) fn describe_waiting(run: RunId, state: &RunState) -> String {
     text + &format!("end it without an answer: {}\n", hint::command_line(&format!("cancel {run}")))
 }
 
-/// What a run does not know, and the command that decides it.
+/// The uncertain effects of a run, and the command that decides each.
 pub(super) fn describe_uncertain(run: RunId, state: &RunState) -> String {
     let uncertain = state.open_steps().filter(|step| step.question.is_none());
     let describe = uncertain.map(|step| {

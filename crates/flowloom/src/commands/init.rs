@@ -88,7 +88,7 @@ struct StartDefinition {
     /// Its path in the folder.
     first: PathBuf,
     files: Vec<NewFile>,
-    /// What it needs in the configuration, as TOML.
+    /// Configuration that it needs, as TOML.
     declarations: String,
     /// The addresses in its texts that its own project lets workflows reach.
     hosts: Vec<String>,

@@ -95,7 +95,9 @@ pub(crate) fn restore_database(global: &Global, file: &Path, options: RestoreOpt
     let folder = config.data_dir.value.display().to_string();
     let text = match &replaced {
         Some(file) => {
-            format!("restored into {folder}\nthe replaced database is kept as {file}; delete it when you like")
+            format!(
+                "restored into {folder}\nthe replaced database is kept as {file}; delete it when you no longer need it"
+            )
         }
         None => format!("restored into {folder}"),
     };

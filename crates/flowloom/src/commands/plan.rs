@@ -75,7 +75,7 @@ fn open_app(config: &Config) -> Result<Option<Arc<App>>, CommandError> {
     Ok(if has_data { Some(Arc::new(App::open(config.clone())?)) } else { None })
 }
 
-/// What has no bound, with the lines of the definition.
+/// The figures without a bound, with their lines in the definition.
 fn list_open_ends(source: &LoadedDefinition, estimate: &Estimate) -> Vec<OpenEnd> {
     let text = String::from_utf8_lossy(source.bytes());
     let lines = LineTable::new(&text);

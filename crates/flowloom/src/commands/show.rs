@@ -91,7 +91,7 @@ pub(crate) async fn show_run(global: &Global, arguments: &ShowArgs) -> CommandRe
     Ok(0)
 }
 
-/// What started the run, and the run that it was forked from.
+/// Prints the trigger of the run, and the run that it was forked from.
 fn print_origin(run: RunId, family: &RunFamily) {
     if let Some(trigger) = family.trigger.as_ref().filter(|trigger| trigger.kind != TriggerKind::Terminal.name()) {
         print_for_people!("\nstarted by {}\n", describe_trigger(trigger));

@@ -28,7 +28,7 @@ pub(crate) async fn test_workflows(global: &Global, arguments: TestArgs) -> Comm
         return record_run(global, record).await;
     }
     if global.json && arguments.report != TestReport::Text {
-        return Err(CommandError::usage("--json and --report are two forms of the results; leave one of them out"));
+        return Err(CommandError::usage("--json and --report cannot be used together; remove one of them"));
     }
     let config = global.load_config()?;
     let FoundTests { tests: files, others } = list_files(&config, &arguments.paths)?;
@@ -70,7 +70,7 @@ pub(crate) async fn test_workflows(global: &Global, arguments: TestArgs) -> Comm
     }
 }
 
-/// What tests may still spend on models.
+/// The remaining model budget of the tests.
 struct LiveBudget {
     limits: Option<Limits>,
 }
@@ -161,7 +161,7 @@ async fn record_run(global: &Global, arguments: &RecordTestArgs) -> CommandResul
     Ok(0)
 }
 
-/// What a test in `folder` names to repeat a run: the id of its stored workflow, or the file of its definition, which is in the
+/// The subject of a test in `folder` that repeats a run: the id of its stored workflow, or the file of its definition, in the
 /// current folder or in the project.
 fn find_subject(app: &Arc<App>, opened: &LoadedRun, folder: &Path) -> Result<TestSubject, CommandError> {
     let (root, entry) = (&app.config.project.root, opened.entry());
@@ -181,7 +181,7 @@ fn find_subject(app: &Arc<App>, opened: &LoadedRun, folder: &Path) -> Result<Tes
     }
 }
 
-/// What a test in `folder` names to run a file.
+/// The subject of a test in `folder` that runs a file.
 fn name_file(folder: &Path, file: &Path) -> Result<TestSubject, CommandError> {
     Ok(TestSubject::File(find_path_between(folder, file)?.display().to_string()))
 }

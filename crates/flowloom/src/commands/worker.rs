@@ -118,8 +118,8 @@ async fn check_neighbours(
     }
 }
 
-/// Number of connections that may wait to be accepted.
-const BACKLOG: u32 = 1024;
+/// Maximum number of connections that wait to be accepted.
+const MAX_PENDING_CONNECTIONS: u32 = 1024;
 
 /// Listens on an address that other workers of this machine may share: the system distributes connections among them.
 /// Accepted connections inherit TCP_NODELAY. Without it, a message of a few bytes waits up to 40 ms for the
@@ -130,5 +130,5 @@ fn listen_shared(address: SocketAddr) -> io::Result<TcpListener> {
     socket.set_reuseport(true)?;
     socket.set_nodelay(true)?;
     socket.bind(address)?;
-    socket.listen(BACKLOG)
+    socket.listen(MAX_PENDING_CONNECTIONS)
 }

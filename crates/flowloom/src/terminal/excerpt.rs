@@ -23,7 +23,7 @@ pub(crate) struct Excerpt<'a> {
     shown: Cow<'a, str>,
     /// Where that part begins.
     shown_start: usize,
-    /// What is shown instead where a line is wider than the terminal.
+    /// The shortened text, if a line is wider than the terminal.
     window: Option<SourceWindow>,
 }
 

@@ -1,4 +1,4 @@
-//! What people see in the terminal: progress, reports, drawings, questions and problems of definitions.
+//! Terminal output: progress, reports, drawings, questions and problems of definitions.
 
 pub(crate) mod answer;
 pub(crate) mod ask;

@@ -162,7 +162,7 @@ fn render_bar(step: &StepState, time: Range<u64>, columns: u64) -> String {
     format!("{}{}{}", " ".repeat(from as usize), "━".repeat((to - from) as usize), " ".repeat((columns - to) as usize))
 }
 
-/// What a step did. `shorten` shortens a text to a number of columns.
+/// A summary of a step. `shorten` shortens a text to a number of columns.
 fn render_detail(step: &StepState, shorten: fn(&str, usize) -> String) -> String {
     let mut parts = Vec::new();
     // The target of a question is its text, which is printed below.

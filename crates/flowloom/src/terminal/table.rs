@@ -15,7 +15,7 @@ const INDENT: &str = "    ";
 /// The narrowest room for a text beside other columns, in columns of the terminal.
 const MIN_TEXT_COLUMNS: usize = 16;
 
-/// What happens on a terminal to the last cell of a row if it is too long.
+/// The treatment of the last cell of a row that is too long for the terminal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LastCell {
     /// It loses its end: it is a description that another command shows.

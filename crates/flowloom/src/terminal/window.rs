@@ -9,10 +9,10 @@ use miette::MietteSpanContents;
 use super::measure::{count_char_columns, count_columns};
 use crate::print::replace_controls;
 
-/// What stands where a part of a line is left out.
+/// The mark for an omitted part of a line.
 const OMISSION: &str = "...";
 
-/// What stands to the left of a line besides its number, in columns; with one that stays free at the right.
+/// Columns to the left of a line besides its number, plus one free column at the right.
 const GUTTER_COLUMNS: usize = 5;
 
 /// The fewest columns of a line that are shown.
@@ -23,7 +23,7 @@ const MIN_COLUMNS: usize = 20;
 pub(crate) struct SourceWindow {
     /// The parts, one line each.
     text: String,
-    /// What is marked in the text.
+    /// The marked part of the text.
     pub(crate) marked: Range<usize>,
     /// The line of the first part, from 0.
     first_line: usize,

@@ -130,7 +130,7 @@ impl FlowCompiler<'_> {
         }
         if let Some((kind, span)) = config.read_text("bodyType", self.problems).filter(|(kind, _)| kind.contains("${"))
         {
-            let message = format_args!("\"bodyType\" is read as it is written; {kind:?} sends the body as it is");
+            let message = format_args!("\"bodyType\" cannot contain references; {kind:?} sends the body unchanged");
             self.problems.add_warning(Code::WrongKind, span, message);
         }
         if config.get_non_null("url").is_none() {
@@ -146,7 +146,7 @@ impl FlowCompiler<'_> {
         let has_body = config.get("body").and_then(Node::as_str).is_some_and(|body| !body.is_empty());
         if has_body && !written && !method.is_empty() && method.to_uppercase() != "GET" {
             let message =
-                format_args!("the body is not sent: only POST, PUT and PATCH, in capitals, carry one, not {method:?}");
+                format_args!("the body is not sent: only POST, PUT and PATCH, in upper case, have one, not {method:?}");
             let node = config.get("method");
             let upper = method.to_uppercase();
             let diagnostic =
@@ -290,7 +290,7 @@ impl FlowCompiler<'_> {
         self.warn_unknown_keys(config, &["instruction", "inputVariable"]);
         let content = match config.get("instruction") {
             None => {
-                let message = "this step has no \"instruction\"; the model is asked for the word undefined";
+                let message = "this step has no \"instruction\"; the prompt is the word undefined";
                 self.problems.add_warning(Code::MissingKey, config.start_span(), message);
                 Data::Text(Template::from_literal("undefined"))
             }
@@ -378,7 +378,7 @@ impl FlowCompiler<'_> {
             return false;
         }
         if node.as_str().is_some_and(|text| NEGATIONS.contains(&text.trim().to_lowercase().as_str())) {
-            let message = "\"directOutput\" must be true or false; AnythingLLM takes any text as true, also this one";
+            let message = "\"directOutput\" must be true or false; AnythingLLM treats any text as true";
             self.problems.add_error(Code::WrongKind, node.span, message).help =
                 Some("write true or false without quotation marks".into());
             return false;

@@ -22,7 +22,7 @@ pub(crate) const FRONT_END: FrontEnd = FrontEnd {
     )
 };
 
-/// What people take out of AnythingLLM's builder instead of the file that it saves.
+/// Recognises texts copied from AnythingLLM's builder instead of the file that it saves.
 fn describe_near_miss(shape: &DocumentShape<'_>) -> Option<&'static str> {
     let is_block = |item: &Node| item.get("type").is_some() && item.get("config").is_some();
     if shape.whole.items().is_some_and(|items| items.iter().any(is_block)) {

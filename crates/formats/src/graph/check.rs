@@ -170,7 +170,7 @@ fn check_tool_names(graph: &Graph<'_>, index: usize, agents: &AgentCatalog<'_>, 
     for tool in agents.list_tools(node).iter().filter(|tool| routing.contains(&tool.declaration.name.as_str())) {
         let name = &tool.declaration.name;
         let message = format_args!(
-            "the tool {name:?} of {} is not offered: the graph itself has a tool {name:?}, by which agents choose where to go",
+            "the tool {name:?} of {} is not available: the graph itself has a tool {name:?}, by which agents choose where to go",
             node.name
         );
         problems.add_warning(Code::DuplicateName, node.span, message).help = Some("give the tool another name".into());

@@ -108,7 +108,7 @@ pub(super) fn list_routing_tools(graph: &Graph<'_>, index: usize) -> Vec<&'stati
     router.into_iter().chain(end).collect()
 }
 
-/// What an agent can name as the next node.
+/// The destinations that an agent can choose.
 fn list_destinations(graph: &Graph<'_>, index: usize) -> Vec<Arc<str>> {
     let edges = graph.edges_from(index).filter(|edge| !edge.leads_to_executor(graph));
     edges

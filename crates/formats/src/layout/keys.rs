@@ -9,7 +9,7 @@ use flowloom_core::plan::Format;
 use super::tree::{Item, Items, Value};
 use crate::{agent, flow, graph, pipeline, steps};
 
-/// What a value is to its format.
+/// The role of a value in its format.
 pub(super) enum ValueShape {
     /// Data of the author.
     Free,

@@ -49,7 +49,7 @@ struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    fn rest(&self) -> &'a str {
+    fn remaining_text(&self) -> &'a str {
         &self.text[self.at..]
     }
 
@@ -57,7 +57,7 @@ impl<'a> Reader<'a> {
     fn read_comments(&mut self, same_line: bool) -> Vec<String> {
         let mut comments = Vec::new();
         loop {
-            let rest = self.rest();
+            let rest = self.remaining_text();
             let blank = rest.find(|c: char| !matches!(c, ' ' | '\t' | '\n' | '\r')).unwrap_or(rest.len());
             if same_line && rest[..blank].contains('\n') {
                 return comments;
@@ -78,7 +78,7 @@ impl<'a> Reader<'a> {
     }
 
     fn take(&mut self, wanted: char) -> bool {
-        let is_there = self.rest().starts_with(wanted);
+        let is_there = self.remaining_text().starts_with(wanted);
         self.at += if is_there { wanted.len_utf8() } else { 0 };
         is_there
     }
@@ -94,7 +94,7 @@ impl<'a> Reader<'a> {
     }
 
     fn read_scalar(&mut self) -> Option<&'a str> {
-        let rest = self.rest();
+        let rest = self.remaining_text();
         let length = if rest.starts_with('"') {
             string_length(rest)?
         } else {
@@ -134,7 +134,7 @@ impl<'a> Reader<'a> {
             let start = self.at;
             let behind = self.read_comments(true);
             // A comment in front of the next item, on its line, is about that item.
-            match self.rest().trim_start_matches([' ', '\t']).starts_with(['\n', '\r']) {
+            match self.remaining_text().trim_start_matches([' ', '\t']).starts_with(['\n', '\r']) {
                 true => after.extend(behind),
                 false => self.at = start,
             }

@@ -29,7 +29,7 @@ use super::text::{TextContext, is_comment};
 /// Maximum iterations of a loop that does not set them.
 const DEFAULT_MAX_ITERATIONS: u64 = 1_000;
 
-/// What a scope is the content of.
+/// The kind of block that a scope is the content of.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum ScopeKind {
     /// The file. If it is described, its first phase is the description.

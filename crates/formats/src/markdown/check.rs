@@ -223,12 +223,7 @@ impl<'a> Visit<'a> for ExpressionCheck {
 impl ExpressionCheck {
     fn report_async(&mut self, span: oxc_span::Span) {
         let message = "an asynchronous function cannot be used in an expression".to_owned();
-        self.add_finding(
-            Code::AsyncFunction,
-            span,
-            message,
-            "an expression has its value at once: leave out async and await",
-        );
+        self.add_finding(Code::AsyncFunction, span, message, "expressions are synchronous; remove async and await");
     }
 }
 

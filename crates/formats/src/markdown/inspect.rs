@@ -1,4 +1,4 @@
-//! What an expression names, for editors. Nothing is checked, and an expression that cannot be parsed names nothing.
+//! The names in an expression, for editors. Nothing is checked, and an expression that cannot be parsed has no names.
 
 use std::ops::Range;
 

@@ -120,7 +120,7 @@ fn complete_options(given: &Map) -> Value {
     whole.into()
 }
 
-/// What an option must be, if it is something else. An unknown option may be anything.
+/// The expected value of an option, if the value is invalid. An unknown option may have any value.
 fn find_expected_option(key: &str, value: &Value) -> Option<&'static str> {
     let whole = value.as_i64();
     let is_text = |value: &Value| value.as_str().is_some();

@@ -429,14 +429,14 @@ impl PipelineCompiler<'_> {
                 return;
             }
             let message =
-                format_args!("{}: the block of {} does not say that it gives {field:?}", reference.source, target.id);
+                format_args!("{}: the output_schema of the block of {} has no {field:?}", reference.source, target.id);
             let meant = self.problems.find_similar(field, given.keys().map(|name| &**name));
             let diagnostic = self.problems.add_warning(Code::UnknownField, span, message);
             diagnostic.help = Some(match meant {
                 Some(meant) => format!("did you mean {meant:?}?"),
                 None => {
                     let names: Vec<&str> = given.keys().map(|name| &**name).collect();
-                    format!("it gives {}", names.join(", "))
+                    format!("its fields are {}", names.join(", "))
                 }
             });
         }

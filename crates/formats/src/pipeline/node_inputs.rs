@@ -56,11 +56,13 @@ impl NodeInputs<'_> {
         }
         let given: HashSet<&str> = self.given_names().collect();
         for name in self.block.required_inputs().iter().filter(|name| !given.contains(name.as_str())) {
-            let message =
-                format_args!("the node {} gives no {name:?}, which the block {} requires", self.node, self.block.id);
+            let message = format_args!(
+                "the node {} does not set {name:?}, which the block {} requires",
+                self.node, self.block.id
+            );
             let meant = problems.find_similar(name, self.given_names()).map(str::to_owned);
             problems.add_error(Code::InputNotGiven, self.span, message).help = Some(match &meant {
-                Some(meant) => format!("is {meant:?} meant to be it? rename it"),
+                Some(meant) => format!("if {meant:?} is this input, rename it"),
                 None if self.block.all_inputs().is_some_and(|declared| !declared.contains_key(name.as_str())) => {
                     format!(
                         "the schema of the block requires {name:?} without declaring it in \"properties\"; correct it"
@@ -79,7 +81,7 @@ impl NodeInputs<'_> {
         let is_empty = |data: &Data| written_value(data).is_some_and(|value| value.as_str() == Some(""));
         for (name, _, span) in self.inputs.iter().filter(|(name, data, _)| is_required(name) && is_empty(data)) {
             let message = format_args!(
-                "the node {} gives an empty {name:?}, which the block {} requires",
+                "the node {} sets an empty {name:?}, which the block {} requires",
                 self.node, self.block.id
             );
             problems.add_warning(Code::InputNotGiven, *span, message).help =

@@ -217,8 +217,10 @@ impl StepsCompiler<'_> {
         let mut names = HashSet::new();
         for row in rows.iter().filter(|row| !row.name.is_empty()) {
             if !names.insert(row.name.as_str()) {
-                let message =
-                    format_args!("another step is called {:?} too; results tell them apart by order only", row.name);
+                let message = format_args!(
+                    "another step is also called {:?}; only their order distinguishes their results",
+                    row.name
+                );
                 let span = row.fields.get("name").map_or(start_span(row.node), |name| name.span);
                 self.problems.add_warning(Code::DuplicateName, span, message).help =
                     Some("give each its own name".into());

@@ -109,7 +109,7 @@ fn inspect_markdown(schema: &Json, text: &str) -> Inspection {
             "description": "The text after the last action: the result of the workflow"});
         properties.insert(AFTER_KEY.into(), after);
     }
-    let after = actions.after(text);
+    let after = actions.trailing_span(text);
     let mut map = value.as_map().cloned().unwrap_or_default();
     map.insert(AFTER_KEY.into(), text[after.start..after.end()].into());
     let mut forms = BTreeMap::new();

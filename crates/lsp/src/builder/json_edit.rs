@@ -130,7 +130,7 @@ impl JsonText {
         let at = self.find_position(path)?;
         let object = self.find_or_fail(&path[..path.len() - 1])?;
         if object.get(to).is_some() {
-            return Err(BuildError::Name(format!("there is a key {to:?} already")));
+            return Err(BuildError::Name(format!("the key {to:?} already exists")));
         }
         let Some((_, span, _)) = object.entries().get(at) else { return Err(BuildError::Nothing(path.to_vec())) };
         let span = *span;

@@ -13,7 +13,7 @@ pub(super) struct Slots {
     pub(super) slots: Vec<Slot>,
     /// Whether a comma follows the last one.
     has_last_comma: bool,
-    /// What is between the last one and the closing bracket.
+    /// The text between the last item and the closing bracket.
     rest: String,
     first_lead: Option<String>,
     other_lead: String,
@@ -24,7 +24,7 @@ pub(super) struct Slots {
 pub(super) struct Slot {
     /// The white space and the comments above it.
     pub(super) lead: String,
-    /// What is written for it.
+    /// The text of the item.
     pub(super) body: String,
     /// The comments behind it, on the same line.
     pub(super) tail: String,

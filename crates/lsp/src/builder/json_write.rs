@@ -14,7 +14,7 @@ const MAX_LINE_LEVELS: usize = 2;
 pub(super) struct Layout<'a> {
     /// The white space at the start of the line on which the value begins.
     pub(super) indent: &'a str,
-    /// What one level adds.
+    /// The indentation of one level.
     pub(super) unit: &'a str,
     /// Whether the value has a line for each entry even if it would fit on one.
     pub(super) is_broken: bool,
@@ -72,7 +72,7 @@ pub(super) fn find_indent(text: &str, at: usize) -> &str {
     &line[..line.len() - line.trim_start_matches([' ', '\t']).len()]
 }
 
-/// What a level of indentation is in a text: that of its first indented line, or two blanks.
+/// The indentation of one level in a text: that of its first indented line, or two blanks.
 pub(super) fn find_unit(text: &str) -> &str {
     let mut lines = text.lines().skip(1);
     let found = lines.find_map(|line| {

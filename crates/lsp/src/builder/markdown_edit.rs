@@ -21,7 +21,7 @@ pub(super) struct MarkdownText {
     pub(super) text: String,
 }
 
-/// What a path of a Markdown workflow leads to.
+/// The target of a path in a Markdown workflow.
 enum EditTarget<'p> {
     /// An action, or a list of actions inside one.
     Action(usize),
@@ -203,7 +203,7 @@ impl MarkdownText {
     }
 
     fn set_after(&mut self, new: &str) {
-        let span = self.actions().after(&self.text);
+        let span = self.actions().trailing_span(&self.text);
         let before = self.text[..span.start].trim_end().len();
         let gap = if before == 0 { "" } else { "\n\n" };
         let closing = if new.trim().is_empty() { "\n".to_owned() } else { format!("{gap}{}\n", new.trim()) };

@@ -78,7 +78,7 @@ impl Actions {
     }
 
     /// The text after the last action of the document.
-    pub(super) fn after(&self, text: &str) -> Span {
+    pub(super) fn trailing_span(&self, text: &str) -> Span {
         let last = self.children(None).last().map(|last| self.element(*last).span.end());
         let start = last.unwrap_or_else(|| {
             self.document.frontmatter.as_ref().map_or(0, |range| {
@@ -174,9 +174,9 @@ fn write_attribute_form(name: &str, meaning: &str) -> Json {
         }
         "enum" => json!({"type": "array", "items": {"type": "string"}}),
         "options" => json!({"type": "object", "properties": {
-            "maxTokens": {"type": "integer", "description": "Length of the answer at most, in tokens"},
-            "temperature": number("How varied the answers are, from 0"),
-            "topP": number("Share of the likely words that are considered"),
+            "maxTokens": {"type": "integer", "description": "Maximum length of the answer, in tokens"},
+            "temperature": number("Sampling temperature; 0 gives the most predictable answers"),
+            "topP": number("Share of the most likely words that are considered, from 0 to 1"),
             "topK": {"type": "integer"},
             "seed": {"type": "integer"},
             "presencePenalty": number(""),

@@ -66,7 +66,7 @@ fn is_in_quotes(code: &str, at: usize) -> bool {
     open.is_some()
 }
 
-/// What is written after the sign of equality.
+/// The text of an attribute after its equals sign.
 pub(super) fn write_attribute(value: &Value) -> String {
     if let Some(code) = value.get(CODE_KEY).and_then(Value::as_str) {
         return format!("{{{code}}}");

@@ -17,7 +17,7 @@ pub struct PartKind {
     pub list: &'static str,
     /// Its name.
     pub name: String,
-    /// What it does.
+    /// A short description.
     pub meaning: String,
 }
 

@@ -76,7 +76,7 @@ pub(super) fn rename_key(text: &mut String, path: &[String], to: &str) -> Result
     let whole = read_frontmatter(text)?;
     let (_, parent) = path.split_last().ok_or_else(|| BuildError::Name("there is no key".to_owned()))?;
     if find_value(&whole, parent).is_some_and(|parent| parent.get(to).is_some()) {
-        return Err(BuildError::Name(format!("there is a key {to:?} already")));
+        return Err(BuildError::Name(format!("the key {to:?} already exists")));
     }
     if !is_plain_key(to) {
         return Err(BuildError::Name(format!("{to:?} cannot be a name: write letters, digits and _")));
@@ -203,7 +203,7 @@ fn write_flow(value: &Value) -> String {
     }
 }
 
-/// Whether a text means itself without quotation marks, even in a list.
+/// Whether a text is a plain YAML scalar that needs no quotes, even inside a list.
 fn is_plain_text(text: &str) -> bool {
     let is_plain = |c: char| c.is_alphabetic() || matches!(c, ' ' | '_' | '.' | '!');
     let is_word = matches!(

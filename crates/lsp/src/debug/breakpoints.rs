@@ -49,7 +49,7 @@ enum MessagePart {
     Expression(VariableExpression),
 }
 
-/// What breakpoints do at a stop.
+/// The effect of breakpoints at a stop.
 #[derive(Default)]
 pub(super) struct Hit {
     /// Whether the run stops.
@@ -73,7 +73,7 @@ impl Breakpoint {
         Some(parse())
     }
 
-    /// What the breakpoint does at the last one of the stops on its line so far.
+    /// The effect of the breakpoint at the last of the stops on its line so far.
     async fn decide_hit(&mut self, playback: &Playback, so_far: &[&Stop]) -> Hit {
         let mut hit = Hit::default();
         let Some((stop, before)) = so_far.split_last() else { return hit };
@@ -115,7 +115,7 @@ impl Breakpoint {
     }
 }
 
-/// What all breakpoints do at a stop. `so_far` are the stops on its line, up to the stop itself.
+/// The combined effect of all breakpoints at a stop. `so_far` are the stops on its line, up to the stop itself.
 pub(super) async fn hit_breakpoints(breakpoints: &mut [&mut Breakpoint], playback: &Playback, so_far: &[&Stop]) -> Hit {
     let mut all = Hit::default();
     for breakpoint in breakpoints {

@@ -135,7 +135,7 @@ impl RecordedRun {
         self.at >= self.last
     }
 
-    /// What breakpoints do at a stop.
+    /// The effect of breakpoints at a stop.
     pub(super) async fn hit_at(&self, at: usize, breakpoints: &mut [&mut Breakpoint]) -> Hit {
         let stops = &self.playback.stops;
         let Some(line) = self.find_line(&stops[at]) else { return Hit::default() };

@@ -1,4 +1,4 @@
-//! What the server tells an editor that it can do. Nothing is named here that does not work.
+//! The capabilities that the server announces to an editor. Only working features are listed.
 
 use lsp_types::{
     ClientCapabilities, CodeActionKind, CodeActionOptions, CodeActionProviderCapability, CodeLensOptions,

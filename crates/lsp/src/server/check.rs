@@ -29,7 +29,7 @@ const TELLING_KEYS: [(Format, &[&str]); 5] = [
     (agent::FORMAT, &["systemPrompt"]),
 ];
 
-/// What a check needs. It is independent of later changes.
+/// The inputs of a check. Later changes do not affect them.
 pub(super) struct CheckJob {
     pub(super) document: Document,
     pub(super) open_files: Arc<OpenFiles>,

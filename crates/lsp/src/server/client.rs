@@ -12,7 +12,7 @@ const CLIENT_INTERVAL: Duration = Duration::from_secs(2);
 /// The process of the editor is gone.
 pub(super) struct ClientGone;
 
-/// What the editor can do.
+/// The capabilities of the editor.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct ClientAbilities {
     /// It can be asked to watch files.

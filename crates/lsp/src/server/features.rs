@@ -91,7 +91,7 @@ impl<'s> Opened<'s> {
         TextView { text: &self.document.text, lines: &self.document.lines, unit: self.snapshot.unit }
     }
 
-    /// What can be named in the definition, under its configuration.
+    /// The names that the definition can use under its configuration.
     fn list_known(&self) -> Known {
         let config = self.checked.as_ref().and_then(|checked| checked.config.clone());
         let Some(config) = config else { return Known::default() };
@@ -136,7 +136,7 @@ fn list_json_files(main: &Path) -> Vec<PathBuf> {
     paths
 }
 
-/// What can be written at a position.
+/// The completions at a position.
 pub(super) fn complete(snapshot: &Snapshot, params: &CompletionParams) -> Option<CompletionResponse> {
     let at = &params.text_document_position;
     let opened = Opened::find(snapshot, &at.text_document.uri)?;

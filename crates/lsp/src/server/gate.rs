@@ -1,5 +1,5 @@
-//! What stands between the editor and the protocol library: a message that cannot be read is answered with an error, where the
-//! library would end the conversation.
+//! Checks messages between the editor and the protocol library: a message that cannot be read is answered with an error,
+//! where the library would end the conversation.
 
 use std::io;
 use std::pin::Pin;
@@ -12,9 +12,9 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
 
 use crate::framing::{Frame, read_frame, write_frame};
 
-/// What is not JSON.
+/// The error code for a message that is not JSON.
 const PARSE_ERROR: i32 = -32700;
-/// What is JSON and not a message.
+/// The error code for JSON that is not a valid message.
 const INVALID_REQUEST: i32 = -32600;
 
 /// Passes the messages of the editor on until its stream ends, and answers what is no message. Ends early if nobody reads

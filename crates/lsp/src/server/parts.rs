@@ -1,4 +1,4 @@
-//! What an editor shows around a text: symbols, folds, colours, hints and lenses.
+//! Additions to the text in an editor: symbols, folds, colours, hints and lenses.
 
 use std::path::Path;
 

@@ -23,7 +23,7 @@ use super::state::{CheckEnded, LookForRuns, Snapshot, State};
 use super::workspace::{change_folders, list_folders, search_symbols};
 use super::{ConversationEnd, features, parts};
 
-/// What a message leads to.
+/// The result of handling a message.
 type Flow = ControlFlow<async_lsp::Result<()>>;
 
 /// The whole server as a service of the protocol library.
@@ -176,7 +176,7 @@ fn add_features(router: &mut Router<State>) {
     add_parts(router);
 }
 
-/// What is shown around a text.
+/// Adds the requests for symbols, folds, colours, hints and lenses.
 fn add_parts(router: &mut Router<State>) {
     router.request::<request::DocumentSymbolRequest, _>(|state, params| {
         let uri = params.text_document.uri;

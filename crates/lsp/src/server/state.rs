@@ -63,7 +63,7 @@ pub(super) struct CheckEnded {
 /// It is time to look whether runs have ended.
 pub(super) struct LookForRuns;
 
-/// What requests are answered from: the state as it was when the request arrived.
+/// The state from which requests are answered, as it was when the request arrived.
 #[derive(Clone)]
 pub(super) struct Snapshot {
     pub(super) documents: Documents,

@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 
 pub(crate) use model::LanguageModel;
 
-/// What a model is asked.
+/// A request to a model.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct AnswerJob {
     /// The conversation.

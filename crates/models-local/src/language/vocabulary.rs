@@ -4,7 +4,7 @@ use llama_cpp_2::model::LlamaModel;
 use llama_cpp_2::token::LlamaToken;
 use llama_cpp_2::token_type::LlamaTokenAttr;
 
-/// What the tokenizer of llama.cpp does not keep ready.
+/// Tables of the tokenizer that llama.cpp does not provide.
 pub(crate) struct Vocabulary {
     /// Texts of the tokens that have a meaning of their own, such as `<|im_start|>`.
     special: Vec<String>,

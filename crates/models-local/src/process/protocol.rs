@@ -1,4 +1,4 @@
-//! What a model process and its parent say to each other: one line of JSON for each message, jobs on stdin, replies on
+//! The protocol between a model process and its parent: one line of JSON for each message, jobs on stdin, replies on
 //! stdout.
 
 use serde::{Deserialize, Serialize};

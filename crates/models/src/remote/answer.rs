@@ -24,7 +24,7 @@ pub(crate) struct ProviderAnswer {
     pub(crate) model: String,
     /// Why the answer ended early.
     pub(crate) finish_reason: Option<FinishReason>,
-    /// What was measured.
+    /// Measured facts about the response.
     pub(crate) response: ResponseFacts,
 }
 

@@ -44,13 +44,13 @@ pub(crate) enum ProviderError {
     /// The whole call, including its retries, took too long.
     #[error("no complete answer within {} s", limit.as_secs_f64())]
     TotalTimeout {
-        /// The limit.
+        /// The time limit that was exceeded.
         limit: Duration,
     },
     /// The provider was silent for too long.
     #[error("received no data for {} s", limit.as_secs_f64())]
     IdleTimeout {
-        /// The limit.
+        /// The time limit that was exceeded.
         limit: Duration,
     },
     /// The connection broke in the middle of the answer, or the answer is larger than any real one.

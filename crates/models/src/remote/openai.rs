@@ -141,7 +141,7 @@ struct Pieces {
     arguments: String,
 }
 
-/// What an event brings.
+/// The kind of progress that an event makes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Progress {
     /// A part of the answer: text, reasoning, a tool call, the end or the usage.

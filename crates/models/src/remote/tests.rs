@@ -17,7 +17,7 @@ use crate::{ModelSettings, Models};
 
 const API_KEY: &str = "sk-very-secret-1234";
 
-/// What the server does with one connection.
+/// The reaction of the server to one connection.
 enum ServerAction {
     /// Sends these bytes and closes.
     Send(String),

@@ -150,7 +150,7 @@ impl Interpreter {
         self.perform_measured(place, attempt, effect).await
     }
 
-    /// What a crash during the effect means.
+    /// The effect class of a request: whether it may be performed again after a crash.
     pub(super) fn effect_class(&self, request: &Request) -> EffectClass {
         match request {
             Request::Call(request) => self.effects.functions.effect_class(request),

@@ -1,4 +1,4 @@
-//! What is checked and changed in the outcome of an effect before it is recorded: its size, the size of the memory that it
+//! Checks and changes to the outcome of an effect before it is recorded: its size, the size of the memory that it
 //! writes, secrets, and whether the journal failed instead of the effect.
 
 use std::sync::PoisonError;

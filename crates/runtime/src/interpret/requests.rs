@@ -27,7 +27,7 @@ impl Interpreter {
         }
     }
 
-    /// Records what was to be reported with a next request, at the end of a run that makes none.
+    /// Reports messages that were held for the next request, at the end of a run that makes no further request.
     pub(super) fn report_held_messages(&self) {
         let messages = self.missing.take_messages();
         if !messages.is_empty() {

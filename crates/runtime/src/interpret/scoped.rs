@@ -76,7 +76,7 @@ impl Drop for ScopedEnv<'_> {
     }
 }
 
-/// What an iteration adds to the variables. If the iteration does not end, it is noted where requests are collected.
+/// Variables that an iteration adds. If the iteration does not end, it is noted where requests are collected.
 pub(super) struct OpenIteration<'a> {
     path: Path,
     values: Map,

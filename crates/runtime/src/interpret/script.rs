@@ -139,7 +139,7 @@ fn find_rounded(value: &Value, found: &mut Vec<(String, String)>) {
     }
 }
 
-/// What a script computes with: its source and the variables that it reads. Two scripts with the same hash have the same
+/// The hash of a script: its source and the variables that it reads. Two scripts with the same hash have the same
 /// value, unless they read the clock or random numbers.
 fn hash_script(script: &Script, env: &Env) -> Hash {
     let mut hasher = Hasher::new();

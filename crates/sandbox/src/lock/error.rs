@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use landlock::{PathFdError, RulesetError};
 
-/// What could not be set up.
+/// A protection that could not be set up.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum LockError {
     /// A call of the kernel failed.

@@ -55,7 +55,7 @@ const COMPUTE_CALLS: &[c_long] = &[
     libc::SYS_exit_group,
 ];
 
-/// What an interpreter needs in addition: reading its library, sleeping, and information about itself. None of these
+/// System calls that an interpreter needs in addition: to read its library, sleep, and inspect itself. None of these
 /// calls opens a connection, starts a process or a thread, or reaches another process.
 const INTERPRETER_CALLS: &[c_long] = &[
     libc::SYS_openat,

@@ -1,10 +1,10 @@
-//! What a worker reports about its protections, for `flowloom doctor`.
+//! The report of a worker about its protections, for `flowloom doctor`.
 
 use serde::{Deserialize, Serialize};
 
 use crate::config::Protection;
 
-/// What a worker has found when it locked itself down. What it does not mention is active, or no code runs.
+/// The protections that a worker found when it locked itself down. Unmentioned ones are active, or no code runs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct LockReport {
     /// Why it has no namespaces of its own; `None` if it has.

@@ -140,7 +140,7 @@ fn enter_namespaces(launch: &LaunchMessage, launcher: u32, report: &mut LockRepo
 /// Write end of the channel, once the standard streams are redirected.
 static CHANNEL_OUT: std::sync::OnceLock<OwnedFd> = std::sync::OnceLock::new();
 
-/// What the launcher has set up for the interpreter.
+/// The protections that the launcher has set up for the interpreter.
 struct Lockdown {
     /// The id of the launcher, which is another one in the interpreter's namespace.
     launcher: u32,

@@ -57,7 +57,7 @@ impl ProcessBounds {
     }
 }
 
-/// What comes next for a block.
+/// The next event for a block.
 enum BlockEvent {
     Message(ProcessMessage),
     /// The answer to a request of the block.

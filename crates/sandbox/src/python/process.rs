@@ -42,7 +42,7 @@ pub(super) struct BlockProcess {
     mark: FrameMark,
     /// Its protections, once it has started.
     pub(super) lock_report: LockReport,
-    /// What the kernel says about it, once it has started.
+    /// The kernel's information about the process, once it has started.
     pub(super) watch: Option<InterpreterWatch>,
     /// Data still to be written. It is written while frames are read, so that neither side blocks forever.
     out: VecDeque<u8>,

@@ -1,4 +1,4 @@
-//! What the kernel says about an interpreter, which its block cannot influence: how long it has computed, and whether it
+//! The kernel's information about an interpreter, which its block cannot influence: its processor time, and whether it
 //! sleeps. An interpreter that computes without a turn is stopped until it has one.
 
 use std::os::fd::OwnedFd;

@@ -28,19 +28,19 @@ pub enum ExceededLimit {
     /// CPU time; in real time the limit is higher.
     #[error("it ran longer than {limit_ms} ms")]
     Time {
-        /// The limit.
+        /// The time limit, in milliseconds.
         limit_ms: u64,
     },
     /// Memory of the engine.
     #[error("it needs more than {limit_mebibytes} MiB of memory")]
     Memory {
-        /// The limit.
+        /// The memory limit, in MiB.
         limit_mebibytes: usize,
     },
     /// Size of the value as JSON.
     #[error("its value is larger than {limit_mebibytes} MiB")]
     Output {
-        /// The limit.
+        /// The maximum size of the value, in MiB.
         limit_mebibytes: usize,
     },
 }

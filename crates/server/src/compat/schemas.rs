@@ -1,4 +1,4 @@
-//! What the routes of other systems respond with, for the OpenAPI document. The responses themselves are built as the
+//! Response types of the routes of other systems, for the OpenAPI document. The responses themselves are built as the
 //! original systems build them.
 
 use std::collections::BTreeMap;
@@ -266,13 +266,13 @@ pub(crate) struct AutomationSchema {
     usage: Option<BTreeMap<String, Value>>,
 }
 
-/// What is still unclear about a goal.
+/// The clarification of a goal.
 #[derive(Serialize, ToSchema)]
 #[schema(as = AgentFlowClarification)]
 pub(crate) struct ClarificationSchema {
     /// Whether the goal is clear.
     ready: bool,
-    /// The goal with everything that was said.
+    /// The goal with all answers of the user.
     refined_intent: Option<String>,
     /// The next question.
     question: Option<String>,

@@ -48,7 +48,7 @@ pub(crate) struct StepAloneQuery {
     user: Option<String>,
 }
 
-/// What a step needs to run alone.
+/// The inputs of a step that runs alone.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct StepAlone {
     /// Why it cannot run alone; null if it can.
@@ -62,7 +62,7 @@ pub(crate) struct StepAlone {
     values: Value,
 }
 
-/// Returns what a step of a workflow needs to run alone: `POST /api/v1/runs` with `step` starts such a run.
+/// Returns the inputs that a step of a workflow needs to run alone: `POST /api/v1/runs` with `step` starts such a run.
 #[utoipa::path(get, path = "/api/v1/workflows/{id}/step", tag = "workflows", operation_id = "get_step_inputs", security(("key" = ["read"])), params(("id" = String, Path), StepAloneQuery),
     responses((status = 200, body = StepAlone), (status = 404, description = "The workflow or the run does not exist, or the workflow does not compile", body = ProblemDocument)))]
 pub(crate) async fn get_step_inputs(

@@ -31,7 +31,7 @@ use crate::problem::{ApiResult, Problem, ProblemDocument};
 /// Maximum number of rounds of fixes: one can reveal further problems.
 const MAX_FIX_ROUNDS: u32 = 10;
 
-/// What is asked about a place.
+/// The kind of question about a place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Question {
@@ -61,10 +61,10 @@ pub(crate) struct AnalyzeRequest {
     at: usize,
 }
 
-/// What can be written at a place.
+/// A completion at a place.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct Completion {
-    /// What a list shows.
+    /// The label in a list.
     label: String,
     /// `key`, `value`, `variable`, `function`, `reference`, `skeleton` or `member`.
     kind: &'static str,
@@ -76,13 +76,13 @@ pub(crate) struct Completion {
     start: usize,
     /// Length of what it replaces, in bytes.
     length: usize,
-    /// What is written.
+    /// The text to insert.
     insert: String,
     /// Whether `insert` has places to fill in, in the form of the Language Server Protocol.
     is_snippet: bool,
 }
 
-/// What a thing means.
+/// The meaning of a key, a name or an expression.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct MeaningInfo {
     /// First byte of the thing.
@@ -113,7 +113,7 @@ pub(crate) struct FixInfo {
     start: usize,
     /// Length of the problem, in bytes.
     length: usize,
-    /// What the fix does.
+    /// A description of the fix.
     title: String,
     /// Whether it needs no judgement, so that `fixed` contains it.
     is_safe: bool,
@@ -161,7 +161,7 @@ impl From<ValueField> for FieldInfo {
     }
 }
 
-/// What exists outside of a definition.
+/// Names that exist outside of a definition.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct NameLists {
     functions: Vec<NamedThing>,
@@ -175,7 +175,7 @@ pub(crate) struct NameLists {
 #[derive(Serialize, ToSchema)]
 pub(crate) struct NamedThing {
     name: String,
-    /// What it is, in a few words.
+    /// A short description.
     detail: String,
 }
 
@@ -293,7 +293,7 @@ fn list_fixes(app: &App, user: &str, mut opened: OpenDefinition, stop: &StopFlag
         Ok(found)
     };
     let mut problems = own(&opened)?;
-    let fixes = problems.iter().filter_map(|problem| Some(to_fix(problem, problem.fix.as_ref()?))).collect();
+    let fixes = problems.iter().filter_map(|problem| Some(describe_fix(problem, problem.fix.as_ref()?))).collect();
     let mut fixed = text.clone();
     for _ in 0..MAX_FIX_ROUNDS {
         let (better, count) = apply_safe_fixes(&fixed, &problems);
@@ -308,7 +308,7 @@ fn list_fixes(app: &App, user: &str, mut opened: OpenDefinition, stop: &StopFlag
     Ok(Analysis { fixes, fixed, ..Analysis::default() })
 }
 
-fn to_fix(problem: &Diagnostic, fix: &Fix) -> FixInfo {
+fn describe_fix(problem: &Diagnostic, fix: &Fix) -> FixInfo {
     let change =
         |(span, text): &(Span, String)| TextChange { start: span.start, length: span.length, text: text.clone() };
     FixInfo {

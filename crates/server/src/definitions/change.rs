@@ -1,4 +1,4 @@
-//! What all routes that change definitions share: whose they are, and how one is changed or taken away.
+//! Shared parts of all routes that change definitions: the owner, and how a definition is changed or deleted.
 
 use std::sync::Arc;
 

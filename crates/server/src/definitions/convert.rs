@@ -51,7 +51,7 @@ pub(crate) struct ConvertRequest {
     strict: bool,
 }
 
-/// What became of a construct.
+/// The outcome of a construct in a conversion.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct ConversionFinding {
     /// `kept`, `differently` or `lost`.
@@ -84,7 +84,7 @@ pub(crate) struct ConvertResult {
     lost: usize,
     /// Number of constructs that are not in `findings`.
     omitted: usize,
-    /// What became of each construct, in source order: at most 200, those that are lost before others.
+    /// The outcome of each construct, in source order: at most 200, lost ones before others.
     findings: Vec<ConversionFinding>,
     /// The diagnostics of a definition that does not compile, or what is not kept.
     #[schema(value_type = Vec<crate::openapi_types::DiagnosticSchema>)]

@@ -55,7 +55,7 @@ pub(crate) struct DiffSide {
 pub(crate) struct DefinitionDifferences {
     /// Whether they mean the same.
     same: bool,
-    /// What differs about the definitions as a whole.
+    /// Differences of the definitions as a whole.
     fields: Vec<FieldDifference>,
     /// Inputs that differ.
     inputs: Vec<InputDifference>,
@@ -66,7 +66,7 @@ pub(crate) struct DefinitionDifferences {
 /// A text that differs.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct FieldDifference {
-    /// What it is, for example `input` or `model`.
+    /// The name of the field, for example `input` or `model`.
     name: &'static str,
     before: Option<String>,
     after: Option<String>,

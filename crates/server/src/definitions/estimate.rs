@@ -31,7 +31,7 @@ use crate::definitions::change::OwnerQuery;
 use crate::params::QueryParams;
 use crate::problem::{ApiResult, Problem, ProblemDocument};
 
-/// What is estimated: a stored workflow, or a definition.
+/// The subject of an estimate: a stored workflow, or a definition.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct EstimateRequest {
@@ -47,7 +47,7 @@ pub(crate) struct EstimateRequest {
     inputs: Option<Value>,
 }
 
-/// What a workflow can cost. Bounds that do not exist are null.
+/// The worst-case cost of a workflow. Bounds that do not exist are null.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct CostEstimate {
     /// Whether the definition compiles. If not, nothing is estimated.
@@ -73,7 +73,7 @@ pub(crate) struct CostEstimate {
     questions: Option<u64>,
     /// Time of the longest chain in milliseconds, without the time that people take.
     longest_chain_ms: Option<u64>,
-    /// What has no bound.
+    /// The figures without a bound.
     unbounded: Vec<OpenEnd>,
     /// The median of the newest runs that succeeded; null if there are none.
     typical: Option<TypicalCost>,
@@ -108,11 +108,11 @@ pub(crate) struct OpenEnd {
     start: Option<usize>,
     /// Length of the place, in bytes.
     length: Option<usize>,
-    /// What has no bound, and why.
+    /// The figure without a bound, and the reason.
     reason: String,
 }
 
-/// What the newest runs have used: the median of each figure.
+/// The usage of the newest runs: the median of each figure.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct TypicalCost {
     /// Number of runs.

@@ -88,7 +88,7 @@ pub(crate) struct PartKindInfo {
     /// The list to which it is added.
     list: &'static str,
     name: String,
-    /// What it does.
+    /// A short description.
     meaning: String,
 }
 
@@ -159,7 +159,7 @@ pub(crate) struct InspectRequest {
     source: OpenSource,
 }
 
-/// What a change does.
+/// The kind of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum EditAction {

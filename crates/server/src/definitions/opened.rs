@@ -102,7 +102,7 @@ pub(crate) fn find_file<'d>(definition: &'d Definition, path: Option<&str>) -> A
     }
 }
 
-/// What a definition of a user can name.
+/// The names that a definition of a user can use.
 pub(crate) fn list_known(app: &App, catalog: &Catalog, user: &str) -> Result<Known, AppError> {
     let workflows = catalog.list_definitions(user)?.iter().map(|entry| entry.id.clone()).collect();
     Ok(NameableThings::of_user(app, user, workflows)?.into())

@@ -151,7 +151,7 @@ fn strip_fence(text: &str) -> &str {
     inner.map_or(text, |inner| inner.trim_start_matches("json").trim())
 }
 
-/// What a choice says of the tools in general: as a word, as `{"type": "auto"}`, or with the tools that are allowed.
+/// The mode of a tool choice: a word, `{"type": "auto"}`, or the list of allowed tools.
 fn choice_mode(choice: &Value) -> Option<&str> {
     let kind = choice.as_str().or_else(|| choice.get("type")?.as_str());
     match kind {

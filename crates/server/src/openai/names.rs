@@ -1,4 +1,4 @@
-//! What answers of OpenAI's interface name: their routes, their runs and times.
+//! Names in responses of OpenAI's interface: routes, runs and times.
 
 use axum::http::{HeaderName, HeaderValue};
 use flowloom_core::id::RunId;

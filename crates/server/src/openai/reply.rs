@@ -128,7 +128,7 @@ fn question_text(ended: &FinishedRun) -> String {
     let question = state.open_steps().find_map(|step| Some(step.question?.question.as_str()));
     let is_kept = state.created.as_ref().is_some_and(|created| created.thread_key.is_some());
     let how = match (question, is_kept) {
-        (None, _) => format!("(The run {id} waits for a time to come: /api/v1/runs/{id})"),
+        (None, _) => format!("(The run {id} waits for a timer: /api/v1/runs/{id})"),
         (Some(_), true) => format!("(The run {id} waits for your next message: /api/v1/runs/{id})"),
         (Some(_), false) => {
             format!("(The run {id} waits for the answer: POST /api/v1/runs/{id}/answer with {{\"value\": …}})")

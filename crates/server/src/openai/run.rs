@@ -267,7 +267,7 @@ struct WaitingRun {
     is_followed: bool,
 }
 
-/// What a client's messages answer, by step path.
+/// The answers in a client's messages, by step path.
 enum GivenAnswers {
     /// The user's message answers a question.
     Message((StepPath, Value)),

@@ -51,8 +51,8 @@ impl WaitQuery {
         Some(Duration::try_from_secs_f64(seconds).unwrap_or(MAX_WAIT).min(MAX_WAIT))
     }
 
-    /// What is left of it after a time.
-    pub(crate) fn after(self, spent: Duration) -> WaitQuery {
+    /// The remaining wait after a time.
+    pub(crate) fn subtract_time(self, spent: Duration) -> WaitQuery {
         let wait = self.duration().map(|time| time.saturating_sub(spent).as_secs_f64());
         WaitQuery { wait }
     }

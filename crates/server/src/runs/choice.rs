@@ -12,7 +12,7 @@ use crate::blocking::run_blocking;
 use crate::caller::Caller;
 use crate::problem::{ApiResult, Problem};
 
-/// What a request says about the runs that it wants.
+/// The filter of a request for runs.
 pub(crate) struct RunChoice {
     /// Runs with this status.
     pub(crate) status: Option<String>,

@@ -88,7 +88,7 @@ impl CommandRequest {
         self.send_action(run, receiver, waiting, action).await
     }
 
-    /// What the command asked for of which this request is a repetition, and the run that received it: this run, or one of
+    /// The action of the command that this request repeats, and the run that received it: this run, or one of
     /// its child runs.
     async fn find_repeated(&self, run: RunId) -> ApiResult<Option<(RunId, CommandAction)>> {
         let Some(key) = idempotency_key(&self.headers)? else { return Ok(None) };
@@ -109,7 +109,7 @@ impl CommandRequest {
         let (started, limit) = (Instant::now(), waiting.duration().unwrap_or(DECISION_TIMEOUT).min(DECISION_TIMEOUT));
         let sent = self.host.service.send_command(opened, command, &self.caller.to_actor(), limit).await;
         let SentCommand { receiver, command, is_applied } = sent.map_err(|error| name_sent_command(run, error))?;
-        let (location, waiting) = (command_path(receiver, &command), waiting.after(started.elapsed()));
+        let (location, waiting) = (command_path(receiver, &command), waiting.subtract_time(started.elapsed()));
         let active = self.host.supervisor.find_started(run);
         let response = build_run_response(&self.host, active, waiting, &self.headers).await;
         let mut response = response.map_err(|problem| problem.of_sent_command(location.clone()))?;
@@ -174,7 +174,7 @@ pub(crate) async fn resume_run(
     call.send_command(opened, waiting, |_, _| Ok(CommandAction::RESUME)).await
 }
 
-/// What a retry performs again.
+/// The steps that a retry performs again.
 #[derive(Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RetryRequest {

@@ -79,7 +79,7 @@ struct Follower {
     _counted: Arc<()>,
 }
 
-/// How close the end of the stream is.
+/// The state of the end of the stream.
 enum StreamEnd {
     Open,
     /// The run has this status and no worker drives it: the journal is complete.

@@ -29,7 +29,7 @@ use crate::state::RunHost;
 /// Maximum number of changes of steps in a fork: the definition is compiled for each.
 const MAX_EDITS: usize = 100;
 
-/// What a fork changes.
+/// The changes of a fork.
 #[derive(Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ForkRequest {

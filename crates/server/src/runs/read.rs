@@ -99,7 +99,7 @@ pub(crate) struct RunItem {
     interruption: Option<String>,
     /// The run that it was forked from.
     forked_from: Option<String>,
-    /// What started it; `null` for child runs and for runs of old versions.
+    /// The trigger of the run; `null` for child runs and for runs of old versions.
     trigger: Option<TriggerSchema>,
     /// Name of the conversation of which it is a turn.
     thread: Option<String>,

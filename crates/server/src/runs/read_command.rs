@@ -19,7 +19,7 @@ use crate::caller::Caller;
 use crate::params::PathParam;
 use crate::problem::{ApiResult, Problem};
 
-/// A command to a run, and what became of it.
+/// A command to a run and its outcome.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct CommandSchema {
     /// Its id: the `Idempotency-Key` of the request, or a generated one.
@@ -80,7 +80,7 @@ impl From<CommandRecord> for CommandSchema {
     }
 }
 
-/// Reads a command to a run, and what became of it. One about a step of a child run was sent to that run.
+/// Returns a command to a run and its outcome. A command about a step of a child run was sent to that run.
 #[utoipa::path(get, path = "/api/v1/runs/{id}/commands/{command}", tag = "runs", operation_id = "get_command",
     params(("id" = String, Path), ("command" = String, Path)), security(("key" = ["read"])),
     responses((status = 200, description = "The command", body = CommandSchema),

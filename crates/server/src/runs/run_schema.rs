@@ -29,7 +29,7 @@ pub(crate) struct RunSchema {
     /// Milliseconds since the Unix epoch.
     created_at: Option<u64>,
     finished_at: Option<u64>,
-    /// What started it; `null` for child runs and for runs of old versions.
+    /// The trigger of the run; `null` for child runs and for runs of old versions.
     trigger: Option<TriggerSchema>,
     /// The run that it was forked from.
     forked_from: Option<ForkParentSchema>,
@@ -38,7 +38,7 @@ pub(crate) struct RunSchema {
     steps: Option<Vec<StepSchema>>,
 }
 
-/// What started a run.
+/// The trigger of a run.
 #[derive(Serialize, ToSchema)]
 #[schema(as = RunTrigger)]
 pub(crate) struct TriggerSchema {

@@ -131,7 +131,7 @@ impl<'a> StartContext<'a> {
         })
     }
 
-    /// What this process does on behalf of `user`, because of `trigger`.
+    /// A start by this process on behalf of `user`, because of `trigger`.
     pub(crate) fn for_user(host: &'a Arc<RunHost>, user: &str, trigger: RunTrigger) -> StartContext<'a> {
         StartContext { host, start: StartCall::for_user(user, trigger) }
     }

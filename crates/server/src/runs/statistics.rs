@@ -23,7 +23,7 @@ use crate::runs::choice::RunChoice;
 /// Milliseconds of a day.
 const DAY_MS: u64 = 86_400_000;
 /// Number of intervals that the period is divided into.
-const INTERVALS: u64 = 24;
+const INTERVALS_PER_PERIOD: u64 = 24;
 /// Longest period, in days.
 const MAX_DAYS: u32 = 90;
 
@@ -60,7 +60,7 @@ impl StatisticsQuery {
     fn find_interval(&self) -> ApiResult<(u64, u64)> {
         let days = crate::params::check_count("days", self.days, 1, MAX_DAYS)?;
         let length_ms = u64::from(days) * DAY_MS;
-        let interval_ms = length_ms / INTERVALS;
+        let interval_ms = length_ms / INTERVALS_PER_PERIOD;
         // Whole intervals, so that a bar does not change while time passes.
         let since = (SystemClock.now_ms().saturating_sub(length_ms) / interval_ms + 1) * interval_ms;
         Ok((since, interval_ms))
@@ -108,7 +108,7 @@ pub(crate) struct WorkflowStatisticsSchema {
     /// Id of the workflow, or the name of a definition without one.
     workflow: String,
     count: u64,
-    /// Runs that ended for another reason than success or a cancellation.
+    /// Runs that ended neither successfully nor by a cancellation.
     failures: u64,
     /// Runs that were cancelled.
     cancelled: u64,

@@ -62,7 +62,7 @@ pub(crate) struct StepDetailsSchema {
     /// its requests.
     #[schema(required = false)]
     requests_omitted: bool,
-    /// What it received.
+    /// The output of the step.
     output: Option<serde_json::Value>,
     error: Option<StepFailure>,
     /// Why it was skipped.

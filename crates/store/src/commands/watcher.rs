@@ -46,7 +46,7 @@ fn watch_commands(mailboxes: &Weak<Mailboxes>, source: &DbSource) {
 struct CommandWatcher {
     connection: DbConnection,
     listener: Option<CommandListener>,
-    /// What was notified; `None`: any run may have news.
+    /// The notifications; `None`: any run may have news.
     notified: Option<Vec<RunNews>>,
 }
 

@@ -1,4 +1,4 @@
-//! What an error of SQLite or Postgres means: its class, and the message with a fix.
+//! Classifies errors of SQLite and Postgres, and writes their messages with a fix.
 
 use flowloom_core::code::Code;
 use rusqlite::ErrorCode;

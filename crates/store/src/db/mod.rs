@@ -129,7 +129,7 @@ impl DbRow<'_> {
     }
 }
 
-/// What a migration needs of a connection.
+/// The operations of a connection that a migration uses.
 pub(crate) trait MigratedDatabase {
     fn execute_statement(&self, sql: &str, params: &[Param<'_>]) -> Result<(), StoreError>;
 

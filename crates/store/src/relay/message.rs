@@ -25,7 +25,7 @@ pub(super) fn new_text_channel() -> String {
     format!("{TEXT_CHANNEL_PREFIX}{}", Uuid::new_v4().simple())
 }
 
-/// What those who follow runs say to all.
+/// A message that followers of runs broadcast to all workers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum FollowKind {

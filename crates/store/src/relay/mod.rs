@@ -20,7 +20,7 @@ use tokio::sync::oneshot;
 
 use crate::db::postgres::Database;
 
-/// What the relay is asked for.
+/// A request to the relay.
 enum RelayRequest {
     Announce(Lease, SubscribeHandle),
     Withdraw(Lease),

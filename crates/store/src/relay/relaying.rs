@@ -268,7 +268,7 @@ impl Relay {
     }
 }
 
-/// What a request has changed.
+/// The change made by a request.
 enum TakenRequest {
     Announced(RunId),
     Withdrawn(RunId),

@@ -27,7 +27,7 @@ pub(crate) struct LocalWorker {
     runs: Mutex<HashMap<RunId, Option<RunIdentity>>>,
 }
 
-/// What never changes of a run's row.
+/// The immutable columns of a run's row.
 #[derive(Clone, Debug)]
 pub(crate) struct RunIdentity {
     pub(crate) number: i64,

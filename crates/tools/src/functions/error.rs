@@ -75,13 +75,13 @@ pub enum FunctionError {
     EndpointTimeout {
         /// The function.
         function: String,
-        /// The limit.
+        /// The timeout of the function, in milliseconds.
         limit_ms: u64,
     },
     /// An endpoint or a search engine answered with an error status; the text is its own.
     #[error("{endpoint} answered with status {status}{}", after_colon(excerpt))]
     ErrorStatus {
-        /// What answered.
+        /// The endpoint that responded.
         endpoint: String,
         /// The status.
         status: u16,

@@ -171,7 +171,7 @@ pub enum ExchangeError {
     TotalTimeout {
         /// Scheme, host and port.
         origin: String,
-        /// The limit.
+        /// The maximum time for the whole response.
         limit: Duration,
     },
     /// The response paused for too long.
@@ -179,7 +179,7 @@ pub enum ExchangeError {
     IdleTimeout {
         /// Scheme, host and port.
         origin: String,
-        /// The limit.
+        /// The maximum time without data.
         limit: Duration,
     },
     /// The host has no address.
@@ -195,7 +195,7 @@ pub enum ExchangeError {
     ConnectTimeout {
         /// Host and port.
         place: String,
-        /// The limit.
+        /// The connect timeout.
         limit: Duration,
         /// The reason.
         source: reqwest::Error,

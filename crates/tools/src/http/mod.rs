@@ -132,7 +132,7 @@ impl HttpClient {
         HttpClient { policy, secrets, limits, lookup, public, allowed }
     }
 
-    /// What a crash means during a call of a function at a URL that declares no effect class.
+    /// The effect class of a call of a function at a URL that declares none.
     pub(crate) fn class_of_call(&self, url: &Rich) -> EffectClass {
         match self.policy.recognizes_repetitions(url) {
             true => EffectClass::AtLeastOnce,

@@ -91,7 +91,7 @@ pub enum ConnectError {
     /// The server was not ready in time.
     #[error("it was not ready within {limit_ms} ms")]
     Timeout {
-        /// The limit.
+        /// The start timeout, in milliseconds.
         limit_ms: u128,
     },
     /// The handshake with a program failed.
@@ -126,7 +126,7 @@ pub enum CallError {
     /// The call took too long.
     #[error("it did not answer within {limit_ms} ms")]
     Timeout {
-        /// The limit.
+        /// The call timeout, in milliseconds.
         limit_ms: u128,
     },
     /// The tool asks for something in the middle of the call.

@@ -60,7 +60,7 @@ fn parse_css(selector: &str, css: &str) -> Result<Selector, ScrapeError> {
         .map_err(|_| ScrapeError::InvalidSelector(SelectorError::new(selector, describe_unreadable(css))))
 }
 
-/// What steps make of the matches so far.
+/// The matches of a selector after these steps.
 fn take_steps<'a>(
     selector: &str,
     steps: &[SelectorStep],
@@ -145,7 +145,7 @@ fn add_owners(owners: &mut ElementIds, element: ElementRef<'_>, relation: Relati
     }
 }
 
-/// What a step makes of the matches so far, in the order of the page; `None` before the first step.
+/// The matches after one step, in the order of the page; `None` before the first step.
 fn take_step<'a>(
     selector: &str,
     step: &SelectorStep,

@@ -35,7 +35,7 @@ pub struct HiddenSecret {
 pub struct ReplacedValue<'v> {
     /// The value. One shorter than six bytes occurs by chance and is not redacted.
     pub value: &'v str,
-    /// What stands in its place.
+    /// The text shown instead of the secret.
     pub shown: &'v str,
 }
 

@@ -56,7 +56,7 @@ impl<'b> CalledWorkflow<'b> {
         Some(CalledWorkflow::Tool { id, tool })
     }
 
-    /// What its run is made of. `caller` is the bundle of the calling run.
+    /// The bundle of the child run. `caller` is the bundle of the calling run.
     pub(crate) fn build_bundle(&self, caller: &Bundle) -> Result<Bundle, StepFailure> {
         match self {
             CalledWorkflow::File(file) => build_file_bundle(caller, file),
@@ -77,7 +77,7 @@ impl<'b> CalledWorkflow<'b> {
         }
     }
 
-    /// What the function returns when its run has ended.
+    /// The return value of the function once its run has ended.
     pub(crate) fn render_reply(&self, ended: ChildOutcome) -> Result<Value, StepFailure> {
         match self {
             CalledWorkflow::File(_) => {

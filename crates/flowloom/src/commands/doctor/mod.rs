@@ -117,7 +117,7 @@ fn check_settings(config: &Config) -> Vec<DoctorCheck> {
 /// Reports variables in the project's `.env` file that are not set.
 fn check_env_file(config: &Config) -> Option<DoctorCheck> {
     let ignored = config.project.list_ignored_variables().unwrap_or_default();
-    let value = format!("ignored, because programs of the system obey them: {}", ignored.join(", "));
+    let value = format!("ignored, because they also control other programs: {}", ignored.join(", "));
     (!ignored.is_empty()).then(|| passed_check(".env", value, ""))
 }
 
@@ -306,7 +306,7 @@ async fn check_providers(config: &Config) -> DoctorCheck {
     let (usable, silent): (Vec<_>, Vec<_>) =
         configured.partition(|provider| !provider.probed || provider.models.is_some());
     let mut value = match usable.as_slice() {
-        [] => "none: no API key is set, and no model server answers nearby".to_owned(),
+        [] => "none: no API key is set, and no local model server answers".to_owned(),
         usable => join_items(usable.iter().map(|provider| &provider.name)),
     };
     if !usable.is_empty() && !silent.is_empty() {

@@ -12,7 +12,7 @@ const VALUE_WIDTH: usize = 59;
 /// Damages that are listed; a broken disk has more than anyone reads.
 const MAX_DAMAGES: usize = 100;
 
-/// What to do about a damaged database.
+/// Advice for a damaged database.
 const FIX: &str = "stop the server, keep a copy of the database, and restore a backup: flowloom restore FILE --replace \
                    (on Postgres: pg_restore)";
 

@@ -9,7 +9,7 @@ pub(super) const MAX_TOOL_LINES: usize = 8;
 /// Maximum number of tools in the box of an agent of a graph, where the tools have a box of their own.
 const MAX_AGENT_TOOLS: usize = 3;
 
-/// What a step does, in a few lines.
+/// A description of a step in a few lines.
 pub(super) fn describe_step(step: &Step) -> Vec<String> {
     match &step.kind {
         StepKind::Leaf(leaf) => describe_leaf(leaf),

@@ -44,7 +44,7 @@ struct Drawing {
 #[derive(Debug)]
 struct DrawnNode {
     title: String,
-    /// What the node does, in a few lines.
+    /// A description of the node in a few lines.
     details: Vec<String>,
     shape: NodeShape,
 }

@@ -14,7 +14,7 @@ pub(super) struct BlockList<'a> {
 }
 
 impl<'a> BlockList<'a> {
-    /// The source of a block.
+    /// The source text of a block.
     fn source_of(self, block: &Node) -> Option<&'a str> {
         self.text.get(block_range(block, self.text))
     }

@@ -31,7 +31,7 @@ pub(crate) struct Notification {
     body: String,
     /// Whether it was marked as read.
     read: bool,
-    /// What the run added.
+    /// Data that the run added.
     metadata: Value,
     /// In RFC 3339.
     created_at: String,

@@ -24,7 +24,7 @@ pub(crate) const NOTIFY_SQL: &str = "select pg_notify('flowloom_commands', $1)::
 /// Notifies every process, when the transaction commits, that a run has ended or waits.
 pub(crate) const ANNOUNCE_SQL: &str = "select pg_notify('flowloom_ends', $1)::text";
 
-/// What a notification says.
+/// The content of a notification.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RunNews {
     /// The run has a new command or decision.

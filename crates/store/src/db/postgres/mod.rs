@@ -94,7 +94,7 @@ pub(crate) struct Postgres {
     run_numbers: RefCell<Vec<i64>>,
     /// Whether the transaction may write without reading first what is most likely so. See [`Postgres::may_assume`].
     may_assume: Cell<bool>,
-    /// What is sent when the transaction commits.
+    /// Statements that are sent when the transaction commits.
     queued: RefCell<QueuedWrites>,
 }
 

@@ -20,7 +20,7 @@ pub(crate) struct AssumedRun {
     pub(crate) is_released: bool,
 }
 
-/// What a transaction sends when it commits.
+/// Statements that a transaction sends when it commits.
 #[derive(Default)]
 pub(super) struct QueuedWrites {
     events: QueuedEvents,

@@ -42,7 +42,7 @@ pub(super) fn is_base64(byte: u8) -> bool {
 /// One encoding of a secret.
 pub(super) struct Pattern {
     pub(super) text: String,
-    /// What stands in its place.
+    /// The text shown instead of the secret.
     pub(super) replacement: Arc<str>,
     /// Whether the character before it contains some bits of the secret, as in Base64.
     leading_bits: bool,
