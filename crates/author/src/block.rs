@@ -209,7 +209,7 @@ mod tests {
     fn a_prompt_alone_is_an_llm_block() {
         let block = read(r#"{"prompt_template":"Count {text} as {\"json\"}"}"#, &required_block(), "b").expect("valid");
         assert_eq!(block.get("execution_type"), Some(&"llm".into()));
-        assert!(read_errors(r#"{"prompt_template":"Count {txt}"}"#).contains("{txt} is no input"));
+        assert!(read_errors(r#"{"prompt_template":"Count {txt}"}"#).contains("{txt} is not an input"));
         assert!(read_errors(r#"{"prompt_template":"Count"}"#).contains("does not use the input {text}"));
     }
 
@@ -243,7 +243,7 @@ mod tests {
         assert!(why.contains("requires \"n\"") && why.contains("\"array\""), "{why}");
         let why = read_errors(&format!(r#"{{"source_code":"x","output_schema":{TEXT_SCHEMA}}}"#));
         assert!(why.contains("has no \"count\""), "{why}");
-        assert!(read_errors(r#"{"source_code":"x","output_schema":{"type":"objekt"}}"#).contains("no JSON Schema"));
+        assert!(read_errors(r#"{"source_code":"x","output_schema":{"type":"objekt"}}"#).contains("not a JSON Schema"));
     }
 
     proptest::proptest! {

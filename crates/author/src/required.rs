@@ -280,7 +280,7 @@ mod tests {
             schema_errors(&flowloom_core::json::parse_value(schema).unwrap(), "output_schema").join("; ")
         };
         assert_eq!(fault(r#"{"type":"object","properties":{"a":{"enum":[1]}},"required":["a"]}"#), "");
-        assert!(fault(r#"{"type":"objekt"}"#).contains("no JSON Schema"));
+        assert!(fault(r#"{"type":"objekt"}"#).contains("not a JSON Schema"));
         assert!(fault(r#"{"type":"array"}"#).contains("\"object\""));
         assert!(fault(r#"{"type":"object"}"#).contains("no field"));
         assert!(fault(r#"{"type":"object","properties":{"a":{}}}"#).contains("no type"));

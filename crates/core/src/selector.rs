@@ -471,7 +471,7 @@ mod tests {
             ("p:eq(x)", "position"),
             ("p:has(a:first)", "no position"),
             (&":not(".repeat(20_000), "not closed"),
-            (&format!("{}:first{}", ":not(".repeat(50), ")".repeat(50)), "in one another"),
+            (&format!("{}:first{}", ":not(".repeat(50), ")".repeat(50)), "levels deep"),
         ] {
             let error = PageSelector::parse(text).expect_err(text).to_string();
             assert!(error.contains(part), "{text}: {error}");

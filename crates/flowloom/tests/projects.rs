@@ -197,9 +197,18 @@ fn each_file_has_its_own_conversation() {
     let agent = |prompt: &str| json!({"name": "helper", "systemPrompt": prompt}).to_string();
     write_file(&place, "a/x/ag.json", &agent("Help."));
     write_file(&place, "a/y/ag.json", &agent("Totally different."));
+    let graph = |name: &str| {
+        let node = json!({"id": "n", "nodeType": "AGENT", "nodeName": name, "agentId": "a"});
+        json!({"id": "g", "name": name, "entrypointNodeId": "n", "nodes": [node], "edges": []}).to_string()
+    };
+    write_file(&place, "a/x/graph.json", &graph("X"));
+    write_file(&place, "a/y/graph.json", &graph("Y"));
     let send_text = |file: &str, text: &str| run_in(&place, "a", &["chat", file, "-m", text]);
     stdout_text(&send_text("x/ag.json", "my password is swordfish"));
     let other = send_text("y/ag.json", "hello");
+    assert!(!stderr_text(&other).contains("continuing"), "{}", stderr_text(&other));
+    send_text("x/graph.json", "hello");
+    let other = send_text("y/graph.json", "hello");
     assert!(!stderr_text(&other).contains("continuing"), "{}", stderr_text(&other));
     let again = send_text("./x/ag.json", "hello");
     assert!(stderr_text(&again).contains("continuing with 2 messages"), "{}", stderr_text(&again));

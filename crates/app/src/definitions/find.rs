@@ -4,11 +4,13 @@ use std::path::{Path, PathBuf};
 
 use flowloom_core::code::Code;
 use flowloom_core::diagnostic::find_similar_name;
+use flowloom_core::plan::Plan;
 use flowloom_formats::is_test;
 
 use super::error::DefinitionError;
 use super::folder::{
-    derive_file_id, find_definition_id, find_shared_ids, has_definition_extension, is_definition, list_files,
+    derive_file_id, find_definition_id, find_shared_ids, has_definition_extension, id_from_path, is_definition,
+    list_files,
 };
 use super::included::{ReadFile, find_included, is_text};
 use super::reader::{MAX_TEST_BYTES, read_bounded_text};
@@ -135,6 +137,22 @@ pub fn find_workflow_id(config: &Config, name: &str) -> Option<String> {
     let file = find_named(config, Path::new(name)).ok().filter(|file| file.is_file())?;
     let plan = Loader::new(config).compile(&file).compiled.plan;
     Some(find_definition_id(plan.as_ref(), &config.project.root, &file))
+}
+
+/// The name of the conversation with a file: the id with which a server calls it, so that both continue the same one. If
+/// another file of the project has the same id, the path is a part of the name.
+pub fn name_conversation(config: &Config, file: &Path, plan: &Plan) -> String {
+    let place = config.project.describe_below(file);
+    let id = plan.id.clone().unwrap_or_else(|| id_from_path(&place));
+    let root = &*config.project.root;
+    let has_same_id = |other: &PathBuf| {
+        let is_same = || derive_file_id(root, other) == id || read_own_id(config, other, &id).is_some();
+        config.project.describe_below(other) != place && is_same()
+    };
+    match sorted_files(root).iter().any(has_same_id) {
+        true => format!("{id}/{place}"),
+        false => id,
+    }
 }
 
 /// The id that a definition gives itself, if it is `id`. Only a file whose text has it is compiled.

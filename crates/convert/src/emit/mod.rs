@@ -86,6 +86,9 @@ pub(crate) fn emit_plan(emitter: &mut Emitter<'_>, to: Format) -> Option<String>
     if chains_outputs(plan) {
         emitter.check_chained_output(&items);
     }
+    if is_prompted {
+        emitter.report_other_output(to);
+    }
     match to {
         flow_format::FORMAT => emitter.emit_flow(&items),
         steps_format::FORMAT => emitter.emit_steps(&items),
@@ -96,6 +99,16 @@ pub(crate) fn emit_plan(emitter: &mut Emitter<'_>, to: Format) -> Option<String>
 }
 
 impl Emitter<'_> {
+    /// Reports that the output has more or less text: only Markdown workflows output what they ask.
+    fn report_other_output(&mut self, to: Format) {
+        let message = match (self.plan.format == markdown_format::FORMAT, to == markdown_format::FORMAT) {
+            (false, true) => "the output: the whole text with its answers, and no longer the last answer alone",
+            (true, false) => "the output: the last answer alone, and no longer the whole text with its answers",
+            _ => return,
+        };
+        self.report.add_difference(self.plan.root.span, message);
+    }
+
     /// Reports an output of a step list that is not that of its last step: the input, which a fan-out and a skipped step
     /// leave as it is.
     fn check_chained_output(&mut self, items: &[Item<'_>]) {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use flowloom_app::definitions::bundle::Bundle;
 use flowloom_app::definitions::catalog::Catalog;
-use flowloom_app::definitions::find::find_definition;
+use flowloom_app::definitions::find::{find_definition, name_conversation};
 use flowloom_app::definitions::source::Loader;
 use flowloom_app::definitions::stored::DefinitionContent;
 use flowloom_app::engines::{App, LoadedRun};
@@ -67,8 +67,7 @@ pub(crate) async fn chat_with_graph(global: &Global, arguments: ChatArgs) -> Com
     };
     let bundle = app.build_bundle(source.name(), source.files(), plan.format)?;
     let bundle = Bundle { lenient, ..bundle }.with_tools(source.available_tools());
-    // Files may have the same id or name; each has its own conversation.
-    let thread = format!("{}/{}", plan.id.as_ref().unwrap_or(&plan.name), app.config.project.describe_below(&file));
+    let thread = name_conversation(&app.config, &file, &plan);
     let chat = ChatSession {
         global,
         thread,

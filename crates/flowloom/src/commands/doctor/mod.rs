@@ -37,10 +37,19 @@ struct DoctorCheck {
 }
 
 pub(crate) async fn run_doctor(global: &Global, reads_data: bool) -> CommandResult {
-    let config = global.load_config()?;
+    let config = match global.load_config() {
+        Ok(config) => config,
+        Err(error) => {
+            // What does not depend on the settings is reported all the same, in front of the error.
+            if !global.json {
+                print_checks(&[passed_check("version", env!("CARGO_PKG_VERSION"), ""), check_machine()]);
+            }
+            return Err(error.into());
+        }
+    };
     let mut findings = [
         check_settings(&config),
-        check_machine(),
+        vec![check_machine()],
         check_parts(&config),
         vec![check_providers(&config).await],
         check_secrets(&config),
@@ -68,18 +77,22 @@ pub(crate) async fn run_doctor(global: &Global, reads_data: bool) -> CommandResu
             .collect();
         println!("{:#}", serde_json::Value::from(list));
     } else {
-        for finding in &findings {
-            let sign = match (finding.is_fine, finding.is_active) {
-                (false, _) => paint_text(Style::Bad, "✗"),
-                (true, Some(false)) => paint_text(Style::Attention, "!"),
-                (true, _) => paint_text(Style::Good, "✓"),
-            };
-            let origin = if finding.origin.is_empty() { String::new() } else { format!("  ({})", finding.origin) };
-            let line = format!("{sign} {:<18} {}{origin}", finding.name, finding.value.replace('\n', LINE_BREAK));
-            print_wrapped(&line, VALUE_COLUMN);
-        }
+        print_checks(&findings);
     }
     Ok(u8::from(findings.iter().any(|finding| !finding.is_fine)))
+}
+
+fn print_checks(findings: &[DoctorCheck]) {
+    for finding in findings {
+        let sign = match (finding.is_fine, finding.is_active) {
+            (false, _) => paint_text(Style::Bad, "✗"),
+            (true, Some(false)) => paint_text(Style::Attention, "!"),
+            (true, _) => paint_text(Style::Good, "✓"),
+        };
+        let origin = if finding.origin.is_empty() { String::new() } else { format!("  ({})", finding.origin) };
+        let line = format!("{sign} {:<18} {}{origin}", finding.name, finding.value.replace('\n', LINE_BREAK));
+        print_wrapped(&line, VALUE_COLUMN);
+    }
 }
 
 fn passed_check(name: &str, value: impl Into<String>, origin: &str) -> DoctorCheck {
@@ -174,12 +187,11 @@ fn join_items(items: impl IntoIterator<Item = impl ToString>) -> String {
     if items.is_empty() { "none".to_owned() } else { items.join(", ") }
 }
 
-fn check_machine() -> Vec<DoctorCheck> {
-    let processor = match check_processor() {
+fn check_machine() -> DoctorCheck {
+    match check_processor() {
         Ok(()) => passed_check("processor", "runs local models", ""),
         Err(problem) => DoctorCheck { is_fine: false, ..passed_check("processor", problem, "") },
-    };
-    vec![processor]
+    }
 }
 
 /// The secrets that are set, and those that are bound to no host.
