@@ -4,6 +4,7 @@
 #![warn(missing_docs)]
 
 pub mod blocking;
+mod branches;
 pub mod causes;
 pub mod clock;
 pub mod command;

@@ -144,7 +144,7 @@ fn find_inherited(from: &LoadedRun, at: Option<&Path>) -> Vec<SetVariables> {
 fn find_performed(from: &LoadedRun, changes: &ForkChanges, at: Option<&Path>) -> Vec<Path> {
     let state = from.state();
     let has_failed = changes.at.is_none() && state.status == Status::Failed;
-    let causes = has_failed.then(|| select_steps(&state, &from.records, None));
+    let causes = has_failed.then(|| select_steps(&state, &from.records, &from.plan, None));
     match causes {
         Some(Ok(causes)) => causes.reset,
         _ => at.cloned().into_iter().collect(),

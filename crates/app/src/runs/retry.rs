@@ -19,7 +19,7 @@ pub fn build_retry(app: &App, opened: &LoadedRun, from: Option<&str>) -> Result<
     if driving != opened.id && opened.state().status.is_final() {
         return Err(RunError::ParentNotEnded(driving).into());
     }
-    select_steps(&opened.state(), &opened.records, from.as_ref())?;
+    select_steps(&opened.state(), &opened.records, &opened.plan, from.as_ref())?;
     check_last_turn(app, opened)?;
     let user = opened.state().created.map(|created| created.user.clone()).unwrap_or_default();
     app.store.check_database_quota(&user, 0, SystemClock.now_ms())?;
