@@ -8,6 +8,7 @@ use flowloom_runtime::effects::Clock as _;
 use flowloom_runtime::reopen::select_steps;
 use flowloom_store::RunFilter;
 
+use super::named_step::check_own_step;
 use crate::engines::{App, LoadedRun};
 use crate::error::AppError;
 
@@ -18,6 +19,9 @@ pub fn build_retry(app: &App, opened: &LoadedRun, from: Option<&str>) -> Result<
     let driving = app.store.find_driving_run(opened.id)?;
     if driving != opened.id && opened.state().status.is_final() {
         return Err(RunError::ParentNotEnded(driving).into());
+    }
+    if let Some(from) = &from {
+        check_own_step(app, opened, from, ["retry", "from"])?;
     }
     select_steps(&opened.state(), &opened.records, &opened.plan, from.as_ref())?;
     check_last_turn(app, opened)?;
