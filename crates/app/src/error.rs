@@ -12,7 +12,7 @@ use crate::blocks::BlockError;
 use crate::config::error::ConfigError;
 use crate::definitions::error::DefinitionError;
 use crate::keys::{InvalidKey, UnknownScope};
-use crate::runs::fork_error::ForkError;
+use crate::runs::fork_error::{ForkError, NotOwnStep};
 use crate::runs::inputs::InvalidBudget;
 use crate::runs::open_steps::NoOpenStep;
 use crate::schedules::ScheduleError;
@@ -39,6 +39,9 @@ pub enum AppError {
     /// A run cannot be forked in this way.
     #[error(transparent)]
     Fork(#[from] ForkError),
+    /// A step to begin at belongs to a child run.
+    #[error(transparent)]
+    NotOwnStep(#[from] NotOwnStep),
     /// No step waits for the command.
     #[error(transparent)]
     NoOpenStep(#[from] NoOpenStep),
@@ -148,7 +151,7 @@ impl AppError {
             AppError::Block(error) => error.code(),
             AppError::Run(error) => error.code(),
             AppError::Fork(error) => error.code(),
-            AppError::NoOpenStep(_) | AppError::RunKept { .. } => Code::NothingToDo,
+            AppError::NoOpenStep(_) | AppError::NotOwnStep(_) | AppError::RunKept { .. } => Code::NothingToDo,
             AppError::Tool(error) => error.code(),
             AppError::Schedule(_) => Code::ScheduleInvalid,
             AppError::NotRepeatable { .. } => Code::TestInvalid,

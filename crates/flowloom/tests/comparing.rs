@@ -80,6 +80,30 @@ fn the_definition_of_a_run_is_compared_with_a_file() {
 }
 
 #[test]
+fn the_workflows_of_functions_are_compared() {
+    let functions =
+        "[functions.\"sub::order\"]\nworkflow = \"sub.json\"\n[functions.\"sub::price\"]\nworkflow = \"price.json\"\n";
+    let place = Workspace::new(&format!("default_model = \"scripted:echo\"\n{functions}"));
+    let list = |function: &str, prompt: &str| {
+        let step = json!({"name": "s", "functionId": function, "mode": "sequential", "promptTemplate": prompt,
+            "outputVar": "s", "errorMode": "fail"});
+        json!({"id": "w", "name": "W", "steps": [step]}).to_string()
+    };
+    place.write("par.json", &list("sub::order", "x"));
+    place.write("sub.json", &list("sub::price", "y"));
+    place.write("price.json", &list("agent::chat", "Price"));
+    stdout_of(&place, 0, &["run", "par.json"]);
+    assert_eq!(stdout_of(&place, 0, &["diff", "last", "par.json"]), "the definitions mean the same\n");
+    place.write("price.json", &list("agent::chat", "Cost"));
+    let shown = stdout_of(&place, 1, &["diff", "last", "par.json"]);
+    assert!(shown.contains("price.json, which sub::price runs") && shown.contains("+ Cost"), "{shown}");
+    assert!(!shown.contains("sub.json"), "{shown}");
+    let (exit, diff) = place.run_json(&["diff", "last", "par.json"]);
+    assert_eq!((exit, &diff["same"], &diff["workflows"][0]["function"]), (1, &json!(false), &json!("sub::price")));
+    assert_eq!(diff["workflows"][0]["diff"]["steps"][0]["b"], "/s", "{diff}");
+}
+
+#[test]
 fn a_file_that_cannot_be_read_is_one_error() {
     let place = place_with_list();
     let commands: [&[&str]; 3] = [

@@ -115,6 +115,16 @@ fn a_value_set_in_a_loop_is_one_of_the_loop() {
 }
 
 #[test]
+fn a_step_that_ran_several_times_is_named_by_its_path() {
+    let place = place_with_run("m.mdx", CITIES);
+    for name in ["line", "/rounds/phase~1/line"] {
+        let refused = run_refused(&place, &["--at", name]);
+        assert!(refused.contains("2 steps of the run are named /") && refused.contains("[0]/"), "{refused}");
+        assert!(refused.contains("[1]/") && !refused.contains("continue the run"), "{refused}");
+    }
+}
+
+#[test]
 fn what_is_no_input_is_not_set_as_one() {
     let place = place_with_run("m.mdx", CITIES);
     let refused = run_refused(&place, &["--set", "kind=X"]);

@@ -212,6 +212,37 @@ fn a_retry_is_applied_after_a_crash() {
 }
 
 #[test]
+fn a_retry_from_a_step_sends_nothing_of_another_branch_again() {
+    let world = RepairableServer::start();
+    let place = world.create_workspace("");
+    let step = |name: &str, function: &str, mode: &str, prompt: &str| {
+        json!({"name": name, "functionId": function,
+        "mode": mode, "promptTemplate": prompt, "outputVar": name, "errorMode": "fail"})
+    };
+    let post = json!({"url": format!("http://{}/first", world.address), "method": "POST", "body": "{}"}).to_string();
+    let steps = [
+        step("asks", "agent::chat", "fanout", "a"),
+        step("posts", "tool::http_request", "fanout", &post),
+        step("end", "agent::chat", "sequential", "z"),
+    ];
+    place.write("fan.json", &json!({"id": "fan", "name": "fan", "steps": steps}).to_string());
+    let (code, ended) = place.run_json(&["run", "fan.json"]);
+    assert_eq!((code, world.count_requests("/first")), (0, 1), "{ended}");
+    let (code, ended) = place.run_json(&["retry", "last", "--from", "/fanout~1/asks"]);
+    assert_eq!((code, &ended["status"], world.count_requests("/first")), (0, &json!("succeeded"), 1), "{ended}");
+    let shown = place.run_json(&["show", "last"]).1;
+    let attempts = |path: &str| {
+        let steps = shown["steps"].as_array().expect("steps").iter();
+        steps.clone().find(|step| step["path"] == path).map(|step| step["attempts"].clone())
+    };
+    assert_eq!(
+        [attempts("/fanout~1/asks"), attempts("/fanout~1/posts"), attempts("/end")],
+        [Some(json!(2)), Some(json!(1)), Some(json!(2))]
+    );
+    assert_eq!(exit_code(&place.run(&["replay", "last"])), 0);
+}
+
+#[test]
 fn a_retry_keeps_what_succeeded_in_child_runs() {
     let world = RepairableServer::start();
     let place = world.create_workspace("");

@@ -119,3 +119,41 @@ fn the_workflows_that_an_agent_calls_are_part_of_its_test() {
     let failed = stdout_of(&place, 3, &["test"]);
     assert!(failed.contains("- Look up Bonn") && failed.contains("+ Guess Bonn"), "{failed}");
 }
+
+/// That a test of the last run runs the workflows of its steps, and notices a change in them.
+fn check_recorded_calls(place: &Workspace) {
+    stdout_of(place, 0, &["test", "record", "last", "--as", "tests/t.json", "--force"]);
+    let test = std::fs::read_to_string(place.path("tests/t.json")).expect("there");
+    let test: Value = serde_json::from_str(&test).expect("JSON");
+    for path in ["/call", "/call/run~1/ask"] {
+        let steps = test["steps"].as_array().expect("steps").iter().filter(|step| step["path"] == path);
+        let steps: Vec<&Value> = steps.collect();
+        assert_eq!((steps.len(), &steps[0]["runs_workflow"]), (1, &json!(true)), "{test:#}");
+    }
+    assert!(find_step(&test, "/call/run~1/ask/run~1/answer")["output"].is_string(), "{test:#}");
+    stdout_of(place, 0, &["test"]);
+    place.write("inner.json", &step_list(&[chat_step("answer", "Blame {{input}}")]));
+    let failed = stdout_of(place, 3, &["test"]);
+    assert!(failed.contains("- Praise tea") && failed.contains("+ Blame tea"), "{failed}");
+}
+
+#[test]
+fn a_test_of_a_retried_run_runs_the_workflows() {
+    let place = place_with_levels();
+    place.write("flowloom.toml", &format!("default_model = \"scripted:answers.json\"\n{FUNCTIONS}"));
+    place.write("answers.json", r#"{"match": []}"#);
+    stdout_of(&place, 1, &["run", "outer.json", "-i", "input=tea"]);
+    place.write("answers.json", r#"{"match": [], "default": "fine"}"#);
+    stdout_of(&place, 0, &["retry", "last"]);
+    check_recorded_calls(&place);
+}
+
+#[test]
+fn a_test_of_a_fork_runs_the_workflows() {
+    let place = place_with_levels();
+    stdout_of(&place, 0, &["run", "outer.json", "-i", "input=tea"]);
+    for _ in 0..2 {
+        stdout_of(&place, 0, &["fork", "last", "--at", "/end"]);
+    }
+    check_recorded_calls(&place);
+}

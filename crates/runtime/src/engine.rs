@@ -180,7 +180,7 @@ impl Engine {
     async fn claim_and_resume(&self, run: RunId, plan: Arc<Plan>) -> Result<LocalRun, RunError> {
         let mut claimed = self.claim_run(run).await?;
         let lease = claimed.lease;
-        let reopened = self.reopen_ended(&mut claimed).await;
+        let reopened = self.reopen_ended(&mut claimed, &plan).await;
         let is_released = claimed.is_released;
         let resumed = reopened.and_then(|reopened| self.prepare_resume(claimed, reopened, plan));
         // Another driver may hold a run that was released already.
@@ -234,14 +234,14 @@ impl Engine {
 
     /// Decides about the commands to a run that has ended. `None` if it has not ended. Fails with [`RunError::Ended`] if no
     /// command reopens it.
-    async fn reopen_ended(&self, claimed: &mut ClaimedRun) -> Result<Option<ReopenedRun>, RunError> {
+    async fn reopen_ended(&self, claimed: &mut ClaimedRun, plan: &Plan) -> Result<Option<ReopenedRun>, RunError> {
         let ClaimedRun { lease, records, commands, is_released } = claimed;
         let state = RunState::from_records(records.iter().map(|record| &**record))?;
         if !state.status.is_final() {
             return Ok(None);
         }
         loop {
-            let (decided, event) = decide_retries(&state, records, commands);
+            let (decided, event) = decide_retries(&state, records, plan, commands);
             commands.retain(|command| decided.iter().all(|decided| decided.id != command.id));
             if let Some(event) = event {
                 return Ok(Some(ReopenedRun { event, decided }));

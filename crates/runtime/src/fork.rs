@@ -12,6 +12,7 @@ use flowloom_core::plan::Plan;
 use crate::engine::Engine;
 use crate::error::RunError;
 use crate::log::{Response, ReusableRecord, ScriptValue};
+use crate::outcome::RunOutcome;
 use crate::requests::CollectedRequests;
 use crate::run::Run;
 use crate::start_options::StartOptions;
@@ -26,6 +27,14 @@ pub struct ForkedRun {
     pub origin: ForkOrigin,
     /// The steps whose outcomes are not reused, nor those below them.
     pub performed: Vec<Path>,
+}
+
+/// A record that a plan has reproduced.
+pub struct FollowedRun {
+    /// Its outcome.
+    pub outcome: RunOutcome,
+    /// The hashes of the scripts that were evaluated.
+    pub scripts: HashMap<Path, Hash>,
 }
 
 impl Engine {
@@ -52,6 +61,14 @@ impl Engine {
         let engine = self.clone().with_requests(collected.clone());
         let reusable = ReusableRecord::from_responses(responses, scripts);
         Ok((engine.start_following(start, None, Some(reusable))?, collected))
+    }
+
+    /// Follows the record of a run to its end with a plan, which may be another one than that of the run. Performs no effects.
+    /// Fails with [`RunError::Divergence`] if a run of the plan would have sent other requests.
+    pub async fn reproduce_record(&self, records: Vec<Arc<Record>>, plan: Arc<Plan>) -> Result<FollowedRun, RunError> {
+        let collected = CollectedRequests::default();
+        let outcome = self.clone().with_requests(collected.clone()).replay_run(records, plan).await?;
+        Ok(FollowedRun { outcome, scripts: collected.take_scripts() })
     }
 
     /// Follows the record of a run and returns the requests that it has sent, and the hashes of the scripts that it has

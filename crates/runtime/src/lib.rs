@@ -4,6 +4,7 @@
 #![warn(missing_docs)]
 
 pub mod blocking;
+mod branches;
 pub mod causes;
 pub mod clock;
 pub mod command;
@@ -43,8 +44,8 @@ pub use command::{CommandAction, CommandOutcome, CommandRecord, DecidedCommand, 
 pub use divergence::Divergence;
 pub use engine::Engine;
 pub use error::{JournalError, RunError};
-pub use fork::{ForkedRun, list_responses};
-pub use log::{Response, ScriptValue};
+pub use fork::{FollowedRun, ForkedRun, list_responses};
+pub use log::{ResetAttempts, Response, ScriptValue};
 pub use outcome::RunOutcome;
 pub use publish::SubscribeHandle;
 pub use run::Run;

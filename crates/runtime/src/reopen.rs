@@ -2,7 +2,8 @@
 //!
 //! Without a step to start from, these are the steps whose failures ended the run. Nothing runs after an uncaught failure
 //! except its siblings, so no other result depends on one. With a step to start from, they are also that step and every
-//! step that started after it: what started before it cannot depend on it. Each of them begins a new attempt.
+//! step that may depend on it: one that started after it and is not in a branch that runs at the same time. Each of them
+//! begins a new attempt.
 //!
 //! Effects that were abandoned continue as after a crash: under the same idempotency key, and only after a decision if they
 //! may happen at most once.
@@ -15,10 +16,11 @@ use std::sync::Arc;
 use flowloom_core::code::Code;
 use flowloom_core::event::{Event, Record};
 use flowloom_core::path::Path;
-use flowloom_core::plan::EffectClass;
+use flowloom_core::plan::{EffectClass, Plan};
 use flowloom_core::state::{Phase, RunState, StepState};
 use flowloom_core::status::Status;
 
+use crate::branches::IndependentSteps;
 use crate::command::{CommandAction, CommandOutcome, DecidedCommand, RunCommand};
 use crate::engine_semantics;
 use crate::error::RunError;
@@ -37,13 +39,14 @@ pub(crate) fn records_since_reopened(records: &[Arc<Record>]) -> &[Arc<Record>] 
 pub(crate) fn decide_retries(
     state: &RunState,
     records: &[Arc<Record>],
+    plan: &Plan,
     commands: &[RunCommand],
 ) -> (Vec<DecidedCommand>, Option<Event>) {
     let mut decided = Vec::new();
     for command in commands {
         let CommandAction::Retry { from } = &command.action else { continue };
         let id = command.id.clone();
-        match select_steps(state, records, from.as_ref()) {
+        match select_steps(state, records, plan, from.as_ref()) {
             Ok(RepeatedSteps { reset, continued }) => {
                 decided.push(DecidedCommand { id, outcome: CommandOutcome::Applied });
                 let by = command.sender.clone();
@@ -64,9 +67,14 @@ pub struct RepeatedSteps {
     pub continued: Vec<Path>,
 }
 
-/// The steps that are performed again if a run that has ended is retried from `from`. Fails if the run has no such step, or
-/// if nothing failed and there is no step to start from.
-pub fn select_steps(state: &RunState, records: &[Arc<Record>], from: Option<&Path>) -> Result<RepeatedSteps, RunError> {
+/// The steps that are performed again if a run of `plan` that has ended is retried from `from`. Fails if the run has no such
+/// step, or if nothing failed and there is no step to start from.
+pub fn select_steps(
+    state: &RunState,
+    records: &[Arc<Record>],
+    plan: &Plan,
+    from: Option<&Path>,
+) -> Result<RepeatedSteps, RunError> {
     if !state.status.is_final() {
         return Err(RunError::NotEnded(state.status));
     }
@@ -80,7 +88,7 @@ pub fn select_steps(state: &RunState, records: &[Arc<Record>], from: Option<&Pat
         selection.add_causes(&mut reset);
     }
     if let Some(from) = from {
-        selection.add_following(from, records, &mut reset)?;
+        selection.add_following(from, records, plan, &mut reset)?;
     }
     let continued = if state.status == Status::Succeeded { Vec::new() } else { selection.find_abandoned(&reset) };
     // A run that was stopped may have had nothing in progress.
@@ -203,19 +211,27 @@ impl<'a> StepSelection<'a> {
         }
     }
 
-    /// Adds the step at `from` and everything that started after it.
-    fn add_following(&self, from: &Path, records: &[Arc<Record>], reset: &mut BTreeSet<Path>) -> Result<(), RunError> {
+    /// Adds the step at `from` and everything that started after it and may depend on it.
+    fn add_following(
+        &self,
+        from: &Path,
+        records: &[Arc<Record>],
+        plan: &Plan,
+        reset: &mut BTreeSet<Path>,
+    ) -> Result<(), RunError> {
         let from = self.find_host(from)?;
         let within = self.state.steps().iter().filter(|step| step.path.is_within(&from) && step.phase != Phase::Reset);
         let Some(start) = within.map(|step| step.first_seq).min() else {
             return Err(RunError::NoSuchStep { similar: self.find_similar(&from), path: from });
         };
-        let following = self.state.steps().iter().filter(|step| step.first_seq >= start);
-        reset.extend(following.map(|step| step.path.clone()).filter(|path| !self.is_child_effect(path)));
+        let independent = IndependentSteps::new(plan, records, &from);
+        let following = self.state.steps().iter().filter(|step| step.first_seq >= start).map(|step| &step.path);
+        reset.extend(following.filter(|path| !self.is_child_effect(path) && !independent.has_step(path)).cloned());
         // The values of expressions are events and no steps.
         let evaluated = records.iter().filter(|record| record.seq >= start);
         let evaluated = evaluated.filter(|record| matches!(record.event, Event::Evaluated { .. }));
-        reset.extend(evaluated.map(|record| record.path.clone()));
+        let evaluated = evaluated.map(|record| &record.path).filter(|path| !independent.has_step(path));
+        reset.extend(evaluated.cloned());
         Ok(())
     }
 

@@ -11,9 +11,11 @@ mod trial;
 mod world;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use flowloom_core::code::Code;
 use flowloom_core::event::{Event, Resolution};
+use flowloom_core::expr::{Expr, Template};
 use flowloom_core::id::RunId;
 use flowloom_core::limits::Limits;
 use flowloom_core::path::Path;
@@ -23,7 +25,7 @@ use flowloom_core::status::Status;
 use flowloom_runtime::command::{CommandAction, CommandOutcome, RunCommand};
 use flowloom_runtime::effects::Clock as _;
 use flowloom_runtime::{RunError, RunOutcome};
-use plans::{call_step, make_plan, make_step, sequence_step};
+use plans::{call_step, make_plan, make_step, sequence_step, variable_ref};
 use trial::Trial;
 
 impl Trial {
@@ -117,6 +119,49 @@ fn a_run_is_retried_from_every_step() {
             trial.check_replay(&outcome);
         }
     }
+}
+
+/// A graph in which `start` comes before `side` and `middle`, and `middle` before `end`.
+fn branching_plan() -> Plan {
+    let node = |step, needs| DagNode { step, needs };
+    let given = |name: &str| (Arc::from(name), Expr::Ref(variable_ref(name)));
+    // A function that is given all variables would depend on every node that has ended before it.
+    let call = |key: &str, function: &str, reads: &[&str]| {
+        let arguments = Some(reads.iter().map(|name| given(name)).collect());
+        let call = FunctionCall { arguments, ..FunctionCall::with_prompt(function, Template::from_literal("x")) };
+        make_step(key, Leaf::Call(call))
+    };
+    let nodes = vec![
+        node(call("start", "f", &[]), vec![]),
+        node(call("side", "f", &["start"]), vec![0]),
+        node(call("middle", "f", &["start"]), vec![0]),
+        node(call("end", "once", &["middle"]), vec![2]),
+        node(call("reader", "f", &["side"]), vec![2]),
+    ];
+    let graph = make_step("graph", Composite::Dag(Dag { nodes, fails: false, skip_reason: "{} failed" }));
+    make_plan(sequence_step("all", vec![graph, call_step("last", "f")]))
+}
+
+#[test]
+fn a_retry_from_a_step_keeps_independent_branches() {
+    let reset_from = |plan: fn() -> Plan, from: &str| {
+        let trial = Trial::new(plan());
+        let ended = trial.start_run();
+        assert_eq!(ended.state.status, Status::Succeeded);
+        let outcome = trial.retry(ended.id, "again", Path::parse(from).as_ref()).expect("retried");
+        assert_eq!(outcome.state.status, Status::Succeeded, "from {from}: {:?}", outcome.state.error);
+        trial.check_replay(&outcome);
+        last_reset(&outcome).iter().map(ToString::to_string).collect::<Vec<String>>()
+    };
+    // What reads a variable of the step may have read it.
+    assert_eq!(reset_from(branching_plan, "/graph/side"), ["/graph", "/graph/reader", "/graph/side", "/last"]);
+    let from_middle = reset_from(branching_plan, "/graph/middle");
+    assert_eq!(from_middle, ["/graph", "/graph/end", "/graph/middle", "/graph/reader", "/last"]);
+
+    let reset = reset_from(plans::full_plan, "/fan/p2/q1");
+    let of_fan: Vec<&str> = reset.iter().map(String::as_str).filter(|path| path.starts_with("/fan")).collect();
+    assert_eq!(of_fan, ["/fan", "/fan/p2/q1", "/fan/p2/q2"]);
+    assert!(reset.iter().any(|path| path == "/last-call"), "{reset:?}");
 }
 
 #[test]

@@ -6,6 +6,7 @@ use flowloom_core::render;
 use serde::Serialize;
 
 use super::FieldChange;
+use super::called::{ComparedDefinition, WorkflowChange, compare_called};
 use super::matching::{DescribedStep, describe_steps, find_moved, match_steps};
 
 /// The differences between two definitions.
@@ -19,6 +20,9 @@ pub struct DefinitionDiff {
     pub inputs: Vec<InputChange>,
     /// Steps that differ, in the order of the second definition; removed steps stand at the end.
     pub steps: Vec<StepChange>,
+    /// Workflows that functions run, and that differ.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub workflows: Vec<WorkflowChange>,
 }
 
 /// An input that differs.
@@ -45,8 +49,15 @@ pub struct StepChange {
     pub fields: Vec<FieldChange>,
 }
 
-/// Compares two definitions.
-pub fn compare_definitions(a: &Plan, b: &Plan) -> DefinitionDiff {
+/// Compares two definitions, with the workflows that their functions run.
+pub fn compare_definitions(a: &ComparedDefinition, b: &ComparedDefinition) -> DefinitionDiff {
+    let workflows = compare_called(a, b);
+    let diff = compare_plans(&a.plan, &b.plan);
+    DefinitionDiff { same: diff.same && workflows.is_empty(), workflows, ..diff }
+}
+
+/// Compares two definitions whose functions are the same.
+pub fn compare_plans(a: &Plan, b: &Plan) -> DefinitionDiff {
     let text = |text: &str| (!text.is_empty()).then(|| text.to_owned());
     let fields = [
         ("name", text(&a.name), text(&b.name)),
@@ -61,7 +72,8 @@ pub fn compare_definitions(a: &Plan, b: &Plan) -> DefinitionDiff {
         fields.filter_map(|(name, before, after)| FieldChange::between(name, before, after)).collect();
     let inputs = compare_inputs(a, b);
     let steps = compare_steps(&describe_steps(a, is_across), &describe_steps(b, is_across));
-    DefinitionDiff { same: fields.is_empty() && inputs.is_empty() && steps.is_empty(), fields, inputs, steps }
+    let same = fields.is_empty() && inputs.is_empty() && steps.is_empty();
+    DefinitionDiff { same, fields, inputs, steps, workflows: Vec::new() }
 }
 
 /// The variables that are set before the first step, and that are no inputs.

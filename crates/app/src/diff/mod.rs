@@ -1,5 +1,6 @@
 //! Comparing: two runs step by step, or two definitions by what they mean.
 
+pub mod called;
 pub mod definitions;
 mod describe;
 mod matching;

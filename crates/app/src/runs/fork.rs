@@ -12,16 +12,16 @@ use flowloom_models::is_file_model;
 use flowloom_runtime::Engine;
 use flowloom_runtime::ForkedRun;
 use flowloom_runtime::RunError;
-use flowloom_runtime::reopen::{find_performed_step, select_steps};
+use flowloom_runtime::reopen::select_steps;
 
+use super::fork_calls::{CallComparison, list_changed_calls};
 use super::fork_error::ForkError;
 use super::fork_names::{check_set_inputs, check_set_variables};
 use super::inputs::{InvalidBudget, narrow_by_budget};
-use super::retry::parse_step_path;
+use super::named_step::find_named_step;
 use super::start::{PreparedDefinition, StartRun, StartedRun};
 use crate::definitions::bundle::{Bundle, compile_changed_bundle};
-use crate::definitions::edit::{StepEdit, drop_repetitions, find_path};
-use crate::definitions::outline::outline_plan;
+use crate::definitions::edit::StepEdit;
 use crate::engines::{App, LoadedRun};
 use crate::error::AppError;
 
@@ -54,13 +54,14 @@ pub struct PreparedFork {
     from: LoadedRun,
     origin: ForkOrigin,
     performed: Vec<Path>,
+    calls: CallComparison,
     inputs: Value,
     limits: Limits,
 }
 
 /// Prepares a fork of a run: compiles what changes and finds the step at which it begins.
 pub fn prepare_fork(app: &App, from: LoadedRun, changes: ForkChanges) -> Result<PreparedFork, AppError> {
-    let at = find_start(&from, &changes)?;
+    let at = find_start(app, &from, &changes)?;
     let performed = find_performed(&from, &changes, at.as_ref());
     let inherited = find_inherited(&from, at.as_ref());
     let bundle = change_bundle(&from, &changes, &inherited)?;
@@ -78,7 +79,8 @@ pub fn prepare_fork(app: &App, from: LoadedRun, changes: ForkChanges) -> Result<
     };
     let limits = find_limits(&from, &app.config.limits, changes.budget.as_deref())?;
     let origin = ForkOrigin { run: from.id, at, set, inherited, repeats_effects: changes.repeats_effects };
-    Ok(PreparedFork { workflow: app.prepare(plan, &bundle)?, from, origin, performed, inputs, limits })
+    let calls = CallComparison { keeps_models: origin.at.is_some(), reads_stored: changes.definition.is_some() };
+    Ok(PreparedFork { workflow: app.prepare(plan, &bundle)?, from, origin, performed, calls, inputs, limits })
 }
 
 impl PreparedFork {
@@ -104,7 +106,8 @@ impl PreparedFork {
         app: &App,
         adjust: impl FnOnce(StartRun<'_>) -> StartRun<'_>,
     ) -> Result<StartedRun, AppError> {
-        let PreparedFork { workflow, from, origin, performed, inputs, limits } = self;
+        let PreparedFork { workflow, from, origin, mut performed, calls, inputs, limits } = self;
+        performed.extend(list_changed_calls(app, &from, &workflow.parse_bundle()?, calls).await?);
         let created = from.state().created.ok_or(RunError::NothingToReplay)?;
         let start = StartRun {
             workflow_id: created.workflow.clone(),
@@ -144,7 +147,7 @@ fn find_inherited(from: &LoadedRun, at: Option<&Path>) -> Vec<SetVariables> {
 fn find_performed(from: &LoadedRun, changes: &ForkChanges, at: Option<&Path>) -> Vec<Path> {
     let state = from.state();
     let has_failed = changes.at.is_none() && state.status == Status::Failed;
-    let causes = has_failed.then(|| select_steps(&state, &from.records, None));
+    let causes = has_failed.then(|| select_steps(&state, &from.records, &from.plan, None));
     match causes {
         Some(Ok(causes)) => causes.reset,
         _ => at.cloned().into_iter().collect(),
@@ -152,18 +155,10 @@ fn find_performed(from: &LoadedRun, changes: &ForkChanges, at: Option<&Path>) ->
 }
 
 /// The step at which the fork begins to perform. Fails if the run has no such step, or if nothing would change.
-fn find_start(from: &LoadedRun, changes: &ForkChanges) -> Result<Option<Path>, AppError> {
+fn find_start(app: &App, from: &LoadedRun, changes: &ForkChanges) -> Result<Option<Path>, AppError> {
     let state = from.state();
     if let Some(text) = &changes.at {
-        let paths: Vec<&Path> = state.steps().iter().map(|step| &step.path).collect();
-        let path = parse_step_path(text).unwrap_or_else(Path::root);
-        let path = find_path(&paths, path.as_str()).cloned().unwrap_or(path);
-        return match find_performed_step(&state, &path) {
-            Err(RunError::NoSuchStep { path, .. }) if is_in_plan(&from.plan, &path) => {
-                Err(ForkError::NotRunYet(path.to_string()).into())
-            }
-            found => Ok(Some(found?)),
-        };
+        return Ok(Some(find_named_step(app, from, text)?));
     }
     let is_same =
         changes.set.is_empty() && changes.edits.is_empty() && changes.definition.is_none() && changes.models.is_empty();
@@ -172,13 +167,6 @@ fn find_start(from: &LoadedRun, changes: &ForkChanges) -> Result<Option<Path>, A
         Status::Failed => Ok(state.failed),
         _ => Ok(None),
     }
-}
-
-/// Whether a plan has a step at this path, or at one that ends with it.
-fn is_in_plan(plan: &Plan, path: &Path) -> bool {
-    let outline = outline_plan(plan);
-    let paths: Vec<&Path> = outline.nodes.iter().map(|node| &node.path).collect();
-    find_path(&paths, &drop_repetitions(path)).is_some()
 }
 
 fn change_bundle(from: &LoadedRun, changes: &ForkChanges, inherited: &[SetVariables]) -> Result<Bundle, AppError> {

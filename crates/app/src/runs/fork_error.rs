@@ -1,8 +1,13 @@
-//! [`ForkError`]: why a run cannot be forked.
+//! [`ForkError`]: why a run cannot be forked, and [`NotOwnStep`]: why it cannot be repeated from a step.
 
 use flowloom_core::code::Code;
+use flowloom_core::id::RunId;
+use flowloom_core::path::Path;
 
 use crate::definitions::edit_error::EditError;
+
+/// Number of paths that an error lists.
+const MAX_LISTED_PATHS: usize = 5;
 
 /// Why a run cannot be forked.
 #[derive(Debug, thiserror::Error)]
@@ -18,6 +23,14 @@ pub enum ForkError {
         "the step {0} has not run yet, so there is nothing to repeat; continue the run instead of forking it there"
     )]
     NotRunYet(String),
+    /// Several steps of the run have this name.
+    #[error("{} steps of the run are named {name}; name one of them by its path: {}", paths.len(), list_paths(paths))]
+    AmbiguousStep {
+        /// The name, as it was given.
+        name: String,
+        /// Their paths.
+        paths: Vec<Path>,
+    },
     /// Inputs are set by name, and these have none.
     #[error("the input of this run is not an object, so it has no field {0:?}; name the step to set a variable at")]
     InputWithoutNames(String),
@@ -58,11 +71,29 @@ pub enum ForkError {
     Edit(#[from] EditError),
 }
 
+/// A step of a child run that was named as a step of a run around it.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "{path} is a step of the child run {run}, not of this run; {command} that run: flowloom {command} {run} --{option} {step}"
+)]
+pub struct NotOwnStep {
+    /// Its path in the run around the child run.
+    pub(super) path: Path,
+    /// The child run.
+    pub(super) run: RunId,
+    /// Its path in the child run.
+    pub(super) step: Path,
+    /// The command that can be given for the child run.
+    pub(super) command: &'static str,
+    /// The option of the command that takes the path.
+    pub(super) option: &'static str,
+}
+
 impl ForkError {
     /// The error code.
     pub fn code(&self) -> Code {
         match self {
-            ForkError::NothingChanges | ForkError::NotRunYet(_) => Code::NothingToDo,
+            ForkError::NothingChanges | ForkError::NotRunYet(_) | ForkError::AmbiguousStep { .. } => Code::NothingToDo,
             ForkError::FileModel(_) => Code::ModelUnknown,
             ForkError::InputWithoutNames(_)
             | ForkError::UnknownVariable { .. }
@@ -72,4 +103,10 @@ impl ForkError {
             | ForkError::Edit(_) => Code::UsageInvalid,
         }
     }
+}
+
+fn list_paths(paths: &[Path]) -> String {
+    let listed: Vec<&str> = paths.iter().take(MAX_LISTED_PATHS).map(Path::as_str).collect();
+    let more = if paths.len() > listed.len() { ", …" } else { "" };
+    format!("{}{more}", listed.join(", "))
 }

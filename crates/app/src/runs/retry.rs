@@ -8,6 +8,7 @@ use flowloom_runtime::effects::Clock as _;
 use flowloom_runtime::reopen::select_steps;
 use flowloom_store::RunFilter;
 
+use super::named_step::check_own_step;
 use crate::engines::{App, LoadedRun};
 use crate::error::AppError;
 
@@ -19,7 +20,10 @@ pub fn build_retry(app: &App, opened: &LoadedRun, from: Option<&str>) -> Result<
     if driving != opened.id && opened.state().status.is_final() {
         return Err(RunError::ParentNotEnded(driving).into());
     }
-    select_steps(&opened.state(), &opened.records, from.as_ref())?;
+    if let Some(from) = &from {
+        check_own_step(app, opened, from, ["retry", "from"])?;
+    }
+    select_steps(&opened.state(), &opened.records, &opened.plan, from.as_ref())?;
     check_last_turn(app, opened)?;
     let user = opened.state().created.map(|created| created.user.clone()).unwrap_or_default();
     app.store.check_database_quota(&user, 0, SystemClock.now_ms())?;

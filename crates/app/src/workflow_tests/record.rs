@@ -17,10 +17,8 @@ use super::test_runs::{RunPlace, TestRun, TestRuns};
 use crate::engines::{App, LoadedRun};
 use crate::error::AppError;
 use crate::runs::finished::read_outcome;
-use crate::tools::workflows::find_child_run_id;
-
-/// The function that runs a definition in the database, which a test does not read.
-const RUN_STORED_FUNCTION: &str = "workflow::run";
+use crate::runs::recorded_calls::ChildRunFinder;
+use crate::tools::workflows::RUN_STORED_FUNCTION;
 
 /// Fails with `TestInvalid` if a run ended, or has got as far as it has, for a reason that a test does not have: its clock
 /// jumps, nobody stops it, and it has the limits of the configuration.
@@ -78,11 +76,12 @@ pub async fn record_test(app: &App, opened: &LoadedRun, subject: TestSubject) ->
 
 /// The run and the runs of the workflows that its steps have called, followed with their requests.
 async fn follow_runs(app: &App, opened: &LoadedRun) -> Result<TestRuns, AppError> {
+    let mut finder = ChildRunFinder::new(&app.store);
     let outermost = follow_run(app, opened, RunPlace::default()).await?;
-    let (mut children, mut pending) = (Vec::new(), find_child_runs(app, opened.id, &outermost).await?);
+    let (mut children, mut pending) = (Vec::new(), find_child_runs(app, &mut finder, opened.id, &outermost).await?);
     while let Some((place, child)) = pending.pop() {
         let run = follow_run(app, &child, place).await?;
-        pending.extend(find_child_runs(app, child.id, &run).await?);
+        pending.extend(find_child_runs(app, &mut finder, child.id, &run).await?);
         children.push(run);
     }
     Ok(TestRuns::new(outermost, children))
@@ -96,14 +95,21 @@ async fn follow_run(app: &App, opened: &LoadedRun, place: RunPlace) -> Result<Te
 
 /// The child runs of a run that a test can repeat. A step whose child run it cannot repeat, or that ran a definition in the
 /// database, receives the recorded result.
-async fn find_child_runs(app: &App, id: RunId, run: &TestRun) -> Result<Vec<(RunPlace, LoadedRun)>, AppError> {
+async fn find_child_runs(
+    app: &App,
+    finder: &mut ChildRunFinder<'_>,
+    id: RunId,
+    run: &TestRun,
+) -> Result<Vec<(RunPlace, LoadedRun)>, AppError> {
+    finder.add_caller(id, &run.records);
     let mut found = Vec::new();
     for sent in &run.sent {
         let Request::Call(call) = &sent.request else { continue };
-        let child = find_child_run_id(id, &sent.path, sent.attempt);
-        if &*call.function == RUN_STORED_FUNCTION || app.store.get_run(child)?.is_none() {
+        if &*call.function == RUN_STORED_FUNCTION {
             continue;
         }
+        let attempt = run.recorded_attempt(sent);
+        let Some(child) = finder.find_child(id, &sent.path, attempt)? else { continue };
         let child = app.open_run_by_id(child).await?;
         if check_repeatable(app, &child).is_ok() {
             found.push((run.place.place_child_run(&sent.path, sent.attempt), child));

@@ -9,7 +9,7 @@ use flowloom_core::hash::Hash;
 use flowloom_core::path::Path;
 use flowloom_core::state::{RunState, StepState};
 use flowloom_runtime::requests::{CollectedRequests, SentRequest};
-use flowloom_runtime::{Response, ScriptValue, list_responses};
+use flowloom_runtime::{ResetAttempts, Response, ScriptValue, list_responses};
 
 use super::compare::request_to_test_json;
 use super::file::{TestExpression, TestStep};
@@ -60,9 +60,11 @@ impl RunPlace {
 pub(super) struct TestRun {
     pub(super) place: RunPlace,
     pub(super) records: Vec<Arc<Record>>,
+    /// Its requests. The attempts of a step that a retry has reset are counted from 1 again, and those before it are left out.
     pub(super) sent: Vec<SentRequest>,
     pub(super) scripts: HashMap<Path, Hash>,
     pub(super) state: RunState,
+    reset: ResetAttempts,
 }
 
 impl TestRun {
@@ -73,7 +75,18 @@ impl TestRun {
         state: RunState,
         collected: &CollectedRequests,
     ) -> TestRun {
-        TestRun { place, records, sent: collected.take(), scripts: collected.take_scripts(), state }
+        let reset = ResetAttempts::new(&records);
+        let count_again = |sent: SentRequest| {
+            let attempt = sent.attempt.checked_sub(reset.last_attempt(&sent.path)).filter(|attempt| *attempt > 0)?;
+            Some(SentRequest { attempt, ..sent })
+        };
+        let sent = collected.take().into_iter().filter_map(count_again).collect();
+        TestRun { place, records, sent, scripts: collected.take_scripts(), state, reset }
+    }
+
+    /// The number that the record has for the attempt of a request.
+    pub(super) fn recorded_attempt(&self, sent: &SentRequest) -> u32 {
+        sent.attempt + self.reset.last_attempt(&sent.path)
     }
 }
 
@@ -131,7 +144,6 @@ fn build_run_steps(run: &TestRun, calls: &HashSet<&Call>) -> (Vec<TestStep>, Vec
     }
     let is_call = |path: &Path, attempt| calls.contains(&Call { path: run.place.to_outer_path(path), attempt });
     let step = |response: &Response| {
-        // The attempts of a run that was retried are counted from 1 again.
         let key = (&response.path, response.attempt);
         let sent = requests.get(&key).or_else(|| last.get(&response.path)).copied();
         let mut step = build_step(&run.place, &response.path, response.attempt, sent);

@@ -391,7 +391,7 @@ pub(crate) struct ShowArgs {
 pub(crate) struct RetryArgs {
     /// Run id, unique start or end of an id, or `last`
     pub(crate) run: String,
-    /// Run this step and every step that started after it again, not only what failed
+    /// Run this step and what follows it again, not only what failed
     #[arg(long, value_name = "PATH")]
     pub(crate) from: Option<String>,
     #[command(flatten)]

@@ -5,9 +5,9 @@ use std::path::Path;
 use flowloom_app::definitions::find::find_named;
 use flowloom_app::definitions::source::Loader;
 use flowloom_app::definitions::versions::VersionName;
+use flowloom_app::diff::called::ComparedDefinition;
 use flowloom_app::diff::definitions::compare_definitions;
 use flowloom_app::diff::runs::compare_runs;
-use flowloom_core::plan::Plan;
 use flowloom_store::SHARED_USER;
 
 use super::results::print_json;
@@ -33,12 +33,13 @@ pub(crate) async fn compare(global: &Global, arguments: &DiffArgs) -> CommandRes
             diff.same
         }
         true => {
-            let (mut a, mut b) = (load_plan(global, &arguments.a).await?, load_plan(global, &arguments.b).await?);
+            let (mut a, mut b) =
+                (load_definition(global, &arguments.a).await?, load_definition(global, &arguments.b).await?);
             if a.plan.name != b.plan.name {
-                a.forget_file_name();
-                b.forget_file_name();
+                forget_file_name(&mut a);
+                forget_file_name(&mut b);
             }
-            let diff = compare_definitions(&a.plan, &b.plan);
+            let diff = compare_definitions(&a, &b);
             match global.json {
                 true => print_json(&diff),
                 false => print_wrapped(render_definition_diff(&diff).trim_end(), 6),
@@ -66,45 +67,31 @@ fn names_version(name: &str) -> bool {
     VersionName::parse(name).is_some()
 }
 
-/// The plan of a definition, and the file that it is from.
-struct ComparedPlan {
-    plan: Plan,
-    file: String,
-}
-
-impl ComparedPlan {
-    /// Removes a name that is that of the file: the definition may have none, and a copy in another file means the same.
-    fn forget_file_name(&mut self) {
-        let file = Path::new(&self.file);
-        if [file.file_name(), file.file_stem()].into_iter().flatten().any(|name| *name == *self.plan.name) {
-            self.plan.name = String::default();
-        }
+/// Removes a name that is that of the file: the definition may have none, and a copy in another file means the same.
+fn forget_file_name(definition: &mut ComparedDefinition) {
+    let file = Path::new(&definition.file);
+    if [file.file_name(), file.file_stem()].into_iter().flatten().any(|name| *name == *definition.plan.name) {
+        definition.plan.name = String::default();
     }
 }
 
-/// The plan of a definition, or of the definition that a run has read.
-async fn load_plan(global: &Global, name: &str) -> Result<ComparedPlan, CommandError> {
+/// A definition, or the definition that a run has read.
+async fn load_definition(global: &Global, name: &str) -> Result<ComparedDefinition, CommandError> {
+    let config = global.load_config()?;
     let source = match VersionName::parse(name).filter(|_| !Path::new(name).exists()) {
         Some(version) => global.open_existing()?.compile_version(SHARED_USER, &version)?,
-        None => {
-            let config = global.load_config()?;
-            match find_named(&config, Path::new(name)) {
-                Ok(file) => Loader::new(&config).compile(&file),
-                Err(error) => return find_run_plan(global, name).await.ok_or_else(|| error.into()),
-            }
-        }
+        None => match find_named(&config, Path::new(name)) {
+            Ok(file) => Loader::new(&config).compile(&file),
+            Err(error) => return find_definition_of_run(global, name).await.ok_or_else(|| error.into()),
+        },
     };
-    match &source.compiled.plan {
-        Some(plan) => Ok(ComparedPlan { plan: plan.clone(), file: source.name().to_owned() }),
-        None => Err(CommandError::report_invalid_definition(
-            &source,
-            format!("{name} has errors, so it cannot be compared"),
-        )),
-    }
+    ComparedDefinition::of_source(&config, &source).ok_or_else(|| {
+        CommandError::report_invalid_definition(&source, format!("{name} has errors, so it cannot be compared"))
+    })
 }
 
-/// The plan of a run; `None` if there is no such run.
-async fn find_run_plan(global: &Global, run: &str) -> Option<ComparedPlan> {
+/// The definition of a run; `None` if there is no such run.
+async fn find_definition_of_run(global: &Global, run: &str) -> Option<ComparedDefinition> {
     let opened = global.open_existing().ok()?.open_run(run).await.ok()?;
-    Some(ComparedPlan { plan: (*opened.plan).clone(), file: opened.entry().to_owned() })
+    Some(ComparedDefinition::of_run(&opened))
 }

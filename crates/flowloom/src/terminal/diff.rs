@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use flowloom_app::diff::FieldChange;
+use flowloom_app::diff::called::WorkflowChange;
 use flowloom_app::diff::definitions::{DefinitionDiff, StepChange as DefinitionChange};
 use flowloom_app::diff::runs::{RunDiff, RunFacts, StepChange, StepDiff};
 use flowloom_core::render;
@@ -81,16 +82,34 @@ fn render_run_step(step: &StepDiff, out: &mut String) {
 /// Renders the differences between two definitions.
 pub(crate) fn render_definition_diff(diff: &DefinitionDiff) -> String {
     let mut out = String::new();
-    diff.fields.iter().for_each(|field| render_field(field, "", &mut out));
-    for input in &diff.inputs {
-        let _ = writeln!(out, "{} input {}", paint_text(Style::Attention, "~"), input.name);
-        input.fields.iter().for_each(|field| render_lines(field, "    ", &mut out));
+    render_definition_parts(diff, &mut out);
+    for workflow in &diff.workflows {
+        render_workflow(workflow, &mut out);
     }
-    diff.steps.iter().for_each(|step| render_definition_step(step, &mut out));
     if diff.same {
         out += "the definitions mean the same\n";
     }
     out
+}
+
+fn render_definition_parts(diff: &DefinitionDiff, out: &mut String) {
+    diff.fields.iter().for_each(|field| render_field(field, "", out));
+    for input in &diff.inputs {
+        let _ = writeln!(out, "{} input {}", paint_text(Style::Attention, "~"), input.name);
+        input.fields.iter().for_each(|field| render_lines(field, "    ", out));
+    }
+    diff.steps.iter().for_each(|step| render_definition_step(step, out));
+}
+
+/// The differences in the workflow that a function runs.
+fn render_workflow(workflow: &WorkflowChange, out: &mut String) {
+    let file = |file: &Option<String>| file.clone().unwrap_or_else(|| "no workflow".to_owned());
+    let (a, b) = (file(&workflow.a), file(&workflow.b));
+    let files = if a == b { a } else { format!("{a} → {b}") };
+    let _ = writeln!(out, "{} {files}, which {} runs", paint_text(Style::Attention, "~"), workflow.function);
+    if let Some(diff) = &workflow.diff {
+        render_definition_parts(diff, out);
+    }
 }
 
 fn render_definition_step(step: &DefinitionChange, out: &mut String) {

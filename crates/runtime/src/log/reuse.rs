@@ -18,7 +18,7 @@ use flowloom_core::hash::Hash;
 use flowloom_core::path::Path;
 use flowloom_core::value::Value;
 
-use super::{LogState, RecordedOutcome, RunLog};
+use super::{LogState, RecordedOutcome, ResetAttempts, RunLog};
 
 /// The outcomes and values of another run that a fork can reuse.
 #[derive(Default)]
@@ -204,23 +204,8 @@ struct StartedAttempt<'a> {
 
 /// The records whose results still count, with the numbers of their attempts counted from 1 again.
 fn drop_reset_steps(records: &[Arc<Record>]) -> Vec<(u32, Arc<Record>)> {
-    let mut reset_at: HashMap<&Path, (u64, u32)> = HashMap::new();
-    let mut last_attempts: HashMap<&Path, u32> = HashMap::new();
-    for record in records {
-        if let Event::RunReopened { reset, .. } = &record.event {
-            for path in reset {
-                reset_at.insert(path, (record.seq, last_attempts.get(path).copied().unwrap_or_default()));
-            }
-        }
-        let last = last_attempts.entry(&record.path).or_default();
-        *last = (*last).max(record.attempt);
-    }
-    let counted = records.iter().filter_map(|record| match reset_at.get(&record.path) {
-        Some((seq, _)) if record.seq < *seq => None,
-        Some((_, earlier)) => Some((record.attempt.saturating_sub(*earlier), record.clone())),
-        None => Some((record.attempt, record.clone())),
-    });
-    counted.collect()
+    let reset = ResetAttempts::new(records);
+    records.iter().filter_map(|record| Some((reset.count_attempt(record)?, record.clone()))).collect()
 }
 
 impl RunLog {

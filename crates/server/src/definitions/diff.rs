@@ -10,7 +10,7 @@ use axum::response::Response;
 use flowloom_app::definitions::catalog::Catalog;
 use flowloom_app::definitions::versions::VersionName;
 use flowloom_app::diff::FieldChange;
-use flowloom_app::diff::definitions::{InputChange, StepChange, compare_definitions};
+use flowloom_app::diff::definitions::{InputChange, StepChange, compare_plans};
 use flowloom_app::engines::App;
 use flowloom_app::keys::Scope;
 use flowloom_core::code::Code;
@@ -111,7 +111,8 @@ pub(crate) async fn compare_workflows(
     let compare = move |stop: &StopFlag| {
         let a = asked.a.compile_side(&app, &catalog, &user, stop)?;
         let b = asked.b.compile_side(&app, &catalog, &user, stop)?;
-        let diff = compare_definitions(&a, &b);
+        // The functions of both are those of this server.
+        let diff = compare_plans(&a, &b);
         Ok::<_, Problem>(DefinitionDifferences {
             same: diff.same,
             fields: describe_fields(diff.fields),

@@ -178,7 +178,7 @@ pub(crate) async fn resume_run(
 #[derive(Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RetryRequest {
-    /// Path of a step: it and every step that started after it run again. Without it, only what failed runs again.
+    /// Path of a step: it and what follows it run again. Without it, only what failed runs again.
     #[serde(default)]
     from: Option<String>,
 }

@@ -130,7 +130,7 @@ function StepActions({ view, path, step, title }: StepActionsProps) {
   );
 }
 
-/** Performs a step of a run that has ended again, with everything that started after it. */
+/** Performs a step of a run that has ended again, with everything that follows it. */
 function useRetryFrom({ follower, seek }: RunView, path: string) {
   return useMutation({
     mutationFn: () => {

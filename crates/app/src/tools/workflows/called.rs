@@ -25,7 +25,7 @@ pub(crate) struct ChildOutcome {
 
 impl ChildOutcome {
     /// The same outcome. Fails unless the run has succeeded.
-    pub(super) fn require_success(self) -> Result<ChildOutcome, StepFailure> {
+    pub(crate) fn require_success(self) -> Result<ChildOutcome, StepFailure> {
         match (&self.state.error, self.state.status) {
             // It is what the child run recorded, not an outage now.
             (Some(error), status) if status != Status::Succeeded && error.code.is_store_outage() => {

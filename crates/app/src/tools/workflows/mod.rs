@@ -44,6 +44,12 @@ pub(crate) use child::{charge_child_run, find_child_limits, find_child_run_id};
 pub(crate) use places::ChildPlaces;
 pub(crate) use tool::tool_function;
 
+/// The function that runs a definition in the database.
+pub(crate) const RUN_STORED_FUNCTION: &str = "workflow::run";
+
+/// The argument of that function which names the definition.
+pub(crate) const STORED_ID_ARGUMENT: &str = "workflowId";
+
 /// State shared by the workflow functions.
 pub struct WorkflowHost {
     engines: Weak<EngineFactory>,
@@ -67,17 +73,6 @@ impl WorkflowHost {
 
     fn engine_factory(&self) -> Result<Arc<EngineFactory>, StepFailure> {
         self.engines.upgrade().ok_or_else(|| StepFailure::new(Code::FunctionFailed, "the program is stopping"))
-    }
-
-    /// The bundle of a stored definition of `tenant`.
-    fn build_stored_bundle(&self, content: DefinitionContent, tenant: Option<String>) -> Result<Bundle, StepFailure> {
-        let engines = self.engine_factory()?;
-        // A user may have changed the settings of a fork. What belongs to somebody else must not depend on that.
-        let is_trusted = self.bundle.tenant.is_none() || self.bundle.tenant == tenant;
-        let settings = if is_trusted { self.bundle.copy_settings() } else { Bundle::from_config(&engines.config) };
-        let mut files = content.files;
-        files.extend(engines.read_function_files(&settings.functions));
-        detect_format(Bundle { entry: content.entry, files, tenant, ..settings })
     }
 
     fn find_stored(&self, id: &str, user: &str) -> Result<DefinitionRow, StepFailure> {
@@ -111,10 +106,11 @@ impl WorkflowHost {
     async fn run_stored_workflow(&self, arguments: &Map, step: &CallingStep<'_>) -> Result<Value, StepFailure> {
         let context = step.context;
         let new_child = || {
-            let id = require_argument(arguments, "workflowId")?;
+            let id = require_argument(arguments, STORED_ID_ARGUMENT)?;
             let row = self.find_stored(&id, &context.user)?;
             let content = DefinitionContent::parse(&row.content)?;
-            let bundle = self.build_stored_bundle(content, stored::find_tenant(&row))?;
+            let engines = self.engine_factory()?;
+            let bundle = build_stored_bundle(&engines, &self.bundle, content, stored::find_tenant(&row))?;
             let agent = arguments.get("agentId").and_then(Value::as_str).filter(|agent| !agent.is_empty());
             let agent = agent.map(str::to_owned);
             let agent = agent.or_else(|| context.agent.as_deref().map(str::to_owned));
@@ -137,7 +133,7 @@ impl WorkflowHost {
     }
 
     async fn list_runs(&self, arguments: &Map, context: &EffectContext) -> Result<Value, StepFailure> {
-        let workflow = require_argument(arguments, "workflowId")?;
+        let workflow = require_argument(arguments, STORED_ID_ARGUMENT)?;
         let bounds = steps::runs::read_bounds(arguments.get("limit"), arguments.get("offset"));
         let (rows, total) = list_run_page(&self.store, Some(context.user.to_string()), workflow, bounds)?;
         let (mut reader, mut runs) = (RunRecordReader::default(), Vec::new());
@@ -148,6 +144,26 @@ impl WorkflowHost {
             |run: Value| Value::map([("key", run.get("runId").cloned().unwrap_or_default()), ("value", run.clone())]);
         Ok(steps::runs::render_page(runs.into_iter().map(entry).collect(), total, bounds))
     }
+}
+
+/// The bundle of a stored definition of `tenant` that a run of `caller` starts.
+pub(crate) fn build_stored_bundle(
+    engines: &EngineFactory,
+    caller: &Bundle,
+    content: DefinitionContent,
+    tenant: Option<String>,
+) -> Result<Bundle, StepFailure> {
+    let settings = choose_settings(engines, caller, tenant.as_ref());
+    let mut files = content.files;
+    files.extend(engines.read_function_files(&settings.functions));
+    detect_format(Bundle { entry: content.entry, files, tenant, ..settings })
+}
+
+/// The settings of a stored definition of `tenant` that a run of `caller` starts.
+pub(crate) fn choose_settings(engines: &EngineFactory, caller: &Bundle, tenant: Option<&String>) -> Bundle {
+    // A user may have changed the settings of a fork. What belongs to somebody else must not depend on that.
+    let is_trusted = caller.tenant.is_none() || caller.tenant.as_ref() == tenant;
+    if is_trusted { caller.copy_settings() } else { Bundle::from_config(&engines.config) }
 }
 
 /// A page of a step list's runs, oldest first, and the total number of runs.
@@ -220,7 +236,7 @@ impl NativeFunction for WorkflowFunction {
         effects: &'a dyn ChildEffects,
     ) -> EffectFuture<'a, Value> {
         Box::pin(async move {
-            let arguments = request.payload.read_arguments("workflowId").to_redacted_map();
+            let arguments = request.payload.read_arguments(STORED_ID_ARGUMENT).to_redacted_map();
             match self.operation {
                 WorkflowOperation::Create => self.host.create_workflow(&arguments, context).await,
                 WorkflowOperation::Run => {
@@ -238,7 +254,7 @@ pub fn built_in_functions(host: &Arc<WorkflowHost>) -> Vec<(&'static str, Functi
     let function = |operation| FunctionConfig::Native(Arc::new(WorkflowFunction { host: host.clone(), operation }));
     vec![
         ("workflow::create", function(WorkflowOperation::Create)),
-        ("workflow::run", function(WorkflowOperation::Run)),
+        (RUN_STORED_FUNCTION, function(WorkflowOperation::Run)),
         ("workflow::list", function(WorkflowOperation::List)),
         ("workflow::runs", function(WorkflowOperation::Runs)),
         ("notify::push", FunctionConfig::Native(Arc::new(PushNotification { store: host.store.clone() }))),
