@@ -214,18 +214,6 @@ fn each_file_has_its_own_conversation() {
     assert!(stderr_text(&again).contains("continuing with 2 messages"), "{}", stderr_text(&again));
 }
 
-#[test]
-fn a_folder_stands_for_its_one_workflow() {
-    let place = two_projects();
-    write_file(&place, "a/one/greet.json", &prompt_flow("one"));
-    assert_eq!(exit_code(&run_in(&place, "a", &["run", "one"])), 0);
-    assert_eq!(exit_code(&run_in(&place, "a", &["plan", "one"])), 0);
-    write_file(&place, "a/one/second.json", &prompt_flow("second"));
-    let refused = run_in(&place, "a", &["run", "one"]);
-    let expected = "the folder one has 2 workflows; name one of them: one/greet.json, one/second.json";
-    assert!(exit_code(&refused) == 2 && stderr_text(&refused).contains(expected), "{}", stderr_text(&refused));
-}
-
 /// The commands that `doctor` prints for the data of earlier versions, as a person would type them.
 fn run_printed_commands(place: &Workspace, folder: &str) {
     let report = stdout_text(&run_in(place, folder, &["doctor"]));

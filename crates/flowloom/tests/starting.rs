@@ -14,6 +14,20 @@ fn listed(place: &Workspace, options: &[&str]) -> Vec<Value> {
 }
 
 #[test]
+fn a_folder_stands_for_its_one_workflow() {
+    let place = Workspace::with_hello("");
+    let text = std::fs::read_to_string(place.path("hello.json")).expect("readable");
+    std::fs::create_dir(place.path("one")).expect("a folder");
+    place.write("one/greet.json", &text);
+    assert_eq!(exit_code(&place.run(&["run", "one", "-i", "input=moon"])), 0);
+    assert_eq!(exit_code(&place.run(&["plan", "one"])), 0);
+    place.write("one/second.json", &text);
+    let refused = place.run(&["run", "one", "-i", "input=moon"]);
+    let expected = "the folder one has 2 workflows; name one of them: one/greet.json, one/second.json";
+    assert!(exit_code(&refused) == 2 && stderr_text(&refused).contains(expected), "{}", stderr_text(&refused));
+}
+
+#[test]
 fn a_stored_workflow_runs_by_its_id_after_files() {
     let place = Workspace::with_hello("");
     assert_eq!(exit_code(&place.run(&["sync", "."])), 0);

@@ -71,39 +71,55 @@ fn list_independent(
 
 /// Whether each node of a graph may depend on the node `from`: it comes after it, or it may read what such a node writes.
 fn list_following(dag: &Dag, from: usize, memory_writers: &[bool]) -> Vec<bool> {
-    let reads: Vec<Option<Vec<Arc<str>>>> = dag.nodes.iter().map(|node| list_reads(&node.step)).collect();
+    let users = NodeUsers::new(dag);
     let mut following = vec![false; dag.nodes.len()];
-    following[from] = true;
-    loop {
-        let written = list_written(dag, &following, memory_writers);
-        let may_read = |index: usize| match (&written, &reads[index]) {
-            (None, _) => true,
-            (Some(names), None) => !names.is_empty(),
-            (Some(names), Some(reads)) => reads.iter().any(|name| names.contains(name)),
-        };
-        let follows = |(index, node): (usize, &DagNode)| {
-            following[index] || node.needs.iter().any(|need| following[*need]) || may_read(index)
-        };
-        let more: Vec<bool> = dag.nodes.iter().enumerate().map(follows).collect();
-        if more == following {
-            return following;
+    let mut pending = vec![from];
+    while let Some(index) = pending.pop() {
+        if std::mem::replace(&mut following[index], true) {
+            continue;
         }
-        following = more;
+        match list_written(&dag.nodes[index]).filter(|_| !memory_writers[index]) {
+            Some(names) => pending.extend(users.list_users(index, &names)),
+            // Any node may read the memory, or a variable with any name.
+            None => return vec![true; dag.nodes.len()],
+        }
+    }
+    following
+}
+
+/// Which nodes of a graph come after each node, and which read each variable.
+struct NodeUsers {
+    after: Vec<Vec<usize>>,
+    readers: HashMap<Arc<str>, Vec<usize>>,
+    /// Nodes that give all variables to a function.
+    readers_of_all: Vec<usize>,
+}
+
+impl NodeUsers {
+    fn new(dag: &Dag) -> NodeUsers {
+        let mut users =
+            NodeUsers { after: vec![Vec::new(); dag.nodes.len()], readers: HashMap::new(), readers_of_all: Vec::new() };
+        for (index, node) in dag.nodes.iter().enumerate() {
+            node.needs.iter().for_each(|need| users.after[*need].push(index));
+            match list_reads(&node.step) {
+                Some(names) => names.into_iter().for_each(|name| users.readers.entry(name).or_default().push(index)),
+                None => users.readers_of_all.push(index),
+            }
+        }
+        users
+    }
+
+    /// The nodes that come after the node at `index`, or read one of these variables.
+    fn list_users<'a>(&'a self, index: usize, names: &'a [Arc<str>]) -> impl Iterator<Item = usize> + 'a {
+        let readers = names.iter().filter_map(|name| self.readers.get(name)).flatten();
+        let of_all = if names.is_empty() { &[] } else { self.readers_of_all.as_slice() };
+        self.after[index].iter().chain(readers).chain(of_all).copied()
     }
 }
 
-/// The variables that these nodes write; `None` if they can be any, or if the nodes wrote to the memory.
-fn list_written(dag: &Dag, nodes: &[bool], memory_writers: &[bool]) -> Option<HashSet<Arc<str>>> {
-    let mut written = HashSet::new();
-    for (index, node) in dag.nodes.iter().enumerate().filter(|(index, _)| nodes[*index]) {
-        if memory_writers[index] {
-            return None;
-        }
-        for name in node.step.writes.iter().flat_map(|write| &write.names) {
-            written.insert(Arc::from(name.as_literal()?));
-        }
-    }
-    Some(written)
+/// The variables that a node writes; `None` if they can be any.
+fn list_written(node: &DagNode) -> Option<Vec<Arc<str>>> {
+    node.step.writes.iter().flat_map(|write| &write.names).map(|name| name.as_literal().map(Arc::from)).collect()
 }
 
 /// Whether each node of the graph at `place` has written to the memory.

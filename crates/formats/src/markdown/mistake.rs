@@ -195,8 +195,9 @@ fn syntax_help(text: &TextPiece<'_>, at: usize, reason: &str) -> (Option<String>
         return (Some(format!("write {attribute}={{…}} with an equals sign")), Some(fix));
     }
     if let Some((range, address)) = find_autolink(text.text, at) {
-        let title = format!("write [{address}]({address})");
-        let fix = Fix::new_safe(title.clone(), vec![(text.file_span(range.start, range.end), title[6..].to_owned())]);
+        let link = format!("[{address}]({address})");
+        let title = format!("write {link}");
+        let fix = Fix::new_safe(title.clone(), vec![(text.file_span(range.start, range.end), link)]);
         return (Some(title), Some(fix));
     }
     if after.starts_with("!--") || (before.ends_with('<') && after.starts_with('!')) {

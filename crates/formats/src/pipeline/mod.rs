@@ -189,7 +189,10 @@ impl PipelineCompiler<'_> {
         let needs = order::node_dependencies(&rows, &edges);
         for cycle in order::find_cycles(&needs) {
             let names = order::cycle_names(&rows, &cycle);
-            let message = format_args!("these nodes wait for each other: {names}");
+            let message = match cycle.as_slice() {
+                [node, again] if node == again => format!("the node {} waits for itself", rows.nodes[*node].id),
+                _ => format!("these nodes wait for each other: {names}"),
+            };
             self.problems.add_error(Code::Cycle, rows.nodes[cycle[0]].span, message).help =
                 Some("remove an edge or a reference from this cycle".into());
         }
