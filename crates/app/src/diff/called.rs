@@ -1,6 +1,6 @@
 //! The workflows that the functions of a definition run, which belong to what the definition means.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use flowloom_core::plan::{Plan, list_called_functions};
@@ -70,7 +70,8 @@ impl ComparedDefinition {
 
 /// Adds the functions that a plan calls, and those that their workflows call.
 fn add_called(plan: &Plan, caller: &Bundle, found: &mut BTreeMap<Arc<str>, Option<CalledPlan>>) {
-    for function in list_called_functions(&plan.root) {
+    let functions: BTreeSet<Arc<str>> = list_called_functions(&plan.root).into_iter().collect();
+    for function in functions {
         if found.contains_key(&function) {
             continue;
         }

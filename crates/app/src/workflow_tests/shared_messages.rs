@@ -164,7 +164,7 @@ mod tests {
     #[test]
     fn messages_are_repeated_up_to_a_limit() {
         let long = message("user", &"x".repeat(1 << 20));
-        let mut all = vec![step("/a0", 1, &[long.clone()])];
+        let mut all = vec![step("/a0", 1, std::slice::from_ref(&long))];
         let named = |n: usize| step(&format!("/a{n}"), 1, &[json!({"same_as": format!("/a{}", n - 1)}), long.clone()]);
         all.extend((1..40).map(named));
         let error = read(&all.into()).expect_err("too much");
