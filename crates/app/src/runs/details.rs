@@ -105,9 +105,9 @@ pub async fn read_details(app: &App, opened: &LoadedRun, within: Option<&Path>) 
 pub fn omit_requests_beyond(steps: &mut [StepDetails], max_bytes: usize) {
     let mut bytes = 0;
     for step in steps {
-        let measure = |request: &RequestDetails| request.to_json().to_string().len();
-        bytes += if bytes < max_bytes { step.requests.iter().map(measure).sum() } else { 0 };
-        if bytes >= max_bytes && !step.requests.is_empty() {
+        if bytes < max_bytes {
+            bytes += step.requests.iter().map(|request| request.to_json().to_string().len()).sum::<usize>();
+        } else if !step.requests.is_empty() {
             (step.requests, step.requests_omitted) = (Vec::new(), true);
         }
     }
@@ -268,5 +268,44 @@ pub(crate) fn describe_request(kind: &str, request: &serde_json::Value) -> Optio
         "memory_get" => text("key"),
         "memory_set" => Some(format!("{} = {}", text("key")?, request.get("value")?)),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn build_step(name: &str, has_request: bool) -> StepDetails {
+        let request = RequestDetails { attempt: 1, request: Request::MemoryGet { key: "k".repeat(100) } };
+        StepDetails {
+            path: Path::parse(name).expect("a path"),
+            phase: "finished",
+            kind: None,
+            target: None,
+            prompt: None,
+            requests: has_request.then_some(request).into_iter().collect(),
+            requests_omitted: false,
+            output: None,
+            error: None,
+            reason: None,
+            warnings: Vec::new(),
+            usage: None,
+            reused: false,
+            started_at: 0,
+            finished_at: None,
+        }
+    }
+
+    #[test]
+    fn requests_are_left_out_after_those_that_fill_the_list() {
+        let mut steps =
+            [("/a", true), ("/b", true), ("/c", false), ("/d", true)].map(|(name, has)| build_step(name, has));
+        let list = |steps: &[StepDetails]| {
+            steps.iter().map(|step| (step.requests.len(), step.requests_omitted)).collect::<Vec<_>>()
+        };
+        omit_requests_beyond(&mut steps, 150);
+        assert_eq!(list(&steps), [(1, false), (1, false), (0, false), (0, true)]);
+        omit_requests_beyond(&mut steps, 10);
+        assert_eq!(list(&steps), [(1, false), (0, true), (0, false), (0, true)], "the first request is never left out");
     }
 }
