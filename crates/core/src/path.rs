@@ -105,10 +105,21 @@ impl Path {
         root.into_iter().chain(ends).map(|end| &self.0[..end])
     }
 
+    /// The path in the plan, which has no iterations and no visits.
+    pub fn drop_repetitions(&self) -> String {
+        drop_repetitions(&self.0)
+    }
+
     /// Parses a path; `None` unless it starts with `/`.
     pub fn parse(text: &str) -> Option<Path> {
         text.starts_with('/').then(|| Path(text.into()))
     }
+}
+
+/// The text of a path, such as one of [`Path::ancestors`], without iterations and visits.
+pub fn drop_repetitions(path: &str) -> String {
+    let plain = |part: &'_ str| part[..part.find(['[', '#']).unwrap_or(part.len())].to_owned();
+    path.split('/').map(plain).collect::<Vec<_>>().join("/")
 }
 
 impl fmt::Display for Path {
@@ -170,6 +181,13 @@ impl Siblings {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn repetitions_are_dropped() {
+        let drop = |text: &str| Path::parse(text).expect("a path").drop_repetitions();
+        assert_eq!(drop("/refine[2]/page"), "/refine/page");
+        assert_eq!(drop("/Router#2/turn[1]/tool[0]"), "/Router/turn/tool");
+    }
 
     #[test]
     fn paths_nest() {

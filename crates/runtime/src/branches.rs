@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use flowloom_core::event::{Event, Record};
-use flowloom_core::path::Path;
+use flowloom_core::path::{Path, drop_repetitions};
 use flowloom_core::plan::{Composite, Dag, DagNode, Leaf, Plan, Step, StepKind, list_read_names};
 
 /// The steps of a run that cannot depend on one of its steps, because they are in branches that run at the same time.
@@ -179,12 +179,6 @@ fn find_fork<'a>(from: &'a Path, other: &'a Path) -> Option<PathFork<'a>> {
     let place = if place.is_empty() { "/" } else { place };
     let (from, other) = (find_child_key(place, from)?, find_child_key(place, other)?);
     (from != other).then_some(PathFork { place, other })
-}
-
-/// A path without iterations and visits.
-fn drop_repetitions(path: &str) -> String {
-    let plain = |part: &str| part[..part.find(['[', '#']).unwrap_or(part.len())].to_owned();
-    path.split('/').map(plain).collect::<Vec<_>>().join("/")
 }
 
 #[cfg(test)]

@@ -7,7 +7,6 @@ use flowloom_core::path::Path;
 use flowloom_core::plan::{NotAlone, Plan, has_own_scope, inputs_from_env, isolate_step};
 use flowloom_core::value::Map;
 
-use super::edit::drop_repetitions;
 use super::error::DefinitionError;
 use crate::engines::{App, LoadedRun};
 use crate::error::AppError;
@@ -46,7 +45,7 @@ impl App {
     /// not. Names that exist only in an iteration have none. `alone` is the plan of the step. Nothing is performed.
     pub async fn find_step_inputs(&self, opened: &LoadedRun, step: &Path, alone: &Plan) -> Result<Map, AppError> {
         let begins = |event: &Event| matches!(event, Event::StepStarted { .. } | Event::Asked(_));
-        let is_within = |path: &Path| Path::parse(&drop_repetitions(path)).is_some_and(|plain| plain.is_within(step));
+        let is_within = |path: &Path| Path::parse(&path.drop_repetitions()).is_some_and(|plain| plain.is_within(step));
         let found = opened.records.iter().position(|record| begins(&record.event) && is_within(&record.path));
         let Some(position) = found else { return Ok(Map::new()) };
         let records = opened.records[..position].to_vec();

@@ -59,7 +59,7 @@ impl Bundle {
     /// The place of the field of an edit, its file first, and what is written there.
     fn find_field(&self, plan: &Plan, edit: &StepEdit) -> Result<(String, Span, String), EditError> {
         // An agent is one step, which is its whole definition. Each of its turns is a step of the run.
-        let is_agent = self.format == agent::FORMAT && matches!(&*drop_repetitions(&edit.path), "/" | "/turn~1");
+        let is_agent = self.format == agent::FORMAT && matches!(&*edit.path.drop_repetitions(), "/" | "/turn~1");
         let span = if is_agent { None } else { Some(find_step_span(plan, &edit.path)?) };
         match span {
             Some(span) if self.format == markdown::FORMAT => self.find_markdown_field(span, edit),
@@ -139,7 +139,7 @@ impl Bundle {
 /// The place of a step in the text of its definition.
 fn find_step_span(plan: &Plan, path: &Path) -> Result<Span, EditError> {
     let outline = outline_plan(plan);
-    let wanted = drop_repetitions(path);
+    let wanted = path.drop_repetitions();
     let paths: Vec<&Path> = outline.nodes.iter().map(|node| &node.path).collect();
     let found = find_path(&paths, &wanted).and_then(|found| outline.nodes.iter().find(|node| node.path == *found));
     let node = found.ok_or_else(|| EditError::NoSuchStep {
@@ -160,23 +160,6 @@ pub(crate) fn find_path<'a>(paths: &[&'a Path], wanted: &str) -> Option<&'a Path
         (Some(only), None) => Some(only),
         _ => None,
     }
-}
-
-/// A path without iterations and visits.
-pub(crate) fn drop_repetitions(path: &Path) -> String {
-    let mut kept = String::new();
-    let mut is_dropping = false;
-    for c in path.as_str().chars() {
-        match c {
-            '[' | '#' => is_dropping = true,
-            '/' => is_dropping = false,
-            _ => {}
-        }
-        if !is_dropping {
-            kept.push(c);
-        }
-    }
-    kept
 }
 
 /// The smallest object that contains a place.
@@ -295,16 +278,7 @@ fn list_attributes(text: &str, element: Span) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use flowloom_core::path::Path;
-
     use super::*;
-
-    #[test]
-    fn repetitions_are_dropped() {
-        let drop = |text: &str| drop_repetitions(&Path::parse(text).expect("a path"));
-        assert_eq!(drop("/refine[2]/page"), "/refine/page");
-        assert_eq!(drop("/Router#2/turn[1]/tool[0]"), "/Router/turn/tool");
-    }
 
     #[test]
     fn the_text_of_an_action_ends_at_the_element_before_it() {

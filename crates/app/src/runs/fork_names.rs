@@ -9,7 +9,6 @@ use flowloom_core::plan::{Inputs, Plan, find_scoped, list_scoped_names, list_var
 use flowloom_core::value::Value;
 
 use super::fork_error::ForkError;
-use crate::definitions::edit::drop_repetitions;
 
 /// Fails if a variable is set right before the step `at` that is none there: no step in the same scope reads or writes it, or
 /// it has begun the conversation already.
@@ -19,7 +18,7 @@ pub(super) fn check_set_variables<'n>(
     inputs: &Value,
     mut set: impl Iterator<Item = &'n str>,
 ) -> Result<(), ForkError> {
-    let plain = Path::parse(&drop_repetitions(at)).unwrap_or_else(Path::root);
+    let plain = Path::parse(&at.drop_repetitions()).unwrap_or_else(Path::root);
     if let Some(scoped) = find_scoped(&plan.root, &plain) {
         let Some(known) = list_scoped_names(scoped) else { return Ok(()) };
         let Some(name) = set.find(|name| !known.contains(*name)) else { return Ok(()) };

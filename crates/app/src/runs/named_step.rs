@@ -9,7 +9,7 @@ use flowloom_runtime::reopen::find_performed_step;
 use super::fork_error::{ForkError, NotOwnStep};
 use super::recorded_calls::ChildRunFinder;
 use super::retry::parse_step_path;
-use crate::definitions::edit::{drop_repetitions, find_path};
+use crate::definitions::edit::find_path;
 use crate::definitions::outline::outline_plan;
 use crate::engines::{App, LoadedRun};
 use crate::error::AppError;
@@ -78,7 +78,7 @@ fn split_child_path(state: &RunState, path: &Path) -> Option<(Path, u32, Path)> 
 /// visits.
 fn list_repetitions(paths: &[&Path], wanted: &Path) -> Vec<Path> {
     let is_meant = |path: &&&Path| {
-        let plain = drop_repetitions(path);
+        let plain = path.drop_repetitions();
         path.as_str().ends_with(wanted.as_str()) || plain.ends_with(wanted.as_str())
     };
     paths.iter().filter(is_meant).map(|path| (*path).clone()).collect()
@@ -88,5 +88,5 @@ fn list_repetitions(paths: &[&Path], wanted: &Path) -> Vec<Path> {
 fn is_in_plan(plan: &Plan, path: &Path) -> bool {
     let outline = outline_plan(plan);
     let paths: Vec<&Path> = outline.nodes.iter().map(|node| &node.path).collect();
-    find_path(&paths, &drop_repetitions(path)).is_some()
+    find_path(&paths, &path.drop_repetitions()).is_some()
 }
