@@ -8,6 +8,7 @@ use flowloom_core::error::StepFailure;
 use flowloom_store::StoreError;
 use opentelemetry_otlp::ExporterBuildError;
 
+use super::syntax::FileProblem;
 use crate::runs::inputs::InvalidBudget;
 
 /// An error of the configuration, with the place of the setting.
@@ -22,12 +23,12 @@ pub enum ConfigError {
         source: std::io::Error,
     },
     /// The file is no TOML, or has unknown or wrong settings.
-    #[error("{}:{message}", path.display())]
+    #[error("{}", list_places(path, problems))]
     Malformed {
         /// The file.
         path: PathBuf,
-        /// The problems, the first with its place as `LINE:COLUMN: `, without database URLs.
-        message: String,
+        /// The problems, in the order in which they were found.
+        problems: Vec<FileProblem>,
     },
     /// A line of the file `.env` cannot be parsed. It is not shown, because it may contain a secret.
     #[error("{}:{line}: expected NAME=VALUE; put a value with spaces, quotes or # into quotes", path.display())]
@@ -205,7 +206,9 @@ impl ConfigError {
         let start = Position { line: 1, column: 1 };
         match self {
             ConfigError::Unreadable { path, .. } | ConfigError::ForeignFile { path, .. } => Some((path, start)),
-            ConfigError::Malformed { path, message } => Some((path, read_toml_place(message).unwrap_or(start))),
+            ConfigError::Malformed { path, problems } => {
+                Some((path, problems.first().map_or(start, |problem| problem.position)))
+            }
             ConfigError::EnvLine { path, line } => Some((path, Position { line: *line, column: 1 })),
             ConfigError::Setting { path, position, .. } => Some((path, *position)),
             _ => None,
@@ -240,8 +243,8 @@ impl From<ConfigError> for StepFailure {
     }
 }
 
-/// The place with which the problems of a file begin.
-fn read_toml_place(message: &str) -> Option<Position> {
-    let mut parts = message.splitn(3, ':');
-    Some(Position { line: parts.next()?.parse().ok()?, column: parts.next()?.parse().ok()? })
+/// The problems of a file, each with its place.
+fn list_places(path: &Path, problems: &[FileProblem]) -> String {
+    let line = |FileProblem { position, message }: &FileProblem| format!("{}:{position}: {message}", path.display());
+    problems.iter().map(line).collect::<Vec<_>>().join("\n")
 }

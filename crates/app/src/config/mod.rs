@@ -447,9 +447,8 @@ fn read_config_file(path: Option<&Path>) -> Result<ReadConfig, ConfigError> {
     let unreadable = |source| ConfigError::Unreadable { path: path.to_owned(), source };
     let text = std::fs::read_to_string(path).map_err(unreadable)?;
     let file = toml::from_str(&text).map_err(|_| {
-        let between = format!("\n{}:", path.display());
-        let message = syntax::list_problems::<ConfigFile>(&text).join(&between);
-        ConfigError::Malformed { path: path.to_owned(), message }
+        let problems = syntax::list_problems::<ConfigFile>(&text);
+        ConfigError::Malformed { path: path.to_owned(), problems }
     })?;
     values::check_values(path, &text)?;
     let (fingerprint, warnings) = (fingerprint::fingerprint_file(&text), renamed::find_renamed_settings(path, &text));

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use flowloom_core::diagnostic::find_similar_name;
+use flowloom_core::diagnostic::{Position, find_position, find_similar_name};
 use serde::de::DeserializeOwned;
 
 use super::renamed::RENAMED_SETTINGS;
@@ -13,8 +13,17 @@ const MAX_LISTED_SETTINGS: usize = 8;
 /// Maximum number of problems that are listed.
 const MAX_PROBLEMS: usize = 20;
 
+/// A problem of a configuration file.
+#[derive(Debug)]
+pub struct FileProblem {
+    /// The place.
+    pub position: Position,
+    /// The problem and the line. It contains no database URL.
+    pub message: String,
+}
+
 /// The problems of a file that cannot be read as `T`, with their lines. Nothing after a syntax error is reported.
-pub(super) fn list_problems<T: DeserializeOwned>(text: &str) -> Vec<String> {
+pub(super) fn list_problems<T: DeserializeOwned>(text: &str) -> Vec<FileProblem> {
     let mut problems = Vec::new();
     let mut rest = text.to_owned();
     while problems.len() < MAX_PROBLEMS
@@ -44,16 +53,13 @@ fn leave_out(text: &str, span: &Range<usize>) -> String {
     format!("{}{left_out}{}", &text[..start], &text[end..])
 }
 
-/// The place of a problem, as `LINE:COLUMN: `, what is wrong, and the line. It contains no database URL.
-fn describe_error(text: &str, error: &toml::de::Error) -> String {
+fn describe_error(text: &str, error: &toml::de::Error) -> FileProblem {
     let message = error.message();
     let message = describe_unknown_setting(message).unwrap_or_else(|| message.trim_end().to_owned());
-    let start = error.span().map_or(0, |span| text.floor_char_boundary(span.start.min(text.len())));
-    let line_start = text[..start].rfind('\n').map_or(0, |at| at + 1);
-    let number = text[..start].matches('\n').count() + 1;
-    let column = text[line_start..start].chars().count() + 1;
-    let line = text[line_start..].lines().next().unwrap_or_default();
-    hide_database_urls(&format!("{number}:{column}: {message}\n  {number} | {line}"))
+    let position = find_position(text, error.span().map_or(0, |span| span.start.min(text.len())));
+    let line = text.lines().nth(position.line - 1).unwrap_or_default();
+    let message = hide_database_urls(&format!("{message}\n  {} | {line}", position.line));
+    FileProblem { position, message }
 }
 
 /// An unknown setting with the one that is meant, or with the possible ones if they are few.
@@ -85,7 +91,9 @@ mod tests {
     use super::*;
 
     fn read_error(text: &str) -> String {
-        describe_error(text, &toml::from_str::<ConfigFile>(text).expect_err("wrong"))
+        let FileProblem { position, message } =
+            describe_error(text, &toml::from_str::<ConfigFile>(text).expect_err("wrong"));
+        format!("{position}: {message}")
     }
 
     #[test]
@@ -108,7 +116,7 @@ mod tests {
     fn all_problems_are_listed() {
         let text = "[server]\nbindd = \"x\"\n[sandbx]\na = 1\n[limits]\nsteps = \"many\"\nfoo = 1\n";
         let problems = list_problems::<ConfigFile>(text);
-        let mut places: Vec<&str> = problems.iter().filter_map(|problem| problem.split(": ").next()).collect();
+        let mut places: Vec<String> = problems.iter().map(|problem| problem.position.to_string()).collect();
         places.sort_unstable();
         assert_eq!(places, ["2:1", "3:2", "6:9", "7:1"], "{problems:?}");
         assert_eq!(list_problems::<ConfigFile>("[limits]\nsteps = \n[sandbx]").len(), 1, "a syntax error is alone");
