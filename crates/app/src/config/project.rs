@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::env_file;
 use super::error::ConfigError;
+use crate::folders::name_folder;
 
 /// Name of the configuration file, which makes its folder a project.
 pub const CONFIG_FILE: &str = "flowloom.toml";
@@ -122,8 +123,8 @@ impl Project {
     /// The path of a folder relative to the project, which is the same wherever the project is. It is empty for the folder of
     /// the project itself.
     pub fn describe_below(&self, folder: &Path) -> String {
-        let root = if self.root.as_os_str().is_empty() { Path::new(".") } else { &self.root };
-        let (root, folder) = (root.canonicalize().unwrap_or_default(), folder.canonicalize().unwrap_or_default());
+        let (root, folder) =
+            (name_folder(&self.root).canonicalize().unwrap_or_default(), folder.canonicalize().unwrap_or_default());
         folder.strip_prefix(&root).unwrap_or(&folder).display().to_string()
     }
 

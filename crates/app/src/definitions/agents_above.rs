@@ -7,6 +7,7 @@ use std::path::{Component, Path, PathBuf};
 use flowloom_formats::graph::AGENT_SETTINGS_FILE;
 
 use super::reader::{FileReader, read_files_below, resolve_folder};
+use crate::folders::name_folder;
 
 /// A folder above that of a definition.
 pub(super) struct FolderAbove {
@@ -18,7 +19,7 @@ pub(super) struct FolderAbove {
 
 /// The folders above that of a definition, the nearest first, up to the root of the project; none if it is elsewhere.
 pub(super) fn list_folders_above(path: &Path, project: &Path) -> Vec<FolderAbove> {
-    let project = if project.as_os_str().is_empty() { Path::new(".") } else { project }.canonicalize().ok();
+    let project = name_folder(project).canonicalize().ok();
     let (Some(project), Some(inside)) = (project, resolve_folder(path)) else { return Vec::new() };
     let Ok(below) = inside.strip_prefix(&project) else { return Vec::new() };
     let folder = path.parent().unwrap_or(Path::new("")).to_owned();

@@ -8,6 +8,7 @@ use flowloom_core::path::Path;
 use flowloom_core::plan::NotAlone;
 
 use super::stored::MAX_DEFINITION_FILES;
+use crate::listing::list_first;
 
 /// The files that a message lists at most.
 const MAX_LISTED_FILES: usize = 10;
@@ -38,7 +39,7 @@ pub enum DefinitionError {
     #[error("there are no workflows in {}", .0.display())]
     EmptyFolder(PathBuf),
     /// A folder that stands for a definition has several.
-    #[error("the folder {} has {} workflows; name one of them: {}", folder.display(), files.len(), list_first(files))]
+    #[error("the folder {} has {} workflows; name one of them: {}", folder.display(), files.len(), list_first(files.iter().map(|file| file.display()), MAX_LISTED_FILES))]
     SeveralInFolder {
         /// The folder.
         folder: PathBuf,
@@ -145,15 +146,6 @@ impl DefinitionError {
             }
             DefinitionError::Unserializable(_) => Code::StoreFailed,
         }
-    }
-}
-
-/// The first files, for a message.
-fn list_first(files: &[PathBuf]) -> String {
-    let names: Vec<String> = files.iter().take(MAX_LISTED_FILES).map(|file| file.display().to_string()).collect();
-    match files.len().saturating_sub(MAX_LISTED_FILES) {
-        0 => names.join(", "),
-        more => format!("{} and {more} more", names.join(", ")),
     }
 }
 

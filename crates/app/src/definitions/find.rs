@@ -16,6 +16,7 @@ use super::included::{ReadFile, find_included, is_text};
 use super::reader::{MAX_TEST_BYTES, read_bounded_text};
 use super::source::{LoadedDefinition, Loader, STDIN_PATH, resolve_entry};
 use crate::config::Config;
+use crate::folders::name_folder;
 
 /// A file of a folder, as it was read.
 pub struct FoundFile {
@@ -146,10 +147,10 @@ pub fn name_conversation(config: &Config, file: &Path, plan: &Plan) -> String {
     let id = plan.id.clone().unwrap_or_else(|| id_from_path(&place));
     let root = &*config.project.root;
     let has_same_id = |other: &PathBuf| {
-        let is_same = || derive_file_id(root, other) == id || read_own_id(config, other, &id).is_some();
-        config.project.describe_below(other) != place && is_same()
+        let is_same = derive_file_id(root, other) == id || read_own_id(config, other, &id).is_some();
+        is_same && config.project.describe_below(other) != place
     };
-    match sorted_files(root).iter().any(has_same_id) {
+    match sorted_files(root).iter().filter(|other| *other != file).any(has_same_id) {
         true => format!("{id}/{place}"),
         false => id,
     }
@@ -169,11 +170,9 @@ fn is_test_file(path: &Path) -> bool {
 }
 
 fn sorted_files(folder: &Path) -> Vec<PathBuf> {
-    let here = Path::new(".");
-    let folder = if folder.as_os_str().is_empty() { here } else { folder };
-    let mut files = list_files(folder);
+    let mut files = list_files(name_folder(folder));
     files.sort_unstable();
-    files.into_iter().map(|file| file.strip_prefix(here).map(Path::to_owned).unwrap_or(file)).collect()
+    files.into_iter().map(|file| file.strip_prefix(".").map(Path::to_owned).unwrap_or(file)).collect()
 }
 
 #[cfg(test)]

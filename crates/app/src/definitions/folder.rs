@@ -12,6 +12,7 @@ use flowloom_formats::graph::WORKFLOW_TABLE_FILE;
 use unicode_normalization::UnicodeNormalization as _;
 
 use super::flow_folder::FLOW_FOLDER;
+use crate::folders::name_folder;
 
 /// Maximum depth of subfolders that are searched.
 const MAX_FOLDER_DEPTH: usize = 8;
@@ -76,8 +77,7 @@ pub(crate) fn is_link_within(link: &Path, root: Option<&Path>) -> bool {
 
 /// Whether a path of a folder is a symbolic link to somewhere else.
 pub fn leaves_folder(path: &Path, folder: &Path) -> bool {
-    let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
-    let resolved = path.canonicalize().ok().zip(folder.canonicalize().ok());
+    let resolved = path.canonicalize().ok().zip(name_folder(folder).canonicalize().ok());
     path.is_symlink() && resolved.is_some_and(|(target, folder)| !target.starts_with(folder))
 }
 

@@ -10,6 +10,8 @@ use std::sync::Arc;
 
 use rustix::fs::OFlags;
 
+use crate::folders::{name_folder, name_parent};
+
 /// The texts of the files that are open in an editor, by absolute path. They count in the place of what is on the disk.
 pub type OpenFiles = BTreeMap<PathBuf, Arc<str>>;
 
@@ -126,8 +128,10 @@ pub(super) fn read_files_below(
 
 fn match_pattern(folder: &Path, part: &str) -> Vec<PathBuf> {
     let Some((start, end)) = part.split_once('*') else { return vec![folder.join(part)] };
-    let here = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
-    let names = fs::read_dir(here).into_iter().flatten().filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    let names = fs::read_dir(name_folder(folder))
+        .into_iter()
+        .flatten()
+        .filter_map(|entry| entry.ok()?.file_name().into_string().ok());
     let mut names: Vec<String> = names.filter(|name| name.starts_with(start) && name.ends_with(end)).collect();
     names.sort();
     names.into_iter().map(|name| folder.join(name)).collect()
@@ -138,8 +142,7 @@ pub(super) fn resolve_folder(path: &Path) -> Option<PathBuf> {
     if let Ok(file) = path.canonicalize() {
         return file.parent().map(Path::to_owned);
     }
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    folder.canonicalize().ok()
+    name_parent(path).canonicalize().ok()
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::flow_folder::FLOW_FOLDER;
+use crate::folders::name_parent;
 
 /// The mode of a new file in a folder that other programs read, and in which there is no file to go by.
 const SHARED_FILE_MODE: u32 = 0o644;
@@ -25,7 +26,7 @@ pub fn replace_file(path: &Path, text: &str) -> io::Result<()> {
         return fs::write(path, text);
     }
     let name = real.file_name().ok_or(io::ErrorKind::InvalidInput)?.to_string_lossy();
-    let folder = real.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let folder = name_parent(&real);
     let number = DRAFTS.fetch_add(1, Ordering::Relaxed);
     let draft = folder.join(format!(".{name}.{}-{number}.new", std::process::id()));
     let written = write_durably(&draft, text, find_rights(&real, folder).as_ref());

@@ -22,6 +22,7 @@ use super::sources::Surroundings;
 use crate::config::{AgentSettings, Config};
 use crate::definitions::bundle::AvailableTools;
 use crate::error::AppError;
+use crate::folders::name_folder;
 use crate::tools::mcp::McpServers;
 
 /// The path that stands for stdin.
@@ -317,7 +318,7 @@ pub(crate) fn read_agents(reader: FileReader<'_>, sources: &mut Sources) -> bool
 /// The folder of prompts next to the folder of flows in which a definition is, without symbolic links; `None` if it is not
 /// in the project.
 fn find_prompts(path: &Path, project: &Path) -> Option<PathBuf> {
-    let project = if project.as_os_str().is_empty() { Path::new(".") } else { project }.canonicalize().ok()?;
+    let project = name_folder(project).canonicalize().ok()?;
     let flows = resolve_folder(path).filter(|folder| folder.ends_with(FLOWS_FOLDER))?;
     let prompts = flows.parent()?.join(PROMPTS_FOLDER).canonicalize().ok()?;
     prompts.starts_with(&project).then_some(prompts)

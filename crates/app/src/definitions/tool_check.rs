@@ -13,6 +13,7 @@ use super::bundle::AvailableTools;
 use super::folder;
 use super::source::{LoadedDefinition, Loader};
 use crate::config::Config;
+use crate::folders::name_parent;
 use crate::tools::descriptor::ToolDescriptor;
 use crate::wiring::build_default_models;
 
@@ -105,7 +106,7 @@ fn find_named_tools(loader: &Loader<'_>, source: &LoadedDefinition) -> Vec<(Stri
 
 /// The ids and the tool names of the other definitions in the folder of a file.
 fn list_workflow_names(loader: &Loader<'_>, file: &Path) -> Vec<String> {
-    let root = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let root = name_parent(file);
     let loader = Loader { format: None, ..*loader };
     let mut names = Vec::new();
     for path in folder::list_files(root).iter().filter(|path| path.file_name() != file.file_name()) {

@@ -5,6 +5,7 @@ use flowloom_core::id::RunId;
 use flowloom_core::path::Path;
 
 use crate::definitions::edit_error::EditError;
+use crate::listing::list_first;
 
 /// Number of paths that an error lists.
 const MAX_LISTED_PATHS: usize = 5;
@@ -24,7 +25,7 @@ pub enum ForkError {
     )]
     NotRunYet(String),
     /// Several steps of the run have this name.
-    #[error("{} steps of the run are named {name}; name one of them by its path: {}", paths.len(), list_paths(paths))]
+    #[error("{} steps of the run are named {name}; name one of them by its path: {}", paths.len(), list_first(paths.iter(), MAX_LISTED_PATHS))]
     AmbiguousStep {
         /// The name, as it was given.
         name: String,
@@ -103,10 +104,4 @@ impl ForkError {
             | ForkError::Edit(_) => Code::UsageInvalid,
         }
     }
-}
-
-fn list_paths(paths: &[Path]) -> String {
-    let listed: Vec<&str> = paths.iter().take(MAX_LISTED_PATHS).map(Path::as_str).collect();
-    let more = if paths.len() > listed.len() { ", …" } else { "" };
-    format!("{}{more}", listed.join(", "))
 }

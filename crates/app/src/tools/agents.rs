@@ -11,6 +11,7 @@ use crate::definitions::catalog::{Catalog, CatalogEntry};
 use crate::definitions::source::{LoadedDefinition, Loader};
 use crate::engines::App;
 use crate::error::AppError;
+use crate::folders::name_parent;
 use crate::tools::catalog;
 
 /// The prefix with which AnythingLLM users address the agent.
@@ -67,7 +68,7 @@ pub async fn attach_workflows(
     source: LoadedDefinition,
     user: &str,
 ) -> Result<LoadedDefinition, AppError> {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let folder = name_parent(path);
     attach_listed(&Arc::new(Catalog::new(folder.to_owned(), app.clone())), lenient, source, user).await
 }
 

@@ -64,6 +64,10 @@ fn name_shared_messages(steps: &mut [TestStep]) {
 
 /// Replaces the names of steps by their messages.
 fn repeat_shared_messages(steps: &mut [TestStep]) -> Result<(), String> {
+    let names_step = |step: &mut TestStep| find_messages(step).is_some_and(|all| all.first().is_some_and(is_name));
+    if !steps.iter_mut().any(names_step) {
+        return Ok(());
+    }
     let mut earlier: HashMap<StepAttempt, (Vec<Value>, usize)> = HashMap::new();
     let mut all_bytes = 0_usize;
     for step in steps {
@@ -101,6 +105,10 @@ fn name_step((path, attempt): &StepAttempt) -> Value {
     }
 }
 
+fn is_name(message: &Value) -> bool {
+    read_name(message).is_some()
+}
+
 /// The step that stands in the place of a message.
 fn read_name(message: &Value) -> Option<StepAttempt> {
     let path = message.get(SAME_AS)?.as_str()?;
@@ -112,62 +120,70 @@ fn read_name(message: &Value) -> Option<StepAttempt> {
 mod tests {
     use super::*;
 
-    fn message(role: &str, content: &str) -> Value {
+    fn build_message(role: &str, content: &str) -> Value {
         json!({"role": role, "content": content})
     }
 
-    fn step(path: &str, attempt: u32, messages: &[Value]) -> Value {
+    fn build_step(path: &str, attempt: u32, messages: &[Value]) -> Value {
         json!({"path": path, "attempt": attempt, "request": {"model": "m:x", "messages": messages}})
     }
 
-    fn read(steps: &Value) -> Result<Vec<TestStep>, serde_json::Error> {
+    fn read_steps(steps: &Value) -> Result<Vec<TestStep>, serde_json::Error> {
         deserialize(steps)
     }
 
     #[test]
     fn a_conversation_is_written_once() {
-        let talk: Vec<Value> =
-            (0..60).map(|n| message(if n % 2 == 0 { "user" } else { "assistant" }, &format!("text {n}"))).collect();
-        let mut all: Vec<Value> = (0..30).map(|n| step(&format!("/a{n}"), 1, &talk[..=2 * n])).collect();
-        all.push(step("/a29", 2, &talk[..=58]));
-        all.push(step("/b", 1, &talk));
-        all.push(step("/c", 1, &[message("user", "text 0"), message("user", "other")]));
+        let talk: Vec<Value> = (0..60)
+            .map(|n| build_message(if n % 2 == 0 { "user" } else { "assistant" }, &format!("text {n}")))
+            .collect();
+        let mut all: Vec<Value> = (0..30).map(|n| build_step(&format!("/a{n}"), 1, &talk[..=2 * n])).collect();
+        all.push(build_step("/a29", 2, &talk[..=58]));
+        all.push(build_step("/b", 1, &talk));
+        all.push(build_step("/c", 1, &[build_message("user", "text 0"), build_message("user", "other")]));
         let steps: Vec<TestStep> = serde_json::from_value(all.into()).expect("steps");
         let written = serialize(&steps, serde_json::value::Serializer).expect("JSON");
         let first = |at: usize| written[at]["request"]["messages"].as_array().map(|all| (all[0].clone(), all.len()));
-        assert_eq!(first(1), Some((message("user", "text 0"), 3)), "one message is repeated");
+        assert_eq!(first(1), Some((build_message("user", "text 0"), 3)), "one message is repeated");
         assert_eq!(first(2), Some((json!({"same_as": "/a1"}), 3)));
         assert_eq!(first(30), Some((json!({"same_as": "/a29"}), 1)), "a repeated attempt");
         assert_eq!(first(31), Some((json!({"same_as": "/a29"}), 2)));
-        assert_eq!(first(32), Some((message("user", "text 0"), 2)));
-        let again = read(&written).expect("steps");
+        assert_eq!(first(32), Some((build_message("user", "text 0"), 2)));
+        let again = read_steps(&written).expect("steps");
         assert_eq!(serde_json::to_value(again).ok(), serde_json::to_value(steps).ok());
     }
 
     #[test]
     fn steps_may_have_one_name() {
-        let two = [message("user", "a"), message("assistant", "b")];
-        let other = [message("user", "c"), message("assistant", "d")];
-        let all = json!([step("/a", 1, &other), step("/a", 1, &two), step("/b", 1, &two), step("/c", 1, &other)]);
+        let two = [build_message("user", "a"), build_message("assistant", "b")];
+        let other = [build_message("user", "c"), build_message("assistant", "d")];
+        let all = json!([
+            build_step("/a", 1, &other),
+            build_step("/a", 1, &two),
+            build_step("/b", 1, &two),
+            build_step("/c", 1, &other)
+        ]);
         let steps: Vec<TestStep> = serde_json::from_value(all).expect("steps");
         let written = serialize(&steps, serde_json::value::Serializer).expect("JSON");
-        let again = read(&written).expect("steps");
+        let again = read_steps(&written).expect("steps");
         assert_eq!(serde_json::to_value(again).ok(), serde_json::to_value(steps).ok());
     }
 
     #[test]
     fn a_name_must_be_that_of_an_earlier_step() {
-        let error = read(&json!([step("/b", 1, &[json!({"same_as": "/a", "attempt": 2})])])).expect_err("no step");
+        let error =
+            read_steps(&json!([build_step("/b", 1, &[json!({"same_as": "/a", "attempt": 2})])])).expect_err("no step");
         assert_eq!(error.to_string(), "`same_as` names no earlier step with messages: /a (attempt 2)");
     }
 
     #[test]
     fn messages_are_repeated_up_to_a_limit() {
-        let long = message("user", &"x".repeat(1 << 20));
-        let mut all = vec![step("/a0", 1, std::slice::from_ref(&long))];
-        let named = |n: usize| step(&format!("/a{n}"), 1, &[json!({"same_as": format!("/a{}", n - 1)}), long.clone()]);
+        let long = build_message("user", &"x".repeat(1 << 20));
+        let mut all = vec![build_step("/a0", 1, std::slice::from_ref(&long))];
+        let named =
+            |n: usize| build_step(&format!("/a{n}"), 1, &[json!({"same_as": format!("/a{}", n - 1)}), long.clone()]);
         all.extend((1..40).map(named));
-        let error = read(&all.into()).expect_err("too much");
+        let error = read_steps(&all.into()).expect_err("too much");
         assert!(error.to_string().contains("more than 268435456 bytes"), "{error}");
     }
 }

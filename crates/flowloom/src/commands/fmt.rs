@@ -7,6 +7,7 @@ use flowloom_app::config::project::ProjectTarget;
 use flowloom_app::definitions::folder::list_part_files;
 use flowloom_app::definitions::reader::read_bounded_text;
 use flowloom_app::definitions::source::{self, LoadedDefinition, Loader, STDIN_PATH};
+use flowloom_app::folders::name_folder;
 use flowloom_core::code::Code;
 use flowloom_core::diagnostic::Diagnostic;
 use flowloom_formats::{format_part, format_source};
@@ -68,8 +69,7 @@ fn find_parts(folder: &Path, config: &Config) -> Vec<PathBuf> {
         let text = read_bounded_text(file, config.limits.source_bytes);
         text.is_ok_and(|text| format_part(&file.display().to_string(), &text).is_some())
     };
-    let folder = folder.strip_prefix(".").unwrap_or(folder);
-    let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+    let folder = name_folder(folder.strip_prefix(".").unwrap_or(folder));
     let files = list_part_files(folder).into_iter();
     files.map(|file| file.strip_prefix(".").map(Path::to_owned).unwrap_or(file)).filter(is_part).collect()
 }

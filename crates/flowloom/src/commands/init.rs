@@ -8,6 +8,7 @@ use flowloom_app::config::declarations::{copy_declarations, list_declared_files,
 use flowloom_app::config::project::{CONFIG_FILE, ProjectTarget};
 use flowloom_app::definitions::find::find_definitions;
 use flowloom_app::definitions::source::{LoadedDefinition, Loader};
+use flowloom_app::folders::name_folder;
 use flowloom_app::wiring;
 use flowloom_formats::{agent, graph};
 use serde_json::{Value, json};
@@ -149,7 +150,7 @@ fn find_own_config(entry: &Path) -> Option<PathBuf> {
 
 /// The files of the workflows in the folder of an agent that it can call.
 fn list_workflows_of_agent(loader: &Loader<'_>, base: &Path, agent: &LoadedDefinition) -> Vec<NewFile> {
-    let folder = if base.as_os_str().is_empty() { Path::new(".") } else { base };
+    let folder = name_folder(base);
     let text = String::from_utf8_lossy(agent.bytes());
     let names_all = !text.contains("\"tools\"");
     let is_named = |id: &str| names_all || text.contains(id) || text.contains(&id.replace(['-', '.'], "_"));

@@ -78,11 +78,16 @@ impl Mistake {
             _ => (self.at, (self.at + 1).min(text.text.len())),
         };
         let span = text.file_span(start, end);
-        let (help, fix) = match self.kind {
-            MistakeKind::UnfinishedTag => {
+        let (help, fix) = match (&autolink, &self.kind) {
+            (Some((_, address)), _) => {
+                let link = format!("[{address}]({address})");
+                let title = format!("write {link}");
+                (Some(title.clone()), Some(Fix::new_safe(title, vec![(span, link)])))
+            }
+            (None, MistakeKind::UnfinishedTag) => {
                 (Some("end it with > or />, or write \\< for a sign that is plain text".to_owned()), None)
             }
-            _ => syntax_help(text, self.at, &self.reason),
+            (None, _) => syntax_help(text, self.at, &self.reason),
         };
         let message = match autolink {
             Some(_) => "MDX has no links in angle brackets".to_owned(),
@@ -193,12 +198,6 @@ fn syntax_help(text: &TextPiece<'_>, at: usize, reason: &str) -> (Option<String>
         let edits = vec![(text.file_span(at, at), "=".to_owned())];
         let fix = Fix::new_safe(format!("write {attribute}={{…}} with an equals sign"), edits);
         return (Some(format!("write {attribute}={{…}} with an equals sign")), Some(fix));
-    }
-    if let Some((range, address)) = find_autolink(text.text, at) {
-        let link = format!("[{address}]({address})");
-        let title = format!("write {link}");
-        let fix = Fix::new_safe(title.clone(), vec![(text.file_span(range.start, range.end), link)]);
-        return (Some(title), Some(fix));
     }
     if after.starts_with("!--") || (before.ends_with('<') && after.starts_with('!')) {
         return (Some("write a comment as a line that starts with >, or as {/* … */}".into()), None);

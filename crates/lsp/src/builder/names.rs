@@ -76,14 +76,14 @@ fn find_stem<'n>(name: &'n str, separator: &str) -> &'n str {
 mod tests {
     use super::*;
 
-    fn collect(names: &[&str]) -> BTreeSet<String> {
+    fn collect_names(names: &[&str]) -> BTreeSet<String> {
         names.iter().map(|name| (*name).to_owned()).collect()
     }
 
     #[test]
     fn taken_names_are_replaced_by_different_ones() {
-        let taken = || TakenNames(collect(&["a", "a1", "a2", "b", "7"]));
-        let replaced = taken().replace_taken(collect(&["a", "a1", "a2", "a_3", "b", "c", "7"]), "_");
+        let taken = || TakenNames(collect_names(&["a", "a1", "a2", "b", "7"]));
+        let replaced = taken().replace_taken(collect_names(&["a", "a1", "a2", "a_3", "b", "c", "7"]), "_");
         let pairs: Vec<String> = replaced.iter().map(|(from, to)| format!("{from}={to}")).collect();
         assert_eq!(pairs, ["7=7_2", "a=a_2", "a1=a_4", "a2=a_5", "b=b_2"]);
         assert_eq!(taken().find_free("a1", "_"), "a_2");

@@ -11,6 +11,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse as _, Response};
 use flowloom_app::engines::LoadedRun;
+use flowloom_app::folders::name_folder;
 use flowloom_app::keys::Scope;
 use flowloom_app::workflow_tests::file::{TEST_FOLDER, TestFile};
 use flowloom_app::workflow_tests::{TestSubject, path_between, record_test};
@@ -153,11 +154,7 @@ async fn find_subject(host: &Arc<RunHost>, opened: &LoadedRun, below: &Path) -> 
                        folder tests, such as ?definition=../NAME.json";
         return Err(Problem::new(Code::RequestInvalid, message));
     }
-    let root = match host.app.config.project.root.as_path() {
-        root if root.as_os_str().is_empty() => Path::new("."),
-        root => root,
-    };
-    let folder = resolve_path(root).join(TEST_FOLDER).join(below);
+    let folder = resolve_path(name_folder(&host.app.config.project.root)).join(TEST_FOLDER).join(below);
     Ok(TestSubject::File(path_between(&folder, &resolve_path(entry)).display().to_string()))
 }
 
