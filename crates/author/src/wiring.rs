@@ -236,7 +236,7 @@ mod tests {
             read_errors(&pipeline_with_reference("{{n1.lost}}")).contains("lost"),
             "a warning of check is enough to refuse"
         );
-        assert!(read_errors(&pipeline_with_reference("{{n2.text}}")).contains("wait for each other"));
+        assert!(read_errors(&pipeline_with_reference("{{n2.text}}")).contains("waits for itself"));
         let other_key =
             r#"{"memory_keys":["a"],"nodes":[{"id":"n1","block_id":"plain","inputs":{"text":"{{memory.b}}"}}]}"#;
         assert!(
