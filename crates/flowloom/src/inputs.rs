@@ -8,7 +8,6 @@ use std::sync::Arc;
 use flowloom_app::config::Config;
 use flowloom_app::runs;
 use flowloom_app::runs::inputs::{coerce_to_kind, lacks_message};
-use flowloom_core::code::Code;
 use flowloom_core::diagnostic::find_similar_name;
 use flowloom_core::json::parse_value;
 use flowloom_core::limits::Limits;
@@ -98,16 +97,13 @@ pub(crate) fn check_subject(plan: &Plan, inputs: &Value) -> Result<(), CommandEr
 
 /// Fails if a required input is missing. Inputs of the wrong kind are left to the start of the run.
 pub(crate) fn check_required(plan: &Plan, inputs: &Value) -> Result<(), CommandError> {
-    match plan.inputs.check_inputs(inputs) {
-        Some(failure) if failure.code == Code::InputMissing => {
-            let missing = plan.inputs.find_missing(inputs);
-            let options: Vec<String> = missing.iter().map(|name| format!("-i {name}=…")).collect();
-            let them = if missing.len() == 1 { "it" } else { "them" };
-            let message = format!("{}; give {them} with {}", failure.message, options.join(" "));
-            Err(CommandError::new(failure.code, message))
-        }
-        _ => Ok(()),
-    }
+    let missing = plan.inputs.find_missing(inputs);
+    let failure = plan.inputs.check_inputs(inputs).filter(|_| !missing.is_empty());
+    let Some(failure) = failure else { return Ok(()) };
+    let options: Vec<String> = missing.iter().map(|name| format!("-i {name}=…")).collect();
+    let them = if missing.len() == 1 { "it" } else { "them" };
+    let message = format!("{}; give {them} with {}", failure.message, options.join(" "));
+    Err(CommandError::new(failure.code, message))
 }
 
 /// The missing main input of a definition.

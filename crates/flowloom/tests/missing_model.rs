@@ -86,3 +86,18 @@ fn a_recorded_failure_counts_although_the_model_is_back() {
     check_exit(&place, &["replay", "last"], 0);
     check_exit(&place, &["doctor", "--read-data"], 0);
 }
+
+#[test]
+fn all_models_that_cannot_be_used_are_reported_before_the_first_step() {
+    let place = Workspace::new("");
+    let action = |model: &str, name: &str| format!("Hello\n\n<GenText model=\"{model}\" as=\"{name}\" />\n\n");
+    let text = [("scripted:echo", "a"), ("local:lost", "b"), ("nosuch:model", "c"), ("local:lost", "d")]
+        .map(|(model, name)| action(model, name))
+        .concat();
+    place.write("m.mdx", &text);
+    let refused = check_exit(&place, &["run", "m.mdx"], 1);
+    assert!(refused.contains("b, d: the model file "), "{refused}");
+    assert!(refused.contains("; c: unknown model provider `nosuch`; the providers are local, "), "{refused}");
+    let (_, runs) = place.run_json(&["runs"]);
+    assert_eq!(runs, json!([]), "no step has run");
+}

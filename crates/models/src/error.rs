@@ -80,10 +80,12 @@ pub enum ResolveError {
         guess: String,
     },
     /// There is no provider of this name.
-    #[error("unknown model provider `{provider}`")]
+    #[error("unknown model provider `{provider}`; the providers are {}", known.join(", "))]
     UnknownProvider {
         /// The name.
         provider: String,
+        /// The names of all providers.
+        known: Vec<String>,
     },
     /// A recorded or configured name is not complete.
     #[error("the model `{model}` has no provider; write provider:model")]

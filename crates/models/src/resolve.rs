@@ -72,9 +72,11 @@ pub(crate) fn complete_name(settings: &ModelSettings, name: &str) -> Result<Stri
                 (_, model) => Ok(format!("{provider}:{model}")),
             };
         }
-        // Ollama writes a model with its size as `llama3:8b`.
-        let guess = closest_provider(settings, provider)
-            .map_or_else(|| format!("ollama:{name}"), |near| format!("{near}:{model}"));
+        let guess = match closest_provider(settings, provider) {
+            Some(near) => format!("{near}:{model}"),
+            None if is_ollama_tag(model) => format!("ollama:{name}"),
+            None => return Err(unknown_provider(settings, provider)),
+        };
         return Err(ResolveError::MisspelledProvider { provider: provider.to_owned(), guess });
     }
     match catalog::find_family(name) {
@@ -100,6 +102,16 @@ fn provider_names(settings: &ModelSettings) -> impl Iterator<Item = &str> {
 
 fn is_known_provider(settings: &ModelSettings, provider: &str) -> bool {
     provider_names(settings).any(|name| name == provider)
+}
+
+fn unknown_provider(settings: &ModelSettings, provider: &str) -> ResolveError {
+    let known = provider_names(settings).map(str::to_owned).collect();
+    ResolveError::UnknownProvider { provider: provider.to_owned(), known }
+}
+
+/// Whether a text is the size or the version that Ollama writes after the name of a model: `8b`, `latest`.
+fn is_ollama_tag(text: &str) -> bool {
+    text.trim() == "latest" || text.contains(|c: char| c.is_ascii_digit())
 }
 
 /// The known provider that `word` is most likely a misspelling of.
@@ -139,8 +151,7 @@ pub(crate) fn resolve_target(
     provider: &str,
     model: &str,
 ) -> Result<Target, ResolveError> {
-    let provider = find_provider(settings, provider)
-        .ok_or_else(|| ResolveError::UnknownProvider { provider: provider.to_owned() })?;
+    let provider = find_provider(settings, provider).ok_or_else(|| unknown_provider(settings, provider))?;
     let configured = provider.base_env.iter().find_map(|name| environment.get_var(name));
     let base_url = complete_base_url(&provider, configured.as_deref().unwrap_or(&provider.base_url))?;
     let key = provider.key_env.as_ref().and_then(|name| environment.get_var(name)).map(|key| key.trim().to_owned());

@@ -1,8 +1,10 @@
-//! Every error code has a page, a line in the lists of pages, and a test that provokes it.
+//! Every error code has a page, a line in the lists of pages, and a test that provokes it. Product code rarely compares one.
+#![expect(clippy::print_stdout, reason = "the figure is printed")]
 
 use std::path::{Path, PathBuf};
 
 use flowloom_core::Code;
+use structure::source::read_product_files;
 
 fn repository_root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("the repository")
@@ -172,4 +174,19 @@ fn every_code_is_provoked_by_a_test() {
         .map(|code| format!("{code} {}", code.title()))
         .collect();
     assert!(missing.is_empty(), "no test provokes\n{}", missing.join("\n"));
+}
+
+/// Maximum number of comparisons with a code in product code.
+const MAX_CODE_COMPARISONS: usize = 33;
+
+/// The reactions to an error match its variants. Those to a recorded failure or to a diagnostic compare its code:
+/// `docs/decisions/error-codes.md`.
+#[test]
+fn code_comparisons_are_rare() {
+    let count_in = |code: &str| code.matches("== Code::").count() + code.matches("!= Code::").count();
+    let files = read_product_files(&["crates"]);
+    let count: usize = files.iter().map(|file| count_in(&file.code)).sum();
+    println!("{count} comparisons with a code");
+    assert!(count <= MAX_CODE_COMPARISONS, "{count} comparisons; match the variants of the error instead");
+    assert_eq!(count_in("if error.code == Code::LimitSteps || code != Code::Cycle {"), 2);
 }

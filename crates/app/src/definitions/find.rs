@@ -13,6 +13,7 @@ use super::folder::{
     list_files,
 };
 use super::included::{ReadFile, find_included, is_text};
+use super::missing_file::find_similar_file;
 use super::reader::{MAX_TEST_BYTES, read_bounded_text};
 use super::source::{LoadedDefinition, Loader, STDIN_PATH, resolve_entry};
 use crate::config::Config;
@@ -109,7 +110,8 @@ pub fn find_named(config: &Config, named: &Path) -> Result<PathBuf, DefinitionEr
         }
         (None, _) => {
             let ids: Vec<String> = files.iter().map(id).collect();
-            let meant = find_similar_name(&name, ids.iter().map(String::as_str)).map(str::to_owned);
+            let similar = find_similar_name(&name, ids.iter().map(String::as_str)).map(str::to_owned);
+            let meant = similar.or_else(|| find_similar_file(named));
             Err(DefinitionError::NotInProject { name, meant })
         }
     }

@@ -18,6 +18,7 @@ pub mod function_files;
 pub mod functions;
 mod included;
 mod injection_check;
+mod missing_file;
 mod model_check;
 pub mod nameable;
 pub mod outline;

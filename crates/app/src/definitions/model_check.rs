@@ -7,11 +7,11 @@ use flowloom_models::{Models, ResolveError};
 use super::source::LoadedDefinition;
 
 impl LoadedDefinition {
-    /// Adds a warning for each model of the worst case whose provider is misspelt.
+    /// Adds a warning for each model of the worst case whose provider is unknown.
     pub(super) fn warn_about_models(&mut self, models: &Models, worst: &WorstCase) {
         let text = String::from_utf8_lossy(self.bytes());
         let warn = |named: &String| match models.choose_model(Some(named)) {
-            Err(error @ ResolveError::MisspelledProvider { .. }) => {
+            Err(error @ (ResolveError::MisspelledProvider { .. } | ResolveError::UnknownProvider { .. })) => {
                 let start = text.find(named.as_str())?;
                 let span = Span { start, length: named.len() };
                 Some(Diagnostic::new_warning(error.code(), self.name(), span, error.to_string()))

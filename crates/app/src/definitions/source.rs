@@ -16,6 +16,7 @@ use super::agents_above::{list_folders_above, read_agents_above};
 use super::bundle::to_compiler_input;
 use super::error::DefinitionError;
 use super::folder::leaves_folder;
+use super::missing_file::describe_read_error;
 use super::reader::{FileReader, OpenFiles, read_files_below, resolve_folder};
 use super::secret_check::check_secrets;
 use super::sources::Surroundings;
@@ -168,7 +169,7 @@ impl Loader<'_> {
         };
         let name = path.display().to_string();
         let files = main.as_ref().ok().map(|bytes| (name.clone(), bytes.clone()));
-        let unreadable = main.err().map(|error| format!("{name} cannot be read: {error}"));
+        let unreadable = main.err().map(|error| describe_read_error(&path, &name, &error));
         Loaded {
             path,
             name,

@@ -14,7 +14,7 @@ pub(crate) struct ServeArgs {
     #[arg(default_value = ".")]
     pub(crate) folder: PathBuf,
     /// Address to listen on
-    #[arg(long, value_name = "ADDRESS", default_value = DEFAULT_ADDRESS)]
+    #[arg(long, aliases = ["listen", "addr", "address"], value_name = "ADDRESS", default_value = DEFAULT_ADDRESS)]
     pub(crate) bind: std::net::SocketAddr,
     /// Additional host name to accept in the Host header
     #[arg(long, value_name = "NAME")]

@@ -1,23 +1,37 @@
-//! The models that a plan names: what is wrong with them is said before the first step.
+//! The models that a plan names. Those that cannot be used are reported before the first step.
+
+use std::collections::HashMap;
 
 use flowloom_app::definitions::bundle::Bundle;
 use flowloom_app::engines::App;
 use flowloom_app::models::ModelList;
 use flowloom_app::wiring::build_default_models;
+use flowloom_core::error::StepFailure;
 use flowloom_core::plan::{Block, BlockCode, Composite, Generate, Leaf, Plan, Step, StepKind};
 use flowloom_runtime::effects::Model as _;
 
 use crate::cli::SMALL_MODEL;
 use crate::failure::CommandError;
 
-/// Fails if a model that the plan names, or its default, cannot be used: no key, no file, no such provider.
+/// Fails if a model that the plan names, or its default, cannot be used: no key, no file, no such provider. The error names
+/// all of them.
 pub(super) fn check_models(app: &App, bundle: &Bundle, plan: &Plan) -> Result<(), CommandError> {
     let models = app.build_models(bundle);
-    for named in list_models(plan) {
-        // The same exit code as that of a run which fails for this reason.
-        models.resolve(named.as_deref()).map_err(|error| CommandError { exit: 1, ..CommandError::from(error) })?;
-    }
-    Ok(())
+    let unusable = list_models(plan).into_iter().filter_map(|used| {
+        let failure = models.resolve(used.name.as_deref()).err()?;
+        Some((used, failure))
+    });
+    let unusable: Vec<(UsedModel, StepFailure)> = unusable.collect();
+    let failure = match unusable.as_slice() {
+        [] => return Ok(()),
+        [(_, failure)] => failure.clone(),
+        several @ [(_, first), ..] => {
+            let described: Vec<String> = several.iter().map(|(used, failure)| used.describe(failure)).collect();
+            StepFailure { message: described.join("; "), ..first.clone() }
+        }
+    };
+    // The same exit code as that of a run which fails for this reason.
+    Err(CommandError { exit: 1, ..CommandError::from(failure) })
 }
 
 /// Says which steps `--model` does not change, because they name their own model.
@@ -28,7 +42,8 @@ pub(super) fn report_fixed_models(plan: &Plan, given: &[String]) {
         return;
     }
     // An empty name means the default model.
-    let names = list_models(plan).into_iter().flatten().filter(|name| name != default && !name.is_empty());
+    let names = list_models(plan).into_iter().filter_map(|used| used.name);
+    let names = names.filter(|name| name != default && !name.is_empty());
     let mut fixed: Vec<String> = names.filter(|name| !given.iter().any(|model| is_alias_of(model, name))).collect();
     fixed.sort_unstable();
     fixed.dedup();
@@ -43,7 +58,8 @@ pub(super) fn report_fixed_models(plan: &Plan, given: &[String]) {
 /// Whether a model that the plan names, or its default, is the small local one.
 pub(super) fn uses_small_model(app: &App, plan: &Plan) -> bool {
     let models = build_default_models(&app.config);
-    list_models(plan).iter().any(|named| models.resolve(named.as_deref()).is_ok_and(|model| model == SMALL_MODEL))
+    let is_small = |used: &UsedModel| models.resolve(used.name.as_deref()).is_ok_and(|model| model == SMALL_MODEL);
+    list_models(plan).iter().any(is_small)
 }
 
 /// Says at the end of a first run which better model there is.
@@ -62,20 +78,57 @@ fn is_alias_of(given: &str, name: &str) -> bool {
     given.split_once('=').is_some_and(|(alias, _)| alias == name)
 }
 
-/// The models of the steps, `None` for the default, each once. Names that are computed are left out.
-fn list_models(plan: &Plan) -> Vec<Option<String>> {
-    let mut models = Vec::new();
-    collect_models(&plan.root, &mut models);
-    models
+/// A model of a plan, with the steps that use it.
+struct UsedModel {
+    /// The name as it is written; `None` for the default.
+    name: Option<String>,
+    /// The titles of the steps.
+    steps: Vec<String>,
 }
 
-fn collect_models(root: &Step, models: &mut Vec<Option<String>>) {
+impl UsedModel {
+    /// A failure of the model, with the first steps that use it.
+    fn describe(&self, failure: &StepFailure) -> String {
+        let more = if self.steps.len() > MAX_NAMED_STEPS { ", …" } else { "" };
+        let steps = self.steps[..self.steps.len().min(MAX_NAMED_STEPS)].join(", ");
+        format!("{steps}{more}: {}", failure.message)
+    }
+}
+
+/// Maximum number of steps that an error about a model names.
+const MAX_NAMED_STEPS: usize = 3;
+
+/// The models of the steps, each once. Names that are computed are left out.
+fn list_models(plan: &Plan) -> Vec<UsedModel> {
+    let mut models = UsedModels::default();
+    collect_models(&plan.root, &mut models);
+    models.list
+}
+
+#[derive(Default)]
+struct UsedModels {
+    list: Vec<UsedModel>,
+    /// The index in the list, by name.
+    places: HashMap<Option<String>, usize>,
+}
+
+impl UsedModels {
+    fn add_step(&mut self, name: Option<String>, title: String) {
+        let place = *self.places.entry(name.clone()).or_insert(self.list.len());
+        match self.list.get_mut(place) {
+            Some(used) => used.steps.push(title),
+            None => self.list.push(UsedModel { name, steps: vec![title] }),
+        }
+    }
+}
+
+fn collect_models(root: &Step, models: &mut UsedModels) {
     root.visit(&mut |step| {
         // The plan of another definition is no child of its step.
         if let StepKind::Composite(Composite::Subflow(subflow)) = &step.kind {
             collect_models(&subflow.plan.root, models);
         }
-        let named = match find_generate(step).map(|generate| &generate.model) {
+        let name = match find_generate(step).map(|generate| &generate.model) {
             None => return,
             Some(None) => None,
             Some(Some(model)) => match model.as_literal() {
@@ -83,9 +136,7 @@ fn collect_models(root: &Step, models: &mut Vec<Option<String>>) {
                 None => return,
             },
         };
-        if !models.contains(&named) {
-            models.push(named);
-        }
+        models.add_step(name, step.title.clone());
     });
 }
 
