@@ -29,6 +29,7 @@ use rustix::fs::Mode;
 use rustix::process::umask;
 
 use crate::cli::Cli;
+use crate::commands::results::print_json;
 
 /// Exit code for writing to a closed pipe, as shells report it (128 + SIGPIPE).
 const CLOSED_PIPE_EXIT_CODE: i32 = 141;
@@ -51,13 +52,13 @@ fn main() -> ExitCode {
         Err(error) => {
             let wants_json = std::env::args_os().any(|argument| argument == "--json");
             if wants_json && error.kind() == clap::error::ErrorKind::DisplayVersion {
-                println!("{:#}", serde_json::json!({"version": env!("CARGO_PKG_VERSION")}));
+                print_json(&serde_json::json!({"version": env!("CARGO_PKG_VERSION")}));
                 return ExitCode::SUCCESS;
             }
             // Help and version are not errors; clap prints each to the right stream.
             let _ = error.print();
             if error.use_stderr() && wants_json {
-                println!("{:#}", commands::results::build_error(Code::UsageInvalid, &cli::describe_error(&error)));
+                print_json(&commands::results::build_error(Code::UsageInvalid, &cli::describe_error(&error)));
             }
             return ExitCode::from(if error.use_stderr() { 2 } else { 0 });
         }

@@ -277,6 +277,25 @@ fn a_session_belongs_to_its_key() {
 }
 
 #[test]
+fn sessions_that_are_opened_together_do_not_exceed_the_limit() {
+    let place = Workspace::with_hello("");
+    let server = RunningServer::start(&place, &[]);
+    let hands =
+        json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}});
+    let body = build_request("initialize", hands).to_string();
+    let open_sessions = || -> Vec<u16> {
+        let open = || server.send_and_read("POST", "/mcp", &[JSON_CONTENT_TYPE, ACCEPT_BOTH], &body).status;
+        (0..33).map(|_| open()).collect()
+    };
+    let statuses: Vec<u16> = std::thread::scope(|scope| {
+        let clients: Vec<_> = (0..8).map(|_| scope.spawn(open_sessions)).collect();
+        clients.into_iter().flat_map(|client| client.join().expect("no panic")).collect()
+    });
+    let count = |wanted: u16| statuses.iter().filter(|status| **status == wanted).count();
+    assert_eq!((count(200), count(429)), (250, 14), "{statuses:?}");
+}
+
+#[test]
 fn a_conversation_continues_in_its_thread() {
     let place = Workspace::new("default_model = \"scripted:echo\"\n");
     place.write("talk.json", &talking_graph().to_string());

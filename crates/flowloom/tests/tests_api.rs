@@ -115,6 +115,18 @@ fn a_file_of_tests_is_not_replaced_by_accident() {
 }
 
 #[test]
+fn a_linked_folder_of_tests_is_not_listed() {
+    let (place, elsewhere) =
+        (Workspace::new("default_model = \"scripted:echo\"\n"), tempfile::tempdir().expect("a folder"));
+    place.write("ask.json", &definition("Say {{input}}"));
+    let test = json!({"workflow": "ask", "inputs": "x", "expect": {}}).to_string();
+    std::fs::write(elsewhere.path().join("secret.json"), test).expect("written");
+    std::os::unix::fs::symlink(elsewhere.path(), place.path("tests")).expect("a link");
+    let server = RunningServer::start(&place, &[]);
+    assert_eq!(server.get("/api/v1/tests").json()["items"], json!([]));
+}
+
+#[test]
 fn a_test_names_a_workflow_that_exists() {
     let place = Workspace::new("default_model = \"scripted:echo\"\n");
     place.write("ask.json", &definition("Say {{input}}"));

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::State;
 use flowloom_app::config::Config;
+use flowloom_app::definitions::folder::leaves_folder;
 use flowloom_app::keys::Scope;
 use flowloom_app::workflow_tests::file::{TEST_FOLDER, TestFile, TestFileError, find_tests};
 use flowloom_app::workflow_tests::{SkippedQuestion, TestOutcome, TestProblem, TestRunner};
@@ -35,10 +36,11 @@ fn test_folder(config: &Config) -> PathBuf {
     config.project.root.join(TEST_FOLDER)
 }
 
-/// The paths of the tests, relative to their folder, with their files.
+/// The paths of the tests, relative to their folder, with their files. None if the folder is a link to somewhere else.
 fn list_files(config: &Config) -> ApiResult<Vec<(String, PathBuf)>> {
     let folder = test_folder(config);
-    if !folder.is_dir() {
+    // A link in the served folder must not show what is elsewhere.
+    if !folder.is_dir() || leaves_folder(&folder, &config.project.root) {
         return Ok(Vec::new());
     }
     let failed = |error: TestFileError| Problem::new(error.code(), error.to_string());

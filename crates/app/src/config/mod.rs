@@ -34,6 +34,7 @@ use flowloom_tools::WebSearch;
 use flowloom_tools::secrets::parse_secret_text;
 use serde::{Deserialize, Serialize};
 
+use crate::definitions::reader::{MAX_CONFIG_BYTES, read_bounded_text};
 use crate::secrets::names_in_text;
 
 pub use egress::EgressSettings;
@@ -445,7 +446,7 @@ struct ReadConfig {
 fn read_config_file(path: Option<&Path>) -> Result<ReadConfig, ConfigError> {
     let Some(path) = path else { return Ok(ReadConfig::default()) };
     let unreadable = |source| ConfigError::Unreadable { path: path.to_owned(), source };
-    let text = std::fs::read_to_string(path).map_err(unreadable)?;
+    let text = read_bounded_text(path, MAX_CONFIG_BYTES).map_err(unreadable)?;
     let file = toml::from_str(&text).map_err(|_| {
         let problems = syntax::list_problems::<ConfigFile>(&text);
         ConfigError::Malformed { path: path.to_owned(), problems }

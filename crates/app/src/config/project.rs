@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::env_file;
 use super::error::ConfigError;
+use crate::definitions::reader::{MAX_CONFIG_BYTES, read_bounded_text};
 use crate::folders::name_folder;
 
 /// Name of the configuration file, which makes its folder a project.
@@ -155,7 +156,7 @@ impl Project {
         }
         check_owner(&path, self.root.as_os_str().is_empty())?;
         let unreadable = |source| ConfigError::Unreadable { path: path.clone(), source };
-        let text = std::fs::read_to_string(&path).map_err(unreadable)?;
+        let text = read_bounded_text(&path, MAX_CONFIG_BYTES).map_err(unreadable)?;
         env_file::read_variables(&text).map_err(|line| ConfigError::EnvLine { path, line })
     }
 

@@ -15,6 +15,9 @@ use crate::folders::{name_folder, name_parent};
 /// The texts of the files that are open in an editor, by absolute path. They count in the place of what is on the disk.
 pub type OpenFiles = BTreeMap<PathBuf, Arc<str>>;
 
+/// The bytes of a configuration or `.env` file at most.
+pub(crate) const MAX_CONFIG_BYTES: u64 = 4 << 20;
+
 /// The bytes of the file of a test at most. A recorded one holds what every step received.
 pub(crate) const MAX_TEST_BYTES: u64 = 64 << 20;
 

@@ -13,6 +13,7 @@ use flowloom_core::value::Value;
 use flowloom_store::{Actor, DefinitionCondition};
 use serde_json::json;
 
+use super::results::print_json;
 use crate::cli::{BlocksCommand, Global};
 use crate::failure::{CommandError, CommandResult};
 use crate::terminal::table::{LastCell, print_table};
@@ -39,7 +40,7 @@ pub(crate) async fn manage_blocks(global: &Global, user: &str, command: BlocksCo
 fn list_blocks(global: &Global, app: &App, user: &str) -> CommandResult {
     let blocks = app.blocks.list_blocks(user)?;
     if global.json {
-        super::results::print_json(&Value::list(blocks));
+        print_json(&Value::list(blocks));
         return Ok(0);
     }
     let mut rows = Vec::new();
@@ -119,7 +120,7 @@ async fn find_blocks(global: &Global, app: &App, user: &str, words: &str, limit:
                 "block": found.block, "score": found.score, "similarity": found.similarity, "fits": found.fit.is_usable(),
             })
         });
-        println!("{:#}", serde_json::Value::Array(found_rows.collect()));
+        print_json(&serde_json::Value::Array(found_rows.collect()));
         return Ok(0);
     }
     let rows: Vec<_> =

@@ -9,6 +9,7 @@ use flowloom_app::definitions::find::{FoundFile, find_definitions, find_named};
 use flowloom_app::definitions::source::{self, LoadedDefinition, Loader, resolve_entry};
 use flowloom_core::diagnostic::apply_safe_fixes;
 
+use super::results::print_json;
 use crate::cli::{CheckArgs, Global, ReportStyle};
 use crate::failure::{CommandError, CommandResult};
 use crate::print::{show_name, show_path};
@@ -48,9 +49,9 @@ pub(crate) async fn check_definitions(global: &Global, arguments: CheckArgs) -> 
     let style = if global.json { ReportStyle::Json } else { arguments.report };
     match style {
         ReportStyle::Human => print_report(&sources),
-        ReportStyle::Json => println!("{:#}", diagnostics::to_json(&sources)),
+        ReportStyle::Json => print_json(&diagnostics::to_json(&sources)),
         ReportStyle::Github => print!("{}", diagnostics::to_github(&sources)),
-        ReportStyle::Sarif => println!("{:#}", diagnostics::to_sarif(&sources)),
+        ReportStyle::Sarif => print_json(&diagnostics::to_sarif(&sources)),
     }
     let refused = sources.iter().any(LoadedDefinition::is_refused);
     Ok(if refused { 2 } else { 0 })

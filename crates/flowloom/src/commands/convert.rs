@@ -9,6 +9,7 @@ use flowloom_convert::Fate;
 use flowloom_formats::markdown;
 use serde_json::json;
 
+use super::results::print_json;
 use crate::cli::{ConvertArgs, Global};
 use crate::failure::{CommandError, CommandResult};
 use crate::replace_file::replace_file;
@@ -41,7 +42,7 @@ pub(crate) fn convert_file(global: &Global, arguments: &ConvertArgs) -> CommandR
         replace_file(out, text)?;
     }
     match global.json {
-        true => println!("{:#}", describe_conversion(&converted, arguments)),
+        true => print_json(&describe_conversion(&converted, arguments)),
         false => print_conversion(&converted, arguments),
     }
     Ok(if converted.is_refused { REFUSED_EXIT } else { 0 })

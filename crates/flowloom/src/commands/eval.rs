@@ -21,6 +21,7 @@ use flowloom_store::SHARED_USER;
 use serde_json::json;
 
 use super::new::{SilentWatcher, authoring_limits, load_config, run_built_in, use_scripted_model};
+use super::results::print_json;
 use crate::cli::{EvalAuthorArgs, Global};
 use crate::failure::{CommandError, CommandResult, format_error};
 
@@ -61,7 +62,7 @@ pub(crate) async fn evaluate_author(global: &Global, arguments: EvalAuthorArgs) 
         rows.push(timed);
     }
     match global.json {
-        true => println!("{:#}", build_summary(&rows)),
+        true => print_json(&build_summary(&rows)),
         false => print!("{}", render_table(&rows)),
     }
     if is_cut_short {

@@ -7,6 +7,7 @@ use flowloom_core::code::Code;
 use flowloom_core::diagnostic::find_similar_name;
 use flowloom_formats::markdown;
 
+use super::results::print_json;
 use crate::cli::{self, Global};
 use crate::failure::{CommandError, CommandResult};
 use crate::style::{Style, paint_text};
@@ -27,7 +28,7 @@ pub(crate) fn print_completions(global: &Global, shell: clap_complete::Shell) ->
     clap_complete::generate(shell, &mut cli::build_command(), "flowloom", &mut script);
     let script = String::from_utf8_lossy(&script);
     match global.json {
-        true => super::results::print_json(&serde_json::json!({"shell": shell.to_string(), "script": script})),
+        true => print_json(&serde_json::json!({"shell": shell.to_string(), "script": script})),
         false => print!("{script}"),
     }
     Ok(0)
@@ -42,7 +43,7 @@ pub(crate) fn print_help(global: &Global, words: &[String]) -> CommandResult {
     } else if help.use_stderr() {
         return Err(CommandError::usage(cli::describe_error(&help)));
     } else {
-        super::results::print_json(&serde_json::json!({"help": help.to_string()}));
+        print_json(&serde_json::json!({"help": help.to_string()}));
     }
     Ok(if help.use_stderr() { 2 } else { 0 })
 }
@@ -62,7 +63,7 @@ pub(crate) fn explain_code(global: &Global, text: &str) -> CommandResult {
     };
     let page = error_pages::find_page(code);
     if global.json {
-        println!("{:#}", serde_json::json!({"code": code, "title": code.title(), "page": page}));
+        print_json(&serde_json::json!({"code": code, "title": code.title(), "page": page}));
         return Ok(0);
     }
     match page {
@@ -92,7 +93,7 @@ fn paint_headings(page: &str) -> String {
 /// Prints the system prompt of Markdown workflows.
 fn print_prompt(global: &Global) -> u8 {
     match global.json {
-        true => println!("{:#}", serde_json::json!({"prompt": markdown::DEFAULT_SYSTEM_PROMPT})),
+        true => print_json(&serde_json::json!({"prompt": markdown::DEFAULT_SYSTEM_PROMPT})),
         false => println!("{}", markdown::DEFAULT_SYSTEM_PROMPT),
     }
     0

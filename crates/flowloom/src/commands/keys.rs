@@ -9,6 +9,7 @@ use flowloom_runtime::effects::Clock as _;
 use flowloom_store::{Actor, KeyRow, StoreError};
 use serde_json::json;
 
+use super::results::print_json;
 use crate::cli::{Global, KeysCommand};
 use crate::failure::CommandResult;
 use crate::hint;
@@ -64,7 +65,7 @@ fn parse_expiry(expires: Option<&str>, now: u64) -> Result<Option<u64>, AppError
 
 fn print_secret(global: &Global, id: &str, secret: &str) {
     match global.json {
-        true => println!("{:#}", json!({"id": id, "key": secret})),
+        true => print_json(&json!({"id": id, "key": secret})),
         false => println!("{secret}"),
     }
 }
@@ -80,7 +81,7 @@ fn list_keys(global: &Global, app: &App, now: u64) -> Result<(), StoreError> {
                 "old_secret_until": key.old_secret.as_ref().map(|old| old.until),
             })
         });
-        println!("{:#}", serde_json::Value::Array(key_rows.collect()));
+        print_json(&serde_json::Value::Array(key_rows.collect()));
         return Ok(());
     }
     if keys.is_empty() {

@@ -6,6 +6,7 @@ use flowloom_app::definitions::find::{FoundFile, find_definitions};
 use flowloom_app::definitions::source::Loader;
 use serde_json::json;
 
+use super::results::print_json;
 use crate::cli::Global;
 use crate::failure::{CommandError, CommandResult};
 use crate::hint;
@@ -22,7 +23,7 @@ pub(crate) fn list_workflows(global: &Global, folder: &Path) -> CommandResult {
     let found = find_definitions(folder, &Loader::new(&config)).definitions;
     if global.json {
         let workflows: Vec<_> = found.iter().map(to_json).collect();
-        println!("{:#}", serde_json::Value::from(workflows));
+        print_json(&serde_json::Value::from(workflows));
         return Ok(0);
     }
     if found.is_empty() {

@@ -11,6 +11,7 @@ use flowloom_runtime::effects::Clock as _;
 use flowloom_store::{Damage, PruneFilter, RestoreOptions, RestoredBackup};
 use serde_json::json;
 
+use super::results::print_json;
 use crate::cli::Global;
 use crate::failure::{CommandError, CommandResult};
 
@@ -43,7 +44,7 @@ pub(crate) async fn prune_runs(global: &Global, older: Option<&str>, named: &[St
     }
     if global.json {
         let counts: serde_json::Map<_, _> = counts.iter().map(|(name, count)| ((*name).into(), json!(count))).collect();
-        println!("{:#}", json!(counts));
+        print_json(&json!(counts));
         return Ok(0);
     }
     for (name, count) in counts.iter().filter(|(_, count)| *count > 0) {

@@ -9,6 +9,7 @@ use reqwest::Method;
 use serde_json::json;
 
 use super::remote;
+use super::results::print_json;
 use crate::cli::{Global, SyncArgs};
 use crate::failure::{CommandError, CommandResult};
 use crate::terminal::diagnostics;
@@ -24,7 +25,7 @@ pub(crate) async fn sync_folder(global: &Global, arguments: SyncArgs) -> Command
         eprintln!("Nothing was changed: {} of {} have errors", refused.len(), refused.len() + items.len());
         if global.json {
             let problems: Vec<_> = refused.iter().flat_map(|source| source.problems()).collect();
-            super::results::print_json(&json!({"problems": problems}));
+            print_json(&json!({"problems": problems}));
         }
         return Ok(2);
     }
@@ -33,7 +34,7 @@ pub(crate) async fn sync_folder(global: &Global, arguments: SyncArgs) -> Command
         None => sync_to_store(config, &arguments, items).await?,
     };
     match global.json {
-        true => println!("{:#}", json!(synced)),
+        true => print_json(&json!(synced)),
         false => print_changes(&synced, arguments.dry_run),
     }
     Ok(0)

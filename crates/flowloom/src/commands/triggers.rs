@@ -18,6 +18,7 @@ use flowloom_server::{HookInfo, Schedule};
 use flowloom_store::{Actor, DefinitionKind, HookRow, ScheduleRow};
 use serde_json::json;
 
+use super::results::print_json;
 use crate::cli::{DEFAULT_ADDRESS, Global, HooksCommand, MissedPolicy, OverlapPolicy, ScheduleCommand};
 use crate::failure::{CommandError, CommandResult};
 use crate::hint::{self, quote_text};
@@ -103,14 +104,14 @@ pub(crate) async fn manage_schedules(global: &Global, command: ScheduleCommand) 
 
 fn print_removal(global: &Global, id: &str) {
     match global.json {
-        true => super::results::print_json(&json!({"removed": id})),
+        true => print_json(&json!({"removed": id})),
         false => eprintln!("removed {id}"),
     }
 }
 
 fn print_schedules(global: &Global, rows: Vec<ScheduleRow>) {
     if global.json {
-        return println!("{:#}", json!(rows.into_iter().map(Schedule::from_row).collect::<Vec<_>>()));
+        return print_json(&json!(rows.into_iter().map(Schedule::from_row).collect::<Vec<_>>()));
     }
     let cells = |row: ScheduleRow| {
         let next = if row.is_paused { "paused".to_owned() } else { format_time(row.next_at) };
@@ -156,7 +157,7 @@ pub(crate) async fn manage_hooks(global: &Global, command: HooksCommand) -> Comm
 fn list_hooks(global: &Global, rows: Vec<HookRow>) {
     if global.json {
         let hooks: Vec<_> = rows.into_iter().map(|row| HookInfo::from_row(row, None)).collect();
-        return println!("{:#}", json!(hooks));
+        return print_json(&json!(hooks));
     }
     let rows: Vec<_> = rows.into_iter().map(|row| [row.address(), row.workflow]).collect();
     if !rows.is_empty() {
@@ -166,7 +167,7 @@ fn list_hooks(global: &Global, rows: Vec<HookRow>) {
 
 fn print_hook(global: &Global, config: &Config, row: HookRow, secret: Option<String>) {
     if global.json {
-        return println!("{:#}", json!(HookInfo::from_row(row, secret)));
+        return print_json(&json!(HookInfo::from_row(row, secret)));
     }
     let url = format!("{}{}", find_server_url(config), row.address());
     eprintln!("POST {url} starts {}", row.workflow);

@@ -40,8 +40,42 @@ const OPENING_METHOD: &str = "initialize";
 struct McpEndpoint {
     service: StreamableHttpService<McpHandler, LocalSessionManager>,
     sessions: Arc<LocalSessionManager>,
-    /// The owners of the sessions, by session id.
-    session_owners: Mutex<HashMap<String, SessionOwner>>,
+    owners: Mutex<SessionOwners>,
+}
+
+/// Who has sessions.
+#[derive(Default)]
+struct SessionOwners {
+    /// The owners of the open sessions, by session id.
+    open: HashMap<String, SessionOwner>,
+    /// The owners of the sessions that are being opened, by a number.
+    opening: HashMap<u64, SessionOwner>,
+    last_number: u64,
+}
+
+impl SessionOwners {
+    fn count(&self, user: &Option<String>) -> SessionCounts {
+        let all = || self.open.values().chain(self.opening.values());
+        SessionCounts { all: all().count(), own: all().filter(|owner| owner.user == *user).count() }
+    }
+}
+
+/// The numbers of all sessions and of those of one user.
+struct SessionCounts {
+    all: usize,
+    own: usize,
+}
+
+/// A session that is being opened, and counts until the answer with its id is there.
+struct OpeningSession<'a> {
+    owners: &'a Mutex<SessionOwners>,
+    number: u64,
+}
+
+impl Drop for OpeningSession<'_> {
+    fn drop(&mut self) {
+        lock_owners(self.owners).opening.remove(&self.number);
+    }
 }
 
 /// Who opened a session.
@@ -65,7 +99,7 @@ pub(crate) fn mcp_route(server: &Server) -> MethodRouter<Server> {
     let handler = move || Ok(McpHandler { host: host.clone(), local_client: None });
     let service =
         StreamableHttpService::new(handler, sessions.clone(), config.with_max_request_body_bytes(MAX_BODY_BYTES));
-    let endpoint = Arc::new(McpEndpoint { service, sessions, session_owners: Mutex::default() });
+    let endpoint = Arc::new(McpEndpoint { service, sessions, owners: Mutex::default() });
     any(async move |State(server): State<Server>, caller: Caller, request: Request| {
         endpoint.handle(&server, caller, request).await.unwrap_or_else(|problem| problem.into_response())
     })
@@ -75,20 +109,21 @@ impl McpEndpoint {
     async fn handle(&self, server: &Server, caller: Caller, request: Request) -> ApiResult<Response> {
         let owner = SessionOwner::of_caller(&caller);
         if let Some(id) = session_id(request.headers())
-            && self.lock_owners().get(&id).is_some_and(|opened_by| *opened_by != owner)
+            && lock_owners(&self.owners).open.get(&id).is_some_and(|opened_by| *opened_by != owner)
         {
             return Err(Problem::not_found("session", &id));
         }
         let (mut parts, body) = request.into_parts();
         // Read with the time-out of all request bodies.
         let text = read_json_text(server, Request::from_parts(parts.clone(), body)).await?;
+        let mut opening = None;
         if parts.method == Method::POST {
             let method = match read_method(&text) {
                 Ok(method) => method,
                 Err(problem) => return Ok((StatusCode::BAD_REQUEST, Json(problem)).into_response()),
             };
             if method.as_deref() == Some(OPENING_METHOD) && session_id(&parts.headers).is_none() {
-                self.check_capacity(&owner.user).await?;
+                opening = Some(self.reserve_session(&owner).await?);
             }
         }
         parts.extensions.insert(caller);
@@ -99,40 +134,44 @@ impl McpEndpoint {
             *answer.status_mut() = StatusCode::NO_CONTENT;
         }
         if let Some(id) = session_id(answer.headers()) {
-            self.lock_owners().insert(id, owner);
+            lock_owners(&self.owners).open.insert(id, owner);
         }
+        drop(opening);
         to_problem(answer).await
     }
 
-    /// Fails with `TooManyCalls` if a new session of the user would exceed a limit. All callers
-    /// without a user, such as operators, count as one user.
-    async fn check_capacity(&self, user: &Option<String>) -> ApiResult<()> {
-        let count = |owners: &HashMap<String, SessionOwner>| {
-            (owners.len(), owners.values().filter(|owner| owner.user == *user).count())
-        };
-        let is_full = |(all, own): (usize, usize)| all >= MAX_SESSIONS || own >= MAX_SESSIONS_OF_USER;
-        if !is_full(count(&self.lock_owners())) {
-            return Ok(());
+    /// Reserves a place for a session. Fails with `TooManyCalls` if it would exceed a limit. All callers without a user, such
+    /// as operators, count as one user.
+    async fn reserve_session(&self, owner: &SessionOwner) -> ApiResult<OpeningSession<'_>> {
+        if let Ok(opening) = self.try_reserve(owner) {
+            return Ok(opening);
         }
         let there = self.sessions.sessions.read().await;
-        let mut owners = self.lock_owners();
-        owners.retain(|id, _| there.contains_key(id.as_str()));
-        let (all, own) = count(&owners);
-        match is_full((all, own)) {
-            false => Ok(()),
-            true => {
-                let message = format!(
-                    "{all} sessions are open, {own} of them of this user; the limits are {MAX_SESSIONS} and \
-                     {MAX_SESSIONS_OF_USER}. Close sessions (DELETE), or wait until idle ones end"
-                );
-                Err(Problem::new(Code::TooManyCalls, message))
-            }
-        }
+        lock_owners(&self.owners).open.retain(|id, _| there.contains_key(id.as_str()));
+        self.try_reserve(owner).map_err(|SessionCounts { all, own }| {
+            let message = format!(
+                "{all} sessions are open, {own} of them of this user; the limits are {MAX_SESSIONS} and \
+                 {MAX_SESSIONS_OF_USER}. Close sessions (DELETE), or wait until idle ones end"
+            );
+            Problem::new(Code::TooManyCalls, message)
+        })
     }
 
-    fn lock_owners(&self) -> MutexGuard<'_, HashMap<String, SessionOwner>> {
-        self.session_owners.lock().unwrap_or_else(PoisonError::into_inner)
+    fn try_reserve(&self, owner: &SessionOwner) -> Result<OpeningSession<'_>, SessionCounts> {
+        let mut owners = lock_owners(&self.owners);
+        let counts = owners.count(&owner.user);
+        if counts.all >= MAX_SESSIONS || counts.own >= MAX_SESSIONS_OF_USER {
+            return Err(counts);
+        }
+        owners.last_number += 1;
+        let number = owners.last_number;
+        owners.opening.insert(number, owner.clone());
+        Ok(OpeningSession { owners: &self.owners, number })
     }
+}
+
+fn lock_owners(owners: &Mutex<SessionOwners>) -> MutexGuard<'_, SessionOwners> {
+    owners.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The response of the protocol's library, whose plain texts become problem documents.

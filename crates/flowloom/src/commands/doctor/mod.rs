@@ -14,6 +14,7 @@ use flowloom_sandbox::Protection;
 use flowloom_store::{DATABASE_FILE, Store};
 
 use crate::cli::Global;
+use crate::commands::results::print_json;
 use crate::failure::CommandResult;
 use crate::hint;
 use crate::print::print_wrapped;
@@ -75,7 +76,7 @@ pub(crate) async fn run_doctor(global: &Global, reads_data: bool) -> CommandResu
                 })
             })
             .collect();
-        println!("{:#}", serde_json::Value::from(list));
+        print_json(&serde_json::Value::from(list));
     } else {
         print_checks(&findings);
     }
