@@ -495,3 +495,30 @@ async fn an_agent_is_found_by_the_id_in_its_folder() {
     }
     editor.end_conversation().await;
 }
+
+/// Functions and tools that run workflows lead to the files of these.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_definition_of_a_function_is_the_file_of_its_workflow() {
+    let steps = STEPS.replace("agent::chat", "sub::order");
+    let page = "Order.\n\n<sub-order as=\"a\" input=\"x\" />\n\n<GenText as=\"b\" model=\"scripted:echo\" />\n";
+    let agent = "{\"systemPrompt\": \"You help.\",\n\"tools\": [\"@@flow_weather\", \"sub::order\"]}\n";
+    let mut editor = Editor::start(json!({})).await;
+    let config = "default_model = \"scripted:echo\"\n[functions.\"sub::order\"]\nworkflow = \"parts/order.json\"\n";
+    editor.write("flowloom.toml", config);
+    editor.write("parts/order.json", STEPS);
+    editor.write("weather.json", STEPS);
+    for (file, text, wanted, target) in [
+        ("main.json", steps.as_str(), "sub::order", "parts/order.json"),
+        ("main.mdx", page, "sub-order", "parts/order.json"),
+        ("agent.json", agent, "flow_weather", "weather.json"),
+        ("agent.json", agent, "sub::order", "parts/order.json"),
+    ] {
+        let document = editor.open(file, text).await;
+        let line = text.lines().position(|line| line.contains(wanted)).expect("a line");
+        let character = text.lines().nth(line).and_then(|line| line.find(wanted)).expect("a column");
+        let at = json!({"textDocument": document, "position": {"line": line, "character": character}});
+        let found = editor.request_result("textDocument/definition", at).await.expect("an answer");
+        assert_eq!(found[0]["uri"], editor.file_uri(target), "{file} {wanted}: {found}");
+    }
+    editor.end_conversation().await;
+}

@@ -11,6 +11,7 @@ use lsp_types::{
     Position, PrepareRenameResponse, Range, TextDocumentPositionParams, Url,
 };
 
+use super::called_files::find_called_file;
 use super::check::{Checked, is_markdown};
 use super::convert::TextView;
 use super::documents::Document;
@@ -119,7 +120,7 @@ impl<'s> Opened<'s> {
     }
 
     /// The name at a position. Of the two that a shorthand key stands for, the one around the block comes first.
-    fn find_name(&self, position: Position) -> Option<&Name> {
+    pub(super) fn find_name(&self, position: Position) -> Option<&Name> {
         let offset = self.view().find_offset(position);
         self.file()?.index.find_names(offset).min_by_key(|name| std::cmp::Reverse(name.role))
     }
@@ -197,6 +198,9 @@ pub(super) fn hover(snapshot: &Snapshot, at: &TextDocumentPositionParams) -> Opt
 /// The places where the name at a position gets its meaning.
 pub(super) fn find_definition(snapshot: &Snapshot, at: &TextDocumentPositionParams) -> Option<GotoDefinitionResponse> {
     let opened = Opened::find(snapshot, &at.text_document.uri)?;
+    if let Some(file) = find_called_file(&opened, at.position) {
+        return Some(GotoDefinitionResponse::Array(vec![file]));
+    }
     let name = opened.find_name(at.position)?;
     let origins = opened.definition.find_origins(name).filter_map(|place| opened.find_location(place));
     let mut locations: Vec<Location> = origins.collect();
