@@ -4,25 +4,17 @@ use std::path::{Path, PathBuf};
 
 use flowloom_app::config::Config;
 use flowloom_app::definitions::nameable::find_tool_file;
-use lsp_types::{Location, Position, Range};
 
-use super::features::Opened;
-use crate::analysis::index::Body;
-use crate::analysis::names::NameKind;
+use crate::analysis::index::{Body, Index};
+use crate::analysis::names::{Name, NameKind};
 
-/// The file of the workflow that the name at a position calls; `None` if it calls none.
-pub(super) fn find_called_file(opened: &Opened<'_>, position: Position) -> Option<Location> {
-    let config = opened.checked.as_ref()?.config.clone()?;
-    let main = Path::new(&opened.definition.main().path);
-    let file = match opened.find_name(position) {
-        Some(name) if name.kind == NameKind::Function => find_function_file(&config, &name.text),
-        Some(name) if name.kind == NameKind::Tool => {
-            find_function_file(&config, &name.text).or_else(|| find_tool_file(&config, main, &name.text))
-        }
-        Some(_) => None,
-        None => find_element_file(opened, &config, position),
-    };
-    Some(Location::new(opened.find_uri(&file?.display().to_string())?, Range::default()))
+/// The file of the workflow that a name calls in the definition at `main`; `None` if it calls none.
+pub(super) fn find_called_file(config: &Config, main: &Path, name: &Name) -> Option<PathBuf> {
+    match name.kind {
+        NameKind::Function => find_function_file(config, &name.text),
+        NameKind::Tool => find_function_file(config, &name.text).or_else(|| find_tool_file(config, main, &name.text)),
+        _ => None,
+    }
 }
 
 /// The file of the workflow of a configured function.
@@ -32,10 +24,9 @@ fn find_function_file(config: &Config, function: &str) -> Option<PathBuf> {
     file.is_file().then(|| std::path::absolute(&file).unwrap_or(file))
 }
 
-/// The file of the workflow that an element of a Markdown workflow calls.
-fn find_element_file(opened: &Opened<'_>, config: &Config, position: Position) -> Option<PathBuf> {
-    let offset = opened.view().find_offset(position);
-    let Body::Markdown(document) = &opened.file()?.index.body else { return None };
+/// The file of the workflow that the element of a Markdown workflow at byte `offset` calls.
+pub(super) fn find_element_file(config: &Config, index: &Index, offset: usize) -> Option<PathBuf> {
+    let Body::Markdown(document) = &index.body else { return None };
     let is_here = |name: &flowloom_core::diagnostic::Span| name.start <= offset && offset <= name.end();
     let element = document
         .elements
