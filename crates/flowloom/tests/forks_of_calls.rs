@@ -127,9 +127,9 @@ fn runs_are_compared_with_their_child_runs_and_definitions() {
     let mut described: Value = serde_json::from_str(&described).expect("JSON");
     described["description"] = "Another text".into();
     place.write("par.json", &described.to_string());
-    let (code, said) = diff(before["run_id"].as_str().expect("an id"), &run_parent(&place));
-    assert_eq!((code, &said["same"]), (0, &json!(true)), "{said}");
-    assert_eq!(said["definition"]["fields"][0]["name"], "description", "{said}");
+    let (code, compared) = diff(before["run_id"].as_str().expect("an id"), &run_parent(&place));
+    assert_eq!((code, &compared["same"]), (0, &json!(true)), "{compared}");
+    assert_eq!(compared["definition"]["fields"][0]["name"], "description", "{compared}");
 }
 
 #[test]
