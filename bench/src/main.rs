@@ -25,6 +25,7 @@ mod serving;
 mod shared_database;
 mod slow_model;
 mod streaming_model;
+mod tests_of_workflows;
 mod workloads;
 mod world;
 
@@ -36,9 +37,9 @@ use measure::ReportRow;
 /// Error of a measurement.
 pub(crate) type BenchError = Box<dyn std::error::Error + Send + Sync>;
 
-const WORKLOAD_NAMES: [&str; 23] = [
+const WORKLOAD_NAMES: [&str; 24] = [
     "W1", "W2", "W3", "W4", "W5", "W5d", "W6", "W7", "W8", "F1000", "M1000", "HTTP", "postgres", "crowds", "chats",
-    "hostile", "sandbox", "fairness", "limits", "search", "local", "scale", "restate",
+    "hostile", "sandbox", "fairness", "limits", "search", "local", "scale", "restate", "tests",
 ];
 
 /// Flag of a child process, which prints its rows as JSON.
@@ -141,6 +142,7 @@ fn run_child(workload: &str) -> Result<ExitCode, BenchError> {
             "sandbox" => sandbox::measure_sandbox().await,
             "fairness" => fairness::measure_fairness().await,
             "limits" => limits::measure_limits().await,
+            "tests" => tests_of_workflows::measure_tests(),
             "search" => search::measure_search().await,
             "local" => local_model::measure_local_model().await,
             other => Err(format!("unknown workload {other}").into()),

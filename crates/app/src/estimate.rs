@@ -1,32 +1,20 @@
-//! The worst-case cost of a workflow before it runs, and the cost of its past runs.
+//! The worst-case cost of a workflow before it runs. The cost of its past runs is in `typical_case`.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use flowloom_core::bound::{Bound, CallBound, Count, FunctionReach, Latencies, ModelFigures, WorstCase, bound_plan};
 use flowloom_core::limits::Limits;
-use flowloom_core::plan::Plan;
-use flowloom_core::state::RunState;
-use flowloom_core::status::Status;
+use flowloom_core::plan::{Plan, flow_function_id};
 use flowloom_core::value::Value;
 use flowloom_models::Models;
 use flowloom_runtime::effects::Model as _;
-use flowloom_store::RunFilter;
 use flowloom_tools::find_request_method;
-use serde::Serialize;
 use serde_json::json;
 
 use crate::config::{Config, FunctionSettings};
+use crate::definitions::bundle::{AvailableTools, WorkflowTool, compile_bundle};
 use crate::definitions::source::Loader;
-use crate::engines::App;
-use crate::error::AppError;
-
-/// Number of runs that the typical case is taken from.
-const TYPICAL_RUNS: u32 = 20;
-
-/// No further run is read after this time: the records of some workflows are long.
-const MAX_READING: Duration = Duration::from_secs(2);
 
 /// The figures of the configured models and functions.
 pub struct ConfiguredFigures<'a> {
@@ -34,8 +22,8 @@ pub struct ConfiguredFigures<'a> {
     pub config: &'a Config,
     /// The models.
     pub models: &'a Models,
-    /// Whether the workflows that functions run are read, and bounded as well.
-    pub reads_workflows: bool,
+    /// The tools of the definition. With them, the workflows that tools and functions run are read, and bounded as well.
+    pub tools: Option<&'a AvailableTools>,
 }
 
 impl ModelFigures for ConfiguredFigures<'_> {
@@ -63,6 +51,7 @@ impl ModelFigures for ConfiguredFigures<'_> {
                     .unwrap_or(UNKNOWN_TARGET)
                     .to_owned(),
             },
+            _ if self.find_tool(function).is_some() => self.find_tool_plan(function),
             _ if function.starts_with("author::") => FunctionReach::Unknown(format!("the function {function}")),
             _ => match find_request_method(function) {
                 Some(method) => FunctionReach::Request { method: method.to_owned(), host: UNKNOWN_TARGET.to_owned() },
@@ -73,10 +62,21 @@ impl ModelFigures for ConfiguredFigures<'_> {
 }
 
 impl ConfiguredFigures<'_> {
+    /// The workflow that is the tool of an agent under the name of this function.
+    fn find_tool(&self, function: &str) -> Option<&WorkflowTool> {
+        let flows = self.tools?.flows.iter().flatten();
+        flows.into_iter().find(|(id, _)| flow_function_id(id) == function).map(|(_, tool)| tool)
+    }
+
+    fn find_tool_plan(&self, function: &str) -> FunctionReach {
+        let plan = self.find_tool(function).and_then(|tool| compile_bundle(&tool.bundle).ok());
+        plan.map_or(FunctionReach::Nothing, FunctionReach::Workflow)
+    }
+
     /// The workflow of a function, if it can be read.
     fn find_workflow(&self, function: &str, file: &str) -> FunctionReach {
         let unknown = || FunctionReach::Unknown(format!("the workflow of the function {function}"));
-        if !self.reads_workflows {
+        if self.tools.is_none() {
             return unknown();
         }
         let loaded = Loader::new(self.config).compile(&self.config.base_folder().join(file));
@@ -188,64 +188,4 @@ impl Estimate {
 
 fn to_usd(cost: Count) -> Option<f64> {
     cost.0.map(|micro| micro as f64 / 1e6)
-}
-
-/// The use of the newest runs of a workflow: the median of each figure.
-#[derive(Debug, Serialize)]
-pub struct TypicalCase {
-    /// Number of runs.
-    pub runs: usize,
-    /// Model calls.
-    pub model_calls: u64,
-    /// Tokens of prompts.
-    pub input_tokens: u64,
-    /// Tokens of answers.
-    pub output_tokens: u64,
-    /// Cost in millionths of a US dollar; `None` if a price was unknown.
-    pub micro_usd: Option<u64>,
-    /// Time from start to end, in milliseconds.
-    pub duration_ms: u64,
-}
-
-/// The typical case of a workflow, from its newest runs that succeeded; `None` if there are none. `user` restricts it to the
-/// runs of that user.
-pub async fn find_typical_case(app: &App, plan: &Plan, user: Option<&str>) -> Result<Option<TypicalCase>, AppError> {
-    let filter = RunFilter {
-        user: user.map(str::to_owned),
-        name: Some(plan.name.clone()),
-        format: Some(plan.format.name().to_owned()),
-        status: Some(Status::Succeeded.name().to_owned()),
-        project: Some(app.config.project_name.clone()),
-        limit: TYPICAL_RUNS,
-        ..RunFilter::default()
-    };
-    let began = Instant::now();
-    let mut states = Vec::new();
-    for row in app.store.list_runs_matching(&filter)? {
-        // What a fork reused was not used.
-        if row.forked_from.is_none() && began.elapsed() < MAX_READING {
-            states.push(app.open_run_by_id(row.id).await?.state());
-        }
-    }
-    if states.is_empty() {
-        return Ok(None);
-    }
-    let median = |read: &dyn Fn(&RunState) -> u64| {
-        let mut values: Vec<u64> = states.iter().map(read).collect();
-        values.sort_unstable();
-        values[values.len() / 2]
-    };
-    let calls = |state: &RunState| {
-        let is_call = |step: &&flowloom_core::state::StepState| step.kind.as_deref() == Some("generate");
-        state.steps().iter().filter(is_call).map(|step| u64::from(step.attempts)).sum()
-    };
-    let has_prices = states.iter().all(|state| state.usage.micro_usd.is_some());
-    Ok(Some(TypicalCase {
-        runs: states.len(),
-        model_calls: median(&calls),
-        input_tokens: median(&|state| state.usage.input_tokens),
-        output_tokens: median(&|state| state.usage.output_tokens),
-        micro_usd: has_prices.then(|| median(&|state| state.usage.micro_usd.unwrap_or_default())),
-        duration_ms: median(&|state| state.finished_at.map_or(0, |finished| finished.saturating_sub(state.created_at))),
-    }))
 }

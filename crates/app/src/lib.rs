@@ -33,5 +33,6 @@ pub mod secrets;
 pub mod telemetry;
 pub mod times;
 pub mod tools;
+pub mod typical_case;
 pub mod wiring;
 pub mod workflow_tests;

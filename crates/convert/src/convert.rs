@@ -39,6 +39,18 @@ impl Conversion {
         self.findings.iter().filter(|finding| finding.fate == fate).count()
     }
 
+    /// The number of constructs that are kept, by their kind.
+    pub fn count_kept(&self) -> Vec<(&'static str, usize)> {
+        let mut kinds: Vec<(&'static str, usize)> = Vec::new();
+        for finding in self.findings.iter().filter(|finding| finding.fate == Fate::Kept) {
+            match kinds.iter_mut().find(|(kind, _)| *kind == finding.construct) {
+                Some((_, count)) => *count += 1,
+                None => kinds.push((finding.construct, 1)),
+            }
+        }
+        kinds
+    }
+
     /// Whether something is lost.
     pub fn has_losses(&self) -> bool {
         self.text.is_none() || self.count(Fate::Lost) > 0
@@ -73,7 +85,7 @@ pub fn convert_definition(source: &ConversionSource<'_>, to: Format, has_comment
     let plan = source.plan;
     let mut report = Report::default();
     if plan.format == to {
-        report.add_kept(Span::default(), "the definition, in its canonical layout");
+        report.add_kept("definition", Span::default(), "the definition, in its canonical layout");
         let text = format_source(to, source.file, source.text).ok();
         let text = if has_comments || to == markdown::FORMAT { text } else { lay_out_json(source, text, &mut report) };
         return Conversion { text, findings: report.into_findings() };
@@ -92,9 +104,11 @@ pub fn convert_definition(source: &ConversionSource<'_>, to: Format, has_comment
         has_comments,
         is_member: false,
         is_input_replaced: false,
+        kept_parts: Vec::new(),
+        has_other_text: false,
     };
     if matches!(read_body(plan), Body::Items(_)) {
-        emitter.report.add_kept(Span::default(), "the name and the description");
+        emitter.report.add_kept("name", Span::default(), "the name and the description");
     }
     if plan.format == pipeline::FORMAT {
         // What only pipelines load before their first node.

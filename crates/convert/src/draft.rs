@@ -57,6 +57,27 @@ pub(crate) enum ItemKind<'p> {
     Other(&'static str),
 }
 
+impl ItemKind<'_> {
+    /// The kind for people.
+    pub(crate) fn describe(&self) -> &'static str {
+        match self {
+            ItemKind::Prompt(_) => "model call",
+            ItemKind::Http(_) => "request",
+            ItemKind::Scrape(_) => "page",
+            ItemKind::Call(_) => "function call",
+            ItemKind::Memory(_) => "memory access",
+            ItemKind::Ask(_) => "question",
+            ItemKind::Block(_) => "block",
+            ItemKind::Defaults(_) => "default",
+            ItemKind::Text => "text",
+            ItemKind::Fanout(_) => "fan-out",
+            ItemKind::Repeat(..) => "loop",
+            ItemKind::Group(_) => "group",
+            ItemKind::Other(_) => "step",
+        }
+    }
+}
+
 /// A model call.
 pub(crate) struct Prompt<'p> {
     pub(crate) generate: &'p Generate,

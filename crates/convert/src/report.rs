@@ -32,6 +32,8 @@ impl Fate {
 pub struct Finding {
     /// The outcome of the construct.
     pub fate: Fate,
+    /// The kind of a construct that is kept, for people, such as `model call`; empty of others.
+    pub construct: &'static str,
     /// Its place in the source.
     pub span: Span,
     /// The construct, and how it is expressed or why it is lost.
@@ -65,7 +67,7 @@ pub(crate) struct Report {
 
 impl Report {
     fn add(&mut self, fate: Fate, span: Span, message: String) {
-        self.push(Finding { fate, span, message, is_restored: fate != Fate::Lost });
+        self.push(Finding { fate, construct: "", span, message, is_restored: fate != Fate::Lost });
     }
 
     fn push(&mut self, finding: Finding) {
@@ -75,8 +77,9 @@ impl Report {
         }
     }
 
-    pub(crate) fn add_kept(&mut self, span: Span, message: impl Into<String>) {
-        self.add(Fate::Kept, span, message.into());
+    /// `construct`: the kind of what is kept.
+    pub(crate) fn add_kept(&mut self, construct: &'static str, span: Span, message: impl Into<String>) {
+        self.push(Finding { fate: Fate::Kept, construct, span, message: message.into(), is_restored: true });
     }
 
     pub(crate) fn add_difference(&mut self, span: Span, message: impl Into<String>) {
@@ -85,7 +88,8 @@ impl Report {
 
     /// A difference that stays if the result is converted back, such as another name.
     pub(crate) fn add_change(&mut self, span: Span, message: impl Into<String>) {
-        self.push(Finding { fate: Fate::Differently, span, message: message.into(), is_restored: false });
+        let (fate, message) = (Fate::Differently, message.into());
+        self.push(Finding { fate, construct: "", span, message, is_restored: false });
     }
 
     pub(crate) fn add_loss(&mut self, span: Span, message: impl Into<String>) {

@@ -88,6 +88,32 @@ fn the_report_is_a_value_too() {
     assert!(report["text"].as_str().is_some_and(|text| text.contains("agent::chat")), "{report}");
 }
 
+/// What is kept is counted by its kind and listed, also the parts of a step that loses something.
+#[test]
+fn what_is_kept_is_reported_too() {
+    let place = Workspace::new("");
+    let step = |name: &str, mode: &str| {
+        json!({"name": name, "functionId": "agent::chat", "mode": "sequential", "errorMode": mode, "maxRetries": 2,
+            "promptTemplate": format!("{name} {{{{input}}}}"), "outputVar": name})
+    };
+    let list =
+        json!({"id": "x", "name": "X", "description": "d", "steps": [step("draft", "retry"), step("end", "fail")]});
+    place.write("x.json", &list.to_string());
+    let converted = place.run(&["convert", "x.json", "--to", "flow", "--verbose"]);
+    let printed = stderr_text(&converted);
+    assert_eq!(exit_code(&converted), 0, "{printed}");
+    for line in ["kept: the text of draft  x.json:1:", "kept: the name draft of the result of draft  x.json:1:"] {
+        assert!(printed.contains(line), "{line}: {printed}");
+    }
+    assert!(printed.contains("5 kept (1 name, 2 texts, 2 results), 4 expressed differently, 1 lost"), "{printed}");
+    let silent = stderr_text(&place.run(&["convert", "x.json", "--to", "flow"]));
+    assert!(silent.contains("5 kept (") && !silent.contains("kept: the text"), "{silent}");
+    let (_, report) = place.run_json(&["convert", "x.json", "--to", "flow"]);
+    assert_eq!(report["kept_by_kind"], json!({"name": 1, "text": 2, "result": 2}), "{report}");
+    let found = report["findings"].as_array().expect("findings").iter().find(|one| one["construct"] == "text");
+    assert_eq!(found.map(|one| &one["fate"]), Some(&json!("kept")), "{report}");
+}
+
 #[test]
 fn what_does_not_compile_is_refused_with_its_problems() {
     let place = Workspace::new("");

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use serde_json::json;
 use support::http::RunningServer;
-use support::{Workspace, exit_code, stderr_text};
+use support::{TestServer, Workspace, exit_code, stderr_text};
 
 fn example(name: &str) -> String {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples").join(name).display().to_string()
@@ -179,22 +179,75 @@ fn what_only_a_budget_ends_is_a_warning() {
     assert!(found.contains("FL0125") && found.contains("an answer may request any number"), "{found}");
 }
 
-/// The workflows of an agent's folder are its tools, and every call of one may call a model.
+/// A workspace with an agent that may call its tool `greet` three times, and a flow of that name.
+fn place_with_agent(steps: &serde_json::Value) -> Workspace {
+    let place = Workspace::new("default_model = \"scripted:answers.json\"\n");
+    let call = json!({"text": "", "tool_calls": [{"name": "greet", "arguments": {}}]});
+    let rows = [json!({"contains": "Greet", "answer": "good day"}), json!({"contains": "good day", "answer": "Done."})];
+    place.write("answers.json", &json!({"match": rows, "default": call}).to_string());
+    place.write("greet.json", &json!({"name": "greet", "description": "Greets", "steps": steps}).to_string());
+    let agent = json!({"name": "helper", "systemPrompt": "You help.", "tools": ["greet"], "maxToolCalls": 3});
+    place.write("helper.json", &agent.to_string());
+    place
+}
+
+/// The workflows that are tools of an agent are bounded: as often as the agent may call tools.
 #[test]
 fn the_workflows_of_an_agent_are_part_of_its_worst_case() {
-    let place = Workspace::new("default_model = \"scripted:echo\"\n");
-    let flow = json!({"name": "greet", "description": "Greets", "steps": [
-        {"type": "llmInstruction", "config": {"instruction": "Greet", "resultVariable": "a"}},
-    ]});
-    place.write("greet.json", &flow.to_string());
-    let agent = json!({"name": "helper", "systemPrompt": "You help.", "tools": ["greet"]});
-    place.write("helper.json", &agent.to_string());
-    let calls = |estimate: &serde_json::Value| estimate["models"][0]["calls"].as_u64();
+    let greet = json!({"type": "llmInstruction", "config": {"instruction": "Greet", "resultVariable": "a"}});
+    let page =
+        json!({"type": "apiCall", "config": {"url": "http://a.test/", "method": "POST", "responseVariable": "b"}});
+    let place = place_with_agent(&json!([greet, page]));
     let (_, planned) = place.run_json(&["plan", "helper.json"]);
-    assert!(calls(&planned).is_none_or(|calls| calls > 1), "{planned}");
+    // Four of the agent, and one in each of three calls.
+    assert_eq!((&planned["models"][0]["calls"], &planned["unbounded"]), (&json!(7), &json!([])), "{planned}");
+    assert_eq!(planned["requests"], json!([{"method": "POST", "host": "a.test", "count": 3}]), "{planned}");
+    assert_eq!(exit_code(&place.run(&["plan", "helper.json", "--max", "calls=7,requests=3"])), 0);
     let server = RunningServer::start(&place, &[]);
     let listed = server.post("/api/v1/estimate", &json!({"workflow": "helper"})).json();
-    assert_eq!(calls(&listed), calls(&planned), "{listed}");
+    assert_eq!((&listed["models"], &listed["unbounded"]), (&planned["models"], &json!([])), "{listed}");
+
+    let scrape = json!({"type": "webScraping", "config": {"url": "http://a.test/", "captureAs": "text",
+        "enableSummarization": true, "resultVariable": "p"}});
+    let place = place_with_agent(&json!([scrape]));
+    let (_, planned) = place.run_json(&["plan", "helper.json"]);
+    let reason = planned["unbounded"][0]["reason"].as_str().unwrap_or_default();
+    assert!(reason.starts_with("in the workflow greet, /") && reason.contains("summarised in parts"), "{planned}");
+}
+
+/// No run of an agent exceeds its worst case, and the typical case counts what its tools have used.
+#[test]
+fn the_typical_case_counts_child_runs() {
+    let place = place_with_agent(&json!([
+        {"type": "llmInstruction", "config": {"instruction": "Greet", "resultVariable": "a"}},
+        {"type": "llmInstruction", "config": {"instruction": "Greet again", "resultVariable": "b"}},
+    ]));
+    assert_eq!(exit_code(&place.run(&["run", "helper.json", "-i", "message=Hello"])), 0);
+    let (_, planned) = place.run_json(&["plan", "helper.json"]);
+    let typical = &planned["typical"];
+    // Two of the agent, and two of the flow.
+    assert_eq!((&typical["model_calls"], &typical["requests"]), (&json!(4), &json!(0)), "{planned}");
+    assert_eq!(planned["models"][0]["calls"], json!(10), "{planned}");
+    for name in ["input_tokens", "output_tokens"] {
+        let (used, most) = (typical[name].as_u64(), planned["models"][0][name].as_u64());
+        assert!(used.is_some_and(|used| used > 0) && most.is_some_and(|most| used <= Some(most)), "{planned}");
+    }
+}
+
+#[test]
+fn the_typical_case_counts_requests_of_steps_and_functions() {
+    let web = TestServer::start();
+    let place = Workspace::new(&format!("[functions.\"sub::get\"]\nworkflow = \"get.json\"\n{}", web.egress_config()));
+    let url = format!("http://{}/page", web.address);
+    place.write("get.json", &call_function("get", "tool::web_fetch", &url));
+    place.write("main.json", &call_function("main", "sub::get", "x"));
+    let run = place.run(&["run", "main.json"]);
+    assert_eq!(exit_code(&run), 0, "{}", stderr_text(&run));
+    let (_, planned) = place.run_json(&["plan", "main.json"]);
+    assert_eq!(planned["typical"]["requests"], json!(1), "{planned}");
+    let text = place.run(&["plan", "main.json"]);
+    let text = String::from_utf8_lossy(&text.stdout).into_owned();
+    assert!(text.contains("0 model calls, 1 request, "), "{text}");
 }
 
 /// A step list with one call.

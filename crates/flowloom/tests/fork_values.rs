@@ -133,6 +133,33 @@ fn what_is_no_input_is_not_set_as_one() {
     assert!(given.contains("Round 0 dogs Oslo"), "{given}");
 }
 
+/// A fork of a fork keeps what that has set, unless something before it is performed: what is computed anew is used.
+#[test]
+fn a_fork_of_a_fork_keeps_the_values_that_were_set_before_it_begins() {
+    let step = |name: &str, prompt: &str| json!({"name": name, "functionId": "agent::chat", "mode": "sequential", "promptTemplate": prompt, "outputVar": name});
+    let steps = [step("draft", "draft {{input}}"), step("better", "better {{draft}}"), step("end", "end {{better}}")];
+    let place = Workspace::new("default_model = \"scripted:echo\"\n");
+    place.write("s.json", &json!({"id": "s", "name": "S", "steps": steps}).to_string());
+    assert_eq!(exit_code(&place.run(&["run", "s.json", "-i", "input=lamps"])), 0);
+    let fork = |run: &str, arguments: &[&str]| {
+        let (code, forked) = place.run_json(&[&["fork", run], arguments].concat());
+        assert_eq!(code, 0, "{forked}");
+        let id = forked["run_id"].as_str().expect("an id").to_owned();
+        let shown = place.run_json(&["show", &id]).1;
+        (id, shown["output"].as_str().expect("a text").to_owned())
+    };
+    let (first, output) = fork("last", &["--at", "/better", "--set", "draft=MINE"]);
+    assert_eq!(output, "LLM(end LLM(better MINE))");
+    let (_, output) = fork(&first, &["--edit", "/end.prompt=stop {{better}}"]);
+    assert_eq!(output, "LLM(stop LLM(better MINE))", "nothing before the value is performed");
+    let (second, output) = fork(&first, &["--set", "input=boats"]);
+    assert_eq!(output, "LLM(end LLM(better LLM(draft boats)))", "the draft is another one");
+    let (_, output) = fork(&first, &["--edit", "/draft.prompt=sketch {{input}}", "--at", "/end"]);
+    assert_eq!(output, "LLM(end LLM(better LLM(sketch lamps)))", "the fork begins before --at");
+    let (_, output) = fork(&second, &["--edit", "/end.prompt=stop {{better}}"]);
+    assert_eq!(output, "LLM(stop LLM(better LLM(draft boats)))", "what a fork has not kept does not come back");
+}
+
 #[test]
 fn a_message_that_began_the_conversation_is_not_set_later() {
     let graph = json!({

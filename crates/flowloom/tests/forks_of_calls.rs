@@ -84,6 +84,54 @@ fn a_call_whose_workflow_changed_is_performed_again() {
     );
 }
 
+/// Two runs are compared with the child runs of their steps, and with the definitions that they have read.
+#[test]
+fn runs_are_compared_with_their_child_runs_and_definitions() {
+    let (place, first) = place_with_run();
+    let diff = |a: &str, b: &str| place.run_json(&["diff", a, b]);
+    let list_changed = |diff: &Value| -> Vec<String> {
+        let steps = diff["steps"].as_array().expect("steps").iter().filter(|step| step["change"] != "same");
+        steps.map(|step| step["path"].as_str().expect("a path").to_owned()).collect()
+    };
+    let (code, same) = diff(&first, &run_parent(&place));
+    assert_eq!(
+        (code, &same["definition"], same["steps"].as_array().map(Vec::len)),
+        (0, &Value::Null, Some(6)),
+        "{same}"
+    );
+
+    place.write("price.json", &step_list(&[chat_step("ask", "Cost of {{input}}")]));
+    let (code, inner) = diff(&first, &run_parent(&place));
+    let changed = ["/call", "/call/run~1/price", "/call/run~1/price/run~1/ask", "/z"];
+    assert_eq!((code, list_changed(&inner)), (1, changed.map(str::to_owned).to_vec()), "{inner}");
+    assert_eq!(inner["first_divergence"], "/call/run~1/price/run~1/ask", "{inner}");
+    let workflow = &inner["definition"]["workflows"][0];
+    assert_eq!((&workflow["function"], &workflow["b"]), (&json!("sub::price"), &json!("price.json")), "{inner}");
+    let shown = place.run(&["diff", &first, "last"]);
+    let shown = String::from_utf8_lossy(&shown.stdout).into_owned();
+    let definitions =
+        "\nthe definitions of the runs differ:\n~ price.json, which sub::price runs\n~ /ask  generate changed\n";
+    assert!(shown.contains("first difference: /call/run~1/price/run~1/ask\n"), "{shown}");
+    assert!(shown.ends_with(definitions), "{shown}");
+
+    // A fork that reuses the call has the child run of the other run.
+    let (code, forked) = place.run_json(&["fork", &first, "--at", "/z"]);
+    assert_eq!(code, 0, "{forked}");
+    let (code, same) = diff(&first, forked["run_id"].as_str().expect("an id"));
+    assert_eq!((code, same["steps"].as_array().map(Vec::len)), (0, Some(3)), "{same}");
+
+    // A definition that differs is said, also if the runs are the same.
+    let (code, before) = place.run_json(&["run", "par.json", "-i", "input=x"]);
+    assert_eq!(code, 0, "{before}");
+    let described = std::fs::read_to_string(place.path("par.json")).expect("there");
+    let mut described: Value = serde_json::from_str(&described).expect("JSON");
+    described["description"] = "Another text".into();
+    place.write("par.json", &described.to_string());
+    let (code, compared) = diff(before["run_id"].as_str().expect("an id"), &run_parent(&place));
+    assert_eq!((code, &compared["same"]), (0, &json!(true)), "{compared}");
+    assert_eq!(compared["definition"]["fields"][0]["name"], "description", "{compared}");
+}
+
 #[test]
 fn a_call_whose_child_run_would_ask_another_model_is_performed_again() {
     let place = Workspace::new(&format!("default_model = \"scripted:echo\"\n{FUNCTIONS}"));
@@ -124,6 +172,12 @@ fn a_stored_workflow_counts_as_it_is_now_if_the_fork_follows_another_definition(
     put("sub", &step_list(&[chat_step("order", "Get {{input}}")]));
     assert_eq!(fork(&json!({"at": "/z"})), ["/call"], "the fork follows the definition of the run");
     assert_eq!(fork(&json!({"workflow": "par"})), [] as [&str; 0]);
+
+    let again = server.post("/api/v1/runs?wait=60", &json!({"workflow": "par"})).json();
+    let ids = [&run, &again].map(|run| run["run_id"].as_str().expect("an id"));
+    let (code, diff) = place.run_json(&["diff", ids[0], ids[1]]);
+    assert_eq!((code, &diff["first_divergence"]), (1, &json!("/call/run~1/order")), "{diff}");
+    assert_eq!(diff["definition"]["workflows"][0]["function"], "workflow::run", "{diff}");
 }
 
 #[test]
@@ -152,4 +206,46 @@ fn a_step_of_a_child_run_is_named_with_its_run() {
     }
     assert!(refused(&["fork", "last", "--at", "/call/run~1/nothing"]).contains("has no step /call/run~1/nothing"));
     assert_eq!(exit_code(&place.run(&["fork", &sub, "--at", "/order"])), 0);
+}
+
+/// The tools of an agent are workflows, too: a call is reused as long as the workflow would do the same.
+#[test]
+fn a_tool_call_of_an_agent_is_performed_again_if_its_workflow_changed() {
+    let flow = |instruction: &str| {
+        let instruction = json!({"instruction": instruction, "resultVariable": "out"});
+        let variables = json!({"variables": [{"name": "city", "value": ""}]});
+        let steps = json!([{"type": "start", "config": variables}, {"type": "llmInstruction", "config": instruction}]);
+        json!({"name": "Weather", "description": "The weather.", "active": true, "steps": steps}).to_string()
+    };
+    let list = |prompt: &str| step_list(&[chat_step("ask", prompt)]).replace("\"story\"", "\"weather\"");
+    let (as_flow, as_list): (&dyn Fn(&str) -> String, &dyn Fn(&str) -> String) = (&flow, &list);
+    for (write, city, argument) in [(as_flow, "${city}", "city"), (as_list, "{{input}}", "input")] {
+        let place = Workspace::new("default_model = \"scripted:answers.json\"\n");
+        let answer = |contains: &str, answer: &str| json!({"contains": contains, "answer": answer});
+        let call = json!({"text": "", "tool_calls": [{"name": "weather", "arguments": {argument: "Bonn"}}]});
+        let rows = [
+            answer("Forecast for Bonn", "sunny"),
+            answer("Outlook for Bonn", "rainy"),
+            answer("sunny", "Take a hat."),
+            answer("rainy", "Take a coat."),
+        ];
+        place.write("answers.json", &json!({"match": rows, "default": call}).to_string());
+        place.write("weather.json", &write(&format!("Forecast for {city}")));
+        place.write("agent.json", r#"{"agentId": "helper", "systemPrompt": "You help.", "tools": ["weather"]}"#);
+        let (code, run) = place.run_json(&["run", "agent.json", "-i", "message=Weather?"]);
+        assert_eq!((code, &run["output"]), (0, &json!("Take a hat.")), "{run}");
+        let run = run["run_id"].as_str().expect("an id");
+        let fork = |arguments: &[&str]| fork_run(&place, run, arguments);
+
+        let (output, reused) = fork(&["--definition", "agent.json"]);
+        assert_eq!((output.as_str(), reused.len()), ("Take a hat.", 3), "nothing has changed: {reused:?}");
+        place.write("weather.json", &write(&format!("Outlook for {city}")));
+        let (output, reused) = fork(&["--at", "/turn~1[1]"]);
+        assert_eq!((output.as_str(), reused.len()), ("Take a hat.", 2), "the run has its own workflow: {reused:?}");
+        let (output, reused) = fork(&["--definition", "agent.json"]);
+        assert_eq!((output.as_str(), reused), ("Take a coat.", vec!["/turn~1[0]".to_owned()]));
+        let runs = place.run_json(&["runs"]).1;
+        let children = runs.as_array().expect("a list").iter().filter(|run| run["name"] != "helper").count();
+        assert_eq!(children, 2, "one of the run, and one of the last fork: {runs}");
+    }
 }

@@ -1,4 +1,4 @@
-//! The processor time of the routes that read a definition grows in proportion to its size.
+//! The processor time of the routes that read a definition grows in proportion to its size, and that of tests to their number.
 
 mod support;
 
@@ -230,4 +230,52 @@ fn changes_of_a_large_definition_are_limited() {
     );
     assert_eq!((answer.status, answer.error_code().as_str()), (400, "FL1505"), "{}", answer.status);
     assert!(answer.body.contains("too large"), "{}", answer.body);
+}
+
+/// Steps of the workflow that tests run.
+const TESTED_STEPS: usize = 10;
+
+/// A workspace with a number of tests of a workflow.
+fn place_with_tests(count: usize) -> Workspace {
+    let place = Workspace::new("");
+    let step = |n: usize| {
+        json!({"name": format!("s{n}"), "functionId": "agent::chat", "mode": "sequential", "errorMode": "fail",
+            "promptTemplate": format!("{n}: {{{{input}}}}"), "outputVar": format!("s{n}")})
+    };
+    let steps: Vec<Value> = (0..TESTED_STEPS).map(step).collect();
+    place.write("chain.json", &json!({"id": "chain", "name": "Chain", "description": "d", "steps": steps}).to_string());
+    std::fs::create_dir(place.path("tests")).expect("a folder");
+    let answers: Vec<String> = (0..TESTED_STEPS).map(|n| format!("answer {n}")).collect();
+    for n in 0..count {
+        let last = format!("answer {}", TESTED_STEPS - 1);
+        let test = json!({"definition": "../chain.json", "inputs": format!("input {n}"), "answers": answers,
+            "expect": {"output": [{"equals": last}], "steps": {"/s3": [{"equals": "answer 3"}]}}});
+        place.write(&format!("tests/t{n}.json"), &test.to_string());
+    }
+    place
+}
+
+/// The processor time in milliseconds that the program takes for its tests, as the shell measures it.
+fn measure_tests(count: usize) -> u64 {
+    let place = place_with_tests(count);
+    let program = env!("CARGO_BIN_EXE_flowloom");
+    let mut shell = place.isolate_program("sh");
+    let script = "\"$0\" test tests; code=$?; times; exit $code";
+    let output = shell.args(["-c", script, program]).output().expect("a shell");
+    let printed = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{printed}{}", String::from_utf8_lossy(&output.stderr));
+    // The last line is that of the programs that have ended: user and system time, such as `0m1.250000s 0m0.070000s`.
+    let parse = |time: &str| {
+        let (minutes, seconds) = time.trim_end_matches('s').split_once('m').expect("minutes and seconds");
+        let seconds: f64 = seconds.replace(',', ".").parse().expect("seconds");
+        minutes.parse::<u64>().expect("minutes") * 60_000 + (seconds * 1e3) as u64
+    };
+    printed.lines().last().expect("the times").split_whitespace().map(parse).sum()
+}
+
+/// Ten times the tests take at most ten times the processor time, with some room for what differs from run to run.
+#[test]
+fn tests_take_linear_time() {
+    let (few, many) = (measure_tests(50), measure_tests(500));
+    assert!(many <= few.max(100) * 15, "50 tests take {few} ms, and 500 take {many} ms");
 }

@@ -1,17 +1,17 @@
 //! Conversations with the language server in this process, message by message: many requests at once, messages that cannot be
 //! read, questions right after a document is opened, renames that would change what a definition does.
 
-use std::path::{Path, PathBuf};
+#[path = "support/editor.rs"]
+mod editor;
+
+use std::path::Path;
 use std::sync::Arc;
 
+use editor::{Editor, STREAM_BYTES};
 use flowloom_app::config::{Config, Overrides};
-use flowloom_lsp::{ConversationEnd, LanguageServer, LoadConfig, ServerError};
+use flowloom_lsp::{ConversationEnd, LanguageServer, LoadConfig};
 use serde_json::{Value, json};
-use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader, DuplexStream};
-use tokio::task::JoinHandle;
-
-/// Bytes that a stream holds.
-const STREAM_BYTES: usize = 1 << 20;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 /// A step list, whose input is read by a template.
 const STEPS: &str = r#"{
@@ -21,139 +21,6 @@ const STEPS: &str = r#"{
   ]
 }
 "#;
-
-/// The server, and an editor's side of the conversation.
-struct Editor {
-    server: JoinHandle<Result<ConversationEnd, ServerError>>,
-    input: DuplexStream,
-    output: BufReader<DuplexStream>,
-    folder: tempfile::TempDir,
-    /// Messages that were not waited for.
-    others: Vec<Value>,
-    next_id: i64,
-}
-
-impl Editor {
-    /// Starts a server, and waits until it is ready.
-    async fn start(capabilities: Value) -> Editor {
-        let load_config: LoadConfig = Arc::new(|path: &Path| {
-            let folder = path.parent().unwrap_or(path);
-            let file = folder.ancestors().map(|one| one.join("flowloom.toml")).find(|file| file.exists());
-            Config::load(Overrides { file, ..Overrides::default() })
-        });
-        let (input, server_input) = tokio::io::duplex(STREAM_BYTES);
-        let (server_output, output) = tokio::io::duplex(STREAM_BYTES);
-        let server = tokio::spawn(LanguageServer::new(load_config).serve(server_input, server_output));
-        let folder = tempfile::tempdir().expect("a folder");
-        std::fs::write(folder.path().join("flowloom.toml"), "default_model = \"scripted:echo\"\n").expect("written");
-        let output = BufReader::new(output);
-        let mut editor = Editor { server, input, output, folder, others: Vec::new(), next_id: 0 };
-        editor
-            .request_result("initialize", json!({"processId": null, "capabilities": capabilities}))
-            .await
-            .expect("an answer");
-        editor.send_notification("initialized", json!({})).await;
-        editor
-    }
-
-    async fn send(&mut self, content: &str) {
-        let frame = format!("Content-Length: {}\r\n\r\n{content}", content.len());
-        self.input.write_all(frame.as_bytes()).await.expect("sent");
-    }
-
-    async fn send_notification(&mut self, method: &str, params: Value) {
-        self.send(&json!({"jsonrpc": "2.0", "method": method, "params": params}).to_string()).await;
-    }
-
-    /// Sends a request. Returns its id.
-    async fn send_request(&mut self, method: &str, params: Value) -> i64 {
-        self.next_id += 1;
-        let id = self.next_id;
-        self.send(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}).to_string()).await;
-        id
-    }
-
-    /// Sends a request, and waits for its result, or for the message of its error.
-    async fn request_result(&mut self, method: &str, params: Value) -> Result<Value, String> {
-        let id = self.send_request(method, params).await;
-        let answer = self.wait_for(|message| message["id"] == id && message.get("method").is_none()).await;
-        match answer.get("error") {
-            Some(error) => Err(error["message"].as_str().unwrap_or_default().to_owned()),
-            None => Ok(answer["result"].clone()),
-        }
-    }
-
-    async fn wait_for(&mut self, is_wanted: impl Fn(&Value) -> bool) -> Value {
-        loop {
-            let message = self.receive_message().await.expect("a message");
-            if is_wanted(&message) {
-                return message;
-            }
-            self.others.push(message);
-        }
-    }
-
-    /// The next message; `None` at the end.
-    async fn receive_message(&mut self) -> Option<Value> {
-        let mut length = 0;
-        loop {
-            let mut line = String::new();
-            if self.output.read_line(&mut line).await.expect("a line") == 0 {
-                return None;
-            }
-            match line.trim_end().strip_prefix("Content-Length: ") {
-                Some(number) => length = number.parse().expect("a number"),
-                None => break,
-            }
-        }
-        let mut content = vec![0; length];
-        self.output.read_exact(&mut content).await.expect("a message");
-        Some(serde_json::from_slice(&content).expect("JSON"))
-    }
-
-    fn file_path(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
-    }
-
-    fn write(&self, name: &str, text: &str) {
-        std::fs::create_dir_all(self.file_path(name).parent().expect("a folder")).expect("created");
-        std::fs::write(self.file_path(name), text).expect("written");
-    }
-
-    fn file_uri(&self, name: &str) -> String {
-        format!("file://{}", self.file_path(name).display())
-    }
-
-    /// Writes and opens a document.
-    async fn open(&mut self, name: &str, text: &str) -> Value {
-        self.write(name, text);
-        let uri = self.file_uri(name);
-        let document = json!({"uri": uri, "languageId": "json", "version": 1, "text": text});
-        self.send_notification("textDocument/didOpen", json!({"textDocument": document})).await;
-        json!({"uri": uri})
-    }
-
-    /// The answer to a rename of the first `old` in a document.
-    async fn rename_text(&mut self, document: &Value, text: &str, old: &str, new: &str) -> Result<Value, String> {
-        let at = text.find(old).expect("the name");
-        let line = text[..at].matches('\n').count();
-        let character = at - text[..at].rfind('\n').map_or(0, |end| end + 1);
-        let position = json!({"line": line, "character": character});
-        self.request_result(
-            "textDocument/rename",
-            json!({"textDocument": document, "position": position, "newName": new}),
-        )
-        .await
-    }
-
-    /// Ends the conversation as the protocol wants it.
-    async fn end_conversation(mut self) {
-        self.request_result("shutdown", Value::Null).await.expect("an answer");
-        self.send_notification("exit", Value::Null).await;
-        let end = self.server.await.expect("it ends").expect("a conversation");
-        assert_eq!(end, ConversationEnd::Regular);
-    }
-}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_parts_of_all_definitions_are_found_by_name() {
@@ -492,6 +359,33 @@ async fn an_agent_is_found_by_the_id_in_its_folder() {
         let proposed = editor.request_result("textDocument/completion", at).await.expect("an answer");
         let labels: Vec<&Value> = proposed.as_array().expect("proposals").iter().map(|one| &one["label"]).collect();
         assert!(labels.contains(&&json!(wanted)) && !labels.contains(&&json!(agent[7..])), "{labels:?}");
+    }
+    editor.end_conversation().await;
+}
+
+/// Functions and tools that run workflows lead to the files of these.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_definition_of_a_function_is_the_file_of_its_workflow() {
+    let steps = STEPS.replace("agent::chat", "sub::order");
+    let page = "Order.\n\n<sub-order as=\"a\" input=\"x\" />\n\n<GenText as=\"b\" model=\"scripted:echo\" />\n";
+    let agent = "{\"systemPrompt\": \"You help.\",\n\"tools\": [\"@@flow_weather\", \"sub::order\"]}\n";
+    let mut editor = Editor::start(json!({})).await;
+    let config = "default_model = \"scripted:echo\"\n[functions.\"sub::order\"]\nworkflow = \"parts/order.json\"\n";
+    editor.write("flowloom.toml", config);
+    editor.write("parts/order.json", STEPS);
+    editor.write("weather.json", STEPS);
+    for (file, text, wanted, target) in [
+        ("main.json", steps.as_str(), "sub::order", "parts/order.json"),
+        ("main.mdx", page, "sub-order", "parts/order.json"),
+        ("agent.json", agent, "flow_weather", "weather.json"),
+        ("agent.json", agent, "sub::order", "parts/order.json"),
+    ] {
+        let document = editor.open(file, text).await;
+        let line = text.lines().position(|line| line.contains(wanted)).expect("a line");
+        let character = text.lines().nth(line).and_then(|line| line.find(wanted)).expect("a column");
+        let at = json!({"textDocument": document, "position": {"line": line, "character": character}});
+        let found = editor.request_result("textDocument/definition", at).await.expect("an answer");
+        assert_eq!(found[0]["uri"], editor.file_uri(target), "{file} {wanted}: {found}");
     }
     editor.end_conversation().await;
 }

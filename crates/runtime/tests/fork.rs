@@ -220,7 +220,11 @@ fn variables_are_set_before_the_step() {
 fn a_fork_of_a_fork_keeps_the_variables_that_were_set() {
     let trial = new_trial(plans::full_plan());
     let before = trial.start_run();
-    let set = |at: &str, name: &str| SetVariables { at: path(at), variables: vec![(name.to_owned(), name.into())] };
+    let set = |at: &str, name: &str| SetVariables {
+        at: path(at),
+        variables: vec![(name.to_owned(), name.into())],
+        only_if_reused: false,
+    };
     let inherited = vec![set("/last-call", "first"), set("/last-call", "second")];
     let own = vec![("second".to_owned(), Value::from("own"))];
     let origin = ForkOrigin { at: Some(path("/last-call")), set: own, inherited, ..origin_of(before.id) };
@@ -229,6 +233,25 @@ fn a_fork_of_a_fork_keeps_the_variables_that_were_set() {
     let read = |name: &str| variables.get(name).cloned();
     assert_eq!((read("first"), read("second")), (Some("first".into()), Some("own".into())));
     trial.check_replay(&outcome, trial.plan.clone());
+}
+
+/// A value that an earlier fork chose before `b` holds as long as nothing before `b` is performed.
+#[test]
+fn what_an_earlier_fork_set_does_not_replace_what_is_computed_anew() {
+    let plan = |first: &str, last: &str| {
+        let steps = vec![call_step("a", first), call_step("b", "f"), call_step("c", last)];
+        make_plan(sequence_step("all", steps))
+    };
+    let trial = new_trial(plan("f", "f"));
+    let before = trial.start_run();
+    let variables = vec![("chosen".to_owned(), Value::from("earlier"))];
+    let inherited = vec![SetVariables { at: path("/b"), variables, only_if_reused: true }];
+    let origin = || ForkOrigin { inherited: inherited.clone(), ..origin_of(before.id) };
+    for (changed, expected) in [(plan("f", "g"), Some(Value::from("earlier"))), (plan("g", "f"), None)] {
+        let outcome = trial.fork(&before.records, origin(), Some(changed.clone())).expect("forked");
+        assert_eq!(outcome.env.vars.as_map().get("chosen"), expected.as_ref());
+        trial.check_replay(&outcome, Arc::new(changed));
+    }
 }
 
 #[test]

@@ -133,6 +133,20 @@ impl MemoryRuns {
         state.tree_sizes.get(&state.find_outermost(run)).copied().unwrap_or_default()
     }
 
+    /// The child runs of a run, with theirs.
+    pub(crate) fn list_runs_within(&self, run: RunId) -> Vec<RunId> {
+        let state = self.lock_state();
+        let (mut open, mut found) = (vec![run], Vec::new());
+        while let Some(parent) = open.pop() {
+            let children = state.children.get(&parent).into_iter().flatten().copied();
+            let start = found.len();
+            found.extend(children);
+            open.extend(&found[start..]);
+        }
+        found.sort_unstable();
+        found
+    }
+
     /// The unfinished runs within a run that has ended, or is about to, whose parent run has ended.
     pub fn list_orphaned_runs(&self, run: RunId) -> Vec<RunId> {
         let state = self.lock_state();

@@ -38,6 +38,8 @@ async fn check_orphans(store: &Store) {
         append_records(store, lease, records).await.expect("stored");
         leases.push(lease);
     }
+    assert_eq!(store.list_runs_within(run_id(1)).expect("readable"), [2, 3, 4, 5].map(run_id));
+    assert_eq!(store.list_runs_within(run_id(2)).expect("readable"), [run_id(4)]);
     let list_orphans = || store.list_orphaned_runs(run_id(1)).expect("readable");
     assert_eq!(list_orphans(), [run_id(2), run_id(3)]);
     for (n, orphans) in

@@ -7,7 +7,9 @@ use std::path::{Path, PathBuf};
 
 use conformance::{CaseDefinition, Observation, describe_plan, load_cases, observe_run};
 use flowloom_convert::{Conversion, ConversionSource, Fate, Finding, convert_definition};
-use flowloom_core::plan::{Format, Inputs, Plan};
+use flowloom_core::diagnostic::Span;
+use flowloom_core::expr::{Data, TemplatePart};
+use flowloom_core::plan::{Format, Inputs, Leaf, Plan, StepKind};
 use flowloom_core::value::{Map, Value};
 use flowloom_formats::StopFlag;
 use flowloom_formats::{compile, find_format, formats};
@@ -139,6 +141,49 @@ fn has_plain_inputs(plan: &Plan, inputs: &Value) -> bool {
 fn has_missing_answer(case: &Value) -> bool {
     let answers = case.get("mock_llm").and_then(Value::as_list).unwrap_or_default();
     answers.contains(&Value::Null)
+}
+
+/// The constant parts of what the model calls of a step say.
+fn list_constant_texts(plan: &Plan, span: Span) -> Vec<String> {
+    let mut texts = Vec::new();
+    plan.root.visit(&mut |step| {
+        let StepKind::Leaf(Leaf::Generate(generate)) = &step.kind else { return };
+        let templates = generate.messages.iter().filter_map(|(_, data)| match data {
+            Data::Text(template) if step.span == span => Some(template),
+            _ => None,
+        });
+        let constant = |part: &TemplatePart| match part {
+            TemplatePart::Text(text) => Some(text.to_string()),
+            _ => None,
+        };
+        texts.extend(templates.flat_map(|template| &template.parts).filter_map(constant));
+    });
+    texts
+}
+
+/// A part of a step that is reported as kept is in the result, whatever is lost.
+#[test]
+fn the_parts_that_are_kept_are_in_the_result() {
+    let (mut failed, mut checked) = (Vec::new(), 0);
+    for subject in all_subjects() {
+        for to in formats().filter(|to| *to != subject.plan.format) {
+            let conversion = subject.convert(to);
+            let Some(text) = &conversion.text else { continue };
+            let Some(plan) = subject.converted(to, text).compile().plan else { continue };
+            let described = format!("{plan:?}");
+            for finding in conversion.findings.iter().filter(|finding| finding.construct == "text") {
+                for part in list_constant_texts(&subject.plan, finding.span) {
+                    checked += 1;
+                    // Signs and white space can be written in other ways.
+                    let mut words = part.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
+                    if let Some(missing) = words.find(|word| !described.contains(word)) {
+                        failed.push(format!("{} to {to}: {}: {missing}", subject.id, finding.message));
+                    }
+                }
+            }
+        }
+    }
+    assert!(checked > 0 && failed.is_empty(), "{checked} checked\n{}", failed.join("\n"));
 }
 
 #[test]

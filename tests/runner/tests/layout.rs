@@ -157,6 +157,43 @@ fn markdown_is_laid_out_around_its_text() {
     assert_eq!(laid_out, expected);
 }
 
+/// The same workflow, indented in three ways.
+#[test]
+fn what_is_in_actions_has_one_indentation() {
+    let page = |loop_indent: &str, inside: &str, deep: &str| {
+        format!(
+            "{loop_indent}<Loop as=\"all\" until={{$.index >= 2}} max={{2}}>\n\
+             {inside}> A comment\n{deep}> of two lines.\n\n\
+             {inside}Hello.\n\n\
+             {inside}<Cond as=\"c\" if={{1 > 0}}>\n\n\
+             {deep}Two lines,\n     of which one is indented.\n\n\
+             {deep}<GenText\n as=\"g\"   model=\"openai:gpt-4o\"/>\n\
+             {inside}<Else>\n{inside}# No\n{deep}</Else>\n{inside}{inside}</Cond>\n{deep}</Loop>\n"
+        )
+    };
+    let format = find_format("markdown").expect("a format");
+    let expected = "<Loop as=\"all\" until={$.index >= 2} max={2}>\n  > A comment\n  > of two lines.\n\n  Hello.\n\n  \
+                    <Cond as=\"c\" if={1 > 0}>\nDEEPTwo lines,\n     of which one is indented.\n\n    \
+                    <GenText as=\"g\" model=\"openai:gpt-4o\" />\n\n    <Else>\n      # No\n    </Else>\n  </Cond>\n</Loop>\n";
+    for (loop_indent, inside, deep) in [("", "", ""), ("", "    ", "        "), (" ", "\t", "  "), ("", "  ", "    ")] {
+        let definition = CaseDefinition::new(format, "main.mdx", page(loop_indent, inside, deep));
+        assert!(definition.compile().plan.is_some(), "{:?}", definition.compile().diagnostics);
+        let laid_out = check_layout(&definition).unwrap_or_else(|why| panic!("{why}"));
+        // Text of several lines stays where it is.
+        assert_eq!(laid_out, expected.replace("DEEP", deep));
+    }
+}
+
+/// An action that would become a part of the list above it stays where it is.
+#[test]
+fn what_follows_a_list_does_not_move_into_it() {
+    let format = find_format("markdown").expect("a format");
+    let text =
+        "<Loop as=\"all\" until={$.index >= 2} max={2}>\n- one\n- two\n\n<GenText as=\"g\" model=\"m\" />\n</Loop>\n";
+    let definition = CaseDefinition::new(format, "main.mdx", text.to_owned());
+    assert_eq!(check_layout(&definition).as_deref(), Ok(text));
+}
+
 /// A random JSON value, as text with random white space.
 fn json_text() -> impl Strategy<Value = String> {
     let scalar = prop_oneof![
@@ -218,9 +255,21 @@ fn page_text() -> impl Strategy<Value = String> {
         Just("<Note  a=\"b\">\n\n\n  text\n</Note>".to_owned()),
         Just("{[1,\n\n\n2].join('')}".to_owned()),
     ];
-    let gap = prop_oneof![Just("\n"), Just("\n\n"), Just("\n\n\n"), Just("\n  \n\n")];
-    prop::collection::vec((block, gap), 1..7)
-        .prop_map(|blocks| blocks.into_iter().map(|(block, gap)| format!("{block}{gap}")).collect())
+    let gap = || prop_oneof![Just("\n"), Just("\n\n"), Just("\n\n\n"), Just("\n  \n\n")];
+    let indent = || prop_oneof![3 => Just(""), 1 => Just(" "), 2 => Just("  "), 1 => Just("    "), 1 => Just("\t")];
+    let join = |blocks: Vec<(&str, String, &str)>| -> String {
+        blocks.into_iter().map(|(indent, block, gap)| format!("{indent}{block}{gap}")).collect()
+    };
+    let block = block.prop_recursive(3, 24, 4, move |inner| {
+        let inside = prop::collection::vec((indent(), inner, gap()), 1..4).prop_map(join);
+        let tag = prop_oneof![
+            Just(("<Loop as=\"l\" until={ 1 > 0} max={2}>", "</Loop>")),
+            Just(("<Cond as=\"k\" if={1 > 0}>", "</Cond>")),
+            Just(("<Cond as=\"k\" if={1 > 0}>\nYes.\n<Else>", "</Else>\n</Cond>")),
+        ];
+        (tag, inside, indent()).prop_map(|((open, close), inside, indent)| format!("{open}\n{inside}{indent}{close}"))
+    });
+    prop::collection::vec((indent(), block, gap()), 1..7).prop_map(join)
 }
 
 fn check_random(format: Format, entry: &str, text: &str) -> Result<String, TestCaseError> {

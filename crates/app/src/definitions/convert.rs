@@ -5,7 +5,7 @@ use std::path::Path;
 
 use flowloom_convert::{Conversion, ConversionSource, Fate, Finding, convert_definition};
 use flowloom_core::code::Code;
-use flowloom_core::diagnostic::{Diagnostic, LineTable, Span};
+use flowloom_core::diagnostic::{Diagnostic, LineTable, Position, Span};
 use flowloom_core::plan::Format;
 use flowloom_formats::{MAX_PROBLEMS, OmittedProblems, markdown};
 use serde_json::{Value, json};
@@ -76,7 +76,7 @@ fn refuse_invalid_result(conversion: &mut Conversion, options: ConversionOptions
     let checked = Loader { format: Some(options.to), ..*loader }.compile_files(name, files);
     let Some(error) = checked.compiled.diagnostics.iter().find(|problem| problem.is_error()) else { return };
     let message = format!("the definition: {} cannot express it, {}", options.to, error.message);
-    let loss = Finding { fate: Fate::Lost, span: Span::default(), message, is_restored: false };
+    let loss = Finding { fate: Fate::Lost, construct: "", span: Span::default(), message, is_restored: false };
     conversion.findings.insert(0, loss);
     conversion.text = None;
 }
@@ -94,6 +94,7 @@ fn list_needed_files(source: &LoadedDefinition, text: &str) -> Vec<Finding> {
         let place = names.filter_map(|name| Some(Span { start: text.find(&name)?, length: name.len() })).next();
         Finding {
             fate: Fate::Differently,
+            construct: "",
             span: place.unwrap_or_default(),
             message: format!(
                 "{shown} is read from the folder of the definition: copy it to the same place next to the result"
@@ -119,7 +120,7 @@ impl ConvertedDefinition {
         self.conversion.count(fate)
     }
 
-    /// What became of each construct, as JSON: `{fate, line, column, start, length, message}`. At most
+    /// What became of each construct, as JSON: `{fate, construct, line, column, start, length, message}`. At most
     /// [`MAX_PROBLEMS`], those that are lost before others.
     pub fn describe_findings(&self) -> Vec<Value> {
         let text = String::from_utf8_lossy(self.source.bytes());
@@ -128,6 +129,7 @@ impl ConvertedDefinition {
             let position = lines.find_position(&text, finding.span.start);
             json!({
                 "fate": finding.fate.name(),
+                "construct": finding.construct,
                 "line": position.line,
                 "column": position.column,
                 "start": finding.span.start,
@@ -147,15 +149,38 @@ impl ConvertedDefinition {
         self.conversion.findings.len().saturating_sub(MAX_PROBLEMS)
     }
 
-    /// The counts in words.
+    /// The number of constructs that are kept, by their kind, as JSON.
+    pub fn count_kept(&self) -> Value {
+        self.conversion.count_kept().into_iter().map(|(kind, count)| (kind.to_owned(), Value::from(count))).collect()
+    }
+
+    /// What is kept, in source order: its line and column, and the construct.
+    pub fn list_kept(&self) -> Vec<(Position, &str)> {
+        let text = String::from_utf8_lossy(self.source.bytes());
+        let lines = LineTable::new(&text);
+        let kept = self.conversion.findings.iter().filter(|finding| finding.fate == Fate::Kept);
+        kept.map(|finding| (lines.find_position(&text, finding.span.start), finding.message.as_str())).collect()
+    }
+
+    /// The counts in words; what is kept, by its kind.
     pub fn summarize(&self) -> String {
-        let count = |fate| self.count(fate);
+        let kinds: Vec<String> =
+            self.conversion.count_kept().into_iter().map(|(kind, count)| count_noun(count, kind)).collect();
+        let kinds = if kinds.is_empty() { String::new() } else { format!(" ({})", kinds.join(", ")) };
         format!(
-            "{} kept, {} expressed differently, {} lost",
-            count(Fate::Kept),
-            count(Fate::Differently),
-            count(Fate::Lost)
+            "{} kept{kinds}, {} expressed differently, {} lost",
+            self.count(Fate::Kept),
+            self.count(Fate::Differently),
+            self.count(Fate::Lost)
         )
+    }
+}
+
+fn count_noun(count: usize, noun: &str) -> String {
+    match count {
+        1 => format!("1 {noun}"),
+        _ if noun.ends_with('s') => format!("{count} {noun}es"),
+        _ => format!("{count} {noun}s"),
     }
 }
 

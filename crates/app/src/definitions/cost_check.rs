@@ -25,7 +25,7 @@ impl LoadedDefinition {
 
     /// The worst case of a run; `None` if the definition has errors.
     pub(super) fn bound_worst_case(&self, config: &Config, models: &Models) -> Option<WorstCase> {
-        let figures = ConfiguredFigures { config, models, reads_workflows: false };
+        let figures = ConfiguredFigures { config, models, tools: None };
         let plan = self.compiled.plan.as_ref()?;
         Some(bound_plan(plan, None, &config.limits, &figures, Latencies::default()))
     }

@@ -1,7 +1,7 @@
 //! What a definition can name besides its own names: functions, models, blocks, agents and workflows. Editors propose it.
 
 use std::collections::HashSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use flowloom_core::json::parse_value;
@@ -11,6 +11,7 @@ use flowloom_formats::{graph, list_built_in_functions, pipeline};
 use flowloom_store::{DefinitionKind, DefinitionRow};
 
 use super::agents_above::list_folders_above;
+use super::find::find_named;
 use super::folder::{id_from_path, list_files};
 use super::stored::list_definitions;
 use crate::config::Config;
@@ -193,10 +194,27 @@ fn read_agent_id(folder: &Path) -> Option<String> {
     id.or_else(|| settings.get("name")?.as_str()).map(str::to_owned)
 }
 
+/// The file of the workflow that the agent at `path` calls with a tool of this name: a file of its folder, or else one of the
+/// project with this id; `None` if there is none.
+pub fn find_tool_file(config: &Config, path: &Path, tool: &str) -> Option<PathBuf> {
+    let plain = tool.strip_prefix("@@").unwrap_or(tool);
+    let folder = path.parent().unwrap_or(Path::new(""));
+    let in_folder = |id: &str| {
+        let below = |file: &PathBuf| file.strip_prefix(folder).unwrap_or(file).display().to_string();
+        list_folder_files(folder, path).find(|file| id_from_path(&below(file)) == id)
+    };
+    let found = in_folder(plain).or_else(|| in_folder(plain.strip_prefix("flow_")?));
+    found.or_else(|| find_named(config, Path::new(plain)).ok().filter(|file| file.is_file() && file != path))
+}
+
+/// The files of the folder itself: a folder of thousands would delay every answer.
+fn list_folder_files(folder: &Path, own: &Path) -> impl Iterator<Item = PathBuf> {
+    list_files(folder).into_iter().filter(move |file| file.parent() == Some(folder) && file != own)
+}
+
 fn list_workflows(folder: &Path, own: &Path) -> Vec<Nameable> {
-    // Only the files of the folder itself: a folder of thousands would delay every answer.
-    let files = list_files(folder).into_iter().filter(|file| file.parent() == Some(folder) && file != own);
-    let id = |file: std::path::PathBuf| {
+    let files = list_folder_files(folder, own);
+    let id = |file: PathBuf| {
         let below = file.strip_prefix(folder).unwrap_or(&file).display().to_string();
         Nameable::new(id_from_path(&below), below)
     };

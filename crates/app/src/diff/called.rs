@@ -1,6 +1,7 @@
 //! The workflows that the functions of a definition run, which belong to what the definition means.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 use std::sync::Arc;
 
 use flowloom_core::plan::{Plan, list_called_functions};
@@ -54,6 +55,22 @@ impl ComparedDefinition {
         let settings = Bundle::from_config(config).with_tools(source.available_tools());
         let bundle = Bundle { entry: source.name().to_owned(), format: plan.format, files, ..settings };
         Some(ComparedDefinition::new(plan, &bundle))
+    }
+
+    /// Removes the names of two definitions that are those of their files, if they differ: a definition may have none, and a
+    /// copy in another file means the same.
+    pub fn forget_file_names(a: &mut ComparedDefinition, b: &mut ComparedDefinition) {
+        if a.plan.name != b.plan.name {
+            a.forget_file_name();
+            b.forget_file_name();
+        }
+    }
+
+    fn forget_file_name(&mut self) {
+        let file = Path::new(&self.file);
+        if [file.file_name(), file.file_stem()].into_iter().flatten().any(|name| *name == *self.plan.name) {
+            self.plan.name = String::default();
+        }
     }
 
     /// The definition of a run.

@@ -4,6 +4,7 @@ pub mod called;
 pub mod definitions;
 mod describe;
 mod matching;
+mod run_tree;
 pub mod runs;
 
 use serde::Serialize;

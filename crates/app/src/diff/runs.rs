@@ -11,9 +11,12 @@ use flowloom_formats::render_result;
 use serde::Serialize;
 
 use super::FieldChange;
+use super::called::{ComparedDefinition, WorkflowChange};
+use super::definitions::{DefinitionDiff, compare_definitions};
+use super::run_tree::{compare_stored, read_trees};
 use crate::engines::{App, LoadedRun};
 use crate::error::AppError;
-use crate::runs::details::{StepDetails, read_details};
+use crate::runs::details::StepDetails;
 use crate::runs::finished::read_outcome;
 use crate::runs::summary::usage_to_value;
 
@@ -26,12 +29,15 @@ pub struct RunDiff {
     pub a: RunFacts,
     /// The second run.
     pub b: RunFacts,
-    /// The first step that differs, in the order of the journals.
+    /// The first step that differs, in the order of the journals. If it differs because its child run does, the step of that.
     pub first_divergence: Option<Path>,
     /// What differs about the runs themselves: status, error, output.
     pub fields: Vec<FieldChange>,
-    /// Every step of either run.
+    /// Every step of either run and of its child runs, which have paths such as `/call/run~1/answer`.
     pub steps: Vec<StepDiff>,
+    /// What differs between the definitions of the runs and those that they have called; `None` if they mean the same. It is
+    /// no difference of the runs by itself.
+    pub definition: Option<DefinitionDiff>,
 }
 
 /// One of the runs.
@@ -97,17 +103,45 @@ pub struct StepFacts {
 pub async fn compare_runs(app: &App, a: &LoadedRun, b: &LoadedRun) -> Result<RunDiff, AppError> {
     let (facts_a, result_a) = describe_run(app, a).await?;
     let (facts_b, result_b) = describe_run(app, b).await?;
-    let (steps_a, steps_b) = (read_details(app, a, None).await?, read_details(app, b, None).await?);
-    let steps = compare_steps(&steps_a, &steps_b);
+    let (tree_a, tree_b) = read_trees(app, a, b).await?;
+    let steps = compare_steps(&tree_a.steps, &tree_b.steps);
     let both = |name| (name, result_a.get(name).cloned(), result_b.get(name).cloned());
     let fields: Vec<FieldChange> = ["status", "error", "output"]
         .map(both)
         .into_iter()
         .filter_map(|(name, before, after)| FieldChange::between(name, before, after))
         .collect();
-    let first_divergence = steps.iter().find(|step| step.change != StepChange::Same).map(|step| step.path.clone());
+    let first_divergence = find_first_divergence(&steps).map(|step| step.path.clone());
     let same = first_divergence.is_none() && fields.is_empty();
-    Ok(RunDiff { same, a: facts_a, b: facts_b, first_divergence, fields, steps })
+    let definition = compare_read_definitions(a, b, compare_stored(&tree_a, &tree_b));
+    Ok(RunDiff { same, a: facts_a, b: facts_b, first_divergence, fields, steps, definition })
+}
+
+/// Compares the definitions that two runs have read. `stored`: definitions in the database that they have called.
+fn compare_read_definitions(a: &LoadedRun, b: &LoadedRun, stored: Vec<WorkflowChange>) -> Option<DefinitionDiff> {
+    let (mut before, mut after) = (ComparedDefinition::of_run(a), ComparedDefinition::of_run(b));
+    ComparedDefinition::forget_file_names(&mut before, &mut after);
+    let mut diff = compare_definitions(&before, &after);
+    diff.same &= stored.is_empty();
+    diff.workflows.extend(stored);
+    (!diff.same).then_some(diff)
+}
+
+/// The first step that differs. A step that sent the same and has steps below it that differ does so because of them.
+fn find_first_divergence(steps: &[StepDiff]) -> Option<&StepDiff> {
+    let differs = |step: &&StepDiff| step.change != StepChange::Same;
+    let mut first = steps.iter().position(|step| differs(&step))?;
+    loop {
+        let step = &steps[first];
+        let is_sent_alike = step.fields.iter().all(|field| !matches!(field.name, "target" | "input"));
+        let below = (first + 1..steps.len())
+            .take_while(|at| steps[*at].path.is_within(&step.path))
+            .find(|at| differs(&&steps[*at]));
+        match below.filter(|_| is_sent_alike && step.change == StepChange::Changed) {
+            Some(below) => first = below,
+            None => return Some(step),
+        }
+    }
 }
 
 /// Facts about a run, and its result as texts by name.

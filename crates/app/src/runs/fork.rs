@@ -1,8 +1,9 @@
 //! Forking a run: a new run that begins with the record of another one and differs from it in what a person changes.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
-use flowloom_core::event::{ForkOrigin, SetVariables};
+use flowloom_core::event::{Event, ForkOrigin, Record, SetVariables};
 use flowloom_core::limits::Limits;
 use flowloom_core::path::Path;
 use flowloom_core::plan::{Inputs, Plan};
@@ -129,17 +130,45 @@ fn find_limits(from: &LoadedRun, configured: &Limits, budget: Option<&str>) -> R
 }
 
 /// The variables that a run sets as a fork itself, before steps whose outcomes a fork of it reuses, or at which that begins.
+/// Without `at`, only the fork finds out where it begins.
 fn find_inherited(from: &LoadedRun, at: Option<&Path>) -> Vec<SetVariables> {
     let created = from.state().created;
     let fork = created.as_ref().and_then(|created| created.fork.as_ref());
     let mut set = fork.map(ForkOrigin::list_set_variables).unwrap_or_default();
+    if set.is_empty() {
+        return set;
+    }
     // Composites have no record at their own path before they end.
     let first_seq =
         |path: &Path| from.records.iter().find(|record| record.path.is_within(path)).map(|record| record.seq);
+    let own_seq = find_first_own_outcome(&from.records);
+    // What the run did not set itself is not set again.
+    let was_dropped = |at: &Path| own_seq.is_some_and(|own| first_seq(at).is_none_or(|seq| own < seq));
+    set.retain(|set| !set.only_if_reused || !was_dropped(&set.at));
     if let Some(begin) = at.and_then(first_seq) {
         set.retain(|set| first_seq(&set.at).is_some_and(|seq| seq <= begin));
     }
+    set.iter_mut().for_each(|set| set.only_if_reused = true);
     set
+}
+
+/// The position of the first outcome of an effect that a run has performed itself.
+fn find_first_own_outcome(records: &[Arc<Record>]) -> Option<u64> {
+    let mut started: HashSet<(&Path, u32)> = HashSet::new();
+    for record in records {
+        let attempt = (&record.path, record.attempt);
+        match &record.event {
+            Event::StepStarted { .. } => drop(started.insert(attempt)),
+            // A request that could not be built fails in each fork.
+            Event::StepFinished { reused: false, .. } | Event::StepFailed { reused: false, .. }
+                if started.contains(&attempt) =>
+            {
+                return Some(record.seq);
+            }
+            _ => {}
+        }
+    }
+    None
 }
 
 /// The steps that a fork performs, whatever is recorded: the one at which it begins, or those whose failures ended the run.

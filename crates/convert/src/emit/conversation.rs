@@ -93,7 +93,7 @@ impl Emitter<'_> {
         let has_tools = !records.is_empty();
         let model = generate.model.as_ref().and_then(Template::as_literal).filter(|model| !model.is_empty());
         let losses = self.loss_comments(mark);
-        self.report.add_kept(span, "the instructions and the model");
+        self.report.add_kept("agent", span, "the instructions and the model");
         let name = self.plan.id.clone().unwrap_or_else(|| to_identifier(&self.plan.name, "agent"));
         let record = ObjectBuilder::default();
         if to == agent::FORMAT {

@@ -92,7 +92,7 @@ impl Emitter<'_> {
     }
 
     fn push_flow_item(&mut self, item: &Item<'_>, rows: &mut Vec<Row>) {
-        let mark = self.report.mark();
+        let mark = self.begin_item();
         let span = item.span;
         let title = item.title().to_owned();
         let written = match &item.kind {

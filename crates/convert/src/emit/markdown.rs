@@ -185,7 +185,7 @@ impl Emitter<'_> {
     }
 
     fn push_prompt(&mut self, item: &Item<'_>, prompt: &Prompt<'_>, system: Option<&String>, phases: &mut Vec<Phase>) {
-        let mark = self.report.mark();
+        let mark = self.begin_item();
         let (span, title) = (item.span, item.title().to_owned());
         self.check_prompt(item, prompt, system);
         let condition = item.step.condition.as_ref().and_then(contained_text);
@@ -284,6 +284,7 @@ impl Emitter<'_> {
                 .add_loss(span, format!("the earlier messages of {title}: each step starts a conversation here"));
         }
         if constant_system(prompt.generate).as_ref() != system || is_computed(prompt.generate.system.as_ref()) {
+            self.has_other_text = true;
             let how = "all steps share one text of instructions, so they are the beginning of its prompt here";
             self.report.add_loss(span, format!("the instructions of {title}: {how}"));
         }

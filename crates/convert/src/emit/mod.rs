@@ -53,6 +53,10 @@ pub(crate) struct Emitter<'p> {
     pub(crate) is_member: bool,
     /// Whether an output has replaced the input of the step list that is written.
     pub(crate) is_input_replaced: bool,
+    /// The parts of the present step that are the same in the result, each with its kind.
+    pub(crate) kept_parts: Vec<(&'static str, String)>,
+    /// Whether a text of the present step is another one in the result.
+    pub(crate) has_other_text: bool,
 }
 
 /// Properties of a step, besides its action, that a format can express.
@@ -171,10 +175,28 @@ impl Emitter<'_> {
         self.report.losses_since(mark).into_iter().map(|message| format!("Lost: {message}")).collect()
     }
 
-    /// Reports that a step is kept, if nothing else was reported about it.
+    /// Begins a step. Returns the mark of what was reported before it.
+    fn begin_item(&mut self) -> usize {
+        self.kept_parts.clear();
+        self.has_other_text = false;
+        self.report.mark()
+    }
+
+    /// Reports that a step is kept, or the parts of it that are, if something else was reported about it.
     fn finish_item(&mut self, item: &Item<'_>, mark: usize) {
+        let title = item.title();
         if !self.report.has_more_than(mark) {
-            self.report.add_kept(item.span, format!("the step {}", item.title()));
+            return self.report.add_kept(item.kind.describe(), item.span, format!("the step {title}"));
+        }
+        for (construct, part) in std::mem::take(&mut self.kept_parts) {
+            self.report.add_kept(construct, item.span, format!("{part} of {title}"));
+        }
+        if matches!(item.kind, ItemKind::Prompt(_)) && !self.has_other_text {
+            self.report.add_kept("text", item.span, format!("the text of {title}"));
+        }
+        let is_named_alike = |name: &&String| self.names.find(name).is_some_and(|known| known.target == **name);
+        if let Some(variable) = item.variable.as_ref().filter(is_named_alike) {
+            self.report.add_kept("result", item.span, format!("the name {variable} of the result of {title}"));
         }
     }
 
@@ -182,6 +204,14 @@ impl Emitter<'_> {
     fn check_policy(&mut self, item: &Item<'_>, abilities: Abilities) {
         let (step, span, title) = (item.step, item.span, item.title().to_owned());
         let policy = &step.policy;
+        let has = [
+            (policy.timeout_ms.is_some() && abilities.timeout, "time limit", "the time limit"),
+            (policy.retry.is_some() && abilities.retry, "retry", "the retries"),
+            (policy.on_error == OnError::Continue && abilities.skip_errors, "error rule", "that a failure is skipped"),
+            (step.condition.is_some() && abilities.condition, "condition", "the condition"),
+        ];
+        self.kept_parts
+            .extend(has.iter().filter(|(is_kept, ..)| *is_kept).map(|(_, kind, part)| (*kind, (*part).to_owned())));
         if let Some(limit) = policy.timeout_ms.filter(|_| !abilities.timeout) {
             self.report.add_loss(span, format!("the time limit of {limit} ms of {title}: there is none per step here"));
         }
@@ -214,6 +244,7 @@ impl Emitter<'_> {
             self.report.add_loss(span, message);
         }
         if generate.system.is_some() {
+            self.has_other_text |= !parts::own_instructions(prompt).parts.is_empty();
             let how = match parts::own_instructions(prompt).parts.is_empty() {
                 true => "the model gets the prompt alone here",
                 false => "they are the beginning of its prompt here",
@@ -263,6 +294,7 @@ impl Emitter<'_> {
         write: fn(&str, &Reference) -> Option<String>,
         has_reference: fn(&str) -> bool,
     ) -> String {
+        let mark = self.report.mark();
         let mut out = String::new();
         for piece in self.resolve_pieces(template, span) {
             match piece {
@@ -276,12 +308,14 @@ impl Emitter<'_> {
                 }
             }
         }
+        self.has_other_text |= self.report.has_more_than(mark);
         out
     }
 
     /// The pieces of a template: texts, and references to variables that are set, in the names of the target. Everything
     /// else is text here, and is reported.
     fn resolve_pieces(&mut self, template: &Template, span: Span) -> Vec<Piece> {
+        let mark = self.report.mark();
         let mut pieces: Vec<Piece> = Vec::new();
         for piece in read_pieces(template) {
             let text = match piece {
@@ -297,7 +331,10 @@ impl Emitter<'_> {
                     "…".to_owned()
                 }
                 Piece::Value(mut reference) => match self.find_constant(&reference) {
-                    Some(text) => text,
+                    Some(text) => {
+                        self.has_other_text |= self.fixed.contains_key(&reference.name);
+                        text
+                    }
                     None => match self.find_reference(&reference, span) {
                         Some(known) => {
                             reference.name = known.target;
@@ -313,6 +350,7 @@ impl Emitter<'_> {
                 _ => pieces.push(Piece::Text(text)),
             }
         }
+        self.has_other_text |= self.report.has_more_than(mark);
         pieces
     }
 

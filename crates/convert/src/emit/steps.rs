@@ -83,7 +83,7 @@ impl Emitter<'_> {
     }
 
     fn push_steps_item(&mut self, item: &Item<'_>, mode: &str, rows: &mut Vec<Row>) {
-        let mark = self.report.mark();
+        let mark = self.begin_item();
         let span = item.span;
         let called = match &item.kind {
             ItemKind::Prompt(_) | ItemKind::Http(_) | ItemKind::Scrape(_) | ItemKind::Block(_) | ItemKind::Call(_) => {
@@ -251,7 +251,7 @@ impl Emitter<'_> {
         body: &Item<'_>,
         rows: &mut Vec<Row>,
     ) {
-        let mark = self.report.mark();
+        let mark = self.begin_item();
         let until = looped.until.as_ref().map(contained_text);
         let fits = looped.test == LoopTest::After && looped.exhausted == Exhausted::Succeed && until != Some(None);
         let is_callable = matches!(&body.kind, ItemKind::Prompt(_) | ItemKind::Call(_));

@@ -36,24 +36,29 @@ impl Walk<'_> {
     pub(super) fn bound_function(&mut self, step: &Step, place: &StepLocation, function: &str) -> Bound {
         let mut bound = Bound { writes: Count::ONE, ..Bound::default() };
         bound.functions.insert(function.to_owned(), Count::ONE);
-        let reach = match (function.strip_prefix("flow::"), function) {
-            (Some(workflow), _) => FunctionReach::Unknown(format!("the workflow {workflow}")),
-            (None, "workflow::run") => FunctionReach::Unknown("the workflow that it runs".to_owned()),
-            (None, function) => self.figures.find_reach(function),
+        let reach = match function {
+            "workflow::run" => FunctionReach::Unknown("the workflow that it runs".to_owned()),
+            function => self.figures.find_reach(function),
         };
         match reach {
+            // A tool of an agent that nobody has the definition of.
+            FunctionReach::Nothing if find_tool_workflow(function).is_some() => {
+                self.bound_unknown(step, place, bound, &describe_workflow(function))
+            }
             FunctionReach::Nothing => bound,
             FunctionReach::Request { method, host } => {
                 let request = Bound::of_requests(method, host, Count::ONE);
                 bound.then(Bound { writes: Count::ZERO, ..request })
             }
             FunctionReach::Workflow(plan) => bound.then(self.bound_child_run(step, place, function, &plan)),
-            FunctionReach::Unknown(what) => {
-                self.add_unknown_effects(&mut bound);
-                self.report(step, place, format!("everything that {what} does; plan it by itself"));
-                bound
-            }
+            FunctionReach::Unknown(what) => self.bound_unknown(step, place, bound, &what),
         }
+    }
+
+    fn bound_unknown(&mut self, step: &Step, place: &StepLocation, mut bound: Bound, what: &str) -> Bound {
+        self.add_unknown_effects(&mut bound);
+        self.report(step, place, format!("everything that {what} does; plan it by itself"));
+        bound
     }
 
     /// The bound of the workflow that a function runs. What has no bound in it is reported at the step that calls the
@@ -62,7 +67,7 @@ impl Walk<'_> {
         if self.children.open.iter().any(|open| open == function) {
             let mut bound = Bound::default();
             self.add_unknown_effects(&mut bound);
-            let reason = format!("everything: the workflow of the function {function} runs itself");
+            let reason = format!("everything: {} runs itself", describe_workflow(function));
             self.report_unbounded(step, place, reason, true);
             return bound;
         }
@@ -86,11 +91,23 @@ impl Walk<'_> {
         self.sizes = outer_sizes;
         let reports = std::mem::replace(&mut self.unbounded, outer_reports);
         let reasons = reports.into_iter().map(|open| OpenReason {
-            text: format!("in the workflow of the function {function}, {}: {}", open.path, open.reason),
+            text: format!("in {}, {}: {}", describe_workflow(function), open.path, open.reason),
             needs_budget: open.needs_budget,
         });
         let child = ChildBound { bound, reasons: reasons.collect() };
         self.children.known.insert(function.to_owned(), child.clone());
         child
+    }
+}
+
+/// The id of the workflow that a tool of an agent runs; `None` for other functions.
+fn find_tool_workflow(function: &str) -> Option<&str> {
+    function.strip_prefix("flow::")
+}
+
+fn describe_workflow(function: &str) -> String {
+    match find_tool_workflow(function) {
+        Some(workflow) => format!("the workflow {workflow}"),
+        None => format!("the workflow of the function {function}"),
     }
 }

@@ -279,7 +279,7 @@ impl ForkOrigin {
     /// The variables that the fork sets. Later ones override earlier ones.
     pub fn list_set_variables(&self) -> Vec<SetVariables> {
         let own = self.at.clone().filter(|_| !self.set.is_empty());
-        let own = own.map(|at| SetVariables { at, variables: self.set.clone() });
+        let own = own.map(|at| SetVariables { at, variables: self.set.clone(), only_if_reused: false });
         self.inherited.iter().cloned().chain(own).collect()
     }
 }
@@ -291,6 +291,10 @@ pub struct SetVariables {
     pub at: Path,
     /// Their names and values.
     pub variables: Vec<(String, Value)>,
+    /// Whether they are only set if nothing was performed before the step: a value that an earlier fork chose does not
+    /// replace one that is computed anew.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub only_if_reused: bool,
 }
 
 /// The configuration under which a run was started. Other processes drive the run only under the same one.

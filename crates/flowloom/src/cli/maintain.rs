@@ -36,6 +36,9 @@ pub(crate) struct ConvertArgs {
     /// Write nothing and exit with 1 if something is lost
     #[arg(long)]
     pub(crate) strict: bool,
+    /// List what is kept, too
+    #[arg(long, short)]
+    pub(crate) verbose: bool,
     /// Format of the definition [default: detected]
     #[arg(long = "as", value_name = "FORMAT")]
     pub(crate) format: Option<String>,

@@ -14,6 +14,7 @@ use crate::cli::{ConvertArgs, Global};
 use crate::failure::{CommandError, CommandResult};
 use crate::replace_file::replace_file;
 use crate::terminal::diagnostics;
+use crate::terminal::report::clean_line;
 
 /// Exit code if nothing was written, because of losses.
 const REFUSED_EXIT: u8 = 1;
@@ -67,6 +68,7 @@ fn describe_conversion(converted: &ConvertedDefinition, arguments: &ConvertArgs)
         "kept": converted.count(Fate::Kept),
         "differently": converted.count(Fate::Differently),
         "lost": converted.count(Fate::Lost),
+        "kept_by_kind": converted.count_kept(),
         "omitted": converted.count_omitted(),
         "findings": converted.describe_findings(),
     })
@@ -75,6 +77,10 @@ fn describe_conversion(converted: &ConvertedDefinition, arguments: &ConvertArgs)
 fn print_conversion(converted: &ConvertedDefinition, arguments: &ConvertArgs) {
     diagnostics::print_diagnostics(&converted.source);
     let format = converted.source.compiled.format.map(|format| format.to_string()).unwrap_or_default();
+    let kept = if arguments.verbose { converted.list_kept() } else { Vec::new() };
+    for (place, construct) in kept {
+        eprintln!("kept: {}  {}:{place}", clean_line(construct), converted.source.name());
+    }
     eprintln!("{} ({format}) to {}: {}", converted.source.name(), arguments.to, converted.summarize());
     match (&converted.text, &arguments.out) {
         (Some(text), None) => print!("{text}"),

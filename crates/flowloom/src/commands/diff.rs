@@ -10,6 +10,7 @@ use flowloom_app::diff::definitions::compare_definitions;
 use flowloom_app::diff::runs::compare_runs;
 use flowloom_store::SHARED_USER;
 
+use super::agent_tools::attach_tools;
 use super::results::print_json;
 use crate::cli::{DiffArgs, Global};
 use crate::failure::{CommandError, CommandResult};
@@ -35,10 +36,7 @@ pub(crate) async fn compare(global: &Global, arguments: &DiffArgs) -> CommandRes
         true => {
             let (mut a, mut b) =
                 (load_definition(global, &arguments.a).await?, load_definition(global, &arguments.b).await?);
-            if a.plan.name != b.plan.name {
-                forget_file_name(&mut a);
-                forget_file_name(&mut b);
-            }
+            ComparedDefinition::forget_file_names(&mut a, &mut b);
             let diff = compare_definitions(&a, &b);
             match global.json {
                 true => print_json(&diff),
@@ -67,21 +65,13 @@ fn names_version(name: &str) -> bool {
     VersionName::parse(name).is_some()
 }
 
-/// Removes a name that is that of the file: the definition may have none, and a copy in another file means the same.
-fn forget_file_name(definition: &mut ComparedDefinition) {
-    let file = Path::new(&definition.file);
-    if [file.file_name(), file.file_stem()].into_iter().flatten().any(|name| *name == *definition.plan.name) {
-        definition.plan.name = String::default();
-    }
-}
-
 /// A definition, or the definition that a run has read.
 async fn load_definition(global: &Global, name: &str) -> Result<ComparedDefinition, CommandError> {
     let config = global.load_config()?;
     let source = match VersionName::parse(name).filter(|_| !Path::new(name).exists()) {
         Some(version) => global.open_existing()?.compile_version(SHARED_USER, &version)?,
         None => match find_named(&config, Path::new(name)) {
-            Ok(file) => Loader::new(&config).compile(&file),
+            Ok(file) => attach_tools(&config, None, Loader::new(&config).compile(&file), &file, false).await?,
             Err(error) => return find_definition_of_run(global, name).await.ok_or_else(|| error.into()),
         },
     };

@@ -6,8 +6,9 @@ use flowloom_app::config::Config;
 use flowloom_app::definitions::find::find_definition;
 use flowloom_app::definitions::source::{self, LoadedDefinition, Loader};
 use flowloom_app::engines::App;
-use flowloom_app::estimate::{ConfiguredFigures, Estimate, Maximum, estimate_plan, find_typical_case};
+use flowloom_app::estimate::{ConfiguredFigures, Estimate, Maximum, estimate_plan};
 use flowloom_app::runs::inputs::parse_duration_ms;
+use flowloom_app::typical_case::find_typical_case;
 use flowloom_app::wiring::build_default_models;
 use flowloom_core::bound::Latencies;
 use flowloom_core::diagnostic::LineTable;
@@ -47,7 +48,8 @@ pub(crate) async fn plan_definition(global: &Global, arguments: &PlanArgs) -> Co
         false => None,
     };
     let limits = config.limits.narrow_to(&plan.limits);
-    let figures = ConfiguredFigures { config: &config, models: &build_default_models(&config), reads_workflows: true };
+    let tools = Some(source.available_tools());
+    let figures = ConfiguredFigures { config: &config, models: &build_default_models(&config), tools };
     let estimate = estimate_plan(&plan, inputs.as_ref(), &limits, &figures, latencies);
     let open_ends = list_open_ends(&source, &estimate);
     let typical = match &app {

@@ -41,7 +41,30 @@ pub(crate) fn render_run_diff(diff: &RunDiff, is_verbose: bool) -> String {
     for field in &diff.fields {
         render_field(field, "", &mut out);
     }
+    if let Some(definition) = &diff.definition {
+        render_run_definitions(definition, is_verbose, &mut out);
+    }
     out
+}
+
+/// What differs between the definitions that two runs have read: all of it, or the names of what differs.
+fn render_run_definitions(definition: &DefinitionDiff, is_verbose: bool, out: &mut String) {
+    *out += "\nthe definitions of the runs differ:\n";
+    if is_verbose {
+        render_definition_parts(definition, out);
+        definition.workflows.iter().for_each(|workflow| render_workflow(workflow, out));
+        return;
+    }
+    let note = |out: &mut String, text: &str| {
+        let _ = writeln!(out, "{} {text}", paint_text(Style::Attention, "~"));
+    };
+    definition.fields.iter().for_each(|field| note(out, field.name));
+    definition.inputs.iter().for_each(|input| note(out, &format!("input {}", input.name)));
+    definition.steps.iter().for_each(|step| render_step_head(step, out));
+    for workflow in &definition.workflows {
+        note(out, &describe_workflow(workflow));
+        workflow.diff.iter().flat_map(|diff| &diff.steps).for_each(|step| render_step_head(step, out));
+    }
 }
 
 fn describe_usage(run: &RunFacts) -> String {
@@ -103,16 +126,26 @@ fn render_definition_parts(diff: &DefinitionDiff, out: &mut String) {
 
 /// The differences in the workflow that a function runs.
 fn render_workflow(workflow: &WorkflowChange, out: &mut String) {
-    let file = |file: &Option<String>| file.clone().unwrap_or_else(|| "no workflow".to_owned());
-    let (a, b) = (file(&workflow.a), file(&workflow.b));
-    let files = if a == b { a } else { format!("{a} → {b}") };
-    let _ = writeln!(out, "{} {files}, which {} runs", paint_text(Style::Attention, "~"), workflow.function);
+    let _ = writeln!(out, "{} {}", paint_text(Style::Attention, "~"), describe_workflow(workflow));
     if let Some(diff) = &workflow.diff {
         render_definition_parts(diff, out);
+        diff.workflows.iter().for_each(|workflow| render_workflow(workflow, out));
     }
 }
 
+fn describe_workflow(workflow: &WorkflowChange) -> String {
+    let file = |file: &Option<String>| clean_line(file.as_deref().unwrap_or("no workflow"));
+    let (a, b) = (file(&workflow.a), file(&workflow.b));
+    let files = if a == b { a } else { format!("{a} → {b}") };
+    format!("{files}, which {} runs", workflow.function)
+}
+
 fn render_definition_step(step: &DefinitionChange, out: &mut String) {
+    render_step_head(step, out);
+    step.fields.iter().for_each(|field| render_field(field, "  ", out));
+}
+
+fn render_step_head(step: &DefinitionChange, out: &mut String) {
     let (mark, style) = match step.changes.first() {
         Some(&"added") => ("+", Style::Good),
         Some(&"removed") => ("-", Style::Bad),
@@ -125,7 +158,6 @@ fn render_definition_step(step: &DefinitionChange, out: &mut String) {
     };
     let note = format!("{} {}", step.kind, step.changes.join(" and "));
     let _ = writeln!(out, "{}  {}", paint_text(style, &format!("{mark} {path}")), paint_text(Style::Dim, &note));
-    step.fields.iter().for_each(|field| render_field(field, "  ", out));
 }
 
 fn render_field(field: &FieldChange, indent: &str, out: &mut String) {

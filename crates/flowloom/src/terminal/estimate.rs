@@ -2,7 +2,8 @@
 
 use std::fmt::Write as _;
 
-use flowloom_app::estimate::{Estimate, TypicalCase};
+use flowloom_app::estimate::Estimate;
+use flowloom_app::typical_case::TypicalCase;
 use flowloom_core::bound::Count;
 use flowloom_core::plan::Plan;
 use flowloom_models::MAX_CALL_ATTEMPTS;
@@ -99,10 +100,12 @@ fn render_worst_case(plan: &Plan, estimate: &Estimate) -> String {
 fn describe_typical_case(typical: &TypicalCase) -> String {
     let noun = if typical.runs == 1 { "the last run".to_owned() } else { format!("the last {} runs", typical.runs) };
     let cost = typical.micro_usd.map_or_else(|| "unknown cost".to_owned(), show_usd);
+    let count = |number: u64, noun: &str| format!("{number} {noun}{}", if number == 1 { "" } else { "s" });
+    let requests =
+        if typical.requests > 0 { format!("{}, ", count(typical.requests, "request")) } else { String::new() };
     format!(
-        "In {noun} (median): {} model {}, {} + {} tokens, {cost}, {}",
-        typical.model_calls,
-        if typical.model_calls == 1 { "call" } else { "calls" },
+        "In {noun} (median): {}, {requests}{} + {} tokens, {cost}, {}",
+        count(typical.model_calls, "model call"),
         typical.input_tokens,
         typical.output_tokens,
         format_duration(typical.duration_ms)

@@ -7,6 +7,7 @@ use flowloom_core::json::Node;
 use flowloom_formats::find_format;
 
 use super::block_inputs::find_block_inputs;
+use super::completion_frontmatter::list_frontmatter;
 use super::definition::{Definition, IndexedFile};
 use super::elements::{ELEMENTS, GLOBALS, find_element, find_members};
 use super::index::{Body, Index};
@@ -55,7 +56,7 @@ pub enum ProposalKind {
 }
 
 impl Proposal {
-    fn new(label: &str, kind: ProposalKind, replaces: Span) -> Proposal {
+    pub(super) fn new(label: &str, kind: ProposalKind, replaces: Span) -> Proposal {
         let (detail, meaning) = (String::new(), String::new());
         let (label, insert) = (label.to_owned(), label.to_owned());
         Proposal { label, kind, detail, meaning, replaces, insert, is_snippet: false }
@@ -331,7 +332,7 @@ impl Context<'_> {
             && range.start <= self.offset
             && self.offset <= range.end
         {
-            return self.list_frontmatter();
+            return list_frontmatter(self.text(), range.clone(), self.word_span());
         }
         let is_here = |span: Span| touches_offset(span, self.offset);
         if document.expressions.iter().any(|expression| is_here(expression.span)) {
@@ -409,9 +410,13 @@ impl Context<'_> {
         let before = &self.text()[..word.start];
         let names = self.definition.list_visible(self.file, self.offset, NameKind::Variable);
         if let Some(object) = before.strip_suffix('.') {
-            let length: usize = object.chars().rev().take_while(|c| is_word(*c)).map(char::len_utf8).sum();
-            let name = &object[object.len() - length..];
-            return self.list_members(name, &names, word);
+            // An item of a list has the fields of the list.
+            let (list, is_item) = match object.strip_suffix(']').and_then(find_open_bracket) {
+                Some(at) => (&object[..at], true),
+                None => (object, false),
+            };
+            let length: usize = list.chars().rev().take_while(|c| is_word(*c)).map(char::len_utf8).sum();
+            return self.list_members(&list[list.len() - length..], is_item, &names, word);
         }
         let own = names.iter().map(|name| Proposal::of_name(name, word));
         let globals = GLOBALS.iter().map(|name| Proposal::new(name, ProposalKind::Member, word));
@@ -429,56 +434,33 @@ impl Context<'_> {
         (is_included && is_name).then_some(Span { start: open + 1, length: written.len() + rest })
     }
 
-    fn list_members(&self, object: &str, names: &[Name], replaces: Span) -> Vec<Proposal> {
+    /// The members of a value, or of an item of it if it is a list.
+    fn list_members(&self, object: &str, is_item: bool, names: &[Name], replaces: Span) -> Vec<Proposal> {
         let propose = |(member, meaning): &(&str, &str)| Proposal {
             detail: (*meaning).to_owned(),
             ..Proposal::new(member, ProposalKind::Member, replaces)
         };
         let name = names.iter().find(|name| name.text == object);
-        let fields = name.map(|name| self.list_value_fields(name)).unwrap_or_default();
+        let is_list = name.is_some_and(|name| name.about.type_name == "list");
+        let fields = name.filter(|_| is_list == is_item).map(|name| self.list_value_fields(name)).unwrap_or_default();
         let fields = fields.iter().map(|field| Proposal {
             detail: "field".to_owned(),
             ..Proposal::new(field, ProposalKind::Member, replaces)
         });
         let is_helper = object.starts_with('$');
         let members = match name {
+            _ if is_item => &[],
             Some(name) => find_members(&name.about.type_name),
             None if is_helper => find_members("$"),
             None => find_members(object),
         };
         fields.chain(members.iter().map(propose)).collect()
     }
+}
 
-    fn list_frontmatter(&self) -> Vec<Proposal> {
-        let line_start = self.text()[..self.offset].rfind('\n').map_or(0, |at| at + 1);
-        let line = &self.text()[line_start..self.offset];
-        let word = self.word_span();
-        if let Some((key, value)) = line.rsplit_once(':')
-            && value.trim().chars().all(char::is_alphanumeric)
-        {
-            let values: &[&str] = match key.rsplit(['{', ',', ' ']).next().unwrap_or_default() {
-                "type" => &["text", "select", "file", "array"],
-                "format" => &["number", "boolean"],
-                "fileType" => &["text", "image"],
-                "required" | "multiline" => &["true", "false"],
-                "system" => &["none"],
-                _ => &[],
-            };
-            return values.iter().map(|value| Proposal::new(value, ProposalKind::Value, word)).collect();
-        }
-        let Some(schema) = FormatSchema::new(flowloom_formats::markdown::FORMAT) else { return Vec::new() };
-        let is_inner = line.starts_with(' ') || line.contains('{');
-        let path: JsonPath = match is_inner {
-            false => JsonPath::new(),
-            true => vec![PathStep::Key("input".to_owned()), PathStep::Key("x".to_owned())],
-        };
-        let propose = |key: super::schema::SchemaKey<'_>| Proposal {
-            meaning: schema.describe(key.value).unwrap_or_default().to_owned(),
-            insert: format!("{}: ", key.name),
-            ..Proposal::new(key.name, ProposalKind::Key, word)
-        };
-        schema.list_keys(None, &path).into_iter().map(propose).collect()
-    }
+/// The innermost bracket at the end of a text that has no end there; `None` if there are others after it.
+fn find_open_bracket(text: &str) -> Option<usize> {
+    text.rfind('[').filter(|at| !text[*at..].contains(']'))
 }
 
 /// Whether a character is part of a word of an expression.

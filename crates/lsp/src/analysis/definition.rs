@@ -213,11 +213,10 @@ impl Definition {
             }
         }
         if let (NameKind::Variable, Some(format)) = (kind, self.main().index.format) {
-            let is_in_loop = file.index.find_step(offset).is_some_and(|step| step.is_loop);
+            let step = file.index.find_step(offset);
             let is_given = |name: &Name| match name.text.as_str() {
-                COUNTER_NAME => is_in_loop,
-                // What a collect step receives anyway.
-                FANOUT_NAME => false,
+                COUNTER_NAME => step.is_some_and(|step| step.is_loop),
+                FANOUT_NAME => step.is_some_and(|step| step.follows_fan_out),
                 _ => true,
             };
             visible.extend(list_given_names(format).into_iter().filter(is_given));

@@ -10,7 +10,7 @@ use flowloom_formats::markdown::read_within_limits;
 use flowloom_formats::{flow, markdown, pipeline, steps};
 
 use super::field_reads::FieldReads;
-use super::json_names::{TemplateText, find_block_inputs, find_json_names, list_output_fields};
+use super::json_names::{ComputedName, TemplateText, find_block_inputs, find_json_names, list_output_fields};
 use super::json_place::touches_offset;
 use super::json_tree::{inner_span, parse_tolerant};
 use super::lines::Lines;
@@ -34,6 +34,8 @@ pub struct Index {
     pub names: Vec<Name>,
     /// The texts of a JSON document that contain references.
     pub templates: Vec<TemplateText>,
+    /// The names of variables that a run of a JSON document computes.
+    pub computed: Vec<ComputedName>,
     /// The files that a Markdown document includes, with the scope in which each is.
     pub includes: Vec<(String, usize)>,
     /// The reads of fields in a Markdown document, and the results that have fields.
@@ -56,6 +58,8 @@ pub(super) struct StepPlace {
     pub(super) first: usize,
     /// Whether it is a loop.
     pub(super) is_loop: bool,
+    /// Whether steps that run at the same time have ended before it.
+    pub(super) follows_fan_out: bool,
 }
 
 impl Index {
@@ -66,7 +70,8 @@ impl Index {
         }
         let (tree, lines) = (parse_tolerant(&text), Lines::new(&text));
         let found = tree.as_ref().map(|tree| find_json_names(format, &text, tree)).unwrap_or_default();
-        Index { format: Some(format), templates: found.templates, ..Index::of_json(text, tree, lines, found.names) }
+        let (templates, computed) = (found.templates, found.computed);
+        Index { format: Some(format), templates, computed, ..Index::of_json(text, tree, lines, found.names) }
     }
 
     /// The index of Markdown that a definition includes. A text that is too large, or nested too deeply, has no parts.
@@ -81,7 +86,8 @@ impl Index {
         let includes = found.includes.into_iter().map(|(path, span)| (path, scope_at(span.start))).collect();
         let (body, lines) = (Body::Markdown(document), Lines::new(&text));
         let (names, fields) = (found.names, found.fields);
-        Index { text, lines, format: None, body, names, templates: Vec::new(), includes, fields }
+        let (templates, computed) = (Vec::new(), Vec::new());
+        Index { text, lines, format: None, body, names, templates, computed, includes, fields }
     }
 
     /// The index of a block that a pipeline uses, in a file of its own.
@@ -127,8 +133,8 @@ impl Index {
     }
 
     fn of_json(text: Arc<str>, tree: Option<Node>, lines: Lines, names: Vec<Name>) -> Index {
-        let (templates, includes, fields) = (Vec::new(), Vec::new(), FieldReads::default());
-        Index { text, lines, format: None, body: Body::Json(tree), names, templates, includes, fields }
+        let (templates, computed, includes, fields) = (Vec::new(), Vec::new(), Vec::new(), FieldReads::default());
+        Index { text, lines, format: None, body: Body::Json(tree), names, templates, computed, includes, fields }
     }
 
     /// The names at a position: one, or the two that a shorthand key stands for.
@@ -177,7 +183,8 @@ impl Index {
         while first > 0 && mode(at) == "fanout" && mode(first - 1) == "fanout" {
             first -= 1;
         }
-        Some(StepPlace { first: steps[first].span.start, is_loop: mode(at) == "loop" })
+        let follows_fan_out = (0..first).any(|before| mode(before) == "fanout");
+        Some(StepPlace { first: steps[first].span.start, is_loop: mode(at) == "loop", follows_fan_out })
     }
 
     /// Whether names of a kind may have no declaration in the document itself.

@@ -9,7 +9,7 @@ use super::json_place::{PathStep, follow_path, to_pattern, visit_values};
 use super::json_tree::inner_span;
 use super::names::{About, Name, NameKind, Role, ValueField};
 use super::roles::{TextRole, find_role};
-use super::templates::{TemplateStyle, find_references};
+use super::templates::{Reference, TemplateStyle, find_references};
 
 /// A text with references, as it is embedded in the document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,6 +31,27 @@ pub struct JsonNames {
     pub names: Vec<Name>,
     /// The texts with references.
     pub templates: Vec<TemplateText>,
+    /// The names of variables that the run computes.
+    pub computed: Vec<ComputedName>,
+}
+
+/// The name of a variable with references in it, such as `note_${kind}`: which variable it is follows from the run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ComputedName {
+    /// The place of the text.
+    pub span: Span,
+    /// The references in it.
+    references: Vec<Span>,
+}
+
+impl ComputedName {
+    /// Whether the run can compute this name: it begins and ends with what is written around the references.
+    pub fn can_be(&self, text: &str, name: &str) -> bool {
+        let (Some(first), Some(last)) = (self.references.first(), self.references.last()) else { return false };
+        let before = text.get(self.span.start..first.start).unwrap_or_default();
+        let after = text.get(last.end()..self.span.end()).unwrap_or_default();
+        name.len() >= before.len() + after.len() && name.starts_with(before) && name.ends_with(after)
+    }
 }
 
 /// The number of the iteration in a step list.
@@ -58,11 +79,21 @@ pub fn find_json_names(format: Format, text: &str, tree: &Node) -> JsonNames {
         match find_role(format, &to_pattern(path)) {
             TextRole::Name(kind, role) if !written.is_empty() => {
                 let about = describe_origin(format, tree, path);
-                // A fan-out's variable that a template names is none of the document.
-                let is_template = kind == NameKind::Variable && written.contains("${");
-                if !is_template {
+                let references = match (format, kind, role) {
+                    (flow::FORMAT, NameKind::Variable, Role::Written) => {
+                        find_references(written, span.start, TemplateStyle::DollarBraces)
+                    }
+                    _ => Vec::new(),
+                };
+                if references.is_empty() {
                     found.names.push(Name { about, ..Name::new(kind, written, span, role) });
+                    return;
                 }
+                let read = |reference: &Reference| Name::new(kind, &reference.name, reference.name_span, Role::Read);
+                found.names.extend(references.iter().map(read));
+                let references = references.into_iter().map(|reference| reference.span).collect();
+                found.computed.push(ComputedName { span, references });
+                found.templates.push(TemplateText { span, style: TemplateStyle::DollarBraces, kind, scope: 0 });
             }
             TextRole::Template(style, kind) => {
                 let scope = if kind == NameKind::Field { find_position(path) + 1 } else { 0 };

@@ -1,7 +1,7 @@
 //! The names in Markdown workflows. The content of a block is a scope of its own: the number of a scope is the position
 //! of the block's element plus one, and 0 is the whole document.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use flowloom_core::diagnostic::Span;
 use flowloom_formats::markdown::{ExpressionNames, NameRead, inspect_expression};
@@ -29,7 +29,8 @@ const MAX_FRAGMENT_DEPTH: usize = 8;
 pub fn find_mdx_names(text: &str, document: &MdxDocument) -> MdxNames {
     let mut found = MdxNames::default();
     if let Some(range) = &document.frontmatter {
-        found.names.extend(find_yaml_keys(text, range.clone()).iter().filter_map(|key| read_frontmatter(text, key)));
+        let keys = find_yaml_keys(text, range.clone());
+        found.names.extend(read_frontmatter_names(text, &keys));
     }
     let results = list_results(text, document);
     for (index, element) in document.elements.iter().enumerate() {
@@ -64,6 +65,47 @@ pub fn find_mdx_names(text: &str, document: &MdxDocument) -> MdxNames {
     found
 }
 
+/// The names that the keys of the frontmatter declare, with the fields of constants.
+fn read_frontmatter_names(text: &str, keys: &[YamlKey]) -> Vec<Name> {
+    let mut names: Vec<Name> = Vec::new();
+    let mut known: HashSet<&str> = HashSet::new();
+    for key in keys {
+        if let Some(name) = read_frontmatter(text, key) {
+            names.push(name);
+            known.clear();
+        } else if let ([section, _, field], Some(last)) = (key.path.as_slice(), names.last_mut())
+            && section == "data"
+            && known.insert(field)
+        {
+            last.about.fields.push(ValueField::new(field));
+        }
+    }
+    names
+}
+
+/// The type of a value of the frontmatter, as far as its first sign says it; empty if that is not known.
+fn find_value_type(text: &str, key: &YamlKey) -> &'static str {
+    let below =
+        || text[key.value.end()..].lines().map(str::trim).find(|line| !line.is_empty() && !line.starts_with('#'));
+    let value = text[key.value.start..key.value.end()].split(" #").next().unwrap_or_default().trim();
+    match value.chars().next() {
+        None => {
+            if below().is_some_and(|line| line.starts_with('-')) {
+                "list"
+            } else {
+                "object"
+            }
+        }
+        Some('[') => "list",
+        Some('{') => "object",
+        Some('"' | '\'' | '|' | '>') => "text",
+        Some(_) if value == "true" || value == "false" => "boolean",
+        Some(_) if value.parse::<f64>().is_ok() => "number",
+        Some('*' | '&' | '!') => "",
+        Some(_) => "text",
+    }
+}
+
 /// The name that a key of the frontmatter declares.
 fn read_frontmatter(text: &str, key: &YamlKey) -> Option<Name> {
     let [section, name] = key.path.as_slice() else { return None };
@@ -75,7 +117,8 @@ fn read_frontmatter(text: &str, key: &YamlKey) -> Option<Name> {
             About { type_name: found.to_owned(), origin: "input".to_owned(), fields: Vec::new() }
         }
         "data" => {
-            About { type_name: String::new(), origin: "constant of the frontmatter".to_owned(), fields: Vec::new() }
+            let type_name = find_value_type(text, key).to_owned();
+            About { type_name, origin: "constant of the frontmatter".to_owned(), fields: Vec::new() }
         }
         _ => return None,
     };

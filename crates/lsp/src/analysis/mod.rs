@@ -2,6 +2,7 @@
 
 mod block_inputs;
 pub mod completion;
+mod completion_frontmatter;
 pub mod definition;
 pub mod elements;
 pub mod field_reads;

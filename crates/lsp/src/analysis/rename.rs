@@ -44,6 +44,7 @@ fn can_be_renamed(definition: &Definition, name: &Name) -> bool {
 pub fn rename(definition: &Definition, name: &Name, new: &str) -> Result<Vec<Replacement>, String> {
     check_new_name(definition, name, new)?;
     check_uses(definition, name)?;
+    check_computed_names(definition, name)?;
     check_expressions(definition, name, new)?;
     let mut replacements = Vec::new();
     for place in definition.find_places(name) {
@@ -94,6 +95,33 @@ fn check_expressions(definition: &Definition, name: &Name, new: &str) -> Result<
         let texts = around.filter_map(|one| place.file.index.text.get(one.span.start..one.span.end()));
         if texts.flat_map(|text| text.split(|c| !is_word(c))).any(|word| word == new) {
             return Err(format!("an expression that reads {} has a {new} of its own", name.text));
+        }
+    }
+    Ok(())
+}
+
+/// Fails if a variable may be one whose name the run computes: that use would keep the earlier name. What a computed name
+/// reads itself is found.
+fn check_computed_names(definition: &Definition, name: &Name) -> Result<(), String> {
+    if name.kind != NameKind::Variable {
+        return Ok(());
+    }
+    for file in &definition.files {
+        let text = &file.index.text;
+        let is_read_in = |span: Span| {
+            definition.find_places(name).any(|place| {
+                place.file == file && span.start <= place.name.span.start && place.name.span.end() <= span.end()
+            })
+        };
+        let meant = file.index.computed.iter().find(|one| one.can_be(text, &name.text) && !is_read_in(one.span));
+        if let Some(computed) = meant {
+            let written = text.get(computed.span.start..computed.span.end()).unwrap_or_default();
+            let line = file.index.lines.find_line(computed.span.start) + 1;
+            return Err(format!(
+                "the run computes the name of a variable in line {line}, \"{written}\", and that may be {}: such a use \
+                 cannot be found; write the name there, or change it by hand",
+                name.text
+            ));
         }
     }
     Ok(())

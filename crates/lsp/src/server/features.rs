@@ -11,6 +11,7 @@ use lsp_types::{
     Position, PrepareRenameResponse, Range, TextDocumentPositionParams, Url,
 };
 
+use super::called_files::{find_called_file, find_element_file};
 use super::check::{Checked, is_markdown};
 use super::convert::TextView;
 use super::documents::Document;
@@ -197,6 +198,9 @@ pub(super) fn hover(snapshot: &Snapshot, at: &TextDocumentPositionParams) -> Opt
 /// The places where the name at a position gets its meaning.
 pub(super) fn find_definition(snapshot: &Snapshot, at: &TextDocumentPositionParams) -> Option<GotoDefinitionResponse> {
     let opened = Opened::find(snapshot, &at.text_document.uri)?;
+    if let Some(file) = find_workflow_file(&opened, at.position) {
+        return Some(GotoDefinitionResponse::Array(vec![file]));
+    }
     let name = opened.find_name(at.position)?;
     let origins = opened.definition.find_origins(name).filter_map(|place| opened.find_location(place));
     let mut locations: Vec<Location> = origins.collect();
@@ -204,6 +208,16 @@ pub(super) fn find_definition(snapshot: &Snapshot, at: &TextDocumentPositionPara
         locations.extend(find_agent_file(&opened, &name.text));
     }
     Some(GotoDefinitionResponse::Array(locations))
+}
+
+/// The file of the workflow that the name or the element at a position calls.
+fn find_workflow_file(opened: &Opened<'_>, position: Position) -> Option<Location> {
+    let config = opened.checked.as_ref()?.config.clone()?;
+    let file = match opened.find_name(position) {
+        Some(name) => find_called_file(&config, Path::new(&opened.definition.main().path), name),
+        None => find_element_file(&config, &opened.file()?.index, opened.view().find_offset(position)),
+    };
+    Some(Location::new(opened.find_uri(&file?.display().to_string())?, Range::default()))
 }
 
 /// The file of an agent that has a folder of its own.

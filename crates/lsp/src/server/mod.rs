@@ -5,6 +5,7 @@
 //! protocol library, then the router.
 
 mod actions;
+mod called_files;
 mod capabilities;
 mod check;
 mod client;

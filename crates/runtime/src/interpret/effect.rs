@@ -118,7 +118,9 @@ impl Interpreter {
         {
             return recorded;
         }
-        let outcome = self.obtain_outcome(place, attempt, &effect, was_started).await?;
+        let outcome = self.obtain_outcome(place, attempt, &effect, was_started).await;
+        self.log.note_own_outcome();
+        let outcome = outcome?;
         self.check_output_size(effect.request, &outcome).map_err(EffectFailure::Step)?;
         crate::failpoint::hit("effect_response_after");
         let EffectOutcome { output, usage, memory, response } = outcome;

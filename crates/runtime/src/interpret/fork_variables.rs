@@ -1,16 +1,38 @@
 //! The variables that a fork sets right before a step, for it and for everything after it.
 
+use std::sync::OnceLock;
+
+use flowloom_core::event::{ForkOrigin, SetVariables};
 use flowloom_core::path::Path;
 use flowloom_core::plan::{Composite, Dag, Env, Step, StepKind};
 
 use super::{Interpreter, StepContext};
 
+/// Variables that a fork sets before a step.
+pub(super) struct ForkVariables {
+    set: SetVariables,
+    /// Whether they are set, which is decided when the run reaches the step.
+    holds: OnceLock<bool>,
+}
+
+impl ForkVariables {
+    /// What a fork sets.
+    pub(super) fn list_of(fork: Option<&ForkOrigin>) -> Vec<ForkVariables> {
+        let set = fork.map(ForkOrigin::list_set_variables).unwrap_or_default();
+        set.into_iter().map(|set| ForkVariables { set, holds: OnceLock::new() }).collect()
+    }
+}
+
 impl Interpreter {
     /// Sets the variables that a fork changes before the step at `path`.
     pub(super) fn set_fork_variables(&self, env: &mut Env, path: &Path) {
-        for set in self.fork_variables.iter().filter(|set| set.at == *path) {
-            set.variables.iter().for_each(|(name, value)| env.vars.set(name.as_str().into(), value.clone()));
+        for own in self.fork_variables.iter().filter(|own| own.set.at == *path && self.holds(own)) {
+            own.set.variables.iter().for_each(|(name, value)| env.vars.set(name.as_str().into(), value.clone()));
         }
+    }
+
+    fn holds(&self, own: &ForkVariables) -> bool {
+        *own.holds.get_or_init(|| !own.set.only_if_reused || !self.log.has_own_outcomes())
     }
 
     /// Sets the variables that a fork changes before the messages that a step sends: steps of their own, which `steps` begins
@@ -43,13 +65,16 @@ impl Interpreter {
             Some(index) => list_earlier(dag, index),
             None => vec![true; dag.nodes.len()],
         };
-        for set in &self.fork_variables {
-            let is_meant = |at: &usize| place.path.child_path(&dag.nodes[*at].step.key) == set.at;
+        for own in &self.fork_variables {
+            let is_meant = |at: &usize| place.path.child_path(&dag.nodes[*at].step.key) == own.set.at;
             let Some(node) = (0..dag.nodes.len()).filter(|at| earlier[*at]).find(is_meant) else { continue };
+            if !self.holds(own) {
+                continue;
+            }
             let writers =
                 (0..dag.nodes.len()).filter(|at| earlier[*at] && (*at == node || list_earlier(dag, *at)[node]));
             let writers: Vec<&Step> = writers.map(|at| &dag.nodes[at].step).collect();
-            for (name, value) in &set.variables {
+            for (name, value) in &own.set.variables {
                 if !writers.iter().any(|step| writes_name(step, name)) {
                     env.vars.set(name.as_str().into(), value.clone());
                 }

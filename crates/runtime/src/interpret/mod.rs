@@ -31,7 +31,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use flowloom_core::budget::Ledger;
 use flowloom_core::code::Code;
 use flowloom_core::error::StepFailure;
-use flowloom_core::event::{AfterFailure, Event, ForkOrigin, MemoryWrite, Record, RunCreated, SetVariables};
+use flowloom_core::event::{AfterFailure, Event, MemoryWrite, Record, RunCreated};
 use flowloom_core::expr::TextRules;
 use flowloom_core::json::parse_value;
 use flowloom_core::limits::Limits;
@@ -108,7 +108,7 @@ pub(crate) struct Interpreter {
     /// Whether effects that may happen at most once wait for a person.
     asks_first: bool,
     /// The variables that a fork sets.
-    fork_variables: Vec<SetVariables>,
+    fork_variables: Vec<fork_variables::ForkVariables>,
 }
 
 /// The position of the interpreter in the plan, and the settings in force there.
@@ -160,7 +160,7 @@ impl Interpreter {
             missing: MissingReferences::default(),
             requests: None,
             asks_first: created.asks_before_effects(),
-            fork_variables: created.fork.as_ref().map(ForkOrigin::list_set_variables).unwrap_or_default(),
+            fork_variables: fork_variables::ForkVariables::list_of(created.fork.as_ref()),
         }
     }
 

@@ -65,6 +65,9 @@ impl Interpreter {
                 reused
             }
         };
+        if !recorded.is_reused() {
+            self.log.note_own_outcome();
+        }
         Some(match recorded {
             RecordedOutcome::Finished { output, usage, memory, is_reused, .. } => {
                 if !is_reused {

@@ -69,6 +69,8 @@ pub(crate) struct RunLog {
     may_follow: AtomicBool,
     /// Whether there are attempts that no longer count, read without the lock.
     has_forgotten: AtomicBool,
+    /// Whether [`RunLog::has_own_outcomes`].
+    has_own_outcomes: AtomicBool,
     state: Mutex<LogState>,
 }
 
@@ -135,6 +137,7 @@ impl RunLog {
             term: HeldTerm::new(),
             may_follow: AtomicBool::new(true),
             has_forgotten: AtomicBool::new(state.forgotten.has_attempts()),
+            has_own_outcomes: AtomicBool::new(false),
             state: Mutex::new(state),
         }
     }

@@ -25,6 +25,13 @@ pub(crate) enum RecordedOutcome {
 }
 
 impl RecordedOutcome {
+    /// Whether it was taken from the run that this one was forked from.
+    pub(crate) fn is_reused(&self) -> bool {
+        match self {
+            RecordedOutcome::Finished { is_reused, .. } | RecordedOutcome::Failed { is_reused, .. } => *is_reused,
+        }
+    }
+
     /// The event that records the same outcome again.
     pub(crate) fn to_event(&self) -> Event {
         match self {

@@ -224,6 +224,16 @@ impl RunLog {
         state.reusable.is_some() && !state.live
     }
 
+    /// Notes that the interpreter has received an outcome that was not reused: from now on, the run is not the other one.
+    pub(crate) fn note_own_outcome(&self) {
+        self.has_own_outcomes.store(true, Ordering::Release);
+    }
+
+    /// Whether the interpreter has received an outcome that was not reused. Reused ones come first, also in a replay.
+    pub(crate) fn has_own_outcomes(&self) -> bool {
+        self.has_own_outcomes.load(Ordering::Acquire)
+    }
+
     /// Whether the other run has an outcome of this attempt, whatever its request was.
     pub(crate) fn has_reusable_attempt(&self, path: &Path, attempt: u32) -> bool {
         let state = self.lock_state();

@@ -56,6 +56,8 @@ pub(crate) struct ConvertRequest {
 pub(crate) struct ConversionFinding {
     /// `kept`, `differently` or `lost`.
     fate: String,
+    /// The kind of a construct that is kept, such as `model call`; empty of others.
+    construct: String,
     /// Line, from 1.
     line: u64,
     /// Column, from 1.
@@ -164,6 +166,7 @@ fn read_finding(value: serde_json::Value) -> ConversionFinding {
     let text = |key: &str| value[key].as_str().unwrap_or_default().to_owned();
     ConversionFinding {
         fate: text("fate"),
+        construct: text("construct"),
         line: number("line"),
         column: number("column"),
         start: number("start"),

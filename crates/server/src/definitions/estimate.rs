@@ -8,13 +8,15 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::State;
 use flowloom_app::config::Config;
+use flowloom_app::definitions::bundle::AvailableTools;
 use flowloom_app::definitions::catalog::Catalog;
 use flowloom_app::definitions::stored::DefinitionContent;
 use flowloom_app::engines::App;
 use flowloom_app::error::AppError;
-use flowloom_app::estimate::{ConfiguredFigures, TypicalCase, estimate_plan, find_typical_case};
+use flowloom_app::estimate::{ConfiguredFigures, estimate_plan};
 use flowloom_app::keys::Scope;
 use flowloom_app::tools::agents;
+use flowloom_app::typical_case::{TypicalCase, find_typical_case};
 use flowloom_app::wiring::build_default_models;
 use flowloom_core::bound::{Latencies, Unbounded};
 use flowloom_core::code::Code;
@@ -112,12 +114,14 @@ pub(crate) struct OpenEnd {
     reason: String,
 }
 
-/// The usage of the newest runs: the median of each figure.
+/// The usage of the newest runs with their child runs: the median of each figure.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct TypicalCost {
     /// Number of runs.
     runs: usize,
     model_calls: u64,
+    /// HTTP requests and pages.
+    requests: u64,
     input_tokens: u64,
     output_tokens: u64,
     /// Cost in US dollars; null if a price was unknown.
@@ -152,9 +156,9 @@ pub(crate) async fn estimate_cost(
         Ok::<_, Problem>(opened.compile(&shared, &whose, stop)?.source)
     });
     let source = agents::attach_listed(&catalog, false, compiled.await??, &owner).await?;
-    let Some(plan) = source.compiled.plan else { return Ok(Json(CostEstimate::of_nothing())) };
+    let Some(plan) = source.compiled.plan.clone() else { return Ok(Json(CostEstimate::of_nothing())) };
     let estimate = async move || {
-        let estimate = build_estimate(&app.config, &plan, inputs.as_ref())?;
+        let estimate = build_estimate(&app.config, &plan, source.available_tools(), inputs.as_ref())?;
         let typical = find_typical_case(&app, &plan, caller.user.as_deref()).await?;
         Ok(Json(CostEstimate { typical: typical.map(describe_typical), ..estimate }))
     };
@@ -168,9 +172,14 @@ fn read_stored(catalog: &Catalog, user: &str, id: &str) -> Result<OpenDefinition
     Ok(OpenDefinition { format: content.format, content })
 }
 
-fn build_estimate(config: &Config, plan: &Plan, inputs: Option<&Value>) -> Result<CostEstimate, AppError> {
+fn build_estimate(
+    config: &Config,
+    plan: &Plan,
+    tools: &AvailableTools,
+    inputs: Option<&Value>,
+) -> Result<CostEstimate, AppError> {
     let limits = config.limits.narrow_to(&plan.limits);
-    let figures = ConfiguredFigures { config, models: &build_default_models(config), reads_workflows: true };
+    let figures = ConfiguredFigures { config, models: &build_default_models(config), tools: Some(tools) };
     let estimate = estimate_plan(plan, inputs, &limits, &figures, Latencies::default());
     let bound = &estimate.worst.bound;
     let to_usd = |micro: u64| micro as f64 / 1e6;
@@ -243,6 +252,7 @@ fn describe_typical(typical: TypicalCase) -> TypicalCost {
     TypicalCost {
         runs: typical.runs,
         model_calls: typical.model_calls,
+        requests: typical.requests,
         input_tokens: typical.input_tokens,
         output_tokens: typical.output_tokens,
         usd: typical.micro_usd.map(|micro| micro as f64 / 1e6),

@@ -64,6 +64,17 @@ impl Store {
         }
     }
 
+    /// The child runs of a run, with theirs.
+    pub fn list_runs_within(&self, run: RunId) -> Result<Vec<RunId>, StoreError> {
+        if let Some(runs) = &self.runs {
+            return Ok(runs.list_runs_within(run));
+        }
+        let sql = "with recursive within (id) as (select id from run where parent = $1 union all \
+                   select run.id from run join within on run.parent = within.id) select id from within order by id";
+        let rows = self.read_with(|db| db.query_rows(sql, params![&run.to_string()], read_id))?;
+        Ok(rows.into_iter().flatten().collect())
+    }
+
     /// Whether no worker has the lease of a run, and no command to it is pending.
     pub fn is_at_rest(&self, run: RunId) -> Result<bool, StoreError> {
         Ok(self.read_drive_state(run)? == DriveState::AtRest)

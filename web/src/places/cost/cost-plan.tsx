@@ -108,7 +108,12 @@ function Figures({ estimate }: { estimate: Estimate }) {
       worst: formatCount(sumOf(models.map((one) => one.output_tokens))),
       typical: usual((one) => formatNumber(one.output_tokens)),
     },
-    { name: names.requests, worst: formatCount(requests), typical: "", ...shown(requests) },
+    {
+      name: names.requests,
+      worst: formatCount(requests),
+      typical: usual((one) => formatNumber(one.requests)),
+      ...shown(requests),
+    },
     { name: names.blocks, worst: formatCount(estimate.blocks), typical: "", ...shown(estimate.blocks) },
     { name: names.writes, worst: formatCount(estimate.writes), typical: "", ...shown(estimate.writes) },
     {
