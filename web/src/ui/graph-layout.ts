@@ -1,6 +1,7 @@
 // Places the nodes of a graph, and leads its edges around them.
 import { graphlib, layout } from "@dagrejs/dagre";
-import type { Graph } from "../run/graph";
+import type { Graph, GraphNode } from "../run/graph";
+import { alignNodes } from "./graph-align";
 
 /** The id of the node at which a run ends. */
 export const END_ID = "end";
@@ -12,6 +13,9 @@ const NODE_HEIGHT_PX = 48;
 const NODE_FRAME_PX = 76;
 /** The mean width of a character of a title. */
 const TITLE_CHARACTER_PX = 8;
+/** The mean width of a character below a title, and how many a time and a number of iterations have. */
+const FACT_CHARACTER_PX = 6;
+const FACT_CHARACTERS = 10;
 const LABEL_CHARACTER_PX = 6;
 const MAX_LABEL_CHARACTERS = 44;
 /** A longer label has two lines. */
@@ -35,8 +39,9 @@ export function middleOf({ x, y, width, height }: Bounds): Point {
 const EMPTY: Bounds = { x: 0, y: 0, width: 0, height: 0 };
 const END_SIZE = { width: 56, height: 28 };
 
-export function sizeNode(title: string) {
-  const wanted = NODE_FRAME_PX + title.length * TITLE_CHARACTER_PX;
+export function sizeNode({ title, detail = "" }: Pick<GraphNode, "title" | "detail">) {
+  const facts = detail === "" ? 0 : (detail.length + FACT_CHARACTERS) * FACT_CHARACTER_PX;
+  const wanted = NODE_FRAME_PX + Math.max(title.length * TITLE_CHARACTER_PX, facts);
   return {
     width: Math.min(MAX_NODE_WIDTH_PX, Math.max(MIN_NODE_WIDTH_PX, wanted)),
     height: NODE_HEIGHT_PX,
@@ -67,7 +72,7 @@ export function layOutGraph(graph: Graph, hasEnd: boolean): Placement {
   drawing.setGraph({ rankdir: "TB", nodesep: 16, edgesep: 12, ranksep: 36 });
   drawing.setDefaultEdgeLabel(() => ({}));
   graph.nodes.forEach((node, at) => {
-    drawing.setNode(`${at}`, sizeNode(node.title));
+    drawing.setNode(`${at}`, sizeNode(node));
   });
   if (hasEnd || graph.edges.some((edge) => edge.to == null)) drawing.setNode(END_ID, { ...END_SIZE });
   const target = (to: number | null | undefined) => (to == null ? END_ID : `${to}`);
@@ -83,6 +88,7 @@ export function layOutGraph(graph: Graph, hasEnd: boolean): Placement {
       straightenEdges(ranked);
     },
   });
+  alignNodes(drawing);
   const nodes = new Map<string, Point>();
   const corners: Point[] = [];
   for (const id of drawing.nodes()) {

@@ -23,6 +23,8 @@ import { AttemptBars, Bar, OutsideMark } from "./waterfall-bars";
 import "./waterfall.css";
 
 const ROW_HEIGHT_PX = 28;
+/** How far a row is indented below the one around it. */
+const DEPTH_PX = 16;
 
 type WaterfallProps = {
   view: RunView;
@@ -191,7 +193,7 @@ const WaterfallRow = memo(function WaterfallRow(props: RowProps) {
       style={{ transform: `translateY(${top}px)` }}
       onClick={() => onSelect(row.path)}
     >
-      <span className="waterfall-name" style={{ paddingLeft: 8 + depth * 14 }}>
+      <span className="waterfall-name" style={{ paddingLeft: 8 + depth * DEPTH_PX }}>
         {isGroup ? (
           <button
             type="button"
@@ -288,7 +290,7 @@ function AttemptRow(props: RowProps & { step: StepState; attempt: number }) {
       style={{ transform: `translateY(${top}px)` }}
       onClick={() => onSelect(step.path)}
     >
-      <span className="waterfall-name" style={{ paddingLeft: 8 + line.depth * 14 }}>
+      <span className="waterfall-name" style={{ paddingLeft: 8 + line.depth * DEPTH_PX }}>
         <span className="fold" />
         <span className="cut soft">{label}</span>
         <span className="waterfall-phase">
