@@ -93,6 +93,9 @@ export const builderStrings = {
     collect: "Collect results",
     conditional: "Conditional",
     loop: "Repeated",
+    fail: "End the run",
+    skip: "Go on without the step",
+    retry: "Try again",
   } as Record<string, string>,
   /** Names of kinds of parts that say more than the keys of the format. */
   kinds: {

@@ -94,35 +94,10 @@ function Drawing(props: FlowGraphProps) {
   }, [bounds, graph, places]);
   const isMoved = useRef(false);
   const canConnect = onConnect !== undefined;
-  const nodes = useMemo(() => {
-    const steps = graph.nodes.map((node, at): StepNode => {
-      const state = states?.get(at);
-      const isMoving = state !== undefined && state.endedAt === undefined;
-      const data = {
-        title: node.title,
-        detail: node.detail,
-        kind: node.kind,
-        about: node.about ?? t.kind(node.kind),
-        state,
-        time: isMoving ? time : 0,
-        mark: marked?.get(at),
-        canConnect,
-      };
-      const position = places.get(`${at}`) ?? { x: 0, y: 0 };
-      const size = sizeNode(node);
-      return {
-        id: `${at}`,
-        type: "step",
-        position,
-        data,
-        selected: at === selected,
-        ...size,
-        measured: size,
-      };
-    });
-    const end = places.get(END_ID);
-    return end ? [...steps, endNode(end, canConnect)] : steps;
-  }, [graph, states, places, selected, marked, time, canConnect]);
+  const nodes = useMemo(
+    () => drawNodes({ graph, places, states, selected, marked, time, canConnect }),
+    [graph, states, places, selected, marked, time, canConnect],
+  );
   const edges = useMemo(
     () => drawEdges(graph, routes, followed, selectedEdge),
     [graph, routes, followed, selectedEdge],
@@ -170,6 +145,42 @@ function Drawing(props: FlowGraphProps) {
       {children}
     </ReactFlow>
   );
+}
+
+type DrawnNodes = Pick<FlowGraphProps, "graph" | "states" | "selected" | "marked"> & {
+  places: Placement["nodes"];
+  time: number;
+  canConnect: boolean;
+};
+
+function drawNodes({ graph, places, states, selected, marked, time, canConnect }: DrawnNodes) {
+  const steps = graph.nodes.map((node, at): StepNode => {
+    const state = states?.get(at);
+    const isMoving = state !== undefined && state.endedAt === undefined;
+    const data = {
+      title: node.title,
+      detail: node.detail,
+      kind: node.kind,
+      about: node.about ?? t.kind(node.kind),
+      state,
+      time: isMoving ? time : 0,
+      mark: marked?.get(at),
+      canConnect,
+    };
+    const position = places.get(`${at}`) ?? { x: 0, y: 0 };
+    const size = sizeNode(node);
+    return {
+      id: `${at}`,
+      type: "step",
+      position,
+      data,
+      selected: at === selected,
+      ...size,
+      measured: size,
+    };
+  });
+  const end = places.get(END_ID);
+  return end ? [...steps, endNode(end, canConnect)] : steps;
 }
 
 /** Shows where in a long graph the view is. */

@@ -6,7 +6,7 @@ const NEAR_PX = 12;
 /** The least space between two nodes of a row. */
 const MIN_GAP_PX = 8;
 /** The grid on which the nodes stand. */
-const GRID_PX = 4;
+export const GRID_PX = 4;
 
 type Placed = { x: number; y: number; width: number; height: number };
 type Point = { x: number; y: number };
@@ -27,6 +27,23 @@ export function alignNodes(drawing: graphlib.Graph): void {
       moveNode(drawing, id, hasRoom ? axis : toGrid(node));
     }
   }
+}
+
+/** How far an edge goes straight on from its port. */
+const STRAIGHT_PX = 12;
+
+/**
+ * Leads an edge from the middle below a node to the middle above the next one. Edges that lead back up, and those between
+ * nodes of a row, keep their points.
+ */
+export function leadToPorts(points: Point[], from: Placed, to: Placed): Point[] {
+  const start = { x: from.x, y: from.y + from.height / 2 };
+  const end = { x: to.x, y: to.y - to.height / 2 };
+  if (end.y < start.y + 2 * STRAIGHT_PX) return points;
+  const inner = points.slice(1, -1).filter(({ y }) => y > start.y + STRAIGHT_PX && y < end.y - STRAIGHT_PX);
+  const first = { x: start.x, y: start.y + STRAIGHT_PX };
+  const last = { x: end.x, y: end.y - STRAIGHT_PX };
+  return [start, first, ...inner, last, end];
 }
 
 /** The axis of the nearest of the nodes above a node. */

@@ -53,6 +53,18 @@ test("a step stands right below the one before it, not almost, and all nodes sta
   expect(leading?.x).toBe((topic?.x ?? 0) + 80);
 });
 
+test("an edge leads from the middle below a node to the middle above the next one", () => {
+  const { nodes, routes } = layOutGraph(GRAPH, false);
+  const middle = (at: number) => (nodes.get(`${at}`)?.x ?? 0) + 80;
+  routes.slice(1, 4).forEach(({ points }, at) => {
+    const edge = GRAPH.edges[at + 1];
+    expect(points[0]).toEqual({ x: middle(edge?.from ?? 0), y: (nodes.get(`${edge?.from}`)?.y ?? 0) + 48 });
+    expect(points.at(-1)).toEqual({ x: middle(edge?.to ?? 0), y: nodes.get(`${edge?.to}`)?.y });
+    // It arrives from above.
+    expect(points.at(-2)?.x).toBe(points.at(-1)?.x);
+  });
+});
+
 test("a loop begins and ends at the right side of its node", () => {
   const { nodes, routes } = layOutGraph(GRAPH, false);
   const right = (nodes.get("0")?.x ?? 0) + 160;
@@ -91,7 +103,7 @@ test("a long label has two lines", () => {
 
 test("a long title gets a wider node, up to a limit", () => {
   const titles = ["a", "frequent_words", "x".repeat(80)];
-  expect(titles.map((title) => sizeNode({ title }).width)).toEqual([160, 188, 240]);
+  expect(titles.map((title) => sizeNode({ title }).width)).toEqual([160, 192, 240]);
   expect(sizeNode({ title: "API call", detail: "weather_of_today" }).width).toBe(232);
 });
 
@@ -122,9 +134,10 @@ test("the edges of a step that is followed by several do not cross", () => {
   );
   const xOf = (at: number) => nodes.get(`${at}`)?.x ?? 0;
   const [toFirst, toSecond] = routes.map(({ points }) => points);
-  // At every height the edge to the left part is left of the other one.
-  toFirst?.forEach((point, at) => {
-    expect(point.x).toBeLessThan(toSecond?.[at]?.x ?? 0);
+  // They begin at the same port; below it the edge to the left part is left of the other one.
+  expect(toFirst?.[0]).toEqual(toSecond?.[0]);
+  toFirst?.slice(2).forEach((point, at) => {
+    expect(point.x).toBeLessThan(toSecond?.[at + 2]?.x ?? 0);
   });
   expect(xOf(1)).toBeLessThan(xOf(2));
   expect(xOf(0)).toBeCloseTo(xOf(3), 5);
