@@ -18,8 +18,16 @@ after(async () => {
 
 /** A step list with a long name, and a step with another one. */
 async function storeLong(name, stepName) {
-  const step = { functionId: "agent::chat", mode: "sequential", errorMode: "fail", promptTemplate: "{{input}}" };
-  const steps = [{ name: stepName, ...step }, { name: "short", ...step }];
+  const step = {
+    functionId: "agent::chat",
+    mode: "sequential",
+    errorMode: "fail",
+    promptTemplate: "{{input}}",
+  };
+  const steps = [
+    { name: stepName, ...step },
+    { name: "short", ...step },
+  ];
   const body = JSON.stringify({ id: "long", name, steps });
   const headers = { "content-type": "application/json" };
   await fetch(`${studio.address}/api/v1/workflows/long`, { method: "PUT", headers, body });
@@ -36,13 +44,15 @@ test("blocks of a flow have the same names in the builder, in the graph and in t
     await page.locator(".part", { hasText: "Start" }).locator(".part-text > span").allTextContents(),
     ["Start", "topic"],
   );
+  const drawn = page.locator(".node").filter({ hasText: "LLM instruction" }).locator(".node-facts");
+  assert.equal(await drawn.textContent(), "sentence");
   await page.goto(`${studio.address}/runs/${run}`);
   const node = page.locator(".node").filter({ hasText: "LLM instruction" });
   assert.match(await node.locator(".node-facts").textContent(), /^sentence · /);
-  await page.getByRole("treeitem", { name: /^LLM instruction · sentence, Model/ }).click();
+  await page.getByRole("treeitem", { name: /^sentence · LLM instruction, Model/ }).click();
   await page
     .getByRole("region", { name: "Details" })
-    .getByRole("heading", { name: "LLM instruction · sentence" })
+    .getByRole("heading", { name: "sentence · LLM instruction" })
     .waitFor();
   assert.equal(await page.getByText("llmInstruction").count(), 0);
   await closePage(opened);
@@ -53,7 +63,7 @@ test("members of a step that runs in parallel stand below a name in words", asyn
   const opened = await openPage(browser, studio.address);
   const { page } = opened;
   await page.goto(`${studio.address}/runs/${run}`);
-  await page.getByRole("treeitem", { name: /^In parallel, / }).waitFor();
+  await page.getByRole("treeitem", { name: /^Parallel, / }).waitFor();
   await closePage(opened);
 });
 

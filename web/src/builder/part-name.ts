@@ -47,6 +47,11 @@ export function iconOf(part: Part): IconName {
   return kindIcon(kindOf(part));
 }
 
+/** The name of a kind of parts. */
+export function nameKind(kind: string): string {
+  return t.build.kinds[kind] ?? labelOf(kind);
+}
+
 /** The icon of a kind of parts. */
 export function iconOfKind(kind: string): IconName {
   return kindIcon(ENGINE_KINDS[kind] ?? kind);
@@ -62,7 +67,7 @@ export function titleOf(part: Part, inspection?: Inspection): string {
   const block = blockOf(part);
   if (block) return block;
   if (part.title && part.title !== part.kind) return part.title;
-  return labelOf(part.kind);
+  return nameKind(part.kind);
 }
 
 /**
@@ -77,7 +82,7 @@ export function subtitleOf(part: Part): string {
   const { functionId, mode } = fieldsOf(part);
   const kind = t.kind(kindOf(part));
   if (typeof functionId !== "string") {
-    const label = labelOf(part.kind);
+    const label = nameKind(part.kind);
     return label === titleOf(part) ? (purposeOf(part) ?? kind) : label;
   }
   return typeof mode === "string" && mode !== "sequential"

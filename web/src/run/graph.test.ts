@@ -56,9 +56,9 @@ test("nodes have the words of the builder: blocks of flows their type and their 
   ]);
   expect(named.map(lineOf)).toEqual([
     "Start",
-    "LLM instruction · answer",
+    "answer · LLM instruction",
     "API call",
-    "Web scraping · the page",
+    "the page · Web scraping",
     "startle → x",
     "n1 · filter",
   ]);

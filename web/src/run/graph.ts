@@ -39,11 +39,9 @@ export function nameGraph(graph: Graph): Graph {
   return { ...graph, nodes: graph.nodes.map(nameNode) };
 }
 
-/** What a node is called where only one line has room. Errors name the id of a node of a pipeline, so it comes first. */
-export function lineOf(node: GraphNode): string {
-  if (node.detail === undefined) return node.title;
-  const id = nodeIdOf(node);
-  return id === node.detail ? `${id} · ${node.title}` : `${node.title} · ${node.detail}`;
+/** What a node is called in one line. What tells it from others comes first: the end may be cut. */
+export function lineOf({ title, detail }: GraphNode): string {
+  return detail === undefined ? title : `${detail} · ${title}`;
 }
 
 /** What a run did at a node. */

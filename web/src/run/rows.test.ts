@@ -65,10 +65,10 @@ test("a conversation has rows for its answers, and none for the run itself", () 
 
 test("parts that no definition names have words, and are left out around a single step", () => {
   expect(draw(["/fanout~1/mood", "/fanout~1/topic", "/fanout~2/a", "/fanout~2/b"])).toEqual([
-    "In parallel",
+    "Parallel",
     "  mood",
     "  topic",
-    "In parallel 2",
+    "Parallel 2",
     "  a",
     "  b",
   ]);

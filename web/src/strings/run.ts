@@ -111,7 +111,7 @@ export const run = {
   unnamed: new Map([
     ["approval", "Approval"],
     ["expression", "Expression"],
-    ["fanout", "In parallel"],
+    ["fanout", "Parallel"],
     ["judge", "Judgement"],
     ["load", "Memory"],
     ["nodes", "Nodes"],
