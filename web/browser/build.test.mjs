@@ -127,7 +127,7 @@ test("an agent flow", async () => {
   await change(page, () => page.getByRole("button", { name: "Move up" }).click());
   await fill(page, "Name", "place");
   await fill(page, "Value", "Oslo");
-  await selectPart(page, "Say hello in one sentence.");
+  await selectPart(page, "LLM instruction");
   await fill(page, "Instruction", "quick: repeat: Greetings from ${place}");
   await change(page, () =>
     form(page)

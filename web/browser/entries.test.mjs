@@ -141,7 +141,7 @@ test("an entry that is no number is named, and nothing is saved without it", asy
 test("a choice is taken back with the key while its field has the focus", async () => {
   const opened = await openStep("choice");
   const { page } = opened;
-  const choice = page.getByLabel(/^Error mode/).first();
+  const choice = page.getByLabel(/^If it fails/).first();
   await choice.selectOption("skip");
   await page.getByRole("button", { name: "Undo" }).and(page.locator(":enabled")).waitFor();
   await choice.focus();

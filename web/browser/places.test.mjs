@@ -410,7 +410,7 @@ test("the filters apply to the charts, and the whole row leads to the run", asyn
   await page.getByRole("cell", { name: "Broken on purpose" }).first().getByRole("link").waitFor();
   await page
     .locator(".runs-table")
-    .getByRole("cell", { name: "steps", exact: true })
+    .getByRole("cell", { name: "API or studio", exact: true })
     .first()
     .click({ force: true });
   await page.waitForURL(/\/runs\/[0-9a-f]/);

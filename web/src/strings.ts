@@ -82,6 +82,8 @@ export const t = {
   versionDiff,
   status: STATUS_NAMES,
   phase: PHASE_NAMES,
+  /** The name of a format of definitions. */
+  format: (format: string) => builderStrings.formats[format]?.name ?? format,
   /** What a step does, by the kind of its effect. */
   kind: (kind: string) => KIND_NAMES[kind] ?? kind,
   places: {
@@ -265,6 +267,7 @@ export const t = {
     format: "Format",
     run: "Run",
     filterWorkflow: "Filter by workflow",
+    unknownCost: "unknown",
     anyStatus: "Any status",
     anyWorkflow: "Any workflow",
     filterTrigger: "Filter by what started it",

@@ -48,6 +48,7 @@ mod run_inputs;
 mod run_row;
 mod run_statistics;
 mod run_tree;
+mod run_usage;
 mod schedules;
 mod search;
 mod sessions;

@@ -16,6 +16,7 @@ use crate::private;
 use crate::quota::Quotas;
 use crate::readers::Readers;
 use crate::relay::PostgresRelay;
+use crate::run_usage::UsageCache;
 use crate::search;
 use crate::settings::{DATABASE_FILE, Durability, RecoveryScope, StoreSettings};
 use crate::size_cache::SizeCache;
@@ -33,6 +34,7 @@ pub struct Store {
     pub(crate) quotas: Arc<Quotas>,
     pub(crate) recovery: RecoveryScope,
     pub(crate) sizes: SizeCache,
+    pub(crate) usage: UsageCache,
     /// Carries text to other processes, on Postgres.
     pub(crate) text_relay: Option<Arc<PostgresRelay>>,
     /// The runs, if they are stored in memory.
@@ -141,6 +143,7 @@ impl Store {
             quotas: Arc::new(settings.quotas.clone()),
             recovery: settings.recovery.clone(),
             sizes: SizeCache::default(),
+            usage: UsageCache::default(),
             text_relay,
             bundles: HeldBundles::default(),
         })

@@ -3,6 +3,8 @@
 #[macro_use]
 mod support;
 
+use std::collections::HashMap;
+
 use flowloom_core::chat::Usage;
 use flowloom_core::event::Event;
 use flowloom_core::hash::Hash;
@@ -10,11 +12,15 @@ use flowloom_core::path::{Key, Path};
 use flowloom_core::plan::EffectClass;
 use flowloom_core::status::Status;
 use flowloom_runtime::journal::Journal as _;
-use flowloom_store::{IntervalDurations, ModelUsage, RunCount, RunFilter, WorkflowStatistics};
+use flowloom_store::{IntervalDurations, ModelUsage, RunCount, RunFilter, RunRow, WorkflowStatistics};
 
 use support::{TestDatabase, append_records, created_event, new_record, run_id};
 
-on_both!(runs_are_counted_by_interval_and_workflow, model_calls_are_counted_by_interval_and_model,);
+on_both!(
+    runs_are_counted_by_interval_and_workflow,
+    model_calls_are_counted_by_interval_and_model,
+    a_list_has_the_usage_of_its_runs,
+);
 
 fn runs_since(since: u64) -> RunFilter {
     RunFilter { since: Some(since), ..RunFilter::default() }
@@ -97,6 +103,24 @@ async fn store_calls(place: &TestDatabase, n: u8, at: u64, calls: &[(&str, Optio
         push(path, Event::StepFinished { output: None, usage, memory: Vec::new(), reused: *reused, response: None });
     }
     append_records(&*store, lease, records).await.expect("stored");
+}
+
+async fn a_list_has_the_usage_of_its_runs(place: &TestDatabase) {
+    store_calls(place, 1, 1_000, &[("a:one", Some(7), false), ("b:two", Some(2), false)]).await;
+    store_calls(place, 2, 1_100, &[("a:one", Some(3), false), ("a:one", None, false), ("a:one", None, true)]).await;
+    store_calls(place, 3, 1_200, &[]).await;
+    store_calls(place, 4, 1_300, &[("a:one", None, true)]).await;
+    let store = place.open();
+    let rows = store.list_runs(10).expect("readable");
+    let usage = |input_tokens, output_tokens, micro_usd| Usage { input_tokens, output_tokens, micro_usd };
+    let expected = HashMap::from([(run_id(1), usage(20, 10, Some(9))), (run_id(2), usage(20, 10, None))]);
+    assert_eq!(store.read_run_usage(&rows).expect("readable"), expected);
+    // What an ended run used is kept; other runs are read again.
+    let ended: Vec<_> = rows.iter().map(|row| RunRow { finished_at: Some(2_000), ..row.clone() }).collect();
+    for _ in 0..2 {
+        assert_eq!(store.read_run_usage(&ended).expect("readable"), expected);
+    }
+    assert_eq!(store.read_run_usage(&[]).expect("readable"), HashMap::new());
 }
 
 async fn model_calls_are_counted_by_interval_and_model(place: &TestDatabase) {

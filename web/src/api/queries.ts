@@ -1,5 +1,6 @@
 // What the places read from the server.
 import { queryOptions } from "@tanstack/react-query";
+import { nameGraph } from "../run/graph";
 import { api, read, readExactly } from "./client";
 import type { Json } from "./json";
 
@@ -58,7 +59,8 @@ export function runQuery(run: string) {
 export function runGraphQuery(run: string) {
   return queryOptions({
     queryKey: ["runs", "graph", run],
-    queryFn: () => read(api.GET("/api/v1/runs/{id}/graph", { params: { path: { id: run } } })),
+    queryFn: async () =>
+      nameGraph(await read(api.GET("/api/v1/runs/{id}/graph", { params: { path: { id: run } } }))),
     staleTime: Number.POSITIVE_INFINITY,
   });
 }

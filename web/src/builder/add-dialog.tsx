@@ -3,10 +3,9 @@ import { useState } from "react";
 import { t } from "../strings";
 import { Dialog } from "../ui/dialog";
 import { Icon } from "../ui/icon";
-import { labelOf } from "./context";
 import type { Inspection } from "./definition";
 import { findKinds } from "./find-kinds";
-import { iconOfKind } from "./part-name";
+import { iconOfKind, nameKind } from "./part-name";
 
 type Kind = Inspection["kinds"][number];
 type AddDialogProps = { kinds: Kind[]; onAdd: (kind: Kind) => void; onClose: () => void };
@@ -56,7 +55,5 @@ export function AddDialog({ kinds, onAdd, onClose }: AddDialogProps) {
 }
 
 function nameOf(kind: Kind): string {
-  return kind.list === "blocks"
-    ? t.build.newBlock(kind.name)
-    : (t.build.kinds[kind.name] ?? labelOf(kind.name));
+  return kind.list === "blocks" ? t.build.newBlock(kind.name) : nameKind(kind.name);
 }

@@ -25,7 +25,10 @@ export function graphOf(inspection: Inspection): { graph: Graph; parts: number[]
 export function nameNodes(graph: Graph, parts: readonly (Part | undefined)[]): Graph {
   const nodes = graph.nodes.map((node, at) => {
     const part = parts[at];
-    return part ? { ...node, ...nodeOf(part) } : node;
+    if (!part) return node;
+    // What is said below the title has the detail already.
+    const { detail: _, ...rest } = node;
+    return { ...rest, ...nodeOf(part) };
   });
   return { ...graph, nodes };
 }

@@ -2,6 +2,7 @@
 import { createContext, useContext } from "react";
 import type { Json } from "../api/json";
 import { t } from "../strings";
+import { toWords } from "../ui/words";
 import type { Edit, NameLists, Variable } from "./definition";
 import { DONE, type Outcome } from "./edit-queue";
 
@@ -55,13 +56,5 @@ export type FormSchema = {
 
 /** The name of a key for people: `resultVariable` is "Result variable". */
 export function labelOf(key: string): string {
-  const known = t.build.fields[key];
-  if (known !== undefined) return known;
-  const words = key
-    .replaceAll(/[_-]+/g, " ")
-    .replaceAll(/([a-z\d])([A-Z])/g, "$1 $2")
-    .toLowerCase()
-    .trim();
-  const label = words.charAt(0).toUpperCase() + words.slice(1);
-  return label.replace(/\b(id|url|json|llm|http)\b/gi, (word) => word.toUpperCase());
+  return t.build.fields[key] ?? toWords(key);
 }

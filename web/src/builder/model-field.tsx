@@ -24,39 +24,14 @@ export function ModelField(props: FieldProps) {
     (text) => store(text.trim() === "" && !isRequired ? undefined : text.trim()),
     label,
   );
-  // What was typed since the list was opened narrows it; the model that is there does not.
-  const [search, setSearch] = useState<string>();
-  const [at, setAt] = useState(-1);
-  const isOpen = search !== undefined;
   const choices = listModels(names?.models, models.data);
-  const found = isOpen ? findModels(choices, search) : [];
   const input = useRef<HTMLInputElement>(null);
-  const open = (text: string) => {
-    setSearch(text);
-    setAt(text === "" ? choices.findIndex((one) => one.name === entry.text) : -1);
-  };
-  const close = () => setSearch(undefined);
-  const choose = (choice: ModelChoice) => {
+  const list = useModelList(choices, entry.text, (choice) => {
     entry.change(choice.name);
     entry.flush();
-    close();
     input.current?.focus();
-  };
-  const onKeyDown = (event: KeyboardEvent) => {
-    const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
-    if (step !== undefined) {
-      event.preventDefault();
-      if (!isOpen) open("");
-      else if (found.length > 0) setAt((at + step + found.length) % found.length);
-    } else if (event.key === "Enter" && found[at]) {
-      event.preventDefault();
-      choose(found[at]);
-    } else if (event.key === "Escape" && isOpen) {
-      event.preventDefault();
-      event.stopPropagation();
-      close();
-    }
-  };
+  });
+  const { isOpen, found, at, open, close } = list;
   return (
     <Frame
       id={id}
@@ -84,32 +59,79 @@ export function ModelField(props: FieldProps) {
             entry.change(event.target.value);
             open(event.target.value);
           }}
-          onKeyDown={isReadOnly ? undefined : onKeyDown}
+          onKeyDown={isReadOnly ? undefined : list.onKeyDown}
           onBlur={() => {
             entry.flush();
             close();
           }}
         />
-        {!isReadOnly && (
-          <IconButton
-            icon="down"
-            label={t.build.models.open}
-            aria-expanded={isOpen}
-            onMouseDown={(event) => event.preventDefault()}
-            onClick={() => {
-              if (isOpen) close();
-              else open("");
-              input.current?.focus();
-            }}
+        {!isReadOnly && <ListButton list={list} field={input} />}
+        {isOpen && found.length > 0 && (
+          <ModelList
+            {...{ id, label, at }}
+            field={input}
+            choices={found}
+            onPoint={list.point}
+            onChoose={list.choose}
           />
         )}
-        {isOpen && found.length > 0 && (
-          <ModelList {...{ id, label, at }} field={input} choices={found} onPoint={setAt} onChoose={choose} />
-        )}
-        {isOpen && search === "" && choices.length === 0 && <NoModels field={input} />}
+        {isOpen && list.search === "" && choices.length === 0 && <NoModels field={input} />}
       </div>
     </Frame>
   );
+}
+
+type ListButtonProps = { list: ReturnType<typeof useModelList>; field: RefObject<HTMLInputElement | null> };
+
+/** Opens and closes the list; the field keeps the focus. */
+function ListButton({ list: { isOpen, open, close }, field }: ListButtonProps) {
+  return (
+    <IconButton
+      icon="down"
+      label={t.build.models.open}
+      aria-expanded={isOpen}
+      onMouseDown={(event) => event.preventDefault()}
+      onClick={() => {
+        if (isOpen) close();
+        else open("");
+        field.current?.focus();
+      }}
+    />
+  );
+}
+
+/** The list of models below the field: whether it is open, what it shows, and its keys. */
+function useModelList(choices: ModelChoice[], entered: string, onChoose: (choice: ModelChoice) => void) {
+  // What was typed since the list was opened narrows it; the model that is there does not.
+  const [search, setSearch] = useState<string>();
+  const [at, setAt] = useState(-1);
+  const isOpen = search !== undefined;
+  const found = isOpen ? findModels(choices, search) : [];
+  const open = (text: string) => {
+    setSearch(text);
+    setAt(text === "" ? choices.findIndex((one) => one.name === entered) : -1);
+  };
+  const close = () => setSearch(undefined);
+  const choose = (choice: ModelChoice) => {
+    close();
+    onChoose(choice);
+  };
+  const onKeyDown = (event: KeyboardEvent) => {
+    const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+    if (step !== undefined) {
+      event.preventDefault();
+      if (!isOpen) open("");
+      else if (found.length > 0) setAt((at + step + found.length) % found.length);
+    } else if (event.key === "Enter" && found[at]) {
+      event.preventDefault();
+      choose(found[at]);
+    } else if (event.key === "Escape" && isOpen) {
+      event.preventDefault();
+      event.stopPropagation();
+      close();
+    }
+  };
+  return { search, at, isOpen, found, open, close, choose, point: setAt, onKeyDown };
 }
 
 function NoModels({ field }: Pick<ListProps, "field">) {

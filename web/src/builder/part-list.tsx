@@ -31,8 +31,8 @@ type PartListProps = {
   onOpen: (key: string) => void;
 };
 
-export function PartList({ inspection, selected, marked, isReadOnly, actions, ...on }: PartListProps) {
-  const { onSelect, onOpen } = on;
+export function PartList(props: PartListProps) {
+  const { inspection, selected, isReadOnly, actions, onSelect, onOpen } = props;
   const [dragged, setDragged] = useState<Part>();
   const lists = inspection.lists.map((list) => ({
     name: list.name,
@@ -51,26 +51,9 @@ export function PartList({ inspection, selected, marked, isReadOnly, actions, ..
       event.currentTarget.querySelector<HTMLElement>(`[data-part="${CSS.escape(next)}"]`)?.focus();
     }
   };
-  const drop = (target: Part) => (event: DragEvent) => {
-    event.preventDefault();
-    if (dragged && dragged !== target) actions.moveTo(dragged, target);
-    setDragged(undefined);
-  };
   return (
     <nav className="part-list" aria-label={t.build.parts} onKeyDown={onKeyDown}>
-      <button
-        type="button"
-        className="part"
-        data-part={WHOLE}
-        aria-current={selected === WHOLE || undefined}
-        onClick={() => onOpen(WHOLE)}
-      >
-        <Icon name="settings" />
-        <span className="part-text">
-          <span className="part-title cut">{t.build.whole}</span>
-          <span className="part-kind cut">{t.build.wholeHelp}</span>
-        </span>
-      </button>
+      <WholeItem isSelected={selected === WHOLE} onOpen={() => onOpen(WHOLE)} />
       {lists.map((list) => (
         <Fragment key={list.name}>
           <div className="part-head">
@@ -90,36 +73,16 @@ export function PartList({ inspection, selected, marked, isReadOnly, actions, ..
             <ol>
               {list.parts.map((part) => {
                 const key = keyOf(part.path as never);
-                const isSelected = key === selected;
-                const depth = depthOf(inspection, part);
                 return (
-                  <li
+                  <PartItem
                     key={key}
-                    className="part-item"
-                    data-depth={Math.min(depth, 4)}
-                    data-dragged={dragged === part || undefined}
-                    draggable={!isReadOnly}
-                    onDragStart={() => setDragged(part)}
-                    onDragEnd={() => setDragged(undefined)}
-                    onDragOver={(event) => canDrop(dragged, part) && event.preventDefault()}
-                    onDrop={drop(part)}
-                  >
-                    <button
-                      type="button"
-                      className="part"
-                      data-part={key}
-                      aria-current={isSelected || undefined}
-                      onClick={() => onOpen(key)}
-                    >
-                      <Icon name={iconOf(part)} />
-                      <span className="part-text">
-                        <span className="part-title cut">{titleOf(part, inspection)}</span>
-                        <span className="part-kind cut">{subtitleOf(part)}</span>
-                      </span>
-                      <ProblemMark mark={marked.get(key)} />
-                    </button>
-                    {isSelected && !isReadOnly && <PartTools part={part} actions={actions} />}
-                  </li>
+                    {...props}
+                    id={key}
+                    part={part}
+                    isSelected={key === selected}
+                    dragged={dragged}
+                    onDrag={setDragged}
+                  />
                 );
               })}
             </ol>
@@ -127,6 +90,70 @@ export function PartList({ inspection, selected, marked, isReadOnly, actions, ..
         </Fragment>
       ))}
     </nav>
+  );
+}
+
+/** The definition itself: its name, description and settings. */
+function WholeItem({ isSelected, onOpen }: { isSelected: boolean; onOpen: () => void }) {
+  return (
+    <button
+      type="button"
+      className="part"
+      data-part={WHOLE}
+      aria-current={isSelected || undefined}
+      onClick={onOpen}
+    >
+      <Icon name="settings" />
+      <span className="part-text">
+        <span className="part-title cut">{t.build.whole}</span>
+        <span className="part-kind cut">{t.build.wholeHelp}</span>
+      </span>
+    </button>
+  );
+}
+
+type PartItemProps = PartListProps & {
+  id: string;
+  part: Part;
+  isSelected: boolean;
+  dragged: Part | undefined;
+  onDrag: (part: Part | undefined) => void;
+};
+
+function PartItem(props: PartItemProps) {
+  const { inspection, id, part, isSelected, marked, isReadOnly, actions, dragged, onDrag, onOpen } = props;
+  const drop = (event: DragEvent) => {
+    event.preventDefault();
+    if (dragged && dragged !== part) actions.moveTo(dragged, part);
+    onDrag(undefined);
+  };
+  return (
+    <li
+      className="part-item"
+      data-depth={Math.min(depthOf(inspection, part), 4)}
+      data-dragged={dragged === part || undefined}
+      draggable={!isReadOnly}
+      onDragStart={() => onDrag(part)}
+      onDragEnd={() => onDrag(undefined)}
+      onDragOver={(event) => canDrop(dragged, part) && event.preventDefault()}
+      onDrop={drop}
+    >
+      <button
+        type="button"
+        className="part"
+        data-part={id}
+        aria-current={isSelected || undefined}
+        onClick={() => onOpen(id)}
+      >
+        <Icon name={iconOf(part)} />
+        <span className="part-text">
+          <span className="part-title cut">{titleOf(part, inspection)}</span>
+          <span className="part-kind cut">{subtitleOf(part)}</span>
+        </span>
+        <ProblemMark mark={marked.get(id)} />
+      </button>
+      {isSelected && !isReadOnly && <PartTools part={part} actions={actions} />}
+    </li>
   );
 }
 

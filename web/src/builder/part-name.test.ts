@@ -8,12 +8,19 @@ function name(part: object): [string, string] {
   return [titleOf(whole), subtitleOf(whole)];
 }
 
-test("a part has its name or purpose first, and its id or kind second", () => {
+test("a block of a flow has its type first, and second what tells it from others", () => {
   const flow = { list: "steps", kind: "llmInstruction", title: "llmInstruction" };
-  expect(name({ ...flow, value: { config: { instruction: "Say hello." } } })).toEqual([
-    "Say hello.",
-    "LLM instruction",
-  ]);
+  const instruction = "Say hello.";
+  expect(name({ ...flow, value: { config: { instruction } } })).toEqual(["LLM instruction", instruction]);
+  const named = name({ ...flow, value: { config: { instruction, resultVariable: "answer" } } });
+  expect(named).toEqual(["LLM instruction", "answer"]);
+  const start = { list: "steps", kind: "start", title: "start" };
+  const variables = [{ name: "city" }, { name: "days" }, { value: "x" }];
+  expect(name({ ...start, value: { config: { variables } } })).toEqual(["Start", "city, days"]);
+  expect(name({ ...start, value: { config: {} } })).toEqual(["Start", "Variables"]);
+});
+
+test("a part has its name first, and its id or kind second", () => {
   const node = { list: "nodes", kind: "notify_push", title: "n4", value: { block_id: "notify_push" } };
   expect(name(node)).toEqual(["notify_push", "n4"]);
   expect(kindOf(node as unknown as Part)).toBe("block");

@@ -1,5 +1,5 @@
-// How a part is called: the same in the list, in the graph and in the forms. Its name or its purpose comes first; its id, or
-// what kind of part it is, second.
+// How a part is called: the same in the list, in the graphs and in the forms. Its name or its type comes first; its id, or what
+// kind of part it is, second.
 import { t } from "../strings";
 import { type IconName, kindIcon } from "../ui/icon";
 import { labelOf } from "./context";
@@ -7,6 +7,7 @@ import type { Inspection, Part } from "./definition";
 
 /** What parts do in the words of the engine, by their kind. */
 const ENGINE_KINDS: Record<string, string> = {
+  start: "assign",
   llmInstruction: "generate",
   apiCall: "http",
   webScraping: "scrape",
@@ -46,12 +47,17 @@ export function iconOf(part: Part): IconName {
   return kindIcon(kindOf(part));
 }
 
+/** The name of a kind of parts. */
+export function nameKind(kind: string): string {
+  return t.build.kinds[kind] ?? labelOf(kind);
+}
+
 /** The icon of a kind of parts. */
 export function iconOfKind(kind: string): IconName {
   return kindIcon(ENGINE_KINDS[kind] ?? kind);
 }
 
-/** The name of a part for people. A connection is known by its ends, and a block of a flow by what it does. */
+/** The name of a part for people. A connection is known by its ends, and a block of a flow by its type. */
 export function titleOf(part: Part, inspection?: Inspection): string {
   if (part.list === "edges") {
     const name = (id: string | undefined) => (inspection && nodeTitles(inspection).get(id)) ?? id;
@@ -61,23 +67,40 @@ export function titleOf(part: Part, inspection?: Inspection): string {
   const block = blockOf(part);
   if (block) return block;
   if (part.title && part.title !== part.kind) return part.title;
-  const config = (fieldsOf(part).config ?? {}) as Record<string, unknown>;
-  const shown = config.instruction ?? config.url;
-  return typeof shown === "string" && shown !== "" ? shown : labelOf(part.kind);
+  return nameKind(part.kind);
 }
 
-/** What a part shows next to its name: the condition of a connection, the id of a block's node, or what it does. */
+/**
+ * What a part shows next to its name: the condition of a connection, the id of a block's node, the variable that a block of
+ * a flow sets or else what it is for, or what it does. It says something else than the name.
+ */
 export function subtitleOf(part: Part): string {
   if (part.list === "edges") {
     return textOf(part, "conditionValue", "condition_value") ?? labelOf(part.kind);
   }
   if (blockOf(part)) return part.title;
   const { functionId, mode } = fieldsOf(part);
-  if (typeof functionId !== "string") return labelOf(part.kind);
   const kind = t.kind(kindOf(part));
+  if (typeof functionId !== "string") {
+    const label = nameKind(part.kind);
+    return label === titleOf(part) ? (purposeOf(part) ?? kind) : label;
+  }
   return typeof mode === "string" && mode !== "sequential"
     ? `${kind} · ${(t.build.values[mode] ?? mode).toLowerCase()}`
     : kind;
+}
+
+/** The fields of a block of a flow that tell it from others of its type. */
+const PURPOSES = ["resultVariable", "responseVariable", "instruction", "url"];
+
+/** What tells a block of a flow from others of its type: the variables that it sets, its instruction, or its address. */
+function purposeOf(part: Part): string | undefined {
+  const config = (fieldsOf(part).config ?? {}) as Record<string, unknown>;
+  const rows = Array.isArray(config.variables) ? (config.variables as { name?: unknown }[]) : [];
+  const names = rows.map((row) => row?.name).filter((name) => typeof name === "string" && name !== "");
+  if (names.length > 0) return names.join(", ");
+  const shown = PURPOSES.map((key) => config[key]).find((one) => typeof one === "string" && one !== "");
+  return shown as string | undefined;
 }
 
 /** The name of a node with its id, for choices: several nodes may have the same block. */

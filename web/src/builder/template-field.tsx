@@ -30,7 +30,6 @@ export function TemplateField(props: FieldProps) {
     setIsOpen(false);
     element?.focus();
   };
-  const pieces = previewOf(entry.text, style, last);
   const isLong = schema["x-long"] || shown.includes("\n");
   return (
     <Frame id={id} props={props} error={entry.refusal}>
@@ -59,26 +58,35 @@ export function TemplateField(props: FieldProps) {
         </div>
       )}
       {isOpen && <VariableList variables={variables} last={last} style={style} onChoose={insert} />}
-      {pieces.some((piece) => piece.isReference) && (
-        <details className="template-preview">
-          <summary>{t.build.preview}</summary>
-          <p className="faint">{t.build.previewHelp}</p>
-          <p className="preview-text">
-            {pieces.map((piece, at) =>
-              piece.isReference ? (
-                // biome-ignore lint/suspicious/noArrayIndexKey: the pieces are in the order of the text.
-                <mark key={at} data-known={piece.isKnown} title={piece.reference}>
-                  {piece.text}
-                </mark>
-              ) : (
-                // biome-ignore lint/suspicious/noArrayIndexKey: the pieces are in the order of the text.
-                <span key={at}>{piece.text}</span>
-              ),
-            )}
-          </p>
-        </details>
-      )}
+      <Preview text={entry.text} style={style} last={last} />
     </Frame>
+  );
+}
+
+type PreviewProps = { text: string; style: string; last: ReadonlyMap<string, Json> };
+
+/** The text with the values of the newest run, if it has references. */
+function Preview({ text, style, last }: PreviewProps) {
+  const pieces = previewOf(text, style, last);
+  if (!pieces.some((piece) => piece.isReference)) return null;
+  return (
+    <details className="template-preview">
+      <summary>{t.build.preview}</summary>
+      <p className="faint">{t.build.previewHelp}</p>
+      <p className="preview-text">
+        {pieces.map((piece, at) =>
+          piece.isReference ? (
+            // biome-ignore lint/suspicious/noArrayIndexKey: the pieces are in the order of the text.
+            <mark key={at} data-known={piece.isKnown} title={piece.reference}>
+              {piece.text}
+            </mark>
+          ) : (
+            // biome-ignore lint/suspicious/noArrayIndexKey: the pieces are in the order of the text.
+            <span key={at}>{piece.text}</span>
+          ),
+        )}
+      </p>
+    </details>
   );
 }
 

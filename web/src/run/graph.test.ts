@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { createState, type StepState } from "./fold";
-import { NodeFinder } from "./graph";
+import { lineOf, NodeFinder, nameGraph } from "./graph";
 
 function stepAt(path: string, phase: StepState["phase"] = "finished"): StepState {
   const times = { startedAt: 1, finishedAt: 2 };
@@ -39,4 +39,27 @@ test("a node has the state of its iterations, of itself, or of what it started",
     [2, 1, "failed"],
   ]);
   expect(finder.nodeOf("/loop[7]/inner")).toBe(0);
+});
+
+test("nodes have the words of the builder: blocks of flows their type and their variable", () => {
+  const titles = ["start", "llmInstruction → answer", "apiCall", "webScraping → the page", "startle → x"];
+  const own = titles.map((title, at) => ({ path: `/${at}`, title, kind: "generate" }));
+  const pipeline = { path: "/nodes~1/n1", title: "filter", kind: "block" };
+  const named = nameGraph({ nodes: [...own, pipeline], edges: [] }).nodes;
+  expect(named.map(({ title, detail }) => [title, detail])).toEqual([
+    ["Start", undefined],
+    ["LLM instruction", "answer"],
+    ["API call", undefined],
+    ["Web scraping", "the page"],
+    ["startle → x", undefined],
+    ["filter", "n1"],
+  ]);
+  expect(named.map(lineOf)).toEqual([
+    "Start",
+    "answer · LLM instruction",
+    "API call",
+    "the page · Web scraping",
+    "startle → x",
+    "n1 · filter",
+  ]);
 });

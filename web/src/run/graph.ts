@@ -1,4 +1,5 @@
 // The graph of a definition with the state of a run on it.
+import { toWords } from "../ui/words";
 import type { RunState } from "./fold";
 import { continueSummary, type ShownPhase, summarizeSteps, toStaticPath } from "./rows";
 
@@ -8,6 +9,8 @@ export type GraphNode = {
   kind: string;
   /** What is said below the title; without it, the kind. */
   about?: string;
+  /** What tells the node from others with the same title: the id of a node of a pipeline, or the variable that a block sets. */
+  detail?: string;
   start?: number | null;
   length?: number | null;
 };
@@ -15,9 +18,30 @@ export type GraphEdge = { from: number; to?: number | null; label: string };
 export type Graph = { nodes: GraphNode[]; edges: GraphEdge[] };
 
 /** The id that a pipeline gives a node, where its title is that of its block; undefined if the title says it. */
-export function nodeIdOf({ path, title }: Pick<GraphNode, "path" | "title">): string | undefined {
+function nodeIdOf({ path, title }: GraphNode): string | undefined {
   const id = /^\/nodes~1\/([^/~]+)$/.exec(path)?.[1];
   return id === title ? undefined : id;
+}
+
+/** The title of a block of a flow: its type, and the variable that it sets. */
+const BLOCK_TITLE = /^(start|apiCall|llmInstruction|webScraping)(?: → (.+))?$/s;
+
+/** A node in the words that its builder has for it. */
+function nameNode(node: GraphNode): GraphNode {
+  const [, type, variable] = BLOCK_TITLE.exec(node.title) ?? [];
+  const detail = variable ?? nodeIdOf(node);
+  const named = type === undefined ? node : { ...node, title: toWords(type) };
+  return detail === undefined ? named : { ...named, detail };
+}
+
+/** A graph in the words that readers know from the builder. */
+export function nameGraph(graph: Graph): Graph {
+  return { ...graph, nodes: graph.nodes.map(nameNode) };
+}
+
+/** What a node is called in one line. What tells it from others comes first: the end may be cut. */
+export function lineOf({ title, detail }: GraphNode): string {
+  return detail === undefined ? title : `${detail} · ${title}`;
 }
 
 /** What a run did at a node. */

@@ -49,18 +49,32 @@ test("loops and visits hold their iterations, and a part with one step is one ro
     "  [1] / page",
     "route",
     "deep / only",
-    "  tool",
+    "  Tool call",
   ]);
 });
 
 test("a conversation has rows for its answers, and none for the run itself", () => {
   expect(draw(["/turn~1[0]", "/turn~1[0]/tool~1[0]", "/turn~1[1]", "/"])).toEqual([
-    "answer",
+    "Answer",
     "  [0]",
-    "    tool",
+    "    Tool call",
     "  [1]",
   ]);
   expect(draw(["/"])).toEqual(["/"]);
+});
+
+test("parts that no definition names have words, and are left out around a single step", () => {
+  expect(draw(["/fanout~1/mood", "/fanout~1/topic", "/fanout~2/a", "/fanout~2/b"])).toEqual([
+    "Parallel",
+    "  mood",
+    "  topic",
+    "Parallel 2",
+    "  a",
+    "  b",
+  ]);
+  expect(draw(["/phase~1/greeting", "/last/then~1/phase~1/word"])).toEqual(["greeting", "last / word"]);
+  // A second step with the same name is none of them.
+  expect(draw(["/draft~2"])).toEqual(["draft~2"]);
 });
 
 test("rows appear when their first step has happened, and long groups start folded", () => {
@@ -138,7 +152,7 @@ test("a step without a name is called by the end of its path", () => {
   const titles = ["/fanout~1/part_2", "/improve[0]", "/turn~1[0]", "/route#2", "/"].map((path) =>
     titleOf(path, new Map()),
   );
-  expect(titles).toEqual(["part_2", "improve[0]", "answer[0]", "route#2", "/"]);
+  expect(titles).toEqual(["part_2", "improve[0]", "Answer[0]", "route#2", "/"]);
   expect(titleOf("/part", new Map([["/part", "The part"]]))).toBe("The part");
 });
 

@@ -50,7 +50,16 @@ export type Names = ReadonlyMap<string, string>;
 
 /** The name of a row: that of its step, if the definition gives it one. */
 function labelOf({ path, label }: Row, names: Names): string {
-  return /^[[#]/.test(label) ? label : (names.get(toStaticPath(path)) ?? label);
+  return isNumber(label) ? label : (names.get(toStaticPath(path)) ?? label);
+}
+
+/** The label of a row, and whether the row is one that no definition names. */
+function partOf(row: Row, names: Names): { label: string; isUnnamed: boolean } {
+  const isNamed = isNumber(row.label) || names.has(toStaticPath(row.path));
+  return {
+    label: labelOf(row, names),
+    isUnnamed: !isNamed && isUnnamed(row.path.slice(row.path.lastIndexOf("/"))),
+  };
 }
 
 /** The name that a definition gives a step, with its iteration or visit; undefined if its path says the same. */
@@ -67,19 +76,38 @@ export function titleOf(path: string, names: Names): string {
   return nameOf(path, names) ?? (segments.map(toLabel).join("") || path);
 }
 
-/** An answer of an agent, which no definition names. */
-const TURN = "/turn~1";
+/** A part that no definition names, such as the members of a step that runs in parallel. */
+const UNNAMED = /^\/?([a-z_]+)~(\d+)$/;
+
+/** Whether a segment is a part of the engine's, which says nothing if it holds only one other. */
+function isUnnamed(segment: string): boolean {
+  return t.run.unnamed.has(UNNAMED.exec(segment)?.[1] ?? "");
+}
 
 /** A segment for people. The first of its kind among its siblings needs no number. */
 function toLabel(segment: string): string {
-  if (segment === TURN) return t.run.turn;
+  const [, kind = "", number] = UNNAMED.exec(segment) ?? [];
+  const name = t.run.unnamed.get(kind);
+  if (name !== undefined) return number === "1" ? name : `${name} ${number}`;
   return segment.replace(/^\//, "").replace(/~1$/, "") || "/";
 }
 
-function joinLabels(parent: string, child: string): string {
-  // A single visit says nothing.
-  if (child === "#1" || child === "[0]") return parent;
-  return /^[[#]/.test(child) ? parent + child : `${parent} / ${child}`;
+/** Whether a label is the number of an iteration or of a visit. */
+function isNumber(label: string): boolean {
+  return /^[[#]/.test(label);
+}
+
+/** The labels of rows within each other as one. Unnamed parts around others are left out. */
+function joinLabels(parts: readonly { label: string; isUnnamed: boolean }[]): string {
+  const kept = parts.filter((part, at) => {
+    const next = parts[at + 1];
+    return !part.isUnnamed || !next || isNumber(next.label);
+  });
+  return kept.reduce((whole, { label }, at) => {
+    // A single visit says nothing.
+    if (at > 0 && (label === "#1" || label === "[0]")) return whole;
+    return at === 0 || isNumber(label) ? whole + label : `${whole} / ${label}`;
+  }, "");
 }
 
 /** A row as it is shown. `children` counts those that exist so far. */
@@ -109,17 +137,17 @@ export function listRows(
   const shown: VisibleRow[] = [];
   const add = (whole: Row, depth: number) => {
     let row = whole;
-    let label = labelOf(row, names);
+    const parts = [partOf(row, names)];
     let children = countStarted(row, count);
     while (children === 1 && !(row.step !== undefined && row.step < count)) {
       const [only] = row.children;
       if (!only) break;
-      label = joinLabels(label, labelOf(only, names));
+      parts.push(partOf(only, names));
       row = only;
       children = countStarted(row, count);
     }
     const isOpen = children > 0 && (folds.get(row.path) ?? children <= MAX_OPEN_CHILDREN);
-    shown.push({ row, label, children, depth, isOpen });
+    shown.push({ row, label: joinLabels(parts), children, depth, isOpen });
     if (!isOpen) return;
     for (const child of row.children.slice(0, children)) add(child, depth + 1);
   };

@@ -7,6 +7,7 @@ import { readKeyReason, subscribeToKey } from "../api/key";
 import { waitingQuery } from "../api/queries";
 import { t } from "../strings";
 import { Button, IconButton } from "../ui/button";
+import { useCutTitles } from "../ui/cut-titles";
 import { Icon } from "../ui/icon";
 import { isTyping, useKeys } from "../ui/keyboard";
 import { showNotice, useNotice } from "../ui/notices";
@@ -23,6 +24,7 @@ export function Shell() {
   const [overlay, setOverlay] = useState<Overlay>();
   const keyReason = useSyncExternalStore(subscribeToKey, readKeyReason);
   useShortcuts(setOverlay);
+  useCutTitles();
   const navigate = useNavigate();
   useNotifications((item) => void navigate({ to: "/inbox", search: { item } }));
   return (

@@ -15,7 +15,7 @@ import {
   ReactFlowProvider,
 } from "@xyflow/react";
 import { memo, type ReactNode, useMemo, useRef } from "react";
-import { type Graph, type NodeState, nodeIdOf } from "../run/graph";
+import type { Graph, NodeState } from "../run/graph";
 import { t } from "../strings";
 import { formatDuration } from "./format";
 import {
@@ -42,8 +42,7 @@ const MANY_FOR_MAP = 25;
 
 type StepData = {
   title: string;
-  /** The id of a node of a pipeline, if its title is another one. */
-  nodeId: string | undefined;
+  detail: string | undefined;
   kind: string;
   about: string;
   state: NodeState | undefined;
@@ -95,35 +94,10 @@ function Drawing(props: FlowGraphProps) {
   }, [bounds, graph, places]);
   const isMoved = useRef(false);
   const canConnect = onConnect !== undefined;
-  const nodes = useMemo(() => {
-    const steps = graph.nodes.map((node, at): StepNode => {
-      const state = states?.get(at);
-      const isMoving = state !== undefined && state.endedAt === undefined;
-      const data = {
-        title: node.title,
-        nodeId: node.about === undefined ? nodeIdOf(node) : undefined,
-        kind: node.kind,
-        about: node.about ?? t.kind(node.kind),
-        state,
-        time: isMoving ? time : 0,
-        mark: marked?.get(at),
-        canConnect,
-      };
-      const position = places.get(`${at}`) ?? { x: 0, y: 0 };
-      const size = sizeNode(node.title);
-      return {
-        id: `${at}`,
-        type: "step",
-        position,
-        data,
-        selected: at === selected,
-        ...size,
-        measured: size,
-      };
-    });
-    const end = places.get(END_ID);
-    return end ? [...steps, endNode(end, canConnect)] : steps;
-  }, [graph, states, places, selected, marked, time, canConnect]);
+  const nodes = useMemo(
+    () => drawNodes({ graph, places, states, selected, marked, time, canConnect }),
+    [graph, states, places, selected, marked, time, canConnect],
+  );
   const edges = useMemo(
     () => drawEdges(graph, routes, followed, selectedEdge),
     [graph, routes, followed, selectedEdge],
@@ -173,6 +147,42 @@ function Drawing(props: FlowGraphProps) {
   );
 }
 
+type DrawnNodes = Pick<FlowGraphProps, "graph" | "states" | "selected" | "marked"> & {
+  places: Placement["nodes"];
+  time: number;
+  canConnect: boolean;
+};
+
+function drawNodes({ graph, places, states, selected, marked, time, canConnect }: DrawnNodes) {
+  const steps = graph.nodes.map((node, at): StepNode => {
+    const state = states?.get(at);
+    const isMoving = state !== undefined && state.endedAt === undefined;
+    const data = {
+      title: node.title,
+      detail: node.detail,
+      kind: node.kind,
+      about: node.about ?? t.kind(node.kind),
+      state,
+      time: isMoving ? time : 0,
+      mark: marked?.get(at),
+      canConnect,
+    };
+    const position = places.get(`${at}`) ?? { x: 0, y: 0 };
+    const size = sizeNode(node);
+    return {
+      id: `${at}`,
+      type: "step",
+      position,
+      data,
+      selected: at === selected,
+      ...size,
+      measured: size,
+    };
+  });
+  const end = places.get(END_ID);
+  return end ? [...steps, endNode(end, canConnect)] : steps;
+}
+
 /** Shows where in a long graph the view is. */
 function GraphMap() {
   const classOf = (node: StepNode | EndNode) =>
@@ -186,7 +196,7 @@ function GraphMap() {
 function boundsOf(graph: Graph, places: Placement["nodes"], at: number | undefined): Bounds | undefined {
   const node = at === undefined ? undefined : graph.nodes[at];
   const place = places.get(`${at}`);
-  return node && place && { ...place, ...sizeNode(node.title) };
+  return node && place && { ...place, ...sizeNode(node) };
 }
 
 /** The node that a run has come to: of those that have not ended, the one that began last. */
@@ -265,7 +275,7 @@ function EdgeText({ text }: { text: string }) {
 }
 
 const StepBox = memo(function StepBox({ data, selected }: NodeProps<StepNode>) {
-  const { title, nodeId, kind, about, state, time, mark, canConnect } = data;
+  const { title, detail, kind, about, state, time, mark, canConnect } = data;
   return (
     <div
       className="node"
@@ -278,7 +288,7 @@ const StepBox = memo(function StepBox({ data, selected }: NodeProps<StepNode>) {
       <span className="node-text">
         <span className="node-title cut">{title}</span>
         <span className="node-facts number cut">
-          {nodeId !== undefined && `${nodeId} · `}
+          {detail !== undefined && `${detail} · `}
           {describeTime(state, time) ?? about}
           {state && state.count > 1 && ` ${t.run.iterations(state.count)}`}
         </span>

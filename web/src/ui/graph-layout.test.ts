@@ -31,6 +31,40 @@ test("no edge crosses a node", () => {
   expect(routes[2]?.points.some(isInside)).toBe(false);
 });
 
+test("a step stands right below the one before it, not almost, and all nodes stand on the grid", () => {
+  const steps = ["mood", "topic", "language", "draft", "improve", "translate", "approve"].map(step);
+  const edges = [
+    [0, 3, ""],
+    [1, 3, ""],
+    [2, 3, ""],
+    [4, 4, 'until it contains "never", at most 3 times'],
+    [3, 4, ""],
+    [4, 5, '"spanish" is in language'],
+    [5, 6, ""],
+    [4, 6, "else"],
+  ] as [number, number, string][];
+  const graph = { nodes: steps, edges: edges.map(([from, to, label]) => ({ from, to, label })) };
+  const { nodes, routes } = layOutGraph(graph, false);
+  const places = [...nodes.values()];
+  const [, topic, , ...below] = places;
+  expect(below.map(({ x }) => x)).toEqual(below.map(() => topic?.x));
+  expect(places.every(({ x, y }) => x % 4 === 0 && y % 4 === 0)).toBe(true);
+  const leading = routes[5]?.points.at(-1);
+  expect(leading?.x).toBe((topic?.x ?? 0) + 80);
+});
+
+test("an edge leads from the middle below a node to the middle above the next one", () => {
+  const { nodes, routes } = layOutGraph(GRAPH, false);
+  const middle = (at: number) => (nodes.get(`${at}`)?.x ?? 0) + 80;
+  routes.slice(1, 4).forEach(({ points }, at) => {
+    const edge = GRAPH.edges[at + 1];
+    expect(points[0]).toEqual({ x: middle(edge?.from ?? 0), y: (nodes.get(`${edge?.from}`)?.y ?? 0) + 48 });
+    expect(points.at(-1)).toEqual({ x: middle(edge?.to ?? 0), y: nodes.get(`${edge?.to}`)?.y });
+    // It arrives from above.
+    expect(points.at(-2)?.x).toBe(points.at(-1)?.x);
+  });
+});
+
 test("a loop begins and ends at the right side of its node", () => {
   const { nodes, routes } = layOutGraph(GRAPH, false);
   const right = (nodes.get("0")?.x ?? 0) + 160;
@@ -69,7 +103,8 @@ test("a long label has two lines", () => {
 
 test("a long title gets a wider node, up to a limit", () => {
   const titles = ["a", "frequent_words", "x".repeat(80)];
-  expect(titles.map((title) => sizeNode(title).width)).toEqual([160, 188, 240]);
+  expect(titles.map((title) => sizeNode({ title }).width)).toEqual([160, 192, 240]);
+  expect(sizeNode({ title: "API call", detail: "weather_of_today" }).width).toBe(232);
 });
 
 test("a line goes through the middle of neighbouring points", () => {
@@ -99,9 +134,10 @@ test("the edges of a step that is followed by several do not cross", () => {
   );
   const xOf = (at: number) => nodes.get(`${at}`)?.x ?? 0;
   const [toFirst, toSecond] = routes.map(({ points }) => points);
-  // At every height the edge to the left part is left of the other one.
-  toFirst?.forEach((point, at) => {
-    expect(point.x).toBeLessThan(toSecond?.[at]?.x ?? 0);
+  // They begin at the same port; below it the edge to the left part is left of the other one.
+  expect(toFirst?.[0]).toEqual(toSecond?.[0]);
+  toFirst?.slice(2).forEach((point, at) => {
+    expect(point.x).toBeLessThan(toSecond?.[at + 2]?.x ?? 0);
   });
   expect(xOf(1)).toBeLessThan(xOf(2));
   expect(xOf(0)).toBeCloseTo(xOf(3), 5);

@@ -1,6 +1,7 @@
 // Places the nodes of a graph, and leads its edges around them.
 import { graphlib, layout } from "@dagrejs/dagre";
-import type { Graph } from "../run/graph";
+import type { Graph, GraphNode } from "../run/graph";
+import { alignNodes, GRID_PX, leadToPorts } from "./graph-align";
 
 /** The id of the node at which a run ends. */
 export const END_ID = "end";
@@ -12,6 +13,9 @@ const NODE_HEIGHT_PX = 48;
 const NODE_FRAME_PX = 76;
 /** The mean width of a character of a title. */
 const TITLE_CHARACTER_PX = 8;
+/** The mean width of a character below a title, and how many a time and a number of iterations have. */
+const FACT_CHARACTER_PX = 6;
+const FACT_CHARACTERS = 10;
 const LABEL_CHARACTER_PX = 6;
 const MAX_LABEL_CHARACTERS = 44;
 /** A longer label has two lines. */
@@ -35,10 +39,13 @@ export function middleOf({ x, y, width, height }: Bounds): Point {
 const EMPTY: Bounds = { x: 0, y: 0, width: 0, height: 0 };
 const END_SIZE = { width: 56, height: 28 };
 
-export function sizeNode(title: string) {
-  const wanted = NODE_FRAME_PX + title.length * TITLE_CHARACTER_PX;
+export function sizeNode({ title, detail = "", about = "" }: Pick<GraphNode, "title" | "detail" | "about">) {
+  const facts = (detail.length + Math.max(FACT_CHARACTERS, about.length)) * FACT_CHARACTER_PX;
+  const wanted = NODE_FRAME_PX + Math.max(title.length * TITLE_CHARACTER_PX, facts);
+  // Twice the grid, so that the middle stands on it, too.
+  const width = Math.ceil(wanted / (2 * GRID_PX)) * 2 * GRID_PX;
   return {
-    width: Math.min(MAX_NODE_WIDTH_PX, Math.max(MIN_NODE_WIDTH_PX, wanted)),
+    width: Math.min(MAX_NODE_WIDTH_PX, Math.max(MIN_NODE_WIDTH_PX, width)),
     height: NODE_HEIGHT_PX,
   };
 }
@@ -67,7 +74,7 @@ export function layOutGraph(graph: Graph, hasEnd: boolean): Placement {
   drawing.setGraph({ rankdir: "TB", nodesep: 16, edgesep: 12, ranksep: 36 });
   drawing.setDefaultEdgeLabel(() => ({}));
   graph.nodes.forEach((node, at) => {
-    drawing.setNode(`${at}`, sizeNode(node.title));
+    drawing.setNode(`${at}`, sizeNode(node));
   });
   if (hasEnd || graph.edges.some((edge) => edge.to == null)) drawing.setNode(END_ID, { ...END_SIZE });
   const target = (to: number | null | undefined) => (to == null ? END_ID : `${to}`);
@@ -83,6 +90,7 @@ export function layOutGraph(graph: Graph, hasEnd: boolean): Placement {
       straightenEdges(ranked);
     },
   });
+  alignNodes(drawing);
   const nodes = new Map<string, Point>();
   const corners: Point[] = [];
   for (const id of drawing.nodes()) {
@@ -94,7 +102,10 @@ export function layOutGraph(graph: Graph, hasEnd: boolean): Placement {
   const routes = graph.edges.map((edge, at): Route => {
     const placed = drawing.edge(`${edge.from}`, target(edge.to), `${at}`) as Point & { points: Point[] };
     const label = edge.label ? { x: placed.x, y: placed.y } : undefined;
-    if (edge.from !== edge.to) return { points: placed.points, label };
+    if (edge.from !== edge.to) {
+      const ends = [`${edge.from}`, target(edge.to)].map((id) => drawing.node(id));
+      return { points: leadToPorts(placed.points, ends[0] as Bounds, ends[1] as Bounds), label };
+    }
     const { x, y, width } = drawing.node(`${edge.from}`) as Point & { width: number };
     return leadAround({ x: x + width / 2, y }, edge.label);
   });

@@ -27,7 +27,7 @@ use crate::problem::{ApiResult, Problem};
 use crate::runs::answer::{find_own_run, read_own_run, summarize_stored};
 use crate::runs::choice::RunChoice;
 use crate::runs::events;
-use crate::runs::run_schema::{RunSchema, TriggerSchema};
+use crate::runs::run_schema::{RunSchema, RunUsage, TriggerSchema};
 use crate::state::RunHost;
 use crate::threads::{thread_key, thread_name};
 
@@ -105,6 +105,8 @@ pub(crate) struct RunItem {
     thread: Option<String>,
     /// Its inputs in one line of at most 120 characters; `null` if it has none, or very large ones.
     input: Option<String>,
+    /// Tokens and cost so far; `null` if it has called no model.
+    usage: Option<RunUsage>,
 }
 
 /// Lists the caller's runs, newest first.
@@ -140,19 +142,21 @@ pub(crate) async fn list_runs(
         ..chosen
     };
     let store = app.store.clone();
-    let (rows, has_more, inputs) = run_blocking(move || {
+    let (rows, has_more, inputs, usage) = run_blocking(move || {
         let mut rows = store.list_runs_matching(&wanted)?;
         let has_more = rows.len() > limit as usize;
         rows.truncate(limit as usize);
         let ids: Vec<RunId> = rows.iter().map(|row| row.id).collect();
         let inputs = store.read_short_inputs(&ids)?;
-        Ok::<_, StoreError>((rows, has_more, inputs))
+        let usage = store.read_run_usage(&rows)?;
+        Ok::<_, StoreError>((rows, has_more, inputs, usage))
     })
     .await??;
     let next = rows.last().filter(|_| has_more).map(|row| row.id.to_string());
     let items = rows.into_iter().map(|row| {
         let input = inputs.get(&row.id).and_then(write_input_line);
-        to_item(&app, row, input)
+        let used = usage.get(&row.id).map(RunUsage::from);
+        RunItem { usage: used, ..to_item(&app, row, input) }
     });
     Ok(Json(RunPage { items: BoundedList::of_items(items), next }))
 }
@@ -160,6 +164,7 @@ pub(crate) async fn list_runs(
 fn to_item(app: &App, row: RunRow, input: Option<String>) -> RunItem {
     RunItem {
         input,
+        usage: None,
         run_id: row.id.to_string(),
         status: row.current_status().to_owned(),
         interruption: app.explain_listed(&row),

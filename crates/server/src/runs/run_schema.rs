@@ -1,6 +1,7 @@
 //! Schemas of runs for the OpenAPI document. The actual JSON is built in [`flowloom_app::runs::summary`], which the command line also
 //! uses; tests compare the two.
 
+use flowloom_core::chat::Usage;
 use flowloom_core::trigger::RunTrigger;
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -83,6 +84,16 @@ pub(crate) struct RunUsage {
     output_tokens: u64,
     /// Cost in US dollars; `null` if a price is unknown.
     cost_usd: Option<f64>,
+}
+
+impl From<&Usage> for RunUsage {
+    fn from(usage: &Usage) -> RunUsage {
+        RunUsage {
+            input_tokens: usage.input_tokens,
+            output_tokens: usage.output_tokens,
+            cost_usd: usage.micro_usd.map(|micro_usd| micro_usd as f64 / 1e6),
+        }
+    }
 }
 
 /// A step of a run.

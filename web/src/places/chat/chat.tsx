@@ -59,7 +59,7 @@ function PartnerThreads({ partner, threads, open }: PartnerThreadsProps) {
             {partner.title}
           </button>
         </h2>
-        <span className="badge">{partner.format}</span>
+        <span className="badge">{t.format(partner.format)}</span>
         <IconButton
           icon="plus"
           label={`${t.chat.newThread}: ${partner.title}`}

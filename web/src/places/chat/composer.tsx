@@ -48,24 +48,17 @@ type ComposerProps = {
 
 type Draft = Pick<Said, "text" | "files" | "attempt">;
 
-export function Composer(props: ComposerProps) {
-  const { place, edited, waitsFor, isBusy, onSend, onStop, onCancelEdit } = props;
+/** The message that is written. What is sent too early goes out when the answer is complete. */
+function useDraftMessage({ place, edited, isBusy, onSend }: ComposerProps) {
   const [draft, setDraft, forget] = useKept<Draft>(place, () => ({ text: edited?.text ?? "", files: [] }));
   const { text, files } = draft;
-  const [problem, setProblem] = useState<string>();
-  const [warning, setWarning] = useState<string>();
-  const picker = useRef<HTMLInputElement>(null);
-  const writer = useRef<HTMLTextAreaElement>(null);
-  useEffect(() => writer.current?.focus(), []);
   const [isQueued, setIsQueued] = useState(false);
   const hasContent = text.trim() !== "" || files.length > 0;
   const send = () => {
-    // What is sent too early goes out when the answer is complete.
     setIsQueued(isBusy && hasContent);
     if (isBusy || !hasContent) return;
     const sent = { text, files, attempt: draft.attempt ?? createAttemptKey() };
     setDraft({ text: "", files: [] });
-    setWarning(undefined);
     // What was not sent is there again, before what was written meanwhile.
     onSend({ ...sent, ...(edited && { keep: edited.earlier }) }).catch((error: unknown) => {
       // What the server refused is another attempt; what may have arrived must not arrive twice.
@@ -73,21 +66,18 @@ export function Composer(props: ComposerProps) {
       setDraft((now) => joinDrafts(unsent, now));
     });
   };
-  const cancel = () => {
-    forget();
-    onCancelEdit();
-  };
   const latest = useRef(send);
   latest.current = send;
   useEffect(() => {
     if (isQueued && !isBusy) latest.current();
   }, [isQueued, isBusy]);
-  const onKeyDown = (event: KeyboardEvent) => {
-    if (event.key === "Escape" && edited) cancel();
-    if (event.key !== "Enter" || event.shiftKey || event.nativeEvent.isComposing) return;
-    event.preventDefault();
-    send();
-  };
+  return { text, files, hasContent, isQueued, send, forget, setDraft };
+}
+
+/** Files that are added to the message: why one cannot be sent, and what is unusual about one. */
+function useFiles(add: (files: AttachedFile[]) => void) {
+  const [problem, setProblem] = useState<string>();
+  const [warning, setWarning] = useState<string>();
   const attach = async (list: FileList | null) => {
     const chosen = [...(list ?? [])];
     const refused = chosen.map(refuseFile).find((why) => why !== undefined);
@@ -95,15 +85,36 @@ export function Composer(props: ComposerProps) {
     if (refused) return;
     const long = chosen.find((file) => !isPicture(file) && file.size > LONG_TEXT_BYTES);
     setWarning(long && t.chat.longText(long.name, formatBytes(long.size)));
-    const read = await Promise.all(chosen.map(readFile));
-    setDraft((before) => ({ text: before.text, files: [...before.files, ...read] }));
+    add(await Promise.all(chosen.map(readFile)));
+  };
+  return { problem, warning, attach };
+}
+
+export function Composer(props: ComposerProps) {
+  const { edited, waitsFor, onStop, onCancelEdit } = props;
+  const draft = useDraftMessage(props);
+  const { text, files, setDraft } = draft;
+  const { problem, warning, attach } = useFiles((read) =>
+    setDraft((before) => ({ text: before.text, files: [...before.files, ...read] })),
+  );
+  const writer = useRef<HTMLTextAreaElement>(null);
+  useEffect(() => writer.current?.focus(), []);
+  const cancel = () => {
+    draft.forget();
+    onCancelEdit();
+  };
+  const onKeyDown = (event: KeyboardEvent) => {
+    if (event.key === "Escape" && edited) cancel();
+    if (event.key !== "Enter" || event.shiftKey || event.nativeEvent.isComposing) return;
+    event.preventDefault();
+    draft.send();
   };
   return (
     <form
       className="chat-composer"
       onSubmit={(event) => {
         event.preventDefault();
-        send();
+        draft.send();
       }}
       onDragOver={(event) => event.preventDefault()}
       onDrop={(event) => {
@@ -112,46 +123,13 @@ export function Composer(props: ComposerProps) {
         void attach(event.dataTransfer.files);
       }}
     >
-      {edited && (
-        <p className="chat-editing">
-          <Icon name="edit" />
-          {t.chat.editing}
-          <Button look="quiet" onClick={cancel}>
-            {t.cancel}
-          </Button>
-        </p>
-      )}
-      {isQueued && <p className="faint">{t.chat.queued}</p>}
+      {edited && <EditNote onCancel={cancel} />}
+      {draft.isQueued && <p className="faint">{t.chat.queued}</p>}
       {problem && <Problem>{problem}</Problem>}
       {warning && files.length > 0 && <Problem severity="warning">{warning}</Problem>}
-      {files.length > 0 && (
-        <ul className="chat-files">
-          {files.map((file, at) => (
-            <li key={`${file.name} ${file.base64.length}`} className="badge">
-              <Icon name="attach" />
-              {file.name}
-              <IconButton
-                icon="close"
-                label={t.chat.remove(file.name)}
-                onClick={() => setDraft({ text, files: files.filter((_, other) => other !== at) })}
-              />
-            </li>
-          ))}
-        </ul>
-      )}
+      <AttachedFiles files={files} onChange={(left) => setDraft({ text, files: left })} />
       <div className="chat-write">
-        <IconButton icon="attach" label={t.chat.attach} onClick={() => picker.current?.click()} />
-        <input
-          ref={picker}
-          type="file"
-          multiple
-          hidden
-          aria-label={t.chat.attach}
-          onChange={(event) => {
-            void attach(event.target.files);
-            event.target.value = "";
-          }}
-        />
+        <FilePicker onPick={(list) => void attach(list)} />
         <textarea
           className="input"
           rows={2}
@@ -162,18 +140,80 @@ export function Composer(props: ComposerProps) {
           onKeyDown={onKeyDown}
           ref={writer}
         />
-        {onStop ? (
-          <Button look="danger" icon="stop" onClick={onStop}>
-            {t.chat.stop}
-          </Button>
-        ) : (
-          <button type="submit" className="button" data-look="main" disabled={!hasContent || isQueued}>
-            <Icon name="send" />
-            {t.chat.send}
-          </button>
-        )}
+        <SendButton canSend={draft.hasContent && !draft.isQueued} onStop={onStop} />
       </div>
     </form>
+  );
+}
+
+/** Says that an earlier message is edited. */
+function EditNote({ onCancel }: { onCancel: () => void }) {
+  return (
+    <p className="chat-editing">
+      <Icon name="edit" />
+      {t.chat.editing}
+      <Button look="quiet" onClick={onCancel}>
+        {t.cancel}
+      </Button>
+    </p>
+  );
+}
+
+type AttachedFilesProps = { files: AttachedFile[]; onChange: (files: AttachedFile[]) => void };
+
+function AttachedFiles({ files, onChange }: AttachedFilesProps) {
+  if (files.length === 0) return null;
+  return (
+    <ul className="chat-files">
+      {files.map((file, at) => (
+        <li key={`${file.name} ${file.base64.length}`} className="badge">
+          <Icon name="attach" />
+          {file.name}
+          <IconButton
+            icon="close"
+            label={t.chat.remove(file.name)}
+            onClick={() => onChange(files.filter((_, other) => other !== at))}
+          />
+        </li>
+      ))}
+    </ul>
+  );
+}
+
+function FilePicker({ onPick }: { onPick: (list: FileList | null) => void }) {
+  const picker = useRef<HTMLInputElement>(null);
+  return (
+    <>
+      <IconButton icon="attach" label={t.chat.attach} onClick={() => picker.current?.click()} />
+      <input
+        ref={picker}
+        type="file"
+        multiple
+        hidden
+        aria-label={t.chat.attach}
+        onChange={(event) => {
+          onPick(event.target.files);
+          event.target.value = "";
+        }}
+      />
+    </>
+  );
+}
+
+/** Sends the message, or stops the answer that arrives. */
+function SendButton({ canSend, onStop }: { canSend: boolean; onStop: (() => void) | undefined }) {
+  if (onStop) {
+    return (
+      <Button look="danger" icon="stop" onClick={onStop}>
+        {t.chat.stop}
+      </Button>
+    );
+  }
+  return (
+    <button type="submit" className="button" data-look="main" disabled={!canSend}>
+      <Icon name="send" />
+      {t.chat.send}
+    </button>
   );
 }
 

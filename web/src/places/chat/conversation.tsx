@@ -20,39 +20,14 @@ const REFRESH_MS = 3000;
 export type TurnFacts = { earlier: number; text: string };
 
 export function Conversation({ partner, thread }: { partner: Partner; thread: string }) {
-  const queries = useQueryClient();
-  const [limit, setLimit] = useState(SHOWN_TURNS);
+  const { turns, items, showEarlier } = useTurns(partner, thread);
   const [facts, setFacts] = useState<ReadonlyMap<string, TurnFacts>>(new Map());
   const [isApproval, setIsApproval] = useState(false);
   const [edited, setEdited] = useState<TurnFacts>();
-  const turnsKey = ["runs", "turns", partner.id, thread];
-  const turns = useQuery({
-    queryKey: [...turnsKey, limit],
-    queryFn: () => {
-      const query = { workflow: partner.id, thread, limit };
-      return read(api.GET("/api/v1/runs", { params: { query } }));
-    },
-    refetchInterval: REFRESH_MS,
-    placeholderData: (before) => before,
-  });
-  const items = useMemo(() => (turns.data?.items ?? []).toReversed(), [turns.data]);
   const replaced = useMemo(() => findReplaced(items, facts), [items, facts]);
   const last = items.at(-1);
   const isRunning = last !== undefined && !isFinal(last.status as RunStatus) && last.status !== "waiting";
-  const refresh = useCallback(() => {
-    void queries.invalidateQueries({ queryKey: ["runs"] });
-    void queries.invalidateQueries({ queryKey: threadsQuery.queryKey });
-  }, [queries]);
-  const send = useMutation({
-    mutationFn: (said: Said) => sendMessage(partner, thread, said),
-    onSuccess: () => setEdited(undefined),
-    onSettled: refresh,
-  });
-  const stop = useMutation({
-    mutationFn: (run: string) =>
-      read(api.POST("/api/v1/runs/{id}/cancel", { params: { path: { id: run } } })),
-    onSettled: refresh,
-  });
+  const { send, stop, refresh } = useMessages(partner, thread, () => setEdited(undefined));
   const onFacts = useCallback((run: string, found: TurnFacts) => {
     setFacts((known) => (known.has(run) ? known : new Map(known).set(run, found)));
   }, []);
@@ -62,7 +37,7 @@ export function Conversation({ partner, thread }: { partner: Partner; thread: st
       <div className="chat-log" role="log" aria-label={t.chat.threads} ref={log}>
         {turns.error && <ErrorBox error={turns.error} />}
         {turns.data?.next && (
-          <Button look="quiet" onClick={() => setLimit(limit + SHOWN_TURNS)}>
+          <Button look="quiet" onClick={showEarlier}>
             {t.chat.earlier}
           </Button>
         )}
@@ -96,6 +71,42 @@ export function Conversation({ partner, thread }: { partner: Partner; thread: st
       />
     </>
   );
+}
+
+/** The newest turns of a conversation, the oldest of them first. */
+function useTurns(partner: Partner, thread: string) {
+  const [limit, setLimit] = useState(SHOWN_TURNS);
+  const turns = useQuery({
+    queryKey: ["runs", "turns", partner.id, thread, limit],
+    queryFn: () => {
+      const query = { workflow: partner.id, thread, limit };
+      return read(api.GET("/api/v1/runs", { params: { query } }));
+    },
+    refetchInterval: REFRESH_MS,
+    placeholderData: (before) => before,
+  });
+  const items = useMemo(() => (turns.data?.items ?? []).toReversed(), [turns.data]);
+  return { turns, items, showEarlier: () => setLimit(limit + SHOWN_TURNS) };
+}
+
+/** Sends messages, and stops answers. */
+function useMessages(partner: Partner, thread: string, onSent: () => void) {
+  const queries = useQueryClient();
+  const refresh = useCallback(() => {
+    void queries.invalidateQueries({ queryKey: ["runs"] });
+    void queries.invalidateQueries({ queryKey: threadsQuery.queryKey });
+  }, [queries]);
+  const send = useMutation({
+    mutationFn: (said: Said) => sendMessage(partner, thread, said),
+    onSuccess: onSent,
+    onSettled: refresh,
+  });
+  const stop = useMutation({
+    mutationFn: (run: string) =>
+      read(api.POST("/api/v1/runs/{id}/cancel", { params: { path: { id: run } } })),
+    onSettled: refresh,
+  });
+  return { send, stop, refresh };
 }
 
 /** The turns whose place was taken by a later one, which began at or before it. */

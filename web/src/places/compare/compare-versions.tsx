@@ -160,7 +160,7 @@ function Changes({ differences: { fields, inputs, steps } }: { differences: Diff
           <section key={name} className="panel version-change" aria-label={name}>
             <header>
               <h2 className="mono">{name}</h2>
-              <span className="badge">{step.kind}</span>
+              <span className="badge">{t.kind(step.kind)}</span>
               {step.changes.map((change) => (
                 <span key={change} className="badge" data-change={change}>
                   {t.versionDiff.changes[change] ?? change}

@@ -24,13 +24,11 @@ export function Create() {
 type Message = { role: "user" | "assistant"; content: string };
 type Clarified = { ready: boolean; refined_intent: string | null; question: string | null };
 
-/** The goal, and the questions about it. */
-function Goal() {
+/** What was said about the goal, and the requests that ask further or start the planner. */
+function useGoal() {
   const navigate = useNavigate({ from: "/create" });
   const [text, setText, forgetText] = useKept("create text", () => "");
   const [said, setSaid, forgetSaid] = useKept<Message[]>("create said", () => []);
-  const mayCreate = useMay("write");
-  const question = said.at(-1)?.role === "assistant" ? said.at(-1)?.content : undefined;
   const start = useMutation({
     mutationFn: startPlanner,
     onSuccess: (run) => {
@@ -55,12 +53,26 @@ function Goal() {
       setText("");
     },
   });
+  const isBusy = clarify.isPending || start.isPending;
+  return {
+    text,
+    setText,
+    said,
+    isBusy,
+    error: start.error ?? clarify.error,
+    send: () => text.trim() !== "" && !isBusy && clarify.mutate(text),
+    skip: () => start.mutate(joinGoal(said, text)),
+  };
+}
+
+/** The goal, and the questions about it. */
+function Goal() {
+  const { text, setText, said, isBusy, error, send, skip } = useGoal();
+  const mayCreate = useMay("write");
+  const question = said.at(-1)?.role === "assistant" ? said.at(-1)?.content : undefined;
   const field = useRef<HTMLTextAreaElement>(null);
   // biome-ignore lint/correctness/useExhaustiveDependencies: each question has a field of its own.
   useEffect(() => field.current?.focus(), [said.length]);
-  const isBusy = clarify.isPending || start.isPending;
-  const error = start.error ?? clarify.error;
-  const send = () => text.trim() !== "" && !isBusy && clarify.mutate(text);
   const onKeyDown = (event: KeyboardEvent) => {
     if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) send();
   };
@@ -77,16 +89,7 @@ function Goal() {
         <h1>{t.create.title}</h1>
         <p className="soft">{t.create.help}</p>
       </header>
-      {said.length > 0 && (
-        <ol className="create-said" aria-label={t.create.question}>
-          {said.map((message, at) => (
-            // biome-ignore lint/suspicious/noArrayIndexKey: messages are only added at the end.
-            <li key={at} data-who={message.role}>
-              {message.content}
-            </li>
-          ))}
-        </ol>
-      )}
+      <Conversation said={said} />
       <label className="field">
         <span>{question === undefined ? t.create.goal : t.create.questionOf(said.length / 2)}</span>
         <textarea
@@ -99,41 +102,75 @@ function Goal() {
           onChange={(event) => setText(event.target.value)}
         />
       </label>
-      <div className="create-actions">
-        <button
-          type="submit"
-          className="button"
-          data-look="main"
-          disabled={isBusy || !mayCreate || text.trim() === ""}
-        >
-          {question === undefined ? t.create.start : t.create.next}
-        </button>
-        {said.length > 0 && (
-          <Button disabled={isBusy} onClick={() => start.mutate(joinGoal(said, text))}>
-            {t.create.skip}
-          </Button>
-        )}
-        {isBusy && (
-          <span className="soft" role="status">
-            {t.create.thinking}
-          </span>
-        )}
-      </div>
+      <GoalActions
+        isFirst={question === undefined}
+        canSkip={said.length > 0}
+        canSend={!isBusy && mayCreate && text.trim() !== ""}
+        isBusy={isBusy}
+        onSkip={skip}
+      />
       <NoModel />
       {!mayCreate && <p className="soft">{t.key.noWrite}</p>}
       {error && <ErrorBox error={error} />}
-      {said.length === 0 && (
-        <ul className="create-examples">
-          {t.create.examples.map((example) => (
-            <li key={example}>
-              <button type="button" className="text-button" onClick={() => setText(example)}>
-                {example}
-              </button>
-            </li>
-          ))}
-        </ul>
-      )}
+      {said.length === 0 && <Examples onChoose={setText} />}
     </form>
+  );
+}
+
+function Conversation({ said }: { said: Message[] }) {
+  if (said.length === 0) return null;
+  return (
+    <ol className="create-said" aria-label={t.create.question}>
+      {said.map((message, at) => (
+        // biome-ignore lint/suspicious/noArrayIndexKey: messages are only added at the end.
+        <li key={at} data-who={message.role}>
+          {message.content}
+        </li>
+      ))}
+    </ol>
+  );
+}
+
+type GoalActionsProps = {
+  isFirst: boolean;
+  canSkip: boolean;
+  canSend: boolean;
+  isBusy: boolean;
+  onSkip: () => void;
+};
+
+function GoalActions({ isFirst, canSkip, canSend, isBusy, onSkip }: GoalActionsProps) {
+  return (
+    <div className="create-actions">
+      <button type="submit" className="button" data-look="main" disabled={!canSend}>
+        {isFirst ? t.create.start : t.create.next}
+      </button>
+      {canSkip && (
+        <Button disabled={isBusy} onClick={onSkip}>
+          {t.create.skip}
+        </Button>
+      )}
+      {isBusy && (
+        <span className="soft" role="status">
+          {t.create.thinking}
+        </span>
+      )}
+    </div>
+  );
+}
+
+/** Goals to begin with. */
+function Examples({ onChoose }: { onChoose: (example: string) => void }) {
+  return (
+    <ul className="create-examples">
+      {t.create.examples.map((example) => (
+        <li key={example}>
+          <button type="button" className="text-button" onClick={() => onChoose(example)}>
+            {example}
+          </button>
+        </li>
+      ))}
+    </ul>
   );
 }
 

@@ -126,12 +126,11 @@ function AddProblem({ error, given, onDraft }: AddProblemProps) {
   return <ErrorBox error={error} />;
 }
 
-export function AddWorkflow({ children }: { children: (button: ReactNode) => ReactNode }) {
+/** Stores what was given as workflows, and opens it if it is one. */
+function useAdd() {
   const queries = useQueryClient();
   const navigate = useNavigate();
-  const input = useRef<HTMLInputElement>(null);
-  const [isOver, setIsOver] = useState(false);
-  const add = useMutation({
+  return useMutation({
     mutationFn: async (given: GivenFile[] | NewSource) => {
       const added: string[] = [];
       for (const source of Array.isArray(given) ? await readSources(given) : [given]) {
@@ -150,6 +149,12 @@ export function AddWorkflow({ children }: { children: (button: ReactNode) => Rea
         await navigate({ to: "/workflows/$workflow", params: { workflow }, search: { view: "source" } });
     },
   });
+}
+
+export function AddWorkflow({ children }: { children: (button: ReactNode) => ReactNode }) {
+  const input = useRef<HTMLInputElement>(null);
+  const [isOver, setIsOver] = useState(false);
+  const add = useAdd();
   const drop = (event: DragEvent) => {
     event.preventDefault();
     setIsOver(false);

@@ -113,11 +113,11 @@ function Card({ workflow, isScheduled }: { workflow: Workflow; isScheduled: bool
   return (
     <li className="card panel" ref={element}>
       <Link to="/workflows/$workflow" params={{ workflow: workflow.id }} className="card-link">
-        <h2 className="cut">{workflow.name || workflow.id}</h2>
+        <h2>{workflow.name || workflow.id}</h2>
       </Link>
       <p className="card-about soft">{workflow.description || workflow.id}</p>
       <div className="card-facts">
-        <span className="badge">{workflow.format}</span>
+        <span className="badge">{t.format(workflow.format)}</span>
         {isScheduled && (
           <span className="badge">
             <Icon name="clock" />

@@ -24,44 +24,9 @@ type DefinitionProps = {
 type Changed = { text: string; tag: string | null };
 
 export function Definition({ kind, part, tag, isDeleted }: DefinitionProps) {
-  const queries = useQueryClient();
-  const stored = toText(part);
-  const [edited, setEdited] = useState<Changed>();
-  const [problem, setProblem] = useState<string>();
-  const text = edited?.text ?? stored;
-  const setText = (next: string) => setEdited({ text: next, tag: edited?.tag ?? tag });
-  const refresh = () => queries.invalidateQueries({ queryKey: ["library", kind] });
-  const save = useMutation({
-    mutationFn: (sent: Changed) =>
-      storePart(kind, part.id, parseJson(sent.text), isDeleted ? null : sent.tag),
-    onSuccess: async (_, sent) => {
-      await refresh();
-      const newest = queries.getQueryData<Pick<Changed, "tag">>(["library", kind, part.id]);
-      // What was typed meanwhile is based on what was saved.
-      setEdited((now) =>
-        now === undefined || now.text === sent.text
-          ? undefined
-          : { text: now.text, tag: newest?.tag ?? null },
-      );
-    },
-    // Theirs is read, to compare it.
-    onError: (error) => isConflict(error) && void refresh(),
-  });
   const mayWrite = useMay("write");
-  const load = useMutation({
-    mutationFn: (version: number) => readVersion(kind, part.id, version),
-    onSuccess: (found) => setText(toText(found)),
-  });
-  const send = (base: string | null) => {
-    try {
-      parseJson(text);
-      setProblem(undefined);
-      save.mutate({ text, tag: base });
-    } catch (error) {
-      setProblem(t.library.invalid((error as Error).message));
-    }
-  };
-  const sendEdited = () => send(edited?.tag ?? tag);
+  const source = useEditedSource({ kind, part, tag, isDeleted });
+  const { text, setText, stored, save, load, problem, send, sendEdited } = source;
   return (
     <section className="library-section" aria-label={t.library.source}>
       <h3>{t.library.source}</h3>
@@ -103,10 +68,7 @@ export function Definition({ kind, part, tag, isDeleted }: DefinitionProps) {
           error={save.error}
           mine={text}
           theirs={stored}
-          onTakeTheirs={() => {
-            save.reset();
-            setEdited(undefined);
-          }}
+          onTakeTheirs={source.takeTheirs}
           onSaveOver={() => send(tag)}
         />
       )}
@@ -157,4 +119,59 @@ function Versions({ kind, id, onLoad }: VersionsProps) {
       </ul>
     </>
   );
+}
+
+/** The text of a part while it is edited. A save is based on the version that was there when the first change was made. */
+function useEditedSource({ kind, part, tag, isDeleted }: DefinitionProps) {
+  const queries = useQueryClient();
+  const stored = toText(part);
+  const [edited, setEdited] = useState<Changed>();
+  const [problem, setProblem] = useState<string>();
+  const text = edited?.text ?? stored;
+  const setText = (next: string) => setEdited({ text: next, tag: edited?.tag ?? tag });
+  const refresh = () => queries.invalidateQueries({ queryKey: ["library", kind] });
+  const save = useMutation({
+    mutationFn: (sent: Changed) =>
+      storePart(kind, part.id, parseJson(sent.text), isDeleted ? null : sent.tag),
+    onSuccess: async (_, sent) => {
+      await refresh();
+      const newest = queries.getQueryData<Pick<Changed, "tag">>(["library", kind, part.id]);
+      // What was typed meanwhile is based on what was saved.
+      setEdited((now) =>
+        now === undefined || now.text === sent.text
+          ? undefined
+          : { text: now.text, tag: newest?.tag ?? null },
+      );
+    },
+    // Theirs is read, to compare it.
+    onError: (error) => isConflict(error) && void refresh(),
+  });
+  const load = useMutation({
+    mutationFn: (version: number) => readVersion(kind, part.id, version),
+    onSuccess: (found) => setText(toText(found)),
+  });
+  const send = (base: string | null) => {
+    try {
+      parseJson(text);
+      setProblem(undefined);
+      save.mutate({ text, tag: base });
+    } catch (error) {
+      setProblem(t.library.invalid((error as Error).message));
+    }
+  };
+  const sendEdited = () => send(edited?.tag ?? tag);
+  return {
+    text,
+    setText,
+    stored,
+    save,
+    load,
+    problem,
+    send,
+    sendEdited,
+    takeTheirs: () => {
+      save.reset();
+      setEdited(undefined);
+    },
+  };
 }

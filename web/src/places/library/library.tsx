@@ -57,22 +57,7 @@ export function Library() {
           />
           {list.error && <ErrorBox error={list.error} />}
           {list.data && entries.length === 0 && <p className="soft">{t.library.empty[kind]}</p>}
-          <ul>
-            {entries.map((entry) => (
-              <li key={entry.id}>
-                <Link
-                  to="/library"
-                  search={{ kind, item: entry.id }}
-                  className="library-item"
-                  aria-current={entry.id === search.item}
-                >
-                  <span className="mono cut">{entry.id}</span>
-                  <span className="badge">{entry.origin}</span>
-                  <span className="soft library-about">{entry.about}</span>
-                </Link>
-              </li>
-            ))}
-          </ul>
+          <Entries kind={kind} entries={entries} open={search.item} />
         </section>
         <section className="library-open" aria-label={search.item ?? t.library.select}>
           {search.item && (
@@ -89,6 +74,29 @@ export function Library() {
         </section>
       </div>
     </div>
+  );
+}
+
+type EntriesProps = { kind: Kind; entries: Entry[]; open: string | undefined };
+
+function Entries({ kind, entries, open }: EntriesProps) {
+  return (
+    <ul>
+      {entries.map((entry) => (
+        <li key={entry.id}>
+          <Link
+            to="/library"
+            search={{ kind, item: entry.id }}
+            className="library-item"
+            aria-current={entry.id === open}
+          >
+            <span className="mono cut">{entry.id}</span>
+            <span className="badge">{entry.origin}</span>
+            <span className="soft library-about">{entry.about}</span>
+          </Link>
+        </li>
+      ))}
+    </ul>
   );
 }
 

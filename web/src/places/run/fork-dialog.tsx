@@ -82,7 +82,6 @@ type FormProps = {
 
 function ForkForm({ run, step, values, prompt: before, onClose }: FormProps) {
   const navigate = useNavigate();
-  const id = useId();
   const [prompt, setPrompt] = useState(before);
   const [entries, setEntries] = useState<{ [name: string]: string }>({});
   const [repeats, setRepeats] = useState(false);
@@ -107,20 +106,7 @@ function ForkForm({ run, step, values, prompt: before, onClose }: FormProps) {
     }
   };
   const names = Object.keys(values);
-  const fields = names.map((name) => (
-    <div className="field" key={name}>
-      <label htmlFor={`${id} ${name}`} className="mono">
-        {name}
-      </label>
-      <textarea
-        id={`${id} ${name}`}
-        className="input"
-        rows={2}
-        value={entries[name] ?? entryOf(values[name])}
-        onChange={(event) => setEntries({ ...entries, [name]: event.target.value })}
-      />
-    </div>
-  ));
+  const fields = <ValueFields values={values} entries={entries} onChange={setEntries} />;
   return (
     <form
       className="fork-form"
@@ -129,18 +115,7 @@ function ForkForm({ run, step, values, prompt: before, onClose }: FormProps) {
         send();
       }}
     >
-      {before !== "" && (
-        <div className="field">
-          <label htmlFor={`${id}-prompt`}>{t.fork.prompt}</label>
-          <textarea
-            id={`${id}-prompt`}
-            className="input"
-            rows={5}
-            value={prompt}
-            onChange={(event) => setPrompt(event.target.value)}
-          />
-        </div>
-      )}
+      {before !== "" && <PromptField prompt={prompt} onChange={setPrompt} />}
       {step && names.length > 0 && (
         <details>
           <summary>{t.fork.variables(names.length)}</summary>
@@ -162,5 +137,46 @@ function ForkForm({ run, step, values, prompt: before, onClose }: FormProps) {
         </Button>
       </div>
     </form>
+  );
+}
+
+/** The values of variables or inputs, by their names. */
+type ValueFieldsProps = {
+  values: Values;
+  entries: { [name: string]: string };
+  onChange: (entries: { [name: string]: string }) => void;
+};
+
+function ValueFields({ values, entries, onChange }: ValueFieldsProps) {
+  const id = useId();
+  return Object.keys(values).map((name) => (
+    <div className="field" key={name}>
+      <label htmlFor={`${id} ${name}`} className="mono">
+        {name}
+      </label>
+      <textarea
+        id={`${id} ${name}`}
+        className="input"
+        rows={2}
+        value={entries[name] ?? entryOf(values[name])}
+        onChange={(event) => onChange({ ...entries, [name]: event.target.value })}
+      />
+    </div>
+  ));
+}
+
+function PromptField({ prompt, onChange }: { prompt: string; onChange: (prompt: string) => void }) {
+  const id = useId();
+  return (
+    <div className="field">
+      <label htmlFor={id}>{t.fork.prompt}</label>
+      <textarea
+        id={id}
+        className="input"
+        rows={5}
+        value={prompt}
+        onChange={(event) => onChange(event.target.value)}
+      />
+    </div>
   );
 }

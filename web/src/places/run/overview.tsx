@@ -29,61 +29,13 @@ export function Overview({ view, onSelect }: { view: RunView; onSelect: (path: s
   const search = useSearch({ from: "/runs/$run" });
   const navigate = useNavigate({ from: "/runs/$run" });
   const tab = OVERVIEW_TABS.find((one) => one === search.tab) ?? "output";
-  const { state, follower } = view;
-  const created = state.created;
   return (
     <>
       <header className="details-head">
         <div className="details-title">
           <h2>{t.run.overview}</h2>
         </div>
-        <dl className="facts">
-          <div>
-            <dt>{t.run.started}</dt>
-            <dd className="number">{formatTime(state.createdAt)}</dd>
-          </div>
-          <div>
-            <dt>Id</dt>
-            <dd className="mono cut" title={follower.run}>
-              {follower.run}
-            </dd>
-          </div>
-          {created?.trigger && (
-            <div>
-              <dt>{t.run.startedBy}</dt>
-              <dd>{nameTrigger(created.trigger)}</dd>
-            </div>
-          )}
-          {created?.fork && (
-            <div>
-              <dt>{t.fork.from}</dt>
-              <dd>
-                <Link to="/runs/$run" params={{ run: created.fork.run }}>
-                  {created.fork.at ?? t.fork.firstDifference}
-                </Link>
-                {" · "}
-                <Link to="/runs/compare" search={{ left: created.fork.run, right: follower.run }}>
-                  {t.fork.compare}
-                </Link>
-              </dd>
-            </div>
-          )}
-          <FamilyFact run={follower.run} />
-          {created?.parent && (
-            <div>
-              <dt>{t.run.parentRun}</dt>
-              <dd>
-                <Link
-                  to="/runs/$run"
-                  params={{ run: created.parent.run }}
-                  search={{ step: created.parent.path }}
-                >
-                  {created.parent.path}
-                </Link>
-              </dd>
-            </div>
-          )}
-        </dl>
+        <RunFacts view={view} />
       </header>
       <Tabs
         label={t.run.overview}
@@ -95,6 +47,56 @@ export function Overview({ view, onSelect }: { view: RunView; onSelect: (path: s
         {tab === "variables" ? <Variables view={view} /> : <Summary view={view} onSelect={onSelect} />}
       </div>
     </>
+  );
+}
+
+/** When and by what the run was started, and the runs that it belongs to. */
+function RunFacts({ view: { state, follower } }: { view: RunView }) {
+  const { created } = state;
+  return (
+    <dl className="facts">
+      <div>
+        <dt>{t.run.started}</dt>
+        <dd className="number">{formatTime(state.createdAt)}</dd>
+      </div>
+      <div>
+        <dt>Id</dt>
+        <dd className="mono cut" title={follower.run}>
+          {follower.run}
+        </dd>
+      </div>
+      {created?.trigger && (
+        <div>
+          <dt>{t.run.startedBy}</dt>
+          <dd>{nameTrigger(created.trigger)}</dd>
+        </div>
+      )}
+      {created?.fork && (
+        <div>
+          <dt>{t.fork.from}</dt>
+          <dd>
+            <Link to="/runs/$run" params={{ run: created.fork.run }}>
+              {created.fork.at ?? t.fork.firstDifference}
+            </Link>
+            {" · "}
+            <Link to="/runs/compare" search={{ left: created.fork.run, right: follower.run }}>
+              {t.fork.compare}
+            </Link>
+          </dd>
+        </div>
+      )}
+      <FamilyFact run={follower.run} />
+      {created?.parent && (
+        <div>
+          <dt>{t.run.parentRun}</dt>
+          <dd>
+            <Link to="/runs/$run" params={{ run: created.parent.run }} search={{ step: created.parent.path }}>
+              {created.parent.path}
+            </Link>
+          </dd>
+        </div>
+      )}
+    </dl>
   );
 }
 

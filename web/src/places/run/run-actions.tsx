@@ -19,13 +19,15 @@ import { ForkDialog } from "./fork-dialog";
 import { SaveTestDialog, toFileName } from "./save-test";
 import type { RunView } from "./use-run";
 
+/** What a dialog is open for. */
+type Asked = "cancel" | "delete" | "fork" | "test";
+
 type ActionsProps = { view: RunView; isInterrupted: boolean };
 
 export function RunActions({ view, isInterrupted }: ActionsProps) {
-  const { follower, newest, at } = view;
-  const id = follower.run;
+  const { newest, at } = view;
   const [isOpen, setIsOpen] = useState(false);
-  const [asked, setAsked] = useState<"cancel" | "delete" | "fork" | "test">();
+  const [asked, setAsked] = useState<Asked>();
   const { said, say } = useSaid();
   const calls = useCalls(view, say);
   const { created } = newest;
@@ -35,7 +37,6 @@ export function RunActions({ view, isInterrupted }: ActionsProps) {
   const canRetry = isEnded && newest.status !== "succeeded";
   const canCancel = !isEnded;
   const canResume = isInterrupted || newest.status === "quarantined";
-  const close = () => setAsked(undefined);
   useKeys((event) => {
     if (event.key !== "." || isTyping(event) || event.ctrlKey || event.metaKey || event.altKey) return;
     event.preventDefault();
@@ -88,31 +89,45 @@ export function RunActions({ view, isInterrupted }: ActionsProps) {
       {canCancel && <ActionButton item={cancel} isBusy={calls.cancel.isPending} />}
       <Menu label={t.run.actions.open} shortcut="." groups={groups} isOpen={isOpen} onOpen={setIsOpen} />
       {calls.error && <ErrorBox error={calls.error} />}
-      {asked === "test" && (
-        <SaveTestDialog run={id} name={created?.name ?? ""} workflow={created?.workflow} onClose={close} />
-      )}
-      {asked === "fork" && <ForkDialog run={id} inputs={created?.inputs ?? null} onClose={close} />}
-      {asked === "delete" && (
+      {asked && <AskedDialog asked={asked} view={view} calls={calls} onClose={() => setAsked(undefined)} />}
+    </div>
+  );
+}
+
+type AskedProps = { asked: Asked; view: RunView; calls: ReturnType<typeof useCalls>; onClose: () => void };
+
+function AskedDialog({ asked, view, calls, onClose }: AskedProps) {
+  const { created } = view.newest;
+  const { run } = view.follower;
+  switch (asked) {
+    case "test":
+      return (
+        <SaveTestDialog run={run} name={created?.name ?? ""} workflow={created?.workflow} onClose={onClose} />
+      );
+    case "fork":
+      return <ForkDialog run={run} inputs={created?.inputs ?? null} onClose={onClose} />;
+    case "delete":
+      return (
         <ConfirmDialog
           title={t.run.confirmDelete}
           help={t.run.confirmDeleteHelp}
           confirm={t.run.actions.remove}
           onConfirm={() => calls.remove.mutate()}
-          onClose={close}
+          onClose={onClose}
         />
-      )}
-      {asked === "cancel" && (
+      );
+    case "cancel":
+      return (
         <ConfirmDialog
           title={t.run.confirmCancel}
           help={t.run.confirmCancelHelp}
           confirm={t.run.actions.cancel}
           keep={t.run.keep}
           onConfirm={() => calls.cancel.mutate()}
-          onClose={close}
+          onClose={onClose}
         />
-      )}
-    </div>
-  );
+      );
+  }
 }
 
 function ActionButton({ item, isBusy }: { item: MenuItem; isBusy: boolean }): ReactNode {

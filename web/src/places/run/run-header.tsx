@@ -40,7 +40,7 @@ export function RunHeader({ view, time, names, onSelect }: RunHeaderProps) {
             created?.name
           )}
         </h1>
-        <span className="badge">{created?.format}</span>
+        {created && <span className="badge">{t.format(created.format)}</span>}
         <span aria-live="polite">
           <StatusMark status={isInterrupted ? "interrupted" : newest.status} />
         </span>
@@ -104,12 +104,7 @@ function Cause({ state, names, onSelect }: CauseProps) {
   if (!state.error || !step?.error) return null;
   const text = t.run.cause(titleOf(step.path, names), step.error.message);
   return (
-    <button
-      type="button"
-      className="text-button run-cause cut"
-      title={text}
-      onClick={() => onSelect(step.path)}
-    >
+    <button type="button" className="text-button run-cause" onClick={() => onSelect(step.path)}>
       {text}
     </button>
   );

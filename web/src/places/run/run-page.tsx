@@ -67,15 +67,7 @@ function ShownRun({ view }: { view: RunView }) {
     select(step);
     if (step !== undefined) setPane("details");
   };
-  // An address that is right already stays: to write it again would cancel a link that was just followed.
-  const isAddressRight = search.at === at;
-  useEffect(() => {
-    if (isAddressRight) return;
-    const timer = setTimeout(() => {
-      void navigate({ search: (before) => withValue(before, "at", at), replace: true });
-    }, ADDRESS_DELAY_MS);
-    return () => clearTimeout(timer);
-  }, [at, isAddressRight, navigate]);
+  useAddress(at);
   const names = useNames(follower.run);
   const rows = listRows(view.rows, state.steps.length, folds, names);
   const shown = withAttempts(rows, state.steps, folds);
@@ -95,18 +87,7 @@ function ShownRun({ view }: { view: RunView }) {
   return (
     <div className="run" data-pane={pane}>
       <RunHeader view={view} time={present} names={names} onSelect={open} />
-      <div className="run-panes-tabs">
-        <Tabs
-          label={t.palette.run}
-          selected={pane}
-          onSelect={setPane}
-          tabs={[
-            { name: "waterfall", title: t.run.waterfall },
-            { name: "details", title: t.run.details },
-            { name: "graph", title: t.run.graph },
-          ]}
-        />
-      </div>
+      <PaneTabs pane={pane} onSelect={setPane} />
       <div className="run-panes">
         <section className="run-pane graph-pane" aria-label={t.run.graph}>
           <Suspense fallback={<p className="empty">{t.loading}</p>}>{graph}</Suspense>
@@ -128,6 +109,39 @@ function ShownRun({ view }: { view: RunView }) {
       <Scrubber view={view} />
     </div>
   );
+}
+
+/** Chooses the pane where only one has room. */
+function PaneTabs({ pane, onSelect }: { pane: Pane; onSelect: (pane: Pane) => void }) {
+  return (
+    <div className="run-panes-tabs">
+      <Tabs
+        label={t.palette.run}
+        selected={pane}
+        onSelect={onSelect}
+        tabs={[
+          { name: "waterfall", title: t.run.waterfall },
+          { name: "details", title: t.run.details },
+          { name: "graph", title: t.run.graph },
+        ]}
+      />
+    </div>
+  );
+}
+
+/** Keeps the position in the address. */
+function useAddress(at: number | undefined) {
+  const search = useSearch({ from: "/runs/$run" });
+  const navigate = useNavigate({ from: "/runs/$run" });
+  // An address that is right already stays: to write it again would cancel a link that was just followed.
+  const isAddressRight = search.at === at;
+  useEffect(() => {
+    if (isAddressRight) return;
+    const timer = setTimeout(() => {
+      void navigate({ search: (before) => withValue(before, "at", at), replace: true });
+    }, ADDRESS_DELAY_MS);
+    return () => clearTimeout(timer);
+  }, [at, isAddressRight, navigate]);
 }
 
 /** The status that the run had when this page was opened, as soon as the server has told it. */

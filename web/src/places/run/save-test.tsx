@@ -35,23 +35,7 @@ export function SaveTestDialog({ run, name, workflow, onClose }: SaveProps) {
   return (
     <Dialog label={t.tests.save} onClose={onClose}>
       {save.isSuccess ? (
-        <div className="dialog-body">
-          <h2>{t.tests.saved}</h2>
-          <p className="soft">
-            <code>tests/{save.data.file}</code>
-          </p>
-          <div className="dialog-actions">
-            <Button onClick={onClose}>{t.close}</Button>
-            <Link
-              to="/tests"
-              search={workflow === undefined ? {} : { workflow }}
-              className="button"
-              data-look="main"
-            >
-              {t.tests.open}
-            </Link>
-          </div>
-        </div>
+        <SavedTest file={save.data.file} workflow={workflow} onClose={onClose} />
       ) : (
         <form
           onSubmit={(event) => {
@@ -97,6 +81,30 @@ export function SaveTestDialog({ run, name, workflow, onClose }: SaveProps) {
         </form>
       )}
     </Dialog>
+  );
+}
+
+type SavedProps = { file: string; workflow: string | undefined; onClose: () => void };
+
+function SavedTest({ file, workflow, onClose }: SavedProps) {
+  return (
+    <div className="dialog-body">
+      <h2>{t.tests.saved}</h2>
+      <p className="soft">
+        <code>tests/{file}</code>
+      </p>
+      <div className="dialog-actions">
+        <Button onClick={onClose}>{t.close}</Button>
+        <Link
+          to="/tests"
+          search={workflow === undefined ? {} : { workflow }}
+          className="button"
+          data-look="main"
+        >
+          {t.tests.open}
+        </Link>
+      </div>
+    </div>
   );
 }
 

@@ -138,19 +138,7 @@ function AloneForm({ workflow, path, run, saved, unsaved, edited, onClose }: Alo
         send(savesFirst);
       }}
     >
-      {step.run ? (
-        <p className="soft">
-          {t.alone.valuesOf}{" "}
-          <Link to="/runs/$run" params={{ run: step.run }} className="mono">
-            {shortenId(step.run)}
-          </Link>{" "}
-          <button type="button" className="text-button" onClick={() => setEntries({})}>
-            {t.alone.clear}
-          </button>
-        </p>
-      ) : (
-        fields.length > 0 && <p className="soft">{t.alone.noValues}</p>
-      )}
+      <ValuesNote run={step.run} hasFields={fields.length > 0} onClear={() => setEntries({})} />
       {fields.length === 0 && <p className="soft">{t.alone.noInputs}</p>}
       {fields.some((field) => field.kind === "long") && <p className="faint">{t.alone.textOrJson}</p>}
       <SchemaFields fields={fields} entries={entries} onChange={setEntries} isFirstFocused />
@@ -169,6 +157,24 @@ function AloneForm({ workflow, path, run, saved, unsaved, edited, onClose }: Alo
         </Button>
       </div>
     </form>
+  );
+}
+
+type ValuesNoteProps = { run: string | null | undefined; hasFields: boolean; onClear: () => void };
+
+/** Says which run the values are from. */
+function ValuesNote({ run, hasFields, onClear }: ValuesNoteProps) {
+  if (!run) return hasFields && <p className="soft">{t.alone.noValues}</p>;
+  return (
+    <p className="soft">
+      {t.alone.valuesOf}{" "}
+      <Link to="/runs/$run" params={{ run }} className="mono">
+        {shortenId(run)}
+      </Link>{" "}
+      <button type="button" className="text-button" onClick={onClear}>
+        {t.alone.clear}
+      </button>
+    </p>
   );
 }
 

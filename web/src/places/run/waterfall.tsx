@@ -23,6 +23,8 @@ import { AttemptBars, Bar, OutsideMark } from "./waterfall-bars";
 import "./waterfall.css";
 
 const ROW_HEIGHT_PX = 28;
+/** How far a row is indented below the one around it. */
+const DEPTH_PX = 16;
 
 type WaterfallProps = {
   view: RunView;
@@ -51,14 +53,7 @@ export function Waterfall({ view, shown, selected, onSelect, onFold, time }: Wat
   const end = endOf(state, time);
   const isCut = end < time && !isFinal(state.status);
   const span = zoom ?? { start: state.createdAt, end: Math.max(end, state.createdAt + 1) };
-  useKeys((event) => {
-    if (isTyping(event) || event.ctrlKey || event.metaKey || event.altKey) return;
-    const line = shown[place];
-    if (event.key === "o" && line && line.children > 0) onFold(line.row.path, !line.isOpen);
-    else if (event.key === "z") zoomTo(zoom || !line ? undefined : spanOf(state, line, time));
-    else return;
-    event.preventDefault();
-  });
+  useRowKeys(shown[place], onFold, (line) => zoomTo(zoom || !line ? undefined : spanOf(state, line, time)));
   if (shown.length === 0) return <p className="empty">{t.run.noSteps}</p>;
   return (
     <>
@@ -116,6 +111,21 @@ function useZoom(state: RunState, shown: VisibleRow[], time: number, goTo: (at: 
     if (first >= 0) goTo(first);
   };
   return [zoom, zoomTo] as const;
+}
+
+/** The keys of the selected row: open or fold it, and zoom to it and back. */
+function useRowKeys(
+  line: VisibleRow | undefined,
+  onFold: WaterfallProps["onFold"],
+  onZoom: (line: VisibleRow | undefined) => void,
+) {
+  useKeys((event) => {
+    if (isTyping(event) || event.ctrlKey || event.metaKey || event.altKey) return;
+    if (event.key === "o" && line && line.children > 0) onFold(line.row.path, !line.isOpen);
+    else if (event.key === "z") onZoom(line);
+    else return;
+    event.preventDefault();
+  });
 }
 
 /** The time of a row, with some room around it. */
@@ -191,7 +201,7 @@ const WaterfallRow = memo(function WaterfallRow(props: RowProps) {
       style={{ transform: `translateY(${top}px)` }}
       onClick={() => onSelect(row.path)}
     >
-      <span className="waterfall-name" style={{ paddingLeft: 8 + depth * 14 }}>
+      <span className="waterfall-name" style={{ paddingLeft: 8 + depth * DEPTH_PX }}>
         {isGroup ? (
           <button
             type="button"
@@ -288,7 +298,7 @@ function AttemptRow(props: RowProps & { step: StepState; attempt: number }) {
       style={{ transform: `translateY(${top}px)` }}
       onClick={() => onSelect(step.path)}
     >
-      <span className="waterfall-name" style={{ paddingLeft: 8 + line.depth * 14 }}>
+      <span className="waterfall-name" style={{ paddingLeft: 8 + line.depth * DEPTH_PX }}>
         <span className="fold" />
         <span className="cut soft">{label}</span>
         <span className="waterfall-phase">

@@ -1,6 +1,6 @@
 // The API keys of the server: list, create, revoke. A secret is shown once.
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
-import { useState } from "react";
+import { type ReactNode, useState } from "react";
 import { attemptHeader, createAttemptKey } from "../../api/attempt";
 import { api, read, type Schemas } from "../../api/client";
 import { t } from "../../strings";
@@ -101,27 +101,36 @@ type NewKeyProps = {
   onClose: () => void;
 };
 
-function NewKey({ isFirst, onClose }: NewKeyProps) {
+/** What a new key may do, for whom, and for how long. */
+type KeyEntry = { name: string; user: string; expires: string; scopes: string[] };
+
+function useNewKey(entry: KeyEntry) {
   const queries = useQueryClient();
-  const [name, setName] = useState("");
-  const [user, setUser] = useState("");
-  const [expires, setExpires] = useState("90d");
-  const [scopes, setScopes] = useState<string[]>(isFirst ? ["admin"] : ["read", "run"]);
-  const [isConfirmed, setIsConfirmed] = useState(false);
-  // Only a key that may do everything, for every user, can create the next one.
-  const locksOut = isFirst && (!scopes.includes("admin") || user.trim() !== "");
   const [attempt] = useState(createAttemptKey);
-  const create = useMutation({
+  return useMutation({
     mutationFn: () => {
+      const { name, scopes, user, expires } = entry;
       const body = { name, scopes, ...(user && { user }), ...(expires && { expires }) };
       // Sending it again, because the answer was lost, makes no second key.
       return read(api.POST("/api/v1/keys", { body, headers: attemptHeader(attempt) }));
     },
     onSuccess: () => void queries.invalidateQueries({ queryKey: ["keys"] }),
   });
+}
+
+function NewKey({ isFirst, onClose }: NewKeyProps) {
+  const [entry, setEntry] = useState<KeyEntry>({
+    name: "",
+    user: "",
+    expires: "90d",
+    scopes: isFirst ? ["admin"] : ["read", "run"],
+  });
+  const [isConfirmed, setIsConfirmed] = useState(false);
+  const { scopes, user } = entry;
+  // Only a key that may do everything, for every user, can create the next one.
+  const locksOut = isFirst && (!scopes.includes("admin") || user.trim() !== "");
+  const create = useNewKey(entry);
   const secret = create.data?.key;
-  const toggle = (scope: string) =>
-    setScopes(scopes.includes(scope) ? scopes.filter((one) => one !== scope) : [...scopes, scope]);
   return (
     <Dialog label={t.settings.newKey} onClose={onClose}>
       <form
@@ -138,50 +147,10 @@ function NewKey({ isFirst, onClose }: NewKeyProps) {
             <CopyButton text={() => secret} />
           </>
         ) : (
-          <>
-            <label className="field">
-              <span>{t.settings.keyName}</span>
-              <input
-                className="input"
-                required
-                value={name}
-                onChange={(event) => setName(event.target.value)}
-              />
-            </label>
-            <fieldset className="settings-scopes">
-              <legend>{t.settings.scopes}</legend>
-              {SCOPES.map((scope) => (
-                <label key={scope}>
-                  <input type="checkbox" checked={scopes.includes(scope)} onChange={() => toggle(scope)} />
-                  {scope}
-                </label>
-              ))}
-            </fieldset>
+          <KeyFields entry={entry} onChange={(changed) => setEntry({ ...entry, ...changed })}>
             {isFirst && <p className="soft">{t.settings.firstKey}</p>}
-            {locksOut && (
-              <Problem severity="warning">
-                {t.settings.lockedOut}
-                <label className="settings-confirm">
-                  <input
-                    type="checkbox"
-                    checked={isConfirmed}
-                    onChange={(event) => setIsConfirmed(event.target.checked)}
-                  />
-                  {t.settings.lockedOutConfirm}
-                </label>
-              </Problem>
-            )}
-            <label className="field">
-              <span>{t.settings.user}</span>
-              <input className="input" value={user} onChange={(event) => setUser(event.target.value)} />
-              <small>{t.settings.userHelp}</small>
-            </label>
-            <label className="field">
-              <span>{t.settings.expires}</span>
-              <input className="input" value={expires} onChange={(event) => setExpires(event.target.value)} />
-              <small>{t.settings.expiresHelp}</small>
-            </label>
-          </>
+            {locksOut && <LockOutWarning isConfirmed={isConfirmed} onConfirm={setIsConfirmed} />}
+          </KeyFields>
         )}
         {create.error && <ErrorBox error={create.error} />}
         <div className="dialog-actions">
@@ -199,5 +168,74 @@ function NewKey({ isFirst, onClose }: NewKeyProps) {
         </div>
       </form>
     </Dialog>
+  );
+}
+
+type KeyFieldsProps = {
+  entry: KeyEntry;
+  onChange: (changed: Partial<KeyEntry>) => void;
+  /** What is said about the scopes. */
+  children: ReactNode;
+};
+
+function KeyFields({ entry, onChange, children }: KeyFieldsProps) {
+  const { name, user, expires, scopes } = entry;
+  const toggle = (scope: string) =>
+    scopes.includes(scope) ? scopes.filter((one) => one !== scope) : [...scopes, scope];
+  return (
+    <>
+      <label className="field">
+        <span>{t.settings.keyName}</span>
+        <input
+          className="input"
+          required
+          value={name}
+          onChange={(event) => onChange({ name: event.target.value })}
+        />
+      </label>
+      <fieldset className="settings-scopes">
+        <legend>{t.settings.scopes}</legend>
+        {SCOPES.map((scope) => (
+          <label key={scope}>
+            <input
+              type="checkbox"
+              checked={scopes.includes(scope)}
+              onChange={() => onChange({ scopes: toggle(scope) })}
+            />
+            {scope}
+          </label>
+        ))}
+      </fieldset>
+      {children}
+      <label className="field">
+        <span>{t.settings.user}</span>
+        <input className="input" value={user} onChange={(event) => onChange({ user: event.target.value })} />
+        <small>{t.settings.userHelp}</small>
+      </label>
+      <label className="field">
+        <span>{t.settings.expires}</span>
+        <input
+          className="input"
+          value={expires}
+          onChange={(event) => onChange({ expires: event.target.value })}
+        />
+        <small>{t.settings.expiresHelp}</small>
+      </label>
+    </>
+  );
+}
+
+type LockOutWarningProps = { isConfirmed: boolean; onConfirm: (isConfirmed: boolean) => void };
+
+/** Warns that nobody could create another key. */
+function LockOutWarning({ isConfirmed, onConfirm }: LockOutWarningProps) {
+  return (
+    <Problem severity="warning">
+      {t.settings.lockedOut}
+      <label className="settings-confirm">
+        <input type="checkbox" checked={isConfirmed} onChange={(event) => onConfirm(event.target.checked)} />
+        {t.settings.lockedOutConfirm}
+      </label>
+    </Problem>
   );
 }

@@ -57,17 +57,14 @@ export function Memory() {
 
 type EntryProps = { user: string; name: string; text: string; onClose: () => void };
 
-function Entry({ user, name: known, text: before, onClose }: EntryProps) {
+/** Stores and deletes an entry. */
+function useEntryChanges(user: string, key: string, onDone: () => void) {
   const queries = useQueryClient();
-  const [name, setName] = useState(known);
-  const [text, setText] = useState(before);
-  const [isInvalid, setIsInvalid] = useState(false);
-  const [isAsking, setIsAsking] = useState(false);
   const onSuccess = () => {
-    onClose();
+    onDone();
     void queries.invalidateQueries({ queryKey: ["memory", user] });
   };
-  const params = { params: { path: { user, key: name } } };
+  const params = { params: { path: { user, key } } };
   const save = useMutation({
     mutationFn: (value: Json) =>
       read(api.PUT("/api/v1/memory/{user}/{key}", { ...params, body: value as never })),
@@ -77,6 +74,15 @@ function Entry({ user, name: known, text: before, onClose }: EntryProps) {
     mutationFn: () => read(api.DELETE("/api/v1/memory/{user}/{key}", params)),
     onSuccess,
   });
+  return { save, remove };
+}
+
+function Entry({ user, name: known, text: before, onClose }: EntryProps) {
+  const [name, setName] = useState(known);
+  const [text, setText] = useState(before);
+  const [isInvalid, setIsInvalid] = useState(false);
+  const [isAsking, setIsAsking] = useState(false);
+  const { save, remove } = useEntryChanges(user, name, onClose);
   const error = save.error ?? remove.error;
   return (
     <form

@@ -26,6 +26,52 @@ const DAILY = "0 6 * * *";
 
 export function ScheduleForm({ workflow, edited, freeId, onDone, onCancel }: ScheduleFormProps) {
   const fields = listInputFields(workflow);
+  const schedule = useSchedule({ workflow, edited, freeId, onDone }, fields);
+  const { when, setWhen, timezone, setTimezone, skips, setSkips, entries, setEntries, problem, put, send } =
+    schedule;
+  return (
+    <form
+      className="schedule-form"
+      noValidate
+      onSubmit={(event) => {
+        event.preventDefault();
+        send();
+      }}
+    >
+      <WhenFields when={when} onChange={setWhen} />
+      <label className="field">
+        <span>{t.build.timezone}</span>
+        <input className="input" value={timezone} onChange={(event) => setTimezone(event.target.value)} />
+      </label>
+      {fields.length > 0 && (
+        <fieldset className="schedule-inputs">
+          <legend>{t.cron.inputs}</legend>
+          <SchemaFields fields={fields} entries={entries} onChange={setEntries} />
+        </fieldset>
+      )}
+      <label className="schedule-overlap">
+        <input type="checkbox" checked={skips} onChange={(event) => setSkips(event.target.checked)} />
+        {t.build.skipOverlap}
+      </label>
+      {problem && <Problem>{problem}</Problem>}
+      {put.error && <ErrorBox error={put.error} />}
+      <div className="schedule-actions">
+        <Button type="submit" icon={edited ? "check" : "plus"} disabled={put.isPending}>
+          {edited ? t.cron.save : t.build.addSchedule}
+        </Button>
+        {edited && <Button onClick={onCancel}>{t.cancel}</Button>}
+      </div>
+    </form>
+  );
+}
+
+type ScheduleInput = Omit<ScheduleFormProps, "onCancel">;
+
+/** What is entered about a schedule, and the request that stores it. */
+function useSchedule(
+  { workflow, edited, freeId, onDone }: ScheduleInput,
+  fields: ReturnType<typeof listInputFields>,
+) {
   const [when, setWhen] = useState(() => toWhen(edited?.cron ?? DAILY));
   const [timezone, setTimezone] = useState(
     () => edited?.timezone ?? Intl.DateTimeFormat().resolvedOptions().timeZone,
@@ -65,40 +111,7 @@ export function ScheduleForm({ workflow, edited, freeId, onDone, onCancel }: Sch
       setProblem(error instanceof Error ? error.message : t.answer.invalid);
     }
   };
-  return (
-    <form
-      className="schedule-form"
-      noValidate
-      onSubmit={(event) => {
-        event.preventDefault();
-        send();
-      }}
-    >
-      <WhenFields when={when} onChange={setWhen} />
-      <label className="field">
-        <span>{t.build.timezone}</span>
-        <input className="input" value={timezone} onChange={(event) => setTimezone(event.target.value)} />
-      </label>
-      {fields.length > 0 && (
-        <fieldset className="schedule-inputs">
-          <legend>{t.cron.inputs}</legend>
-          <SchemaFields fields={fields} entries={entries} onChange={setEntries} />
-        </fieldset>
-      )}
-      <label className="schedule-overlap">
-        <input type="checkbox" checked={skips} onChange={(event) => setSkips(event.target.checked)} />
-        {t.build.skipOverlap}
-      </label>
-      {problem && <Problem>{problem}</Problem>}
-      {put.error && <ErrorBox error={put.error} />}
-      <div className="schedule-actions">
-        <Button type="submit" icon={edited ? "check" : "plus"} disabled={put.isPending}>
-          {edited ? t.cron.save : t.build.addSchedule}
-        </Button>
-        {edited && <Button onClick={onCancel}>{t.cancel}</Button>}
-      </div>
-    </form>
-  );
+  return { when, setWhen, timezone, setTimezone, skips, setSkips, entries, setEntries, problem, put, send };
 }
 
 type WhenFieldsProps = { when: When; onChange: (when: When) => void };
@@ -123,22 +136,7 @@ function WhenFields({ when, onChange }: WhenFieldsProps) {
           ))}
         </select>
       </label>
-      {choice === "weekly" && (
-        <label className="field">
-          <span>{t.cron.day}</span>
-          <select
-            className="input"
-            value={when.day}
-            onChange={(event) => onChange({ ...when, day: Number(event.target.value) })}
-          >
-            {t.cron.dayNames.map((name, day) => (
-              <option key={name} value={day}>
-                {name}
-              </option>
-            ))}
-          </select>
-        </label>
-      )}
+      {choice === "weekly" && <DayField when={when} onChange={onChange} />}
       {choice === "hourly" && (
         <label className="field">
           <span>{t.cron.minute}</span>
@@ -178,5 +176,24 @@ function WhenFields({ when, onChange }: WhenFieldsProps) {
         {choice === "own" && (meaning ?? findCronProblem(when.cron) ?? t.build.cronHelp)}
       </small>
     </div>
+  );
+}
+
+function DayField({ when, onChange }: WhenFieldsProps) {
+  return (
+    <label className="field">
+      <span>{t.cron.day}</span>
+      <select
+        className="input"
+        value={when.day}
+        onChange={(event) => onChange({ ...when, day: Number(event.target.value) })}
+      >
+        {t.cron.dayNames.map((name, day) => (
+          <option key={name} value={day}>
+            {name}
+          </option>
+        ))}
+      </select>
+    </label>
   );
 }

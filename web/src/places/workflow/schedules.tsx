@@ -17,27 +17,13 @@ export type Schedule = Schemas["Schedule"];
 const SCHEDULES = ["schedules"];
 
 export function Schedules({ workflow }: { workflow: Schemas["WorkflowInfo"] }) {
-  const queries = useQueryClient();
   const schedules = useQuery({
     queryKey: [...SCHEDULES, "items"],
     queryFn: async () => (await read(api.GET("/api/v1/schedules"))).items,
   });
   const [removing, setRemoving] = useState<string>();
   const [edited, setEdited] = useState<Schedule>();
-  const onSuccess = () => void queries.invalidateQueries({ queryKey: SCHEDULES });
-  const remove = useMutation({
-    mutationFn: (id: string) => read(api.DELETE("/api/v1/schedules/{id}", { params: { path: { id } } })),
-    onSuccess,
-  });
-  const pause = useMutation({
-    mutationFn: ({ id, paused }: Schedule) => {
-      const params = { path: { id } };
-      return paused
-        ? read(api.POST("/api/v1/schedules/{id}/resume", { params }))
-        : read(api.POST("/api/v1/schedules/{id}/pause", { params }));
-    },
-    onSuccess,
-  });
+  const { remove, pause, refresh } = useChanges();
   const own = schedules.data?.filter((schedule) => schedule.workflow === workflow.id) ?? [];
   const problem = schedules.error ?? remove.error ?? pause.error;
   const ids = schedules.data?.map(({ id }) => id) ?? [];
@@ -77,7 +63,7 @@ export function Schedules({ workflow }: { workflow: Schemas["WorkflowInfo"] }) {
           freeId={freeId(workflow.id, ids)}
           onDone={() => {
             setEdited(undefined);
-            onSuccess();
+            refresh();
           }}
           onCancel={() => setEdited(undefined)}
         />
@@ -96,6 +82,26 @@ export function Schedules({ workflow }: { workflow: Schemas["WorkflowInfo"] }) {
       )}
     </section>
   );
+}
+
+/** Deletes schedules, pauses them and goes on with them. */
+function useChanges() {
+  const queries = useQueryClient();
+  const refresh = () => void queries.invalidateQueries({ queryKey: SCHEDULES });
+  const remove = useMutation({
+    mutationFn: (id: string) => read(api.DELETE("/api/v1/schedules/{id}", { params: { path: { id } } })),
+    onSuccess: refresh,
+  });
+  const pause = useMutation({
+    mutationFn: ({ id, paused }: Schedule) => {
+      const params = { path: { id } };
+      return paused
+        ? read(api.POST("/api/v1/schedules/{id}/resume", { params }))
+        : read(api.POST("/api/v1/schedules/{id}/pause", { params }));
+    },
+    onSuccess: refresh,
+  });
+  return { remove, pause, refresh };
 }
 
 function ScheduleFacts({ schedule }: { schedule: Schedule }) {

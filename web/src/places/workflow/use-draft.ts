@@ -3,7 +3,7 @@ import { useQuery } from "@tanstack/react-query";
 import { useEffect, useMemo, useState } from "react";
 import { ApiError, api, read, type Schemas } from "../../api/client";
 import { spreadJson } from "../../api/json";
-import type { Graph } from "../../run/graph";
+import { type Graph, nameGraph } from "../../run/graph";
 
 export type Source = { entry: string; files: { [path: string]: string } };
 export type ServerProblem = Schemas["Diagnostic"];
@@ -58,17 +58,20 @@ export function useJudgement(source: Source | undefined): Judgement {
     queryKey: ["graph", key],
     enabled: checked !== undefined,
     placeholderData: (before) => before,
-    queryFn: async () => ({ graph: await read(api.POST("/api/v1/graph", { body })) }),
+    queryFn: async () => {
+      const graph = await read(api.POST("/api/v1/graph", { body }));
+      return { graph: graph ? nameGraph(graph) : undefined };
+    },
   });
   const [graph, setGraph] = useState<Graph>();
-  const newest = drawn.data?.graph ?? undefined;
+  const newest = drawn.data?.graph;
   useEffect(() => {
-    if (newest) setGraph(newest as Graph);
+    if (newest) setGraph(newest);
   }, [newest]);
   return {
     problems: check.data?.problems ?? [],
     isRefused: check.data?.is_refused ?? false,
-    graph: (newest as Graph | undefined) ?? graph,
+    graph: newest ?? graph,
     isChecking: checked !== source || check.isFetching,
   };
 }

@@ -43,7 +43,7 @@ export function WorkflowHead(props: HeadProps) {
     <header className="workflow-head">
       <div className="run-title">
         <h1 className="cut">{workflow.name || workflow.id}</h1>
-        <span className="badge">{workflow.format}</span>
+        <span className="badge">{t.format(workflow.format)}</span>
         {workflow.version != null && <span className="badge">{t.workflow.version(workflow.version)}</span>}
         <span className="soft" aria-live="polite">
           {state}

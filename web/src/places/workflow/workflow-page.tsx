@@ -71,35 +71,125 @@ type OpenProps = {
   isDeleted: boolean;
 };
 
-function OpenWorkflow({ place, workflow, stored, isDeleted }: OpenProps) {
+function OpenWorkflow(props: OpenProps) {
+  const { place, workflow, stored, isDeleted } = props;
   const navigate = useNavigate({ from: "/workflows/$workflow" });
-  const isFile = workflow.file != null;
+  const open = useOpenWorkflow(props);
+  const { edited, saving, recovery, judgement, pending, isReadOnly, notice, setNotice } = open;
+  const { source } = edited;
+  useWorkflowCommands(workflow, open);
+  return (
+    <div className="workflow">
+      <WorkflowHead
+        workflow={workflow}
+        edited={edited}
+        mayWrite={open.mayWrite}
+        mayRun={open.mayRun}
+        isUnkept={open.isUnkept}
+        notice={notice && areEqual(notice.about, source) ? notice.text : undefined}
+        saveLabel={judgement.isRefused ? t.workflow.saveRefused : t.workflow.save}
+        canSave={open.canSave}
+        onSave={open.save}
+        onKeep={open.keep}
+        onDiscard={() => void pending.settle().then(edited.discard)}
+        onOpen={open.openOverlay}
+      >
+        <SaveProblem
+          error={saving.error}
+          failure={saving.failure}
+          isDeleted={isDeleted}
+          mine={source}
+          theirs={stored.source}
+          onTakeTheirs={() => {
+            saving.takeTheirs();
+            setNotice({ text: t.workflow.theirsTaken, about: stored.source });
+          }}
+          onSaveOver={saving.saveOver}
+        />
+      </WorkflowHead>
+      <RecoveryNote recovery={recovery} />
+      <LeaveGuard isUnsaved={open.isUnkept} onKeep={saving.keep} onLeave={recovery.forget} />
+      <PendingScope value={pending}>
+        <KeepScope value={saving.keep}>
+          <Panes
+            workflow={workflow}
+            source={source}
+            isReadOnly={isReadOnly}
+            unsaved={open.unsaved}
+            judgement={judgement}
+            onEdit={edited.edit}
+          />
+        </KeepScope>
+      </PendingScope>
+      {open.overlay && (
+        <OpenOverlay
+          overlay={open.overlay}
+          place={place}
+          workflow={workflow}
+          source={source}
+          stored={stored.source}
+          unsaved={open.unsaved}
+          onStep={(step) => void navigate({ search: (before) => ({ ...before, step }), replace: true })}
+          onRestore={(version, number) => {
+            edited.replace(version);
+            setNotice({ text: t.workflow.restored(number), about: version });
+          }}
+          onClose={open.closeOverlay}
+        />
+      )}
+    </div>
+  );
+}
+
+/** What is changed, stored and said about a workflow that is open. */
+function useOpenWorkflow({ place, workflow, stored, isDeleted }: OpenProps) {
   const mayWrite = useMay("write");
   const mayRun = useMay("run");
-  const isReadOnly = isFile || !mayWrite;
+  const isReadOnly = workflow.file != null || !mayWrite;
   useTitle(workflow.name || workflow.id);
   const edited = useEdited(place, stored, isReadOnly);
-  const { source, changed } = edited;
   const recovery = useRecovery(place, edited, stored, isReadOnly);
-  const judgement = useJudgement(source);
+  const judgement = useJudgement(edited.source);
   const [overlay, setOverlay] = useState<Overlay>();
   const [notice, setNotice] = useState<Notice>();
   const [pending] = useState(() => new Pending());
   const hasPending = useHasPending(pending);
   const onSaved = (saved: Source) => setNotice({ text: t.workflow.saved, about: saved });
   const saving = useSave({ workflow: workflow.id, edited, stored, isDeleted, pending, onSaved });
-  const isUnkept = edited.isUnkept || hasPending;
-  const isUnsaved = changed !== undefined || hasPending;
+  const isUnsaved = edited.changed !== undefined || hasPending;
   const unsaved = isUnsaved
     ? { isRefused: judgement.isRefused, save: saving.save, keep: saving.keep }
     : undefined;
   const canSave = (isUnsaved || isDeleted) && !isReadOnly && !saving.isPending;
-  const save = () => {
-    if (canSave) void saving.save();
+  return {
+    mayWrite,
+    mayRun,
+    isReadOnly,
+    edited,
+    recovery,
+    judgement,
+    pending,
+    saving,
+    unsaved,
+    canSave,
+    isUnkept: edited.isUnkept || hasPending,
+    notice,
+    setNotice,
+    overlay,
+    // What opens over the page shows what was entered.
+    openOverlay: (name: Overlay) => void pending.settle().then(() => setOverlay(name)),
+    closeOverlay: () => setOverlay(undefined),
+    save: () => {
+      if (canSave) void saving.save();
+    },
+    keep: () => void saving.keep(),
   };
-  const keep = () => void saving.keep();
-  // What opens over the page shows what was entered.
-  const openOverlay = (name: Overlay) => void pending.settle().then(() => setOverlay(name));
+}
+
+/** The keys of an open workflow, and its commands in the search. */
+function useWorkflowCommands(workflow: Workflow, opened: ReturnType<typeof useOpenWorkflow>) {
+  const { mayWrite, mayRun, isReadOnly, isUnkept, canSave, overlay, openOverlay, save, keep } = opened;
+  const isFile = workflow.file != null;
   useKeys((event) => {
     if (!event.ctrlKey && !event.metaKey) return;
     if (event.key === "s") {
@@ -122,73 +212,18 @@ function OpenWorkflow({ place, workflow, stored, isDeleted }: OpenProps) {
     !isFile && { title: t.workflow.versions, icon: "swap", run: open("versions") },
     !isReadOnly && { title: t.workflow.deleteWorkflow, icon: "trash", run: open("delete") },
   ]);
+}
+
+/** Offers the changes that were not saved when the tab ended. */
+function RecoveryNote({ recovery }: { recovery: ReturnType<typeof useRecovery> }) {
+  if (recovery.at === undefined) return null;
   return (
-    <div className="workflow">
-      <WorkflowHead
-        workflow={workflow}
-        edited={edited}
-        mayWrite={mayWrite}
-        mayRun={mayRun}
-        isUnkept={isUnkept}
-        notice={notice && areEqual(notice.about, source) ? notice.text : undefined}
-        saveLabel={judgement.isRefused ? t.workflow.saveRefused : t.workflow.save}
-        canSave={canSave}
-        onSave={save}
-        onKeep={keep}
-        onDiscard={() => void pending.settle().then(edited.discard)}
-        onOpen={openOverlay}
-      >
-        <SaveProblem
-          error={saving.error}
-          failure={saving.failure}
-          isDeleted={isDeleted}
-          mine={source}
-          theirs={stored.source}
-          onTakeTheirs={() => {
-            saving.takeTheirs();
-            setNotice({ text: t.workflow.theirsTaken, about: stored.source });
-          }}
-          onSaveOver={saving.saveOver}
-        />
-      </WorkflowHead>
-      {recovery.at !== undefined && (
-        <div className="workflow-recovery" role="status">
-          <span>{t.workflow.recovered(formatTime(recovery.at))}</span>
-          <Button onClick={recovery.restore}>{t.workflow.recover}</Button>
-          <Button look="quiet" onClick={recovery.dismiss}>
-            {t.workflow.dismissRecovery}
-          </Button>
-        </div>
-      )}
-      <LeaveGuard isUnsaved={isUnkept} onKeep={saving.keep} onLeave={recovery.forget} />
-      <PendingScope value={pending}>
-        <KeepScope value={saving.keep}>
-          <Panes
-            workflow={workflow}
-            source={source}
-            isReadOnly={isReadOnly}
-            unsaved={unsaved}
-            judgement={judgement}
-            onEdit={edited.edit}
-          />
-        </KeepScope>
-      </PendingScope>
-      {overlay && (
-        <OpenOverlay
-          overlay={overlay}
-          place={place}
-          workflow={workflow}
-          source={source}
-          stored={stored.source}
-          unsaved={unsaved}
-          onStep={(step) => void navigate({ search: (before) => ({ ...before, step }), replace: true })}
-          onRestore={(version, number) => {
-            edited.replace(version);
-            setNotice({ text: t.workflow.restored(number), about: version });
-          }}
-          onClose={() => setOverlay(undefined)}
-        />
-      )}
+    <div className="workflow-recovery" role="status">
+      <span>{t.workflow.recovered(formatTime(recovery.at))}</span>
+      <Button onClick={recovery.restore}>{t.workflow.recover}</Button>
+      <Button look="quiet" onClick={recovery.dismiss}>
+        {t.workflow.dismissRecovery}
+      </Button>
     </div>
   );
 }
