@@ -232,8 +232,9 @@ test("what waits is above the workflows, and a small screen has the search and t
   await closePage(opened);
 });
 
-test("it works behind a path prefix", async () => {
+test("it works behind a path prefix", async (context) => {
   const proxy = await startProxy("/flows");
+  context.after(() => proxy.close());
   const behind = await startStudio({ serveArguments: ["--public-url", `${proxy.address}/flows`] });
   proxy.forwardTo(behind.address);
   const opened = await openPage(browser, proxy.address);
@@ -247,7 +248,6 @@ test("it works behind a path prefix", async () => {
   await page.getByRole("textbox", { name: /Source of/ }).waitFor();
   await closePage(opened);
   await behind.close();
-  proxy.close();
 });
 
 test("files have names that never change, tags, and are sent compressed", async () => {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use flowloom_core::bound::{Bound, CallBound, Count, FunctionReach, Latencies, ModelFigures, WorstCase, bound_plan};
 use flowloom_core::limits::Limits;
-use flowloom_core::plan::{Plan, flow_function_id};
+use flowloom_core::plan::{Plan, find_flow_id};
 use flowloom_core::value::Value;
 use flowloom_models::Models;
 use flowloom_runtime::effects::Model as _;
@@ -64,8 +64,7 @@ impl ModelFigures for ConfiguredFigures<'_> {
 impl ConfiguredFigures<'_> {
     /// The workflow that is the tool of an agent under the name of this function.
     fn find_tool(&self, function: &str) -> Option<&WorkflowTool> {
-        let flows = self.tools?.flows.iter().flatten();
-        flows.into_iter().find(|(id, _)| flow_function_id(id) == function).map(|(_, tool)| tool)
+        self.tools?.flows.as_ref()?.get(find_flow_id(function)?)
     }
 
     fn find_tool_plan(&self, function: &str) -> FunctionReach {

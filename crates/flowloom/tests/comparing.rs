@@ -115,7 +115,7 @@ fn a_file_that_cannot_be_read_is_one_error() {
         let output = place.run(command);
         let shown = stderr_text(&output);
         assert_eq!((exit_code(&output), shown.matches("error[").count()), (2, 1), "{command:?}: {shown}");
-        assert!(shown.contains("error[FL0101]: nothing.json cannot be read"), "{command:?}: {shown}");
+        assert!(shown.contains("error[FL0101]: there is no file nothing.json"), "{command:?}: {shown}");
     }
 }
 

@@ -56,6 +56,7 @@ mod settings;
 mod size_cache;
 mod store;
 mod usage;
+mod usage_cache;
 mod users;
 mod worker;
 mod writer;

@@ -1,31 +1,17 @@
 //! Tokens and cost of listed runs, added up in SQL from the events.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use flowloom_core::chat::Usage;
 use flowloom_core::event::Event;
 use flowloom_core::id::RunId;
 
-use crate::catalog::list_literals;
 use crate::db::{DbConnection, DbRow};
 use crate::error::StoreError;
 use crate::rows::MAX_EVENTS_PER_RUN;
 use crate::run_row::RunRow;
 use crate::store::Store;
-
-/// Number of ended runs whose usage is kept.
-const MAX_KNOWN_RUNS: usize = 10_000;
-
-/// The usage of ended runs, which does not change. A run that was reopened ends at another time.
-#[derive(Debug, Default)]
-pub(crate) struct UsageCache(Mutex<HashMap<(RunId, u64), Option<Usage>>>);
-
-impl UsageCache {
-    fn lock_known(&self) -> MutexGuard<'_, HashMap<(RunId, u64), Option<Usage>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
+use crate::usage_cache::{KnownUsage, NewerUsage};
 
 impl Store {
     /// Tokens and cost of these runs, in one query; runs that called no model are left out. What a fork reuses was not used
@@ -39,32 +25,29 @@ impl Store {
             };
             return Ok(rows.iter().filter_map(read).collect());
         }
-        let mut usage = HashMap::new();
-        let mut unknown = Vec::new();
-        {
-            let known = self.usage.lock_known();
-            for row in rows {
-                match row.finished_at.and_then(|at| known.get(&(row.id, at))) {
-                    Some(found) => usage.extend(found.map(|found| (row.id, found))),
-                    None => unknown.push(row),
-                }
+        let mut known = self.usage.find_known(rows.iter().map(|row| row.id));
+        let may_have_newer = |row: &&RunRow| {
+            let finished_at = known.get(&row.id).and_then(|known| known.finished_at);
+            finished_at.is_none() || finished_at != row.finished_at
+        };
+        let wanted: Vec<String> = rows.iter().filter(may_have_newer).map(|row| list_wanted(row.id, &known)).collect();
+        if !wanted.is_empty() {
+            let read = self.read_with(|db| db.query_rows(&usage_sql(db, &wanted.join(", ")), &[], read_usage))?;
+            for newer in read.into_iter().flatten() {
+                known.entry(newer.run).or_default().add(&newer);
             }
+            rows.iter().for_each(|row| known.entry(row.id).or_default().finished_at = row.finished_at);
+            self.usage.keep(&known);
         }
-        if unknown.is_empty() {
-            return Ok(usage);
-        }
-        let ids: Vec<String> = unknown.iter().map(|row| row.id.to_string()).collect();
-        let read = self.read_with(|db| db.query_rows(&usage_sql(db, &list_literals(&ids)), &[], read_usage))?;
-        let read: HashMap<RunId, Usage> = read.into_iter().flatten().collect();
-        let mut known = self.usage.lock_known();
-        if known.len() + unknown.len() > MAX_KNOWN_RUNS {
-            known.clear();
-        }
-        let ended = unknown.iter().filter_map(|row| Some(((row.id, row.finished_at?), read.get(&row.id).copied())));
-        known.extend(ended);
-        drop(known);
-        usage.extend(read);
-        Ok(usage)
+        Ok(known.into_iter().filter_map(|(run, known)| Some((run, known.usage?))).collect())
+    }
+}
+
+/// A row of the table `wanted`: a run, and the first of its events that is not known; null for the first event of all.
+fn list_wanted(run: RunId, known: &HashMap<RunId, KnownUsage>) -> String {
+    match known.get(&run).and_then(|known| known.last_event) {
+        Some(last) => format!("('{run}', {})", last + 1),
+        None => format!("('{run}', cast(null as bigint))"),
     }
 }
 
@@ -81,7 +64,7 @@ fn add_usage<'a>(events: impl Iterator<Item = &'a Event>) -> Option<Usage> {
 }
 
 /// The events of a run have adjacent numbers, so each run is one range of the table.
-fn usage_sql(connection: &DbConnection, ids: &str) -> String {
+fn usage_sql(connection: &DbConnection, wanted: &str) -> String {
     let (data, field, reused) = match connection {
         DbConnection::Sqlite(_) => {
             ("event.data", "json_extract(data, '$.usage.FIELD')", "json_extract(data, '$.reused') is null")
@@ -96,20 +79,27 @@ fn usage_sql(connection: &DbConnection, ids: &str) -> String {
     let used = |name: &str| field.replace("FIELD", name);
     let (input, output, cost) = (used("input_tokens"), used("output_tokens"), used("micro_usd"));
     format!(
-        "with ended as (select run.id as run, {data} as data from run join event \
-         on event.id between run.number * {MAX_EVENTS_PER_RUN} and run.number * {MAX_EVENTS_PER_RUN} + {MAX_EVENTS_PER_RUN} - 1 \
-         where run.id in ({ids}) and event.kind in ('step_finished', 'step_failed')), \
-         used as (select run, {input} as input_tokens, {output} as output_tokens, {cost} as micro_usd from ended \
-         where {reused} and {input} is not null) \
-         select run, cast(sum(input_tokens) as bigint), cast(sum(output_tokens) as bigint), \
-         cast(coalesce(sum(micro_usd), 0) as bigint), count(*) - count(micro_usd) from used group by run"
+        "with wanted(run, first) as (values {wanted}), \
+         ended as (select run.id as run, event.id as event, {data} as data from wanted join run on run.id = wanted.run \
+         join event on event.id >= coalesce(wanted.first, run.number * {MAX_EVENTS_PER_RUN}) \
+         and event.id < (run.number + 1) * {MAX_EVENTS_PER_RUN} \
+         where event.kind in ('step_finished', 'step_failed')), \
+         used as (select run, event, {input} as input_tokens, {output} as output_tokens, {cost} as micro_usd, \
+         {reused} and {input} is not null as counts from ended) \
+         select run, cast(coalesce(sum(case when counts then input_tokens end), 0) as bigint), \
+         cast(coalesce(sum(case when counts then output_tokens end), 0) as bigint), \
+         cast(coalesce(sum(case when counts then micro_usd end), 0) as bigint), \
+         count(case when counts and micro_usd is null then 1 end), count(case when counts then 1 end), max(event) \
+         from used group by run"
     )
 }
 
 /// The usage of a run; `None` if its id is damaged.
-fn read_usage(row: &DbRow<'_>) -> Result<Option<(RunId, Usage)>, StoreError> {
-    let (cost, unpriced_calls) = (row.get_count(3)?, row.get_count(4)?);
+fn read_usage(row: &DbRow<'_>) -> Result<Option<NewerUsage>, StoreError> {
+    let (cost, unpriced_calls, calls, last_event) =
+        (row.get_count(3)?, row.get_count(4)?, row.get_count(5)?, row.get_count(6)?);
     let micro_usd = (unpriced_calls == 0).then_some(cost);
     let usage = Usage { input_tokens: row.get_count(1)?, output_tokens: row.get_count(2)?, micro_usd };
-    Ok(RunId::parse(&row.get::<String>(0)?).map(|run| (run, usage)))
+    let usage = (calls > 0).then_some(usage);
+    Ok(RunId::parse(&row.get::<String>(0)?).map(|run| NewerUsage { run, usage, last_event }))
 }

@@ -16,10 +16,10 @@ use crate::private;
 use crate::quota::Quotas;
 use crate::readers::Readers;
 use crate::relay::PostgresRelay;
-use crate::run_usage::UsageCache;
 use crate::search;
 use crate::settings::{DATABASE_FILE, Durability, RecoveryScope, StoreSettings};
 use crate::size_cache::SizeCache;
+use crate::usage_cache::UsageCache;
 use crate::worker::{self, LocalWorker, ServerLock};
 use crate::writer::Writer;
 

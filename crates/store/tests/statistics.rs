@@ -4,10 +4,12 @@
 mod support;
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use flowloom_core::chat::Usage;
-use flowloom_core::event::Event;
+use flowloom_core::event::{Event, Record};
 use flowloom_core::hash::Hash;
+use flowloom_core::id::RunId;
 use flowloom_core::path::{Key, Path};
 use flowloom_core::plan::EffectClass;
 use flowloom_core::status::Status;
@@ -20,6 +22,7 @@ on_both!(
     runs_are_counted_by_interval_and_workflow,
     model_calls_are_counted_by_interval_and_model,
     a_list_has_the_usage_of_its_runs,
+    only_newer_events_are_added_to_the_usage_of_a_run,
 );
 
 fn runs_since(since: u64) -> RunFilter {
@@ -34,7 +37,7 @@ async fn store_run(place: &TestDatabase, n: u8, at: u64, took_ms: u64, status: S
     let record_at = |seq, at, event| {
         let mut record = (*new_record(run, seq, event)).clone();
         record.at = at;
-        std::sync::Arc::new(record)
+        Arc::new(record)
     };
     let ended = Event::RunFinished { status, error: None, failed: None, thread: None };
     let records = vec![
@@ -81,28 +84,55 @@ async fn runs_are_counted_by_interval_and_workflow(place: &TestDatabase) {
     }
 }
 
+/// A model call: the name of the model, its cost, and whether it is reused.
+type Call = (&'static str, Option<u64>, bool);
+
 /// Stores a run with a call of each of these models: its answer used 10 tokens in, 5 out, and `micro_usd`.
-async fn store_calls(place: &TestDatabase, n: u8, at: u64, calls: &[(&str, Option<u64>, bool)]) {
+async fn store_calls(place: &TestDatabase, n: u8, at: u64, calls: &[Call]) {
     let store = place.open();
-    let run = run_id(n);
-    let lease = store.begin_run(run).expect("new");
-    let mut records = Vec::new();
-    let mut push = |path: Path, event| {
-        let seq = records.len() as u64 + 1;
-        let mut record = (*new_record(run, seq, event)).clone();
-        (record.at, record.path) = (at, path);
-        records.push(std::sync::Arc::new(record));
-    };
-    push(Path::root(), created_event(&store));
-    for (index, (model, micro_usd, reused)) in calls.iter().enumerate() {
-        let path = Path::root().child_path(&Key::numbered_key("call", index + 1));
-        let hash = Hash::of_bytes(b"");
+    let lease = store.begin_run(run_id(n)).expect("new");
+    let created = (Path::root(), created_event(&store));
+    let events = [created].into_iter().chain(list_call_events(0, calls));
+    append_records(&*store, lease, number_records(run_id(n), 1, at, events)).await.expect("stored");
+}
+
+/// The events of model calls, after `before` others.
+fn list_call_events(before: usize, calls: &[Call]) -> impl Iterator<Item = (Path, Event)> {
+    calls.iter().enumerate().flat_map(move |(index, (model, micro_usd, reused))| {
+        let path = Path::root().child_path(&Key::numbered_key("call", before + index + 1));
         let (kind, class) = ("generate".into(), EffectClass::AtLeastOnce);
-        push(path.clone(), Event::StepStarted { kind, target: (*model).into(), hash, class });
+        let started = Event::StepStarted { kind, target: (*model).into(), hash: Hash::of_bytes(b""), class };
         let usage = Some(Usage { input_tokens: 10, output_tokens: 5, micro_usd: *micro_usd });
-        push(path, Event::StepFinished { output: None, usage, memory: Vec::new(), reused: *reused, response: None });
-    }
+        let finished = Event::StepFinished { output: None, usage, memory: Vec::new(), reused: *reused, response: None };
+        [(path.clone(), started), (path, finished)]
+    })
+}
+
+/// Records of a run at one time, with adjacent numbers.
+fn number_records(run: RunId, first: u64, at: u64, events: impl Iterator<Item = (Path, Event)>) -> Vec<Arc<Record>> {
+    let number = |(seq, (path, event)): (u64, (Path, Event))| {
+        Arc::new(Record { at, path, ..(*new_record(run, seq, event)).clone() })
+    };
+    (first..).zip(events).map(number).collect()
+}
+
+async fn only_newer_events_are_added_to_the_usage_of_a_run(place: &TestDatabase) {
+    let (store, run) = (place.open(), run_id(1));
+    let lease = store.begin_run(run).expect("new");
+    let created = [(Path::root(), created_event(&store))].into_iter();
+    let mut records = number_records(run, 1, 1_000, created.chain(list_call_events(0, &[("a:one", Some(7), false)])));
+    append_records(&*store, lease, records.clone()).await.expect("stored");
+    let rows = store.list_runs(10).expect("readable");
+    let read = || store.read_run_usage(&rows).expect("readable");
+    let usage = |calls: u64, micro_usd| {
+        HashMap::from([(run, Usage { input_tokens: 10 * calls, output_tokens: 5 * calls, micro_usd })])
+    };
+    assert_eq!([read(), read()], [usage(1, Some(7)), usage(1, Some(7))]);
+    let next = records.len() as u64 + 1;
+    let calls: [Call; 2] = [("a:one", Some(2), false), ("a:one", Some(9), true)];
+    records = number_records(run, next, 1_100, list_call_events(1, &calls));
     append_records(&*store, lease, records).await.expect("stored");
+    assert_eq!([read(), read()], [usage(2, Some(9)), usage(2, Some(9))]);
 }
 
 async fn a_list_has_the_usage_of_its_runs(place: &TestDatabase) {
@@ -114,7 +144,9 @@ async fn a_list_has_the_usage_of_its_runs(place: &TestDatabase) {
     let rows = store.list_runs(10).expect("readable");
     let usage = |input_tokens, output_tokens, micro_usd| Usage { input_tokens, output_tokens, micro_usd };
     let expected = HashMap::from([(run_id(1), usage(20, 10, Some(9))), (run_id(2), usage(20, 10, None))]);
-    assert_eq!(store.read_run_usage(&rows).expect("readable"), expected);
+    for _ in 0..2 {
+        assert_eq!(store.read_run_usage(&rows).expect("readable"), expected);
+    }
     // What an ended run used is kept; other runs are read again.
     let ended: Vec<_> = rows.iter().map(|row| RunRow { finished_at: Some(2_000), ..row.clone() }).collect();
     for _ in 0..2 {

@@ -7,7 +7,7 @@ use super::prompt::Sizes;
 use super::walk::{StepLocation, Walk};
 use super::{Bound, Count, FunctionReach};
 use crate::path::Path;
-use crate::plan::{Plan, Step};
+use crate::plan::{Plan, Step, find_flow_id};
 
 /// The bounds of the workflows that functions run, so that each is computed once.
 #[derive(Default)]
@@ -42,7 +42,7 @@ impl Walk<'_> {
         };
         match reach {
             // A tool of an agent that nobody has the definition of.
-            FunctionReach::Nothing if find_tool_workflow(function).is_some() => {
+            FunctionReach::Nothing if find_flow_id(function).is_some() => {
                 self.bound_unknown(step, place, bound, &describe_workflow(function))
             }
             FunctionReach::Nothing => bound,
@@ -100,13 +100,8 @@ impl Walk<'_> {
     }
 }
 
-/// The id of the workflow that a tool of an agent runs; `None` for other functions.
-fn find_tool_workflow(function: &str) -> Option<&str> {
-    function.strip_prefix("flow::")
-}
-
 fn describe_workflow(function: &str) -> String {
-    match find_tool_workflow(function) {
+    match find_flow_id(function) {
         Some(workflow) => format!("the workflow {workflow}"),
         None => format!("the workflow of the function {function}"),
     }

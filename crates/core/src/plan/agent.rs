@@ -62,8 +62,15 @@ pub enum ToolEffect {
 
 /// The id of the function that runs the workflow with this id.
 pub fn flow_function_id(id: &str) -> String {
-    format!("flow::{id}")
+    format!("{FLOW_PREFIX}{id}")
 }
+
+/// The id of the workflow that a function runs; `None` if it runs no workflow as a tool.
+pub fn find_flow_id(function: &str) -> Option<&str> {
+    function.strip_prefix(FLOW_PREFIX)
+}
+
+const FLOW_PREFIX: &str = "flow::";
 
 impl AgentTool {
     /// The id that an agent must be granted to make a call; `None` for what the client does itself. A tool that is an HTTP

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use flowloom_core::code::Code;
 use flowloom_core::effect::{Arguments, CallRequest, Payload};
 use flowloom_core::error::StepFailure;
-use flowloom_core::plan::{Env, Plan, flow_function_id};
+use flowloom_core::plan::{Env, Plan, find_flow_id};
 use flowloom_core::render;
 use flowloom_core::state::RunState;
 use flowloom_core::status::Status;
@@ -51,8 +51,7 @@ impl<'b> CalledWorkflow<'b> {
         if let Some(settings) = bundle.functions.get(function) {
             return settings.workflow.as_deref().map(CalledWorkflow::File);
         }
-        let mut tools = bundle.flows.iter().flatten();
-        let (id, tool) = tools.find(|(id, _)| *flow_function_id(id) == *function)?;
+        let (id, tool) = bundle.flows.as_ref()?.get_key_value(find_flow_id(function)?)?;
         Some(CalledWorkflow::Tool { id, tool })
     }
 
