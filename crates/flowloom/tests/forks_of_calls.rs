@@ -218,34 +218,38 @@ fn a_tool_call_of_an_agent_is_performed_again_if_its_workflow_changed() {
         json!({"name": "Weather", "description": "The weather.", "active": true, "steps": steps}).to_string()
     };
     let list = |prompt: &str| step_list(&[chat_step("ask", prompt)]).replace("\"story\"", "\"weather\"");
-    let (as_flow, as_list): (&dyn Fn(&str) -> String, &dyn Fn(&str) -> String) = (&flow, &list);
-    for (write, city, argument) in [(as_flow, "${city}", "city"), (as_list, "{{input}}", "input")] {
-        let place = Workspace::new("default_model = \"scripted:answers.json\"\n");
-        let answer = |contains: &str, answer: &str| json!({"contains": contains, "answer": answer});
-        let call = json!({"text": "", "tool_calls": [{"name": "weather", "arguments": {argument: "Bonn"}}]});
-        let rows = [
-            answer("Forecast for Bonn", "sunny"),
-            answer("Outlook for Bonn", "rainy"),
-            answer("sunny", "Take a hat."),
-            answer("rainy", "Take a coat."),
-        ];
-        place.write("answers.json", &json!({"match": rows, "default": call}).to_string());
-        place.write("weather.json", &write(&format!("Forecast for {city}")));
-        place.write("agent.json", r#"{"agentId": "helper", "systemPrompt": "You help.", "tools": ["weather"]}"#);
-        let (code, run) = place.run_json(&["run", "agent.json", "-i", "message=Weather?"]);
-        assert_eq!((code, &run["output"]), (0, &json!("Take a hat.")), "{run}");
-        let run = run["run_id"].as_str().expect("an id");
-        let fork = |arguments: &[&str]| fork_run(&place, run, arguments);
+    check_tool_call(&flow, "${city}", "city");
+    check_tool_call(&list, "{{input}}", "input");
+}
 
-        let (output, reused) = fork(&["--definition", "agent.json"]);
-        assert_eq!((output.as_str(), reused.len()), ("Take a hat.", 3), "nothing has changed: {reused:?}");
-        place.write("weather.json", &write(&format!("Outlook for {city}")));
-        let (output, reused) = fork(&["--at", "/turn~1[1]"]);
-        assert_eq!((output.as_str(), reused.len()), ("Take a hat.", 2), "the run has its own workflow: {reused:?}");
-        let (output, reused) = fork(&["--definition", "agent.json"]);
-        assert_eq!((output.as_str(), reused), ("Take a coat.", vec!["/turn~1[0]".to_owned()]));
-        let runs = place.run_json(&["runs"]).1;
-        let children = runs.as_array().expect("a list").iter().filter(|run| run["name"] != "helper").count();
-        assert_eq!(children, 2, "one of the run, and one of the last fork: {runs}");
-    }
+/// Forks a run of an agent whose tool is a workflow that `write` writes with a prompt. `city` refers to its input `argument`.
+#[track_caller]
+fn check_tool_call(write: &dyn Fn(&str) -> String, city: &str, argument: &str) {
+    let place = Workspace::new("default_model = \"scripted:answers.json\"\n");
+    let answer = |contains: &str, answer: &str| json!({"contains": contains, "answer": answer});
+    let call = json!({"text": "", "tool_calls": [{"name": "weather", "arguments": {argument: "Bonn"}}]});
+    let rows = [
+        answer("Forecast for Bonn", "sunny"),
+        answer("Outlook for Bonn", "rainy"),
+        answer("sunny", "Take a hat."),
+        answer("rainy", "Take a coat."),
+    ];
+    place.write("answers.json", &json!({"match": rows, "default": call}).to_string());
+    place.write("weather.json", &write(&format!("Forecast for {city}")));
+    place.write("agent.json", r#"{"agentId": "helper", "systemPrompt": "You help.", "tools": ["weather"]}"#);
+    let (code, run) = place.run_json(&["run", "agent.json", "-i", "message=Weather?"]);
+    assert_eq!((code, &run["output"]), (0, &json!("Take a hat.")), "{run}");
+    let run = run["run_id"].as_str().expect("an id");
+    let fork = |arguments: &[&str]| fork_run(&place, run, arguments);
+
+    let (output, reused) = fork(&["--definition", "agent.json"]);
+    assert_eq!((output.as_str(), reused.len()), ("Take a hat.", 3), "nothing has changed: {reused:?}");
+    place.write("weather.json", &write(&format!("Outlook for {city}")));
+    let (output, reused) = fork(&["--at", "/turn~1[1]"]);
+    assert_eq!((output.as_str(), reused.len()), ("Take a hat.", 2), "the run has its own workflow: {reused:?}");
+    let (output, reused) = fork(&["--definition", "agent.json"]);
+    assert_eq!((output.as_str(), reused), ("Take a coat.", vec!["/turn~1[0]".to_owned()]));
+    let runs = place.run_json(&["runs"]).1;
+    let children = runs.as_array().expect("a list").iter().filter(|run| run["name"] != "helper").count();
+    assert_eq!(children, 2, "one of the run, and one of the last fork: {runs}");
 }
