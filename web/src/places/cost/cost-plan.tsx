@@ -81,13 +81,14 @@ function sumOf(counts: (number | null | undefined)[]): number | null {
 
 type FigureRow = { name: string; worst: string; typical: string; isHidden?: boolean };
 
-function Figures({ estimate }: { estimate: Estimate }) {
+/** The figures of the worst case, each with that of the typical case. */
+function listFigures(estimate: Estimate): FigureRow[] {
   const { models, typical } = estimate;
   const names = t.cost.figures;
   const shown = (count: number | null | undefined) => (count === 0 ? { isHidden: true } : {});
   const requests = sumOf(estimate.requests.map((one) => one.count));
   const usual = (text: (usual: NonNullable<typeof typical>) => string) => (typical ? text(typical) : "");
-  const rows: FigureRow[] = [
+  return [
     {
       name: names.cost,
       worst: describeCost(estimate),
@@ -128,6 +129,10 @@ function Figures({ estimate }: { estimate: Estimate }) {
       typical: usual((one) => formatDuration(one.duration_ms)),
     },
   ];
+}
+
+function Figures({ estimate }: { estimate: Estimate }) {
+  const { typical } = estimate;
   return (
     <>
       <table className="table cost-figures">
@@ -135,7 +140,7 @@ function Figures({ estimate }: { estimate: Estimate }) {
           columns={[t.cost.figure, t.cost.worst, ...(typical ? [t.cost.typical(typical.runs)] : [])]}
         />
         <tbody>
-          {rows
+          {listFigures(estimate)
             .filter((row) => !row.isHidden)
             .map((row) => (
               <tr key={row.name}>
