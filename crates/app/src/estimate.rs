@@ -13,7 +13,7 @@ use flowloom_tools::find_request_method;
 use serde_json::json;
 
 use crate::config::{Config, FunctionSettings};
-use crate::definitions::bundle::{AvailableTools, WorkflowTool, compile_bundle};
+use crate::definitions::bundle::{AvailableTools, compile_bundle};
 use crate::definitions::source::Loader;
 
 /// The figures of the configured models and functions.
@@ -51,24 +51,20 @@ impl ModelFigures for ConfiguredFigures<'_> {
                     .unwrap_or(UNKNOWN_TARGET)
                     .to_owned(),
             },
-            _ if self.find_tool(function).is_some() => self.find_tool_plan(function),
             _ if function.starts_with("author::") => FunctionReach::Unknown(format!("the function {function}")),
             _ => match find_request_method(function) {
                 Some(method) => FunctionReach::Request { method: method.to_owned(), host: UNKNOWN_TARGET.to_owned() },
-                None => FunctionReach::Nothing,
+                None => find_flow_id(function).map_or(FunctionReach::Nothing, |id| self.find_tool_plan(id)),
             },
         }
     }
 }
 
 impl ConfiguredFigures<'_> {
-    /// The workflow that is the tool of an agent under the name of this function.
-    fn find_tool(&self, function: &str) -> Option<&WorkflowTool> {
-        self.tools?.flows.as_ref()?.get(find_flow_id(function)?)
-    }
-
-    fn find_tool_plan(&self, function: &str) -> FunctionReach {
-        let plan = self.find_tool(function).and_then(|tool| compile_bundle(&tool.bundle).ok());
+    /// The workflow that a tool of an agent runs, if the tool is known and its definition can be used.
+    fn find_tool_plan(&self, workflow: &str) -> FunctionReach {
+        let tool = self.tools.and_then(|tools| tools.flows.as_ref()?.get(workflow));
+        let plan = tool.and_then(|tool| compile_bundle(&tool.bundle).ok());
         plan.map_or(FunctionReach::Nothing, FunctionReach::Workflow)
     }
 

@@ -19,7 +19,7 @@ pub mod estimate;
 pub mod folders;
 pub mod hooks;
 pub mod keys;
-mod listing;
+pub mod listing;
 pub mod models;
 mod mutex;
 pub mod quotas;

@@ -92,14 +92,13 @@ pub async fn find_typical_case(app: &App, plan: &Plan, user: Option<&str>) -> Re
 /// Its tokens contain those of its child runs; its steps do not.
 async fn measure_run(app: &App, run: RunId) -> Result<RunUse, AppError> {
     let state = read_state(app, run).await?;
-    let mut used = RunUse { model_calls: 0, requests: 0, state };
-    (used.model_calls, used.requests) = (count_model_calls(&used.state), count_requests(&app.config, &used.state));
+    let (mut model_calls, mut requests) = (count_model_calls(&state), count_requests(&app.config, &state));
     for child in app.store.list_runs_within(run)? {
         let state = read_state(app, child).await?;
-        used.model_calls += count_model_calls(&state);
-        used.requests += count_requests(&app.config, &state);
+        model_calls += count_model_calls(&state);
+        requests += count_requests(&app.config, &state);
     }
-    Ok(used)
+    Ok(RunUse { model_calls, requests, state })
 }
 
 async fn read_state(app: &App, run: RunId) -> Result<RunState, AppError> {

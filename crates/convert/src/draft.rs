@@ -58,8 +58,8 @@ pub(crate) enum ItemKind<'p> {
 }
 
 impl ItemKind<'_> {
-    /// The kind for people.
-    pub(crate) fn describe(&self) -> &'static str {
+    /// The kind, in the words of a report.
+    pub(crate) fn name_kind(&self) -> &'static str {
         match self {
             ItemKind::Prompt(_) => "model call",
             ItemKind::Http(_) => "request",

@@ -32,7 +32,7 @@ impl Fate {
 pub struct Finding {
     /// The outcome of the construct.
     pub fate: Fate,
-    /// The kind of a construct that is kept, for people, such as `model call`; empty of others.
+    /// The kind of a construct that is kept, such as `model call`; empty if it is not kept.
     pub construct: &'static str,
     /// Its place in the source.
     pub span: Span,

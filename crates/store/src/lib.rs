@@ -23,6 +23,7 @@ mod definition_condition;
 mod definitions;
 mod error;
 mod event_effects;
+mod event_sql;
 mod held_bundles;
 mod hooks;
 mod idempotency;

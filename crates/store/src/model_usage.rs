@@ -3,6 +3,7 @@
 use crate::catalog::FilterParams;
 use crate::db::{DbConnection, DbRow, params};
 use crate::error::StoreError;
+use crate::event_sql::EventSql;
 use crate::run_row::RunFilter;
 use crate::store::Store;
 
@@ -44,25 +45,13 @@ impl Store {
 /// The events of a run have adjacent numbers, so each run is one range of the table. The start of an attempt, which names
 /// the model, is the event of the same step before its end.
 fn usage_sql(connection: &DbConnection, condition: &str) -> String {
-    let (data, kind, model, field, reused) = match connection {
-        DbConnection::Sqlite(_) => (
-            "event.data",
-            "json_extract(started, '$[0]')",
-            "json_extract(started, '$[1]')",
-            "json_extract(data, '$.usage.FIELD')",
-            "json_extract(data, '$.reused') is null",
-        ),
-        // Postgres fails to read any part of a JSON text with an escaped null character, wherever that is.
-        DbConnection::Postgres(_) => (
-            r"replace(event.data, '\u0000', '\u0001')",
-            "started::json ->> 0",
-            "started::json ->> 1",
-            "(data::json -> 'usage' ->> 'FIELD')::bigint",
-            "data::json ->> 'reused' is null",
-        ),
+    let (kind, model) = match connection {
+        DbConnection::Sqlite(_) => ("json_extract(started, '$[0]')", "json_extract(started, '$[1]')"),
+        DbConnection::Postgres(_) => ("started::json ->> 0", "started::json ->> 1"),
     };
-    let used = |name: &str| field.replace("FIELD", name);
-    let (input, output, cost) = (used("input_tokens"), used("output_tokens"), used("micro_usd"));
+    let sql = EventSql::for_database(connection);
+    let EventSql { data, is_own, .. } = sql;
+    let [input, output, cost] = ["input_tokens", "output_tokens", "micro_usd"].map(|name| sql.usage_field(name));
     format!(
         "with answered as (select run.created_at, coalesce(run.workflow, run.name) as flow, event.kind, {data} as data, \
          lag({data}) over (partition by run.number, event.path order by event.id) as started \
@@ -71,7 +60,7 @@ fn usage_sql(connection: &DbConnection, condition: &str) -> String {
          where event.kind in ('step_started', 'step_finished', 'step_failed')), \
          used as (select created_at / $13 as interval_number, flow, {model} as model, {input} as input_tokens, \
          {output} as output_tokens, {cost} as micro_usd from answered \
-         where kind <> 'step_started' and started is not null and {kind} = 'generate' and {reused} \
+         where kind <> 'step_started' and started is not null and {kind} = 'generate' and {is_own} \
          and {input} is not null) \
          select interval_number, flow, model, count(*), cast(sum(input_tokens) as bigint), \
          cast(sum(output_tokens) as bigint), cast(coalesce(sum(micro_usd), 0) as bigint), \

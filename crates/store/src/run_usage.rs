@@ -8,6 +8,7 @@ use flowloom_core::id::RunId;
 
 use crate::db::{DbConnection, DbRow};
 use crate::error::StoreError;
+use crate::event_sql::EventSql;
 use crate::rows::MAX_EVENTS_PER_RUN;
 use crate::run_row::RunRow;
 use crate::store::Store;
@@ -34,10 +35,10 @@ impl Store {
         if !wanted.is_empty() {
             let read = self.read_with(|db| db.query_rows(&usage_sql(db, &wanted.join(", ")), &[], read_usage))?;
             for newer in read.into_iter().flatten() {
-                known.entry(newer.run).or_default().add(&newer);
+                known.entry(newer.run).or_default().add_newer(&newer);
             }
             rows.iter().for_each(|row| known.entry(row.id).or_default().finished_at = row.finished_at);
-            self.usage.keep(&known);
+            self.usage.keep_usage(&known);
         }
         Ok(known.into_iter().filter_map(|(run, known)| Some((run, known.usage?))).collect())
     }
@@ -65,19 +66,9 @@ fn add_usage<'a>(events: impl Iterator<Item = &'a Event>) -> Option<Usage> {
 
 /// The events of a run have adjacent numbers, so each run is one range of the table.
 fn usage_sql(connection: &DbConnection, wanted: &str) -> String {
-    let (data, field, reused) = match connection {
-        DbConnection::Sqlite(_) => {
-            ("event.data", "json_extract(data, '$.usage.FIELD')", "json_extract(data, '$.reused') is null")
-        }
-        // Postgres fails to read any part of a JSON text with an escaped null character, wherever that is.
-        DbConnection::Postgres(_) => (
-            r"replace(event.data, '\u0000', '\u0001')",
-            "(data::json -> 'usage' ->> 'FIELD')::bigint",
-            "data::json ->> 'reused' is null",
-        ),
-    };
-    let used = |name: &str| field.replace("FIELD", name);
-    let (input, output, cost) = (used("input_tokens"), used("output_tokens"), used("micro_usd"));
+    let sql = EventSql::for_database(connection);
+    let EventSql { data, is_own, .. } = sql;
+    let [input, output, cost] = ["input_tokens", "output_tokens", "micro_usd"].map(|name| sql.usage_field(name));
     format!(
         "with wanted(run, first) as (values {wanted}), \
          ended as (select run.id as run, event.id as event, {data} as data from wanted join run on run.id = wanted.run \
@@ -85,7 +76,7 @@ fn usage_sql(connection: &DbConnection, wanted: &str) -> String {
          and event.id < (run.number + 1) * {MAX_EVENTS_PER_RUN} \
          where event.kind in ('step_finished', 'step_failed')), \
          used as (select run, event, {input} as input_tokens, {output} as output_tokens, {cost} as micro_usd, \
-         {reused} and {input} is not null as counts from ended) \
+         {is_own} and {input} is not null as counts from ended) \
          select run, cast(coalesce(sum(case when counts then input_tokens end), 0) as bigint), \
          cast(coalesce(sum(case when counts then output_tokens end), 0) as bigint), \
          cast(coalesce(sum(case when counts then micro_usd end), 0) as bigint), \

@@ -25,7 +25,7 @@ pub(crate) struct KnownUsage {
 
 impl KnownUsage {
     /// Adds what newer events have used.
-    pub(crate) fn add(&mut self, newer: &NewerUsage) {
+    pub(crate) fn add_newer(&mut self, newer: &NewerUsage) {
         self.last_event = Some(newer.last_event);
         if let Some(usage) = &newer.usage {
             self.usage.get_or_insert(Usage::none()).add(usage);
@@ -53,7 +53,7 @@ impl UsageCache {
     }
 
     /// Keeps what is known now.
-    pub(crate) fn keep(&self, usage: &HashMap<RunId, KnownUsage>) {
+    pub(crate) fn keep_usage(&self, usage: &HashMap<RunId, KnownUsage>) {
         let mut known = self.lock_known();
         if known.len() + usage.len() > MAX_KNOWN_RUNS {
             known.clear();

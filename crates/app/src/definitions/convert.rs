@@ -1,5 +1,6 @@
 //! Converts a loaded definition to another format, and describes what became of it.
 
+use crate::listing::count_noun;
 use std::cmp::Reverse;
 use std::path::Path;
 
@@ -150,7 +151,7 @@ impl ConvertedDefinition {
     }
 
     /// The number of constructs that are kept, by their kind, as JSON.
-    pub fn count_kept(&self) -> Value {
+    pub fn describe_kept_kinds(&self) -> Value {
         self.conversion.count_kept().into_iter().map(|(kind, count)| (kind.to_owned(), Value::from(count))).collect()
     }
 
@@ -173,14 +174,6 @@ impl ConvertedDefinition {
             self.count(Fate::Differently),
             self.count(Fate::Lost)
         )
-    }
-}
-
-fn count_noun(count: usize, noun: &str) -> String {
-    match count {
-        1 => format!("1 {noun}"),
-        _ if noun.ends_with('s') => format!("{count} {noun}es"),
-        _ => format!("{count} {noun}s"),
     }
 }
 

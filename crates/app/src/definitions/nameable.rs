@@ -12,7 +12,7 @@ use flowloom_store::{DefinitionKind, DefinitionRow};
 
 use super::agents_above::list_folders_above;
 use super::find::find_named;
-use super::folder::{id_from_path, list_files};
+use super::folder::{derive_file_id, id_from_path, list_files};
 use super::stored::list_definitions;
 use crate::config::Config;
 use crate::engines::App;
@@ -199,10 +199,7 @@ fn read_agent_id(folder: &Path) -> Option<String> {
 pub fn find_tool_file(config: &Config, path: &Path, tool: &str) -> Option<PathBuf> {
     let plain = tool.strip_prefix("@@").unwrap_or(tool);
     let folder = path.parent().unwrap_or(Path::new(""));
-    let in_folder = |id: &str| {
-        let below = |file: &PathBuf| file.strip_prefix(folder).unwrap_or(file).display().to_string();
-        list_folder_files(folder, path).find(|file| id_from_path(&below(file)) == id)
-    };
+    let in_folder = |id: &str| list_folder_files(folder, path).find(|file| derive_file_id(folder, file) == id);
     let found = in_folder(plain).or_else(|| in_folder(plain.strip_prefix("flow_")?));
     found.or_else(|| find_named(config, Path::new(plain)).ok().filter(|file| file.is_file() && file != path))
 }

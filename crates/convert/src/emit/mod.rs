@@ -186,7 +186,7 @@ impl Emitter<'_> {
     fn finish_item(&mut self, item: &Item<'_>, mark: usize) {
         let title = item.title();
         if !self.report.has_more_than(mark) {
-            return self.report.add_kept(item.kind.describe(), item.span, format!("the step {title}"));
+            return self.report.add_kept(item.kind.name_kind(), item.span, format!("the step {title}"));
         }
         for (construct, part) in std::mem::take(&mut self.kept_parts) {
             self.report.add_kept(construct, item.span, format!("{part} of {title}"));

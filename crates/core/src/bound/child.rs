@@ -41,7 +41,7 @@ impl Walk<'_> {
             function => self.figures.find_reach(function),
         };
         match reach {
-            // A tool of an agent that nobody has the definition of.
+            // The definition of this tool is not available.
             FunctionReach::Nothing if find_flow_id(function).is_some() => {
                 self.bound_unknown(step, place, bound, &describe_workflow(function))
             }

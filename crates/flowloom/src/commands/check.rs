@@ -7,6 +7,7 @@ use flowloom_app::config::Config;
 use flowloom_app::config::project::ProjectTarget;
 use flowloom_app::definitions::find::{FoundFile, find_definitions, find_named};
 use flowloom_app::definitions::source::{self, LoadedDefinition, Loader, resolve_entry};
+use flowloom_app::listing::count_noun;
 use flowloom_core::diagnostic::apply_safe_fixes;
 
 use super::results::print_json;
@@ -123,13 +124,9 @@ fn print_report(sources: &[LoadedDefinition]) {
         let errors = errors + omitted.errors;
         let verdict = match (errors, warnings) {
             (0, 0) => "ok".to_owned(),
-            _ => format!("{}, {}", format_count(errors, "error"), format_count(warnings, "warning")),
+            _ => format!("{}, {}", count_noun(errors, "error"), count_noun(warnings, "warning")),
         };
         let format = source.compiled.format.map(|format| format!(" ({})", format.name())).unwrap_or_default();
         print_for_people!("{}{format}: {verdict}\n", show_name(source.name()));
     }
-}
-
-fn format_count(count: usize, noun: &str) -> String {
-    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
 }

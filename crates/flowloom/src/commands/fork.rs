@@ -8,6 +8,7 @@ use flowloom_app::definitions::edit::StepEdit;
 use flowloom_app::definitions::find::find_named;
 use flowloom_app::definitions::source::Loader;
 use flowloom_app::engines::App;
+use flowloom_app::listing::count_noun;
 use flowloom_app::runs::fork::{ForkChanges, prepare_fork};
 use flowloom_app::runs::retry::parse_step_path;
 use flowloom_app::runs::start::StartRun;
@@ -24,7 +25,6 @@ use crate::cli::{ForkArgs, Global};
 use crate::failure::{CommandError, CommandResult};
 use crate::inputs::parse_pair;
 use crate::terminal::diagnostics;
-use crate::terminal::report::count_steps;
 
 pub(crate) async fn fork_run(global: &Global, arguments: ForkArgs) -> CommandResult {
     let app = Arc::new(global.open_existing()?);
@@ -114,7 +114,7 @@ fn parse_edit(text: &str) -> Result<StepEdit, CommandError> {
 fn describe_reuse(state: &RunState) -> String {
     let performed = state.steps().iter().filter(|step| step.attempts > 0 && !step.is_reused).count();
     let reused = state.steps().iter().filter(|step| step.is_reused).count();
-    format!("{} from its record, {performed} performed", count_steps(reused))
+    format!("{} from its record, {performed} performed", count_noun(reused, "step"))
 }
 
 #[cfg(test)]

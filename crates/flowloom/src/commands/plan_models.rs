@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use flowloom_app::definitions::bundle::Bundle;
 use flowloom_app::engines::App;
+use flowloom_app::listing::list_first;
 use flowloom_app::models::ModelList;
 use flowloom_app::wiring::build_default_models;
 use flowloom_core::error::StepFailure;
@@ -26,7 +27,7 @@ pub(super) fn check_models(app: &App, bundle: &Bundle, plan: &Plan) -> Result<()
         [] => return Ok(()),
         [(_, failure)] => failure.clone(),
         several @ [(_, first), ..] => {
-            let described: Vec<String> = several.iter().map(|(used, failure)| used.describe(failure)).collect();
+            let described: Vec<String> = several.iter().map(|(used, failure)| used.describe_failure(failure)).collect();
             StepFailure { message: described.join("; "), ..first.clone() }
         }
     };
@@ -88,10 +89,8 @@ struct UsedModel {
 
 impl UsedModel {
     /// A failure of the model, with the first steps that use it.
-    fn describe(&self, failure: &StepFailure) -> String {
-        let more = if self.steps.len() > MAX_NAMED_STEPS { ", …" } else { "" };
-        let steps = self.steps[..self.steps.len().min(MAX_NAMED_STEPS)].join(", ");
-        format!("{steps}{more}: {}", failure.message)
+    fn describe_failure(&self, failure: &StepFailure) -> String {
+        format!("{}: {}", list_first(self.steps.iter(), MAX_NAMED_STEPS), failure.message)
     }
 }
 

@@ -8,6 +8,7 @@ use flowloom_app::definitions::catalog::CatalogEntry;
 use flowloom_app::definitions::function_files::list_unreadable_functions;
 use flowloom_app::engines::App;
 use flowloom_app::error::AppError;
+use flowloom_app::listing::count_noun;
 use flowloom_app::runs::inputs::is_conversation;
 use flowloom_core::plan::{InputKind, Inputs, Plan};
 use flowloom_server::{RunningServer, ServerOptions};
@@ -90,7 +91,7 @@ async fn serve_configured(
 fn print_greeting(serving: &RunningServer) -> Result<(), AppError> {
     let (address, public, definitions) = (serving.address(), serving.public_address(), serving.list_definitions()?);
     let count = definitions.iter().filter(|one| !one.is_refused).count();
-    eprintln!("Serving {count} workflow{} at http://{address}", if count == 1 { "" } else { "s" });
+    eprintln!("Serving {} at http://{address}", count_noun(count, "workflow"));
     for definition in &definitions {
         let mark = if definition.is_refused { paint_text(Style::Bad, "✗") } else { paint_text(Style::Good, "✓") };
         eprintln!("  {mark} {:<32} {}", definition.id, definition.file_path().unwrap_or("(stored in the database)"));

@@ -7,6 +7,7 @@ use flowloom_app::config::Config;
 use flowloom_app::definitions::catalog::Catalog;
 use flowloom_app::definitions::folder::leaves_folder;
 use flowloom_app::engines::{App, LoadedRun};
+use flowloom_app::listing::count_noun;
 use flowloom_app::workflow_tests::file::{FoundTests, TEST_FOLDER, TestFile, find_tests};
 use flowloom_app::workflow_tests::{TestOutcome, TestRunner, TestSubject, path_between, record_test};
 use flowloom_core::chat::Usage;
@@ -17,7 +18,6 @@ use crate::cli::{Global, RecordTestArgs, TestArgs, TestCommand, TestReport};
 use crate::failure::{CommandError, CommandResult, print_error};
 use crate::inputs::parse_budget;
 use crate::print::show_path;
-use crate::terminal::report::count_steps;
 use crate::terminal::test_report::{describe_outcome, render_junit, render_outcome, render_summary, render_tap};
 
 /// The exit code if a test failed.
@@ -152,7 +152,7 @@ async fn record_run(global: &Global, arguments: &RecordTestArgs) -> CommandResul
     let test: TestFile = record_test(&app, &opened, subject).await?;
     test.write(&arguments.file)?;
     if !global.json {
-        let steps = count_steps(test.steps.len());
+        let steps = count_noun(test.steps.len(), "step");
         eprintln!("{}: {steps} of {}", arguments.file.display(), opened.id);
         eprintln!("run it: flowloom test {}", arguments.file.display());
     } else {

@@ -55,14 +55,11 @@ fn render_run_definitions(definition: &DefinitionDiff, is_verbose: bool, out: &m
         definition.workflows.iter().for_each(|workflow| render_workflow(workflow, out));
         return;
     }
-    let note = |out: &mut String, text: &str| {
-        let _ = writeln!(out, "{} {text}", paint_text(Style::Attention, "~"));
-    };
-    definition.fields.iter().for_each(|field| note(out, field.name));
-    definition.inputs.iter().for_each(|input| note(out, &format!("input {}", input.name)));
+    definition.fields.iter().for_each(|field| write_change(field.name, out));
+    definition.inputs.iter().for_each(|input| write_change(&format!("input {}", input.name), out));
     definition.steps.iter().for_each(|step| render_step_head(step, out));
     for workflow in &definition.workflows {
-        note(out, &describe_workflow(workflow));
+        write_change(&describe_workflow(workflow), out);
         workflow.diff.iter().flat_map(|diff| &diff.steps).for_each(|step| render_step_head(step, out));
     }
 }
@@ -126,11 +123,15 @@ fn render_definition_parts(diff: &DefinitionDiff, out: &mut String) {
 
 /// The differences in the workflow that a function runs.
 fn render_workflow(workflow: &WorkflowChange, out: &mut String) {
-    let _ = writeln!(out, "{} {}", paint_text(Style::Attention, "~"), describe_workflow(workflow));
+    write_change(&describe_workflow(workflow), out);
     if let Some(diff) = &workflow.diff {
         render_definition_parts(diff, out);
         diff.workflows.iter().for_each(|workflow| render_workflow(workflow, out));
     }
+}
+
+fn write_change(name: &str, out: &mut String) {
+    let _ = writeln!(out, "{} {name}", paint_text(Style::Attention, "~"));
 }
 
 fn describe_workflow(workflow: &WorkflowChange) -> String {

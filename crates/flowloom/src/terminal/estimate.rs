@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use flowloom_app::estimate::Estimate;
+use flowloom_app::listing::count_noun;
 use flowloom_app::typical_case::TypicalCase;
 use flowloom_core::bound::Count;
 use flowloom_core::plan::Plan;
@@ -100,9 +101,11 @@ fn render_worst_case(plan: &Plan, estimate: &Estimate) -> String {
 fn describe_typical_case(typical: &TypicalCase) -> String {
     let noun = if typical.runs == 1 { "the last run".to_owned() } else { format!("the last {} runs", typical.runs) };
     let cost = typical.micro_usd.map_or_else(|| "unknown cost".to_owned(), show_usd);
-    let count = |number: u64, noun: &str| format!("{number} {noun}{}", if number == 1 { "" } else { "s" });
-    let requests =
-        if typical.requests > 0 { format!("{}, ", count(typical.requests, "request")) } else { String::new() };
+    let count = |number: u64, noun| count_noun(number as usize, noun);
+    let requests = match typical.requests {
+        0 => String::new(),
+        requests => format!("{}, ", count(requests, "request")),
+    };
     format!(
         "In {noun} (median): {}, {requests}{} + {} tokens, {cost}, {}",
         count(typical.model_calls, "model call"),

@@ -33,11 +33,6 @@ pub(crate) fn format_age(ms: u64) -> String {
     }
 }
 
-/// A number of steps in words.
-pub(crate) fn count_steps(count: usize) -> String {
-    if count == 1 { "1 step".to_owned() } else { format!("{count} steps") }
-}
-
 /// The symbol of a step's phase, so that output never depends on colour.
 pub(crate) fn phase_symbol(phase: Phase) -> &'static str {
     match phase {

@@ -6,6 +6,7 @@ use std::collections::HashMap;
 use std::io::{IsTerminal as _, Write as _};
 use std::time::Duration;
 
+use flowloom_app::listing::count_noun;
 use flowloom_app::runs::watch::Watcher;
 use flowloom_core::event::{AfterFailure, Event, Record, WARNING_PROGRESS};
 use flowloom_core::path::Path;
@@ -20,7 +21,7 @@ use crate::style::{Style, apply_styles, colors_stderr, paint_text};
 use crate::terminal::answer::{AnswerStream, StreamedText};
 use crate::terminal::echo::{hide_typed_controls, show_typed_controls};
 use crate::terminal::measure::{count_columns, fit_line, take_last_columns};
-use crate::terminal::report::{count_steps, format_duration, paint_phase, paint_reused, truncate_line};
+use crate::terminal::report::{format_duration, paint_phase, paint_reused, truncate_line};
 use crate::terminal::width::stderr_columns;
 
 /// A target is not shortened below this for what stands behind it, in columns.
@@ -132,7 +133,7 @@ impl Watcher for ProgressScreen {
             Event::RunReopened { from, reset, .. } => {
                 let from = from.as_ref().map(|from| format!(" from {from}")).unwrap_or_default();
                 let verb = if reset.len() == 1 { "runs" } else { "run" };
-                let steps = count_steps(reset.len());
+                let steps = count_noun(reset.len(), "step");
                 let line = format!("{} retrying{from}: {steps} {verb} again", paint_phase(Phase::Reset));
                 self.print_line(&line);
             }

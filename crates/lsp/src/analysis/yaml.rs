@@ -101,44 +101,21 @@ fn is_key(key: &str) -> bool {
 
 /// The keys of `{key: value, …}`, also within each other and in lists.
 fn add_inline_keys(value: &str, start: usize, path: &[String], keys: &mut Vec<YamlKey>) {
-    let mut open: Vec<InlineBracket> = Vec::new();
-    visit_signs(value, &mut |at, sign| match sign {
-        '{' | '[' => open.push(InlineBracket { is_map: sign == '{', piece: at + 1, key: None }),
-        '}' | ']' => drop(open.pop()),
-        ',' => open.iter_mut().last().into_iter().for_each(|last| (last.piece, last.key) = (at + 1, None)),
-        _ => {
-            let outer: Vec<String> = path.iter().cloned().chain(list_keys_of(&open)).collect();
-            let Some(last) = open.last_mut().filter(|last| last.is_map && last.key.is_none()) else { return };
-            let written = &value[last.piece..at];
-            let key = written.trim();
-            if is_key(key) {
-                let key_start = start + last.piece + (written.len() - written.trim_start().len());
-                let rest = &value[at + 1..];
-                let length = rest.find([',', '}']).unwrap_or(rest.len());
-                last.key = Some(key.to_owned());
-                keys.push(YamlKey {
-                    path: outer.into_iter().chain([key.to_owned()]).collect(),
-                    span: Span { start: key_start, length: key.len() },
-                    value: Span { start: start + at + 1, length },
-                });
-            }
-        }
+    read_brackets(value, &mut |open, key| {
+        let rest = &value[key.end + 1..];
+        let length = rest.find([',', '}']).unwrap_or(rest.len());
+        let name = value[key.start..key.end].trim_end();
+        keys.push(YamlKey {
+            path: path.iter().cloned().chain(list_keys_of(open)).chain([name.to_owned()]).collect(),
+            span: Span { start: start + key.start, length: name.len() },
+            value: Span { start: start + key.end + 1, length },
+        });
     });
 }
 
 /// The keys whose values are open at the end of a text.
 fn list_open_keys(text: &str) -> Vec<String> {
-    let mut open: Vec<InlineBracket> = Vec::new();
-    visit_signs(text, &mut |at, sign| match sign {
-        '{' | '[' => open.push(InlineBracket { is_map: sign == '{', piece: at + 1, key: None }),
-        '}' | ']' => drop(open.pop()),
-        ',' => open.iter_mut().last().into_iter().for_each(|last| (last.piece, last.key) = (at + 1, None)),
-        _ => {
-            if let Some(last) = open.last_mut().filter(|last| last.is_map && last.key.is_none()) {
-                last.key = Some(text[last.piece..at].trim().to_owned()).filter(|key| is_key(key));
-            }
-        }
-    });
+    let mut open = read_brackets(text, &mut |_, _| {});
     // The innermost bracket is where the next key is written.
     open.pop();
     list_keys_of(&open).collect()
@@ -151,6 +128,27 @@ struct InlineBracket {
     piece: usize,
     /// The key of this entry, once it has one.
     key: Option<String>,
+}
+
+/// Reads the brackets of a text. Calls `on_key` with those that are open around each key, and the place of the key up to its
+/// colon. Returns those that are open at the end.
+fn read_brackets(text: &str, on_key: &mut dyn FnMut(&[InlineBracket], Range<usize>)) -> Vec<InlineBracket> {
+    let mut open: Vec<InlineBracket> = Vec::new();
+    visit_signs(text, &mut |at, sign| match sign {
+        '{' | '[' => open.push(InlineBracket { is_map: sign == '{', piece: at + 1, key: None }),
+        '}' | ']' => drop(open.pop()),
+        ',' => open.iter_mut().last().into_iter().for_each(|last| (last.piece, last.key) = (at + 1, None)),
+        _ => {
+            let Some(last) = open.last().filter(|last| last.is_map && last.key.is_none()) else { return };
+            let written = text[last.piece..at].trim_start();
+            let key = written.trim_end();
+            if is_key(key) {
+                on_key(&open, at - written.len()..at);
+                open.iter_mut().last().into_iter().for_each(|last| last.key = Some(key.to_owned()));
+            }
+        }
+    });
+    open
 }
 
 fn list_keys_of(open: &[InlineBracket]) -> impl Iterator<Item = String> {

@@ -1,5 +1,6 @@
 //! Additions to the text in an editor: symbols, folds, colours, hints and lenses.
 
+use flowloom_app::listing::count_noun;
 use std::path::Path;
 
 use flowloom_core::render::shorten_text;
@@ -157,8 +158,7 @@ pub(super) fn list_lenses(snapshot: &Snapshot, uri: &Url) -> Option<Vec<CodeLens
     let tests = find_tests(Path::new(&checked.name), &project);
     if !tests.is_empty() {
         let files: Vec<String> = tests.iter().map(|file| file.display().to_string()).collect();
-        let title = format!("{} test{}", files.len(), if files.len() == 1 { "" } else { "s" });
-        lenses.push(lens(title, TEST_COMMAND, json!(files)));
+        lenses.push(lens(count_noun(files.len(), "test"), TEST_COMMAND, json!(files)));
     }
     if let Some(run) = snapshot.runs.find_last(checked) {
         let cost = match run.usage.micro_usd {

@@ -11,28 +11,29 @@ use super::{Interpreter, StepContext};
 /// Variables that a fork sets before a step.
 pub(super) struct ForkVariables {
     set: SetVariables,
-    /// Whether they are set, which is decided when the run reaches the step.
-    holds: OnceLock<bool>,
+    /// Whether they apply, which is decided when the run reaches the step.
+    applies: OnceLock<bool>,
 }
 
 impl ForkVariables {
     /// What a fork sets.
     pub(super) fn list_of(fork: Option<&ForkOrigin>) -> Vec<ForkVariables> {
         let set = fork.map(ForkOrigin::list_set_variables).unwrap_or_default();
-        set.into_iter().map(|set| ForkVariables { set, holds: OnceLock::new() }).collect()
+        set.into_iter().map(|set| ForkVariables { set, applies: OnceLock::new() }).collect()
     }
 }
 
 impl Interpreter {
     /// Sets the variables that a fork changes before the step at `path`.
     pub(super) fn set_fork_variables(&self, env: &mut Env, path: &Path) {
-        for own in self.fork_variables.iter().filter(|own| own.set.at == *path && self.holds(own)) {
+        for own in self.fork_variables.iter().filter(|own| own.set.at == *path && self.are_variables_set(own)) {
             own.set.variables.iter().for_each(|(name, value)| env.vars.set(name.as_str().into(), value.clone()));
         }
     }
 
-    fn holds(&self, own: &ForkVariables) -> bool {
-        *own.holds.get_or_init(|| !own.set.only_if_reused || !self.log.has_own_outcomes())
+    /// Whether variables are set when the run reaches their step.
+    fn are_variables_set(&self, own: &ForkVariables) -> bool {
+        *own.applies.get_or_init(|| !own.set.only_if_reused || !self.log.has_own_outcomes())
     }
 
     /// Sets the variables that a fork changes before the messages that a step sends: steps of their own, which `steps` begins
@@ -68,7 +69,7 @@ impl Interpreter {
         for own in &self.fork_variables {
             let is_meant = |at: &usize| place.path.child_path(&dag.nodes[*at].step.key) == own.set.at;
             let Some(node) = (0..dag.nodes.len()).filter(|at| earlier[*at]).find(is_meant) else { continue };
-            if !self.holds(own) {
+            if !self.are_variables_set(own) {
                 continue;
             }
             let writers =

@@ -48,14 +48,13 @@ struct McpEndpoint {
 struct SessionOwners {
     /// The owners of the open sessions, by session id.
     open: HashMap<String, SessionOwner>,
-    /// The owners of the sessions that are being opened, by a number.
-    opening: HashMap<u64, SessionOwner>,
-    last_number: u64,
+    /// The owners of the sessions that are being opened.
+    opening: Vec<SessionOwner>,
 }
 
 impl SessionOwners {
-    fn count(&self, user: &Option<String>) -> SessionCounts {
-        let all = || self.open.values().chain(self.opening.values());
+    fn count_sessions(&self, user: &Option<String>) -> SessionCounts {
+        let all = || self.open.values().chain(&self.opening);
         SessionCounts { all: all().count(), own: all().filter(|owner| owner.user == *user).count() }
     }
 }
@@ -69,12 +68,15 @@ struct SessionCounts {
 /// A session that is being opened, and counts until the answer with its id is there.
 struct OpeningSession<'a> {
     owners: &'a Mutex<SessionOwners>,
-    number: u64,
+    owner: SessionOwner,
 }
 
 impl Drop for OpeningSession<'_> {
     fn drop(&mut self) {
-        lock_owners(self.owners).opening.remove(&self.number);
+        let mut owners = lock_owners(self.owners);
+        if let Some(index) = owners.opening.iter().position(|owner| *owner == self.owner) {
+            owners.opening.swap_remove(index);
+        }
     }
 }
 
@@ -159,14 +161,12 @@ impl McpEndpoint {
 
     fn try_reserve(&self, owner: &SessionOwner) -> Result<OpeningSession<'_>, SessionCounts> {
         let mut owners = lock_owners(&self.owners);
-        let counts = owners.count(&owner.user);
+        let counts = owners.count_sessions(&owner.user);
         if counts.all >= MAX_SESSIONS || counts.own >= MAX_SESSIONS_OF_USER {
             return Err(counts);
         }
-        owners.last_number += 1;
-        let number = owners.last_number;
-        owners.opening.insert(number, owner.clone());
-        Ok(OpeningSession { owners: &self.owners, number })
+        owners.opening.push(owner.clone());
+        Ok(OpeningSession { owners: &self.owners, owner: owner.clone() })
     }
 }
 
