@@ -39,7 +39,7 @@ fn read_figure(server: &RunningServer, series: &str) -> Option<u64> {
 
 /// Waits for a line of the log about a run.
 fn find_log_line(server: &RunningServer, run: &str, message: &str) -> Value {
-    let end = Instant::now() + Duration::from_secs(10);
+    let end = Instant::now() + Duration::from_secs(60);
     loop {
         let log = server.read_log();
         let lines = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());

@@ -36,7 +36,7 @@ fn assert_unavailable(answer: &HttpAnswer, code: &str) {
 }
 
 fn assert_run_succeeds(server: &RunningServer, run: &str) {
-    let end = Instant::now() + Duration::from_secs(30);
+    let end = Instant::now() + Duration::from_secs(60);
     let shown = loop {
         let shown = server.get(&format!("/api/v1/runs/{run}")).json();
         if shown["status"] != "running" || Instant::now() > end {
@@ -248,7 +248,7 @@ fn a_read_only_time_longer_than_the_lease_takes_no_run_from_its_server() {
 }
 
 fn wait_until_ready(server: &RunningServer) {
-    let end = Instant::now() + Duration::from_secs(30);
+    let end = Instant::now() + Duration::from_secs(60);
     while server.get("/health/ready").status != 200 {
         assert!(Instant::now() < end, "{}", server.read_log());
         std::thread::sleep(Duration::from_millis(50));

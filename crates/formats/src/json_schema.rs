@@ -8,6 +8,7 @@ use flowloom_core::schema_work::{PatternLimits, SchemaTooComplex, measure_schema
 use flowloom_core::value::Value;
 use jsonschema::error::{TypeKind, ValidationErrorKind};
 use jsonschema::{PatternOptions, ValidationError};
+use serde_json::json;
 
 /// The values of the keyword `type`.
 const TYPE_NAMES: [&str; 7] = ["array", "boolean", "integer", "null", "number", "object", "string"];
@@ -72,6 +73,18 @@ pub fn list_schema_problems(schema: &Value) -> Vec<SchemaProblem> {
         }
     }
     if problems.is_empty() { vec![first] } else { problems }
+}
+
+/// The schema that is meant where names stand with their types, such as `{"city": "string"}`, in the place of keywords.
+/// As a schema, that is valid, but it accepts every value.
+pub(crate) fn read_type_list(schema: &Value) -> Option<serde_json::Value> {
+    let fields = schema.as_map()?;
+    let names_type = |value: &Value| value.as_str().is_some_and(|name| TYPE_NAMES.contains(&name));
+    if fields.is_empty() || fields.contains_key("type") || !fields.values().all(names_type) {
+        return None;
+    }
+    let types = fields.iter().map(|(name, kind)| (name.to_string(), json!({"type": kind})));
+    Some(json!({"type": "object", "properties": types.collect::<serde_json::Map<_, _>>()}))
 }
 
 /// Builds a validator of the schema.
@@ -193,6 +206,16 @@ mod tests {
             ),
         ] {
             assert_eq!(problem(schema), expected, "{schema}");
+        }
+    }
+
+    #[test]
+    fn a_list_of_names_and_types_is_told_from_a_schema() {
+        let find = |schema: &str| read_type_list(&parse_value(schema).expect("JSON"));
+        let meant = json!({"type": "object", "properties": {"city": {"type": "string"}, "size": {"type": "integer"}}});
+        assert_eq!(find(r#"{"city": "string", "size": "integer"}"#), Some(meant));
+        for schema in [r#"{"type": "object"}"#, r#"{"title": "City"}"#, r#"{"x": {}}"#, "{}", "true"] {
+            assert_eq!(find(schema), None, "{schema}");
         }
     }
 

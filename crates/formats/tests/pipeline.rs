@@ -37,3 +37,14 @@ fn unreadable_file_is_reported_if_a_block_is_missing() {
     let places: Vec<_> = compiled.diagnostics.iter().map(|found| (found.code, found.file.as_str())).collect();
     assert_eq!(places, [(Code::UnknownBlockId, "p.json"), (Code::JsonSyntax, "blocks/all.json")]);
 }
+
+#[test]
+fn a_list_of_types_in_the_place_of_a_schema_is_reported_with_the_schema() {
+    let block = r#"{"id": "b", "execution_type": "llm", "prompt_template": "Hi", "output_schema": {"v": "integer"}}"#;
+    let compiled = compile_with("b", block);
+    let [warning] = &compiled.diagnostics[..] else { panic!("{:?}", compiled.diagnostics) };
+    assert_eq!((warning.code, warning.is_error()), (Code::BadSchema, false));
+    assert_eq!(&block[warning.span.start..][..warning.span.length], r#"{"v": "integer"}"#);
+    let meant = r#"write {"type":"object","properties":{"v":{"type":"integer"}}}"#;
+    assert_eq!(warning.help.as_deref(), Some(meant));
+}

@@ -413,6 +413,6 @@ async fn a_process_that_waits_for_a_run_is_notified_when_it_is_withdrawn() {
             }
         }
     };
-    tokio::time::timeout(Duration::from_secs(20), is_notified).await.expect("it is notified");
+    tokio::time::timeout(Duration::from_secs(60), is_notified).await.expect("it is notified");
     assert!(tokio::time::timeout(Duration::ZERO, &mut of_another_run).await.is_err());
 }

@@ -25,7 +25,7 @@ const RACER_COUNT: usize = 50;
 /// `lease_ms` in `definitions/flowloom.toml`.
 const LEASE_MS: usize = 1500;
 /// How long a scenario waits for a state of the program.
-const STATE_TIMEOUT: Duration = Duration::from_secs(20);
+const STATE_TIMEOUT: Duration = Duration::from_secs(60);
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 /// A scenario. It returns `None` if this machine cannot do it.

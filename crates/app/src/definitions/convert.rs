@@ -1,7 +1,7 @@
 //! Converts a loaded definition to another format, and describes what became of it.
 
-use crate::listing::count_noun;
 use std::cmp::Reverse;
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use flowloom_convert::{Conversion, ConversionSource, Fate, Finding, convert_definition};
@@ -10,6 +10,8 @@ use flowloom_core::diagnostic::{Diagnostic, LineTable, Position, Span};
 use flowloom_core::plan::Format;
 use flowloom_formats::{MAX_PROBLEMS, OmittedProblems, markdown};
 use serde_json::{Value, json};
+
+use crate::listing::count_noun;
 
 use super::source::{LoadedDefinition, Loader};
 
@@ -150,9 +152,9 @@ impl ConvertedDefinition {
         self.conversion.findings.len().saturating_sub(MAX_PROBLEMS)
     }
 
-    /// The number of constructs that are kept, by their kind, as JSON.
-    pub fn describe_kept_kinds(&self) -> Value {
-        self.conversion.count_kept().into_iter().map(|(kind, count)| (kind.to_owned(), Value::from(count))).collect()
+    /// The number of constructs that are kept, by their kind.
+    pub fn count_kept_by_kind(&self) -> BTreeMap<&'static str, usize> {
+        self.conversion.count_kept().into_iter().collect()
     }
 
     /// What is kept, in source order: its line and column, and the construct.

@@ -68,7 +68,7 @@ fn describe_conversion(converted: &ConvertedDefinition, arguments: &ConvertArgs)
         "kept": converted.count(Fate::Kept),
         "differently": converted.count(Fate::Differently),
         "lost": converted.count(Fate::Lost),
-        "kept_by_kind": converted.describe_kept_kinds(),
+        "kept_by_kind": converted.count_kept_by_kind(),
         "omitted": converted.count_omitted(),
         "findings": converted.describe_findings(),
     })

@@ -9,11 +9,11 @@ use flowloom_core::diagnostic::{Diagnostic, Span};
 use flowloom_core::expr::{Data, Missing, Template, TextRules};
 use flowloom_core::json::{Node, parse_node, parse_value};
 use flowloom_core::plan::{Block, BlockCode, EffectClass, Generate};
-use flowloom_core::render::{self, TextStyle};
+use flowloom_core::render::{self, TextStyle, shorten_text};
 use flowloom_core::value::{Map, Value};
 
 use super::{BLOCKS_FOLDER, template};
-use crate::json_schema::list_schema_problems;
+use crate::json_schema::{list_schema_problems, read_type_list};
 use crate::problems::Problems;
 use crate::reader::{Fields, find_pointer_span, label_span};
 use crate::sources::Sources;
@@ -37,6 +37,9 @@ const FAILURE_FIELD: &str = "error";
 
 /// The field of the output with an answer that holds no JSON object.
 const RAW_FIELD: &str = "raw";
+
+/// Maximum length of a schema in a message, in characters.
+const MAX_SHOWN_SCHEMA_CHARS: usize = 200;
 
 /// The keys of a block.
 const KNOWN_KEYS: [&str; 15] = [
@@ -239,6 +242,13 @@ fn report_bad_schemas(block: &Value, node: &Node, problems: &mut Problems) {
             let span = node.get(key).map_or(node.span, |schema| find_pointer_span(schema, &why.pointer));
             let message = format_args!("{key:?} of the block {id} is not a valid JSON Schema: {why}");
             problems.add_error(Code::BadSchema, span, message).help = why.help.map(str::to_owned);
+        }
+        if let Some(meant) = block.get(key).and_then(read_type_list) {
+            let span = node.get(key).map_or(node.span, |schema| schema.span);
+            let message =
+                format_args!("{key:?} of the block {id} has no keyword of JSON Schema, so it accepts everything");
+            problems.add_warning(Code::BadSchema, span, message).help =
+                Some(format!("write {}", shorten_text(&meant.to_string(), MAX_SHOWN_SCHEMA_CHARS)));
         }
     }
 }

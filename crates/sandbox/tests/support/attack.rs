@@ -209,7 +209,7 @@ impl GuardedSandbox {
 pub fn wait_for_none(memory_bytes: u64, what: &str) {
     let since = Instant::now();
     while let Some(id) = processes_with(memory_bytes).first().and_then(|id| Pid::from_raw(*id as i32)) {
-        assert!(since.elapsed() < Duration::from_secs(5), "process {id:?} is left: {what}");
+        assert!(since.elapsed() < Duration::from_secs(30), "process {id:?} is left: {what}");
         // The descriptor reports the end of the process; one that has ended already needs no waiting.
         if let Ok(process) = pidfd_open(id, PidfdFlags::empty()) {
             let timeout = Timespec { tv_sec: 1, tv_nsec: 0 };

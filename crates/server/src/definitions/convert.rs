@@ -80,6 +80,8 @@ pub(crate) struct ConvertResult {
     text: Option<String>,
     /// Number of constructs that are kept.
     kept: usize,
+    /// The same by kind of construct, such as `model call`.
+    kept_by_kind: BTreeMap<&'static str, usize>,
     /// Number of constructs that are expressed differently.
     differently: usize,
     /// Number of constructs that are lost.
@@ -124,6 +126,7 @@ pub(crate) async fn convert_definition(
             Ok(converted) => ConvertResult {
                 format: converted.source.compiled.format.map(|format| format.to_string()),
                 kept: converted.count(Fate::Kept),
+                kept_by_kind: converted.count_kept_by_kind(),
                 differently: converted.count(Fate::Differently),
                 lost: converted.count(Fate::Lost),
                 omitted: converted.count_omitted(),
@@ -135,6 +138,7 @@ pub(crate) async fn convert_definition(
                 format: source.compiled.format.map(|format| format.to_string()),
                 text: None,
                 kept: 0,
+                kept_by_kind: BTreeMap::new(),
                 differently: 0,
                 lost: 0,
                 omitted: 0,

@@ -8,8 +8,6 @@ import { Dialog } from "../../ui/dialog";
 import { ErrorBox, Problem } from "../../ui/problem";
 import type { Source } from "./use-draft";
 
-const FORMATS = ["steps", "flow", "pipeline", "graph", "markdown"];
-
 type ExportDialogProps = { workflow: string; format: string; source: Source; onClose: () => void };
 
 export function ExportDialog({ workflow, format, source, onClose }: ExportDialogProps) {
@@ -34,7 +32,7 @@ export function ExportDialog({ workflow, format, source, onClose }: ExportDialog
           <span>{t.build.exportTo}</span>
           <select className="input" value={to} onChange={(event) => setTo(event.target.value)}>
             <option value={format}>{t.build.exportSame(t.build.formats[format]?.name ?? format)}</option>
-            {FORMATS.filter((other) => other !== format).map((other) => (
+            {Object.keys(t.build.formats).filter((other) => other !== format).map((other) => (
               <option key={other} value={other}>
                 {t.build.formats[other]?.name ?? other}
               </option>
