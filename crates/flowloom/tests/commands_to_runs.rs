@@ -281,6 +281,27 @@ fn a_second_signal_stops_a_server_at_once() {
     assert_eq!((code, &ended["status"]), (0, &json!("succeeded")), "{ended}");
 }
 
+/// A command waits for the database after the first signal, so that its run is released, and does not after the second.
+#[test]
+fn a_second_signal_ends_a_command_at_once() {
+    let world = TestServer::start();
+    let place = Workspace::new(&format!("{ECHO_CONFIG}{}", world.egress_config()));
+    place.write("flow.json", &two_calls_flow(&world, "GET", "/slow"));
+    let mut child = place.start(&["run", "flow.json"]);
+    world.wait_for_requests("/slow", 1);
+    let other = rusqlite::Connection::open(place.path("data/flowloom.db")).expect("it opens");
+    other.execute_batch("BEGIN EXCLUSIVE").expect("locked");
+    while child.try_wait().expect("readable").is_none() {
+        send_signal(&child, "-INT");
+        std::thread::yield_now();
+    }
+    other.execute_batch("ROLLBACK").expect("released");
+    assert_eq!(child.wait().expect("gone").code(), Some(130));
+    world.release_slow();
+    let (code, ended) = place.run_json(&["resume", "last"]);
+    assert_eq!((code, &ended["status"]), (0, &json!("succeeded")), "{ended}");
+}
+
 /// The commands that talk and plan leave their run behind as `run` does.
 #[test]
 fn signals_leave_the_runs_of_other_commands_interrupted() {

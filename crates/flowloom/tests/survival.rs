@@ -4,6 +4,8 @@ mod support;
 
 use std::os::unix::process::ExitStatusExt as _;
 
+use serde_json::{Value, json};
+use support::http::RunningServer;
 use support::{TestServer, Workspace, exit_code, send_signal, stderr_text, two_calls_flow};
 
 const ECHO_CONFIG: &str = "default_model = \"scripted:echo\"\n";
@@ -60,6 +62,52 @@ fn an_uncertain_effect_can_be_declared_failed_or_given_its_result() {
     let (code, result) = other.run_json(&["resolve", "last", "/two", "--value", "{\"path\":\"given\"}"]);
     assert_eq!((code, &result["output"]), (0, &"LLM(given)".into()), "{result}");
     assert_eq!(server.request_count("/slow"), 1);
+}
+
+#[test]
+fn a_dead_run_is_interrupted_wherever_it_is_shown() {
+    let (place, _) = kill_at_slow("GET");
+    let shown = place.run(&["show", "last"]);
+    assert!(String::from_utf8_lossy(&shown.stdout).contains("interrupted"), "{shown:?}");
+    let (_, one) = place.run_json(&["show", "last"]);
+    let (_, listed) = place.run_json(&["runs"]);
+    assert_eq!((&one["status"], &listed[0]["status"]), (&json!("interrupted"), &json!("interrupted")), "{one}");
+    // A server with another policy of requests does not continue the run.
+    place.write("flowloom.toml", &format!("{ECHO_CONFIG}[egress]\nallow = [\"127.0.0.1:9\"]\n"));
+    let server = RunningServer::start(&place, &[]);
+    let fetched = server.get(&format!("/api/v1/runs/{}", one["run_id"].as_str().expect("an id"))).json();
+    let page = server.get("/api/v1/runs").json();
+    assert_eq!((&fetched["status"], &page["items"][0]["status"]), (&json!("interrupted"), &json!("interrupted")));
+}
+
+/// A run of a version with other semantics is shown and cancelled, but not continued.
+#[test]
+fn a_run_of_another_version_can_be_shown_and_cancelled() {
+    let place = Workspace::new(ECHO_CONFIG);
+    place.write("ask.json", include_str!("../../../examples/steps/ask-a-person.json"));
+    let start_with_other_version = || -> String {
+        let mut command = place.build_command(&["run", "ask.json", "-i", "input=tea", "--json"]);
+        let output = command.env("FLOWLOOM_ENGINE_SEMANTICS", "2").output().expect("the program runs");
+        let started: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        assert_eq!(started["status"], "waiting", "{started}");
+        started["run_id"].as_str().expect("an id").to_owned()
+    };
+    let (first, second) = (start_with_other_version(), start_with_other_version());
+    for arguments in [&["resume", &first][..], &["answer", &first, "Rome"]] {
+        let refused = place.run(arguments);
+        assert_eq!(exit_code(&refused), 2, "{arguments:?}: {}", stderr_text(&refused));
+        assert!(stderr_text(&refused).contains("error[FL1205]"), "{arguments:?}: {}", stderr_text(&refused));
+    }
+    assert_eq!(exit_code(&place.run(&["show", &first])), 0);
+    assert_eq!(exit_code(&place.run(&["cancel", &first])), 0);
+    assert_eq!(place.run_json(&["show", &first]).1["status"], "cancelled");
+    let server = RunningServer::start(&place, &[]);
+    let fetched = server.get(&format!("/api/v1/runs/{second}"));
+    assert_eq!((fetched.status, &fetched.json()["status"]), (200, &json!("waiting")), "{fetched:?}");
+    let refused = server.post(&format!("/api/v1/runs/{second}/resume"), &json!({}));
+    assert_eq!((refused.status, refused.error_code().as_str()), (409, "FL1205"), "{refused:?}");
+    let cancelled = server.post(&format!("/api/v1/runs/{second}/cancel?wait=60"), &json!({}));
+    assert_eq!((cancelled.status, &cancelled.json()["status"]), (200, &json!("cancelled")), "{cancelled:?}");
 }
 
 #[test]
