@@ -136,6 +136,7 @@ impl FlowCompiler<'_> {
         if config.get_non_null("url").is_none() {
             config.report_missing("url", self.problems);
         }
+        self.warn_if_blank(config, "url", "this step will fail");
         let url = self.scalar_template(config.get_non_null("url"));
         self.check_method(config);
         let method = config.get("method").and_then(Node::as_str).unwrap_or_default();
@@ -288,6 +289,7 @@ impl FlowCompiler<'_> {
 
     fn compile_instruction(&mut self, config: &Fields<'_>, key: Key) -> Step {
         self.warn_unknown_keys(config, &["instruction", "inputVariable"]);
+        self.warn_if_blank(config, "instruction", "the model receives an empty prompt");
         let content = match config.get("instruction") {
             None => {
                 let message = "this step has no \"instruction\"; the prompt is the word undefined";
@@ -311,13 +313,22 @@ impl FlowCompiler<'_> {
         step
     }
 
+    /// Warns about a text that is needed and has nothing but whitespace.
+    fn warn_if_blank(&mut self, config: &Fields<'_>, key: &str, effect: &str) {
+        let Some(node) = config.get(key).filter(|node| node.as_str().is_some_and(|text| text.trim().is_empty())) else {
+            return;
+        };
+        self.problems.add_warning(Code::MissingKey, node.span, format_args!("{key:?} is empty: {effect}"));
+    }
+
     fn compile_scraping(&mut self, config: &Fields<'_>, key: Key) -> Option<Step> {
         self.warn_unknown_keys(config, &["url", "captureAs", "querySelector", "enableSummarization"]);
         let url = config.read_text("url", self.problems).map(|(url, _)| self.parse_template(url)).unwrap_or_default();
-        if config.get("url").is_none_or(|node| node.as_str() == Some("")) {
-            let span = config.get("url").map_or(config.start_span(), |node| node.span);
-            self.problems.add_warning(Code::MissingKey, span, "this step has no \"url\" and will fail");
+        if config.get("url").is_none() {
+            let message = "this step has no \"url\" and will fail";
+            self.problems.add_warning(Code::MissingKey, config.start_span(), message);
         }
+        self.warn_if_blank(config, "url", "this step will fail");
         const CAPTURES: [&str; 4] = ["text", "html", "querySelector", "json"];
         let (capture, span) = config.read_text("captureAs", self.problems).unwrap_or(("text", Span::default()));
         let (capture, selected) = match capture {
