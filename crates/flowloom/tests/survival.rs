@@ -105,7 +105,7 @@ fn a_run_of_another_version_can_be_shown_and_cancelled() {
     let fetched = server.get(&format!("/api/v1/runs/{second}"));
     assert_eq!((fetched.status, &fetched.json()["status"]), (200, &json!("waiting")), "{fetched:?}");
     let refused = server.post(&format!("/api/v1/runs/{second}/resume"), &json!({}));
-    assert_eq!((refused.status, refused.error_code().as_str()), (409, "FL1205"), "{refused:?}");
+    assert_eq!((refused.status, refused.error_code().as_str()), (422, "FL1205"), "{refused:?}");
     let cancelled = server.post(&format!("/api/v1/runs/{second}/cancel?wait=60"), &json!({}));
     assert_eq!((cancelled.status, &cancelled.json()["status"]), (200, &json!("cancelled")), "{cancelled:?}");
 }

@@ -4,6 +4,7 @@
 mod child;
 mod count;
 mod prompt;
+mod python;
 mod request;
 mod walk;
 
@@ -13,7 +14,8 @@ use std::sync::Arc;
 use serde::Serialize;
 
 pub use count::Count;
-pub use walk::{bound_plan, can_call_out};
+pub use python::can_call_out;
+pub use walk::bound_plan;
 
 use crate::diagnostic::Span;
 use crate::path::Path;

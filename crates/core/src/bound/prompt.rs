@@ -21,6 +21,8 @@ pub(super) struct Sizes {
     variables: HashMap<Arc<str>, Count>,
     /// Texts of inputs that no step has replaced.
     texts: HashMap<Arc<str>, Arc<str>>,
+    /// The largest value that a step can give to a variable whose name is computed: it can be any of them.
+    any: Option<Count>,
 }
 
 impl Sizes {
@@ -67,11 +69,16 @@ impl Sizes {
 
     /// Whether there can be a variable with this name.
     pub(super) fn has_variable(&self, name: &str) -> bool {
-        self.variables.contains_key(name) || self.texts.contains_key(name)
+        self.any.is_some() || self.variables.contains_key(name) || self.texts.contains_key(name)
     }
 
-    /// Notes that a variable can get a value of this size.
-    pub(super) fn write(&mut self, name: &str, size: Count) {
+    /// Notes that a variable can get a value of this size. A variable whose name is computed can be any of them.
+    pub(super) fn write(&mut self, name: &Template, size: Count) {
+        let Some(name) = name.as_literal() else {
+            self.texts.clear();
+            self.any = Some(self.any.map_or(size, |known| known.max(size)));
+            return;
+        };
         self.texts.remove(name);
         let known = self.variables.entry(name.into()).or_insert(size);
         *known = known.max(size);
@@ -84,7 +91,8 @@ impl Sizes {
                 // A reference without a value is sent as it is written.
                 let written = Count::from(reference.source.len() as u64 + 2);
                 let known = self.variables.get(&reference.name).copied();
-                known.map_or(Count::UNBOUNDED, |known| known.max(written))
+                let known = known.map_or(Count::UNBOUNDED, |known| known.max(written));
+                self.any.map_or(known, |any| known.max(any))
             }
             TemplatePart::Secret(_) | TemplatePart::Expr(_) => Count::UNBOUNDED,
         };

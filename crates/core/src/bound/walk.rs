@@ -2,6 +2,7 @@
 
 use super::child::ChildBounds;
 use super::prompt::{Sizes, size_of_answer};
+use super::python::BlockNames;
 use super::{Bound, CallBound, Count, Latencies, ModelFigures, Unbounded, WorstCase};
 use crate::diagnostic::Span;
 use crate::expr::{Template, TemplatePart};
@@ -109,8 +110,7 @@ impl Walk<'_> {
                 let known = row.name.as_literal().and_then(|name| self.sizes.find_text(name));
                 row.only_if_falsy && known.is_some_and(|text| !text.is_empty())
             };
-            let written: Vec<&str> =
-                rows.iter().filter(|row| !is_kept(row)).filter_map(|row| row.name.as_literal()).collect();
+            let written: Vec<&Template> = rows.iter().filter(|row| !is_kept(row)).map(|row| &row.name).collect();
             written.into_iter().for_each(|name| self.sizes.write(name, Count::UNBOUNDED));
         }
         let size = match &step.kind {
@@ -118,9 +118,7 @@ impl Walk<'_> {
             _ => Count::UNBOUNDED,
         };
         for write in &step.writes {
-            for name in write.names.iter().filter_map(Template::as_literal) {
-                self.sizes.write(name, size);
-            }
+            write.names.iter().for_each(|name| self.sizes.write(name, size));
         }
     }
 
@@ -219,16 +217,17 @@ impl Walk<'_> {
                 let mut bound = Bound::default();
                 let most = Count::from(MAX_BLOCK_REQUESTS);
                 let mut slowest_ms = 0;
-                if may_use(source, "httpx") {
+                let names = BlockNames::read(source);
+                if names.can_use("httpx") {
                     bound = Bound::of_requests("*".to_owned(), "*".to_owned(), most);
                     bound.writes = most;
                     slowest_ms = self.latencies.request_ms;
                 }
-                if may_use(source, "memory") {
+                if names.can_write_memory() {
                     // All writes of a block are one commit.
                     bound.writes = bound.writes.plus(Count::ONE);
                 }
-                if may_use(source, "call_llm") {
+                if names.can_use("call_llm") {
                     let model = self.figures.resolve(None);
                     let (window, answer) = (self.figures.window_tokens(&model), self.figures.answer_tokens(&model));
                     let call = CallBound {
@@ -447,14 +446,4 @@ fn with_retries(step: &Step, attempt: Bound) -> Bound {
     let delays = Count::from(retry.cap_ms).times(Count::from(u64::from(retry.max)));
     let all = attempt.repeated(Count::from(u64::from(retry.max) + 1));
     Bound { chain_ms: all.chain_ms.plus(delays), ..all }
-}
-
-/// Whether the Python code of a block can call models or send requests.
-pub fn can_call_out(source: &str) -> bool {
-    ["httpx", "call_llm"].iter().any(|name| may_use(source, name))
-}
-
-/// Whether Python code can use a function of the sandbox: it names it, or finds names in other ways.
-fn may_use(source: &str, name: &str) -> bool {
-    [name, "globals(", "getattr(", "eval(", "exec(", "__"].iter().any(|word| source.contains(word))
 }
