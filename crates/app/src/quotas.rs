@@ -229,7 +229,7 @@ pub struct QuotaUsage {
     pub resets_at: Option<u64>,
 }
 
-/// Measures what a user uses.
+/// Measures what a user uses. Fails if the store cannot be read.
 pub async fn measure_user(app: &App, user: &str) -> Result<Vec<QuotaUsage>, AppError> {
     let (store, owner) = (app.store.clone(), user.to_owned());
     // Measuring the size of a user's data reads all of it.

@@ -203,7 +203,7 @@ struct Suspects {
 }
 
 impl RestateWorker {
-    /// A worker of the server whose ingress has this address.
+    /// A worker of the server whose ingress has this address. Fails if the store cannot be read.
     pub fn new(app: Arc<App>, ingress: &str) -> Result<RestateWorker, AppError> {
         let driver = RestateDriver::new(ingress, app.store.clone(), None, app.restate_outages.clone());
         let (project, config) = (&app.config.project_name, &app.config.fingerprint);

@@ -95,7 +95,7 @@ impl CronTimes {
         Ok(CronTimes { cron, zone })
     }
 
-    /// The first due time after `after`, both in milliseconds since the Unix epoch.
+    /// The first due time after `after`, both in milliseconds since the Unix epoch. Fails if the schedule is never due.
     pub fn next_after(&self, after: u64) -> Result<u64, ScheduleError> {
         let after = Timestamp::from_millisecond(after as i64).unwrap_or_default().to_zoned(self.zone.clone());
         let next = self.cron.find_next_occurrence(&after, false).map_err(ScheduleError::NeverDue)?;

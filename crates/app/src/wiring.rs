@@ -16,7 +16,7 @@ use crate::error::AppError;
 use crate::secrets::EnvironmentSecrets;
 use crate::tools::mcp::McpServers;
 
-/// Builds the configured MCP servers without starting any.
+/// Builds the configured MCP servers without starting any. Fails if an allowed host of the configuration is invalid.
 pub fn build_mcp_servers(config: &Config) -> Result<McpServers, AppError> {
     let secrets = Arc::new(EnvironmentSecrets::new(config));
     let client = Arc::new(HttpClient::new(build_egress_policy(config)?, secrets.clone(), HttpLimits::default()));

@@ -127,7 +127,7 @@ impl Stage {
 }
 
 /// Creates a pipeline for a goal, or continues a draft. On failure the draft keeps the results so far: blocks that
-/// passed their trials are not lost.
+/// passed their trials are not lost. Fails with the error of the first stage that fails.
 pub async fn run_planner(
     world: &dyn PlannerEnv,
     settings: &PlannerSettings,

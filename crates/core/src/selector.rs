@@ -124,7 +124,8 @@ impl SelectorError {
 }
 
 impl PageSelector {
-    /// Parses a selector. The parts of plain CSS are not checked; see [`PageSelector::css_parts`].
+    /// Parses a selector. The parts of plain CSS are not checked; see [`PageSelector::css_parts`]. Fails if a part is
+    /// missing, if a bracket is not closed, or if an extension has an invalid argument.
     ///
     /// # Examples
     ///

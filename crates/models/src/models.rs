@@ -241,7 +241,8 @@ impl Models {
         }
     }
 
-    /// The model of a step that names `named`, as `provider:model`. Whether it can be used is not checked.
+    /// The model of a step that names `named`, as `provider:model`. Whether it can be used is not checked. Fails if the
+    /// name is incomplete or its provider is unknown, or if no model is named, configured or downloaded.
     pub fn choose_model(&self, named: Option<&str>) -> Result<String, ResolveError> {
         resolve::choose_model(&self.settings, &self.local, named)
     }

@@ -108,7 +108,8 @@ impl RestateClient {
         Ok(if is_known { StartOutcome::Known } else { StartOutcome::Started })
     }
 
-    /// Whether a workflow that was started has ended, in whatever way.
+    /// Whether a workflow that was started has ended, in whatever way. Fails if the server is not reachable, or
+    /// refuses.
     pub async fn has_workflow_ended(&self, services: &RunServices, life: RunLife) -> Result<bool, RestateError> {
         let url = format!("{}/restate/workflow/{}/{}/output", self.ingress, services.workflow_name(), life.to_key());
         let (status, message) = send_json(&self.http, Method::GET, &url, &Value::Null).await?;
@@ -120,7 +121,8 @@ impl RestateClient {
         }
     }
 
-    /// Wakes the workflow of a run that waits since the session with this epoch.
+    /// Wakes the workflow of a run that waits since the session with this epoch. Fails if the server is not reachable,
+    /// or refuses.
     pub async fn wake_workflow(&self, services: &RunServices, life: RunLife, epoch: u64) -> Result<(), RestateError> {
         self.call_workflow(services, life, "wake", &json!(epoch)).await.map(drop)
     }

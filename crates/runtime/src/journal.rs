@@ -83,7 +83,7 @@ pub enum AppendResult {
 }
 
 impl AppendResult {
-    /// Waits until the batch is stored.
+    /// Waits until the batch is stored. Fails if the lease is lost, or if the journal cannot be written.
     pub async fn wait(self) -> Result<LeaseState, JournalError> {
         match self {
             AppendResult::Done(done) => done,

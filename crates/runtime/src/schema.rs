@@ -59,7 +59,8 @@ pub enum CompileSchemaError {
 }
 
 impl CompiledSchema {
-    /// Compiles a schema. External references are not fetched.
+    /// Compiles a schema. External references are not fetched. Fails if a keyword is invalid or refers to another
+    /// document, or if the schema is too complex.
     pub fn compile_schema(schema: serde_json::Value) -> Result<CompiledSchema, CompileSchemaError> {
         let work = measure_schema(&schema)?;
         let validator = run_work(work.is_heavy(), || build_validator(&schema, work.pattern_limits()))?;

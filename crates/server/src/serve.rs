@@ -87,7 +87,7 @@ impl RunningServer {
         self.server.is_open
     }
 
-    /// The definitions that everyone can run. Reads the folder.
+    /// The definitions that everyone can run. Reads the folder. Fails if the stored definitions cannot be read.
     pub fn list_definitions(&self) -> Result<Vec<Arc<CatalogEntry>>, AppError> {
         self.server.host.catalog.list_definitions(SHARED_USER)
     }
@@ -126,7 +126,9 @@ impl RunningServer {
 /// Exit code of a server that was told twice to stop.
 const FORCED_EXIT_CODE: i32 = 130;
 
-/// Listens, takes up what was left, and starts the tasks of a server.
+/// Listens, takes up what was left, and starts the tasks of a server. Fails if the address is in use or must be
+/// protected by a key, if another server uses the data folder, if the public URL is invalid, or if the database cannot
+/// be written.
 pub async fn serve_http(app: App, options: ServerOptions) -> Result<RunningServer, ServeError> {
     let refused = |source| ServeError::Listen { address: options.bind, source };
     let ProtectedListener { listener, address, is_open } = ProtectedListener::bind_address(&app, options.bind).await?;

@@ -94,7 +94,8 @@ impl Store {
     }
 
     /// The runs of this project that no worker drives, that somebody must drive, and that this process leaves alone because
-    /// they were started under another configuration: their number, and the ids of the oldest, at most `limit`.
+    /// they were started under another configuration: their number, and the ids of the oldest, at most `limit`. Fails
+    /// if the database cannot be read. Fails if the database cannot be read.
     pub fn find_left_runs(&self, limit: u32) -> Result<LeftRuns, StoreError> {
         let RecoveryScope { project, config: Some(config) } = &self.recovery else { return Ok(LeftRuns::default()) };
         if self.is_in_memory() {
@@ -117,7 +118,8 @@ impl Store {
         })
     }
 
-    /// Whether a run that was reclaimed has made progress since, or is no longer driven.
+    /// Whether a run that was reclaimed has made progress since, or is no longer driven. Fails if the database cannot
+    /// be read. Fails if the database cannot be read.
     pub fn has_settled(&self, run: RunId) -> Result<bool, StoreError> {
         let sql = "select failed_claims = 0 or status <> 'running' from run where id = $1";
         let found = self.read_with(|db| db.query_first(sql, params![&run.to_string()], |row| row.get(0)))?;
@@ -125,7 +127,7 @@ impl Store {
     }
 
     /// Notes that this process has lived with a suspected run for a while: it is no longer a suspect. If this process dies
-    /// after all, it is one again.
+    /// after all, it is one again. Fails if the database cannot be written.
     pub async fn clear_suspicion(&self, run: RunId) -> Result<(), StoreError> {
         let worker = self.worker.name().to_owned();
         let job = move |db: &DbConnection| {
@@ -160,7 +162,9 @@ impl Store {
         suspended
     }
 
-    /// Suspends a run that this process has claimed with the status `quarantined`, and releases it.
+    /// Suspends a run that this process has claimed with the status `quarantined`, and releases it. Fails if the lease
+    /// is lost, or if the journal of the run is damaged or cannot be written. Fails if the lease is lost, or if the
+    /// journal of the run is damaged or cannot be written.
     pub async fn quarantine_claimed(&self, lease: Lease, at: u64) -> Result<(), JournalError> {
         let run = lease.run;
         let seq = self.read(run, 0).await?.last().map_or(1, |last| last.seq + 1);

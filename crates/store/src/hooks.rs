@@ -53,7 +53,9 @@ fn table_key(user: &str, id: &str) -> String {
 }
 
 impl Store {
-    /// Creates or replaces a user's hook with this id.
+    /// Creates or replaces a user's hook with this id. Fails if the user's data has reached its quota, or if the
+    /// database cannot be written. Fails if the user's data has reached its quota, or if the database cannot be
+    /// written.
     pub async fn put_hook(&self, new: HookRow, by: &Actor) -> Result<(), StoreError> {
         self.check_database_quota(&new.user, 0, new.created_at)?;
         let user = self.owner_of(&new.user);
@@ -78,7 +80,7 @@ impl Store {
         self.submit_change(put, change, by).await
     }
 
-    /// The hooks of one user, or of all users, ordered by id.
+    /// The hooks of one user, or of all users, ordered by id. Fails if the database cannot be read.
     pub fn list_hooks(&self, user: Option<&str>) -> Result<Vec<HookRow>, StoreError> {
         let sql = format!("select {HOOK_COLUMNS} from hook where (user_id = $1 or $1 is null) order by id");
         let owner = user.map(|user| self.owner_of(user));
@@ -86,6 +88,7 @@ impl Store {
     }
 
     /// The hooks with this id, of one user or of all users. Those of the user `local` come first, then older ones.
+    /// Fails if the database cannot be read.
     pub fn find_hooks(&self, id: &str, user: Option<&str>) -> Result<Vec<HookRow>, StoreError> {
         let sql = format!(
             "select {HOOK_COLUMNS} from hook where (id = $1 or id = $1 || '{USER_SEPARATOR}' || user_id) \

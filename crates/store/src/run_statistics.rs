@@ -87,7 +87,7 @@ const WORKFLOWS_SQL: &str = "with ranked as (select coalesce(workflow, name) as 
 
 impl Store {
     /// Statistics of the runs that match a filter, ignoring its `limit` and `offset`. Empty if the store keeps runs in
-    /// memory only.
+    /// memory only. Fails if the database cannot be read.
     pub fn summarize_runs(&self, filter: &RunFilter, interval_ms: u64) -> Result<RunStatistics, StoreError> {
         let condition = self.build_condition(filter)?;
         let params = FilterParams::new(filter);

@@ -165,7 +165,8 @@ impl Store {
         self.writer.commit_count()
     }
 
-    /// Marks this process as shutting down, so that others can reclaim its runs at once.
+    /// Marks this process as shutting down, so that others can reclaim its runs at once. Fails if the database cannot
+    /// be written. Fails if the database cannot be written.
     pub async fn announce_shutdown(&self) -> Result<(), StoreError> {
         self.worker.forget_runs();
         let name = self.worker.name().to_owned();
@@ -192,17 +193,18 @@ impl Store {
         Some(StoreError::Unanswered { server, is_commit: true })
     }
 
-    /// Name and version of the database, for people.
+    /// Name and version of the database, for people. Fails if the database cannot be read.
     pub fn describe_database(&self) -> Result<String, StoreError> {
         self.read_with(DbConnection::describe_database)
     }
 
-    /// Size of the database in bytes.
+    /// Size of the database in bytes. Fails if the database cannot be read.
     pub fn size_bytes(&self) -> Result<u64, StoreError> {
         self.read_long_with(DbConnection::size_bytes)
     }
 
-    /// Limits SQLite's file to a number of pages, to simulate a full disk in tests.
+    /// Limits SQLite's file to a number of pages, to simulate a full disk in tests. Fails on Postgres, which has no
+    /// such limit. Fails on Postgres, which has no such limit.
     pub fn limit_pages(&self, pages: u32) -> Result<(), StoreError> {
         let set = format!("PRAGMA max_page_count={pages}");
         self.writer.with_connection(|connection| match connection {

@@ -23,7 +23,7 @@ impl Store {
     }
 
     /// The usage of a quota by a user at the time `now`, in milliseconds since the Unix epoch. The size of the user's data is
-    /// measured at most once a minute.
+    /// measured at most once a minute. Fails if the database cannot be read.
     pub fn measure_usage(&self, user: &str, quota: Quota, now: u64) -> Result<u64, StoreError> {
         match quota {
             Quota::DatabaseBytes => Ok(self.measure_size(user, now, u64::MAX)?.bytes),
@@ -55,7 +55,8 @@ impl Store {
         Ok(limit - used)
     }
 
-    /// When a run was started, or retried last, in milliseconds since the Unix epoch.
+    /// When a run was started, or retried last, in milliseconds since the Unix epoch. Fails if the database cannot be
+    /// read. Fails if the database cannot be read.
     pub fn find_last_start(&self, run: RunId) -> Result<u64, StoreError> {
         self.read_with(|db| find_last_start(db, run))
     }

@@ -97,7 +97,7 @@ pub fn parse_as<T: DeserializeOwned>(value: &Value, expected: &str) -> Result<T,
         .map_err(|error| StepFailure::new(Code::InputInvalid, format!("this is not {expected}: {error}")))
 }
 
-/// Serialises into a value.
+/// Serialises into a value. Fails if the thing cannot be written as JSON.
 pub fn to_value(thing: &impl Serialize) -> Result<Value, StepFailure> {
     let failed = |why: String| StepFailure::new(Code::FunctionFailed, why);
     let text = serde_json::to_string(thing).map_err(|error| failed(error.to_string()))?;

@@ -36,7 +36,8 @@ pub struct BlockMatch {
 }
 
 impl BlockRegistry {
-    /// Searches the user's blocks, everyone's and the built-in ones for what is wanted.
+    /// Searches the user's blocks, everyone's and the built-in ones for what is wanted. Fails if the store cannot be
+    /// read; without embeddings, words alone are compared.
     pub async fn find_blocks(&self, user: &str, wanted: &Card, limit: usize) -> Result<BlockSearch, StepFailure> {
         self.index_built_in().await?;
         self.embed_built_in().await;
@@ -50,7 +51,7 @@ impl BlockRegistry {
         Ok(BlockSearch { matches: found.await?, fallback_reason: by_words })
     }
 
-    /// Searches blocks by a few words that a person wrote.
+    /// Searches blocks by a few words that a person wrote. Fails if the store cannot be read.
     pub async fn search_blocks(&self, user: &str, words: &str, limit: usize) -> Result<BlockSearch, StepFailure> {
         let wanted = Card { description: words.to_owned(), ..Card::default() };
         self.find_blocks(user, &wanted, limit).await

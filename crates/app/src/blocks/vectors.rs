@@ -29,7 +29,8 @@ impl BlockRegistry {
     }
 
     /// Computes the embeddings of all blocks that lack one. A failure is recorded; until it is resolved, search uses
-    /// full text only.
+    /// full text only. Fails if the embedding model cannot be loaded or gives no vectors, or if the store cannot be
+    /// read or written.
     pub async fn embed_missing(&self) -> Result<(), StepFailure> {
         let done = self.embed_batches().await;
         self.embeddings.record_outcome(done.as_ref().err());

@@ -281,7 +281,8 @@ pub struct Config {
 }
 
 impl Config {
-    /// Reads the configuration; `overrides` go before the environment and the file.
+    /// Reads the configuration; `overrides` go before the environment and the file. Fails if a file cannot be read, if
+    /// a setting is unknown or has an invalid value, or if settings contradict each other.
     pub fn load(overrides: Overrides) -> Result<Config, ConfigError> {
         let project = Project::find(overrides.file.as_deref(), overrides.target.as_ref())?;
         let ReadConfig { file, fingerprint, warnings } = read_config_file(project.file.as_deref())?;

@@ -141,7 +141,7 @@ impl Bundle {
         }
     }
 
-    /// The JSON to store; the same bundle always gives the same text.
+    /// The JSON to store; the same bundle always gives the same text. Fails if it cannot be written as JSON.
     pub fn to_json(&self) -> Result<String, DefinitionError> {
         serde_json::to_string(self).map_err(DefinitionError::Unserializable)
     }

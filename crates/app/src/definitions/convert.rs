@@ -37,7 +37,7 @@ pub struct ConversionOptions {
     pub has_comments: bool,
 }
 
-/// Converts a definition; gives it back if it does not compile, or if the conversion was stopped.
+/// Converts a definition. Fails with the definition if it does not compile, or if the conversion was stopped.
 pub fn convert_loaded(
     mut source: LoadedDefinition,
     options: ConversionOptions,

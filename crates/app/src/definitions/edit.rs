@@ -39,6 +39,7 @@ pub struct StepEdit {
 
 impl Bundle {
     /// The same bundle with one field of a step replaced in the text of its definition. `plan` is compiled from it.
+    /// Fails if the plan has no such step, or the step no such field.
     pub fn edit_step(mut self, plan: &Plan, edit: &StepEdit) -> Result<Bundle, EditError> {
         let (file, span, text) = self.find_field(plan, edit)?;
         if let Some(content) = self.files.get_mut(&file) {

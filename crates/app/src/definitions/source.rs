@@ -193,7 +193,9 @@ impl Loader<'_> {
         LoadedDefinition::of_files(name, sources.files, compiled, available_tools)
     }
 
-    /// Reads and compiles a file that is to be run. Queries the MCP servers whose tools it needs.
+    /// Reads and compiles a file that is to be run. Queries the MCP servers whose tools it needs. Fails if one of these
+    /// servers cannot be started, or does not have a tool that the configuration names; problems of the file are
+    /// diagnostics.
     pub async fn compile_to_run(&self, path: &Path, servers: &McpServers) -> Result<LoadedDefinition, AppError> {
         let source = self.compile(path);
         if source.compiled.required_servers.is_empty() {
@@ -349,7 +351,7 @@ fn read_missing_files(
     sources.files.len() > before
 }
 
-/// The format of this name, if one is named.
+/// The format of this name, if one is named. Fails if there is no format with this name.
 pub fn parse_format(name: Option<&str>) -> Result<Option<Format>, DefinitionError> {
     let Some(name) = name else { return Ok(None) };
     match flowloom_formats::find_format(name) {

@@ -159,7 +159,8 @@ pub fn plan_sync(
     Ok(if problems.is_empty() { Ok(planned) } else { Err(problems) })
 }
 
-/// Applies a plan in one transaction; a dry run only returns the outcome.
+/// Applies a plan in one transaction; a dry run only returns the outcome. Fails if another definition uses one that is
+/// deleted, if a user would have too many, or if the store cannot be written.
 pub async fn apply_plan(store: &Store, planned: SyncPlan, is_dry: bool, by: &Actor) -> Result<SyncOutcome, AppError> {
     if !is_dry {
         let done: Vec<ChangeResult> = store.change_definitions(planned.changes, by, SystemClock.now_ms()).await?;

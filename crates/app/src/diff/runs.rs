@@ -99,7 +99,7 @@ pub struct StepFacts {
     pub reused: bool,
 }
 
-/// Compares two runs.
+/// Compares two runs. Fails if a record, a bundle or a child run of them is damaged, or cannot be read.
 pub async fn compare_runs(app: &App, a: &LoadedRun, b: &LoadedRun) -> Result<RunDiff, AppError> {
     let (facts_a, result_a) = describe_run(app, a).await?;
     let (facts_b, result_b) = describe_run(app, b).await?;

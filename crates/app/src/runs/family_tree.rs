@@ -44,7 +44,7 @@ pub struct FamilyMember {
     pub finished_at: Option<u64>,
 }
 
-/// Finds the family of a run. Runs of other users are none of it.
+/// Finds the family of a run. Runs of other users are none of it. Fails if the store cannot be read.
 pub fn find_family_tree(store: &Store, run: RunId) -> Result<FamilyTree, AppError> {
     let Some(first) = find_first(store, run)? else { return Ok(FamilyTree { members: Vec::new(), has_more: false }) };
     let mut children: HashMap<RunId, Vec<RunRow>> = HashMap::new();

@@ -30,7 +30,7 @@ pub enum InvalidBudget {
 }
 
 /// Parses `tokens=N,usd=N,steps=N,time=30s` into the limits: at least one of them, and none twice. A time without a unit is
-/// in seconds.
+/// in seconds. Fails if the text is empty, or if a part is unknown, repeated or no number.
 ///
 /// # Examples
 ///
@@ -71,7 +71,7 @@ pub fn parse_budget(text: &str, limits: &mut Limits) -> Result<(), InvalidBudget
     Ok(())
 }
 
-/// The limits with the parts of a budget. They do not exceed the `configured` ones.
+/// The limits with the parts of a budget. They do not exceed the `configured` ones. Fails like [`parse_budget`].
 pub fn narrow_by_budget(text: &str, mut limits: Limits, configured: &Limits) -> Result<Limits, InvalidBudget> {
     parse_budget(text, &mut limits)?;
     Ok(configured.narrow_to(&limits))

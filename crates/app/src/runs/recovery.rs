@@ -146,7 +146,7 @@ impl RecoveryTask {
     }
 
     /// Reclaims runs that no worker drives, as far as there is capacity: a few at a time, and those that may end this
-    /// process one at a time.
+    /// process one at a time. Fails if the store cannot be read or written.
     pub async fn reclaim_runs(&mut self) -> Result<(), AppError> {
         self.forget_settled().await?;
         // Runs are reclaimed also if it is not known which questions have expired.

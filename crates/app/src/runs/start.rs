@@ -31,7 +31,8 @@ pub struct PreparedDefinition {
 }
 
 impl PreparedDefinition {
-    /// A plan with the engine that runs it and the bundle that it was compiled from.
+    /// A plan with the engine that runs it and the bundle that it was compiled from. Fails if the bundle cannot be
+    /// written as JSON.
     pub fn new(plan: Arc<Plan>, engine: Engine, bundle: &Bundle) -> Result<PreparedDefinition, AppError> {
         let text = bundle.to_json()?;
         Ok(PreparedDefinition { plan, engine, bundle: (Hash::of_bytes(text.as_bytes()), text.into()) })
@@ -42,7 +43,7 @@ impl PreparedDefinition {
         PreparedDefinition { plan, engine, bundle: (hash, text) }
     }
 
-    /// The bundle of its runs.
+    /// The bundle of its runs. Fails if it is damaged.
     pub fn parse_bundle(&self) -> Result<Bundle, DefinitionError> {
         Bundle::parse(&self.bundle.1)
     }
@@ -118,7 +119,8 @@ impl<'a> StartRun<'a> {
         Ok(StartedRun { run: engine.start_run(options)?, plan })
     }
 
-    /// Like [`StartRun::start`], for a run that begins with the record of another one.
+    /// Like [`StartRun::start`], for a run that begins with the record of another one. Fails if the other run cannot be
+    /// replayed, too.
     pub async fn start_fork(self, store: &Store, from: ForkedRun) -> Result<StartedRun, AppError> {
         let (engine, options) = self.prepare(store)?;
         let plan = options.plan.clone();

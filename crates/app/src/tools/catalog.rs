@@ -15,7 +15,7 @@ pub fn list_tools(catalog: &Catalog, user: &str) -> Result<Vec<ToolDescriptor>, 
     Ok(list_definitions(catalog, user)?.iter().filter_map(|definition| build_tool(definition)).collect())
 }
 
-/// The definitions behind the tools.
+/// The definitions behind the tools. Fails if the store cannot be read.
 pub fn list_definitions(catalog: &Catalog, user: &str) -> Result<Vec<Arc<CatalogEntry>>, AppError> {
     let mut found = Vec::new();
     for definition in catalog.list_definitions(user)? {

@@ -162,7 +162,8 @@ impl<'a> TestRunner<'a> {
     }
 
     /// Replaces the file of a test by what has happened now, if the test failed, or if models were asked again and something
-    /// is new. What is still wrong then remains: an update does not change what a person expects.
+    /// is new. What is still wrong then remains: an update does not change what a person expects. Fails if the file or
+    /// what it names cannot be read, or if the file cannot be written.
     pub async fn update_test(&self, outcome: &mut TestOutcome) -> Result<(), TestFileError> {
         outcome.update_file(self.live.is_some())?;
         if outcome.is_updated {

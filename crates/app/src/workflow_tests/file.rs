@@ -249,7 +249,8 @@ impl TestFileError {
 }
 
 impl TestFile {
-    /// Reads the file of a test.
+    /// Reads the file of a test. Fails if the file cannot be read or is not a test, if it names a definition and a
+    /// workflow or neither, or if an expectation is invalid.
     pub fn read(file: &Path) -> Result<TestFile, TestFileError> {
         let text = read_text(file).map_err(|source| TestFileError::Io { file: file.to_owned(), source })?;
         let test: TestFile =
@@ -263,7 +264,8 @@ impl TestFile {
         }
     }
 
-    /// Writes the file of a test. The folder is created if it does not exist.
+    /// Writes the file of a test. The folder is created if it does not exist. Fails if the text is too long, or if the
+    /// file cannot be written.
     pub fn write(&self, file: &Path) -> Result<(), TestFileError> {
         let failed = |source| TestFileError::Io { file: file.to_owned(), source };
         if let Some(folder) = file.parent() {
@@ -302,7 +304,7 @@ pub struct FoundTests {
 /// The tests in a folder and below it; a file is taken as it is. Links are followed to files of the folder only. A file is
 /// a test if it is an object with the path of a `definition` and with `expect`, `steps` or `answers`, or with the id of a
 /// `workflow` and with `expect`. One that is no JSON, or has misspelt keys, is taken as a test, too: a test that is broken
-/// must not be passed over.
+/// must not be passed over. Fails if a folder cannot be read.
 pub fn find_tests(folder: &Path) -> Result<FoundTests, TestFileError> {
     let mut found = FoundTests::default();
     if folder.exists() && !folder.is_dir() {

@@ -68,7 +68,8 @@ impl Expr {
         self.evaluate(scope, output).map(Option::unwrap_or_default)
     }
 
-    /// The value in `scope`, where `output` is the output of the step; `None` is JavaScript's `undefined`.
+    /// The value in `scope`, where `output` is the output of the step; `None` is JavaScript's `undefined`. Fails if a
+    /// JavaScript expression throws, or if a script was not evaluated in the sandbox before.
     pub fn evaluate(&self, scope: &dyn Lookup, output: Option<&Value>) -> Result<Option<Value>, StepFailure> {
         Ok(Some(match self {
             Expr::Constant(value) => value.clone(),
@@ -110,7 +111,7 @@ impl Expr {
         }))
     }
 
-    /// Whether the value is truthy.
+    /// Whether the value is truthy. Fails like [`Expr::evaluate`].
     pub fn is_true(&self, scope: &dyn Lookup, output: Option<&Value>) -> Result<bool, StepFailure> {
         match self {
             Expr::Js(js) => js.is_true(scope),

@@ -241,7 +241,7 @@ impl Template {
         matches!(self.parts.first(), Some(TemplatePart::Text(text)) if text.trim_start().starts_with('{'))
     }
 
-    /// Same as [`Template::resolve`] for text that is JSON once values are inserted.
+    /// Same as [`Template::resolve`] for text that is JSON once values are inserted. Fails in the same cases.
     pub fn resolve_json(&self, scope: &dyn Lookup, rules: TextRules) -> Result<PastedJson, StepFailure> {
         let mut json = PastedJson::default();
         let mut place = StringTracker::default();

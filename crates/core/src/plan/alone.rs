@@ -39,7 +39,8 @@ pub enum NotAlone {
 }
 
 /// The plan of a run of one step. Its path stays the same. What it reads are the inputs of the plan; conditions of the step
-/// and of those around it do not count, and a loop around it has one iteration.
+/// and of those around it do not count, and a loop around it has one iteration. Fails if there is no such step, if an
+/// included definition has it, if it needs the answer of the step before, or if it performs nothing.
 pub fn isolate_step(plan: &Plan, wanted: &Path) -> Result<Plan, NotAlone> {
     let root = keep_step(&plan.root, &Path::root(), wanted)?;
     let called = list_called_functions(&root);

@@ -143,7 +143,8 @@ pub struct Edited {
     pub part: Option<JsonPath>,
 }
 
-/// Applies changes one after another.
+/// Applies changes one after another. Fails at the first change whose path is too deep or names nothing, or whose
+/// result cannot be read; no change is kept then.
 pub fn apply_edits(workshop: Workshop<'_>, text: &str, edits: &[Edit]) -> Result<Edited, BuildError> {
     let mut edited = Edited { text: text.to_owned(), part: None };
     for edit in edits {

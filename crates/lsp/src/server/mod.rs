@@ -72,7 +72,8 @@ impl LanguageServer {
         LanguageServer { load_config }
     }
 
-    /// Answers the messages of an editor until it ends the conversation or closes the stream.
+    /// Answers the messages of an editor until it ends the conversation or closes the stream. Fails if a message breaks
+    /// the protocol, or if the stream cannot be read.
     pub async fn serve(
         self,
         input: impl AsyncRead + Unpin,

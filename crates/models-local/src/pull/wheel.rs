@@ -55,7 +55,8 @@ impl PinnedFile {
     }
 }
 
-/// Makes sure that a file is in `cache_dir`, and returns its path. Blocks, and uses the network if it is missing.
+/// Makes sure that a file is in `cache_dir`, and returns its path. Blocks, and uses the network if it is missing. Fails
+/// if `python3` or `pip` is missing or fails, if a checksum is wrong, or if a file cannot be written.
 pub fn pull_pinned_file(cache_dir: &Path, pinned: &PinnedFile) -> Result<PathBuf, PullError> {
     let file = cache_dir.join(&pinned.file);
     if pinned.is_pulled(cache_dir) {

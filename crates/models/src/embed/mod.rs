@@ -28,7 +28,8 @@ pub trait Embed: Send + Sync {
 }
 
 impl Models {
-    /// The embedding model called `named`, or the local one, with a cache in front. Loads and sends nothing.
+    /// The embedding model called `named`, or the local one, with a cache in front. Loads and sends nothing. Fails if
+    /// the name is unknown, if the model cannot embed, if its key is missing, or if the local model is not there.
     pub fn open_embedder(&self, named: Option<&str>) -> Result<Arc<dyn Embed>, ModelError> {
         let model = match named.map(str::trim).filter(|name| !name.is_empty()) {
             Some(name) => resolve::complete_name(&self.settings, name)?,

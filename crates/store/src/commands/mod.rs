@@ -58,7 +58,7 @@ impl Store {
         self.store_command(self.new_post(run, command, at)).await
     }
 
-    /// Same as [`Store::post_command`] for a command of a person, which the audit log records.
+    /// Same as [`Store::post_command`] for a command of a person, which the audit log records. Fails as that does.
     pub async fn post_command_by(
         &self,
         run: RunId,
@@ -119,7 +119,7 @@ impl Store {
         Ok(posted)
     }
 
-    /// A command to a run; `None` if there is none with this id.
+    /// A command to a run; `None` if there is none with this id. Fails if the database cannot be read.
     pub fn find_command(&self, run: RunId, id: &str) -> Result<Option<CommandRecord>, StoreError> {
         match &self.runs {
             Some(runs) => Ok(runs.find_command(run, id)),
@@ -127,7 +127,8 @@ impl Store {
         }
     }
 
-    /// Waits until there is a decision about a command that was stored, at most for `timeout`; `None` if there is none by then.
+    /// Waits until there is a decision about a command that was stored, at most for `timeout`; `None` if there is none
+    /// by then. Fails if the database cannot be read.
     pub async fn wait_for_decision(
         &self,
         run: RunId,

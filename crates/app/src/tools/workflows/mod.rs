@@ -166,7 +166,7 @@ pub(crate) fn choose_settings(engines: &EngineFactory, caller: &Bundle, tenant: 
     if is_trusted { caller.copy_settings() } else { Bundle::from_config(&engines.config) }
 }
 
-/// A page of a step list's runs, oldest first, and the total number of runs.
+/// A page of a step list's runs, oldest first, and the total number of runs. Fails if the store cannot be read.
 pub fn list_run_page(
     store: &Store,
     user: Option<String>,
@@ -191,7 +191,8 @@ pub struct RunRecordReader {
 }
 
 impl RunRecordReader {
-    /// The record of a run; `None` if it has not started.
+    /// The record of a run; `None` if it has not started. Fails if there is no such run, or if its record or its bundle
+    /// is damaged.
     pub async fn read_record(&mut self, store: &Store, run: RunId) -> Result<Option<Value>, StepFailure> {
         let records = store.read(run, 0).await?;
         let state = RunState::from_records(records.iter().map(|record| &**record))?;

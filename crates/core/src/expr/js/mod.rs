@@ -168,7 +168,7 @@ impl Js {
         })
     }
 
-    /// Whether the value is truthy.
+    /// Whether the value is truthy. Fails as the evaluation does, for example on a property of `undefined`.
     pub fn is_true(&self, scope: &dyn Lookup) -> Result<bool, StepFailure> {
         self.evaluate_datum(scope).map(|operand| operand.is_truthy())
     }
