@@ -41,7 +41,8 @@ const SECOND_LOOK_PAUSE: Duration = Duration::from_secs(2);
 /// Port of the admin API of a Restate server.
 const ADMIN_PORT: u16 = 9070;
 
-/// The address of the admin API of the server whose ingress has this address, unless it is configured otherwise.
+/// The address of the admin API of the server whose ingress has this address, unless it is configured otherwise. Fails
+/// if the address is not a URL with a host.
 pub fn admin_address(ingress: &str) -> Result<String, ConfigError> {
     let invalid = || ConfigError::in_table("engine", TableProblem::NoRestateUrl(ingress.to_owned()));
     let mut url = Url::parse(ingress).map_err(|_| invalid())?;

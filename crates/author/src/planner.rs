@@ -140,7 +140,8 @@ pub async fn run_planner(
 }
 
 impl Draft {
-    /// Runs one stage unless its result exists. The results of earlier stages must exist.
+    /// Runs one stage unless its result exists. The results of earlier stages must exist. Fails if the model, the
+    /// registry or the sandbox fails, or if the model gives no valid result in its attempts.
     pub async fn run_stage(
         &mut self,
         stage: Stage,

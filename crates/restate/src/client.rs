@@ -101,7 +101,7 @@ impl RestateClient {
         }
     }
 
-    /// Starts the workflow of a run, unless it was started.
+    /// Starts the workflow of a run, unless it was started. Fails if the server is not reachable, or refuses.
     pub async fn start_workflow(&self, services: &RunServices, life: RunLife) -> Result<StartOutcome, RestateError> {
         let text = self.call_workflow(services, life, "run", &json!(StartRequest { run: life.run })).await?;
         let is_known = text.is_none_or(|text| text.contains(KNOWN_STATUS));

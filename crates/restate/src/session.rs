@@ -53,19 +53,20 @@ pub trait WorkerHost: Send + Sync + 'static {
     /// worker. Fails with [`JournalError::RunOwned`] while another worker holds the run.
     fn claim_run(&self, run: RunId, given_up: Option<u64>) -> BoxFuture<'_, Result<ClaimedSession, JournalError>>;
 
-    /// Asks for another session of a run.
+    /// Asks for another session of a run. Fails if Restate is not reachable, or refuses.
     fn wake_run(&self, run: RunId) -> BoxFuture<'_, Result<(), JournalError>>;
 
-    /// Quarantines a run that this process has claimed, until a person resumes it, and releases it.
+    /// Quarantines a run that this process has claimed, until a person resumes it, and releases it. Fails if the lease
+    /// is lost, or if the journal cannot be written.
     fn quarantine_run(&self, lease: Lease) -> BoxFuture<'_, Result<(), JournalError>>;
 
-    /// Stores a text by its hash.
+    /// Stores a text by its hash. Fails if the journal cannot be written.
     fn store_text(&self, hash: Hash, text: String) -> BoxFuture<'_, Result<(), JournalError>>;
 
-    /// The text with this hash; `None` if it was deleted.
+    /// The text with this hash; `None` if it was deleted. Fails if the journal cannot be read.
     fn read_text(&self, hash: Hash) -> BoxFuture<'_, Result<Option<String>, JournalError>>;
 
-    /// Deletes a text, unless a run uses it.
+    /// Deletes a text, unless a run uses it. Fails if the journal cannot be written.
     fn delete_text(&self, hash: Hash) -> BoxFuture<'_, Result<(), JournalError>>;
 }
 

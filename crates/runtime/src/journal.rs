@@ -108,7 +108,8 @@ impl AppendResult {
 /// # Ok::<(), flowloom_runtime::JournalError>(())
 /// ```
 pub trait Journal: Send + Sync {
-    /// Takes the lease of a new run. Its first append holds `RunCreated`.
+    /// Takes the lease of a new run. Its first append holds `RunCreated`. Fails if this process cannot be registered as
+    /// its worker.
     fn begin_run(&self, run: RunId) -> Result<Lease, JournalError>;
 
     /// Takes the lease of an existing run under a new epoch. Fails with [`JournalError::RunOwned`] while its worker is alive.
@@ -157,21 +158,22 @@ pub trait Journal: Send + Sync {
         false
     }
 
-    /// The records of a run after sequence number `after`.
+    /// The records of a run after sequence number `after`. Fails if there is no such run, or if one of its records is
+    /// damaged.
     fn read(&self, run: RunId, after: u64) -> BoxFuture<'_, Result<Vec<Arc<Record>>, JournalError>>;
 
     /// The whole memory of a namespace, by key: its owner for the memory of a user ([`scope_user`]). Profiles are stored in
-    /// the same way, under [`profile_namespace`].
+    /// the same way, under [`profile_namespace`]. Fails if an entry is damaged.
     fn read_memories<'a>(&'a self, namespace: &'a str) -> BoxFuture<'a, Result<Map, JournalError>>;
 
-    /// One value of a namespace.
+    /// One value of a namespace. Fails if it is damaged.
     fn read_memory<'a>(
         &'a self,
         namespace: &'a str,
         key: &'a str,
     ) -> BoxFuture<'a, Result<Option<Value>, JournalError>>;
 
-    /// The pending commands of a run, in the order in which they were sent.
+    /// The pending commands of a run, in the order in which they were sent. Fails if the journal cannot be read.
     fn pending_commands(&self, run: RunId) -> BoxFuture<'_, Result<Vec<RunCommand>, JournalError>>;
 
     /// Completes with further pending commands of a run that this worker drives. A command may be delivered more than

@@ -42,6 +42,7 @@ pub struct ClaimedSession {
 /// An engine that drives runs in other processes. It writes their events to the journal.
 pub trait RunDriver: Send + Sync {
     /// Asks the engine to drive a run whose creation is stored, unless it does already. Asking twice is asking once.
+    /// Fails if the engine is not reachable, or refuses.
     fn wake_run(&self, request: DriveRequest) -> BoxFuture<'_, Result<(), JournalError>>;
 
     /// Whether [`next_news`](RunDriver::next_news) completes at each end and wait of a run, unless a message is lost.
@@ -52,7 +53,7 @@ pub trait RunDriver: Send + Sync {
     /// Completes when the run may have ended or begun to wait. It may miss that.
     fn next_news(&self, run: RunId) -> BoxFuture<'static, ()>;
 
-    /// Whether the engine drives the run now.
+    /// Whether the engine drives the run now. Fails if the journal cannot be read.
     fn read_drive_state(&self, run: RunId) -> Result<DriveState, JournalError>;
 }
 

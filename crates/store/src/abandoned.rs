@@ -67,7 +67,7 @@ impl Store {
     /// Runs that a worker must drive or release and no living worker does; at most `limit`. For each worker, the users are in
     /// turn, each with the oldest run first. These are runs of dead workers, runs with the status `running`, and runs with pending
     /// commands. A child run is not among them unless its parent run has ended: the parent run drives it. Neither are runs
-    /// outside of the scope of this process.
+    /// outside of the scope of this process. Fails if the database cannot be read.
     pub fn abandoned_runs(&self, limit: u32) -> Result<Vec<AbandonedRun>, StoreError> {
         let RecoveryScope { project, config } = &self.recovery;
         self.read_long_with(|db| {
@@ -137,7 +137,8 @@ impl Store {
         self.writer.submit_job(Box::new(job)).await
     }
 
-    /// Gives up the lease that a dead worker has of a run that is over, unless the run has a command by now.
+    /// Gives up the lease that a dead worker has of a run that is over, unless the run has a command by now. Fails if
+    /// there is no such run, or if the database cannot be written.
     pub async fn release_ended_run(&self, run: RunId) -> Result<(), StoreError> {
         let (lease, living) = self.read_with(|db| Ok((read_run_lease(db, run)?, self.worker.living_workers(db)?)))?;
         let is_dead = |worker: &String| !self.worker.is_driven_by(worker, run, &living);
@@ -151,7 +152,8 @@ impl Store {
     }
 
     /// Suspends a run with the status `quarantined`, until a person resumes it, unless a worker has driven it since it was
-    /// found to be hopeless. Returns whether it is suspended.
+    /// found to be hopeless. Returns whether it is suspended. Fails if another living worker drives it, or if the
+    /// database cannot be written.
     pub async fn quarantine_run(&self, run: RunId, at: u64) -> Result<bool, JournalError> {
         let lease = self.claim_run(run).await?;
         let suspended = match self.is_hopeless(run) {

@@ -25,7 +25,8 @@ pub enum IdempotentStart {
 }
 
 impl Store {
-    /// Reserves `key` for the call whose hash is `request`, which starts `run`, unless the key is taken.
+    /// Reserves `key` for the call whose hash is `request`, which starts `run`, unless the key is taken. Fails if the
+    /// database cannot be written.
     pub async fn reserve_start(
         &self,
         key: StartKey<'_>,

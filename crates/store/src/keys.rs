@@ -98,6 +98,7 @@ impl Store {
     }
 
     /// The key with this secret, by its hash, unless it was revoked. It may have expired; see [`KeyRow::accepts`].
+    /// Fails if the database cannot be read.
     pub fn get_key(&self, hash: &str) -> Result<Option<KeyRow>, StoreError> {
         let sql =
             format!("select {KEY_COLUMNS} from api_key where (hash = $1 or old_hash = $1) and revoked_at is null");

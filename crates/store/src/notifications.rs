@@ -46,7 +46,7 @@ const NOTIFICATION_COLUMNS: &str = "id, user_id, title, body, metadata, at, read
 const MAX_LISTED_CHARS: usize = 16_384;
 
 impl Store {
-    /// Creates a notification, unless one with its key exists.
+    /// Creates a notification, unless one with its key exists. Fails if the database cannot be written.
     pub async fn create_notification(&self, new: NewNotification) -> Result<(), StoreError> {
         let sql = "insert into notification (key, user_id, title, body, metadata, at) values ($1, $2, $3, $4, $5, $6) \
                    on conflict do nothing";

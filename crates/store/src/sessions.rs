@@ -132,7 +132,7 @@ impl Store {
         self.read_with(|db| db.query_first(sql, params![&hash.to_string()], |row| row.get(0)))
     }
 
-    /// Deletes the text with this hash, unless it is the output of a step.
+    /// Deletes the text with this hash, unless it is the output of a step. Fails if the database cannot be written.
     pub async fn delete_text(&self, hash: Hash) -> Result<(), StoreError> {
         let job = move |db: &DbConnection| {
             let hash = hash.to_string();

@@ -48,7 +48,7 @@ impl Store {
         self.runs.is_some()
     }
 
-    /// Opens SQLite in the data folder, creating both if necessary.
+    /// Opens SQLite in the data folder, creating both if necessary. Fails like [`Store::open_with`].
     ///
     /// # Examples
     ///

@@ -279,7 +279,7 @@ pub(crate) fn display_origin(url: &Url) -> String {
 
 /// Resolves host names.
 pub trait HostResolver: Send + Sync {
-    /// All addresses of `host`.
+    /// All addresses of `host`. Fails if the name has no address, or if no name server answers.
     fn lookup_host<'a>(&'a self, host: &'a str) -> BoxFuture<'a, io::Result<Vec<IpAddr>>>;
 }
 

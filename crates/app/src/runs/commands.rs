@@ -263,7 +263,8 @@ impl RunService {
         }
     }
 
-    /// Drives a run from the end of its journal, unless a worker drives it already.
+    /// Drives a run from the end of its journal, unless a worker drives it already. Fails if the run around it cannot
+    /// be opened, or if the store cannot be written.
     pub async fn continue_run(&self, opened: LoadedRun) -> Result<ActiveRun, AppError> {
         let id = opened.id;
         match self.drive_run(opened).await {

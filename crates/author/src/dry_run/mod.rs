@@ -76,7 +76,7 @@ pub enum Prompts {
 
 impl DryRunner {
     /// Executes a definition, `{pipeline, blocks}`. An error is a failure of the environment; the results of nodes are
-    /// in the report.
+    /// in the report. Fails if the definition does not compile.
     pub async fn dry_run(&self, definition: &Value, given: &DryRunInputs) -> Result<DryRun, StepFailure> {
         let plan = self.compile_plan(definition)?;
         let blocks = definition.get("blocks").and_then(Value::as_list).unwrap_or_default();

@@ -293,7 +293,8 @@ impl Template {
     }
 
     /// The resolved value: a single reference preserves the type of its value if the rules say so; everything else is
-    /// text. A single reference without a value is `null` unless the rules keep its source text.
+    /// text. A single reference without a value is `null` unless the rules keep its source text. Fails like
+    /// [`Template::resolve`].
     pub fn resolve_value(&self, scope: &dyn Lookup, rules: TextRules) -> Result<Value, StepFailure> {
         if let ([TemplatePart::Ref(reference)], true) = (self.parts.as_slice(), rules.keeps_type) {
             return match self.find_ref(reference, scope, rules)? {

@@ -23,7 +23,8 @@ pub trait Embed: Send + Sync {
     /// The model's name, as `provider:model`. Embeddings of different models cannot be compared.
     fn model_name(&self) -> &str;
 
-    /// Computes the embedding of each text, in the order of the texts. Dropping the future cancels the work.
+    /// Computes the embedding of each text, in the order of the texts. Dropping the future cancels the work. Fails if
+    /// the model cannot be loaded or reached, or does not give one vector for each text.
     fn embed_texts<'a>(&'a self, texts: &'a [String]) -> BoxFuture<'a, Result<Vec<Vector>, StepFailure>>;
 }
 

@@ -53,7 +53,7 @@ pub enum Js {
 
 /// A value that front ends compute themselves, for literals that JavaScript does not have.
 pub trait Compute: std::fmt::Debug + Send + Sync {
-    /// The value in `scope`.
+    /// The value in `scope`. Fails if the expression throws.
     fn compute(&self, scope: &dyn Lookup) -> Result<Value, StepFailure>;
 
     /// Calls `visit` with every name that the value depends on.
