@@ -194,7 +194,8 @@ impl App {
         Ok(LoadedRun { id, records, plan: ready.plan.clone(), ready, state })
     }
 
-    /// Evaluates an expression of a user in the sandbox.
+    /// Evaluates an expression of a user in the sandbox. Fails if the expression throws or exceeds a limit, or if there
+    /// is no sandbox.
     pub(crate) async fn evaluate_script(
         &self,
         request: &ScriptRequest,

@@ -40,7 +40,7 @@ pub fn check_egress_policy(config: &Config) -> Result<(), AppError> {
     build_egress_policy(config).map(drop)
 }
 
-/// Builds the egress policy: which hosts and ports may be reached.
+/// Builds the egress policy: which hosts and ports may be reached. Fails if an allowed host is invalid.
 pub(crate) fn build_egress_policy(config: &Config) -> Result<EgressPolicy, AppError> {
     let mut allowed = config.egress.allow.clone();
     // Hosts named in [tools] and [search] are allowed implicitly.

@@ -31,7 +31,8 @@ pub(crate) struct FileReader<'a> {
 }
 
 impl FileReader<'_> {
-    /// Reads a file.
+    /// Reads a file. Fails if it cannot be read, or is neither a regular file nor a stream that the process was started
+    /// with.
     pub(crate) fn read_file(&self, path: &Path) -> io::Result<Vec<u8>> {
         if let Some(text) = self.open_files.and_then(|files| files.get(path)) {
             return Ok(text.as_bytes().to_vec());

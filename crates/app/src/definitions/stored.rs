@@ -112,7 +112,8 @@ pub fn compile_for_user(
     compile_with_tools(store, loader, user, content, AvailableTools::default())
 }
 
-/// Compiles a workflow like [`compile_for_user`], with the tools that are available to its models.
+/// Compiles a workflow like [`compile_for_user`], with the tools that are available to its models. Fails if the store
+/// cannot be read.
 pub(crate) fn compile_with_tools(
     store: &Store,
     loader: &Loader<'_>,

@@ -77,7 +77,7 @@ impl OpenDefinition {
         Ok(Some(definition))
     }
 
-    /// Compiles it for a user.
+    /// Compiles it for a user. Fails if the store cannot be read.
     pub(crate) fn compile(&self, app: &App, user: &str, stop: &StopFlag) -> Result<CompiledDefinition, AppError> {
         let loader = Loader { stop: Some(stop), format: self.format, ..Loader::new(&app.config) };
         stored::compile_for_user(&app.store, &loader, user, &self.content)
@@ -102,7 +102,7 @@ pub(crate) fn find_file<'d>(definition: &'d Definition, path: Option<&str>) -> A
     }
 }
 
-/// The names that a definition of a user can use.
+/// The names that a definition of a user can use. Fails if the store cannot be read.
 pub(crate) fn list_known(app: &App, catalog: &Catalog, user: &str) -> Result<Known, AppError> {
     let workflows = catalog.list_definitions(user)?.iter().map(|entry| entry.id.clone()).collect();
     Ok(NameableThings::of_user(app, user, workflows)?.into())

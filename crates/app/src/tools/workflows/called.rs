@@ -55,7 +55,7 @@ impl<'b> CalledWorkflow<'b> {
         Some(CalledWorkflow::Tool { id, tool })
     }
 
-    /// The bundle of the child run. `caller` is the bundle of the calling run.
+    /// The bundle of the child run. `caller` is the bundle of the calling run. Fails if its definition has errors.
     pub(crate) fn build_bundle(&self, caller: &Bundle) -> Result<Bundle, StepFailure> {
         match self {
             CalledWorkflow::File(file) => build_file_bundle(caller, file),
@@ -63,7 +63,7 @@ impl<'b> CalledWorkflow<'b> {
         }
     }
 
-    /// The inputs of its run.
+    /// The inputs of its run. Fails if the arguments do not fit the tool.
     pub(crate) fn build_inputs(&self, request: &CallRequest) -> Result<Value, StepFailure> {
         match self {
             CalledWorkflow::File(_) => Ok(read_workflow_input(&request.payload)),
@@ -76,7 +76,8 @@ impl<'b> CalledWorkflow<'b> {
         }
     }
 
-    /// The return value of the function once its run has ended.
+    /// The return value of the function once its run has ended. Fails with the error of the run, if it did not succeed;
+    /// the reply of a flow describes the error instead.
     pub(crate) fn render_reply(&self, ended: ChildOutcome) -> Result<Value, StepFailure> {
         match self {
             CalledWorkflow::File(_) => {

@@ -146,7 +146,7 @@ impl WorkflowHost {
     }
 }
 
-/// The bundle of a stored definition of `tenant` that a run of `caller` starts.
+/// The bundle of a stored definition of `tenant` that a run of `caller` starts. Fails if the definition has errors.
 pub(crate) fn build_stored_bundle(
     engines: &EngineFactory,
     caller: &Bundle,
