@@ -283,6 +283,19 @@ pub struct Config {
 impl Config {
     /// Reads the configuration; `overrides` go before the environment and the file. Fails if a file cannot be read, if
     /// a setting is unknown or has an invalid value, or if settings contradict each other.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use flowloom_app::config::{Config, Overrides};
+    ///
+    /// let folder = tempfile::tempdir()?;
+    /// let file = folder.path().join("flowloom.toml");
+    /// std::fs::write(&file, "[limits]\nsteps = 20\n")?;
+    /// let config = Config::load(Overrides { file: Some(file), ..Overrides::default() })?;
+    /// assert_eq!(config.limits.steps, 20);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn load(overrides: Overrides) -> Result<Config, ConfigError> {
         let project = Project::find(overrides.file.as_deref(), overrides.target.as_ref())?;
         let ReadConfig { file, fingerprint, warnings } = read_config_file(project.file.as_deref())?;

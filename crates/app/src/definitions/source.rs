@@ -112,6 +112,18 @@ impl LoadedDefinition {
 }
 
 /// Reads and compiles definitions under one configuration.
+///
+/// # Examples
+///
+/// ```
+/// use flowloom_app::config::Config;
+/// use flowloom_app::definitions::source::Loader;
+///
+/// fn can_run(config: &Config, text: &str) -> bool {
+///     let files = [("greet.mdx".to_owned(), text.as_bytes().to_vec())];
+///     !Loader::new(config).compile_files("greet.mdx", files.into()).is_refused()
+/// }
+/// ```
 #[derive(Clone, Copy)]
 pub struct Loader<'a> {
     /// The configuration.

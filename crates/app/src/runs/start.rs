@@ -55,6 +55,23 @@ impl PreparedDefinition {
 }
 
 /// A run to start.
+///
+/// # Examples
+///
+/// ```
+/// use flowloom_app::engines::App;
+/// use flowloom_app::error::AppError;
+/// use flowloom_app::runs::start::{PreparedDefinition, StartRun};
+/// use flowloom_core::RunId;
+/// use flowloom_core::value::Value;
+///
+/// async fn greet(app: &App, greeting: &PreparedDefinition) -> Result<RunId, AppError> {
+///     let limits = app.config.limits.narrow_to(&greeting.plan.limits);
+///     let inputs = Value::map([("name", "Ann".into())]);
+///     let started = StartRun::new(greeting, inputs, "local", limits).start(&app.store)?;
+///     Ok(started.run.drive_to_end().await.id)
+/// }
+/// ```
 pub struct StartRun<'a> {
     /// Id of the workflow.
     pub workflow: &'a PreparedDefinition,

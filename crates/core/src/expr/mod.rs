@@ -20,6 +20,19 @@ pub use names::VisitName;
 pub use template::*;
 
 /// An expression.
+///
+/// # Examples
+///
+/// ```
+/// use flowloom_core::expr::Expr;
+/// use flowloom_core::value::{Map, Value};
+///
+/// // Whether the field `status` of the output of a step is "done".
+/// let status = Expr::Field(Box::new(Expr::Output), "status".into());
+/// let is_done = Expr::Equals(Box::new(status), Box::new(Expr::Constant("done".into())));
+/// let output = Value::map([("status", "done".into())]);
+/// assert_eq!(is_done.is_true(&Map::new(), Some(&output)).ok(), Some(true));
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub enum Expr {
     /// A value.

@@ -101,6 +101,28 @@ pub enum Segment {
 }
 
 /// Text with references.
+///
+/// # Examples
+///
+/// ```
+/// use flowloom_core::expr::{Missing, Ref, Template, TemplatePart, TextRules, Wording};
+/// use flowloom_core::render::TextStyle;
+/// use flowloom_core::value::Map;
+///
+/// let name = Ref { name: "name".into(), path: Vec::new(), source: "{{name}}".into() };
+/// let greeting = Template { parts: vec![TemplatePart::Text("Hello ".into()), TemplatePart::Ref(name)] };
+/// let rules = TextRules {
+///     missing: Missing::Error,
+///     null_is_missing: false,
+///     style: TextStyle::Json,
+///     keeps_type: true,
+///     wording: Wording::PLAIN,
+/// };
+/// let scope = Map::from_iter([("name".into(), "Ann".into())]);
+/// let text = greeting.resolve(&scope, rules).expect("the name exists");
+/// assert_eq!(text.to_redacted_text(), "Hello Ann");
+/// assert!(greeting.resolve(&Map::new(), rules).is_err());
+/// ```
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Template {
     /// The parts in order.
