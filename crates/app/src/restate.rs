@@ -253,7 +253,7 @@ impl RestateWorker {
         }
     }
 
-    /// Looks after the registration of workers at an address until the future is dropped: registers again if the server has
+    /// Keeps workers registered at an address until the future is dropped: registers them again if the server has
     /// forgotten them, and takes over the runs of other addresses at which nobody answers any more.
     pub async fn keep_registered(&self, admin: &RestateAdmin, address: &str) {
         let mut suspects = Suspects::default();
@@ -278,7 +278,7 @@ impl RestateWorker {
         let mut deployments = admin.list_deployments().await?;
         deployments.retain(|deployment| deployment.has_services(&self.services));
         if !deployments.iter().any(|deployment| deployment.address() == address) {
-            tracing::warn!("Restate does not know the address {address}; this worker registers again");
+            tracing::warn!("the address {address} is not registered with Restate; registering it again");
             admin.register_address(address).await?;
         }
         let others: BTreeSet<&str> =

@@ -106,7 +106,7 @@ fn find_python_interpreters() -> Vec<PathBuf> {
 
 /// The models that definitions may choose from.
 pub struct ModelChoice<'a> {
-    /// The model of steps that name none.
+    /// Default model for steps without one.
     pub default: Option<String>,
     /// Other names of models.
     pub aliases: &'a [(String, String)],

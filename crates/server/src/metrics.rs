@@ -82,7 +82,7 @@ impl Readiness {
     responses((status = 200, description = "Prometheus text format", body = String, content_type = "text/plain")))]
 pub(crate) async fn get_metrics(State(server): State<Server>, caller: Caller) -> ApiResult<Response> {
     caller.require_scope_for_all(Scope::Read, "read the figures of all users")?;
-    // During an outage of the database, which somebody wants to see, the figures of the process are left.
+    // During an outage of the database, the figures of the process remain, so that the outage can be observed.
     let (is_ready, stored) = tokio::join!(server.readiness.check(&server.host), read_stored_in_time(&server));
     let mut text = MetricsText::default();
     text.write_gauge("ready", "1 if the server is ready, as /health/ready says.", u64::from(is_ready));

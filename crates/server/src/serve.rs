@@ -92,7 +92,7 @@ impl RunningServer {
         self.server.host.catalog.list_definitions(SHARED_USER)
     }
 
-    /// Answers calls until the program is told to stop; how many runs will continue at the next start.
+    /// Answers calls until the program receives a stop signal. Returns how many runs will continue at the next start.
     pub async fn run(self) -> usize {
         let RunningServer { listener, server, router, signals, stopping, tasks, _alone, .. } = self;
         let (settings, closing) = (server.host.app.config.server.clone(), server.host.closing.clone());
@@ -123,10 +123,10 @@ impl RunningServer {
     }
 }
 
-/// Exit code of a server that was told twice to stop.
+/// Exit code of a server after a second stop signal.
 const FORCED_EXIT_CODE: i32 = 130;
 
-/// Listens, takes up what was left, and starts the tasks of a server. Fails if the address is in use or must be
+/// Listens, reclaims abandoned runs, and starts the tasks of a server. Fails if the address is in use or must be
 /// protected by a key, if another server uses the data folder, if the public URL is invalid, or if the database cannot
 /// be written.
 pub async fn serve_http(app: App, options: ServerOptions) -> Result<RunningServer, ServeError> {
@@ -155,7 +155,7 @@ pub async fn serve_http(app: App, options: ServerOptions) -> Result<RunningServe
         public_url,
         ..parts
     });
-    // Signal handlers are installed before the server announces itself, so that it can be stopped at once.
+    // Signal handlers are installed before the server announces itself, so that it can be stopped from then on.
     let signals =
         [signal(SignalKind::interrupt()).map_err(refused)?, signal(SignalKind::terminate()).map_err(refused)?];
     let stopping = CancellationToken::new();
@@ -208,7 +208,7 @@ impl ProtectedListener {
     }
 }
 
-/// The routes with what stands around all of them.
+/// The routes with their middleware.
 pub(crate) fn guard_routes(router: Router<Server>, server: Server) -> GuardedRouter {
     let origins = cors::layer(&server.cors);
     let routes = router
@@ -254,8 +254,8 @@ async fn start_background_tasks(server: &Server, shutdown: &CancellationToken) -
     Ok(tasks)
 }
 
-/// Resolves when the program is told to stop. From then on the server is not ready, and drives no further runs. A second
-/// signal ends the program at once.
+/// Resolves when the program receives a stop signal. From then on the server is not ready, and drives no further runs. A
+/// second signal ends the program immediately.
 async fn wait_for_stop(live: &RunSupervisor, signals: [Signal; 2], stopping: CancellationToken) {
     let [mut interrupt, mut terminate] = signals;
     tokio::select! {

@@ -19,9 +19,9 @@ pub(crate) struct Surroundings<'a> {
     pub functions: &'a BTreeMap<String, FunctionSettings>,
     /// Configured MCP servers by name.
     pub mcp: &'a BTreeMap<String, McpSettings>,
-    /// The tools that those servers have said they have.
+    /// The tools that those servers have declared.
     pub declared: &'a ServerTools,
-    /// The workflows that an agent is offered; `None` for what is no agent.
+    /// Workflows available to an agent; `None` if the definition is not an agent.
     pub flows: Option<Vec<AvailableFlow>>,
     /// The server that provides the HTTP tools of a graph's agents.
     pub tools: &'a ToolSettings,

@@ -13,8 +13,8 @@ pub enum NoOpenStep {
         /// The kind of step requested: `question` or `uncertain effect`.
         what: &'static str,
     },
-    /// An answer or a decision is stored and not applied yet.
-    #[error("the run has no open {what}: what was decided about {path} is stored and not applied yet")]
+    /// An answer or a decision is stored but not applied yet.
+    #[error("the run has no open {what}: a decision about {path} is stored but not applied yet")]
     Decided {
         /// The kind of step requested: `question` or `uncertain effect`.
         what: &'static str,

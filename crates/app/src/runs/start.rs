@@ -85,7 +85,7 @@ pub struct StartRun<'a> {
     pub agent: Option<String>,
     /// Its limits.
     pub limits: Limits,
-    /// The key of the conversation that it is a turn of: what was said is stored under it when the run ends.
+    /// The key of the conversation that it is a turn of: the messages are stored under it when the run ends.
     pub thread: Option<String>,
     /// The number of runs around it.
     pub depth: u32,

@@ -39,7 +39,7 @@ impl RunState {
         self.undecided_steps().filter(|step| !self.is_decided(&step.path))
     }
 
-    /// Notes that an answer to a step, or a decision about it, is stored and not applied yet.
+    /// Notes that an answer to a step, or a decision about it, is stored but not applied yet.
     pub fn note_decision(&mut self, path: Path) {
         self.decided.insert(path);
     }

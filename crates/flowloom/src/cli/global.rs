@@ -85,7 +85,7 @@ impl Global {
         }
     }
 
-    /// Opens the data of the project for an operator who continues a run under the configuration that there is now.
+    /// Opens the data of the project for an operator who continues a run under the current configuration.
     pub(crate) fn open_accepting_config(&self) -> Result<App, CommandError> {
         let mut config = self.load_config()?;
         config.accepts_any_config = true;

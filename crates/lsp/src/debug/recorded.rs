@@ -109,7 +109,7 @@ impl RecordedRun {
         &self.playback.stops[self.at]
     }
 
-    /// Stops somewhere. Past the end, the session is over, which is told once.
+    /// Stops at a position. Past the end, it sends `terminated` once.
     pub(super) fn step(&mut self, to: usize) -> Answer {
         match to <= self.last {
             true => self.stop_at(to, "step"),

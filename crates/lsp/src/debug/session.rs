@@ -53,24 +53,24 @@ pub(super) struct DebugSession {
     stops_on_entry: bool,
 }
 
-/// A run that goes on while it is played.
+/// A run that is driven live.
 struct LiveRun {
     run: HaltingRun,
-    /// The step that waits; `None` while the run goes on.
+    /// The step that waits; `None` while the run continues.
     halted: Option<HaltedStep>,
-    /// Until where the run goes on.
+    /// Where the run stops next.
     goal: Goal,
     is_over: bool,
     /// A step that is let happen without a halt.
     passes: Option<StepPath>,
 }
 
-/// Until where a live run goes on.
+/// Where a live run stops next.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Goal {
-    /// Until the next step.
+    /// At the next step.
     NextStep,
-    /// Until a breakpoint.
+    /// At a breakpoint.
     Breakpoint,
 }
 
@@ -263,7 +263,7 @@ impl DebugSession {
         }
     }
 
-    /// Waits for what a live run does. Never ends while no run goes on. May be dropped at any time.
+    /// Waits for the next event of a live run. Never ends while no run continues. May be dropped at any time.
     pub(super) async fn wait_for_run(&mut self) -> HaltingEvent {
         match self.live.as_mut().filter(|live| live.halted.is_none() && !live.is_over) {
             Some(live) => live.run.next_event().await,
@@ -271,7 +271,7 @@ impl DebugSession {
         }
     }
 
-    /// Reads what a live run has done, and tells the editor if it is where it is to stop. Otherwise the run goes on.
+    /// Reads the progress of a live run, and notifies the editor if the run has reached its goal; otherwise it continues.
     pub(super) async fn show_progress(&mut self, event: HaltingEvent) -> Vec<DebugEvent> {
         let (Some(live), Some(run)) = (&mut self.live, &self.run) else { return Vec::new() };
         let over = match event {

@@ -247,7 +247,7 @@ fn audit_command(run: RunId, user: String, command: &RunCommand) -> AuditedChang
 pub(crate) fn reject_second_decision(pending: &[RunCommand], command: &RunCommand, at: u64) -> Option<CommandRecord> {
     let path = command.action.path().filter(|_| command.action.decides_step())?;
     pending.iter().find(|other| other.action.decides_step() && other.action.path() == Some(path))?;
-    let message = format!("what was decided about {path} before is stored and not applied yet");
+    let message = format!("an earlier decision about {path} is stored but not applied yet");
     let outcome = CommandOutcome::Rejected(StepFailure::new(Code::NothingToDo, message));
     let new = CommandRecord::new_pending(command.clone(), at);
     Some(CommandRecord { outcome: Some(outcome), decided_at: Some(at), ..new })
