@@ -35,7 +35,7 @@ const REGISTER_PAUSE: Duration = Duration::from_secs(1);
 /// Interval at which a worker looks at the addresses of workers.
 const LOOK_INTERVAL: Duration = Duration::from_secs(5);
 
-/// Delay before a second look at an address at which nobody answered.
+/// Delay before an address at which no worker answered is checked again.
 const SECOND_LOOK_PAUSE: Duration = Duration::from_secs(2);
 
 /// Port of the admin API of a Restate server.
@@ -61,7 +61,7 @@ pub struct RestateDriver {
     store: Arc<Store>,
     /// The identity of the database, once it is read.
     database: OnceLock<String>,
-    /// The configuration under which runs continue that were started under another one, if somebody has decided so.
+    /// The configuration under which runs continue that were started under another one, if the operator accepts that.
     accepted_config: Option<String>,
     outages: Arc<OutageLog>,
 }
@@ -125,8 +125,8 @@ impl RestateDriver {
         self.store.find_epoch(run)?.ok_or(JournalError::RunNotFound(run))
     }
 
-    /// Starts the workflow of a life, or finds the one that was started. If that has ended and the run has not, because somebody
-    /// has killed it with Restate's tools, the life gets another one.
+    /// Starts the workflow of a life, or finds the one that was started. If that has ended and the run has not, because
+    /// the workflow was killed with Restate's tools, the life gets another one.
     async fn start_life(
         &self,
         services: &RunServices,
@@ -144,7 +144,7 @@ impl RestateDriver {
         }
     }
 
-    /// Whether nobody has to drive a run.
+    /// Whether a run needs no driver.
     fn is_over(&self, run: RunId) -> Result<bool, JournalError> {
         let is_final = |status: &str| Status::parse(status).is_none_or(Status::is_final);
         Ok(match self.store.get_run(run)? {
@@ -197,7 +197,7 @@ pub struct RestateWorker {
 /// Other addresses of workers.
 #[derive(Default)]
 struct Suspects {
-    /// Those at which nobody answered at the last look: a worker that starts again takes a moment.
+    /// Those at which no worker answered at the last check: a worker that starts again takes a moment.
     silent: HashSet<String>,
     /// Those that are alive, and were reported.
     reported: HashSet<String>,
@@ -254,7 +254,7 @@ impl RestateWorker {
     }
 
     /// Keeps workers registered at an address until the future is dropped: registers them again if the server has
-    /// forgotten them, and takes over the runs of other addresses at which nobody answers any more.
+    /// forgotten them, and takes over the runs of other addresses at which no worker answers any more.
     pub async fn keep_registered(&self, admin: &RestateAdmin, address: &str) {
         let mut suspects = Suspects::default();
         loop {

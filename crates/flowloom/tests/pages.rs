@@ -34,7 +34,7 @@ const PROGRAMS: [&str; 14] = [
     "git ",
 ];
 
-/// Commands that end when a person stops them; the pages show them as somebody types them in another terminal. A server
+/// Commands that end when a person stops them; the pages show them as typed in another terminal. A server
 /// ends when another one starts, and with `stop_server` in a setup.
 const SERVERS: [&str; 3] = ["flowloom serve", "flowloom studio", "python3 -m http.server"];
 
@@ -122,7 +122,7 @@ fn find_commands(block: &[&str]) -> Option<String> {
     Some(script.join("\n"))
 }
 
-/// A folder with the examples, as somebody has it who has cloned the project. Their pages have an address of their own, and
+/// A folder with the examples, as in a clone of the project. Their pages have an address of their own, and
 /// every model that they name is the script.
 fn clone_examples(pages: &str) -> Workspace {
     let place = Workspace::new("");

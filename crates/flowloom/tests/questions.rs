@@ -1,5 +1,5 @@
-//! Questions with a time limit: a server continues their runs when nobody answers, wherever the run is stored and whoever
-//! started it.
+//! Questions with a time limit: a server continues their runs when no answer arrives, wherever the run is stored and
+//! whoever started it.
 
 mod support;
 

@@ -406,7 +406,7 @@ fn a_new_hook_is_printed_with_the_call_that_starts_it() {
     );
 }
 
-/// Otherwise it would fail whenever it is due, when nobody looks.
+/// Otherwise it would fail whenever it is due, unattended.
 #[test]
 fn a_conversation_is_not_scheduled_without_a_message() {
     let place = Workspace::new("default_model = \"scripted:echo\"\n");

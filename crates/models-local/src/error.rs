@@ -43,7 +43,7 @@ pub enum LocalModelError {
         /// The last line that it printed.
         output_end: String,
     },
-    /// The process of the language model goes on with an answer that nobody waits for.
+    /// The process of the language model still computes an answer that is not needed any more.
     #[error("the process of the local model did not stop, and was killed")]
     NotStopped,
     /// The process of the language model says what its parent does not understand.

@@ -49,8 +49,8 @@ pub trait WorkerHost: Send + Sync + 'static {
     /// Reads the bundle of a run with these events. Fails if it is missing or cannot be used here.
     fn open_run(&self, run: RunId, records: Vec<Arc<Record>>) -> BoxFuture<'_, Result<OpenedRun, RunError>>;
 
-    /// Claims a run. A lease with the epoch `given_up` is taken over, whoever holds it: Restate has given the session to this
-    /// worker. Fails with [`JournalError::RunOwned`] while another worker holds the run.
+    /// Claims a run. A lease with the epoch `given_up` is taken over from any worker: Restate has given the session to
+    /// this worker. Fails with [`JournalError::RunOwned`] while another worker holds the run.
     fn claim_run(&self, run: RunId, given_up: Option<u64>) -> BoxFuture<'_, Result<ClaimedSession, JournalError>>;
 
     /// Asks for another session of a run. Fails if Restate is not reachable, or refuses.

@@ -55,7 +55,7 @@ pub(crate) struct Drive {
     log: Arc<RunLog>,
     journal: Arc<dyn Journal>,
     appending: Option<PendingAppend>,
-    /// `None` for a replay, which nobody can send commands to.
+    /// `None` for a replay, which receives no commands.
     inbox: Option<Inbox>,
     deadline: Option<BoxFuture<'static, ()>>,
     time_ms: u64,

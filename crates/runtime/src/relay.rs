@@ -43,7 +43,7 @@ pub struct RelayedText {
 /// The text of a run that another process drives, in order with the run's events.
 #[derive(Default)]
 pub struct FollowedText {
-    /// While somebody wants it.
+    /// While a subscriber wants it.
     receiver: Option<UnboundedReceiver<RelayedText>>,
     order: TextOrder,
 }

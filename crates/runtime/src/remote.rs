@@ -62,7 +62,7 @@ pub trait RunDriver: Send + Sync {
 pub enum DriveState {
     /// A worker drives it, and reads its commands.
     Driven,
-    /// No worker drives it, and a command to it is pending: somebody has to wake it.
+    /// No worker drives it, and a command to it is pending: it must be woken.
     HasCommands,
     /// No worker drives it, and no command to it is pending.
     AtRest,

@@ -216,8 +216,8 @@ impl Caller {
         self.user.as_deref().unwrap_or(SHARED_USER)
     }
 
-    /// The user to whom definitions in the caller's requests belong: whoever has a key is a tenant. `None` for the operator,
-    /// who needs none.
+    /// The user to whom definitions in the caller's requests belong: each caller with a key is a tenant. `None` for the
+    /// operator, who needs none.
     pub(crate) fn tenant(&self) -> Option<String> {
         self.key.as_ref().map(|_| self.user_id().to_owned())
     }
@@ -238,7 +238,7 @@ impl Caller {
     }
 }
 
-/// The name of a user whom a request names. Fails with `RequestInvalid` if nobody can be called so.
+/// The name of a user whom a request names. Fails with `RequestInvalid` if it is not a valid name of a user.
 pub(crate) fn check_user_name(name: String) -> Result<String, Problem> {
     let is_odd = |c: char| c.is_control() || matches!(c, '/' | '\\');
     let is_valid = !name.is_empty() && name.trim() == name && !name.contains(is_odd);

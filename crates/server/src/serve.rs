@@ -270,7 +270,7 @@ async fn wait_for_stop(live: &RunSupervisor, signals: [Signal; 2], stopping: Can
             _ = interrupt.recv() => {}
             _ = terminate.recv() => {}
         }
-        // Whoever asks a second time does not want to wait. Unfinished runs are reclaimed as after a crash.
+        // A second signal means: do not wait. Unfinished runs are reclaimed as after a crash.
         std::process::exit(FORCED_EXIT_CODE);
     });
 }

@@ -93,9 +93,9 @@ impl Store {
         })
     }
 
-    /// The runs of this project that no worker drives, that somebody must drive, and that this process leaves alone because
-    /// they were started under another configuration: their number, and the ids of the oldest, at most `limit`. Fails
-    /// if the database cannot be read. Fails if the database cannot be read.
+    /// The runs of this project that need a worker and have none, and that this process leaves alone because they were
+    /// started under another configuration: their number, and the ids of the oldest, at most `limit`. Fails if the
+    /// database cannot be read.
     pub fn find_left_runs(&self, limit: u32) -> Result<LeftRuns, StoreError> {
         let RecoveryScope { project, config: Some(config) } = &self.recovery else { return Ok(LeftRuns::default()) };
         if self.is_in_memory() {
@@ -119,7 +119,7 @@ impl Store {
     }
 
     /// Whether a run that was reclaimed has made progress since, or is no longer driven. Fails if the database cannot
-    /// be read. Fails if the database cannot be read.
+    /// be read.
     pub fn has_settled(&self, run: RunId) -> Result<bool, StoreError> {
         let sql = "select failed_claims = 0 or status <> 'running' from run where id = $1";
         let found = self.read_with(|db| db.query_first(sql, params![&run.to_string()], |row| row.get(0)))?;
@@ -165,8 +165,7 @@ impl Store {
     }
 
     /// Suspends a run that this process has claimed with the status `quarantined`, and releases it. Fails if the lease
-    /// is lost, or if the journal of the run is damaged or cannot be written. Fails if the lease is lost, or if the
-    /// journal of the run is damaged or cannot be written.
+    /// is lost, or if the journal of the run is damaged or cannot be written.
     pub async fn quarantine_claimed(&self, lease: Lease, at: u64) -> Result<(), JournalError> {
         let run = lease.run;
         let seq = self.read(run, 0).await?.last().map_or(1, |last| last.seq + 1);

@@ -169,7 +169,7 @@ impl BatchWrite {
         };
         let queued = StatusColumns { status: Status::Queued.name(), finished_at: None, seq: record.seq };
         let status = find_last_status(&self.batch.records).unwrap_or(queued);
-        // Nobody can have sent a command to it.
+        // It cannot have received a command yet.
         let is_released = status.finished_at.is_some() || self.batch.releases_lease;
         let worker = (!is_released).then_some(worker);
         let (checksum, status_checksum) = (columns.checksum(), status.checksum(record.run));

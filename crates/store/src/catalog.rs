@@ -129,7 +129,7 @@ impl Store {
     }
 
     /// The `limit` newest runs, newest first. Fails if the database cannot be read, or if the row of one of them is
-    /// damaged. Fails if the database cannot be read, or if the row of one of them is damaged.
+    /// damaged.
     pub fn list_runs(&self, limit: u32) -> Result<Vec<RunRow>, StoreError> {
         self.list_runs_matching(&RunFilter { limit, ..RunFilter::default() })
     }
@@ -185,7 +185,7 @@ impl Store {
     }
 
     /// Creation time of the oldest unfinished run, in milliseconds since the Unix epoch. Fails if the database cannot
-    /// be read. Fails if the database cannot be read.
+    /// be read.
     pub fn oldest_unfinished_at(&self) -> Result<Option<u64>, StoreError> {
         if let Some(runs) = &self.runs {
             return Ok(runs.oldest_unfinished_at());
@@ -216,8 +216,7 @@ impl Store {
     }
 
     /// Events of a run with a sequence number above `after`, at most `most`. Fails if there is no such run, if one of
-    /// the events is damaged, or if the database cannot be read. Fails if there is no such run, if one of the events is
-    /// damaged, or if the database cannot be read.
+    /// the events is damaged, or if the database cannot be read.
     pub fn read_events(&self, run: RunId, after: u64, most: u32) -> Result<Vec<Arc<Record>>, StoreError> {
         match &self.runs {
             // Records are shared, so returning all of them costs no more than returning one.
@@ -234,7 +233,7 @@ impl Store {
     }
 
     /// Number of runs by status. Runs with an unreadable status are counted as `damaged`. Fails if the database cannot
-    /// be read. Fails if the database cannot be read.
+    /// be read.
     pub fn count_by_status(&self) -> Result<Vec<(String, u64)>, StoreError> {
         if let Some(runs) = &self.runs {
             let all = RunFilter { limit: u32::MAX, ..RunFilter::default() };
@@ -375,7 +374,6 @@ impl Store {
     }
 
     /// Writes to a user's memory or profile on behalf of a person, and records it. Fails if a value is written and the
-    /// user's data has reached its quota, or if the database cannot be written. Fails if a value is written and the
     /// user's data has reached its quota, or if the database cannot be written.
     pub async fn write_memory_as(&self, written: PersonalWrites, by: &Actor, at: u64) -> Result<(), StoreError> {
         if written.writes.iter().any(|write| write.value.is_some()) {

@@ -36,8 +36,7 @@ pub struct CheckedRows {
 
 impl Store {
     /// Compares every row with its checksum, and each run with its events. Reports what is damaged. Fails if the
-    /// database cannot be read; damage is reported instead. Fails if the database cannot be read; damage is reported
-    /// instead.
+    /// database cannot be read; damage is reported instead.
     pub fn check_database(&self, report: &mut dyn FnMut(Damage)) -> Result<CheckedRows, StoreError> {
         let mut check = DatabaseCheck::new(self, report);
         check.check_pages("PRAGMA integrity_check")?;
@@ -47,8 +46,7 @@ impl Store {
     }
 
     /// Compares the rows of all runs with their checksums, without reading events. Returns what is damaged. Fails if
-    /// the database cannot be read; damage is returned instead. Fails if the database cannot be read; damage is
-    /// returned instead.
+    /// the database cannot be read; damage is returned instead.
     pub fn check_run_list(&self) -> Result<Vec<Damage>, StoreError> {
         let mut found = Vec::new();
         let mut report = |damage| found.push(damage);

@@ -309,7 +309,7 @@ impl Store {
     }
 
     /// The definitions of a kind that a user has deleted, the one that was stored last first. Fails if the database
-    /// cannot be read. Fails if the database cannot be read.
+    /// cannot be read.
     pub fn list_deleted(&self, user: &str, kind: DefinitionKind) -> Result<Vec<DeletedDefinition>, StoreError> {
         let sql = "select id, max(version), max(at) from definition_version as version \
                    where user_id = $1 and kind = $2 and not exists (select 1 from definition \

@@ -395,7 +395,7 @@ impl StoreError {
         }
     }
 
-    /// Whether somebody repairs this outside of the program, so that waiting helps.
+    /// Whether an operator can repair this outside of the program, so that waiting helps.
     pub(crate) fn is_outage(&self) -> bool {
         self.code().is_store_outage()
     }
@@ -424,7 +424,7 @@ impl StoreError {
         }
     }
 
-    /// Whether the database hangs: it does not answer, or somebody has locked a table.
+    /// Whether the database hangs: it does not answer, or another client has locked a table.
     pub(crate) fn is_hang(&self) -> bool {
         match self {
             StoreError::Unanswered { .. } => true,

@@ -44,8 +44,8 @@ const QUERY_ESCAPES: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').rem
 
 /// The end of a hook's id in the table, where the name of its user follows. Ids themselves cannot contain it.
 ///
-/// Every user has ids of their own, so that nobody learns which ids others use. Hooks from before that have keys without
-/// a user; they keep them.
+/// Every user has ids of their own, so that no user learns which ids others use. Hooks from before that have keys
+/// without a user; they keep them.
 const USER_SEPARATOR: char = '/';
 
 fn table_key(user: &str, id: &str) -> String {
@@ -54,8 +54,7 @@ fn table_key(user: &str, id: &str) -> String {
 
 impl Store {
     /// Creates or replaces a user's hook with this id. Fails if the user's data has reached its quota, or if the
-    /// database cannot be written. Fails if the user's data has reached its quota, or if the database cannot be
-    /// written.
+    /// database cannot be written.
     pub async fn put_hook(&self, new: HookRow, by: &Actor) -> Result<(), StoreError> {
         self.check_database_quota(&new.user, 0, new.created_at)?;
         let user = self.owner_of(&new.user);

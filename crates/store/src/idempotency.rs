@@ -55,7 +55,7 @@ impl Store {
     }
 
     /// The keys of a user that begin with `prefix` and under which `run` was started. Fails if the database cannot be
-    /// read. Fails if the database cannot be read.
+    /// read.
     pub fn list_start_keys(&self, user: &str, prefix: &str, run: RunId) -> Result<Vec<String>, StoreError> {
         let sql = "select key from idempotency_key where user_id = $1 and key >= $2 and run = $3 order by key";
         let keys: Vec<String> =
@@ -64,7 +64,7 @@ impl Store {
     }
 
     /// The run to which a key is bound: the one that its call starts, or the one that received its command. Fails if
-    /// the database cannot be read. Fails if the database cannot be read.
+    /// the database cannot be read.
     pub fn find_bound_run(&self, key: StartKey<'_>) -> Result<Option<RunId>, StoreError> {
         let sql = "select run from idempotency_key where user_id = $1 and key = $2";
         let run = self.read_with(|db| db.query_first(sql, params![key.user, key.key], |row| row.get::<String>(0)))?;

@@ -92,7 +92,7 @@ impl Store {
     }
 
     /// Whether servers that start now require a key: an expired key counts, a revoked one does not. Fails if the
-    /// database cannot be read. Fails if the database cannot be read.
+    /// database cannot be read.
     pub fn requires_key(&self) -> Result<bool, StoreError> {
         Ok(self.list_keys()?.iter().any(|key| key.revoked_at.is_none()))
     }
@@ -159,7 +159,7 @@ impl Store {
         self.submit_audited(Box::new(job), attempted, by, at).await
     }
 
-    /// Records that a key was used, in the background: nobody waits for it, and a failure is ignored.
+    /// Records that a key was used, in the background: no caller waits for it, and a failure is ignored.
     pub fn record_key_use(&self, id: &str, at: u64) {
         let id = id.to_owned();
         let record = move |connection: &DbConnection| {

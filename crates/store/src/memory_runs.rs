@@ -76,8 +76,7 @@ impl MemoryRuns {
     }
 
     /// Appends a batch. Returns the commands to child runs that it causes, too. Fails if the lease is lost, or if the
-    /// run has an event at one of these positions. Fails if the lease is lost, or if the run has an event at one of
-    /// these positions.
+    /// run has an event at one of these positions.
     pub fn append_batch(&self, lease: Lease, batch: &Batch) -> Result<(LeaseState, Vec<CausedCommand>), StoreError> {
         // All runs share the lock, so as little as possible happens under it.
         let new_run = match batch.records.first().map(|record| (record, &record.event)) {
@@ -93,8 +92,7 @@ impl MemoryRuns {
     }
 
     /// Stores a command. Returns the commands to the runs around it that it causes, too. Fails if there is no such run,
-    /// or if the id belongs to another command of the run. Fails if there is no such run, or if the id belongs to
-    /// another command of the run.
+    /// or if the id belongs to another command of the run.
     pub fn post_command(
         &self,
         run: RunId,

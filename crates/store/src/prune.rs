@@ -69,8 +69,7 @@ impl Store {
     }
 
     /// Deletes the matching runs with their child runs, and returns the number of the former. Fails if the database
-    /// cannot be read or written; the runs that were deleted before stay deleted. Fails if the database cannot be read
-    /// or written; the runs that were deleted before stay deleted.
+    /// cannot be read or written; the runs that were deleted before stay deleted.
     pub async fn prune_runs(&self, old: PruneFilter) -> Result<u64, StoreError> {
         let (mut count, mut after) = (0, EndPlace::default());
         loop {

@@ -180,7 +180,7 @@ mod tests {
         db.query_first(sql, &[], |row| row.get_count(0))
     }
 
-    /// A report may take longer than a read that somebody waits for, and says nothing about others.
+    /// A report may take longer than a read that a caller waits for, and its failure does not affect other reads.
     #[test]
     fn a_slow_read_has_its_time_and_stops_no_other() {
         let Some(place) = test_postgres::TestDatabase::create_database() else { return };

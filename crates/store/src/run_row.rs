@@ -58,7 +58,7 @@ impl RunRow {
         self.is_left || self.status == Status::Running.name() && !self.is_driven
     }
 
-    /// Whether the run is suspended until somebody sends it a command.
+    /// Whether the run is suspended until it receives a command.
     pub(crate) fn is_suspended(&self) -> bool {
         SUSPENDED_STATUSES.iter().any(|status| status.name() == self.status)
     }
@@ -127,7 +127,7 @@ pub(crate) const RUN_COLUMNS: &str = "id, created_at, finished_at, format, name,
                                       thread_key, bundle, checksum, status_seq, status_checksum, number, \
                                       parent, parent_path, project, config, forked_from, pending_commands, trigger_kind, trigger_id";
 
-/// Statuses of runs that are not driven until somebody sends them a command.
+/// Statuses of runs that are not driven until they receive a command.
 pub(crate) const SUSPENDED_STATUSES: [Status; 3] = [Status::Waiting, Status::Uncertain, Status::Quarantined];
 
 /// A row of the table `run` whose checksums are right.

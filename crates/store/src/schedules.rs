@@ -66,11 +66,9 @@ const SCHEDULE_COLUMNS: &str = "id, user_id, workflow, cron, timezone, inputs, c
                        is_pending, last_error, allows_overlap, is_paused, skipped";
 
 impl Store {
-    /// Creates or replaces the schedule with this id. If its times stay the same, so does the next one: it may be overdue. A
-    /// schedule that is paused stays paused. Fails if the schedule is new and its user has as many as the quota allows,
-    /// if the user's data has reached its quota, or if the database cannot be written. Fails if the schedule is new and
-    /// its user has as many as the quota allows, if the user's data has reached its quota, or if the database cannot be
-    /// written.
+    /// Creates or replaces the schedule with this id. If its times stay the same, so does the next one: it may be
+    /// overdue. A schedule that is paused stays paused. Fails if the schedule is new and its user has as many as the
+    /// quota allows, if the user's data has reached its quota, or if the database cannot be written.
     pub async fn put_schedule(&self, new: ScheduleRow, by: &Actor) -> Result<(), StoreError> {
         self.check_database_quota(&new.user, new.inputs.len(), new.created_at)?;
         let owner = self.owner_of(&new.user);
@@ -122,7 +120,7 @@ impl Store {
     }
 
     /// At most `limit` of the schedules that [`Store::list_schedules`] returns, from the one after `last` on. Fails if
-    /// the database cannot be read. Fails if the database cannot be read.
+    /// the database cannot be read.
     pub fn list_schedules_after(
         &self,
         user: Option<&str>,
@@ -152,7 +150,7 @@ impl Store {
 
     /// Schedules that are due at `now` and not paused, or whose claimed run has not started. The users take turns; the
     /// schedules of a user are in the order of their due times. Only indexes are read. Fails if the database cannot be
-    /// read. Fails if the database cannot be read.
+    /// read.
     pub fn list_due_schedules(&self, now: u64) -> Result<Vec<ScheduleKey>, StoreError> {
         let sql = "select user_id, id, next_at from schedule where next_at <= $1 and is_paused = 0 \
                    union select user_id, id, next_at from schedule where is_pending = 1 order by next_at, user_id, id";

@@ -17,7 +17,7 @@ use crate::journal::UnfinishedClaim;
 use crate::store::Store;
 use crate::worker::RunIdentity;
 
-/// Claims a run that nobody has, or whose lease has the epoch `$3`.
+/// Claims a run without a worker, or one whose lease has the epoch `$3`.
 const CLAIM_FREE_SQL: &str = "update run set epoch = epoch + 1, worker = $1, failed_claims = failed_claims + \
     case when worker <> $1 and status in ('queued', 'running') then 1 else 0 end \
     where id = $2 and (worker is null or epoch = $3) \
@@ -43,7 +43,7 @@ fn read_claimed_row(row: &DbRow<'_>) -> Result<ClaimedRow, StoreError> {
 
 impl Store {
     /// A random name that this database was given when it was created. A copy of the database has the same. Fails if
-    /// the database cannot be read. Fails if the database cannot be read.
+    /// the database cannot be read.
     pub fn identity(&self) -> Result<String, StoreError> {
         let found = self.read_with(|db| db.query_first("select id from identity", &[], |row| row.get::<String>(0)))?;
         Ok(found.unwrap_or_default())
@@ -55,11 +55,10 @@ impl Store {
         self.read_with(|db| db.query_first(sql, params![&run.to_string()], |row| row.get_count(0)))
     }
 
-    /// Claims a run for a session, as [`Journal::claim_run`](flowloom_runtime::journal::Journal::claim_run) does. A lease with
-    /// the epoch `given_up` is taken over although its worker may be alive: the engine has given the run to this process. If
-    /// nobody else has the run, that is one statement, and the first append does not read the row again. Fails if there
-    /// is no such run, if another living worker drives it, or if the database cannot be written. Fails if there is no
-    /// such run, if another living worker drives it, or if the database cannot be written.
+    /// Claims a run for a session, as [`Journal::claim_run`](flowloom_runtime::journal::Journal::claim_run) does. A
+    /// lease with the epoch `given_up` is taken over although its worker may be alive: the engine has given the run to
+    /// this process. If no other worker has the run, that is one statement, and the first append does not read the row
+    /// again. Fails if there is no such run, if another living worker drives it, or if the database cannot be written.
     pub async fn claim_session(&self, run: RunId, given_up: Option<u64>) -> Result<ClaimedSession, JournalError> {
         if self.runs.is_none()
             && let Some(claimed) = self.claim_free_run(run, given_up).await?
@@ -71,7 +70,7 @@ impl Store {
         Ok(ClaimedSession { lease, is_hopeless, has_commands: true })
     }
 
-    /// Claims a run that nobody has, or whose lease has the epoch `given_up`; `None` if there is no such run.
+    /// Claims a run without a worker, or one whose lease has the epoch `given_up`; `None` if there is no such run.
     async fn claim_free_run(&self, run: RunId, given_up: Option<u64>) -> Result<Option<ClaimedSession>, JournalError> {
         let claim = UnfinishedClaim::register_run(self, run)?;
         let found = Arc::new(Mutex::new(None));

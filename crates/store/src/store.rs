@@ -166,7 +166,7 @@ impl Store {
     }
 
     /// Marks this process as shutting down, so that others can reclaim its runs at once. Fails if the database cannot
-    /// be written. Fails if the database cannot be written.
+    /// be written.
     pub async fn announce_shutdown(&self) -> Result<(), StoreError> {
         self.worker.forget_runs();
         let name = self.worker.name().to_owned();
@@ -204,7 +204,7 @@ impl Store {
     }
 
     /// Limits SQLite's file to a number of pages, to simulate a full disk in tests. Fails on Postgres, which has no
-    /// such limit. Fails on Postgres, which has no such limit.
+    /// such limit.
     pub fn limit_pages(&self, pages: u32) -> Result<(), StoreError> {
         let set = format!("PRAGMA max_page_count={pages}");
         self.writer.with_connection(|connection| match connection {

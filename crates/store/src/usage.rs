@@ -56,7 +56,7 @@ impl Store {
     }
 
     /// When a run was started, or retried last, in milliseconds since the Unix epoch. Fails if the database cannot be
-    /// read. Fails if the database cannot be read.
+    /// read.
     pub fn find_last_start(&self, run: RunId) -> Result<u64, StoreError> {
         self.read_with(|db| find_last_start(db, run))
     }
@@ -71,8 +71,8 @@ impl Store {
         refuse_above(used, limit, || QuotaExceeded { user: user.to_owned(), quota, used, limit, until: Some(until) })
     }
 
-    /// Adds to what a user used on the day of `now`, if that is counted. It is committed before what is written later, whether or
-    /// not somebody waits for the result.
+    /// Adds to what a user used on the day of `now`, if that is counted. It is committed before what is written later,
+    /// whether or not a caller waits for the result.
     pub fn add_daily_usage(&self, user: &str, used: DailyUsage, now: u64) -> BoxFuture<'static, ()> {
         if !self.quotas.counts_days_of(user) {
             return Box::pin(std::future::ready(()));

@@ -136,7 +136,7 @@ impl WriterQueue {
 
 /// Handle of the writer thread.
 pub(crate) struct Writer {
-    /// `None` while the writer is dropped. Nobody else holds it for longer than it takes to send.
+    /// `None` while the writer is dropped. No lock of it lasts longer than one send.
     queue: Option<Arc<WriterQueue>>,
     thread: Option<JoinHandle<()>>,
     desk: Arc<CommitDesk>,

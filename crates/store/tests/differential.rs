@@ -388,7 +388,7 @@ fn index_of(run: RunId) -> usize {
 
 /// Whether runs in memory know the operation.
 fn is_for_memory(operation: &Operation) -> bool {
-    // They end with the process, and nobody else can take them over.
+    // They end with the process, and no other worker can take them over.
     !matches!(operation, Operation::Abandoned | Operation::Restart | Operation::Prune { .. })
 }
 

@@ -349,7 +349,7 @@ async fn a_start_waits_for_a_server_that_hangs_once_it_was_sent() {
     assert_eq!(place.open().read(run_id(1), 0).await.expect("readable").len(), 1);
 }
 
-/// A table that somebody has locked.
+/// A table that another client has locked.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_locked_table_is_an_outage() {
     let Some(place) = TestDatabase::on_postgres() else { return };

@@ -1,4 +1,4 @@
-// What was entered in forms and is not in the text of the definition yet: fields that somebody types in, and changes that
+// Input of forms that is not in the text of the definition yet: fields that are being edited, and changes that
 // the server is asked for. Saving waits for it, and leaving asks.
 import { createContext, useContext, useSyncExternalStore } from "react";
 

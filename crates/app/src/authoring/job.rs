@@ -47,7 +47,8 @@ pub struct AuthoringOptions {
     pub taken: Vec<String>,
 }
 
-/// Where a pipeline is written as files. It is part of the run's input, so that whoever resumes the run writes it there.
+/// Where a pipeline is written as files. It is part of the run's input, so that the process that resumes the run writes
+/// it there.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OutputTarget {
     /// The chosen folder; `None` for one with the name of the pipeline.

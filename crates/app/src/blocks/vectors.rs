@@ -77,7 +77,7 @@ impl BlockRegistry {
         self.embeddings.last_failure()
     }
 
-    /// The same, unless nobody has asked for embeddings: the default model is not there.
+    /// That reason, unless only the default model, which no setting requests, is missing.
     pub fn requested_embedding_failure(&self) -> Option<StepFailure> {
         self.embedding_failure().filter(|failure| !self.embeddings.is_missing_default(failure))
     }

@@ -276,7 +276,7 @@ pub struct Config {
     pub server: server::ServerSettings,
     /// The table `[telemetry]`.
     pub telemetry: TelemetrySettings,
-    /// Settings that still have an old name, as warnings for whoever maintains the file.
+    /// Settings that still have an old name, as warnings for the person who maintains the file.
     pub warnings: Vec<String>,
 }
 

@@ -190,7 +190,7 @@ mod tests {
             ("a.mdx", format!("---\ninput:\n  audience: {{type: text}}\n---\n\n{{include('house')}}{action}")),
             ("house.mdx", "Be kind to {audience}. {include('prompts/tone')}\n".to_owned()),
             ("prompts/tone.mdx", "Be brief.\n".to_owned()),
-            // These are workflows, whoever includes them.
+            // These are workflows, even if another definition includes them.
             ("both.mdx", format!("Hi{action}")),
             ("b.mdx", format!("{{include('both')}}{action}")),
             ("ring1.mdx", "{include('ring2')}\n".to_owned()),

@@ -134,7 +134,8 @@ pub fn id_from_path(file: &str) -> String {
 }
 
 /// Whether an id keeps a character of a path: any of a script, a mark or a symbol, but of ASCII only letters, digits, `-` and
-/// `_`. Characters that nobody sees, or that change the direction of a text, are not kept, but for those that join letters.
+/// `_`. Invisible characters, and those that change the direction of a text, are not kept, but for those that join
+/// letters.
 fn is_id_character(c: char) -> bool {
     match c {
         _ if c.is_ascii() => c.is_ascii_alphanumeric() || matches!(c, '-' | '_'),

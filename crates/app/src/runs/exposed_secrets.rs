@@ -14,7 +14,8 @@ use crate::engine_factory::{CompiledBundle, EngineFactory};
 use crate::error::AppError;
 
 impl EngineFactory {
-    /// Fails with `SecretDenied` if a command of somebody with a key gives a step an output that could carry a secret away.
+    /// Fails with `SecretDenied` if a command of a caller with a key gives a step an output that could carry a secret
+    /// away.
     pub(crate) fn check_chosen_output(&self, receiver: RunId, action: &CommandAction) -> Result<(), AppError> {
         if !action.chooses_output() {
             return Ok(());

@@ -33,7 +33,7 @@ pub struct ForkParent {
 }
 
 impl RunFamily {
-    /// The relatives of a run that has just ended, so that nobody has forked it yet.
+    /// The relatives of a run that has just ended, and therefore has no forks yet.
     pub fn without_forks(state: &RunState) -> RunFamily {
         let created = state.created.as_ref();
         let origin = created.and_then(|created| created.fork.as_ref());

@@ -74,7 +74,7 @@ pub fn find_family_tree(store: &Store, run: RunId) -> Result<FamilyTree, AppErro
         members.push(describe_member(store, row)?);
     }
     if let Some(first) = members.first_mut() {
-        // A run whose origin was deleted, or belongs to somebody else, is the first of its family.
+        // A run whose origin was deleted, or belongs to another user, is the first of its family.
         first.forked_from = None;
     }
     Ok(FamilyTree { members, has_more })

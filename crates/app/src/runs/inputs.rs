@@ -82,8 +82,8 @@ fn parse_time_limit_ms(text: &str) -> Option<u64> {
     parse_duration_ms(text).or_else(|| parse_duration_ms(&format!("{text}s")))
 }
 
-/// Parses `500ms`, `30s`, `5m`, `2h` or `30d` into milliseconds. A number without a unit is none: whoever writes `30` for
-/// an age means days as likely as seconds.
+/// Parses `500ms`, `30s`, `5m`, `2h` or `30d` into milliseconds. A number without a unit is not valid: a person who
+/// writes `30` for an age means days as likely as seconds.
 pub fn parse_duration_ms(text: &str) -> Option<u64> {
     let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.').len();
     let (number, unit) = text.split_at(digits);

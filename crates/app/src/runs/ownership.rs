@@ -96,7 +96,7 @@ impl App {
         project.map_or_else(Vec::new, |project| list_differences(&project.config, &self.config.fingerprint))
     }
 
-    /// Why no server with this configuration continues a run by itself that somebody must continue; `None` if one does, or
+    /// Why no server with this configuration continues a run that must be continued; `None` if one does, or
     /// if the run waits for an answer or a decision. Fails if the store cannot be read.
     pub async fn explain_standstill(&self, opened: &LoadedRun) -> Result<Option<String>, AppError> {
         let state = opened.state();

@@ -265,7 +265,7 @@ impl RunService {
         let (id, trace) = self.continue_trace(call.trace.clone(), reserved);
         let (runs, place, needs_events) = (self.clone(), call.place.clone(), call.needs_events);
         let trigger = Some(call.trigger_of(reserved));
-        // A caller who leaves in between would leave a stored run that nobody drives.
+        // A caller who leaves in between would leave a stored run that no worker drives.
         let start = async move {
             let started = prepared.start(&runs.app, |start| StartRun { id, trace, trigger, ..start }).await?;
             Ok(runs.live.start_run(started, place.as_deref(), needs_events).await)

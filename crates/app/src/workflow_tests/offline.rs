@@ -200,7 +200,7 @@ impl OfflineEffects {
             return Err(error.into());
         }
         if let Some(suspended) = outcome.state.to_child_suspension() {
-            // Nobody asks the run of a test to continue.
+            // The run of a test receives no commands.
             below.wait_for_child(suspended, seen).await;
         }
         charge_child_run(context, &outcome.state);

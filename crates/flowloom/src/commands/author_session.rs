@@ -1,5 +1,5 @@
 //! The runs of `flowloom new`: a clarifier for each question, then the planner. Each clarifier's input says what follows
-//! it, so that whoever resumes it goes on with that.
+//! it, so that a command that resumes it continues with that.
 
 use std::sync::Arc;
 

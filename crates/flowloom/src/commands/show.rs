@@ -166,7 +166,7 @@ pub(super) async fn follow_events(
     }
 }
 
-/// Whether nothing more happens until somebody does something.
+/// Whether nothing more happens without a command.
 fn is_over(status: &str) -> bool {
     ![Status::Queued.name(), Status::Running.name()].contains(&status)
 }

@@ -24,7 +24,7 @@ pub struct Definition {
     pub files: Vec<IndexedFile>,
     /// The results of the blocks of a Markdown workflow.
     pub block_results: BlockResults,
-    /// Where each name is, once somebody has asked.
+    /// Where each name is; computed on the first request.
     places: OnceLock<PlaceIndex>,
 }
 

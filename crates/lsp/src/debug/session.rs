@@ -324,7 +324,7 @@ impl DebugSession {
         let verify = |one: &Option<Result<Breakpoint, String>>| {
             let line = match one {
                 Some(Ok(breakpoint)) => breakpoint.line,
-                // A condition that is not looked at would stop the run where nobody wants it.
+                // Without the condition, the run would stop at a place that was not requested.
                 Some(Err(message)) => return json!({"verified": false, "message": message}),
                 None => 0,
             };

@@ -80,7 +80,7 @@ pub(super) fn watch_client(client: &ClientSocket, params: &InitializeParams) {
         while is_running(process) {
             interval.tick().await;
         }
-        // The server has ended if nobody receives it.
+        // Without a receiver, the server has ended.
         let _ = client.emit(ClientGone);
     });
 }

@@ -166,7 +166,7 @@ impl State {
             // A parser that panics must not leave the document unchecked for good.
             let checked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| job.check())).unwrap_or_default();
             let diagnostics = snapshot.write_diagnostics(&uri, &checked);
-            // The server is ending if nobody receives it.
+            // Without a receiver, the server is ending.
             let _ = client.emit(CheckEnded { uri, checked, diagnostics });
         });
     }

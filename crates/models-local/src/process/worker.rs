@@ -81,7 +81,7 @@ fn read_jobs(stop: Arc<AtomicBool>) -> Receiver<AnswerJob> {
     receiver
 }
 
-/// Ends the process if nobody reads.
+/// Ends the process if the reader is gone.
 fn send_reply(reply: &Reply) {
     let mut out = stdout().lock();
     let sent = serde_json::to_writer(&mut out, reply).map_err(std::io::Error::from);

@@ -1,10 +1,10 @@
 //! What a fork takes from the record of another run: the outcomes of effects and the values of scripts, as long as their
 //! requests are the same. A test of a workflow is given outcomes in the same way, but whatever happened before.
 //!
-//! Outcomes of a fork are handed over in the order in which they happened in the other run. One that nobody waits for when
-//! its turn comes lies behind a step that differs, so it is dropped, and that step is performed. What was reused is stored
-//! together with the creation of the fork: a crash cannot separate them, and resuming the fork never needs the other run
-//! again.
+//! Outcomes of a fork are handed over in the order in which they happened in the other run. One that no step waits for
+//! when its turn comes lies behind a step that differs, so it is dropped, and that step is performed. What was reused
+//! is stored together with the creation of the fork: a crash cannot separate them, and resuming the fork never needs
+//! the other run again.
 
 use std::collections::{HashMap, HashSet};
 use std::future::poll_fn;

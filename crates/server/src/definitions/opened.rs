@@ -84,7 +84,7 @@ impl OpenDefinition {
     }
 }
 
-/// Fails with `CompileStopped` if the time for a definition is over, or nobody waits any more.
+/// Fails with `CompileStopped` if the time for a definition is over, or no client waits any more.
 pub(crate) fn check_time(stop: &StopFlag) -> ApiResult<()> {
     match stop.is_stopped() {
         true => Err(Problem::new(Code::CompileStopped, "reading and changing this definition took too long")),

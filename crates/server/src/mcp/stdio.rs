@@ -67,7 +67,7 @@ async fn serve_client(handler: McpHandler) -> Result<(), ServeError> {
             waiting.await
         }
     };
-    // If it fails or takes longer, there is nobody to write to.
+    // If it fails or takes longer, the client is gone.
     let _ = tokio::time::timeout(WRITE_TIMEOUT, written).await;
     match ended {
         Ok(QuitReason::JoinError(error)) | Err(error) => Err(ServeError::Protocol(error.to_string())),

@@ -94,7 +94,7 @@ impl Store {
     }
 
     /// The unfinished runs within a run that has ended, or is about to, whose parent run has ended. Fails if the
-    /// database cannot be read. Fails if the database cannot be read.
+    /// database cannot be read.
     pub fn list_orphaned_runs(&self, run: RunId) -> Result<Vec<RunId>, StoreError> {
         if let Some(runs) = &self.runs {
             return Ok(runs.list_orphaned_runs(run));

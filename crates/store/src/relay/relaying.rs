@@ -69,7 +69,7 @@ impl Drop for Follower {
 /// Why a session is over.
 enum SessionEnd {
     Lost,
-    /// Nobody needs the relay any more.
+    /// The relay is not needed any more.
     Unused,
 }
 

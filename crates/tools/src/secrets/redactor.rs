@@ -14,8 +14,8 @@ use patterns::{Pattern, encode_value, is_base64};
 
 mod patterns;
 
-/// Minimum length in bytes of a secret that is redacted from the texts of users who may not use it. Whoever chooses a text
-/// sees what was redacted from it, and could find a shorter value by trying all.
+/// Minimum length in bytes of a secret that is redacted from the texts of users who may not use it. A person who
+/// chooses a text sees what was redacted from it, and could find a shorter value by trying all.
 const MIN_FOREIGN_BYTES: usize = 16;
 
 /// Granularity in bytes of the length for which text is held back.
@@ -40,7 +40,7 @@ pub struct ReplacedValue<'v> {
 }
 
 impl HiddenSecret {
-    /// Whether it is long enough. Values that occur by chance, or that somebody could find by trying all, are not redacted.
+    /// Whether it is long enough. Values that occur by chance, or that can be found by trying all, are not redacted.
     pub fn is_redacted(&self) -> bool {
         let min_bytes = if self.name.is_some() { MIN_REDACTED_BYTES } else { MIN_FOREIGN_BYTES };
         self.value.trim().len() >= min_bytes

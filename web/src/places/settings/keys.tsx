@@ -101,7 +101,7 @@ type NewKeyProps = {
   onClose: () => void;
 };
 
-/** What a new key may do, for whom, and for how long. */
+/** The scopes, the user and the expiry of a new key. */
 type KeyEntry = { name: string; user: string; expires: string; scopes: string[] };
 
 function useNewKey(entry: KeyEntry) {

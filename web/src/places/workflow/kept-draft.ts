@@ -22,7 +22,7 @@ const MAX_AGE_MS = 30 * 24 * 3_600_000;
 type Owner = Pick<Schemas["CallerInfo"], "user" | "key">;
 
 /**
- * Where this browser keeps the changes that somebody makes to a workflow. Several servers can have one origin, behind
+ * Where this browser keeps unsaved changes of a workflow. Several servers can have one origin, behind
  * different paths.
  */
 export function nameDraftPlace(owner: Owner, workflow: string): string {

@@ -42,11 +42,11 @@ export function WorkflowPage() {
   const caller = useQuery(callerQuery);
   const problem = error ?? stored.error ?? caller.error;
   const isMissing = problem instanceof ApiError && problem.status === 404;
-  // What was loaded once stays, whatever happens to the server or to the workflow: somebody may be changing it.
+  // What was loaded once stays, whatever happens to the server or to the workflow: the user may be changing it.
   const isGone = isMissing && data?.file != null;
   if (data && stored.data && caller.data && !isGone) {
     const place = nameDraftPlace(caller.data, id);
-    // Somebody else does not go on with what is on the screen.
+    // Another user does not continue with what is on the screen.
     return (
       <OpenWorkflow key={place} place={place} workflow={data} stored={stored.data} isDeleted={isMissing} />
     );

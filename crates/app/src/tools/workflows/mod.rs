@@ -161,7 +161,7 @@ pub(crate) fn build_stored_bundle(
 
 /// The settings of a stored definition of `tenant` that a run of `caller` starts.
 pub(crate) fn choose_settings(engines: &EngineFactory, caller: &Bundle, tenant: Option<&String>) -> Bundle {
-    // A user may have changed the settings of a fork. What belongs to somebody else must not depend on that.
+    // A user may have changed the settings of a fork. The definitions of other users must not depend on that.
     let is_trusted = caller.tenant.is_none() || caller.tenant.as_ref() == tenant;
     if is_trusted { caller.copy_settings() } else { Bundle::from_config(&engines.config) }
 }

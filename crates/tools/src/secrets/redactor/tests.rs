@@ -121,7 +121,7 @@ fn text_without_secrets_is_unchanged_and_shown_word_by_word() {
     assert_eq!(shown, ["Good ", "morning. ", "Grüße, ", "", "hunger"].map(str::to_owned));
 }
 
-/// Otherwise whoever chooses the text finds a secret character by character.
+/// Otherwise the author of the text could find a secret character by character.
 #[test]
 fn the_pieces_of_a_stream_do_not_depend_on_how_secrets_begin() {
     let redactor = build_redactor(&[("KEY", "hunter2-hunter2"), ("LINES", "first line\nsecond line")]);
