@@ -21,7 +21,7 @@ static REQUESTED: Notify = Notify::const_new();
 /// While it lives, the first signal does not end the program.
 pub(crate) struct StopGuard(());
 
-/// How the program is told to stop.
+/// How the program is asked to stop.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum StopSignal {
     /// Ctrl-C.
@@ -40,7 +40,7 @@ pub(crate) fn defer_stop() -> StopGuard {
 }
 
 impl StopGuard {
-    /// Completes when the program is told to stop.
+    /// Completes when the program is asked to stop.
     pub(crate) async fn wait_for_request(&self) -> StopSignal {
         let requested = REQUESTED.notified();
         match requested_signal() {
@@ -59,7 +59,7 @@ impl StopGuard {
     }
 }
 
-/// The request was met, and the program goes on: the next signal is the first one again.
+/// The request was met, and the program continues: the next signal counts as a first one.
 pub(crate) fn complete_request() {
     IS_REQUESTED.store(false, Ordering::SeqCst);
 }

@@ -391,7 +391,7 @@ fn on_stdio_runs_end_with_their_client_next_to_a_server_of_the_same_data() {
     assert_eq!(runs["items"][0]["status"], "cancelled", "{runs}");
 }
 
-/// A line that is no message is answered, and the conversation goes on.
+/// An invalid line is answered, and the conversation continues.
 #[test]
 fn on_stdio_lines_that_are_no_messages_have_the_errors_of_json_rpc() {
     let place = Workspace::with_hello("");

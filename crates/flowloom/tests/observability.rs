@@ -86,7 +86,7 @@ fn an_error_at_the_start_is_a_line_of_json() {
     }
 }
 
-/// A server that answers the POST of a run only after the server was told to stop.
+/// A server that answers the POST of a run only after the server received a stop signal.
 fn start_slow_post(settings: &str) -> (TestServer, Workspace, RunningServer, String) {
     let world = TestServer::start();
     let place =

@@ -91,7 +91,7 @@ fn a_postgres_that_is_away_interrupts_no_run() {
 }
 
 /// Nothing was sent to a database that was away before the call: the start is refused, and the log promises nothing. A key
-/// that has read the metrics goes on to do so.
+/// that has read the metrics continues to do so.
 #[test]
 fn a_start_that_no_database_can_store_is_refused() {
     let Some(database) = test_postgres::TestDatabase::create_database() else { return };

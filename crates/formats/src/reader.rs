@@ -67,7 +67,7 @@ pub(crate) fn read_json(
 }
 
 /// Reports a syntax error and those after it, as far as their causes are plain. Returns the tree, so that the other problems
-/// are reported, too; `None` if it cannot be told what is meant.
+/// are reported, too; `None` if the meaning is ambiguous.
 fn read_rest(text: &str, error: JsonError, problems: &mut Problems) -> Option<Node> {
     let start = if text.starts_with('\u{feff}') { '\u{feff}'.len_utf8() } else { 0 };
     let is_json = text[start..].trim_start().starts_with(['{', '[']);

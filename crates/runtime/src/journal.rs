@@ -34,8 +34,8 @@ pub struct Batch {
     /// Whether to release the lease, unless a command is pending that this batch does not decide. The end of a run
     /// always releases the lease and rejects the commands that are left.
     pub releases_lease: bool,
-    /// Whether processes that follow the run are told when the batch is stored. Those that share a SQLite file look by
-    /// themselves.
+    /// Whether processes that follow the run are notified when the batch is stored. Those that share a SQLite file look
+    /// by themselves.
     pub is_announced: bool,
 }
 

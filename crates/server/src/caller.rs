@@ -40,7 +40,7 @@ fn is_of_proxy(name: &HeaderName) -> bool {
 const MAX_USER_CHARS: usize = 256;
 
 /// The key with a secret; `None` if there is none. During an outage of the database, a key that has read the metrics before
-/// may go on to do so.
+/// may continue to do so.
 fn find_key(parts: &Parts, server: &Server, secret_hash: &str) -> Result<Option<KeyRow>, Problem> {
     let found = server.host.app.store.get_key(secret_hash);
     if parts.extensions.get::<MatchedPath>().is_none_or(|route| route.as_str() != METRICS_PATH) {

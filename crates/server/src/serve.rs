@@ -275,8 +275,8 @@ async fn wait_for_stop(live: &RunSupervisor, signals: [Signal; 2], stopping: Can
     });
 }
 
-/// Goes on answering until the live runs have ended or had their time, and load balancers have noticed that the server is
-/// not ready.
+/// Continues to answer until the live runs have ended or had their time, and load balancers have noticed that the
+/// server is not ready.
 async fn drain_runs(live: &RunSupervisor, settings: &ServerSettings) {
     let all = async {
         for id in live.run_ids() {

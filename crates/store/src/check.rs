@@ -1,5 +1,5 @@
 //! Checks stored data: the list of runs, and the whole database for `flowloom doctor --read-data`. The database is read in
-//! pages, so runs and servers that use it go on, and the memory in use does not grow with the database.
+//! pages, so runs and servers that use it continue, and the memory in use does not grow with the database.
 
 use std::collections::HashSet;
 

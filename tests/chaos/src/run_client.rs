@@ -49,7 +49,7 @@ pub(crate) struct RunClient<'a> {
     expectation: Option<&'a Expectation>,
     pub(crate) board: &'a Board,
     pub(crate) random: Random,
-    /// The id of the run, once a server has told it.
+    /// The id of the run, once a server has returned it.
     pub(crate) run: Option<String>,
     /// The events that were received, in order.
     pub(crate) seen: Vec<Value>,

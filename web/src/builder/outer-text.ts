@@ -5,7 +5,7 @@ import { replaceText } from "./history";
 
 /**
  * Shows `text` in an editor. The page learns of what is typed a moment later, so the text that it renders may be older than
- * that of the editor; such a text is not shown. Returns what is to be called before the page is told of a change.
+ * that of the editor; such a text is not shown. Returns what is to be called before the page is notified of a change.
  */
 export function useOuterText(view: RefObject<EditorView | undefined>, text: string): () => void {
   const told = useRef(0);

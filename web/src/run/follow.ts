@@ -37,7 +37,7 @@ export class RunFollower {
 
   getVersion = (): number => this.version;
 
-  /** Asks at once whether the run goes on, for example after it was answered. */
+  /** Checks immediately whether the run continues, for example after an answer. */
   refresh(): void {
     this.wake?.();
   }

@@ -194,7 +194,7 @@ function countStartedOf(rows: readonly Row[], count: number): number {
 
 /**
  * A phase, or what is known about it beyond the events: it waits to try again, its outcome is that of another run, or it
- * failed and the run went on.
+ * failed and the run continued.
  */
 export type ShownPhase = Phase | "retrying" | "reused" | "tolerated";
 
@@ -245,8 +245,8 @@ export function summarizeRow(state: RunState, row: Row): Summary | undefined {
 }
 
 /**
- * The summary of what holds steps and has no event of its own yet, such as a loop between two rounds: it goes on until
- * another step starts or the run ends.
+ * The summary of what holds steps and has no event of its own yet, such as a loop between two rounds: it continues
+ * until another step starts or the run ends.
  */
 export function continueSummary(
   state: RunState,
@@ -278,7 +278,7 @@ function addToSummary(summary: Summary | undefined, step: StepState, failed: str
 
 /** The phase of a step as people see it. `failed` is where the run failed, if it did. */
 export function shownPhase(step: StepState, failed?: string): ShownPhase {
-  // A pipeline goes on after a failed node, and then fails because of it.
+  // A pipeline continues after a failed node, and then fails because of it.
   if (step.phase === "failed" && step.isFailureIgnored && !isWithin(step.path, failed)) return "tolerated";
   const last = step.tries.at(-1);
   if (step.phase === "running" && last?.error && last.endedAt !== undefined) return "retrying";

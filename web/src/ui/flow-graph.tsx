@@ -301,7 +301,7 @@ const StepBox = memo(function StepBox({ data, selected }: NodeProps<StepNode>) {
   );
 });
 
-/** How long a step took or has been running; undefined if that cannot be told. */
+/** How long a step took or has been running; undefined if that is not known. */
 function describeTime(state: NodeState | undefined, time: number): string | undefined {
   if (!state || state.endedAt === state.startedAt) return undefined;
   return formatDuration((state.endedAt ?? Math.max(time, state.startedAt)) - state.startedAt);

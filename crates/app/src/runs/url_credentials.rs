@@ -68,7 +68,7 @@ pub(crate) fn list_credentials(text: &str) -> Vec<MaskedValue> {
     let mut values: Vec<String> = Vec::new();
     for range in find_credentials(text) {
         let written = &text[range];
-        // A sentence, or a list of links, goes on after the address.
+        // A sentence, or a list of links, continues after the address.
         let shortened = written.trim_end_matches([')', ']', '}', '.', ',', ';']);
         for value in [written, shortened] {
             values.push(value.to_owned());

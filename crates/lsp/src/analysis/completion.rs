@@ -148,7 +148,7 @@ impl Context<'_> {
         }
     }
 
-    /// The names that a started reference can go on with, or the fields of the name that it has.
+    /// The names with which a started reference can continue, or the fields of the name that it has.
     fn list_references(&self, tree: &Node, kind: NameKind, reference: WrittenReference<'_>) -> Vec<Proposal> {
         let WrittenReference { written, rest: ReferenceRest { name_length, missing } } = reference;
         let start = written.rfind('.').map_or(0, |dot| dot + 1);

@@ -129,7 +129,7 @@ pub fn find_rest(text: &str, at: usize, style: TemplateStyle) -> ReferenceRest {
     }
 }
 
-/// Whether a reference can go on with a character.
+/// Whether a reference can continue with a character.
 fn continues_name(c: char) -> bool {
     c.is_alphanumeric() || matches!(c, '_' | '.' | '[' | ']' | '-')
 }

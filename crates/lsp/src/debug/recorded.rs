@@ -32,11 +32,11 @@ pub(super) struct RecordedRun {
     pub(super) shown: ShownValues,
     /// New values of variables at the present stop.
     pub(super) changed: Vec<(String, Value)>,
-    /// Whether the editor was told that the session is over. It is not, if it steps back then.
+    /// Whether the editor was notified that the session is over. A step back then reopens the session.
     is_over: bool,
 }
 
-/// Where a run goes on.
+/// Where a run continues.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Direction {
     Forwards,
@@ -64,7 +64,7 @@ impl RecordedRun {
         self.last
     }
 
-    /// Answers a request that does not need a run to go on.
+    /// Answers a request that does not need a run to continue.
     pub(super) async fn answer(&mut self, command: &str, arguments: &serde_json::Value) -> Answer {
         match command {
             "stepBack" => self.step(self.at.saturating_sub(1)),
@@ -82,7 +82,7 @@ impl RecordedRun {
         }
     }
 
-    /// Notes a new value of a variable. It takes effect when the run goes on, in a fork of it.
+    /// Notes a new value of a variable. It takes effect when the run continues, in a fork of it.
     fn set_variable(&mut self, arguments: &serde_json::Value) -> Answer {
         let text = |key: &str| arguments[key].as_str().unwrap_or_default();
         if arguments["variablesReference"].as_u64() != Some(VARIABLES_GROUP) || self.present().span.is_none() {

@@ -171,12 +171,12 @@ impl DebugSession {
         self.run.as_ref().is_some_and(|run| !run.changed.is_empty())
     }
 
-    /// Goes on in a fork of the run, in which the variables have their new values.
+    /// Continues in a fork of the run, in which the variables have their new values.
     async fn fork_run(&mut self, command: &str) -> Answer {
         let Some(run) = &mut self.run else { return Answer::refuse("no run is open: launch one first") };
         let (definition, at, id) = (run.definition.clone(), run.present_path(), run.playback.run_id());
         let set = std::mem::take(&mut run.changed);
-        // The run that is left does not go on by itself.
+        // The run that is left does not continue by itself.
         self.live = None;
         let config = match (self.load_config)(&definition) {
             Ok(config) => config,
@@ -194,7 +194,7 @@ impl DebugSession {
             .with_event("output", json!({"category": "console", "output": message}))
     }
 
-    /// Goes on as a request says: in what has happened already, or in what a live run does next.
+    /// Continues as a request demands: in the recorded events, or with the next step of a live run.
     async fn go_on(&mut self, command: &str) -> Answer {
         let (found, output) = match self.find_next(command).await {
             Ok(found) => found,

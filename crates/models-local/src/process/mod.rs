@@ -47,8 +47,8 @@ impl ModelSlot {
         Arc::new(ModelSlot { program, file, turns, process: Mutex::default(), call_count: AtomicU64::new(0) })
     }
 
-    /// Has an answer generated when it is the user's turn. If the call is dropped, the process is told to stop, and the
-    /// next call waits until it has.
+    /// Has an answer generated when it is the user's turn. If the call is dropped, the process is asked to stop, and
+    /// the next call waits until it has.
     pub(crate) async fn generate_answer(
         self: Arc<ModelSlot>,
         job: AnswerJob,

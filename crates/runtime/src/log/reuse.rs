@@ -185,7 +185,7 @@ impl ReusableRecord {
         (attempts.into_iter().map(response).collect(), scripts)
     }
 
-    /// Whether an outcome is handed over also after the run went on without one.
+    /// Whether an outcome is handed over also after the run continued without one.
     fn outlasts_differences(&self) -> bool {
         self.by_request.is_some()
     }

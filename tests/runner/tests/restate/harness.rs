@@ -48,7 +48,7 @@ impl ObservedRuns {
     /// The events so far, which are forgotten.
     pub(crate) fn take_events(&self) -> CaseEvents {
         let all = std::mem::take(&mut *lock(&self.records));
-        // Restate may wake a run of an earlier case that waits for a person, which then goes on waiting.
+        // Restate may wake a run of an earlier case that waits for a person, which then continues to wait.
         let is_wake =
             |record: &Arc<Record>| matches!(record.event, Event::RunStarted { .. } | Event::RunSuspended { .. });
         let own = all.into_values().filter(|records| !records.iter().all(is_wake));

@@ -14,7 +14,7 @@ import { RunActions } from "./run-actions";
 import type { RunView } from "./use-run";
 import "./run-header.css";
 
-/** A run that goes on is asked in these intervals whether anyone performs it. */
+/** Interval at which a run in progress is checked for a worker that drives it. */
 const INTERRUPTION_CHECK_MS = 5000;
 
 type RunHeaderProps = { view: RunView; time: number; names: Names; onSelect: (path: string) => void };

@@ -78,7 +78,7 @@ export function StepAloneDialog(props: StepAloneProps) {
 function stepQuery(workflow: string, path: string, run: string) {
   return queryOptions({
     queryKey: ["workflows", workflow, "step", path, run],
-    // Values of a run that goes on change.
+    // Values of a run in progress change.
     gcTime: 0,
     queryFn: async ({ signal }) => {
       const query = new URLSearchParams({ path, run });

@@ -67,7 +67,7 @@ export function useSave({ workflow, edited, stored, isDeleted, pending, onSaved 
     keep,
     /** Saves over the version that someone else stored. */
     saveOver: () => saving.mutate({ source: edited.source, tag: stored.tag }),
-    /** Goes on with the version that someone else stored; undo brings the other text back. */
+    /** Continues with the version that another user stored; undo restores the other text. */
     takeTheirs: () => {
       saving.reset();
       edited.discard();
