@@ -134,7 +134,7 @@ pub struct NewSchedule {
     pub inputs: Value,
     /// When it is due, as a cron expression.
     pub cron: String,
-    /// The zone in which the times are meant; UTC if it is not said.
+    /// The time zone of the schedule; UTC by default.
     pub timezone: Option<String>,
     /// Whether one run makes up for times at which no server was there.
     pub catches_up: bool,

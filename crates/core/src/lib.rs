@@ -3,7 +3,7 @@
 //! Pure data and pure functions: no I/O, no async, no clock and no randomness. The front ends (`formats`) produce a
 //! [`Plan`], the interpreter (`runtime`) walks it, and everything else reads [`Record`]s.
 //!
-//! The modules stand in reading order; each uses only those before it (`tests/structure/tests/cycles.rs`).
+//! The modules are in reading order; each uses only those before it (`tests/structure/tests/cycles.rs`).
 #![warn(missing_docs)]
 
 // Failures and where they are.

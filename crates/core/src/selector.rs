@@ -171,7 +171,7 @@ impl PageSelector {
     }
 }
 
-/// Whether a character stands between two elements of a selector.
+/// Whether a character separates two elements of a selector.
 fn is_relation_char(c: char) -> bool {
     matches!(c, ' ' | '\t' | '\n' | '\r' | '\u{c}' | '>' | '+' | '~')
 }

@@ -426,7 +426,7 @@ impl StoredJournal {
     }
 }
 
-/// Copies the definitions, in which `@SERVER@` stands for the address of the server.
+/// Copies the definitions, in which `@SERVER@` is replaced by the address of the server.
 fn copy_definitions(from: &Path, to: &Path, server: &str) {
     for path in files_in(from) {
         let target = to.join(path.file_name().expect("a name"));

@@ -3,7 +3,7 @@
 //!
 //! A page writes `<!-- file: NAME -->` before a definition that its commands use, `<!-- setup: COMMANDS -->` before commands
 //! that need more than the page says, and `<!-- not run: REASON -->` before commands that cannot run here, such as those
-//! that need root. Lines that start with `$ ` are commands, and what stands below is what they print; in other blocks with
+//! that need root. Lines that start with `$ ` are commands, and the lines below are their output; in other blocks with
 //! commands every line is one. A comment that says `exit code N` is what the command ends with. Answers come from a script.
 //! `crates/flowloom/tests/tutorial.rs` runs README.md and the tutorial.
 

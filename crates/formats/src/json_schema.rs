@@ -75,7 +75,7 @@ pub fn list_schema_problems(schema: &Value) -> Vec<SchemaProblem> {
     if problems.is_empty() { vec![first] } else { problems }
 }
 
-/// The schema that is meant where names stand with their types, such as `{"city": "string"}`, in the place of keywords.
+/// The schema that is meant by names with their types, such as `{"city": "string"}`, instead of keywords.
 /// As a schema, that is valid, but it accepts every value.
 pub(crate) fn read_type_list(schema: &Value) -> Option<serde_json::Value> {
     let fields = schema.as_map()?;

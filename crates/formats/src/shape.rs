@@ -16,7 +16,7 @@ const TEST_KEYS: &[&str] = &["expect", "steps", "answers"];
 pub struct DocumentShape<'a> {
     /// The whole document.
     pub whole: &'a Node,
-    /// The definition in it: what stands under `workflow`, `pipeline` and the like, or the whole document.
+    /// The definition in it: the value of `workflow`, `pipeline` and the like, or the whole document.
     pub definition: &'a Node,
 }
 

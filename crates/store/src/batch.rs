@@ -237,7 +237,7 @@ impl BatchWrite {
     }
 
     /// Rejects a second turn of a conversation while a living process drives one, or one needs a decision: its end would
-    /// overwrite what was said since. A turn that waits for a person does not block others.
+    /// overwrite later messages. A turn that waits for a person does not block others.
     fn check_turn(&self, connection: &DbConnection, created: &RunCreated, thread_key: &str) -> Result<(), StoreError> {
         connection.serialize_changes("starts")?;
         let sql = "select id, case when status in ('queued', 'running') then worker end from run \

@@ -46,10 +46,11 @@ impl PersonalWrites {
     }
 }
 
-/// Stands for every status that is unknown.
+/// The name of every unknown status.
 const DAMAGED: &str = "damaged";
 
-/// SQL condition of a [`RunFilter`], whose parameters [`FilterParams`] has. `{status}` stands for the expression of the current status.
+/// SQL condition of a [`RunFilter`], whose parameters [`FilterParams`] has. `{status}` is replaced by the expression of
+/// the current status.
 const FILTER_SQL: &str = "(user_id = $1 or $1 is null) and ({status} = $2 or $2 is null) and (name = $3 or $3 is null) \
                       and (coalesce(workflow, name) = $4 or $4 is null) and (format = $5 or $5 is null) \
                       and (thread_key = $6 or $6 is null) and (id < $7 or $7 is null) \

@@ -29,7 +29,7 @@ pub struct HookRow {
 const HOOK_COLUMNS: &str = "id, user_id, workflow, secret_hash, secret_name, created_at";
 
 impl HookRow {
-    /// The path and query of its address on a server. The secret does not tell two hooks apart whose callers sign with
+    /// The path and query of its address on a server. The secret does not distinguish two hooks whose callers sign with
     /// the same one, so the user is named.
     pub fn address(&self) -> String {
         match self.user.as_str() {

@@ -36,7 +36,7 @@ const RETRY_MS: u64 = 200;
 /// How long a lease lasts.
 const LEASE: Duration = Duration::from_millis(LEASE_MS);
 
-/// A write. It is given the database, or nothing if it has waited too long, and returns what tells the caller.
+/// A write. It is given the database, or nothing if it has waited too long, and returns the notification of the caller.
 type Job = Box<dyn FnOnce(Option<&Database>) -> Reply + Send>;
 type Reply = Box<dyn FnOnce() + Send>;
 

@@ -90,10 +90,10 @@ export function subtitleOf(part: Part): string {
     : kind;
 }
 
-/** The fields of a block of a flow that tell it from others of its type. */
+/** The fields of a block of a flow that distinguish it from others of its type. */
 const PURPOSES = ["resultVariable", "responseVariable", "instruction", "url"];
 
-/** What tells a block of a flow from others of its type: the variables that it sets, its instruction, or its address. */
+/** The text that distinguishes blocks of a flow of one type: the variables set, the instruction, or the address. */
 function purposeOf(part: Part): string | undefined {
   const config = (fieldsOf(part).config ?? {}) as Record<string, unknown>;
   const rows = Array.isArray(config.variables) ? (config.variables as { name?: unknown }[]) : [];

@@ -258,7 +258,7 @@ function RoutedLine({ id, data, markerEnd, sourceX, sourceY, targetX, targetY }:
   );
 }
 
-/** A label, which tells its whole text when it is pointed at. */
+/** A label, which shows its whole text when it is pointed at. */
 function EdgeText({ text }: { text: string }) {
   const [first, second] = wrapLabel(text);
   return (

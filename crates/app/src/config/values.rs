@@ -20,7 +20,7 @@ const METHODS: [&str; 7] = ["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OP
 /// The provider whose address may lack its scheme, as in its own environment variable.
 const SCHEMELESS_PROVIDER: &str = "ollama";
 
-/// Stands for any name in a path.
+/// Placeholder of any name in a path.
 const ANY: &str = "*";
 
 /// The settings that are addresses.

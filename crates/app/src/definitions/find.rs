@@ -117,7 +117,7 @@ pub fn find_named(config: &Config, named: &Path) -> Result<PathBuf, DefinitionEr
     }
 }
 
-/// Like [`find_named`], but a folder stands for the one definition that it has. Fails if it has none or several.
+/// Like [`find_named`], but a folder names the one definition in it. Fails if it has none or several.
 pub fn find_definition(config: &Config, named: &Path) -> Result<PathBuf, DefinitionError> {
     let path = find_named(config, named)?;
     if !path.is_dir() || resolve_entry(&path) != path {

@@ -26,7 +26,7 @@ use crate::error::AppError;
 use crate::folders::name_folder;
 use crate::tools::mcp::McpServers;
 
-/// The path that stands for stdin.
+/// The path that means stdin.
 pub const STDIN_PATH: &str = "-";
 
 /// A definition with the result of compiling it.
@@ -276,7 +276,7 @@ impl Loaded {
     }
 }
 
-/// Reads a definition from stdin. Its first character tells JSON from Markdown.
+/// Reads a definition from stdin. Its first character distinguishes JSON from Markdown.
 fn read_stdin(limit: u64, path: Option<&Path>) -> (PathBuf, std::io::Result<Vec<u8>>) {
     let mut bytes = Vec::new();
     let read = std::io::stdin().lock().take(limit.saturating_add(1)).read_to_end(&mut bytes);

@@ -18,7 +18,7 @@ pub struct DefinitionDiff {
     pub fields: Vec<FieldChange>,
     /// Inputs that differ, by name.
     pub inputs: Vec<InputChange>,
-    /// Steps that differ, in the order of the second definition; removed steps stand at the end.
+    /// Steps that differ, in the order of the second definition; removed steps come last.
     pub steps: Vec<StepChange>,
     /// Workflows that functions run, and that differ.
     #[serde(skip_serializing_if = "Vec::is_empty")]

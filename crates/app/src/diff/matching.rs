@@ -173,7 +173,7 @@ impl Matches {
     }
 }
 
-/// Which of the pairs stand in another order. `pairs` are sorted by the first index; the longest run of pairs in the same
+/// Which of the pairs are in another order. `pairs` are sorted by the first index; the longest run of pairs in the same
 /// order has not moved.
 pub(super) fn find_moved(pairs: &[(usize, usize)]) -> Vec<bool> {
     let mut ends: Vec<usize> = Vec::new();

@@ -168,7 +168,7 @@ async fn describe_run(app: &App, opened: &LoadedRun) -> Result<(RunFacts, HashMa
     Ok((facts, result))
 }
 
-/// Compares steps by their paths. The order is that of the first run; steps that only the second one has stand behind the
+/// Compares steps by their paths. The order is that of the first run; steps that only the second one has come after the
 /// step that they follow there.
 fn compare_steps(steps_a: &[StepDetails], steps_b: &[StepDetails]) -> Vec<StepDiff> {
     let by_path_a: HashMap<&Path, &StepDetails> = steps_a.iter().map(|step| (&step.path, step)).collect();

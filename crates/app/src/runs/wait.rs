@@ -21,7 +21,7 @@ const MIN_POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// The longest interval if only polling shows the end of the run.
 const MAX_POLL_INTERVAL: Duration = Duration::from_millis(500);
 
-/// The longest interval if the process that drives the run tells when it no longer does.
+/// The longest interval if the process that drives the run announces that it no longer does.
 const MAX_NOTIFIED_POLL_INTERVAL: Duration = Duration::from_secs(5);
 
 /// How long the caller of a start waits until a server has stored it. A little longer than a write that does not get its turn.

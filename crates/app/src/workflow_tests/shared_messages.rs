@@ -109,7 +109,7 @@ fn is_name(message: &Value) -> bool {
     read_name(message).is_some()
 }
 
-/// The step that stands in the place of a message.
+/// The step that an object in place of a message names.
 fn read_name(message: &Value) -> Option<StepAttempt> {
     let path = message.get(SAME_AS)?.as_str()?;
     let attempt = message.get(ATTEMPT).and_then(Value::as_u64).and_then(|attempt| u32::try_from(attempt).ok());

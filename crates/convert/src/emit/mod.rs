@@ -278,7 +278,7 @@ impl Emitter<'_> {
         }
     }
 
-    /// Reports how the call of a function differs from the step that it stands for.
+    /// Reports how the call of a function differs from the step that it replaces.
     fn check_call(&mut self, item: &Item<'_>, call: &Call) {
         if let Some(difference) = &call.difference {
             self.report.add_loss(item.span, difference.clone());

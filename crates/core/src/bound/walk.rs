@@ -189,7 +189,7 @@ impl Walk<'_> {
         Bound { models: [(model, call)].into(), chain_ms, ..Bound::default() }
     }
 
-    /// One call with whatever was said before.
+    /// One call with all earlier messages.
     fn bound_conversation_call(&self, generate: &Generate) -> Bound {
         let mut bound = self.bound_call(generate);
         for (model, call) in &mut bound.models {

@@ -132,8 +132,8 @@ impl GenerateReply {
     }
 }
 
-/// Facts about a response besides the output: what the other side said, and how long it took. Nothing that runs depends
-/// on them.
+/// Facts about a response besides the output: the reply of the other side, and how long it took. Nothing that runs
+/// depends on them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ResponseFacts {
     /// The model that answered, if its provider calls it by another name than the request.

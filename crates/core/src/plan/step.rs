@@ -346,7 +346,7 @@ pub struct Dag {
     pub nodes: Vec<DagNode>,
     /// Whether the step fails if a node failed, once every node that can run has run.
     pub fails: bool,
-    /// The reason that is recorded for a node whose needs failed; `{}` in it stands for their keys.
+    /// The reason that is recorded for a node whose needs failed; `{}` in it is replaced by their keys.
     pub skip_reason: &'static str,
 }
 

@@ -67,7 +67,7 @@ pub enum SchemaTooComplex {
     Reference,
 }
 
-/// A measured schema, which tells before a validation whether that takes too long.
+/// A measured schema, from which is known before a validation whether that takes too long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SchemaWork {
     /// Whether no value takes much more work than its size.

@@ -107,7 +107,7 @@ impl AnswerStream {
         self.print(text);
     }
 
-    /// Prints what stands before the text of a step: the start of the output, or who speaks.
+    /// Prints the text before the output of a step: the start of the output, or who speaks.
     fn start(&mut self, path: &Path) {
         self.streamed.replace("");
         match &self.steps {

@@ -81,7 +81,7 @@ pub(crate) fn paint_status(status: &str) -> String {
 
 /// Maximum width of the bars of the waterfall, in columns.
 const MAX_BAR_COLUMNS: usize = 32;
-/// Width of what stands around path, bar and detail, in columns.
+/// Width of the text around path, bar and detail, in columns.
 const FIXED_COLUMNS: usize = 17;
 /// Maximum width of a path, in columns.
 const MAX_PATH_COLUMNS: usize = 36;

@@ -24,7 +24,7 @@ use crate::terminal::measure::{count_columns, fit_line, take_last_columns};
 use crate::terminal::report::{format_duration, paint_phase, paint_reused, truncate_line};
 use crate::terminal::width::stderr_columns;
 
-/// A target is not shortened below this for what stands behind it, in columns.
+/// Minimum width of a target that is shortened for the text after it, in columns.
 const MIN_TARGET_COLUMNS: usize = 20;
 
 /// Displays one line per step on stderr, and the answer on stdout.

@@ -274,7 +274,7 @@ impl<'a> ToolRecord<'a> {
         self.layers.iter().any(|layer| layer.get("needsApproval").is_some_and(Value::is_truthy))
     }
 
-    /// Whether the client runs it, in whichever layer that stands.
+    /// Whether the client runs it, in whichever layer that is declared.
     fn is_run_by_client(&self) -> bool {
         let keys = ["execution_location", "executionLocation"];
         let is_client =

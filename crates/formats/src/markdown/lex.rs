@@ -251,7 +251,7 @@ impl<'a> Lexer<'a> {
     }
 }
 
-/// Length of a tag from its `<` to its `>`, which stands outside of quotes and braces; `None` if it does not end.
+/// Length of a tag from its `<` to its `>` outside of quotes and braces; `None` if it does not end.
 pub fn measure_tag(text: &str) -> Option<usize> {
     let (mut depth, mut quote) = (0_usize, None);
     for (at, c) in text.char_indices() {

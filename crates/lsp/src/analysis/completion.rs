@@ -182,7 +182,7 @@ impl Context<'_> {
         others.map(|name| finish(Proposal::of_name(name, replaces), is_whole)).collect()
     }
 
-    /// The fields of a name: those that the definition tells, or those of its last value.
+    /// The fields of a name: those that the definition declares, or those of its last value.
     fn list_value_fields(&self, name: &Name) -> Vec<String> {
         let declared = self.definition.list_fields(name);
         match declared.is_empty() {

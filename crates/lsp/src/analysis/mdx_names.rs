@@ -217,7 +217,7 @@ impl ReadExpression<'_> {
     }
 }
 
-/// The type and the fields of provided names are those of the names that they stand for.
+/// The type and the fields of provided names are those of the names that they refer to.
 fn add_results_in_blocks(document: &MdxDocument, names: &mut [Name]) {
     let outer: Vec<Name> = names.iter().filter(|name| name.is_origin() && !name.is_shorthand).cloned().collect();
     for name in names.iter_mut().filter(|name| name.is_shorthand && name.is_origin()) {

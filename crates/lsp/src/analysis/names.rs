@@ -3,7 +3,7 @@
 use flowloom_core::diagnostic::Span;
 use flowloom_core::value::Value;
 
-/// The kind of thing that a name stands for.
+/// The kind of thing that a name refers to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum NameKind {
     /// A variable, an input or the result of an action.
@@ -119,7 +119,7 @@ impl Name {
         Name { kind, text: text.to_owned(), span, role, scope: 0, about: About::default(), is_shorthand: false }
     }
 
-    /// Whether it stands for the same thing as another name of the same definition.
+    /// Whether it refers to the same thing as another name of the same definition.
     pub fn is_same(&self, other: &Name) -> bool {
         self.kind == other.kind && self.scope == other.scope && self.text == other.text
     }

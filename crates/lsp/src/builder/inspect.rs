@@ -331,7 +331,7 @@ impl JsonInspector<'_> {
     }
 }
 
-/// Keys by whose values people tell parts apart, the best one first.
+/// Keys by whose values people distinguish parts, the best one first.
 const TITLE_KEYS: [&str; 5] = ["name", "nodeName", "node_name", "id", "type"];
 
 fn find_title(item: &Node) -> Option<String> {

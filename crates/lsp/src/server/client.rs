@@ -69,7 +69,8 @@ impl ClientAbilities {
     }
 }
 
-/// Tells the server when the process of the editor has ended: an editor that crashed does not always close the streams.
+/// Notifies the server when the process of the editor has ended: an editor that crashed does not always close the
+/// streams.
 pub(super) fn watch_client(client: &ClientSocket, params: &InitializeParams) {
     // Of a process that cannot be seen, for example from a container, nothing is known.
     let Some(process) = params.process_id.filter(|process| is_running(*process)) else { return };

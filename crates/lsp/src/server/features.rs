@@ -119,7 +119,7 @@ impl<'s> Opened<'s> {
         open.or_else(|| Url::from_file_path(path).ok())
     }
 
-    /// The name at a position. Of the two that a shorthand key stands for, the one around the block comes first.
+    /// The name at a position. Of the two that a shorthand key refers to, the one around the block comes first.
     fn find_name(&self, position: Position) -> Option<&Name> {
         let offset = self.view().find_offset(position);
         self.file()?.index.find_names(offset).min_by_key(|name| std::cmp::Reverse(name.role))

@@ -62,7 +62,7 @@ impl RunLog {
         is_due
     }
 
-    /// Completes once a command has said that it is at least as late as `until`.
+    /// Completes once a command has reported a time of at least `until`.
     pub(crate) async fn wait_for_known_time(&self, until: u64) {
         poll_fn(|context| {
             let timers = &mut self.lock_state().timers;

@@ -24,7 +24,7 @@ const WINDOW_STEP_BYTES: usize = 64;
 /// A secret to redact.
 #[derive(Clone, Debug)]
 pub struct HiddenSecret {
-    /// Its name, which stands in its place; `None` for a secret that the reader may not know of.
+    /// Its name, which replaces it; `None` for a secret that the reader may not know of.
     pub name: Option<String>,
     /// Its value.
     pub value: String,
@@ -81,7 +81,7 @@ impl SecretRedactor {
         SecretRedactor::from_patterns(redacted.flat_map(|secret| secret.list_patterns()).collect())
     }
 
-    /// A redactor of values, with the texts that stand in their places.
+    /// A redactor of values, with the texts that replace them.
     pub fn of_values<'v>(values: impl IntoIterator<Item = ReplacedValue<'v>>) -> SecretRedactor {
         let encode = |replaced: ReplacedValue<'_>| encode_value(replaced.value, &replaced.shown.into());
         SecretRedactor::from_patterns(values.into_iter().flat_map(encode).collect())

@@ -174,7 +174,7 @@ function NewKey({ isFirst, onClose }: NewKeyProps) {
 type KeyFieldsProps = {
   entry: KeyEntry;
   onChange: (changed: Partial<KeyEntry>) => void;
-  /** What is said about the scopes. */
+  /** The explanation of the scopes. */
   children: ReactNode;
 };
 

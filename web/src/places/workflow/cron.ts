@@ -1,4 +1,4 @@
-// Cron expressions for people: frequent ones are chosen from a list, and each is said in words.
+// Cron expressions for people: frequent ones are chosen from a list, and each is described in words.
 import { t } from "../../strings";
 
 /** When a schedule is due, as it is chosen. */

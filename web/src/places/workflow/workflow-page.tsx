@@ -60,7 +60,7 @@ export function WorkflowPage() {
   );
 }
 
-/** What was just done. It is said as long as the editor shows the text that it is about. */
+/** The last action. It is shown as long as the editor shows the text that it is about. */
 type Notice = { text: string; about: Source };
 
 type OpenProps = {
@@ -141,7 +141,7 @@ function OpenWorkflow(props: OpenProps) {
   );
 }
 
-/** What is changed, stored and said about a workflow that is open. */
+/** The changes, the stored state and the messages of a workflow that is open. */
 function useOpenWorkflow({ place, workflow, stored, isDeleted }: OpenProps) {
   const mayWrite = useMay("write");
   const mayRun = useMay("run");

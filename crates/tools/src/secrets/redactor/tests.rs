@@ -10,7 +10,7 @@ use crate::secrets::SecretEncoding;
 /// Number of random placements.
 const PLACEMENTS: u64 = 100_000;
 
-/// The number of characters of a secret that would tell something.
+/// The number of characters of a secret that would reveal something.
 const LEAK_CHARS: usize = 5;
 
 /// A small generator of repeatable numbers (SplitMix64).
@@ -79,7 +79,7 @@ fn encode_randomly(random: &mut Random, value: &str) -> String {
     }
 }
 
-/// Whether a text contains enough of an encoding of the secret to tell something.
+/// Whether a text contains enough of an encoding of the secret to reveal something.
 fn shows_encoding(text: &str, encoded: &str) -> bool {
     let characters: Vec<char> = encoded.chars().collect();
     // The first and last characters may belong to what surrounds the secret.
