@@ -28,7 +28,7 @@ const MAX_QUEUED_RUNS: usize = 1024;
 /// Maximum number of spans per export.
 const MAX_BATCH_SPANS: usize = 2048;
 
-/// The status of a response of which the record says nothing.
+/// The status of a response that the record does not contain.
 const DEFAULT_STATUS: u16 = 200;
 
 /// Time-out of an export.

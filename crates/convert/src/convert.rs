@@ -138,7 +138,7 @@ fn lay_out_json(source: &ConversionSource<'_>, laid_out: Option<String>, report:
     format_source(source.plan.format, source.file, &plain).ok()
 }
 
-/// Reports what the text of a definition says and its plan does not hold.
+/// Reports the parts of the text of a definition that its plan does not contain.
 fn report_unplanned(source: &ConversionSource<'_>, report: &mut Report) {
     let has_comments = match source.plan.format {
         markdown::FORMAT => source.text.lines().any(|line| line.trim_start().starts_with('>')),

@@ -273,7 +273,7 @@ fn the_workflow_of_a_function_is_bounded_with_its_caller() {
     assert_eq!(listed["models"][0]["calls"], 1, "{listed}");
 }
 
-/// What a function does that is not known before the run has no bound, and the estimate says where.
+/// The effects of a function that are not known before the run have no bound, and the estimate names their place.
 #[test]
 fn workflows_that_are_not_known_or_run_themselves_have_no_bound() {
     let place = Workspace::new(

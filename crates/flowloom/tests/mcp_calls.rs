@@ -226,7 +226,7 @@ fn a_run_waits_for_an_answer_and_takes_it_from_its_own_tool_and_user_only() {
         let refused = call_tool(&server, &[key], params);
         assert_eq!(refused["result"]["structuredContent"]["error"]["code"], "FL1507", "{refused}");
     }
-    // A declined question can still be answered later; the result says how.
+    // A declined question can still be answered later; the result explains how.
     let declined = call_tool(&server, &[&ann], again("ask-a-person", "decline"))["result"].clone();
     assert_eq!(declined["structuredContent"]["status"], "waiting", "{declined}");
     let answered = call_tool(&server, &[&ann], again("ask-a-person", "accept"))["result"].clone();

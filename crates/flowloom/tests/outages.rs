@@ -311,7 +311,7 @@ fn forward_both_ways(client: TcpStream, server: UnixStream) {
     });
 }
 
-/// SQLite writes on into a file that was deleted, and says nothing.
+/// SQLite continues to write into a file that was deleted, without an error.
 #[test]
 fn a_data_folder_that_is_gone_is_noticed() {
     let place = Workspace::with_hello("");

@@ -2,10 +2,10 @@
 //! examples.
 //!
 //! A page writes `<!-- file: NAME -->` before a definition that its commands use, `<!-- setup: COMMANDS -->` before commands
-//! that need more than the page says, and `<!-- not run: REASON -->` before commands that cannot run here, such as those
-//! that need root. Lines that start with `$ ` are commands, and the lines below are their output; in other blocks with
-//! commands every line is one. A comment that says `exit code N` is what the command ends with. Answers come from a script.
-//! `crates/flowloom/tests/tutorial.rs` runs README.md and the tutorial.
+//! that need more than the page describes, and `<!-- not run: REASON -->` before commands that cannot run here, such as
+//! those that need root. Lines that start with `$ ` are commands, and the lines below are their output; in other blocks
+//! with commands every line is one. A comment with `exit code N` is the expected exit code of the command. Answers come
+//! from a script. `crates/flowloom/tests/tutorial.rs` runs README.md and the tutorial.
 
 mod support;
 
@@ -179,7 +179,7 @@ impl PageScript {
         }
     }
 
-    /// A line with the addresses of this test, which says whether a server that it starts answers.
+    /// A line with the addresses of this test, which shows whether a server that it starts answers.
     fn adapt_line(&mut self, line: &str) -> String {
         let (command, comment) = line.split_once(" # ").unwrap_or((line, ""));
         let Some(server) = SERVERS.iter().find(|server| is_start_of(command, server)) else {

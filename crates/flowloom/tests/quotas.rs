@@ -381,7 +381,7 @@ fn use_quota(server: &RunningServer, user: &str, kind: QuotaUse) -> HttpAnswer {
     }
 }
 
-/// Each quota is set to nothing for one user, who has data from before: the next use is refused and says what to do, the
+/// Each quota is set to nothing for one user, who has data from before: the next use is refused with a remedy, the
 /// quota is shown, the data can be read and deleted, and another user has no such limit.
 #[test]
 fn every_quota_is_set_for_a_user_and_shown_and_leaves_data_usable() {

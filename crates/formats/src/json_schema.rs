@@ -92,7 +92,7 @@ fn try_schema(schema: &serde_json::Value) -> Result<(), SchemaProblem> {
     let measured = measure_schema(schema);
     let limits = match measured {
         Ok(work) => work.pattern_limits(),
-        // The validator says which reference leads to nothing.
+        // The validator reports which reference leads to nothing.
         Err(SchemaTooComplex::Reference) => PatternLimits::LEAST,
         Err(too_complex) => return Err(too_complex.to_string().into()),
     };

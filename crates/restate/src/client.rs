@@ -91,7 +91,7 @@ impl RestateClient {
         RestateClient { http: build_http(), ingress: ingress.trim_end_matches('/').to_owned() }
     }
 
-    /// Fails if the server does not answer, or says that it is not healthy.
+    /// Fails if the server does not answer, or reports that it is not healthy.
     pub async fn check_health(&self) -> Result<(), RestateError> {
         let url = format!("{}/restate/health", self.ingress);
         let (status, message) = send_json(&self.http, Method::GET, &url, &Value::Null).await?;

@@ -253,7 +253,7 @@ impl SessionAttempt {
     /// Claims the run and has it resumed. Returns the end of the session if there is nothing to drive.
     async fn go_live(&mut self) -> Result<Option<SessionEnd>, HandlerError> {
         let mut held = match self.claim_run().await {
-            // It was deleted: the name of the service says that it was in this database.
+            // It was deleted: the name of the service shows that it was in this database.
             Err(JournalError::RunNotFound(_)) => return Ok(Some(SessionEnd::Finished)),
             claimed => claimed?,
         };

@@ -108,7 +108,7 @@ impl Drive {
         self
     }
 
-    /// Sets whether the record says already that the run is suspended.
+    /// Sets whether the record already shows that the run is suspended.
     pub(crate) fn set_suspended(&mut self, is_suspended: bool) {
         self.suspended = is_suspended;
     }

@@ -104,7 +104,7 @@ impl DefinitionIdentity {
     }
 }
 
-/// The part of a run's budget that an effect may spend, and what it has spent besides what its outcome says: child
+/// The part of a run's budget that an effect may spend, and what it has spent beyond its outcome: child
 /// workflows of a function, and answers of a model that were refused.
 #[derive(Debug)]
 pub struct BudgetAllowance {

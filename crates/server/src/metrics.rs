@@ -62,7 +62,7 @@ const CHECK_LIFETIME: Duration = Duration::from_secs(3);
 pub(crate) struct Readiness(tokio::sync::Mutex<Option<(Instant, bool)>>);
 
 impl Readiness {
-    /// Whether the server is ready, as `/health/ready` says. Readers at the same time share one check.
+    /// Whether the server is ready, as `/health/ready` reports. Readers at the same time share one check.
     async fn check(&self, host: &RunHost) -> bool {
         let mut last = self.0.lock().await;
         if let Some((at, is_ready)) = *last

@@ -318,7 +318,7 @@ enum RowOrigin {
     Inserted,
     /// It read and locked the row.
     Read,
-    /// It assumes what the row says; the commit verifies it.
+    /// It assumes the content of the row; the commit verifies it.
     Assumed,
 }
 

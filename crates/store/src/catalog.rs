@@ -315,7 +315,7 @@ impl Store {
     }
 
     /// The SQL expression of the current status of a run: one that must continue and has no living worker was interrupted, as
-    /// [`RunRow::current_status`] says.
+    /// [`RunRow::current_status`] returns.
     pub(crate) fn build_status_expression(&self, db: &DbConnection) -> Result<String, StoreError> {
         let sql = "select distinct worker from run where status = 'running' and worker is not null";
         let mut dead: Vec<String> = db.query_rows(sql, &[], |row| row.get(0))?;
@@ -335,7 +335,7 @@ impl Store {
         Ok(format!("case when {interrupted} or {left_alone} then '{}' else status end", Status::Interrupted.name()))
     }
 
-    /// The SQL condition of a run that is left to a process with its configuration, as [`RunRow::is_left`] says.
+    /// The SQL condition of a run that is left to a process with its configuration, as in [`RunRow::is_left`].
     fn build_left_condition(&self) -> String {
         let Some(config) = &self.recovery.config else { return "false".to_owned() };
         let suspended = SUSPENDED_STATUSES.map(|status| format!("'{}'", status.name())).join(", ");

@@ -1,5 +1,5 @@
-//! Quotas: how much a user may use. [`QUOTA_TABLE`] says how each of them is measured in the database, so they hold for all
-//! servers that share it.
+//! Quotas: how much a user may use. [`QUOTA_TABLE`] defines how each of them is measured in the database, so they hold
+//! for all servers that share it.
 
 use std::collections::{BTreeMap, HashMap};
 

@@ -87,7 +87,7 @@ impl Readers {
         Ok(LentConnection { readers: self, connection: state.idle.pop(), is_probe })
     }
 
-    /// Notes whether the database hangs. A read that was slow, or that met a lock, says nothing about others.
+    /// Notes whether the database hangs. A read that was slow, or that met a lock, does not indicate that.
     fn note_answer<T>(&self, wait: ReadWait, answer: Result<T, StoreError>) -> Result<T, StoreError> {
         let (hang, answer) = match answer {
             Err(error) if error.is_hang() => {

@@ -310,7 +310,7 @@ async fn a_commit_whose_outcome_is_unknown_for_a_while_happens_once() {
     assert_eq!(store.read(run_id(1), 0).await.expect("readable").len(), 2);
 }
 
-/// As when the server is stopped: it keeps its sessions, and says nothing.
+/// As when the server is stopped: it keeps its sessions, and does not answer.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_hangs_is_an_outage() {
     let Some(place) = TestDatabase::on_postgres() else { return };

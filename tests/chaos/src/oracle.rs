@@ -210,7 +210,7 @@ fn check_end(journal: &[Value], problems: &mut Vec<String>) {
     }
 }
 
-/// A retried run performs no step again that had succeeded, unless the retry says so.
+/// A retried run performs no step again that had succeeded, unless the retry requests it.
 fn check_kept_steps(journal: &[Value], problems: &mut Vec<String>) {
     let is_outcome = |event: &&Value| event["event"] == "step_finished" && event["attempt"] != 0;
     for (number, reopened) in journal.iter().enumerate().filter(|(_, event)| event["event"] == "run_reopened") {

@@ -339,7 +339,7 @@ fn what_is_lost_is_reported_at_its_place() {
     }
 }
 
-/// Whether a conversion without losses does the same; an error says what differs.
+/// Whether a conversion without losses does the same; an error names the difference.
 fn check_conversion(subject: &Subject, to: Format) -> Result<(), String> {
     let conversion = subject.convert(to);
     let Some(text) = &conversion.text else { return Ok(()) };

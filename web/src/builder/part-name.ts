@@ -72,7 +72,7 @@ export function titleOf(part: Part, inspection?: Inspection): string {
 
 /**
  * What a part shows next to its name: the condition of a connection, the id of a block's node, the variable that a block of
- * a flow sets or else what it is for, or what it does. It says something else than the name.
+ * a flow sets or else what it is for, or what it does. It differs from the name.
  */
 export function subtitleOf(part: Part): string {
   if (part.list === "edges") {

@@ -17,7 +17,7 @@ export type GraphNode = {
 export type GraphEdge = { from: number; to?: number | null; label: string };
 export type Graph = { nodes: GraphNode[]; edges: GraphEdge[] };
 
-/** The id that a pipeline gives a node, where its title is that of its block; undefined if the title says it. */
+/** The id that a pipeline gives a node, where its title is that of its block; undefined if the title contains it. */
 function nodeIdOf({ path, title }: GraphNode): string | undefined {
   const id = /^\/nodes~1\/([^/~]+)$/.exec(path)?.[1];
   return id === title ? undefined : id;

@@ -62,7 +62,7 @@ function partOf(row: Row, names: Names): { label: string; isUnnamed: boolean } {
   };
 }
 
-/** The name that a definition gives a step, with its iteration or visit; undefined if its path says the same. */
+/** The name that a definition gives a step, with its iteration or visit; undefined if its path contains it. */
 export function nameOf(path: string, names: Names): string | undefined {
   const fixed = toStaticPath(path);
   const name = names.get(fixed);
@@ -79,7 +79,7 @@ export function titleOf(path: string, names: Names): string {
 /** A part that no definition names, such as the members of a step that runs in parallel. */
 const UNNAMED = /^\/?([a-z_]+)~(\d+)$/;
 
-/** Whether a segment is a part of the engine's, which says nothing if it holds only one other. */
+/** Whether a segment is a part of the engine's, which is not informative if it holds only one other. */
 function isUnnamed(segment: string): boolean {
   return t.run.unnamed.has(UNNAMED.exec(segment)?.[1] ?? "");
 }
@@ -104,7 +104,7 @@ function joinLabels(parts: readonly { label: string; isUnnamed: boolean }[]): st
     return !part.isUnnamed || !next || isNumber(next.label);
   });
   return kept.reduce((whole, { label }, at) => {
-    // A single visit says nothing.
+    // The number of a single visit is not informative.
     if (at > 0 && (label === "#1" || label === "[0]")) return whole;
     return at === 0 || isNumber(label) ? whole + label : `${whole} / ${label}`;
   }, "");

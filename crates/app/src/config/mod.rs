@@ -430,7 +430,7 @@ fn parse_database(
     Ok(Setting { value, origin: url.origin })
 }
 
-/// The folder of the database: what the caller, the environment or the file says, or the one in the project. A relative
+/// The folder of the database: that of the caller, the environment or the file, or the one in the project. A relative
 /// folder in the file is below the folder of that file.
 fn pick_data_dir(
     given: Option<Setting<PathBuf>>,

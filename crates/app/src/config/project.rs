@@ -116,7 +116,7 @@ impl Project {
         Project { root, file, reason }
     }
 
-    /// The folder of its data, unless a setting says otherwise.
+    /// The folder of its data, unless a setting names another one.
     pub fn data_folder(&self) -> PathBuf {
         self.root.join(DATA_FOLDER)
     }

@@ -22,8 +22,8 @@ pub fn plan_step(plan: &Plan, step: &Path) -> Result<Plan, DefinitionError> {
 }
 
 impl App {
-    /// A definition of which only one step runs. `is_steered` says whether a caller with a key chose its inputs. Fails
-    /// if the definition has no such step, or if the step cannot run alone.
+    /// A definition of which only one step runs. `is_steered` states whether a caller with a key chose its inputs.
+    /// Fails if the definition has no such step, or if the step cannot run alone.
     pub async fn prepare_step(
         self: &Arc<App>,
         whole: Arc<PreparedDefinition>,

@@ -5,7 +5,7 @@ use flowloom_core::expr::js::Js;
 use flowloom_core::render;
 use flowloom_core::value::Value;
 
-/// A condition as the definition says it.
+/// A condition as the definition states it.
 pub fn render_condition(condition: &Expr) -> String {
     match condition {
         Expr::Constant(Value::Bool(true)) => "always".to_owned(),

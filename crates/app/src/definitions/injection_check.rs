@@ -101,7 +101,7 @@ fn reads_text(config: &Config, id: &str) -> bool {
         || find_server(config, id).is_some()
 }
 
-/// Whether a call of a tool changes something, as far as the configuration says. A function that may be called again
+/// Whether a call of a tool changes something, as far as the configuration states. A function that may be called again
 /// after a crash is expected to do no harm.
 fn changes_something(config: &Config, tool: &AgentTool) -> bool {
     let id = match &tool.effect {

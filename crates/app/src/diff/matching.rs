@@ -51,7 +51,7 @@ fn add_steps(step: &Step, path: Path, is_root: bool, listed: &mut Listed<'_>) {
         let place = if listed.is_across { find_common_place(&path) } else { path.as_str().to_owned() };
         listed.steps.push(DescribedStep { path: path.clone(), place, title, kind, fields });
     }
-    // What a person says, and the call that answers it, are one prompt in other formats.
+    // The message of a person, and the call that answers it, are one prompt in other formats.
     let (mut message_text, mut calls) = (None, 0);
     for child in step.kind.child_steps() {
         if listed.is_across
@@ -104,7 +104,7 @@ fn find_common_place(path: &Path) -> String {
     parts.fold(String::new(), |place, part| place + "/" + part)
 }
 
-/// The text that a person says in a conversation.
+/// The text of a person in a conversation.
 fn find_message_text(message: &AppendMessage) -> Option<String> {
     let Content::Blocks(blocks) = &message.content else { return None };
     let text = blocks.iter().map(render_template).collect::<Vec<_>>().join("\n\n");

@@ -168,7 +168,7 @@ pub fn parse_answer(question: &AskRequest, text: &str) -> Value {
     }
 }
 
-/// Whether a text agrees or refuses; `None` if it says neither, or more.
+/// Whether a text agrees or refuses; `None` if it does neither, or adds more.
 fn parse_decision(text: &str) -> Option<bool> {
     let words = text.split(|character: char| character.is_whitespace() || ",.!".contains(character));
     let message = words.filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ").to_lowercase();

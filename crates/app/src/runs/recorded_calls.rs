@@ -19,7 +19,7 @@ pub(crate) struct ChildRunFinder<'s> {
     callers: HashMap<RunId, Option<CallingRun>>,
 }
 
-/// What the record of a run says about its calls.
+/// The calls of a run, as its record shows them.
 struct CallingRun {
     reset: ResetAttempts,
     /// The attempts whose outcomes belong to the run that this one was forked from.

@@ -334,7 +334,7 @@ fn resume_command(expiry: QuestionExpiry, now: u64) -> RunCommand {
     }
 }
 
-/// Says which runs wait for another configuration.
+/// Reports which runs wait for another configuration.
 fn describe_left_runs(left: &LeftRuns) -> String {
     let (runs, object) = match left.count {
         1 => ("1 run was".to_owned(), "it"),

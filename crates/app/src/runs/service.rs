@@ -90,7 +90,7 @@ pub struct StartRunRequest {
     pub step: Option<Path>,
     /// Whether a key authenticated the caller, who is then not the operator.
     pub has_key: bool,
-    /// Whether the run is followed from its first event, whatever the call says.
+    /// Whether the run is followed from its first event, regardless of the call.
     pub needs_events: bool,
     /// The id that was reserved for it.
     pub id: Option<RunId>,

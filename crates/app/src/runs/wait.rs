@@ -113,8 +113,8 @@ pub fn is_active_row(run: &RunRow) -> bool {
     run.finished_at.is_none() && (run.is_driven || is_due)
 }
 
-/// Says when to look next at a run that another worker drives: at once when its process says that it no longer drives the
-/// run, otherwise less and less often.
+/// Determines when to read a run that another worker drives next: immediately when its process announces that it no
+/// longer drives the run, otherwise less and less often.
 struct PollTimer {
     run: RunId,
     relay: Option<Arc<dyn TextRelay>>,

@@ -301,7 +301,7 @@ fn describe_unknown_step(place: &str, runs: &TestRuns) -> String {
     format!("the run has no such step{similar}")
 }
 
-/// Reports answers that were not used. A run that stopped before its end says why, which is enough.
+/// Reports answers that were not used. A run that stopped before its end reports why, which is enough.
 fn check_answers(offline: &OfflineEffects, is_complete: bool, problems: &mut Vec<TestProblem>) {
     let unused = offline.count_unused_answers();
     if is_complete && unused > 0 {

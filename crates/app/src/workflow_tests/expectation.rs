@@ -6,7 +6,7 @@ use flowloom_runtime::schema::validation_errors;
 use serde::{Deserialize, Serialize};
 use serde_json_path::JsonPath;
 
-/// One expectation of a value. It holds one of the checks, and `jsonpath` says of which part of the value.
+/// One expectation of a value. It holds one of the checks, and `jsonpath` selects the part of the value.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Expectation {

@@ -277,7 +277,7 @@ impl TestFile {
         replace_file(file, &text).map_err(failed)
     }
 
-    /// Whether another test says something else.
+    /// Whether another test is different.
     pub(super) fn differs_from(&self, other: &TestFile) -> bool {
         let to_text = |test: &TestFile| serde_json::to_string(test).unwrap_or_default();
         to_text(self) != to_text(other)

@@ -200,7 +200,7 @@ impl Emitter<'_> {
         }
     }
 
-    /// Reports what a step says about errors and time that the target cannot say.
+    /// Reports the settings of a step for errors and time that the target cannot express.
     fn check_policy(&mut self, item: &Item<'_>, abilities: Abilities) {
         let (step, span, title) = (item.step, item.span, item.title().to_owned());
         let policy = &step.policy;

@@ -414,7 +414,7 @@ pub struct Loop {
 }
 
 impl Loop {
-    /// The number of iterations that the loop does not exceed: its maximum, or fewer if its condition says so.
+    /// The number of iterations that the loop does not exceed: its maximum, or fewer if its condition implies it.
     pub fn most_iterations(&self) -> u64 {
         self.last_index.map_or(self.max, |last| last.min(self.max))
     }

@@ -401,7 +401,7 @@ impl<'a> WorkCount<'a> {
     }
 }
 
-/// Whether a schema says something about the parts of a value.
+/// Whether a schema constrains the parts of a value.
 fn has_parts(schema: &Map<String, Value>, value: &Value) -> bool {
     match value {
         Value::Object(fields) => !fields.is_empty() && !list_parts(schema).is_empty(),

@@ -114,7 +114,7 @@ fn find_data_of(config: Config) -> Result<ExistingData, CommandError> {
 pub(crate) enum ExistingData {
     /// They are open.
     Open(Box<App>),
-    /// There are none yet, and this message says so.
+    /// There are none yet, as this message reports.
     Missing(String),
 }
 

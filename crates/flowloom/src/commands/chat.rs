@@ -100,7 +100,7 @@ pub(crate) async fn chat_with_agent(global: &Global, arguments: AgentArgs) -> Co
     ChatSession { global, app, workflow: prepared, thread, talk, output: OutputArgs::default() }.run_turns().await
 }
 
-/// Says which workflows of the folder the agent cannot use, and why.
+/// Reports which workflows of the folder the agent cannot use, and why.
 fn report_unusable(catalog: &Catalog, user: &str) -> Result<(), CommandError> {
     for definition in catalog.list_definitions(user)?.iter().filter(|definition| definition.is_refused) {
         let mut problems = definition.problems.iter().filter(|problem| problem["severity"] == "error");

@@ -48,7 +48,7 @@ pub(crate) enum AttackInput {
     Long(LongInput),
 }
 
-/// `before`, then `repeat` as often as `times` says, then `middle`, then `closing` as often, then `after`.
+/// `before`, then `repeat` for `times` times, then `middle`, then `closing` as often, then `after`.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct LongInput {

@@ -163,7 +163,7 @@ fn a_run_that_kills_its_workers_is_quarantined_until_somebody_resumes_it() {
     let started = cluster.place.start(&["run", "hello.json"]);
     for _ in 0..3 {
         worker.wait_for_end();
-        // It may end before it says that it has registered.
+        // It may end before it reports that it has registered.
         worker = cluster.spawn_unheard(&cluster.place, &deadly);
     }
     let ended = started.wait_with_output().expect("it ends");

@@ -171,7 +171,7 @@ impl<'a> ToolRecordReader<'a> {
         Some(AgentTool { declaration, alias: None, effect, needs_approval })
     }
 
-    /// Warns about a tool that says nothing about what a call does, if no function has its name.
+    /// Warns about a tool that does not declare what a call does, if no function has its name.
     fn report_missing_function(&self, name: &str, span: Span, problems: &mut Problems) {
         if self.sources.find_declaration(name).is_some() {
             return;

@@ -1,5 +1,5 @@
-//! [`Mistake`]: a syntax error of Markdown with expressions and elements. It says what is wrong, and how much of the text must
-//! be left out to find the next one.
+//! [`Mistake`]: a syntax error of Markdown with expressions and elements. It states the error, and how much of the text
+//! must be left out to find the next one.
 
 use std::ops::Range;
 

@@ -24,7 +24,7 @@ pub(crate) const FRONT_END: FrontEnd = FrontEnd {
 
 fn score_shape(shape: &DocumentShape<'_>) -> u8 {
     let keys = ["functionId", "promptTemplate", "errorMode", "mode"];
-    // A list of nodes says more of a definition than its steps.
+    // A list of nodes is more specific than steps.
     if shape.has_item_with("steps", &keys) && !shape.has(&["nodes"]) {
         return 4;
     }

@@ -83,7 +83,7 @@ fn read_frontmatter_names(text: &str, keys: &[YamlKey]) -> Vec<Name> {
     names
 }
 
-/// The type of a value of the frontmatter, as far as its first sign says it; empty if that is not known.
+/// The type of a value of the frontmatter, as far as its first character determines it; empty if that is not known.
 fn find_value_type(text: &str, key: &YamlKey) -> &'static str {
     let below =
         || text[key.value.end()..].lines().map(str::trim).find(|line| !line.is_empty() && !line.starts_with('#'));

@@ -100,7 +100,7 @@ impl LanguageServer {
         // What was answered last is written, too. An editor that does not read any more is gone.
         let (result, _) = tokio::join!(serve, write_messages(messages, output));
         match result {
-            // An editor that has crashed says no goodbye.
+            // An editor that has crashed sends no `exit`.
             Ok(()) | Err(async_lsp::Error::Eof) => Ok(end.get().copied().unwrap_or(ConversationEnd::Regular)),
             Err(error) => Err(error.into()),
         }

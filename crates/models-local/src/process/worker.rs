@@ -75,7 +75,7 @@ fn read_jobs(stop: Arc<AtomicBool>) -> Receiver<AnswerJob> {
                 None => break,
             }
         }
-        // The parent is gone, or says what this process does not understand.
+        // The parent is gone, or sends something that this process does not understand.
         std::process::exit(0);
     });
     receiver

@@ -263,7 +263,7 @@ impl RunLog {
         .await;
         let mut state = self.lock_state();
         for record in reused.answer.iter().chain(&reused.child_effects) {
-            // The event of the fork says that nothing was performed again.
+            // The event of the fork records that nothing was performed again.
             let event = match record.event.clone() {
                 Event::StepFinished { output, usage, memory, response, .. } => {
                     Event::StepFinished { output, usage, memory, reused: true, response }

@@ -59,7 +59,7 @@ impl ToolCallHandler<'_> {
             Some(run) => self.resume_run(run, request.input_responses.unwrap_or_default()).await?,
             None => Some(self.start_run(&request).await?),
         };
-        // If the user declined, the result says how another person can answer.
+        // If the user declined, the result explains how another person can answer.
         let Some(mut active) = active else { return self.read_response(request.request_state.as_deref()).await };
         loop {
             let stand = self.wait_for_run(active).await?;

@@ -70,7 +70,7 @@ pub(crate) fn describe_postgres(error: &tokio_postgres::Error, server: &str, is_
     format!("{}: {why} (Postgres at {server}); {advice}", class.code().title())
 }
 
-/// Whether a column holds a value of another type than the schema says.
+/// Whether a column holds a value of another type than in the schema.
 fn is_wrong_type(error: &rusqlite::Error) -> bool {
     use rusqlite::Error::{FromSqlConversionFailure, IntegralValueOutOfRange, InvalidColumnType, Utf8Error};
     matches!(error, FromSqlConversionFailure(..) | IntegralValueOutOfRange(..) | InvalidColumnType(..) | Utf8Error(..))

@@ -146,7 +146,7 @@ export function Composer(props: ComposerProps) {
   );
 }
 
-/** Says that an earlier message is edited. */
+/** Shows that an earlier message is being edited. */
 function EditNote({ onCancel }: { onCancel: () => void }) {
   return (
     <p className="chat-editing">

@@ -191,7 +191,7 @@ function OpenEnds({ estimate, onStep }: OpenEndsProps) {
   );
 }
 
-/** The path of a step; that of the whole workflow says nothing to people. */
+/** The path of a step; that of the whole workflow is meaningless to people. */
 function nameOf(path: string): string {
   return path === "/" ? t.cost.whole : path;
 }

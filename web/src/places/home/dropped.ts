@@ -3,7 +3,7 @@
 /** A file with its path below the folder that was dropped. */
 export type GivenFile = { path: string; file: File };
 
-/** What the server says about a definition whose entry is one of the files. */
+/** The answer of the server about a definition whose entry is one of the files. */
 export type Verdict = { format: string | null; isRefused: boolean; problems: number };
 
 /** More files are not read. */

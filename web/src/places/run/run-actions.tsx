@@ -138,7 +138,7 @@ function ActionButton({ item, isBusy }: { item: MenuItem; isBusy: boolean }): Re
   );
 }
 
-/** It says this long what was done. */
+/** How long the result of an action is shown. */
 const SAID_MS = 4000;
 
 /** A few words about what was just done. */

@@ -58,7 +58,7 @@ export function RunHeader({ view, time, names, onSelect }: RunHeaderProps) {
         </div>
         <TokensFact view={view} />
         <CostFact view={view} />
-        {/* The position of the viewer says it, too. */}
+        {/* The position of the viewer shows it, too. */}
         {at === undefined && (
           <div>
             <dt>{t.run.events}</dt>

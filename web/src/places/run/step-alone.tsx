@@ -162,7 +162,7 @@ function AloneForm({ workflow, path, run, saved, unsaved, edited, onClose }: Alo
 
 type ValuesNoteProps = { run: string | null | undefined; hasFields: boolean; onClear: () => void };
 
-/** Says which run the values are from. */
+/** Names the run that the values are from. */
 function ValuesNote({ run, hasFields, onClear }: ValuesNoteProps) {
   if (!run) return hasFields && <p className="soft">{t.alone.noValues}</p>;
   return (

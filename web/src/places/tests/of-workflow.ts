@@ -5,7 +5,7 @@ type Info = Schemas["TestInfo"];
 export type Result = Schemas["TestResult"];
 type Subject = Pick<Info, "file" | "definition" | "workflow">;
 
-/** The path of the definition of a test, from the folder of the project; undefined if the test says none. */
+/** The path of the definition of a test, from the folder of the project; undefined if the test names none. */
 export function definitionOf(test: Pick<Info, "file" | "definition">): string | undefined {
   if (!test.definition) return undefined;
   const steps = `tests/${test.file}`.split("/").slice(0, -1);

@@ -1,4 +1,5 @@
-// The workflow page: source and graph side by side, linked in both directions, with what the server says about them.
+// The workflow page: source and graph side by side, linked in both directions, with the problems that the server
+// reports.
 import { useQuery } from "@tanstack/react-query";
 import { useNavigate, useParams } from "@tanstack/react-router";
 import { useState } from "react";

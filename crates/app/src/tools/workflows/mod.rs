@@ -310,7 +310,7 @@ pub(crate) fn file_function(host: &Arc<WorkflowHost>, file: &str) -> FunctionCon
 }
 
 impl NativeFunction for FileFunction {
-    /// A repeated call finds the child run of the first one, whatever the configuration says.
+    /// A repeated call finds the child run of the first one, regardless of the configuration.
     fn effect_class(&self) -> EffectClass {
         EffectClass::AtLeastOnce
     }

@@ -235,7 +235,7 @@ fn protection_check(protection: &Protection) -> DoctorCheck {
 async fn check_servers(config: &Config) -> Vec<DoctorCheck> {
     let servers = match wiring::build_mcp_servers(config) {
         Ok(servers) => servers,
-        // The row of the egress policy says what is wrong.
+        // The row of the egress policy names the error.
         Err(_) if wiring::check_egress_policy(config).is_err() => return Vec::new(),
         Err(error) => return vec![DoctorCheck { is_fine: false, ..passed_check("mcp", error.to_string(), "") }],
     };

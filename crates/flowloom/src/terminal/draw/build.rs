@@ -234,7 +234,7 @@ impl Drawing {
         let known = self.nodes.iter().position(|node| node.shape == NodeShape::End);
         let end = known.unwrap_or_else(|| self.add_node(END_NAME, Vec::new(), NodeShape::End));
         for Exit { from, label } in exits {
-            // The target says as much.
+            // The target implies it.
             let label = if label == END_NAME { String::new() } else { label };
             self.arrows.push(Arrow { from, to: end, label, is_dashed: false });
         }

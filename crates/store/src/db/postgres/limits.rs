@@ -1,5 +1,5 @@
 //! How long this process waits for the server. A server that is stopped, or whose tables another client has locked,
-//! keeps its sessions and says nothing.
+//! keeps its sessions and does not answer.
 
 use std::time::Duration;
 

@@ -86,7 +86,7 @@ pub(crate) struct Postgres {
     database: Database,
     session: RefCell<Option<PgSession>>,
     purpose: ConnectionPurpose,
-    /// When what is asked must be answered, instead of what the purpose says.
+    /// When a request must be answered, instead of the time limit of its purpose.
     deadline: Cell<Option<Instant>>,
     /// Number of the last commit.
     number: Cell<i64>,
@@ -162,7 +162,7 @@ impl Postgres {
         let used = match &*self.session.borrow() {
             Some(session) => {
                 let deadline = self.deadline.get();
-                // A deadline says how long a read may take.
+                // A deadline limits how long a read may take.
                 let of_answer = self.purpose.answer_timeout(self.database.answer_timeout);
                 session.limit_waiting(deadline, of_answer.filter(|_| deadline.is_none()));
                 use_it(session)
