@@ -101,7 +101,7 @@ pub enum AppError {
         /// The reason, and what to do.
         why: String,
     },
-    /// As many runs as allowed are running.
+    /// The maximum number of runs is in progress.
     #[error("{0} runs are already running, which is the limit")]
     TooManyRuns(usize),
     /// A user has many runs, and what is left is kept for others.

@@ -110,7 +110,7 @@ impl Model for MeteredModel {
     }
 }
 
-/// Time of a user in the sandbox that is stored at once; less than that is collected.
+/// Time of a user in the sandbox that is stored in one write; less than that is collected.
 const STORED_TIME: Duration = Duration::from_secs(1);
 
 /// Counts the time that the sandbox computes for users with a quota of it.

@@ -23,7 +23,7 @@ const MAX_CRON_BYTES: usize = 255;
 /// Maximum length of the name of a time zone, in bytes.
 const MAX_ZONE_BYTES: usize = 64;
 
-/// Maximum number of due times that are counted at once as skipped.
+/// Maximum number of due times that are counted together as skipped.
 const MAX_COUNTED_TIMES: u64 = 1_000;
 
 /// An error of a schedule.

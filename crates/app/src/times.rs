@@ -28,7 +28,7 @@ pub fn parse_time_after(text: &str, now: u64) -> Result<u64, InvalidTime> {
     if at < now { Err(InvalidTime::Passed(text.to_owned())) } else { Ok(at) }
 }
 
-/// The same for the end of something that begins now, so that it must be to come. Fails if the text is neither a
+/// The end of a period that begins now, so that it must be in the future. Fails if the text is neither a
 /// duration nor a time, or if the time has passed or is now.
 pub fn parse_expiry(text: &str, now: u64) -> Result<u64, InvalidTime> {
     let at = parse_time_after(text, now)?;

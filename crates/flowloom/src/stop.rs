@@ -1,5 +1,5 @@
 //! Stopping the program with Ctrl-C or SIGTERM. The first signal leaves the driven run interrupted, so that it can be
-//! resumed, or cancels the turn of a chat; a second one, or one while no run is driven, ends the program at once.
+//! resumed, or cancels the turn of a chat; a second one, or one while no run is driven, ends the program immediately.
 
 use std::sync::Once;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -52,7 +52,7 @@ impl StopGuard {
         }
     }
 
-    /// From now on a signal ends the program at once. Returns the one that arrived before, if there is one.
+    /// From now on a signal ends the program immediately. Returns the one that arrived before, if there is one.
     pub(crate) fn end_deferral(self) -> Option<StopSignal> {
         drop(self);
         requested_signal()

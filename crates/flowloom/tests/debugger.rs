@@ -128,7 +128,7 @@ fn a_recorded_run_is_stepped_through_in_both_directions() {
     let value = debugger.ask("evaluate", &json!({"expression": "text", "frameId": 1}));
     seen.push(format!("text is {}", value["result"]));
     seen.push(debugger.go("continue"));
-    // The text that was run is shown, not the one that is there now.
+    // The text that was run is shown, not the current one.
     place.write("draft.json", &STEPS.replace("Draft", "Changed"));
     seen.push(debugger.go("stepBack"));
     let source = debugger.ask("stackTrace", &json!({"threadId": 1}))["stackFrames"][0]["source"].clone();

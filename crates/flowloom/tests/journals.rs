@@ -117,7 +117,7 @@ async fn every_stored_journal_is_read_and_replayed() {
     assert_eq!(damages, []);
 }
 
-/// The events that some kept journal must have, beside those of every run.
+/// The events that some kept journal must have, in addition to those of every run.
 const KEPT_EVENTS: [&str; 17] = [
     "step_started",
     "step_finished",

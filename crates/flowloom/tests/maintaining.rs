@@ -207,7 +207,7 @@ fn ten_workflows_are_recorded_changed_tested_forked_and_compared() {
         convert_example(&place, file);
         stdout_of(&place, 0, &["replay", fork_id]);
     }
-    // All of them at once, without the server that they read pages from.
+    // All of them together, without the server that they read pages from.
     drop(server);
     let all = stdout_of(&place, 0, &["test"]);
     assert!(all.ends_with("10 passed, 0 failed\n"), "{all}");

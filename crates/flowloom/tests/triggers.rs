@@ -307,7 +307,7 @@ fn bodies_with_made_up_signatures_take_no_room_from_calls_with_a_secret() {
     };
     let is_full = (0..10_000).any(|_| {
         let is_refused = call("/hooks/push", &made_up) == 429;
-        // A body that arrives beside that of this call may be the one too many.
+        // Another body that arrives during this call may be the one that exceeds the limit.
         for stream in open.iter_mut().filter(|stream| has_answer(stream)) {
             *stream = send_unfinished_body(&server, &made_up);
         }

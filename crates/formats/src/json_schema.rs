@@ -135,7 +135,7 @@ fn name_parent(problem: String, parent: &str) -> String {
     if parent.is_empty() { problem } else { format!("in {parent}: {problem}") }
 }
 
-/// A type that does not exist, at `path` or in the list that is there.
+/// A type that does not exist, at `path` or in the list at `path`.
 fn describe_type(given: &serde_json::Value, path: &str) -> SchemaProblem {
     let is_unknown = |entry: &serde_json::Value| entry.as_str().is_none_or(|name| !TYPE_NAMES.contains(&name));
     let listed = given.as_array().and_then(|list| list.iter().enumerate().find(|(_, entry)| is_unknown(entry)));

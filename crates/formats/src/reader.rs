@@ -43,7 +43,7 @@ pub(crate) fn read_text<'a>(bytes: &'a [u8], limit: u64, problems: &mut Problems
 const MAX_SYNTAX_ERRORS: usize = 20;
 
 /// Parses JSON, and reports errors and repeated keys. After an error whose cause is plain, such as a comment, the rest is
-/// read as well, so that all problems are reported at once.
+/// read as well, so that all problems are reported together.
 pub(crate) fn read_json(
     text: &str,
     parsed: Result<(Node, Vec<Duplicate>), JsonError>,
@@ -288,7 +288,7 @@ impl<'a> Fields<'a> {
     }
 
     fn warn_keys(&self, known: &[&str], is_closed: bool, problems: &mut Problems) {
-        // A key that is there under its right name, too, was not misspelt.
+        // If the right name exists, too, the key was not misspelt.
         let absent: Vec<&str> = known.iter().copied().filter(|known| self.node.get(known).is_none()).collect();
         for (key, span, _) in self.node.entries() {
             if known.contains(&key.as_str()) {

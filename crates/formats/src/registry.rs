@@ -39,7 +39,7 @@ impl Registry {
         }
     }
 
-    /// Adds a format. A front end that is there already for the same format is replaced.
+    /// Adds a format. It replaces an existing front end of the same format.
     pub fn with(mut self, front_end: FrontEnd) -> Registry {
         self.front_ends.retain(|known| known.format != front_end.format);
         self.front_ends.push(front_end);

@@ -274,7 +274,7 @@ impl Model for Models {
 
     fn find_model_name(&self, named: Option<&str>) -> Result<String, StepFailure> {
         match self.choose_model(named) {
-            // The only model that needs no choice, if its file is there.
+            // The only model that needs no choice, if its file exists.
             Err(ResolveError::NoModelChosen) => Ok(format!("local:{LOCAL_MODEL}")),
             chosen => Ok(chosen.map_err(ModelError::from)?),
         }

@@ -84,7 +84,7 @@ impl Projection {
         self.handle.clone()
     }
 
-    /// Hands over a batch. Returns at once, unless the run must know that it is stored.
+    /// Hands over a batch. Returns immediately, unless the run must know that it is stored.
     pub(crate) async fn store_batch(&self, entry: &BatchEntry, text: Option<Hash>) -> Result<LeaseState, JournalError> {
         let batch = entry.to_batch();
         let must_wait = must_be_stored(&batch);

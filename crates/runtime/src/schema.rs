@@ -23,7 +23,7 @@ pub fn validation_errors(schema: &Value, value: &Value) -> Option<String> {
     }
 }
 
-/// The same for the arguments of a tool. The schema may come from a server, which checks the arguments itself, so a schema
+/// Validates the arguments of a tool. The schema may come from a server, which checks the arguments itself, so a schema
 /// that is not valid accepts everything.
 pub(crate) fn find_mismatches(schema: &Value, value: &Value) -> Option<String> {
     if accepts_everything(schema) {

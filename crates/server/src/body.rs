@@ -22,7 +22,7 @@ pub(crate) const MAX_BODY_BYTES: usize = 16 << 20;
 /// Maximum number of values in a JSON body: objects, lists, texts, numbers. Each takes much more memory than its text.
 const MAX_BODY_VALUES: usize = 500_000;
 
-/// Approximate memory of a value besides its text, in bytes.
+/// Approximate memory of a value without its text, in bytes.
 const VALUE_BYTES: usize = 64;
 
 /// How much of a refused body is read before the answer, in bytes.

@@ -19,7 +19,8 @@ use crate::problem::Problem;
 use crate::rate::RateKey;
 use crate::state::Server;
 
-/// Headers that a proxy adds, beside all that begin with `x-forwarded-`. Who made the request that it forwards is not known.
+/// Headers that a proxy adds, in addition to all that begin with `x-forwarded-`. Who made the request that it forwards
+/// is not known.
 const PROXY_HEADERS: [&str; 8] = [
     "forwarded",
     "via",

@@ -38,7 +38,7 @@ impl Readers {
     }
 
     /// Runs a read, and repeats it on a new connection if an idle one turns out to be lost. One of a server must end soon. While
-    /// the server hangs, one read at a time waits for it, and the others fail at once.
+    /// the server hangs, one read at a time waits for it, and the others fail immediately.
     pub(crate) fn run_read<T: Send>(
         &self,
         read: impl Fn(&DbConnection) -> Result<T, StoreError> + Send,
@@ -46,7 +46,7 @@ impl Readers {
         self.run_within(self.source.answer_timeout(), read)
     }
 
-    /// The same for a read that may take longer.
+    /// Same as [`Readers::run_read`] for a read that may take longer.
     pub(crate) fn run_within<T: Send>(
         &self,
         max_wait: Duration,

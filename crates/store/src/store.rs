@@ -165,8 +165,8 @@ impl Store {
         self.writer.commit_count()
     }
 
-    /// Marks this process as shutting down, so that others can reclaim its runs at once. Fails if the database cannot
-    /// be written.
+    /// Marks this process as shutting down, so that others can reclaim its runs immediately. Fails if the database
+    /// cannot be written.
     pub async fn announce_shutdown(&self) -> Result<(), StoreError> {
         self.worker.forget_runs();
         let name = self.worker.name().to_owned();
@@ -181,7 +181,7 @@ impl Store {
         }
     }
 
-    /// Writes what is there already, to check that the database accepts commits. Fails with `StoreUnreachable` or
+    /// Writes existing data again, to check that the database accepts commits. Fails with `StoreUnreachable` or
     /// `StoreLocked` during an outage, and with `StoreFull` if the disk is full.
     pub async fn check_writable(&self) -> Result<(), StoreError> {
         self.writer.submit_job(Box::new(DbConnection::rewrite_unchanged)).await
@@ -220,7 +220,7 @@ impl Store {
         self.readers.run_read(read)
     }
 
-    /// The same for a read that looks at many rows, and may take minutes.
+    /// Same as [`Store::read_with`] for a read of many rows, which may take minutes.
     pub(crate) fn read_long_with<T: Send>(
         &self,
         read: impl Fn(&DbConnection) -> Result<T, StoreError> + Send,
@@ -228,7 +228,7 @@ impl Store {
         self.readers.run_within(LONG_READ_TIMEOUT, read)
     }
 
-    /// The same for a read of the whole journal of a run.
+    /// Same as [`Store::read_with`] for a read of the whole journal of a run.
     pub(crate) fn read_journal_with<T: Send>(
         &self,
         read: impl Fn(&DbConnection) -> Result<T, StoreError> + Send,

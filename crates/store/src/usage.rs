@@ -45,8 +45,8 @@ impl Store {
         Ok(())
     }
 
-    /// The remaining daily quota of a user who has used `uncounted` besides the stored usage; the maximum if no quota is set,
-    /// which costs nothing. Fails with `QuotaExceeded` if nothing is left.
+    /// The remaining daily quota of a user who has used `uncounted` in addition to the stored usage; the maximum if no
+    /// quota is set, which costs nothing. Fails with `QuotaExceeded` if nothing is left.
     pub fn measure_left(&self, user: &str, quota: Quota, uncounted: u64, now: u64) -> Result<u64, StoreError> {
         let Some(limit) = self.quotas.find_limit(user, quota) else { return Ok(u64::MAX) };
         let used = self.read_with(|db| measure_quota(db, user, quota, now))?.saturating_add(uncounted);

@@ -149,7 +149,7 @@ fn create_site(database: DatabaseKind) -> Result<Option<Site>, String> {
     }
 }
 
-/// Stops Postgres at once for a time. SQLite has no server.
+/// Stops Postgres immediately for a time. SQLite has no server.
 fn kill_postgres(site: &Site, pause: Duration) -> Result<(), String> {
     if let Database::OwnPostgres(server) = &site.database {
         server.stop_at_once()?;
@@ -159,7 +159,7 @@ fn kill_postgres(site: &Site, pause: Duration) -> Result<(), String> {
     Ok(())
 }
 
-/// Kills everything at once, the database too if it has a server, and starts it again.
+/// Kills everything at the same time, the database too if it has a server, and starts it again.
 fn kill_everything(cluster: &mut Cluster<'_>, server: Server, crowd: &Crowd<'_>) -> Result<Server, String> {
     crowd.board.remove(server.address);
     server.kill();

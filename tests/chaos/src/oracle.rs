@@ -264,7 +264,7 @@ fn check_rivals(address: SocketAddr, rivals: &Rivals, problems: &mut Vec<String>
     let mut outcomes = Vec::new();
     for key in &rivals.keys {
         let target = format!("/api/v1/runs/{}/commands/{key}", rivals.run);
-        // A command that never arrived, or that was refused at once, is not stored.
+        // A command that never arrived, or that was refused immediately, is not stored.
         let (_, command) = Request::get(&target).send_json(address)?;
         outcomes.extend(command["outcome"].as_str().map(str::to_owned));
     }

@@ -27,7 +27,7 @@ pub struct Target {
     pub name: &'static str,
     /// Feeds it an input. Panics if a promise is broken.
     pub run: fn(&[u8]),
-    /// Inputs that it understands, beside the common seeds.
+    /// Inputs that it understands, in addition to the common seeds.
     pub seeds: &'static [&'static [u8]],
 }
 

@@ -78,7 +78,7 @@ impl Connection {
         })
     }
 
-    /// Renews the lease of the process, at once.
+    /// Renews the lease of the process, immediately.
     pub(crate) fn renew_lease(&self) {
         let now_ms = self.world.clock.elapsed_ms();
         self.world.database.renew_lease(self.process, now_ms);
@@ -183,7 +183,7 @@ impl Connection {
         Box::pin(async move { written.await.unwrap_or_else(|_| Err(outage_error())) })
     }
 
-    /// Whether a write can be applied at once, as on a SQLite that does not wait for the disk.
+    /// Whether a write can be applied immediately, as on a SQLite that does not wait for the disk.
     fn is_quick(&self) -> bool {
         let queue = lock(&self.queue);
         self.world.settings.is_quick
@@ -217,7 +217,7 @@ impl Connection {
         Ok(posted)
     }
 
-    /// Delivers commands that were stored, to this process at once and to others by notifications.
+    /// Delivers commands that were stored, to this process immediately and to others by notifications.
     fn deliver_caused(&self, caused: impl IntoIterator<Item = CausedCommand>) {
         for caused in caused {
             self.world.notify_processes(caused.run);

@@ -9,7 +9,7 @@ export const END_ID = "end";
 const MIN_NODE_WIDTH_PX = 160;
 const MAX_NODE_WIDTH_PX = 240;
 const NODE_HEIGHT_PX = 48;
-/** What a node needs beside its title: the icon, the mark of its state, and the space around them. */
+/** The width that a node needs in addition to its title: the icon, the mark of its state, and the space around them. */
 const NODE_FRAME_PX = 76;
 /** The mean width of a character of a title. */
 const TITLE_CHARACTER_PX = 8;

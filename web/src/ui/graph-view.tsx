@@ -20,7 +20,7 @@ export function chooseViewport({ bounds, start }: Drawn, width: number, height: 
   const zoom = READABLE_ZOOM;
   const isNarrow = bounds.width * zoom + 2 * PADDING_PX <= width;
   const middle = isNarrow || !start ? bounds.x + bounds.width / 2 : start.x;
-  // Beside a wide graph nothing is empty.
+  // Next to a wide graph nothing is empty.
   const most = PADDING_PX - bounds.x * zoom;
   const least = width - PADDING_PX - (bounds.x + bounds.width) * zoom;
   const x = width / 2 - middle * zoom;

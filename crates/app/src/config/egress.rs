@@ -9,7 +9,7 @@ use serde::{Deserialize, Deserializer};
 /// `[egress]`: the addresses that may be reached, and what is known about some hosts.
 #[derive(Clone, Debug, Default)]
 pub struct EgressSettings {
-    /// Hosts (`host:port`) that are allowed besides public ones.
+    /// Hosts (`host:port`) that are allowed in addition to public ones.
     pub allow: Vec<String>,
     pub(crate) ports: Option<Vec<u16>>,
     /// Settings of hosts, by `host` or `host:port`.

@@ -103,7 +103,7 @@ pub(super) fn has_definition_extension(path: &Path) -> bool {
     path.extension().is_some_and(|end| DEFINITION_EXTENSIONS.iter().any(|one| end == *one))
 }
 
-/// Whether a file may be a definition, by its name: the table of workflows is one, with the tables beside it.
+/// Whether a file may be a definition, by its name: the table of workflows is one, with the tables next to it.
 fn may_be_definition(path: &Path) -> bool {
     has_definition_extension(path) || path.file_name().is_some_and(|name| name == WORKFLOW_TABLE_FILE)
 }

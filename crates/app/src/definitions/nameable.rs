@@ -165,7 +165,7 @@ fn list_blocks(folder: &Path) -> Vec<Nameable> {
     all
 }
 
-/// The configured agents, and those in the folders of agents beside the definition and above it, each once.
+/// The configured agents, and those in the folders of agents next to the definition and above it, each once.
 fn list_agents(config: &Config, path: &Path) -> Vec<Nameable> {
     let mut all: Vec<Nameable> = config.agents.keys().map(|name| Nameable::new(name, "configured")).collect();
     let own = path.parent().unwrap_or(Path::new("")).to_owned();

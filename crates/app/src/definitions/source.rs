@@ -169,7 +169,8 @@ impl Loader<'_> {
         }
     }
 
-    /// Reads the definition at `path`: a file, a folder that holds one, or `-` for stdin. What it needs besides is read when it is compiled.
+    /// Reads the definition at `path`: a file, a folder that holds one, or `-` for stdin. Further files are read when
+    /// it is compiled.
     pub fn load_definition(&self, path: &Path) -> Loaded {
         let (path, main) = match path.as_os_str() == STDIN_PATH {
             true => read_stdin(self.config.limits.source_bytes, self.stdin_path),
@@ -227,7 +228,7 @@ pub struct Loaded {
     unreadable: Option<String>,
     /// Everything that was read, by path.
     files: BTreeMap<String, Vec<u8>>,
-    /// Whether the files were read that a format looks for beside a definition.
+    /// Whether the files were read that a format looks for next to a definition.
     has_related_files: bool,
     available_tools: AvailableTools,
 }

@@ -1,5 +1,5 @@
-//! What compiling a definition reads: its files, and what it may name besides them. The one place where the settings of an
-//! installation, or those that a bundle recorded, become [`Sources`].
+//! The input of compiling a definition: its files, and the names that it may use. The one place where the settings of
+//! an installation, or those that a bundle recorded, become [`Sources`].
 
 use std::collections::BTreeMap;
 

@@ -125,7 +125,7 @@ pub(super) fn match_steps(a: &[DescribedStep], b: &[DescribedStep]) -> Vec<(usiz
     matches.pair_by(a, b, |step| (step.place.clone(), step.kind));
     matches.pair_by(a, b, |step| (step.fields.clone(), step.kind));
     matches.pair_by(a, b, |step| (step.title.to_lowercase(), step.kind));
-    // What is left of a kind is paired in order if one side has as many of it as the other.
+    // The remaining steps of a kind are paired in order if both sides have the same number of them.
     matches.pair_rest(a, b);
     matches.a.iter().enumerate().filter_map(|(index, other)| Some((index, (*other)?))).collect()
 }

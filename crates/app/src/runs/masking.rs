@@ -123,7 +123,7 @@ fn visit_all_headers(value: &mut Json, visit: &mut dyn FnMut(&str, &mut String))
     }
 }
 
-/// The same for a text that is JSON. What is no header stays as it is written.
+/// Visits the headers in a text that is JSON. Other text stays unchanged.
 fn visit_headers_in_text(text: &mut String, visit: &mut dyn FnMut(&str, &mut String)) {
     let Some(mut inner) = read_json_text(text) else { return };
     let mut changed = Vec::new();

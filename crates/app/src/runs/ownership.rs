@@ -124,7 +124,7 @@ impl App {
         }))
     }
 
-    /// The same for a run of a list, without what only the engine of the run knows.
+    /// The same for a listed run, without the facts that only the engine of the run knows.
     pub fn explain_listed(&self, row: &RunRow) -> Option<String> {
         let has_status = |status: &Status| status.name() == row.current_status();
         if has_status(&Status::Quarantined) {

@@ -17,7 +17,7 @@ use super::question_clock::{Moment, QuestionClock};
 use super::service::RunService;
 use crate::error::AppError;
 
-/// Number of abandoned runs that are read at once.
+/// Number of abandoned runs that are read in one query.
 const RECOVERY_BATCH_RUNS: u32 = 64;
 
 /// Number of reclaimed runs that have made no progress yet. If one of them ends this process, only so many are affected.
@@ -173,7 +173,7 @@ impl RecoveryTask {
             if orphan.is_hopeless() && self.runs.app.config.engine.restate.is_none() {
                 self.quarantine_run(orphan).await?;
             } else if self.recent_claims.contains_key(&orphan.id) && !orphan.has_commands {
-                // It was left at once, for a reason that may last.
+                // It was left immediately, for a reason that may last.
                 self.schedule_retry(orphan.id);
             } else if self.may_reclaim(&orphan) {
                 self.reclaim_run(orphan).await?;

@@ -38,7 +38,7 @@ impl PreparedDefinition {
         Ok(PreparedDefinition { plan, engine, bundle: (Hash::of_bytes(text.as_bytes()), text.into()) })
     }
 
-    /// The same for the text of a bundle, whose hash is known.
+    /// A plan with its engine and the text of its bundle, whose hash is known.
     pub(crate) fn of_text(plan: Arc<Plan>, engine: Engine, hash: Hash, text: Arc<str>) -> PreparedDefinition {
         PreparedDefinition { plan, engine, bundle: (hash, text) }
     }

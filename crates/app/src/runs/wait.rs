@@ -154,7 +154,7 @@ mod tests {
 
     use super::*;
 
-    /// A relay that notifies at once.
+    /// A relay that notifies immediately.
     struct EagerRelay;
 
     impl TextRelay for EagerRelay {

@@ -50,7 +50,7 @@ pub struct TestRunner<'a> {
     code: Arc<dyn CodeRunner>,
     local: Arc<LocalEngine>,
     live: Option<Limits>,
-    /// Opened for the first agent, whose tools are the workflows beside it, or with the workflows of the project.
+    /// Opened for the first agent, whose tools are the workflows next to it, or with the workflows of the project.
     app: OnceLock<Arc<App>>,
     /// The workflows that tests name by their ids.
     catalog: OnceLock<Arc<Catalog>>,

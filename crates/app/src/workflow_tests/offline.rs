@@ -39,7 +39,7 @@ const START_MS: u64 = 1_767_225_600_000;
 /// The model of requests that name none, if none is configured: a test needs no model.
 const PLACEHOLDER_MODEL: &str = "scripted:test";
 
-/// What a test is given besides the responses of its steps.
+/// The input of a test in addition to the responses of its steps.
 struct GivenEffects {
     models: Models,
     /// Whether models are asked where the test has no answer.
@@ -358,7 +358,7 @@ impl CodeRunner for OfflineEffects {
     }
 }
 
-/// A clock on which every wait is over at once.
+/// A clock on which every wait is over immediately.
 struct InstantClock {
     now_ms: AtomicU64,
 }

@@ -12,7 +12,7 @@ use crate::expr::{Data, Expr, Template};
 use crate::path::Path;
 
 /// The names that a step reads and that must therefore have a value before it, in the order in which it reads them. What a
-/// function is given besides its prompt is not among them: it receives all variables.
+/// function receives besides its prompt is not among them: it receives all variables.
 pub fn list_read_names(step: &Step) -> Vec<Arc<str>> {
     let mut reads = Reads::default();
     reads.read_step(step);

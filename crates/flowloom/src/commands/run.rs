@@ -184,7 +184,7 @@ pub(super) fn choose_models(config: &mut Config, models: &[String]) {
     }
 }
 
-/// What the summary of a definition with errors has besides the first of them.
+/// The fields that the summary of a definition with errors has in addition to the first error.
 #[derive(serde::Serialize)]
 struct RejectionFields {
     /// All problems of the definition.

@@ -297,7 +297,7 @@ impl ProgressScreen {
     }
 }
 
-/// The target of a step as far as it fits beside the others of its line. What happened to a step matters more than its
+/// The target of a step as far as it fits next to the others of its line. What happened to a step matters more than its
 /// whole address.
 fn shorten_target<'a>(target: &'a str, others: &str) -> Cow<'a, str> {
     let Some(columns) = stderr_columns() else { return target.into() };

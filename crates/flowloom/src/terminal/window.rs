@@ -12,7 +12,7 @@ use crate::print::replace_controls;
 /// The mark for an omitted part of a line.
 const OMISSION: &str = "...";
 
-/// Columns to the left of a line besides its number, plus one free column at the right.
+/// Columns to the left of a line in addition to its number, plus one free column at the right.
 const GUTTER_COLUMNS: usize = 5;
 
 /// The fewest columns of a line that are shown.

@@ -26,7 +26,7 @@ pub(crate) struct ToolRecordReader<'a> {
     pub(crate) missing: Vec<String>,
 }
 
-/// Keys of a tool record that mean something. Exported records have columns of their database besides.
+/// Keys of a tool record with a meaning. Exported records also have columns of their database.
 const KNOWN_KEYS: [&str; 18] = [
     "id",
     "name",

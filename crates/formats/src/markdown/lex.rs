@@ -2,7 +2,7 @@
 //! parser.
 //!
 //! The Markdown parser asks at every closing brace whether the expression is complete. Errors in the expression are
-//! reported later, all at once.
+//! reported later, all together.
 
 /// The result of scanning an expression.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -115,7 +115,7 @@ pub struct Workshop<'a> {
     pub format: Format,
     /// The path of the file.
     pub file: &'a str,
-    /// The blocks that a pipeline can use besides its own.
+    /// The blocks that a pipeline can use in addition to its own.
     pub blocks: &'a [Value],
     /// The model of new actions.
     pub model: &'a str,
@@ -128,7 +128,7 @@ pub struct EditContext<'a> {
     pub index: Index,
     /// Its tree, if it is JSON.
     pub tree: Option<&'a Node>,
-    /// The blocks besides its own.
+    /// The blocks in addition to its own.
     pub blocks: &'a [Value],
     /// The model of new actions.
     pub model: &'a str,

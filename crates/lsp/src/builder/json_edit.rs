@@ -20,7 +20,7 @@ pub struct JsonText {
 }
 
 impl JsonText {
-    /// Reads a text. Fails if it is no JSON, or if a key is there twice.
+    /// Reads a text. Fails if it is not JSON, or if a key is repeated.
     pub fn read(text: String) -> Result<JsonText, BuildError> {
         let plain = blank_comments(&text);
         let unmarked = plain.strip_prefix('\u{feff}').map(|rest| format!("   {rest}"));

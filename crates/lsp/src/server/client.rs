@@ -89,6 +89,6 @@ pub(super) fn watch_client(client: &ClientSocket, params: &InitializeParams) {
 /// Whether there is a process with this number.
 fn is_running(process: u32) -> bool {
     let Some(process) = i32::try_from(process).ok().and_then(rustix::process::Pid::from_raw) else { return false };
-    // A process of another user refuses to be asked, and is there.
+    // A process of another user refuses the signal, and therefore exists.
     rustix::process::test_kill_process(process) != Err(rustix::io::Errno::SRCH)
 }

@@ -205,7 +205,7 @@ fn add_parts(router: &mut Router<State>) {
     });
 }
 
-/// The answer to a request, when it is there.
+/// The answer to a request, when it is complete.
 type Answer<T> = BoxFuture<'static, Result<T, ResponseError>>;
 
 /// Answers a request on the pool.

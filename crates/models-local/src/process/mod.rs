@@ -32,7 +32,7 @@ const IDLE_TIMEOUT: Duration = Duration::from_secs(300);
 pub(crate) struct ModelSlot {
     program: PathBuf,
     file: PathBuf,
-    /// One permit, which is held for a whole answer: two at once would only share the cores.
+    /// One permit, which is held for a whole answer: two at the same time would only share the cores.
     turns: FairSemaphore,
     /// Started by the first call, and again after it ended.
     process: Mutex<Option<ModelProcess>>,

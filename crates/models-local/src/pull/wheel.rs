@@ -10,7 +10,7 @@ use serde::Deserialize;
 use super::{Workshop, check_sha256, file_error, hash_file};
 use crate::error::PullError;
 
-/// Copies one file out of a wheel. pip has run on this Python, so its `zipfile` is there too.
+/// Copies one file out of a wheel. pip has run on this Python, so its `zipfile` exists too.
 const UNPACK_SCRIPT: &str = "import shutil, sys, zipfile\n\
     with zipfile.ZipFile(sys.argv[1]) as wheel, wheel.open(sys.argv[2]) as member, open(sys.argv[3], 'xb') as out:\n    \
     shutil.copyfileobj(member, out)\n";

@@ -127,7 +127,8 @@ impl BlockRunner {
         if is_ready {
             self.interpreters.refill_idle();
         } else {
-            // Starting up does not count as the block's time. The block is in the pipe already, so it starts at once.
+            // Starting up does not count as the block's time. The block is in the pipe already, so it starts
+            // immediately.
             process.wait_until_ready().await.map_err(UnavailableError::from)?;
         }
         let done = self.serve_block(&mut process, host, turn).await;

@@ -64,7 +64,7 @@ struct ScriptWorker {
 
 impl WorkerPool {
     pub(crate) fn new(config: Arc<SandboxConfig>) -> WorkerPool {
-        // As many again may be idle.
+        // The same number may be idle.
         let workers = config.script.workers.clamp(1, (max_sandbox_processes(WORKER_DESCRIPTORS) / 2).max(1));
         let turns = FairSemaphore::new("expressions", workers, workers);
         WorkerPool { config, workers, turns, idle: Mutex::default() }

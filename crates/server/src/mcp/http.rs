@@ -65,7 +65,7 @@ struct SessionCounts {
     own: usize,
 }
 
-/// A session that is being opened, and counts until the answer with its id is there.
+/// A session that is being opened, and counts until the answer with its id arrives.
 struct OpeningSession<'a> {
     owners: &'a Mutex<SessionOwners>,
     owner: SessionOwner,

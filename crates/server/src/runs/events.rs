@@ -31,7 +31,7 @@ const RECONNECT_DELAY: Duration = Duration::from_secs(1);
 /// Interval of polling a run that another worker drives.
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
-/// Number of events read from the journal at once: the memory cost of a client that does not read.
+/// Number of events read from the journal together: the memory cost of a client that does not read.
 const PAGE_EVENTS: u32 = 8;
 
 /// Encodes the events of a run for a client.

@@ -70,7 +70,7 @@ pub(crate) async fn get_run_test(
 pub(crate) struct SaveTestRequest {
     /// Path in the folder `tests` of the project, such as `greeting.json`.
     file: String,
-    /// Whether the test replaces one that is there.
+    /// Whether the test replaces an existing one.
     #[serde(default)]
     replace: bool,
 }

@@ -70,7 +70,8 @@ impl Store {
     }
 
     /// Same as [`Store::post_command_by`] for a command of a call under an idempotency key. The key is bound in the same
-    /// transaction, unless the command is rejected at once. Fails with `KeyBound` if the same call was faster elsewhere.
+    /// transaction, unless the command is rejected immediately. Fails with `KeyBound` if the same call was faster
+    /// elsewhere.
     pub async fn post_keyed_command(
         &self,
         run: RunId,

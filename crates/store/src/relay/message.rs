@@ -17,7 +17,7 @@ const TEXT_CHANNEL_PREFIX: &str = "flowloom_text_";
 /// Postgres takes payloads of less than 8,000 bytes.
 const MAX_PAYLOAD_BYTES: usize = 7_900;
 
-/// As many ids of runs fit into one payload.
+/// Maximum number of ids of runs in one payload.
 const MAX_RUNS: usize = 200;
 
 /// A new name for the channel on which this process receives text.

@@ -1,7 +1,7 @@
 //! Redacts all secrets of a server, in the encodings in which servers return them.
 //!
-//! One automaton searches for all encodings of all secrets at once, so the cost of a text does not grow with the number
-//! of secrets.
+//! One automaton searches for all encodings of all secrets in one pass, so the cost of a text does not grow with the
+//! number of secrets.
 
 use std::borrow::Cow;
 use std::sync::Arc;

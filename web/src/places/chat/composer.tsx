@@ -59,7 +59,7 @@ function useDraftMessage({ place, edited, isBusy, onSend }: ComposerProps) {
     if (isBusy || !hasContent) return;
     const sent = { text, files, attempt: draft.attempt ?? createAttemptKey() };
     setDraft({ text: "", files: [] });
-    // What was not sent is there again, before what was written meanwhile.
+    // Unsent text is restored, before text that was written meanwhile.
     onSend({ ...sent, ...(edited && { keep: edited.earlier }) }).catch((error: unknown) => {
       // What the server refused is another attempt; what may have arrived must not arrive twice.
       const unsent = error instanceof ApiError ? { text, files } : sent;

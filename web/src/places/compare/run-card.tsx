@@ -1,4 +1,4 @@
-// A run in short, beside another one.
+// A run in short, next to another one.
 import { Link } from "@tanstack/react-router";
 import type { RunState } from "../../run/fold";
 import { isFinal } from "../../run/record";

@@ -39,7 +39,7 @@ impl ChildOutcome {
 
 /// The workflow that a call runs.
 pub(crate) enum CalledWorkflow<'b> {
-    /// A file beside the calling definition.
+    /// A file next to the calling definition.
     File(&'b str),
     /// A tool of an agent.
     Tool { id: &'b str, tool: &'b WorkflowTool },
@@ -105,7 +105,7 @@ fn render_tool_reply(tool: &WorkflowTool, ended: &ChildOutcome) -> Result<Value,
     Ok(Value::map([("text", Value::from(text)), ("is_final", is_final.into())]))
 }
 
-/// The bundle of a file beside the calling definition. Both have the same owner, who may have added files.
+/// The bundle of a file next to the calling definition. Both have the same owner, who may have added files.
 fn build_file_bundle(caller: &Bundle, file: &str) -> Result<Bundle, StepFailure> {
     detect_format(Bundle { entry: file.to_owned(), step: None, flows: None, ..caller.clone() })
 }

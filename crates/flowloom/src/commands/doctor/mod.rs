@@ -264,7 +264,7 @@ fn check_database(config: &Config) -> DoctorCheck {
     }
 }
 
-/// Writes to the database what is there already.
+/// Writes existing data to the database again.
 async fn check_writes(config: &Config) -> DoctorCheck {
     let written = async { Store::open_with(&config.store_settings())?.check_writable().await };
     match written.await {

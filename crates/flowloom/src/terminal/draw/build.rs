@@ -32,7 +32,7 @@ pub(super) fn build_drawing(plan: &Plan) -> Drawing {
     let whole = drawing.draw_step(&plan.root);
     drawing.end_arrows(whole.exits);
     if drawing.nodes.is_empty() {
-        // A definition without steps ends at once.
+        // A definition without steps ends immediately.
         drawing.add_node(END_NAME, Vec::new(), NodeShape::End);
     }
     drawing.merge_arrows();
