@@ -44,8 +44,8 @@ const CHECKSUMS_VERSION: i64 = 10;
 /// How long a statement waits for another process that writes.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How long a statement of the writer waits for another process, which repeats a transaction until its jobs may wait no
-/// longer.
+/// How long a statement of the writer waits for another process. The writer repeats a transaction until its jobs may
+/// wait no longer.
 const WRITER_BUSY_TIMEOUT: Duration = Duration::from_millis(250);
 
 /// Size of the write-ahead log, in pages, above which a checkpoint blocks commits (64 MB). Otherwise steady writing

@@ -69,7 +69,7 @@ export async function chooseEntry(
 const WHOLE = ["steps", "flow", "pipeline", "graph", "markdown"];
 
 /**
- * The files that are workflows of their own next to `entry`: definitions at the top, whose names no other file mentions.
+ * The files that are separate workflows next to `entry`: definitions at the top, whose names no other file mentions.
  * `judged` holds the format of each file, and whether it has errors.
  */
 export function findOthers(
