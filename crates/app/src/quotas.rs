@@ -140,7 +140,7 @@ pub(crate) fn build_sandbox_meter(store: &Arc<Store>) -> Option<Arc<dyn SandboxM
 }
 
 impl CollectedTimes {
-    /// Adds time. Returns what is to be stored.
+    /// Adds time. Returns the time that is to be stored.
     fn add_time(&self, user: &str, time: Duration) -> Option<Duration> {
         let mut users = lock_mutex(&self.0);
         let collected = users.entry(user.to_owned()).or_default();

@@ -23,7 +23,7 @@ pub fn build_mcp_servers(config: &Config) -> Result<McpServers, AppError> {
     Ok(McpServers::new(config, secrets, client))
 }
 
-/// Reads what is at a URL that a person names, under the egress policy. Fails with `HttpStatus` if there is nothing.
+/// Downloads a URL that a person names, under the egress policy. Fails with `HttpStatus` if there is nothing.
 pub async fn download_file(config: &Config, url: &str) -> Result<Download, AppError> {
     let secrets = Arc::new(EnvironmentSecrets::new(config));
     let client = HttpClient::new(build_egress_policy(config)?, secrets, HttpLimits::default());

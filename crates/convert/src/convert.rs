@@ -62,7 +62,7 @@ impl Conversion {
     }
 }
 
-/// Converts a definition. `has_comments`: comments in the result say what is lost; in JSON, only files whose name ends
+/// Converts a definition. `has_comments`: comments in the result name the losses; in JSON, only files whose name ends
 /// with `.jsonc` may hold them. A definition that is in the format already is laid out.
 ///
 /// # Examples

@@ -41,7 +41,7 @@ pub mod plan;
 
 pub mod bound;
 
-// A run: what its steps ask of the world, what is recorded of that, and what the record adds up to.
+// A run: the effects that its steps request, the events that are recorded, and the state that follows from the record.
 pub mod effect;
 
 pub mod event;

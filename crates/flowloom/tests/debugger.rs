@@ -258,7 +258,7 @@ fn a_message_that_cannot_be_read_does_not_end_the_debugger() {
     debugger.end_session();
 }
 
-/// Moves on, and returns what is logged and where the run has stopped.
+/// Moves on, and returns the log and where the run has stopped.
 fn go_and_log(debugger: &mut Debugger, command: &str) -> String {
     debugger.ask(command, &json!({"threadId": 1}));
     let mut logged = Vec::new();

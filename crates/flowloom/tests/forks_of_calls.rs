@@ -145,7 +145,7 @@ fn a_call_whose_child_run_would_ask_another_model_is_performed_again() {
     let run = run_parent(&place);
     let fork = |more: &[&str]| fork_run(&place, &run, &[&["--model", "scripted:other.json"], more].concat());
     assert_eq!(fork(&[]), ("another model".to_owned(), Vec::new()));
-    // What was before the fork keeps the answers of the earlier model.
+    // Steps before the fork keep the answers of the earlier model.
     assert_eq!(fork(&["--at", "/z"]), ("another model".to_owned(), vec!["/call".to_owned()]));
 }
 

@@ -1,5 +1,5 @@
 //! Suspended runs with a command that only a server with their configuration applies: they count as interrupted everywhere,
-//! and what was decided is not asked again.
+//! and questions with a decision are not asked again.
 
 mod support;
 

@@ -251,7 +251,7 @@ fn a_fork_changes_values_steps_definitions_and_models() {
     assert_eq!(fork(&["--definition", "story.json"]), ("LLM(Title: LLM(Better: LLM(Draft: lamps)))".to_owned(), 1));
     place.write("answers.json", r#"{"match": [], "default": "another model"}"#);
     assert_eq!(fork(&["--model", "scripted:answers.json"]), ("another model".to_owned(), 0));
-    // What was before the fork stays as it is; its answers are those of the earlier model.
+    // Steps before the fork stay as they are; their answers are those of the earlier model.
     assert_eq!(fork(&["--at", "/title", "--model", "scripted:answers.json"]), ("another model".to_owned(), 2));
 
     let (_, shown) = place.run_json(&["show", &id]);

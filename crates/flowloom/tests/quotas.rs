@@ -1,4 +1,4 @@
-//! Quotas of users: what exceeds one is refused with what to do, and what is stored stays usable.
+//! Quotas of users: a request that exceeds one is refused with a remedy, and stored data stays usable.
 
 mod support;
 
@@ -154,7 +154,7 @@ fn stored_definitions_are_limited() {
     };
     assert_eq!(put("one", "a").status, 201);
     assert_refused(&put("two", "a"), "definitions");
-    // What is stored can be changed, run and deleted.
+    // Stored definitions can be changed, run and deleted.
     assert_eq!(put("one", "b").status, 200);
     let run = server.post("/api/v1/runs?wait=60", &json!({"workflow": "one", "inputs": "x", "user": "ann"}));
     assert_eq!(run.status, 200, "{run:?}");

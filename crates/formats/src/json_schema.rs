@@ -1,4 +1,4 @@
-//! Whether a JSON Schema is valid, and what is wrong with it.
+//! Checks whether a JSON Schema is valid, and lists its errors.
 
 use std::fmt;
 

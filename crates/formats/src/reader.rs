@@ -96,7 +96,7 @@ fn read_rest(text: &str, error: JsonError, problems: &mut Problems) -> Option<No
             Err(next) => error = next,
         }
     }
-    // Quoted or not, keys and texts of JavaScript say what is meant, and so do misspelt constants.
+    // Quoted or not, keys and texts of JavaScript are unambiguous, and so are misspelt constants.
     parse_misspelt(&corrected, start).ok().filter(|_| is_json)
 }
 

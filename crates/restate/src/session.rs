@@ -110,7 +110,8 @@ impl Drop for LiveSession {
     }
 }
 
-/// Restate gives an attempt up when it stops, or when it cannot reach this process. What was sent must not be lost then.
+/// Restate gives an attempt up when it stops, or when it cannot reach this process. Sent requests must not be lost
+/// then.
 impl Drop for SessionAttempt {
     fn drop(&mut self) {
         let in_flight = std::mem::take(&mut self.in_flight);

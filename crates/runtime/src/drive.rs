@@ -1,4 +1,4 @@
-//! Drives one run: polls its interpreter, stores what it produced, reports what is stored, and ends it.
+//! Drives one run: polls its interpreter, stores its events, reports stored ones, and ends it.
 //!
 //! Each run is one future, with no task of its own. Everything the interpreter does between two suspensions is stored
 //! together. Dropping the future abandons the run in the state of its journal.
@@ -215,7 +215,7 @@ impl Drive {
         true
     }
 
-    /// Stores what is pending.
+    /// Stores pending events.
     fn store_pending(&mut self, context: &mut Context<'_>) -> Result<StoreProgress, JournalError> {
         if let Some((records, append)) = &mut self.appending {
             let Poll::Ready(result) = append.as_mut().poll(context) else { return Ok(StoreProgress::Waiting) };

@@ -18,7 +18,7 @@ pub trait Redactor: Send + Sync {
     fn start_stream(&self) -> Box<dyn RedactedStream>;
 }
 
-/// The redactors of users: what is shown to one user must not depend on the secrets of another.
+/// The redactors of users: the text shown to one user must not depend on the secrets of another.
 pub trait Redactors: Send + Sync {
     /// The redactor for what the runs of a user record and show.
     fn redactor_for(&self, user: &str) -> Arc<dyn Redactor>;
@@ -30,7 +30,7 @@ pub trait RedactedStream: Send {
     /// on secrets that the text does not contain: it would reveal to the author of the text how they begin.
     fn push_piece(&mut self, piece: &str) -> String;
 
-    /// Ends the text. Returns what was held back.
+    /// Ends the text. Returns the text that was held back.
     fn finish_text(&mut self) -> String;
 }
 

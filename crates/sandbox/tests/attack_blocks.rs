@@ -131,7 +131,7 @@ async fn p04_files() {
         let refused = ["FileNotFoundError", "PermissionError", "NotADirectoryError", "OSError"];
         let count: usize = refused.iter().map(|word| output.matches(word).count()).sum();
         assert_eq!(count, 12 + 12 + 8, "{output}");
-        // Landlock hides what is in a file, and namespaces also that it exists.
+        // Landlock hides the content of a file, and namespaces also that it exists.
         assert!(!guarded.has_namespaces() || output.contains("\"seen\":[false,false,false]"), "{output}");
         guarded.check_next_block().await;
     }

@@ -198,7 +198,7 @@ impl MetricsText {
         self.write_counter("commits_total", "Commits since the start.", host.app.store.commit_count());
     }
 
-    /// Writes what is read from the database.
+    /// Writes the figures from the database.
     fn write_stored(&mut self, stored: &StoredFigures) {
         self.write_gauge("journal_bytes", "Bytes of the database.", stored.size_bytes);
         let help =

@@ -93,7 +93,7 @@ impl BatchWrite {
         for record in records {
             write_memories(connection, &locked.memory_owner, record)?;
             write_expiry(connection, record)?;
-            // A new run has no child runs. Most others have none when they end, and the commit verifies what is assumed.
+            // A new run has no child runs. Most others have none when they end, and the commit verifies the assumption.
             if locked.origin == RowOrigin::Read || !matches!(record.event, Event::RunFinished { .. }) {
                 caused.extend(commands::cancel_children(connection, record)?);
             }

@@ -35,7 +35,7 @@ pub struct CheckedRows {
 }
 
 impl Store {
-    /// Compares every row with its checksum, and each run with its events. Reports what is damaged. Fails if the
+    /// Compares every row with its checksum, and each run with its events. Reports damage. Fails if the
     /// database cannot be read; damage is reported instead.
     pub fn check_database(&self, report: &mut dyn FnMut(Damage)) -> Result<CheckedRows, StoreError> {
         let mut check = DatabaseCheck::new(self, report);
@@ -45,7 +45,7 @@ impl Store {
         Ok(check.checked)
     }
 
-    /// Compares the rows of all runs with their checksums, without reading events. Returns what is damaged. Fails if
+    /// Compares the rows of all runs with their checksums, without reading events. Returns the damage. Fails if
     /// the database cannot be read; damage is returned instead.
     pub fn check_run_list(&self) -> Result<Vec<Damage>, StoreError> {
         let mut found = Vec::new();

@@ -53,7 +53,7 @@ pub struct QuotaInfo {
     pub unit: &'static str,
     /// The time to which it refers.
     pub window: QuotaWindow,
-    /// How many of what is measured are one unit: milliseconds of a second, millionths of a dollar.
+    /// How many measured units are one shown unit: milliseconds of a second, millionths of a dollar.
     pub scale: u32,
     /// Advice for a user who has used it up.
     advice: &'static str,

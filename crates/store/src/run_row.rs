@@ -49,7 +49,7 @@ pub struct RunRow {
 
 impl RunRow {
     /// Name of the status. A run that must continue and has no living worker was interrupted: it is stored as running, or it
-    /// is suspended, and this process leaves what was sent to it to another one.
+    /// is suspended, and this process leaves its commands to another one.
     pub fn current_status(&self) -> &str {
         if self.is_interrupted() { Status::Interrupted.name() } else { &self.status }
     }
@@ -249,7 +249,7 @@ mod tests {
         RunRow { status: Status::Succeeded.name().into(), finished_at: Some(1), ..running_row(number, false) }
     }
 
-    /// What is read if the database and the list of workers show these rows one after the other.
+    /// The rows that result if the database and the list of workers show these rows one after the other.
     fn read_statuses(readings: [Vec<RunRow>; 2]) -> Vec<String> {
         let readings = RefCell::new(readings.into_iter());
         let rows = read_settled_rows(|| Ok(readings.borrow_mut().next().expect("read at most twice")));

@@ -71,7 +71,7 @@ impl Store {
         refuse_above(used, limit, || QuotaExceeded { user: user.to_owned(), quota, used, limit, until: Some(until) })
     }
 
-    /// Adds to what a user used on the day of `now`, if that is counted. It is committed before what is written later,
+    /// Adds to the usage of a user on the day of `now`, if that is counted. It is committed before later writes,
     /// whether or not a caller waits for the result.
     pub fn add_daily_usage(&self, user: &str, used: DailyUsage, now: u64) -> BoxFuture<'static, ()> {
         if !self.quotas.counts_days_of(user) {
@@ -87,7 +87,7 @@ impl Store {
             connection.execute_unchecked(sql, params![&user, now / DAY_MS, sandbox_ms, tokens, micro_usd])
         };
         let stored = self.writer.submit_job(Box::new(add));
-        // What cannot be counted does not fail what was done.
+        // A failure to count does not fail the work.
         Box::pin(async move { drop(stored.await) })
     }
 }

@@ -46,13 +46,13 @@ impl UsageCache {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What is known of these runs.
+    /// The known usage of these runs.
     pub(crate) fn find_known(&self, runs: impl Iterator<Item = RunId>) -> HashMap<RunId, KnownUsage> {
         let known = self.lock_known();
         runs.map(|run| (run, known.get(&run).copied().unwrap_or_default())).collect()
     }
 
-    /// Keeps what is known now.
+    /// Keeps the known usage.
     pub(crate) fn keep_usage(&self, usage: &HashMap<RunId, KnownUsage>) {
         let mut known = self.lock_known();
         if known.len() + usage.len() > MAX_KNOWN_RUNS {

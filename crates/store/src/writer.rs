@@ -58,7 +58,8 @@ pub(crate) struct QueuedJob {
     /// Until when the job waits for the database.
     pub(crate) give_up_at: Instant,
     pub(crate) progress: Arc<JobProgress>,
-    /// Whether the caller waits on if the job may be stored: a run that gives up what is stored later would be `uncertain`.
+    /// Whether the caller waits on if the job may be stored: a run that gives up a job that is stored later would be
+    /// `uncertain`.
     needs_outcome: bool,
 }
 

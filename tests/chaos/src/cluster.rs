@@ -99,7 +99,7 @@ fn stop_child(child: &mut Child) {
     let _ = child.wait();
 }
 
-/// Disturbs a cluster `kills` times. What is expected of runs is learned on the built-in engine.
+/// Disturbs a cluster `kills` times. The expected results of runs are determined on the built-in engine.
 pub fn kill_cluster(database: DatabaseKind, seed: u64, kills: usize) -> Result<CampaignReport, String> {
     let Some(site) = create_site(database)? else { return Ok(CampaignReport::default()) };
     let started = Instant::now();

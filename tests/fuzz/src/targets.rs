@@ -44,7 +44,8 @@ pub const TARGETS: [Target; 9] = [
     Target { name: "http", run: send_request, seeds: &HTTP_HEADS },
 ];
 
-/// What is read is written and read again as the same value; the lenient reader reads whatever the strict one does.
+/// A value that is read is written and read again as the same value; the lenient reader reads whatever the strict one
+/// does.
 fn read_json(input: &[u8]) {
     let text = String::from_utf8_lossy(input);
     let lenient = json::read_lenient(&text);

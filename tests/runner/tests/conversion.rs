@@ -1,5 +1,5 @@
-//! Conversions of every recorded case and every example: what is reported as kept is kept, the result is valid, the way
-//! back gives the same plan, and the table of the documentation is up to date.
+//! Conversions of every recorded case and every example: constructs reported as kept are kept, the result is valid, the
+//! way back gives the same plan, and the table of the documentation is up to date.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

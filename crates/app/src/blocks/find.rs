@@ -31,13 +31,13 @@ pub struct BlockMatch {
     pub score: f64,
     /// The cosine similarity of the embeddings; `None` without embeddings.
     pub similarity: Option<f32>,
-    /// Whether the block does what is wanted.
+    /// Whether the block meets the request.
     pub fit: Fit,
 }
 
 impl BlockRegistry {
-    /// Searches the user's blocks, everyone's and the built-in ones for what is wanted. Fails if the store cannot be
-    /// read; without embeddings, words alone are compared.
+    /// Searches the user's blocks, everyone's and the built-in ones for a block that meets the request. Fails if the
+    /// store cannot be read; without embeddings, words alone are compared.
     pub async fn find_blocks(&self, user: &str, wanted: &Card, limit: usize) -> Result<BlockSearch, StepFailure> {
         self.index_built_in().await?;
         self.embed_built_in().await;

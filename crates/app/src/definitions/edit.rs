@@ -57,7 +57,7 @@ impl Bundle {
         Some(value.as_ref().and_then(Value::as_str).unwrap_or(written.trim()).to_owned())
     }
 
-    /// The place of the field of an edit, its file first, and what is written there.
+    /// The place of the field of an edit, its file first, and the new text.
     fn find_field(&self, plan: &Plan, edit: &StepEdit) -> Result<(String, Span, String), EditError> {
         // An agent is one step, which is its whole definition. Each of its turns is a step of the run.
         let is_agent = self.format == agent::FORMAT && matches!(&*edit.path.drop_repetitions(), "/" | "/turn~1");

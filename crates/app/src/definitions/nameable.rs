@@ -78,8 +78,8 @@ impl NameableThings {
 }
 
 impl NameableThings {
-    /// What a definition of `user` can name on a server: what is configured, and what is stored for the user or for
-    /// everyone. `workflows` are the ids of the catalog. Fails if the store cannot be read.
+    /// The names that a definition of `user` can use on a server: those that are configured, and those that are stored
+    /// for the user or for everyone. `workflows` are the ids of the catalog. Fails if the store cannot be read.
     pub fn of_user(app: &App, user: &str, workflows: Vec<String>) -> Result<NameableThings, AppError> {
         let stored = |kind| list_definitions(&app.store, user, kind);
         let mut blocks: Vec<Nameable> = stored(DefinitionKind::Block)?.iter().map(describe_stored).collect();

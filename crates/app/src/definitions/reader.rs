@@ -12,7 +12,8 @@ use rustix::fs::OFlags;
 
 use crate::folders::{name_folder, name_parent};
 
-/// The texts of the files that are open in an editor, by absolute path. They count in the place of what is on the disk.
+/// The texts of the files that are open in an editor, by absolute path. They take precedence over the files on the
+/// disk.
 pub type OpenFiles = BTreeMap<PathBuf, Arc<str>>;
 
 /// The bytes of a configuration or `.env` file at most.

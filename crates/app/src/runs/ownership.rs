@@ -67,7 +67,7 @@ impl App {
         }
     }
 
-    /// Notes what was decided about the steps of a run, and of its child runs, and waits for a process with its
+    /// Notes the decisions about steps of a run, and of its child runs, that wait for a process with its
     /// configuration. Fails if a child run cannot be opened.
     pub(crate) async fn note_decisions(&self, run: RunId, state: &mut RunState) -> Result<(), AppError> {
         let pending = self.store.pending_commands(run).await?;

@@ -162,8 +162,8 @@ impl<'a> TestRunner<'a> {
     }
 
     /// Replaces the file of a test by what has happened now, if the test failed, or if models were asked again and something
-    /// is new. What is still wrong then remains: an update does not change what a person expects. Fails if the file or
-    /// what it names cannot be read, or if the file cannot be written.
+    /// is new. Problems that are left then remain: an update does not change what a person expects. Fails if the file
+    /// or what it names cannot be read, or if the file cannot be written.
     pub async fn update_test(&self, outcome: &mut TestOutcome) -> Result<(), TestFileError> {
         outcome.update_file(self.live.is_some())?;
         if outcome.is_updated {
@@ -316,7 +316,7 @@ pub(super) struct CheckedValue<'t> {
     pub(super) place: String,
     /// The value; `None` if there is none.
     pub(super) value: Option<Value>,
-    /// What is expected.
+    /// The expectation.
     pub(super) expectations: &'t [Expectation],
 }
 

@@ -57,7 +57,7 @@ impl Expectation {
         self.jsonpath.as_ref().map_or_else(|| Ok(value.clone()), |path| select_part(path, value))
     }
 
-    /// Why a value is not what is expected; `None` if it is. `judge` is not checked.
+    /// Why a value differs from the expectation; `None` if it does not. `judge` is not checked.
     pub(super) fn find_mismatch(&self, value: &Value) -> Result<Option<Mismatch>, String> {
         let part = self.select_part(value)?;
         let mismatch = |message: String, expected: &Value| {
@@ -87,12 +87,12 @@ impl Expectation {
     }
 }
 
-/// A value that is not what is expected.
+/// A value that differs from the expectation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Mismatch {
-    /// What is wrong.
+    /// The difference.
     pub(super) message: String,
-    /// What is expected.
+    /// The expectation.
     pub(super) expected: String,
     /// What there is.
     pub(super) found: String,

@@ -27,7 +27,7 @@ pub const TEST_FOLDER: &str = "tests";
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TestFile {
-    /// What is tested, for people.
+    /// The subject of the test, for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// Path of the definition, relative to the folder of the test.
@@ -181,7 +181,7 @@ pub enum TestFileError {
     Expectations {
         /// The file.
         file: PathBuf,
-        /// What is wrong, in the order of the file.
+        /// The problems, in the order of the file.
         problems: Vec<InvalidExpectation>,
     },
     /// It names no definition, or two.

@@ -11,13 +11,13 @@ use super::file::{TestFile, TestFileError};
 pub struct TestOutcome {
     /// The file of the test.
     pub file: PathBuf,
-    /// What is tested.
+    /// The subject of the test.
     pub name: String,
     /// Why the test failed; empty if it passed.
     pub problems: Vec<TestProblem>,
     /// Questions that no model was asked.
     pub skipped: Vec<SkippedQuestion>,
-    /// Whether anything else was checked than what was skipped.
+    /// Whether anything was checked, skipped checks aside.
     pub has_checks: bool,
     /// How long it took, in milliseconds.
     pub duration_ms: u64,
@@ -47,7 +47,7 @@ pub struct SkippedQuestion {
 pub struct TestProblem {
     /// The step, or `output`, `status` or `file`.
     pub place: String,
-    /// What is wrong.
+    /// The problem.
     pub message: String,
     /// What the test has.
     pub expected: Option<String>,

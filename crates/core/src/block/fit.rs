@@ -1,5 +1,5 @@
-//! Whether a block found by a search does what is requested. Similarity is judged by thresholds; execution type, inputs
-//! and outputs must match.
+//! Checks whether a block found by a search meets the request. Similarity is judged by thresholds; execution type,
+//! inputs and outputs must match.
 
 use super::words::{matching_share, significant_words};
 use super::{Card, schema_properties};

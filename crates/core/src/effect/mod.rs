@@ -258,7 +258,7 @@ pub struct AskRequest {
     /// JSON Schema of the answer, if it is not just text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub schema: Option<Value>,
-    /// For an approval: the hash of what is approved (the tool, its effect and its arguments).
+    /// For an approval: the hash of the approved call (the tool, its effect and its arguments).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subject: Option<Hash>,
     /// When the question expires, in milliseconds since the Unix epoch. Known once it is asked.

@@ -51,7 +51,7 @@ pub struct TextRules {
     pub wording: Wording,
 }
 
-/// The words of the engine in errors that a model or a later step reads. They are part of what is recorded.
+/// The words of the engine in errors that a model or a later step reads. They are part of the record.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Wording {
     /// The text before the status of an HTTP error reply.

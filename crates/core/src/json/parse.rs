@@ -12,7 +12,7 @@ use super::mistake::{find_constant, starts_entry, starts_item};
 pub struct JsonError {
     /// The place of the error.
     pub span: Span,
-    /// The problem, and what was expected.
+    /// The problem, and the expectation.
     pub message: String,
     /// The kind of the error.
     pub kind: JsonErrorKind,

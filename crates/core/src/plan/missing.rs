@@ -1,4 +1,4 @@
-//! References that have no value when a step runs: what is reported about them.
+//! Reports references that have no value when a step runs.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 

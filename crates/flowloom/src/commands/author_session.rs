@@ -133,7 +133,7 @@ impl ClarifiedRun {
         })
     }
 
-    /// Continues as `new` would have: asks what is still unclear, creates the pipeline and writes its files.
+    /// Continues as `new` would have: asks the remaining questions, creates the pipeline and writes its files.
     pub(super) async fn continue_authoring(self, global: &Global) -> CommandResult {
         let ClarifiedRun { conversation, clarification, plan } = self;
         let app = App::open(load_config(global, &plan.models, plan.budget.as_deref())?)?;

@@ -148,7 +148,7 @@ impl ChatSession<'_> {
             }
             match outcome.state.status {
                 Status::Waiting => waiting = Some(outcome),
-                // Only what was stored belongs to the conversation.
+                // Only stored messages belong to the conversation.
                 Status::Cancelled if source.is_prompt() => {
                     let stored = self.app.store.read_memory(&user, &self.thread).await?;
                     messages = stored.unwrap_or_else(|| Value::list(Vec::new()));

@@ -87,7 +87,7 @@ async fn serve_configured(
     Ok(0)
 }
 
-/// Shows what is served, and how it is called.
+/// Shows the served workflows, and how they are called.
 fn print_greeting(serving: &RunningServer) -> Result<(), AppError> {
     let (address, public, definitions) = (serving.address(), serving.public_address(), serving.list_definitions()?);
     let count = definitions.iter().filter(|one| !one.is_refused).count();

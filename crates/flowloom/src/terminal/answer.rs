@@ -1,5 +1,5 @@
 //! The answer of a run while it is written: its text streams to stdout. Status stays on stderr, so the two never share a
-//! line: what is reported meanwhile is held until the text has ended.
+//! line: reports that arrive meanwhile are held back until the text has ended.
 
 use std::io::{IsTerminal as _, Write as _};
 use std::sync::{Arc, Mutex, PoisonError};

@@ -119,7 +119,7 @@ pub(crate) fn render_waterfall(id: RunId, plan: &Plan, state: &RunState, columns
                 let room = columns.saturating_sub(width + bar_columns + FIXED_COLUMNS).max(1);
                 truncate_line(&render_detail(step, truncate_line), room)
             }
-            // What is piped may be searched for an address or an error.
+            // Piped output may be searched for an address or an error.
             None => render_detail(step, |text, _| clean_line(text)),
         };
         let line = format!("{} {path} ▏{bar}▕ {took:>7}  {detail}", paint_step(step));

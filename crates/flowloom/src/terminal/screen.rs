@@ -204,7 +204,7 @@ impl ProgressScreen {
         }
     }
 
-    /// Ends the answer that is being written, and prints what was held meanwhile.
+    /// Ends the answer that is being written, and prints the output that was held back meanwhile.
     fn end_answer(&mut self) {
         for line in self.answer.as_mut().map(AnswerStream::end).unwrap_or_default() {
             self.print_line(&line);

@@ -113,7 +113,7 @@ impl SourceWindow {
         place(focus.start)..place(focus.end)
     }
 
-    /// The contents for the report: the lines, or only the place of what is marked.
+    /// The contents for the report: the lines, or only the place of the marked text.
     pub(crate) fn read_contents(&self, file: &str, only_place: bool) -> MietteSpanContents<'_> {
         let (range, line, column) = match only_place {
             true => (self.marked.clone(), self.line, self.column),
@@ -231,7 +231,7 @@ mod tests {
         let window = show_window(&line, "WRONG", 60).expect("it is too wide");
         assert!(window.text.starts_with("...") && window.text.ends_with(" WRONG\n"), "{window:?}");
         assert!(show_window("a WRONG line", "WRONG", 60).is_none());
-        // What is marked is wider than the window.
+        // The marked text is wider than the window.
         let wide = "x".repeat(500);
         let window = show_window(&format!("ab {wide} cd"), &wide, 60).expect("it is too wide");
         assert!(!window.marked.is_empty() && window.marked.end <= window.text.len(), "{window:?}");

@@ -1,4 +1,4 @@
-//! What is attacked: a server with two tenants, and canaries around it.
+//! The target of the attacks: a server with two tenants, and canaries around it.
 
 use std::collections::BTreeMap;
 

@@ -68,7 +68,7 @@ pub fn find_expression_end(text: &str) -> Option<usize> {
 /// not look further where [`find_expression_end`] would.
 pub(super) fn find_first_end(text: &str) -> Option<usize> {
     let mut lexer = Lexer::new(text);
-    // What is not terminated behind the brace does not matter.
+    // Unterminated text after the brace does not matter.
     let _ = lexer.run();
     lexer.excess.filter(|at| text[*at..].starts_with('}'))
 }

@@ -34,7 +34,7 @@ pub struct Proposal {
     pub meaning: String,
     /// The bytes that it replaces.
     pub replaces: Span,
-    /// What is written.
+    /// The inserted text.
     pub insert: String,
     /// Whether `insert` is a snippet with places to fill in.
     pub is_snippet: bool,

@@ -54,7 +54,7 @@ pub struct IndexedFile {
 struct ScopeShift {
     /// The scope of the place where the file is included.
     outer: usize,
-    /// What is added to the scopes of its blocks.
+    /// The names that are added to the scopes of its blocks.
     inner: usize,
 }
 

@@ -6,7 +6,7 @@ pub struct ElementKind {
     pub name: &'static str,
     /// What it does.
     pub meaning: &'static str,
-    /// What is written for a new one, as a snippet.
+    /// The inserted text for a new one, as a snippet.
     pub skeleton: &'static str,
     /// Its attributes.
     pub attributes: &'static [AttributeKind],
@@ -18,7 +18,7 @@ pub struct AttributeKind {
     pub name: &'static str,
     /// What it means.
     pub meaning: &'static str,
-    /// What is written for its value, as a snippet.
+    /// The inserted text for its value, as a snippet.
     pub value: &'static str,
 }
 

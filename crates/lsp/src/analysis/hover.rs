@@ -24,7 +24,7 @@ pub struct Meaning {
     pub variable: Option<Name>,
 }
 
-/// The meaning of what is at byte `offset` of a file.
+/// The meaning of the text at byte `offset` of a file.
 pub fn find_meaning(definition: &Definition, file: &IndexedFile, offset: usize, known: &Known) -> Option<Meaning> {
     if let Some(name) = file.index.find_names(offset).next() {
         return Some(describe_name(definition, name, known));

@@ -1,4 +1,4 @@
-//! What is at a position of a JSON document, and what could be written there.
+//! The content at a position of a JSON document, and what could be written there.
 
 use flowloom_core::diagnostic::Span;
 use flowloom_core::json::{Node, NodeKind};
@@ -87,8 +87,8 @@ pub(super) fn touches_offset(span: Span, offset: usize) -> bool {
     span.start <= offset && offset <= span.end()
 }
 
-/// Whether a position is in a value: between the brackets, or anywhere in a value without any. What is not closed ends
-/// with the document.
+/// Whether a position is in a value: between the brackets, or anywhere in a value without any. A value that is not
+/// closed ends with the document.
 fn is_inside(text: &str, node: &Node, offset: usize) -> bool {
     let closing = match node.kind {
         NodeKind::Map(_) => "}",

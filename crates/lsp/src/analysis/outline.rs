@@ -77,7 +77,7 @@ fn list_json_parts(index: &Index, tree: &Node) -> Vec<OutlineItem> {
                 selection: *span,
                 children: items.iter().map(|item| describe_item(index, item)).collect(),
             }),
-            // What is wrapped is part of the same definition.
+            // Wrapped steps are part of the same definition.
             None if !value.entries().is_empty() => parts.extend(list_json_parts(index, value)),
             None => {}
         }

@@ -45,7 +45,7 @@ fn find_place(tree: &Node, offset: usize) -> Option<Place<'_>> {
     }
 }
 
-/// The nodes that each node waits for, and those that wait for it, without what is written at the position.
+/// The nodes that each node waits for, and those that wait for it, without the text at the position.
 #[derive(Default)]
 struct Order<'t> {
     needs: HashMap<&'t str, BTreeSet<&'t str>>,

@@ -45,7 +45,7 @@ pub struct Reference {
     pub path: String,
 }
 
-/// Maximum length of what is read as a reference, in bytes. The search for its end goes no further.
+/// Maximum length of a reference, in bytes. The search for its end goes no further.
 const MAX_REFERENCE_BYTES: usize = 1024;
 
 /// The references in `text`, which begins at byte `start` of the file. The time is linear in the length of the text.

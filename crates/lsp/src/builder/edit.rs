@@ -25,7 +25,7 @@ use crate::analysis::rename::rename;
 /// A change of a definition. Paths lead through keys and positions; the actions of Markdown are in the list `elements`.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Edit {
-    /// Gives a value another content. What is missing on the way is added.
+    /// Gives a value another content. Missing objects and lists on the path are added.
     Set {
         /// The value.
         path: JsonPath,

@@ -49,8 +49,8 @@ impl JsonText {
         Ok(())
     }
 
-    /// Gives the value at a path another content. What is missing on the way is added. Fails if the path leads through
-    /// a value that is neither an object nor a list.
+    /// Gives the value at a path another content. Missing objects and lists on the path are added. Fails if the path
+    /// leads through a value that is neither an object nor a list.
     pub fn set_value(&mut self, path: &[PathStep], value: &Value) -> Result<(), BuildError> {
         if let Some(node) = self.find(path) {
             if node.to_value() == *value {
@@ -141,7 +141,7 @@ impl JsonText {
         self.replace_range(span, &write_json(&Value::from(to)))
     }
 
-    /// The position of what is at a path in its list or object.
+    /// The position of the value at a path in its list or object.
     fn find_position(&self, path: &[PathStep]) -> Result<usize, BuildError> {
         let nothing = || BuildError::Nothing(path.to_vec());
         let (last, parent) = path.split_last().ok_or_else(nothing)?;

@@ -1,4 +1,4 @@
-//! A run as the debugger plays it: its present stop, and what is shown there.
+//! A run as the debugger plays it: its present stop, and the values shown there.
 
 use std::path::{Path, PathBuf};
 
@@ -92,7 +92,7 @@ impl RecordedRun {
         if let Err(error) = self.playback.check_variable(self.present(), &name) {
             return Answer::refuse(error.to_string());
         }
-        // What is no JSON is text.
+        // A value that is not JSON is text.
         let value = parse_value(written).unwrap_or_else(|_| written.into());
         let shown = show_value(&value);
         self.changed.retain(|(known, _)| *known != name);
@@ -146,7 +146,7 @@ impl RecordedRun {
         hit_breakpoints(&mut here, &self.playback, &so_far).await
     }
 
-    /// The next known stop with a breakpoint, and what is logged before. Backwards, nothing is logged again.
+    /// The next known stop with a breakpoint, and the log points before it. Backwards, nothing is logged again.
     pub(super) async fn find_hit(
         &self,
         direction: Direction,
@@ -233,7 +233,7 @@ impl RecordedRun {
         Answer::new(json!({"scopes": scopes.collect::<Vec<_>>()}))
     }
 
-    /// The variables that the step sees, followed by what is around them: iterations, blocks and the run.
+    /// The variables that the step sees, followed by the surrounding scopes: iterations, blocks and the run.
     async fn list_variable_groups(&self, stop: &Stop) -> Vec<(String, Vec<(String, Value)>)> {
         let mut groups: Vec<(String, Vec<(String, Value)>)> = Vec::new();
         let (mut own, mut around) = (None, Vec::new());

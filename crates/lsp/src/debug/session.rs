@@ -205,7 +205,7 @@ impl DebugSession {
         Answer { events: logged.chain(moved.events).collect(), ..moved }
     }
 
-    /// The stop at which a request ends, if it is known already, and what is logged on the way; or the answer.
+    /// The stop at which a request ends, if it is known already, and the log points on the way; or the answer.
     async fn find_next(&mut self, command: &str) -> Result<(Option<usize>, Vec<String>), Answer> {
         let DebugSession { run, breakpoints, stops_on_entry, .. } = self;
         let Some(run) = run else { return Err(Answer::refuse("no run is open: launch one first")) };

@@ -43,7 +43,7 @@ impl ClientAbilities {
         }
     }
 
-    /// Asks the editor to read again what is shown of runs.
+    /// Asks the editor to refresh the information about runs.
     pub(super) fn refresh_runs(self, client: &ClientSocket) {
         let client = client.clone();
         tokio::spawn(async move {

@@ -1,4 +1,4 @@
-//! The state of the server: what is open, what was found out about it, and what is being found out.
+//! The state of the server: the open documents, the results of analysis, and the analyses in progress.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;

@@ -90,7 +90,7 @@ impl BlockRunner {
         BlockRunner { processes, turns, interpreters: InterpreterPool::new(config.clone(), bounds.warm), config }
     }
 
-    /// Describes how blocks run on this machine, or what is missing.
+    /// Describes how blocks run on this machine, or the missing requirement.
     pub(crate) async fn describe_availability(&self) -> Result<String, String> {
         let found = self.interpreters.get_interpreter().await.map_err(|error| error.to_string())?;
         let bounds = &self.config.python;

@@ -70,7 +70,7 @@ impl WorkerPool {
         WorkerPool { config, workers, turns, idle: Mutex::default() }
     }
 
-    /// Describes how expressions are evaluated on this machine, or what is missing.
+    /// Describes how expressions are evaluated on this machine, or the missing requirement.
     pub(crate) async fn describe_availability(&self) -> Result<String, String> {
         let started = self.start_worker("".into()).await;
         let worker = started.map_err(|error| SandboxError::from(error).to_string())?;

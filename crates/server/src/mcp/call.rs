@@ -82,7 +82,7 @@ impl ToolCallHandler<'_> {
             let (answers, is_declined) = self.elicit_answers(stand.id, &questions).await?;
             active = match self.answer_questions(stand.id, answers).await? {
                 Some(active) if !is_declined => active,
-                // What was answered before the user declined counts; the rest is not asked again.
+                // Answers before the user declined count; the rest is not asked again.
                 Some(active) => {
                     return Ok(self.wait_for_run(active).await?.to_result(self.thread.as_deref()).into());
                 }

@@ -224,7 +224,7 @@ impl CommandPost {
 /// Result of a command in the audit log: the worker of the run decides about it later.
 const STORED: &str = "stored";
 
-/// The entry of a command: what was decided about which step, without the text of an answer.
+/// The entry of a command: the decision and the step, without the text of an answer.
 fn audit_command(run: RunId, user: String, command: &RunCommand) -> AuditedChange {
     let (path, how) = match &command.action {
         CommandAction::Answer { path, .. } => (Some(path.as_str()), None),

@@ -218,7 +218,7 @@ impl Sqlite {
     /// Runs `work` in a transaction.
     pub(crate) fn run_transaction(&self, work: impl FnOnce() -> Result<(), StoreError>) -> Result<(), StoreError> {
         let committed = self.execute_sql("BEGIN IMMEDIATE", &[]).and_then(|_| work());
-        // What is written to a file that was deleted is lost, and SQLite would not say so.
+        // Writes to a file that was deleted are lost, and SQLite would not report it.
         let committed = committed.and_then(|()| self.file.check_place());
         let committed = committed.and_then(|()| self.execute_sql("COMMIT", &[]).map(drop));
         if committed.is_err() {

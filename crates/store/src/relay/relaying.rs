@@ -235,7 +235,7 @@ impl Relay {
         }
     }
 
-    /// Forgets the processes that follow nothing any more, and what is no longer followed here.
+    /// Forgets the processes that follow nothing any more, and the runs that are no longer followed here.
     fn forget_lost(&mut self) {
         let now = Instant::now();
         self.followers.retain(|_, followers| {

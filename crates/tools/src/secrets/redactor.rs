@@ -15,7 +15,7 @@ use patterns::{Pattern, encode_value, is_base64};
 mod patterns;
 
 /// Minimum length in bytes of a secret that is redacted from the texts of users who may not use it. A person who
-/// chooses a text sees what was redacted from it, and could find a shorter value by trying all.
+/// chooses a text sees which parts were redacted, and could find a shorter value by trying all.
 const MIN_FOREIGN_BYTES: usize = 16;
 
 /// Granularity in bytes of the length for which text is held back.

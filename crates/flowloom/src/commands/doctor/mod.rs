@@ -1,4 +1,4 @@
-//! `flowloom doctor`: reports the configuration, the origin of each value, what is missing, and what is damaged.
+//! `flowloom doctor`: reports the configuration, the origin of each value, missing parts, and damage.
 
 mod stored_data;
 

@@ -1,4 +1,4 @@
-//! Reads the whole database and reports what is damaged: a small one always, a large one for `flowloom doctor --read-data`.
+//! Reads the whole database and reports damage: a small one always, a large one for `flowloom doctor --read-data`.
 
 use flowloom_app::config::Config;
 use flowloom_store::{CheckedRows, Damage, Store, StoreError};

@@ -92,7 +92,7 @@ pub(crate) struct Postgres {
     number: Cell<i64>,
     /// Numbers for new runs that no other process uses.
     run_numbers: RefCell<Vec<i64>>,
-    /// Whether the transaction may write without reading first what is most likely so. See [`Postgres::may_assume`].
+    /// Whether the transaction may write without first reading the most likely state. See [`Postgres::may_assume`].
     may_assume: Cell<bool>,
     /// Statements that are sent when the transaction commits.
     queued: RefCell<QueuedWrites>,
@@ -292,7 +292,7 @@ impl Postgres {
         numbers.pop().ok_or_else(|| self.lost_connection())
     }
 
-    /// Whether the transaction may write without reading first what is most likely so, and let the server verify it
+    /// Whether the transaction may write without first reading the most likely state, and let the server verify it
     /// ([`AssumedRun`]): such a transaction needs one round trip, however many runs it writes.
     pub(crate) fn may_assume(&self) -> bool {
         self.may_assume.get()
