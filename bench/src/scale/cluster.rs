@@ -12,7 +12,7 @@ use crate::client::{ClientConnection, build_request};
 use crate::serving::{ServerProgram, create_folder};
 use crate::{BenchError, slow_model};
 
-/// What decides which process drives a run.
+/// The engine, which decides which process drives a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum EngineKind {
     /// One server on SQLite.

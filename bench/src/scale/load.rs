@@ -31,7 +31,7 @@ impl RunRequests {
     }
 }
 
-/// What a load took.
+/// The measurements of a load.
 pub(crate) struct LoadTimes {
     seconds: f64,
     /// Of each run, in ascending order.

@@ -1,4 +1,4 @@
-//! What the past runs of a workflow have used, with their child runs. The worst case before a run is in `estimate`.
+//! The usage of the past runs of a workflow, with their child runs. The worst case before a run is in `estimate`.
 
 use std::time::{Duration, Instant};
 

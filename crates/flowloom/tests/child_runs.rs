@@ -192,7 +192,7 @@ fn read_usage(place: &Workspace, name: &str) -> Value {
     place.run_json(&["show", &run_id(place, name)]).1["usage"].clone()
 }
 
-/// What a child run used counts in the runs around it although it failed, and a retry does not count it again.
+/// The usage of a child run counts in the runs around it although it failed, and a retry does not count it again.
 #[test]
 fn the_usage_of_a_failed_child_run_counts_once_in_its_parent_run() {
     let world = TestServer::start();

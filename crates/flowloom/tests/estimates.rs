@@ -335,7 +335,7 @@ fn an_answer_under_a_schema_may_take_two_calls() {
     assert_eq!(exit_code(&place.run(&["run", "o.mdx"])), 0);
 }
 
-/// What a Python block writes into the memory is one write: it is stored immediately.
+/// The memory writes of a Python block are one write: it is stored immediately.
 #[test]
 fn a_block_that_can_write_memory_counts_as_a_write() {
     let place = Workspace::new("");

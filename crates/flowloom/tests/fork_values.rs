@@ -14,7 +14,7 @@ fn place_with_run(file: &str, text: &str) -> Workspace {
     place
 }
 
-/// What a fork of the first run gives, with the outputs of its steps, as text.
+/// The result of a fork of the first run, with the outputs of its steps, as text.
 fn fork_first(place: &Workspace, arguments: &[&str]) -> String {
     let runs = place.run_json(&["runs"]).1;
     let first = runs.as_array().and_then(|runs| runs.last()).and_then(|run| run["run_id"].as_str()).expect("a run");

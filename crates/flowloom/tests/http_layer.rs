@@ -1,4 +1,5 @@
-//! What every route of the server shares: content encodings, the public address, and the beginning of event streams.
+//! Features that every route of the server shares: content encodings, the public address, and the beginning of event
+//! streams.
 
 mod support;
 

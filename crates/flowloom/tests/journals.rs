@@ -157,7 +157,7 @@ fn every_status_and_event_is_kept() {
     }
 }
 
-/// What becomes of a run.
+/// The outcome of a run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Outcome {
     Succeeded,

@@ -16,7 +16,7 @@ struct Example {
     prompt: (&'static str, &'static str),
 }
 
-/// What most of the examples ask a model for.
+/// The answer that most of the examples ask a model for.
 const REWRITE: &str = "to make it more concise";
 
 /// Workflows in every format. They call models, an API, a web page, blocks and tools.

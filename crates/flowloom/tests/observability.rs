@@ -68,7 +68,7 @@ fn logs_are_lines_of_json() {
     assert!(child.wait().expect("ended").success());
 }
 
-/// What the program writes as lines of JSON until it ends.
+/// The lines of JSON that the program writes until it ends.
 fn read_json_log(place: &Workspace, arguments: &[&str]) -> Vec<Value> {
     let output = place.run(arguments);
     let text = String::from_utf8_lossy(&output.stderr).into_owned();

@@ -41,7 +41,7 @@ const SERVERS: [&str; 3] = ["flowloom serve", "flowloom studio", "python3 -m htt
 /// The exit codes of commands whose run waits for a person, besides 0.
 const WAITING: i32 = 4;
 
-/// What the model answers: objects where the pages' pipelines want them.
+/// The answers of the model: objects where the pages' pipelines want them.
 const ANSWERS: &str = r#"{"match": [
   {"contains": "Which city is this about?", "answer": "{\"city\": \"Bergen\"}"},
   {"contains": "Our hotel in Bergen was clean", "answer": "{\"short\": \"A clean hotel.\"}"}
@@ -53,7 +53,7 @@ struct CommandBlock {
     script: String,
 }
 
-/// What a page holds, in order.
+/// The content of a page, in order.
 enum PageItem {
     WriteFile {
         name: String,
@@ -149,7 +149,7 @@ fn search_path() -> String {
     format!("{folder}:{}", std::env::var("PATH").unwrap_or_default())
 }
 
-/// What a page becomes: one script for a shell that stops at the first command that fails.
+/// A page as one script for a shell that stops at the first command that fails.
 struct PageScript {
     text: String,
     /// The address of the newest server.

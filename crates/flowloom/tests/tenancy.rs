@@ -1,4 +1,4 @@
-//! What one tenant sends neither stops the server nor takes from others, and ends with the key that allowed it.
+//! The requests of one tenant neither stop the server nor take from others, and ends with the key that allowed it.
 
 mod support;
 

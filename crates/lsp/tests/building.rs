@@ -39,7 +39,7 @@ impl Case {
         }
     }
 
-    /// What a text means: its value, or the values of its parts.
+    /// The meaning of a text: its value, or the values of its parts.
     fn meaning(&self, text: &str) -> Value {
         if self.format != markdown::FORMAT {
             return JsonText::read(text.to_owned()).expect("readable").tree.to_value();

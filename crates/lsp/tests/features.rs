@@ -1,4 +1,4 @@
-//! What the language server answers about documents. Each file of `tests/cases` has documents with marks (`‸`) and a
+//! The answers of the language server about documents. Each file of `tests/cases` has documents with marks (`‸`) and a
 //! question about each; the answers are snapshots.
 
 use std::collections::BTreeMap;

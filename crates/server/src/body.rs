@@ -175,7 +175,7 @@ fn find_counted(request: &Request) -> Option<CountedBody> {
     Some(CountedBody { body, sender: name_sender(request) })
 }
 
-/// Who answers for a body: who has proven to be the sender, the user of the key, the key, or else the address.
+/// The sender who is charged for a body: a proven sender, the user of the key, the key, or else the address.
 fn name_sender(request: &Request) -> BodySender {
     if let Some(proven) = request.extensions().get::<BodySender>() {
         return proven.clone();

@@ -18,7 +18,7 @@ pub struct AuditRow {
     pub number: u64,
     /// Time of the change, in milliseconds since the Unix epoch.
     pub at: u64,
-    /// Who made it, and from where.
+    /// The actor, and the source of the request.
     pub actor: Actor,
     /// The action, for example `definition.put`.
     pub action: String,

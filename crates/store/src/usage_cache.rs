@@ -1,4 +1,4 @@
-//! What listed runs have used so far, so that a list reads only the events since the last one.
+//! The usage of listed runs so far, so that a list reads only the events since the last one.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -33,7 +33,7 @@ impl KnownUsage {
     }
 }
 
-/// What the events of a run after the last known one have used.
+/// The usage in the events of a run after the last known one.
 pub(crate) struct NewerUsage {
     pub(crate) run: RunId,
     /// `None` if they called no model.

@@ -24,7 +24,7 @@ const SEEDS: u64 = 100;
 /// Number of runs in the database.
 const RUNS: u8 = 12;
 
-/// What the store returns about one run.
+/// The data that the store returns about one run.
 #[derive(Clone, Debug, PartialEq)]
 struct ReadRun {
     row: RunRow,

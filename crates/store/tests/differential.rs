@@ -44,7 +44,7 @@ impl Numbers {
     }
 }
 
-/// What a worker appends to a run.
+/// The events that a worker appends to a run.
 #[derive(Clone, Copy, Debug)]
 enum Change {
     Start,
@@ -228,7 +228,7 @@ fn batch_of(run: RunId, seq: u64, change: Change) -> Batch {
     Batch { releases_lease: matches!(change, Change::Suspend(_)), ..Batch::with_records(records) }
 }
 
-/// What the generator knows about the runs, so that it makes only operations that a correct worker can make.
+/// The generator's model of the runs, so that it makes only operations that a correct worker can make.
 struct Model {
     numbers: Numbers,
     /// Every lease ever issued, with its worker and whether it is held.

@@ -172,7 +172,7 @@ struct DroppingProxy {
     loses: Arc<AtomicU8>,
 }
 
-/// What the proxy drops next: nothing.
+/// The proxy drops nothing.
 const DROP_NOTHING: u8 = 0;
 const DROP_REPLY: u8 = 1;
 const DROP_COMMIT: u8 = 2;

@@ -16,7 +16,7 @@ use crate::random::Random;
 /// The pause after a request that could not be sent or changed nothing.
 const RETRY_PAUSE: Duration = Duration::from_millis(50);
 
-/// What an undisturbed run of a case did.
+/// The result of an undisturbed run of a case.
 #[derive(Clone, Default)]
 pub(crate) struct Expectation {
     /// Status, output and error of the run.

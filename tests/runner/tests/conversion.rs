@@ -291,7 +291,7 @@ fn workflows_as_tools_are_reported_as_lost() {
     assert_eq!([losses(""), losses(", \"tools\": [\"weather\", \"page\"]"), losses(", \"tools\": []")], [1, 2, 0]);
 }
 
-/// What conversions report as lost: the definition, the format, the construct at the place, and a part of the message.
+/// Losses that conversions report: the definition, the format, the construct at the place, and a part of the message.
 const LOSSES: [(&str, &str, &str, &str); 28] = [
     ("late-defaults.flow.json", "markdown", "start", "the variable greeting: only inputs have defaults here"),
     ("late-defaults.flow.json", "steps", "llmInstruction", "${greeting}: what sets it is lost"),

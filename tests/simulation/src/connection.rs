@@ -283,7 +283,7 @@ impl Connection {
     }
 }
 
-/// What a process does once a batch is stored.
+/// The actions of a process once a batch is stored.
 struct AppendFinish {
     connection: ConnectionHandle,
     run: RunId,
@@ -292,7 +292,7 @@ struct AppendFinish {
     sent_at_ms: u64,
 }
 
-/// What remains of a connection in a future that may outlive it.
+/// The part of a connection in a future that may outlive it.
 #[derive(Clone)]
 struct ConnectionHandle(std::sync::Weak<Connection>);
 

@@ -109,7 +109,7 @@ fn collect_sources(folder: &Path, files: &mut Vec<PathBuf>) {
     }
 }
 
-/// What the use cases and the server may not use: the command line, the terminal, and, for the use cases, HTTP.
+/// Crates that the use cases and the server may not use: the command line, the terminal, and, for the use cases, HTTP.
 const OUTSIDE_OF_APP: [&str; 9] =
     ["clap", "miette", "indicatif", "inquire", "axum", "hyper", "rmcp", "utoipa", "tower-http"];
 

@@ -123,7 +123,7 @@ impl ConvertedDefinition {
         self.conversion.count(fate)
     }
 
-    /// What became of each construct, as JSON: `{fate, construct, line, column, start, length, message}`. At most
+    /// The outcome of each construct, as JSON: `{fate, construct, line, column, start, length, message}`. At most
     /// [`MAX_PROBLEMS`], those that are lost before others.
     pub fn describe_findings(&self) -> Vec<Value> {
         let text = String::from_utf8_lossy(self.source.bytes());

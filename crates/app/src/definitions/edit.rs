@@ -13,7 +13,7 @@ use super::bundle::Bundle;
 use super::edit_error::EditError;
 use super::outline::outline_plan;
 
-/// What people call the text that a step sends, and the keys that hold it in the formats.
+/// The common name of the text that a step sends, and the keys that hold it in the formats.
 const PROMPT: (&str, [&str; 6]) =
     ("prompt", ["instruction", "promptTemplate", "systemPrompt", "prompt_template", "question", "text"]);
 

@@ -68,7 +68,7 @@ fn collect_tools(plan: &Plan) -> Vec<&AgentTool> {
     tools
 }
 
-/// What brings text of strangers to the models of a plan: a step or a tool. A question to the user does not.
+/// A source of untrusted text for the models of a plan: a step or a tool. A question to the user does not.
 fn find_untrusted_text(config: &Config, plan: &Plan, tools: &[&AgentTool]) -> Option<String> {
     let mut found = None;
     plan.root.visit(&mut |step| {

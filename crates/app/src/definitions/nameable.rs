@@ -1,4 +1,5 @@
-//! What a definition can name besides its own names: functions, models, blocks, agents and workflows. Editors propose it.
+//! The names that a definition can use besides its own: functions, models, blocks, agents and workflows. Editors
+//! propose it.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -30,7 +31,7 @@ const TEXT_EXTENSIONS: [&str; 2] = [".mdx", ".md"];
 pub struct Nameable {
     /// Its name.
     pub name: String,
-    /// What it is, in a few words.
+    /// A short description.
     pub description: String,
     /// The inputs of a block.
     pub inputs: Vec<Nameable>,
@@ -62,7 +63,7 @@ impl Nameable {
 }
 
 impl NameableThings {
-    /// What the definition at `path` can name. Reads the folders next to it.
+    /// The names that the definition at `path` can use. Reads the folders next to it.
     pub fn collect(config: &Config, path: &Path) -> NameableThings {
         let folder = path.parent().unwrap_or(Path::new(""));
         NameableThings {

@@ -31,12 +31,12 @@ pub struct RunDiff {
     pub b: RunFacts,
     /// The first step that differs, in the order of the journals. If it differs because its child run does, the step of that.
     pub first_divergence: Option<Path>,
-    /// What differs about the runs themselves: status, error, output.
+    /// The differences of the runs themselves: status, error, output.
     pub fields: Vec<FieldChange>,
     /// Every step of either run and of its child runs, which have paths such as `/call/run~1/answer`.
     pub steps: Vec<StepDiff>,
-    /// What differs between the definitions of the runs and those that they have called; `None` if they mean the same. It is
-    /// no difference of the runs by itself.
+    /// The differences between the definitions of the runs and those that they have called; `None` if they mean the
+    /// same. It is no difference of the runs by itself.
     pub definition: Option<DefinitionDiff>,
 }
 
@@ -62,7 +62,7 @@ pub struct StepDiff {
     pub path: Path,
     /// How it differs.
     pub change: StepChange,
-    /// What differs.
+    /// The differences.
     pub fields: Vec<FieldChange>,
     /// The step in the first run.
     pub a: Option<StepFacts>,

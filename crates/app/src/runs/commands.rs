@@ -36,7 +36,7 @@ pub struct SentCommand {
     pub is_applied: bool,
 }
 
-/// Who sends commands.
+/// The sender of commands.
 struct Sender<'a> {
     by: &'a Actor,
     /// The call that sends a single command under an idempotency key.

@@ -1,4 +1,4 @@
-//! What a test expects of a value.
+//! The expectations of a test for a value.
 
 use flowloom_core::render::{self, TextStyle};
 use flowloom_core::value::Value;
@@ -94,7 +94,7 @@ pub(super) struct Mismatch {
     pub(super) message: String,
     /// The expectation.
     pub(super) expected: String,
-    /// What there is.
+    /// The actual value.
     pub(super) found: String,
 }
 

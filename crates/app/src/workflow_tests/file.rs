@@ -48,7 +48,7 @@ pub struct TestFile {
     /// The tools of MCP servers, by server name, as they were when the test was recorded.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub tools: BTreeMap<String, Vec<ToolDeclaration>>,
-    /// What the steps receive, in the order in which it happens.
+    /// The responses of the steps, in the order in which they happen.
     #[serde(default, skip_serializing_if = "Vec::is_empty", with = "shared_messages")]
     pub steps: Vec<TestStep>,
     /// Values of expressions that the sandbox evaluated.
@@ -57,7 +57,7 @@ pub struct TestFile {
     /// Answers of models to requests that `steps` has no response for, in the order of the calls.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub answers: Vec<Value>,
-    /// What must be true at the end.
+    /// The conditions at the end.
     #[serde(default)]
     pub expect: Expectations,
 }
@@ -85,7 +85,7 @@ pub struct TestStep {
     /// Hash of the request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request_hash: Option<Hash>,
-    /// What the step receives, unless it fails.
+    /// The response of the step, unless it fails.
     #[serde(default, deserialize_with = "deserialize_present", skip_serializing_if = "Option::is_none")]
     pub output: Option<Value>,
     /// Tokens and cost.
@@ -97,7 +97,7 @@ pub struct TestStep {
     /// The failure of the step.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<StepFailure>,
-    /// What follows on the failure.
+    /// The consequence of the failure.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub then: Option<AfterFailure>,
     /// Whether the step runs its workflow instead of receiving a response. The steps of that child run follow with their

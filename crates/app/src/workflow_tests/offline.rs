@@ -67,7 +67,7 @@ pub(super) struct OfflineEffects {
 }
 
 impl OfflineEffects {
-    /// What the outermost run of a test is given.
+    /// The input of the outermost run of a test.
     pub(super) fn new(
         models: Models,
         is_live: bool,

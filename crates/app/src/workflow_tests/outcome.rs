@@ -1,4 +1,4 @@
-//! What a test found.
+//! The outcome of a test.
 
 use std::path::{Path as FilePath, PathBuf};
 
@@ -21,7 +21,7 @@ pub struct TestOutcome {
     pub has_checks: bool,
     /// How long it took, in milliseconds.
     pub duration_ms: u64,
-    /// What the models used that were asked.
+    /// The usage of the models that were asked.
     pub usage: Usage,
     /// The test that expects what has happened now; `None` if the run did not reach its end.
     pub updated: Option<TestFile>,
@@ -49,9 +49,9 @@ pub struct TestProblem {
     pub place: String,
     /// The problem.
     pub message: String,
-    /// What the test has.
+    /// The value in the test.
     pub expected: Option<String>,
-    /// What there is.
+    /// The actual value.
     pub found: Option<String>,
 }
 

@@ -102,7 +102,7 @@ impl ToolEffect {
 pub struct Turn {
     /// The id, unique among the turns of the conversation.
     pub id: Arc<str>,
-    /// Who speaks.
+    /// The speaker.
     pub name: Arc<str>,
     /// The call.
     pub generate: Generate,

@@ -440,7 +440,7 @@ pub struct ScopedSteps {
 pub struct AppendMessage {
     /// The name of the conversation.
     pub thread: Option<Arc<str>>,
-    /// Who speaks.
+    /// The speaker.
     pub role: Role,
     /// The content of the message.
     pub content: Content,

@@ -80,7 +80,7 @@ pub(super) async fn run_and_list_files(
     start_and_print(global, &app, arguments, &workflow, wanted).await
 }
 
-/// What a run is started with.
+/// The input of a run at its start.
 struct RunRequest {
     inputs: Value,
     limits: Limits,

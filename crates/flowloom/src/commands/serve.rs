@@ -20,7 +20,7 @@ use crate::hint::quote_text;
 use crate::style::{Style, paint_text};
 use crate::terminal::log;
 
-/// What a server does with the studio.
+/// Whether and how a server offers the studio.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum StudioUse {
     /// It is not served.

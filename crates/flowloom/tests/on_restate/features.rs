@@ -1,5 +1,5 @@
-//! What servers offer is the same on Restate: quotas, secrets, schedules, webhooks, the protocols of others, quarantine, large
-//! fan-outs, and the events of every definition.
+//! The features of servers are the same on Restate: quotas, secrets, schedules, webhooks, the protocols of others,
+//! quarantine, large fan-outs, and the events of every definition.
 
 use serde_json::{Value, json};
 use test_restate::free_addresses;

@@ -1,4 +1,4 @@
-//! What can be written at a position.
+//! Completion: the texts that can be written at a position.
 
 use std::collections::HashSet;
 
@@ -24,7 +24,7 @@ use super::templates::{ReferenceRest, find_rest, find_started};
 /// Something that can be written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Proposal {
-    /// What the list shows.
+    /// The text that the list shows.
     pub label: String,
     /// The kind, for an icon.
     pub kind: ProposalKind,

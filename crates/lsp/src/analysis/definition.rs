@@ -49,7 +49,7 @@ pub struct IndexedFile {
     scopes: ScopeShift,
 }
 
-/// What the scopes of a file are in the definition.
+/// The scopes of a file in the definition.
 #[derive(Clone, Copy, Debug, Default)]
 struct ScopeShift {
     /// The scope of the place where the file is included.

@@ -4,7 +4,7 @@
 pub struct ElementKind {
     /// The name, as it is usually written.
     pub name: &'static str,
-    /// What it does.
+    /// Its effect.
     pub meaning: &'static str,
     /// The inserted text for a new one, as a snippet.
     pub skeleton: &'static str,
@@ -16,7 +16,7 @@ pub struct ElementKind {
 pub struct AttributeKind {
     /// The name.
     pub name: &'static str,
-    /// What it means.
+    /// Its meaning.
     pub meaning: &'static str,
     /// The inserted text for its value, as a snippet.
     pub value: &'static str,

@@ -1,4 +1,4 @@
-//! What a thing at a position means.
+//! The meaning of a thing at a position.
 
 use flowloom_core::diagnostic::Span;
 use flowloom_core::json::Node;
@@ -16,7 +16,7 @@ use super::yaml::find_yaml_keys;
 /// The meaning of something, as Markdown.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Meaning {
-    /// What it is about.
+    /// Its subject.
     pub span: Span,
     /// The meaning.
     pub text: String,

@@ -18,7 +18,7 @@ pub struct TemplateText {
     pub span: Span,
     /// How it writes references.
     pub style: TemplateStyle,
-    /// What its references name.
+    /// The kind of things that its references name.
     pub kind: NameKind,
     /// The scope of its names.
     pub scope: usize,

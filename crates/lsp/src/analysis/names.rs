@@ -62,13 +62,13 @@ pub enum Role {
 /// A name at a place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Name {
-    /// What it names.
+    /// The kind of thing that it names.
     pub kind: NameKind,
     /// The name.
     pub text: String,
     /// The place of the name alone.
     pub span: Span,
-    /// What happens to it there.
+    /// Its use there.
     pub role: Role,
     /// The scope in which it is looked up; 0 is the outermost one.
     pub scope: usize,

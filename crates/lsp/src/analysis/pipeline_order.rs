@@ -9,7 +9,7 @@ use super::index::Index;
 use super::json_place::touches_offset;
 use super::names::{NameKind, Role};
 
-/// What a position of a pipeline adds to its order.
+/// The order that a position of a pipeline adds.
 enum Place<'t> {
     /// The inputs of a node, which wait for what they name.
     Inputs(&'t str),

@@ -14,7 +14,7 @@ pub enum TemplateStyle {
 }
 
 impl TemplateStyle {
-    /// What begins a reference.
+    /// The text that begins a reference.
     pub fn opening(self) -> &'static str {
         match self {
             TemplateStyle::DollarBraces => "${",
@@ -23,7 +23,7 @@ impl TemplateStyle {
         }
     }
 
-    /// What ends a reference.
+    /// The text that ends a reference.
     pub fn closing(self) -> &'static str {
         match self {
             TemplateStyle::DoubleBraces => "}}",
@@ -109,7 +109,7 @@ fn is_reference(inner: &str, style: TemplateStyle) -> bool {
 pub struct ReferenceRest {
     /// Bytes of the name, or of the field, that follow the position; 0 if the reference does not end.
     pub name_length: usize,
-    /// What the end of the reference lacks.
+    /// The text that the end of the reference lacks.
     pub missing: &'static str,
 }
 

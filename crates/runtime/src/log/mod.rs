@@ -103,7 +103,7 @@ struct LogState {
     resolutions: HashMap<(Path, u32), Resolution>,
     children: ChildRuns,
     forgotten: ForgottenAttempts,
-    /// What a fork can reuse of another run.
+    /// The record that a fork can reuse of another run.
     reusable: Option<ReusableRecord>,
 }
 

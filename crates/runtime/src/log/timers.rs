@@ -8,7 +8,7 @@ use std::task::{Poll, Waker};
 
 use super::RunLog;
 
-/// What happens at the time.
+/// The purpose of a timer.
 #[derive(Clone, Copy)]
 pub(crate) enum TimerKind {
     /// A step that waits for the time finishes.
@@ -24,7 +24,7 @@ pub(super) struct Timers {
     questions: BTreeMap<u64, usize>,
     /// The latest time that the sender of a command knew of.
     known_ms: u64,
-    /// Who waits for a later one.
+    /// The wakers of branches that wait for a later one.
     waiters: Vec<Waker>,
 }
 

@@ -43,7 +43,7 @@ struct McpEndpoint {
     owners: Mutex<SessionOwners>,
 }
 
-/// Who has sessions.
+/// The owner of sessions.
 #[derive(Default)]
 struct SessionOwners {
     /// The owners of the open sessions, by session id.
@@ -80,7 +80,7 @@ impl Drop for OpeningSession<'_> {
     }
 }
 
-/// Who opened a session.
+/// The caller who opened a session.
 #[derive(Clone, PartialEq, Eq)]
 struct SessionOwner {
     user: Option<String>,

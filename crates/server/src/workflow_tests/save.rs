@@ -130,8 +130,8 @@ pub(super) fn place_test(folder: &Path, name: &str) -> ApiResult<PathBuf> {
     }
 }
 
-/// What a test of a run names: the file of its definition, as the folder `below` the folder `tests` sees it, or the id of a
-/// stored workflow. Fails with `RequestInvalid` if it is neither.
+/// The subject of a test of a run: the file of its definition, as the folder `below` the folder `tests` sees it, or the
+/// id of a stored workflow. Fails with `RequestInvalid` if it is neither.
 async fn find_subject(host: &Arc<RunHost>, opened: &LoadedRun, below: &Path) -> ApiResult<TestSubject> {
     let entry = Path::new(opened.entry());
     let created = opened.state().created;

@@ -39,7 +39,7 @@ pub(super) enum FollowKind {
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum FollowMessage {
-    /// Who follows runs? From a process that has not received the earlier messages.
+    /// Asks which processes follow runs. From a process that has not received the earlier messages.
     Ask,
     /// The text of these runs is wanted on `channel`.
     Follow { kind: FollowKind, channel: String, runs: Vec<RunId> },

@@ -43,7 +43,7 @@ struct Relay {
     announced: HashMap<RunId, (u64, SubscribeHandle)>,
     /// Those in this process who follow a run.
     followed: HashMap<RunId, Vec<UnboundedSender<RelayedText>>>,
-    /// Who follows a run, by their channels.
+    /// The followers of a run, by their channels.
     followers: HashMap<RunId, BTreeMap<String, Follower>>,
     /// Those in this process who wait until a run is no longer driven.
     awaited: HashMap<RunId, Vec<oneshot::Sender<()>>>,

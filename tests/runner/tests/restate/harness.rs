@@ -32,7 +32,7 @@ struct CaseJournal {
     ahead: u64,
 }
 
-/// What the engines did with the runs of a case.
+/// The results of the engines for the runs of a case.
 #[derive(Default)]
 pub(crate) struct ObservedRuns {
     driven: Mutex<HashSet<RunId>>,

@@ -113,7 +113,7 @@ fn run_plan(
     })
 }
 
-/// What a plan does on the built-in engine.
+/// The behaviour of a plan on the built-in engine.
 fn expect_events(plan: &Arc<Plan>, big: &str) -> CaseEvents {
     let observed = Arc::new(ObservedRuns::default());
     run_plan(&BuiltIn(observed.clone()), plan, big, |_, _| ());

@@ -43,7 +43,7 @@ fn build_redactor(secrets: &[(&str, &str)]) -> SecretRedactor {
     SecretRedactor::new(secrets.iter().map(hidden))
 }
 
-/// What a stream returns for each piece, and at its end.
+/// The texts that a stream returns for each piece, and at its end.
 fn push_pieces(redactor: &SecretRedactor, pieces: &[&str]) -> Vec<String> {
     let mut stream = redactor.start_stream();
     let mut shown: Vec<String> = pieces.iter().map(|piece| stream.push_piece(piece)).collect();
