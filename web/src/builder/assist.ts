@@ -94,7 +94,7 @@ export function explainFrom(read: () => Shown) {
   });
 }
 
-/** The paragraphs of a meaning; what is between backquotes is code. */
+/** The paragraphs of a meaning; text between backquotes is code. */
 function writeMeaning(text: string): HTMLElement {
   const box = document.createElement("div");
   box.className = "meaning";

@@ -32,7 +32,7 @@ function findDependencies(schemas: Schemas): ReadonlyMap<string, Dependency> {
 
 type Entries = Record<string, Json | undefined>;
 
-/** Whether what is chosen needs a field that depends on it. */
+/** Whether the chosen value needs a field that depends on it. */
 function isWanted({ on, values }: Dependency, schemas: Schemas, entries: Entries): boolean {
   const chosen = entries[on] ?? schemas.get(on)?.default;
   return values.some((value) => value === chosen);

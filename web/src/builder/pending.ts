@@ -33,7 +33,7 @@ export class Pending {
     return this.problems.values().next().value;
   }
 
-  /** Brings everything into the text, also what is entered meanwhile; false if something could not be brought there. */
+  /** Brings everything into the text, also later input; false if something could not be brought there. */
   async settle(): Promise<boolean> {
     while (this.owners.size > 0) {
       const settled = await Promise.all([...this.owners.values()].map((settle) => settle()));

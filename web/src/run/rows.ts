@@ -193,7 +193,7 @@ function countStartedOf(rows: readonly Row[], count: number): number {
 }
 
 /**
- * A phase, or what is known about it beyond the events: it waits to try again, its outcome is that of another run, or it
+ * A phase, or a fact about it beyond the events: it waits to try again, its outcome is that of another run, or it
  * failed and the run continued.
  */
 export type ShownPhase = Phase | "retrying" | "reused" | "tolerated";

@@ -22,7 +22,7 @@ type AnswerProps = {
   onDone: () => void;
   /** Called when the answer was accepted. */
   onSent?: () => void;
-  /** Why it can be answered no longer; what was entered stays. */
+  /** Why it can no longer be answered; the entry stays. */
   closed?: string | undefined;
 };
 

@@ -41,7 +41,7 @@ export function FitOnChange({ drawn }: { drawn: Drawn }) {
   const width = useStore((store) => store.width);
   const height = useStore((store) => store.height);
   const latest = useRef(drawn);
-  // An edit that adds and removes nothing does not move what is shown.
+  // An edit that adds and removes nothing does not move the view.
   useEffect(() => {
     latest.current = drawn;
   }, [drawn]);

@@ -13,7 +13,7 @@ import "./cost.css";
 
 type Estimate = Schemas["CostEstimate"];
 
-/** What is estimated: a stored workflow, or a source that is being written. */
+/** The subject of an estimate: a stored workflow, or a source that is being written. */
 export type CostRequest = { workflow?: string; source?: Source; inputs?: Json };
 
 /** An estimate is asked for after this time without a change. */

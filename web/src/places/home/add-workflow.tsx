@@ -126,7 +126,7 @@ function AddProblem({ error, given, onDraft }: AddProblemProps) {
   return <ErrorBox error={error} />;
 }
 
-/** Stores what was given as workflows, and opens it if it is one. */
+/** Stores the given files as workflows, and opens the workflow if it is one. */
 function useAdd() {
   const queries = useQueryClient();
   const navigate = useNavigate();

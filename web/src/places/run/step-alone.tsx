@@ -204,7 +204,7 @@ function toEntry(step: StepAlone, name: string, value: Json): string {
   return typeof value === "string" ? value : formatJson(value);
 }
 
-/** What was entered. A value that was not changed stays as it was; a text that looks like JSON is a value. */
+/** The entries. A value that was not changed stays as it was; a text that looks like JSON is a value. */
 function readValues(step: StepAlone, fields: Field[], entries: Entries): Values {
   const values: Values = {};
   for (const field of fields) {

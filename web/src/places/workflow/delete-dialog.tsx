@@ -16,7 +16,7 @@ type DeleteDialogProps = {
   /** Where the viewer's changes are kept. */
   place: string;
   name: string;
-  /** What is stored, to restore it. */
+  /** The stored version, to restore it. */
   stored: Source;
   onClose: () => void;
 };

@@ -29,7 +29,7 @@ export function useSave({ workflow, edited, stored, isDeleted, pending, onSaved 
     mutationFn: ({ source, tag }: Stored) =>
       saveSource(workflow, source, isDeleted ? { isNew: true } : { tag }),
     onSuccess: (tag, saved) => {
-      // What is stored counts as stored immediately, not only when it has been read again.
+      // A stored text counts as stored immediately, not only when it has been read again.
       queries.setQueryData<Stored>(["workflows", workflow, "source"], { source: saved.source, tag });
       edited.finishSave(saved, tag);
       onSaved(saved.source);

@@ -43,7 +43,7 @@ export function WorkflowPage() {
   const caller = useQuery(callerQuery);
   const problem = error ?? stored.error ?? caller.error;
   const isMissing = problem instanceof ApiError && problem.status === 404;
-  // What was loaded once stays, whatever happens to the server or to the workflow: the user may be changing it.
+  // A loaded workflow stays, whatever happens to the server or to the workflow: the user may be changing it.
   const isGone = isMissing && data?.file != null;
   if (data && stored.data && caller.data && !isGone) {
     const place = nameDraftPlace(caller.data, id);
@@ -177,7 +177,7 @@ function useOpenWorkflow({ place, workflow, stored, isDeleted }: OpenProps) {
     notice,
     setNotice,
     overlay,
-    // What opens over the page shows what was entered.
+    // Dialogs over the page show the current entries.
     openOverlay: (name: Overlay) => void pending.settle().then(() => setOverlay(name)),
     closeOverlay: () => setOverlay(undefined),
     save: () => {
