@@ -73,7 +73,7 @@ fn the_typical_case_comes_from_the_runs_of_the_project() {
     assert!(text.contains("In the last 3 runs (median): 1 model call, "), "{text}");
 }
 
-/// Each loop is looked at once, however deep it is.
+/// Each loop is visited one time, however deep it is.
 #[test]
 fn nested_loops_are_bounded_at_once() {
     const DEPTH: usize = 24;

@@ -1,5 +1,5 @@
 //! Questions with a time limit: a server continues their runs when no answer arrives, wherever the run is stored and
-//! whoever started it.
+//! regardless of who started it.
 
 mod support;
 

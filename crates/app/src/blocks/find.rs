@@ -37,7 +37,7 @@ pub struct BlockMatch {
 
 impl BlockRegistry {
     /// Searches the user's blocks, everyone's and the built-in ones for a block that meets the request. Fails if the
-    /// store cannot be read; without embeddings, words alone are compared.
+    /// store cannot be read or written; without embeddings, words alone are compared.
     pub async fn find_blocks(&self, user: &str, wanted: &Card, limit: usize) -> Result<BlockSearch, StepFailure> {
         self.index_built_in().await?;
         self.embed_built_in().await;

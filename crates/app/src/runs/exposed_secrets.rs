@@ -1,5 +1,5 @@
 //! Secrets that a chosen value could carry away. The output of a step flows through its run and through the runs around it.
-//! Whoever chooses it, other than the operator, could send a secret without hosts to a host of their own.
+//! A person other than the operator who chooses it could send a secret without hosts to a host of their own.
 
 use flowloom_core::code::Code;
 use flowloom_core::error::StepFailure;

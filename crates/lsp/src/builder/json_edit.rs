@@ -49,8 +49,8 @@ impl JsonText {
         Ok(())
     }
 
-    /// Gives the value at a path another content. Missing objects and lists on the path are added. Fails if the path
-    /// leads through a value that is neither an object nor a list.
+    /// Gives the value at a path another content. Missing objects and lists on the path are added. Fails if a value
+    /// on the path is of another kind than the path requires, for example a text.
     pub fn set_value(&mut self, path: &[PathStep], value: &Value) -> Result<(), BuildError> {
         if let Some(node) = self.find(path) {
             if node.to_value() == *value {
@@ -88,8 +88,8 @@ impl JsonText {
         }
     }
 
-    /// Adds a value to a list. A list that is missing is added. Fails if the path leads to something that is neither a
-    /// list nor missing.
+    /// Adds a value to a list. A list that is missing is added, and replaces a value of another kind. Fails like
+    /// [`JsonText::set_value`].
     pub fn insert(&mut self, list: &[PathStep], at: usize, value: &Value) -> Result<(), BuildError> {
         let Some(node) = self.find(list).filter(|node| node.items().is_some()) else {
             return self.set_value(list, &Value::list(vec![value.clone()]));

@@ -227,7 +227,7 @@ function KeyFields({ entry, onChange, children }: KeyFieldsProps) {
 
 type LockOutWarningProps = { isConfirmed: boolean; onConfirm: (isConfirmed: boolean) => void };
 
-/** Warns that nobody could create another key. */
+/** Warns that no key could create another one. */
 function LockOutWarning({ isConfirmed, onConfirm }: LockOutWarningProps) {
   return (
     <Problem severity="warning">

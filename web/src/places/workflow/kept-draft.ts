@@ -29,7 +29,7 @@ export function nameDraftPlace(owner: Owner, workflow: string): string {
   return `${nameOwner(owner)} ${readBasePath()} ${workflow}`;
 }
 
-/** The user of the key. A key for any user is somebody of its own, and a server without keys has one viewer. */
+/** The user of the key. A key for any user counts as a separate user, and a server without keys has one viewer. */
 function nameOwner({ user, key }: Owner): string {
   if (user != null) return `user=${encodeURIComponent(user)}`;
   return key == null ? "anyone" : `key=${encodeURIComponent(key)}`;
