@@ -1,6 +1,6 @@
 #!/bin/sh
 # Installs the clients that the server is tested with, once for each change of their pins. Each folder of tests/clients is
-# a set that stands alone, so that two generations of one package can be there: what its requirements.txt and
+# a separate set, so that two generations of one package can be there: what its requirements.txt and
 # package-lock.json name, checked against the hashes that are written there. Silent when they are already there.
 #
 #   scripts/fetch-clients.sh [FOLDER]

@@ -24,7 +24,7 @@ fail() {
     exit 1
 }
 
-# Whether a file is there, byte for byte.
+# Whether a file exists, byte for byte.
 is_whole() { [ -f "$cache/$(field "$1" file)" ] && [ "$(sum "$cache/$(field "$1" file)")" = "$(field "$1" file_sha256)" ]; }
 
 fetch() {

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Fetches Debian's Neovim for the tests of the language server, once: pinned packages, checked and unpacked without being
-# installed. Silent when it is there. Elsewhere than on this Debian, an installed Neovim does.
+# installed. Silent if it exists. Elsewhere than on this Debian, an installed Neovim does.
 #
 #   scripts/fetch-neovim.sh [CACHE_DIR]
 set -eu

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Fetches a Restate server for the tests, once: a pinned package through npm, checked and unpacked. Silent when it is there.
+# Fetches a Restate server for the tests, once: a pinned package through npm, checked and unpacked. Silent if it exists.
 # Its licence (BSL 1.1) permits this use; it is not a part of Flowloom's releases.
 #
 #   scripts/fetch-restate.sh [CACHE_DIR]

@@ -5,7 +5,7 @@ set -eu
 cd "$(dirname "$0")/.."
 sbom=target/release/flowloom.cdx.json
 
-# The tool writes a file beside the manifest of every member of the workspace.
+# The tool writes a file next to the manifest of every member of the workspace.
 trap 'find . -path ./target -prune -o -name "*_bin.cdx.json" -exec rm -f {} +' EXIT
 trap 'exit 130' INT TERM
 

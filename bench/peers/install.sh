@@ -1,6 +1,6 @@
 #!/bin/sh
 # Installs what `make bench PEERS=1` compares with, once for each change of their pins, checked against the hashes that are
-# written here. A peer that cannot be installed leaves a file that says why, and becomes a row of the table.
+# written here. A peer that cannot be installed leaves a file with the reason, and becomes a row of the table.
 #
 #   bench/peers/install.sh [FOLDER]
 set -u

@@ -1,5 +1,5 @@
 //! A client for measuring servers: any number of connections, each sending one prepared request after another. It does
-//! as little as possible, so that the server is what is measured.
+//! as little as possible, so that only the server is measured.
 
 use std::net::SocketAddr;
 use std::time::Instant;

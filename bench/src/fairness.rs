@@ -27,7 +27,7 @@ const SLEEPING_BLOCK: &str = "import time\nasync def execute(inputs, context):\n
 const TRIVIAL_EXPRESSION: &str = "1 + 1";
 const ENDLESS_EXPRESSION: &str = "(() => { while (true) {} })()";
 
-/// The latency of a trivial block and a trivial expression, idle and beside the queue of another user.
+/// The latency of a trivial block and a trivial expression, idle and during the queue of another user.
 pub(crate) async fn measure_fairness() -> Result<Vec<ReportRow>, BenchError> {
     let mut config = sandbox_config();
     config.python.warm = 0;

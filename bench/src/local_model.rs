@@ -23,7 +23,7 @@ use crate::measure::ReportRow;
 const PROMPTS: [(usize, u32); 3] = [(11, 128), (320, 128), (1250, 64)];
 /// Measurements of each prompt, after one that warms up.
 const REPETITIONS: usize = 5;
-/// The peer, which gets as many threads as ours uses on an idle machine.
+/// The peer, which gets the number of threads that ours uses on an idle machine.
 const PEER_SCRIPT: &str = "bench/peers/llama-cpp.py";
 const PEER_PYTHON: &str = "target/peers/python/bin/python";
 

@@ -135,7 +135,8 @@ pub(crate) async fn measure_http() -> Result<Vec<ReportRow>, BenchError> {
         let folder = create_folder(&format!("default_model = \"scripted:echo\"\n{database}"))?;
         let (ours, bare) =
             (ServerProgram::start_flowloom(folder.path(), durability, &[])?, ServerProgram::start_axum()?);
-        // Reach the steady state: the server retains as many finished runs as it may, and has allocated room for them.
+        // Reach the steady state: the server retains the maximum number of finished runs, and has allocated room for
+        // them.
         measure_load(ours.address, &call, LOAD_CONNECTIONS, CALLS_PER_REPETITION).await?;
         measure_load(bare.address, &echo, LOAD_CONNECTIONS, CALLS_PER_REPETITION).await?;
         let (ours, floor) = measure_in_turns(

@@ -1,4 +1,4 @@
-//! A model that sends its first word at once, and the rest on demand.
+//! A model that sends its first word immediately, and the rest on demand.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -40,7 +40,7 @@ pub(crate) async fn start_model(may_end: bool) -> Result<StreamingModel, BenchEr
     let router = axum::Router::new().fallback(answer_request).with_state(ModelState { sent_times: sent, may_end });
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
     let address = listener.local_addr()?;
-    // Words are small, and each should be sent at once.
+    // Words are small, and each should be sent immediately.
     let listener = listener.tap_io(|stream| drop(stream.set_nodelay(true)));
     tokio::spawn(async move { axum::serve(listener, router).await });
     Ok(StreamingModel { address, sent_times: received, may_end: end })

@@ -1,4 +1,5 @@
-//! Effects of the workloads: those of the command line, with a few native functions and a model that answers at once.
+//! Effects of the workloads: those of the command line, with a few native functions and a model that answers
+//! immediately.
 
 use std::future::ready;
 use std::sync::Arc;
@@ -157,7 +158,7 @@ impl NativeFunction for MessageFunction {
     }
 }
 
-/// A model that answers at once, always with the same text.
+/// A model that answers immediately, always with the same text.
 struct InstantModel;
 
 impl Model for InstantModel {

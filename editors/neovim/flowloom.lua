@@ -1,4 +1,4 @@
--- Starts Flowloom's language server for JSON and Markdown files. It says nothing about files that are no definitions.
+-- Starts Flowloom's language server for JSON and Markdown files. It reports nothing about other files.
 --
 --   require('flowloom').setup({ program = 'flowloom' })
 

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Fetches CMake and libclang, which llama.cpp is built with, into .tools/build, once: the wheels that requirements.txt
-# pins, which pip checks. Prints the folder. Cargo calls it through the programs beside this file (.cargo/config.toml),
+# pins, which pip checks. Prints the folder. Cargo calls it through the programs next to this file (.cargo/config.toml),
 # only where the system has none.
 set -eu
 
@@ -14,7 +14,7 @@ if ! cmp -s "$here/requirements.txt" "$folder/requirements.txt"; then
         exit 1
     }
     mkdir -p "$tools"
-    # Complete before it is renamed: several builds may fetch at once.
+    # Complete before it is renamed: several builds may fetch at the same time.
     work="$(mktemp -d "$tools/build-XXXXXX")"
     trap 'rm -rf "$work"' EXIT
     trap 'exit 130' INT TERM

@@ -62,7 +62,7 @@ def find_flowloom():
     target = Path(__file__).resolve().parents[2] / "target"
     builds = [build for build in (target / "release/flowloom", target / "debug/flowloom") if build.is_file()]
     if not builds:
-        raise SystemExit("build the program first: make release")
+        raise SystemExit("build the program first: make program")
     return max(builds, key=lambda build: build.stat().st_mtime)
 
 

@@ -25,7 +25,7 @@ class Peer:
 
 
 class Flowloom:
-    """The program of this repository. A person decides about an uncertain step: here, whoever can ask the recorder."""
+    """The program of this repository. The harness decides about an uncertain step: it can ask the recorder."""
 
     def __init__(self, program, recorder, folder):
         self.name, self.program, self.recorder, self.folder = "Flowloom", program, recorder, folder

@@ -151,7 +151,7 @@ test("whoever saves second is told that someone else saved", async () => {
   const dialog = page.getByRole("dialog", { name: "Your text and the stored version" });
   await dialog.locator("[data-change=removed]", { hasText: "theirs" }).waitFor();
   await dialog.locator("[data-change=added]", { hasText: "mine" }).waitFor();
-  await dialog.getByRole("button", { name: "Go on with the stored version" }).click();
+  await dialog.getByRole("button", { name: "Continue with the stored version" }).click();
   const shows = (text) =>
     page.waitForFunction(
       (wanted) => document.querySelector(".editor")?.shadowRoot.textContent.includes(wanted),

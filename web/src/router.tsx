@@ -23,7 +23,7 @@ function readCount(search: Record<string, unknown>, name: string): number | unde
   return Number.isInteger(value) && value > 0 ? value : undefined;
 }
 
-/** Leaves out what is absent. */
+/** Leaves out absent parts. */
 function compact<Values extends Record<string, string | number | undefined>>(values: Values) {
   const present = Object.entries(values).filter(([, value]) => value !== undefined);
   return Object.fromEntries(present) as { [Name in keyof Values]?: Exclude<Values[Name], undefined> };

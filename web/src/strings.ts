@@ -334,7 +334,7 @@ export const t = {
     compare: "Compare",
     title: "Your text and the stored version",
     help: "Marked with + is what only your text has, with - what only the stored version has.",
-    takeTheirs: "Go on with the stored version",
+    takeTheirs: "Continue with the stored version",
     saveOver: "Save mine as a new version",
     deleted: "Someone else deleted this meanwhile. Save stores your text as something new.",
   },

@@ -1,5 +1,5 @@
-//! The engine beside what others use for the same work: `make bench PEERS=1`. The peers take turns with ours, so that all
-//! experience the same minutes of the machine. bench/peers has their drivers.
+//! The engine compared with other systems for the same work: `make bench PEERS=1`. The peers take turns with ours, so
+//! that all experience the same minutes of the machine. bench/peers has their drivers.
 
 mod bare_restate;
 mod driver;

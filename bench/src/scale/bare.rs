@@ -1,4 +1,4 @@
-//! Runs on Restate beside Restate alone: the same server, as many journal entries, in turns.
+//! Compares runs on Restate with Restate alone: the same server, the same number of journal entries, in turns.
 
 use serde_json::json;
 

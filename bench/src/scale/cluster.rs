@@ -12,7 +12,7 @@ use crate::client::{ClientConnection, build_request};
 use crate::serving::{ServerProgram, create_folder};
 use crate::{BenchError, slow_model};
 
-/// What decides which process drives a run.
+/// The engine, which decides which process drives a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum EngineKind {
     /// One server on SQLite.
@@ -35,7 +35,7 @@ impl EngineKind {
     }
 }
 
-/// Steps of the run that is measured. The model answers at once.
+/// Steps of the run that is measured. The model answers immediately.
 pub(crate) const RUN_STEPS: usize = 10;
 
 /// Servers and workers with their database.
@@ -142,7 +142,8 @@ pub(crate) fn folder_bytes(folder: &std::path::Path) -> Result<f64, BenchError> 
     Ok(bytes)
 }
 
-/// A run of [`RUN_STEPS`] steps whose model answers at once, one that waits for a model, and one that waits for a person.
+/// A run of [`RUN_STEPS`] steps whose model answers immediately, one that waits for a model, and one that waits for a
+/// person.
 fn write_definitions(folder: &TempDir) -> Result<(), BenchError> {
     let step = |name: &str, function: &str| {
         format!(

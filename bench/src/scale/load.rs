@@ -16,7 +16,7 @@ pub(crate) struct RunRequests {
 }
 
 impl RunRequests {
-    /// Requests that are all the same, unless `#` in the path stands for their number.
+    /// Requests that are all the same, unless the path has a `#`, which is replaced by their number.
     pub(crate) fn same(path: &str, body: &str) -> RunRequests {
         RunRequests { path: path.to_owned(), body: body.to_owned(), status: 200 }
     }
@@ -31,7 +31,7 @@ impl RunRequests {
     }
 }
 
-/// What a load took.
+/// The measurements of a load.
 pub(crate) struct LoadTimes {
     seconds: f64,
     /// Of each run, in ascending order.

@@ -57,7 +57,7 @@ pub(crate) async fn measure_scale() -> Result<Vec<ReportRow>, BenchError> {
     Ok(rows)
 }
 
-/// Measures runs on Restate beside Restate alone.
+/// Compares runs on Restate with Restate alone.
 pub(crate) async fn measure_beside_restate() -> Result<Vec<ReportRow>, BenchError> {
     let measured = bare::measure_beside_bare().await;
     Ok(measured.unwrap_or_else(|error| vec![missing_row(EngineKind::Restate(1), &error)]))

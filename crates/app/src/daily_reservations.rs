@@ -1,5 +1,6 @@
-//! Reservations of daily quotas. What may begin together is bounded by what is left: a call begins if its upper bound fits into
-//! what the calls in progress leave, or on its own. So the last call of a day may exceed a quota, and no others.
+//! Reservations of daily quotas. Concurrent calls are bounded by the rest of the quota: a call begins if its upper
+//! bound fits into what the calls in progress leave, or on its own. So the last call of a day may exceed a quota, and
+//! no others.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -84,10 +85,10 @@ impl UserReservations {
         measure_left: impl Fn() -> Result<DailyUsage, StepFailure>,
     ) -> Result<Option<DailyReservation>, StepFailure> {
         let mut sums = lock_mutex(&self.sums);
-        // Measured while nothing is released, so that what was used counts once.
+        // Measured while nothing is released, so that usage counts once.
         let left = measure_left()?;
         let ReservedSums { reserved, calls } = &mut *sums;
-        // On its own, a call begins if anything is left. What is being stored is used already.
+        // On its own, a call begins if anything is left. Usage that is being stored counts already.
         let may_begin = match *calls {
             0 => is_within(reserved.add_usage(SMALLEST_USE), left),
             _ => is_within(reserved.add_usage(most), left),

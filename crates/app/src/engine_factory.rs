@@ -259,12 +259,13 @@ impl EngineFactory {
         Ok(registry)
     }
 
-    /// The compiled bundle with this hash, from memory or the store.
+    /// The compiled bundle with this hash, from memory or the store. Fails if the bundle is missing or damaged, or does
+    /// not compile any more.
     pub(crate) fn load_bundle(&self, hash: Hash) -> Result<Arc<CompiledBundle>, AppError> {
         self.find_or_compile(hash, || Ok(self.store.read_bundle(hash)?))
     }
 
-    /// The engine of the runs of a bundle.
+    /// The engine of the runs of a bundle. Fails if an engine cannot be built from its settings.
     pub(crate) fn engine_of(&self, ready: &CompiledBundle) -> Result<Engine, AppError> {
         if let Some(engine) = ready.engine.get() {
             return Ok(engine.clone());
@@ -274,7 +275,8 @@ impl EngineFactory {
     }
 
     /// The text of the bundle of a child run as a definition that can be run. `caller` has the models of the calling run. A
-    /// step that calls a workflow again and again compiles it once, and builds one engine.
+    /// step that calls a workflow again and again compiles it once, and builds one engine. Fails if the bundle does not
+    /// compile, or if an engine cannot be built from its settings.
     pub(crate) fn prepare_child(
         &self,
         text: Arc<str>,

@@ -56,7 +56,8 @@ impl App {
         App::open_with(config, servers)
     }
 
-    /// Opens the store with the given MCP servers, which may already have been queried.
+    /// Opens the store with the given MCP servers, which may already have been queried. Fails if the data folder cannot
+    /// be created or others may read it, or if the database cannot be opened.
     pub fn open_with(config: Config, servers: McpServers) -> Result<App, AppError> {
         let store = Store::open_with(&config.store_settings())?;
         if config.data_dir.value == config.project.data_folder() && config.database.value.is_none() {
@@ -78,7 +79,7 @@ impl App {
     }
 
     /// Starts the export of traces if the configuration has a collector. It must come before the first run, and runs on
-    /// the current thread pool.
+    /// the current thread pool. Fails if the address of the collector is invalid.
     pub fn start_telemetry(&self) -> Result<Option<TraceExporter>, AppError> {
         let Some(address) = &self.config.telemetry.otlp else { return Ok(None) };
         let exporter = TraceExporter::start(address)?;
@@ -109,7 +110,7 @@ impl App {
     }
 
     /// Builds the bundle of a new run from the files of a definition. `read` holds the files by path, `file` names the
-    /// entry.
+    /// entry. Cannot fail at present.
     pub fn build_bundle(
         &self,
         file: &str,
@@ -123,25 +124,28 @@ impl App {
         Ok(Bundle { entry: file.to_owned(), format, files, ..Bundle::from_config(&self.config) })
     }
 
-    /// Builds the bundle of a built-in workflow.
+    /// Builds the bundle of a built-in workflow. Cannot fail at present.
     pub fn build_built_in_bundle(&self, which: BuiltInWorkflow) -> Result<Bundle, AppError> {
         let content = which.load_content();
         let files = content.files.iter().map(|(name, text)| (name.clone(), text.clone().into_bytes())).collect();
         self.build_bundle(&content.entry, &files, flowloom_formats::steps::FORMAT)
     }
 
-    /// Records in the audit log what secrets may be used for, if that has changed.
+    /// Records in the audit log what secrets may be used for, if that has changed. Fails if the store cannot be
+    /// written.
     pub async fn record_secret_bindings(&self) -> Result<(), AppError> {
         let bindings = serde_json::to_string(&self.config.secrets).map_err(StoreError::Unserializable)?;
         Ok(self.store.record_secret_bindings(bindings, SystemClock.now_ms()).await?)
     }
 
-    /// Whether commands to a run wait for a decision. A run that has ended and has some may be reopened.
+    /// Whether commands to a run wait for a decision. A run that has ended and has some may be reopened. Fails if the
+    /// store cannot be read.
     pub async fn has_pending_commands(&self, run: RunId) -> Result<bool, AppError> {
         Ok(!self.store.pending_commands(run).await?.is_empty())
     }
 
-    /// Opens the run with this id, unique id prefix, or `last`, with its records and its plan.
+    /// Opens the run with this id, unique id prefix, or `last`, with its records and its plan. Fails if no run or
+    /// several runs match, or if the record or the bundle is damaged.
     pub async fn open_run(&self, name: &str) -> Result<LoadedRun, AppError> {
         let id = self.store.find_run(name, &self.config.project_name)?.id;
         self.open_run_by_id(id).await
@@ -190,7 +194,8 @@ impl App {
         Ok(LoadedRun { id, records, plan: ready.plan.clone(), ready, state })
     }
 
-    /// Evaluates an expression of a user in the sandbox.
+    /// Evaluates an expression of a user in the sandbox. Fails if the expression throws or exceeds a limit, or if there
+    /// is no sandbox.
     pub(crate) async fn evaluate_script(
         &self,
         request: &ScriptRequest,
@@ -204,7 +209,7 @@ impl App {
         self.engines.user_redactors().list_hidden(user)
     }
 
-    /// Returns the engine of a stored run.
+    /// Returns the engine of a stored run. Fails if an engine cannot be built from the settings in its bundle.
     pub fn engine_for_run(&self, opened: &LoadedRun) -> Result<Engine, AppError> {
         self.engines.engine_of(&opened.ready)
     }

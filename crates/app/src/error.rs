@@ -101,10 +101,10 @@ pub enum AppError {
         /// The reason, and what to do.
         why: String,
     },
-    /// As many runs as allowed are running.
+    /// The maximum number of runs is in progress.
     #[error("{0} runs are already running, which is the limit")]
     TooManyRuns(usize),
-    /// A user has many runs, and what is left is kept for others.
+    /// A user has many runs, and the remaining capacity is reserved for others.
     #[error(
         "{own} runs of this user are running, and the last {reserved} of {max} places are kept for users with fewer"
     )]

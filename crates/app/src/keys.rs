@@ -24,7 +24,7 @@ pub enum InvalidKey {
          everyone; leave out the user for a key of the operator, or name another user"
     )]
     SharedUser,
-    /// It cannot be told apart by its name.
+    /// Its name does not identify it.
     #[error("the name of a key has 1 to {MAX_NAME_CHARS} characters and no control characters")]
     Name,
     /// It permits nothing.

@@ -2,7 +2,7 @@
 
 use std::fmt::Display;
 
-/// The first items of a list, and how many there are besides.
+/// The first items of a list, and the number of the others.
 pub fn list_first(items: impl ExactSizeIterator<Item: Display>, max_items: usize) -> String {
     let more = items.len().saturating_sub(max_items);
     let shown = items.take(max_items).map(|item| item.to_string()).collect::<Vec<_>>().join(", ");

@@ -15,7 +15,7 @@ use crate::wiring::build_default_models;
 /// The usable models.
 #[derive(Debug, Serialize)]
 pub struct ModelList {
-    /// The model of steps that name none; `None` if there is none.
+    /// Default model for steps without one; `None` if not set.
     pub default: Option<String>,
     /// Local models as `local:NAME`.
     pub local: Vec<String>,

@@ -110,7 +110,7 @@ impl Model for MeteredModel {
     }
 }
 
-/// Time of a user in the sandbox that is stored at once; less than that is collected.
+/// Time of a user in the sandbox that is stored in one write; less than that is collected.
 const STORED_TIME: Duration = Duration::from_secs(1);
 
 /// Counts the time that the sandbox computes for users with a quota of it.
@@ -140,7 +140,7 @@ pub(crate) fn build_sandbox_meter(store: &Arc<Store>) -> Option<Arc<dyn SandboxM
 }
 
 impl CollectedTimes {
-    /// Adds time. Returns what is to be stored.
+    /// Adds time. Returns the time that is to be stored.
     fn add_time(&self, user: &str, time: Duration) -> Option<Duration> {
         let mut users = lock_mutex(&self.0);
         let collected = users.entry(user.to_owned()).or_default();
@@ -229,7 +229,7 @@ pub struct QuotaUsage {
     pub resets_at: Option<u64>,
 }
 
-/// Measures what a user uses.
+/// Measures what a user uses. Fails if the store cannot be read.
 pub async fn measure_user(app: &App, user: &str) -> Result<Vec<QuotaUsage>, AppError> {
     let (store, owner) = (app.store.clone(), user.to_owned());
     // Measuring the size of a user's data reads all of it.

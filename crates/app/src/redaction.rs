@@ -1,7 +1,7 @@
 //! Which secrets are removed from what the runs of a user record and show.
 //!
-//! A user sees what was removed from a text that they chose. So the names of secrets are shown only to users who may use
-//! them, and short secrets of others, which somebody could find by trying all values, are not looked for.
+//! A user sees which parts were removed from a text that they chose. So the names of secrets are shown only to users
+//! who may use them, and short secrets of others, which could be found by trying all values, are not looked for.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};

@@ -35,13 +35,14 @@ const REGISTER_PAUSE: Duration = Duration::from_secs(1);
 /// Interval at which a worker looks at the addresses of workers.
 const LOOK_INTERVAL: Duration = Duration::from_secs(5);
 
-/// Delay before a second look at an address at which nobody answered.
+/// Delay before an address at which no worker answered is checked again.
 const SECOND_LOOK_PAUSE: Duration = Duration::from_secs(2);
 
 /// Port of the admin API of a Restate server.
 const ADMIN_PORT: u16 = 9070;
 
-/// The address of the admin API of the server whose ingress has this address, unless it is configured otherwise.
+/// The address of the admin API of the server whose ingress has this address, unless it is configured otherwise. Fails
+/// if the address is not a URL with a host.
 pub fn admin_address(ingress: &str) -> Result<String, ConfigError> {
     let invalid = || ConfigError::in_table("engine", TableProblem::NoRestateUrl(ingress.to_owned()));
     let mut url = Url::parse(ingress).map_err(|_| invalid())?;
@@ -60,7 +61,7 @@ pub struct RestateDriver {
     store: Arc<Store>,
     /// The identity of the database, once it is read.
     database: OnceLock<String>,
-    /// The configuration under which runs continue that were started under another one, if somebody has decided so.
+    /// The configuration under which runs continue that were started under another one, if the operator accepts that.
     accepted_config: Option<String>,
     outages: Arc<OutageLog>,
 }
@@ -124,8 +125,8 @@ impl RestateDriver {
         self.store.find_epoch(run)?.ok_or(JournalError::RunNotFound(run))
     }
 
-    /// Starts the workflow of a life, or finds the one that was started. If that has ended and the run has not, because somebody
-    /// has killed it with Restate's tools, the life gets another one.
+    /// Starts the workflow of a life, or finds the one that was started. If that has ended and the run has not, because
+    /// the workflow was killed with Restate's tools, the life gets another one.
     async fn start_life(
         &self,
         services: &RunServices,
@@ -143,7 +144,7 @@ impl RestateDriver {
         }
     }
 
-    /// Whether nobody has to drive a run.
+    /// Whether a run needs no driver.
     fn is_over(&self, run: RunId) -> Result<bool, JournalError> {
         let is_final = |status: &str| Status::parse(status).is_none_or(Status::is_final);
         Ok(match self.store.get_run(run)? {
@@ -196,14 +197,14 @@ pub struct RestateWorker {
 /// Other addresses of workers.
 #[derive(Default)]
 struct Suspects {
-    /// Those at which nobody answered at the last look: a worker that starts again takes a moment.
+    /// Those at which no worker answered at the last check: a worker that starts again takes a moment.
     silent: HashSet<String>,
     /// Those that are alive, and were reported.
     reported: HashSet<String>,
 }
 
 impl RestateWorker {
-    /// A worker of the server whose ingress has this address.
+    /// A worker of the server whose ingress has this address. Fails if the store cannot be read.
     pub fn new(app: Arc<App>, ingress: &str) -> Result<RestateWorker, AppError> {
         let driver = RestateDriver::new(ingress, app.store.clone(), None, app.restate_outages.clone());
         let (project, config) = (&app.config.project_name, &app.config.fingerprint);
@@ -252,8 +253,8 @@ impl RestateWorker {
         }
     }
 
-    /// Looks after the registration of workers at an address until the future is dropped: registers again if the server has
-    /// forgotten them, and takes over the runs of other addresses at which nobody answers any more.
+    /// Keeps workers registered at an address until the future is dropped: registers them again if the server has
+    /// forgotten them, and takes over the runs of other addresses at which no worker answers any more.
     pub async fn keep_registered(&self, admin: &RestateAdmin, address: &str) {
         let mut suspects = Suspects::default();
         loop {
@@ -277,7 +278,7 @@ impl RestateWorker {
         let mut deployments = admin.list_deployments().await?;
         deployments.retain(|deployment| deployment.has_services(&self.services));
         if !deployments.iter().any(|deployment| deployment.address() == address) {
-            tracing::warn!("Restate does not know the address {address}; this worker registers again");
+            tracing::warn!("the address {address} is not registered with Restate; registering it again");
             admin.register_address(address).await?;
         }
         let others: BTreeSet<&str> =

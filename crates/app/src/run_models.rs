@@ -1,5 +1,5 @@
 //! The models of a run. A child run shares them with the run that starts it if its definition may use the same ones:
-//! connections stay open, and a script of answers goes on.
+//! connections stay open, and a script of answers continues.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

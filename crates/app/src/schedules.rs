@@ -23,7 +23,7 @@ const MAX_CRON_BYTES: usize = 255;
 /// Maximum length of the name of a time zone, in bytes.
 const MAX_ZONE_BYTES: usize = 64;
 
-/// Maximum number of due times that are counted at once as skipped.
+/// Maximum number of due times that are counted together as skipped.
 const MAX_COUNTED_TIMES: u64 = 1_000;
 
 /// An error of a schedule.
@@ -95,7 +95,7 @@ impl CronTimes {
         Ok(CronTimes { cron, zone })
     }
 
-    /// The first due time after `after`, both in milliseconds since the Unix epoch.
+    /// The first due time after `after`, both in milliseconds since the Unix epoch. Fails if the schedule is never due.
     pub fn next_after(&self, after: u64) -> Result<u64, ScheduleError> {
         let after = Timestamp::from_millisecond(after as i64).unwrap_or_default().to_zoned(self.zone.clone());
         let next = self.cron.find_next_occurrence(&after, false).map_err(ScheduleError::NeverDue)?;
@@ -134,7 +134,7 @@ pub struct NewSchedule {
     pub inputs: Value,
     /// When it is due, as a cron expression.
     pub cron: String,
-    /// The zone in which the times are meant; UTC if it is not said.
+    /// The time zone of the schedule; UTC by default.
     pub timezone: Option<String>,
     /// Whether one run makes up for times at which no server was there.
     pub catches_up: bool,

@@ -28,7 +28,7 @@ const MAX_QUEUED_RUNS: usize = 1024;
 /// Maximum number of spans per export.
 const MAX_BATCH_SPANS: usize = 2048;
 
-/// The status of a response of which the record says nothing.
+/// The status of a response that the record does not contain.
 const DEFAULT_STATUS: u16 = 200;
 
 /// Time-out of an export.
@@ -41,7 +41,8 @@ pub struct TraceExporter {
 }
 
 impl TraceExporter {
-    /// Starts exporting to the collector at `address`, for example `http://localhost:4318`.
+    /// Starts exporting to the collector at `address`, for example `http://localhost:4318`. Fails if the address is
+    /// invalid.
     pub fn start(address: &str) -> Result<TraceExporter, ConfigError> {
         let endpoint = format!("{}/v1/traces", address.trim_end_matches('/'));
         let exporter = SpanExporter::builder().with_http().with_endpoint(endpoint).with_timeout(EXPORT_TIMEOUT).build();

@@ -22,19 +22,21 @@ pub enum InvalidTime {
 }
 
 /// The time that is a duration after `now`, or the time itself, which must not have passed; in milliseconds since the
-/// Unix epoch.
+/// Unix epoch. Fails if the text is neither a duration nor a time, or if the time has passed.
 pub fn parse_time_after(text: &str, now: u64) -> Result<u64, InvalidTime> {
     let at = parse_time(text, |duration| now.saturating_add(duration))?;
     if at < now { Err(InvalidTime::Passed(text.to_owned())) } else { Ok(at) }
 }
 
-/// The same for the end of something that begins now, so that it must be to come.
+/// The end of a period that begins now, so that it must be in the future. Fails if the text is neither a
+/// duration nor a time, or if the time has passed or is now.
 pub fn parse_expiry(text: &str, now: u64) -> Result<u64, InvalidTime> {
     let at = parse_time_after(text, now)?;
     if at == now { Err(InvalidTime::Now(text.to_owned())) } else { Ok(at) }
 }
 
-/// The time that is a duration before `now`, or the time itself; in milliseconds since the Unix epoch.
+/// The time that is a duration before `now`, or the time itself; in milliseconds since the Unix epoch. Fails if the
+/// text is neither a duration nor a time.
 pub fn parse_time_before(text: &str, now: u64) -> Result<u64, InvalidTime> {
     parse_time(text, |duration| now.saturating_sub(duration))
 }

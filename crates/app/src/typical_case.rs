@@ -1,4 +1,4 @@
-//! What the past runs of a workflow have used, with their child runs. The worst case before a run is in `estimate`.
+//! The usage of the past runs of a workflow, with their child runs. The worst case before a run is in `estimate`.
 
 use std::time::{Duration, Instant};
 
@@ -49,7 +49,7 @@ struct RunUse {
 }
 
 /// The typical case of a workflow, from its newest runs that succeeded; `None` if there are none. `user` restricts it to the
-/// runs of that user.
+/// runs of that user. Fails if the store cannot be read, or if one of these runs is damaged.
 pub async fn find_typical_case(app: &App, plan: &Plan, user: Option<&str>) -> Result<Option<TypicalCase>, AppError> {
     let filter = RunFilter {
         user: user.map(str::to_owned),

@@ -16,14 +16,14 @@ use crate::error::AppError;
 use crate::secrets::EnvironmentSecrets;
 use crate::tools::mcp::McpServers;
 
-/// Builds the configured MCP servers without starting any.
+/// Builds the configured MCP servers without starting any. Fails if an allowed host of the configuration is invalid.
 pub fn build_mcp_servers(config: &Config) -> Result<McpServers, AppError> {
     let secrets = Arc::new(EnvironmentSecrets::new(config));
     let client = Arc::new(HttpClient::new(build_egress_policy(config)?, secrets.clone(), HttpLimits::default()));
     Ok(McpServers::new(config, secrets, client))
 }
 
-/// Reads what is at a URL that a person names, under the egress policy. Fails with `HttpStatus` if there is nothing.
+/// Downloads a URL that a person names, under the egress policy. Fails with `HttpStatus` if there is nothing.
 pub async fn download_file(config: &Config, url: &str) -> Result<Download, AppError> {
     let secrets = Arc::new(EnvironmentSecrets::new(config));
     let client = HttpClient::new(build_egress_policy(config)?, secrets, HttpLimits::default());
@@ -40,7 +40,7 @@ pub fn check_egress_policy(config: &Config) -> Result<(), AppError> {
     build_egress_policy(config).map(drop)
 }
 
-/// Builds the egress policy: which hosts and ports may be reached.
+/// Builds the egress policy: which hosts and ports may be reached. Fails if an allowed host is invalid.
 pub(crate) fn build_egress_policy(config: &Config) -> Result<EgressPolicy, AppError> {
     let mut allowed = config.egress.allow.clone();
     // Hosts named in [tools] and [search] are allowed implicitly.
@@ -106,7 +106,7 @@ fn find_python_interpreters() -> Vec<PathBuf> {
 
 /// The models that definitions may choose from.
 pub struct ModelChoice<'a> {
-    /// The model of steps that name none.
+    /// Default model for steps without one.
     pub default: Option<String>,
     /// Other names of models.
     pub aliases: &'a [(String, String)],

@@ -16,22 +16,26 @@ use crate::required::RequiredBlock;
 /// sandbox): the stage stops, and the model is not blamed.
 pub trait PlannerEnv: Send + Sync {
     /// Calls the model. An answer that does not match the schema may be returned as it is, or as
-    /// [`ModelNotJson`](flowloom_core::code::Code::ModelNotJson).
+    /// [`ModelNotJson`](flowloom_core::code::Code::ModelNotJson). Fails if the model cannot be reached or refuses.
     fn ask_model<'a>(&'a self, question: &'a ModelQuestion) -> EffectFuture<'a, ModelAnswer>;
 
     /// The existing blocks that may serve a goal, nearest first, as [`describe_block`](crate::candidates::describe_block)
-    /// describes them; at most [`MAX_CANDIDATE_BLOCKS`](crate::candidates::MAX_CANDIDATE_BLOCKS).
+    /// describes them; at most [`MAX_CANDIDATE_BLOCKS`](crate::candidates::MAX_CANDIDATE_BLOCKS). Fails if the registry
+    /// cannot be read.
     fn list_candidate_blocks<'a>(&'a self, intent: &'a str) -> EffectFuture<'a, Vec<Value>>;
 
-    /// Candidates for the required block from the registry, best first.
+    /// Candidates for the required block from the registry, best first. Fails if the registry cannot be searched.
     fn find_blocks<'a>(&'a self, wanted: &'a RequiredBlock) -> EffectFuture<'a, Vec<Candidate>>;
 
     /// Runs a block once in the sandbox, without network access, the user's memory or secrets, like
-    /// [`DryRunner::try_block`](crate::dry_run::DryRunner::try_block).
+    /// [`DryRunner::try_block`](crate::dry_run::DryRunner::try_block). Fails if the trial cannot be started; a failure
+    /// of the block is in the outcome.
     fn try_block<'a>(&'a self, block: &'a Value, inputs: &'a Value) -> EffectFuture<'a, TrialOutcome>;
 
     /// Executes a pipeline that passed its check as a dry run, with prompts and functions mocked, like
-    /// [`DryRunner::dry_run`](crate::dry_run::DryRunner::dry_run) with its [`build_definition`](crate::wire::build_definition).
+    /// [`DryRunner::dry_run`](crate::dry_run::DryRunner::dry_run) with its
+    /// [`build_definition`](crate::wire::build_definition). Fails if the dry run cannot be started; failures of nodes
+    /// are in its report.
     fn dry_run<'a>(&'a self, pipeline: &'a Value, blocks: &'a [Value]) -> EffectFuture<'a, DryRun>;
 
     /// Receives events as they happen.

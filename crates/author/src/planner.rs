@@ -127,7 +127,7 @@ impl Stage {
 }
 
 /// Creates a pipeline for a goal, or continues a draft. On failure the draft keeps the results so far: blocks that
-/// passed their trials are not lost.
+/// passed their trials are not lost. Fails with the error of the first stage that fails.
 pub async fn run_planner(
     world: &dyn PlannerEnv,
     settings: &PlannerSettings,
@@ -140,7 +140,8 @@ pub async fn run_planner(
 }
 
 impl Draft {
-    /// Runs one stage unless its result exists. The results of earlier stages must exist.
+    /// Runs one stage unless its result exists. The results of earlier stages must exist. Fails if the model, the
+    /// registry or the sandbox fails, or if the model gives no valid result in its attempts.
     pub async fn run_stage(
         &mut self,
         stage: Stage,

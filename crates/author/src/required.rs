@@ -18,7 +18,7 @@ pub(crate) const EXECUTION_TYPES: [&str; 2] = ["python", "llm"];
 /// Schema keywords that determine the type of a value.
 const TYPE_KEYWORDS: [&str; 7] = ["type", "enum", "const", "anyOf", "oneOf", "allOf", "$ref"];
 
-/// Verbs that say of a block that it acts on the outside world. Verbs that are also said of computing are not among them.
+/// Verbs that describe a block which acts on the outside world. Verbs that also describe computing are not among them.
 const ACTING_VERBS: [&str; 14] = [
     "alert", "deliver", "dispatch", "e-mail", "email", "mail", "notify", "post", "publish", "push", "remind", "send",
     "tweet", "upload",

@@ -45,7 +45,7 @@ impl SearchResults {
     }
 }
 
-/// Searches the registry for every required block.
+/// Searches the registry for every required block. Fails if the registry cannot be searched.
 pub async fn search_blocks(
     world: &dyn PlannerEnv,
     wanted: &[RequiredBlock],

@@ -99,7 +99,7 @@ fn call_arguments(call: &FunctionCall) -> Vec<(String, Data)> {
     vec![(name.to_owned(), Data::Text(call.prompt.clone()))]
 }
 
-/// The argument of a built-in function that a prompt stands for.
+/// The argument of a built-in function that a bare prompt sets.
 fn main_argument(function: &str) -> Option<&'static str> {
     match function {
         FETCH_FUNCTION | REQUEST_FUNCTION => Some("url"),

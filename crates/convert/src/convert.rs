@@ -62,7 +62,7 @@ impl Conversion {
     }
 }
 
-/// Converts a definition. `has_comments`: comments in the result say what is lost; in JSON, only files whose name ends
+/// Converts a definition. `has_comments`: comments in the result name the losses; in JSON, only files whose name ends
 /// with `.jsonc` may hold them. A definition that is in the format already is laid out.
 ///
 /// # Examples
@@ -138,7 +138,7 @@ fn lay_out_json(source: &ConversionSource<'_>, laid_out: Option<String>, report:
     format_source(source.plan.format, source.file, &plain).ok()
 }
 
-/// Reports what the text of a definition says and its plan does not hold.
+/// Reports the parts of the text of a definition that its plan does not contain.
 fn report_unplanned(source: &ConversionSource<'_>, report: &mut Report) {
     let has_comments = match source.plan.format {
         markdown::FORMAT => source.text.lines().any(|line| line.trim_start().starts_with('>')),

@@ -307,7 +307,7 @@ fn read_scope(step: &Step) -> Scope<'_> {
 }
 
 impl Item<'_> {
-    /// Whether its variable is set whenever the run goes on.
+    /// Whether its variable is set whenever the run continues.
     pub(crate) fn is_certain(&self) -> bool {
         self.step.condition.is_none() && self.step.policy.on_error == OnError::Fail
     }

@@ -47,7 +47,7 @@ pub(crate) fn write_definition(format: Format, head: Value, lists: &[(&str, &[Ro
     lay_out(format, &entries)
 }
 
-/// A definition in an entry of an object, and a list of rows beside it.
+/// A definition in an entry of an object, and a list of rows next to it.
 pub(crate) fn write_beside(format: Format, key: &str, definition: &str, name: &str, rows: &[Row]) -> String {
     lay_out(format, &[format!("{}: {definition}", render::to_json(&key.into())), write_list(name, rows, false)])
 }

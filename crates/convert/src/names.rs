@@ -97,7 +97,7 @@ impl Names {
         }
     }
 
-    /// Changes what is known about a variable.
+    /// Updates the facts about a variable.
     fn change(&mut self, source: &str, known: Option<Known>, is_lost: bool) {
         let was_lost = self.is_lost(source);
         let before = self.set_known(source, known, is_lost);

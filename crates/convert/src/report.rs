@@ -43,8 +43,8 @@ pub struct Finding {
 }
 
 impl Finding {
-    /// The finding as a problem of the source file: a warning, or an error if losses are refused. `None` for what is
-    /// kept.
+    /// The finding as a problem of the source file: a warning, or an error if losses are refused. `None` for constructs
+    /// that are kept.
     pub fn to_diagnostic(&self, file: &str, is_strict: bool) -> Option<Diagnostic> {
         let code = match self.fate {
             Fate::Kept => return None,
@@ -77,7 +77,7 @@ impl Report {
         }
     }
 
-    /// `construct`: the kind of what is kept.
+    /// `construct`: the kind of the kept construct.
     pub(crate) fn add_kept(&mut self, construct: &'static str, span: Span, message: impl Into<String>) {
         self.push(Finding { fate: Fate::Kept, construct, span, message: message.into(), is_restored: true });
     }

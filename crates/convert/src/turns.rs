@@ -33,7 +33,7 @@ pub(crate) fn read_machine<'p>(plan: &'p Plan, machine: &'p Machine, report: &mu
     let mut before = MESSAGE_INPUT.to_owned();
     for node in order_nodes(machine) {
         let StepKind::Composite(Composite::Turn(turn)) = &node.kind else {
-            // What becomes of the tools is said at the agents that have them.
+            // The conversion of the tools is reported at the agents that have them.
             if !matches!(node.kind, StepKind::Composite(Composite::Tools(_))) {
                 items.push(new_item(node, None, ItemKind::Other("the person in the conversation")));
             }

@@ -232,7 +232,8 @@ codes! {
 }
 
 impl Code {
-    /// Whether the database fails in a way that somebody repairs outside of the program: what is in progress waits for it.
+    /// Whether an operator can repair this failure of the database outside of the program: work in progress waits for
+    /// that.
     pub fn is_store_outage(self) -> bool {
         matches!(
             self,

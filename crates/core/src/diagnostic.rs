@@ -236,7 +236,7 @@ pub fn find_similar_name<'a>(name: &str, candidates: impl IntoIterator<Item = &'
 }
 
 /// Like [`find_similar_name`], with a budget: `budget` is reduced by the number of pairs of characters that are
-/// compared, and no further candidate is looked at once it is used up.
+/// compared, and no further candidate is compared after it is used up.
 pub fn find_similar_within<'a>(
     name: &str,
     candidates: impl IntoIterator<Item = &'a str>,

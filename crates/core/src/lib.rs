@@ -3,7 +3,7 @@
 //! Pure data and pure functions: no I/O, no async, no clock and no randomness. The front ends (`formats`) produce a
 //! [`Plan`], the interpreter (`runtime`) walks it, and everything else reads [`Record`]s.
 //!
-//! The modules stand in reading order; each uses only those before it (`tests/structure/tests/cycles.rs`).
+//! The modules are in reading order; each uses only those before it (`tests/structure/tests/cycles.rs`).
 #![warn(missing_docs)]
 
 // Failures and where they are.
@@ -41,7 +41,7 @@ pub mod plan;
 
 pub mod bound;
 
-// A run: what its steps ask of the world, what is recorded of that, and what the record adds up to.
+// A run: the effects that its steps request, the events that are recorded, and the state that follows from the record.
 pub mod effect;
 
 pub mod event;

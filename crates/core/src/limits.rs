@@ -26,7 +26,7 @@ pub struct Limits {
     pub output_bytes: u64,
     /// Size of one source file, in bytes.
     pub source_bytes: u64,
-    /// Size of a user's whole memory, in bytes. A write beyond it fails; what is stored stays usable.
+    /// Size of a user's whole memory, in bytes. A write beyond it fails; stored values stay usable.
     pub memory_bytes: u64,
     /// Tokens of all model calls, prompts and answers.
     pub tokens: Option<u64>,

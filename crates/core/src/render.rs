@@ -149,7 +149,7 @@ fn write_string(text: &str, out: &mut String) {
     out.push('"');
 }
 
-/// The text as it stands between the quotes of a JSON string.
+/// The text as it is written between the quotes of a JSON string.
 pub fn escape_json_text(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     write_escaped(text, &mut out);

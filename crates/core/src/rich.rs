@@ -109,8 +109,8 @@ impl Rich {
     ///
     /// Each placeholder must occur exactly once in the result, and in order. If a text contains a placeholder of its
     /// own, even one that appears only after decoding, the function is applied again with different placeholders; so no
-    /// value can forge a secret. A function that loses or changes a placeholder (a secret in a host name, for example)
-    /// is an error (`FL0115`).
+    /// value can forge a secret. Fails with the error of the function, and with `FL0115` if it loses or changes a
+    /// placeholder, for example that of a secret in a host name.
     pub fn map_text(&self, map: impl Fn(&str) -> Result<String, StepFailure>) -> Result<Rich, StepFailure> {
         let names: Vec<&str> = self
             .pieces

@@ -124,7 +124,8 @@ impl SelectorError {
 }
 
 impl PageSelector {
-    /// Parses a selector. The parts of plain CSS are not checked; see [`PageSelector::css_parts`].
+    /// Parses a selector. The parts of plain CSS are not checked; see [`PageSelector::css_parts`]. Fails if a part is
+    /// missing, if a bracket is not closed, or if an extension has an invalid argument.
     ///
     /// # Examples
     ///
@@ -170,7 +171,7 @@ impl PageSelector {
     }
 }
 
-/// Whether a character stands between two elements of a selector.
+/// Whether a character separates two elements of a selector.
 fn is_relation_char(c: char) -> bool {
     matches!(c, ' ' | '\t' | '\n' | '\r' | '\u{c}' | '>' | '+' | '~')
 }

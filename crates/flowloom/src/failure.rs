@@ -40,7 +40,7 @@ pub(crate) struct CommandError {
     pub(crate) problems: Vec<serde_json::Value>,
 }
 
-/// A run that goes on without this program, or does not.
+/// Whether a run continues without this program.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LeftRun {
     pub(crate) run: RunId,

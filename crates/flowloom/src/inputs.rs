@@ -114,7 +114,7 @@ pub(crate) enum MissingSubject {
     Whole(Arc<str>),
 }
 
-/// The main input of the definition, if it is missing; `None` if it is there.
+/// The main input of the definition, if it is missing; `None` if it is given.
 pub(crate) fn find_missing_subject(plan: &Plan, inputs: &Value) -> Option<MissingSubject> {
     match &plan.inputs {
         Inputs::Whole(name) if *inputs == Value::Null && list_read_names(&plan.root).contains(name) => {

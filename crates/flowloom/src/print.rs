@@ -78,7 +78,7 @@ pub(crate) fn write_stdout(text: fmt::Arguments<'_>) {
     std::print!("{}", apply_styles(&text, colors_stdout()));
 }
 
-/// Prints to stdout what is for people, also if it goes through a pipe: what shows it in the end is often a terminal.
+/// Prints text for people to stdout, also if it goes through a pipe: its reader is often a terminal.
 pub(crate) fn write_for_people(text: fmt::Arguments<'_>) {
     write_stdout(format_args!("{}", replace_controls(&text.to_string())));
 }

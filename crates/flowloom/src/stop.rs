@@ -1,5 +1,5 @@
 //! Stopping the program with Ctrl-C or SIGTERM. The first signal leaves the driven run interrupted, so that it can be
-//! resumed, or cancels the turn of a chat; a second one, or one while no run is driven, ends the program at once.
+//! resumed, or cancels the turn of a chat; a second one, or one while no run is driven, ends the program immediately.
 
 use std::sync::Once;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -21,7 +21,7 @@ static REQUESTED: Notify = Notify::const_new();
 /// While it lives, the first signal does not end the program.
 pub(crate) struct StopGuard(());
 
-/// How the program is told to stop.
+/// How the program is asked to stop.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum StopSignal {
     /// Ctrl-C.
@@ -40,7 +40,7 @@ pub(crate) fn defer_stop() -> StopGuard {
 }
 
 impl StopGuard {
-    /// Completes when the program is told to stop.
+    /// Completes when the program is asked to stop.
     pub(crate) async fn wait_for_request(&self) -> StopSignal {
         let requested = REQUESTED.notified();
         match requested_signal() {
@@ -52,14 +52,14 @@ impl StopGuard {
         }
     }
 
-    /// From now on a signal ends the program at once. Returns the one that arrived before, if there is one.
+    /// From now on a signal ends the program immediately. Returns the one that arrived before, if there is one.
     pub(crate) fn end_deferral(self) -> Option<StopSignal> {
         drop(self);
         requested_signal()
     }
 }
 
-/// The request was met, and the program goes on: the next signal is the first one again.
+/// The request was met, and the program continues: the next signal counts as a first one.
 pub(crate) fn complete_request() {
     IS_REQUESTED.store(false, Ordering::SeqCst);
 }

@@ -78,7 +78,7 @@ pub(crate) fn paint_text(style: Style, text: &str) -> String {
     marker.map(String::from).unwrap_or_default() + text + &END_MARKER.0.to_string()
 }
 
-/// Whether a character stands for a style. It has no width.
+/// Whether a character marks a style. It has no width.
 pub(crate) fn is_marker(c: char) -> bool {
     ('\u{fdd0}'..='\u{fdd5}').contains(&c)
 }

@@ -1,4 +1,4 @@
-//! What tells an operator that somebody must do something: figures and lines of the log.
+//! Metrics and lines of the log that alert an operator.
 
 mod support;
 

@@ -59,7 +59,7 @@ fn output_of(server: &RunningServer, run: &str, path: &str) -> Value {
     found.map_or(Value::Null, |step| step["output"].clone())
 }
 
-/// Runs a step alone with the values that it had in a run, and says how that went.
+/// Runs a step alone with the values that it had in a run, and returns the result.
 fn run_alone(server: &RunningServer, workflow: &str, run: &str, path: &str) -> String {
     let needed = server.get(&format!("/api/v1/workflows/{workflow}/step?path={path}&run=last")).json();
     if let Some(problem) = needed["problem"].as_str() {

@@ -21,7 +21,7 @@ const TALK: &str = r#"{"id": "talk", "name": "talk", "isConversational": true, "
     "agents": [{"id": "a", "name": "A", "systemPrompt": "x",
         "tools": [{"name": "weather", "execution_location": "client", "parameters": {"type": "object"}}]}]}"#;
 
-/// The model asks for the weather until somebody says that it is sunny.
+/// The model asks for the weather until the answer is that it is sunny.
 const SCRIPT: &str = r#"{"match": [{"contains": "sunny", "answer": "Fine."}],
     "default": {"text": "Let me look.", "tool_calls": [{"name": "weather", "arguments": {"city": "Bonn"}}]}}"#;
 

@@ -338,7 +338,7 @@ fn a_used_up_budget_is_the_reason_that_is_reported() {
     }
 }
 
-/// A model that would write a stub for a block that has to notify somebody.
+/// A model that would write a stub for a block that has to notify a user.
 #[test]
 fn a_block_that_acts_on_the_world_is_never_written() {
     let place = create_workspace();

@@ -1,5 +1,5 @@
-//! A child run has the models, the functions and the rights of its own definition, whoever starts it; and nobody but the
-//! operator chooses a value with which a run around it sends a secret elsewhere.
+//! A child run has the models, the functions and the rights of its own definition, regardless of who starts it; and
+//! only the operator chooses a value with which a run around it sends a secret elsewhere.
 
 mod support;
 

@@ -141,8 +141,8 @@ fn a_cancelled_child_run_fails_its_step() {
     assert_eq!(ended, ["cancelled", "failed", "failed"]);
 }
 
-/// A function that is a workflow is described to models by the inputs of that workflow: for the run, and for whoever follows
-/// its record.
+/// A function that is a workflow is described to models by the inputs of that workflow: for the run, and for a client
+/// that follows its record.
 #[test]
 fn a_run_whose_model_may_call_a_workflow_has_a_record_that_can_be_followed() {
     let place = create_nested_workspace("");
@@ -192,7 +192,7 @@ fn read_usage(place: &Workspace, name: &str) -> Value {
     place.run_json(&["show", &run_id(place, name)]).1["usage"].clone()
 }
 
-/// What a child run used counts in the runs around it although it failed, and a retry does not count it again.
+/// The usage of a child run counts in the runs around it although it failed, and a retry does not count it again.
 #[test]
 fn the_usage_of_a_failed_child_run_counts_once_in_its_parent_run() {
     let world = TestServer::start();

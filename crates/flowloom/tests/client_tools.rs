@@ -52,7 +52,7 @@ fn tools_of_the_client_are_called_by_it() {
     assert_eq!((reasons, indexes), (vec!["tool_calls"], vec![0, 1]));
 }
 
-/// What the tool returned in the run that asked for a call.
+/// The result of the tool in the run that asked for a call.
 fn tool_result(server: &RunningServer, call: &Value) -> Value {
     let id = call["id"].as_str().or_else(|| call["call_id"].as_str()).expect("an id");
     let run = id.split('_').nth(1).expect("the run");

@@ -1,4 +1,4 @@
-//! What every command prints: one value with `--json`, and colours where they are asked for.
+//! The output of every command: one value with `--json`, and colours where they are asked for.
 
 mod support;
 

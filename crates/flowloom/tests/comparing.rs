@@ -244,7 +244,7 @@ fn a_fork_of_a_failed_pipeline_performs_only_what_failed() {
     for more in [&[][..], &["--yes"]] {
         let (_, fork) = place.run_json(&[&["fork", run["run_id"].as_str().expect("an id")], more].concat());
         let (_, shown) = place.run_json(&["show", fork["run_id"].as_str().unwrap_or_else(|| panic!("{fork}"))]);
-        // The nodes that asked, and what is known of the user.
+        // The nodes that asked, and the facts about the user.
         assert_eq!((count_reused(&shown), &shown["status"]), (4, &json!("failed")), "{shown}");
     }
 }

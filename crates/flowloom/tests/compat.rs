@@ -298,7 +298,7 @@ fn anythingllm_builder_on_its_own_folder() {
     assert_eq!(saved["flow"]["uuid"], "copy", "{saved}");
     assert_eq!(server.get("/api/agent-flows/copy").json()["flow"]["config"]["uuid"], "3f2a-1");
     assert_eq!(server.post("/api/agent-flows/3f2a-1/run", &json!({})).json()["success"], true);
-    // What is nearly JSON is repaired when it is opened; what is not is never shown as an empty flow.
+    // A file that is nearly JSON is repaired when it is opened; any other is never shown as an empty flow.
     std::fs::write(flows.join("slip.json"), r#"{"name": "Slip", "steps": [],}"#).expect("written");
     std::fs::write(flows.join("none.json"), "not JSON").expect("written");
     assert_eq!(server.get("/api/agent-flows/slip").json()["flow"]["name"], "Slip");

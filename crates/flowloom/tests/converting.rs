@@ -88,7 +88,7 @@ fn the_report_is_a_value_too() {
     assert!(report["text"].as_str().is_some_and(|text| text.contains("agent::chat")), "{report}");
 }
 
-/// What is kept is counted by its kind and listed, also the parts of a step that loses something.
+/// Kept constructs are counted by kind and listed, also the parts of a step that loses something.
 #[test]
 fn what_is_kept_is_reported_too() {
     let place = Workspace::new("");

@@ -128,7 +128,7 @@ fn a_recorded_run_is_stepped_through_in_both_directions() {
     let value = debugger.ask("evaluate", &json!({"expression": "text", "frameId": 1}));
     seen.push(format!("text is {}", value["result"]));
     seen.push(debugger.go("continue"));
-    // The text that was run is shown, not the one that is there now.
+    // The text that was run is shown, not the current one.
     place.write("draft.json", &STEPS.replace("Draft", "Changed"));
     seen.push(debugger.go("stepBack"));
     let source = debugger.ask("stackTrace", &json!({"threadId": 1}))["stackFrames"][0]["source"].clone();
@@ -258,7 +258,7 @@ fn a_message_that_cannot_be_read_does_not_end_the_debugger() {
     debugger.end_session();
 }
 
-/// Moves on, and returns what is logged and where the run has stopped.
+/// Moves on, and returns the log and where the run has stopped.
 fn go_and_log(debugger: &mut Debugger, command: &str) -> String {
     debugger.ask(command, &json!({"threadId": 1}));
     let mut logged = Vec::new();

@@ -357,7 +357,7 @@ fn a_change_needs_the_content_that_it_was_made_for() {
         let updated = put(second, &format!("If-Match: {before}"));
         assert_eq!(updated.status, 200, "{path}: {updated:?}");
         let now = read_tag(&updated);
-        // Whoever has read the first content does not overwrite the second.
+        // A client that has read the first content does not overwrite the second.
         for condition in [&format!("If-Match: {before}"), "If-Match: \"bogus\"", "If-None-Match: *"] {
             assert_eq!(put(first, condition).status, 412, "{path} {condition}");
         }

@@ -57,7 +57,7 @@ fn python_blocks_leave_descriptors_to_others() {
     let server = RunningServer::start_with_files(&place, 64);
     let runs = start_runs(&server, "p", BLOCK_RUNS);
     world.wait_for_requests("/slow", 1);
-    // As many interpreters as may run have started, and the server still answers and takes its user for itself.
+    // The maximum number of interpreters has started, and the server still answers and takes its user for itself.
     std::thread::sleep(Duration::from_millis(500));
     assert_eq!(server.get("/health/ready").status, 200);
     world.release_slow();

@@ -16,7 +16,7 @@ fn write_file(place: &Workspace, file: &str, text: &str) {
     std::fs::write(path, text).expect("written");
 }
 
-/// What the language server, started in a folder, says about a file when it is opened.
+/// The diagnostics that the language server, started in a folder, publishes for a file when it is opened.
 fn open_in_editor(place: &Workspace, folder: &str, file: &str) -> Value {
     let mut command = place.build_command(&["lsp"]);
     command.current_dir(place.path(folder)).env_remove("FLOWLOOM_DATA_DIR");

@@ -73,7 +73,7 @@ fn the_typical_case_comes_from_the_runs_of_the_project() {
     assert!(text.contains("In the last 3 runs (median): 1 model call, "), "{text}");
 }
 
-/// Each loop is looked at once, however deep it is.
+/// Each loop is visited one time, however deep it is.
 #[test]
 fn nested_loops_are_bounded_at_once() {
     const DEPTH: usize = 24;
@@ -273,7 +273,7 @@ fn the_workflow_of_a_function_is_bounded_with_its_caller() {
     assert_eq!(listed["models"][0]["calls"], 1, "{listed}");
 }
 
-/// What a function does that is not known before the run has no bound, and the estimate says where.
+/// The effects of a function that are not known before the run have no bound, and the estimate names their place.
 #[test]
 fn workflows_that_are_not_known_or_run_themselves_have_no_bound() {
     let place = Workspace::new(
@@ -335,7 +335,7 @@ fn an_answer_under_a_schema_may_take_two_calls() {
     assert_eq!(exit_code(&place.run(&["run", "o.mdx"])), 0);
 }
 
-/// What a Python block writes into the memory is one write: it is stored at once.
+/// The memory writes of a Python block are one write: it is stored immediately.
 #[test]
 fn a_block_that_can_write_memory_counts_as_a_write() {
     let place = Workspace::new("");

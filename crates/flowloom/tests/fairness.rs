@@ -34,12 +34,12 @@ fn user_share() -> usize {
     places - places / 4
 }
 
-/// A pipe that blocks whoever reads it.
+/// A pipe that blocks its readers.
 fn make_pipe(path: &Path) {
     assert!(Command::new("mkfifo").arg(path).status().expect("it starts").success());
 }
 
-/// Lets those who read a pipe go on, if there are any. Whoever opens it to read and to write waits for nobody.
+/// Lets the readers of a pipe continue, if there are any. Opening it for reading and writing does not block.
 fn end_pipe(path: &Path) {
     drop(OpenOptions::new().read(true).write(true).open(path).expect("a pipe"));
 }
@@ -48,7 +48,7 @@ fn end_pipe(path: &Path) {
 fn requests_that_never_end_hold_up_nobody_else() {
     let place = Workspace::with_hello("");
     let (operator, alice) = (create_key(&place, &[]), create_key(&place, &["--user", "alice"]));
-    // Whoever reads a test waits for the pipe.
+    // A reader of the test waits for the pipe.
     std::fs::create_dir(place.path("tests")).expect("a folder");
     place.write("tests/x.json", "{}");
     let pipe = place.path("pipe");

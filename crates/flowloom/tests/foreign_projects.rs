@@ -1,4 +1,4 @@
-//! A project that somebody else wrote: to look at it runs nothing of it.
+//! A project of another author: looking at it runs none of its code.
 
 mod support;
 

@@ -14,7 +14,7 @@ fn place_with_run(file: &str, text: &str) -> Workspace {
     place
 }
 
-/// What a fork of the first run gives, with the outputs of its steps, as text.
+/// The result of a fork of the first run, with the outputs of its steps, as text.
 fn fork_first(place: &Workspace, arguments: &[&str]) -> String {
     let runs = place.run_json(&["runs"]).1;
     let first = runs.as_array().and_then(|runs| runs.last()).and_then(|run| run["run_id"].as_str()).expect("a run");
@@ -133,7 +133,8 @@ fn what_is_no_input_is_not_set_as_one() {
     assert!(given.contains("Round 0 dogs Oslo"), "{given}");
 }
 
-/// A fork of a fork keeps what that has set, unless something before it is performed: what is computed anew is used.
+/// A fork of a fork keeps the variables that were set, unless something before it is performed: then the new values are
+/// used.
 #[test]
 fn a_fork_of_a_fork_keeps_the_values_that_were_set_before_it_begins() {
     let step = |name: &str, prompt: &str| json!({"name": name, "functionId": "agent::chat", "mode": "sequential", "promptTemplate": prompt, "outputVar": name});

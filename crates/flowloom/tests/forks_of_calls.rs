@@ -120,7 +120,7 @@ fn runs_are_compared_with_their_child_runs_and_definitions() {
     let (code, same) = diff(&first, forked["run_id"].as_str().expect("an id"));
     assert_eq!((code, same["steps"].as_array().map(Vec::len)), (0, Some(3)), "{same}");
 
-    // A definition that differs is said, also if the runs are the same.
+    // A definition that differs is reported, also if the runs are the same.
     let (code, before) = place.run_json(&["run", "par.json", "-i", "input=x"]);
     assert_eq!(code, 0, "{before}");
     let described = std::fs::read_to_string(place.path("par.json")).expect("there");
@@ -145,7 +145,7 @@ fn a_call_whose_child_run_would_ask_another_model_is_performed_again() {
     let run = run_parent(&place);
     let fork = |more: &[&str]| fork_run(&place, &run, &[&["--model", "scripted:other.json"], more].concat());
     assert_eq!(fork(&[]), ("another model".to_owned(), Vec::new()));
-    // What was before the fork keeps the answers of the earlier model.
+    // Steps before the fork keep the answers of the earlier model.
     assert_eq!(fork(&["--at", "/z"]), ("another model".to_owned(), vec!["/call".to_owned()]));
 }
 

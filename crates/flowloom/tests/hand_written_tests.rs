@@ -14,7 +14,7 @@ fn place_with(file: &str, definition: &str, test: &Value) -> Workspace {
     place
 }
 
-/// The exit code of `flowloom test`, and what it says about the test.
+/// The exit code of `flowloom test`, and its output about the test.
 fn run_test(place: &Workspace, more: &[&str]) -> (i32, Value) {
     let (code, outcomes) = place.run_json(&[&["test"], more].concat());
     (code, outcomes[0].clone())

@@ -1,4 +1,4 @@
-//! What other users of the machine, other programs and the authors of definitions cannot do.
+//! Limits of other users of the machine, other programs and the authors of definitions.
 #![allow(clippy::print_stdout)]
 
 mod support;

@@ -1,4 +1,5 @@
-//! What every route of the server shares: content encodings, the public address, and the beginning of event streams.
+//! Features that every route of the server shares: content encodings, the public address, and the beginning of event
+//! streams.
 
 mod support;
 
@@ -40,7 +41,7 @@ fn large_responses_are_compressed_if_the_client_accepts_that() {
     flate2::read::GzDecoder::new(&packed[..]).read_to_end(&mut unpacked).expect("gzip");
     assert!(unpacked == plain && packed.len() * 5 < plain.len());
     assert!(send_raw(&server, "/openapi.json", &["Accept-Encoding: br"]).0.contains("content-encoding: br"));
-    // Events must arrive at once, and small responses gain nothing.
+    // Events must arrive immediately, and small responses gain nothing.
     let run = server.post("/api/v1/runs?wait=60", &json!({"workflow": "hello", "inputs": "x".repeat(5000)})).json();
     let events = format!("/api/v1/runs/{}/events", run["run_id"].as_str().expect("an id"));
     for path in [events.as_str(), "/health", "/api/v1/nowhere"] {

@@ -117,7 +117,7 @@ async fn every_stored_journal_is_read_and_replayed() {
     assert_eq!(damages, []);
 }
 
-/// The events that some kept journal must have, beside those of every run.
+/// The events that some kept journal must have, in addition to those of every run.
 const KEPT_EVENTS: [&str; 17] = [
     "step_started",
     "step_finished",
@@ -157,7 +157,7 @@ fn every_status_and_event_is_kept() {
     }
 }
 
-/// What becomes of a run.
+/// The outcome of a run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Outcome {
     Succeeded,
@@ -426,7 +426,7 @@ impl StoredJournal {
     }
 }
 
-/// Copies the definitions, in which `@SERVER@` stands for the address of the server.
+/// Copies the definitions, in which `@SERVER@` is replaced by the address of the server.
 fn copy_definitions(from: &Path, to: &Path, server: &str) {
     for path in files_in(from) {
         let target = to.join(path.file_name().expect("a name"));

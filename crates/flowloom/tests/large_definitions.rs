@@ -1,4 +1,4 @@
-//! Definitions with very many problems: checking them is quick, and what is reported is limited.
+//! Definitions with very many problems: checking them is quick, and the report is limited.
 
 mod support;
 

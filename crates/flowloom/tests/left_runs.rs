@@ -1,5 +1,5 @@
 //! Suspended runs with a command that only a server with their configuration applies: they count as interrupted everywhere,
-//! and what was decided is not asked again.
+//! and questions with a decision are not asked again.
 
 mod support;
 
@@ -97,7 +97,7 @@ fn a_run_that_was_answered_elsewhere_is_interrupted_for_everybody() {
         assert_left_everywhere(&place.files, &server, &run);
         let second = send_answer(&server, &run, "second");
         assert_eq!((second.status, second.error_code().as_str()), (409, "FL1208"), "{second:?}");
-        assert!(second.json().to_string().contains("is stored and not applied yet"), "{second:?}");
+        assert!(second.json().to_string().contains("is stored but not applied yet"), "{second:?}");
         std::thread::sleep(Duration::from_millis(1100));
         let metrics = server.get("/metrics").body;
         assert!(!metrics.contains("flowloom_oldest_unfinished_seconds 0"), "{metrics}");

@@ -16,7 +16,7 @@ struct Example {
     prompt: (&'static str, &'static str),
 }
 
-/// What most of the examples ask a model for.
+/// The answer that most of the examples ask a model for.
 const REWRITE: &str = "to make it more concise";
 
 /// Workflows in every format. They call models, an API, a web page, blocks and tools.
@@ -207,7 +207,7 @@ fn ten_workflows_are_recorded_changed_tested_forked_and_compared() {
         convert_example(&place, file);
         stdout_of(&place, 0, &["replay", fork_id]);
     }
-    // All of them at once, without the server that they read pages from.
+    // All of them together, without the server that they read pages from.
     drop(server);
     let all = stdout_of(&place, 0, &["test"]);
     assert!(all.ends_with("10 passed, 0 failed\n"), "{all}");
@@ -251,7 +251,7 @@ fn a_fork_changes_values_steps_definitions_and_models() {
     assert_eq!(fork(&["--definition", "story.json"]), ("LLM(Title: LLM(Better: LLM(Draft: lamps)))".to_owned(), 1));
     place.write("answers.json", r#"{"match": [], "default": "another model"}"#);
     assert_eq!(fork(&["--model", "scripted:answers.json"]), ("another model".to_owned(), 0));
-    // What was before the fork stays as it is; its answers are those of the earlier model.
+    // Steps before the fork stay as they are; their answers are those of the earlier model.
     assert_eq!(fork(&["--at", "/title", "--model", "scripted:answers.json"]), ("another model".to_owned(), 2));
 
     let (_, shown) = place.run_json(&["show", &id]);

@@ -58,7 +58,7 @@ fn a_backup_is_written_next_to_a_server_and_restored() {
     let kept = start();
     let file = place.path("copy.db");
     let file = file.to_str().expect("text");
-    // A backup that was interrupted is of no use, and in nobody's way.
+    // A backup that was interrupted is of no use, and does not prevent the next one.
     place.write("copy.db.part", "half of a backup");
     assert_eq!(exit_code(&place.run(&["backup", file])), 0);
     assert!(!place.path("copy.db.part").exists());

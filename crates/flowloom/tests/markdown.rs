@@ -103,7 +103,7 @@ fn includes_are_found_in_the_prompts_of_the_project() {
     place.write("flows/a.mdx", "{include('style')}\n\n<GenText as=\"a\" model=\"scripted:echo\" />\n");
     let (code, output) = place.run_json(&["run", "flows/a.mdx"]);
     assert_eq!((code, &output["result"]["results"]["a"]), (0, &json!("LLM(Be short.)")), "{output}");
-    // Where the folder of flows is the project, what is next to it is outside.
+    // Where the folder of flows is the project, files next to it are outside.
     std::fs::write(place.path("flows/flowloom.toml"), "").expect("written");
     let refused = place.run(&["check", "flows/a.mdx", "--config", "flows/flowloom.toml"]);
     assert_eq!(exit_code(&refused), 2, "{}", stderr_text(&refused));

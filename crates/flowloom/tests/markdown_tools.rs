@@ -124,7 +124,7 @@ fn check_warns_about_every_tool_that_an_expression_can_choose() {
     assert!(warnings("tl") >= 4, "any tool may be meant");
 }
 
-/// What a number loses in JavaScript is said, and where.
+/// The digits that a number loses in JavaScript are reported, with the place.
 #[test]
 fn a_number_that_javascript_rounds_is_reported() {
     let place = create_workspace(&json!(["one", "two"]));
@@ -147,7 +147,7 @@ fn a_number_that_javascript_rounds_is_reported() {
     assert!(stderr_text(&ran).contains("9007199254740993 is"), "{}", stderr_text(&ran));
 }
 
-/// A list without items adds nothing to a text, wherever it stands.
+/// A list without items adds nothing to a text, wherever it is.
 #[test]
 fn an_empty_list_adds_nothing_to_a_text() {
     let place = Workspace::new("");

@@ -226,7 +226,7 @@ fn a_run_waits_for_an_answer_and_takes_it_from_its_own_tool_and_user_only() {
         let refused = call_tool(&server, &[key], params);
         assert_eq!(refused["result"]["structuredContent"]["error"]["code"], "FL1507", "{refused}");
     }
-    // A declined question can still be answered later; the result says how.
+    // A declined question can still be answered later; the result explains how.
     let declined = call_tool(&server, &[&ann], again("ask-a-person", "decline"))["result"].clone();
     assert_eq!(declined["structuredContent"]["status"], "waiting", "{declined}");
     let answered = call_tool(&server, &[&ann], again("ask-a-person", "accept"))["result"].clone();
@@ -391,7 +391,7 @@ fn on_stdio_runs_end_with_their_client_next_to_a_server_of_the_same_data() {
     assert_eq!(runs["items"][0]["status"], "cancelled", "{runs}");
 }
 
-/// A line that is no message is answered, and the conversation goes on.
+/// An invalid line is answered, and the conversation continues.
 #[test]
 fn on_stdio_lines_that_are_no_messages_have_the_errors_of_json_rpc() {
     let place = Workspace::with_hello("");

@@ -119,7 +119,7 @@ fn a_full_memory_refuses_what_makes_it_larger() {
     let server = RunningServer::start(&place, &[]);
     let run = |body: &str| server.post("/api/pipeline/run", &pipeline_json(&[], body, &json!({}))).json();
 
-    // What is stored stays usable.
+    // Stored values stay usable.
     let read = run("return {'bytes': len(context['memory']['old'])}");
     assert_eq!((&read["status"], &read["results"]["n"]), (&json!("completed"), &json!({"bytes": 3000})), "{read}");
     let refused = run("context['memory']['new'] = 'y'; return {}");

@@ -1,4 +1,4 @@
-//! The file of a model is missing while a run continues: what is recorded needs no model, and what fails can be retried.
+//! The file of a model is missing while a run continues: recorded steps need no model, and failed ones can be retried.
 
 mod support;
 

@@ -179,7 +179,7 @@ fn a_killed_command_is_resumed_up_to_its_files() {
     }
 }
 
-/// Kills `new` in the clarifier's runs and between them, and resumes what is there.
+/// Kills `new` in the clarifier's runs and between them, and resumes the runs.
 #[test]
 fn a_command_that_is_killed_while_it_clarifies_is_resumed_up_to_its_files() {
     for count in 1..=6 {

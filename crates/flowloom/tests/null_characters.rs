@@ -20,7 +20,7 @@ fn start_server(config: &str) -> (RunningServer, Workspace) {
 
 fn check_names_and_content(config: &str) {
     let (server, _place) = start_server(config);
-    // What a step says has null characters: it is kept, and counted.
+    // The output of a step has null characters: it is kept, and counted.
     let answered = server.post("/api/v1/runs?wait=60", &json!({"workflow": "hello", "inputs": "a\0b"})).json();
     assert_eq!(answered["status"], "succeeded", "{answered}");
     let counted = server.get("/api/v1/statistics/models?days=1");

@@ -68,7 +68,7 @@ fn logs_are_lines_of_json() {
     assert!(child.wait().expect("ended").success());
 }
 
-/// What the program writes as lines of JSON until it ends.
+/// The lines of JSON that the program writes until it ends.
 fn read_json_log(place: &Workspace, arguments: &[&str]) -> Vec<Value> {
     let output = place.run(arguments);
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -86,7 +86,7 @@ fn an_error_at_the_start_is_a_line_of_json() {
     }
 }
 
-/// A server that answers the POST of a run only after the server was told to stop.
+/// A server that answers the POST of a run only after the server received a stop signal.
 fn start_slow_post(settings: &str) -> (TestServer, Workspace, RunningServer, String) {
     let world = TestServer::start();
     let place =

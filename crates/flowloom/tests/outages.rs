@@ -91,7 +91,7 @@ fn a_postgres_that_is_away_interrupts_no_run() {
 }
 
 /// Nothing was sent to a database that was away before the call: the start is refused, and the log promises nothing. A key
-/// that has read the metrics goes on to do so.
+/// that has read the metrics continues to do so.
 #[test]
 fn a_start_that_no_database_can_store_is_refused() {
     let Some(database) = test_postgres::TestDatabase::create_database() else { return };
@@ -123,7 +123,7 @@ fn a_start_that_no_database_can_store_is_refused() {
     let log = open.read_log();
     let about: Vec<&str> = log.lines().filter(|line| line.contains("FL1307")).collect();
     assert!(about.iter().all(|line| line.contains("\"WARN\"")), "{log}");
-    assert_eq!(about.iter().filter(|line| line.contains("what needs the database waits")).count(), 1, "{log}");
+    assert_eq!(about.iter().filter(|line| line.contains("work that needs the database waits")).count(), 1, "{log}");
     let refusal = about.iter().find(|line| line.contains("refused the start of a run")).expect("a line");
     assert!(refusal.contains("\"workflow\":\"hello\"") && !log.contains("continues later"), "{log}");
 }
@@ -227,7 +227,7 @@ fn an_outage_longer_than_the_lease_takes_no_run_from_its_server() {
     assert_eq!(world.request_count("/slow") as usize, runs.len());
 }
 
-/// The same if nobody can write for that time, and the other server has no run, so that it does not try to.
+/// The same if no server can write for that time, and the other server has no run, so that it does not try to.
 #[test]
 fn a_read_only_time_longer_than_the_lease_takes_no_run_from_its_server() {
     let Some(database) = test_postgres::TestDatabase::create_database() else { return };
@@ -311,7 +311,7 @@ fn forward_both_ways(client: TcpStream, server: UnixStream) {
     });
 }
 
-/// SQLite writes on into a file that was deleted, and says nothing.
+/// SQLite continues to write into a file that was deleted, without an error.
 #[test]
 fn a_data_folder_that_is_gone_is_noticed() {
     let place = Workspace::with_hello("");

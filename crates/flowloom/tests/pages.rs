@@ -2,10 +2,10 @@
 //! examples.
 //!
 //! A page writes `<!-- file: NAME -->` before a definition that its commands use, `<!-- setup: COMMANDS -->` before commands
-//! that need more than the page says, and `<!-- not run: REASON -->` before commands that cannot run here, such as those
-//! that need root. Lines that start with `$ ` are commands, and what stands below is what they print; in other blocks with
-//! commands every line is one. A comment that says `exit code N` is what the command ends with. Answers come from a script.
-//! `crates/flowloom/tests/tutorial.rs` runs README.md and the tutorial.
+//! that need more than the page describes, and `<!-- not run: REASON -->` before commands that cannot run here, such as
+//! those that need root. Lines that start with `$ ` are commands, and the lines below are their output; in other blocks
+//! with commands every line is one. A comment with `exit code N` is the expected exit code of the command. Answers come
+//! from a script. `crates/flowloom/tests/tutorial.rs` runs README.md and the tutorial.
 
 mod support;
 
@@ -34,14 +34,14 @@ const PROGRAMS: [&str; 14] = [
     "git ",
 ];
 
-/// Commands that end when a person stops them; the pages show them as somebody types them in another terminal. A server
+/// Commands that end when a person stops them; the pages show them as typed in another terminal. A server
 /// ends when another one starts, and with `stop_server` in a setup.
 const SERVERS: [&str; 3] = ["flowloom serve", "flowloom studio", "python3 -m http.server"];
 
 /// The exit codes of commands whose run waits for a person, besides 0.
 const WAITING: i32 = 4;
 
-/// What the model answers: objects where the pages' pipelines want them.
+/// The answers of the model: objects where the pages' pipelines want them.
 const ANSWERS: &str = r#"{"match": [
   {"contains": "Which city is this about?", "answer": "{\"city\": \"Bergen\"}"},
   {"contains": "Our hotel in Bergen was clean", "answer": "{\"short\": \"A clean hotel.\"}"}
@@ -53,7 +53,7 @@ struct CommandBlock {
     script: String,
 }
 
-/// What a page holds, in order.
+/// The content of a page, in order.
 enum PageItem {
     WriteFile {
         name: String,
@@ -122,7 +122,7 @@ fn find_commands(block: &[&str]) -> Option<String> {
     Some(script.join("\n"))
 }
 
-/// A folder with the examples, as somebody has it who has cloned the project. Their pages have an address of their own, and
+/// A folder with the examples, as in a clone of the project. Their pages have an address of their own, and
 /// every model that they name is the script.
 fn clone_examples(pages: &str) -> Workspace {
     let place = Workspace::new("");
@@ -149,7 +149,7 @@ fn search_path() -> String {
     format!("{folder}:{}", std::env::var("PATH").unwrap_or_default())
 }
 
-/// What a page becomes: one script for a shell that stops at the first command that fails.
+/// A page as one script for a shell that stops at the first command that fails.
 struct PageScript {
     text: String,
     /// The address of the newest server.
@@ -179,7 +179,7 @@ impl PageScript {
         }
     }
 
-    /// A line with the addresses of this test, which says whether a server that it starts answers.
+    /// A line with the addresses of this test, which shows whether a server that it starts answers.
     fn adapt_line(&mut self, line: &str) -> String {
         let (command, comment) = line.split_once(" # ").unwrap_or((line, ""));
         let Some(server) = SERVERS.iter().find(|server| is_start_of(command, server)) else {

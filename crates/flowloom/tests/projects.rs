@@ -285,7 +285,7 @@ fn serve_once(place: &Workspace, folder: &str, options: &[&str]) {
     server.child.wait().expect("ended");
 }
 
-/// Shows the last run of `a`, as somebody sees it who works in `folder`.
+/// Shows the last run of `a` to a user who works in `folder`.
 fn describe_last_run(place: &Workspace, folder: &str) -> String {
     stdout_text(&run_in(place, folder, &["--data-dir", "../data", "show", &find_last_run(place)]))
 }

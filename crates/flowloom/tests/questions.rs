@@ -1,5 +1,5 @@
-//! Questions with a time limit: a server continues their runs when nobody answers, wherever the run is stored and whoever
-//! started it.
+//! Questions with a time limit: a server continues their runs when no answer arrives, wherever the run is stored and
+//! regardless of who started it.
 
 mod support;
 
@@ -12,7 +12,7 @@ const CONFIG: &str = "default_model = \"scripted:echo\"\nrecovery_interval_ms = 
 /// Long enough that the run is suspended before.
 const LIMIT_MS: u64 = 1_500;
 
-/// A step list that asks, and goes on without an answer after `limit_ms`.
+/// A step list that asks, and continues without an answer after `limit_ms`.
 fn asking_steps(limit_ms: u64) -> Value {
     let step = |name: &str, function: &str, prompt: &str, error_mode: &str| json!({"name": name, "functionId": function, "mode": "sequential", "promptTemplate": prompt, "errorMode": error_mode});
     let mut ask = step("ask", "human::ask", "Which city?", "skip");

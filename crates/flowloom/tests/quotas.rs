@@ -1,4 +1,4 @@
-//! Quotas of users: what exceeds one is refused with what to do, and what is stored stays usable.
+//! Quotas of users: a request that exceeds one is refused with a remedy, and stored data stays usable.
 
 mod support;
 
@@ -154,7 +154,7 @@ fn stored_definitions_are_limited() {
     };
     assert_eq!(put("one", "a").status, 201);
     assert_refused(&put("two", "a"), "definitions");
-    // What is stored can be changed, run and deleted.
+    // Stored definitions can be changed, run and deleted.
     assert_eq!(put("one", "b").status, 200);
     let run = server.post("/api/v1/runs?wait=60", &json!({"workflow": "one", "inputs": "x", "user": "ann"}));
     assert_eq!(run.status, 200, "{run:?}");
@@ -381,7 +381,7 @@ fn use_quota(server: &RunningServer, user: &str, kind: QuotaUse) -> HttpAnswer {
     }
 }
 
-/// Each quota is set to nothing for one user, who has data from before: the next use is refused and says what to do, the
+/// Each quota is set to nothing for one user, who has data from before: the next use is refused with a remedy, the
 /// quota is shown, the data can be read and deleted, and another user has no such limit.
 #[test]
 fn every_quota_is_set_for_a_user_and_shown_and_leaves_data_usable() {

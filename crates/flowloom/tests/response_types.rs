@@ -1,4 +1,4 @@
-//! What the OpenAPI document says about responses: every one has a type, and what the server sends is of that type.
+//! Responses in the OpenAPI document: every one has a type, and what the server sends is of that type.
 
 mod support;
 

@@ -1,4 +1,4 @@
-//! What people see of a run: each step with what it sent and received, in the terminal and over HTTP.
+//! The presentation of a run: each step with its request and its result, in the terminal and over HTTP.
 
 mod support;
 

@@ -200,14 +200,14 @@ fn a_function_without_its_workflow_refuses_only_what_calls_it() {
     let refused = start("caller");
     assert_eq!(refused["errors"][0]["code"], "FL1401", "{refused}");
     assert!(server.read_log().contains(reason), "{}", server.read_log());
-    // The server notices that the workflow is there.
+    // The server notices the new workflow.
     let text = std::fs::read_to_string(place.path("hello.json")).expect("readable");
     place.write("sub.json", &text.replace("\"hello\"", "\"sub\""));
     let run = start("caller");
     assert_eq!(run["status"], "succeeded", "{run}");
 }
 
-/// What the recipes of the page take from a list of runs is there.
+/// The fields that the recipes of the page take from a list of runs exist.
 #[test]
 fn recipes_read_fields_that_runs_have() {
     let place = Workspace::with_hello("");

@@ -9,7 +9,7 @@ use support::{TestServer, Workspace};
 /// The value of the secret of these tests.
 const SHOP: &str = "shop-4f1c99-canary";
 
-/// A place with a flow of the operator that sends a secret to where the reply of its first step says.
+/// A place with a flow of the operator that sends a secret to the address in the reply of its first step.
 struct Shop {
     receiver: TestServer,
     server: RunningServer,

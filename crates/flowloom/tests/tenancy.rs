@@ -1,4 +1,4 @@
-//! What one tenant sends neither stops the server nor takes from others, and ends with the key that allowed it.
+//! The requests of one tenant neither stop the server nor take from others, and ends with the key that allowed it.
 
 mod support;
 
@@ -32,7 +32,7 @@ impl Key {
     }
 }
 
-/// They tell what other users spend, and how their runs end.
+/// They reveal what other users spend, and how their runs end.
 #[test]
 fn metrics_are_for_whoever_is_responsible_for_all_users() {
     let place = Workspace::new("");

@@ -295,7 +295,7 @@ fn questions_to_a_judge_are_skipped_or_answered_by_a_model_of_their_own() {
     let tap = stdout_of(&place, 0, &["test", "--report", "tap"]);
     assert!(!tap.contains("# SKIP") && tap.contains("Is it a capital?"), "{tap}");
 
-    // Live, its own model answers, and not what is left of the answers.
+    // Live, its own model answers, and not the rest of the answers.
     stdout_of(&place, 0, &["test", "--live"]);
     write(json!([ask("$")]), json!([answer, "Yes."]));
     let failed = stdout_of(&place, 3, &["test", "--live"]);

@@ -307,7 +307,7 @@ fn bodies_with_made_up_signatures_take_no_room_from_calls_with_a_secret() {
     };
     let is_full = (0..10_000).any(|_| {
         let is_refused = call("/hooks/push", &made_up) == 429;
-        // A body that arrives beside that of this call may be the one too many.
+        // Another body that arrives during this call may be the one that exceeds the limit.
         for stream in open.iter_mut().filter(|stream| has_answer(stream)) {
             *stream = send_unfinished_body(&server, &made_up);
         }
@@ -406,7 +406,7 @@ fn a_new_hook_is_printed_with_the_call_that_starts_it() {
     );
 }
 
-/// Otherwise it would fail whenever it is due, when nobody looks.
+/// Otherwise it would fail whenever it is due, unattended.
 #[test]
 fn a_conversation_is_not_scheduled_without_a_message() {
     let place = Workspace::new("default_model = \"scripted:echo\"\n");

@@ -1,5 +1,5 @@
-//! Every command of README.md and docs/tutorial.md prints what the page says. A comment at the top of the tutorial explains
-//! the notation.
+//! Every command of README.md and docs/tutorial.md prints what the page shows. A comment at the top of the tutorial
+//! explains the notation.
 
 mod support;
 

@@ -1,4 +1,4 @@
-//! Whether a JSON Schema is valid, and what is wrong with it.
+//! Checks whether a JSON Schema is valid, and lists its errors.
 
 use std::fmt;
 
@@ -75,7 +75,7 @@ pub fn list_schema_problems(schema: &Value) -> Vec<SchemaProblem> {
     if problems.is_empty() { vec![first] } else { problems }
 }
 
-/// The schema that is meant where names stand with their types, such as `{"city": "string"}`, in the place of keywords.
+/// The schema that is meant by names with their types, such as `{"city": "string"}`, instead of keywords.
 /// As a schema, that is valid, but it accepts every value.
 pub(crate) fn read_type_list(schema: &Value) -> Option<serde_json::Value> {
     let fields = schema.as_map()?;
@@ -92,7 +92,7 @@ fn try_schema(schema: &serde_json::Value) -> Result<(), SchemaProblem> {
     let measured = measure_schema(schema);
     let limits = match measured {
         Ok(work) => work.pattern_limits(),
-        // The validator says which reference leads to nothing.
+        // The validator reports which reference leads to nothing.
         Err(SchemaTooComplex::Reference) => PatternLimits::LEAST,
         Err(too_complex) => return Err(too_complex.to_string().into()),
     };
@@ -135,7 +135,7 @@ fn name_parent(problem: String, parent: &str) -> String {
     if parent.is_empty() { problem } else { format!("in {parent}: {problem}") }
 }
 
-/// A type that does not exist, at `path` or in the list that is there.
+/// A type that does not exist, at `path` or in the list at `path`.
 fn describe_type(given: &serde_json::Value, path: &str) -> SchemaProblem {
     let is_unknown = |entry: &serde_json::Value| entry.as_str().is_none_or(|name| !TYPE_NAMES.contains(&name));
     let listed = given.as_array().and_then(|list| list.iter().enumerate().find(|(_, entry)| is_unknown(entry)));

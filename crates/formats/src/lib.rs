@@ -1,7 +1,7 @@
 //! The front ends: each compiles the definitions of a format into a plan, and renders the result of a run in that
 //! format.
 //!
-//! Pure: no I/O, no clock. What a definition refers to comes in [`Sources`]; what is missing goes back in
+//! Pure: no I/O, no clock. The files that a definition refers to come in [`Sources`]; missing ones go back in
 //! [`Compiled::missing_files`], for the program to load before it compiles again. A further format implements [`FrontEnd`] and is
 //! added to a [`Registry`].
 #![warn(missing_docs)]

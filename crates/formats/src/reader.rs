@@ -43,7 +43,7 @@ pub(crate) fn read_text<'a>(bytes: &'a [u8], limit: u64, problems: &mut Problems
 const MAX_SYNTAX_ERRORS: usize = 20;
 
 /// Parses JSON, and reports errors and repeated keys. After an error whose cause is plain, such as a comment, the rest is
-/// read as well, so that all problems are reported at once.
+/// read as well, so that all problems are reported together.
 pub(crate) fn read_json(
     text: &str,
     parsed: Result<(Node, Vec<Duplicate>), JsonError>,
@@ -67,7 +67,7 @@ pub(crate) fn read_json(
 }
 
 /// Reports a syntax error and those after it, as far as their causes are plain. Returns the tree, so that the other problems
-/// are reported, too; `None` if it cannot be told what is meant.
+/// are reported, too; `None` if the meaning is ambiguous.
 fn read_rest(text: &str, error: JsonError, problems: &mut Problems) -> Option<Node> {
     let start = if text.starts_with('\u{feff}') { '\u{feff}'.len_utf8() } else { 0 };
     let is_json = text[start..].trim_start().starts_with(['{', '[']);
@@ -96,7 +96,7 @@ fn read_rest(text: &str, error: JsonError, problems: &mut Problems) -> Option<No
             Err(next) => error = next,
         }
     }
-    // Quoted or not, keys and texts of JavaScript say what is meant, and so do misspelt constants.
+    // Quoted or not, keys and texts of JavaScript are unambiguous, and so are misspelt constants.
     parse_misspelt(&corrected, start).ok().filter(|_| is_json)
 }
 
@@ -288,7 +288,7 @@ impl<'a> Fields<'a> {
     }
 
     fn warn_keys(&self, known: &[&str], is_closed: bool, problems: &mut Problems) {
-        // A key that is there under its right name, too, was not misspelt.
+        // If the right name exists, too, the key was not misspelt.
         let absent: Vec<&str> = known.iter().copied().filter(|known| self.node.get(known).is_none()).collect();
         for (key, span, _) in self.node.entries() {
             if known.contains(&key.as_str()) {

@@ -39,7 +39,7 @@ impl Registry {
         }
     }
 
-    /// Adds a format. A front end that is there already for the same format is replaced.
+    /// Adds a format. It replaces an existing front end of the same format.
     pub fn with(mut self, front_end: FrontEnd) -> Registry {
         self.front_ends.retain(|known| known.format != front_end.format);
         self.front_ends.push(front_end);
@@ -149,7 +149,7 @@ pub fn recognise(file: &str, text: &str, tree: Option<&Node>) -> Option<Format> 
 
 /// Whether a text is a test of a workflow (docs/testing.md), and not a definition.
 pub fn is_test(text: &str) -> bool {
-    // Most definitions are told apart without being parsed.
+    // Most formats are recognised without parsing the definition.
     let may_be = text.contains("\"definition\"") || text.contains("\"expect\"");
     may_be && parse_node(text).is_ok_and(|(tree, _)| DocumentShape::from_node(&tree).is_test())
 }

@@ -9,14 +9,14 @@ const WORKFLOW_LISTS: [(&str, &[&str]); 2] = [
     ("nodes", &["block_id", "nodeType", "node_type", "agentId", "agent_id"]),
 ];
 
-/// The keys of which a test has at least one: what is expected, and what is received.
+/// The keys of which a test has at least one: the expectations, and the responses.
 const TEST_KEYS: &[&str] = &["expect", "steps", "answers"];
 
 /// A JSON document whose format is not known yet.
 pub struct DocumentShape<'a> {
     /// The whole document.
     pub whole: &'a Node,
-    /// The definition in it: what stands under `workflow`, `pipeline` and the like, or the whole document.
+    /// The definition in it: the value of `workflow`, `pipeline` and the like, or the whole document.
     pub definition: &'a Node,
 }
 
@@ -28,8 +28,8 @@ impl<'a> DocumentShape<'a> {
         DocumentShape { whole, definition: inner.unwrap_or(whole) }
     }
 
-    /// Whether the document is a test of a workflow: it names a `definition`, and has what is expected or received; or it
-    /// names a `workflow`, and has what is expected.
+    /// Whether the document is a test of a workflow: it names a `definition`, and has expectations or responses; or it
+    /// names a `workflow`, and has expectations.
     pub(crate) fn is_test(&self) -> bool {
         let has_name = |key: &str| self.whole.get(key).is_some_and(|name| name.as_str().is_some());
         let has_any = |keys: &[&str]| keys.iter().any(|key| self.whole.get(key).is_some());

@@ -1,4 +1,4 @@
-//! Stopping a compilation from outside, for example because nobody waits for its result any more.
+//! Stopping a compilation from outside, for example because its result is not needed any more.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

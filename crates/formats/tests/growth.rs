@@ -1,6 +1,6 @@
 //! The time to check a definition grows in proportion to its size, whatever is wrong with it.
 
-// The time that compiling takes is what is tested.
+// These tests measure the time of compiling.
 #![allow(clippy::disallowed_methods)]
 
 use std::time::{Duration, Instant};

@@ -15,7 +15,7 @@ const MAX_LINE_BYTES: u64 = 8 << 10;
 pub(crate) enum Frame {
     /// The content of a message.
     Content(Vec<u8>),
-    /// A head from which no content can be told, and why. The next frame may be fine.
+    /// A head that does not state the length of its content, and why. The next frame may be fine.
     Malformed(&'static str),
 }
 

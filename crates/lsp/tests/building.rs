@@ -39,7 +39,7 @@ impl Case {
         }
     }
 
-    /// What a text means: its value, or the values of its parts.
+    /// The meaning of a text: its value, or the values of its parts.
     fn meaning(&self, text: &str) -> Value {
         if self.format != markdown::FORMAT {
             return JsonText::read(text.to_owned()).expect("readable").tree.to_value();
@@ -241,7 +241,7 @@ fn a_copy_is_added_and_removed() {
                 continue;
             }
             let edited = apply_edits(case.workshop(), &case.text, &[Edit::Duplicate { path: part.path.clone() }]);
-            // What is no part of the format cannot be copied.
+            // A value that is not a part of the format cannot be copied.
             let Ok(edited) = edited else { continue };
             let copy = edited.part.expect("the copy");
             let removed = case.edit(&edited.text, &Edit::Remove { path: copy });

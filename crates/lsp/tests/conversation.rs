@@ -1,5 +1,5 @@
-//! Conversations with the language server in this process, message by message: many requests at once, messages that cannot be
-//! read, questions right after a document is opened, renames that would change what a definition does.
+//! Conversations with the language server in this process, message by message: many requests at the same time, messages
+//! that cannot be read, questions right after a document is opened, renames that would change what a definition does.
 
 #[path = "support/editor.rs"]
 mod editor;
@@ -336,7 +336,7 @@ async fn an_agent_is_found_by_the_id_in_its_folder() {
 ], "edges": [{"id": "e", "sourceNodeId": "n", "targetNodeId": null, "conditionType": "ALWAYS"}]}
 "#;
     let mut editor = Editor::start(json!({})).await;
-    // Beside the graph, and above it.
+    // Next to the graph, and above it.
     for (agent, file) in [("agents/orders", "desk.json"), ("Agents/sold", "shop/graphs/sold.json")] {
         let graph = graph.replace("orders", &agent[7..]);
         editor.write(&format!("{agent}/systemPrompt.md"), "Answer.\n");

@@ -1,5 +1,5 @@
-//! What editors are told about documents. Each file of `tests/cases` has documents with marks (`‸`) and a question about
-//! each; the answers are snapshots.
+//! The answers of the language server about documents. Each file of `tests/cases` has documents with marks (`‸`) and a
+//! question about each; the answers are snapshots.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

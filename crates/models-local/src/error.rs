@@ -43,10 +43,10 @@ pub enum LocalModelError {
         /// The last line that it printed.
         output_end: String,
     },
-    /// The process of the language model goes on with an answer that nobody waits for.
+    /// The process of the language model still computes an answer that is not needed any more.
     #[error("the process of the local model did not stop, and was killed")]
     NotStopped,
-    /// The process of the language model says what its parent does not understand.
+    /// The process of the language model sends something that its parent does not understand.
     #[error("the process of the local model sent an unexpected message: {0}")]
     UnexpectedMessage(String),
     /// The task of a call panicked.
@@ -159,7 +159,7 @@ impl LocalModelError {
     }
 }
 
-/// A failure of a request, which says little by itself.
+/// A failure of a request, whose own message is not informative.
 fn describe_causes(error: &reqwest::Error) -> String {
     let first: &dyn std::error::Error = error;
     let causes = std::iter::successors(Some(first), |error| error.source());

@@ -41,7 +41,8 @@ pub enum HeaderError {
     Damaged,
 }
 
-/// Reads the header of a model file.
+/// Reads the header of a model file. Fails if the file cannot be read, is not GGUF, has a version other than 2 or 3, or
+/// states impossible lengths.
 pub fn read_header(file: &Path) -> Result<ModelHeader, HeaderError> {
     let mut reader = HeaderReader(BufReader::with_capacity(1 << 18, File::open(file)?));
     let mut magic = [0; 4];

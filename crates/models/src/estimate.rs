@@ -1,4 +1,4 @@
-//! How many tokens a text has, where no tokenizer says so.
+//! Estimates how many tokens a text has, where no tokenizer is available.
 
 /// Approximate number of tokens of a text: four ASCII characters count as one token, any other character as one. It is
 /// the same for every model and on every machine, because a restarted run must split a long text at the same places.

@@ -39,8 +39,8 @@ impl AnswerFitter {
         }
     }
 
-    /// The value, fitted to the first alternative that then accepts it. If none does, but there is only one beside `null`,
-    /// it is fitted to that one, so that the validation says what is wrong there.
+    /// The value, fitted to the first alternative that then accepts it. If none does, but there is only one other than
+    /// `null`, it is fitted to that one, so that the validation reports the errors there.
     fn fit_alternative(&mut self, value: &Value, schema: &Value) -> Option<Value> {
         let alternatives = schema.get("anyOf").and_then(Value::as_list)?;
         let is_null = |schema: &&Value| schema.get("type").and_then(Value::as_str) == Some("null");

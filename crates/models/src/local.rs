@@ -32,7 +32,8 @@ pub trait InferenceEngine: Send + Sync {
         context: &'a EffectContext,
     ) -> EffectFuture<'a, GenerateReply>;
 
-    /// The embedding model [`LOCAL_EMBEDDING_MODEL`](crate::LOCAL_EMBEDDING_MODEL) from the files in `folder`; `ModelFileMissing` if one is missing.
+    /// The embedding model [`LOCAL_EMBEDDING_MODEL`](crate::LOCAL_EMBEDDING_MODEL) from the files in `folder`.
+    /// Fails with `ModelFileMissing` if one is missing.
     fn open_embedder(&self, folder: &Path) -> Result<Box<dyn Embed>, StepFailure>;
 }
 

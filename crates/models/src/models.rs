@@ -241,7 +241,8 @@ impl Models {
         }
     }
 
-    /// The model of a step that names `named`, as `provider:model`. Whether it can be used is not checked.
+    /// The model of a step that names `named`, as `provider:model`. Whether it can be used is not checked. Fails if the
+    /// name is incomplete or its provider is unknown, or if no model is named, configured or downloaded.
     pub fn choose_model(&self, named: Option<&str>) -> Result<String, ResolveError> {
         resolve::choose_model(&self.settings, &self.local, named)
     }
@@ -273,7 +274,7 @@ impl Model for Models {
 
     fn find_model_name(&self, named: Option<&str>) -> Result<String, StepFailure> {
         match self.choose_model(named) {
-            // The only model that needs no choice, if its file is there.
+            // The only model that needs no choice, if its file exists.
             Err(ResolveError::NoModelChosen) => Ok(format!("local:{LOCAL_MODEL}")),
             chosen => Ok(chosen.map_err(ModelError::from)?),
         }

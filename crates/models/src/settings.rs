@@ -6,7 +6,7 @@ use std::time::Duration;
 /// Configuration of [`crate::Models`].
 #[derive(Clone, Debug)]
 pub struct ModelSettings {
-    /// The model of steps that name none: `--model p:m`, otherwise `default_model`.
+    /// Default model for steps without one: `--model p:m`, otherwise `default_model`.
     pub default: Option<String>,
     /// Aliases `name=target`; `*` matches every name and steps without a name. Of several with the same name, the last
     /// one counts.

@@ -1,5 +1,5 @@
 //! Structured answers: the schema is checked before the call and the answer after it. After an invalid answer the model
-//! is told once what is wrong.
+//! receives one correction.
 
 use flowloom_core::chat::{Message, Role};
 use flowloom_core::effect::{GenerateReply, GenerateRequest};

@@ -69,19 +69,22 @@ impl RestateAdmin {
         RestateAdmin { http: crate::client::build_http(), address: address.trim_end_matches('/').to_owned() }
     }
 
-    /// Registers the services of the workers at an address, in place of those that were registered there.
+    /// Registers the services of the workers at an address, in place of those that were registered there. Fails if the
+    /// server is not reachable, or refuses.
     pub async fn register_address(&self, worker: &str) -> Result<(), RestateError> {
         self.send(Method::POST, "deployments", &json!({"uri": worker, "force": true})).await.map(drop)
     }
 
-    /// The addresses that are registered.
+    /// The addresses that are registered. Fails if the server is not reachable or refuses, or if its answer cannot be
+    /// read.
     pub async fn list_deployments(&self) -> Result<Vec<Deployment>, RestateError> {
         let text = self.send(Method::GET, "deployments", &Value::Null).await?;
         let listed = serde_json::from_str::<DeploymentList>(&text);
         listed.map(|list| list.deployments).map_err(|error| self.unreadable_answer(&error))
     }
 
-    /// The deployment that the server finds at an address. Changes nothing.
+    /// The deployment that the server finds at an address. Changes nothing. Fails if the server is not reachable, or if
+    /// its answer cannot be read.
     pub async fn look_up_address(&self, worker: &str, services: &RunServices) -> Result<Discovery, RestateError> {
         let look = json!({"uri": worker, "force": true, "dry_run": true});
         match self.send(Method::POST, "deployments", &look).await {
@@ -99,7 +102,8 @@ impl RestateAdmin {
         }
     }
 
-    /// Has everything that is sent to a deployment sent to another address.
+    /// Has everything that is sent to a deployment sent to another address. Fails if the server is not reachable, or
+    /// refuses.
     pub async fn move_deployment(&self, deployment: &Deployment, worker: &str) -> Result<(), RestateError> {
         let path = format!("deployments/{}", deployment.id);
         self.send(Method::PATCH, &path, &json!({"uri": worker})).await.map(drop)

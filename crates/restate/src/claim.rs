@@ -60,7 +60,7 @@ pub(crate) async fn claim_run(
     known: Option<u64>,
 ) -> Result<HeldLease, JournalError> {
     let (sender, receiver) = oneshot::channel();
-    // A claim that is given up half way would be held by nobody.
+    // A claim that is given up half way would block the run without a worker.
     tokio::spawn(async move {
         let journal = host.journal(run);
         while !sender.is_closed() {

@@ -91,7 +91,7 @@ impl RestateClient {
         RestateClient { http: build_http(), ingress: ingress.trim_end_matches('/').to_owned() }
     }
 
-    /// Fails if the server does not answer, or says that it is not healthy.
+    /// Fails if the server does not answer, or reports that it is not healthy.
     pub async fn check_health(&self) -> Result<(), RestateError> {
         let url = format!("{}/restate/health", self.ingress);
         let (status, message) = send_json(&self.http, Method::GET, &url, &Value::Null).await?;
@@ -101,14 +101,15 @@ impl RestateClient {
         }
     }
 
-    /// Starts the workflow of a run, unless it was started.
+    /// Starts the workflow of a run, unless it was started. Fails if the server is not reachable, or refuses.
     pub async fn start_workflow(&self, services: &RunServices, life: RunLife) -> Result<StartOutcome, RestateError> {
         let text = self.call_workflow(services, life, "run", &json!(StartRequest { run: life.run })).await?;
         let is_known = text.is_none_or(|text| text.contains(KNOWN_STATUS));
         Ok(if is_known { StartOutcome::Known } else { StartOutcome::Started })
     }
 
-    /// Whether a workflow that was started has ended, in whatever way.
+    /// Whether a workflow that was started has ended, in whatever way. Fails if the server is not reachable, or
+    /// refuses.
     pub async fn has_workflow_ended(&self, services: &RunServices, life: RunLife) -> Result<bool, RestateError> {
         let url = format!("{}/restate/workflow/{}/{}/output", self.ingress, services.workflow_name(), life.to_key());
         let (status, message) = send_json(&self.http, Method::GET, &url, &Value::Null).await?;
@@ -120,7 +121,8 @@ impl RestateClient {
         }
     }
 
-    /// Wakes the workflow of a run that waits since the session with this epoch.
+    /// Wakes the workflow of a run that waits since the session with this epoch. Fails if the server is not reachable,
+    /// or refuses.
     pub async fn wake_workflow(&self, services: &RunServices, life: RunLife, epoch: u64) -> Result<(), RestateError> {
         self.call_workflow(services, life, "wake", &json!(epoch)).await.map(drop)
     }

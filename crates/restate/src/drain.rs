@@ -32,7 +32,7 @@ pub(crate) async fn drain_session(mut live: LiveSession, mut in_flight: InFlight
         let idle_after = in_flight.count_until_idle(&batch.records).filter(|_| batch.decided.is_empty());
         in_flight.note_records(&batch.records);
         if let Some(count) = idle_after {
-            // The rest would start effects that nobody ends.
+            // The remaining sessions would start effects that are not completed.
             batch.records.truncate(count);
             batch.releases_lease = false;
             if let Err(error) = store_events(&live, &live.to_entry(batch)).await {

@@ -1,8 +1,8 @@
 //! Stores the batches that Restate has as events, in their order, while the run already continues.
 //!
 //! Restate has fenced the run and holds the batch, so nothing is lost if this process dies before a batch is stored: the next
-//! attempt stores it. Whoever reads what a batch changes waits for it first, and then it is stored at once; other batches are
-//! gathered for a moment, because a commit costs much more than a batch in it.
+//! attempt stores it. A reader of what a batch changes waits for it first, and then it is stored immediately; other
+//! batches are gathered for a moment, because a commit costs much more than a batch in it.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -25,8 +25,8 @@ const STORE_DELAY: Duration = Duration::from_millis(200);
 /// Batches that a run may be ahead of the store.
 const MAX_BATCHES_AHEAD: usize = 16;
 
-/// Interval at which batches are stored that nobody waits for. All runs of a process have the same times, so that their
-/// batches share a commit.
+/// Interval at which batches without a waiting reader are stored. All runs of a process have the same times, so that
+/// their batches share a commit.
 const GATHER_INTERVAL: Duration = Duration::from_millis(20);
 
 /// A batch that Restate has.
@@ -58,7 +58,7 @@ pub(crate) struct Projection {
 pub(crate) struct ProjectionHandle {
     handed_over: watch::Receiver<usize>,
     progress: watch::Receiver<Progress>,
-    /// How many batches somebody waits for.
+    /// How many batches a reader waits for.
     needed: Arc<watch::Sender<usize>>,
 }
 
@@ -84,7 +84,7 @@ impl Projection {
         self.handle.clone()
     }
 
-    /// Hands over a batch. Returns at once, unless the run must know that it is stored.
+    /// Hands over a batch. Returns immediately, unless the run must know that it is stored.
     pub(crate) async fn store_batch(&self, entry: &BatchEntry, text: Option<Hash>) -> Result<LeaseState, JournalError> {
         let batch = entry.to_batch();
         let must_wait = must_be_stored(&batch);
@@ -151,15 +151,15 @@ impl ProjectionHandle {
 /// The batches that are stored next.
 struct BatchGathering {
     batches: mpsc::UnboundedReceiver<PendingBatch>,
-    /// How many batches somebody waits for.
+    /// How many batches a reader waits for.
     waited_for: watch::Receiver<usize>,
     /// How many batches were taken.
     taken: usize,
 }
 
 impl BatchGathering {
-    /// Takes the batches that are stored together: those that arrive until it is time to store, until somebody waits for one
-    /// of them, or until they are many. Empty if no further ones arrive.
+    /// Takes the batches that are stored together: those that arrive until it is time to store, until a reader waits
+    /// for one of them, or until they are many. Empty if no further ones arrive.
     async fn take_batches(&mut self) -> Vec<PendingBatch> {
         let BatchGathering { batches, waited_for, taken } = self;
         let mut waiting = Vec::new();
@@ -183,10 +183,10 @@ impl BatchGathering {
     }
 }
 
-/// Completes when somebody waits for a batch after the first `taken`.
+/// Completes when a reader waits for a batch after the first `taken`.
 async fn wait_until_needed(waited_for: &mut watch::Receiver<usize>, taken: usize) {
     if waited_for.wait_for(|needed| *needed > taken).await.is_err() {
-        // Nobody can wait any more.
+        // No reader can wait any more.
         std::future::pending().await
     }
 }

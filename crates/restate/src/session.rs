@@ -49,23 +49,24 @@ pub trait WorkerHost: Send + Sync + 'static {
     /// Reads the bundle of a run with these events. Fails if it is missing or cannot be used here.
     fn open_run(&self, run: RunId, records: Vec<Arc<Record>>) -> BoxFuture<'_, Result<OpenedRun, RunError>>;
 
-    /// Claims a run. A lease with the epoch `given_up` is taken over, whoever holds it: Restate has given the session to this
-    /// worker. Fails with [`JournalError::RunOwned`] while another worker holds the run.
+    /// Claims a run. A lease with the epoch `given_up` is taken over from any worker: Restate has given the session to
+    /// this worker. Fails with [`JournalError::RunOwned`] while another worker holds the run.
     fn claim_run(&self, run: RunId, given_up: Option<u64>) -> BoxFuture<'_, Result<ClaimedSession, JournalError>>;
 
-    /// Asks for another session of a run.
+    /// Asks for another session of a run. Fails if Restate is not reachable, or refuses.
     fn wake_run(&self, run: RunId) -> BoxFuture<'_, Result<(), JournalError>>;
 
-    /// Quarantines a run that this process has claimed, until a person resumes it, and releases it.
+    /// Quarantines a run that this process has claimed, until a person resumes it, and releases it. Fails if the lease
+    /// is lost, or if the journal cannot be written.
     fn quarantine_run(&self, lease: Lease) -> BoxFuture<'_, Result<(), JournalError>>;
 
-    /// Stores a text by its hash.
+    /// Stores a text by its hash. Fails if the journal cannot be written.
     fn store_text(&self, hash: Hash, text: String) -> BoxFuture<'_, Result<(), JournalError>>;
 
-    /// The text with this hash; `None` if it was deleted.
+    /// The text with this hash; `None` if it was deleted. Fails if the journal cannot be read.
     fn read_text(&self, hash: Hash) -> BoxFuture<'_, Result<Option<String>, JournalError>>;
 
-    /// Deletes a text, unless a run uses it.
+    /// Deletes a text, unless a run uses it. Fails if the journal cannot be written.
     fn delete_text(&self, hash: Hash) -> BoxFuture<'_, Result<(), JournalError>>;
 }
 
@@ -109,7 +110,8 @@ impl Drop for LiveSession {
     }
 }
 
-/// Restate gives an attempt up when it stops, or when it cannot reach this process. What was sent must not be lost then.
+/// Restate gives an attempt up when it stops, or when it cannot reach this process. Sent requests must not be lost
+/// then.
 impl Drop for SessionAttempt {
     fn drop(&mut self) {
         let in_flight = std::mem::take(&mut self.in_flight);
@@ -252,7 +254,7 @@ impl SessionAttempt {
     /// Claims the run and has it resumed. Returns the end of the session if there is nothing to drive.
     async fn go_live(&mut self) -> Result<Option<SessionEnd>, HandlerError> {
         let mut held = match self.claim_run().await {
-            // It was deleted: the name of the service says that it was in this database.
+            // It was deleted: the name of the service shows that it was in this database.
             Err(JournalError::RunNotFound(_)) => return Ok(Some(SessionEnd::Finished)),
             claimed => claimed?,
         };

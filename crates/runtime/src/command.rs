@@ -94,7 +94,7 @@ impl CommandAction {
         }
     }
 
-    /// Whether it says what a step waits for: only one such command to a step has an effect.
+    /// Whether it decides what a step waits for: only one such command to a step has an effect.
     pub fn decides_step(&self) -> bool {
         matches!(self, CommandAction::Answer { .. } | CommandAction::Resolve { .. })
     }

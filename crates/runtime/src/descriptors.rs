@@ -28,7 +28,7 @@ const OUT_OF_DESCRIPTORS: [i32; 2] = [24, 23];
 const SANDBOX_FRACTION: u64 = 8;
 
 /// Raises the soft limit of this process to the hard limit. Returns how many descriptors the connections of callers may
-/// use, and as many outgoing calls.
+/// use, and the same number of outgoing calls.
 pub fn raise_limit() -> usize {
     let share = share_of(raise_soft_limit());
     usize::try_from(share).unwrap_or(usize::MAX).clamp(1, Semaphore::MAX_PERMITS)

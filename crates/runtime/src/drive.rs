@@ -1,4 +1,4 @@
-//! Drives one run: polls its interpreter, stores what it produced, reports what is stored, and ends it.
+//! Drives one run: polls its interpreter, stores its events, reports stored ones, and ends it.
 //!
 //! Each run is one future, with no task of its own. Everything the interpreter does between two suspensions is stored
 //! together. Dropping the future abandons the run in the state of its journal.
@@ -55,7 +55,7 @@ pub(crate) struct Drive {
     log: Arc<RunLog>,
     journal: Arc<dyn Journal>,
     appending: Option<PendingAppend>,
-    /// `None` for a replay, which nobody can send commands to.
+    /// `None` for a replay, which receives no commands.
     inbox: Option<Inbox>,
     deadline: Option<BoxFuture<'static, ()>>,
     time_ms: u64,
@@ -108,7 +108,7 @@ impl Drive {
         self
     }
 
-    /// Sets whether the record says already that the run is suspended.
+    /// Sets whether the record already shows that the run is suspended.
     pub(crate) fn set_suspended(&mut self, is_suspended: bool) {
         self.suspended = is_suspended;
     }
@@ -215,7 +215,7 @@ impl Drive {
         true
     }
 
-    /// Stores what is pending.
+    /// Stores pending events.
     fn store_pending(&mut self, context: &mut Context<'_>) -> Result<StoreProgress, JournalError> {
         if let Some((records, append)) = &mut self.appending {
             let Poll::Ready(result) = append.as_mut().poll(context) else { return Ok(StoreProgress::Waiting) };

@@ -104,7 +104,7 @@ impl DefinitionIdentity {
     }
 }
 
-/// The part of a run's budget that an effect may spend, and what it has spent besides what its outcome says: child
+/// The part of a run's budget that an effect may spend, and what it has spent beyond its outcome: child
 /// workflows of a function, and answers of a model that were refused.
 #[derive(Debug)]
 pub struct BudgetAllowance {
@@ -154,14 +154,14 @@ pub trait Model: Send + Sync {
     /// is no choice or the provider cannot be used (unknown, no key, no file).
     fn resolve(&self, named: Option<&str>) -> Result<String, StepFailure>;
 
-    /// Same as [`Model::resolve`], but whether the model can be used is not checked: asking it tells. The result follows from
-    /// the configuration, so that a run whose record is followed asks the model that it asked before.
+    /// Same as [`Model::resolve`], but whether the model can be used is not checked. The result follows from the
+    /// configuration, so that a run whose record is followed asks the model that it asked before.
     fn find_model_name(&self, named: Option<&str>) -> Result<String, StepFailure> {
         self.resolve(named)
     }
 
     /// Calls a model. Transport errors are retried internally. A stream that breaks off is an error, never a short
-    /// answer.
+    /// answer. Fails if the model cannot be reached or refuses.
     fn generate_reply<'a>(
         &'a self,
         request: &'a GenerateRequest,
@@ -211,10 +211,10 @@ pub trait HttpSender: Send + Sync {
 
 /// Web pages.
 pub trait Scraper: Send + Sync {
-    /// Reads a page. The result is never empty.
+    /// Reads a page. The result is never empty. Fails if the page cannot be reached or has no text.
     fn fetch_page<'a>(&'a self, request: &'a ScrapeRequest, context: &'a EffectContext) -> EffectFuture<'a, String>;
 
-    /// The inner HTML of all elements in `html` that match `selector` (CSS).
+    /// The inner HTML of all elements in `html` that match `selector` (CSS). Fails if the selector is invalid.
     fn select_html(&self, html: &str, selector: &str) -> Result<Vec<String>, StepFailure>;
 }
 
@@ -229,7 +229,8 @@ pub trait Functions: Send + Sync {
     /// Checks whether `agent` may call `function`; the error states the reason.
     fn check_permission(&self, agent: &str, function: &str) -> Result<(), StepFailure>;
 
-    /// Calls a function, which requests effects of its own through `below`.
+    /// Calls a function, which requests effects of its own through `below`. Fails if there is no such function, if its
+    /// arguments do not fit, or with its own error.
     fn call_function<'a>(
         &'a self,
         request: &'a CallRequest,
@@ -241,7 +242,8 @@ pub trait Functions: Send + Sync {
 /// Effects that a function requests from its run. Each one is a step of its own, recorded below the function's step: a
 /// function that a crash interrupted runs again and receives the recorded results.
 pub trait ChildEffects: Send + Sync {
-    /// Performs a request, or returns its recorded result.
+    /// Performs a request, or returns its recorded result. Fails with the error of the request, or with the recorded
+    /// one.
     fn perform_request<'a>(&'a self, request: Request) -> EffectFuture<'a, Value>;
 
     /// Reports progress to observers of the run.
@@ -261,7 +263,8 @@ pub trait ChildEffects: Send + Sync {
 
 /// Untrusted code, in separate processes.
 pub trait CodeRunner: Send + Sync {
-    /// Runs a Python block, which requests effects through `host`.
+    /// Runs a Python block, which requests effects through `host`. Fails if the code raises an exception or exceeds a
+    /// limit, or if there is no sandbox.
     fn run_python<'a>(
         &'a self,
         request: &'a PythonRequest,
@@ -269,7 +272,8 @@ pub trait CodeRunner: Send + Sync {
         context: &'a EffectContext,
     ) -> EffectFuture<'a, PythonReply>;
 
-    /// Evaluates a JavaScript expression; `None` is `undefined`. It can access nothing but its names.
+    /// Evaluates a JavaScript expression; `None` is `undefined`. It can access nothing but its names. Fails if it
+    /// throws or exceeds a limit, or if there is no sandbox.
     fn evaluate_script<'a>(
         &'a self,
         request: &'a ScriptRequest,
@@ -279,10 +283,11 @@ pub trait CodeRunner: Send + Sync {
 
 /// Effects that untrusted code may request; each one is recorded below its step.
 pub trait SandboxHost: Send + Sync {
-    /// Sends an HTTP request through the egress guard.
+    /// Sends an HTTP request through the egress guard. Fails if the host may not be reached, or if no complete reply
+    /// arrives.
     fn send_http<'a>(&'a self, request: HttpRequest) -> EffectFuture<'a, HttpReply>;
 
-    /// Calls the run's default model.
+    /// Calls the run's default model. Fails if the model cannot be reached or refuses.
     fn generate_reply<'a>(&'a self, messages: Vec<Message>) -> EffectFuture<'a, GenerateReply>;
 }
 

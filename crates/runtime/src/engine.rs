@@ -28,6 +28,26 @@ use crate::run::{LocalRun, Run, stop_driving};
 use crate::start_options::StartOptions;
 
 /// Runs plans with one set of effects and one journal.
+///
+/// # Examples
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use flowloom_core::hash::Hash;
+/// use flowloom_core::plan::Plan;
+/// use flowloom_core::value::Value;
+/// use flowloom_runtime::effects::Effects;
+/// use flowloom_runtime::memory::MemoryJournal;
+/// use flowloom_runtime::{Engine, RunError, RunOutcome, StartOptions};
+///
+/// async fn greet(effects: Effects, plan: Arc<Plan>, bundle: Hash) -> Result<RunOutcome, RunError> {
+///     let engine = Engine::new(effects, Arc::new(MemoryJournal::new()));
+///     let inputs = Value::map([("name", "Ann".into())]);
+///     let run = engine.start_run(StartOptions::new(plan, bundle, inputs, "local"))?;
+///     Ok(run.drive_to_end().await)
+/// }
+/// ```
 #[derive(Clone)]
 pub struct Engine {
     effects: Effects,

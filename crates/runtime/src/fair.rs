@@ -165,7 +165,7 @@ impl User {
         QueuePosition { held: self.held, served_at: self.served_at, user: name.clone() }
     }
 
-    /// Queues a request, and says whether it did: not if `limit` requests wait. Dropped requests do not count.
+    /// Queues a request, and returns whether it did: not if `limit` requests wait. Dropped requests do not count.
     fn queue_sender(&mut self, sender: oneshot::Sender<FairPermit>, limit: usize) -> bool {
         if self.waiting.len() >= limit {
             self.waiting.retain(|waiting| !waiting.is_closed());

@@ -40,7 +40,9 @@ pub struct FollowedRun {
 impl Engine {
     /// Prepares a run that begins with what it can reuse of another one: the outcomes of effects at the same path with the
     /// same request, up to the first one that differs, and except for those at the steps to perform. Before the step at which
-    /// the fork begins, a request to another model is the same. Nothing happens until the run is driven.
+    /// the fork begins, a request to another model is the same. Nothing happens until the run is driven. Fails if the
+    /// other run cannot be replayed, if the inputs do not fit the plan, if the agent may not call a function of the
+    /// plan, or if the journal cannot be written.
     pub async fn fork_run(&self, from: ForkedRun, start: StartOptions) -> Result<Run, RunError> {
         let collected = CollectedRequests::default();
         self.follow_records(from.records.clone(), from.plan, Some(collected.clone())).await?;
@@ -50,7 +52,8 @@ impl Engine {
     }
 
     /// Prepares a run that is given outcomes instead of performing effects, up to the first one that there is none for.
-    /// Returns where its requests are collected.
+    /// Returns where its requests are collected. Fails if the inputs do not fit the plan, if the agent may not call a
+    /// function of the plan, or if the journal cannot be written.
     pub fn start_with_responses(
         &self,
         start: StartOptions,

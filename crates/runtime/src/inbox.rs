@@ -21,7 +21,8 @@ pub struct MemoryInbox {
 }
 
 impl MemoryInbox {
-    /// Stores a command, unless the run has ended. A command with a known id is the same command, sent again.
+    /// Stores a command, unless the run has ended. A command with a known id is the same command, sent again. Fails if
+    /// the id belongs to another command of the run.
     pub fn post_command(&mut self, command: RunCommand, at: u64) -> Result<CommandRecord, JournalError> {
         if let Some(known) = self.find_command(&command.id) {
             return match known.is_repeated_by(&command) {

@@ -34,8 +34,8 @@ pub struct Batch {
     /// Whether to release the lease, unless a command is pending that this batch does not decide. The end of a run
     /// always releases the lease and rejects the commands that are left.
     pub releases_lease: bool,
-    /// Whether processes that follow the run are told when the batch is stored. Those that share a SQLite file look by
-    /// themselves.
+    /// Whether processes that follow the run are notified when the batch is stored. Those that share a SQLite file look
+    /// by themselves.
     pub is_announced: bool,
 }
 
@@ -83,7 +83,7 @@ pub enum AppendResult {
 }
 
 impl AppendResult {
-    /// Waits until the batch is stored.
+    /// Waits until the batch is stored. Fails if the lease is lost, or if the journal cannot be written.
     pub async fn wait(self) -> Result<LeaseState, JournalError> {
         match self {
             AppendResult::Done(done) => done,
@@ -108,7 +108,8 @@ impl AppendResult {
 /// # Ok::<(), flowloom_runtime::JournalError>(())
 /// ```
 pub trait Journal: Send + Sync {
-    /// Takes the lease of a new run. Its first append holds `RunCreated`.
+    /// Takes the lease of a new run. Its first append holds `RunCreated`. Fails if this process cannot be registered as
+    /// its worker.
     fn begin_run(&self, run: RunId) -> Result<Lease, JournalError>;
 
     /// Takes the lease of an existing run under a new epoch. Fails with [`JournalError::RunOwned`] while its worker is alive.
@@ -157,21 +158,22 @@ pub trait Journal: Send + Sync {
         false
     }
 
-    /// The records of a run after sequence number `after`.
+    /// The records of a run after sequence number `after`. Fails if there is no such run, or if one of its records is
+    /// damaged.
     fn read(&self, run: RunId, after: u64) -> BoxFuture<'_, Result<Vec<Arc<Record>>, JournalError>>;
 
     /// The whole memory of a namespace, by key: its owner for the memory of a user ([`scope_user`]). Profiles are stored in
-    /// the same way, under [`profile_namespace`].
+    /// the same way, under [`profile_namespace`]. Fails if an entry is damaged.
     fn read_memories<'a>(&'a self, namespace: &'a str) -> BoxFuture<'a, Result<Map, JournalError>>;
 
-    /// One value of a namespace.
+    /// One value of a namespace. Fails if it is damaged.
     fn read_memory<'a>(
         &'a self,
         namespace: &'a str,
         key: &'a str,
     ) -> BoxFuture<'a, Result<Option<Value>, JournalError>>;
 
-    /// The pending commands of a run, in the order in which they were sent.
+    /// The pending commands of a run, in the order in which they were sent. Fails if the journal cannot be read.
     fn pending_commands(&self, run: RunId) -> BoxFuture<'_, Result<Vec<RunCommand>, JournalError>>;
 
     /// Completes with further pending commands of a run that this worker drives. A command may be delivered more than

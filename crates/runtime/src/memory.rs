@@ -59,7 +59,8 @@ impl MemoryJournal {
         self.lock_state().runs.get(&run).map(|stored| stored.records.clone()).unwrap_or_default()
     }
 
-    /// Puts a command into the inbox of a run.
+    /// Puts a command into the inbox of a run. Fails if there is no such run, or if the id belongs to another command
+    /// of the run.
     pub fn post_command(&self, run: RunId, command: RunCommand) -> Result<CommandRecord, JournalError> {
         let mut state = self.lock_state();
         let stored = state.runs.get_mut(&run).ok_or(JournalError::RunNotFound(run))?;

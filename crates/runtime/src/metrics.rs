@@ -100,7 +100,7 @@ pub struct EndedRuns {
     pub status: &'static str,
 }
 
-/// An event of the process that an operator may want to be told about.
+/// An event of the process that may concern an operator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProcessEvent {
     /// A run that no process drove was reclaimed.

@@ -27,7 +27,7 @@ impl OutageLog {
         let is_first = since.is_none();
         if is_first {
             *since = Some(Instant::now());
-            tracing::warn!(%code, "{error}; what needs {} waits until it can be used again", self.subject);
+            tracing::warn!(%code, "{error}; work that needs {} waits until it is available again", self.subject);
         }
         is_first
     }
@@ -37,7 +37,7 @@ impl OutageLog {
         let began = self.since.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(began) = began {
             let seconds = began.elapsed().as_secs();
-            tracing::info!(seconds, "{} can be used again", self.subject);
+            tracing::info!(seconds, "{} is available again", self.subject);
         }
     }
 

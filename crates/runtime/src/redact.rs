@@ -18,19 +18,19 @@ pub trait Redactor: Send + Sync {
     fn start_stream(&self) -> Box<dyn RedactedStream>;
 }
 
-/// The redactors of users: what is shown to one user must not depend on the secrets of another.
+/// The redactors of users: the text shown to one user must not depend on the secrets of another.
 pub trait Redactors: Send + Sync {
     /// The redactor for what the runs of a user record and show.
     fn redactor_for(&self, user: &str) -> Arc<dyn Redactor>;
 }
 
-/// A text that arrives in pieces, on its way to whoever reads it. A secret may be split among the pieces.
+/// A text that arrives in pieces, on its way to its readers. A secret may be split among the pieces.
 pub trait RedactedStream: Send {
     /// Adds a piece. Returns the text that is now known to contain no part of a secret. How much is returned does not depend
-    /// on secrets that the text does not contain: it would tell whoever chooses the text how they begin.
+    /// on secrets that the text does not contain: it would reveal to the author of the text how they begin.
     fn push_piece(&mut self, piece: &str) -> String;
 
-    /// Ends the text. Returns what was held back.
+    /// Ends the text. Returns the text that was held back.
     fn finish_text(&mut self) -> String;
 }
 

@@ -19,7 +19,7 @@ pub trait TextRelay: Send + Sync {
     /// Announces that this process drives a run, and sends its text to those that follow it, until it is withdrawn.
     fn announce_run(&self, lease: Lease, text: SubscribeHandle);
 
-    /// Withdraws what was announced under this lease.
+    /// Withdraws the announcement under this lease.
     fn withdraw_run(&self, lease: Lease);
 
     /// The text of a run that another process drives, from now on, until the receiver is dropped. The text so far of answers
@@ -43,7 +43,7 @@ pub struct RelayedText {
 /// The text of a run that another process drives, in order with the run's events.
 #[derive(Default)]
 pub struct FollowedText {
-    /// While somebody wants it.
+    /// While a subscriber wants it.
     receiver: Option<UnboundedReceiver<RelayedText>>,
     order: TextOrder,
 }
@@ -77,7 +77,7 @@ impl FollowedText {
         }
     }
 
-    /// Waits for text, and returns what is ready of it. Never completes without a relay.
+    /// Waits for text, and returns the part that is ready. Never completes without a relay.
     pub async fn next(&mut self) -> Vec<Delta> {
         let received = match &mut self.receiver {
             Some(receiver) => receiver.recv().await,
@@ -134,7 +134,7 @@ impl TextOrder {
         }
     }
 
-    /// The pieces that continue what is known. Those whose attempts have not started remain.
+    /// The pieces that continue the known text. Those whose attempts have not started remain.
     fn take_ready(&mut self) -> Vec<Delta> {
         let held = std::mem::take(&mut self.held);
         let (ready, early) = held.into_iter().partition(|text| text.seq <= self.seq);

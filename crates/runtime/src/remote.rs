@@ -20,12 +20,12 @@ use crate::publish::{Delta, Publisher};
 use crate::relay::FollowedText;
 use crate::reopen::records_since_reopened;
 
-/// Milliseconds between two looks at the journal of a run: at first, while events arrive that somebody reads, and at most.
+/// Poll interval of the journal, in milliseconds: at first, while events arrive that a subscriber reads, and at most.
 const FIRST_PAUSE_MS: u64 = 20;
 const MIN_PAUSE_MS: u64 = 10;
 const MAX_PAUSE_MS: u64 = 100;
 
-/// The same for a run whose events nobody reads, if its end is announced.
+/// Poll interval, in milliseconds, for a run without subscribers whose end is announced.
 const ANNOUNCED_PAUSE_MS: u64 = 250;
 
 /// A run that was claimed for a session of another engine.
@@ -41,7 +41,8 @@ pub struct ClaimedSession {
 
 /// An engine that drives runs in other processes. It writes their events to the journal.
 pub trait RunDriver: Send + Sync {
-    /// Asks the engine to drive a run whose creation is stored, unless it does already. Asking twice is asking once.
+    /// Asks the engine to drive a run whose creation is stored, unless it does already. Idempotent.
+    /// Fails if the engine is not reachable, or refuses.
     fn wake_run(&self, request: DriveRequest) -> BoxFuture<'_, Result<(), JournalError>>;
 
     /// Whether [`next_news`](RunDriver::next_news) completes at each end and wait of a run, unless a message is lost.
@@ -52,7 +53,7 @@ pub trait RunDriver: Send + Sync {
     /// Completes when the run may have ended or begun to wait. It may miss that.
     fn next_news(&self, run: RunId) -> BoxFuture<'static, ()>;
 
-    /// Whether the engine drives the run now.
+    /// Whether the engine drives the run now. Fails if the journal cannot be read.
     fn read_drive_state(&self, run: RunId) -> Result<DriveState, JournalError>;
 }
 
@@ -61,7 +62,7 @@ pub trait RunDriver: Send + Sync {
 pub enum DriveState {
     /// A worker drives it, and reads its commands.
     Driven,
-    /// No worker drives it, and a command to it is pending: somebody has to wake it.
+    /// No worker drives it, and a command to it is pending: it must be woken.
     HasCommands,
     /// No worker drives it, and no command to it is pending.
     AtRest,

@@ -85,7 +85,7 @@ impl Run {
 impl LocalRun {
     pub(crate) async fn drive_to_end(self) -> RunOutcome {
         let LocalRun { id, log, drive, journal, final_env, .. } = self;
-        // A replay tells nobody.
+        // A replay publishes nothing.
         let _announced = (log.mode == Mode::Live).then(|| AnnouncedText::new(&*journal, log.lease, &log.publisher));
         // The future has completed and is dropped, so the final variables are in `final_env`.
         let driven = drive.await;

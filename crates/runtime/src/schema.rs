@@ -23,7 +23,7 @@ pub fn validation_errors(schema: &Value, value: &Value) -> Option<String> {
     }
 }
 
-/// The same for the arguments of a tool. The schema may come from a server, which checks the arguments itself, so a schema
+/// Validates the arguments of a tool. The schema may come from a server, which checks the arguments itself, so a schema
 /// that is not valid accepts everything.
 pub(crate) fn find_mismatches(schema: &Value, value: &Value) -> Option<String> {
     if accepts_everything(schema) {
@@ -59,7 +59,8 @@ pub enum CompileSchemaError {
 }
 
 impl CompiledSchema {
-    /// Compiles a schema. External references are not fetched.
+    /// Compiles a schema. External references are not fetched. Fails if a keyword is invalid or refers to another
+    /// document, or if the schema is too complex.
     pub fn compile_schema(schema: serde_json::Value) -> Result<CompiledSchema, CompileSchemaError> {
         let work = measure_schema(&schema)?;
         let validator = run_work(work.is_heavy(), || build_validator(&schema, work.pattern_limits()))?;

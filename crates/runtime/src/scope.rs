@@ -43,7 +43,7 @@ impl<F: Future + Unpin> ChildScope<F> {
     }
 }
 
-/// The outputs of all children, in order. A child that is ready at once is never queued.
+/// The outputs of all children, in order. A child that is ready immediately is never queued.
 pub(crate) async fn join_all<F: Future + Unpin>(children: impl Iterator<Item = F>) -> Vec<F::Output> {
     let mut scope = ChildScope::new();
     let mut outputs: Vec<Option<F::Output>> = Vec::with_capacity(children.size_hint().0);

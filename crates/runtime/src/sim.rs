@@ -16,7 +16,7 @@ pub struct SimClock {
 }
 
 struct ClockState {
-    /// The time of timers, which nobody sets.
+    /// The time of timers, which cannot be set.
     now_ms: u64,
     /// How far the wall clock was set forward, or back if it is negative.
     wall_offset_ms: i64,

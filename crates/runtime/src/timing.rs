@@ -38,7 +38,7 @@ impl ResponseTimer {
         self.queued.get().map(to_ms).filter(|ms| *ms >= MIN_QUEUED_MS)
     }
 
-    /// Adds what was measured to the facts about a response.
+    /// Adds the measurements to the facts about a response.
     pub fn add_to(&self, facts: &mut ResponseFacts) {
         facts.queued_ms = self.queued_ms();
         facts.first_token_ms = self.first_text.get().map(to_ms);

@@ -126,7 +126,7 @@ fn a_question_expires_while_another_branch_runs() {
     let (id, journal) = (run.id(), trial.journal.clone());
     let mut driving = std::pin::pin!(run.drive_to_end());
     let clock = trial.world.clock.clone();
-    // The other branch never ends, so the time passes beside it.
+    // The other branch never ends, so the time passes during it.
     let passed = async {
         let time = clock.sleep_for(2 * LIMIT_MS);
         futures_util::future::select(&mut driving, time).await;

@@ -1,5 +1,5 @@
 //! Retries runs that have ended: from every step, after a cancellation at every event, and with a crash at every event of the
-//! retry. What is kept is not performed again, and the record replays.
+//! retry. Kept steps are not performed again, and the record replays.
 
 #[allow(dead_code)]
 #[path = "world/plans.rs"]

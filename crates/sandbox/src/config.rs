@@ -132,7 +132,7 @@ impl Default for PythonLimits {
     }
 }
 
-/// Which kinds of code can run on this machine: a description, or what is missing.
+/// Which kinds of code can run on this machine: a description, or the missing requirement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Availability {
     /// JavaScript expressions.

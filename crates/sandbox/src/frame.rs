@@ -23,7 +23,7 @@ pub fn push_frame(out: &mut Vec<u8>, mark: &FrameMark, payload: &[u8]) {
     out.extend_from_slice(payload);
 }
 
-/// Writes and flushes one frame.
+/// Writes and flushes one frame. Fails if the stream cannot be written.
 pub fn write_frame(mut to: impl Write, mark: &FrameMark, payload: &[u8]) -> io::Result<()> {
     let mut out = Vec::new();
     push_frame(&mut out, mark, payload);
@@ -68,7 +68,8 @@ impl<R: AsyncRead + Unpin> FrameReader<R> {
         FrameReader { from, mark, cap, buffer: Vec::new() }
     }
 
-    /// The next frame; `None` at the end of the stream, also within a frame.
+    /// The next frame; `None` at the end of the stream, also within a frame. Fails if the stream cannot be read, if the
+    /// data has another mark, or if a frame is larger than allowed.
     pub async fn next_frame(&mut self) -> io::Result<Option<Vec<u8>>> {
         loop {
             if let Some(head) = self.buffer.first_chunk::<HEAD_BYTES>() {

@@ -3,7 +3,7 @@
 //! The process that holds keys and data starts workers, communicates with them and kills them; it evaluates nothing
 //! itself. A worker is the same program with a hidden argument ([`worker_main`]). It locks itself down before it
 //! receives any code. The lock-down is in `lock`; the two kinds of code are in `script` and `python`. If the lock-down
-//! is not possible, code is refused with what is missing (FL1032).
+//! is not possible, code is refused, and the error names the missing requirement (FL1032).
 #![warn(missing_docs)]
 
 mod config;

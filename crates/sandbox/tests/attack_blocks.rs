@@ -131,7 +131,7 @@ async fn p04_files() {
         let refused = ["FileNotFoundError", "PermissionError", "NotADirectoryError", "OSError"];
         let count: usize = refused.iter().map(|word| output.matches(word).count()).sum();
         assert_eq!(count, 12 + 12 + 8, "{output}");
-        // Landlock hides what is in a file, and namespaces also that it exists.
+        // Landlock hides the content of a file, and namespaces also that it exists.
         assert!(!guarded.has_namespaces() || output.contains("\"seen\":[false,false,false]"), "{output}");
         guarded.check_next_block().await;
     }
@@ -289,7 +289,7 @@ async fn p11_disks() {
     }
 }
 
-/// A message that only the start of a process sends, and that says that there is no sandbox.
+/// A message that only the start of a process sends, and that reports that there is no sandbox.
 const FORGED_START: &str = "f = sys._getframe()\nwhile 'MARK' not in f.f_globals: f = f.f_back\n\
     text = b'{\"missing\": \"seccomp\"}'\n\
     real.write(4, f.f_globals['MARK'] + len(text).to_bytes(4, 'big') + text)\nreturn {}";

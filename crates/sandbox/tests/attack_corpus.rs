@@ -17,7 +17,7 @@ const PRELUDE: &str = include_str!("../../../tests/attacks/prelude.py");
 /// Number of attempts in one block.
 const ATTEMPTS_PER_BLOCK: usize = 25;
 
-/// The inputs of a row, and what is expected.
+/// The inputs of a row, and the expectation.
 struct Row {
     inputs: Vec<String>,
     /// Whether the input must not have a value.

@@ -181,7 +181,7 @@ async fn a_block_asks_its_run() {
     );
 }
 
-/// A run that answers no request below `/together/` before as many as the barrier counts are open.
+/// A run that answers no request below `/together/` before the number that the barrier counts are open.
 struct GatheringRun {
     barrier: tokio::sync::Barrier,
     answering: AnsweringRun,

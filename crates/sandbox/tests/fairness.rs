@@ -68,7 +68,7 @@ async fn a_block_that_waits_for_its_run_leaves_its_turn_to_others() {
     }
 }
 
-/// Starts a request that nobody answers, and computes for ever.
+/// Starts a request that is never answered, and computes for ever.
 const COMPUTE_WITH_REQUEST: &str = "import asyncio\nasyncio.create_task(httpx.AsyncClient().get('http://a.test'))\nawait asyncio.sleep(0)\n\
                                     await asyncio.sleep(0.01)\nwhile True: pass";
 

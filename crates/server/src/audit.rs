@@ -82,7 +82,7 @@ pub struct AuditEntry {
     result: String,
 }
 
-/// Who made a change.
+/// The actor of a change.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct AuditActor {
     /// Id of the API key; null for the operator and for runs.

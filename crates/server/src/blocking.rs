@@ -136,7 +136,7 @@ pub(crate) async fn run_reading<T: Send + 'static>(
     let _guard = left.clone().drop_guard();
     let runtime = Handle::current();
     let done = run_blocking(move || runtime.block_on(left.run_until_cancelled(work()))).await?;
-    // Nobody waits for that answer.
+    // No client waits for that answer.
     done.unwrap_or_else(|| Err(AppError::Stopping.into()))
 }
 

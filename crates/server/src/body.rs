@@ -22,7 +22,7 @@ pub(crate) const MAX_BODY_BYTES: usize = 16 << 20;
 /// Maximum number of values in a JSON body: objects, lists, texts, numbers. Each takes much more memory than its text.
 const MAX_BODY_VALUES: usize = 500_000;
 
-/// Approximate memory of a value besides its text, in bytes.
+/// Approximate memory of a value without its text, in bytes.
 const VALUE_BYTES: usize = 64;
 
 /// How much of a refused body is read before the answer, in bytes.
@@ -59,7 +59,7 @@ impl<T: DeserializeOwned + Send + 'static> FromRequest<Server> for JsonObject<T>
     }
 }
 
-/// Deserialises an object.
+/// Deserialises an object. Fails if the text is not a JSON object, or if its fields do not fit.
 pub(crate) fn parse_object<T: DeserializeOwned>(text: &str) -> Result<T, Problem> {
     if text.trim_start().starts_with('[') {
         return Err(invalid_request("invalid request body: expected an object, not a list".to_owned()));
@@ -113,7 +113,8 @@ impl FromRequest<Server> for TextBody {
     }
 }
 
-/// Reads a body that is JSON, and has no more values than a body may have.
+/// Reads a body that is JSON, and has no more values than a body may have. Fails if it has more, and like
+/// [`read_text`].
 pub(crate) async fn read_json_text(server: &Server, request: Request) -> Result<String, Problem> {
     let counted = find_counted(&request);
     let text = read_counted_text(server, request, counted.as_ref()).await?;
@@ -143,7 +144,7 @@ fn count_values(text: &str) -> usize {
     count
 }
 
-/// Reads the text of a body, within the size limit and the time-out.
+/// Reads the text of a body, within the size limit and the time-out. Fails if it exceeds one of them, or is not UTF-8.
 pub(crate) async fn read_text(server: &Server, request: Request) -> Result<String, Problem> {
     let counted = find_counted(&request);
     read_counted_text(server, request, counted.as_ref()).await
@@ -174,7 +175,7 @@ fn find_counted(request: &Request) -> Option<CountedBody> {
     Some(CountedBody { body, sender: name_sender(request) })
 }
 
-/// Who answers for a body: who has proven to be the sender, the user of the key, the key, or else the address.
+/// The sender who is charged for a body: a proven sender, the user of the key, the key, or else the address.
 fn name_sender(request: &Request) -> BodySender {
     if let Some(proven) = request.extensions().get::<BodySender>() {
         return proven.clone();

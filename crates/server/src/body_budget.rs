@@ -21,7 +21,7 @@ struct PoolLimits {
     caller_bytes: usize,
 }
 
-/// Who sends a body.
+/// The sender of a body.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum BodySender {
     /// A user or a key, also by the secret of a webhook.
@@ -106,7 +106,7 @@ pub(crate) struct OpenBody(Arc<BodyShare>);
 
 struct BodyShare {
     budget: Arc<BodyBudget>,
-    /// Who sends the body, and how many bytes have arrived.
+    /// The sender of the body, and how many bytes have arrived.
     arrived: Mutex<Option<(BodySender, usize)>>,
 }
 

@@ -19,7 +19,8 @@ use crate::problem::Problem;
 use crate::rate::RateKey;
 use crate::state::Server;
 
-/// Headers that a proxy adds, beside all that begin with `x-forwarded-`. Who made the request that it forwards is not known.
+/// Headers that a proxy adds, in addition to all that begin with `x-forwarded-`. Who made the request that it forwards
+/// is not known.
 const PROXY_HEADERS: [&str; 8] = [
     "forwarded",
     "via",
@@ -40,7 +41,7 @@ fn is_of_proxy(name: &HeaderName) -> bool {
 const MAX_USER_CHARS: usize = 256;
 
 /// The key with a secret; `None` if there is none. During an outage of the database, a key that has read the metrics before
-/// may go on to do so.
+/// may continue to do so.
 fn find_key(parts: &Parts, server: &Server, secret_hash: &str) -> Result<Option<KeyRow>, Problem> {
     let found = server.host.app.store.get_key(secret_hash);
     if parts.extensions.get::<MatchedPath>().is_none_or(|route| route.as_str() != METRICS_PATH) {
@@ -216,8 +217,8 @@ impl Caller {
         self.user.as_deref().unwrap_or(SHARED_USER)
     }
 
-    /// The user to whom definitions in the caller's requests belong: whoever has a key is a tenant. `None` for the operator,
-    /// who needs none.
+    /// The user to whom definitions in the caller's requests belong: each caller with a key is a tenant. `None` for the
+    /// operator, who needs none.
     pub(crate) fn tenant(&self) -> Option<String> {
         self.key.as_ref().map(|_| self.user_id().to_owned())
     }
@@ -238,7 +239,7 @@ impl Caller {
     }
 }
 
-/// The name of a user whom a request names. Fails with `RequestInvalid` if nobody can be called so.
+/// The name of a user whom a request names. Fails with `RequestInvalid` if it is not a valid name of a user.
 pub(crate) fn check_user_name(name: String) -> Result<String, Problem> {
     let is_odd = |c: char| c.is_control() || matches!(c, '/' | '\\');
     let is_valid = !name.is_empty() && name.trim() == name && !name.contains(is_odd);

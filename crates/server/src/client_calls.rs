@@ -1,5 +1,5 @@
-//! Tool calls that a client executes. A run waits for their results as for answers of a person, but only the client can
-//! tell them: a message of the user is none.
+//! Tool calls that a client executes. A run waits for their results as it waits for the answers of a person. Only the
+//! client can send them: a message of the user is not a result.
 
 use flowloom_app::runs::inputs::parse_answer;
 use flowloom_core::code::Code;

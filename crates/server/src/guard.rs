@@ -220,7 +220,7 @@ fn check_request(server: &Server, request: &Parts, is_listed: bool) -> Result<()
     let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
     // An authority in the request line takes precedence over the Host header.
     let host = request.uri.authority().map(|host| host.as_str()).or_else(|| text(header::HOST)).unwrap_or_default();
-    // The probes of a cluster know the address only, and health is nobody's secret.
+    // The probes of a cluster know the address only, and health checks need no key.
     let is_probe = matches!(request.uri.path(), "/health" | "/health/live" | "/health/ready");
     if !is_probe && !server.is_own_host(host) {
         let message = format!("unknown host {host:?}; start the server with every name under which callers reach it");

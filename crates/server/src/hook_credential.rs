@@ -35,8 +35,8 @@ impl HookCredential {
         hook.secret_hash.is_some() && self.secret_hash == hook.secret_hash
     }
 
-    /// Whether it may authenticate a call of a hook, as far as that can be told without the body: the secret is the hook's, or
-    /// there is a signature for a hook whose callers sign.
+    /// Whether it may authenticate a call of a hook, as far as that is known without the body: the secret is the
+    /// hook's, or there is a signature for a hook whose callers sign.
     pub(crate) fn may_authenticate(&self, hook: &HookRow) -> bool {
         let may_be_signed = || hook.secret_hash.is_none() && hook.secret_name.is_some() && self.signature.is_some();
         self.knows_secret(hook) || may_be_signed()

@@ -157,7 +157,7 @@ async fn refuse_repetition(store: Arc<Store>, id: String) -> ApiResult<()> {
     }
 }
 
-/// Revokes a key at once. Streams that it opened end.
+/// Revokes a key immediately. Streams that it opened end.
 #[utoipa::path(delete, path = "/api/v1/keys/{id}", operation_id = "revoke_key", tag = "keys", params(("id" = String, Path)), security(("key" = ["admin"])),
     responses((status = 204, description = "Revoked"), (status = 403, body = ProblemDocument), (status = 404, body = ProblemDocument)))]
 pub(crate) async fn revoke_key(

@@ -62,7 +62,7 @@ const CHECK_LIFETIME: Duration = Duration::from_secs(3);
 pub(crate) struct Readiness(tokio::sync::Mutex<Option<(Instant, bool)>>);
 
 impl Readiness {
-    /// Whether the server is ready, as `/health/ready` says. Readers at the same time share one check.
+    /// Whether the server is ready, as `/health/ready` reports. Readers at the same time share one check.
     async fn check(&self, host: &RunHost) -> bool {
         let mut last = self.0.lock().await;
         if let Some((at, is_ready)) = *last
@@ -82,7 +82,7 @@ impl Readiness {
     responses((status = 200, description = "Prometheus text format", body = String, content_type = "text/plain")))]
 pub(crate) async fn get_metrics(State(server): State<Server>, caller: Caller) -> ApiResult<Response> {
     caller.require_scope_for_all(Scope::Read, "read the figures of all users")?;
-    // During an outage of the database, which somebody wants to see, the figures of the process are left.
+    // During an outage of the database, the figures of the process remain, so that the outage can be observed.
     let (is_ready, stored) = tokio::join!(server.readiness.check(&server.host), read_stored_in_time(&server));
     let mut text = MetricsText::default();
     text.write_gauge("ready", "1 if the server is ready, as /health/ready says.", u64::from(is_ready));
@@ -198,7 +198,7 @@ impl MetricsText {
         self.write_counter("commits_total", "Commits since the start.", host.app.store.commit_count());
     }
 
-    /// Writes what is read from the database.
+    /// Writes the figures from the database.
     fn write_stored(&mut self, stored: &StoredFigures) {
         self.write_gauge("journal_bytes", "Bytes of the database.", stored.size_bytes);
         let help =

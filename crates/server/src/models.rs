@@ -43,7 +43,7 @@ pub(crate) async fn list_models(
 #[derive(Serialize, ToSchema)]
 #[schema(as = ModelList)]
 pub(crate) struct ModelListSchema {
-    /// The model of steps that name none; null if there is none.
+    /// Default model for steps without one; null if not set.
     default: Option<String>,
     /// Local models as `local:NAME`.
     local: Vec<String>,

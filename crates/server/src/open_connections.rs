@@ -1,5 +1,5 @@
 //! The open connections. If all are in use, the one that has been idle for the longest time makes room for a new one, as in
-//! nginx: otherwise whoever opens enough connections keeps everybody else out.
+//! nginx: otherwise one client could open enough connections to exclude all others.
 
 use std::collections::HashMap;
 use std::pin::Pin;

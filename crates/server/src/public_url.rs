@@ -19,7 +19,8 @@ pub(crate) struct PublicUrl {
 }
 
 impl PublicUrl {
-    /// Parses an address such as `https://example.com/flows`.
+    /// Parses an address such as `https://example.com/flows`. Fails if it is not an HTTP address with a host, or has a
+    /// user name or a query.
     pub(crate) fn parse(text: &str) -> Result<PublicUrl, ServeError> {
         let invalid = || ServeError::PublicUrl(text.to_owned());
         let uri: Uri = text.trim().parse().map_err(|_| invalid())?;

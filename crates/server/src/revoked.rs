@@ -131,7 +131,7 @@ pub(crate) fn is_event_stream(answer: &Response) -> bool {
 /// Checks the keys while calls are open, until the server stops.
 pub(crate) async fn run_revocation_task(calls: Arc<KeyCalls>, store: Arc<Store>, shutdown: CancellationToken) {
     while shutdown.run_until_cancelled(tokio::time::sleep(CHECK_INTERVAL)).await.is_some() {
-        // Listed before the keys are read: the key of a later call may be newer than what is read.
+        // Listed before the keys are read: the key of a later call may be newer than the keys that were read.
         let open = calls.list_open();
         if open.is_empty() {
             continue;

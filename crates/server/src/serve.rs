@@ -87,12 +87,12 @@ impl RunningServer {
         self.server.is_open
     }
 
-    /// The definitions that everyone can run. Reads the folder.
+    /// The definitions that everyone can run. Reads the folder. Fails if the stored definitions cannot be read.
     pub fn list_definitions(&self) -> Result<Vec<Arc<CatalogEntry>>, AppError> {
         self.server.host.catalog.list_definitions(SHARED_USER)
     }
 
-    /// Answers calls until the program is told to stop; how many runs will continue at the next start.
+    /// Answers calls until the program receives a stop signal. Returns how many runs will continue at the next start.
     pub async fn run(self) -> usize {
         let RunningServer { listener, server, router, signals, stopping, tasks, _alone, .. } = self;
         let (settings, closing) = (server.host.app.config.server.clone(), server.host.closing.clone());
@@ -123,10 +123,12 @@ impl RunningServer {
     }
 }
 
-/// Exit code of a server that was told twice to stop.
+/// Exit code of a server after a second stop signal.
 const FORCED_EXIT_CODE: i32 = 130;
 
-/// Listens, takes up what was left, and starts the tasks of a server.
+/// Listens, reclaims abandoned runs, and starts the tasks of a server. Fails if the address is in use or must be
+/// protected by a key, if another server uses the data folder, if the public URL is invalid, or if the database cannot
+/// be written.
 pub async fn serve_http(app: App, options: ServerOptions) -> Result<RunningServer, ServeError> {
     let refused = |source| ServeError::Listen { address: options.bind, source };
     let ProtectedListener { listener, address, is_open } = ProtectedListener::bind_address(&app, options.bind).await?;
@@ -153,7 +155,7 @@ pub async fn serve_http(app: App, options: ServerOptions) -> Result<RunningServe
         public_url,
         ..parts
     });
-    // Signal handlers are installed before the server announces itself, so that it can be stopped at once.
+    // Signal handlers are installed before the server announces itself, so that it can be stopped from then on.
     let signals =
         [signal(SignalKind::interrupt()).map_err(refused)?, signal(SignalKind::terminate()).map_err(refused)?];
     let stopping = CancellationToken::new();
@@ -206,7 +208,7 @@ impl ProtectedListener {
     }
 }
 
-/// The routes with what stands around all of them.
+/// The routes with their middleware.
 pub(crate) fn guard_routes(router: Router<Server>, server: Server) -> GuardedRouter {
     let origins = cors::layer(&server.cors);
     let routes = router
@@ -252,8 +254,8 @@ async fn start_background_tasks(server: &Server, shutdown: &CancellationToken) -
     Ok(tasks)
 }
 
-/// Resolves when the program is told to stop. From then on the server is not ready, and drives no further runs. A second
-/// signal ends the program at once.
+/// Resolves when the program receives a stop signal. From then on the server is not ready, and drives no further runs. A
+/// second signal ends the program immediately.
 async fn wait_for_stop(live: &RunSupervisor, signals: [Signal; 2], stopping: CancellationToken) {
     let [mut interrupt, mut terminate] = signals;
     tokio::select! {
@@ -268,13 +270,13 @@ async fn wait_for_stop(live: &RunSupervisor, signals: [Signal; 2], stopping: Can
             _ = interrupt.recv() => {}
             _ = terminate.recv() => {}
         }
-        // Whoever asks a second time does not want to wait. Unfinished runs are reclaimed as after a crash.
+        // A second signal means: do not wait. Unfinished runs are reclaimed as after a crash.
         std::process::exit(FORCED_EXIT_CODE);
     });
 }
 
-/// Goes on answering until the live runs have ended or had their time, and load balancers have noticed that the server is
-/// not ready.
+/// Continues to answer until the live runs have ended or had their time, and load balancers have noticed that the
+/// server is not ready.
 async fn drain_runs(live: &RunSupervisor, settings: &ServerSettings) {
     let all = async {
         for id in live.run_ids() {

@@ -98,7 +98,7 @@ extract_part!(Arc<Store>, server => server.host.app.store.clone());
 extract_part!(Arc<Catalog>, server => server.host.catalog.clone());
 extract_part!(Arc<BlockRegistry>, server => server.host.app.blocks.clone());
 
-/// The parts of a server: its runs, and what stands around all routes.
+/// The parts of a server: its runs, and the settings of the middleware.
 pub(crate) struct ServerParts {
     pub(crate) host: Arc<RunHost>,
     /// Whether requests without a key are accepted: no keys exist, and only this machine can connect.

@@ -42,7 +42,7 @@ pub(crate) async fn answer_other(
     let accepted = headers.get(header::ACCEPT_ENCODING).and_then(|value| value.to_str().ok()).unwrap_or_default();
     match flowloom_studio::find_file(path, accepted) {
         Some(file) => send_file(path, file, &headers),
-        // A person has mistyped an address: the page says so, and leads to its places.
+        // A person has mistyped an address: the page reports it, and links to its places.
         None if asks_for_page(&headers) => send_page(StatusCode::NOT_FOUND, server.public_url.as_ref()),
         None => refuse_unknown(),
     }

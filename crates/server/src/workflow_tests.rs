@@ -39,7 +39,7 @@ fn test_folder(config: &Config) -> PathBuf {
 /// The paths of the tests, relative to their folder, with their files. None if the folder is a link to somewhere else.
 fn list_files(config: &Config) -> ApiResult<Vec<(String, PathBuf)>> {
     let folder = test_folder(config);
-    // A link in the served folder must not show what is elsewhere.
+    // A link in the served folder must not show files elsewhere.
     if !folder.is_dir() || leaves_folder(&folder, &config.project.root) {
         return Ok(Vec::new());
     }

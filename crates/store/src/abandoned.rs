@@ -67,7 +67,7 @@ impl Store {
     /// Runs that a worker must drive or release and no living worker does; at most `limit`. For each worker, the users are in
     /// turn, each with the oldest run first. These are runs of dead workers, runs with the status `running`, and runs with pending
     /// commands. A child run is not among them unless its parent run has ended: the parent run drives it. Neither are runs
-    /// outside of the scope of this process.
+    /// outside of the scope of this process. Fails if the database cannot be read.
     pub fn abandoned_runs(&self, limit: u32) -> Result<Vec<AbandonedRun>, StoreError> {
         let RecoveryScope { project, config } = &self.recovery;
         self.read_long_with(|db| {
@@ -93,8 +93,9 @@ impl Store {
         })
     }
 
-    /// The runs of this project that no worker drives, that somebody must drive, and that this process leaves alone because
-    /// they were started under another configuration: their number, and the ids of the oldest, at most `limit`.
+    /// The runs of this project that need a worker and have none, and that this process leaves alone because they were
+    /// started under another configuration: their number, and the ids of the oldest, at most `limit`. Fails if the
+    /// database cannot be read.
     pub fn find_left_runs(&self, limit: u32) -> Result<LeftRuns, StoreError> {
         let RecoveryScope { project, config: Some(config) } = &self.recovery else { return Ok(LeftRuns::default()) };
         if self.is_in_memory() {
@@ -117,7 +118,8 @@ impl Store {
         })
     }
 
-    /// Whether a run that was reclaimed has made progress since, or is no longer driven.
+    /// Whether a run that was reclaimed has made progress since, or is no longer driven. Fails if the database cannot
+    /// be read.
     pub fn has_settled(&self, run: RunId) -> Result<bool, StoreError> {
         let sql = "select failed_claims = 0 or status <> 'running' from run where id = $1";
         let found = self.read_with(|db| db.query_first(sql, params![&run.to_string()], |row| row.get(0)))?;
@@ -125,7 +127,7 @@ impl Store {
     }
 
     /// Notes that this process has lived with a suspected run for a while: it is no longer a suspect. If this process dies
-    /// after all, it is one again.
+    /// after all, it is one again. Fails if the database cannot be written.
     pub async fn clear_suspicion(&self, run: RunId) -> Result<(), StoreError> {
         let worker = self.worker.name().to_owned();
         let job = move |db: &DbConnection| {
@@ -135,7 +137,8 @@ impl Store {
         self.writer.submit_job(Box::new(job)).await
     }
 
-    /// Gives up the lease that a dead worker has of a run that is over, unless the run has a command by now.
+    /// Gives up the lease that a dead worker has of a run that is over, unless the run has a command by now. Fails if
+    /// there is no such run, or if the database cannot be written.
     pub async fn release_ended_run(&self, run: RunId) -> Result<(), StoreError> {
         let (lease, living) = self.read_with(|db| Ok((read_run_lease(db, run)?, self.worker.living_workers(db)?)))?;
         let is_dead = |worker: &String| !self.worker.is_driven_by(worker, run, &living);
@@ -149,7 +152,8 @@ impl Store {
     }
 
     /// Suspends a run with the status `quarantined`, until a person resumes it, unless a worker has driven it since it was
-    /// found to be hopeless. Returns whether it is suspended.
+    /// found to be hopeless. Returns whether it is suspended. Fails if another living worker drives it, or if the
+    /// database cannot be written.
     pub async fn quarantine_run(&self, run: RunId, at: u64) -> Result<bool, JournalError> {
         let lease = self.claim_run(run).await?;
         let suspended = match self.is_hopeless(run) {
@@ -160,7 +164,8 @@ impl Store {
         suspended
     }
 
-    /// Suspends a run that this process has claimed with the status `quarantined`, and releases it.
+    /// Suspends a run that this process has claimed with the status `quarantined`, and releases it. Fails if the lease
+    /// is lost, or if the journal of the run is damaged or cannot be written.
     pub async fn quarantine_claimed(&self, lease: Lease, at: u64) -> Result<(), JournalError> {
         let run = lease.run;
         let seq = self.read(run, 0).await?.last().map_or(1, |last| last.seq + 1);

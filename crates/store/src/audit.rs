@@ -18,7 +18,7 @@ pub struct AuditRow {
     pub number: u64,
     /// Time of the change, in milliseconds since the Unix epoch.
     pub at: u64,
-    /// Who made it, and from where.
+    /// The actor, and the source of the request.
     pub actor: Actor,
     /// The action, for example `definition.put`.
     pub action: String,
@@ -46,7 +46,7 @@ pub struct AuditFilter {
 }
 
 impl Store {
-    /// Entries of the audit log, newest first.
+    /// Entries of the audit log, newest first. Fails if the database cannot be read.
     pub fn list_audit(&self, filter: &AuditFilter) -> Result<Vec<AuditRow>, StoreError> {
         let sql = "select number, at, key_id, key_name, actor_user, source, action, user_id, object, detail, result \
                    from audit where (user_id = $1 or $1 is null) and at >= $2 and (number < $3 or $3 is null) \
@@ -57,7 +57,8 @@ impl Store {
         })
     }
 
-    /// Records the bindings of the configured secrets, as JSON without values, if they differ from the last recorded ones.
+    /// Records the bindings of the configured secrets, as JSON without values, if they differ from the last recorded
+    /// ones. Fails if the database cannot be written.
     pub async fn record_secret_bindings(&self, bindings: String, at: u64) -> Result<(), StoreError> {
         let record = move |connection: &DbConnection| {
             connection.serialize_changes("audit")?;
@@ -75,7 +76,7 @@ impl Store {
     }
 
     /// Records that a file with a definition in the served folder is written or deleted. Called before that, so that no
-    /// change is without an entry.
+    /// change is without an entry. Fails if the database cannot be written.
     pub async fn record_file_change(&self, id: &str, is_deleted: bool, by: Actor, at: u64) -> Result<(), StoreError> {
         let action = if is_deleted { AuditAction::DeleteDefinition } else { AuditAction::PutDefinition };
         let change = AuditedChange::new(action, None, format!("file of the flow {id}"));

@@ -90,7 +90,7 @@ pub(crate) const DONE: &str = "done";
 #[derive(Clone, Debug)]
 pub(crate) struct AuditedChange {
     pub(crate) action: AuditAction,
-    /// User who owns the object; `None` if it is nobody's.
+    /// User who owns the object; `None` if it has no owner.
     pub(crate) owner: Option<String>,
     /// The object, for example `workflow orders`. Never a secret.
     pub(crate) object: String,

@@ -29,7 +29,7 @@ impl Store {
     }
 }
 
-/// Writes a copy beside `file`, which is there only when the copy is complete.
+/// Writes a copy next to `file`, which exists only when the copy is complete.
 fn write_copy(sqlite: &Sqlite, file: &Path) -> Result<(), StoreError> {
     let mut partial = file.as_os_str().to_owned();
     partial.push(".part");
@@ -81,7 +81,7 @@ pub fn restore_backup(folder: &Path, file: &Path, options: RestoreOptions) -> Re
         return Err(BackupError::InUse(folder.to_owned()).into());
     }
     private::create_folder(folder).map_err(failed)?;
-    // Copy next to the database, then rename: after an interruption either the old or the new database is there.
+    // Copy next to the database, then rename: after an interruption either the old or the new database exists.
     let place = folder.join(RESTORE_FOLDER);
     ignore_missing(std::fs::remove_dir_all(&place)).map_err(failed)?;
     let checked = copy_and_check(&place, file);

@@ -93,7 +93,7 @@ impl BatchWrite {
         for record in records {
             write_memories(connection, &locked.memory_owner, record)?;
             write_expiry(connection, record)?;
-            // A new run has no child runs. Most others have none when they end, and the commit verifies what is assumed.
+            // A new run has no child runs. Most others have none when they end, and the commit verifies the assumption.
             if locked.origin == RowOrigin::Read || !matches!(record.event, Event::RunFinished { .. }) {
                 caused.extend(commands::cancel_children(connection, record)?);
             }
@@ -169,7 +169,7 @@ impl BatchWrite {
         };
         let queued = StatusColumns { status: Status::Queued.name(), finished_at: None, seq: record.seq };
         let status = find_last_status(&self.batch.records).unwrap_or(queued);
-        // Nobody can have sent a command to it.
+        // It cannot have received a command yet.
         let is_released = status.finished_at.is_some() || self.batch.releases_lease;
         let worker = (!is_released).then_some(worker);
         let (checksum, status_checksum) = (columns.checksum(), status.checksum(record.run));
@@ -237,7 +237,7 @@ impl BatchWrite {
     }
 
     /// Rejects a second turn of a conversation while a living process drives one, or one needs a decision: its end would
-    /// overwrite what was said since. A turn that waits for a person does not block others.
+    /// overwrite later messages. A turn that waits for a person does not block others.
     fn check_turn(&self, connection: &DbConnection, created: &RunCreated, thread_key: &str) -> Result<(), StoreError> {
         connection.serialize_changes("starts")?;
         let sql = "select id, case when status in ('queued', 'running') then worker end from run \
@@ -318,7 +318,7 @@ enum RowOrigin {
     Inserted,
     /// It read and locked the row.
     Read,
-    /// It assumes what the row says; the commit verifies it.
+    /// It assumes the content of the row; the commit verifies it.
     Assumed,
 }
 

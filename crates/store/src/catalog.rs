@@ -46,10 +46,11 @@ impl PersonalWrites {
     }
 }
 
-/// Stands for every status that is unknown.
+/// The name of every unknown status.
 const DAMAGED: &str = "damaged";
 
-/// SQL condition of a [`RunFilter`], whose parameters [`FilterParams`] has. `{status}` stands for the expression of the current status.
+/// SQL condition of a [`RunFilter`], whose parameters [`FilterParams`] has. `{status}` is replaced by the expression of
+/// the current status.
 const FILTER_SQL: &str = "(user_id = $1 or $1 is null) and ({status} = $2 or $2 is null) and (name = $3 or $3 is null) \
                       and (coalesce(workflow, name) = $4 or $4 is null) and (format = $5 or $5 is null) \
                       and (thread_key = $6 or $6 is null) and (id < $7 or $7 is null) \
@@ -128,12 +129,14 @@ impl Store {
         }
     }
 
-    /// The `limit` newest runs, newest first.
+    /// The `limit` newest runs, newest first. Fails if the database cannot be read, or if the row of one of them is
+    /// damaged.
     pub fn list_runs(&self, limit: u32) -> Result<Vec<RunRow>, StoreError> {
         self.list_runs_matching(&RunFilter { limit, ..RunFilter::default() })
     }
 
     /// The runs that match a filter, newest first, without those that are damaged, and the damage to the list of runs.
+    /// Fails if the database cannot be read.
     pub fn list_intact_runs(&self, filter: &RunFilter) -> Result<(Vec<RunRow>, Vec<Damage>), StoreError> {
         if self.runs.is_some() {
             return Ok((self.list_runs_matching(filter)?, Vec::new()));
@@ -160,7 +163,7 @@ impl Store {
         self.select_runs(&sql, &FilterParams::new(filter).list_all())
     }
 
-    /// Number of runs that match a filter, ignoring its `limit` and `offset`.
+    /// Number of runs that match a filter, ignoring its `limit` and `offset`. Fails if the database cannot be read.
     pub fn count_runs(&self, filter: &RunFilter) -> Result<u64, StoreError> {
         if let Some(runs) = &self.runs {
             let all = RunFilter { limit: u32::MAX, offset: 0, ..filter.clone() };
@@ -172,7 +175,7 @@ impl Store {
         Ok(count.unwrap_or_default())
     }
 
-    /// The run with this id, if it exists.
+    /// The run with this id, if it exists. Fails if the database cannot be read, or if the row of the run is damaged.
     pub fn get_run(&self, id: RunId) -> Result<Option<RunRow>, StoreError> {
         if let Some(runs) = &self.runs {
             let read = || Ok(runs.get_run(id).map(|row| self.with_is_driven(row)).into_iter().collect());
@@ -182,7 +185,8 @@ impl Store {
         Ok(self.select_runs(&sql, params![&id.to_string()])?.pop())
     }
 
-    /// Creation time of the oldest unfinished run, in milliseconds since the Unix epoch.
+    /// Creation time of the oldest unfinished run, in milliseconds since the Unix epoch. Fails if the database cannot
+    /// be read.
     pub fn oldest_unfinished_at(&self) -> Result<Option<u64>, StoreError> {
         if let Some(runs) = &self.runs {
             return Ok(runs.oldest_unfinished_at());
@@ -197,7 +201,7 @@ impl Store {
         })
     }
 
-    /// The open questions of all runs.
+    /// The open questions of all runs. Fails if the database cannot be read.
     pub fn count_open_questions(&self) -> Result<OpenQuestions, StoreError> {
         if let Some(runs) = &self.runs {
             return Ok(runs.count_open_questions());
@@ -212,7 +216,8 @@ impl Store {
         })
     }
 
-    /// Events of a run with a sequence number above `after`, at most `most`.
+    /// Events of a run with a sequence number above `after`, at most `most`. Fails if there is no such run, if one of
+    /// the events is damaged, or if the database cannot be read.
     pub fn read_events(&self, run: RunId, after: u64, most: u32) -> Result<Vec<Arc<Record>>, StoreError> {
         match &self.runs {
             // Records are shared, so returning all of them costs no more than returning one.
@@ -228,7 +233,8 @@ impl Store {
         }
     }
 
-    /// Number of runs by status. Runs with an unreadable status are counted as `damaged`.
+    /// Number of runs by status. Runs with an unreadable status are counted as `damaged`. Fails if the database cannot
+    /// be read.
     pub fn count_by_status(&self) -> Result<Vec<(String, u64)>, StoreError> {
         if let Some(runs) = &self.runs {
             let all = RunFilter { limit: u32::MAX, ..RunFilter::default() };
@@ -309,7 +315,7 @@ impl Store {
     }
 
     /// The SQL expression of the current status of a run: one that must continue and has no living worker was interrupted, as
-    /// [`RunRow::current_status`] says.
+    /// [`RunRow::current_status`] returns.
     pub(crate) fn build_status_expression(&self, db: &DbConnection) -> Result<String, StoreError> {
         let sql = "select distinct worker from run where status = 'running' and worker is not null";
         let mut dead: Vec<String> = db.query_rows(sql, &[], |row| row.get(0))?;
@@ -329,7 +335,7 @@ impl Store {
         Ok(format!("case when {interrupted} or {left_alone} then '{}' else status end", Status::Interrupted.name()))
     }
 
-    /// The SQL condition of a run that is left to a process with its configuration, as [`RunRow::is_left`] says.
+    /// The SQL condition of a run that is left to a process with its configuration, as in [`RunRow::is_left`].
     fn build_left_condition(&self) -> String {
         let Some(config) = &self.recovery.config else { return "false".to_owned() };
         let suspended = SUSPENDED_STATUSES.map(|status| format!("'{}'", status.name())).join(", ");
@@ -360,7 +366,7 @@ impl Store {
         Ok(RunRow { is_driven, is_left, ..row })
     }
 
-    /// Writes to a namespace, as a step with memory writes does.
+    /// Writes to a namespace, as a step with memory writes does. Fails if the database cannot be written.
     pub async fn write_memory(&self, namespace: String, writes: Vec<MemoryWrite>) -> Result<(), StoreError> {
         let remember = move |connection: &DbConnection| {
             writes.iter().try_for_each(|write| crate::batch::write_memory(connection, &namespace, write))
@@ -368,7 +374,8 @@ impl Store {
         self.writer.submit_job(Box::new(remember)).await
     }
 
-    /// Writes to a user's memory or profile on behalf of a person, and records it.
+    /// Writes to a user's memory or profile on behalf of a person, and records it. Fails if a value is written and the
+    /// user's data has reached its quota, or if the database cannot be written.
     pub async fn write_memory_as(&self, written: PersonalWrites, by: &Actor, at: u64) -> Result<(), StoreError> {
         if written.writes.iter().any(|write| write.value.is_some()) {
             let sizes = written.writes.iter().filter_map(|write| write.value.as_ref());

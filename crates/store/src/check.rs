@@ -1,5 +1,5 @@
 //! Checks stored data: the list of runs, and the whole database for `flowloom doctor --read-data`. The database is read in
-//! pages, so runs and servers that use it go on, and the memory in use does not grow with the database.
+//! pages, so runs and servers that use it continue, and the memory in use does not grow with the database.
 
 use std::collections::HashSet;
 
@@ -35,7 +35,8 @@ pub struct CheckedRows {
 }
 
 impl Store {
-    /// Compares every row with its checksum, and each run with its events. Reports what is damaged.
+    /// Compares every row with its checksum, and each run with its events. Reports damage. Fails if the
+    /// database cannot be read; damage is reported instead.
     pub fn check_database(&self, report: &mut dyn FnMut(Damage)) -> Result<CheckedRows, StoreError> {
         let mut check = DatabaseCheck::new(self, report);
         check.check_pages("PRAGMA integrity_check")?;
@@ -44,7 +45,8 @@ impl Store {
         Ok(check.checked)
     }
 
-    /// Compares the rows of all runs with their checksums, without reading events. Returns what is damaged.
+    /// Compares the rows of all runs with their checksums, without reading events. Returns the damage. Fails if
+    /// the database cannot be read; damage is returned instead.
     pub fn check_run_list(&self) -> Result<Vec<Damage>, StoreError> {
         let mut found = Vec::new();
         let mut report = |damage| found.push(damage);

@@ -172,7 +172,7 @@ impl CommitThread {
                 (cause.clone(), cause)
             }
         };
-        // What was certainly not committed may be given up.
+        // Jobs that were certainly not committed may be given up.
         if !matches!(*cause, StoreError::CommitUnknown { .. }) {
             batch.iter().for_each(|job| job.progress.set_back());
         }

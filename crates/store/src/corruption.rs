@@ -31,7 +31,7 @@ pub enum Corruption {
     /// The status of a run fails its checksum, or is unknown.
     #[error("run {0} is damaged: the checksum of its status is wrong")]
     RunStatus(RunId),
-    /// A column holds a value of another type than the schema says.
+    /// A column holds a value of another type than in the schema.
     #[error("a row of the database is damaged: {0}")]
     Column(String),
     /// A row of the list of runs has no readable id.

@@ -274,20 +274,21 @@ impl Store {
         Ok(notified)
     }
 
-    /// A definition, if it exists.
+    /// A definition, if it exists. Fails if the database cannot be read.
     pub fn get_definition(&self, key: &DefinitionKey) -> Result<Option<DefinitionRow>, StoreError> {
         let sql = format!("select {DEFINITION_COLUMNS} from definition where user_id = $1 and kind = $2 and id = $3");
         let DefinitionKey { user, kind, id } = &self.stored_key(key);
         self.read_with(|db| db.query_first(&sql, params![user, kind.name(), id], parse_definition_row))
     }
 
-    /// All definitions of one kind and user, ordered by id.
+    /// All definitions of one kind and user, ordered by id. Fails if the database cannot be read.
     pub fn list_definitions(&self, user: &str, kind: DefinitionKind) -> Result<Vec<DefinitionRow>, StoreError> {
         let sql = format!("select {DEFINITION_COLUMNS} from definition where user_id = $1 and kind = $2 order by id");
         self.read_with(|db| db.query_rows(&sql, params![&self.owner_of(user), kind.name()], parse_definition_row))
     }
 
     /// The users who have a definition of a kind, in order; only those who have the one called `id`, if it is given.
+    /// Fails if the database cannot be read.
     pub fn list_owners(&self, kind: DefinitionKind, id: Option<&str>) -> Result<Vec<String>, StoreError> {
         let sql = "select distinct user_id from definition where kind = $1 and ($2 = '' or id = $2) order by user_id";
         let owners: Vec<String> =
@@ -295,7 +296,7 @@ impl Store {
         Ok(owners.iter().filter_map(|owner| self.own_user(owner)).collect())
     }
 
-    /// All versions of a definition, newest first; also of a deleted definition.
+    /// All versions of a definition, newest first; also of a deleted definition. Fails if the database cannot be read.
     pub fn list_versions(&self, key: &DefinitionKey) -> Result<Vec<VersionRow>, StoreError> {
         let sql = "select version, hash, at, content from definition_version \
                    where user_id = $1 and kind = $2 and id = $3 order by version desc";
@@ -307,7 +308,8 @@ impl Store {
         self.read_with(|db| db.query_rows(sql, params![user, kind.name(), id], version))
     }
 
-    /// The definitions of a kind that a user has deleted, the one that was stored last first.
+    /// The definitions of a kind that a user has deleted, the one that was stored last first. Fails if the database
+    /// cannot be read.
     pub fn list_deleted(&self, user: &str, kind: DefinitionKind) -> Result<Vec<DeletedDefinition>, StoreError> {
         let sql = "select id, max(version), max(at) from definition_version as version \
                    where user_id = $1 and kind = $2 and not exists (select 1 from definition \
@@ -321,6 +323,7 @@ impl Store {
     }
 
     /// The ids of the stored workflows of a user, and of those that everyone has, that use a block, agent or tool.
+    /// Fails if the database cannot be read.
     pub fn list_uses(&self, user: &str, kind: DefinitionKind, id: &str) -> Result<Vec<String>, StoreError> {
         let sql = "select distinct id from definition_use where used_kind = $1 and used_id = $2 \
                    and (user_id = $3 or user_id = $4) order by id";

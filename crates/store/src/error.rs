@@ -67,7 +67,7 @@ pub enum StoreError {
     Unanswered {
         /// Hosts and ports of the server.
         server: Arc<str>,
-        /// Whether what was sent may be stored, now or later.
+        /// Whether the request may be stored, now or later.
         is_commit: bool,
     },
     /// The database was locked or could not be reached for as long as the operation may wait. Several operations share
@@ -280,7 +280,7 @@ pub enum BackupError {
 }
 
 impl StoreError {
-    /// Whether what was read is damaged.
+    /// Whether the read data is damaged.
     pub fn is_damage(&self) -> bool {
         match self {
             StoreError::Corrupt(_) => true,
@@ -395,7 +395,7 @@ impl StoreError {
         }
     }
 
-    /// Whether somebody repairs this outside of the program, so that waiting helps.
+    /// Whether an operator can repair this outside of the program, so that waiting helps.
     pub(crate) fn is_outage(&self) -> bool {
         self.code().is_store_outage()
     }
@@ -424,7 +424,7 @@ impl StoreError {
         }
     }
 
-    /// Whether the database hangs: it does not answer, or somebody has locked a table.
+    /// Whether the database hangs: it does not answer, or another client has locked a table.
     pub(crate) fn is_hang(&self) -> bool {
         match self {
             StoreError::Unanswered { .. } => true,

@@ -29,7 +29,7 @@ pub struct HookRow {
 const HOOK_COLUMNS: &str = "id, user_id, workflow, secret_hash, secret_name, created_at";
 
 impl HookRow {
-    /// The path and query of its address on a server. The secret does not tell two hooks apart whose callers sign with
+    /// The path and query of its address on a server. The secret does not distinguish two hooks whose callers sign with
     /// the same one, so the user is named.
     pub fn address(&self) -> String {
         match self.user.as_str() {
@@ -44,8 +44,8 @@ const QUERY_ESCAPES: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').rem
 
 /// The end of a hook's id in the table, where the name of its user follows. Ids themselves cannot contain it.
 ///
-/// Every user has ids of their own, so that nobody learns which ids others use. Hooks from before that have keys without
-/// a user; they keep them.
+/// Every user has ids of their own, so that no user learns which ids others use. Hooks from before that have keys
+/// without a user; they keep them.
 const USER_SEPARATOR: char = '/';
 
 fn table_key(user: &str, id: &str) -> String {
@@ -53,7 +53,8 @@ fn table_key(user: &str, id: &str) -> String {
 }
 
 impl Store {
-    /// Creates or replaces a user's hook with this id.
+    /// Creates or replaces a user's hook with this id. Fails if the user's data has reached its quota, or if the
+    /// database cannot be written.
     pub async fn put_hook(&self, new: HookRow, by: &Actor) -> Result<(), StoreError> {
         self.check_database_quota(&new.user, 0, new.created_at)?;
         let user = self.owner_of(&new.user);
@@ -78,7 +79,7 @@ impl Store {
         self.submit_change(put, change, by).await
     }
 
-    /// The hooks of one user, or of all users, ordered by id.
+    /// The hooks of one user, or of all users, ordered by id. Fails if the database cannot be read.
     pub fn list_hooks(&self, user: Option<&str>) -> Result<Vec<HookRow>, StoreError> {
         let sql = format!("select {HOOK_COLUMNS} from hook where (user_id = $1 or $1 is null) order by id");
         let owner = user.map(|user| self.owner_of(user));
@@ -86,6 +87,7 @@ impl Store {
     }
 
     /// The hooks with this id, of one user or of all users. Those of the user `local` come first, then older ones.
+    /// Fails if the database cannot be read.
     pub fn find_hooks(&self, id: &str, user: Option<&str>) -> Result<Vec<HookRow>, StoreError> {
         let sql = format!(
             "select {HOOK_COLUMNS} from hook where (id = $1 or id = $1 || '{USER_SEPARATOR}' || user_id) \

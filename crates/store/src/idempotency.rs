@@ -25,7 +25,8 @@ pub enum IdempotentStart {
 }
 
 impl Store {
-    /// Reserves `key` for the call whose hash is `request`, which starts `run`, unless the key is taken.
+    /// Reserves `key` for the call whose hash is `request`, which starts `run`, unless the key is taken. Fails if the
+    /// database cannot be written.
     pub async fn reserve_start(
         &self,
         key: StartKey<'_>,
@@ -53,7 +54,8 @@ impl Store {
         })
     }
 
-    /// The keys of a user that begin with `prefix` and under which `run` was started.
+    /// The keys of a user that begin with `prefix` and under which `run` was started. Fails if the database cannot be
+    /// read.
     pub fn list_start_keys(&self, user: &str, prefix: &str, run: RunId) -> Result<Vec<String>, StoreError> {
         let sql = "select key from idempotency_key where user_id = $1 and key >= $2 and run = $3 order by key";
         let keys: Vec<String> =
@@ -61,7 +63,8 @@ impl Store {
         Ok(keys.into_iter().filter(|key| key.starts_with(prefix)).collect())
     }
 
-    /// The run to which a key is bound: the one that its call starts, or the one that received its command.
+    /// The run to which a key is bound: the one that its call starts, or the one that received its command. Fails if
+    /// the database cannot be read.
     pub fn find_bound_run(&self, key: StartKey<'_>) -> Result<Option<RunId>, StoreError> {
         let sql = "select run from idempotency_key where user_id = $1 and key = $2";
         let run = self.read_with(|db| db.query_first(sql, params![key.user, key.key], |row| row.get::<String>(0)))?;

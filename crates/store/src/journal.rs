@@ -50,7 +50,7 @@ impl Journal for Store {
             let claimed = self
                 .writer
                 .submit_job(Box::new(move |connection| {
-                    // The job may have waited for the end of an outage, in which nobody could renew a lease.
+                    // The job may have waited for the end of an outage, in which no worker could renew a lease.
                     if let Some(earlier) = &earlier
                         && (!claimant.knows_the_dead() || claimant.has_come_back(connection, run, earlier)?)
                     {
@@ -106,7 +106,7 @@ impl Journal for Store {
             Some(runs) => self.append_in_memory(runs, lease, &batch, &effects),
             None => self.append_to_database(lease, batch, &effects),
         };
-        // Most batches keep the lease and decide nothing, so nobody needs to know when they are stored.
+        // Most batches keep the lease and decide nothing, so nothing needs to wait until they are stored.
         let finish = AppendFinish {
             lease,
             is_decision,
@@ -172,7 +172,7 @@ impl Journal for Store {
 }
 
 /// A claim in progress. Dropping it unregisters the run, so that a cancelled claim does not leave a run that is registered
-/// here, driven by nobody, and closed to other workers.
+/// here, without a driver, and closed to other workers.
 pub(crate) struct UnfinishedClaim<'a> {
     store: &'a Store,
     run: RunId,

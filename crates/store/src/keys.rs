@@ -69,7 +69,7 @@ const KEY_COLUMNS: &str =
     "id, hash, name, scopes, user_id, created_at, revoked_at, expires_at, last_used_at, old_hash, old_until";
 
 impl Store {
-    /// Stores a new key.
+    /// Stores a new key. Fails if there is a key with this id or secret, or if the database cannot be written.
     pub async fn put_key(&self, key: KeyRow, by: &Actor) -> Result<(), StoreError> {
         let change = key_change(AuditAction::CreateKey, &key.id, key.user.clone());
         let change = change.with_detail(json!({"name": key.name, "scopes": key.scopes, "expires_at": key.expires_at}));
@@ -85,18 +85,20 @@ impl Store {
         self.submit_audited(Box::new(insert), attempted, by, at).await
     }
 
-    /// All keys, oldest first, including revoked and expired ones.
+    /// All keys, oldest first, including revoked and expired ones. Fails if the database cannot be read.
     pub fn list_keys(&self) -> Result<Vec<KeyRow>, StoreError> {
         let sql = format!("select {KEY_COLUMNS} from api_key order by created_at, id");
         self.read_with(|db| db.query_rows(&sql, &[], parse_key_row))
     }
 
-    /// Whether servers that start now require a key: an expired key counts, a revoked one does not.
+    /// Whether servers that start now require a key: an expired key counts, a revoked one does not. Fails if the
+    /// database cannot be read.
     pub fn requires_key(&self) -> Result<bool, StoreError> {
         Ok(self.list_keys()?.iter().any(|key| key.revoked_at.is_none()))
     }
 
     /// The key with this secret, by its hash, unless it was revoked. It may have expired; see [`KeyRow::accepts`].
+    /// Fails if the database cannot be read.
     pub fn get_key(&self, hash: &str) -> Result<Option<KeyRow>, StoreError> {
         let sql =
             format!("select {KEY_COLUMNS} from api_key where (hash = $1 or old_hash = $1) and revoked_at is null");
@@ -157,7 +159,7 @@ impl Store {
         self.submit_audited(Box::new(job), attempted, by, at).await
     }
 
-    /// Records that a key was used, in the background: nobody waits for it, and a failure is ignored.
+    /// Records that a key was used, in the background: no caller waits for it, and a failure is ignored.
     pub fn record_key_use(&self, id: &str, at: u64) {
         let id = id.to_owned();
         let record = move |connection: &DbConnection| {

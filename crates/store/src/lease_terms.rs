@@ -50,8 +50,8 @@ impl LeaseTerms {
         state.renewed_at = state.renewed_at.max(Some(renewal.sent_at));
     }
 
-    /// Notes that the lease was renewed without a commit. What was sent before a term that begins with this may have been
-    /// stored long before it.
+    /// Notes that the lease was renewed without a commit. Requests that were sent before a term that begins with this
+    /// may have been stored long before it.
     pub fn note_heartbeat(&self, renewal: Renewal, lease: Duration) {
         let mut state = self.lock_state();
         state.end_expired(renewal.acknowledged_at, lease);

@@ -58,7 +58,7 @@ impl MemoryRuns {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Claims a run under a new epoch.
+    /// Claims a run under a new epoch. Fails if there is no such run.
     pub fn claim_run(&self, run: RunId) -> Result<Lease, StoreError> {
         let mut state = self.lock_state();
         let stored = state.runs.get_mut(&run).ok_or(JournalError::RunNotFound(run))?;
@@ -75,7 +75,8 @@ impl MemoryRuns {
         }
     }
 
-    /// Appends a batch. Returns the commands to child runs that it causes, too.
+    /// Appends a batch. Returns the commands to child runs that it causes, too. Fails if the lease is lost, or if the
+    /// run has an event at one of these positions.
     pub fn append_batch(&self, lease: Lease, batch: &Batch) -> Result<(LeaseState, Vec<CausedCommand>), StoreError> {
         // All runs share the lock, so as little as possible happens under it.
         let new_run = match batch.records.first().map(|record| (record, &record.event)) {
@@ -90,7 +91,8 @@ impl MemoryRuns {
         appended
     }
 
-    /// Stores a command. Returns the commands to the runs around it that it causes, too.
+    /// Stores a command. Returns the commands to the runs around it that it causes, too. Fails if there is no such run,
+    /// or if the id belongs to another command of the run.
     pub fn post_command(
         &self,
         run: RunId,
@@ -175,7 +177,7 @@ impl MemoryRuns {
         self.lock_state().runs.get(&run).map(|stored| stored.inbox.pending_commands()).unwrap_or_default()
     }
 
-    /// The records of a run after sequence number `after`.
+    /// The records of a run after sequence number `after`. Fails if there is no such run.
     pub fn read_records(&self, run: RunId, after: u64) -> Result<Vec<Arc<Record>>, StoreError> {
         let state = self.lock_state();
         let stored = state.runs.get(&run).ok_or(JournalError::RunNotFound(run))?;

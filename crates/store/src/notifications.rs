@@ -46,7 +46,7 @@ const NOTIFICATION_COLUMNS: &str = "id, user_id, title, body, metadata, at, read
 const MAX_LISTED_CHARS: usize = 16_384;
 
 impl Store {
-    /// Creates a notification, unless one with its key exists.
+    /// Creates a notification, unless one with its key exists. Fails if the database cannot be written.
     pub async fn create_notification(&self, new: NewNotification) -> Result<(), StoreError> {
         let sql = "insert into notification (key, user_id, title, body, metadata, at) values ($1, $2, $3, $4, $5, $6) \
                    on conflict do nothing";
@@ -58,7 +58,7 @@ impl Store {
     }
 
     /// Notifications of one user, or of all users, newest first. Long titles and bodies end with `…`, and large metadata are
-    /// `null`: [`Store::find_notification`] has them whole.
+    /// `null`: [`Store::find_notification`] has them whole. Fails if the database cannot be read.
     pub fn list_notifications(&self, user: Option<&str>, limit: u32) -> Result<Vec<NotificationRow>, StoreError> {
         let cut = |column: &str, otherwise: &str| {
             format!("case when length({column}) <= {MAX_LISTED_CHARS} then {column} else {otherwise} end")
@@ -72,14 +72,14 @@ impl Store {
         self.read_with(|db| db.query_rows(&sql, params![user, limit], parse_notification_row))
     }
 
-    /// The notification with this id; `None` if the user has none.
+    /// The notification with this id; `None` if the user has none. Fails if the database cannot be read.
     pub fn find_notification(&self, user: Option<&str>, id: i64) -> Result<Option<NotificationRow>, StoreError> {
         let sql =
             format!("select {NOTIFICATION_COLUMNS} from notification where id = $1 and (user_id = $2 or $2 is null)");
         self.read_with(|db| db.query_first(&sql, params![id, user], parse_notification_row))
     }
 
-    /// The notifications with one of these keys, in the order of their creation.
+    /// The notifications with one of these keys, in the order of their creation. Fails if the database cannot be read.
     pub fn find_notifications(&self, keys: &[String]) -> Result<Vec<NotificationRow>, StoreError> {
         let sql = format!("select {NOTIFICATION_COLUMNS} from notification where key = $1");
         let mut found = Vec::new();

@@ -8,7 +8,7 @@ use flowloom_core::path::Path;
 
 use crate::rows::MAX_EVENTS_PER_RUN;
 
-/// The questions that are open. Those to which somebody has sent an answer that waits for a process with the configuration
+/// The questions that are open. Those with an answer that waits for a process with the configuration
 /// of the run are not.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OpenQuestions {

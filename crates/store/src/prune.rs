@@ -60,7 +60,7 @@ struct PruneProgress {
 }
 
 impl Store {
-    /// Number of matching runs, without their child runs.
+    /// Number of matching runs, without their child runs. Fails if the database cannot be read.
     pub fn count_prunable(&self, old: PruneFilter) -> Result<u64, StoreError> {
         let sql = format!("select count(*) from run where {PRUNABLE_SQL}");
         let found = self
@@ -68,7 +68,8 @@ impl Store {
         Ok(found?.unwrap_or_default())
     }
 
-    /// Deletes the matching runs with their child runs, and returns the number of the former.
+    /// Deletes the matching runs with their child runs, and returns the number of the former. Fails if the database
+    /// cannot be read or written; the runs that were deleted before stay deleted.
     pub async fn prune_runs(&self, old: PruneFilter) -> Result<u64, StoreError> {
         let (mut count, mut after) = (0, EndPlace::default());
         loop {
@@ -94,7 +95,8 @@ impl Store {
     }
 
     /// Deletes a run that has ended, with its child runs, and records that; in memory, nothing is recorded. Returns `false` if
-    /// it has not ended or is in use, if it belongs to a run that is kept, or if it has more child runs than one commit deletes.
+    /// it has not ended or is in use, if it belongs to a run that is kept, or if it has more child runs than one commit
+    /// deletes. Fails if the database cannot be written.
     pub async fn delete_run(&self, row: &RunRow, by: &Actor) -> Result<bool, StoreError> {
         if let Some(runs) = &self.runs {
             return Ok(runs.delete_run(row.id));

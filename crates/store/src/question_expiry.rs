@@ -68,7 +68,8 @@ pub(crate) fn write_expiry(db: &DbConnection, record: &Record) -> Result<(), Sto
 
 impl Store {
     /// Questions that have expired by `now`, the earliest first; at most `limit`. They stay listed until they are closed, or
-    /// until [`Store::forget_expiry`]. Runs outside of the scope of this process, and those in quarantine, are left out.
+    /// until [`Store::forget_expiry`]. Runs outside of the scope of this process, and those in quarantine, are left
+    /// out. Fails if the database cannot be read.
     pub fn list_expired_questions(&self, now: u64, limit: u32) -> Result<Vec<QuestionExpiry>, StoreError> {
         if let Some(runs) = &self.runs {
             return Ok(runs.list_expired_questions(now, limit));
@@ -87,7 +88,8 @@ impl Store {
         Ok(found.into_iter().flatten().collect())
     }
 
-    /// Questions with a time limit that wait, those that expire first first; at most `limit`. The same runs are left out.
+    /// Questions with a time limit that wait, those that expire first first; at most `limit`. The same runs are left
+    /// out. Fails if the database cannot be read.
     pub fn list_waiting_questions(&self, limit: u32) -> Result<Vec<WaitingQuestion>, StoreError> {
         if let Some(runs) = &self.runs {
             return Ok(runs.list_waiting_questions(limit));
@@ -109,7 +111,7 @@ impl Store {
         Ok(found.into_iter().flatten().collect())
     }
 
-    /// Forgets when a question expires, because it is not open any more.
+    /// Forgets when a question expires, because it is not open any more. Fails if the database cannot be written.
     pub async fn forget_expiry(&self, expiry: QuestionExpiry) -> Result<(), StoreError> {
         if let Some(runs) = &self.runs {
             runs.forget_expiry(expiry);

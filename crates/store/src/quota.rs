@@ -1,5 +1,5 @@
-//! Quotas: how much a user may use. [`QUOTA_TABLE`] says how each of them is measured in the database, so they hold for all
-//! servers that share it.
+//! Quotas: how much a user may use. [`QUOTA_TABLE`] defines how each of them is measured in the database, so they hold
+//! for all servers that share it.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -53,7 +53,7 @@ pub struct QuotaInfo {
     pub unit: &'static str,
     /// The time to which it refers.
     pub window: QuotaWindow,
-    /// How many of what is measured are one unit: milliseconds of a second, millionths of a dollar.
+    /// How many measured units are one shown unit: milliseconds of a second, millionths of a dollar.
     pub scale: u32,
     /// Advice for a user who has used it up.
     advice: &'static str,

@@ -38,7 +38,7 @@ impl Readers {
     }
 
     /// Runs a read, and repeats it on a new connection if an idle one turns out to be lost. One of a server must end soon. While
-    /// the server hangs, one read at a time waits for it, and the others fail at once.
+    /// the server hangs, one read at a time waits for it, and the others fail immediately.
     pub(crate) fn run_read<T: Send>(
         &self,
         read: impl Fn(&DbConnection) -> Result<T, StoreError> + Send,
@@ -46,7 +46,7 @@ impl Readers {
         self.run_within(self.source.answer_timeout(), read)
     }
 
-    /// The same for a read that may take longer.
+    /// Same as [`Readers::run_read`] for a read that may take longer.
     pub(crate) fn run_within<T: Send>(
         &self,
         max_wait: Duration,
@@ -87,7 +87,7 @@ impl Readers {
         Ok(LentConnection { readers: self, connection: state.idle.pop(), is_probe })
     }
 
-    /// Notes whether the database hangs. A read that was slow, or that met a lock, says nothing about others.
+    /// Notes whether the database hangs. A read that was slow, or that met a lock, does not indicate that.
     fn note_answer<T>(&self, wait: ReadWait, answer: Result<T, StoreError>) -> Result<T, StoreError> {
         let (hang, answer) = match answer {
             Err(error) if error.is_hang() => {
@@ -180,7 +180,7 @@ mod tests {
         db.query_first(sql, &[], |row| row.get_count(0))
     }
 
-    /// A report may take longer than a read that somebody waits for, and says nothing about others.
+    /// A report may take longer than a read that a caller waits for, and its failure does not affect other reads.
     #[test]
     fn a_slow_read_has_its_time_and_stops_no_other() {
         let Some(place) = test_postgres::TestDatabase::create_database() else { return };

@@ -49,7 +49,7 @@ pub struct RunRow {
 
 impl RunRow {
     /// Name of the status. A run that must continue and has no living worker was interrupted: it is stored as running, or it
-    /// is suspended, and this process leaves what was sent to it to another one.
+    /// is suspended, and this process leaves its commands to another one.
     pub fn current_status(&self) -> &str {
         if self.is_interrupted() { Status::Interrupted.name() } else { &self.status }
     }
@@ -58,7 +58,7 @@ impl RunRow {
         self.is_left || self.status == Status::Running.name() && !self.is_driven
     }
 
-    /// Whether the run is suspended until somebody sends it a command.
+    /// Whether the run is suspended until it receives a command.
     pub(crate) fn is_suspended(&self) -> bool {
         SUSPENDED_STATUSES.iter().any(|status| status.name() == self.status)
     }
@@ -127,7 +127,7 @@ pub(crate) const RUN_COLUMNS: &str = "id, created_at, finished_at, format, name,
                                       thread_key, bundle, checksum, status_seq, status_checksum, number, \
                                       parent, parent_path, project, config, forked_from, pending_commands, trigger_kind, trigger_id";
 
-/// Statuses of runs that are not driven until somebody sends them a command.
+/// Statuses of runs that are not driven until they receive a command.
 pub(crate) const SUSPENDED_STATUSES: [Status; 3] = [Status::Waiting, Status::Uncertain, Status::Quarantined];
 
 /// A row of the table `run` whose checksums are right.
@@ -249,7 +249,7 @@ mod tests {
         RunRow { status: Status::Succeeded.name().into(), finished_at: Some(1), ..running_row(number, false) }
     }
 
-    /// What is read if the database and the list of workers show these rows one after the other.
+    /// The rows that result if the database and the list of workers show these rows one after the other.
     fn read_statuses(readings: [Vec<RunRow>; 2]) -> Vec<String> {
         let readings = RefCell::new(readings.into_iter());
         let rows = read_settled_rows(|| Ok(readings.borrow_mut().next().expect("read at most twice")));

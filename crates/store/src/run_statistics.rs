@@ -59,8 +59,8 @@ pub struct WorkflowStatistics {
     pub p95_ms: u64,
 }
 
-/// Runs by interval and status. `{runs}` stands for the condition of a filter, and `{status}` for the expression of the
-/// current status. Parameters have to appear in their order.
+/// Runs by interval and status. `{runs}` is replaced by the condition of a filter, and `{status}` by the expression of
+/// the current status. Parameters have to appear in their order.
 const COUNTS_SQL: &str = "with chosen as (select created_at, {status} as status from run where {runs}) \
                           select created_at / $13, status, count(*) from chosen group by 1, 2 order by 1, 2";
 
@@ -87,7 +87,7 @@ const WORKFLOWS_SQL: &str = "with ranked as (select coalesce(workflow, name) as 
 
 impl Store {
     /// Statistics of the runs that match a filter, ignoring its `limit` and `offset`. Empty if the store keeps runs in
-    /// memory only.
+    /// memory only. Fails if the database cannot be read.
     pub fn summarize_runs(&self, filter: &RunFilter, interval_ms: u64) -> Result<RunStatistics, StoreError> {
         let condition = self.build_condition(filter)?;
         let params = FilterParams::new(filter);

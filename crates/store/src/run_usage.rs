@@ -16,7 +16,7 @@ use crate::usage_cache::{KnownUsage, NewerUsage};
 
 impl Store {
     /// Tokens and cost of these runs, in one query; runs that called no model are left out. What a fork reuses was not used
-    /// again. Only for lists: the checksums of the events are not verified.
+    /// again. Only for lists: the checksums of the events are not verified. Fails if the database cannot be read.
     pub fn read_run_usage(&self, rows: &[RunRow]) -> Result<HashMap<RunId, Usage>, StoreError> {
         if let Some(memory) = &self.runs {
             let read = |row: &RunRow| {

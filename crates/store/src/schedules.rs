@@ -66,8 +66,9 @@ const SCHEDULE_COLUMNS: &str = "id, user_id, workflow, cron, timezone, inputs, c
                        is_pending, last_error, allows_overlap, is_paused, skipped";
 
 impl Store {
-    /// Creates or replaces the schedule with this id. If its times stay the same, so does the next one: it may be overdue. A
-    /// schedule that is paused stays paused.
+    /// Creates or replaces the schedule with this id. If its times stay the same, so does the next one: it may be
+    /// overdue. A schedule that is paused stays paused. Fails if the schedule is new and its user has as many as the
+    /// quota allows, if the user's data has reached its quota, or if the database cannot be written.
     pub async fn put_schedule(&self, new: ScheduleRow, by: &Actor) -> Result<(), StoreError> {
         self.check_database_quota(&new.user, new.inputs.len(), new.created_at)?;
         let owner = self.owner_of(&new.user);
@@ -113,12 +114,13 @@ impl Store {
     }
 
     /// The schedules of one user, or of all users of the project, ordered by id. Inputs of more than
-    /// [`MAX_LISTED_INPUTS_BYTES`] are `null`.
+    /// [`MAX_LISTED_INPUTS_BYTES`] are `null`. Fails if the database cannot be read.
     pub fn list_schedules(&self, user: Option<&str>) -> Result<Vec<ScheduleRow>, StoreError> {
         self.list_schedules_after(user, None, u32::MAX)
     }
 
-    /// At most `limit` of the schedules that [`Store::list_schedules`] returns, from the one after `last` on.
+    /// At most `limit` of the schedules that [`Store::list_schedules`] returns, from the one after `last` on. Fails if
+    /// the database cannot be read.
     pub fn list_schedules_after(
         &self,
         user: Option<&str>,
@@ -138,7 +140,7 @@ impl Store {
         Ok(rows.into_iter().filter_map(|row| self.own_schedule(row)).collect())
     }
 
-    /// The schedule with this key; `None` if there is none.
+    /// The schedule with this key; `None` if there is none. Fails if the database cannot be read.
     pub fn find_schedule(&self, user: &str, id: &str) -> Result<Option<ScheduleRow>, StoreError> {
         let sql = format!("select {SCHEDULE_COLUMNS} from schedule where user_id = $1 and id = $2");
         let owner = self.owner_of(user);
@@ -147,7 +149,8 @@ impl Store {
     }
 
     /// Schedules that are due at `now` and not paused, or whose claimed run has not started. The users take turns; the
-    /// schedules of a user are in the order of their due times. Only indexes are read.
+    /// schedules of a user are in the order of their due times. Only indexes are read. Fails if the database cannot be
+    /// read.
     pub fn list_due_schedules(&self, now: u64) -> Result<Vec<ScheduleKey>, StoreError> {
         let sql = "select user_id, id, next_at from schedule where next_at <= $1 and is_paused = 0 \
                    union select user_id, id, next_at from schedule where is_pending = 1 order by next_at, user_id, id";

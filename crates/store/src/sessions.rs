@@ -17,7 +17,7 @@ use crate::journal::UnfinishedClaim;
 use crate::store::Store;
 use crate::worker::RunIdentity;
 
-/// Claims a run that nobody has, or whose lease has the epoch `$3`.
+/// Claims a run without a worker, or one whose lease has the epoch `$3`.
 const CLAIM_FREE_SQL: &str = "update run set epoch = epoch + 1, worker = $1, failed_claims = failed_claims + \
     case when worker <> $1 and status in ('queued', 'running') then 1 else 0 end \
     where id = $2 and (worker is null or epoch = $3) \
@@ -42,21 +42,23 @@ fn read_claimed_row(row: &DbRow<'_>) -> Result<ClaimedRow, StoreError> {
 }
 
 impl Store {
-    /// A random name that this database was given when it was created. A copy of the database has the same.
+    /// A random name that this database was given when it was created. A copy of the database has the same. Fails if
+    /// the database cannot be read.
     pub fn identity(&self) -> Result<String, StoreError> {
         let found = self.read_with(|db| db.query_first("select id from identity", &[], |row| row.get::<String>(0)))?;
         Ok(found.unwrap_or_default())
     }
 
-    /// The epoch of a run's lease; `None` if there is no such run.
+    /// The epoch of a run's lease; `None` if there is no such run. Fails if the database cannot be read.
     pub fn find_epoch(&self, run: RunId) -> Result<Option<u64>, StoreError> {
         let sql = "select epoch from run where id = $1";
         self.read_with(|db| db.query_first(sql, params![&run.to_string()], |row| row.get_count(0)))
     }
 
-    /// Claims a run for a session, as [`Journal::claim_run`](flowloom_runtime::journal::Journal::claim_run) does. A lease with
-    /// the epoch `given_up` is taken over although its worker may be alive: the engine has given the run to this process. If
-    /// nobody else has the run, that is one statement, and the first append does not read the row again.
+    /// Claims a run for a session, as [`Journal::claim_run`](flowloom_runtime::journal::Journal::claim_run) does. A
+    /// lease with the epoch `given_up` is taken over although its worker may be alive: the engine has given the run to
+    /// this process. If no other worker has the run, that is one statement, and the first append does not read the row
+    /// again. Fails if there is no such run, if another living worker drives it, or if the database cannot be written.
     pub async fn claim_session(&self, run: RunId, given_up: Option<u64>) -> Result<ClaimedSession, JournalError> {
         if self.runs.is_none()
             && let Some(claimed) = self.claim_free_run(run, given_up).await?
@@ -68,7 +70,7 @@ impl Store {
         Ok(ClaimedSession { lease, is_hopeless, has_commands: true })
     }
 
-    /// Claims a run that nobody has, or whose lease has the epoch `given_up`; `None` if there is no such run.
+    /// Claims a run without a worker, or one whose lease has the epoch `given_up`; `None` if there is no such run.
     async fn claim_free_run(&self, run: RunId, given_up: Option<u64>) -> Result<Option<ClaimedSession>, JournalError> {
         let claim = UnfinishedClaim::register_run(self, run)?;
         let found = Arc::new(Mutex::new(None));
@@ -116,20 +118,20 @@ impl Store {
         Box::pin(async move { drop(announced.await) })
     }
 
-    /// Stores a text by its hash.
+    /// Stores a text by its hash. Fails if the database cannot be written.
     pub async fn store_text(&self, hash: Hash, text: String) -> Result<(), StoreError> {
         let sql = "insert into blob values ($1, $2) on conflict do nothing";
         let job = move |db: &DbConnection| db.execute_unchecked(sql, params![&hash.to_string(), &text]);
         self.writer.submit_job(Box::new(job)).await
     }
 
-    /// The text with this hash; `None` if there is none.
+    /// The text with this hash; `None` if there is none. Fails if the database cannot be read.
     pub fn read_text(&self, hash: Hash) -> Result<Option<String>, StoreError> {
         let sql = "select content from blob where hash = $1";
         self.read_with(|db| db.query_first(sql, params![&hash.to_string()], |row| row.get(0)))
     }
 
-    /// Deletes the text with this hash, unless it is the output of a step.
+    /// Deletes the text with this hash, unless it is the output of a step. Fails if the database cannot be written.
     pub async fn delete_text(&self, hash: Hash) -> Result<(), StoreError> {
         let job = move |db: &DbConnection| {
             let hash = hash.to_string();

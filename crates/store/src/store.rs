@@ -48,7 +48,7 @@ impl Store {
         self.runs.is_some()
     }
 
-    /// Opens SQLite in the data folder, creating both if necessary.
+    /// Opens SQLite in the data folder, creating both if necessary. Fails like [`Store::open_with`].
     ///
     /// # Examples
     ///
@@ -165,7 +165,8 @@ impl Store {
         self.writer.commit_count()
     }
 
-    /// Marks this process as shutting down, so that others can reclaim its runs at once.
+    /// Marks this process as shutting down, so that others can reclaim its runs immediately. Fails if the database
+    /// cannot be written.
     pub async fn announce_shutdown(&self) -> Result<(), StoreError> {
         self.worker.forget_runs();
         let name = self.worker.name().to_owned();
@@ -180,7 +181,7 @@ impl Store {
         }
     }
 
-    /// Writes what is there already, to check that the database accepts commits. Fails with `StoreUnreachable` or
+    /// Writes existing data again, to check that the database accepts commits. Fails with `StoreUnreachable` or
     /// `StoreLocked` during an outage, and with `StoreFull` if the disk is full.
     pub async fn check_writable(&self) -> Result<(), StoreError> {
         self.writer.submit_job(Box::new(DbConnection::rewrite_unchanged)).await
@@ -192,17 +193,18 @@ impl Store {
         Some(StoreError::Unanswered { server, is_commit: true })
     }
 
-    /// Name and version of the database, for people.
+    /// Name and version of the database, for people. Fails if the database cannot be read.
     pub fn describe_database(&self) -> Result<String, StoreError> {
         self.read_with(DbConnection::describe_database)
     }
 
-    /// Size of the database in bytes.
+    /// Size of the database in bytes. Fails if the database cannot be read.
     pub fn size_bytes(&self) -> Result<u64, StoreError> {
         self.read_long_with(DbConnection::size_bytes)
     }
 
-    /// Limits SQLite's file to a number of pages, to simulate a full disk in tests.
+    /// Limits SQLite's file to a number of pages, to simulate a full disk in tests. Fails on Postgres, which has no
+    /// such limit.
     pub fn limit_pages(&self, pages: u32) -> Result<(), StoreError> {
         let set = format!("PRAGMA max_page_count={pages}");
         self.writer.with_connection(|connection| match connection {
@@ -218,7 +220,7 @@ impl Store {
         self.readers.run_read(read)
     }
 
-    /// The same for a read that looks at many rows, and may take minutes.
+    /// Same as [`Store::read_with`] for a read of many rows, which may take minutes.
     pub(crate) fn read_long_with<T: Send>(
         &self,
         read: impl Fn(&DbConnection) -> Result<T, StoreError> + Send,
@@ -226,7 +228,7 @@ impl Store {
         self.readers.run_within(LONG_READ_TIMEOUT, read)
     }
 
-    /// The same for a read of the whole journal of a run.
+    /// Same as [`Store::read_with`] for a read of the whole journal of a run.
     pub(crate) fn read_journal_with<T: Send>(
         &self,
         read: impl Fn(&DbConnection) -> Result<T, StoreError> + Send,

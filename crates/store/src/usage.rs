@@ -23,7 +23,7 @@ impl Store {
     }
 
     /// The usage of a quota by a user at the time `now`, in milliseconds since the Unix epoch. The size of the user's data is
-    /// measured at most once a minute.
+    /// measured at most once a minute. Fails if the database cannot be read.
     pub fn measure_usage(&self, user: &str, quota: Quota, now: u64) -> Result<u64, StoreError> {
         match quota {
             Quota::DatabaseBytes => Ok(self.measure_size(user, now, u64::MAX)?.bytes),
@@ -45,8 +45,8 @@ impl Store {
         Ok(())
     }
 
-    /// The remaining daily quota of a user who has used `uncounted` besides the stored usage; the maximum if no quota is set,
-    /// which costs nothing. Fails with `QuotaExceeded` if nothing is left.
+    /// The remaining daily quota of a user who has used `uncounted` in addition to the stored usage; the maximum if no
+    /// quota is set, which costs nothing. Fails with `QuotaExceeded` if nothing is left.
     pub fn measure_left(&self, user: &str, quota: Quota, uncounted: u64, now: u64) -> Result<u64, StoreError> {
         let Some(limit) = self.quotas.find_limit(user, quota) else { return Ok(u64::MAX) };
         let used = self.read_with(|db| measure_quota(db, user, quota, now))?.saturating_add(uncounted);
@@ -55,7 +55,8 @@ impl Store {
         Ok(limit - used)
     }
 
-    /// When a run was started, or retried last, in milliseconds since the Unix epoch.
+    /// When a run was started, or retried last, in milliseconds since the Unix epoch. Fails if the database cannot be
+    /// read.
     pub fn find_last_start(&self, run: RunId) -> Result<u64, StoreError> {
         self.read_with(|db| find_last_start(db, run))
     }
@@ -70,8 +71,8 @@ impl Store {
         refuse_above(used, limit, || QuotaExceeded { user: user.to_owned(), quota, used, limit, until: Some(until) })
     }
 
-    /// Adds to what a user used on the day of `now`, if that is counted. It is committed before what is written later, whether or
-    /// not somebody waits for the result.
+    /// Adds to the usage of a user on the day of `now`, if that is counted. It is committed before later writes,
+    /// whether or not a caller waits for the result.
     pub fn add_daily_usage(&self, user: &str, used: DailyUsage, now: u64) -> BoxFuture<'static, ()> {
         if !self.quotas.counts_days_of(user) {
             return Box::pin(std::future::ready(()));
@@ -86,7 +87,7 @@ impl Store {
             connection.execute_unchecked(sql, params![&user, now / DAY_MS, sandbox_ms, tokens, micro_usd])
         };
         let stored = self.writer.submit_job(Box::new(add));
-        // What cannot be counted does not fail what was done.
+        // A failure to count does not fail the work.
         Box::pin(async move { drop(stored.await) })
     }
 }

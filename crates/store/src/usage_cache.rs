@@ -1,4 +1,4 @@
-//! What listed runs have used so far, so that a list reads only the events since the last one.
+//! The usage of listed runs so far, so that a list reads only the events since the last one.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -33,7 +33,7 @@ impl KnownUsage {
     }
 }
 
-/// What the events of a run after the last known one have used.
+/// The usage in the events of a run after the last known one.
 pub(crate) struct NewerUsage {
     pub(crate) run: RunId,
     /// `None` if they called no model.
@@ -46,13 +46,13 @@ impl UsageCache {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What is known of these runs.
+    /// The known usage of these runs.
     pub(crate) fn find_known(&self, runs: impl Iterator<Item = RunId>) -> HashMap<RunId, KnownUsage> {
         let known = self.lock_known();
         runs.map(|run| (run, known.get(&run).copied().unwrap_or_default())).collect()
     }
 
-    /// Keeps what is known now.
+    /// Keeps the known usage.
     pub(crate) fn keep_usage(&self, usage: &HashMap<RunId, KnownUsage>) {
         let mut known = self.lock_known();
         if known.len() + usage.len() > MAX_KNOWN_RUNS {

@@ -1,4 +1,4 @@
-//! Names of users that own what is not personal.
+//! Names of users that own shared and built-in objects.
 
 /// User name under which definitions are stored that every user may use.
 pub const SHARED_USER: &str = "local";

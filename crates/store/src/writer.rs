@@ -58,7 +58,8 @@ pub(crate) struct QueuedJob {
     /// Until when the job waits for the database.
     pub(crate) give_up_at: Instant,
     pub(crate) progress: Arc<JobProgress>,
-    /// Whether the caller waits on if the job may be stored: a run that gives up what is stored later would be `uncertain`.
+    /// Whether the caller waits on if the job may be stored: a run that gives up a job that is stored later would be
+    /// `uncertain`.
     needs_outcome: bool,
 }
 
@@ -136,7 +137,7 @@ impl WriterQueue {
 
 /// Handle of the writer thread.
 pub(crate) struct Writer {
-    /// `None` while the writer is dropped. Nobody else holds it for longer than it takes to send.
+    /// `None` while the writer is dropped. No lock of it lasts longer than one send.
     queue: Option<Arc<WriterQueue>>,
     thread: Option<JoinHandle<()>>,
     desk: Arc<CommitDesk>,

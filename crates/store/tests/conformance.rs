@@ -220,7 +220,7 @@ async fn a_run_with_a_pending_command_is_not_released(place: &TestDatabase) {
     let lease = sender.claim_run(run_id(1)).await.expect("nobody drives it");
     assert_eq!(abandoned(&worker), []);
     assert_eq!(sender.pending_commands(run_id(1)).await.expect("readable"), [answer("l", "no")]);
-    // The end of the run rejects what is left.
+    // The end of the run rejects the remaining commands.
     let end = Event::RunFinished { status: Status::Succeeded, error: None, failed: None, thread: None };
     let ended = append_batch(&*sender, lease, Batch::with_records(vec![new_record(run_id(1), 3, end)])).await;
     assert_eq!(ended.expect("stored"), LeaseState::Released);

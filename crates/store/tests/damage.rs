@@ -1,4 +1,4 @@
-//! Flipped bits in a database: what the store returns is what was written, or an error.
+//! Flipped bits in a database: the store returns the written data, or an error.
 
 mod support;
 
@@ -24,7 +24,7 @@ const SEEDS: u64 = 100;
 /// Number of runs in the database.
 const RUNS: u8 = 12;
 
-/// What the store returns about one run.
+/// The data that the store returns about one run.
 #[derive(Clone, Debug, PartialEq)]
 struct ReadRun {
     row: RunRow,
@@ -194,7 +194,7 @@ async fn a_flipped_bit_in_the_log_undoes_whole_commits() {
         let copy = tempfile::tempdir().expect("a folder");
         DatabaseFiles { database: files.database.clone(), log }.write(copy.path());
         let Ok(store) = Store::open(copy.path(), Durability::Normal) else { continue };
-        // SQLite drops the damaged commit and the later ones, as after a power failure. What is left is as it was.
+        // SQLite drops the damaged commit and the later ones, as after a power failure. The rest is unchanged.
         for (id, run) in &written {
             if let Ok(Some(read)) = read_run(&store, *id) {
                 assert_eq!(read, *run, "seed {seed}, byte {place}");

@@ -44,7 +44,7 @@ impl Numbers {
     }
 }
 
-/// What a worker appends to a run.
+/// The events that a worker appends to a run.
 #[derive(Clone, Copy, Debug)]
 enum Change {
     Start,
@@ -228,7 +228,7 @@ fn batch_of(run: RunId, seq: u64, change: Change) -> Batch {
     Batch { releases_lease: matches!(change, Change::Suspend(_)), ..Batch::with_records(records) }
 }
 
-/// What the generator knows about the runs, so that it makes only operations that a correct worker can make.
+/// The generator's model of the runs, so that it makes only operations that a correct worker can make.
 struct Model {
     numbers: Numbers,
     /// Every lease ever issued, with its worker and whether it is held.
@@ -388,7 +388,7 @@ fn index_of(run: RunId) -> usize {
 
 /// Whether runs in memory know the operation.
 fn is_for_memory(operation: &Operation) -> bool {
-    // They end with the process, and nobody else can take them over.
+    // They end with the process, and no other worker can take them over.
     !matches!(operation, Operation::Abandoned | Operation::Restart | Operation::Prune { .. })
 }
 

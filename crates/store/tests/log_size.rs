@@ -1,4 +1,4 @@
-//! The size of SQLite's write-ahead log, which holds what was committed since the last checkpoint.
+//! The size of SQLite's write-ahead log, which holds the commits since the last checkpoint.
 
 use std::fs;
 use std::path::Path as FilePath;

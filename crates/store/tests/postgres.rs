@@ -172,7 +172,7 @@ struct DroppingProxy {
     loses: Arc<AtomicU8>,
 }
 
-/// What the proxy drops next: nothing.
+/// The proxy drops nothing.
 const DROP_NOTHING: u8 = 0;
 const DROP_REPLY: u8 = 1;
 const DROP_COMMIT: u8 = 2;
@@ -310,7 +310,7 @@ async fn a_commit_whose_outcome_is_unknown_for_a_while_happens_once() {
     assert_eq!(store.read(run_id(1), 0).await.expect("readable").len(), 2);
 }
 
-/// As when the server is stopped: it keeps its sessions, and says nothing.
+/// As when the server is stopped: it keeps its sessions, and does not answer.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_hangs_is_an_outage() {
     let Some(place) = TestDatabase::on_postgres() else { return };
@@ -349,7 +349,7 @@ async fn a_start_waits_for_a_server_that_hangs_once_it_was_sent() {
     assert_eq!(place.open().read(run_id(1), 0).await.expect("readable").len(), 1);
 }
 
-/// A table that somebody has locked.
+/// A table that another client has locked.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_locked_table_is_an_outage() {
     let Some(place) = TestDatabase::on_postgres() else { return };

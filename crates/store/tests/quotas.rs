@@ -44,7 +44,7 @@ async fn two_processes_cannot_exceed_a_quota_together(place: &TestDatabase) {
         assert_eq!(refused.code(), Code::QuotaExceeded);
         assert!(refused.to_string().contains("1 of 1 runs (quota concurrent_runs)"), "{refused}");
         assert_eq!(one.measure_usage("ann", Quota::ConcurrentRuns, 0).expect("measured"), 1);
-        // The run that had started goes on, and makes room when it ends.
+        // The run that had started continues, and makes room when it ends.
         let ended = Event::RunFinished { status: Status::Succeeded, error: None, failed: None, thread: None };
         append_records(&**store, lease, vec![new_record(lease.run, 2, ended)]).await.expect("stored");
     }

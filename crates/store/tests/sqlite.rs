@@ -102,7 +102,7 @@ async fn a_full_database_loses_nothing_and_its_writers_wait_for_space() {
             acknowledged += 1;
             continue;
         }
-        // A request waits a few seconds, and then says why.
+        // A request waits a few seconds, and then fails with the reason.
         let write = MemoryWrite { key: "k".into(), value: Some("x".repeat(3_000).into()) };
         let refused = store.write_memory("ann".to_owned(), vec![write]).await.expect_err("there is no space");
         assert_eq!(refused.code(), Code::StoreFull, "{refused}");

@@ -12,7 +12,7 @@ struct BuiltFiles;
 /// The page itself.
 const PAGE_NAME: &str = "index.html";
 
-/// The element of the page that says where it is; every address in it is relative to this.
+/// The element of the page with its base address; every address in it is relative to this.
 const BASE_ELEMENT: &str = "<base href=\"/\">";
 
 /// The page that is served if the program was built without the studio.

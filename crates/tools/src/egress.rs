@@ -50,7 +50,8 @@ impl HostPort {
         self.port
     }
 
-    /// Parses `host:port`, for example `127.0.0.1:9001`, `localhost:9001` or `[::1]:9001`.
+    /// Parses `host:port`, for example `127.0.0.1:9001`, `localhost:9001` or `[::1]:9001`. Fails if the text has no
+    /// port, or if the host is not valid.
     ///
     /// # Examples
     ///
@@ -185,14 +186,16 @@ pub enum Route {
 }
 
 impl EgressPolicy {
-    /// The default policy with `allow` entries as they are written in the configuration.
+    /// The default policy with `allow` entries as they are written in the configuration. Fails if an entry is not
+    /// `host:port`.
     pub fn with_allow_list<T: AsRef<str>>(entries: impl IntoIterator<Item = T>) -> Result<EgressPolicy, EgressError> {
         let allow = entries.into_iter().map(|entry| HostPort::parse(entry.as_ref())).collect::<Result<_, _>>()?;
         Ok(EgressPolicy { allow, ..EgressPolicy::default() })
     }
 
     /// Checks whether a URL may be requested, and how. Names are not resolved here, but once, when
-    /// connecting.
+    /// connecting. Fails if the scheme is not HTTP or HTTPS, if the URL has a user name or no host, or if its host or
+    /// port is not allowed.
     ///
     /// # Examples
     ///
@@ -276,7 +279,7 @@ pub(crate) fn display_origin(url: &Url) -> String {
 
 /// Resolves host names.
 pub trait HostResolver: Send + Sync {
-    /// All addresses of `host`.
+    /// All addresses of `host`. Fails if the name has no address, or if no name server answers.
     fn lookup_host<'a>(&'a self, host: &'a str) -> BoxFuture<'a, io::Result<Vec<IpAddr>>>;
 }
 

@@ -16,7 +16,7 @@ struct BoardState {
     addresses: Vec<SocketAddr>,
     /// Number of changes.
     version: u64,
-    /// After this time nobody waits any longer.
+    /// The end of the wait.
     deadline: Option<Instant>,
     is_stopped: bool,
 }
@@ -41,7 +41,7 @@ impl Board {
         self.change(|state| state.addresses.retain(|other| *other != address));
     }
 
-    /// From now on runs must make progress: nobody waits after `deadline`.
+    /// From now on runs must make progress: the wait ends at `deadline`.
     pub(crate) fn set_deadline(&self, deadline: Instant) {
         self.change(|state| state.deadline = Some(deadline));
     }

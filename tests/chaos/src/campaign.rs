@@ -239,7 +239,7 @@ fn kill_servers_of(site: &Site, seed: u64, kills: usize) -> Result<CampaignRepor
     Ok(report)
 }
 
-/// Starts a server and tells the clients.
+/// Starts a server and notifies the clients.
 pub(crate) fn start_listed(site: &Site, board: &Board) -> Result<Server, String> {
     let server = site.start_server(None)?.ok_or("the server was killed by someone else")?;
     board.add(server.address);

@@ -99,7 +99,7 @@ fn stop_child(child: &mut Child) {
     let _ = child.wait();
 }
 
-/// Disturbs a cluster `kills` times. What is expected of runs is learned on the built-in engine.
+/// Disturbs a cluster `kills` times. The expected results of runs are determined on the built-in engine.
 pub fn kill_cluster(database: DatabaseKind, seed: u64, kills: usize) -> Result<CampaignReport, String> {
     let Some(site) = create_site(database)? else { return Ok(CampaignReport::default()) };
     let started = Instant::now();
@@ -149,7 +149,7 @@ fn create_site(database: DatabaseKind) -> Result<Option<Site>, String> {
     }
 }
 
-/// Stops Postgres at once for a time. SQLite has no server.
+/// Stops Postgres immediately for a time. SQLite has no server.
 fn kill_postgres(site: &Site, pause: Duration) -> Result<(), String> {
     if let Database::OwnPostgres(server) = &site.database {
         server.stop_at_once()?;
@@ -159,7 +159,7 @@ fn kill_postgres(site: &Site, pause: Duration) -> Result<(), String> {
     Ok(())
 }
 
-/// Kills everything at once, the database too if it has a server, and starts it again.
+/// Kills everything at the same time, the database too if it has a server, and starts it again.
 fn kill_everything(cluster: &mut Cluster<'_>, server: Server, crowd: &Crowd<'_>) -> Result<Server, String> {
     crowd.board.remove(server.address);
     server.kill();

@@ -1,4 +1,5 @@
-//! The definitions of a campaign: files in `definitions/`, in which `@EFFECTS@` stands for the effect server.
+//! The definitions of a campaign: files in `definitions/`, in which `@EFFECTS@` is replaced by the address of the
+//! effect server.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -45,7 +46,7 @@ pub(crate) const CASES: &[Case] = &[
     Case { is_retried: true, ..case("mended", "mended.json", CaseInput::Named("tag")) },
 ];
 
-/// What stands for a run's tag in the results that runs are compared with.
+/// Placeholder of a run's tag in the results that runs are compared with.
 const TAG_MARK: &str = "@TAG@";
 
 impl Case {

@@ -42,7 +42,7 @@ pub const SCENARIOS: &[(&str, Scenario)] = &[
     ("fill-disk", fill_disk),
 ];
 
-/// Stops Postgres at once, and starts it again, while two servers drive runs; once for each range of milliseconds.
+/// Stops Postgres immediately, and starts it again, while two servers drive runs; once for each range of milliseconds.
 fn interrupt_postgres(part: &str, seed: u64, outages_ms: [Range<usize>; 2]) -> Result<Option<CampaignReport>, String> {
     let Some(server) = OwnPostgres::start()? else { return Ok(None) };
     let site = Site::new(Database::OwnPostgres(server))?;

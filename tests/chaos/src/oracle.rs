@@ -210,7 +210,7 @@ fn check_end(journal: &[Value], problems: &mut Vec<String>) {
     }
 }
 
-/// A retried run performs no step again that had succeeded, unless the retry says so.
+/// A retried run performs no step again that had succeeded, unless the retry requests it.
 fn check_kept_steps(journal: &[Value], problems: &mut Vec<String>) {
     let is_outcome = |event: &&Value| event["event"] == "step_finished" && event["attempt"] != 0;
     for (number, reopened) in journal.iter().enumerate().filter(|(_, event)| event["event"] == "run_reopened") {
@@ -264,7 +264,7 @@ fn check_rivals(address: SocketAddr, rivals: &Rivals, problems: &mut Vec<String>
     let mut outcomes = Vec::new();
     for key in &rivals.keys {
         let target = format!("/api/v1/runs/{}/commands/{key}", rivals.run);
-        // A command that never arrived, or that was refused at once, is not stored.
+        // A command that never arrived, or that was refused immediately, is not stored.
         let (_, command) = Request::get(&target).send_json(address)?;
         outcomes.extend(command["outcome"].as_str().map(str::to_owned));
     }

@@ -37,7 +37,7 @@ impl OwnPostgres {
         format!("postgres://postgres@/postgres?host={}", self.folder.path().display())
     }
 
-    /// Ends all its processes at once, as a crash would.
+    /// Ends all its processes at the same time, as a crash would.
     pub(crate) fn stop_at_once(&self) -> Result<(), String> {
         self.run("pg_ctl", &["stop", "--mode=immediate", "--silent"])
     }

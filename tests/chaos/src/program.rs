@@ -160,7 +160,7 @@ pub(crate) fn is_killed(status: ExitStatus) -> bool {
 }
 
 impl Server {
-    /// What the server has printed since it listens.
+    /// The output of the server since it listens.
     pub(crate) fn printed_lines(&self) -> String {
         self.log.lock().unwrap_or_else(PoisonError::into_inner).join("\n")
     }

@@ -29,7 +29,7 @@ pub(crate) struct PlannedCancel {
     after_events: usize,
     /// Whether it was sent, so that the run may be cancelled.
     pub(crate) is_sent: bool,
-    /// When a server said that it was applied.
+    /// When a server reported that it was applied.
     pub(crate) confirmed_at: Option<Instant>,
     /// Whether a server has decided about it.
     is_decided: bool,

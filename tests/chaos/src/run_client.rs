@@ -16,7 +16,7 @@ use crate::random::Random;
 /// The pause after a request that could not be sent or changed nothing.
 const RETRY_PAUSE: Duration = Duration::from_millis(50);
 
-/// What an undisturbed run of a case did.
+/// The result of an undisturbed run of a case.
 #[derive(Clone, Default)]
 pub(crate) struct Expectation {
     /// Status, output and error of the run.
@@ -36,7 +36,7 @@ pub(crate) struct Decision {
     /// `resend`, or `value`.
     pub(crate) how: &'static str,
     pub(crate) value: Option<Value>,
-    /// Whether a server said that it was applied.
+    /// Whether a server reported that it was applied.
     pub(crate) is_acknowledged: bool,
     /// How often it was refused, because the effect did not wait.
     refusals: usize,
@@ -49,7 +49,7 @@ pub(crate) struct RunClient<'a> {
     expectation: Option<&'a Expectation>,
     pub(crate) board: &'a Board,
     pub(crate) random: Random,
-    /// The id of the run, once a server has told it.
+    /// The id of the run, once a server has returned it.
     pub(crate) run: Option<String>,
     /// The events that were received, in order.
     pub(crate) seen: Vec<Value>,
@@ -57,7 +57,7 @@ pub(crate) struct RunClient<'a> {
     pub(crate) seen_in_child_runs: Journals,
     /// The decisions, by the `step_uncertain` event.
     pub(crate) decisions: BTreeMap<EventId, Decision>,
-    /// The answers that a server said were applied, by the question in its own run.
+    /// The answers that a server reported as applied, by the question in its own run.
     pub(crate) answers: BTreeMap<StepPlace, String>,
     /// Responses and events that a client must never receive.
     pub(crate) problems: Vec<String>,

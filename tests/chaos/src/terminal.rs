@@ -107,7 +107,7 @@ fn read_output(mut child: Child, client: &mut RunClient<'_>, may_kill: bool) -> 
     Ok((String::from_utf8_lossy(&output.stdout).into_owned(), is_killed))
 }
 
-/// What continues a run with these events, which waits, is uncertain or was interrupted.
+/// The command that continues a run with these events, which waits, is uncertain or was interrupted.
 fn next_command(site: &Site, client: &mut RunClient<'_>, events: &[Value]) -> Result<Command, String> {
     let run = client.run.clone().unwrap_or_default();
     let journals = show_journals(site, &run, events)?;

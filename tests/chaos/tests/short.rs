@@ -10,7 +10,7 @@ use chaos::{
 /// The seed of the short campaign. `make chaos` chooses others.
 const SEED: u64 = 16;
 
-/// Campaigns of one process take turns, because several at once would slow each other down.
+/// Campaigns of one process take turns, because several at the same time would slow each other down.
 static TURN: Mutex<()> = Mutex::new(());
 
 fn check(report: Result<CampaignReport, String>) {

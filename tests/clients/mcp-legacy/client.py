@@ -20,7 +20,7 @@ async def elicit(context, params):
 
 
 async def cancelled(client, name, arguments):
-    """Cancels a call as soon as it says that it goes on. This generation leaves the notification to its user."""
+    """Cancels a call as soon as it reports progress. This generation leaves the notification to its user."""
     request = client._request_id
     with anyio.CancelScope() as scope:
 

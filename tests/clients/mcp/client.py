@@ -17,7 +17,7 @@ async def elicit(context, params):
 
 
 async def cancelled(client, name, arguments):
-    """Cancels a call as soon as it says that it goes on."""
+    """Cancels a call as soon as it reports progress."""
     with anyio.CancelScope() as scope:
 
         async def told(progress, total, message):

@@ -1,4 +1,5 @@
-// Talks to workflows with OpenAI's own client for Node, and with the AI SDK, and says `ok` if everything was as it expects.
+// Talks to workflows with OpenAI's own client for Node, and with the AI SDK, and prints `ok` if everything was as
+// expected.
 //
 //   node talk.mjs FOLDER_OF_CLIENTS BASE_URL
 import assert from "node:assert/strict";

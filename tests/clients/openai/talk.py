@@ -1,4 +1,4 @@
-"""Talks to workflows with OpenAI's own client for Python, and says `ok` if everything was as it expects.
+"""Talks to workflows with OpenAI's own client for Python, and prints `ok` if everything was as expected.
 
 python talk.py BASE_URL
 """

@@ -47,7 +47,7 @@ pub(crate) fn send_request(input: &[u8]) {
     );
 }
 
-/// What the server sends before it closes the connection.
+/// The bytes that the server sends before it closes the connection.
 fn exchange_bytes(address: SocketAddr, request: &[u8]) -> Vec<u8> {
     let mut stream = TcpStream::connect(address).expect("the server listens");
     stream.set_read_timeout(Some(RESPONSE_TIMEOUT)).expect("a time");

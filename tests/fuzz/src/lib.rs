@@ -85,7 +85,7 @@ pub fn load_seeds(repository: &Path) -> Vec<Vec<u8>> {
     seeds
 }
 
-/// The seeds of a target: the common ones, and as many of its own.
+/// The seeds of a target: the common ones, and the same number of its own.
 pub fn seeds_of(target: &Target, common: &[Vec<u8>]) -> Vec<Vec<u8>> {
     let own = target.seeds.iter().map(|seed| seed.to_vec()).cycle();
     let count = if target.seeds.is_empty() { 0 } else { common.len() };

@@ -27,7 +27,7 @@ pub struct Target {
     pub name: &'static str,
     /// Feeds it an input. Panics if a promise is broken.
     pub run: fn(&[u8]),
-    /// Inputs that it understands, beside the common seeds.
+    /// Inputs that it understands, in addition to the common seeds.
     pub seeds: &'static [&'static [u8]],
 }
 
@@ -44,7 +44,8 @@ pub const TARGETS: [Target; 9] = [
     Target { name: "http", run: send_request, seeds: &HTTP_HEADS },
 ];
 
-/// What is read is written and read again as the same value; the lenient reader reads whatever the strict one does.
+/// A value that is read is written and read again as the same value; the lenient reader reads whatever the strict one
+/// does.
 fn read_json(input: &[u8]) {
     let text = String::from_utf8_lossy(input);
     let lenient = json::read_lenient(&text);

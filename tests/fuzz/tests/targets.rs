@@ -41,7 +41,7 @@ fn a_broken_promise_is_found() {
     let found = fuzz_target(&target, &mut Mutator::new(vec![b"{ x }".to_vec()], 7), FuzzLimit::Inputs(10_000), |_| ());
     let finding = found.expect_err("a finding");
     assert_eq!(finding.message, "two braces");
-    // What is saved is replayed.
+    // Saved findings are replayed.
     let repository = tempfile::tempdir().expect("a folder");
     assert_eq!(replay_findings(&target, repository.path()).expect("nothing"), 0);
     save_finding(&target, repository.path(), &finding).expect("saved");

@@ -36,7 +36,7 @@ pub(crate) enum Durability {
 }
 
 impl Durability {
-    /// What distinguishes the folders of the servers.
+    /// The text that distinguishes the folders of the servers.
     fn folder_suffix(self) -> &'static str {
         match self {
             Durability::None => "",

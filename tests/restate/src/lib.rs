@@ -177,8 +177,8 @@ impl Drop for RestateServer {
     }
 }
 
-/// Addresses of this machine with ports that nobody uses. The system does not choose such ports for connections or for
-/// listeners, so that nobody takes one before its use; each process has a row of its own.
+/// Addresses of this machine with unused ports. The system does not choose such ports for connections or for
+/// listeners, so that none is taken before its use; each process has a row of its own.
 pub fn free_addresses<const COUNT: usize>() -> [SocketAddr; COUNT] {
     static NEXT: AtomicU16 = AtomicU16::new(0);
     let row = u16::try_from(std::process::id() % u32::from(PORT_ROWS)).expect("a row");

@@ -1,4 +1,4 @@
-//! What drives the runs of cases: this process, on virtual time, or an engine that a test connects.
+//! The drivers of the runs of cases: this process, on virtual time, or an engine that a test connects.
 
 use std::future::Future;
 use std::sync::{Arc, Mutex, PoisonError};

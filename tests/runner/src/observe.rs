@@ -1,4 +1,4 @@
-//! What a run of a plan does to the world of a case: everything that it sends, and its answer.
+//! The observable behaviour of a run of a plan: everything that it sends, and its answer.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! Conversions of every recorded case and every example: what is reported as kept is kept, the result is valid, the way
-//! back gives the same plan, and the table of the documentation is up to date.
+//! Conversions of every recorded case and every example: constructs reported as kept are kept, the result is valid, the
+//! way back gives the same plan, and the table of the documentation is up to date.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -291,7 +291,7 @@ fn workflows_as_tools_are_reported_as_lost() {
     assert_eq!([losses(""), losses(", \"tools\": [\"weather\", \"page\"]"), losses(", \"tools\": []")], [1, 2, 0]);
 }
 
-/// What conversions report as lost: the definition, the format, the construct at the place, and a part of the message.
+/// Losses that conversions report: the definition, the format, the construct at the place, and a part of the message.
 const LOSSES: [(&str, &str, &str, &str); 28] = [
     ("late-defaults.flow.json", "markdown", "start", "the variable greeting: only inputs have defaults here"),
     ("late-defaults.flow.json", "steps", "llmInstruction", "${greeting}: what sets it is lost"),
@@ -339,7 +339,7 @@ fn what_is_lost_is_reported_at_its_place() {
     }
 }
 
-/// Whether a conversion without losses does the same; an error says what differs.
+/// Whether a conversion without losses does the same; an error names the difference.
 fn check_conversion(subject: &Subject, to: Format) -> Result<(), String> {
     let conversion = subject.convert(to);
     let Some(text) = &conversion.text else { return Ok(()) };

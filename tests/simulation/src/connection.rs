@@ -36,7 +36,7 @@ const RETRY_MS: u64 = 200;
 /// How long a lease lasts.
 const LEASE: Duration = Duration::from_millis(LEASE_MS);
 
-/// A write. It is given the database, or nothing if it has waited too long, and returns what tells the caller.
+/// A write. It is given the database, or nothing if it has waited too long, and returns the notification of the caller.
 type Job = Box<dyn FnOnce(Option<&Database>) -> Reply + Send>;
 type Reply = Box<dyn FnOnce() + Send>;
 
@@ -78,7 +78,7 @@ impl Connection {
         })
     }
 
-    /// Renews the lease of the process, at once.
+    /// Renews the lease of the process, immediately.
     pub(crate) fn renew_lease(&self) {
         let now_ms = self.world.clock.elapsed_ms();
         self.world.database.renew_lease(self.process, now_ms);
@@ -183,7 +183,7 @@ impl Connection {
         Box::pin(async move { written.await.unwrap_or_else(|_| Err(outage_error())) })
     }
 
-    /// Whether a write can be applied at once, as on a SQLite that does not wait for the disk.
+    /// Whether a write can be applied immediately, as on a SQLite that does not wait for the disk.
     fn is_quick(&self) -> bool {
         let queue = lock(&self.queue);
         self.world.settings.is_quick
@@ -217,7 +217,7 @@ impl Connection {
         Ok(posted)
     }
 
-    /// Delivers commands that were stored, to this process at once and to others by notifications.
+    /// Delivers commands that were stored, to this process immediately and to others by notifications.
     fn deliver_caused(&self, caused: impl IntoIterator<Item = CausedCommand>) {
         for caused in caused {
             self.world.notify_processes(caused.run);
@@ -283,7 +283,7 @@ impl Connection {
     }
 }
 
-/// What a process does once a batch is stored.
+/// The actions of a process once a batch is stored.
 struct AppendFinish {
     connection: ConnectionHandle,
     run: RunId,
@@ -292,7 +292,7 @@ struct AppendFinish {
     sent_at_ms: u64,
 }
 
-/// What remains of a connection in a future that may outlive it.
+/// The part of a connection in a future that may outlive it.
 #[derive(Clone)]
 struct ConnectionHandle(std::sync::Weak<Connection>);
 

@@ -41,7 +41,7 @@ struct Tables {
     releases_with_commands: u64,
 }
 
-/// Who has the lease of a run.
+/// The holder of the lease of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LeaseRow {
     /// The fencing number.

@@ -49,7 +49,7 @@ fn unused_error() -> StepFailure {
     StepFailure::new(Code::FunctionFailed, "no plan of the simulation uses this effect")
 }
 
-/// What a crash during a function means.
+/// The consequence of a crash during a function.
 pub(crate) fn function_class(function: &str) -> EffectClass {
     if function.starts_with("once") { EffectClass::AtMostOnce } else { EffectClass::AtLeastOnce }
 }

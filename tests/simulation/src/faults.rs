@@ -1,5 +1,5 @@
-//! What fails, and when: processes die at any poll and start again, processes pause for longer than their lease, the
-//! database cannot be reached, notifications are lost, and the wall clock is set.
+//! The faults and their times: processes die at any poll and start again, processes pause for longer than their lease,
+//! the database cannot be reached, notifications are lost, and the wall clock is set.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};

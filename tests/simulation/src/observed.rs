@@ -1,4 +1,4 @@
-//! What is observed from outside: the requests that the effect server received, the commands that clients sent, and the
+//! The observations from outside: the requests that the effect server received, the commands that clients sent, and the
 //! promises that were broken.
 
 use std::collections::BTreeMap;

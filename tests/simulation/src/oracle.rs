@@ -1,4 +1,4 @@
-//! What must hold when all runs have ended: the journals, the commands, the requests and the memory agree.
+//! The invariants when all runs have ended: the journals, the commands, the requests and the memory agree.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

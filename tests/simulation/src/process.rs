@@ -186,7 +186,7 @@ impl Process {
         }
     }
 
-    /// A subscriber sees only what is stored, in order and without gaps.
+    /// A subscriber sees only stored events, in order and without gaps.
     async fn follow_run(self: Arc<Process>, run: RunId, mut subscription: Subscription) {
         let mut last = subscription.after();
         while let Some(delivery) = subscription.next().await {

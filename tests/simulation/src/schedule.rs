@@ -37,7 +37,7 @@ pub struct Settings {
     pub clients: u64,
     /// Number of commands of each client.
     pub commands: u64,
-    /// Whether commits that need not wait are applied at once.
+    /// Whether commits that need not wait are applied immediately.
     pub is_quick: bool,
     /// Whether notifications may be lost or doubled.
     pub loses_notifications: bool,

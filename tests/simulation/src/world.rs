@@ -1,4 +1,4 @@
-//! Everything that a schedule shares: the clock, the choices, the database, the processes, and what was observed.
+//! Everything that a schedule shares: the clock, the choices, the database, the processes, and the observations.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -35,7 +35,7 @@ fn the_schedules_that_failed_with_a_bug_hold_without_it() {
     }
 }
 
-/// A search that runs fewer schedules than it should says so.
+/// A search that runs fewer schedules than it should reports it.
 #[test]
 fn a_search_without_time_fails() {
     let search = |schedules: &str, seconds: &str| {

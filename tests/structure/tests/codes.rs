@@ -71,7 +71,7 @@ const UPDATE_VARIABLE: &str = "FLOWLOOM_UPDATE_LISTS";
 /// A page with a line for each code.
 struct CodeList {
     path: &'static str,
-    /// What is before the code in a line.
+    /// The text before the code in a line.
     start: &'static str,
     render_line: fn(Code) -> String,
 }

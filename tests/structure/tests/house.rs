@@ -109,7 +109,7 @@ fn collect_sources(folder: &Path, files: &mut Vec<PathBuf>) {
     }
 }
 
-/// What the use cases and the server may not use: the command line, the terminal, and, for the use cases, HTTP.
+/// Crates that the use cases and the server may not use: the command line, the terminal, and, for the use cases, HTTP.
 const OUTSIDE_OF_APP: [&str; 9] =
     ["clap", "miette", "indicatif", "inquire", "axum", "hyper", "rmcp", "utoipa", "tower-http"];
 
@@ -221,6 +221,53 @@ fn documentation_of_public_items_names_them() {
         }
     }
     assert!(broken.is_empty(), "say what the item is, not \"what …\" or \"who …\":\n{}", broken.join("\n"));
+}
+
+/// Words of which the documentation of a function that returns a `Result` has one, in lower case.
+const FAILURE_WORDS: [&str; 5] = ["fails", "refuse", "reject", "cannot", "# errors"];
+
+#[test]
+fn documentation_of_public_functions_says_when_they_fail() {
+    let mut broken = Vec::new();
+    for file in read_product_files(&["crates"]).iter().filter(|file| file.path.contains("/src/")) {
+        let mut doc = String::new();
+        let mut rest = file.text.as_str();
+        while let Some((line, after)) = rest.split_once('\n') {
+            let trimmed = line.trim_start();
+            if let Some(text) = trimmed.strip_prefix("///") {
+                doc += &text.to_lowercase();
+            } else if !trimmed.starts_with("#[") {
+                let is_silent = !FAILURE_WORDS.iter().any(|word| doc.contains(*word));
+                if is_silent && is_public_function(trimmed) && returns_result(rest) {
+                    broken.push(format!("{}: {trimmed}", file.path));
+                }
+                doc.clear();
+            }
+            rest = after;
+        }
+    }
+    assert!(broken.is_empty(), "say when the function fails:\n{}", broken.join("\n"));
+}
+
+/// Whether a line begins the declaration of a function that other crates can call.
+fn is_public_function(line: &str) -> bool {
+    ["pub fn ", "pub async fn ", "pub const fn "].iter().any(|start| line.starts_with(*start))
+}
+
+/// Whether the function at the beginning of the code returns a `Result`, which may be that of a module.
+fn returns_result(code: &str) -> bool {
+    let head = code.split(" {\n").next().unwrap_or_default();
+    let returned = head.rsplit_once(") -> ").map_or("", |(_, returned)| returned);
+    returned.split('<').next().is_some_and(|name| name == "Result" || name.ends_with("::Result"))
+}
+
+#[test]
+fn functions_that_return_a_result_are_found() {
+    assert!(is_public_function("pub async fn read(&self) -> io::Result<u8> {"));
+    assert!(returns_result("pub fn read(\n    map: impl Fn(u8) -> u8,\n) -> Result<u8, ReadError> {\n}\n"));
+    assert!(returns_result("pub async fn read(&self) -> io::Result<u8> {\n}\n"));
+    assert!(!returns_result("pub fn check(result: Result<u8, u8>) -> TaskResult {\n}\n"));
+    assert!(!returns_result("pub fn name(&self) -> &str {\n    &self.name\n}\n"));
 }
 
 #[test]

@@ -80,7 +80,7 @@ fn is_frozen_migration(path: &str) -> bool {
     FROZEN_MIGRATIONS.iter().any(|(frozen, last)| *frozen == folder && version <= *last)
 }
 
-/// Types of one name at most. A name that several modules use says too little.
+/// Maximum number of types with one name. A name that several modules use is not specific enough.
 const MAX_SAME_NAME_TYPES: usize = 2;
 
 /// The words of an identifier in snake case or in camel case, in lower case.

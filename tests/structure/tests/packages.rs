@@ -38,7 +38,7 @@ impl PackageRules {
         }
     }
 
-    /// What is wrong with packages, as Cargo describes them.
+    /// The problems of packages, as Cargo describes them.
     fn list_problems(&self, packages: &[Value]) -> Vec<String> {
         let mut problems = Vec::new();
         let mut versions = BTreeMap::<&str, BTreeSet<&str>>::new();

@@ -1,4 +1,4 @@
-// What the key of this tab permits, so that a place says what is not possible before somebody works for it.
+// The permissions of the key of this tab, so that a place shows what is not possible before the user works for it.
 import { queryOptions, useQuery } from "@tanstack/react-query";
 import { api, read } from "./client";
 

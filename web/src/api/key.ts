@@ -36,7 +36,7 @@ export function requestKey(): void {
 
 /**
  * Why the viewer is asked for a key: the server needs one, it refused the one that was entered, or the viewer wants
- * another one. Undefined if nobody is asked.
+ * another one. Undefined if the viewer is not asked.
  */
 export type KeyReason = "missing" | "refused" | "changing";
 

@@ -30,7 +30,7 @@ async function ask(shown: Shown, text: string, place: Place, signal?: AbortSigna
   try {
     return await analyze(source, shown.format, { ...place, file: shown.file }, signal);
   } catch {
-    // Without an answer nothing is shown; the problem list says what is wrong with the definition.
+    // Without an answer nothing is shown; the problem list shows what is wrong with the definition.
     return undefined;
   }
 }
@@ -94,7 +94,7 @@ export function explainFrom(read: () => Shown) {
   });
 }
 
-/** The paragraphs of a meaning; what is between backquotes is code. */
+/** The paragraphs of a meaning; text between backquotes is code. */
 function writeMeaning(text: string): HTMLElement {
   const box = document.createElement("div");
   box.className = "meaning";

@@ -1,4 +1,4 @@
-// A truth value: a box to check. What is there instead, such as a text, stays until a truth value is chosen.
+// A truth value: a box to check. Another value, such as a text, stays until a truth value is chosen.
 import { useEffect, useId, useState } from "react";
 import { t } from "../strings";
 import { useForm } from "./context";

@@ -26,7 +26,7 @@ export function nameNodes(graph: Graph, parts: readonly (Part | undefined)[]): G
   const nodes = graph.nodes.map((node, at) => {
     const part = parts[at];
     if (!part) return node;
-    // What is said below the title has the detail already.
+    // The text below the title has the detail already.
     const { detail: _, ...rest } = node;
     return { ...rest, ...nodeOf(part) };
   });

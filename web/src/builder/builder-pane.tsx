@@ -44,7 +44,7 @@ type BuilderPaneProps = {
 
 type Column = "parts" | "graph" | "form";
 
-/** What is selected: a part, the whole definition, or a file beside the entry, whose form is shown instead. */
+/** The selection: a part, the whole definition, or a file next to the entry, whose form is shown instead. */
 function useSelection({ builder, source, step, onStep, onFile }: BuilderPaneProps) {
   const { inspection } = builder;
   const [selected, setSelected] = useState<string>(WHOLE);
@@ -265,7 +265,7 @@ function PartExtras({ inspection, part, change, workflow, unsaved, format, isRea
   );
 }
 
-/** The files beside the entry. */
+/** The files next to the entry. */
 function otherFiles(source: Source): string[] {
   return Object.keys(source.files)
     .filter((file) => file !== source.entry)

@@ -32,16 +32,16 @@ function findDependencies(schemas: Schemas): ReadonlyMap<string, Dependency> {
 
 type Entries = Record<string, Json | undefined>;
 
-/** Whether what is chosen needs a field that depends on it. */
+/** Whether the chosen value needs a field that depends on it. */
 function isWanted({ on, values }: Dependency, schemas: Schemas, entries: Entries): boolean {
   const chosen = entries[on] ?? schemas.get(on)?.default;
   return values.some((value) => value === chosen);
 }
 
 /**
- * Which fields of a form are shown at once, in order, and which ones on request. A field that depends on another one follows
- * it; one that what is chosen does not need is left out, unless it has a value. `isPlain` says whether a field without a
- * dependency or a value is shown at once.
+ * Which fields of a form are shown immediately, in order, and which ones on request. A field that depends on another
+ * one follows it; a field that the chosen value does not need is left out, unless it has a value. `isPlain` returns
+ * whether a field without a dependency or a value is shown immediately.
  */
 export function arrangeFields(
   fields: readonly NamedField[],

@@ -23,7 +23,7 @@ export function useEntry(value: string, store: (text: string) => Outcome | Promi
   const latest = useRef({ text, store });
   latest.current = { text: isDirty.current ? latest.current.text : text, store };
   const timer = useRef<ReturnType<typeof setTimeout> | undefined>(undefined);
-  // What was stored last, until the definition has it. Some formats keep no blanks around a text; the field does.
+  // The last stored text, until the definition has it. Some formats keep no blanks around a text; the field does.
   const awaited = useRef<string | undefined>(undefined);
   useEffect(() => {
     const own = awaited.current;
@@ -57,7 +57,7 @@ export function useEntry(value: string, store: (text: string) => Outcome | Promi
   };
   const flushLast = useRef(flush);
   flushLast.current = flush;
-  // A field that disappears stores what was typed.
+  // A field that disappears stores the typed text.
   useEffect(() => () => void flushLast.current().then(() => pending.remove(owner)), [pending, owner]);
   const change = (next: string) => {
     isDirty.current = true;

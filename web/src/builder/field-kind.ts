@@ -17,7 +17,7 @@ type Kind =
   | "json"
   | "text";
 
-/** The field that fits both the schema and the value that is there. */
+/** The field that fits both the schema and the present value. */
 export function fieldKind(schema: FormSchema, value: Json | undefined): Kind {
   const widget = schema["x-widget"];
   const isText = value === undefined || value === null || typeof value === "string";

@@ -1,4 +1,4 @@
-// The form of a file beside the entry: the prompt of an agent as a text, a block or an agent by its schema.
+// The form of a file next to the entry: the prompt of an agent as a text, a block or an agent by its schema.
 import { useMemo } from "react";
 import type { Json } from "../api/json";
 import { t } from "../strings";

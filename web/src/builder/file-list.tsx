@@ -1,4 +1,4 @@
-// The files beside the entry of a definition, below its parts.
+// The files next to the entry of a definition, below its parts.
 import { t } from "../strings";
 import { Icon } from "../ui/icon";
 

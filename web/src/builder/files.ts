@@ -1,4 +1,4 @@
-// Files beside the entry of a definition, and how they are shown as forms.
+// Files next to the entry of a definition, and how they are shown as forms.
 
 /** A definition around the text of a file, in which the file is the only part of a list. */
 export type Wrapper = { list: string; before: string; after: string };

@@ -2,7 +2,7 @@
 
 type Findable = { title: string; name: string; meaning: string };
 
-/** How well a kind matches: its whole title, the start of it, a word or a part of it, or only what is said about it. */
+/** How well a kind matches: its whole title, the start of it, a word or a part of it, or only its description. */
 function rankOf({ title, name, meaning }: Findable, search: string): number | undefined {
   const names = [title.toLowerCase(), name.toLowerCase()];
   const words = search.split(/\s+/);

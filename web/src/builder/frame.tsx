@@ -1,4 +1,4 @@
-// What every field of a form has: a label, its explanation, and what is wrong with the entry.
+// The frame of every field of a form: a label, its explanation, and the error in the entry.
 import type { ReactNode } from "react";
 import type { Json } from "../api/json";
 import { t } from "../strings";
@@ -24,7 +24,7 @@ type FrameProps = {
   children: ReactNode;
 };
 
-/** A label with a field, its explanation, and what is wrong with the entry. */
+/** A label with a field, its explanation, and the error in the entry. */
 export function Frame({ id, props, error, warning, children }: FrameProps) {
   const { schema, label, isRequired } = props;
   return (

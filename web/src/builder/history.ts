@@ -21,7 +21,7 @@ export function depthsOf(state: EditorState): Depths {
 /** Marks the changes by which the page shows a text that it has already. */
 const isReplacement = Annotation.define<boolean>();
 
-/** Whether the page does not know the text of the editor yet: somebody typed, or took a change back. */
+/** Whether the page does not know the text of the editor yet: after typing, or after an undo. */
 export function isNewText(update: ViewUpdate): boolean {
   const changes = update.transactions.filter((one) => one.docChanged);
   return changes.some((one) => !one.annotation(isReplacement));

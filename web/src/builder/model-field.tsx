@@ -102,7 +102,7 @@ function ListButton({ list: { isOpen, open, close }, field }: ListButtonProps) {
 
 /** The list of models below the field: whether it is open, what it shows, and its keys. */
 function useModelList(choices: ModelChoice[], entered: string, onChoose: (choice: ModelChoice) => void) {
-  // What was typed since the list was opened narrows it; the model that is there does not.
+  // Text that was typed since the list was opened narrows it; the present model does not.
   const [search, setSearch] = useState<string>();
   const [at, setAt] = useState(-1);
   const isOpen = search !== undefined;

@@ -83,7 +83,7 @@ export function NewWorkflow() {
   );
 }
 
-/** What is wrong with a field, by the field. */
+/** The error of a field, by the field. */
 type Problems = { name?: string; id?: string };
 
 function findProblems(name: string, id: string, format: string): Problems | undefined {
@@ -125,7 +125,7 @@ type EntryFieldProps = {
   onChange: (text: string) => void;
 };
 
-/** A field with what is wrong with it. */
+/** A field with its error. */
 function EntryField({ label, help, input, value, problem, onChange }: EntryFieldProps) {
   const id = useId();
   const described = [help && `${id}-help`, problem && `${id}-problem`].filter(Boolean).join(" ");

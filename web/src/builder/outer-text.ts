@@ -4,8 +4,8 @@ import { type RefObject, useEffect, useRef } from "react";
 import { replaceText } from "./history";
 
 /**
- * Shows `text` in an editor. The page learns of what is typed a moment later, so the text that it renders may be older than
- * that of the editor; such a text is not shown. Returns what is to be called before the page is told of a change.
+ * Shows `text` in an editor. The page receives typed text a moment later, so the text that it renders may be older than
+ * that of the editor; such a text is not shown. Returns the function to call before the page is notified of a change.
  */
 export function useOuterText(view: RefObject<EditorView | undefined>, text: string): () => void {
   const told = useRef(0);

@@ -131,7 +131,7 @@ type PasteInput = {
   setNotice: (text: string) => void;
 };
 
-/** Pastes a copied part after the selected one, or says why that is not possible. */
+/** Pastes a copied part after the selected one, or reports why that is not possible. */
 export function pastePart(text: string, { inspection, format, part, change, setNotice }: PasteInput): void {
   const copied = readCopied(text);
   if (!copied) {

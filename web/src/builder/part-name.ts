@@ -72,7 +72,7 @@ export function titleOf(part: Part, inspection?: Inspection): string {
 
 /**
  * What a part shows next to its name: the condition of a connection, the id of a block's node, the variable that a block of
- * a flow sets or else what it is for, or what it does. It says something else than the name.
+ * a flow sets or else what it is for, or what it does. It differs from the name.
  */
 export function subtitleOf(part: Part): string {
   if (part.list === "edges") {
@@ -90,10 +90,10 @@ export function subtitleOf(part: Part): string {
     : kind;
 }
 
-/** The fields of a block of a flow that tell it from others of its type. */
+/** The fields of a block of a flow that distinguish it from others of its type. */
 const PURPOSES = ["resultVariable", "responseVariable", "instruction", "url"];
 
-/** What tells a block of a flow from others of its type: the variables that it sets, its instruction, or its address. */
+/** The text that distinguishes blocks of a flow of one type: the variables set, the instruction, or the address. */
 function purposeOf(part: Part): string | undefined {
   const config = (fieldsOf(part).config ?? {}) as Record<string, unknown>;
   const rows = Array.isArray(config.variables) ? (config.variables as { name?: unknown }[]) : [];

@@ -1,4 +1,4 @@
-// What was entered in forms and is not in the text of the definition yet: fields that somebody types in, and changes that
+// Input of forms that is not in the text of the definition yet: fields that are being edited, and changes that
 // the server is asked for. Saving waits for it, and leaving asks.
 import { createContext, useContext, useSyncExternalStore } from "react";
 
@@ -33,7 +33,7 @@ export class Pending {
     return this.problems.values().next().value;
   }
 
-  /** Brings everything into the text, also what is entered meanwhile; false if something could not be brought there. */
+  /** Brings everything into the text, also later input; false if something could not be brought there. */
   async settle(): Promise<boolean> {
     while (this.owners.size > 0) {
       const settled = await Promise.all([...this.owners.values()].map((settle) => settle()));

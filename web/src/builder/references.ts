@@ -16,7 +16,7 @@ export function referenceTo(name: string, style: string): string {
   return style === "${}" ? `\${${name}}` : `{${name}}`;
 }
 
-/** The names of the variables to which the texts of a value refer, as its form says. */
+/** The names of the variables to which the texts of a value refer, according to its form. */
 export function listReferences(schema: FormSchema, value: Json | undefined): string[] {
   const found = new Set<string>();
   addReferences(schema, value, found);

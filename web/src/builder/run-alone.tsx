@@ -1,4 +1,4 @@
-// Runs the selected part alone, or says why that is not possible.
+// Runs the selected part alone, or shows why that is not possible.
 import { lazy, Suspense, useId, useState } from "react";
 import type { Json } from "../api/json";
 import type { EditedStep } from "../places/run/alone-inputs";
@@ -15,7 +15,7 @@ const StepAloneDialog = lazy(() =>
 
 type RunAloneProps = {
   part: Part;
-  /** The form of the part, which says where it refers to variables. */
+  /** The form of the part, which defines where it refers to variables. */
   form: FormSchema;
   name: string;
   workflow: string;

@@ -141,7 +141,7 @@ function VariableList({ variables, last, style, onChoose }: ListProps) {
   );
 }
 
-/** What is known about a variable, in a line. */
+/** The facts about a variable, in a line. */
 function joinFacts(facts: string[]): string {
   return facts.filter((fact) => fact !== "").join(", ");
 }

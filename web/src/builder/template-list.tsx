@@ -1,4 +1,4 @@
-// Ready pipelines to choose from, beside the formats.
+// Ready pipelines to choose from, next to the formats.
 import { t } from "../strings";
 import { Icon } from "../ui/icon";
 import { labelOf } from "./context";

@@ -2,7 +2,7 @@
 // the content security policy refuses.
 import { EditorView } from "@codemirror/view";
 
-/** Replaces the selection with what is typed, as the editor does after the browser has changed its content. */
+/** Replaces the selection with the typed text, as the editor does after the browser has changed its content. */
 export const typeOverSelection = EditorView.domEventHandlers({
   beforeinput(event, view) {
     const { state } = view;

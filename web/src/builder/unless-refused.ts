@@ -1,4 +1,4 @@
-// Choices in fields are shown at once, and taken back if they were refused.
+// Choices in fields are shown immediately, and taken back if they were refused.
 import type { Outcome } from "./edit-queue";
 
 export async function unlessRefused(

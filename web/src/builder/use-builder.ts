@@ -47,7 +47,7 @@ export function useBuilder(
   if (drawn.current !== source) latest.current = source;
   drawn.current = source;
   useEffect(() => {
-    // What a change has brought along is shown at once.
+    // What a change has brought along is shown immediately.
     const isKnown = queries.getQueryData(queryKeyOf(source, format)) !== undefined;
     const timer = setTimeout(() => setSettled(source), isKnown ? 0 : INSPECT_DELAY_MS);
     return () => clearTimeout(timer);

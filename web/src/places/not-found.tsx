@@ -8,7 +8,7 @@ export function NotFound() {
   return <NothingHere>{t.errors.notFoundHelp}</NothingHere>;
 }
 
-/** Says why there is nothing, and leads away. */
+/** Explains why there is nothing, and links to other pages. */
 export function NothingHere({ children }: { children: ReactNode }) {
   return (
     <EmptyPlace title={t.errors.notFound}>

@@ -61,7 +61,7 @@ export type ComparedRow = {
   pair: StepPair | undefined;
 };
 
-/** The steps of two runs as a tree, in which loops and fan-outs stand above their parts. */
+/** The steps of two runs as a tree, in which loops and fan-outs are above their parts. */
 export function listComparedRows(
   pairs: readonly StepPair[],
   left: RunState,

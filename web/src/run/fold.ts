@@ -333,7 +333,7 @@ function trackChild(state: RunState, record: StepRecord): void {
   }
 }
 
-/** The end of a run cancels its child runs, so the steps that waited for them go on. */
+/** The end of a run cancels its child runs, so the steps that waited for them continue. */
 function abandonChildren(state: RunState, index: StepIndex): void {
   for (const path of state.children.keys()) changeStep(state, index, path, { phase: "running" });
   state.children.clear();

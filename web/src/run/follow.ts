@@ -1,4 +1,4 @@
-// Follows a run: reads its events, reconnects without losing or repeating one, and tells the page once per frame.
+// Follows a run: reads its events, reconnects without losing or repeating one, and notifies the page once per frame.
 import { readEvents, StreamRefused } from "../api/event-stream";
 import type { StreamedEvent } from "../api/event-stream-parser";
 import { parseJson } from "../api/json";
@@ -37,7 +37,7 @@ export class RunFollower {
 
   getVersion = (): number => this.version;
 
-  /** Asks at once whether the run goes on, for example after it was answered. */
+  /** Checks immediately whether the run continues, for example after an answer. */
   refresh(): void {
     this.wake?.();
   }
@@ -57,7 +57,7 @@ export class RunFollower {
     }
   }
 
-  /** Reads one stream, and says how things stand at its end. A stream without a status at its end broke off. */
+  /** Reads one stream, and returns the state at its end. A stream without a status at its end broke off. */
   private async readOnce(signal: AbortSignal): Promise<Connection> {
     const path = `api/v1/runs/${encodeURIComponent(this.run)}/events?deltas=true&from=${this.history.length}`;
     let end: RunStatus | undefined;

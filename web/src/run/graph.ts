@@ -7,9 +7,9 @@ export type GraphNode = {
   path: string;
   title: string;
   kind: string;
-  /** What is said below the title; without it, the kind. */
+  /** The text below the title; without it, the kind. */
   about?: string;
-  /** What tells the node from others with the same title: the id of a node of a pipeline, or the variable that a block sets. */
+  /** The text that distinguishes nodes with one title: the id of a pipeline node, or the variable that a block sets. */
   detail?: string;
   start?: number | null;
   length?: number | null;
@@ -17,7 +17,7 @@ export type GraphNode = {
 export type GraphEdge = { from: number; to?: number | null; label: string };
 export type Graph = { nodes: GraphNode[]; edges: GraphEdge[] };
 
-/** The id that a pipeline gives a node, where its title is that of its block; undefined if the title says it. */
+/** The id that a pipeline gives a node, where its title is that of its block; undefined if the title contains it. */
 function nodeIdOf({ path, title }: GraphNode): string | undefined {
   const id = /^\/nodes~1\/([^/~]+)$/.exec(path)?.[1];
   return id === title ? undefined : id;
@@ -39,7 +39,7 @@ export function nameGraph(graph: Graph): Graph {
   return { ...graph, nodes: graph.nodes.map(nameNode) };
 }
 
-/** What a node is called in one line. What tells it from others comes first: the end may be cut. */
+/** The name of a node in one line. The distinguishing part comes first: the end may be cut. */
 export function lineOf({ title, detail }: GraphNode): string {
   return detail === undefined ? title : `${detail} · ${title}`;
 }

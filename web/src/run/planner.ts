@@ -6,7 +6,7 @@ import type { RunRecord } from "./record";
 
 export type BlockState = "wanted" | "found" | "missing" | "writing" | "repaired" | "passed" | "failed";
 
-/** A version of a block, and what its trials said. */
+/** A version of a block, and the results of its trials. */
 export type BlockVersion = { source: string | undefined; problem: string | undefined };
 
 export type PlannedBlock = {

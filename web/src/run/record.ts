@@ -2,7 +2,7 @@
 import type { Json } from "../api/json";
 
 /** Tokens and cost of model calls; without `micro_usd` the price is unknown. */
-/** What is known about a response besides the output. */
+/** Facts about a response besides the output. */
 export type ResponseFacts = {
   queued_ms?: number;
   first_token_ms?: number;

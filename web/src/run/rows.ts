@@ -62,7 +62,7 @@ function partOf(row: Row, names: Names): { label: string; isUnnamed: boolean } {
   };
 }
 
-/** The name that a definition gives a step, with its iteration or visit; undefined if its path says the same. */
+/** The name that a definition gives a step, with its iteration or visit; undefined if its path contains it. */
 export function nameOf(path: string, names: Names): string | undefined {
   const fixed = toStaticPath(path);
   const name = names.get(fixed);
@@ -79,7 +79,7 @@ export function titleOf(path: string, names: Names): string {
 /** A part that no definition names, such as the members of a step that runs in parallel. */
 const UNNAMED = /^\/?([a-z_]+)~(\d+)$/;
 
-/** Whether a segment is a part of the engine's, which says nothing if it holds only one other. */
+/** Whether a segment is a part of the engine's, which is not informative if it holds only one other. */
 function isUnnamed(segment: string): boolean {
   return t.run.unnamed.has(UNNAMED.exec(segment)?.[1] ?? "");
 }
@@ -104,7 +104,7 @@ function joinLabels(parts: readonly { label: string; isUnnamed: boolean }[]): st
     return !part.isUnnamed || !next || isNumber(next.label);
   });
   return kept.reduce((whole, { label }, at) => {
-    // A single visit says nothing.
+    // The number of a single visit is not informative.
     if (at > 0 && (label === "#1" || label === "[0]")) return whole;
     return at === 0 || isNumber(label) ? whole + label : `${whole} / ${label}`;
   }, "");
@@ -193,8 +193,8 @@ function countStartedOf(rows: readonly Row[], count: number): number {
 }
 
 /**
- * A phase, or what is known about it beyond the events: it waits to try again, its outcome is that of another run, or it
- * failed and the run went on.
+ * A phase, or a fact about it beyond the events: it waits to try again, its outcome is that of another run, or it
+ * failed and the run continued.
  */
 export type ShownPhase = Phase | "retrying" | "reused" | "tolerated";
 
@@ -245,8 +245,8 @@ export function summarizeRow(state: RunState, row: Row): Summary | undefined {
 }
 
 /**
- * The summary of what holds steps and has no event of its own yet, such as a loop between two rounds: it goes on until
- * another step starts or the run ends.
+ * The summary of what holds steps and has no event of its own yet, such as a loop between two rounds: it continues
+ * until another step starts or the run ends.
  */
 export function continueSummary(
   state: RunState,
@@ -278,7 +278,7 @@ function addToSummary(summary: Summary | undefined, step: StepState, failed: str
 
 /** The phase of a step as people see it. `failed` is where the run failed, if it did. */
 export function shownPhase(step: StepState, failed?: string): ShownPhase {
-  // A pipeline goes on after a failed node, and then fails because of it.
+  // A pipeline continues after a failed node, and then fails because of it.
   if (step.phase === "failed" && step.isFailureIgnored && !isWithin(step.path, failed)) return "tolerated";
   const last = step.tries.at(-1);
   if (step.phase === "running" && last?.error && last.endedAt !== undefined) return "retrying";

@@ -1,4 +1,4 @@
-// A run as a turn of a conversation: what was said, which tools were called, and what waits for a person.
+// A run as a turn of a conversation: the messages, the calls of tools, and open questions to a person.
 import type { Json } from "../api/json";
 import type { RunState, StepState } from "./fold";
 
@@ -55,7 +55,7 @@ export function listEntries(state: RunState): TurnEntry[] {
 /** A file that came with a message; `picture` is the address of an image. */
 export type SaidFile = { name: string; picture: string | undefined };
 
-/** What the person said to begin the turn, and how many messages came before. */
+/** The message with which the person began the turn, and how many messages came before. */
 export type Opening = { text: string; files: SaidFile[]; earlier: number };
 
 export function readOpening(inputs: Json | undefined): Opening {

@@ -100,7 +100,7 @@ export const builderStrings = {
     ALWAYS: "Always",
     CONDITIONAL: "On a condition",
     fail: "End the run",
-    skip: "Go on without the step",
+    skip: "Continue without the step",
     retry: "Try again",
   } as Record<string, string>,
   /** Names of kinds of parts that say more than the keys of the format. */
@@ -186,6 +186,6 @@ export const builderStrings = {
   hookSecret: "Send this secret in the header X-Hook-Secret. It is shown only now.",
   deleteTrigger: (id: string) => `Delete ${id}`,
   confirmDelete: (id: string) => `Delete ${id}?`,
-  confirmDeleteHelp: "Runs that it has started go on.",
+  confirmDeleteHelp: "Runs that it has started continue.",
   failed: "The change could not be made:",
 } as const;

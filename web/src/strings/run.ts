@@ -30,7 +30,7 @@ export const run = {
   budget: (part: string, whole: string) => `${part} of ${whole}`,
   events: "Events",
   position: (seq: number, last: number) => `Event ${seq} of ${last}`,
-  /** The position of the viewer in the header, beside the status of the run. */
+  /** The position of the viewer in the header, next to the status of the run. */
   atEvent: (seq: string, last: string) => `At event ${seq} of ${last}`,
   live: "Live",
   goLive: "Back to live",

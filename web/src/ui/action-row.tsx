@@ -6,7 +6,7 @@ import { Menu, type MenuItem } from "./menu";
 import "./action-row.css";
 
 const GAP_PX = 4;
-/** What a button needs beside its text: the icon and the space around both. */
+/** The width that a button needs in addition to its text: the icon and the space around both. */
 const BUTTON_FRAME_PX = 46;
 const CHARACTER_PX = 7.2;
 const MENU_PX = 36;

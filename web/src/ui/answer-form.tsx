@@ -22,7 +22,7 @@ type AnswerProps = {
   onDone: () => void;
   /** Called when the answer was accepted. */
   onSent?: () => void;
-  /** Why it can be answered no longer; what was entered stays. */
+  /** Why it can no longer be answered; the entry stays. */
   closed?: string | undefined;
 };
 
@@ -133,7 +133,7 @@ function QuestionText({ run, path, text }: QuestionProps) {
 type ToolAboutProps = { run: string; path: string; tool: string };
 type ToolInfo = { name: string; description?: string };
 
-/** What the model was told about the tool that it calls. */
+/** The description of the tool that the model received. */
 function ToolAbout({ run, path, tool }: ToolAboutProps) {
   const { data } = useQuery(stepQuery(run, { path: findTurn(path) }));
   const requests = data?.requests ?? [];

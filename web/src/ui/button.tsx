@@ -39,7 +39,7 @@ export function IconButton({
   );
 }
 
-/** It says this long whether the text was copied. */
+/** How long the button shows whether the text was copied. */
 const SHOWN_MS = 1500;
 
 export function CopyButton({ text, label = t.copy }: { text: () => string; label?: string }) {

@@ -28,7 +28,7 @@ function showWhole(target: HTMLElement): void {
   if (cutter) updateTitle(cutter);
 }
 
-/** Gives an element the title that it needs now. One that the place has given stays: it says more. */
+/** Gives an element the title that it needs now. One that the place has given stays: it is more informative. */
 function updateTitle(element: HTMLElement): void {
   if (element.title !== "" && !added.has(element)) return;
   const isCut = element.scrollWidth > element.clientWidth;

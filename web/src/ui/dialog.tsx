@@ -21,7 +21,7 @@ export function Dialog({ label, onClose, className = "", children }: DialogProps
     dialog.scrollTop = 0;
   }, []);
   return (
-    // biome-ignore lint/a11y/useKeyWithClickEvents: Escape closes it, too; a click beside it is a convenience.
+    // biome-ignore lint/a11y/useKeyWithClickEvents: Escape closes it, too; a click outside of it is a convenience.
     <dialog
       ref={element}
       className={`dialog ${className}`}

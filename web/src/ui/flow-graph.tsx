@@ -258,7 +258,7 @@ function RoutedLine({ id, data, markerEnd, sourceX, sourceY, targetX, targetY }:
   );
 }
 
-/** A label, which tells its whole text when it is pointed at. */
+/** A label, which shows its whole text when it is pointed at. */
 function EdgeText({ text }: { text: string }) {
   const [first, second] = wrapLabel(text);
   return (
@@ -301,7 +301,7 @@ const StepBox = memo(function StepBox({ data, selected }: NodeProps<StepNode>) {
   );
 });
 
-/** How long a step took or has been running; undefined if that cannot be told. */
+/** How long a step took or has been running; undefined if that is not known. */
 function describeTime(state: NodeState | undefined, time: number): string | undefined {
   if (!state || state.endedAt === state.startedAt) return undefined;
   return formatDuration((state.endedAt ?? Math.max(time, state.startedAt)) - state.startedAt);

@@ -54,7 +54,7 @@ export function formatBytes(bytes: number): string {
   return `${unit === 0 ? numbers.format(size) : size.toPrecision(3)} ${units[unit]}`;
 }
 
-/** An amount of a quota with its unit. Of what is counted, the name of the quota says what it is. */
+/** An amount of a quota with its unit. The unit of a count is in the name of the quota. */
 export function formatAmount(amount: number, unit: string): string {
   switch (unit) {
     case "bytes":

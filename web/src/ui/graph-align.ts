@@ -1,11 +1,11 @@
-// Aligns the nodes of a graph after its layout: a step that stands almost below the one before it looks misplaced.
+// Aligns the nodes of a graph after its layout: a step that is almost below the one before it looks misplaced.
 import type { graphlib } from "@dagrejs/dagre";
 
-/** A node that is nearer to the axis of the node before it than this stands on it. */
+/** A node that is nearer to the axis of the node before it than this is moved onto it. */
 const NEAR_PX = 12;
 /** The least space between two nodes of a row. */
 const MIN_GAP_PX = 8;
-/** The grid on which the nodes stand. */
+/** The grid on which the nodes are placed. */
 export const GRID_PX = 4;
 
 type Placed = { x: number; y: number; width: number; height: number };
@@ -53,7 +53,7 @@ function findAxis(node: Placed, before: Placed[]): number | undefined {
   return near.sort((one, other) => Math.abs(one - node.x) - Math.abs(other - node.x))[0];
 }
 
-/** The middle of a node whose left side stands on the grid. */
+/** The middle of a node whose left side is on the grid. */
 function toGrid({ x, width }: Placed): number {
   return Math.round((x - width / 2) / GRID_PX) * GRID_PX + width / 2;
 }

@@ -9,7 +9,7 @@ export const END_ID = "end";
 const MIN_NODE_WIDTH_PX = 160;
 const MAX_NODE_WIDTH_PX = 240;
 const NODE_HEIGHT_PX = 48;
-/** What a node needs beside its title: the icon, the mark of its state, and the space around them. */
+/** The width that a node needs in addition to its title: the icon, the mark of its state, and the space around them. */
 const NODE_FRAME_PX = 76;
 /** The mean width of a character of a title. */
 const TITLE_CHARACTER_PX = 8;
@@ -42,7 +42,7 @@ const END_SIZE = { width: 56, height: 28 };
 export function sizeNode({ title, detail = "", about = "" }: Pick<GraphNode, "title" | "detail" | "about">) {
   const facts = (detail.length + Math.max(FACT_CHARACTERS, about.length)) * FACT_CHARACTER_PX;
   const wanted = NODE_FRAME_PX + Math.max(title.length * TITLE_CHARACTER_PX, facts);
-  // Twice the grid, so that the middle stands on it, too.
+  // Twice the grid, so that the middle is on it, too.
   const width = Math.ceil(wanted / (2 * GRID_PX)) * 2 * GRID_PX;
   return {
     width: Math.min(MAX_NODE_WIDTH_PX, Math.max(MIN_NODE_WIDTH_PX, width)),
@@ -142,7 +142,7 @@ function straightenEdges(ranked: graphlib.Graph) {
   }
 }
 
-/** What stands to the left of what: steps that follow the same steps, or none, are drawn in the order of the definition. */
+/** The order from left to right: steps that follow the same steps, or none, are in the order of the definition. */
 function siblingOrder(graph: Graph): { left: string; right: string }[] {
   const origins = graph.nodes.map(() => new Set<number>());
   for (const { from, to } of graph.edges) if (to != null && to !== from) origins[to]?.add(from);

@@ -20,7 +20,7 @@ export function chooseViewport({ bounds, start }: Drawn, width: number, height: 
   const zoom = READABLE_ZOOM;
   const isNarrow = bounds.width * zoom + 2 * PADDING_PX <= width;
   const middle = isNarrow || !start ? bounds.x + bounds.width / 2 : start.x;
-  // Beside a wide graph nothing is empty.
+  // Next to a wide graph nothing is empty.
   const most = PADDING_PX - bounds.x * zoom;
   const least = width - PADDING_PX - (bounds.x + bounds.width) * zoom;
   const x = width / 2 - middle * zoom;
@@ -41,7 +41,7 @@ export function FitOnChange({ drawn }: { drawn: Drawn }) {
   const width = useStore((store) => store.width);
   const height = useStore((store) => store.height);
   const latest = useRef(drawn);
-  // An edit that adds and removes nothing does not move what is shown.
+  // An edit that adds and removes nothing does not move the view.
   useEffect(() => {
     latest.current = drawn;
   }, [drawn]);

@@ -1,4 +1,5 @@
-// Icons as lines on a grid of 16 units. They are decoration: the text next to an icon, or its label, says the same.
+// Icons as lines on a grid of 16 units. They are decoration: the text next to an icon, or its label, has the same
+// meaning.
 
 const PATHS = {
   home: "M2.5 7.5 8 3l5.5 4.5M4 6.5V13h8V6.5",

@@ -3,7 +3,7 @@ import { useState } from "react";
 
 const entries = new Map<string, unknown>();
 
-/** What is kept under a key, and else a first value; a way to keep another one; and one to forget it. */
+/** The value kept under a key, or else a first value; a way to keep another one; and one to forget it. */
 export function useKept<Value>(key: string, start: () => Value) {
   const [value, setValue] = useState(() => (entries.has(key) ? (entries.get(key) as Value) : start()));
   const keep = (next: Value | ((before: Value) => Value)) => {

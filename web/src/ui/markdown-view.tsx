@@ -6,7 +6,7 @@
 import { Lexer, type Token, type Tokens } from "marked";
 import { type ReactNode, useDeferredValue, useMemo } from "react";
 
-/** What is nested deeper is shown as it is written. */
+/** Maximum nesting; deeper text is shown as it is written. */
 const MAX_DEPTH = 40;
 /** Of a longer text, this part is formatted. */
 export const MAX_FORMATTED_CHARACTERS = 20_000;

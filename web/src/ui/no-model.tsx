@@ -1,4 +1,4 @@
-// Says that no model can be used, and what can be done, before somebody starts what needs one.
+// Reports that no model can be used, and the remedy, before a run that needs one is started.
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import type { Schemas } from "../api/client";

@@ -80,7 +80,7 @@ export function findMissing(fields: readonly Field[], entries: Entries): Field |
   return fields.find((field) => field.isRequired && (entries[field.name] ?? "").trim() === "");
 }
 
-/** What was entered does not fit its field; the message names the field. */
+/** The entry does not fit its field; the message names the field. */
 export class InvalidEntry extends Error {}
 
 /** The value that was entered. Throws an `InvalidEntry` if it does not fit a field. */

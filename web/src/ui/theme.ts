@@ -1,4 +1,4 @@
-// Light, dark, or as the system says. The choice is kept in this browser.
+// Light, dark, or as in the system. The choice is kept in this browser.
 
 export type Theme = "system" | "light" | "dark";
 

@@ -14,7 +14,7 @@ const VERSION: &str = "0.8.1";
 
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
-/// What a task does.
+/// The work of a task.
 #[derive(Clone, Copy)]
 enum Work {
     /// Adds 1 to the counter.

@@ -17,7 +17,7 @@ impl AgentFlowEvent {
     /// An event at a time in milliseconds since the Unix epoch.
     pub fn new(name: impl Into<Cow<'static, str>>, at: u64, fields: Map) -> AgentFlowEvent {
         let name = name.into();
-        // With a fraction, as Python writes every `float`: clients may tell whole numbers from others.
+        // With a fraction, as Python writes every `float`: clients may distinguish whole numbers from others.
         let seconds = Number::parse(&format!("{:?}", at as f64 / 1000.0)).map_or(Value::Null, Value::Number);
         let mut data = Map::from_iter([("type".into(), Value::from(&*name)), ("ts".into(), seconds)]);
         data.extend(fields);

@@ -47,7 +47,8 @@ pub struct AuthoringOptions {
     pub taken: Vec<String>,
 }
 
-/// Where a pipeline is written as files. It is part of the run's input, so that whoever resumes the run writes it there.
+/// Where a pipeline is written as files. It is part of the run's input, so that the process that resumes the run writes
+/// it there.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OutputTarget {
     /// The chosen folder; `None` for one with the name of the pipeline.
@@ -97,7 +98,7 @@ pub fn parse_as<T: DeserializeOwned>(value: &Value, expected: &str) -> Result<T,
         .map_err(|error| StepFailure::new(Code::InputInvalid, format!("this is not {expected}: {error}")))
 }
 
-/// Serialises into a value.
+/// Serialises into a value. Fails if the thing cannot be written as JSON.
 pub fn to_value(thing: &impl Serialize) -> Result<Value, StepFailure> {
     let failed = |why: String| StepFailure::new(Code::FunctionFailed, why);
     let text = serde_json::to_string(thing).map_err(|error| failed(error.to_string()))?;

@@ -100,7 +100,8 @@ impl AuthoringEnv {
     }
 }
 
-/// Executes a dry run of a definition, with no more access to the memory than a real run would have.
+/// Executes a dry run of a definition, with no more access to the memory than a real run would have. Fails if the
+/// definition does not compile.
 pub async fn dry_run_definition(
     dry_runner: DryRunner,
     definition: &Value,

@@ -8,7 +8,7 @@ use super::{BlockMatch, BlockRegistry, built_in_blocks, id_of};
 
 impl BlockRegistry {
     /// The blocks that may serve a goal: the built-in ones, which are few, and the nearest stored ones. Without triggers,
-    /// because nothing starts a pipeline in the middle.
+    /// because nothing starts a pipeline in the middle. Fails if the store cannot be read.
     pub async fn list_candidate_blocks(&self, user: &str, intent: &str) -> Result<Vec<Value>, StepFailure> {
         let finding = self.search_blocks(user, intent, MAX_CANDIDATE_BLOCKS).await?;
         let mut candidates = Vec::new();

@@ -113,7 +113,7 @@ impl BlockEmbedder {
         lock_mutex(&self.failure).as_ref().map(|(failure, _)| failure.clone())
     }
 
-    /// Whether a failure says that the default model is not there, which nobody has requested.
+    /// Whether a failure reports that the default model, which no setting requests, is missing.
     pub(super) fn is_missing_default(&self, failure: &StepFailure) -> bool {
         failure.code == Code::ModelFileMissing && self.is_default()
     }

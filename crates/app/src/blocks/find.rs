@@ -31,12 +31,13 @@ pub struct BlockMatch {
     pub score: f64,
     /// The cosine similarity of the embeddings; `None` without embeddings.
     pub similarity: Option<f32>,
-    /// Whether the block does what is wanted.
+    /// Whether the block meets the request.
     pub fit: Fit,
 }
 
 impl BlockRegistry {
-    /// Searches the user's blocks, everyone's and the built-in ones for what is wanted.
+    /// Searches the user's blocks, everyone's and the built-in ones for a block that meets the request. Fails if the
+    /// store cannot be read or written; without embeddings, words alone are compared.
     pub async fn find_blocks(&self, user: &str, wanted: &Card, limit: usize) -> Result<BlockSearch, StepFailure> {
         self.index_built_in().await?;
         self.embed_built_in().await;
@@ -50,7 +51,7 @@ impl BlockRegistry {
         Ok(BlockSearch { matches: found.await?, fallback_reason: by_words })
     }
 
-    /// Searches blocks by a few words that a person wrote.
+    /// Searches blocks by a few words that a person wrote. Fails if the store cannot be read.
     pub async fn search_blocks(&self, user: &str, words: &str, limit: usize) -> Result<BlockSearch, StepFailure> {
         let wanted = Card { description: words.to_owned(), ..Card::default() };
         self.find_blocks(user, &wanted, limit).await

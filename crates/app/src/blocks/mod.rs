@@ -62,7 +62,7 @@ impl BlockRegistry {
     }
 
     /// Every block of a user: stored blocks (the user's or everyone's) and the built-in ones. A stored block hides a
-    /// built-in one with the same id.
+    /// built-in one with the same id. Fails if the store cannot be read.
     pub fn list_blocks(&self, user: &str) -> Result<Vec<Value>, AppError> {
         let stored_blocks = self.list_stored(user)?;
         let is_hidden = |block: &&Value| stored_blocks.iter().any(|other| id_of(block) == id_of(other));
@@ -71,24 +71,25 @@ impl BlockRegistry {
         Ok(all)
     }
 
-    /// The stored blocks among them.
+    /// The stored blocks among them. Fails if the store cannot be read.
     pub fn list_stored(&self, user: &str) -> Result<Vec<Value>, AppError> {
         let stored_blocks = stored::list_definitions(&self.store, user, DefinitionKind::Block)?;
         Ok(stored_blocks.iter().filter_map(|row| parse_value(&row.content).ok()).collect())
     }
 
-    /// The blocks that a user has stored, without those of everyone.
+    /// The blocks that a user has stored, without those of everyone. Fails if the store cannot be read.
     pub fn list_own(&self, user: &str) -> Result<Vec<Value>, AppError> {
         let own = self.store.list_definitions(user, DefinitionKind::Block)?;
         Ok(own.iter().filter_map(|row| parse_value(&row.content).ok()).collect())
     }
 
-    /// Whether a block called `id` is stored.
+    /// Whether a block called `id` is stored. Fails if the store cannot be read.
     pub fn is_stored(&self, user: &str, id: &str) -> Result<bool, AppError> {
         Ok(stored::find_definition(&self.store, user, DefinitionKind::Block, id)?.is_some())
     }
 
-    /// The block called `id` that is effective for the user: stored first, then built in.
+    /// The block called `id` that is effective for the user: stored first, then built in. Fails if the store cannot be
+    /// read.
     pub fn find_block(&self, user: &str, id: &str) -> Result<Option<Value>, AppError> {
         match stored::find_definition(&self.store, user, DefinitionKind::Block, id)? {
             Some(row) => Ok(parse_value(&row.content).ok()),

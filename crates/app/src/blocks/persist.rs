@@ -15,8 +15,8 @@ use crate::error::AppError;
 
 impl BlockRegistry {
     /// Stores blocks for a user, replacing those with the same ids. Returns one outcome per block. Full-text search
-    /// finds them at once, search by embedding a little later. Fails with `PreconditionFailed` if a block does not meet the
-    /// condition.
+    /// finds them immediately, search by embedding a little later. Fails with `PreconditionFailed` if a block does not
+    /// meet the condition.
     pub async fn put_blocks(
         &self,
         user: &str,

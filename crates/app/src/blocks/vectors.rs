@@ -29,7 +29,8 @@ impl BlockRegistry {
     }
 
     /// Computes the embeddings of all blocks that lack one. A failure is recorded; until it is resolved, search uses
-    /// full text only.
+    /// full text only. Fails if the embedding model cannot be loaded or gives no vectors, or if the store cannot be
+    /// read or written.
     pub async fn embed_missing(&self) -> Result<(), StepFailure> {
         let done = self.embed_batches().await;
         self.embeddings.record_outcome(done.as_ref().err());
@@ -76,7 +77,7 @@ impl BlockRegistry {
         self.embeddings.last_failure()
     }
 
-    /// The same, unless nobody has asked for embeddings: the default model is not there.
+    /// That reason, unless only the default model, which no setting requests, is missing.
     pub fn requested_embedding_failure(&self) -> Option<StepFailure> {
         self.embedding_failure().filter(|failure| !self.embeddings.is_missing_default(failure))
     }

@@ -6,17 +6,17 @@ use std::fmt;
 use serde::de::{Error as _, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
-/// `[egress]`: the addresses that may be reached, and what is known about some hosts.
+/// `[egress]`: the addresses that may be reached, and properties of hosts.
 #[derive(Clone, Debug, Default)]
 pub struct EgressSettings {
-    /// Hosts (`host:port`) that are allowed besides public ones.
+    /// Hosts (`host:port`) that are allowed in addition to public ones.
     pub allow: Vec<String>,
     pub(crate) ports: Option<Vec<u16>>,
     /// Settings of hosts, by `host` or `host:port`.
     pub(crate) hosts: BTreeMap<String, EgressHostSettings>,
 }
 
-/// `[egress."HOST"]`: what is known about a host.
+/// `[egress."HOST"]`: properties of a host.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct EgressHostSettings {

@@ -276,12 +276,26 @@ pub struct Config {
     pub server: server::ServerSettings,
     /// The table `[telemetry]`.
     pub telemetry: TelemetrySettings,
-    /// Settings that still have an old name, as warnings for whoever maintains the file.
+    /// Settings that still have an old name, as warnings for the person who maintains the file.
     pub warnings: Vec<String>,
 }
 
 impl Config {
-    /// Reads the configuration; `overrides` go before the environment and the file.
+    /// Reads the configuration; `overrides` go before the environment and the file. Fails if a file cannot be read, if
+    /// a setting is unknown or has an invalid value, or if settings contradict each other.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use flowloom_app::config::{Config, Overrides};
+    ///
+    /// let folder = tempfile::tempdir()?;
+    /// let file = folder.path().join("flowloom.toml");
+    /// std::fs::write(&file, "[limits]\nsteps = 20\n")?;
+    /// let config = Config::load(Overrides { file: Some(file), ..Overrides::default() })?;
+    /// assert_eq!(config.limits.steps, 20);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn load(overrides: Overrides) -> Result<Config, ConfigError> {
         let project = Project::find(overrides.file.as_deref(), overrides.target.as_ref())?;
         let ReadConfig { file, fingerprint, warnings } = read_config_file(project.file.as_deref())?;
@@ -416,7 +430,7 @@ fn parse_database(
     Ok(Setting { value, origin: url.origin })
 }
 
-/// The folder of the database: what the caller, the environment or the file says, or the one in the project. A relative
+/// The folder of the database: that of the caller, the environment or the file, or the one in the project. A relative
 /// folder in the file is below the folder of that file.
 fn pick_data_dir(
     given: Option<Setting<PathBuf>>,

@@ -116,7 +116,7 @@ impl Project {
         Project { root, file, reason }
     }
 
-    /// The folder of its data, unless a setting says otherwise.
+    /// The folder of its data, unless a setting names another one.
     pub fn data_folder(&self) -> PathBuf {
         self.root.join(DATA_FOLDER)
     }
@@ -143,7 +143,8 @@ impl Project {
         env_file::set_variables(&accepted).map_err(|_| ConfigError::EnvLine { path: self.root.join(ENV_FILE), line: 1 })
     }
 
-    /// The names in the project's `.env` file that are not set, because they would make other programs load code.
+    /// The names in the project's `.env` file that are not set, because they would make other programs load code. Fails
+    /// if the file cannot be read, or has an invalid line.
     pub fn list_ignored_variables(&self) -> Result<Vec<String>, ConfigError> {
         let names = self.read_env_file()?.into_iter().map(|(name, _)| name);
         Ok(names.filter(|name| env_file::is_system_variable(name)).collect())

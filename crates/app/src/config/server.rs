@@ -7,7 +7,7 @@ use serde::Deserialize;
 /// Default rate limit, in requests per second and caller, if the server is reachable from other machines.
 const DEFAULT_RATE_PER_SECOND: f64 = 100.0;
 
-/// How a server tells of itself.
+/// Log format of a server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LogStyle {
@@ -73,12 +73,12 @@ impl ServerSettings {
         Duration::from_millis(self.body_timeout_ms)
     }
 
-    /// How long the live runs of a server or a worker may take to end when it is told to stop.
+    /// How long the live runs of a server or a worker may take to end after a stop signal.
     pub fn drain_time(&self) -> Duration {
         Duration::from_millis(self.drain_ms)
     }
 
-    /// How long at least a server that is told to stop answers calls, unready, so that load balancers notice it.
+    /// Minimum time that a stopping server still answers while it is not ready, so that load balancers notice it.
     pub fn unready_time(&self) -> Duration {
         Duration::from_millis(self.unready_ms)
     }

@@ -1,4 +1,4 @@
-//! Messages about a configuration file that cannot be read: what is no TOML, and settings that do not exist.
+//! Messages about a configuration file that cannot be read: invalid TOML, and settings that do not exist.
 
 use std::ops::Range;
 
@@ -30,7 +30,7 @@ pub(super) fn list_problems<T: DeserializeOwned>(text: &str) -> Vec<FileProblem>
         && let Err(error) = toml::from_str::<T>(&rest)
     {
         let is_syntax_error = rest.parse::<toml::Table>().is_err();
-        // A syntax error after another problem comes from what was left out.
+        // A syntax error after another problem comes from the omitted part.
         if problems.is_empty() || !is_syntax_error {
             problems.push(describe_error(text, &error));
         }

@@ -20,7 +20,7 @@ const METHODS: [&str; 7] = ["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OP
 /// The provider whose address may lack its scheme, as in its own environment variable.
 const SCHEMELESS_PROVIDER: &str = "ollama";
 
-/// Stands for any name in a path.
+/// Placeholder of any name in a path.
 const ANY: &str = "*";
 
 /// The settings that are addresses.
@@ -44,7 +44,7 @@ struct WrongValue {
 
 /// Checks the values of the configuration in `text`, the file at `path`. Fails with the first that is wrong.
 pub(super) fn check_values(path: &Path, text: &str) -> Result<(), ConfigError> {
-    // What is no TOML is reported by whoever reads the settings.
+    // Invalid TOML is reported when the settings are read.
     let Ok(root) = DeTable::parse(text) else { return Ok(()) };
     let mut wrong = Vec::new();
     visit_table(root.get_ref(), &mut Vec::new(), &mut wrong);

@@ -22,7 +22,8 @@ pub fn plan_step(plan: &Plan, step: &Path) -> Result<Plan, DefinitionError> {
 }
 
 impl App {
-    /// A definition of which only one step runs. `is_steered` says whether a caller with a key chose its inputs.
+    /// A definition of which only one step runs. `is_steered` states whether a caller with a key chose its inputs.
+    /// Fails if the definition has no such step, or if the step cannot run alone.
     pub async fn prepare_step(
         self: &Arc<App>,
         whole: Arc<PreparedDefinition>,
@@ -43,6 +44,7 @@ impl App {
 
     /// The values of the inputs of a step alone, as a recorded run had them when it first began the step; empty if it did
     /// not. Names that exist only in an iteration have none. `alone` is the plan of the step. Nothing is performed.
+    /// Fails if an engine cannot be built from the settings in the bundle of the run.
     pub async fn find_step_inputs(&self, opened: &LoadedRun, step: &Path, alone: &Plan) -> Result<Map, AppError> {
         let begins = |event: &Event| matches!(event, Event::StepStarted { .. } | Event::Asked(_));
         let is_within = |path: &Path| Path::parse(&path.drop_repetitions()).is_some_and(|plain| plain.is_within(step));

@@ -35,7 +35,7 @@ pub(crate) type WorkflowTools = BTreeMap<String, WorkflowTool>;
 pub struct WorkflowTool {
     /// The tool declaration that the model sees.
     pub declaration: ToolDeclaration,
-    /// What its runs are made of.
+    /// The bundle of its runs.
     pub bundle: Bundle,
 }
 
@@ -131,7 +131,7 @@ impl Bundle {
         Bundle { server_tools: available.servers.clone(), flows: available.flows.clone(), ..self }
     }
 
-    /// Whose definition it is, and its file.
+    /// The owner and the file of the definition.
     pub(crate) fn definition_identity(&self) -> DefinitionIdentity {
         DefinitionIdentity {
             tenant: self.tenant.clone(),
@@ -141,7 +141,7 @@ impl Bundle {
         }
     }
 
-    /// The JSON to store; the same bundle always gives the same text.
+    /// The JSON to store; the same bundle always gives the same text. Fails if it cannot be written as JSON.
     pub fn to_json(&self) -> Result<String, DefinitionError> {
         serde_json::to_string(self).map_err(DefinitionError::Unserializable)
     }
@@ -152,7 +152,7 @@ impl Bundle {
         self.to_sources_without_files().with_files(files)
     }
 
-    /// What a definition under these settings may name.
+    /// The names that a definition under these settings may use.
     pub(crate) fn to_sources_without_files(&self) -> Surroundings<'_> {
         Surroundings {
             functions: &self.functions,

@@ -70,7 +70,8 @@ impl Catalog {
         &self.app.config
     }
 
-    /// Every definition available to a user, sorted by id. Reads the folder.
+    /// Every definition available to a user, sorted by id. Reads the folder. Fails if the store cannot be read, or if
+    /// stored content is damaged.
     pub fn list_definitions(&self, user: &str) -> Result<Vec<Arc<CatalogEntry>>, AppError> {
         let mut found = self.list_folder();
         for row in stored::list_definitions(&self.app.store, user, DefinitionKind::Workflow)? {
@@ -82,7 +83,8 @@ impl Catalog {
         Ok(found)
     }
 
-    /// The definition called `id` that is effective for a user. A file with an id of its own also has the name of the file.
+    /// The definition called `id` that is effective for a user. A file with an id of its own also has the name of the
+    /// file. Fails if the store cannot be read, or if the stored content is damaged.
     pub fn find_definition(&self, user: &str, id: &str) -> Result<Option<Arc<CatalogEntry>>, AppError> {
         let is_listed = lock_mutex(&self.last_listed).is_some_and(|at| at.elapsed() < LISTING_LIFETIME);
         let file = if is_listed { self.find_known_file(id) } else { self.find_file(id) };
@@ -139,7 +141,8 @@ impl Catalog {
         Ok(known.clone())
     }
 
-    /// The source of a definition: the current content, or a stored version.
+    /// The source of a definition: the current content, or a stored version. Fails if the store cannot be read, or if
+    /// the stored content is damaged.
     pub fn read_source(
         &self,
         user: &str,
@@ -154,7 +157,8 @@ impl Catalog {
         self.find_definition(user, id)?.map(|definition| self.read_content(&definition)).transpose()
     }
 
-    /// The current source of a definition.
+    /// The current source of a definition. Fails if the stored content is damaged; a file that cannot be read is left
+    /// out.
     pub fn read_content(&self, definition: &CatalogEntry) -> Result<DefinitionContent, AppError> {
         match &definition.location {
             DefinitionLocation::Stored { row, .. } => Ok(DefinitionContent::parse(&row.content)?),
@@ -308,7 +312,8 @@ impl Catalog {
         Ok(Some(definition))
     }
 
-    /// Compiles a definition that is run without being stored.
+    /// Compiles a definition that is run without being stored. Fails if no format can be recognised, or if the store
+    /// cannot be read; errors of the definition are diagnostics of the entry.
     pub fn compile_unstored(
         &self,
         user: &str,

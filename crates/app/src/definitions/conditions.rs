@@ -5,7 +5,7 @@ use flowloom_core::expr::js::Js;
 use flowloom_core::render;
 use flowloom_core::value::Value;
 
-/// A condition as the definition says it.
+/// A condition as the definition states it.
 pub fn render_condition(condition: &Expr) -> String {
     match condition {
         Expr::Constant(Value::Bool(true)) => "always".to_owned(),
@@ -16,7 +16,7 @@ pub fn render_condition(condition: &Expr) -> String {
             Expr::Output => field.to_string(),
             inner => format!("{}.{field}", render_condition(inner)),
         },
-        // The output of the step before is what is searched if nothing else is said.
+        // By default, the output of the step before is searched.
         Expr::Contains(inner, needle) => match &**inner {
             Expr::Output => format!("it contains {needle:?}"),
             Expr::Ref(reference) if &*reference.name == "input" => format!("it contains {needle:?}"),

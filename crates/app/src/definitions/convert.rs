@@ -17,7 +17,7 @@ use super::source::{LoadedDefinition, Loader};
 
 /// A converted definition.
 pub struct ConvertedDefinition {
-    /// The definition, with what is not kept as its problems.
+    /// The definition; its problems are the parts that are not kept.
     pub source: LoadedDefinition,
     /// The text in the other format; `None` if that has nothing for it, or if losses are refused and there are some.
     pub text: Option<String>,
@@ -33,11 +33,11 @@ pub struct ConversionOptions {
     pub to: Format,
     /// Whether losses are refused.
     pub is_strict: bool,
-    /// Whether comments in the result say what is lost.
+    /// Whether comments in the result name the losses.
     pub has_comments: bool,
 }
 
-/// Converts a definition; gives it back if it does not compile, or if the conversion was stopped.
+/// Converts a definition. Fails with the definition if it does not compile, or if the conversion was stopped.
 pub fn convert_loaded(
     mut source: LoadedDefinition,
     options: ConversionOptions,
@@ -123,7 +123,7 @@ impl ConvertedDefinition {
         self.conversion.count(fate)
     }
 
-    /// What became of each construct, as JSON: `{fate, construct, line, column, start, length, message}`. At most
+    /// The outcome of each construct, as JSON: `{fate, construct, line, column, start, length, message}`. At most
     /// [`MAX_PROBLEMS`], those that are lost before others.
     pub fn describe_findings(&self) -> Vec<Value> {
         let text = String::from_utf8_lossy(self.source.bytes());
@@ -157,7 +157,7 @@ impl ConvertedDefinition {
         self.conversion.count_kept().into_iter().collect()
     }
 
-    /// What is kept, in source order: its line and column, and the construct.
+    /// The kept constructs, in source order: its line and column, and the construct.
     pub fn list_kept(&self) -> Vec<(Position, &str)> {
         let text = String::from_utf8_lossy(self.source.bytes());
         let lines = LineTable::new(&text);
@@ -165,7 +165,7 @@ impl ConvertedDefinition {
         kept.map(|finding| (lines.find_position(&text, finding.span.start), finding.message.as_str())).collect()
     }
 
-    /// The counts in words; what is kept, by its kind.
+    /// The counts in words; kept constructs by kind.
     pub fn summarize(&self) -> String {
         let kinds: Vec<String> =
             self.conversion.count_kept().into_iter().map(|(kind, count)| count_noun(count, kind)).collect();

@@ -13,7 +13,7 @@ use super::bundle::Bundle;
 use super::edit_error::EditError;
 use super::outline::outline_plan;
 
-/// What people call the text that a step sends, and the keys that hold it in the formats.
+/// The common name of the text that a step sends, and the keys that hold it in the formats.
 const PROMPT: (&str, [&str; 6]) =
     ("prompt", ["instruction", "promptTemplate", "systemPrompt", "prompt_template", "question", "text"]);
 
@@ -39,6 +39,7 @@ pub struct StepEdit {
 
 impl Bundle {
     /// The same bundle with one field of a step replaced in the text of its definition. `plan` is compiled from it.
+    /// Fails if the plan has no such step, or the step no such field.
     pub fn edit_step(mut self, plan: &Plan, edit: &StepEdit) -> Result<Bundle, EditError> {
         let (file, span, text) = self.find_field(plan, edit)?;
         if let Some(content) = self.files.get_mut(&file) {
@@ -56,7 +57,7 @@ impl Bundle {
         Some(value.as_ref().and_then(Value::as_str).unwrap_or(written.trim()).to_owned())
     }
 
-    /// The place of the field of an edit, its file first, and what is written there.
+    /// The place of the field of an edit, its file first, and the new text.
     fn find_field(&self, plan: &Plan, edit: &StepEdit) -> Result<(String, Span, String), EditError> {
         // An agent is one step, which is its whole definition. Each of its turns is a step of the run.
         let is_agent = self.format == agent::FORMAT && matches!(&*edit.path.drop_repetitions(), "/" | "/turn~1");

@@ -76,7 +76,8 @@ impl DefinitionLocation {
 
 impl CatalogEntry {
     /// The definition prepared for a run of a user; `None` if it has errors. Queries MCP servers for their tools on
-    /// first use. Agents get the workflows that are currently available.
+    /// first use. Agents get the workflows that are currently available. Fails if an MCP server cannot be queried, or
+    /// if an engine cannot be built from the settings.
     pub async fn prepare_for_run(
         &self,
         catalog: &Arc<Catalog>,

@@ -35,10 +35,10 @@ pub enum DefinitionError {
         /// Their ids.
         ids: Vec<String>,
     },
-    /// A folder that stands for a definition has none.
+    /// A folder that was given in place of a definition has none.
     #[error("there are no workflows in {}", .0.display())]
     EmptyFolder(PathBuf),
-    /// A folder that stands for a definition has several.
+    /// A folder that was given in place of a definition has several.
     #[error("the folder {} has {} workflows; name one of them: {}", folder.display(), files.len(), list_first(files.iter().map(|file| file.display()), MAX_LISTED_FILES))]
     SeveralInFolder {
         /// The folder.

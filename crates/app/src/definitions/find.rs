@@ -117,7 +117,7 @@ pub fn find_named(config: &Config, named: &Path) -> Result<PathBuf, DefinitionEr
     }
 }
 
-/// Like [`find_named`], but a folder stands for the one definition that it has. Fails if it has none or several.
+/// Like [`find_named`], but a folder names the one definition in it. Fails if it has none or several.
 pub fn find_definition(config: &Config, named: &Path) -> Result<PathBuf, DefinitionError> {
     let path = find_named(config, named)?;
     if !path.is_dir() || resolve_entry(&path) != path {
@@ -190,7 +190,7 @@ mod tests {
             ("a.mdx", format!("---\ninput:\n  audience: {{type: text}}\n---\n\n{{include('house')}}{action}")),
             ("house.mdx", "Be kind to {audience}. {include('prompts/tone')}\n".to_owned()),
             ("prompts/tone.mdx", "Be brief.\n".to_owned()),
-            // These are workflows, whoever includes them.
+            // These are workflows, even if another definition includes them.
             ("both.mdx", format!("Hi{action}")),
             ("b.mdx", format!("{{include('both')}}{action}")),
             ("ring1.mdx", "{include('ring2')}\n".to_owned()),

@@ -36,14 +36,15 @@ impl FlowFolder {
     }
 
     /// Writes a flow. The file is replaced as a whole and keeps its mode; its previous version is kept as
-    /// `UUID.json.previous`.
+    /// `UUID.json.previous`. Fails if the folder cannot be written.
     pub fn write_flow(&self, uuid: &str, text: &str) -> io::Result<()> {
         let _writing = WRITING.lock().unwrap_or_else(PoisonError::into_inner);
         self.keep_previous(uuid)?;
         replace_file(&self.path_of(uuid), text)
     }
 
-    /// Deletes a flow. Its last version is kept as `UUID.json.previous`.
+    /// Deletes a flow. Its last version is kept as `UUID.json.previous`. Fails if there is no such file, or if the
+    /// folder cannot be written.
     pub fn delete_flow(&self, uuid: &str) -> io::Result<()> {
         let _writing = WRITING.lock().unwrap_or_else(PoisonError::into_inner);
         fs::rename(self.path_of(uuid), self.previous_of(uuid))?;

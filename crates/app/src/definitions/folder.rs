@@ -103,7 +103,7 @@ pub(super) fn has_definition_extension(path: &Path) -> bool {
     path.extension().is_some_and(|end| DEFINITION_EXTENSIONS.iter().any(|one| end == *one))
 }
 
-/// Whether a file may be a definition, by its name: the table of workflows is one, with the tables beside it.
+/// Whether a file may be a definition, by its name: the table of workflows is one, with the tables next to it.
 fn may_be_definition(path: &Path) -> bool {
     has_definition_extension(path) || path.file_name().is_some_and(|name| name == WORKFLOW_TABLE_FILE)
 }
@@ -134,7 +134,8 @@ pub fn id_from_path(file: &str) -> String {
 }
 
 /// Whether an id keeps a character of a path: any of a script, a mark or a symbol, but of ASCII only letters, digits, `-` and
-/// `_`. Characters that nobody sees, or that change the direction of a text, are not kept, but for those that join letters.
+/// `_`. Invisible characters, and those that change the direction of a text, are not kept, but for those that join
+/// letters.
 fn is_id_character(c: char) -> bool {
     match c {
         _ if c.is_ascii() => c.is_ascii_alphanumeric() || matches!(c, '-' | '_'),

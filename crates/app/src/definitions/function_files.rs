@@ -30,7 +30,7 @@ struct WorkflowFiles {
 pub struct UnreadableFunction {
     /// The path of the workflow, as the configuration names it.
     pub workflow: String,
-    /// What is wrong.
+    /// The error.
     pub error: ConfigError,
 }
 

@@ -1,4 +1,4 @@
-//! Tells texts that are only included from definitions.
+//! Distinguishes texts that are only included from definitions.
 
 use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};

@@ -68,7 +68,7 @@ fn collect_tools(plan: &Plan) -> Vec<&AgentTool> {
     tools
 }
 
-/// What brings text of strangers to the models of a plan: a step or a tool. A question to the user does not.
+/// A source of untrusted text for the models of a plan: a step or a tool. A question to the user does not.
 fn find_untrusted_text(config: &Config, plan: &Plan, tools: &[&AgentTool]) -> Option<String> {
     let mut found = None;
     plan.root.visit(&mut |step| {
@@ -101,7 +101,7 @@ fn reads_text(config: &Config, id: &str) -> bool {
         || find_server(config, id).is_some()
 }
 
-/// Whether a call of a tool changes something, as far as the configuration says. A function that may be called again
+/// Whether a call of a tool changes something, as far as the configuration states. A function that may be called again
 /// after a crash is expected to do no harm.
 fn changes_something(config: &Config, tool: &AgentTool) -> bool {
     let id = match &tool.effect {

@@ -1,4 +1,4 @@
-//! Why the file of a definition cannot be read. A missing file is reported with the similar name beside it.
+//! Why the file of a definition cannot be read. A missing file is reported with a similar name in the same folder.
 
 use std::fs;
 use std::io;

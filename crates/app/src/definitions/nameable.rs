@@ -1,4 +1,5 @@
-//! What a definition can name besides its own names: functions, models, blocks, agents and workflows. Editors propose it.
+//! The names that a definition can use besides its own: functions, models, blocks, agents and workflows. Editors
+//! propose it.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -30,7 +31,7 @@ const TEXT_EXTENSIONS: [&str; 2] = [".mdx", ".md"];
 pub struct Nameable {
     /// Its name.
     pub name: String,
-    /// What it is, in a few words.
+    /// A short description.
     pub description: String,
     /// The inputs of a block.
     pub inputs: Vec<Nameable>,
@@ -62,7 +63,7 @@ impl Nameable {
 }
 
 impl NameableThings {
-    /// What the definition at `path` can name. Reads the folders next to it.
+    /// The names that the definition at `path` can use. Reads the folders next to it.
     pub fn collect(config: &Config, path: &Path) -> NameableThings {
         let folder = path.parent().unwrap_or(Path::new(""));
         NameableThings {
@@ -78,8 +79,8 @@ impl NameableThings {
 }
 
 impl NameableThings {
-    /// What a definition of `user` can name on a server: what is configured, and what is stored for the user or for
-    /// everyone. `workflows` are the ids of the catalog.
+    /// The names that a definition of `user` can use on a server: those that are configured, and those that are stored
+    /// for the user or for everyone. `workflows` are the ids of the catalog. Fails if the store cannot be read.
     pub fn of_user(app: &App, user: &str, workflows: Vec<String>) -> Result<NameableThings, AppError> {
         let stored = |kind| list_definitions(&app.store, user, kind);
         let mut blocks: Vec<Nameable> = stored(DefinitionKind::Block)?.iter().map(describe_stored).collect();
@@ -165,7 +166,7 @@ fn list_blocks(folder: &Path) -> Vec<Nameable> {
     all
 }
 
-/// The configured agents, and those in the folders of agents beside the definition and above it, each once.
+/// The configured agents, and those in the folders of agents next to the definition and above it, each once.
 fn list_agents(config: &Config, path: &Path) -> Vec<Nameable> {
     let mut all: Vec<Nameable> = config.agents.keys().map(|name| Nameable::new(name, "configured")).collect();
     let own = path.parent().unwrap_or(Path::new("")).to_owned();

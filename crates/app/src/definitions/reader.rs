@@ -12,7 +12,8 @@ use rustix::fs::OFlags;
 
 use crate::folders::{name_folder, name_parent};
 
-/// The texts of the files that are open in an editor, by absolute path. They count in the place of what is on the disk.
+/// The texts of the files that are open in an editor, by absolute path. They take precedence over the files on the
+/// disk.
 pub type OpenFiles = BTreeMap<PathBuf, Arc<str>>;
 
 /// The bytes of a configuration or `.env` file at most.
@@ -31,7 +32,8 @@ pub(crate) struct FileReader<'a> {
 }
 
 impl FileReader<'_> {
-    /// Reads a file.
+    /// Reads a file. Fails if it cannot be read, or is neither a regular file nor a stream that the process was started
+    /// with.
     pub(crate) fn read_file(&self, path: &Path) -> io::Result<Vec<u8>> {
         if let Some(text) = self.open_files.and_then(|files| files.get(path)) {
             return Ok(text.as_bytes().to_vec());

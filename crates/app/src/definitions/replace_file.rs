@@ -14,11 +14,11 @@ const SHARED_FILE_MODE: u32 = 0o644;
 /// The bits of a mode that are permissions to read and write; a new file takes no others.
 const READ_WRITE_BITS: u32 = 0o666;
 
-/// The number of drafts that this process has named: a file may be replaced several times at once.
+/// The number of drafts that this process has named: a file may be replaced several times at the same time.
 static DRAFTS: AtomicU64 = AtomicU64::new(0);
 
 /// Replaces the text of a file, or creates the file. An interruption leaves the old text or the new one. A link stays a
-/// link; the file that it leads to changes.
+/// link; the file that it leads to changes. Fails if the path names no file, or if the folder cannot be written.
 pub fn replace_file(path: &Path, text: &str) -> io::Result<()> {
     let real = path.canonicalize().unwrap_or_else(|_| path.to_owned());
     if fs::metadata(&real).is_ok_and(|found| !found.is_file()) {

@@ -42,7 +42,7 @@ pub(crate) fn is_bound(config: &Config, name: &str) -> bool {
     config.secrets.get(name).is_some_and(|settings| !settings.hosts.is_empty())
 }
 
-/// What is wrong with the use of a secret.
+/// A problem with the use of a secret.
 struct SecretProblem {
     code: Code,
     message: String,

@@ -26,7 +26,7 @@ use crate::error::AppError;
 use crate::folders::name_folder;
 use crate::tools::mcp::McpServers;
 
-/// The path that stands for stdin.
+/// The path that means stdin.
 pub const STDIN_PATH: &str = "-";
 
 /// A definition with the result of compiling it.
@@ -112,6 +112,18 @@ impl LoadedDefinition {
 }
 
 /// Reads and compiles definitions under one configuration.
+///
+/// # Examples
+///
+/// ```
+/// use flowloom_app::config::Config;
+/// use flowloom_app::definitions::source::Loader;
+///
+/// fn can_run(config: &Config, text: &str) -> bool {
+///     let files = [("greet.mdx".to_owned(), text.as_bytes().to_vec())];
+///     !Loader::new(config).compile_files("greet.mdx", files.into()).is_refused()
+/// }
+/// ```
 #[derive(Clone, Copy)]
 pub struct Loader<'a> {
     /// The configuration.
@@ -157,7 +169,8 @@ impl Loader<'_> {
         }
     }
 
-    /// Reads the definition at `path`: a file, a folder that holds one, or `-` for stdin. What it needs besides is read when it is compiled.
+    /// Reads the definition at `path`: a file, a folder that holds one, or `-` for stdin. Further files are read when
+    /// it is compiled.
     pub fn load_definition(&self, path: &Path) -> Loaded {
         let (path, main) = match path.as_os_str() == STDIN_PATH {
             true => read_stdin(self.config.limits.source_bytes, self.stdin_path),
@@ -193,7 +206,9 @@ impl Loader<'_> {
         LoadedDefinition::of_files(name, sources.files, compiled, available_tools)
     }
 
-    /// Reads and compiles a file that is to be run. Queries the MCP servers whose tools it needs.
+    /// Reads and compiles a file that is to be run. Queries the MCP servers whose tools it needs. Fails if one of these
+    /// servers cannot be started, or does not have a tool that the configuration names; problems of the file are
+    /// diagnostics.
     pub async fn compile_to_run(&self, path: &Path, servers: &McpServers) -> Result<LoadedDefinition, AppError> {
         let source = self.compile(path);
         if source.compiled.required_servers.is_empty() {
@@ -213,7 +228,7 @@ pub struct Loaded {
     unreadable: Option<String>,
     /// Everything that was read, by path.
     files: BTreeMap<String, Vec<u8>>,
-    /// Whether the files were read that a format looks for beside a definition.
+    /// Whether the files were read that a format looks for next to a definition.
     has_related_files: bool,
     available_tools: AvailableTools,
 }
@@ -262,7 +277,7 @@ impl Loaded {
     }
 }
 
-/// Reads a definition from stdin. Its first character tells JSON from Markdown.
+/// Reads a definition from stdin. Its first character distinguishes JSON from Markdown.
 fn read_stdin(limit: u64, path: Option<&Path>) -> (PathBuf, std::io::Result<Vec<u8>>) {
     let mut bytes = Vec::new();
     let read = std::io::stdin().lock().take(limit.saturating_add(1)).read_to_end(&mut bytes);
@@ -349,7 +364,7 @@ fn read_missing_files(
     sources.files.len() > before
 }
 
-/// The format of this name, if one is named.
+/// The format of this name, if one is named. Fails if there is no format with this name.
 pub fn parse_format(name: Option<&str>) -> Result<Option<Format>, DefinitionError> {
     let Some(name) = name else { return Ok(None) };
     match flowloom_formats::find_format(name) {

@@ -1,5 +1,5 @@
-//! What compiling a definition reads: its files, and what it may name besides them. The one place where the settings of an
-//! installation, or those that a bundle recorded, become [`Sources`].
+//! The input of compiling a definition: its files, and the names that it may use. The one place where the settings of
+//! an installation, or those that a bundle recorded, become [`Sources`].
 
 use std::collections::BTreeMap;
 
@@ -19,9 +19,9 @@ pub(crate) struct Surroundings<'a> {
     pub functions: &'a BTreeMap<String, FunctionSettings>,
     /// Configured MCP servers by name.
     pub mcp: &'a BTreeMap<String, McpSettings>,
-    /// The tools that those servers have said they have.
+    /// The tools that those servers have declared.
     pub declared: &'a ServerTools,
-    /// The workflows that an agent is offered; `None` for what is no agent.
+    /// Workflows available to an agent; `None` if the definition is not an agent.
     pub flows: Option<Vec<AvailableFlow>>,
     /// The server that provides the HTTP tools of a graph's agents.
     pub tools: &'a ToolSettings,

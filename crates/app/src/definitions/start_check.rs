@@ -8,7 +8,8 @@ use crate::error::AppError;
 use crate::runs::inputs::check_message;
 
 impl CatalogEntry {
-    /// Fails unless runs with these inputs can start. A schedule would find out only when it is due, when nobody looks.
+    /// Fails unless runs with these inputs can start. Without the check, a schedule would fail only when it is due,
+    /// unattended.
     pub fn check_start(&self, inputs: &Value) -> Result<(), AppError> {
         let prepared = self.prepared.as_ref().ok_or_else(|| self.invalid_error())?;
         self.check_names(inputs)?;

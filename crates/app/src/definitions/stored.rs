@@ -59,7 +59,7 @@ impl DefinitionContent {
         serde_json::from_str(text).map_err(DefinitionError::Damaged)
     }
 
-    /// The JSON that is stored.
+    /// The JSON that is stored. Fails if it cannot be written as JSON.
     pub fn to_json(&self) -> Result<String, DefinitionError> {
         serde_json::to_string(self).map_err(DefinitionError::Unserializable)
     }
@@ -101,7 +101,8 @@ pub(crate) struct Dependency {
     pub hash: Option<String>,
 }
 
-/// Compiles a workflow for a user, with the blocks, agents and tools that are the user's or everyone's.
+/// Compiles a workflow for a user, with the blocks, agents and tools that are the user's or everyone's. Fails if the
+/// store cannot be read; errors of the definition are diagnostics.
 pub fn compile_for_user(
     store: &Store,
     loader: &Loader<'_>,
@@ -111,7 +112,8 @@ pub fn compile_for_user(
     compile_with_tools(store, loader, user, content, AvailableTools::default())
 }
 
-/// Compiles a workflow like [`compile_for_user`], with the tools that are available to its models.
+/// Compiles a workflow like [`compile_for_user`], with the tools that are available to its models. Fails if the store
+/// cannot be read.
 pub(crate) fn compile_with_tools(
     store: &Store,
     loader: &Loader<'_>,
@@ -152,7 +154,8 @@ pub(crate) fn compile_with_tools(
     Ok(CompiledDefinition { source, dependencies: parts })
 }
 
-/// Finds the definition that is effective for a user: the user's own, or else everyone's.
+/// Finds the definition that is effective for a user: the user's own, or else everyone's. Fails if the store cannot be
+/// read.
 pub fn find_definition(
     store: &Store,
     user: &str,
@@ -166,7 +169,7 @@ pub fn find_definition(
     }
 }
 
-/// Lists the definitions of one kind that are effective for a user, sorted by id.
+/// Lists the definitions of one kind that are effective for a user, sorted by id. Fails if the store cannot be read.
 pub fn list_definitions(store: &Store, user: &str, kind: DefinitionKind) -> Result<Vec<DefinitionRow>, AppError> {
     let shared = store.list_definitions(SHARED_USER, kind)?;
     let mut all: BTreeMap<String, DefinitionRow> = shared.into_iter().map(|row| (row.key.id.clone(), row)).collect();
@@ -198,7 +201,7 @@ pub fn is_definition_id(id: &str) -> bool {
     (1..=MAX_ID_CHARS).contains(&id.len()) && id.chars().all(is_plain) && !id.starts_with('.')
 }
 
-/// Builds the stored form of a workflow.
+/// Builds the stored form of a workflow. Fails if the content cannot be written as JSON.
 pub fn new_definition(
     key: DefinitionKey,
     content: &DefinitionContent,
@@ -210,7 +213,8 @@ pub fn new_definition(
     Ok(NewDefinition { key, format, content: content.to_json()?, origin, uses })
 }
 
-/// A stored step list as AgentOS lists it: `id` and `createdAt` come from the store, not from the file.
+/// A stored step list as AgentOS lists it: `id` and `createdAt` come from the store, not from the file. Fails if the
+/// stored content is damaged.
 pub fn to_agentos_json(row: &DefinitionRow) -> Result<Value, AppError> {
     let mut map = steps::read_definition(DefinitionContent::parse(&row.content)?.entry_text());
     map.insert("id".into(), row.key.id.as_str().into());

@@ -76,7 +76,8 @@ pub fn read_folder(root: &Path, loader: &Loader<'_>) -> (Vec<SyncItem>, Vec<Load
 }
 
 /// Stores the workflow in a file, with the files that belong to it, under its own id or else its file name. Returns
-/// that id, or the source with its diagnostics if it has errors.
+/// that id, or the source with its diagnostics if it has errors. Fails if the user would have too many definitions, or
+/// if the store cannot be written.
 pub async fn store_file(
     store: &Store,
     loader: &Loader<'_>,
@@ -110,7 +111,8 @@ fn build_item(root: &Path, source: &LoadedDefinition) -> Option<SyncItem> {
     Some(SyncItem { id, content: DefinitionContent { entry, files, format: None } })
 }
 
-/// Plans the changes for a list of items. Returns the diagnostics as JSON if any item has errors.
+/// Plans the changes for a list of items. Returns the diagnostics as JSON if any item has errors. Fails if two items
+/// have the same id, if the content of one is invalid, or if the store cannot be read.
 pub fn plan_sync(
     store: &Store,
     loader: &Loader<'_>,
@@ -159,7 +161,8 @@ pub fn plan_sync(
     Ok(if problems.is_empty() { Ok(planned) } else { Err(problems) })
 }
 
-/// Applies a plan in one transaction; a dry run only returns the outcome.
+/// Applies a plan in one transaction; a dry run only returns the outcome. Fails if another definition uses one that is
+/// deleted, if a user would have too many, or if the store cannot be written.
 pub async fn apply_plan(store: &Store, planned: SyncPlan, is_dry: bool, by: &Actor) -> Result<SyncOutcome, AppError> {
     if !is_dry {
         let done: Vec<ChangeResult> = store.change_definitions(planned.changes, by, SystemClock.now_ms()).await?;

@@ -43,7 +43,8 @@ impl App {
         }
     }
 
-    /// Compiles a version of a user's stored workflow.
+    /// Compiles a version of a user's stored workflow. Fails if there is no such workflow or version, or if its content
+    /// is damaged.
     pub fn compile_version(&self, user: &str, named: &VersionName) -> Result<LoadedDefinition, AppError> {
         let content = self.read_version(user, named)?;
         Ok(stored::compile_for_user(&self.store, &Loader::new(&self.config), user, &content)?.source)

@@ -40,7 +40,7 @@ pub struct WorkflowChange {
     pub a: Option<String>,
     /// The file of its workflow in the second definition; `None` if it runs no workflow there.
     pub b: Option<String>,
-    /// What differs in it, if both definitions have it.
+    /// The differences in it, if both definitions have it.
     pub diff: Option<DefinitionDiff>,
 }
 

@@ -14,11 +14,11 @@ use super::matching::{DescribedStep, describe_steps, find_moved, match_steps};
 pub struct DefinitionDiff {
     /// Whether they mean the same.
     pub same: bool,
-    /// What differs about the definitions as a whole.
+    /// The differences of the definitions as a whole.
     pub fields: Vec<FieldChange>,
     /// Inputs that differ, by name.
     pub inputs: Vec<InputChange>,
-    /// Steps that differ, in the order of the second definition; removed steps stand at the end.
+    /// Steps that differ, in the order of the second definition; removed steps come last.
     pub steps: Vec<StepChange>,
     /// Workflows that functions run, and that differ.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -30,7 +30,7 @@ pub struct DefinitionDiff {
 pub struct InputChange {
     /// Its name.
     pub name: String,
-    /// What differs.
+    /// The differences.
     pub fields: Vec<FieldChange>,
 }
 
@@ -45,7 +45,7 @@ pub struct StepChange {
     pub a: Option<Path>,
     /// Its path in the second definition.
     pub b: Option<Path>,
-    /// What differs about it, or all of it if it was added or removed.
+    /// Its differences, or all of its fields if it was added or removed.
     pub fields: Vec<FieldChange>,
 }
 

@@ -1,4 +1,5 @@
-//! What a step means, as texts by name. Two steps with the same texts do the same, whatever the formats of their definitions.
+//! The meaning of a step, as texts by name. Two steps with the same texts do the same, whatever the formats of their
+//! definitions.
 
 use flowloom_core::chat::content::Content;
 use flowloom_core::chat::{Role, ToolDeclaration};
@@ -15,7 +16,7 @@ use crate::definitions::conditions::render_condition;
 /// Texts by name, in the order in which people read them.
 pub(super) type DescribedFields = Vec<(&'static str, String)>;
 
-/// What a step does. Empty for a step that only puts others in order.
+/// The effect of a step. Empty for a step that only puts others in order.
 pub(super) fn describe_step(step: &Step) -> DescribedFields {
     let mut fields = DescribedFields::new();
     match &step.kind {

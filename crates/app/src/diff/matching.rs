@@ -51,7 +51,7 @@ fn add_steps(step: &Step, path: Path, is_root: bool, listed: &mut Listed<'_>) {
         let place = if listed.is_across { find_common_place(&path) } else { path.as_str().to_owned() };
         listed.steps.push(DescribedStep { path: path.clone(), place, title, kind, fields });
     }
-    // What a person says, and the call that answers it, are one prompt in other formats.
+    // The message of a person, and the call that answers it, are one prompt in other formats.
     let (mut message_text, mut calls) = (None, 0);
     for child in step.kind.child_steps() {
         if listed.is_across
@@ -104,7 +104,7 @@ fn find_common_place(path: &Path) -> String {
     parts.fold(String::new(), |place, part| place + "/" + part)
 }
 
-/// The text that a person says in a conversation.
+/// The text of a person in a conversation.
 fn find_message_text(message: &AppendMessage) -> Option<String> {
     let Content::Blocks(blocks) = &message.content else { return None };
     let text = blocks.iter().map(render_template).collect::<Vec<_>>().join("\n\n");
@@ -125,7 +125,7 @@ pub(super) fn match_steps(a: &[DescribedStep], b: &[DescribedStep]) -> Vec<(usiz
     matches.pair_by(a, b, |step| (step.place.clone(), step.kind));
     matches.pair_by(a, b, |step| (step.fields.clone(), step.kind));
     matches.pair_by(a, b, |step| (step.title.to_lowercase(), step.kind));
-    // What is left of a kind is paired in order if one side has as many of it as the other.
+    // The remaining steps of a kind are paired in order if both sides have the same number of them.
     matches.pair_rest(a, b);
     matches.a.iter().enumerate().filter_map(|(index, other)| Some((index, (*other)?))).collect()
 }
@@ -173,7 +173,7 @@ impl Matches {
     }
 }
 
-/// Which of the pairs stand in another order. `pairs` are sorted by the first index; the longest run of pairs in the same
+/// Which of the pairs are in another order. `pairs` are sorted by the first index; the longest run of pairs in the same
 /// order has not moved.
 pub(super) fn find_moved(pairs: &[(usize, usize)]) -> Vec<bool> {
     let mut ends: Vec<usize> = Vec::new();

@@ -12,7 +12,7 @@ use serde::Serialize;
 /// A text that differs. `None` where there is none.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct FieldChange {
-    /// What it is, for example `input` or `model`.
+    /// Its name, for example `input` or `model`.
     pub name: &'static str,
     /// The text in the first one.
     pub before: Option<String>,

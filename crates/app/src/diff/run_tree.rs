@@ -1,4 +1,4 @@
-//! The steps of a run together with those of its child runs, which stand below the steps that started them.
+//! The steps of a run together with those of its child runs, which are below the steps that started them.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;

@@ -31,12 +31,12 @@ pub struct RunDiff {
     pub b: RunFacts,
     /// The first step that differs, in the order of the journals. If it differs because its child run does, the step of that.
     pub first_divergence: Option<Path>,
-    /// What differs about the runs themselves: status, error, output.
+    /// The differences of the runs themselves: status, error, output.
     pub fields: Vec<FieldChange>,
     /// Every step of either run and of its child runs, which have paths such as `/call/run~1/answer`.
     pub steps: Vec<StepDiff>,
-    /// What differs between the definitions of the runs and those that they have called; `None` if they mean the same. It is
-    /// no difference of the runs by itself.
+    /// The differences between the definitions of the runs and those that they have called; `None` if they mean the
+    /// same. It is no difference of the runs by itself.
     pub definition: Option<DefinitionDiff>,
 }
 
@@ -62,7 +62,7 @@ pub struct StepDiff {
     pub path: Path,
     /// How it differs.
     pub change: StepChange,
-    /// What differs.
+    /// The differences.
     pub fields: Vec<FieldChange>,
     /// The step in the first run.
     pub a: Option<StepFacts>,
@@ -99,7 +99,7 @@ pub struct StepFacts {
     pub reused: bool,
 }
 
-/// Compares two runs.
+/// Compares two runs. Fails if a record, a bundle or a child run of them is damaged, or cannot be read.
 pub async fn compare_runs(app: &App, a: &LoadedRun, b: &LoadedRun) -> Result<RunDiff, AppError> {
     let (facts_a, result_a) = describe_run(app, a).await?;
     let (facts_b, result_b) = describe_run(app, b).await?;
@@ -168,7 +168,7 @@ async fn describe_run(app: &App, opened: &LoadedRun) -> Result<(RunFacts, HashMa
     Ok((facts, result))
 }
 
-/// Compares steps by their paths. The order is that of the first run; steps that only the second one has stand behind the
+/// Compares steps by their paths. The order is that of the first run; steps that only the second one has come after the
 /// step that they follow there.
 fn compare_steps(steps_a: &[StepDetails], steps_b: &[StepDetails]) -> Vec<StepDiff> {
     let by_path_a: HashMap<&Path, &StepDetails> = steps_a.iter().map(|step| (&step.path, step)).collect();

@@ -16,7 +16,8 @@ use crate::error::AppError;
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 impl App {
-    /// The run that receives a command to the run `opened`, and the command in its terms.
+    /// The run that receives a command to the run `opened`, and the command in its terms. Fails if a child run cannot
+    /// be opened.
     pub async fn route_command(
         &self,
         opened: &LoadedRun,
@@ -34,14 +35,15 @@ impl App {
         }
     }
 
-    /// The run to drive so that `opened` continues: the outermost unfinished run around it, or `opened` itself.
+    /// The run to drive so that `opened` continues: the outermost unfinished run around it, or `opened` itself. Fails
+    /// if the store cannot be read, or if that run is damaged.
     pub async fn open_driving_run(&self, opened: LoadedRun) -> Result<LoadedRun, AppError> {
         let id = self.store.find_driving_run(opened.id)?;
         if id == opened.id { Ok(opened) } else { self.open_run_by_id(id).await }
     }
 
     /// Waits until the child runs of a run that was cancelled have ended, and ends those that no worker drives. Gives up after
-    /// [`DECISION_TIMEOUT`]; a server ends them later.
+    /// [`DECISION_TIMEOUT`]; a server ends them later. Fails if the store cannot be read or written.
     pub async fn end_child_runs(&self, run: RunId) -> Result<(), AppError> {
         let ended = tokio::time::timeout(DECISION_TIMEOUT, self.end_all_within(run)).await;
         ended.unwrap_or(Ok(()))

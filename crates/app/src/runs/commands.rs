@@ -36,7 +36,7 @@ pub struct SentCommand {
     pub is_applied: bool,
 }
 
-/// Who sends commands.
+/// The sender of commands.
 struct Sender<'a> {
     by: &'a Actor,
     /// The call that sends a single command under an idempotency key.
@@ -73,7 +73,7 @@ fn is_applied(decision: Option<CommandOutcome>) -> Result<bool, AppError> {
 
 impl RunService {
     /// Sends a command to a run and waits for the decision, at most for `timeout`. Fails with the reason if the command is
-    /// rejected, with `SecretDenied` if somebody with a key chooses an output that could carry a secret away, and with
+    /// rejected, with `SecretDenied` if a caller with a key chooses an output that could carry a secret away, and with
     /// `AfterCommand` if something fails after the command was stored, or if it is not known whether it was.
     pub async fn send_command(
         &self,
@@ -263,7 +263,8 @@ impl RunService {
         }
     }
 
-    /// Drives a run from the end of its journal, unless a worker drives it already.
+    /// Drives a run from the end of its journal, unless a worker drives it already. Fails if the run around it cannot
+    /// be opened, or if the store cannot be written.
     pub async fn continue_run(&self, opened: LoadedRun) -> Result<ActiveRun, AppError> {
         let id = opened.id;
         match self.drive_run(opened).await {
@@ -293,7 +294,7 @@ impl RunService {
             return Ok(ending);
         }
         let runs = self.clone();
-        // A caller who leaves in between would leave a run that this process has claimed and nobody drives.
+        // A caller who leaves in between would leave a run that this process has claimed and does not drive.
         tokio::spawn(async move { runs.claim_and_drive(&opened).await }).await?
     }
 

@@ -21,7 +21,7 @@ impl App {
         }
         match self.store.delete_run(row, by).await? {
             true => Ok(()),
-            // Somebody else may have deleted it meanwhile.
+            // Another caller may have deleted it meanwhile.
             false => match self.store.get_run(row.id)? {
                 Some(row) => Err(AppError::RunKept { run: row.id, why: explain_kept(&row) }),
                 None => Err(StoreError::NoRunMatches(row.id.to_string()).into()),

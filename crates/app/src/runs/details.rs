@@ -79,7 +79,8 @@ impl RequestDetails {
     }
 }
 
-/// The steps of a run, in the order of the journal: all, or those at a path and below.
+/// The steps of a run, in the order of the journal: all, or those at a path and below. Fails if an engine cannot be
+/// built from the settings in the bundle of the run.
 pub async fn read_details(app: &App, opened: &LoadedRun, within: Option<&Path>) -> Result<Vec<StepDetails>, AppError> {
     let engine = app.engine_for_run(opened)?;
     let sent = engine.collect_requests(opened.records.clone(), opened.plan.clone()).await;

@@ -1,5 +1,5 @@
 //! Secrets that a chosen value could carry away. The output of a step flows through its run and through the runs around it.
-//! Whoever chooses it, other than the operator, could send a secret without hosts to a host of their own.
+//! A person other than the operator who chooses it could send a secret without hosts to a host of their own.
 
 use flowloom_core::code::Code;
 use flowloom_core::error::StepFailure;
@@ -14,7 +14,8 @@ use crate::engine_factory::{CompiledBundle, EngineFactory};
 use crate::error::AppError;
 
 impl EngineFactory {
-    /// Fails with `SecretDenied` if a command of somebody with a key gives a step an output that could carry a secret away.
+    /// Fails with `SecretDenied` if a command of a caller with a key gives a step an output that could carry a secret
+    /// away.
     pub(crate) fn check_chosen_output(&self, receiver: RunId, action: &CommandAction) -> Result<(), AppError> {
         if !action.chooses_output() {
             return Ok(());

@@ -33,7 +33,7 @@ pub struct ForkParent {
 }
 
 impl RunFamily {
-    /// The relatives of a run that has just ended, so that nobody has forked it yet.
+    /// The relatives of a run that has just ended, and therefore has no forks yet.
     pub fn without_forks(state: &RunState) -> RunFamily {
         let created = state.created.as_ref();
         let origin = created.and_then(|created| created.fork.as_ref());
@@ -43,7 +43,7 @@ impl RunFamily {
     }
 }
 
-/// Finds the relatives of a run. A run of another user is none.
+/// Finds the relatives of a run. A run of another user is none. Fails if the store cannot be read.
 pub fn find_family(store: &Store, run: RunId, state: &RunState) -> Result<RunFamily, AppError> {
     let user = state.created.as_ref().map(|created| created.user.clone());
     let filter = RunFilter { forked_from: Some(run), user, limit: MAX_LISTED_FORKS, ..RunFilter::default() };

@@ -44,7 +44,7 @@ pub struct FamilyMember {
     pub finished_at: Option<u64>,
 }
 
-/// Finds the family of a run. Runs of other users are none of it.
+/// Finds the family of a run. Runs of other users are none of it. Fails if the store cannot be read.
 pub fn find_family_tree(store: &Store, run: RunId) -> Result<FamilyTree, AppError> {
     let Some(first) = find_first(store, run)? else { return Ok(FamilyTree { members: Vec::new(), has_more: false }) };
     let mut children: HashMap<RunId, Vec<RunRow>> = HashMap::new();
@@ -74,7 +74,7 @@ pub fn find_family_tree(store: &Store, run: RunId) -> Result<FamilyTree, AppErro
         members.push(describe_member(store, row)?);
     }
     if let Some(first) = members.first_mut() {
-        // A run whose origin was deleted, or belongs to somebody else, is the first of its family.
+        // A run whose origin was deleted, or belongs to another user, is the first of its family.
         first.forked_from = None;
     }
     Ok(FamilyTree { members, has_more })

@@ -5,7 +5,8 @@ use flowloom_runtime::RunOutcome;
 use crate::engines::{App, LoadedRun};
 use crate::error::AppError;
 
-/// Reads a stored run as if it had just been driven.
+/// Reads a stored run as if it had just been driven. Fails if an engine cannot be built from the settings in the bundle
+/// of the run.
 pub async fn read_outcome(app: &App, opened: &LoadedRun) -> Result<RunOutcome, AppError> {
     let state = opened.state();
     let env = app.engine_for_run(opened)?.final_env(opened.records.clone(), opened.plan.clone()).await;

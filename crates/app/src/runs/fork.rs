@@ -60,7 +60,9 @@ pub struct PreparedFork {
     limits: Limits,
 }
 
-/// Prepares a fork of a run: compiles what changes and finds the step at which it begins.
+/// Prepares a fork of a run: compiles what changes and finds the step at which it begins. Fails if the run has no such
+/// step, if nothing would change, if the changed definition does not compile, or if an input, a variable or the budget
+/// does not fit.
 pub fn prepare_fork(app: &App, from: LoadedRun, changes: ForkChanges) -> Result<PreparedFork, AppError> {
     let at = find_start(app, &from, &changes)?;
     let performed = find_performed(&from, &changes, at.as_ref());
@@ -101,7 +103,8 @@ impl PreparedFork {
         self
     }
 
-    /// Starts the fork. `adjust` can change how, for example give it the id that was reserved for it.
+    /// Starts the fork. `adjust` can change how, for example give it the id that was reserved for it. Fails if the run
+    /// cannot be replayed, if a quota is used up, or if the store cannot be written.
     pub async fn start(
         self,
         app: &App,

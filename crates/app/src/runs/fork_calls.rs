@@ -27,7 +27,7 @@ use crate::tools::workflows::{
     CalledWorkflow, ChildOutcome, RUN_STORED_FUNCTION, STORED_ID_ARGUMENT, build_stored_bundle, choose_settings,
 };
 
-/// What a fork compares of the workflows that it calls.
+/// How a fork compares the workflows that it calls.
 #[derive(Clone, Copy)]
 pub(super) struct CallComparison {
     /// Whether answers of the models of the earlier run count as answers of the models of the fork.
@@ -219,7 +219,7 @@ async fn follow_child(engine: &Engine, child: &LoadedRun, plan: Arc<Plan>) -> Op
     engine.reproduce_record(child.records.clone(), plan).await.ok()
 }
 
-/// What a call returns after its child run.
+/// The result of a call after its child run.
 fn render_reply(
     caller: &Bundle,
     call: &RecordedCall,

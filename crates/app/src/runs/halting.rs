@@ -90,7 +90,9 @@ impl HaltingRun {
         Ok(HaltingRun { id: run.id(), halted, driven: run.spawn(), _app: app })
     }
 
-    /// Starts a fork of a run that performs everything from the step `at` on, where the variables `set` have new values.
+    /// Starts a fork of a run that performs everything from the step `at` on, where the variables `set` have new
+    /// values. Fails if the run does not exist or has no such step, if a value does not fit, or if the fork cannot be
+    /// started.
     pub async fn fork(config: Config, run: &str, at: &Path, set: Vec<(String, Value)>) -> Result<HaltingRun, AppError> {
         let app = Arc::new(App::open(config)?);
         let from = app.open_run(run).await?;

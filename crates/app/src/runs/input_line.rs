@@ -1,4 +1,4 @@
-//! The inputs of a run in one line, by which a person tells runs of the same workflow from each other.
+//! The inputs of a run in one line, by which a person distinguishes runs of the same workflow.
 
 use flowloom_core::render::shorten_text;
 use flowloom_core::value::Value;

@@ -30,7 +30,7 @@ pub enum InvalidBudget {
 }
 
 /// Parses `tokens=N,usd=N,steps=N,time=30s` into the limits: at least one of them, and none twice. A time without a unit is
-/// in seconds.
+/// in seconds. Fails if the text is empty, or if a part is unknown, repeated or no number.
 ///
 /// # Examples
 ///
@@ -71,7 +71,7 @@ pub fn parse_budget(text: &str, limits: &mut Limits) -> Result<(), InvalidBudget
     Ok(())
 }
 
-/// The limits with the parts of a budget. They do not exceed the `configured` ones.
+/// The limits with the parts of a budget. They do not exceed the `configured` ones. Fails like [`parse_budget`].
 pub fn narrow_by_budget(text: &str, mut limits: Limits, configured: &Limits) -> Result<Limits, InvalidBudget> {
     parse_budget(text, &mut limits)?;
     Ok(configured.narrow_to(&limits))
@@ -82,8 +82,8 @@ fn parse_time_limit_ms(text: &str) -> Option<u64> {
     parse_duration_ms(text).or_else(|| parse_duration_ms(&format!("{text}s")))
 }
 
-/// Parses `500ms`, `30s`, `5m`, `2h` or `30d` into milliseconds. A number without a unit is none: whoever writes `30` for
-/// an age means days as likely as seconds.
+/// Parses `500ms`, `30s`, `5m`, `2h` or `30d` into milliseconds. A number without a unit is not valid: a person who
+/// writes `30` for an age means days as likely as seconds.
 pub fn parse_duration_ms(text: &str) -> Option<u64> {
     let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.').len();
     let (number, unit) = text.split_at(digits);
@@ -168,7 +168,7 @@ pub fn parse_answer(question: &AskRequest, text: &str) -> Value {
     }
 }
 
-/// Whether a text agrees or refuses; `None` if it says neither, or more.
+/// Whether a text agrees or refuses; `None` if it does neither, or adds more.
 fn parse_decision(text: &str) -> Option<bool> {
     let words = text.split(|character: char| character.is_whitespace() || ",.!".contains(character));
     let message = words.filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ").to_lowercase();

@@ -39,7 +39,8 @@ impl LastRun {
     }
 }
 
-/// The newest run of the definition that is called `name`; `None` if there is none. Creates no data folder.
+/// The newest run of the definition that is called `name`; `None` if there is none. Creates no data folder. Fails if
+/// the store cannot be opened, or if the run is damaged.
 pub async fn find_last_run(config: &Config, name: &str) -> Result<Option<LastRun>, AppError> {
     if config.database.value.is_none() && !config.data_dir.value.exists() {
         return Ok(None);

@@ -17,7 +17,7 @@ const SECRET_WORDS: [&str; 5] = ["api-key", "apikey", "token", "secret", "passwo
 /// Names of objects and rows that hold the parameters of an address, in lower case.
 const PARAMETER_TABLES: [&str; 5] = ["params", "query", "query_params", "queryparams", "queryparameters"];
 
-/// The name that stands for all parameters that hold credentials.
+/// The name that replaces all parameters that hold credentials.
 const CREDENTIAL_PARAMETER: &str = "token";
 
 /// Minimum length of a value that is also masked outside of its header, in bytes. Shorter ones occur by chance.
@@ -35,7 +35,7 @@ pub(crate) fn mask_header(name: &str, value: &Rich) -> String {
     }
 }
 
-/// A value that [`mask_header`] hides, and what stands in its place.
+/// A value that [`mask_header`] hides, and its replacement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct MaskedValue {
     /// The value.
@@ -123,7 +123,7 @@ fn visit_all_headers(value: &mut Json, visit: &mut dyn FnMut(&str, &mut String))
     }
 }
 
-/// The same for a text that is JSON. What is no header stays as it is written.
+/// Visits the headers in a text that is JSON. Other text stays unchanged.
 fn visit_headers_in_text(text: &mut String, visit: &mut dyn FnMut(&str, &mut String)) {
     let Some(mut inner) = read_json_text(text) else { return };
     let mut changed = Vec::new();

@@ -13,8 +13,8 @@ pub enum NoOpenStep {
         /// The kind of step requested: `question` or `uncertain effect`.
         what: &'static str,
     },
-    /// An answer or a decision is stored and not applied yet.
-    #[error("the run has no open {what}: what was decided about {path} is stored and not applied yet")]
+    /// An answer or a decision is stored but not applied yet.
+    #[error("the run has no open {what}: a decision about {path} is stored but not applied yet")]
     Decided {
         /// The kind of step requested: `question` or `uncertain effect`.
         what: &'static str,
@@ -74,12 +74,14 @@ fn shorten_question(question: &str) -> String {
     if is_first_of_many && shown == line { format!("{line} …") } else { shown }
 }
 
-/// The step that waits for an answer at `path`, or the only one.
+/// The step that waits for an answer at `path`, or the only one. Fails if no question is open, if none is open at the
+/// path, or if there are several and no path.
 pub fn select_question<'a>(state: &'a RunState, path: Option<&str>) -> Result<OpenStep<'a>, NoOpenStep> {
     select_step(state, path, "question", |step| step.question.is_some())
 }
 
-/// The uncertain effect at `path`. A block or function has the path of the only uncertain effect in it, too.
+/// The uncertain effect at `path`. A block or function has the path of the only uncertain effect in it, too. Fails if
+/// there is none, or several.
 pub fn select_uncertain<'a>(state: &'a RunState, path: &str) -> Result<OpenStep<'a>, NoOpenStep> {
     select_step(state, Some(path), "uncertain effect", |step| step.question.is_none())
 }

@@ -67,7 +67,8 @@ impl App {
         }
     }
 
-    /// Notes what was decided about the steps of a run, and of its child runs, and waits for a process with its configuration.
+    /// Notes the decisions about steps of a run, and of its child runs, that wait for a process with its
+    /// configuration. Fails if a child run cannot be opened.
     pub(crate) async fn note_decisions(&self, run: RunId, state: &mut RunState) -> Result<(), AppError> {
         let pending = self.store.pending_commands(run).await?;
         let mut decided: Vec<Path> = pending
@@ -95,8 +96,8 @@ impl App {
         project.map_or_else(Vec::new, |project| list_differences(&project.config, &self.config.fingerprint))
     }
 
-    /// Why no server with this configuration continues a run by itself that somebody must continue; `None` if one does, or
-    /// if the run waits for an answer or a decision.
+    /// Why no server with this configuration continues a run that must be continued; `None` if one does, or
+    /// if the run waits for an answer or a decision. Fails if the store cannot be read.
     pub async fn explain_standstill(&self, opened: &LoadedRun) -> Result<Option<String>, AppError> {
         let state = opened.state();
         let status = state.status;
@@ -123,7 +124,7 @@ impl App {
         }))
     }
 
-    /// The same for a run of a list, without what only the engine of the run knows.
+    /// The same for a listed run, without the facts that only the engine of the run knows.
     pub fn explain_listed(&self, row: &RunRow) -> Option<String> {
         let has_status = |status: &Status| status.name() == row.current_status();
         if has_status(&Status::Quarantined) {

@@ -124,7 +124,7 @@ impl Playback {
     }
 
     /// The value of an expression over what the step at a stop sees; `None` for `undefined`. Calls of JavaScript need the
-    /// sandbox.
+    /// sandbox. Fails if the expression throws, or if it needs the sandbox and there is none.
     pub async fn evaluate_at(
         &self,
         stop: &Stop,
@@ -149,7 +149,7 @@ impl Playback {
     }
 
     /// The variables of the child runs of the steps before a stop, by the paths of the steps, with those of runs below them.
-    /// A child run that has not ended has those that it has now.
+    /// A child run that has not ended has those that it has now. Fails if a child run cannot be opened.
     pub async fn child_variables_at(&self, stop: &Stop) -> Result<Vec<(String, Value)>, AppError> {
         let started = list_calls(&self.opened.records[..stop.records]);
         let mut pending: Vec<ChildCall> =

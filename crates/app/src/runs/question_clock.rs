@@ -24,7 +24,7 @@ pub(super) struct QuestionClock {
     last: Option<Moment>,
     /// A moment with the time that it really was at least, if the questions that wait must be read.
     unread: Option<Moment>,
-    /// Questions that expire later than the clock says, with their times.
+    /// Questions that expire later than the time of the clock, with their times.
     held: BTreeMap<QuestionExpiry, Instant>,
 }
 

@@ -19,7 +19,7 @@ pub(crate) struct ChildRunFinder<'s> {
     callers: HashMap<RunId, Option<CallingRun>>,
 }
 
-/// What the record of a run says about its calls.
+/// The calls of a run, as its record shows them.
 struct CallingRun {
     reset: ResetAttempts,
     /// The attempts whose outcomes belong to the run that this one was forked from.
@@ -52,7 +52,8 @@ impl<'s> ChildRunFinder<'s> {
         self.callers.entry(run).or_insert_with(|| Some(CallingRun::new(records)));
     }
 
-    /// The child run of an attempt of a step; `None` if the step started none, or if the child run was deleted.
+    /// The child run of an attempt of a step; `None` if the step started none, or if the child run was deleted. Fails
+    /// if the record of a calling run is damaged.
     pub(crate) fn find_child(&mut self, run: RunId, path: &Path, attempt: u32) -> Result<Option<RunId>, AppError> {
         let (mut run, mut attempt) = (run, attempt);
         loop {

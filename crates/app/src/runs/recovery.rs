@@ -17,7 +17,7 @@ use super::question_clock::{Moment, QuestionClock};
 use super::service::RunService;
 use crate::error::AppError;
 
-/// Number of abandoned runs that are read at once.
+/// Number of abandoned runs that are read in one query.
 const RECOVERY_BATCH_RUNS: u32 = 64;
 
 /// Number of reclaimed runs that have made no progress yet. If one of them ends this process, only so many are affected.
@@ -146,7 +146,7 @@ impl RecoveryTask {
     }
 
     /// Reclaims runs that no worker drives, as far as there is capacity: a few at a time, and those that may end this
-    /// process one at a time.
+    /// process one at a time. Fails if the store cannot be read or written.
     pub async fn reclaim_runs(&mut self) -> Result<(), AppError> {
         self.forget_settled().await?;
         // Runs are reclaimed also if it is not known which questions have expired.
@@ -173,7 +173,7 @@ impl RecoveryTask {
             if orphan.is_hopeless() && self.runs.app.config.engine.restate.is_none() {
                 self.quarantine_run(orphan).await?;
             } else if self.recent_claims.contains_key(&orphan.id) && !orphan.has_commands {
-                // It was left at once, for a reason that may last.
+                // It was left immediately, for a reason that may last.
                 self.schedule_retry(orphan.id);
             } else if self.may_reclaim(&orphan) {
                 self.reclaim_run(orphan).await?;
@@ -334,7 +334,7 @@ fn resume_command(expiry: QuestionExpiry, now: u64) -> RunCommand {
     }
 }
 
-/// Says which runs wait for another configuration.
+/// Reports which runs wait for another configuration.
 fn describe_left_runs(left: &LeftRuns) -> String {
     let (runs, object) = match left.count {
         1 => ("1 run was".to_owned(), "it"),

@@ -69,7 +69,7 @@ fn report_broken(names: &RunNames<'_>, error: &RunError) {
     }
 }
 
-/// Reports a run that has ended, or that waits for somebody.
+/// Reports a run that has ended, or that waits for a person.
 fn report_status(names: &RunNames<'_>, outcome: &RunOutcome) {
     let RunNames { run, workflow, user } = *names;
     let state = &outcome.state;

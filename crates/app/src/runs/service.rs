@@ -90,7 +90,7 @@ pub struct StartRunRequest {
     pub step: Option<Path>,
     /// Whether a key authenticated the caller, who is then not the operator.
     pub has_key: bool,
-    /// Whether the run is followed from its first event, whatever the call says.
+    /// Whether the run is followed from its first event, regardless of the call.
     pub needs_events: bool,
     /// The id that was reserved for it.
     pub id: Option<RunId>,
@@ -181,7 +181,7 @@ impl RunService {
         self.live.is_live(id) || matches!(self.app.store.get_run(id), Ok(Some(_)))
     }
 
-    /// Whether a call has an idempotency key under which it sent an answer to a run.
+    /// Whether a call has an idempotency key under which it sent an answer to a run. Fails if the store cannot be read.
     pub fn has_answered(&self, call: &StartCall, run: RunId) -> Result<bool, AppError> {
         let Some(key) = &call.idempotency_key else { return Ok(false) };
         Ok(self.find_sent_command(StartKey { user: &call.user, key }, run)?.is_some())
@@ -202,7 +202,8 @@ impl RunService {
         }
     }
 
-    /// Starts a run of a definition and drives it.
+    /// Starts a run of a definition and drives it. Fails if the definition has errors or no such step, if an input or
+    /// the budget does not fit, or if a quota is used up.
     pub async fn start_run(
         &self,
         call: &StartCall,
@@ -238,6 +239,8 @@ impl RunService {
     }
 
     /// Forks a run and drives the fork. `workflow` is the id of the definition that it follows, if not that of the run.
+    /// Fails if there is no such definition or it has errors, if the changes do not fit the run, or if a quota is used
+    /// up.
     pub async fn fork_run(
         &self,
         call: &StartCall,
@@ -262,7 +265,7 @@ impl RunService {
         let (id, trace) = self.continue_trace(call.trace.clone(), reserved);
         let (runs, place, needs_events) = (self.clone(), call.place.clone(), call.needs_events);
         let trigger = Some(call.trigger_of(reserved));
-        // A caller who leaves in between would leave a stored run that nobody drives.
+        // A caller who leaves in between would leave a stored run that no worker drives.
         let start = async move {
             let started = prepared.start(&runs.app, |start| StartRun { id, trace, trigger, ..start }).await?;
             Ok(runs.live.start_run(started, place.as_deref(), needs_events).await)

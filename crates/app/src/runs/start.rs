@@ -31,18 +31,19 @@ pub struct PreparedDefinition {
 }
 
 impl PreparedDefinition {
-    /// A plan with the engine that runs it and the bundle that it was compiled from.
+    /// A plan with the engine that runs it and the bundle that it was compiled from. Fails if the bundle cannot be
+    /// written as JSON.
     pub fn new(plan: Arc<Plan>, engine: Engine, bundle: &Bundle) -> Result<PreparedDefinition, AppError> {
         let text = bundle.to_json()?;
         Ok(PreparedDefinition { plan, engine, bundle: (Hash::of_bytes(text.as_bytes()), text.into()) })
     }
 
-    /// The same for the text of a bundle, whose hash is known.
+    /// A plan with its engine and the text of its bundle, whose hash is known.
     pub(crate) fn of_text(plan: Arc<Plan>, engine: Engine, hash: Hash, text: Arc<str>) -> PreparedDefinition {
         PreparedDefinition { plan, engine, bundle: (hash, text) }
     }
 
-    /// The bundle of its runs.
+    /// The bundle of its runs. Fails if it is damaged.
     pub fn parse_bundle(&self) -> Result<Bundle, DefinitionError> {
         Bundle::parse(&self.bundle.1)
     }
@@ -54,6 +55,23 @@ impl PreparedDefinition {
 }
 
 /// A run to start.
+///
+/// # Examples
+///
+/// ```
+/// use flowloom_app::engines::App;
+/// use flowloom_app::error::AppError;
+/// use flowloom_app::runs::start::{PreparedDefinition, StartRun};
+/// use flowloom_core::RunId;
+/// use flowloom_core::value::Value;
+///
+/// async fn greet(app: &App, greeting: &PreparedDefinition) -> Result<RunId, AppError> {
+///     let limits = app.config.limits.narrow_to(&greeting.plan.limits);
+///     let inputs = Value::map([("name", "Ann".into())]);
+///     let started = StartRun::new(greeting, inputs, "local", limits).start(&app.store)?;
+///     Ok(started.run.drive_to_end().await.id)
+/// }
+/// ```
 pub struct StartRun<'a> {
     /// Id of the workflow.
     pub workflow: &'a PreparedDefinition,
@@ -67,7 +85,7 @@ pub struct StartRun<'a> {
     pub agent: Option<String>,
     /// Its limits.
     pub limits: Limits,
-    /// The key of the conversation that it is a turn of: what was said is stored under it when the run ends.
+    /// The key of the conversation that it is a turn of: the messages are stored under it when the run ends.
     pub thread: Option<String>,
     /// The number of runs around it.
     pub depth: u32,
@@ -118,7 +136,8 @@ impl<'a> StartRun<'a> {
         Ok(StartedRun { run: engine.start_run(options)?, plan })
     }
 
-    /// Like [`StartRun::start`], for a run that begins with the record of another one.
+    /// Like [`StartRun::start`], for a run that begins with the record of another one. Fails if the other run cannot be
+    /// replayed, too.
     pub async fn start_fork(self, store: &Store, from: ForkedRun) -> Result<StartedRun, AppError> {
         let (engine, options) = self.prepare(store)?;
         let plan = options.plan.clone();

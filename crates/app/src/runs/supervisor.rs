@@ -373,7 +373,7 @@ mod tests {
         assert!(supervisor.lock_runs().counts.is_empty());
     }
 
-    /// Users who each retry a refused start get what runs that end make free, whoever asks first.
+    /// Users who each retry a refused start share the capacity that ending runs release, regardless of who asks first.
     #[test]
     fn a_place_that_becomes_free_goes_to_the_user_with_fewer_runs() {
         let supervisor = RunSupervisor::new(8, None);

@@ -1,4 +1,4 @@
-//! Turns of conversations: a thread has one turn at a time, and keeps what was said.
+//! Turns of conversations: a thread has one turn at a time, and keeps the messages.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;

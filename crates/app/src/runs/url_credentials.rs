@@ -68,7 +68,7 @@ pub(crate) fn list_credentials(text: &str) -> Vec<MaskedValue> {
     let mut values: Vec<String> = Vec::new();
     for range in find_credentials(text) {
         let written = &text[range];
-        // A sentence, or a list of links, goes on after the address.
+        // A sentence, or a list of links, continues after the address.
         let shortened = written.trim_end_matches([')', ']', '}', '.', ',', ';']);
         for value in [written, shortened] {
             values.push(value.to_owned());
@@ -84,7 +84,7 @@ pub(crate) fn list_credentials(text: &str) -> Vec<MaskedValue> {
     followed.map(|value| MaskedValue { value, shown: MASK.to_owned() }).collect()
 }
 
-/// The places of the values of credentials in a text, in order. What is a name already, or masked, is left out.
+/// The places of the values of credentials in a text, in order. Values that are names already, or masked, are left out.
 fn find_credentials(text: &str) -> Vec<Range<usize>> {
     let credentials = find_parameters(text).into_iter().filter(|parameter| is_credential_name(parameter.name));
     credentials.map(|parameter| parameter.value).collect()

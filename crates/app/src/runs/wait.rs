@@ -21,7 +21,7 @@ const MIN_POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// The longest interval if only polling shows the end of the run.
 const MAX_POLL_INTERVAL: Duration = Duration::from_millis(500);
 
-/// The longest interval if the process that drives the run tells when it no longer does.
+/// The longest interval if the process that drives the run announces that it no longer does.
 const MAX_NOTIFIED_POLL_INTERVAL: Duration = Duration::from_secs(5);
 
 /// How long the caller of a start waits until a server has stored it. A little longer than a write that does not get its turn.
@@ -113,8 +113,8 @@ pub fn is_active_row(run: &RunRow) -> bool {
     run.finished_at.is_none() && (run.is_driven || is_due)
 }
 
-/// Says when to look next at a run that another worker drives: at once when its process says that it no longer drives the
-/// run, otherwise less and less often.
+/// Determines when to read a run that another worker drives next: immediately when its process announces that it no
+/// longer drives the run, otherwise less and less often.
 struct PollTimer {
     run: RunId,
     relay: Option<Arc<dyn TextRelay>>,
@@ -154,7 +154,7 @@ mod tests {
 
     use super::*;
 
-    /// A relay that notifies at once.
+    /// A relay that notifies immediately.
     struct EagerRelay;
 
     impl TextRelay for EagerRelay {

@@ -1,4 +1,4 @@
-//! Who may use which secret where.
+//! Tests of who may use which secret where.
 
 use super::*;
 

@@ -26,7 +26,8 @@ pub fn strip_mention(message: &str) -> &str {
     if rest.is_empty() { DEFAULT_MESSAGE } else { rest }
 }
 
-/// The workflows currently available to an agent of a user: every workflow in the tool catalog except agents.
+/// The workflows currently available to an agent of a user: every workflow in the tool catalog except agents. Fails if
+/// the store cannot be read, or if an MCP server that one of them needs cannot be queried.
 pub async fn load_available(catalog: &Arc<Catalog>, user: &str) -> Result<WorkflowTools, AppError> {
     let (shared, whose) = (catalog.clone(), user.to_owned());
     let listed = tokio::task::spawn_blocking(move || catalog::list_definitions(&shared, &whose)).await;
@@ -60,7 +61,7 @@ async fn build_tool(
 }
 
 /// Recompiles an agent with the workflows in its folder and the user's stored ones as tools. Other definitions are
-/// returned unchanged.
+/// returned unchanged. Fails like [`load_available`].
 pub async fn attach_workflows(
     app: &Arc<App>,
     path: &Path,
@@ -72,7 +73,8 @@ pub async fn attach_workflows(
     attach_listed(&Arc::new(Catalog::new(folder.to_owned(), app.clone())), lenient, source, user).await
 }
 
-/// Recompiles an agent with the workflows of a catalog as tools. Other definitions are returned unchanged.
+/// Recompiles an agent with the workflows of a catalog as tools. Other definitions are returned unchanged. Fails like
+/// [`load_available`].
 pub async fn attach_listed(
     catalog: &Arc<Catalog>,
     lenient: bool,

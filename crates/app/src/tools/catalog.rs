@@ -10,12 +10,12 @@ use crate::definitions::catalog::{Catalog, CatalogEntry};
 use crate::error::AppError;
 
 /// The tools available to a user, sorted by id: every definition without errors, except flows that are switched off.
-/// Names are not made unique here. Reads the folder.
+/// Names are not made unique here. Reads the folder. Fails if the store cannot be read.
 pub fn list_tools(catalog: &Catalog, user: &str) -> Result<Vec<ToolDescriptor>, AppError> {
     Ok(list_definitions(catalog, user)?.iter().filter_map(|definition| build_tool(definition)).collect())
 }
 
-/// The definitions behind the tools.
+/// The definitions behind the tools. Fails if the store cannot be read.
 pub fn list_definitions(catalog: &Catalog, user: &str) -> Result<Vec<Arc<CatalogEntry>>, AppError> {
     let mut found = Vec::new();
     for definition in catalog.list_definitions(user)? {

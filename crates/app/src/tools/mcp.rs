@@ -69,7 +69,8 @@ impl McpServers {
         Ok(tools)
     }
 
-    /// Queries several servers for their tools.
+    /// Queries several servers for their tools. Fails if one of them cannot be started, or does not have a tool that
+    /// the configuration names.
     pub async fn query_available(&self, config: &Config, names: &[String]) -> Result<AvailableTools, AppError> {
         let mut servers = ServerTools::new();
         for (name, mcp) in config.mcp.iter().filter(|(name, _)| names.contains(name)) {

@@ -50,7 +50,7 @@ pub struct TestRunner<'a> {
     code: Arc<dyn CodeRunner>,
     local: Arc<LocalEngine>,
     live: Option<Limits>,
-    /// Opened for the first agent, whose tools are the workflows beside it, or with the workflows of the project.
+    /// Opened for the first agent, whose tools are the workflows next to it, or with the workflows of the project.
     app: OnceLock<Arc<App>>,
     /// The workflows that tests name by their ids.
     catalog: OnceLock<Arc<Catalog>>,
@@ -162,7 +162,8 @@ impl<'a> TestRunner<'a> {
     }
 
     /// Replaces the file of a test by what has happened now, if the test failed, or if models were asked again and something
-    /// is new. What is still wrong then remains: an update does not change what a person expects.
+    /// is new. Problems that are left then remain: an update does not change what a person expects. Fails if the file
+    /// or what it names cannot be read, or if the file cannot be written.
     pub async fn update_test(&self, outcome: &mut TestOutcome) -> Result<(), TestFileError> {
         outcome.update_file(self.live.is_some())?;
         if outcome.is_updated {
@@ -300,7 +301,7 @@ fn describe_unknown_step(place: &str, runs: &TestRuns) -> String {
     format!("the run has no such step{similar}")
 }
 
-/// Reports answers that were not used. A run that stopped before its end says why, which is enough.
+/// Reports answers that were not used. A run that stopped before its end reports why, which is enough.
 fn check_answers(offline: &OfflineEffects, is_complete: bool, problems: &mut Vec<TestProblem>) {
     let unused = offline.count_unused_answers();
     if is_complete && unused > 0 {
@@ -315,7 +316,7 @@ pub(super) struct CheckedValue<'t> {
     pub(super) place: String,
     /// The value; `None` if there is none.
     pub(super) value: Option<Value>,
-    /// What is expected.
+    /// The expectation.
     pub(super) expectations: &'t [Expectation],
 }
 

@@ -1,4 +1,4 @@
-//! What a test expects of a value.
+//! The expectations of a test for a value.
 
 use flowloom_core::render::{self, TextStyle};
 use flowloom_core::value::Value;
@@ -6,7 +6,7 @@ use flowloom_runtime::schema::validation_errors;
 use serde::{Deserialize, Serialize};
 use serde_json_path::JsonPath;
 
-/// One expectation of a value. It holds one of the checks, and `jsonpath` says of which part of the value.
+/// One expectation of a value. It holds one of the checks, and `jsonpath` selects the part of the value.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Expectation {
@@ -57,7 +57,7 @@ impl Expectation {
         self.jsonpath.as_ref().map_or_else(|| Ok(value.clone()), |path| select_part(path, value))
     }
 
-    /// Why a value is not what is expected; `None` if it is. `judge` is not checked.
+    /// Why a value differs from the expectation; `None` if it does not. `judge` is not checked.
     pub(super) fn find_mismatch(&self, value: &Value) -> Result<Option<Mismatch>, String> {
         let part = self.select_part(value)?;
         let mismatch = |message: String, expected: &Value| {
@@ -87,14 +87,14 @@ impl Expectation {
     }
 }
 
-/// A value that is not what is expected.
+/// A value that differs from the expectation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Mismatch {
-    /// What is wrong.
+    /// The difference.
     pub(super) message: String,
-    /// What is expected.
+    /// The expectation.
     pub(super) expected: String,
-    /// What there is.
+    /// The actual value.
     pub(super) found: String,
 }
 

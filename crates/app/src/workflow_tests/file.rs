@@ -27,7 +27,7 @@ pub const TEST_FOLDER: &str = "tests";
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TestFile {
-    /// What is tested, for people.
+    /// The subject of the test, for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// Path of the definition, relative to the folder of the test.
@@ -48,7 +48,7 @@ pub struct TestFile {
     /// The tools of MCP servers, by server name, as they were when the test was recorded.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub tools: BTreeMap<String, Vec<ToolDeclaration>>,
-    /// What the steps receive, in the order in which it happens.
+    /// The responses of the steps, in the order in which they happen.
     #[serde(default, skip_serializing_if = "Vec::is_empty", with = "shared_messages")]
     pub steps: Vec<TestStep>,
     /// Values of expressions that the sandbox evaluated.
@@ -57,7 +57,7 @@ pub struct TestFile {
     /// Answers of models to requests that `steps` has no response for, in the order of the calls.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub answers: Vec<Value>,
-    /// What must be true at the end.
+    /// The conditions at the end.
     #[serde(default)]
     pub expect: Expectations,
 }
@@ -85,7 +85,7 @@ pub struct TestStep {
     /// Hash of the request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request_hash: Option<Hash>,
-    /// What the step receives, unless it fails.
+    /// The response of the step, unless it fails.
     #[serde(default, deserialize_with = "deserialize_present", skip_serializing_if = "Option::is_none")]
     pub output: Option<Value>,
     /// Tokens and cost.
@@ -97,7 +97,7 @@ pub struct TestStep {
     /// The failure of the step.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<StepFailure>,
-    /// What follows on the failure.
+    /// The consequence of the failure.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub then: Option<AfterFailure>,
     /// Whether the step runs its workflow instead of receiving a response. The steps of that child run follow with their
@@ -181,7 +181,7 @@ pub enum TestFileError {
     Expectations {
         /// The file.
         file: PathBuf,
-        /// What is wrong, in the order of the file.
+        /// The problems, in the order of the file.
         problems: Vec<InvalidExpectation>,
     },
     /// It names no definition, or two.
@@ -249,7 +249,8 @@ impl TestFileError {
 }
 
 impl TestFile {
-    /// Reads the file of a test.
+    /// Reads the file of a test. Fails if the file cannot be read or is not a test, if it names a definition and a
+    /// workflow or neither, or if an expectation is invalid.
     pub fn read(file: &Path) -> Result<TestFile, TestFileError> {
         let text = read_text(file).map_err(|source| TestFileError::Io { file: file.to_owned(), source })?;
         let test: TestFile =
@@ -263,7 +264,8 @@ impl TestFile {
         }
     }
 
-    /// Writes the file of a test. The folder is created if it does not exist.
+    /// Writes the file of a test. The folder is created if it does not exist. Fails if the text is too long, or if the
+    /// file cannot be written.
     pub fn write(&self, file: &Path) -> Result<(), TestFileError> {
         let failed = |source| TestFileError::Io { file: file.to_owned(), source };
         if let Some(folder) = file.parent() {
@@ -275,7 +277,7 @@ impl TestFile {
         replace_file(file, &text).map_err(failed)
     }
 
-    /// Whether another test says something else.
+    /// Whether another test is different.
     pub(super) fn differs_from(&self, other: &TestFile) -> bool {
         let to_text = |test: &TestFile| serde_json::to_string(test).unwrap_or_default();
         to_text(self) != to_text(other)
@@ -302,7 +304,7 @@ pub struct FoundTests {
 /// The tests in a folder and below it; a file is taken as it is. Links are followed to files of the folder only. A file is
 /// a test if it is an object with the path of a `definition` and with `expect`, `steps` or `answers`, or with the id of a
 /// `workflow` and with `expect`. One that is no JSON, or has misspelt keys, is taken as a test, too: a test that is broken
-/// must not be passed over.
+/// must not be passed over. Fails if a folder cannot be read.
 pub fn find_tests(folder: &Path) -> Result<FoundTests, TestFileError> {
     let mut found = FoundTests::default();
     if folder.exists() && !folder.is_dir() {

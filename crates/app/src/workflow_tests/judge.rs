@@ -15,7 +15,7 @@ use flowloom_runtime::{Engine, StartOptions};
 use super::execute::CheckedValue;
 use super::outcome::{SkippedQuestion, TestProblem};
 
-/// Asks models whether the values are as the test says, within these limits. Returns what they used.
+/// Asks models whether the values are as the test expects, within these limits. Returns what they used.
 pub(super) async fn ask_judge(
     engine: &Engine,
     mut limits: Limits,

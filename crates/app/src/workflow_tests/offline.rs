@@ -39,7 +39,7 @@ const START_MS: u64 = 1_767_225_600_000;
 /// The model of requests that name none, if none is configured: a test needs no model.
 const PLACEHOLDER_MODEL: &str = "scripted:test";
 
-/// What a test is given besides the responses of its steps.
+/// The input of a test in addition to the responses of its steps.
 struct GivenEffects {
     models: Models,
     /// Whether models are asked where the test has no answer.
@@ -67,7 +67,7 @@ pub(super) struct OfflineEffects {
 }
 
 impl OfflineEffects {
-    /// What the outermost run of a test is given.
+    /// The input of the outermost run of a test.
     pub(super) fn new(
         models: Models,
         is_live: bool,
@@ -200,7 +200,7 @@ impl OfflineEffects {
             return Err(error.into());
         }
         if let Some(suspended) = outcome.state.to_child_suspension() {
-            // Nobody asks the run of a test to continue.
+            // The run of a test receives no commands.
             below.wait_for_child(suspended, seen).await;
         }
         charge_child_run(context, &outcome.state);
@@ -358,7 +358,7 @@ impl CodeRunner for OfflineEffects {
     }
 }
 
-/// A clock on which every wait is over at once.
+/// A clock on which every wait is over immediately.
 struct InstantClock {
     now_ms: AtomicU64,
 }

@@ -1,4 +1,4 @@
-//! What a test found.
+//! The outcome of a test.
 
 use std::path::{Path as FilePath, PathBuf};
 
@@ -11,17 +11,17 @@ use super::file::{TestFile, TestFileError};
 pub struct TestOutcome {
     /// The file of the test.
     pub file: PathBuf,
-    /// What is tested.
+    /// The subject of the test.
     pub name: String,
     /// Why the test failed; empty if it passed.
     pub problems: Vec<TestProblem>,
     /// Questions that no model was asked.
     pub skipped: Vec<SkippedQuestion>,
-    /// Whether anything else was checked than what was skipped.
+    /// Whether anything was checked, skipped checks aside.
     pub has_checks: bool,
     /// How long it took, in milliseconds.
     pub duration_ms: u64,
-    /// What the models used that were asked.
+    /// The usage of the models that were asked.
     pub usage: Usage,
     /// The test that expects what has happened now; `None` if the run did not reach its end.
     pub updated: Option<TestFile>,
@@ -47,11 +47,11 @@ pub struct SkippedQuestion {
 pub struct TestProblem {
     /// The step, or `output`, `status` or `file`.
     pub place: String,
-    /// What is wrong.
+    /// The problem.
     pub message: String,
-    /// What the test has.
+    /// The value in the test.
     pub expected: Option<String>,
-    /// What there is.
+    /// The actual value.
     pub found: Option<String>,
 }
 

@@ -21,7 +21,7 @@ use crate::runs::recorded_calls::ChildRunFinder;
 use crate::tools::workflows::RUN_STORED_FUNCTION;
 
 /// Fails with `TestInvalid` if a run ended, or has got as far as it has, for a reason that a test does not have: its clock
-/// jumps, nobody stops it, and it has the limits of the configuration.
+/// jumps, it is not stopped, and it has the limits of the configuration.
 fn check_repeatable(app: &App, opened: &LoadedRun) -> Result<(), AppError> {
     let state = opened.state();
     let own_limits = state.created.as_ref().map(|created| &created.limits);

@@ -77,7 +77,7 @@ impl RequestSecrets {
     }
 
     /// A test without the secrets. Requests that contained them elsewhere than in their headers, and those whose headers have
-    /// what the run received, are no longer compared by their hashes: a run of the test sends what is masked.
+    /// what the run received, are no longer compared by their hashes: a run of the test sends the masked text.
     pub(super) fn mask_test(&self, mut test: TestFile) -> TestFile {
         let received = list_received(&test);
         let inputs = self.mask_value(&test.inputs);

@@ -1,4 +1,4 @@
-//! What the runs of a test receive instead of performing effects.
+//! The responses that the runs of a test receive instead of performing effects.
 
 use flowloom_core::event::{AfterFailure, Event};
 use flowloom_runtime::{Response, ScriptValue};
@@ -7,7 +7,7 @@ use super::file::{TestExpression, TestStep};
 use super::offline::{is_recorded_block, is_undecided_failure};
 use super::test_runs::RunPlace;
 
-/// What the steps of one run receive. `is_live`: a response counts for its own request only.
+/// The responses for the steps of one run. `is_live`: a response counts for its own request only.
 pub(super) fn list_step_responses(steps: &[TestStep], place: &RunPlace, is_live: bool) -> Vec<Response> {
     let response = |step: &TestStep| {
         let outcome = match &step.error {

@@ -12,16 +12,16 @@ use super::file::{StepAttempt, TestStep};
 /// The field of a request with its messages.
 const MESSAGES: &str = "messages";
 
-/// The key of the step whose messages come first. It stands in the place of a message.
+/// The key of the step whose messages come first. An object with this key replaces the first message.
 const SAME_AS: &str = "same_as";
 
 /// The key of the attempt of that step, unless it is the first.
 const ATTEMPT: &str = "attempt";
 
-/// The least number of messages that are named instead of repeated: a request with one message is read at a glance.
+/// Minimum number of messages that are named instead of repeated: a request with one message is easy to read.
 const MIN_SHARED: usize = 2;
 
-/// The bytes of all messages at most, once those that are named are repeated.
+/// Maximum number of bytes of all messages, once those that are named are repeated.
 const MAX_MESSAGE_BYTES: usize = 256 << 20;
 
 /// Writes the steps of a test.
@@ -109,7 +109,7 @@ fn is_name(message: &Value) -> bool {
     read_name(message).is_some()
 }
 
-/// The step that stands in the place of a message.
+/// The step that an object in place of a message names.
 fn read_name(message: &Value) -> Option<StepAttempt> {
     let path = message.get(SAME_AS)?.as_str()?;
     let attempt = message.get(ATTEMPT).and_then(Value::as_u64).and_then(|attempt| u32::try_from(attempt).ok());

@@ -37,8 +37,8 @@ impl fmt::Display for TestSubject {
 }
 
 impl TestSubject {
-    /// What a test names to run a workflow that is stored: its id; `None` if it is a file, or if tests find another workflow
-    /// with this id.
+    /// The subject of a test that runs a stored workflow: its id; `None` if it is a file, or if tests find another
+    /// workflow with this id. Fails if the store cannot be read.
     pub fn of_stored(catalog: &Catalog, workflow: &CatalogEntry) -> Result<Option<TestSubject>, AppError> {
         let Some(row) = workflow.stored_row() else { return Ok(None) };
         let of_tests = catalog.find_definition(TEST_USER, &workflow.id)?;

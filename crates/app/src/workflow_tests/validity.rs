@@ -1,4 +1,4 @@
-//! Whether the expectations of a test can be checked at all, and where the file says what cannot.
+//! Whether the expectations of a test can be checked at all, and the places in the file of those that cannot.
 
 use std::fmt;
 

@@ -76,7 +76,7 @@ pub enum Prompts {
 
 impl DryRunner {
     /// Executes a definition, `{pipeline, blocks}`. An error is a failure of the environment; the results of nodes are
-    /// in the report.
+    /// in the report. Fails if the definition does not compile.
     pub async fn dry_run(&self, definition: &Value, given: &DryRunInputs) -> Result<DryRun, StepFailure> {
         let plan = self.compile_plan(definition)?;
         let blocks = definition.get("blocks").and_then(Value::as_list).unwrap_or_default();
@@ -86,7 +86,8 @@ impl DryRunner {
     }
 
     /// Runs one block with these inputs, for its trial. Prompts call the model, and nothing is mocked if a block needs
-    /// more than the trial provides.
+    /// more than the trial provides. Fails if the block does not compile; a failure of the block itself is in the
+    /// result.
     pub async fn try_block(&self, block: &Value, inputs: &Value) -> Result<DryRun, StepFailure> {
         let mut plan = self.compile_plan(&single_block_definition(block, inputs))?;
         // The inputs of a trial are data, even if they look like references.

@@ -28,7 +28,8 @@ pub struct ExportedDefinition {
 }
 
 /// Exports a pipeline to `format`, or lists the unsupported parts. `model` is named for prompts where the format
-/// requires a model.
+/// requires a model. Fails if a part is not supported, or if the exported definition does not compile; the error lists
+/// the problems.
 pub fn export_pipeline(
     format: Format,
     pipeline: &Value,

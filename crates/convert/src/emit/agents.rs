@@ -46,7 +46,7 @@ impl Emitter<'_> {
         Some(if to == agent::FORMAT { self.write_agent(&tasks, losses) } else { self.write_graph(&tasks, losses) })
     }
 
-    /// Adds the task of a step. What no task says is added to the comments of the next one.
+    /// Adds the task of a step. Notes outside of tasks are added to the comments of the next one.
     fn push_task(&mut self, item: &Item<'_>, to: Format, tasks: &mut Vec<Task>, losses: &mut Vec<String>) {
         if self.stop.is_stopped() {
             return;

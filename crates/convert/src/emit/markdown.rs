@@ -347,7 +347,7 @@ impl Emitter<'_> {
     }
 }
 
-/// The pieces of a text in a block, which sees only what is provided to it, and the attribute that provides it.
+/// The pieces of a text in a block, which sees only the provided variables, and the attribute that provides it.
 fn provide_values(pieces: Vec<Piece>) -> (Vec<Piece>, String) {
     let mut provided: Vec<(String, String)> = Vec::new();
     let mut names: HashMap<String, String> = HashMap::new();

@@ -87,7 +87,7 @@ impl Emitter<'_> {
     }
 }
 
-/// How an action differs from the call that it stands for.
+/// How an action differs from the call that it replaces.
 fn describe_change(item: &Item<'_>) -> &'static str {
     match &item.kind {
         ItemKind::Block(_) => "an action does not check inputs and outputs",

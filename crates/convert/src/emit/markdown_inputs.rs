@@ -22,7 +22,7 @@ impl Emitter<'_> {
         self.names.note_result(item, &name, sets_input);
     }
 
-    /// Reads the fields of an output from the text of the input that stands for it.
+    /// Reads the fields of an output from the text of the input that replaces it.
     pub(super) fn read_output_inputs(&self, pieces: &mut [Piece]) {
         let rows = self.added_inputs.as_deref().unwrap_or_default();
         let is_output_input = |name: &str| rows.iter().any(|row| row.starts_with(&format!("  {name}: ")));

@@ -47,7 +47,7 @@ pub(crate) struct Emitter<'p> {
     pub(crate) added_inputs: Option<Vec<String>>,
     /// Ends the conversion when it is set.
     pub(crate) stop: &'p StopFlag,
-    /// Whether comments say what is lost.
+    /// Whether comments name the losses.
     pub(crate) has_comments: bool,
     /// Whether the present step is a member of a fan-out, whose output does not become the next input.
     pub(crate) is_member: bool,
@@ -170,12 +170,12 @@ impl Emitter<'_> {
         self.report.add_loss(self.plan.root.span, message);
     }
 
-    /// The comments for what was lost since a mark.
+    /// The comments for the losses since a mark.
     fn loss_comments(&self, mark: usize) -> Vec<String> {
         self.report.losses_since(mark).into_iter().map(|message| format!("Lost: {message}")).collect()
     }
 
-    /// Begins a step. Returns the mark of what was reported before it.
+    /// Begins a step. Returns the mark of the reports before it.
     fn begin_item(&mut self) -> usize {
         self.kept_parts.clear();
         self.has_other_text = false;
@@ -200,7 +200,7 @@ impl Emitter<'_> {
         }
     }
 
-    /// Reports what a step says about errors and time that the target cannot say.
+    /// Reports the settings of a step for errors and time that the target cannot express.
     fn check_policy(&mut self, item: &Item<'_>, abilities: Abilities) {
         let (step, span, title) = (item.step, item.span, item.title().to_owned());
         let policy = &step.policy;
@@ -278,7 +278,7 @@ impl Emitter<'_> {
         }
     }
 
-    /// Reports how the call of a function differs from the step that it stands for.
+    /// Reports how the call of a function differs from the step that it replaces.
     fn check_call(&mut self, item: &Item<'_>, call: &Call) {
         if let Some(difference) = &call.difference {
             self.report.add_loss(item.span, difference.clone());

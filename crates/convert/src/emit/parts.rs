@@ -111,7 +111,7 @@ impl<'p> Emitter<'p> {
         self.lose_result(item);
     }
 
-    /// Notes what a name in a scope means: a variable outside, or nothing that can be said.
+    /// Notes what a name in a scope means: a variable outside, or nothing that can be expressed.
     fn provide_value(&mut self, name: &str, value: &Expr) {
         let outer = match read_expression(value) {
             Piece::Value(reference) if reference.path.is_empty() => self.names.find(&reference.name).cloned(),

@@ -1,5 +1,5 @@
-//! Whether a block found by a search does what is requested. Similarity is judged by thresholds; execution type, inputs
-//! and outputs must match.
+//! Checks whether a block found by a search meets the request. Similarity is judged by thresholds; execution type,
+//! inputs and outputs must match.
 
 use super::words::{matching_share, significant_words};
 use super::{Card, schema_properties};
@@ -86,8 +86,9 @@ fn runs_as(wanted: &str, block: &str) -> bool {
     wanted.is_empty() || is_prompt(wanted) == is_prompt(block)
 }
 
-/// Whether more field names match crosswise than straight. Embeddings cannot tell a conversion from its inverse: PDF to
-/// text is as close as can be to text to PDF. Optional inputs do not count, because nothing is converted from them.
+/// Whether more field names match crosswise than straight. Embeddings cannot distinguish a conversion from its inverse:
+/// PDF to text is as close as can be to text to PDF. Optional inputs do not count, because nothing is converted from
+/// them.
 fn is_backwards(wanted: &Card, block: &Card) -> bool {
     let is_in = |name: &str, schema: &Value| schema_properties(schema).any(|(other, _)| other == name);
     let common = |a: &Value, b: &Value| schema_properties(a).filter(|(name, _)| is_in(name, b)).count();

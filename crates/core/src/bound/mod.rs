@@ -51,7 +51,7 @@ pub enum FunctionReach {
     },
     /// Runs a workflow.
     Workflow(Arc<Plan>),
-    /// Runs what is not known before the call: this text says what.
+    /// Runs something that is not known before the call: this text describes it.
     Unknown(String),
 }
 

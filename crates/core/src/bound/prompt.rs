@@ -113,7 +113,7 @@ impl Sizes {
 
     /// The largest prompt of a call, in tokens.
     pub(super) fn measure_prompt(&self, generate: &Generate) -> Count {
-        // What was said before, and options that are computed, are not known here.
+        // Earlier messages, and options that are computed, are not known here.
         if generate.thread.is_some() {
             return Count::UNBOUNDED;
         }

@@ -177,7 +177,7 @@ impl Walk<'_> {
         let prompt = self.sizes.measure_prompt(generate).0.map_or(window, |prompt| prompt.min(window));
         let answer = self.answer_tokens(generate);
         let times = Count::from(if generate.schema.is_some() { SCHEMA_ATTEMPTS } else { 1 });
-        // The second attempt contains the first answer and what is wrong with it.
+        // The second attempt contains the first answer and its error.
         let prompt = match generate.schema.is_some() {
             true => Count::from(prompt).plus(size_of_answer(answer)).plus(Count::from(4_096)),
             false => Count::from(prompt),
@@ -187,7 +187,7 @@ impl Walk<'_> {
         Bound { models: [(model, call)].into(), chain_ms, ..Bound::default() }
     }
 
-    /// One call with whatever was said before.
+    /// One call with all earlier messages.
     fn bound_conversation_call(&self, generate: &Generate) -> Bound {
         let mut bound = self.bound_call(generate);
         for (model, call) in &mut bound.models {

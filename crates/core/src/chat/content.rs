@@ -1,7 +1,7 @@
 //! The content of a message: text with values in it, as a model is given it.
 //!
-//! Each block of text is a paragraph. A plain value stands in its place. Lists and objects are taken out of the sentence
-//! and follow its block as JSON; a file follows as a picture.
+//! Each block of text is a paragraph. A plain value replaces its expression. Lists and objects are taken out of the
+//! sentence and follow its block as JSON; a file follows as a picture.
 
 use super::{Message, MessagePart, Role};
 use crate::error::StepFailure;

@@ -53,7 +53,7 @@ impl Payload {
         self.prompt.as_ref().and_then(Rich::first_secret).or_else(marked)
     }
 
-    /// The payload with arguments in which marks stand for its secrets.
+    /// The payload with arguments in which marks replace its secrets.
     pub fn with_marks(self, marked: MarkedArguments) -> Payload {
         Payload { marked: Some(Arc::new(marked)), ..self }
     }

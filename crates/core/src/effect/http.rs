@@ -161,9 +161,9 @@ fn append_encoded(body: &mut Rich, text: &Rich) {
     }
 }
 
-/// The body as it was written, or else with the values within its strings escaped. Only what is no JSON in either way is
-/// repaired: a repair may guess wrong, and nobody sees what was sent. At last the JSON in the text is sent, without what stands
-/// around it; it is looked for in the escaped text, in which no value ends a string.
+/// The body as it was written, or else with the values within its strings escaped. Only text that is not JSON in either
+/// form is repaired: a repair may guess wrong, and the sent body is not shown. At last the JSON in the text is sent,
+/// without the text around it; it is looked for in the escaped text, in which no value ends a string.
 fn write_json_body(text: &PastedJson) -> Result<Rich, StepFailure> {
     let parse_strictly = |text: &str| json::parse_value(text).ok();
     text.raw

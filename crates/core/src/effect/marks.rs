@@ -1,4 +1,4 @@
-//! Marks that stand for secrets in text that is parsed or rendered before the secrets are filled in.
+//! Marks that replace secrets in text that is parsed or rendered before the secrets are filled in.
 
 use std::cell::RefCell;
 
@@ -8,14 +8,14 @@ use crate::value::Map;
 /// Number of digits after a mark: the index of the secret.
 const MARK_DIGITS: usize = 6;
 
-/// Marks that stand for secrets in a text.
+/// Marks that replace secrets in a text.
 #[derive(Clone, Debug)]
 pub struct SecretMarks {
     mark: String,
     names: Vec<String>,
 }
 
-/// Arguments in whose strings marks stand for secrets.
+/// Arguments in whose strings marks replace secrets.
 #[derive(Clone, Debug)]
 pub struct MarkedArguments {
     /// The arguments.

@@ -132,8 +132,8 @@ impl GenerateReply {
     }
 }
 
-/// Facts about a response besides the output: what the other side said, and how long it took. Nothing that runs depends
-/// on them.
+/// Facts about a response besides the output: the reply of the other side, and how long it took. Nothing that runs
+/// depends on them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ResponseFacts {
     /// The model that answered, if its provider calls it by another name than the request.
@@ -258,7 +258,7 @@ pub struct AskRequest {
     /// JSON Schema of the answer, if it is not just text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub schema: Option<Value>,
-    /// For an approval: the hash of what is approved (the tool, its effect and its arguments).
+    /// For an approval: the hash of the approved call (the tool, its effect and its arguments).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subject: Option<Hash>,
     /// When the question expires, in milliseconds since the Unix epoch. Known once it is asked.

@@ -256,7 +256,7 @@ impl RunCreated {
     }
 }
 
-/// The run that a run was forked from, and what is different.
+/// The run that a run was forked from, and the differences.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ForkOrigin {
     /// The run whose record it begins with.

@@ -52,7 +52,8 @@ impl<'de> Deserialize<'de> for Record {
 }
 
 impl Event {
-    /// Parses an event from its name and the JSON text of its data.
+    /// Parses an event from its name and the JSON text of its data. Fails if there is no event with this name, or if
+    /// its data does not fit.
     pub fn from_parts(name: &str, data: Option<&str>) -> Result<Event, serde_json::Error> {
         match data {
             Some(data) => serde_json::from_str(&format!("{{\"{name}\":{data}}}")),
@@ -60,7 +61,7 @@ impl Event {
         }
     }
 
-    /// The data of the event as JSON text; `None` for events without data.
+    /// The data of the event as JSON text; `None` for events without data. Fails if the data cannot be written as JSON.
     pub fn data_json(&self) -> Result<Option<String>, serde_json::Error> {
         if self.has_data() { serde_json::to_string(&Data(self)).map(Some) } else { Ok(None) }
     }

@@ -20,6 +20,19 @@ pub use names::VisitName;
 pub use template::*;
 
 /// An expression.
+///
+/// # Examples
+///
+/// ```
+/// use flowloom_core::expr::Expr;
+/// use flowloom_core::value::{Map, Value};
+///
+/// // Whether the field `status` of the output of a step is "done".
+/// let status = Expr::Field(Box::new(Expr::Output), "status".into());
+/// let is_done = Expr::Equals(Box::new(status), Box::new(Expr::Constant("done".into())));
+/// let output = Value::map([("status", "done".into())]);
+/// assert_eq!(is_done.is_true(&Map::new(), Some(&output)).ok(), Some(true));
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub enum Expr {
     /// A value.
@@ -68,7 +81,8 @@ impl Expr {
         self.evaluate(scope, output).map(Option::unwrap_or_default)
     }
 
-    /// The value in `scope`, where `output` is the output of the step; `None` is JavaScript's `undefined`.
+    /// The value in `scope`, where `output` is the output of the step; `None` is JavaScript's `undefined`. Fails if a
+    /// JavaScript expression throws, or if a script was not evaluated in the sandbox before.
     pub fn evaluate(&self, scope: &dyn Lookup, output: Option<&Value>) -> Result<Option<Value>, StepFailure> {
         Ok(Some(match self {
             Expr::Constant(value) => value.clone(),
@@ -110,7 +124,7 @@ impl Expr {
         }))
     }
 
-    /// Whether the value is truthy.
+    /// Whether the value is truthy. Fails like [`Expr::evaluate`].
     pub fn is_true(&self, scope: &dyn Lookup, output: Option<&Value>) -> Result<bool, StepFailure> {
         match self {
             Expr::Js(js) => js.is_true(scope),

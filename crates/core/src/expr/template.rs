@@ -51,7 +51,7 @@ pub struct TextRules {
     pub wording: Wording,
 }
 
-/// The words of the engine in errors that a model or a later step reads. They are part of what is recorded.
+/// The words of the engine in errors that a model or a later step reads. They are part of the record.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Wording {
     /// The text before the status of an HTTP error reply.
@@ -101,6 +101,28 @@ pub enum Segment {
 }
 
 /// Text with references.
+///
+/// # Examples
+///
+/// ```
+/// use flowloom_core::expr::{Missing, Ref, Template, TemplatePart, TextRules, Wording};
+/// use flowloom_core::render::TextStyle;
+/// use flowloom_core::value::Map;
+///
+/// let name = Ref { name: "name".into(), path: Vec::new(), source: "{{name}}".into() };
+/// let greeting = Template { parts: vec![TemplatePart::Text("Hello ".into()), TemplatePart::Ref(name)] };
+/// let rules = TextRules {
+///     missing: Missing::Error,
+///     null_is_missing: false,
+///     style: TextStyle::Json,
+///     keeps_type: true,
+///     wording: Wording::PLAIN,
+/// };
+/// let scope = Map::from_iter([("name".into(), "Ann".into())]);
+/// let text = greeting.resolve(&scope, rules).expect("the name exists");
+/// assert_eq!(text.to_redacted_text(), "Hello Ann");
+/// assert!(greeting.resolve(&Map::new(), rules).is_err());
+/// ```
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Template {
     /// The parts in order.
@@ -241,7 +263,7 @@ impl Template {
         matches!(self.parts.first(), Some(TemplatePart::Text(text)) if text.trim_start().starts_with('{'))
     }
 
-    /// Same as [`Template::resolve`] for text that is JSON once values are inserted.
+    /// Same as [`Template::resolve`] for text that is JSON once values are inserted. Fails in the same cases.
     pub fn resolve_json(&self, scope: &dyn Lookup, rules: TextRules) -> Result<PastedJson, StepFailure> {
         let mut json = PastedJson::default();
         let mut place = StringTracker::default();
@@ -293,7 +315,8 @@ impl Template {
     }
 
     /// The resolved value: a single reference preserves the type of its value if the rules say so; everything else is
-    /// text. A single reference without a value is `null` unless the rules keep its source text.
+    /// text. A single reference without a value is `null` unless the rules keep its source text. Fails like
+    /// [`Template::resolve`].
     pub fn resolve_value(&self, scope: &dyn Lookup, rules: TextRules) -> Result<Value, StepFailure> {
         if let ([TemplatePart::Ref(reference)], true) = (self.parts.as_slice(), rules.keeps_type) {
             return match self.find_ref(reference, scope, rules)? {

@@ -1,6 +1,6 @@
 //! Mistakes in JSON whose correction is plain: commas that are missing, and misspelt constants.
 
-/// The constant of JSON that a word stands for: in other letters, cut short, with letters in another order, or in another
+/// The constant of JSON that a word means: in other letters, cut short, with letters in another order, or in another
 /// language. `None` for any other word.
 pub fn find_constant(word: &str) -> Option<&'static str> {
     let word = word.to_ascii_lowercase();

@@ -16,7 +16,8 @@ use crate::value::{Map, Value};
 /// Maximum nesting depth. Deeper text is an error instead of a stack overflow.
 pub const MAX_DEPTH: usize = 128;
 
-/// Parses JSON text. If a key is repeated, its last value wins, as in JavaScript.
+/// Parses JSON text. If a key is repeated, its last value wins, as in JavaScript. Fails if the text is not JSON, ends
+/// within a value, or is nested more than [`MAX_DEPTH`] levels deep.
 ///
 /// # Examples
 ///

@@ -12,7 +12,7 @@ use super::mistake::{find_constant, starts_entry, starts_item};
 pub struct JsonError {
     /// The place of the error.
     pub span: Span,
-    /// The problem, and what was expected.
+    /// The problem, and the expectation.
     pub message: String,
     /// The kind of the error.
     pub kind: JsonErrorKind,
@@ -114,7 +114,7 @@ pub struct Duplicate {
     pub span: Span,
 }
 
-/// Parses a definition into a tree with spans, and lists every repeated key.
+/// Parses a definition into a tree with spans, and lists every repeated key. Fails if the text is not JSON.
 pub fn parse_node(text: &str) -> Result<(Node, Vec<Duplicate>), JsonError> {
     let mut nodes = NodeBuilder::default();
     let node = parse_text(text, &mut nodes)?;
@@ -166,7 +166,7 @@ fn has_distinct_keys(entries: &[(String, Span, Node)]) -> bool {
 }
 
 /// Parses the JavaScript object literal (bare keys, other quotation marks, `30_000`, trailing commas, comments) that starts
-/// at byte `start` of `text`. Text after it is ignored.
+/// at byte `start` of `text`. Text after it is ignored. Fails if there is none, or if it is nested too deep.
 pub fn parse_literal(text: &str, start: usize) -> Result<(Node, Vec<Duplicate>), JsonError> {
     let mut nodes = NodeBuilder::default();
     let mut parser = Parser { text, at: start, build: &mut nodes, relaxed: true, reads_misspelt: false };
@@ -176,6 +176,7 @@ pub fn parse_literal(text: &str, start: usize) -> Result<(Node, Vec<Duplicate>),
 }
 
 /// Like [`parse_literal`], but misspelt constants are read as [`find_constant`](super::find_constant) understands them.
+/// Fails in the same cases.
 pub fn parse_misspelt(text: &str, start: usize) -> Result<Node, JsonError> {
     let mut nodes = NodeBuilder::default();
     let mut parser = Parser { text, at: start, build: &mut nodes, relaxed: true, reads_misspelt: true };

@@ -102,7 +102,7 @@ impl ToolEffect {
 pub struct Turn {
     /// The id, unique among the turns of the conversation.
     pub id: Arc<str>,
-    /// Who speaks.
+    /// The speaker.
     pub name: Arc<str>,
     /// The call.
     pub generate: Generate,
@@ -126,7 +126,8 @@ pub struct Router {
     pub end: Option<EndTool>,
     /// The possible destinations, compared without regard to case.
     pub destinations: Vec<Arc<str>>,
-    /// How often the model is told that a destination does not exist before its choice is ignored.
+    /// Maximum number of corrections that the model receives for a destination that does not exist, before its choice
+    /// is ignored.
     pub retries: u32,
 }
 

@@ -39,7 +39,8 @@ pub enum NotAlone {
 }
 
 /// The plan of a run of one step. Its path stays the same. What it reads are the inputs of the plan; conditions of the step
-/// and of those around it do not count, and a loop around it has one iteration.
+/// and of those around it do not count, and a loop around it has one iteration. Fails if there is no such step, if an
+/// included definition has it, if it needs the answer of the step before, or if it performs nothing.
 pub fn isolate_step(plan: &Plan, wanted: &Path) -> Result<Plan, NotAlone> {
     let root = keep_step(&plan.root, &Path::root(), wanted)?;
     let called = list_called_functions(&root);
@@ -165,7 +166,7 @@ fn keep_within(composite: &Composite, place: &Path, wanted: &Path) -> Result<Com
     })
 }
 
-/// The step of a sequence with the texts that are said to it, and the one that says its result.
+/// The step of a sequence with the steps that append its messages, and the one that appends its result.
 fn keep_in_sequence(steps: &[Step], place: &Path, wanted: &Path) -> Result<Vec<Step>, NotAlone> {
     let is_around = |step: &Step| wanted.is_within(&place.child_path(&step.key));
     let at = steps.iter().position(is_around).ok_or(NotAlone::Missing)?;
@@ -181,7 +182,7 @@ fn appends(step: &Step, who: Role) -> bool {
     matches!(&step.kind, StepKind::Composite(Composite::AppendMessage(message)) if message.role == who)
 }
 
-/// Whether a step says texts to a model before it is called.
+/// Whether a step appends messages for a model before it calls the model.
 fn repeats_text(root: &Step) -> bool {
     let mut found = false;
     root.visit(&mut |step| found |= appends(step, Role::User));
@@ -207,7 +208,7 @@ fn is_in_scope(step: &Step, place: &Path, wanted: &Path) -> bool {
     }
 }
 
-/// The inputs of a step alone that stand for an environment: its variables, and the conversation before the step.
+/// The inputs of a step alone that replace an environment: its variables, and the conversation before the step.
 pub fn inputs_from_env(plan: &Plan, env: &Env) -> Map {
     let Inputs::Named { declared, .. } = &plan.inputs else { return Map::new() };
     let mut inputs = Map::new();
@@ -219,7 +220,7 @@ pub fn inputs_from_env(plan: &Plan, env: &Env) -> Map {
     if let Some(thread) = &plan.thread {
         let thread = env.find_thread(thread);
         let mut messages = thread.messages();
-        // What is said to the step is said again.
+        // The run appends the messages for the step again.
         if repeats_text(&plan.root) {
             let texts = messages.iter().rev().take_while(|message| message.role == Role::User).count();
             messages = &messages[..messages.len() - texts];

@@ -135,7 +135,7 @@ pub struct HelperState {
 pub struct TranscriptPiece {
     /// The path of the enclosing sequence.
     pub part: Path,
-    /// Who speaks.
+    /// The speaker.
     pub role: Role,
     /// The text; it may be empty.
     pub text: String,

@@ -1,4 +1,4 @@
-//! HTTP requests as a plan describes them; `effect` builds what is sent.
+//! HTTP requests as a plan describes them; `effect` builds the sent request.
 
 use crate::expr::{Data, Template};
 

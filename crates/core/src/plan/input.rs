@@ -36,7 +36,7 @@ pub struct Input {
     pub required: bool,
     /// The kind of value accepted.
     pub kind: InputKind,
-    /// Whether people give it as a file: what they type is a path or an address, and the value is what is there.
+    /// Whether people give it as a file: they type a path or an address, and the value is its content.
     pub is_file: bool,
     /// Labels shown instead of the options of [`InputKind::OneOf`], in their order; empty to show the options.
     pub labels: Vec<String>,

@@ -1,4 +1,4 @@
-//! References that have no value when a step runs: what is reported about them.
+//! Reports references that have no value when a step runs.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -30,7 +30,7 @@ impl MissingReferences {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds a message, unless it is there already or there are many.
+    /// Adds a message, unless it was already added or there are many.
     pub(super) fn add_message(&self, describe: impl FnOnce() -> String) {
         let mut messages = self.lock_messages();
         if messages.current.len() + messages.held.len() < MAX_MESSAGES {
@@ -41,7 +41,7 @@ impl MissingReferences {
         }
     }
 
-    /// Adds a message about what a text of the next request contains, unless it is there already or there are many.
+    /// Adds a message about what a text of the next request contains, unless it was already added or there are many.
     pub fn hold_message(&self, message: String) {
         let mut messages = self.lock_messages();
         let has_room = messages.current.len() + messages.held.len() < MAX_MESSAGES;

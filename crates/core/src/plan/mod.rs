@@ -3,7 +3,7 @@
 //! A tree of steps (`step`). Composites schedule their children; leaves (`leaf`, `http`) are effects; agents (`agent`) ask
 //! a model with tools. A format's quirks are data here (text rules, what an error does, where results go), never a
 //! question about the format at run time. `input` and `start` say what a run begins with, `env` what a step sees, and
-//! `bind` how outputs become variables. `fields` lists what a leaf consists of, for whoever compares or explains it.
+//! `bind` how outputs become variables. `fields` lists the parts of a leaf, so that they can be compared and explained.
 
 mod agent;
 mod alone;

@@ -12,7 +12,7 @@ use crate::expr::{Data, Expr, Template};
 use crate::path::Path;
 
 /// The names that a step reads and that must therefore have a value before it, in the order in which it reads them. What a
-/// function is given besides its prompt is not among them: it receives all variables.
+/// function receives besides its prompt is not among them: it receives all variables.
 pub fn list_read_names(step: &Step) -> Vec<Arc<str>> {
     let mut reads = Reads::default();
     reads.read_step(step);
@@ -44,8 +44,8 @@ fn add_written_names(step: &Step, names: &mut BTreeSet<Arc<str>>) -> bool {
     children.into_iter().fold(is_known, |is_known, child| add_written_names(child, names) && is_known)
 }
 
-/// The names of all variables that the content of a block of steps has: what is provided to it, and what its steps read or
-/// write. `None` if some are computed during the run.
+/// The names of all variables that the content of a block of steps has: those that are provided to it, and those that
+/// its steps read or write. `None` if some are computed during the run.
 pub fn list_scoped_names(scoped: &ScopedSteps) -> Option<BTreeSet<Arc<str>>> {
     let mut names: BTreeSet<Arc<str>> = scoped.provide.iter().map(|(name, _)| name.clone()).collect();
     for step in &scoped.body {

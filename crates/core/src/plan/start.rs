@@ -20,7 +20,7 @@ impl Plan {
     pub fn initial_env(&self, inputs: &Value) -> Env {
         let mut env = Env::from_vars(self.initial_vars(inputs));
         if let Some(thread) = &self.thread {
-            // What is no message was refused before the run.
+            // Invalid messages were refused before the run.
             let messages = given_messages(inputs).and_then(|messages| read_messages(messages).ok()).unwrap_or_default();
             let new = inputs.get("message").and_then(|message| read_user_message(message).ok());
             let messages = close_open_calls(messages.into_iter().chain(new));

@@ -346,7 +346,7 @@ pub struct Dag {
     pub nodes: Vec<DagNode>,
     /// Whether the step fails if a node failed, once every node that can run has run.
     pub fails: bool,
-    /// The reason that is recorded for a node whose needs failed; `{}` in it stands for their keys.
+    /// The reason that is recorded for a node whose needs failed; `{}` in it is replaced by their keys.
     pub skip_reason: &'static str,
 }
 
@@ -414,7 +414,7 @@ pub struct Loop {
 }
 
 impl Loop {
-    /// The number of iterations that the loop does not exceed: its maximum, or fewer if its condition says so.
+    /// The number of iterations that the loop does not exceed: its maximum, or fewer if its condition implies it.
     pub fn most_iterations(&self) -> u64 {
         self.last_index.map_or(self.max, |last| last.min(self.max))
     }
@@ -440,7 +440,7 @@ pub struct ScopedSteps {
 pub struct AppendMessage {
     /// The name of the conversation.
     pub thread: Option<Arc<str>>,
-    /// Who speaks.
+    /// The speaker.
     pub role: Role,
     /// The content of the message.
     pub content: Content,

@@ -67,7 +67,7 @@ pub enum SchemaTooComplex {
     Reference,
 }
 
-/// A measured schema, which tells before a validation whether that takes too long.
+/// A measured schema, from which is known before a validation whether that takes too long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SchemaWork {
     /// Whether no value takes much more work than its size.
@@ -401,7 +401,7 @@ impl<'a> WorkCount<'a> {
     }
 }
 
-/// Whether a schema says something about the parts of a value.
+/// Whether a schema constrains the parts of a value.
 fn has_parts(schema: &Map<String, Value>, value: &Value) -> bool {
     match value {
         Value::Object(fields) => !fields.is_empty() && !list_parts(schema).is_empty(),

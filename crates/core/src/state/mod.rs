@@ -69,7 +69,7 @@ pub struct RunState {
     index: HashMap<Path, usize>,
     /// The suspended child runs by the steps that wait for them, each with the attempt that started it.
     suspended_children: BTreeMap<Path, (u32, ChildSuspension)>,
-    /// The steps that no longer wait for a person, because what was decided about them is stored. No event says so.
+    /// The steps that no longer wait for a person, because a decision about them is stored. No event records that.
     decided: BTreeSet<Path>,
 }
 

@@ -39,7 +39,7 @@ impl RunState {
         self.undecided_steps().filter(|step| !self.is_decided(&step.path))
     }
 
-    /// Notes that an answer to a step, or a decision about it, is stored and not applied yet.
+    /// Notes that an answer to a step, or a decision about it, is stored but not applied yet.
     pub fn note_decision(&mut self, path: Path) {
         self.decided.insert(path);
     }
@@ -54,7 +54,7 @@ impl RunState {
         self.decided.iter()
     }
 
-    /// The steps about which no event says what was decided.
+    /// The steps whose decisions no event records.
     fn undecided_steps(&self) -> impl Iterator<Item = OpenStep<'_>> {
         let is_own = |step: &&StepState| !self.suspended_children.contains_key(&step.path);
         let own = self.steps.iter().filter(is_own).filter_map(StepState::as_open_step);

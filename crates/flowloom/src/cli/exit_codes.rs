@@ -1,6 +1,6 @@
 //! The exit codes of the commands whose result a script tests, as their help and their man pages list them.
 
-/// An exit code and what it says about the result of a command.
+/// An exit code and its meaning for the result of a command.
 pub(super) struct ExitCode {
     pub(super) code: u8,
     pub(super) meaning: &'static str,

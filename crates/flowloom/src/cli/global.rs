@@ -85,7 +85,7 @@ impl Global {
         }
     }
 
-    /// Opens the data of the project for an operator who continues a run under the configuration that there is now.
+    /// Opens the data of the project for an operator who continues a run under the current configuration.
     pub(crate) fn open_accepting_config(&self) -> Result<App, CommandError> {
         let mut config = self.load_config()?;
         config.accepts_any_config = true;
@@ -114,7 +114,7 @@ fn find_data_of(config: Config) -> Result<ExistingData, CommandError> {
 pub(crate) enum ExistingData {
     /// They are open.
     Open(Box<App>),
-    /// There are none yet, and this message says so.
+    /// There are none yet, as this message reports.
     Missing(String),
 }
 

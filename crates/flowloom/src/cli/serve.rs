@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand, ValueEnum};
 use flowloom_app::config::server::LogStyle;
 
-/// The address of a server that is told nothing else.
+/// Default address of a server.
 pub(crate) const DEFAULT_ADDRESS: &str = "127.0.0.1:8700";
 
 #[derive(Debug, Args)]

@@ -6,7 +6,7 @@ use flowloom_app::config::project::ProjectTarget;
 
 use super::{Command, HooksCommand, ScheduleCommand};
 
-/// The target of a command; `None` if it works on what is stored in the project of the current folder.
+/// The target of a command; `None` if it works on the stored data of the project of the current folder.
 pub(super) fn find_target(command: &Command) -> Option<ProjectTarget> {
     let definition = |path: &Path| Some(ProjectTarget::Definition(path.to_owned()));
     let served = |path: &Path| Some(ProjectTarget::Served(path.to_owned()));

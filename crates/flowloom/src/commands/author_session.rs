@@ -1,5 +1,5 @@
-//! The runs of `flowloom new`: a clarifier for each question, then the planner. Each clarifier's input says what follows
-//! it, so that whoever resumes it goes on with that.
+//! The runs of `flowloom new`: a clarifier for each question, then the planner. Each clarifier's input describes what
+//! follows it, so that a command that resumes it continues with that.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ use crate::failure::{CommandError, CommandResult};
 use crate::terminal::ask;
 use crate::terminal::stages::StageDisplay;
 
-/// The key of a clarifier's input that says what follows.
+/// The key of a clarifier's input that describes what follows.
 const PLAN_KEY: &str = "then";
 
 /// The options for the steps after a clarification.
@@ -50,7 +50,7 @@ pub(super) struct AuthoringSession<'a> {
 }
 
 impl AuthoringSession<'_> {
-    /// Says at once that the small model in the program cannot write pipelines, which would fail after a minute.
+    /// Reports immediately that the small model in the program cannot write pipelines, which would fail after a minute.
     pub(super) fn warn_of_small_model(&self) {
         let model = wiring::build_default_models(&self.app.config).resolve(None);
         if model.is_ok_and(|model| model == SMALL_MODEL) {
@@ -133,7 +133,7 @@ impl ClarifiedRun {
         })
     }
 
-    /// Goes on as `new` would have: asks what is still unclear, creates the pipeline and writes its files.
+    /// Continues as `new` would have: asks the remaining questions, creates the pipeline and writes its files.
     pub(super) async fn continue_authoring(self, global: &Global) -> CommandResult {
         let ClarifiedRun { conversation, clarification, plan } = self;
         let app = App::open(load_config(global, &plan.models, plan.budget.as_deref())?)?;

@@ -100,7 +100,7 @@ pub(crate) async fn chat_with_agent(global: &Global, arguments: AgentArgs) -> Co
     ChatSession { global, app, workflow: prepared, thread, talk, output: OutputArgs::default() }.run_turns().await
 }
 
-/// Says which workflows of the folder the agent cannot use, and why.
+/// Reports which workflows of the folder the agent cannot use, and why.
 fn report_unusable(catalog: &Catalog, user: &str) -> Result<(), CommandError> {
     for definition in catalog.list_definitions(user)?.iter().filter(|definition| definition.is_refused) {
         let mut problems = definition.problems.iter().filter(|problem| problem["severity"] == "error");
@@ -148,7 +148,7 @@ impl ChatSession<'_> {
             }
             match outcome.state.status {
                 Status::Waiting => waiting = Some(outcome),
-                // Only what was stored belongs to the conversation.
+                // Only stored messages belong to the conversation.
                 Status::Cancelled if source.is_prompt() => {
                     let stored = self.app.store.read_memory(&user, &self.thread).await?;
                     messages = stored.unwrap_or_else(|| Value::list(Vec::new()));

@@ -49,7 +49,7 @@ pub(crate) fn convert_file(global: &Global, arguments: &ConvertArgs) -> CommandR
     Ok(if converted.is_refused { REFUSED_EXIT } else { 0 })
 }
 
-/// Fails if the result would replace a file of the definition: what is lost in the conversion would be lost for good.
+/// Fails if the result would replace a file of the definition: losses of the conversion would be irreversible.
 fn reject_own_source(source: &LoadedDefinition, out: &Path) -> Result<(), CommandError> {
     let Ok(out) = out.canonicalize() else { return Ok(()) };
     let is_out = |file: &String| Path::new(file).canonicalize().is_ok_and(|file| file == out);

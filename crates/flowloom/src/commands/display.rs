@@ -154,7 +154,7 @@ impl<'a> RunDisplay<'a> {
             }
             print_error(error.code(), "", &error.to_string());
             if error.code() == Code::StoreGone {
-                eprintln!("  what was done since is not stored");
+                eprintln!("  later steps are not stored");
                 return 1;
             }
             eprintln!("  finished steps are stored; continue with {}", hint::command_line(&format!("resume {id}")));
@@ -174,7 +174,7 @@ impl<'a> RunDisplay<'a> {
             self.print_notifications(id, state);
         }
         if state.status == Status::Cancelled && self.on_interrupt == OnInterrupt::Cancel {
-            eprintln!("cancelled; what was said so far stays in the conversation");
+            eprintln!("cancelled; earlier messages stay in the conversation");
         } else if let Some(error) = &state.error {
             let place = state.failed.as_ref().map(|path| format!(" at {path}")).unwrap_or_default();
             print_failure(error.code, &place, &error.message);

@@ -24,7 +24,7 @@ use crate::terminal::diagnostics;
 /// Exit code if `--check` or `--diff` finds a file that is not formatted.
 const UNFORMATTED_EXIT: u8 = 1;
 
-/// The files of a command, by what is true of them.
+/// The files of a command, by the result for each.
 #[derive(Default)]
 struct Summary {
     changed: Vec<String>,

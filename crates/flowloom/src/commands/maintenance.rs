@@ -115,7 +115,7 @@ fn list_problems(damages: &[Damage]) -> Vec<&str> {
     damages.iter().map(|damage| damage.problem.as_str()).collect()
 }
 
-/// Prints what is damaged, one thing on each line.
+/// Prints the damage, one problem on each line.
 fn print_damages(damages: &[Damage]) {
     for damage in damages.iter().take(MAX_PRINTED_DAMAGES) {
         eprintln!("  {}", damage.problem);

@@ -55,7 +55,7 @@ use flowloom_store::RestoreOptions;
 use crate::cli::{Cli, Command, EvalCommand, ModelsCommand};
 use crate::failure::CommandResult;
 
-/// Runs a command and returns its exit code. `environment` says whether the project's `.env` file could be read.
+/// Runs a command and returns its exit code. `environment` is the result of reading the project's `.env` file.
 pub(crate) async fn run_command(cli: Cli, environment: Result<(), ConfigError>) -> u8 {
     let json = cli.global.json;
     let is_run = matches!(

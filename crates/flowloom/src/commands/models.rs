@@ -74,7 +74,7 @@ fn shorten_count(count: u64) -> String {
     }
 }
 
-/// Whether a provider can be used, as far as can be told without a call that costs something.
+/// Whether a provider can be used, as far as is known without a call that costs something.
 fn describe_provider(provider: &ProviderEntry) -> String {
     let ProviderEntry { key_env, problem, models, probed, missing_key, .. } = provider;
     let base_url = provider.base_url.as_deref().unwrap_or_default();

@@ -136,7 +136,7 @@ fn write_failure(path: &Path, error: &std::io::Error) -> CommandError {
     CommandError::usage(format!("{} cannot be written: {error}", path.display()))
 }
 
-/// Prints what is said about a node, within the terminal.
+/// Prints the description of a node, within the width of the terminal.
 fn print_entry(text: &str) {
     let line = format!("  {text}");
     match stdout_columns() {

@@ -35,7 +35,7 @@ pub(super) fn check_models(app: &App, bundle: &Bundle, plan: &Plan) -> Result<()
     Err(CommandError { exit: 1, ..CommandError::from(failure) })
 }
 
-/// Says which steps `--model` does not change, because they name their own model.
+/// Reports which steps `--model` does not change, because they name their own model.
 pub(super) fn report_fixed_models(plan: &Plan, given: &[String]) {
     let Some(default) = given.iter().find(|model| !model.contains('=')) else { return };
     // Every name has an alias then.
@@ -63,7 +63,7 @@ pub(super) fn uses_small_model(app: &App, plan: &Plan) -> bool {
     list_models(plan).iter().any(is_small)
 }
 
-/// Says at the end of a first run which better model there is.
+/// Names a better model at the end of a first run.
 pub(super) async fn propose_better_model(app: &App) {
     let better = ModelList::collect(&app.config).await.find_better_model(SMALL_MODEL);
     let proposal = match better {

@@ -80,7 +80,7 @@ pub(super) async fn run_and_list_files(
     start_and_print(global, &app, arguments, &workflow, wanted).await
 }
 
-/// What a run is started with.
+/// The input of a run at its start.
 struct RunRequest {
     inputs: Value,
     limits: Limits,
@@ -184,7 +184,7 @@ pub(super) fn choose_models(config: &mut Config, models: &[String]) {
     }
 }
 
-/// What the summary of a definition with errors has besides the first of them.
+/// The fields that the summary of a definition with errors has in addition to the first error.
 #[derive(serde::Serialize)]
 struct RejectionFields {
     /// All problems of the definition.

@@ -73,7 +73,7 @@ pub(super) async fn send_command(
     }
 }
 
-/// Resolves if nobody has decided about a command for as long as a sender waits; otherwise never.
+/// Resolves if there is no decision about a command within the time that a sender waits; otherwise never.
 async fn wait_until_late(app: &App, receiver: RunId, posted: &CommandRecord) {
     if !matches!(app.store.wait_for_decision(receiver, posted, DECISION_TIMEOUT).await, Ok(None)) {
         std::future::pending().await

@@ -20,7 +20,7 @@ use crate::hint::quote_text;
 use crate::style::{Style, paint_text};
 use crate::terminal::log;
 
-/// What a server does with the studio.
+/// Whether and how a server offers the studio.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum StudioUse {
     /// It is not served.
@@ -87,7 +87,7 @@ async fn serve_configured(
     Ok(0)
 }
 
-/// Shows what is served, and how it is called.
+/// Shows the served workflows, and how they are called.
 fn print_greeting(serving: &RunningServer) -> Result<(), AppError> {
     let (address, public, definitions) = (serving.address(), serving.public_address(), serving.list_definitions()?);
     let count = definitions.iter().filter(|one| !one.is_refused).count();

@@ -72,7 +72,7 @@ pub(crate) async fn show_run(global: &Global, arguments: &ShowArgs) -> CommandRe
     print_wrapped(waterfall.trim_end_matches('\n'), 4);
     let level = if arguments.verbose { DetailLevel::Full } else { DetailLevel::Short };
     let mut steps = read_details(&app, &opened, None).await?;
-    // A step whose worker has died has no event that says so.
+    // A step whose worker has died has no event about that.
     let unfinished = match state.status {
         Status::Interrupted => Some(state.status.name()),
         status => status.is_final().then(|| Phase::Aborted.name()),
@@ -166,7 +166,7 @@ pub(super) async fn follow_events(
     }
 }
 
-/// Whether nothing more happens until somebody does something.
+/// Whether nothing more happens without a command.
 fn is_over(status: &str) -> bool {
     ![Status::Queued.name(), Status::Running.name()].contains(&status)
 }

@@ -1,5 +1,5 @@
 //! The answer of a run while it is written: its text streams to stdout. Status stays on stderr, so the two never share a
-//! line: what is reported meanwhile is held until the text has ended.
+//! line: reports that arrive meanwhile are held back until the text has ended.
 
 use std::io::{IsTerminal as _, Write as _};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -107,7 +107,7 @@ impl AnswerStream {
         self.print(text);
     }
 
-    /// Prints what stands before the text of a step: the start of the output, or who speaks.
+    /// Prints the text before the output of a step: the start of the output, or who speaks.
     fn start(&mut self, path: &Path) {
         self.streamed.replace("");
         match &self.steps {

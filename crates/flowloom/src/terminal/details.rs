@@ -10,7 +10,7 @@ use crate::terminal::report::{format_duration, truncate_line};
 /// How much of a step is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum DetailLevel {
-    /// One line of what was sent, and one of what was received.
+    /// One line of the request, and one of the result.
     Short,
     /// Everything.
     Full,

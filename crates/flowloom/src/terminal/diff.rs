@@ -47,7 +47,7 @@ pub(crate) fn render_run_diff(diff: &RunDiff, is_verbose: bool) -> String {
     out
 }
 
-/// What differs between the definitions that two runs have read: all of it, or the names of what differs.
+/// The differences between the definitions that two runs have read: all of them, or their names.
 fn render_run_definitions(definition: &DefinitionDiff, is_verbose: bool, out: &mut String) {
     *out += "\nthe definitions of the runs differ:\n";
     if is_verbose {

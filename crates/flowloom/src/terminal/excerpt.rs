@@ -43,7 +43,7 @@ impl<'a> Excerpt<'a> {
         Excerpt { file, source, shown: replace_controls(&text[start..end]), shown_start: start, window }
     }
 
-    /// The place of the marked bytes in what is shown.
+    /// The place of the marked bytes in the shown text.
     pub(crate) fn shown_mark(&self, marked: Range<usize>) -> Range<usize> {
         self.window.as_ref().map_or(marked, |window| window.marked.clone())
     }

@@ -1,4 +1,4 @@
-//! Draws the family of a run: who was forked from whom.
+//! Draws the family of a run: which run was forked from which.
 
 use std::collections::HashMap;
 

@@ -8,7 +8,7 @@ use inquire::{Confirm, InquireError, Select, Text};
 use crate::failure::CommandError;
 use crate::print::replace_controls;
 
-/// Says why an answer is not accepted, if it is not.
+/// Returns why an answer is not accepted, if it is not.
 pub(super) type CheckAnswer = fn(&str) -> Option<&'static str>;
 
 /// Prompts for one line of text that `check` accepts.

@@ -81,7 +81,7 @@ pub(crate) fn paint_status(status: &str) -> String {
 
 /// Maximum width of the bars of the waterfall, in columns.
 const MAX_BAR_COLUMNS: usize = 32;
-/// Width of what stands around path, bar and detail, in columns.
+/// Width of the text around path, bar and detail, in columns.
 const FIXED_COLUMNS: usize = 17;
 /// Maximum width of a path, in columns.
 const MAX_PATH_COLUMNS: usize = 36;
@@ -119,7 +119,7 @@ pub(crate) fn render_waterfall(id: RunId, plan: &Plan, state: &RunState, columns
                 let room = columns.saturating_sub(width + bar_columns + FIXED_COLUMNS).max(1);
                 truncate_line(&render_detail(step, truncate_line), room)
             }
-            // What is piped may be searched for an address or an error.
+            // Piped output may be searched for an address or an error.
             None => render_detail(step, |text, _| clean_line(text)),
         };
         let line = format!("{} {path} ▏{bar}▕ {took:>7}  {detail}", paint_step(step));

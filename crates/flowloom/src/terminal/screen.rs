@@ -24,7 +24,7 @@ use crate::terminal::measure::{count_columns, fit_line, take_last_columns};
 use crate::terminal::report::{format_duration, paint_phase, paint_reused, truncate_line};
 use crate::terminal::width::stderr_columns;
 
-/// A target is not shortened below this for what stands behind it, in columns.
+/// Minimum width of a target that is shortened for the text after it, in columns.
 const MIN_TARGET_COLUMNS: usize = 20;
 
 /// Displays one line per step on stderr, and the answer on stdout.
@@ -204,7 +204,7 @@ impl ProgressScreen {
         }
     }
 
-    /// Ends the answer that is being written, and prints what was held meanwhile.
+    /// Ends the answer that is being written, and prints the output that was held back meanwhile.
     fn end_answer(&mut self) {
         for line in self.answer.as_mut().map(AnswerStream::end).unwrap_or_default() {
             self.print_line(&line);
@@ -297,7 +297,7 @@ impl ProgressScreen {
     }
 }
 
-/// The target of a step as far as it fits beside the others of its line. What happened to a step matters more than its
+/// The target of a step as far as it fits next to the others of its line. What happened to a step matters more than its
 /// whole address.
 fn shorten_target<'a>(target: &'a str, others: &str) -> Cow<'a, str> {
     let Some(columns) = stderr_columns() else { return target.into() };

@@ -9,10 +9,10 @@ use crate::style::{Style, paint_text};
 /// The blanks between two columns.
 const GAP: &str = "  ";
 
-/// The indentation of what does not fit beside the first columns.
+/// The indentation of columns that do not fit next to the first ones.
 const INDENT: &str = "    ";
 
-/// The narrowest room for a text beside other columns, in columns of the terminal.
+/// Minimum width of a text next to other columns, in columns of the terminal.
 const MIN_TEXT_COLUMNS: usize = 16;
 
 /// The treatment of the last cell of a row that is too long for the terminal.
@@ -76,8 +76,8 @@ fn render_table<const N: usize>(
     std::iter::once(render(&header, None)).chain(rows).collect()
 }
 
-/// The columns that start on a line of their own, because they do not fit beside those before them. The last one needs its
-/// title and some room only.
+/// The columns that start on a line of their own, because they do not fit next to those before them. The last one needs
+/// its title and some room only.
 fn find_breaks<const N: usize>(widths: &[usize; N], last_title: usize, columns: usize) -> [bool; N] {
     let mut used = 0;
     std::array::from_fn(|column| {

@@ -11,7 +11,7 @@ use super::report::format_duration;
 use crate::print::{show_name, show_path};
 use crate::style::{Style, paint_text};
 
-/// One test: a line, and what is wrong.
+/// One test: a line, and its problems.
 pub(crate) fn render_outcome(outcome: &TestOutcome) -> String {
     let (mark, style, note) = match outcome.has_passed() {
         _ if outcome.is_updated && outcome.still_fails => ("✗", Style::Bad, "  updated, and still fails"),

@@ -11,7 +11,7 @@ const DEFAULT_COLUMNS: usize = 80;
 /// Columns of the narrowest terminal that is supported.
 const MIN_COLUMNS: usize = 60;
 
-/// The width of the terminal of stdout, in columns, or what is usual.
+/// The width of the terminal of stdout, in columns, or the usual one.
 pub(crate) fn terminal_columns() -> usize {
     stdout_columns().unwrap_or(DEFAULT_COLUMNS)
 }

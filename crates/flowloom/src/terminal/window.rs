@@ -12,7 +12,7 @@ use crate::print::replace_controls;
 /// The mark for an omitted part of a line.
 const OMISSION: &str = "...";
 
-/// Columns to the left of a line besides its number, plus one free column at the right.
+/// Columns to the left of a line in addition to its number, plus one free column at the right.
 const GUTTER_COLUMNS: usize = 5;
 
 /// The fewest columns of a line that are shown.
@@ -113,7 +113,7 @@ impl SourceWindow {
         place(focus.start)..place(focus.end)
     }
 
-    /// The contents for the report: the lines, or only the place of what is marked.
+    /// The contents for the report: the lines, or only the place of the marked text.
     pub(crate) fn read_contents(&self, file: &str, only_place: bool) -> MietteSpanContents<'_> {
         let (range, line, column) = match only_place {
             true => (self.marked.clone(), self.line, self.column),
@@ -231,7 +231,7 @@ mod tests {
         let window = show_window(&line, "WRONG", 60).expect("it is too wide");
         assert!(window.text.starts_with("...") && window.text.ends_with(" WRONG\n"), "{window:?}");
         assert!(show_window("a WRONG line", "WRONG", 60).is_none());
-        // What is marked is wider than the window.
+        // The marked text is wider than the window.
         let wide = "x".repeat(500);
         let window = show_window(&format!("ab {wide} cd"), &wide, 60).expect("it is too wide");
         assert!(!window.marked.is_empty() && window.marked.end <= window.text.len(), "{window:?}");

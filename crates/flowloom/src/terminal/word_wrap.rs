@@ -11,7 +11,7 @@ pub(crate) struct WordWrap {
     columns: usize,
     /// The column in which further lines of a line start.
     indent: usize,
-    /// The column after what was given out.
+    /// The column after the output so far.
     column: usize,
     /// The blanks before the word that is held.
     blanks: String,

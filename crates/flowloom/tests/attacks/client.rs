@@ -47,7 +47,7 @@ impl HttpCall<'_> {
     }
 }
 
-/// What was received.
+/// The received data.
 #[derive(Debug, Default)]
 pub(crate) struct HttpReply {
     /// The status of the first response; 0 without one.

@@ -16,7 +16,7 @@ pub(crate) fn corpus_folder() -> PathBuf {
 pub(crate) struct AttackFile {
     /// The class of the attacks, which is the name of the file.
     pub(crate) class: String,
-    /// What an attacker of this class wants.
+    /// The goal of an attacker of this class.
     #[serde(rename = "about")]
     _about: String,
     pub(crate) rows: Vec<AttackRow>,
@@ -48,7 +48,7 @@ pub(crate) enum AttackInput {
     Long(LongInput),
 }
 
-/// `before`, then `repeat` as often as `times` says, then `middle`, then `closing` as often, then `after`.
+/// `before`, then `repeat` for `times` times, then `middle`, then `closing` as often, then `after`.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct LongInput {
@@ -80,7 +80,7 @@ impl AttackInput {
     }
 }
 
-/// What must be observed. Every field that is present must hold.
+/// The required observations. Every field that is present must hold.
 #[derive(Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Outcome {

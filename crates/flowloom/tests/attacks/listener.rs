@@ -66,7 +66,7 @@ impl RecordingServer {
         RecordingServer { address, requests }
     }
 
-    /// What was received since the last call.
+    /// The requests received since the last call.
     pub(crate) fn take_requests(&self) -> Vec<String> {
         std::mem::take(&mut *self.requests.lock().unwrap_or_else(PoisonError::into_inner))
     }

@@ -55,7 +55,7 @@ fn run_case(world: &World, row: &AttackRow, point: &str, input: &str) -> Result<
     check_outcome(world, &row.expect, &seen, &input)
 }
 
-/// Compares what was seen with what is expected.
+/// Compares the observations with the expectation.
 fn check_outcome(world: &World, expected: &Outcome, seen: &Observation, input: &str) -> Result<(), String> {
     let values = values_with_input(world, input);
     let is_any = |wanted: &[String], it: &str| wanted.iter().any(|one| corpus::fill_in(one, &values) == it);

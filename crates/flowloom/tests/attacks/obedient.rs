@@ -12,7 +12,7 @@ use crate::listener::{RecordingServer, read_request};
 /// How an instruction begins.
 const INSTRUCTION_START: &str = "CALL(";
 
-/// Starts the model. It records everything that the program told it.
+/// Starts the model. It records everything that the program sent it.
 pub(crate) fn start_obedient_model() -> RecordingServer {
     RecordingServer::start(answer_request)
 }
@@ -26,7 +26,7 @@ fn answer_request(mut stream: TcpStream, requests: &Mutex<Vec<String>>) {
     let _ = write!(stream, "{head}content-length: {}\r\n\r\n{reply}", reply.len());
 }
 
-/// Calls what it was told to call and has not called yet; otherwise says what it has read.
+/// Calls the functions that it was asked to call and has not called yet; otherwise answers with what it has read.
 fn reply_obediently(request: &Value) -> Value {
     let messages = request["messages"].as_array().map_or(&[][..], Vec::as_slice);
     let done: Vec<String> = messages.iter().flat_map(list_calls).collect();

@@ -12,7 +12,7 @@ const CANARY_MARK: &str = "cAnArY0f";
 /// How long the harmless request after an attack may take.
 pub(crate) const NEXT_REQUEST_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Whose value a canary is.
+/// The owner of the value of a canary.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Canary {
     /// A configured secret.

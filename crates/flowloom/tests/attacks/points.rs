@@ -13,7 +13,7 @@ use crate::corpus::AttackRow;
 use crate::support::exit_code;
 use crate::world::World;
 
-/// What an attacker sees of one attack.
+/// The result of one attack as an attacker sees it.
 #[derive(Debug, Default)]
 pub(crate) struct Observation {
     pub(crate) status: u16,
@@ -221,7 +221,7 @@ fn attack_check(world: &World, media_type: &str, input: &str) -> Observation {
     Observation::of_reply(&call.send(&world.server.address))
 }
 
-/// What an editor asks about a definition.
+/// The questions of an editor about a definition.
 fn write_editor_requests(media_type: &str, text: &str) -> Vec<(&'static str, Value)> {
     let (entry, format, list) = match media_type {
         "text/markdown" => ("x.mdx", "markdown", "elements"),

@@ -1,4 +1,4 @@
-//! What is attacked: a server with two tenants, and canaries around it.
+//! The target of the attacks: a server with two tenants, and canaries around it.
 
 use std::collections::BTreeMap;
 
@@ -25,7 +25,7 @@ pub(crate) struct World {
     pub(crate) served: Vec<String>,
     /// The keys, by name.
     pub(crate) keys: BTreeMap<&'static str, String>,
-    /// What `@{name}` stands for in inputs and points.
+    /// The replacement of `@{name}` in inputs and points.
     pub(crate) values: BTreeMap<String, String>,
 }
 

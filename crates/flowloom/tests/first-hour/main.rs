@@ -229,7 +229,8 @@ fn a_person_answers_one_question_after_the_other() {
     }
 }
 
-/// What a model may write to set the clipboard, to clear the screen, in the second form too, and to turn text around.
+/// Output with which a model may try to set the clipboard, to clear the screen, in the second form too, and to turn
+/// text around.
 const CONTROLS: &str = "\u{1b}]52;c;eA==\u{7}\u{1b}[2J\u{9b}2J\u{202e}";
 
 /// Fails if a program has printed what controls the terminal and is no part of a prompt.

@@ -22,20 +22,20 @@ pub(crate) struct TerminalSession {
     shared: Arc<SharedScreen>,
 }
 
-/// What the program has printed, and the news of it.
+/// The output of the program, and the notification of new output.
 struct SharedScreen {
     seen: Mutex<Seen>,
     changed: Condvar,
 }
 
-/// What the program has printed.
+/// The output of the program.
 struct Seen {
     parser: vt100::Parser,
     bytes: Vec<u8>,
     is_over: bool,
 }
 
-/// What a person saw of a program that has ended.
+/// The output of a program that has ended, as a person saw it.
 pub(crate) struct Screen {
     /// The lines, without blank ones at the end.
     pub(crate) text: String,

@@ -21,7 +21,7 @@ pub(crate) struct Cluster {
     workers: Vec<Worker>,
 }
 
-/// A worker, and what it says.
+/// A worker, and its log.
 pub(crate) struct Worker {
     child: Child,
     printed: Receiver<String>,
@@ -37,7 +37,7 @@ impl Worker {
         Worker { child, printed }
     }
 
-    /// Waits until the worker says something.
+    /// Waits until the worker has logged a text.
     pub(crate) fn wait_for_text(&self, text: &str) {
         let mut all = Vec::new();
         while let Ok(line) = self.printed.recv_timeout(LINE_TIMEOUT) {

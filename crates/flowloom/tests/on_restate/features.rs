@@ -1,5 +1,5 @@
-//! What servers offer is the same on Restate: quotas, secrets, schedules, webhooks, the protocols of others, quarantine, large
-//! fan-outs, and the events of every definition.
+//! The features of servers are the same on Restate: quotas, secrets, schedules, webhooks, the protocols of others,
+//! quarantine, large fan-outs, and the events of every definition.
 
 use serde_json::{Value, json};
 use test_restate::free_addresses;
@@ -163,7 +163,7 @@ fn a_run_that_kills_its_workers_is_quarantined_until_somebody_resumes_it() {
     let started = cluster.place.start(&["run", "hello.json"]);
     for _ in 0..3 {
         worker.wait_for_end();
-        // It may end before it says that it has registered.
+        // It may end before it reports that it has registered.
         worker = cluster.spawn_unheard(&cluster.place, &deadly);
     }
     let ended = started.wait_with_output().expect("it ends");

@@ -1,4 +1,4 @@
-//! Runs on a real Restate server: nobody who starts, watches, answers or retries one sees a difference, and a killed worker
+//! Runs on a real Restate server: starting, watching, answering and retrying work as without it, and a killed worker
 //! loses nothing.
 
 #[path = "../support/mod.rs"]

@@ -199,7 +199,7 @@ fn a_server_that_has_lost_its_data_learns_of_the_workers_again() {
     cluster.place.write("hello.json", HELLO);
     let worker = cluster.spawn_worker(&cluster.place, &[], &[]);
     cluster.restate.start_empty();
-    worker.wait_for_text("registers again");
+    worker.wait_for_text("is not registered with Restate");
     // A follower that was refused asks again.
     let output = cluster.place.run(&["run", "hello.json"]);
     let output = if exit_code(&output) == 0 { output } else { cluster.place.run(&["resume", "last"]) };
@@ -214,7 +214,7 @@ fn a_request_waits_no_longer_than_it_asks_for() {
     let run = server.post("/api/v1/runs?wait=60", &json!({"workflow": "ask"})).json();
     assert_eq!(run["status"], "waiting", "{run}");
     cluster.kill_workers();
-    // The second time, somebody follows the run already, and the first answer is stored.
+    // The second time, a client already follows the run, and the first answer is stored.
     for (value, status) in [("rain", 202), ("snow", 409)] {
         let path = format!("/api/v1/runs/{}/answer?wait=1", run["run_id"].as_str().expect("an id"));
         let started = Instant::now();

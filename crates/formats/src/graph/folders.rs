@@ -1,4 +1,4 @@
-//! The folders of agents: `agents/NAME/` and `Agents/NAME/` beside the definition and in the folders above it, and the
+//! The folders of agents: `agents/NAME/` and `Agents/NAME/` next to the definition and in the folders above it, and the
 //! folders that the configuration names. Only those that a graph uses are compiled.
 
 use std::collections::BTreeMap;

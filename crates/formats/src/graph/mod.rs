@@ -68,7 +68,7 @@ pub const AGENT_SETTINGS_FILE: &str = "jsonSchema.json";
 /// The file of an agent's folder with its instructions.
 pub const AGENT_PROMPT_FILE: &str = "systemPrompt.md";
 
-/// The keys under which an agent has its id. The first one that is there counts; without any, the name is the id.
+/// The keys under which an agent has its id. The first existing one counts; without any, the name is the id.
 pub const AGENT_ID_KEYS: [&str; 3] = ["id", "agentId", "agent_id"];
 
 /// The folder next to a graph that holds tools shared by several agents.
@@ -77,7 +77,7 @@ pub const TOOLS_FOLDER: &str = "tools/";
 /// The file that represents a graph whose tables are CSV files.
 pub const WORKFLOW_TABLE_FILE: &str = "system_agent_workflow.csv";
 
-/// The keys that mean something. Exported objects have columns of their database besides.
+/// The keys with a meaning. Exported objects also have columns of their database.
 const GRAPH_KEYS: [&str; 9] = [
     "id",
     "name",

@@ -133,7 +133,7 @@ fn find_tool(link: &Node, tools: &[Node], problems: &mut Problems) -> Option<Nod
     Some(Node { kind: NodeKind::Map(entries), span: row.span })
 }
 
-/// The declaration of a tool: an object or, in an export, its JSON text. `None` if it says nothing.
+/// The declaration of a tool: an object or, in an export, its JSON text. `None` if it is empty.
 fn read_schema(schema: &Node, tool: &str, problems: &mut Problems) -> Option<Node> {
     let schema = match schema.as_str() {
         None => schema.clone(),

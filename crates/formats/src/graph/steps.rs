@@ -24,7 +24,7 @@ const ROUTER_TOOL: &str = "router";
 const DESTINATION_ARGUMENT: &str = "next_node";
 /// The tool by which an agent ends a conversation.
 const END_TOOL: &str = "end";
-/// How often an agent is told that a destination does not exist.
+/// Maximum number of corrections that an agent receives for a destination that does not exist.
 const MAX_ROUTING_RETRIES: u32 = 2;
 
 /// The label of the edges between an agent and the executor of its tools.

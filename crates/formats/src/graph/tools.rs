@@ -26,7 +26,7 @@ pub(crate) struct ToolRecordReader<'a> {
     pub(crate) missing: Vec<String>,
 }
 
-/// Keys of a tool record that mean something. Exported records have columns of their database besides.
+/// Keys of a tool record with a meaning. Exported records also have columns of their database.
 const KNOWN_KEYS: [&str; 18] = [
     "id",
     "name",
@@ -171,7 +171,7 @@ impl<'a> ToolRecordReader<'a> {
         Some(AgentTool { declaration, alias: None, effect, needs_approval })
     }
 
-    /// Warns about a tool that says nothing about what a call does, if no function has its name.
+    /// Warns about a tool that does not declare what a call does, if no function has its name.
     fn report_missing_function(&self, name: &str, span: Span, problems: &mut Problems) {
         if self.sources.find_declaration(name).is_some() {
             return;
@@ -274,7 +274,7 @@ impl<'a> ToolRecord<'a> {
         self.layers.iter().any(|layer| layer.get("needsApproval").is_some_and(Value::is_truthy))
     }
 
-    /// Whether the client runs it, in whichever layer that stands.
+    /// Whether the client runs it, in whichever layer that is declared.
     fn is_run_by_client(&self) -> bool {
         let keys = ["execution_location", "executionLocation"];
         let is_client =

@@ -2,7 +2,7 @@
 
 use super::lex;
 
-/// The text in which each equals sign in a tag stands directly before its value. All offsets stay, except those of these
+/// The text in which each equals sign in a tag is directly before its value. All offsets stay, except those of these
 /// signs and of the white space behind them.
 pub(super) fn close_gaps(text: &str) -> String {
     let mut reader = Reader { text, at: 0, gaps: Vec::new(), has_open_brace: false };
@@ -20,7 +20,7 @@ pub(super) fn close_gaps(text: &str) -> String {
 struct Reader<'a> {
     text: &'a str,
     at: usize,
-    /// The equals signs that do not stand directly before their values, with the places of the values.
+    /// The equals signs that are not directly before their values, with the places of the values.
     gaps: Vec<(usize, usize)>,
     /// Whether a brace is never closed. Others are then not looked for, so that the time stays linear.
     has_open_brace: bool,
@@ -63,7 +63,7 @@ impl<'a> Reader<'a> {
         end.is_some()
     }
 
-    /// Reads a tag and notes the gaps in it; `None`, where it stands, if it is none.
+    /// Reads a tag and notes the gaps in it. Returns `None` and reads nothing if it is not a tag.
     fn read_tag(&mut self) -> Option<()> {
         let (start, noted) = (self.at, self.gaps.len());
         let read = self.read_attributes();

@@ -233,7 +233,7 @@ impl MarkdownCompiler<'_> {
         }
     }
 
-    /// Reports what is not allowed, and returns the free names of the expression.
+    /// Reports parts that are not allowed, and returns the free names of the expression.
     pub(super) fn read_free_names(
         &mut self,
         text: &TextPiece<'_>,

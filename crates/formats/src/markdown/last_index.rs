@@ -1,4 +1,5 @@
-//! The iteration before which a loop certainly ends, as its condition says: `$.index >= 3`, alone or as one side of `||`.
+//! The iteration before which a loop certainly ends, according to its condition: `$.index >= 3`, alone or as one side
+//! of `||`.
 
 use flowloom_core::value::{Number, Value};
 use oxc_allocator::Allocator;

@@ -2,7 +2,7 @@
 //! parser.
 //!
 //! The Markdown parser asks at every closing brace whether the expression is complete. Errors in the expression are
-//! reported later, all at once.
+//! reported later, all together.
 
 /// The result of scanning an expression.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,7 +68,7 @@ pub fn find_expression_end(text: &str) -> Option<usize> {
 /// not look further where [`find_expression_end`] would.
 pub(super) fn find_first_end(text: &str) -> Option<usize> {
     let mut lexer = Lexer::new(text);
-    // What is not terminated behind the brace does not matter.
+    // Unterminated text after the brace does not matter.
     let _ = lexer.run();
     lexer.excess.filter(|at| text[*at..].starts_with('}'))
 }
@@ -251,7 +251,7 @@ impl<'a> Lexer<'a> {
     }
 }
 
-/// Length of a tag from its `<` to its `>`, which stands outside of quotes and braces; `None` if it does not end.
+/// Length of a tag from its `<` to its `>` outside of quotes and braces; `None` if it does not end.
 pub fn measure_tag(text: &str) -> Option<usize> {
     let (mut depth, mut quote) = (0_usize, None);
     for (at, c) in text.char_indices() {

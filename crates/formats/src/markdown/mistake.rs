@@ -1,5 +1,5 @@
-//! [`Mistake`]: a syntax error of Markdown with expressions and elements. It says what is wrong, and how much of the text must
-//! be left out to find the next one.
+//! [`Mistake`]: a syntax error of Markdown with expressions and elements. It states the error, and how much of the text
+//! must be left out to find the next one.
 
 use std::ops::Range;
 
@@ -69,7 +69,7 @@ impl Mistake {
     /// Adds the error to the problems.
     pub(super) fn report_error(&self, text: &TextPiece<'_>, problems: &mut Problems) {
         let code = if let MistakeKind::Complex = self.kind { Code::TooComplex } else { Code::MarkdownSyntax };
-        // What is never closed is the mistake, not the end of the text.
+        // The unclosed construct is the mistake, not the end of the text.
         let autolink = find_autolink(text.text, self.at);
         let (start, end) = match &self.kind {
             _ if let Some((range, _)) = &autolink => (range.start, range.end),

@@ -260,7 +260,7 @@ impl MarkdownCompiler<'_> {
         if base.is_empty() { "Untitled".to_owned() } else { base.to_owned() }
     }
 
-    /// Adds a fix that declares all undeclared names at once.
+    /// Adds a fix that declares all undeclared names together.
     fn add_input_fix(&mut self, text: &TextPiece<'_>) {
         let mut names: Vec<(String, bool)> = Vec::new();
         for (name, is_list) in std::mem::take(&mut self.undeclared) {

@@ -1,4 +1,4 @@
-//! Nodes of the tree: where they stand, and what elements hold.
+//! Nodes of the tree: their places, and the content of elements.
 
 use std::ops::Range;
 

@@ -32,7 +32,7 @@ pub(super) struct ProvidedValues {
 #[derive(Clone)]
 struct ProvidedName {
     name: String,
-    /// Where it stands in the file.
+    /// Its place in the file.
     span: Span,
     meaning: Meaning,
 }

@@ -16,7 +16,7 @@ pub(super) enum Meaning {
     Helper,
     /// A helper with a constant value.
     Constant(Value),
-    /// An expression that is inserted wherever the name stands, because its value cannot be in a variable.
+    /// An expression that is inserted wherever the name is used, because its value cannot be in a variable.
     Inserted(Arc<CheckedExpression>),
 }
 

@@ -38,7 +38,7 @@ pub(super) fn check_limits(text: &str) -> Result<(), String> {
             work += length * marks;
             (length, marks, attributes) = (0, 0, 0);
         }
-        // White space may stand between the sign and the value.
+        // White space is allowed between the sign and the value.
         attributes += line.split('=').skip(1).filter(|rest| starts_value(rest.trim_start())).count();
         if attributes > MAX_PARAGRAPH_ATTRIBUTES {
             return Err(format!(
@@ -59,7 +59,7 @@ pub(super) fn check_limits(text: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Whether the value of an attribute may stand at the start of the rest of a line, or below it.
+/// Whether the value of an attribute may be at the start of the rest of a line, or below it.
 fn starts_value(rest: &str) -> bool {
     rest.is_empty() || rest.starts_with(['"', '\'', '{'])
 }

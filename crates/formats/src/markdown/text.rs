@@ -134,7 +134,7 @@ impl MarkdownCompiler<'_> {
         }
     }
 
-    /// Collects what stands in the lines of a block quote that are no comments.
+    /// Collects the lines of a block quote that are not comments.
     fn collect_kept(
         &mut self,
         quote: &Node,

@@ -37,7 +37,7 @@ pub(super) fn add_date_time(schema: &mut Map, options: &Value) {
 /// Adds a regular expression with its flags.
 pub(super) fn add_regex(schema: &mut Map, pattern: &str, flags: &str) {
     add_pattern(schema, pattern.to_owned());
-    // The others do not change what is found.
+    // The others do not change the result.
     let flags: String = flags.chars().filter(|flag| matches!(flag, 'i' | 'm' | 's')).collect();
     if !flags.is_empty() {
         add_check(schema, format!("(?{flags}:{pattern})"), Some(pattern));

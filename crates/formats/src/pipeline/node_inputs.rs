@@ -109,7 +109,7 @@ impl NodeInputs<'_> {
     fn warn_unfitting(&self, problems: &mut Problems) {
         let Some(declared) = self.block.declared_inputs() else { return };
         for (name, data, span) in self.inputs {
-            // Null stands for an input that is not given.
+            // Null means that the input is not given.
             let Some(value) = written_value(data).filter(|value| *value != Value::Null) else { continue };
             let property = declared.get(name.as_str());
             let Some(wanted) = property.and_then(|property| describe_wanted(&value, property)) else { continue };

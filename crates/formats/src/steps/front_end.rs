@@ -24,11 +24,11 @@ pub(crate) const FRONT_END: FrontEnd = FrontEnd {
 
 fn score_shape(shape: &DocumentShape<'_>) -> u8 {
     let keys = ["functionId", "promptTemplate", "errorMode", "mode"];
-    // A list of nodes says more of a definition than its steps.
+    // A list of nodes is more specific than steps.
     if shape.has_item_with("steps", &keys) && !shape.has(&["nodes"]) {
         return 4;
     }
-    // Without a step, the id tells a step list from a flow.
+    // Without a step, the id distinguishes a step list from a flow.
     let is_empty = shape.definition.get("steps").and_then(Node::items).is_some_and(<[Node]>::is_empty);
     if is_empty && shape.has(&["id"]) { 2 } else { 0 }
 }

@@ -35,7 +35,7 @@ pub(crate) const BUILT_IN_FUNCTIONS: &[&str] = &[
 /// The prompt of a step.
 pub(super) struct StepPrompt {
     pub(super) text: Template,
-    /// Whether it says the same as if the author had written none.
+    /// Whether it is the same as the default.
     pub(super) is_default: bool,
     /// Whether the step collects the results of a fan-out.
     pub(super) is_collect: bool,

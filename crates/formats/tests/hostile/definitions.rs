@@ -2,7 +2,7 @@
 
 /// A kind of definition, and how to write one of about so many bytes.
 pub(crate) struct HostileDefinition {
-    /// What it consists of.
+    /// Its parts.
     pub(crate) name: &'static str,
     /// Its format, if it must be named.
     pub(crate) format: Option<&'static str>,

@@ -1,4 +1,4 @@
-//! What can be written at a position.
+//! Completion: the texts that can be written at a position.
 
 use std::collections::HashSet;
 
@@ -24,7 +24,7 @@ use super::templates::{ReferenceRest, find_rest, find_started};
 /// Something that can be written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Proposal {
-    /// What the list shows.
+    /// The text that the list shows.
     pub label: String,
     /// The kind, for an icon.
     pub kind: ProposalKind,
@@ -34,7 +34,7 @@ pub struct Proposal {
     pub meaning: String,
     /// The bytes that it replaces.
     pub replaces: Span,
-    /// What is written.
+    /// The inserted text.
     pub insert: String,
     /// Whether `insert` is a snippet with places to fill in.
     pub is_snippet: bool,
@@ -148,7 +148,7 @@ impl Context<'_> {
         }
     }
 
-    /// The names that a started reference can go on with, or the fields of the name that it has.
+    /// The names with which a started reference can continue, or the fields of the name that it has.
     fn list_references(&self, tree: &Node, kind: NameKind, reference: WrittenReference<'_>) -> Vec<Proposal> {
         let WrittenReference { written, rest: ReferenceRest { name_length, missing } } = reference;
         let start = written.rfind('.').map_or(0, |dot| dot + 1);
@@ -182,7 +182,7 @@ impl Context<'_> {
         others.map(|name| finish(Proposal::of_name(name, replaces), is_whole)).collect()
     }
 
-    /// The fields of a name: those that the definition tells, or those of its last value.
+    /// The fields of a name: those that the definition declares, or those of its last value.
     fn list_value_fields(&self, name: &Name) -> Vec<String> {
         let declared = self.definition.list_fields(name);
         match declared.is_empty() {

@@ -1,4 +1,4 @@
-//! What can be written in the frontmatter of a Markdown workflow: keys and their values.
+//! Completion in the frontmatter of a Markdown workflow: keys and their values.
 
 use std::collections::HashSet;
 use std::ops::Range;

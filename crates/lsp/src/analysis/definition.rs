@@ -24,7 +24,7 @@ pub struct Definition {
     pub files: Vec<IndexedFile>,
     /// The results of the blocks of a Markdown workflow.
     pub block_results: BlockResults,
-    /// Where each name is, once somebody has asked.
+    /// Where each name is; computed on the first request.
     places: OnceLock<PlaceIndex>,
 }
 
@@ -49,12 +49,12 @@ pub struct IndexedFile {
     scopes: ScopeShift,
 }
 
-/// What the scopes of a file are in the definition.
+/// The scopes of a file in the definition.
 #[derive(Clone, Copy, Debug, Default)]
 struct ScopeShift {
     /// The scope of the place where the file is included.
     outer: usize,
-    /// What is added to the scopes of its blocks.
+    /// The names that are added to the scopes of its blocks.
     inner: usize,
 }
 
@@ -184,7 +184,7 @@ impl Definition {
         self.find_places(wanted).filter(|place| place.name.is_origin())
     }
 
-    /// The declaration that tells most about a name.
+    /// The most informative declaration of a name.
     pub fn find_origin<'d>(&'d self, wanted: &'d Name) -> Option<&'d Name> {
         let mut origins = self.find_origins(wanted).map(|place| place.name);
         let first = origins.next()?;
@@ -195,7 +195,7 @@ impl Definition {
         self.files.iter().flat_map(|file| file.index.names.iter().map(move |name| FilePlace { file, name }))
     }
 
-    /// The names of a kind that can be used at a position of a file, each once, with the declaration that tells most.
+    /// The names of a kind that can be used at a position of a file, each once, with the most informative declaration.
     pub fn list_visible(&self, file: &IndexedFile, offset: usize, kind: NameKind) -> Vec<Name> {
         let scope = file.scopes.shift_scope(file.index.find_scope(offset));
         let is_main = file == self.main();

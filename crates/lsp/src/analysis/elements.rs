@@ -4,9 +4,9 @@
 pub struct ElementKind {
     /// The name, as it is usually written.
     pub name: &'static str,
-    /// What it does.
+    /// Its effect.
     pub meaning: &'static str,
-    /// What is written for a new one, as a snippet.
+    /// The inserted text for a new one, as a snippet.
     pub skeleton: &'static str,
     /// Its attributes.
     pub attributes: &'static [AttributeKind],
@@ -16,9 +16,9 @@ pub struct ElementKind {
 pub struct AttributeKind {
     /// The name.
     pub name: &'static str,
-    /// What it means.
+    /// Its meaning.
     pub meaning: &'static str,
-    /// What is written for its value, as a snippet.
+    /// The inserted text for its value, as a snippet.
     pub value: &'static str,
 }
 

@@ -1,4 +1,4 @@
-//! What a thing at a position means.
+//! The meaning of a thing at a position.
 
 use flowloom_core::diagnostic::Span;
 use flowloom_core::json::Node;
@@ -16,7 +16,7 @@ use super::yaml::find_yaml_keys;
 /// The meaning of something, as Markdown.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Meaning {
-    /// What it is about.
+    /// Its subject.
     pub span: Span,
     /// The meaning.
     pub text: String,
@@ -24,7 +24,7 @@ pub struct Meaning {
     pub variable: Option<Name>,
 }
 
-/// The meaning of what is at byte `offset` of a file.
+/// The meaning of the text at byte `offset` of a file.
 pub fn find_meaning(definition: &Definition, file: &IndexedFile, offset: usize, known: &Known) -> Option<Meaning> {
     if let Some(name) = file.index.find_names(offset).next() {
         return Some(describe_name(definition, name, known));

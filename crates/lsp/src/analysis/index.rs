@@ -137,7 +137,7 @@ impl Index {
         Index { text, lines, format: None, body: Body::Json(tree), names, templates, computed, includes, fields }
     }
 
-    /// The names at a position: one, or the two that a shorthand key stands for.
+    /// The names at a position: one, or the two that a shorthand key refers to.
     pub fn find_names(&self, offset: usize) -> impl Iterator<Item = &Name> {
         self.names.iter().filter(move |name| name.span.start <= offset && offset <= name.span.end())
     }

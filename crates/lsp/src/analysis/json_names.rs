@@ -18,7 +18,7 @@ pub struct TemplateText {
     pub span: Span,
     /// How it writes references.
     pub style: TemplateStyle,
-    /// What its references name.
+    /// The kind of things that its references name.
     pub kind: NameKind,
     /// The scope of its names.
     pub scope: usize,
@@ -45,7 +45,7 @@ pub struct ComputedName {
 }
 
 impl ComputedName {
-    /// Whether the run can compute this name: it begins and ends with what is written around the references.
+    /// Whether the run can compute this name: it begins and ends with the text around the references.
     pub fn can_be(&self, text: &str, name: &str) -> bool {
         let (Some(first), Some(last)) = (self.references.first(), self.references.last()) else { return false };
         let before = text.get(self.span.start..first.start).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! What is at a position of a JSON document, and what could be written there.
+//! The content at a position of a JSON document, and what could be written there.
 
 use flowloom_core::diagnostic::Span;
 use flowloom_core::json::{Node, NodeKind};
@@ -24,14 +24,14 @@ pub enum JsonPlace<'t> {
         path: JsonPath,
         /// The object.
         object: &'t Node,
-        /// The key that is there.
+        /// The key at the place.
         key: Option<(&'t str, Span)>,
     },
     /// A value, or a place where one can be.
     Value {
         /// The way to the value.
         path: JsonPath,
-        /// The value that is there.
+        /// The value at the place.
         node: Option<&'t Node>,
     },
 }
@@ -87,8 +87,8 @@ pub(super) fn touches_offset(span: Span, offset: usize) -> bool {
     span.start <= offset && offset <= span.end()
 }
 
-/// Whether a position is in a value: between the brackets, or anywhere in a value without any. What is not closed ends
-/// with the document.
+/// Whether a position is in a value: between the brackets, or anywhere in a value without any. A value that is not
+/// closed ends with the document.
 fn is_inside(text: &str, node: &Node, offset: usize) -> bool {
     let closing = match node.kind {
         NodeKind::Map(_) => "}",
@@ -105,7 +105,7 @@ fn is_at_value(text: &str, key: Span, value: &Node, offset: usize) -> bool {
         return true;
     }
     let has_colon = |from: usize, to: usize| text.get(from..to).is_some_and(|between| between.contains(':'));
-    // Before the value that is there, or where one is missing.
+    // Before the existing value, or where one is missing.
     if value.span.length > 0 {
         return offset < value.span.start && has_colon(key.end(), offset);
     }

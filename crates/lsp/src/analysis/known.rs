@@ -1,4 +1,4 @@
-//! What exists outside of a definition and can be named in it.
+//! Things outside of a definition that can be named in it.
 
 use std::collections::BTreeMap;
 
@@ -30,7 +30,7 @@ pub struct Known {
 pub struct KnownName {
     /// The name.
     pub name: String,
-    /// What it is, in a few words.
+    /// A short description.
     pub detail: String,
     /// The inputs of a block.
     pub inputs: Vec<KnownName>,

@@ -1,5 +1,5 @@
 //! Reads Markdown workflows that are being written: the frontmatter, the elements with their attributes, and the
-//! expressions. What is not closed ends with its line.
+//! expressions. An element that is not closed ends with its line.
 
 use std::ops::Range;
 
@@ -244,7 +244,7 @@ impl<'t> MdxReader<'t> {
         let Some(position) = found else { return };
         for (index, element) in self.open.split_off(position).into_iter().enumerate() {
             let element = &mut self.document.elements[element];
-            // What is open inside ends with it.
+            // Open elements inside end with it.
             element.span.length = self.at - element.span.start;
             if index == 0 {
                 element.closing_name = Some(name);

@@ -83,7 +83,7 @@ fn read_frontmatter_names(text: &str, keys: &[YamlKey]) -> Vec<Name> {
     names
 }
 
-/// The type of a value of the frontmatter, as far as its first sign says it; empty if that is not known.
+/// The type of a value of the frontmatter, as far as its first character determines it; empty if that is not known.
 fn find_value_type(text: &str, key: &YamlKey) -> &'static str {
     let below =
         || text[key.value.end()..].lines().map(str::trim).find(|line| !line.is_empty() && !line.starts_with('#'));
@@ -217,7 +217,7 @@ impl ReadExpression<'_> {
     }
 }
 
-/// The type and the fields of provided names are those of the names that they stand for.
+/// The type and the fields of provided names are those of the names that they refer to.
 fn add_results_in_blocks(document: &MdxDocument, names: &mut [Name]) {
     let outer: Vec<Name> = names.iter().filter(|name| name.is_origin() && !name.is_shorthand).cloned().collect();
     for name in names.iter_mut().filter(|name| name.is_shorthand && name.is_origin()) {

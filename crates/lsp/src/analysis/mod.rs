@@ -1,4 +1,4 @@
-//! What a document contains and what can be written at a position of it. Pure: texts go in, data comes out.
+//! The content of a document, and the texts that can be written at a position of it. Pure: texts go in, data comes out.
 
 mod block_inputs;
 pub mod completion;

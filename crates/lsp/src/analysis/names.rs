@@ -3,7 +3,7 @@
 use flowloom_core::diagnostic::Span;
 use flowloom_core::value::Value;
 
-/// The kind of thing that a name stands for.
+/// The kind of thing that a name refers to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum NameKind {
     /// A variable, an input or the result of an action.
@@ -62,13 +62,13 @@ pub enum Role {
 /// A name at a place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Name {
-    /// What it names.
+    /// The kind of thing that it names.
     pub kind: NameKind,
     /// The name.
     pub text: String,
     /// The place of the name alone.
     pub span: Span,
-    /// What happens to it there.
+    /// Its use there.
     pub role: Role,
     /// The scope in which it is looked up; 0 is the outermost one.
     pub scope: usize,
@@ -119,7 +119,7 @@ impl Name {
         Name { kind, text: text.to_owned(), span, role, scope: 0, about: About::default(), is_shorthand: false }
     }
 
-    /// Whether it stands for the same thing as another name of the same definition.
+    /// Whether it refers to the same thing as another name of the same definition.
     pub fn is_same(&self, other: &Name) -> bool {
         self.kind == other.kind && self.scope == other.scope && self.text == other.text
     }

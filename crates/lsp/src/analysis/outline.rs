@@ -41,7 +41,7 @@ pub enum ItemKind {
 /// Lists whose items are parts of a definition.
 const PART_LISTS: [&str; 6] = ["steps", "nodes", "edges", "agents", "blocks", "tools"];
 
-/// Keys by whose values people tell the items of a list apart, the best one first.
+/// Keys by whose values people distinguish the items of a list, the best one first.
 const NAMING_KEYS: [&str; 12] = [
     "name",
     "nodeName",
@@ -77,7 +77,7 @@ fn list_json_parts(index: &Index, tree: &Node) -> Vec<OutlineItem> {
                 selection: *span,
                 children: items.iter().map(|item| describe_item(index, item)).collect(),
             }),
-            // What is wrapped is part of the same definition.
+            // Wrapped steps are part of the same definition.
             None if !value.entries().is_empty() => parts.extend(list_json_parts(index, value)),
             None => {}
         }

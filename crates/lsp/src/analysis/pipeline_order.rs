@@ -9,7 +9,7 @@ use super::index::Index;
 use super::json_place::touches_offset;
 use super::names::{NameKind, Role};
 
-/// What a position of a pipeline adds to its order.
+/// The order that a position of a pipeline adds.
 enum Place<'t> {
     /// The inputs of a node, which wait for what they name.
     Inputs(&'t str),
@@ -45,7 +45,7 @@ fn find_place(tree: &Node, offset: usize) -> Option<Place<'_>> {
     }
 }
 
-/// The nodes that each node waits for, and those that wait for it, without what is written at the position.
+/// The nodes that each node waits for, and those that wait for it, without the text at the position.
 #[derive(Default)]
 struct Order<'t> {
     needs: HashMap<&'t str, BTreeSet<&'t str>>,

@@ -8,11 +8,11 @@ use flowloom_core::diagnostic::{Diagnostic, Span};
 pub struct Related {
     /// The place.
     pub span: Span,
-    /// What is there.
+    /// Its description.
     pub message: &'static str,
 }
 
-/// Codes of problems with something that is there twice, and what the other place is called.
+/// Codes of problems with duplicates, and the name of the other place.
 const REPETITIONS: [(Code, &str); 5] = [
     (Code::DuplicateKey, "the same key"),
     (Code::DuplicateName, "the same name"),
@@ -24,7 +24,7 @@ const REPETITIONS: [(Code, &str); 5] = [
 /// Maximum number of related places of one problem.
 const MAX_RELATED: usize = 5;
 
-/// The places that belong to a problem: the others with the same text, where something is there twice.
+/// The places that belong to a problem: the others with the same text, of duplicates.
 pub fn find_related(text: &str, problem: &Diagnostic) -> Vec<Related> {
     let Some((_, message)) = REPETITIONS.iter().find(|(code, _)| *code == problem.code) else { return Vec::new() };
     let Some(written) = text.get(problem.span.start..problem.span.end()).filter(|written| written.len() > 1) else {

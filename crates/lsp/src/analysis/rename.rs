@@ -16,7 +16,7 @@ use super::names::{Name, NameKind, Role};
 pub struct Replacement {
     /// The path of the file.
     pub file: String,
-    /// What is replaced.
+    /// The replaced text.
     pub span: Span,
     /// The new text.
     pub text: String,

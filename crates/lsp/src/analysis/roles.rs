@@ -1,4 +1,4 @@
-//! What the texts of a JSON definition mean, by their place in it.
+//! The meaning of the texts of a JSON definition, by their place in it.
 
 use flowloom_core::plan::Format;
 use flowloom_formats::{agent, flow, graph, pipeline, steps};

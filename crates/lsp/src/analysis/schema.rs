@@ -54,7 +54,7 @@ impl FormatSchema {
         schemas
     }
 
-    /// The schemas that a schema stands for: itself, and its references and variants that fit the value.
+    /// The schemas that a schema consists of: itself, and its references and variants that fit the value.
     fn expand<'s>(&'s self, schema: &'s Value, node: Option<&Node>, depth: usize) -> Vec<&'s Value> {
         if depth > MAX_DEPTH {
             return Vec::new();

@@ -14,7 +14,7 @@ pub enum TemplateStyle {
 }
 
 impl TemplateStyle {
-    /// What begins a reference.
+    /// The text that begins a reference.
     pub fn opening(self) -> &'static str {
         match self {
             TemplateStyle::DollarBraces => "${",
@@ -23,7 +23,7 @@ impl TemplateStyle {
         }
     }
 
-    /// What ends a reference.
+    /// The text that ends a reference.
     pub fn closing(self) -> &'static str {
         match self {
             TemplateStyle::DoubleBraces => "}}",
@@ -45,7 +45,7 @@ pub struct Reference {
     pub path: String,
 }
 
-/// Maximum length of what is read as a reference, in bytes. The search for its end goes no further.
+/// Maximum length of a reference, in bytes. The search for its end goes no further.
 const MAX_REFERENCE_BYTES: usize = 1024;
 
 /// The references in `text`, which begins at byte `start` of the file. The time is linear in the length of the text.
@@ -109,7 +109,7 @@ fn is_reference(inner: &str, style: TemplateStyle) -> bool {
 pub struct ReferenceRest {
     /// Bytes of the name, or of the field, that follow the position; 0 if the reference does not end.
     pub name_length: usize,
-    /// What the end of the reference lacks.
+    /// The text that the end of the reference lacks.
     pub missing: &'static str,
 }
 
@@ -129,7 +129,7 @@ pub fn find_rest(text: &str, at: usize, style: TemplateStyle) -> ReferenceRest {
     }
 }
 
-/// Whether a reference can go on with a character.
+/// Whether a reference can continue with a character.
 fn continues_name(c: char) -> bool {
     c.is_alphanumeric() || matches!(c, '_' | '.' | '[' | ']' | '-')
 }

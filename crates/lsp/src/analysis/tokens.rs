@@ -40,7 +40,7 @@ pub fn list_tokens(index: &Index) -> Vec<Token> {
             add_words(text, expression.span.start, &mut tokens);
         }
     }
-    // Where a name and a word are at one place, the name tells more.
+    // Where a name and a word are at one place, the name is more informative.
     tokens.sort_by_key(|token| token.span.start);
     tokens.dedup_by(|later, earlier| later.span.start < earlier.span.end());
     tokens

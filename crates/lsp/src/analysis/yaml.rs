@@ -80,7 +80,7 @@ impl OpenKeys {
         let mut content = line.trim_start();
         let sign = line.len() - content.len();
         let is_item = |content: &str| content == "-" || content.starts_with("- ");
-        // The items of a list may stand below the first letter of its key. Those of a section are not its keys.
+        // The items of a list may begin below the first letter of its key. Those of a section are not its keys.
         let outer = if is_item(content) { sign + 1 } else { sign };
         self.0.retain(|(key, _)| *key < outer);
         while is_item(content) && self.0.len() > 1 {

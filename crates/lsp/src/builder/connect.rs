@@ -58,7 +58,7 @@ pub(super) fn connect(
     document.insert(&list.path, end, &edge)
 }
 
-/// A new edge of a graph: an agent chooses its destination by name, and everything else always goes on.
+/// A new edge of a graph: an agent chooses its destination by name, and everything else always follows its edge.
 fn new_graph_edge(
     edges: Option<&Node>,
     source: &Node,

@@ -25,7 +25,7 @@ use crate::analysis::rename::rename;
 /// A change of a definition. Paths lead through keys and positions; the actions of Markdown are in the list `elements`.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Edit {
-    /// Gives a value another content. What is missing on the way is added.
+    /// Gives a value another content. Missing objects and lists on the path are added.
     Set {
         /// The value.
         path: JsonPath,
@@ -115,7 +115,7 @@ pub struct Workshop<'a> {
     pub format: Format,
     /// The path of the file.
     pub file: &'a str,
-    /// The blocks that a pipeline can use besides its own.
+    /// The blocks that a pipeline can use in addition to its own.
     pub blocks: &'a [Value],
     /// The model of new actions.
     pub model: &'a str,
@@ -128,7 +128,7 @@ pub struct EditContext<'a> {
     pub index: Index,
     /// Its tree, if it is JSON.
     pub tree: Option<&'a Node>,
-    /// The blocks besides its own.
+    /// The blocks in addition to its own.
     pub blocks: &'a [Value],
     /// The model of new actions.
     pub model: &'a str,
@@ -143,7 +143,8 @@ pub struct Edited {
     pub part: Option<JsonPath>,
 }
 
-/// Applies changes one after another.
+/// Applies changes one after another. Fails at the first change whose path is too deep or names nothing, or whose
+/// result cannot be read; no change is kept then.
 pub fn apply_edits(workshop: Workshop<'_>, text: &str, edits: &[Edit]) -> Result<Edited, BuildError> {
     let mut edited = Edited { text: text.to_owned(), part: None };
     for edit in edits {

@@ -1,8 +1,8 @@
-//! The forms of parts: JSON Schemas without references, in which every field says what enters it.
+//! The forms of parts: JSON Schemas without references, in which every field names its widget.
 //!
 //! `x-widget` is how a field is entered: `template` (a text with references), `name` (declares a name), `reference` (names
 //! a thing of the kind `x-names`), `model`, `schema` (a JSON Schema), `long` (a text of several lines), `code` (in the
-//! language `x-language`), or `json`. Without it, the type says how.
+//! language `x-language`), or `json`. Without it, the type determines it.
 
 use flowloom_core::plan::Format;
 use flowloom_core::value::Value as Data;

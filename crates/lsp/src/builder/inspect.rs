@@ -223,7 +223,7 @@ impl JsonInspector<'_> {
             lists.iter().for_each(|list| {
                 properties.remove(list.name);
             });
-            // What the original systems store for themselves says nothing to people.
+            // Internal fields of the original systems are meaningless to people.
             properties.retain(|_, field| {
                 field.get("type").is_some() || field.get("anyOf").is_some() || field.get("enum").is_some()
             });
@@ -331,7 +331,7 @@ impl JsonInspector<'_> {
     }
 }
 
-/// Keys by whose values people tell parts apart, the best one first.
+/// Keys by whose values people distinguish parts, the best one first.
 const TITLE_KEYS: [&str; 5] = ["name", "nodeName", "node_name", "id", "type"];
 
 fn find_title(item: &Node) -> Option<String> {

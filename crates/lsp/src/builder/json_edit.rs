@@ -20,7 +20,7 @@ pub struct JsonText {
 }
 
 impl JsonText {
-    /// Reads a text. Fails if it is no JSON, or if a key is there twice.
+    /// Reads a text. Fails if it is not JSON, or if a key is repeated.
     pub fn read(text: String) -> Result<JsonText, BuildError> {
         let plain = blank_comments(&text);
         let unmarked = plain.strip_prefix('\u{feff}').map(|rest| format!("   {rest}"));
@@ -49,7 +49,8 @@ impl JsonText {
         Ok(())
     }
 
-    /// Gives the value at a path another content. What is missing on the way is added.
+    /// Gives the value at a path another content. Missing objects and lists on the path are added. Fails if a value
+    /// on the path is of another kind than the path requires, for example a text.
     pub fn set_value(&mut self, path: &[PathStep], value: &Value) -> Result<(), BuildError> {
         if let Some(node) = self.find(path) {
             if node.to_value() == *value {
@@ -87,7 +88,8 @@ impl JsonText {
         }
     }
 
-    /// Adds a value to a list. A list that is missing is added.
+    /// Adds a value to a list. A list that is missing is added, and replaces a value of another kind. Fails like
+    /// [`JsonText::set_value`].
     pub fn insert(&mut self, list: &[PathStep], at: usize, value: &Value) -> Result<(), BuildError> {
         let Some(node) = self.find(list).filter(|node| node.items().is_some()) else {
             return self.set_value(list, &Value::list(vec![value.clone()]));
@@ -97,7 +99,8 @@ impl JsonText {
         self.change_slots(list, |slots, indent| slots.insert(at, body, indent))
     }
 
-    /// Adds the text of a value to a list, as it is written.
+    /// Adds the text of a value to a list, as it is written. Fails if the text is not JSON, and in the cases of
+    /// [`JsonText::insert`].
     pub fn insert_text(&mut self, list: &[PathStep], at: usize, text: &str) -> Result<(), BuildError> {
         JsonText::read(text.to_owned()).map_err(|error| BuildError::Paste(error.to_string()))?;
         let Some(node) = self.find(list).filter(|node| node.items().is_some()) else {
@@ -108,24 +111,25 @@ impl JsonText {
         self.change_slots(list, |slots, indent| slots.insert(at, body, indent))
     }
 
-    /// Removes the entry or the item at a path.
+    /// Removes the entry or the item at a path. Fails if there is nothing at the path.
     pub fn remove(&mut self, path: &[PathStep]) -> Result<(), BuildError> {
         let at = self.find_position(path)?;
         self.change_slots(&path[..path.len() - 1], |slots, _| slots.remove(at))
     }
 
-    /// Removes several items of a list.
+    /// Removes several items of a list. Fails if there is no list at the path.
     pub fn remove_items(&mut self, list: &[PathStep], positions: &[usize]) -> Result<(), BuildError> {
         self.change_slots(list, |slots, _| positions.iter().rev().for_each(|at| slots.remove(*at)))
     }
 
-    /// Moves an item to another position of its list.
+    /// Moves an item to another position of its list. Fails if there is no item at the path.
     pub fn move_item(&mut self, path: &[PathStep], to: usize) -> Result<(), BuildError> {
         let from = self.find_position(path)?;
         self.change_slots(&path[..path.len() - 1], |slots, _| slots.move_slot(from, to))
     }
 
-    /// Gives the key of an entry another text.
+    /// Gives the key of an entry another text. Fails if there is no entry at the path, or if the object already has the
+    /// new key.
     pub fn rename_key(&mut self, path: &[PathStep], to: &str) -> Result<(), BuildError> {
         let at = self.find_position(path)?;
         let object = self.find_or_fail(&path[..path.len() - 1])?;
@@ -137,7 +141,7 @@ impl JsonText {
         self.replace_range(span, &write_json(&Value::from(to)))
     }
 
-    /// The position of what is at a path in its list or object.
+    /// The position of the value at a path in its list or object.
     fn find_position(&self, path: &[PathStep]) -> Result<usize, BuildError> {
         let nothing = || BuildError::Nothing(path.to_vec());
         let (last, parent) = path.split_last().ok_or_else(nothing)?;

@@ -180,7 +180,7 @@ impl MarkdownText {
         let blank = behind.len() - behind.trim_start().len();
         let ends_here = behind.trim_start().is_empty() || behind.trim_start().starts_with("</");
         match ends_here {
-            // The white space in front of it separates what is left from the end.
+            // The white space in front of it separates the rest from the end.
             true => {
                 let before = self.text[..start].trim_end().len();
                 let closing = if behind.trim_start().is_empty() { "\n" } else { "" };

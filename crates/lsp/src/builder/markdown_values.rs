@@ -3,7 +3,7 @@
 use flowloom_core::json::{parse_value, read_lenient, write_json};
 use flowloom_core::value::Value;
 
-/// The key of an object that stands for code.
+/// The key of an object that represents code.
 pub(crate) const CODE_KEY: &str = "$code";
 
 /// Length of the longest expression that is looked at as data, in bytes: the search for keys reads it once for each word.

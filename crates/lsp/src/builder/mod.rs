@@ -32,7 +32,7 @@ pub enum BuildError {
     /// The text cannot be read.
     #[error("the source cannot be read ({0}); correct it first")]
     Unreadable(String),
-    /// A key is there twice, so that a change could be of either.
+    /// A key is repeated, so that a change could be of either.
     #[error("the source has the key {0:?} twice in one object; remove one of them first")]
     Duplicate(String),
     /// A path leads nowhere.

@@ -25,7 +25,8 @@ const MAX_WAITING_MESSAGES: usize = 64;
 #[error("the editor's messages cannot be read: {0}")]
 pub struct DebugError(#[from] io::Error);
 
-/// Answers the messages of an editor until it ends the conversation or closes the stream.
+/// Answers the messages of an editor until it ends the conversation or closes the stream. Fails if the streams cannot
+/// be read or written.
 pub async fn serve_debugger(
     load_config: LoadConfig,
     input: impl AsyncRead + Unpin + Send + 'static,

@@ -1,4 +1,4 @@
-//! A run as the debugger plays it: its present stop, and what is shown there.
+//! A run as the debugger plays it: its present stop, and the values shown there.
 
 use std::path::{Path, PathBuf};
 
@@ -32,11 +32,11 @@ pub(super) struct RecordedRun {
     pub(super) shown: ShownValues,
     /// New values of variables at the present stop.
     pub(super) changed: Vec<(String, Value)>,
-    /// Whether the editor was told that the session is over. It is not, if it steps back then.
+    /// Whether the editor was notified that the session is over. A step back then reopens the session.
     is_over: bool,
 }
 
-/// Where a run goes on.
+/// Where a run continues.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Direction {
     Forwards,
@@ -64,7 +64,7 @@ impl RecordedRun {
         self.last
     }
 
-    /// Answers a request that does not need a run to go on.
+    /// Answers a request that does not need a run to continue.
     pub(super) async fn answer(&mut self, command: &str, arguments: &serde_json::Value) -> Answer {
         match command {
             "stepBack" => self.step(self.at.saturating_sub(1)),
@@ -82,7 +82,7 @@ impl RecordedRun {
         }
     }
 
-    /// Notes a new value of a variable. It takes effect when the run goes on, in a fork of it.
+    /// Notes a new value of a variable. It takes effect when the run continues, in a fork of it.
     fn set_variable(&mut self, arguments: &serde_json::Value) -> Answer {
         let text = |key: &str| arguments[key].as_str().unwrap_or_default();
         if arguments["variablesReference"].as_u64() != Some(VARIABLES_GROUP) || self.present().span.is_none() {
@@ -92,7 +92,7 @@ impl RecordedRun {
         if let Err(error) = self.playback.check_variable(self.present(), &name) {
             return Answer::refuse(error.to_string());
         }
-        // What is no JSON is text.
+        // A value that is not JSON is text.
         let value = parse_value(written).unwrap_or_else(|_| written.into());
         let shown = show_value(&value);
         self.changed.retain(|(known, _)| *known != name);
@@ -109,7 +109,7 @@ impl RecordedRun {
         &self.playback.stops[self.at]
     }
 
-    /// Stops somewhere. Past the end, the session is over, which is told once.
+    /// Stops at a position. Past the end, it sends `terminated` once.
     pub(super) fn step(&mut self, to: usize) -> Answer {
         match to <= self.last {
             true => self.stop_at(to, "step"),
@@ -146,7 +146,7 @@ impl RecordedRun {
         hit_breakpoints(&mut here, &self.playback, &so_far).await
     }
 
-    /// The next known stop with a breakpoint, and what is logged before. Backwards, nothing is logged again.
+    /// The next known stop with a breakpoint, and the log points before it. Backwards, nothing is logged again.
     pub(super) async fn find_hit(
         &self,
         direction: Direction,
@@ -233,7 +233,7 @@ impl RecordedRun {
         Answer::new(json!({"scopes": scopes.collect::<Vec<_>>()}))
     }
 
-    /// The variables that the step sees, followed by what is around them: iterations, blocks and the run.
+    /// The variables that the step sees, followed by the surrounding scopes: iterations, blocks and the run.
     async fn list_variable_groups(&self, stop: &Stop) -> Vec<(String, Vec<(String, Value)>)> {
         let mut groups: Vec<(String, Vec<(String, Value)>)> = Vec::new();
         let (mut own, mut around) = (None, Vec::new());

@@ -53,24 +53,24 @@ pub(super) struct DebugSession {
     stops_on_entry: bool,
 }
 
-/// A run that goes on while it is played.
+/// A run that is driven live.
 struct LiveRun {
     run: HaltingRun,
-    /// The step that waits; `None` while the run goes on.
+    /// The step that waits; `None` while the run continues.
     halted: Option<HaltedStep>,
-    /// Until where the run goes on.
+    /// Where the run stops next.
     goal: Goal,
     is_over: bool,
     /// A step that is let happen without a halt.
     passes: Option<StepPath>,
 }
 
-/// Until where a live run goes on.
+/// Where a live run stops next.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Goal {
-    /// Until the next step.
+    /// At the next step.
     NextStep,
-    /// Until a breakpoint.
+    /// At a breakpoint.
     Breakpoint,
 }
 
@@ -171,12 +171,12 @@ impl DebugSession {
         self.run.as_ref().is_some_and(|run| !run.changed.is_empty())
     }
 
-    /// Goes on in a fork of the run, in which the variables have their new values.
+    /// Continues in a fork of the run, in which the variables have their new values.
     async fn fork_run(&mut self, command: &str) -> Answer {
         let Some(run) = &mut self.run else { return Answer::refuse("no run is open: launch one first") };
         let (definition, at, id) = (run.definition.clone(), run.present_path(), run.playback.run_id());
         let set = std::mem::take(&mut run.changed);
-        // The run that is left does not go on by itself.
+        // The run that is left does not continue by itself.
         self.live = None;
         let config = match (self.load_config)(&definition) {
             Ok(config) => config,
@@ -194,7 +194,7 @@ impl DebugSession {
             .with_event("output", json!({"category": "console", "output": message}))
     }
 
-    /// Goes on as a request says: in what has happened already, or in what a live run does next.
+    /// Continues as a request demands: in the recorded events, or with the next step of a live run.
     async fn go_on(&mut self, command: &str) -> Answer {
         let (found, output) = match self.find_next(command).await {
             Ok(found) => found,
@@ -205,7 +205,7 @@ impl DebugSession {
         Answer { events: logged.chain(moved.events).collect(), ..moved }
     }
 
-    /// The stop at which a request ends, if it is known already, and what is logged on the way; or the answer.
+    /// The stop at which a request ends, if it is known already, and the log points on the way; or the answer.
     async fn find_next(&mut self, command: &str) -> Result<(Option<usize>, Vec<String>), Answer> {
         let DebugSession { run, breakpoints, stops_on_entry, .. } = self;
         let Some(run) = run else { return Err(Answer::refuse("no run is open: launch one first")) };
@@ -263,7 +263,7 @@ impl DebugSession {
         }
     }
 
-    /// Waits for what a live run does. Never ends while no run goes on. May be dropped at any time.
+    /// Waits for the next event of a live run. Never ends while no run continues. May be dropped at any time.
     pub(super) async fn wait_for_run(&mut self) -> HaltingEvent {
         match self.live.as_mut().filter(|live| live.halted.is_none() && !live.is_over) {
             Some(live) => live.run.next_event().await,
@@ -271,7 +271,7 @@ impl DebugSession {
         }
     }
 
-    /// Reads what a live run has done, and tells the editor if it is where it is to stop. Otherwise the run goes on.
+    /// Reads the progress of a live run, and notifies the editor if the run has reached its goal; otherwise it continues.
     pub(super) async fn show_progress(&mut self, event: HaltingEvent) -> Vec<DebugEvent> {
         let (Some(live), Some(run)) = (&mut self.live, &self.run) else { return Vec::new() };
         let over = match event {
@@ -324,7 +324,7 @@ impl DebugSession {
         let verify = |one: &Option<Result<Breakpoint, String>>| {
             let line = match one {
                 Some(Ok(breakpoint)) => breakpoint.line,
-                // A condition that is not looked at would stop the run where nobody wants it.
+                // Without the condition, the run would stop at a place that was not requested.
                 Some(Err(message)) => return json!({"verified": false, "message": message}),
                 None => 0,
             };

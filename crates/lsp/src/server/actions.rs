@@ -122,7 +122,7 @@ pub(super) fn list_actions(snapshot: &Snapshot, params: &CodeActionParams) -> Op
             kind: Some(CodeActionKind::QUICKFIX),
             diagnostics: Some(vec![writer.write_one(problem, view, uri)]),
             edit: Some(edit_document(uri, edits)),
-            // Editors apply what is preferred without showing it.
+            // Editors apply preferred actions without showing them.
             is_preferred: Some(fix.is_safe()),
             ..CodeAction::default()
         }));
@@ -171,7 +171,7 @@ pub(super) fn lay_out(snapshot: &Snapshot, uri: &Url) -> Option<Vec<TextEdit>> {
     Some(if laid_out == view.text { Vec::new() } else { vec![replace_difference(view, &laid_out)] })
 }
 
-/// The edit that turns a text into another one: it replaces what is between their common start and end.
+/// The edit that turns a text into another one: it replaces the text between their common start and end.
 fn replace_difference(view: TextView<'_>, new: &str) -> TextEdit {
     let old = view.text;
     let same = |a: &mut dyn Iterator<Item = (char, char)>| -> usize {

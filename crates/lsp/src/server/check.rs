@@ -136,7 +136,8 @@ fn find_misspelt_key(name: &str, text: &str) -> Vec<Diagnostic> {
     compiled.diagnostics
 }
 
-/// The format that broken JSON probably has: so much of it is lost that only single keys tell. Other broken JSON is none of ours.
+/// The format that broken JSON probably has: so much of it is lost that only single keys indicate the format. Other
+/// broken JSON is not a definition.
 fn guess_format(document: &Document) -> Option<Format> {
     let text = &*document.text;
     let tells = |keys: &[&str]| keys.iter().any(|key| text.contains(&format!("\"{key}\"")));

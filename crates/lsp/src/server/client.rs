@@ -43,7 +43,7 @@ impl ClientAbilities {
         }
     }
 
-    /// Asks the editor to read again what is shown of runs.
+    /// Asks the editor to refresh the information about runs.
     pub(super) fn refresh_runs(self, client: &ClientSocket) {
         let client = client.clone();
         tokio::spawn(async move {
@@ -69,7 +69,8 @@ impl ClientAbilities {
     }
 }
 
-/// Tells the server when the process of the editor has ended: an editor that crashed does not always close the streams.
+/// Notifies the server when the process of the editor has ended: an editor that crashed does not always close the
+/// streams.
 pub(super) fn watch_client(client: &ClientSocket, params: &InitializeParams) {
     // Of a process that cannot be seen, for example from a container, nothing is known.
     let Some(process) = params.process_id.filter(|process| is_running(*process)) else { return };
@@ -80,7 +81,7 @@ pub(super) fn watch_client(client: &ClientSocket, params: &InitializeParams) {
         while is_running(process) {
             interval.tick().await;
         }
-        // The server has ended if nobody receives it.
+        // Without a receiver, the server has ended.
         let _ = client.emit(ClientGone);
     });
 }
@@ -88,6 +89,6 @@ pub(super) fn watch_client(client: &ClientSocket, params: &InitializeParams) {
 /// Whether there is a process with this number.
 fn is_running(process: u32) -> bool {
     let Some(process) = i32::try_from(process).ok().and_then(rustix::process::Pid::from_raw) else { return false };
-    // A process of another user refuses to be asked, and is there.
+    // A process of another user refuses the signal, and therefore exists.
     rustix::process::test_kill_process(process) != Err(rustix::io::Errno::SRCH)
 }

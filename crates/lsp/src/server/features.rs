@@ -119,7 +119,7 @@ impl<'s> Opened<'s> {
         open.or_else(|| Url::from_file_path(path).ok())
     }
 
-    /// The name at a position. Of the two that a shorthand key stands for, the one around the block comes first.
+    /// The name at a position. Of the two that a shorthand key refers to, the one around the block comes first.
     fn find_name(&self, position: Position) -> Option<&Name> {
         let offset = self.view().find_offset(position);
         self.file()?.index.find_names(offset).min_by_key(|name| std::cmp::Reverse(name.role))
@@ -158,7 +158,7 @@ fn write_item(order: usize, proposal: Proposal, view: TextView<'_>) -> Completio
         ProposalKind::Name(_) => CompletionItemKind::REFERENCE,
     };
     let meaning = MarkupContent { kind: MarkupKind::Markdown, value: proposal.meaning };
-    // Editors compare what is written with the text that is replaced, quotation marks included.
+    // Editors compare the inserted text with the text that is replaced, quotation marks included.
     let replaced = &view.text[proposal.replaces.start..proposal.replaces.end()];
     let filter = if replaced.starts_with('"') { format!("\"{}\"", proposal.label) } else { proposal.label.clone() };
     let filter = if replaced.starts_with('<') { format!("<{}", proposal.label) } else { filter };
@@ -178,7 +178,7 @@ fn write_item(order: usize, proposal: Proposal, view: TextView<'_>) -> Completio
     }
 }
 
-/// The meaning of what is at a position.
+/// The meaning of the text at a position.
 pub(super) fn hover(snapshot: &Snapshot, at: &TextDocumentPositionParams) -> Option<Hover> {
     let opened = Opened::find(snapshot, &at.text_document.uri)?;
     let offset = opened.view().find_offset(at.position);

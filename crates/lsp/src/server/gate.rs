@@ -17,7 +17,7 @@ const PARSE_ERROR: i32 = -32700;
 /// The error code for JSON that is not a valid message.
 const INVALID_REQUEST: i32 = -32600;
 
-/// Passes the messages of the editor on until its stream ends, and answers what is no message. Ends early if nobody reads
+/// Passes the messages of the editor on until its stream ends, and answers invalid input. Ends early if nothing reads
 /// the messages any more.
 pub(super) async fn pass_messages(
     input: impl AsyncRead + Unpin,
@@ -82,7 +82,7 @@ fn readable_id(message: &Value) -> Value {
     message.get("id").filter(|id| id.is_string() || id.is_number()).cloned().unwrap_or_default()
 }
 
-/// Writes messages to the editor until nobody sends any more.
+/// Writes messages to the editor until all senders are closed.
 pub(super) async fn write_messages(
     mut messages: UnboundedReceiver<Vec<u8>>,
     mut output: impl tokio::io::AsyncWrite + Unpin,

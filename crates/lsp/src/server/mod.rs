@@ -1,4 +1,4 @@
-//! The server: speaks the protocol, and keeps what is open and what is known about it.
+//! The server: speaks the protocol, and keeps the open documents and the facts about them.
 //!
 //! Notifications change the state in the order in which they arrive. Requests are answered from a copy of it, on a pool
 //! of threads, so that nothing delays the next message. A message passes the gate, which answers what cannot be read, then the
@@ -72,7 +72,8 @@ impl LanguageServer {
         LanguageServer { load_config }
     }
 
-    /// Answers the messages of an editor until it ends the conversation or closes the stream.
+    /// Answers the messages of an editor until it ends the conversation or closes the stream. Fails if a message breaks
+    /// the protocol, or if the stream cannot be read.
     pub async fn serve(
         self,
         input: impl AsyncRead + Unpin,
@@ -96,10 +97,10 @@ impl LanguageServer {
                 Either::Right((never, _)) => match never {},
             }
         };
-        // What was answered last is written, too. An editor that does not read any more is gone.
+        // The last answers are written, too. An editor that does not read any more is gone.
         let (result, _) = tokio::join!(serve, write_messages(messages, output));
         match result {
-            // An editor that has crashed says no goodbye.
+            // An editor that has crashed sends no `exit`.
             Ok(()) | Err(async_lsp::Error::Eof) => Ok(end.get().copied().unwrap_or(ConversationEnd::Regular)),
             Err(error) => Err(error.into()),
         }

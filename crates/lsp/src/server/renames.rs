@@ -64,7 +64,7 @@ pub(super) fn rename_at(snapshot: &Snapshot, params: &RenameParams) -> Result<Op
     Ok(Some(WorkspaceEdit { document_changes: Some(changes), ..WorkspaceEdit::default() }))
 }
 
-/// The folder of an agent that is named by it: beside its graph, or above.
+/// The folder of an agent that is named by it: next to its graph, or above.
 fn find_agent_folder(opened: &Opened<'_>, agent: &str) -> Option<std::path::PathBuf> {
     let is_of_agents = |folder: &Path| AGENTS_FOLDERS.iter().any(|name| folder.ends_with(name));
     let folders =

@@ -106,7 +106,7 @@ fn add_documents(router: &mut Router<State>) {
         ControlFlow::Continue(())
     });
     router.notification::<note::DidSaveTextDocument>(|state, params| {
-        // The file's own text is known; what is saved may be a configuration.
+        // The file's own text is known; the saved file may be a configuration.
         if params.text_document.uri.path().ends_with(".toml") {
             state.check_all();
         }
@@ -205,7 +205,7 @@ fn add_parts(router: &mut Router<State>) {
     });
 }
 
-/// The answer to a request, when it is there.
+/// The answer to a request, when it is complete.
 type Answer<T> = BoxFuture<'static, Result<T, ResponseError>>;
 
 /// Answers a request on the pool.

@@ -84,7 +84,7 @@ fn run_key(checked: &Checked) -> Option<RunKey> {
 fn read_last(checked: &Checked) -> Option<Arc<LastRun>> {
     let runtime = tokio::runtime::Handle::try_current().ok()?;
     let found = find_last_run(checked.config.as_ref()?, &checked.plan.as_ref()?.name);
-    // A database that another version has written shows nothing here; `flowloom runs` says why.
+    // A database that another version has written shows nothing here; `flowloom runs` reports why.
     runtime.block_on(found).ok().flatten().map(Arc::new)
 }
 

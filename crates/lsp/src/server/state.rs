@@ -1,4 +1,4 @@
-//! The state of the server: what is open, what was found out about it, and what is being found out.
+//! The state of the server: the open documents, the results of analysis, and the analyses in progress.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -31,7 +31,7 @@ pub(super) struct State {
     pub(super) unit: ColumnUnit,
     pub(super) abilities: ClientAbilities,
     pub(super) folders: Folders,
-    /// How the conversation ends, once the editor has said so.
+    /// How the conversation ends, once the editor has requested it.
     pub(super) end: Arc<OnceLock<ConversationEnd>>,
     /// Places for requests that are answered at the same time, one for each processor.
     pub(super) places: Arc<Semaphore>,
@@ -166,7 +166,7 @@ impl State {
             // A parser that panics must not leave the document unchecked for good.
             let checked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| job.check())).unwrap_or_default();
             let diagnostics = snapshot.write_diagnostics(&uri, &checked);
-            // The server is ending if nobody receives it.
+            // Without a receiver, the server is ending.
             let _ = client.emit(CheckEnded { uri, checked, diagnostics });
         });
     }
@@ -213,7 +213,7 @@ impl State {
         readers.iter().for_each(|reader| self.start_check(reader));
     }
 
-    /// Replaces what the check of one document has found, and tells the editor what has changed.
+    /// Replaces what the check of one document has found, and notifies the editor of the changes.
     fn set_diagnostics(&mut self, source: Url, new: BTreeMap<Url, Vec<Diagnostic>>) {
         let old = self.found.remove(&source).unwrap_or_default();
         let targets: BTreeSet<Url> = old.keys().chain(new.keys()).chain([&source]).cloned().collect();

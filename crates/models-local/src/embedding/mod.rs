@@ -33,7 +33,7 @@ struct ModelFiles {
     weights: PathBuf,
 }
 
-/// Texts to embed. Whoever waits for the reply may give up, which the thread notices.
+/// Texts to embed. The caller that waits for the reply may give up, which the thread notices.
 struct EmbedJob {
     texts: Vec<String>,
     reply: oneshot::Sender<Result<Vec<Vector>, LocalModelError>>,
@@ -82,7 +82,7 @@ fn embed_jobs(files: &ModelFiles, jobs: &Receiver<EmbedJob>) {
     let mut loaded = None;
     for mut job in jobs {
         let result = embed_texts(files, &mut loaded, &mut job);
-        // Nobody waits for it any more.
+        // No caller waits for it any more.
         let _ = job.reply.send(result);
     }
 }

@@ -24,7 +24,7 @@ use super::text::AnswerText;
 use super::vocabulary::Vocabulary;
 use super::{AnswerJob, GeneratedText, threads};
 
-/// Number of prompt tokens computed at once: large enough for the matrix kernels, small enough to stop soon.
+/// Number of prompt tokens computed together: large enough for the matrix kernels, small enough to stop soon.
 const PROMPT_BATCH_TOKENS: usize = 512;
 
 /// A loaded model.

@@ -60,8 +60,8 @@ impl ModelProcess {
         }
     }
 
-    /// Has one answer generated, and passes its text to `show` as it arrives. Once `stop` is cancelled the process is told
-    /// to stop, and this still waits for it.
+    /// Has one answer generated, and passes its text to `show` as it arrives. Once `stop` is cancelled the process is
+    /// asked to stop, and this still waits for it.
     pub(super) async fn generate_answer(
         &mut self,
         job: AnswerJob,

@@ -32,7 +32,7 @@ const IDLE_TIMEOUT: Duration = Duration::from_secs(300);
 pub(crate) struct ModelSlot {
     program: PathBuf,
     file: PathBuf,
-    /// One permit, which is held for a whole answer: two at once would only share the cores.
+    /// One permit, which is held for a whole answer: two at the same time would only share the cores.
     turns: FairSemaphore,
     /// Started by the first call, and again after it ended.
     process: Mutex<Option<ModelProcess>>,
@@ -47,8 +47,8 @@ impl ModelSlot {
         Arc::new(ModelSlot { program, file, turns, process: Mutex::default(), call_count: AtomicU64::new(0) })
     }
 
-    /// Has an answer generated when it is the user's turn. If the call is dropped, the process is told to stop, and the
-    /// next call waits until it has.
+    /// Has an answer generated when it is the user's turn. If the call is dropped, the process is asked to stop, and
+    /// the next call waits until it has.
     pub(crate) async fn generate_answer(
         self: Arc<ModelSlot>,
         job: AnswerJob,

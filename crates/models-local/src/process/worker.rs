@@ -75,13 +75,13 @@ fn read_jobs(stop: Arc<AtomicBool>) -> Receiver<AnswerJob> {
                 None => break,
             }
         }
-        // The parent is gone, or says what this process does not understand.
+        // The parent is gone, or sends something that this process does not understand.
         std::process::exit(0);
     });
     receiver
 }
 
-/// Ends the process if nobody reads.
+/// Ends the process if the reader is gone.
 fn send_reply(reply: &Reply) {
     let mut out = stdout().lock();
     let sent = serde_json::to_writer(&mut out, reply).map_err(std::io::Error::from);

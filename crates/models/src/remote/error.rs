@@ -28,7 +28,7 @@ pub(crate) enum ProviderError {
     /// No connection, or it was closed before the answer; the error names no URL.
     #[error("the provider cannot be reached: {}", describe_failed_request(.0))]
     Unreachable(#[source] reqwest::Error),
-    /// The same for a plain socket.
+    /// No connection through a plain socket, or it was closed before the answer.
     #[error("the provider cannot be reached: {}", format_chain(&**.0))]
     ConnectionFailed(#[source] BoxError),
     /// The provider answered with an error status.

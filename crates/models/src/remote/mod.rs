@@ -295,7 +295,7 @@ async fn read_body(mut reply: HttpReply, most: usize) -> ResponseBody {
     }
 }
 
-/// Exponential backoff from half a second, with random jitter so that many callers do not retry at once.
+/// Exponential backoff from half a second, with random jitter so that many callers do not retry at the same time.
 fn retry_delay(tries: u32) -> Duration {
     let base = Duration::from_millis(500) * 2u32.pow(tries.saturating_sub(1).min(6));
     let random = RandomState::new().hash_one(tries);

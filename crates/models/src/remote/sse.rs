@@ -35,7 +35,8 @@ pub struct SseParser {
 }
 
 impl SseParser {
-    /// Adds the next bytes, in pieces of any size, and returns the events they complete.
+    /// Adds the next bytes, in pieces of any size, and returns the events they complete. Fails if a line is not UTF-8,
+    /// or if an event is too large.
     pub fn push_bytes(&mut self, bytes: &[u8]) -> Result<Vec<SseEvent>, Unreadable> {
         let mut events = Vec::new();
         for &byte in bytes {

@@ -101,7 +101,7 @@ pub(super) struct BudgetReservation<'a> {
 }
 
 impl BudgetReservation<'_> {
-    /// Replaces the reservation by what was used.
+    /// Replaces the reservation by the actual use.
     pub(super) fn settle_usage(mut self, usage: Option<&Usage>) {
         self.used = usage.map(usage_amount).unwrap_or_default();
     }

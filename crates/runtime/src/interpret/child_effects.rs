@@ -157,7 +157,7 @@ impl<'a> ChildEffectRunner<'a> {
         }
     }
 
-    /// Notes an interrupt of the run, and returns what the step is told.
+    /// Notes an interrupt of the run, and returns the error that the step receives.
     fn note_interrupt(&self, halt: Interrupt) -> StepFailure {
         let reason = match &halt {
             // The step reports why the run ends, for example that its budget is used up.

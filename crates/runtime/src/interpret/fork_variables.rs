@@ -16,7 +16,7 @@ pub(super) struct ForkVariables {
 }
 
 impl ForkVariables {
-    /// What a fork sets.
+    /// The variables that a fork sets.
     pub(super) fn list_of(fork: Option<&ForkOrigin>) -> Vec<ForkVariables> {
         let set = fork.map(ForkOrigin::list_set_variables).unwrap_or_default();
         set.into_iter().map(|set| ForkVariables { set, applies: OnceLock::new() }).collect()

@@ -127,7 +127,7 @@ impl Interpreter {
         let mut first: Option<StepFailure> = None;
         for attempt in self.log.last_forgotten_attempt(&place.path) + 1.. {
             let failure = 'tried: {
-                // What was reported since the last request is not about this one.
+                // Reports since the last request are not about this one.
                 self.missing.discard_messages();
                 // Bound first: a temporary of the `match` would be stored in the future across the await.
                 let request = match request() {
@@ -388,7 +388,7 @@ impl Interpreter {
         };
         let model = match self.effects.model.resolve(None) {
             Ok(model) => model,
-            // What is recorded needs no model that can be used.
+            // A recorded step needs no usable model.
             Err(error) if self.is_recorded(&part_place(0).path) => {
                 let name = self.effects.model.find_model_name(None);
                 name.map_err(|_| Interrupt::Failed(error, place.path.clone()))?

@@ -1,4 +1,4 @@
-//! The requests of leaves: templates and data resolved to values, and what is reported about them.
+//! The requests of leaves: templates and data resolved to values, and the reports about them.
 
 use std::sync::Arc;
 

@@ -106,7 +106,7 @@ impl Drop for Permit<'_> {
 }
 
 /// A permit whose holder waits for a person and lets another effect have it meanwhile. Afterwards the holder continues
-/// at once, even if that exceeds the limit for a moment.
+/// immediately, even if that exceeds the limit for a moment.
 pub(super) struct LentPermit<'a> {
     semaphore: &'a Semaphore,
 }

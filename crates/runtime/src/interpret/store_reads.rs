@@ -27,7 +27,7 @@ impl Interpreter {
     }
 
     /// Repeats an effect that read the store, for example for a quota or a definition, and did not reach it, as long as
-    /// `may_repeat` says that nothing has happened that must not happen twice.
+    /// `may_repeat` states that nothing has happened that must not happen twice.
     pub(super) async fn repeat_in_outage<'a, T>(
         &self,
         may_repeat: impl Fn() -> bool + Send + Sync,

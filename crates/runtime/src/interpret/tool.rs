@@ -140,7 +140,7 @@ fn read_tool_output(tool: &AgentTool, output: Value) -> ToolOutcome {
     }
 }
 
-/// The hash of what is approved with a call; the approval is valid for nothing else.
+/// The hash of an approved call; the approval is valid for nothing else.
 fn approval_subject(tool: &AgentTool, arguments: &Value) -> Hash {
     let ToolDeclaration { name, description, parameters } = &tool.declaration;
     let does = tool.effect.function_id().unwrap_or_default();
@@ -155,7 +155,7 @@ fn approval_subject(tool: &AgentTool, arguments: &Value) -> Hash {
 }
 
 /// The arguments as an object that the tool's schema accepts; otherwise a message for the model. Arguments that are not
-/// JSON are not repaired, because what is missing at their end would be guessed. Only flows read them leniently and accept
+/// JSON are not repaired, because a missing end would be guessed. Only flows read them leniently and accept
 /// any type, as their original does.
 fn check_arguments(tool: &AgentTool, arguments: &Value) -> Result<Value, String> {
     let is_flow = matches!(tool.effect, ToolEffect::Flow(_));

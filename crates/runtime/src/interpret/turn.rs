@@ -174,7 +174,7 @@ fn choose_destination(router: Option<&Router>, routes: Vec<ToolCall>, wording: W
     }
 }
 
-/// The destination that a routing call names, without the space around it; otherwise what is wrong with its arguments.
+/// The destination that a routing call names, without the space around it; otherwise the error in its arguments.
 fn read_destination(router: &Router, arguments: &Value) -> Result<String, String> {
     let parsed = match arguments {
         // Some models send their arguments as a text.

@@ -14,7 +14,7 @@ pub(crate) struct EarlierEffect {
     pub(crate) outcome: EarlierOutcome,
 }
 
-/// What became of it.
+/// Its outcome.
 pub(crate) enum EarlierOutcome {
     Finished(Option<Value>),
     Failed,

@@ -103,7 +103,7 @@ struct LogState {
     resolutions: HashMap<(Path, u32), Resolution>,
     children: ChildRuns,
     forgotten: ForgottenAttempts,
-    /// What a fork can reuse of another run.
+    /// The record that a fork can reuse of another run.
     reusable: Option<ReusableRecord>,
 }
 
@@ -146,7 +146,7 @@ impl RunLog {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Appends an event, or finds it in the record and returns what was recorded. Fails if the record differs.
+    /// Appends an event, or finds it in the record and returns the recorded one. Fails if the record differs.
     pub(crate) fn emit_event(
         &self,
         path: &Path,
@@ -223,8 +223,8 @@ impl RunLog {
         self.wait_for_outcome(path, attempt).await
     }
 
-    /// Whether what the run does next may be recorded, or must wait for what is recorded. A run that follows no record any
-    /// more never does again, unless it is reopened.
+    /// Whether the next events of the run may be recorded, or must wait for recorded ones. A run that follows no record
+    /// any more never does again, unless it is reopened.
     pub(crate) fn is_following(&self) -> bool {
         if !self.may_follow.load(Ordering::Acquire) {
             return false;
@@ -292,7 +292,7 @@ impl RunLog {
         }
     }
 
-    /// Hands what is pending to the journal: events, and decisions about commands.
+    /// Hands pending items to the journal: events, and decisions about commands.
     pub(crate) fn submit_pending(&self) -> Option<(Vec<Arc<Record>>, AppendResult)> {
         let batch = {
             let mut state = self.lock_state();

@@ -1,10 +1,11 @@
-//! What a fork takes from the record of another run: the outcomes of effects and the values of scripts, as long as their
-//! requests are the same. A test of a workflow is given outcomes in the same way, but whatever happened before.
+//! The parts that a fork takes from the record of another run: the outcomes of effects and the values of scripts, as
+//! long as their requests are the same. A test of a workflow is given outcomes in the same way, but whatever happened
+//! before.
 //!
-//! Outcomes of a fork are handed over in the order in which they happened in the other run. One that nobody waits for when
-//! its turn comes lies behind a step that differs, so it is dropped, and that step is performed. What was reused is stored
-//! together with the creation of the fork: a crash cannot separate them, and resuming the fork never needs the other run
-//! again.
+//! Outcomes of a fork are handed over in the order in which they happened in the other run. One that no step waits for
+//! when its turn comes lies behind a step that differs, so it is dropped, and that step is performed. What was reused
+//! is stored together with the creation of the fork: a crash cannot separate them, and resuming the fork never needs
+//! the other run again.
 
 use std::collections::{HashMap, HashSet};
 use std::future::poll_fn;
@@ -81,7 +82,7 @@ struct ReusableScript {
 }
 
 impl ReusableRecord {
-    /// What can be reused of a record, except for what happened at the steps `performed` and below. `scripts` are the
+    /// The reusable part of a record, without the events at the steps `performed` and below. `scripts` are the
     /// hashes of the scripts that it has evaluated.
     pub(crate) fn new(records: &[Arc<Record>], scripts: &HashMap<Path, Hash>, performed: &[Path]) -> ReusableRecord {
         let performed: HashSet<&str> = performed.iter().map(Path::as_str).collect();
@@ -143,7 +144,7 @@ impl ReusableRecord {
         ReusableRecord { ignores_models: true, ..self }
     }
 
-    /// What a run is given instead of a record, in the order in which it happens.
+    /// The responses that a run is given instead of a record, in the order in which they happen.
     pub(crate) fn from_responses(responses: Vec<Response>, scripts: Vec<ScriptValue>) -> ReusableRecord {
         let by_request = responses.iter().filter_map(|response| {
             let key = (response.hash?, response.attempt);
@@ -185,7 +186,7 @@ impl ReusableRecord {
         (attempts.into_iter().map(response).collect(), scripts)
     }
 
-    /// Whether an outcome is handed over also after the run went on without one.
+    /// Whether an outcome is handed over also after the run continued without one.
     fn outlasts_differences(&self) -> bool {
         self.by_request.is_some()
     }
@@ -263,7 +264,7 @@ impl RunLog {
         .await;
         let mut state = self.lock_state();
         for record in reused.answer.iter().chain(&reused.child_effects) {
-            // The event of the fork says that nothing was performed again.
+            // The event of the fork records that nothing was performed again.
             let event = match record.event.clone() {
                 Event::StepFinished { output, usage, memory, response, .. } => {
                     Event::StepFinished { output, usage, memory, reused: true, response }

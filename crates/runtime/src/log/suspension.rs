@@ -20,7 +20,7 @@ pub(super) struct SuspendedStep {
     waker: Waker,
 }
 
-/// What a suspended step waits for.
+/// The decision of a person that a suspended step waits for.
 #[derive(Clone, PartialEq)]
 enum PersonWait {
     /// An answer that matches the schema.

@@ -43,7 +43,7 @@ impl RunLog {
                 return Ok(());
             }
             self.journal.confirm_lease(self.lease).await?;
-            // The lease counts from the beginning of a term that goes on: the next round sees whether it does.
+            // The lease counts from the beginning of a term that continues: the next round checks whether it does.
             self.term.held.store(term.number, Ordering::Relaxed);
         }
     }

@@ -8,7 +8,7 @@ use std::task::{Poll, Waker};
 
 use super::RunLog;
 
-/// What happens at the time.
+/// The purpose of a timer.
 #[derive(Clone, Copy)]
 pub(crate) enum TimerKind {
     /// A step that waits for the time finishes.
@@ -24,7 +24,7 @@ pub(super) struct Timers {
     questions: BTreeMap<u64, usize>,
     /// The latest time that the sender of a command knew of.
     known_ms: u64,
-    /// Who waits for a later one.
+    /// The wakers of branches that wait for a later one.
     waiters: Vec<Waker>,
 }
 
@@ -62,7 +62,7 @@ impl RunLog {
         is_due
     }
 
-    /// Completes once a command has said that it is at least as late as `until`.
+    /// Completes once a command has reported a time of at least `until`.
     pub(crate) async fn wait_for_known_time(&self, until: u64) {
         poll_fn(|context| {
             let timers = &mut self.lock_state().timers;

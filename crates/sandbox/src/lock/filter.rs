@@ -122,7 +122,8 @@ const LEGACY_CALLS: &[c_long] = &[];
 const DESCRIPTOR_COMMANDS: &[libc::c_int] =
     &[libc::F_DUPFD, libc::F_DUPFD_CLOEXEC, libc::F_GETFD, libc::F_SETFD, libc::F_GETFL];
 
-/// The call with which the runner tells the launcher that untrusted code comes next. The launcher never performs it.
+/// The call with which the runner announces to the launcher that untrusted code comes next. The launcher never performs
+/// it.
 pub(crate) const END_OF_START_CALL: c_long = libc::SYS_sync;
 
 /// The answer to a request for executable memory. Memory that is also writable is refused in each case.

@@ -55,7 +55,7 @@ pub(crate) fn leave_user_namespace() -> Result<(), LockError> {
     LockStep::MapGroup.check(fs::write("/proc/self/gid_map", id_mapping(gid)))
 }
 
-/// Inside, the user is `nobody`, whoever it is outside.
+/// Inside, the user is `nobody`, regardless of the user outside.
 fn id_mapping(outside: u32) -> String {
     format!("{} {outside} 1", limits::NOBODY_ID)
 }

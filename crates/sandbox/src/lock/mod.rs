@@ -1,7 +1,8 @@
 //! The lock-down: restrictions that the kernel enforces on a process.
 //!
 //! `filter` restricts system calls, `files` (Landlock) and `jail` (namespaces and a minimal file system) restrict
-//! visible files, and `limits` restricts resources and the user. `report` says which of them are active. `raw` contains every unsafe call of this crate.
+//! visible files, and `limits` restricts resources and the user. `report` lists which of them are active. `raw`
+//! contains every unsafe call of this crate.
 
 pub(crate) mod error;
 pub(crate) mod files;

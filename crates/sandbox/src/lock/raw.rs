@@ -41,7 +41,7 @@ pub(crate) fn read_processor_time(process: rustix::process::Pid) -> io::Result<D
 
 /// Makes the descriptor number `to` a copy of `from` that stays open across exec.
 pub(crate) fn duplicate_descriptor(from: BorrowedFd<'_>, to: RawFd) -> io::Result<()> {
-    // SAFETY: plain integers. Whoever owned `to` before owns a descriptor that now means something else; the launcher
+    // SAFETY: plain integers. A previous owner of `to` has a descriptor that now means something else; the launcher
     // calls this for its standard streams and for numbers that it has just closed.
     check_result(unsafe { libc::dup2(from.as_raw_fd(), to) }.into())?;
     Ok(())
@@ -103,7 +103,7 @@ pub(crate) fn install_filter(program: &[libc::sock_filter], ask: bool) -> io::Re
     let got = check_result(unsafe {
         libc::syscall(libc::SYS_seccomp, libc::SECCOMP_SET_MODE_FILTER, flags, std::ptr::from_ref(&program))
     })?;
-    // SAFETY: with that flag the call gives a new descriptor, which nobody else owns.
+    // SAFETY: with that flag the call gives a new descriptor, which nothing else owns.
     Ok(ask.then(|| unsafe { OwnedFd::from_raw_fd(got as RawFd) }))
 }
 

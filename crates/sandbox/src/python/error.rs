@@ -11,7 +11,7 @@ use super::launch::SIGNAL_EXIT_BASE;
 /// Why no interpreter of this machine can be used.
 #[derive(Debug)]
 pub struct InterpreterSearchError {
-    /// The interpreters that were tried, and what is wrong with each.
+    /// The interpreters that were tried, and the problem of each.
     pub problems: Vec<(PathBuf, InterpreterError)>,
 }
 

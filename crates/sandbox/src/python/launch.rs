@@ -73,7 +73,7 @@ impl io::Write for PlainWriter<'_> {
     }
 }
 
-/// Reports on the channel what is missing.
+/// Reports the missing requirement on the channel.
 fn report_missing(launch: &LaunchMessage, channel: BorrowedFd<'_>, missing: &LockError) {
     let report = serde_json::json!({ "missing": missing.to_string() }).to_string();
     let _ = frame::write_frame(PlainWriter(channel), &launch.mark, report.as_bytes());
@@ -148,7 +148,7 @@ struct Lockdown {
     report: LockReport,
 }
 
-/// Drops all privileges and executes the interpreter. Returns what is missing if that fails.
+/// Drops all privileges and executes the interpreter. Returns the missing requirement if that fails.
 fn become_interpreter(launch: &LaunchMessage, lockdown: Lockdown, listener_to: &OwnedFd) -> LockError {
     if let Err(error) = lock_down(launch, lockdown, listener_to) {
         return error;

@@ -90,7 +90,7 @@ impl BlockRunner {
         BlockRunner { processes, turns, interpreters: InterpreterPool::new(config.clone(), bounds.warm), config }
     }
 
-    /// Describes how blocks run on this machine, or what is missing.
+    /// Describes how blocks run on this machine, or the missing requirement.
     pub(crate) async fn describe_availability(&self) -> Result<String, String> {
         let found = self.interpreters.get_interpreter().await.map_err(|error| error.to_string())?;
         let bounds = &self.config.python;
@@ -127,7 +127,8 @@ impl BlockRunner {
         if is_ready {
             self.interpreters.refill_idle();
         } else {
-            // Starting up does not count as the block's time. The block is in the pipe already, so it starts at once.
+            // Starting up does not count as the block's time. The block is in the pipe already, so it starts
+            // immediately.
             process.wait_until_ready().await.map_err(UnavailableError::from)?;
         }
         let done = self.serve_block(&mut process, host, turn).await;

@@ -311,7 +311,7 @@ def main():
                 __import__(name)
     channel.write({"ready": True})
     job = job or channel.read()
-    # Tells the launcher that untrusted code comes next: from here on no memory can be made executable.
+    # Announces to the launcher that untrusted code comes next: from here on no memory can be made executable.
     os.sync()
     report = run(job)
     try:

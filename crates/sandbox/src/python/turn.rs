@@ -1,5 +1,5 @@
-//! The turn of a block: only so many blocks compute at the same time. Whether a block computes is what the kernel says, not
-//! what the block says.
+//! The turn of a block: only so many blocks compute at the same time. Whether a block computes is determined by the
+//! kernel, not by the block.
 
 use std::sync::Arc;
 use std::time::Duration;

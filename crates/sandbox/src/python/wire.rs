@@ -61,7 +61,7 @@ pub(super) struct BlockMessage<'a> {
 pub(super) enum InterpreterMessage {
     /// It waits for a block.
     Ready,
-    /// The lock-down or the start failed; the text describes what is missing.
+    /// The lock-down or the start failed; the text describes the missing requirement.
     Missing(String),
     /// Its process.
     Started(i32),

@@ -64,13 +64,13 @@ struct ScriptWorker {
 
 impl WorkerPool {
     pub(crate) fn new(config: Arc<SandboxConfig>) -> WorkerPool {
-        // As many again may be idle.
+        // The same number may be idle.
         let workers = config.script.workers.clamp(1, (max_sandbox_processes(WORKER_DESCRIPTORS) / 2).max(1));
         let turns = FairSemaphore::new("expressions", workers, workers);
         WorkerPool { config, workers, turns, idle: Mutex::default() }
     }
 
-    /// Describes how expressions are evaluated on this machine, or what is missing.
+    /// Describes how expressions are evaluated on this machine, or the missing requirement.
     pub(crate) async fn describe_availability(&self) -> Result<String, String> {
         let started = self.start_worker("".into()).await;
         let worker = started.map_err(|error| SandboxError::from(error).to_string())?;

@@ -232,7 +232,7 @@ pub(crate) async fn list_flows(
 ) -> Result<Json<FlowList>, AnythingLlmError> {
     caller.require_scope(Scope::Read)?;
     let flow = |definition: &CatalogEntry, content: &DefinitionContent| {
-        // AnythingLLM lists only what is JSON, and opens what can be repaired.
+        // AnythingLLM lists only valid JSON, and opens files that can be repaired.
         let Some(config) = parse_value(content.entry_text()).ok().and_then(|config| config.as_map().cloned()) else {
             return Ok(None);
         };

@@ -25,7 +25,7 @@ use crate::problem::{ApiResult, Problem, ProblemDocument};
 use crate::runs::answer::read_own_run;
 use crate::runs::start::read_step_path;
 
-/// The run that stands for the newest one.
+/// The id that means the newest run.
 const LAST_RUN: &str = "last";
 
 fn root_path() -> String {

@@ -59,7 +59,7 @@ pub(crate) struct DefinitionDifferences {
     fields: Vec<FieldDifference>,
     /// Inputs that differ.
     inputs: Vec<InputDifference>,
-    /// Steps that differ, in the order of the second definition; removed steps stand at the end.
+    /// Steps that differ, in the order of the second definition; removed steps come last.
     steps: Vec<StepDifference>,
 }
 

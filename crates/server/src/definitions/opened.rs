@@ -77,14 +77,14 @@ impl OpenDefinition {
         Ok(Some(definition))
     }
 
-    /// Compiles it for a user.
+    /// Compiles it for a user. Fails if the store cannot be read.
     pub(crate) fn compile(&self, app: &App, user: &str, stop: &StopFlag) -> Result<CompiledDefinition, AppError> {
         let loader = Loader { stop: Some(stop), format: self.format, ..Loader::new(&app.config) };
         stored::compile_for_user(&app.store, &loader, user, &self.content)
     }
 }
 
-/// Fails with `CompileStopped` if the time for a definition is over, or nobody waits any more.
+/// Fails with `CompileStopped` if the time for a definition is over, or no client waits any more.
 pub(crate) fn check_time(stop: &StopFlag) -> ApiResult<()> {
     match stop.is_stopped() {
         true => Err(Problem::new(Code::CompileStopped, "reading and changing this definition took too long")),
@@ -102,7 +102,7 @@ pub(crate) fn find_file<'d>(definition: &'d Definition, path: Option<&str>) -> A
     }
 }
 
-/// The names that a definition of a user can use.
+/// The names that a definition of a user can use. Fails if the store cannot be read.
 pub(crate) fn list_known(app: &App, catalog: &Catalog, user: &str) -> Result<Known, AppError> {
     let workflows = catalog.list_definitions(user)?.iter().map(|entry| entry.id.clone()).collect();
     Ok(NameableThings::of_user(app, user, workflows)?.into())

@@ -59,7 +59,7 @@ impl ToolCallHandler<'_> {
             Some(run) => self.resume_run(run, request.input_responses.unwrap_or_default()).await?,
             None => Some(self.start_run(&request).await?),
         };
-        // If the user declined, the result says how another person can answer.
+        // If the user declined, the result explains how another person can answer.
         let Some(mut active) = active else { return self.read_response(request.request_state.as_deref()).await };
         loop {
             let stand = self.wait_for_run(active).await?;
@@ -82,7 +82,7 @@ impl ToolCallHandler<'_> {
             let (answers, is_declined) = self.elicit_answers(stand.id, &questions).await?;
             active = match self.answer_questions(stand.id, answers).await? {
                 Some(active) if !is_declined => active,
-                // What was answered before the user declined counts; the rest is not asked again.
+                // Answers before the user declined count; the rest is not asked again.
                 Some(active) => {
                     return Ok(self.wait_for_run(active).await?.to_result(self.thread.as_deref()).into());
                 }

@@ -43,7 +43,7 @@ struct McpEndpoint {
     owners: Mutex<SessionOwners>,
 }
 
-/// Who has sessions.
+/// The owner of sessions.
 #[derive(Default)]
 struct SessionOwners {
     /// The owners of the open sessions, by session id.
@@ -65,7 +65,7 @@ struct SessionCounts {
     own: usize,
 }
 
-/// A session that is being opened, and counts until the answer with its id is there.
+/// A session that is being opened, and counts until the answer with its id arrives.
 struct OpeningSession<'a> {
     owners: &'a Mutex<SessionOwners>,
     owner: SessionOwner,
@@ -80,7 +80,7 @@ impl Drop for OpeningSession<'_> {
     }
 }
 
-/// Who opened a session.
+/// The caller who opened a session.
 #[derive(Clone, PartialEq, Eq)]
 struct SessionOwner {
     user: Option<String>,

@@ -51,7 +51,7 @@ async fn pass_messages(mut messages: DuplexStream, refuse: mpsc::Sender<String>)
                     messages.write_all(b"\n").await?;
                 }
             }
-            // If nobody writes any more, the conversation is over.
+            // Without a writer, the conversation is over.
             Err(problem) => refuse.send(problem.to_string()).await.map_err(io::Error::other)?,
         }
         line.clear();

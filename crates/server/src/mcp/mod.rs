@@ -79,7 +79,7 @@ impl McpHandler {
     /// The conversation of a call: the named one, or else the session's, or else a new one, which repetitions of the call
     /// under its idempotency key have again.
     fn choose_thread(&self, context: &RequestContext<RoleServer>, headers: &HeaderMap) -> ApiResult<String> {
-        // Whoever may list threads must not learn the id of a session.
+        // A caller who may list threads must not learn the id of a session.
         let session = || {
             let id = headers.get(SESSION_HEADER)?.to_str().ok()?;
             Some(Hash::of_bytes(format!("session {id}").as_bytes()).to_string())

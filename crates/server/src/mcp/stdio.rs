@@ -18,7 +18,8 @@ use crate::state::RunHost;
 /// How long the last answers may take to be written.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Serves until the client disconnects or the program is stopped. Runs of unanswered calls are cancelled.
+/// Serves until the client disconnects or the program is stopped. Runs of unanswered calls are cancelled. Fails if the
+/// export of traces cannot be started, or if the client breaks the protocol.
 pub async fn serve_stdio(app: App, folder: PathBuf, user: &str) -> Result<(), ServeError> {
     let telemetry = app.start_telemetry()?;
     let host = RunHost::new(Arc::new(app), folder, RunSupervisor::new(usize::MAX, telemetry));
@@ -66,7 +67,7 @@ async fn serve_client(handler: McpHandler) -> Result<(), ServeError> {
             waiting.await
         }
     };
-    // If it fails or takes longer, there is nobody to write to.
+    // If it fails or takes longer, the client is gone.
     let _ = tokio::time::timeout(WRITE_TIMEOUT, written).await;
     match ended {
         Ok(QuitReason::JoinError(error)) | Err(error) => Err(ServeError::Protocol(error.to_string())),

@@ -26,7 +26,7 @@ pub(crate) struct RunAnswer {
     pub(crate) usage: Usage,
     /// The status of the run.
     pub(crate) status: Status,
-    /// Objects that the answer may stand for: the output of the last model call that answered in JSON.
+    /// Objects that the answer may represent: the output of the last model call that answered in JSON.
     pub(crate) objects: Vec<Value>,
     /// Whether the answer of the last model call reached its maximum length.
     pub(crate) is_cut: bool,

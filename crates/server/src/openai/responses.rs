@@ -58,7 +58,7 @@ pub(crate) struct ResponseRequest {
     /// Limits of the run, such as `tokens=2000,usd=0.05`. They can only narrow the configured ones.
     #[serde(default)]
     budget: Option<String>,
-    /// Whether to answer at once, while the run continues; `GET /v1/responses/{id}` then returns its state.
+    /// Whether to answer immediately, while the run continues; `GET /v1/responses/{id}` then returns its state.
     #[serde(default)]
     background: Option<bool>,
     /// The form of the answer.

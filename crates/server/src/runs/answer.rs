@@ -83,7 +83,7 @@ pub(crate) async fn respond_with_run(
     name_started_run(host, id, completion.as_ref(), response)
 }
 
-/// The same for a run that the request has not started.
+/// The response for a run that the request has not started.
 pub(super) async fn build_run_response(
     host: &Arc<RunHost>,
     active: ActiveRun,

@@ -31,7 +31,7 @@ const RECONNECT_DELAY: Duration = Duration::from_secs(1);
 /// Interval of polling a run that another worker drives.
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
-/// Number of events read from the journal at once: the memory cost of a client that does not read.
+/// Number of events read from the journal together: the memory cost of a client that does not read.
 const PAGE_EVENTS: u32 = 8;
 
 /// Encodes the events of a run for a client.
@@ -49,7 +49,7 @@ pub(crate) trait EventEncoder: Send {
         false
     }
 
-    /// Encodes why the stream breaks off although the run goes on: the client reconnects.
+    /// Encodes why the stream breaks off although the run continues: the client reconnects.
     fn encode_break(&mut self, _why: &Problem) -> Option<Sse> {
         None
     }
@@ -84,7 +84,7 @@ enum StreamEnd {
     Open,
     /// The run has this status and no worker drives it: the journal is complete.
     Reached(String),
-    /// The run may go on, and this stream does not.
+    /// The run may continue, and this stream does not.
     Broken(Problem),
     Sent,
 }

@@ -1,4 +1,4 @@
-//! `/api/v1/runs`: runs are started, read, followed, and told what to do.
+//! `/api/v1/runs`: starts, reads and follows runs, and sends them commands.
 
 pub(crate) mod answer;
 mod choice;

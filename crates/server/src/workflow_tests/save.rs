@@ -70,7 +70,7 @@ pub(crate) async fn get_run_test(
 pub(crate) struct SaveTestRequest {
     /// Path in the folder `tests` of the project, such as `greeting.json`.
     file: String,
-    /// Whether the test replaces one that is there.
+    /// Whether the test replaces an existing one.
     #[serde(default)]
     replace: bool,
 }
@@ -130,8 +130,8 @@ pub(super) fn place_test(folder: &Path, name: &str) -> ApiResult<PathBuf> {
     }
 }
 
-/// What a test of a run names: the file of its definition, as the folder `below` the folder `tests` sees it, or the id of a
-/// stored workflow. Fails with `RequestInvalid` if it is neither.
+/// The subject of a test of a run: the file of its definition, as the folder `below` the folder `tests` sees it, or the
+/// id of a stored workflow. Fails with `RequestInvalid` if it is neither.
 async fn find_subject(host: &Arc<RunHost>, opened: &LoadedRun, below: &Path) -> ApiResult<TestSubject> {
     let entry = Path::new(opened.entry());
     let created = opened.state().created;

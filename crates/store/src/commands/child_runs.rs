@@ -40,6 +40,7 @@ pub(super) struct AncestorRun {
 
 impl Store {
     /// The run that must be driven so that `run` continues: the outermost unfinished run around it, or `run` itself.
+    /// Fails if the database cannot be read.
     pub fn find_driving_run(&self, run: RunId) -> Result<RunId, StoreError> {
         if let Some(runs) = &self.runs {
             return Ok(runs.find_driving_run(run));
@@ -56,7 +57,7 @@ impl Store {
         })
     }
 
-    /// The number of child runs of the outermost run around `run`, with theirs.
+    /// The number of child runs of the outermost run around `run`, with theirs. Fails if the database cannot be read.
     pub fn count_tree_runs(&self, run: RunId) -> Result<u64, StoreError> {
         match &self.runs {
             Some(runs) => Ok(runs.count_tree_runs(run)),
@@ -64,7 +65,7 @@ impl Store {
         }
     }
 
-    /// The child runs of a run, with theirs.
+    /// The child runs of a run, with theirs. Fails if the database cannot be read.
     pub fn list_runs_within(&self, run: RunId) -> Result<Vec<RunId>, StoreError> {
         if let Some(runs) = &self.runs {
             return Ok(runs.list_runs_within(run));
@@ -75,12 +76,13 @@ impl Store {
         Ok(rows.into_iter().flatten().collect())
     }
 
-    /// Whether no worker has the lease of a run, and no command to it is pending.
+    /// Whether no worker has the lease of a run, and no command to it is pending. Fails if the database cannot be read.
     pub fn is_at_rest(&self, run: RunId) -> Result<bool, StoreError> {
         Ok(self.read_drive_state(run)? == DriveState::AtRest)
     }
 
     /// Whether a worker has the lease of a run, or a command to it is pending. A run that is not stored yet is driven.
+    /// Fails if the database cannot be read.
     pub fn read_drive_state(&self, run: RunId) -> Result<DriveState, StoreError> {
         if let Some(runs) = &self.runs {
             return Ok(runs.read_drive_state(run));
@@ -91,7 +93,8 @@ impl Store {
         Ok(found.unwrap_or(DriveState::Driven))
     }
 
-    /// The unfinished runs within a run that has ended, or is about to, whose parent run has ended.
+    /// The unfinished runs within a run that has ended, or is about to, whose parent run has ended. Fails if the
+    /// database cannot be read.
     pub fn list_orphaned_runs(&self, run: RunId) -> Result<Vec<RunId>, StoreError> {
         if let Some(runs) = &self.runs {
             return Ok(runs.list_orphaned_runs(run));
@@ -103,7 +106,8 @@ impl Store {
         Ok(rows.into_iter().flatten().collect())
     }
 
-    /// A command with this id to a run or to one of its child runs, with the run that received it; `None` if there is none.
+    /// A command with this id to a run or to one of its child runs, with the run that received it; `None` if there is
+    /// none. Fails if the database cannot be read.
     pub fn find_command_within(&self, run: RunId, id: &str) -> Result<Option<(RunId, CommandRecord)>, StoreError> {
         if let Some(runs) = &self.runs {
             return Ok(runs.find_command_within(run, id));

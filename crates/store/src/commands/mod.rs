@@ -58,7 +58,7 @@ impl Store {
         self.store_command(self.new_post(run, command, at)).await
     }
 
-    /// Same as [`Store::post_command`] for a command of a person, which the audit log records.
+    /// Same as [`Store::post_command`] for a command of a person, which the audit log records. Fails as that does.
     pub async fn post_command_by(
         &self,
         run: RunId,
@@ -70,7 +70,8 @@ impl Store {
     }
 
     /// Same as [`Store::post_command_by`] for a command of a call under an idempotency key. The key is bound in the same
-    /// transaction, unless the command is rejected at once. Fails with `KeyBound` if the same call was faster elsewhere.
+    /// transaction, unless the command is rejected immediately. Fails with `KeyBound` if the same call was faster
+    /// elsewhere.
     pub async fn post_keyed_command(
         &self,
         run: RunId,
@@ -119,7 +120,7 @@ impl Store {
         Ok(posted)
     }
 
-    /// A command to a run; `None` if there is none with this id.
+    /// A command to a run; `None` if there is none with this id. Fails if the database cannot be read.
     pub fn find_command(&self, run: RunId, id: &str) -> Result<Option<CommandRecord>, StoreError> {
         match &self.runs {
             Some(runs) => Ok(runs.find_command(run, id)),
@@ -127,7 +128,8 @@ impl Store {
         }
     }
 
-    /// Waits until there is a decision about a command that was stored, at most for `timeout`; `None` if there is none by then.
+    /// Waits until there is a decision about a command that was stored, at most for `timeout`; `None` if there is none
+    /// by then. Fails if the database cannot be read.
     pub async fn wait_for_decision(
         &self,
         run: RunId,
@@ -222,7 +224,7 @@ impl CommandPost {
 /// Result of a command in the audit log: the worker of the run decides about it later.
 const STORED: &str = "stored";
 
-/// The entry of a command: what was decided about which step, without the text of an answer.
+/// The entry of a command: the decision and the step, without the text of an answer.
 fn audit_command(run: RunId, user: String, command: &RunCommand) -> AuditedChange {
     let (path, how) = match &command.action {
         CommandAction::Answer { path, .. } => (Some(path.as_str()), None),
@@ -246,7 +248,7 @@ fn audit_command(run: RunId, user: String, command: &RunCommand) -> AuditedChang
 pub(crate) fn reject_second_decision(pending: &[RunCommand], command: &RunCommand, at: u64) -> Option<CommandRecord> {
     let path = command.action.path().filter(|_| command.action.decides_step())?;
     pending.iter().find(|other| other.action.decides_step() && other.action.path() == Some(path))?;
-    let message = format!("what was decided about {path} before is stored and not applied yet");
+    let message = format!("an earlier decision about {path} is stored but not applied yet");
     let outcome = CommandOutcome::Rejected(StepFailure::new(Code::NothingToDo, message));
     let new = CommandRecord::new_pending(command.clone(), at);
     Some(CommandRecord { outcome: Some(outcome), decided_at: Some(at), ..new })

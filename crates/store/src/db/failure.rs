@@ -70,7 +70,7 @@ pub(crate) fn describe_postgres(error: &tokio_postgres::Error, server: &str, is_
     format!("{}: {why} (Postgres at {server}); {advice}", class.code().title())
 }
 
-/// Whether a column holds a value of another type than the schema says.
+/// Whether a column holds a value of another type than in the schema.
 fn is_wrong_type(error: &rusqlite::Error) -> bool {
     use rusqlite::Error::{FromSqlConversionFailure, IntegralValueOutOfRange, InvalidColumnType, Utf8Error};
     matches!(error, FromSqlConversionFailure(..) | IntegralValueOutOfRange(..) | InvalidColumnType(..) | Utf8Error(..))
@@ -164,7 +164,7 @@ pub(crate) fn is_second_insert_sqlite(error: &rusqlite::Error) -> bool {
     is_unique && error.to_string().contains("run.id")
 }
 
-/// The same for Postgres.
+/// Whether a run was inserted that another process has inserted already, on Postgres.
 pub(crate) fn is_second_insert_postgres(error: &tokio_postgres::Error) -> bool {
     let constraint = error.as_db_error().and_then(|reply| reply.constraint());
     error.code() == Some(&SqlState::UNIQUE_VIOLATION) && constraint == Some("run_id_key")

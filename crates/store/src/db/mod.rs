@@ -234,7 +234,7 @@ impl DbConnection {
         }
     }
 
-    /// Whether the transaction may assume what [`AssumedRun`] says of a run instead of reading its row.
+    /// Whether the transaction may assume the state of a run in [`AssumedRun`] instead of reading its row.
     pub(crate) fn may_assume(&self) -> bool {
         match self {
             DbConnection::Sqlite(_) => false,
@@ -359,7 +359,7 @@ impl DbSource {
         }
     }
 
-    /// The error of a server that says nothing; `None` if the database is no server.
+    /// The error of a server that does not answer; `None` if the database is no server.
     pub(crate) fn describe_hang(&self) -> Option<StoreError> {
         match self {
             DbSource::Sqlite(_) => None,
@@ -369,7 +369,7 @@ impl DbSource {
         }
     }
 
-    /// Whether a server says nothing at all: a read may also have been slow.
+    /// Whether a server does not answer at all: a read may also have been slow.
     pub(crate) fn is_hanging(&self) -> bool {
         let DbSource::Postgres(database) = self else { return false };
         let patient = database.answer_timeout.min(PROBE_TIMEOUT);

@@ -44,7 +44,8 @@ const CHECKSUMS_VERSION: i64 = 10;
 /// How long a statement waits for another process that writes.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The same for the statements of the writer, which repeats a transaction until its jobs may wait no longer.
+/// How long a statement of the writer waits for another process. The writer repeats a transaction until its jobs may
+/// wait no longer.
 const WRITER_BUSY_TIMEOUT: Duration = Duration::from_millis(250);
 
 /// Size of the write-ahead log, in pages, above which a checkpoint blocks commits (64 MB). Otherwise steady writing
@@ -217,7 +218,7 @@ impl Sqlite {
     /// Runs `work` in a transaction.
     pub(crate) fn run_transaction(&self, work: impl FnOnce() -> Result<(), StoreError>) -> Result<(), StoreError> {
         let committed = self.execute_sql("BEGIN IMMEDIATE", &[]).and_then(|_| work());
-        // What is written to a file that was deleted is lost, and SQLite would not say so.
+        // Writes to a file that was deleted are lost, and SQLite would not report it.
         let committed = committed.and_then(|()| self.file.check_place());
         let committed = committed.and_then(|()| self.execute_sql("COMMIT", &[]).map(drop));
         if committed.is_err() {

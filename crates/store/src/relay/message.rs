@@ -17,7 +17,7 @@ const TEXT_CHANNEL_PREFIX: &str = "flowloom_text_";
 /// Postgres takes payloads of less than 8,000 bytes.
 const MAX_PAYLOAD_BYTES: usize = 7_900;
 
-/// As many ids of runs fit into one payload.
+/// Maximum number of ids of runs in one payload.
 const MAX_RUNS: usize = 200;
 
 /// A new name for the channel on which this process receives text.
@@ -39,7 +39,7 @@ pub(super) enum FollowKind {
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum FollowMessage {
-    /// Who follows runs? From a process that has not received the earlier messages.
+    /// Asks which processes follow runs. From a process that has not received the earlier messages.
     Ask,
     /// The text of these runs is wanted on `channel`.
     Follow { kind: FollowKind, channel: String, runs: Vec<RunId> },

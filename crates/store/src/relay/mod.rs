@@ -1,8 +1,8 @@
 //! Carries the text of answers between the processes that share a Postgres, with its notifications.
 //!
-//! A process that follows a run says so to all (`message.rs`). The process that drives the run sends text only then, and only
-//! to those that follow. Text is not stored, and costs nothing while nobody follows. In the same way, a process that waits for
-//! a run is notified when it is no longer driven.
+//! A process that follows a run announces that to all (`message.rs`). The process that drives the run sends text only
+//! then, and only to those that follow. Text is not stored, and costs nothing without followers. In the same way, a
+//! process that waits for a run is notified when it is no longer driven.
 
 mod message;
 mod relaying;

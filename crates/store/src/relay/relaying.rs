@@ -43,7 +43,7 @@ struct Relay {
     announced: HashMap<RunId, (u64, SubscribeHandle)>,
     /// Those in this process who follow a run.
     followed: HashMap<RunId, Vec<UnboundedSender<RelayedText>>>,
-    /// Who follows a run, by their channels.
+    /// The followers of a run, by their channels.
     followers: HashMap<RunId, BTreeMap<String, Follower>>,
     /// Those in this process who wait until a run is no longer driven.
     awaited: HashMap<RunId, Vec<oneshot::Sender<()>>>,
@@ -69,7 +69,7 @@ impl Drop for Follower {
 /// Why a session is over.
 enum SessionEnd {
     Lost,
-    /// Nobody needs the relay any more.
+    /// The relay is not needed any more.
     Unused,
 }
 
@@ -235,7 +235,7 @@ impl Relay {
         }
     }
 
-    /// Forgets the processes that follow nothing any more, and what is no longer followed here.
+    /// Forgets the processes that follow nothing any more, and the runs that are no longer followed here.
     fn forget_lost(&mut self) {
         let now = Instant::now();
         self.followers.retain(|_, followers| {

@@ -27,7 +27,7 @@ pub struct UnembeddedText {
 }
 
 impl Store {
-    /// Texts of blocks without an embedding by this model, at most `most`.
+    /// Texts of blocks without an embedding by this model, at most `most`. Fails if the database cannot be read.
     pub fn list_unembedded(&self, model: &str, most: usize) -> Result<Vec<UnembeddedText>, StoreError> {
         let sql = format!(
             "select distinct card.hash, card.content from block_card card where {LACKS_EMBEDDING_SQL} order by card.hash limit $2"
@@ -36,7 +36,7 @@ impl Store {
         self.read_long_with(|db| db.query_rows(&sql, params![model, most as u64], read))
     }
 
-    /// Whether a stored block of a user has no embedding by this model.
+    /// Whether a stored block of a user has no embedding by this model. Fails if the database cannot be read.
     pub fn lacks_embedding(&self, model: &str) -> Result<bool, StoreError> {
         let sql =
             format!("select card.hash from block_card card where {LACKS_EMBEDDING_SQL} and card.user_id <> $2 limit 1");
@@ -46,7 +46,7 @@ impl Store {
     }
 
     /// Indexes the built-in blocks, given by id and content, and removes those of an earlier version of the program.
-    /// Writes nothing if they are unchanged.
+    /// Writes nothing if they are unchanged. Fails if the database cannot be read or written.
     pub async fn index_builtin_blocks(&self, blocks: Vec<(String, String)>) -> Result<(), StoreError> {
         let entries: BTreeMap<String, IndexEntry> =
             blocks.iter().map(|(id, content)| (id.clone(), IndexEntry::from_block(id, content))).collect();
@@ -65,7 +65,7 @@ impl Store {
     }
 
     /// Stores embeddings by the hash of their text. Embeddings of blocks that were deleted or changed meanwhile are
-    /// dropped.
+    /// dropped. Fails if the database cannot be written.
     pub async fn store_embeddings(&self, model: &str, vectors: Vec<(String, Vec<f32>)>) -> Result<(), StoreError> {
         let model = model.to_owned();
         let vectors: Vec<(String, Vec<u8>)> =

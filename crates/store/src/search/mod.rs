@@ -71,7 +71,7 @@ type BlockName = (String, String);
 
 impl Store {
     /// Searches for blocks of a user, shared blocks and built-in ones. Of several blocks with one id, the user's comes
-    /// before the shared one, and that before the built-in one.
+    /// before the shared one, and that before the built-in one. Fails if the database cannot be read.
     pub fn search_blocks(&self, query: BlockQuery<'_>) -> Result<Vec<FoundBlock>, StoreError> {
         let (user, everyone) = (self.owner_of(query.user), self.owner_of(SHARED_USER));
         let owners = BlockOwners { user: &user, everyone: &everyone };

@@ -94,7 +94,7 @@ pub(crate) fn end_lease(db: &DbConnection, name: &str) -> Result<(), StoreError>
 /// Whether the lease of a process is valid again, although it had expired. A transaction of that process that renews it and
 /// appends to `run` is awaited first.
 pub(crate) fn has_come_back(db: &DbConnection, run: RunId, name: &str) -> Result<bool, StoreError> {
-    // The second statement sees what was committed while the first one waited.
+    // The second statement sees commits that happened while the first one waited.
     db.query_first("select 1::bigint from run where id = $1 for update", params![&run.to_string()], |row| {
         row.get::<i64>(0)
     })?;

@@ -56,7 +56,7 @@ impl BuiltinFunction {
         }
     }
 
-    /// The argument that a prompt without other arguments stands for.
+    /// The argument that a prompt without other arguments sets.
     fn main_argument(self) -> &'static str {
         match self {
             BuiltinFunction::WebFetch | BuiltinFunction::HttpRequest => "url",

@@ -22,7 +22,8 @@ impl Capabilities {
         Err(FunctionError::UnknownAgent { agent: agent.to_owned(), known: self.0.keys().cloned().collect() })
     }
 
-    /// Checks whether `agent` may call `function`. An unknown agent may call nothing.
+    /// Checks whether `agent` may call `function`. An unknown agent may call nothing. Fails with
+    /// [`FunctionError::Denied`] if it may not.
     pub fn check_permission(&self, agent: &str, function: &str) -> Result<(), FunctionError> {
         // An empty grant is a mistake and grants nothing, although it is a prefix of every id.
         let grants = |grant: &String| grant == "*" || (!grant.is_empty() && function.starts_with(grant.as_str()));

@@ -43,7 +43,8 @@ pub trait NativeFunction: Send + Sync {
         EffectClass::AtMostOnce
     }
 
-    /// Calls the function. `below` runs child effects of the calling step.
+    /// Calls the function. `below` runs child effects of the calling step. Fails if its arguments do not fit, or with
+    /// its own error.
     fn call_function<'a>(
         &'a self,
         request: &'a CallRequest,

@@ -374,7 +374,7 @@ fn find_innermost(error: &reqwest::Error) -> Innermost<'_> {
     while let Some(cause) = link {
         found.text = cause.to_string();
         found.unresolved = cause.downcast_ref::<ResolveError>();
-        // Its own cause says only that reading failed.
+        // Its own cause states only that reading failed.
         if found.unresolved.is_some() || found.text.contains("head is too large") {
             break;
         }

@@ -89,7 +89,8 @@ impl HttpClient {
         }
     }
 
-    /// Reads what is at a URL that a person names. Redirects are followed, and no secrets are sent.
+    /// Downloads a URL that a person names. Redirects are followed, and no secrets are sent. Fails if the host
+    /// may not be reached, if no complete response arrives in time, or if the response is too large.
     pub async fn download_url(&self, url: &str) -> Result<Download, ToolError> {
         let request = HttpRequest { method: "GET".to_owned(), url: url.into(), headers: Vec::new(), body: None };
         let sender = RequestSender::of_person();

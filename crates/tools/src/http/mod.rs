@@ -71,9 +71,9 @@ pub(crate) struct RequestSender<'a> {
     key: String,
     /// The trace that the request belongs to, as the header `traceparent`.
     pub(crate) traceparent: Option<String>,
-    /// Who names the secrets of the URL and the headers.
+    /// The requester who names the secrets of the URL and the headers.
     head: Requester<'a>,
-    /// Who names the secrets of the body.
+    /// The requester who names the secrets of the body.
     body: Requester<'a>,
 }
 

@@ -110,7 +110,7 @@ pub enum ConnectError {
         limit: usize,
     },
     /// The program failed and printed something.
-    #[error("{error}; it said: {last_line}")]
+    #[error("{error}; last line of its stderr: {last_line}")]
     WithProgramOutput {
         /// The failure.
         #[source]
@@ -242,7 +242,7 @@ fn suggest_tool(server: &str, similar: Option<&str>, allowed: &[String]) -> Stri
 }
 
 fn quote_last_line(last_line: Option<&str>) -> String {
-    last_line.map(|line| format!("; it said: {line}")).unwrap_or_default()
+    last_line.map(|line| format!("; last line of its stderr: {line}")).unwrap_or_default()
 }
 
 /// The text of an error and its causes, which contain the egress policy's message.

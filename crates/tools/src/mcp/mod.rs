@@ -107,7 +107,8 @@ impl McpServer {
         &self.name
     }
 
-    /// The tools that may be used, as the server declares them. Starts the server if necessary.
+    /// The tools that may be used, as the server declares them. Starts the server if necessary. Fails if the server
+    /// cannot be started or does not answer in time.
     pub async fn list_tools(&self) -> Result<Vec<ToolDeclaration>, ToolError> {
         let live = self.ensure_connected().await?;
         Ok(live.tools.iter().filter(|tool| self.config.is_allowed(&tool.name)).cloned().collect())
@@ -125,7 +126,8 @@ impl McpServer {
         self.config.effects.get(tool).copied().unwrap_or(self.config.effect)
     }
 
-    /// Calls a tool. Dropping the future cancels the call on the server.
+    /// Calls a tool. Dropping the future cancels the call on the server. Fails if the server cannot be started, if it
+    /// has no such tool, if an argument needs a secret that may not be used, or if the call fails or takes too long.
     pub async fn call_tool(&self, tool: &str, payload: &Payload, context: &EffectContext) -> Result<Value, ToolError> {
         let live = self.ensure_connected().await?;
         let declared = live.tools.iter().find(|known| known.name == tool && self.config.is_allowed(tool));

@@ -1,7 +1,7 @@
 //! Which elements of a page a reader does not see: by their attributes, and by simple rules of the page's style sheets.
 //!
-//! Text that nobody sees is a way to give orders to a model, so doubtful cases count as hidden. Nothing is laid out: a text
-//! in the colour of its background, or one that a script hides, is not recognized.
+//! Text that people do not see is a way to give instructions to a model, so doubtful cases count as hidden. Nothing is
+//! laid out: a text in the colour of its background, or one that a script hides, is not recognized.
 
 use std::collections::BTreeMap;
 

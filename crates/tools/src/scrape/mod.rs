@@ -121,7 +121,7 @@ impl Scraper for PageScraper {
 }
 
 impl PageScraper {
-    /// The inner HTML of all elements in `html` that match `selector` (CSS).
+    /// The inner HTML of all elements in `html` that match `selector` (CSS). Fails if the selector is invalid.
     pub fn select_elements(html: &str, selector: &str) -> Result<Vec<String>, StepFailure> {
         Ok(select::select_inner_html(html, selector).map_err(ToolError::from)?)
     }

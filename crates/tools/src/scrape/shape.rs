@@ -270,7 +270,7 @@ impl ShapeCounter {
         }
     }
 
-    /// Follows the outermost hidden element to its end. If that cannot be told for sure, it lasts longer.
+    /// Follows the outermost hidden element to its end. In doubt, it lasts longer.
     fn count_hidden(&mut self, tag: &Tag) {
         let name = &*tag.name;
         let is_start = tag.kind == TagKind::StartTag;

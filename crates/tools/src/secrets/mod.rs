@@ -35,7 +35,7 @@ impl Secrets for BTreeMap<String, String> {
 /// The user of a secret, and the destination of its value.
 #[derive(Clone, Copy, Debug)]
 pub struct SecretPurpose<'a> {
-    /// Who names the secret.
+    /// The requester who names the secret.
     pub requester: Requester<'a>,
     /// Where the value goes.
     pub destination: Destination<'a>,

@@ -1,7 +1,7 @@
 //! Redacts all secrets of a server, in the encodings in which servers return them.
 //!
-//! One automaton searches for all encodings of all secrets at once, so the cost of a text does not grow with the number
-//! of secrets.
+//! One automaton searches for all encodings of all secrets in one pass, so the cost of a text does not grow with the
+//! number of secrets.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -14,8 +14,8 @@ use patterns::{Pattern, encode_value, is_base64};
 
 mod patterns;
 
-/// Minimum length in bytes of a secret that is redacted from the texts of users who may not use it. Whoever chooses a text
-/// sees what was redacted from it, and could find a shorter value by trying all.
+/// Minimum length in bytes of a secret that is redacted from the texts of users who may not use it. A person who
+/// chooses a text sees which parts were redacted, and could find a shorter value by trying all.
 const MIN_FOREIGN_BYTES: usize = 16;
 
 /// Granularity in bytes of the length for which text is held back.
@@ -24,7 +24,7 @@ const WINDOW_STEP_BYTES: usize = 64;
 /// A secret to redact.
 #[derive(Clone, Debug)]
 pub struct HiddenSecret {
-    /// Its name, which stands in its place; `None` for a secret that the reader may not know of.
+    /// Its name, which replaces it; `None` for a secret that the reader may not know of.
     pub name: Option<String>,
     /// Its value.
     pub value: String,
@@ -40,7 +40,7 @@ pub struct ReplacedValue<'v> {
 }
 
 impl HiddenSecret {
-    /// Whether it is long enough. Values that occur by chance, or that somebody could find by trying all, are not redacted.
+    /// Whether it is long enough. Values that occur by chance, or that can be found by trying all, are not redacted.
     pub fn is_redacted(&self) -> bool {
         let min_bytes = if self.name.is_some() { MIN_REDACTED_BYTES } else { MIN_FOREIGN_BYTES };
         self.value.trim().len() >= min_bytes
@@ -81,7 +81,7 @@ impl SecretRedactor {
         SecretRedactor::from_patterns(redacted.flat_map(|secret| secret.list_patterns()).collect())
     }
 
-    /// A redactor of values, with the texts that stand in their places.
+    /// A redactor of values, with the texts that replace them.
     pub fn of_values<'v>(values: impl IntoIterator<Item = ReplacedValue<'v>>) -> SecretRedactor {
         let encode = |replaced: ReplacedValue<'_>| encode_value(replaced.value, &replaced.shown.into());
         SecretRedactor::from_patterns(values.into_iter().flat_map(encode).collect())

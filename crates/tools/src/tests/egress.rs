@@ -1,4 +1,4 @@
-//! What the egress policy permits, as tables.
+//! The permissions of the egress policy, as tables.
 
 use std::io;
 use std::net::IpAddr;

@@ -32,7 +32,7 @@ struct CaseJournal {
     ahead: u64,
 }
 
-/// What the engines did with the runs of a case.
+/// The results of the engines for the runs of a case.
 #[derive(Default)]
 pub(crate) struct ObservedRuns {
     driven: Mutex<HashSet<RunId>>,
@@ -48,7 +48,7 @@ impl ObservedRuns {
     /// The events so far, which are forgotten.
     pub(crate) fn take_events(&self) -> CaseEvents {
         let all = std::mem::take(&mut *lock(&self.records));
-        // Restate may wake a run of an earlier case that waits for a person, which then goes on waiting.
+        // Restate may wake a run of an earlier case that waits for a person, which then continues to wait.
         let is_wake =
             |record: &Arc<Record>| matches!(record.event, Event::RunStarted { .. } | Event::RunSuspended { .. });
         let own = all.into_values().filter(|records| !records.iter().all(is_wake));

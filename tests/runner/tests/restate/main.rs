@@ -113,7 +113,7 @@ fn run_plan(
     })
 }
 
-/// What a plan does on the built-in engine.
+/// The behaviour of a plan on the built-in engine.
 fn expect_events(plan: &Arc<Plan>, big: &str) -> CaseEvents {
     let observed = Arc::new(ObservedRuns::default());
     run_plan(&BuiltIn(observed.clone()), plan, big, |_, _| ());
@@ -169,7 +169,7 @@ fn a_command_reaches_a_run_that_another_process_has_claimed_since_it_waits() {
             journal.post_command(run, command).expect("stored");
         });
     };
-    // Whoever follows the run may see that it waits before it is claimed, and then leaves.
+    // A follower of the run may see that it waits before it is claimed, and then leaves.
     let was_cancelled = (0..MAX_TRIALS).any(|_| {
         let outcome = run_plan(&on_restate, &plan, "", claim_and_cancel);
         outcome.state.status == Status::Cancelled

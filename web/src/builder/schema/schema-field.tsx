@@ -67,8 +67,8 @@ export function SchemaField(props: FieldProps) {
 }
 
 /**
- * The schema with the changes that are on their way to the definition, so that a change that follows at once is based on
- * them.
+ * The schema with the changes that are on their way to the definition, so that a change that follows immediately is
+ * based on them.
  */
 function useDraft({ schema, value, path }: FieldProps) {
   const { edit } = useForm();

@@ -34,7 +34,7 @@ type NodeProps = {
   name: string;
   onChange: Change;
   isRoot?: boolean;
-  /** What else is said about it where it is used. */
+  /** Further text about it at the place of its use. */
   children?: ReactNode;
 };
 

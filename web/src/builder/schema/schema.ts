@@ -75,7 +75,7 @@ export function hasChoices(type: SchemaType | "any" | undefined): boolean {
 export function readChoices(node: SchemaNode): string[] | undefined {
   if (!Array.isArray(node.enum)) return undefined;
   const isSimple = (one: Json) => typeof one === "string" || typeof one === "number";
-  // A text that reads like a number is one only where the type says so.
+  // A text that reads like a number is one only if the type is a number.
   return node.enum.every(isSimple) ? node.enum.map(String) : undefined;
 }
 

@@ -1,4 +1,4 @@
-// Conversations with graphs and agents: whom one can talk with and the threads on the left, the messages on the right.
+// Conversations with graphs and agents: the partners and the threads on the left, the messages on the right.
 
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link, useNavigate, useSearch } from "@tanstack/react-router";

@@ -33,7 +33,7 @@ function refuseFile(file: File): string | undefined {
 }
 
 type ComposerProps = {
-  /** The conversation, or the message in it that is edited: what is written for it stays. */
+  /** The conversation, or the message in it that is edited: text that is written for it stays. */
   place: string;
   /** The turn that the message replaces. */
   edited: TurnFacts | undefined;
@@ -48,7 +48,7 @@ type ComposerProps = {
 
 type Draft = Pick<Said, "text" | "files" | "attempt">;
 
-/** The message that is written. What is sent too early goes out when the answer is complete. */
+/** The message that is written. A message that is sent too early goes out when the answer is complete. */
 function useDraftMessage({ place, edited, isBusy, onSend }: ComposerProps) {
   const [draft, setDraft, forget] = useKept<Draft>(place, () => ({ text: edited?.text ?? "", files: [] }));
   const { text, files } = draft;
@@ -59,7 +59,7 @@ function useDraftMessage({ place, edited, isBusy, onSend }: ComposerProps) {
     if (isBusy || !hasContent) return;
     const sent = { text, files, attempt: draft.attempt ?? createAttemptKey() };
     setDraft({ text: "", files: [] });
-    // What was not sent is there again, before what was written meanwhile.
+    // Unsent text is restored, before text that was written meanwhile.
     onSend({ ...sent, ...(edited && { keep: edited.earlier }) }).catch((error: unknown) => {
       // What the server refused is another attempt; what may have arrived must not arrive twice.
       const unsent = error instanceof ApiError ? { text, files } : sent;
@@ -74,7 +74,7 @@ function useDraftMessage({ place, edited, isBusy, onSend }: ComposerProps) {
   return { text, files, hasContent, isQueued, send, forget, setDraft };
 }
 
-/** Files that are added to the message: why one cannot be sent, and what is unusual about one. */
+/** Files that are added to the message: why one cannot be sent, and warnings about one. */
 function useFiles(add: (files: AttachedFile[]) => void) {
   const [problem, setProblem] = useState<string>();
   const [warning, setWarning] = useState<string>();
@@ -146,7 +146,7 @@ export function Composer(props: ComposerProps) {
   );
 }
 
-/** Says that an earlier message is edited. */
+/** Shows that an earlier message is being edited. */
 function EditNote({ onCancel }: { onCancel: () => void }) {
   return (
     <p className="chat-editing">

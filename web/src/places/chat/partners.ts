@@ -1,4 +1,4 @@
-// Whom one can talk with: graphs, agents with a definition, stored agents, and an agent that has every workflow.
+// The partners of conversations: graphs, agents with a definition, stored agents, and an agent that has every workflow.
 import { queryOptions, useQuery } from "@tanstack/react-query";
 import { attemptHeader } from "../../api/attempt";
 import { api, read, type Schemas } from "../../api/client";

@@ -1,4 +1,4 @@
-// One turn: what the person said, who answered what, the calls of tools, and what waits for the person.
+// One turn: the message of the person, the answers, the calls of tools, and open questions to the person.
 import { Link } from "@tanstack/react-router";
 import { useEffect, useState } from "react";
 import { formatJson } from "../../api/json";

@@ -1,4 +1,4 @@
-// A run in short, beside another one.
+// A run in short, next to another one.
 import { Link } from "@tanstack/react-router";
 import type { RunState } from "../../run/fold";
 import { isFinal } from "../../run/record";
@@ -9,7 +9,7 @@ import { StatusMark } from "../../ui/state";
 /** A run in short. With `base`, its numbers are shown with the difference from that run. */
 export function RunCard({ run, state, base }: { run: string; state: RunState; base?: RunState }) {
   const tokens = (one: RunState) => one.usage.input_tokens + one.usage.output_tokens;
-  // A run that goes on, or waits, takes until now.
+  // A run that is in progress, or waits, takes until now.
   const endOf = (one: RunState) => one.finishedAt ?? (isFinal(one.status) ? one.at : Date.now());
   const duration = (one: RunState) => endOf(one) - one.createdAt;
   const change = (of: (one: RunState) => number, format: (amount: number) => string) => {

@@ -13,7 +13,7 @@ import "./cost.css";
 
 type Estimate = Schemas["CostEstimate"];
 
-/** What is estimated: a stored workflow, or a source that is being written. */
+/** The subject of an estimate: a stored workflow, or a source that is being written. */
 export type CostRequest = { workflow?: string; source?: Source; inputs?: Json };
 
 /** An estimate is asked for after this time without a change. */
@@ -191,7 +191,7 @@ function OpenEnds({ estimate, onStep }: OpenEndsProps) {
   );
 }
 
-/** The path of a step; that of the whole workflow says nothing to people. */
+/** The path of a step; that of the whole workflow is meaningless to people. */
 function nameOf(path: string): string {
   return path === "/" ? t.cost.whole : path;
 }

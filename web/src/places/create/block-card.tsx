@@ -1,4 +1,4 @@
-// A block of the pipeline that is being created: where it comes from, its versions, and what its trials said.
+// A block of the pipeline that is being created: its origin, its versions, and the results of its trials.
 import { useState } from "react";
 import type { BlockState, PlannedBlock } from "../../run/planner";
 import { t } from "../../strings";

@@ -24,7 +24,7 @@ export function Create() {
 type Message = { role: "user" | "assistant"; content: string };
 type Clarified = { ready: boolean; refined_intent: string | null; question: string | null };
 
-/** What was said about the goal, and the requests that ask further or start the planner. */
+/** The dialogue about the goal, and the requests that ask further or start the planner. */
 function useGoal() {
   const navigate = useNavigate({ from: "/create" });
   const [text, setText, forgetText] = useKept("create text", () => "");

@@ -54,7 +54,7 @@ class Unreadable extends Error {
 /** A definition with its files, and the format of one that cannot be read. */
 type NewSource = Source & { format?: string };
 
-/** The files as sources: one for each definition of its own. The server says which files are definitions. */
+/** The files as sources: one for each definition of its own. The server determines which files are definitions. */
 async function readSources(given: GivenFile[]): Promise<NewSource[]> {
   const paths = withoutCommonFolder(given.map(({ path }) => path));
   const contents = await Promise.all(given.map(({ file }) => file.text()));
@@ -76,7 +76,7 @@ async function readSources(given: GivenFile[]): Promise<NewSource[]> {
     const text = texts.get(only) ?? "";
     if (isBinary(text)) throw new NotWorkflow(only);
     const { format } = await judge(only);
-    // Of JSON the server says whose it is.
+    // The server recognises the format of JSON.
     if (format !== null || (foreign.has(only) && isJson(text))) return [{ entry: only, files }];
     const guessed = foreign.has(only) ? undefined : guessFormat(only, text);
     if (guessed) return [{ entry: only, files, format: guessed }];
@@ -126,7 +126,7 @@ function AddProblem({ error, given, onDraft }: AddProblemProps) {
   return <ErrorBox error={error} />;
 }
 
-/** Stores what was given as workflows, and opens it if it is one. */
+/** Stores the given files as workflows, and opens the workflow if it is one. */
 function useAdd() {
   const queries = useQueryClient();
   const navigate = useNavigate();

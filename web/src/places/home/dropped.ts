@@ -3,7 +3,7 @@
 /** A file with its path below the folder that was dropped. */
 export type GivenFile = { path: string; file: File };
 
-/** What the server says about a definition whose entry is one of the files. */
+/** The answer of the server about a definition whose entry is one of the files. */
 export type Verdict = { format: string | null; isRefused: boolean; problems: number };
 
 /** More files are not read. */
@@ -69,7 +69,7 @@ export async function chooseEntry(
 const WHOLE = ["steps", "flow", "pipeline", "graph", "markdown"];
 
 /**
- * The files that are workflows of their own beside `entry`: definitions at the top, whose names no other file mentions.
+ * The files that are separate workflows next to `entry`: definitions at the top, whose names no other file mentions.
  * `judged` holds the format of each file, and whether it has errors.
  */
 export function findOthers(
@@ -124,7 +124,7 @@ export function isJson(text: string): boolean {
   }
 }
 
-/** Where formats look for files beside an entry. */
+/** Where formats look for files next to an entry. */
 const COMPANION_FOLDERS: Record<string, string> = { pipeline: "blocks/", agent: "tools/" };
 
 /** The path at which a file belongs to an entry: a file that was dropped next to it goes into the folder of its format. */

@@ -1,4 +1,4 @@
-// The first workflow that somebody adds with one click.
+// The first workflow, which is added with one click.
 
 /** It needs nothing but a model. */
 const WITH_MODEL = {

@@ -1,4 +1,4 @@
-// Which item of the inbox is open, and what is open in it. What others answer never moves the viewer to another item.
+// The open item of the inbox, and the open part of it. Answers of others never move the viewer to another item.
 import type { Json } from "../../api/json";
 import type { RunState, StepState } from "../../run/fold";
 import { isFinal, type Question } from "../../run/record";
@@ -46,7 +46,7 @@ export function keyOf({ run, path }: Waiting): string {
   return `${run} ${path}`;
 }
 
-/** What is shown: what waits now, and what waited before and was not answered here. */
+/** The shown items: those that wait now, and those that waited before and were not answered here. */
 export function keepShown(
   before: readonly Shown[],
   now: readonly Waiting[],

@@ -136,7 +136,7 @@ function useEditedSource({ kind, part, tag, isDeleted }: DefinitionProps) {
     onSuccess: async (_, sent) => {
       await refresh();
       const newest = queries.getQueryData<Pick<Changed, "tag">>(["library", kind, part.id]);
-      // What was typed meanwhile is based on what was saved.
+      // Text that was typed meanwhile is based on the saved text.
       setEdited((now) =>
         now === undefined || now.text === sent.text
           ? undefined

@@ -27,7 +27,7 @@ export function addEdited(step: StepAlone, edited: EditedStep | undefined): Step
 }
 
 /**
- * The inputs for a step that was saved meanwhile: what was entered for the step that was shown, and the known values of
+ * The inputs for a step that was saved meanwhile: the entries for the step that was shown, and the known values of
  * inputs that were not. Undefined if one of these has none.
  */
 export function completeInputs(saved: StepAlone, shown: StepAlone, entered: Values): Values | undefined {
@@ -41,7 +41,7 @@ export function completeInputs(saved: StepAlone, shown: StepAlone, entered: Valu
   return complete;
 }
 
-/** What was entered, without what the step does not read. */
+/** The entries, without those that the step does not read. */
 export function pickInputs(step: StepAlone, entered: Values): Values {
   return Object.fromEntries(
     Object.entries(entered).filter(([name]) => step.inputs.some((input) => input.name === name)),

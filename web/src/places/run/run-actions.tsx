@@ -138,10 +138,10 @@ function ActionButton({ item, isBusy }: { item: MenuItem; isBusy: boolean }): Re
   );
 }
 
-/** It says this long what was done. */
+/** How long the result of an action is shown. */
 const SAID_MS = 4000;
 
-/** A few words about what was just done. */
+/** A short message about the last action. */
 function useSaid() {
   const [said, setSaid] = useState<string>();
   const timer = useRef<ReturnType<typeof setTimeout>>(undefined);
@@ -195,7 +195,7 @@ function useCalls(view: RunView, say: (text: string) => void) {
   return { cancel, retry, resume, replay, remove, error };
 }
 
-/** The actions of this page: what leads elsewhere, and what is taken along. */
+/** The actions of this page: links to other pages, and downloads. */
 function useLinks(view: RunView, say: (text: string) => void) {
   const { follower, newest } = view;
   const navigate = useNavigate();

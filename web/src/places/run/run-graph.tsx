@@ -26,7 +26,7 @@ export default function RunGraph({ run, state, selected, onSelect, time }: RunGr
     () => graph && states && findFollowed(graph, state, states),
     [graph, state, states],
   );
-  // What was drawn once stays, whatever happens to the server or to the key.
+  // A drawing stays, whatever happens to the server or to the key.
   if (!graph || !finder) return <p className="empty">{isError ? t.run.noGraph : t.loading}</p>;
   const select = (node: number | undefined) => {
     const path = node === undefined ? undefined : graph.nodes[node]?.path;

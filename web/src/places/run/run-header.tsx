@@ -14,7 +14,7 @@ import { RunActions } from "./run-actions";
 import type { RunView } from "./use-run";
 import "./run-header.css";
 
-/** A run that goes on is asked in these intervals whether anyone performs it. */
+/** Interval at which a run in progress is checked for a worker that drives it. */
 const INTERRUPTION_CHECK_MS = 5000;
 
 type RunHeaderProps = { view: RunView; time: number; names: Names; onSelect: (path: string) => void };
@@ -58,7 +58,7 @@ export function RunHeader({ view, time, names, onSelect }: RunHeaderProps) {
         </div>
         <TokensFact view={view} />
         <CostFact view={view} />
-        {/* The position of the viewer says it, too. */}
+        {/* The position of the viewer shows it, too. */}
         {at === undefined && (
           <div>
             <dt>{t.run.events}</dt>

@@ -144,7 +144,7 @@ function useAddress(at: number | undefined) {
   }, [at, isAddressRight, navigate]);
 }
 
-/** The status that the run had when this page was opened, as soon as the server has told it. */
+/** The status that the run had when this page was opened, as soon as the server has sent it. */
 function useStatusAtOpening(run: string): string | undefined {
   const { data, isFetchedAfterMount } = useQuery(runQuery(run));
   const [status, setStatus] = useState<string>();

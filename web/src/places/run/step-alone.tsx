@@ -78,7 +78,7 @@ export function StepAloneDialog(props: StepAloneProps) {
 function stepQuery(workflow: string, path: string, run: string) {
   return queryOptions({
     queryKey: ["workflows", workflow, "step", path, run],
-    // Values of a run that goes on change.
+    // Values of a run in progress change.
     gcTime: 0,
     queryFn: async ({ signal }) => {
       const query = new URLSearchParams({ path, run });
@@ -162,7 +162,7 @@ function AloneForm({ workflow, path, run, saved, unsaved, edited, onClose }: Alo
 
 type ValuesNoteProps = { run: string | null | undefined; hasFields: boolean; onClear: () => void };
 
-/** Says which run the values are from. */
+/** Names the run that the values are from. */
 function ValuesNote({ run, hasFields, onClear }: ValuesNoteProps) {
   if (!run) return hasFields && <p className="soft">{t.alone.noValues}</p>;
   return (
@@ -204,7 +204,7 @@ function toEntry(step: StepAlone, name: string, value: Json): string {
   return typeof value === "string" ? value : formatJson(value);
 }
 
-/** What was entered. A value that was not changed stays as it was; a text that looks like JSON is a value. */
+/** The entries. A value that was not changed stays as it was; a text that looks like JSON is a value. */
 function readValues(step: StepAlone, fields: Field[], entries: Entries): Values {
   const values: Values = {};
   for (const field of fields) {

@@ -11,7 +11,7 @@ export function isWithin(span: TimeSpan, start: number, stop: number): boolean {
   return stop >= span.start && start <= span.end;
 }
 
-/** At most as many labels fit on the axis. */
+/** Maximum number of labels on the axis. */
 const MAX_TICKS = 4;
 /** A label beyond this part of the axis would be cut off. */
 const LAST_TICK = 0.9;

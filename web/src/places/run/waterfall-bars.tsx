@@ -96,7 +96,7 @@ type BarProps = {
   state?: string;
   /** A group of steps, a pause in which nothing is performed, or the time before an attempt got its turn. */
   look?: "group" | "pause" | "queue";
-  /** Whether it goes on after its end for longer than is drawn. */
+  /** Whether it continues after its end for longer than is drawn. */
   isCut?: boolean;
 };
 

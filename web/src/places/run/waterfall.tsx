@@ -137,7 +137,7 @@ function spanOf(state: RunState, { row }: VisibleRow, time: number): TimeSpan | 
   return { start: summary.startedAt - room, end: end + room };
 }
 
-/** The first row that happens within a period, and that no unfolded row below it stands for; -1 if there is none. */
+/** The first row that happens within a period, and that no unfolded row below it represents; -1 if there is none. */
 function findFirstWithin(state: RunState, shown: VisibleRow[], span: TimeSpan, time: number): number {
   return shown.findIndex(({ row, isOpen }) => {
     const summary = isOpen ? undefined : summarizeRow(state, row);

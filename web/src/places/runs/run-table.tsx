@@ -117,7 +117,7 @@ function RunRow({ run, isSelected, onToggle }: RowProps) {
   );
 }
 
-/** What stands for a cost that nobody knows; nothing for a run that called no model. */
+/** The placeholder of an unknown cost; nothing for a run that called no model. */
 function UnknownCost({ isUsed }: { isUsed: boolean }) {
   return isUsed && <span className="faint">{t.runs.unknownCost}</span>;
 }

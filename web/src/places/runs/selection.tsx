@@ -44,7 +44,7 @@ function findAffected(chosen: RunItem[]): Record<Command, RunItem[]> {
   };
 }
 
-/** What is asked before runs are cancelled or deleted. */
+/** The question before runs are cancelled or deleted. */
 function questionFor(command: "cancel" | "delete", count: number) {
   return command === "cancel"
     ? {

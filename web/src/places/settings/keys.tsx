@@ -101,7 +101,7 @@ type NewKeyProps = {
   onClose: () => void;
 };
 
-/** What a new key may do, for whom, and for how long. */
+/** The scopes, the user and the expiry of a new key. */
 type KeyEntry = { name: string; user: string; expires: string; scopes: string[] };
 
 function useNewKey(entry: KeyEntry) {
@@ -174,7 +174,7 @@ function NewKey({ isFirst, onClose }: NewKeyProps) {
 type KeyFieldsProps = {
   entry: KeyEntry;
   onChange: (changed: Partial<KeyEntry>) => void;
-  /** What is said about the scopes. */
+  /** The explanation of the scopes. */
   children: ReactNode;
 };
 
@@ -227,7 +227,7 @@ function KeyFields({ entry, onChange, children }: KeyFieldsProps) {
 
 type LockOutWarningProps = { isConfirmed: boolean; onConfirm: (isConfirmed: boolean) => void };
 
-/** Warns that nobody could create another key. */
+/** Warns that no key could create another one. */
 function LockOutWarning({ isConfirmed, onConfirm }: LockOutWarningProps) {
   return (
     <Problem severity="warning">

@@ -5,7 +5,7 @@ type Info = Schemas["TestInfo"];
 export type Result = Schemas["TestResult"];
 type Subject = Pick<Info, "file" | "definition" | "workflow">;
 
-/** The path of the definition of a test, from the folder of the project; undefined if the test says none. */
+/** The path of the definition of a test, from the folder of the project; undefined if the test names none. */
 export function definitionOf(test: Pick<Info, "file" | "definition">): string | undefined {
   if (!test.definition) return undefined;
   const steps = `tests/${test.file}`.split("/").slice(0, -1);
@@ -19,7 +19,7 @@ export function definitionOf(test: Pick<Info, "file" | "definition">): string | 
 /** A workflow as tests name it: by its id, or by its file if it has one. */
 export type TestedWorkflow = Pick<Schemas["WorkflowInfo"], "id" | "file">;
 
-/** The tests of a workflow. What is served may be a folder of the project. */
+/** The tests of a workflow. The served folder may be a part of the project. */
 export function testsOf<Test extends Subject>(tests: readonly Test[], { id, file }: TestedWorkflow): Test[] {
   return tests.filter((test) => {
     const definition = definitionOf(test);
@@ -31,7 +31,7 @@ export function testsOf<Test extends Subject>(tests: readonly Test[], { id, file
 
 export type Verdict = { state: "unknown" | "passed" | "failed"; count: number; failed: number };
 
-/** What is known of some tests together: a failure counts, also if others have not run. */
+/** The state of several tests together: a failure counts, also if others have not run. */
 export function judge(
   tests: readonly Pick<Info, "file">[],
   results: ReadonlyMap<string, Pick<Result, "passed">>,

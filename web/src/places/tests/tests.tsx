@@ -1,4 +1,4 @@
-// The tests of the project: run them, and see what is not as they expect.
+// The tests of the project: run them, and see the differences from their expectations.
 
 import { useMutation, useQuery } from "@tanstack/react-query";
 import { Link, useSearch } from "@tanstack/react-router";

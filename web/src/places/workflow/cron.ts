@@ -1,4 +1,4 @@
-// Cron expressions for people: frequent ones are chosen from a list, and each is said in words.
+// Cron expressions for people: frequent ones are chosen from a list, and each is described in words.
 import { t } from "../../strings";
 
 /** When a schedule is due, as it is chosen. */
@@ -57,7 +57,7 @@ const FIELDS: readonly FieldRange[] = [
   { name: t.cron.fields.weekday, from: 0, to: 7, names: DAYS },
 ];
 
-/** What is wrong with an expression; undefined if nothing is, or only the server can say. */
+/** The error in an expression; undefined if there is none, or if only the server can detect it. */
 export function findCronProblem(cron: string): string | undefined {
   const parts = cron.trim().split(/\s+/);
   if (cron.trim().startsWith("@")) return undefined;

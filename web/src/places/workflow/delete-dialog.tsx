@@ -16,7 +16,7 @@ type DeleteDialogProps = {
   /** Where the viewer's changes are kept. */
   place: string;
   name: string;
-  /** What is stored, to restore it. */
+  /** The stored version, to restore it. */
   stored: Source;
   onClose: () => void;
 };
@@ -40,7 +40,7 @@ export function DeleteDialog({ workflow, place, name, stored, onClose }: DeleteD
             void queries.invalidateQueries({ queryKey: ["workflows"] });
             void queries.invalidateQueries({ queryKey: deletedWorkflowsQuery.queryKey });
           },
-          // Somebody stored another one meanwhile, or the server is away: its page says more.
+          // Another version was stored meanwhile, or the server is not reachable: the page of the workflow shows which.
           () => navigate({ to: "/workflows/$workflow", params: { workflow } }),
         );
       showNotice({ text: t.workflow.deleted(name), action: t.workflow.undoDelete, run: restore });

@@ -1,4 +1,4 @@
-// Saves a workflow as a file: as it is, or in another format with a report of what is lost.
+// Saves a workflow as a file: as it is, or in another format with a report of the losses.
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { api, read } from "../../api/client";

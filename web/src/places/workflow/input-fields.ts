@@ -60,7 +60,7 @@ export function tryReadInputs(fields: readonly Field[], entries: Entries): Json 
   }
 }
 
-/** What was entered to get these inputs. */
+/** The entries that result in these inputs. */
 export function toEntries(fields: readonly Field[], inputs: Json): Entries {
   const isObject =
     typeof inputs === "object" &&
@@ -80,7 +80,7 @@ function toEntry({ kind }: Field, value: Json): string {
   return isText ? entryOf(value) : JSON.stringify(value);
 }
 
-/** What was entered for inputs that are known by name, such as the variables of an earlier run. */
+/** The entries for inputs that are known by name, such as the variables of an earlier run. */
 export function namedEntries(fields: readonly Field[], values: { [name: string]: Json }): Entries {
   const entries = fields.map((field) => {
     const value = values[field.label];

@@ -22,14 +22,14 @@ const MAX_AGE_MS = 30 * 24 * 3_600_000;
 type Owner = Pick<Schemas["CallerInfo"], "user" | "key">;
 
 /**
- * Where this browser keeps the changes that somebody makes to a workflow. Several servers can have one origin, behind
+ * Where this browser keeps unsaved changes of a workflow. Several servers can have one origin, behind
  * different paths.
  */
 export function nameDraftPlace(owner: Owner, workflow: string): string {
   return `${nameOwner(owner)} ${readBasePath()} ${workflow}`;
 }
 
-/** The user of the key. A key for any user is somebody of its own, and a server without keys has one viewer. */
+/** The user of the key. A key for any user counts as a separate user, and a server without keys has one viewer. */
 function nameOwner({ user, key }: Owner): string {
   if (user != null) return `user=${encodeURIComponent(user)}`;
   return key == null ? "anyone" : `key=${encodeURIComponent(key)}`;

@@ -77,7 +77,7 @@ export function Panes(props: PanesProps) {
 
 type OpenPlace = ReturnType<typeof useOpenPlace>;
 
-/** What is shown of a workflow: the view, the file, and the step. Source, graph and forms follow each other. */
+/** The shown part of a workflow: the view, the file, and the step. Source, graph and forms follow each other. */
 function useOpenPlace(source: Source, { graph }: Judgement) {
   const search = useSearch({ from: "/workflows/$workflow" });
   const navigate = useNavigate({ from: "/workflows/$workflow" });

@@ -1,5 +1,5 @@
-// Starts a run with a form for the inputs that the workflow declares. With unsaved changes it says which version runs. A
-// dialog starts one run: a second one needs the dialog to be opened again.
+// Starts a run with a form for the inputs that the workflow declares. With unsaved changes it shows which version runs.
+// A dialog starts one run: a second one needs the dialog to be opened again.
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link, useNavigate } from "@tanstack/react-router";
 import { type KeyboardEvent, useRef, useState } from "react";

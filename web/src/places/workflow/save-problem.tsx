@@ -1,4 +1,4 @@
-// What is in the way of saving: someone else saved or deleted the workflow, or something failed.
+// The reason why saving is not possible: another user saved or deleted the workflow, or something failed.
 import { t } from "../../strings";
 import { Conflict } from "../../ui/conflict";
 import { ErrorBox, Problem } from "../../ui/problem";

@@ -67,7 +67,7 @@ export function ScheduleForm({ workflow, edited, freeId, onDone, onCancel }: Sch
 
 type ScheduleInput = Omit<ScheduleFormProps, "onCancel">;
 
-/** What is entered about a schedule, and the request that stores it. */
+/** The entries for a schedule, and the request that stores it. */
 function useSchedule(
   { workflow, edited, freeId, onDone }: ScheduleInput,
   fields: ReturnType<typeof listInputFields>,

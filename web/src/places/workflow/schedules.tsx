@@ -84,7 +84,7 @@ export function Schedules({ workflow }: { workflow: Schemas["WorkflowInfo"] }) {
   );
 }
 
-/** Deletes schedules, pauses them and goes on with them. */
+/** Deletes, pauses and resumes schedules. */
 function useChanges() {
   const queries = useQueryClient();
   const refresh = () => void queries.invalidateQueries({ queryKey: SCHEDULES });

@@ -18,7 +18,7 @@ const TITLES: Record<Language, string> = {
   mcp: "MCP",
 };
 
-/** Stands for the viewer's key: snippets are pasted into places that are not secret. */
+/** Placeholder of the viewer's key: snippets are pasted into places that are not secret. */
 const KEY_PLACE = "$FLOWLOOM_KEY";
 
 type SnippetsProps = { workflow: Schemas["WorkflowInfo"]; onClose: () => void };

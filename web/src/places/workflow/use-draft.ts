@@ -1,4 +1,4 @@
-// The source of a workflow while it is edited, with what the server says about it.
+// The source of a workflow while it is edited, with the answers of the server about it.
 import { useQuery } from "@tanstack/react-query";
 import { useEffect, useMemo, useState } from "react";
 import { ApiError, api, read, type Schemas } from "../../api/client";
@@ -43,7 +43,7 @@ export type Judgement = {
   isRefused: boolean;
 };
 
-/** What the server says about a source that is not stored. The last graph stays while the text does not compile. */
+/** The answer of the server about a source that is not stored. The last graph stays while the text does not compile. */
 export function useJudgement(source: Source | undefined): Judgement {
   const checked = useDelayed(source, CHECK_DELAY_MS);
   const key = useMemo(() => JSON.stringify(checked), [checked]);

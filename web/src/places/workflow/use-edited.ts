@@ -24,7 +24,7 @@ export type Edited = {
   keep: () => boolean;
   /** Goes back to the stored source. */
   discard: () => void;
-  /** The server has stored `saved`; what was changed meanwhile stays changed. */
+  /** The server has stored `saved`; later changes stay. */
   finishSave: (saved: Stored, tag: string | null) => void;
 };
 

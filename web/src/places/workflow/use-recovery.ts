@@ -12,7 +12,7 @@ export type Recovery = {
   at: number | undefined;
   restore: () => void;
   dismiss: () => void;
-  /** The viewer leaves, and wants what is not saved to be lost. */
+  /** The viewer leaves, and discards unsaved changes. */
   forget: () => void;
 };
 
@@ -21,13 +21,13 @@ export function useRecovery(place: string, edited: Edited, stored: Stored, isRea
   const [offered, setOffered] = useState<TabDraft[]>(() => {
     if (isReadOnly) return [];
     return collectUnsaved(place).filter((draft) => {
-      // What is stored, or is the draft that the viewer keeps, is not lost.
+      // A stored version, or the draft that the viewer keeps, is not lost.
       const isKept = areEqual(draft.source, stored.source) || areEqual(draft.source, edited.source);
       if (isKept) removeUnsaved(draft);
       return !isKept;
     });
   });
-  // What was restored is what this tab shows, and is kept or saved with it.
+  // The restored text is shown in this tab, and is kept or saved with it.
   const restored = useRef<TabDraft>(undefined);
   const { changed, isUnkept } = edited;
   const hasOwnOffer = offered.some(({ isOwn }) => isOwn);
@@ -63,7 +63,7 @@ export function useRecovery(place: string, edited: Edited, stored: Stored, isRea
   };
 }
 
-/** Forgets what was restored under its old name. */
+/** Forgets the text that was restored under its old name. */
 function removeRestored(restored: RefObject<TabDraft | undefined>): void {
   if (restored.current) removeUnsaved(restored.current);
   restored.current = undefined;

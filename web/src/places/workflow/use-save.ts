@@ -29,7 +29,7 @@ export function useSave({ workflow, edited, stored, isDeleted, pending, onSaved 
     mutationFn: ({ source, tag }: Stored) =>
       saveSource(workflow, source, isDeleted ? { isNew: true } : { tag }),
     onSuccess: (tag, saved) => {
-      // What is stored counts as stored at once, not only when it has been read again.
+      // A stored text counts as stored immediately, not only when it has been read again.
       queries.setQueryData<Stored>(["workflows", workflow, "source"], { source: saved.source, tag });
       edited.finishSave(saved, tag);
       onSaved(saved.source);
@@ -67,7 +67,7 @@ export function useSave({ workflow, edited, stored, isDeleted, pending, onSaved 
     keep,
     /** Saves over the version that someone else stored. */
     saveOver: () => saving.mutate({ source: edited.source, tag: stored.tag }),
-    /** Goes on with the version that someone else stored; undo brings the other text back. */
+    /** Continues with the version that another user stored; undo restores the other text. */
     takeTheirs: () => {
       saving.reset();
       edited.discard();

@@ -1,4 +1,5 @@
-// The workflow page: source and graph side by side, linked in both directions, with what the server says about them.
+// The workflow page: source and graph side by side, linked in both directions, with the problems that the server
+// reports.
 import { useQuery } from "@tanstack/react-query";
 import { useNavigate, useParams } from "@tanstack/react-router";
 import { useState } from "react";
@@ -42,11 +43,11 @@ export function WorkflowPage() {
   const caller = useQuery(callerQuery);
   const problem = error ?? stored.error ?? caller.error;
   const isMissing = problem instanceof ApiError && problem.status === 404;
-  // What was loaded once stays, whatever happens to the server or to the workflow: somebody may be changing it.
+  // A loaded workflow stays, whatever happens to the server or to the workflow: the user may be changing it.
   const isGone = isMissing && data?.file != null;
   if (data && stored.data && caller.data && !isGone) {
     const place = nameDraftPlace(caller.data, id);
-    // Somebody else does not go on with what is on the screen.
+    // Another user does not continue with what is on the screen.
     return (
       <OpenWorkflow key={place} place={place} workflow={data} stored={stored.data} isDeleted={isMissing} />
     );
@@ -60,7 +61,7 @@ export function WorkflowPage() {
   );
 }
 
-/** What was just done. It is said as long as the editor shows the text that it is about. */
+/** The last action. It is shown as long as the editor shows the text that it is about. */
 type Notice = { text: string; about: Source };
 
 type OpenProps = {
@@ -141,7 +142,7 @@ function OpenWorkflow(props: OpenProps) {
   );
 }
 
-/** What is changed, stored and said about a workflow that is open. */
+/** The changes, the stored state and the messages of a workflow that is open. */
 function useOpenWorkflow({ place, workflow, stored, isDeleted }: OpenProps) {
   const mayWrite = useMay("write");
   const mayRun = useMay("run");
@@ -176,7 +177,7 @@ function useOpenWorkflow({ place, workflow, stored, isDeleted }: OpenProps) {
     notice,
     setNotice,
     overlay,
-    // What opens over the page shows what was entered.
+    // Dialogs over the page show the current entries.
     openOverlay: (name: Overlay) => void pending.settle().then(() => setOverlay(name)),
     closeOverlay: () => setOverlay(undefined),
     save: () => {

@@ -39,7 +39,7 @@ impl ChildOutcome {
 
 /// The workflow that a call runs.
 pub(crate) enum CalledWorkflow<'b> {
-    /// A file beside the calling definition.
+    /// A file next to the calling definition.
     File(&'b str),
     /// A tool of an agent.
     Tool { id: &'b str, tool: &'b WorkflowTool },
@@ -55,7 +55,7 @@ impl<'b> CalledWorkflow<'b> {
         Some(CalledWorkflow::Tool { id, tool })
     }
 
-    /// The bundle of the child run. `caller` is the bundle of the calling run.
+    /// The bundle of the child run. `caller` is the bundle of the calling run. Fails if its definition has errors.
     pub(crate) fn build_bundle(&self, caller: &Bundle) -> Result<Bundle, StepFailure> {
         match self {
             CalledWorkflow::File(file) => build_file_bundle(caller, file),
@@ -63,7 +63,7 @@ impl<'b> CalledWorkflow<'b> {
         }
     }
 
-    /// The inputs of its run.
+    /// The inputs of its run. Fails if the arguments do not fit the tool.
     pub(crate) fn build_inputs(&self, request: &CallRequest) -> Result<Value, StepFailure> {
         match self {
             CalledWorkflow::File(_) => Ok(read_workflow_input(&request.payload)),
@@ -76,7 +76,8 @@ impl<'b> CalledWorkflow<'b> {
         }
     }
 
-    /// The return value of the function once its run has ended.
+    /// The return value of the function once its run has ended. Fails with the error of the run, if it did not succeed;
+    /// the reply of a flow describes the error instead.
     pub(crate) fn render_reply(&self, ended: ChildOutcome) -> Result<Value, StepFailure> {
         match self {
             CalledWorkflow::File(_) => {
@@ -104,7 +105,7 @@ fn render_tool_reply(tool: &WorkflowTool, ended: &ChildOutcome) -> Result<Value,
     Ok(Value::map([("text", Value::from(text)), ("is_final", is_final.into())]))
 }
 
-/// The bundle of a file beside the calling definition. Both have the same owner, who may have added files.
+/// The bundle of a file next to the calling definition. Both have the same owner, who may have added files.
 fn build_file_bundle(caller: &Bundle, file: &str) -> Result<Bundle, StepFailure> {
     detect_format(Bundle { entry: file.to_owned(), step: None, flows: None, ..caller.clone() })
 }

@@ -258,7 +258,7 @@ pub(super) struct ChildRun {
 /// The child run of an earlier attempt.
 enum EarlierRun {
     None,
-    /// It waits, and nobody has sent it a command.
+    /// It waits, and has received no command.
     Suspended(ChildSuspension),
     Interrupted(Run),
     Ended(Box<ChildOutcome>),

@@ -146,7 +146,7 @@ impl WorkflowHost {
     }
 }
 
-/// The bundle of a stored definition of `tenant` that a run of `caller` starts.
+/// The bundle of a stored definition of `tenant` that a run of `caller` starts. Fails if the definition has errors.
 pub(crate) fn build_stored_bundle(
     engines: &EngineFactory,
     caller: &Bundle,
@@ -161,12 +161,12 @@ pub(crate) fn build_stored_bundle(
 
 /// The settings of a stored definition of `tenant` that a run of `caller` starts.
 pub(crate) fn choose_settings(engines: &EngineFactory, caller: &Bundle, tenant: Option<&String>) -> Bundle {
-    // A user may have changed the settings of a fork. What belongs to somebody else must not depend on that.
+    // A user may have changed the settings of a fork. The definitions of other users must not depend on that.
     let is_trusted = caller.tenant.is_none() || caller.tenant.as_ref() == tenant;
     if is_trusted { caller.copy_settings() } else { Bundle::from_config(&engines.config) }
 }
 
-/// A page of a step list's runs, oldest first, and the total number of runs.
+/// A page of a step list's runs, oldest first, and the total number of runs. Fails if the store cannot be read.
 pub fn list_run_page(
     store: &Store,
     user: Option<String>,
@@ -191,7 +191,8 @@ pub struct RunRecordReader {
 }
 
 impl RunRecordReader {
-    /// The record of a run; `None` if it has not started.
+    /// The record of a run; `None` if it has not started. Fails if there is no such run, or if its record or its bundle
+    /// is damaged.
     pub async fn read_record(&mut self, store: &Store, run: RunId) -> Result<Option<Value>, StepFailure> {
         let records = store.read(run, 0).await?;
         let state = RunState::from_records(records.iter().map(|record| &**record))?;
@@ -309,7 +310,7 @@ pub(crate) fn file_function(host: &Arc<WorkflowHost>, file: &str) -> FunctionCon
 }
 
 impl NativeFunction for FileFunction {
-    /// A repeated call finds the child run of the first one, whatever the configuration says.
+    /// A repeated call finds the child run of the first one, regardless of the configuration.
     fn effect_class(&self) -> EffectClass {
         EffectClass::AtLeastOnce
     }

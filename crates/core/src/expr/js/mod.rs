@@ -53,7 +53,7 @@ pub enum Js {
 
 /// A value that front ends compute themselves, for literals that JavaScript does not have.
 pub trait Compute: std::fmt::Debug + Send + Sync {
-    /// The value in `scope`.
+    /// The value in `scope`. Fails if the expression throws.
     fn compute(&self, scope: &dyn Lookup) -> Result<Value, StepFailure>;
 
     /// Calls `visit` with every name that the value depends on.
@@ -168,7 +168,7 @@ impl Js {
         })
     }
 
-    /// Whether the value is truthy.
+    /// Whether the value is truthy. Fails as the evaluation does, for example on a property of `undefined`.
     pub fn is_true(&self, scope: &dyn Lookup) -> Result<bool, StepFailure> {
         self.evaluate_datum(scope).map(|operand| operand.is_truthy())
     }

@@ -1,4 +1,4 @@
-//! `flowloom doctor`: reports the configuration, the origin of each value, what is missing, and what is damaged.
+//! `flowloom doctor`: reports the configuration, the origin of each value, missing parts, and damage.
 
 mod stored_data;
 
@@ -235,7 +235,7 @@ fn protection_check(protection: &Protection) -> DoctorCheck {
 async fn check_servers(config: &Config) -> Vec<DoctorCheck> {
     let servers = match wiring::build_mcp_servers(config) {
         Ok(servers) => servers,
-        // The row of the egress policy says what is wrong.
+        // The row of the egress policy names the error.
         Err(_) if wiring::check_egress_policy(config).is_err() => return Vec::new(),
         Err(error) => return vec![DoctorCheck { is_fine: false, ..passed_check("mcp", error.to_string(), "") }],
     };
@@ -264,7 +264,7 @@ fn check_database(config: &Config) -> DoctorCheck {
     }
 }
 
-/// Writes to the database what is there already.
+/// Writes existing data to the database again.
 async fn check_writes(config: &Config) -> DoctorCheck {
     let written = async { Store::open_with(&config.store_settings())?.check_writable().await };
     match written.await {

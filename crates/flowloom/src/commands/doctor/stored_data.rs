@@ -1,4 +1,4 @@
-//! Reads the whole database and reports what is damaged: a small one always, a large one for `flowloom doctor --read-data`.
+//! Reads the whole database and reports damage: a small one always, a large one for `flowloom doctor --read-data`.
 
 use flowloom_app::config::Config;
 use flowloom_store::{CheckedRows, Damage, Store, StoreError};
@@ -19,9 +19,9 @@ const FIX: &str = "stop the server, keep a copy of the database, and restore a b
 /// Size up to which a database is read without being asked for, in bytes: reading it takes seconds.
 const MAX_SMALL_BYTES: u64 = 64 << 20;
 
-/// Reads the database if it is small; otherwise says how to have it read.
+/// Reads the database if it is small; otherwise explains how to have it read.
 pub(super) fn check_small_data(config: &Config) -> Vec<DoctorCheck> {
-    // The row of the database says why it cannot be opened.
+    // The row of the database names the reason why it cannot be opened.
     let Ok(store) = Store::open_with(&config.store_settings()) else { return Vec::new() };
     match store.size_bytes() {
         Ok(bytes) if bytes <= MAX_SMALL_BYTES => read_data(|note| store.check_database(note)),

@@ -32,7 +32,7 @@ pub(super) fn build_drawing(plan: &Plan) -> Drawing {
     let whole = drawing.draw_step(&plan.root);
     drawing.end_arrows(whole.exits);
     if drawing.nodes.is_empty() {
-        // A definition without steps ends at once.
+        // A definition without steps ends immediately.
         drawing.add_node(END_NAME, Vec::new(), NodeShape::End);
     }
     drawing.merge_arrows();
@@ -234,7 +234,7 @@ impl Drawing {
         let known = self.nodes.iter().position(|node| node.shape == NodeShape::End);
         let end = known.unwrap_or_else(|| self.add_node(END_NAME, Vec::new(), NodeShape::End));
         for Exit { from, label } in exits {
-            // The target says as much.
+            // The target implies it.
             let label = if label == END_NAME { String::new() } else { label };
             self.arrows.push(Arrow { from, to: end, label, is_dashed: false });
         }

@@ -76,7 +76,7 @@ struct Arrow {
 }
 
 /// Maximum number of steps in an SVG image. The time and the size of a layout grow with the square of the number of steps, and
-/// nobody can read more.
+/// a larger drawing is not readable.
 const MAX_SVG_NODES: usize = 500;
 
 /// Draws `plan`. An image of too many steps is refused.

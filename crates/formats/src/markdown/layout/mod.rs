@@ -1,5 +1,5 @@
 //! The canonical layout of a Markdown workflow: the order of the frontmatter, the blank lines between blocks, the attributes
-//! of actions, and the indentation of what is in them.
+//! of actions, and the indentation of their content.
 //!
 //! The text of prompts is sent to models as it is written, so nothing inside a block of text changes. A layout that would
 //! not parse as the same blocks is given up, first without the indentation: the text then stays as it is.

@@ -77,7 +77,7 @@ fn parse_head(status: u16, is_1_1: bool, fields: &[httparse::Header<'_>]) -> io:
         headers.append(name, HeaderValue::from_bytes(field.value).map_err(invalid_response)?);
     }
     let framing = find_framing(status, &headers)?;
-    // Both headers at once is a technique of request smuggling.
+    // Both headers together is a technique of request smuggling.
     let is_clear = !(headers.contains_key(TRANSFER_ENCODING) && headers.contains_key(CONTENT_LENGTH));
     let is_reusable = match is_1_1 {
         true => is_clear && !has_connection_option(&headers, "close"),

@@ -82,7 +82,7 @@ pub(crate) async fn clarify_goal(
     }
 }
 
-/// The problem of a failed clarification. If the provider of the model failed, the status says so.
+/// The problem of a failed clarification. If the provider of the model failed, the status shows it.
 fn clarify_problem(error: StepFailure) -> Problem {
     let is_provider = error.code == Code::ModelFailed;
     let problem = Problem::from(error);

@@ -1,4 +1,4 @@
-//! `/api/automate` and its stream: creates a pipeline and runs it at once.
+//! `/api/automate` and its stream: creates a pipeline and runs it immediately.
 
 // The route macros expand to longer paths than necessary.
 #![allow(unused_qualifications)]

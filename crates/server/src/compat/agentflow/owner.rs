@@ -1,5 +1,5 @@
-//! Whose pipelines and blocks a request means. AgentFlow's clients send a `user_id` with some requests and with others
-//! nothing, and all of AgentFlow's pipelines and blocks are everyone's.
+//! The owner of the pipelines and blocks that a request means. AgentFlow's clients send a `user_id` with some requests
+//! and with others nothing, and all of AgentFlow's pipelines and blocks are everyone's.
 
 use std::sync::Arc;
 

@@ -55,7 +55,7 @@ impl Database {
         self
     }
 
-    /// Waits for a connection. Fails with `Unanswered` if a server accepts it and says nothing.
+    /// Waits for a connection. Fails with `Unanswered` if a server accepts it and does not answer.
     pub(super) async fn within_timeout<T>(
         &self,
         connecting: impl Future<Output = Result<T, tokio_postgres::Error>>,

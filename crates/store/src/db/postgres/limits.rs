@@ -1,5 +1,5 @@
-//! How long this process waits for the server. A server that is stopped, or whose tables somebody has locked, keeps its
-//! sessions and says nothing.
+//! How long this process waits for the server. A server that is stopped, or whose tables another client has locked,
+//! keeps its sessions and does not answer.
 
 use std::time::Duration;
 
@@ -14,8 +14,8 @@ pub(crate) const LONG_READ_TIMEOUT: Duration = Duration::from_mins(10);
 /// How long a read of the whole journal of a run may take.
 pub(crate) const JOURNAL_READ_TIMEOUT: Duration = Duration::from_mins(1);
 
-/// How much longer a statement of a commit may take, such as the deletion of a large run. Nobody waits for it: a caller is
-/// answered before (`writer.rs`).
+/// How much longer a statement of a commit may take, such as the deletion of a large run. No caller waits that long: a
+/// caller is answered before (`writer.rs`).
 const COMMIT_FACTOR: u32 = 24;
 
 /// Silence within a transaction after which the server regards a process as stopped.

@@ -86,13 +86,13 @@ pub(crate) struct Postgres {
     database: Database,
     session: RefCell<Option<PgSession>>,
     purpose: ConnectionPurpose,
-    /// When what is asked must be answered, instead of what the purpose says.
+    /// When a request must be answered, instead of the time limit of its purpose.
     deadline: Cell<Option<Instant>>,
     /// Number of the last commit.
     number: Cell<i64>,
     /// Numbers for new runs that no other process uses.
     run_numbers: RefCell<Vec<i64>>,
-    /// Whether the transaction may write without reading first what is most likely so. See [`Postgres::may_assume`].
+    /// Whether the transaction may write without first reading the most likely state. See [`Postgres::may_assume`].
     may_assume: Cell<bool>,
     /// Statements that are sent when the transaction commits.
     queued: RefCell<QueuedWrites>,
@@ -162,7 +162,7 @@ impl Postgres {
         let used = match &*self.session.borrow() {
             Some(session) => {
                 let deadline = self.deadline.get();
-                // A deadline says how long a read may take.
+                // A deadline limits how long a read may take.
                 let of_answer = self.purpose.answer_timeout(self.database.answer_timeout);
                 session.limit_waiting(deadline, of_answer.filter(|_| deadline.is_none()));
                 use_it(session)
@@ -292,7 +292,7 @@ impl Postgres {
         numbers.pop().ok_or_else(|| self.lost_connection())
     }
 
-    /// Whether the transaction may write without reading first what is most likely so, and let the server verify it
+    /// Whether the transaction may write without first reading the most likely state, and let the server verify it
     /// ([`AssumedRun`]): such a transaction needs one round trip, however many runs it writes.
     pub(crate) fn may_assume(&self) -> bool {
         self.may_assume.get()

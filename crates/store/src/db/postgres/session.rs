@@ -99,7 +99,7 @@ impl PgSession {
         }
     }
 
-    /// Whether the server has ended the session, as far as its connection says so by now.
+    /// Whether the server has ended the session, as far as its connection shows by now.
     pub(crate) fn is_closed(&self) -> bool {
         // The first pause reads what has arrived, the second lets the connection task handle it.
         self.block_on(async {

@@ -61,7 +61,7 @@ impl Pattern {
     }
 }
 
-/// Every encoding of a value, or of its parts if it is long. `replacement` stands in their places.
+/// Every encoding of a value, or of its parts if it is long. `replacement` replaces them.
 pub(super) fn encode_value(value: &str, replacement: &Arc<str>) -> Vec<Pattern> {
     let mut patterns: Vec<Pattern> =
         split_value(value.trim()).into_iter().flat_map(|part| encode_part(part, replacement)).collect();

@@ -10,7 +10,7 @@ use crate::secrets::SecretEncoding;
 /// Number of random placements.
 const PLACEMENTS: u64 = 100_000;
 
-/// The number of characters of a secret that would tell something.
+/// The number of characters of a secret that would reveal something.
 const LEAK_CHARS: usize = 5;
 
 /// A small generator of repeatable numbers (SplitMix64).
@@ -43,7 +43,7 @@ fn build_redactor(secrets: &[(&str, &str)]) -> SecretRedactor {
     SecretRedactor::new(secrets.iter().map(hidden))
 }
 
-/// What a stream returns for each piece, and at its end.
+/// The texts that a stream returns for each piece, and at its end.
 fn push_pieces(redactor: &SecretRedactor, pieces: &[&str]) -> Vec<String> {
     let mut stream = redactor.start_stream();
     let mut shown: Vec<String> = pieces.iter().map(|piece| stream.push_piece(piece)).collect();
@@ -79,7 +79,7 @@ fn encode_randomly(random: &mut Random, value: &str) -> String {
     }
 }
 
-/// Whether a text contains enough of an encoding of the secret to tell something.
+/// Whether a text contains enough of an encoding of the secret to reveal something.
 fn shows_encoding(text: &str, encoded: &str) -> bool {
     let characters: Vec<char> = encoded.chars().collect();
     // The first and last characters may belong to what surrounds the secret.
@@ -121,7 +121,7 @@ fn text_without_secrets_is_unchanged_and_shown_word_by_word() {
     assert_eq!(shown, ["Good ", "morning. ", "Grüße, ", "", "hunger"].map(str::to_owned));
 }
 
-/// Otherwise whoever chooses the text finds a secret character by character.
+/// Otherwise the author of the text could find a secret character by character.
 #[test]
 fn the_pieces_of_a_stream_do_not_depend_on_how_secrets_begin() {
     let redactor = build_redactor(&[("KEY", "hunter2-hunter2"), ("LINES", "first line\nsecond line")]);
