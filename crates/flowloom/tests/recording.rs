@@ -110,6 +110,33 @@ fn credentials_in_parameters_do_not_reach_the_test() {
     assert!(!failed.contains("am-1234"), "{failed}");
 }
 
+/// Fields of bodies are masked by their names, and their values where they occur again.
+#[test]
+fn secret_fields_of_bodies_do_not_reach_the_test() {
+    let server = TestServer::start();
+    let place = Workspace::new(&format!("default_model = \"scripted:echo\"\n{}", server.egress_config()));
+    std::fs::create_dir(place.path("tests")).expect("a folder");
+    let flow = |secret: &str| {
+        let body =
+            format!("{{\"client_secret\": \"{secret}\", \"pin\": {{\"password\": \"p1\"}}, \"grant\": \"code\"}}");
+        let config = json!({"url": format!("http://{}/token", server.address), "method": "POST", "bodyType": "json",
+            "body": body, "responseVariable": "reply"});
+        json!({"name": "secret", "description": "d", "steps": [
+            {"type": "apiCall", "config": config},
+            {"type": "llmInstruction", "config": {"instruction": format!("Use {secret}"), "resultVariable": "used"}},
+        ]})
+        .to_string()
+    };
+    place.write("secret.json", &flow("cs-12345678"));
+    let test = record_test(&place, "secret.json", &[]).to_string();
+    assert!(!test.contains("cs-12345678") && !test.contains("\\\"p1\\\""), "{test}");
+    assert!(test.contains("grant"), "{test}");
+    stdout_of(&place, 0, &["test"]);
+    place.write("secret.json", &flow("cs-87654321"));
+    let failed = stdout_of(&place, 3, &["test"]);
+    assert!(!failed.contains("cs-87654321"), "{failed}");
+}
+
 /// A secret whose value the definition has as text.
 #[test]
 fn configured_secrets_do_not_reach_the_test() {

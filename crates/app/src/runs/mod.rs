@@ -29,6 +29,7 @@ pub mod recovery;
 mod report;
 pub mod retention;
 pub mod retry;
+pub(crate) mod secret_fields;
 pub mod service;
 
 pub mod start;

@@ -124,7 +124,7 @@ impl<'a> TestRunner<'a> {
         let is_complete = is_complete(&outcome, &runs, self.live.is_some());
         let default_model = offline.resolve(None).unwrap_or_default();
         let sent = runs.list_sent();
-        let secrets = RequestSecrets::new(&sent, self.list_configured_secrets());
+        let secrets = RequestSecrets::new(&sent, &[], self.list_configured_secrets());
         let mut problems = compare_requests(&test, &sent, &secrets, self.live.is_some());
         for (before, now) in list_moved(&test, &sent) {
             if let Some(expectations) = test.expect.steps.remove(&before) {

@@ -71,7 +71,10 @@ pub async fn record_test(app: &App, opened: &LoadedRun, subject: TestSubject) ->
         },
     };
     let user = opened.state().created.map(|created| created.user.clone()).unwrap_or_default();
-    Ok(RequestSecrets::new(&sent, &app.list_hidden_secrets(&user)).mask_test(test))
+    let received: Vec<&Value> =
+        test.steps.iter().filter_map(|step| step.output.as_ref()).chain([&test.inputs]).collect();
+    let secrets = RequestSecrets::new(&sent, &received, &app.list_hidden_secrets(&user));
+    Ok(secrets.mask_test(test))
 }
 
 /// The run and the runs of the workflows that its steps have called, followed with their requests.

@@ -11,8 +11,9 @@ use flowloom_tools::{HiddenSecret, ReplacedValue, SecretRedactor};
 use serde_json::Value as Json;
 
 use super::file::{StepAttempt, TestFile};
-use crate::runs::details::list_request_secrets;
+use crate::runs::details::{list_request_secrets, request_to_json};
 use crate::runs::masking::{MASK, MaskedValue, mask_headers};
+use crate::runs::secret_fields::{is_secret_field, list_secret_fields, list_secret_fields_in, mask_secret_fields};
 use crate::runs::url_credentials::{mask_credentials, mask_encoded};
 
 /// The secret values that a run has sent, and those that the configuration knows.
@@ -23,25 +24,29 @@ pub(super) struct RequestSecrets {
 }
 
 impl RequestSecrets {
-    /// The secrets of these requests, and the configured ones that are hidden from the reader of the test.
-    pub(super) fn new(sent: &[SentRequest], configured: &[HiddenSecret]) -> RequestSecrets {
+    /// The secrets of these requests, those in what the run received, and the configured ones that are hidden from the reader
+    /// of the test.
+    pub(super) fn new(sent: &[SentRequest], received: &[&Value], configured: &[HiddenSecret]) -> RequestSecrets {
         let mut senders: HashMap<StepAttempt, Vec<MaskedValue>> = HashMap::new();
         for sent in sent {
             let mut values = list_request_secrets(&sent.request);
+            values.extend(list_secret_fields(request_to_json(&sent.request)));
             // A value of a test may be masked already.
             values.retain(|one| !one.value.contains(MASK));
             if !values.is_empty() {
                 senders.entry((sent.path.to_string(), sent.attempt)).or_default().extend(values);
             }
         }
-        let found = senders.values().flatten().map(|one| ReplacedValue { value: &one.value, shown: &one.shown });
+        let fields: Vec<MaskedValue> = received.iter().flat_map(|value| list_secret_fields_in(value)).collect();
+        let found = senders.values().flatten().chain(&fields);
+        let found = found.map(|one| ReplacedValue { value: &one.value, shown: &one.shown });
         let configured = configured.iter().map(|secret| ReplacedValue { value: &secret.value, shown: MASK });
         RequestSecrets { redactor: SecretRedactor::of_values(found.chain(configured)), senders }
     }
 
     /// A text without the secrets.
     pub(super) fn mask_text(&self, text: &str) -> String {
-        let masked = mask_credentials(&self.redactor.redact_text(text));
+        let masked = mask_secret_fields(&mask_credentials(&self.redactor.redact_text(text)));
         mask_encoded(&masked, |value| self.redactor.redact_text(value) != value)
     }
 
@@ -58,7 +63,11 @@ impl RequestSecrets {
             Json::String(text) => self.mask_text(&text).into(),
             Json::Array(items) => items.into_iter().map(|item| self.mask_json(item)).collect(),
             Json::Object(entries) => {
-                entries.into_iter().map(|(name, entry)| (self.mask_text(&name), self.mask_json(entry))).collect()
+                let mask_entry = |name: &str, entry| match entry {
+                    Json::String(text) if is_secret_field(name, &text) => MASK.into(),
+                    entry => self.mask_json(entry),
+                };
+                entries.into_iter().map(|(name, entry)| (self.mask_text(&name), mask_entry(&name, entry))).collect()
             }
             other => other,
         }
@@ -70,7 +79,11 @@ impl RequestSecrets {
             Value::String(text) => self.mask_text(text).into(),
             Value::List(items) => Value::list(items.iter().map(|item| self.mask_value(item)).collect()),
             Value::Map(entries) => {
-                Value::map(entries.iter().map(|(name, entry)| (self.mask_text(name), self.mask_value(entry))))
+                let mask_entry = |name: &str, entry: &Value| match entry.as_str() {
+                    Some(text) if is_secret_field(name, text) => MASK.into(),
+                    _ => self.mask_value(entry),
+                };
+                Value::map(entries.iter().map(|(name, entry)| (self.mask_text(name), mask_entry(name, entry))))
             }
             other => other.clone(),
         }
@@ -141,7 +154,7 @@ mod tests {
 
     #[test]
     fn secrets_are_masked_in_texts_and_in_names() {
-        let secrets = RequestSecrets::new(&[], &[HiddenSecret { name: None, value: "abc-1234".to_owned() }]);
+        let secrets = RequestSecrets::new(&[], &[], &[HiddenSecret { name: None, value: "abc-1234".to_owned() }]);
         // A server that echoes a body as a form has it as a name.
         let echoed = json!({"form": {"x abc-1234": ""}, "list": ["abc-1234", 1]});
         assert_eq!(secrets.mask_request(echoed), json!({"form": {"x (masked)": ""}, "list": ["(masked)", 1]}));
