@@ -1,16 +1,26 @@
 //! The difference between two texts as a unified diff.
 
+use std::time::Duration;
+
 use similar::TextDiff;
+
+/// Maximum time of the search for equal lines, which is quadratic in the number of lines that differ.
+const SEARCH_TIME: Duration = Duration::from_millis(300);
 
 /// Unchanged lines around a change.
 const CONTEXT_LINES: usize = 3;
+
+/// The lines that differ between two texts. In texts that have nothing in common, the search for equal lines ends early.
+pub(crate) fn compare_lines<'t>(old: &'t str, new: &'t str) -> TextDiff<'t, 't, 't, str> {
+    TextDiff::configure().timeout(SEARCH_TIME).diff_lines(old, new)
+}
 
 /// The unified diff of a file; empty if nothing differs.
 pub(crate) fn write_diff(name: &str, old: &str, new: &str) -> String {
     if old == new {
         return String::new();
     }
-    TextDiff::from_lines(old, new).unified_diff().context_radius(CONTEXT_LINES).header(name, name).to_string()
+    compare_lines(old, new).unified_diff().context_radius(CONTEXT_LINES).header(name, name).to_string()
 }
 
 #[cfg(test)]

@@ -6,15 +6,20 @@ use flowloom_app::diff::FieldChange;
 use flowloom_app::diff::called::WorkflowChange;
 use flowloom_app::diff::definitions::{DefinitionDiff, StepChange as DefinitionChange};
 use flowloom_app::diff::runs::{RunDiff, RunFacts, StepChange, StepDiff};
+use flowloom_app::listing::count_noun;
 use flowloom_core::render;
 use flowloom_core::value::Value;
-use similar::{ChangeTag, TextDiff};
+use similar::{Change, ChangeTag};
 
 use super::report::{clean_line, format_duration};
+use crate::line_diff::compare_lines;
 use crate::style::{Style, paint_text};
 
 /// Lines of a text that are shown around a difference.
 const CONTEXT_LINES: usize = 2;
+
+/// Maximum number of lines that are shown of a text that differs.
+const MAX_SHOWN_LINES: usize = 200;
 
 /// Renders the differences between two runs. `is_verbose`: with the steps that are the same.
 pub(crate) fn render_run_diff(diff: &RunDiff, is_verbose: bool) -> String {
@@ -169,18 +174,45 @@ fn render_field(field: &FieldChange, indent: &str, out: &mut String) {
 /// The lines that differ, with a few around them.
 pub(super) fn render_lines(field: &FieldChange, indent: &str, out: &mut String) {
     let (before, after) = (field.before.as_deref().unwrap_or_default(), field.after.as_deref().unwrap_or_default());
-    let diff = TextDiff::from_lines(before, after);
+    let diff = compare_lines(before, after);
+    let mut shown = 0;
     for (number, group) in diff.grouped_ops(CONTEXT_LINES).iter().enumerate() {
-        if number > 0 {
+        if number > 0 && shown < MAX_SHOWN_LINES {
             let _ = writeln!(out, "{indent}{}", paint_text(Style::Dim, "…"));
         }
         for change in group.iter().flat_map(|operation| diff.iter_changes(operation)) {
-            let line = change.value().trim_end_matches('\n');
-            let _ = match change.tag() {
-                ChangeTag::Equal => writeln!(out, "{indent}  {}", paint_text(Style::Dim, line)),
-                ChangeTag::Delete => writeln!(out, "{indent}{}", paint_text(Style::Bad, &format!("- {line}"))),
-                ChangeTag::Insert => writeln!(out, "{indent}{}", paint_text(Style::Good, &format!("+ {line}"))),
-            };
+            shown += 1;
+            if shown <= MAX_SHOWN_LINES {
+                render_line(&change, indent, out);
+            }
         }
+    }
+    if shown > MAX_SHOWN_LINES {
+        let rest = count_noun(shown - MAX_SHOWN_LINES, "more line");
+        let _ = writeln!(out, "{indent}{}", paint_text(Style::Dim, &format!("… and {rest}")));
+    }
+}
+
+fn render_line(change: &Change<&str>, indent: &str, out: &mut String) {
+    let line = change.value().trim_end_matches('\n');
+    let _ = match change.tag() {
+        ChangeTag::Equal => writeln!(out, "{indent}  {}", paint_text(Style::Dim, line)),
+        ChangeTag::Delete => writeln!(out, "{indent}{}", paint_text(Style::Bad, &format!("- {line}"))),
+        ChangeTag::Insert => writeln!(out, "{indent}{}", paint_text(Style::Good, &format!("+ {line}"))),
+    };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_difference_is_cut_with_its_number_of_lines() {
+        let text = |mark: &str| (0..20_000).map(|number| format!("{mark}{number}\n")).collect::<String>();
+        let field = FieldChange { name: "prompt", before: Some(text("a")), after: Some(text("b")) };
+        let mut out = String::new();
+        render_lines(&field, "", &mut out);
+        assert_eq!(out.lines().count(), MAX_SHOWN_LINES + 1);
+        assert!(out.starts_with("- a0\n- a1\n") && out.ends_with("… and 39800 more lines\n"), "{out}");
     }
 }
