@@ -165,7 +165,7 @@ fn parse_input<'a>(config: &Config, plan: &Plan, text: &'a str) -> Result<(&'a s
     {
         return Ok((name, read_named_file(config, input, place.strip_prefix('@').unwrap_or(place))?));
     }
-    let (name, value) = parse_pair(text)?;
+    let (name, value) = parse_pair("-i", text)?;
     let value = match find_input(name) {
         Some(input) => coerce_to_kind(&input.kind, value),
         None => value,
@@ -186,9 +186,9 @@ pub(crate) fn read_text_file(path: &Path) -> Result<String, CommandError> {
     Ok(text)
 }
 
-/// Parses the `name=text`, `name=@file` or `name:=JSON` of an `-i`.
-pub(crate) fn parse_pair(text: &str) -> Result<(&str, Value), CommandError> {
-    let wrong = || CommandError::usage(format!("-i expects name=value, name=@file or name:=JSON, not {text:?}"));
+/// Parses the `name=text`, `name=@file` or `name:=JSON` of an option such as `-i`.
+pub(crate) fn parse_pair<'t>(option: &str, text: &'t str) -> Result<(&'t str, Value), CommandError> {
+    let wrong = || CommandError::usage(format!("{option} expects name=value, name=@file or name:=JSON, not {text:?}"));
     parse_assignment(text).ok_or_else(wrong)?
 }
 

@@ -196,3 +196,33 @@ fn a_fork_edits_the_prompt_of_an_agent() {
         assert!(shown.contains("[system] You are kind."), "{step}: {shown}");
     }
 }
+
+/// No input is lost unnoticed when the other definition has other inputs.
+#[test]
+fn inputs_that_another_definition_does_not_read_are_refused() {
+    let flow = |name: &str| {
+        let variables = json!([{"name": name, "value": "default"}]);
+        json!({"name": "F", "description": "d", "steps": [{"type": "start", "config": {"variables": variables}},
+            {"type": "llmInstruction", "config": {"instruction": format!("Say ${{{name}}}"), "resultVariable": "r"}}]})
+        .to_string()
+    };
+    let place = Workspace::new("default_model = \"scripted:echo\"\n");
+    place.write("f1.json", &flow("topic"));
+    place.write("f2.json", &flow("subject"));
+    place.write("graph.json", include_str!("../../../examples/graph/support.json"));
+    let list = json!({"id": "l", "name": "L", "steps": [
+        {"name": "a", "functionId": "agent::chat", "mode": "sequential", "promptTemplate": "Say {{input}}"}]});
+    place.write("list.json", &list.to_string());
+    assert_eq!(exit_code(&place.run(&["run", "f1.json", "-i", "topic=mine"])), 0);
+    let refused = run_refused(&place, &["--definition", "f2.json"]);
+    assert!(refused.contains("does not read topic of this run; it has subject"), "{refused}");
+    let (code, forked) = place.run_json(&["fork", "last", "--definition", "f2.json", "--set", "subject=yours"]);
+    assert_eq!((code, &forked["output"]), (0, &json!("LLM(Say yours)")), "{forked}");
+    assert_eq!(exit_code(&place.run(&["run", "list.json", "-i", "input=lamps"])), 0);
+    let refused = run_refused(&place, &["--definition", "f2.json"]);
+    assert!(refused.contains("the input of this run has no name, and the definition has subject"), "{refused}");
+    let refused = run_refused(&place, &["--definition", "graph.json"]);
+    assert!(refused.contains("error[FL"), "{refused}");
+    let wrong = run_refused(&place, &["--set", "sentence"]);
+    assert!(wrong.contains("--set expects name=value"), "{wrong}");
+}

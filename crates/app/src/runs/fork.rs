@@ -17,8 +17,8 @@ use flowloom_runtime::reopen::select_steps;
 
 use super::fork_calls::{CallComparison, list_changed_calls};
 use super::fork_error::ForkError;
-use super::fork_names::{check_set_inputs, check_set_variables};
-use super::inputs::{InvalidBudget, narrow_by_budget};
+use super::fork_names::{carry_inputs, check_set_inputs, check_set_variables};
+use super::inputs::{InvalidBudget, check_message, narrow_by_budget};
 use super::named_step::find_named_step;
 use super::start::{PreparedDefinition, StartRun, StartedRun};
 use crate::definitions::bundle::{Bundle, compile_changed_bundle};
@@ -72,14 +72,20 @@ pub fn prepare_fork(app: &App, from: LoadedRun, changes: ForkChanges) -> Result<
         (None, []) => from.plan.clone(),
         _ => compile_changed_bundle(&bundle)?,
     };
+    let inputs = match &changes.definition {
+        Some(_) => carry_inputs(&plan, from.state().inputs(), !changes.set.is_empty())?,
+        None => from.state().inputs(),
+    };
     let (inputs, set) = match &at {
         Some(at) if changes.at.is_some() => {
-            let names = changes.set.iter().map(|(name, _)| name.as_str());
-            check_set_variables(&plan, at, &from.state().inputs(), names)?;
-            (from.state().inputs(), changes.set)
+            check_set_variables(&plan, at, &inputs, changes.set.iter().map(|(name, _)| name.as_str()))?;
+            (inputs, changes.set)
         }
-        _ => (set_inputs(&plan, from.state().inputs(), changes.set)?, Vec::new()),
+        _ => (set_inputs(&plan, inputs, changes.set)?, Vec::new()),
     };
+    if changes.definition.is_some() {
+        check_message(&plan, &inputs)?;
+    }
     let limits = find_limits(&from, &app.config.limits, changes.budget.as_deref())?;
     let origin = ForkOrigin { run: from.id, at, set, inherited, repeats_effects: changes.repeats_effects };
     let calls = CallComparison { keeps_models: origin.at.is_some(), reads_stored: changes.definition.is_some() };

@@ -35,6 +35,22 @@ pub enum ForkError {
     /// Inputs are set by name, and these have none.
     #[error("the input of this run is not an object, so it has no field {0:?}; name the step to set a variable at")]
     InputWithoutNames(String),
+    /// The run has one input without a name, and the other definition has inputs with names.
+    #[error(
+        "the input of this run has no name, and the definition has {0}; set one of them, and the others keep their defaults"
+    )]
+    InputWithoutName(String),
+    /// The other definition does not have all inputs of the run.
+    #[error(
+        "the definition does not read {} of this run; it has {known}; set one of them, and what it does not read is left out",
+        list_first(names.iter(), MAX_LISTED_PATHS)
+    )]
+    DroppedInputs {
+        /// The inputs that it does not have.
+        names: Vec<String>,
+        /// The inputs that it has.
+        known: String,
+    },
     /// There is no such variable to set.
     #[error("the workflow has no variable {name:?}; {advice}")]
     UnknownVariable {
@@ -97,6 +113,8 @@ impl ForkError {
             ForkError::NothingChanges | ForkError::NotRunYet(_) | ForkError::AmbiguousStep { .. } => Code::NothingToDo,
             ForkError::FileModel(_) => Code::ModelUnknown,
             ForkError::InputWithoutNames(_)
+            | ForkError::InputWithoutName(_)
+            | ForkError::DroppedInputs { .. }
             | ForkError::UnknownVariable { .. }
             | ForkError::UnknownInput { .. }
             | ForkError::OutsideVariable { .. }

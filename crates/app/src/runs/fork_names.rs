@@ -54,6 +54,35 @@ pub(super) fn check_set_inputs<'n>(
     }
 }
 
+/// The inputs of a run for another definition. Fails if that does not have some of them, unless new inputs are set.
+pub(super) fn carry_inputs(plan: &Plan, inputs: Value, sets_others: bool) -> Result<Value, ForkError> {
+    let Inputs::Named { declared, .. } = &plan.inputs else { return Ok(inputs) };
+    let Value::Map(given) = &inputs else {
+        let is_empty = matches!(inputs, Value::Null) || inputs.as_str() == Some("");
+        let has_names = is_empty || sets_others;
+        return if has_names {
+            Ok(Value::map::<&str>([]))
+        } else {
+            Err(ForkError::InputWithoutName(list_declared(plan)))
+        };
+    };
+    let Some(mut known) = list_variable_names(&plan.root) else { return Ok(inputs) };
+    known.extend(declared.iter().map(|input| input.name.as_str().into()));
+    let dropped: Vec<String> =
+        given.keys().filter(|name| !known.contains(*name)).map(|name| name.to_string()).collect();
+    if !dropped.is_empty() && !sets_others {
+        return Err(ForkError::DroppedInputs { names: dropped, known: list_declared(plan) });
+    }
+    let kept = given.iter().filter(|(name, _)| known.contains(*name));
+    Ok(Value::map(kept.map(|(name, value)| (name.clone(), value.clone()))))
+}
+
+/// The inputs that a workflow declares, in one text.
+fn list_declared(plan: &Plan) -> String {
+    let names = join_names(&list_input_names(plan, &Value::Null));
+    if names.is_empty() { "no inputs".to_owned() } else { names }
+}
+
 /// The names of the inputs that a workflow declares, and of those that a run has.
 fn list_input_names(plan: &Plan, inputs: &Value) -> BTreeSet<Arc<str>> {
     let mut names: BTreeSet<Arc<str>> = inputs.as_map().into_iter().flat_map(|map| map.keys().cloned()).collect();

@@ -83,7 +83,7 @@ async fn load_definition(
 }
 
 fn parse_setting(text: &str) -> Result<(String, Value), CommandError> {
-    let (name, value) = parse_pair(text)?;
+    let (name, value) = parse_pair("--set", text)?;
     Ok((name.to_owned(), value))
 }
 

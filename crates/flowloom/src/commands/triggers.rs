@@ -59,7 +59,7 @@ pub(crate) async fn manage_schedules(global: &Global, command: ScheduleCommand) 
     let app = Arc::new(App::open(global.load_config()?)?);
     match command {
         ScheduleCommand::Add { workflow: named, cron, timezone, input_values, missed, overlap, id, user } => {
-            let given = |text: &String| inputs::parse_pair(text).map(|(name, value)| (name.into(), value));
+            let given = |text: &String| inputs::parse_pair("-i", text).map(|(name, value)| (name.into(), value));
             let inputs = input_values.iter().map(given).collect::<Result<Map, CommandError>>()?;
             // Validates the schedule before anything is stored.
             schedules::CronTimes::parse(&cron, &timezone)?;
