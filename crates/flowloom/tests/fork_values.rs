@@ -209,7 +209,7 @@ fn inputs_that_another_definition_does_not_read_are_refused() {
     let place = Workspace::new("default_model = \"scripted:echo\"\n");
     place.write("f1.json", &flow("topic"));
     place.write("f2.json", &flow("subject"));
-    place.write("graph.json", include_str!("../../../examples/graph/support.json"));
+    place.write("graph.json", include_str!("../../../examples/graph/helpdesk.json"));
     let list = json!({"id": "l", "name": "L", "steps": [
         {"name": "a", "functionId": "agent::chat", "mode": "sequential", "promptTemplate": "Say {{input}}"}]});
     place.write("list.json", &list.to_string());
