@@ -32,6 +32,7 @@ pub mod retry;
 pub mod service;
 
 pub mod start;
+pub mod stored;
 pub mod summary;
 pub mod supervisor;
 pub mod trigger;

@@ -201,7 +201,7 @@ pub(crate) async fn start_authoring(
 
 /// Streams the events of an authoring run after the last one that the client has.
 async fn resume_stream(host: &Arc<RunHost>, run: RunId, after: u64) -> ApiResult<Response> {
-    let opened = open_run(&host.app, run).await?;
+    let opened = open_run(&host.app.runs, run).await?;
     if opened.state().status.is_final() {
         let mut events = AuthoringEvents::default();
         let has_more = opened.records.iter().any(|record| events.convert(record).is_some() && record.seq > after);

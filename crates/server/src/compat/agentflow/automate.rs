@@ -108,7 +108,7 @@ async fn stream_automation(
     let (active, after) = match parse_last_event_id(headers) {
         Some(last) => {
             let run = find_own_run(&host.app.store, caller, &last.run.to_string()).await?;
-            if open_run(&host.app, run).await?.plan.format == flowloom_formats::pipeline::FORMAT {
+            if open_run(&host.app.runs, run).await?.plan.format == flowloom_formats::pipeline::FORMAT {
                 let authored = find_authored(host, run).await?;
                 return run_stream::resume_stream(host, caller, last, response_with(authored)).await;
             }
@@ -148,7 +148,7 @@ async fn stream_pipeline_run(host: &Arc<RunHost>, planner_run: RunId) -> BoxStre
 
 /// Starts the run of the pipeline that an authoring run created, for the same user. Repeated calls return the same run.
 async fn start_pipeline_run(host: &Arc<RunHost>, planner_run: RunId) -> ApiResult<Option<PipelineRun>> {
-    let ended = read_snapshot(&host.app, planner_run).await?;
+    let ended = read_snapshot(&host.app.runs, planner_run).await?;
     let authored = authoring_response(&ended);
     let Some(id) = created_pipeline_id(&authored) else { return Ok(None) };
     let user = ended.state.created.as_deref().map(|created| created.user.clone()).unwrap_or_default();
@@ -177,7 +177,7 @@ async fn find_authored(host: &Arc<RunHost>, pipeline_run: RunId) -> ApiResult<Ma
         Ok::<_, StoreError>(keys.iter().find_map(|key| RunId::parse(key.strip_prefix(KEY_PREFIX)?)))
     });
     match planner_run.await?? {
-        Some(planner_run) => Ok(authoring_response(&read_snapshot(&host.app, planner_run).await?)),
+        Some(planner_run) => Ok(authoring_response(&read_snapshot(&host.app.runs, planner_run).await?)),
         None => Ok(Map::new()),
     }
 }

@@ -137,7 +137,7 @@ pub(crate) async fn start_run(
     let plan = match (&active.subscription, &definition.prepared) {
         (Some(_), Some(prepared)) => prepared.plan.clone(),
         // The definition under this id may have changed since.
-        _ => open_run(&call.host.app, active.id).await?.plan,
+        _ => open_run(&call.host.app.runs, active.id).await?.plan,
     };
     Ok((active, plan))
 }
@@ -151,7 +151,7 @@ pub(crate) async fn resume_stream(
 ) -> ApiResult<Response> {
     caller.require_scope(Scope::Run)?;
     let run = find_own_run(&host.app.store, caller, &last.run.to_string()).await?;
-    let opened = open_run(&host.app, run).await?;
+    let opened = open_run(&host.app.runs, run).await?;
     let state = opened.state();
     if state.status.is_final() && last.seq >= state.seq {
         return Ok(StatusCode::NO_CONTENT.into_response());
@@ -178,7 +178,7 @@ pub(crate) fn stream_nodes(
 
 /// The final event: the response of the route without a stream, or an error.
 async fn final_event(host: &Arc<RunHost>, run: RunId, whole: BuildResponse) -> Sse {
-    match read_snapshot(&host.app, run).await {
+    match read_snapshot(&host.app.runs, run).await {
         Ok(ended) => {
             let at = ended.state.finished_at.unwrap_or_else(|| SystemClock.now_ms());
             encode_event(&AgentFlowEvent::new("complete", at, whole(&ended)), EventId { run, seq: ended.state.seq })
