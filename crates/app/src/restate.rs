@@ -155,7 +155,7 @@ impl RestateDriver {
 
 /// A run that Restate could not be asked for is asked for again.
 fn to_outage(error: RestateError) -> JournalError {
-    JournalError::Unavailable(StepFailure::new(Code::RestateUnreachable, error.to_string()))
+    JournalError::DriverUnreachable(StepFailure::new(Code::RestateUnreachable, error.to_string()))
 }
 
 impl RunDriver for RestateDriver {
@@ -164,7 +164,7 @@ impl RunDriver for RestateDriver {
             let woken = self.start_and_wake(request).await;
             match &woken {
                 Ok(()) => self.outages.note_success(),
-                Err(JournalError::Unavailable(failure)) if failure.code == Code::RestateUnreachable => {
+                Err(JournalError::DriverUnreachable(failure)) => {
                     self.outages.note_failure(failure.code, failure);
                 }
                 Err(_) => {}

@@ -154,7 +154,7 @@ impl<'a> RunDisplay<'a> {
                 print_json(&summary::summarize_run(id, plan, &broken, &outcome.env));
             }
             print_error(error.code(), "", &error.to_string());
-            if error.code() == Code::StoreGone {
+            if error.is_store_gone() {
                 eprintln!("  what was done since is not stored");
                 return 1;
             }

@@ -183,7 +183,7 @@ impl OpenAiContext<'_> {
     async fn find_continued(&self, definition: &CatalogEntry, wanted: &ModelRequest) -> ApiResult<Option<WaitingRun>> {
         let is_next_turn = wanted.previous.is_none() && wanted.conversation.ends_with_user();
         match self.find_waiting(definition, wanted).await {
-            Err(problem) if is_next_turn && matches!(problem.code(), Code::NotThere | Code::RequestInvalid) => Ok(None),
+            Err(problem) if is_next_turn && problem.is_wrong_request() => Ok(None),
             found => found,
         }
     }
