@@ -22,7 +22,7 @@ use crate::tools::workflows::derive_run_id;
 const POLL_INTERVAL_MS: u64 = 1_000;
 
 /// How long due schedules are started before they are read again, so that no schedule waits for all those of another user.
-const MAX_ROUND: Duration = Duration::from_millis(250);
+const MAX_ROUND_TIME: Duration = Duration::from_millis(250);
 
 /// Delay in milliseconds up to which a run counts as on time rather than missed.
 const MAX_DELAY_MS: u64 = 60_000;
@@ -90,7 +90,7 @@ enum Round {
     Interrupted,
 }
 
-/// Starts due schedules, whose users take turns, for at most [`MAX_ROUND`].
+/// Starts due schedules, whose users take turns, for at most [`MAX_ROUND_TIME`].
 async fn start_due_schedules(runs: &RunService) -> Result<Round, AppError> {
     let started = tokio::time::Instant::now();
     let (now, store) = (SystemClock.now_ms(), runs.stored.store.clone());
@@ -102,7 +102,7 @@ async fn start_due_schedules(runs: &RunService) -> Result<Round, AppError> {
         if users_without_place.contains(&key.user) {
             continue;
         }
-        if started.elapsed() >= MAX_ROUND {
+        if started.elapsed() >= MAX_ROUND_TIME {
             return Ok(Round::Interrupted);
         }
         let Ok(place) = runs.live.reserve_place(&key.user) else {

@@ -20,7 +20,7 @@ use crate::runs::stored::StoredRuns;
 const TYPICAL_RUNS: u32 = 20;
 
 /// No further run is read after this time: the records of some workflows are long.
-const MAX_READING: Duration = Duration::from_secs(2);
+const MAX_READING_TIME: Duration = Duration::from_secs(2);
 
 /// The use of the newest runs of a workflow, with their child runs: the median of each figure.
 #[derive(Debug, Serialize)]
@@ -68,7 +68,7 @@ pub async fn find_typical_case(
     let mut uses = Vec::new();
     for row in runs.store.list_runs_matching(&filter)? {
         // What a fork reused was not used.
-        if row.forked_from.is_none() && began.elapsed() < MAX_READING {
+        if row.forked_from.is_none() && began.elapsed() < MAX_READING_TIME {
             uses.push(measure_run(runs, row.id).await?);
         }
     }

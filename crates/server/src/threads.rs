@@ -223,7 +223,7 @@ pub(crate) async fn send_message(
     headers: HeaderMap,
     JsonObject(message, text): JsonObject<MessageRequest>,
 ) -> ApiResult<Response> {
-    let call = StartContext::admitted(&host, &caller, message.user, &headers)?;
+    let call = StartContext::admit_caller(&host, &caller, message.user, &headers)?;
     let request = format!("{}\n{text}", thread_key(&workflow, &thread));
     let run = call.start_once(&request, async |id| {
         let definition = call.find_definition(&workflow).await?;

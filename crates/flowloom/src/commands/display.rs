@@ -201,7 +201,7 @@ pub(super) async fn drive_watched(
     on_interrupt: OnInterrupt,
 ) -> Result<RunOutcome, CommandError> {
     let (id, is_remote) = (run.id(), matches!(run, Run::Remote(_)));
-    let stopped = || if is_remote { CommandError::stopped_following(id) } else { CommandError::interrupted(id) };
+    let stopped = || if is_remote { CommandError::of_detachment(id) } else { CommandError::of_interruption(id) };
     let stop = stop::defer_stop();
     let forwarding = tokio::spawn(watch::forward_events(run.subscribe(), app.store.clone(), id, watcher));
     let mut driving = run.spawn();

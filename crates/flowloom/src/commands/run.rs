@@ -27,7 +27,7 @@ use super::plan_models::{check_models, propose_better_model, report_fixed_models
 use super::results::print_json;
 use super::send::DrivenRun;
 use crate::cli::{Global, RunArgs};
-use crate::commands::out;
+use crate::commands::result_files;
 use crate::failure::{CommandError, CommandResult};
 use crate::inputs;
 use crate::terminal::{ask, diagnostics};
@@ -63,7 +63,7 @@ pub(super) async fn run_and_list_files(
     // Prompt before anything is opened that a waiting person could hold up.
     let wanted = read_request(global, &config, arguments, &plan)?;
     if let Some(folder) = &arguments.out {
-        out::create_folder(folder)?;
+        result_files::create_folder(folder)?;
     }
     let app = Arc::new(App::open_with(config, servers)?);
     let source =
@@ -121,7 +121,7 @@ async fn run_stored(global: &Global, config: Config, arguments: &RunArgs, missin
     };
     let wanted = read_request(global, &app.config, arguments, &workflow.plan)?;
     if let Some(folder) = &arguments.out {
-        out::create_folder(folder)?;
+        result_files::create_folder(folder)?;
     }
     report_fixed_models(&workflow.plan, &arguments.model);
     check_models(&app, &workflow.parse_bundle()?, &workflow.plan)?;
@@ -147,7 +147,7 @@ async fn start_and_print(
     let DrivenRun { outcome, .. } = display.answer_questions(driven, &arguments.user).await?;
     let exit = display.print_outcome(&workflow.plan, &outcome);
     if let Some(folder) = &arguments.out {
-        out::write_result(folder, &workflow.plan, &outcome)?;
+        result_files::write_result(folder, &workflow.plan, &outcome)?;
     }
     if is_first && exit == 0 && uses_small_model(app, &workflow.plan) {
         propose_better_model(app).await;

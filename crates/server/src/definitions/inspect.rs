@@ -19,7 +19,7 @@ use flowloom_core::value::Value;
 use flowloom_formats::StopFlag;
 use flowloom_formats::pipeline;
 use flowloom_lsp::analysis::json_place::{JsonPath, PathStep};
-use flowloom_lsp::builder::edit::Workshop;
+use flowloom_lsp::builder::edit::EditEnv;
 use flowloom_lsp::builder::inspect::{Link, Part};
 use flowloom_lsp::builder::{Edit, Inspection, apply_edits, inspect_definition};
 use serde::{Deserialize, Serialize};
@@ -308,7 +308,7 @@ pub(crate) async fn edit_open_definition(
             }
             check_time(stop)?;
             let edit = std::slice::from_ref(&edit);
-            let edited = with_workshop(&catalog, &opened, &blocks, |shop| apply_edits(shop, opened.text(), edit));
+            let edited = with_env(&catalog, &opened, &blocks, |env| apply_edits(env, opened.text(), edit));
             let edited = edited
                 .ok_or_else(|| Problem::new(Code::UnknownFormat, "the format of this text is not known"))?
                 .map_err(|error| Problem::new(Code::RequestInvalid, error.to_string()))?;
@@ -331,18 +331,18 @@ fn list_blocks(files: &BTreeMap<String, Vec<u8>>) -> Vec<Value> {
 }
 
 /// Calls a function with what changes are made in; `None` if the format is not known.
-fn with_workshop<T>(
+fn with_env<T>(
     catalog: &Catalog,
     opened: &OpenDefinition,
     blocks: &[Value],
-    work: impl FnOnce(Workshop<'_>) -> T,
+    work: impl FnOnce(EditEnv<'_>) -> T,
 ) -> Option<T> {
     let model = catalog.config().default_model.value.as_deref().unwrap_or("provider:model");
-    Some(work(Workshop { format: opened.format?, file: &opened.content.entry, blocks, model }))
+    Some(work(EditEnv { format: opened.format?, file: &opened.content.entry, blocks, model }))
 }
 
 fn inspect_text(catalog: &Catalog, opened: &OpenDefinition, blocks: &[Value], plan: Option<&Plan>) -> InspectionInfo {
-    let inspection = with_workshop(catalog, opened, blocks, |workshop| inspect_definition(workshop, opened.text()));
+    let inspection = with_env(catalog, opened, blocks, |env| inspect_definition(env, opened.text()));
     let inspection = inspection.unwrap_or_else(|| Inspection {
         problem: Some("the format of this text is not known".to_owned()),
         ..Inspection::default()

@@ -320,7 +320,7 @@ macro_rules! part_routes {
                 let user = key.user.clone();
                 let changed = store_definition(&definitions, &caller, ChangeTarget { key, condition }, &part).await?;
                 let stored = SharedDefinition::from_row(find_row(&definitions.store, user, $kind, &id).await?);
-                Ok(Tagged::changed(change_status(changed), stored.content_tag(), stored))
+                Ok(Tagged::of_change(change_status(changed), stored.content_tag(), stored))
             }
 
             /// Deletes a definition. Fails while a workflow uses it.

@@ -73,7 +73,7 @@ pub(crate) async fn put_workflow(
     let (changed, workflow) = store_workflow(&catalog, &caller, target, content, how.draft).await?;
     let status = if changed == ChangeResult::Created { StatusCode::CREATED } else { StatusCode::OK };
     let tag = workflow.content_tag();
-    Ok(Tagged::changed(status, tag, PutResult { changed: changed.name(), workflow }))
+    Ok(Tagged::of_change(status, tag, PutResult { changed: changed.name(), workflow }))
 }
 
 /// Stores a workflow. One with errors is stored only as a draft.

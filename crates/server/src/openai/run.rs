@@ -70,7 +70,7 @@ impl OpenAiContext<'_> {
     /// Starts or resumes the run that answers. `request` identifies the request under its Idempotency-Key.
     pub(crate) async fn start_answer(&self, wanted: &ModelRequest, request: &str) -> ApiResult<AnswerStream> {
         let mut call =
-            StartContext::admitted(self.host, self.caller, None, self.headers)?.with_interface(TriggerKind::OpenAi);
+            StartContext::admit_caller(self.host, self.caller, None, self.headers)?.with_interface(TriggerKind::OpenAi);
         call.start.trigger.background = wanted.is_background;
         let (mut words, mut given, mut is_repeated) = (None, 0, true);
         let active = call.start_once(request, async |id| {

@@ -9,7 +9,7 @@ use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
 use axum::response::sse::Event as Sse;
-use flowloom_app::authoring::happened::AgentFlowEvent;
+use flowloom_app::authoring::agentflow_event::AgentFlowEvent;
 use flowloom_app::keys::Scope;
 use flowloom_app::runs::service::StartRunRequest;
 use flowloom_app::runs::supervisor::ActiveRun;
@@ -50,7 +50,7 @@ pub(crate) async fn automate_goal(
 ) -> ApiResult<Response> {
     caller.require_scope(Scope::Write)?;
     request.validate()?;
-    let call = StartContext::admitted(&host, &caller, request.user_id.clone(), &headers)?
+    let call = StartContext::admit_caller(&host, &caller, request.user_id.clone(), &headers)?
         .with_interface(TriggerKind::AgentFlow);
     let planner_run = run_authoring(&call, &request, &text).await?;
     let authored = authoring_response(&planner_run);
@@ -115,7 +115,7 @@ async fn stream_automation(
             (host.supervisor.find_started(run), last.seq)
         }
         None => {
-            let call = StartContext::admitted(host, caller, request.user_id.clone(), headers)?
+            let call = StartContext::admit_caller(host, caller, request.user_id.clone(), headers)?
                 .with_interface(TriggerKind::AgentFlow);
             (author::start_authoring(&call, &request, text).await?, 0)
         }

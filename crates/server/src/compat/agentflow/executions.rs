@@ -124,7 +124,7 @@ pub(crate) async fn list_executions(
     caller: Caller,
     QueryParams(limit): QueryParams<LimitQuery>,
 ) -> ApiResult<Json<BoundedList>> {
-    list_all(runs, caller, limit.clamped()).await
+    list_all(runs, caller, limit.clamp_limit()).await
 }
 
 /// Returns a run of a pipeline.
@@ -146,7 +146,7 @@ pub(crate) async fn list_native(
     caller: Caller,
     QueryParams(limit): QueryParams<LimitQuery>,
 ) -> ApiResult<Json<BoundedList>> {
-    list_all(runs, caller, limit.clamped()).await
+    list_all(runs, caller, limit.clamp_limit()).await
 }
 
 /// Same as `/api/executions/{id}`.
