@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use flowloom_core::Value;
-use flowloom_core::block::{Card, Thresholds, compare_block};
+use flowloom_core::block::{BlockCard, Thresholds, compare_block};
 use flowloom_core::render;
 use flowloom_models::embed::Embed;
 use flowloom_models::{ModelSettings, Models, ProcessEnvironment};
@@ -32,7 +32,7 @@ const RANDOM_MODEL: &str = "bench:random";
 /// A row of the data set of requests.
 struct SearchCase {
     would_do: Vec<&'static str>,
-    card: Card,
+    card: BlockCard,
 }
 
 /// Quality with the local model, and duration on both databases.
@@ -57,8 +57,8 @@ pub(crate) async fn measure_search() -> Result<Vec<ReportRow>, BenchError> {
 async fn measure_quality(embedder: &dyn Embed) -> Result<Vec<ReportRow>, BenchError> {
     let folder = tempfile::tempdir()?;
     let store = Store::open(folder.path(), Durability::Off)?;
-    let blocks: BTreeMap<&str, Card> =
-        parse_lines(BLOCK_LINES).map(|fields| (fields[0], Card::from_definition(&parse_block(&fields)))).collect();
+    let blocks: BTreeMap<&str, BlockCard> =
+        parse_lines(BLOCK_LINES).map(|fields| (fields[0], BlockCard::from_definition(&parse_block(&fields)))).collect();
     let puts = parse_lines(BLOCK_LINES).map(|fields| put_block(fields[0], &parse_block(&fields))).collect();
     store.change_definitions(puts, &Actor::command_line(), 1).await?;
     let missing = store.list_unembedded(embedder.model_name(), REGISTRY_BLOCKS)?;
@@ -220,7 +220,7 @@ fn load_cases() -> Vec<SearchCase> {
             ("output_schema", parse_schema(fields[6])),
         ]);
         let would_do = fields[1].split(',').map(str::trim).filter(|id| *id != "-").collect();
-        SearchCase { would_do, card: Card::from_definition(&definition) }
+        SearchCase { would_do, card: BlockCard::from_definition(&definition) }
     };
     parse_lines(QUERY_LINES).map(one).collect()
 }

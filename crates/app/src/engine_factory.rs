@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, OnceLock, Weak};
 
 use flowloom_core::event::RunProject;
 use flowloom_core::hash::Hash;
-use flowloom_core::plan::{Plan, flow_function_id};
+use flowloom_core::plan::{Format, Plan, flow_function_id};
 use flowloom_models_local::LocalEngine;
 use flowloom_runtime::Engine;
 use flowloom_runtime::clock::SystemClock;
@@ -21,7 +21,7 @@ use flowloom_tools::{
     Capabilities, FunctionConfig, FunctionRegistry, HttpClient, HttpFunction, HttpLimits, PageScraper,
 };
 
-use crate::authoring::{self, AuthoringEnv};
+use crate::authoring::{self, AuthoringEnv, BuiltInWorkflow};
 use crate::blocks::BlockRegistry as Blocks;
 use crate::config::error::{ConfigError, TableProblem};
 use crate::config::{Config, FunctionSettings};
@@ -47,7 +47,7 @@ use crate::wiring::{ModelChoice, build_egress_policy, build_models, limit_trials
 const MAX_CACHED_BUNDLES: usize = 256;
 
 /// The parts that all engines of a process share.
-pub(crate) struct EngineFactory {
+pub struct EngineFactory {
     pub(crate) config: Arc<Config>,
     pub(crate) store: Arc<Store>,
     servers: Arc<McpServers>,
@@ -150,8 +150,32 @@ impl EngineFactory {
 
     /// Builds an engine for runs of one bundle. Fails with `ConfigInvalid` if a function or the egress policy is
     /// misconfigured.
-    pub(crate) fn build_engine(&self, bundle: &Bundle) -> Result<Engine, AppError> {
+    pub fn build_engine(&self, bundle: &Bundle) -> Result<Engine, AppError> {
         self.build_engine_with(bundle, Arc::new(RunModels::new(self.build_models(bundle), bundle)))
+    }
+
+    /// A plan that was compiled from a bundle, ready to be run. Fails with `ConfigInvalid` if it calls a function whose
+    /// workflow cannot be read.
+    pub fn prepare(&self, plan: Arc<Plan>, bundle: &Bundle) -> Result<PreparedDefinition, AppError> {
+        self.check_called_functions(bundle, &plan)?;
+        PreparedDefinition::new(plan, self.build_engine(bundle)?, bundle)
+    }
+
+    /// Builds the bundle of a new run from the files of a definition. `read` holds the files by path, `file` names the
+    /// entry.
+    pub fn build_bundle(&self, file: &str, read: &BTreeMap<String, Vec<u8>>, format: Format) -> Bundle {
+        let text = |bytes: &Vec<u8>| String::from_utf8_lossy(bytes).into_owned();
+        let mut files: BTreeMap<String, String> =
+            read.iter().map(|(path, bytes)| (path.clone(), text(bytes))).collect();
+        files.extend(self.read_function_files(&self.config.functions));
+        Bundle { entry: file.to_owned(), format, files, ..Bundle::from_config(&self.config) }
+    }
+
+    /// Builds the bundle of a built-in workflow.
+    pub fn build_built_in_bundle(&self, which: BuiltInWorkflow) -> Bundle {
+        let content = which.load_content();
+        let files = content.files.iter().map(|(name, text)| (name.clone(), text.clone().into_bytes())).collect();
+        self.build_bundle(&content.entry, &files, flowloom_formats::steps::FORMAT)
     }
 
     fn build_engine_with(&self, bundle: &Bundle, models: Arc<RunModels>) -> Result<Engine, AppError> {
@@ -208,7 +232,7 @@ impl EngineFactory {
 
     /// Builds the models of a bundle, whose calls count for the quotas of users. All bundles share one engine for local
     /// models.
-    pub(crate) fn build_models(&self, bundle: &Bundle) -> Arc<dyn Model> {
+    pub fn build_models(&self, bundle: &Bundle) -> Arc<dyn Model> {
         let (default, allows_named_files) = (bundle.model.clone(), bundle.tenant.is_none());
         let choice = ModelChoice { default, aliases: &bundle.aliases, allows_named_files };
         let models = Arc::new(build_models(&self.config, choice, self.local_engine.clone()));
@@ -216,7 +240,7 @@ impl EngineFactory {
     }
 
     /// Builds the context of the authoring functions, which create pipelines from goals.
-    pub(crate) fn build_author(&self, bundle: &Bundle, models: &Arc<dyn Model>) -> AuthoringEnv {
+    pub fn build_author(&self, bundle: &Bundle, models: &Arc<dyn Model>) -> AuthoringEnv {
         AuthoringEnv {
             store: self.store.clone(),
             models: models.clone(),

@@ -219,8 +219,15 @@ impl AppError {
     pub fn is_damage(&self) -> bool {
         match self {
             AppError::Store(error) => error.is_damage(),
-            // A run and a step keep the failure of the database by its code.
-            other => other.code() == Code::StoreCorrupt,
+            AppError::Run(RunError::Corrupt(_)) => true,
+            AppError::Run(RunError::Journal(error)) => error.is_damage(),
+            AppError::Definition(error) => error.is_damage(),
+            AppError::AfterCommand { source, .. } => source.is_damage(),
+            // A step keeps the failure of the database by its code.
+            AppError::Run(RunError::Rejected(failure)) | AppError::Failed(failure) => {
+                failure.code == Code::StoreCorrupt
+            }
+            _ => false,
         }
     }
 

@@ -11,7 +11,7 @@ pub mod config;
 mod daily_reservations;
 pub mod definitions;
 pub mod diff;
-mod engine_factory;
+pub mod engine_factory;
 pub mod engines;
 pub mod error;
 pub mod error_pages;

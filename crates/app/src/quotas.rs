@@ -16,8 +16,8 @@ use flowloom_sandbox::{SandboxMeter, TimeReservation};
 use flowloom_store::{DailyUsage, QUOTA_TABLE, Quota, QuotaInfo, QuotaWindow, Store, StoreError};
 use tokio::runtime::Handle;
 
+use crate::config::Config;
 use crate::daily_reservations::{DailyReservation, DailyReservations};
-use crate::engines::App;
 use crate::error::AppError;
 use crate::mutex::lock_mutex;
 
@@ -230,14 +230,14 @@ pub struct QuotaUsage {
 }
 
 /// Measures what a user uses. Fails if the store cannot be read.
-pub async fn measure_user(app: &App, user: &str) -> Result<Vec<QuotaUsage>, AppError> {
-    let (store, owner) = (app.store.clone(), user.to_owned());
+pub async fn measure_user(store: &Arc<Store>, config: &Config, user: &str) -> Result<Vec<QuotaUsage>, AppError> {
+    let (measured, owner) = (store.clone(), user.to_owned());
     // Measuring the size of a user's data reads all of it.
-    let mut rows = tokio::task::spawn_blocking(move || measure_quotas(&store, &owner)).await??;
-    let memories = app.store.read_memories(&app.store.owner_of(user)).await?;
+    let mut rows = tokio::task::spawn_blocking(move || measure_quotas(&measured, &owner)).await??;
+    let memories = store.read_memories(&store.owner_of(user)).await?;
     if let Some(row) = rows.iter_mut().find(|row| row.name == Quota::MemoryBytes.info().name) {
         row.used = Some(MemoryUsage::of_memories(&memories).total_bytes() as f64);
-        row.limit = Some(app.store.quotas().find_memory_limit(user, app.config.limits.memory_bytes) as f64);
+        row.limit = Some(store.quotas().find_memory_limit(user, config.limits.memory_bytes) as f64);
     }
     Ok(rows)
 }

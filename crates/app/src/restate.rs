@@ -26,8 +26,8 @@ use tokio::net::TcpListener;
 use url::Url;
 
 use crate::config::error::{ConfigError, TableProblem};
-use crate::engines::App;
 use crate::error::AppError;
+use crate::runs::stored::StoredRuns;
 
 /// Delay before a worker registers again.
 const REGISTER_PAUSE: Duration = Duration::from_secs(1);
@@ -156,7 +156,7 @@ impl RestateDriver {
 
 /// A run that Restate could not be asked for is asked for again.
 fn to_outage(error: RestateError) -> JournalError {
-    JournalError::Unavailable(StepFailure::new(Code::RestateUnreachable, error.to_string()))
+    JournalError::DriverUnreachable(StepFailure::new(Code::RestateUnreachable, error.to_string()))
 }
 
 impl RunDriver for RestateDriver {
@@ -165,7 +165,7 @@ impl RunDriver for RestateDriver {
             let woken = self.start_and_wake(request).await;
             match &woken {
                 Ok(()) => self.outages.note_success(),
-                Err(JournalError::Unavailable(failure)) if failure.code == Code::RestateUnreachable => {
+                Err(JournalError::DriverUnreachable(failure)) => {
                     self.outages.note_failure(failure.code, failure);
                 }
                 Err(_) => {}
@@ -189,7 +189,7 @@ impl RunDriver for RestateDriver {
 
 /// This process as a worker of Restate.
 pub struct RestateWorker {
-    app: Arc<App>,
+    runs: StoredRuns,
     driver: RestateDriver,
     services: RunServices,
 }
@@ -205,11 +205,11 @@ struct Suspects {
 
 impl RestateWorker {
     /// A worker of the server whose ingress has this address. Fails if the store cannot be read.
-    pub fn new(app: Arc<App>, ingress: &str) -> Result<RestateWorker, AppError> {
-        let driver = RestateDriver::new(ingress, app.store.clone(), None, app.restate_outages.clone());
-        let (project, config) = (&app.config.project_name, &app.config.fingerprint);
+    pub fn new(runs: StoredRuns, outages: Arc<OutageLog>, ingress: &str) -> Result<RestateWorker, AppError> {
+        let driver = RestateDriver::new(ingress, runs.store.clone(), None, outages);
+        let (project, config) = (&runs.config.project_name, &runs.config.fingerprint);
         let services = driver.find_services(engine_semantics(), project, config).map_err(RunError::from)?;
-        Ok(RestateWorker { app, driver, services })
+        Ok(RestateWorker { runs, driver, services })
     }
 
     /// The address at which Restate finds the services of this worker, if it reaches the worker at `url`. Workers of other
@@ -228,7 +228,7 @@ impl RestateWorker {
     /// Drives runs until `stop` completes, and those that have begun for the time that they have to end.
     pub async fn serve(self: Arc<RestateWorker>, listener: TcpListener, stop: impl Future<Output = ()>) {
         let services = self.services.clone();
-        let drain_time = self.app.config.server.drain_time();
+        let drain_time = self.runs.config.server.drain_time();
         flowloom_restate::serve_worker(listener, self, &services, stop, drain_time).await;
     }
 
@@ -304,20 +304,20 @@ impl RestateWorker {
     }
 
     fn open_claimed_run(&self, run: RunId, records: Vec<Arc<Record>>) -> Result<OpenedRun, AppError> {
-        let opened = self.app.load_run(run, records)?;
-        self.app.check_project(&opened)?;
-        Ok(OpenedRun { engine: self.app.engine_for_run(&opened)?, plan: opened.plan.clone() })
+        let opened = self.runs.load_run(run, records)?;
+        self.runs.check_project(&opened)?;
+        Ok(OpenedRun { engine: self.runs.engine_for_run(&opened)?, plan: opened.plan.clone() })
     }
 
     async fn wake_stored_run(&self, run: RunId) -> Result<(), JournalError> {
-        let records = self.app.store.read(run, 0).await?;
+        let records = self.runs.store.read(run, 0).await?;
         self.driver.wake_run(DriveRequest::from_records(run, &records)).await
     }
 }
 
 impl WorkerHost for RestateWorker {
     fn journal(&self, _run: RunId) -> Arc<dyn Journal> {
-        self.app.store.clone()
+        self.runs.store.clone()
     }
 
     fn open_run(&self, run: RunId, records: Vec<Arc<Record>>) -> BoxFuture<'_, Result<OpenedRun, RunError>> {
@@ -335,7 +335,7 @@ impl WorkerHost for RestateWorker {
     }
 
     fn claim_run(&self, run: RunId, given_up: Option<u64>) -> BoxFuture<'_, Result<ClaimedSession, JournalError>> {
-        Box::pin(self.app.store.claim_session(run, given_up))
+        Box::pin(self.runs.store.claim_session(run, given_up))
     }
 
     fn wake_run(&self, run: RunId) -> BoxFuture<'_, Result<(), JournalError>> {
@@ -343,18 +343,18 @@ impl WorkerHost for RestateWorker {
     }
 
     fn quarantine_run(&self, lease: Lease) -> BoxFuture<'_, Result<(), JournalError>> {
-        Box::pin(self.app.store.quarantine_claimed(lease, SystemClock.now_ms()))
+        Box::pin(self.runs.store.quarantine_claimed(lease, SystemClock.now_ms()))
     }
 
     fn store_text(&self, hash: Hash, text: String) -> BoxFuture<'_, Result<(), JournalError>> {
-        Box::pin(async move { Ok(self.app.store.store_text(hash, text).await?) })
+        Box::pin(async move { Ok(self.runs.store.store_text(hash, text).await?) })
     }
 
     fn read_text(&self, hash: Hash) -> BoxFuture<'_, Result<Option<String>, JournalError>> {
-        Box::pin(async move { Ok(self.app.store.read_text(hash)?) })
+        Box::pin(async move { Ok(self.runs.store.read_text(hash)?) })
     }
 
     fn delete_text(&self, hash: Hash) -> BoxFuture<'_, Result<(), JournalError>> {
-        Box::pin(async move { Ok(self.app.store.delete_text(hash).await?) })
+        Box::pin(async move { Ok(self.runs.store.delete_text(hash).await?) })
     }
 }

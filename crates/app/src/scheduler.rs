@@ -22,7 +22,7 @@ use crate::tools::workflows::derive_run_id;
 const POLL_INTERVAL_MS: u64 = 1_000;
 
 /// How long due schedules are started before they are read again, so that no schedule waits for all those of another user.
-const MAX_ROUND: Duration = Duration::from_millis(250);
+const MAX_ROUND_TIME: Duration = Duration::from_millis(250);
 
 /// Delay in milliseconds up to which a run counts as on time rather than missed.
 const MAX_DELAY_MS: u64 = 60_000;
@@ -61,12 +61,12 @@ pub async fn run_scheduler(runs: RunService, shutdown: CancellationToken) {
 /// Corrects due times that only a clock that was ahead can have set. Without that, a schedule would wait for as long as the
 /// clock was ahead.
 async fn correct_schedules(runs: &RunService, now: u64) -> Result<(), AppError> {
-    let store = runs.app.store.clone();
+    let store = runs.stored.store.clone();
     let Ok(all) = tokio::task::spawn_blocking(move || store.list_schedules(None)).await else { return Ok(()) };
     for row in all? {
         let Ok(times) = CronTimes::parse(&row.cron, &row.timezone) else { continue };
         if is_too_late(&times, row.next_at, now) {
-            match runs.app.store.claim_schedule(&row, times.next_after(now)?, None).await {
+            match runs.stored.store.claim_schedule(&row, times.next_after(now)?, None).await {
                 Ok(()) => tracing::warn!("corrected the schedule {}, which was set by a clock that was ahead", row.id),
                 // Another server was quicker.
                 Err(StoreError::ScheduleClaimed) => {}
@@ -90,10 +90,10 @@ enum Round {
     Interrupted,
 }
 
-/// Starts due schedules, whose users take turns, for at most [`MAX_ROUND`].
+/// Starts due schedules, whose users take turns, for at most [`MAX_ROUND_TIME`].
 async fn start_due_schedules(runs: &RunService) -> Result<Round, AppError> {
     let started = tokio::time::Instant::now();
-    let (now, store) = (SystemClock.now_ms(), runs.app.store.clone());
+    let (now, store) = (SystemClock.now_ms(), runs.stored.store.clone());
     let Ok(due) = tokio::task::spawn_blocking(move || store.list_due_schedules(now)).await else {
         return Ok(Round::Complete);
     };
@@ -102,7 +102,7 @@ async fn start_due_schedules(runs: &RunService) -> Result<Round, AppError> {
         if users_without_place.contains(&key.user) {
             continue;
         }
-        if started.elapsed() >= MAX_ROUND {
+        if started.elapsed() >= MAX_ROUND_TIME {
             return Ok(Round::Interrupted);
         }
         let Ok(place) = runs.live.reserve_place(&key.user) else {
@@ -121,7 +121,7 @@ async fn start_due_schedules(runs: &RunService) -> Result<Round, AppError> {
 
 /// Starts a schedule, if it is still due.
 async fn start_due(runs: &RunService, key: &ScheduleKey, place: StartPlace) -> Result<(), AppError> {
-    let (store, wanted) = (runs.app.store.clone(), key.clone());
+    let (store, wanted) = (runs.stored.store.clone(), key.clone());
     let found = tokio::task::spawn_blocking(move || store.find_schedule(&wanted.user, &wanted.id)).await??;
     let now = SystemClock.now_ms();
     match found {
@@ -141,18 +141,18 @@ async fn claim_and_start(runs: &RunService, mut row: ScheduleRow, place: StartPl
     row.skipped += times.count_between(row.next_at, at);
     if is_missed && !row.catches_up {
         row.skipped += 1;
-        return Ok(runs.app.store.claim_schedule(&row, next_at, None).await?);
+        return Ok(runs.stored.store.claim_schedule(&row, next_at, None).await?);
     }
     if !row.allows_overlap
         && let Some(last) = read_last_run(runs, &row).await?.filter(|run| run.finished_at.is_none())
     {
         let reason = format!("the run {} of the schedule has not ended", last.id);
         row.skipped += 1;
-        return Ok(runs.app.store.skip_due_time(&row, next_at, reason).await?);
+        return Ok(runs.stored.store.skip_due_time(&row, next_at, reason).await?);
     }
     // The run id is derived from the schedule and the time, so that every server would start the same run.
-    let run = derive_run_id(&format!("{}\n{}\n{at}", runs.app.store.owner_of(&row.user), row.id), at);
-    runs.app.store.claim_schedule(&row, next_at, Some((run, at))).await?;
+    let run = derive_run_id(&format!("{}\n{}\n{at}", runs.stored.store.owner_of(&row.user), row.id), at);
+    runs.stored.store.claim_schedule(&row, next_at, Some((run, at))).await?;
     row.last_run = Some(run.to_string());
     start_run(runs, &row, place, run).await
 }
@@ -160,7 +160,7 @@ async fn claim_and_start(runs: &RunService, mut row: ScheduleRow, place: StartPl
 /// The last run of a schedule; `None` if it is not stored.
 async fn read_last_run(runs: &RunService, row: &ScheduleRow) -> Result<Option<RunRow>, AppError> {
     let Some(last) = row.last_run.as_deref().and_then(RunId::parse) else { return Ok(None) };
-    let store = runs.app.store.clone();
+    let store = runs.stored.store.clone();
     Ok(tokio::task::spawn_blocking(move || store.get_run(last)).await??)
 }
 
@@ -168,7 +168,7 @@ async fn read_last_run(runs: &RunService, row: &ScheduleRow) -> Result<Option<Ru
 async fn start_claimed(runs: &RunService, row: &ScheduleRow, place: StartPlace, now: u64) -> Result<(), AppError> {
     let is_started = read_last_run(runs, row).await?.is_some();
     let Some(run) = row.last_run.as_deref().and_then(RunId::parse).filter(|_| !is_started) else {
-        return Ok(runs.app.store.settle_claim(row, None).await?);
+        return Ok(runs.stored.store.settle_claim(row, None).await?);
     };
     if runs.live.is_live(run) || now.abs_diff(row.last_at.unwrap_or(0)) < CLAIM_TIMEOUT_MS {
         return Ok(());
@@ -196,7 +196,7 @@ async fn start_run(runs: &RunService, row: &ScheduleRow, place: StartPlace, run:
         }
         Err(error) => {
             tracing::warn!("the schedule {} cannot start {}: {error}", row.id, row.workflow);
-            Ok(runs.app.store.settle_claim(row, Some(error.to_string())).await?)
+            Ok(runs.stored.store.settle_claim(row, Some(error.to_string())).await?)
         }
     }
 }
@@ -204,7 +204,7 @@ async fn start_run(runs: &RunService, row: &ScheduleRow, place: StartPlace, run:
 /// Settles the claim of a run once its start is stored. If that fails, a later poll settles the claim.
 async fn settle_started(runs: &RunService, row: &ScheduleRow, active: ActiveRun) {
     if runs.wait_until_stored(active.id, active.completion).await.is_ok()
-        && let Err(error) = runs.app.store.settle_claim(row, None).await
+        && let Err(error) = runs.stored.store.settle_claim(row, None).await
     {
         tracing::warn!("cannot settle the claim of the schedule {}: {error}", row.id);
     }

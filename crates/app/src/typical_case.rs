@@ -13,14 +13,14 @@ use flowloom_tools::find_request_method;
 use serde::Serialize;
 
 use crate::config::Config;
-use crate::engines::App;
 use crate::error::AppError;
+use crate::runs::stored::StoredRuns;
 
 /// Number of runs that the typical case is taken from.
 const TYPICAL_RUNS: u32 = 20;
 
 /// No further run is read after this time: the records of some workflows are long.
-const MAX_READING: Duration = Duration::from_secs(2);
+const MAX_READING_TIME: Duration = Duration::from_secs(2);
 
 /// The use of the newest runs of a workflow, with their child runs: the median of each figure.
 #[derive(Debug, Serialize)]
@@ -50,36 +50,40 @@ struct RunUse {
 
 /// The typical case of a workflow, from its newest runs that succeeded; `None` if there are none. `user` restricts it to the
 /// runs of that user. Fails if the store cannot be read, or if one of these runs is damaged.
-pub async fn find_typical_case(app: &App, plan: &Plan, user: Option<&str>) -> Result<Option<TypicalCase>, AppError> {
+pub async fn find_typical_case(
+    runs: &StoredRuns,
+    plan: &Plan,
+    user: Option<&str>,
+) -> Result<Option<TypicalCase>, AppError> {
     let filter = RunFilter {
         user: user.map(str::to_owned),
         name: Some(plan.name.clone()),
         format: Some(plan.format.name().to_owned()),
         status: Some(Status::Succeeded.name().to_owned()),
-        project: Some(app.config.project_name.clone()),
+        project: Some(runs.config.project_name.clone()),
         limit: TYPICAL_RUNS,
         ..RunFilter::default()
     };
     let began = Instant::now();
-    let mut runs = Vec::new();
-    for row in app.store.list_runs_matching(&filter)? {
+    let mut uses = Vec::new();
+    for row in runs.store.list_runs_matching(&filter)? {
         // What a fork reused was not used.
-        if row.forked_from.is_none() && began.elapsed() < MAX_READING {
-            runs.push(measure_run(app, row.id).await?);
+        if row.forked_from.is_none() && began.elapsed() < MAX_READING_TIME {
+            uses.push(measure_run(runs, row.id).await?);
         }
     }
-    if runs.is_empty() {
+    if uses.is_empty() {
         return Ok(None);
     }
     let median = |read: &dyn Fn(&RunUse) -> u64| {
-        let mut values: Vec<u64> = runs.iter().map(read).collect();
+        let mut values: Vec<u64> = uses.iter().map(read).collect();
         values.sort_unstable();
         values[values.len() / 2]
     };
-    let has_prices = runs.iter().all(|run| run.state.usage.micro_usd.is_some());
+    let has_prices = uses.iter().all(|run| run.state.usage.micro_usd.is_some());
     let duration = |state: &RunState| state.finished_at.map_or(0, |at| at.saturating_sub(state.created_at));
     Ok(Some(TypicalCase {
-        runs: runs.len(),
+        runs: uses.len(),
         model_calls: median(&|run| run.model_calls),
         requests: median(&|run| run.requests),
         input_tokens: median(&|run| run.state.usage.input_tokens),
@@ -90,19 +94,19 @@ pub async fn find_typical_case(app: &App, plan: &Plan, user: Option<&str>) -> Re
 }
 
 /// Its tokens contain those of its child runs; its steps do not.
-async fn measure_run(app: &App, run: RunId) -> Result<RunUse, AppError> {
-    let state = read_state(app, run).await?;
-    let (mut model_calls, mut requests) = (count_model_calls(&state), count_requests(&app.config, &state));
-    for child in app.store.list_runs_within(run)? {
-        let state = read_state(app, child).await?;
+async fn measure_run(runs: &StoredRuns, run: RunId) -> Result<RunUse, AppError> {
+    let state = read_state(runs, run).await?;
+    let (mut model_calls, mut requests) = (count_model_calls(&state), count_requests(&runs.config, &state));
+    for child in runs.store.list_runs_within(run)? {
+        let state = read_state(runs, child).await?;
         model_calls += count_model_calls(&state);
-        requests += count_requests(&app.config, &state);
+        requests += count_requests(&runs.config, &state);
     }
     Ok(RunUse { model_calls, requests, state })
 }
 
-async fn read_state(app: &App, run: RunId) -> Result<RunState, AppError> {
-    let records = app.store.read(run, 0).await?;
+async fn read_state(runs: &StoredRuns, run: RunId) -> Result<RunState, AppError> {
+    let records = runs.store.read(run, 0).await?;
     Ok(RunState::from_records(records.iter().map(|record| &**record)).map_err(RunError::from)?)
 }
 

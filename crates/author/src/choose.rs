@@ -1,6 +1,6 @@
 //! Chooses one of the blocks that a search found.
 
-use flowloom_core::block::{Card, Fit, Thresholds, compare_block};
+use flowloom_core::block::{BlockCard, Fit, Thresholds, compare_block};
 use flowloom_core::value::Value;
 
 use crate::model::Candidate;
@@ -19,7 +19,7 @@ pub fn choose_candidate(
             return Some((place, 1.0));
         }
     }
-    let card = Card::from_definition(&wanted.to_definition());
+    let card = BlockCard::from_definition(&wanted.to_definition());
     let mut best: Option<(usize, f32)> = None;
     for (place, candidate) in candidates.iter().enumerate() {
         let Some(similarity) = similarity_score(&card, candidate, thresholds) else { continue };
@@ -31,12 +31,12 @@ pub fn choose_candidate(
 }
 
 /// The score of a candidate; `None` if it does not match.
-fn similarity_score(wanted: &Card, candidate: &Candidate, thresholds: &Thresholds) -> Option<f32> {
+fn similarity_score(wanted: &BlockCard, candidate: &Candidate, thresholds: &Thresholds) -> Option<f32> {
     let block = &candidate.block;
     if block_id(block).is_none() || block.get("category").and_then(Value::as_str) == Some("trigger") {
         return None;
     }
-    match compare_block(wanted, &Card::from_definition(block), candidate.similarity, thresholds) {
+    match compare_block(wanted, &BlockCard::from_definition(block), candidate.similarity, thresholds) {
         Fit::Fits(similarity) => Some(similarity),
         _ => None,
     }

@@ -92,7 +92,7 @@ impl CommandError {
     }
 
     /// The program was stopped while it drove a run.
-    pub(crate) fn interrupted(run: RunId) -> CommandError {
+    pub(crate) fn of_interruption(run: RunId) -> CommandError {
         let (resume, cancel) =
             (hint::command_line(&format!("resume {run}")), hint::command_line(&format!("cancel {run}")));
         let message =
@@ -104,7 +104,7 @@ impl CommandError {
     }
 
     /// The program was stopped while a worker drove a run, which continues.
-    pub(crate) fn stopped_following(run: RunId) -> CommandError {
+    pub(crate) fn of_detachment(run: RunId) -> CommandError {
         let (show, cancel) =
             (hint::command_line(&format!("show {run} --follow")), hint::command_line(&format!("cancel {run}")));
         let message =

@@ -16,9 +16,14 @@ pub(crate) fn hint_for_error(error: &AppError) -> Option<&'static str> {
         AppError::Store(error) => hint_for_store(error),
         AppError::Config(ConfigError::ForeignFile { .. }) => Some("name it with --config to trust it"),
         AppError::Run(RunError::NothingFailed) => Some("name it with --from PATH"),
-        error if error.code() == Code::InputMissing => Some("give it with -i NAME=VALUE"),
+        AppError::Failed(failure) | AppError::Run(RunError::Rejected(failure)) => hint_for_input(failure.code),
         _ => None,
     }
+}
+
+/// The hint of the failure with which a start was rejected.
+fn hint_for_input(code: Code) -> Option<&'static str> {
+    (code == Code::InputMissing).then_some("give it with -i NAME=VALUE")
 }
 
 /// The hint of an error of the server's start.

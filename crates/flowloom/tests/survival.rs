@@ -135,7 +135,7 @@ fn cancel_reaches_another_process() {
     assert_eq!(exit_code(&cancelled), 0, "{}", stderr_text(&cancelled));
     let output = child.wait_with_output().expect("it ended");
     assert_eq!(exit_code(&output), 130);
-    let result: serde_json::Value = serde_json::from_slice(&output.stdout).expect("one object");
+    let result: Value = serde_json::from_slice(&output.stdout).expect("one object");
     assert_eq!(result["status"], "cancelled");
     server.release_slow();
 }

@@ -93,7 +93,7 @@ fn try_schema(schema: &serde_json::Value) -> Result<(), SchemaProblem> {
     let limits = match measured {
         Ok(work) => work.pattern_limits(),
         // The validator reports which reference leads to nothing.
-        Err(SchemaTooComplex::Reference) => PatternLimits::LEAST,
+        Err(SchemaTooComplex::Reference) => PatternLimits::MIN,
         Err(too_complex) => return Err(too_complex.to_string().into()),
     };
     let patterns = PatternOptions::fancy_regex().size_limit(limits.compiled_bytes);

@@ -7,7 +7,7 @@ use flowloom_core::value::Value;
 use flowloom_formats::{markdown, steps};
 use flowloom_lsp::analysis::index::Index;
 use flowloom_lsp::analysis::json_place::{JsonPath, PathStep};
-use flowloom_lsp::builder::{BuildError, Edit, Workshop, apply_edits, inspect_definition};
+use flowloom_lsp::builder::{BuildError, Edit, EditEnv, apply_edits, inspect_definition};
 
 /// A Markdown workflow with an expression.
 fn write_markdown(expression: &str) -> String {
@@ -43,8 +43,8 @@ fn deep_texts() -> Vec<String> {
     ]
 }
 
-fn build_workshop(format: Format) -> Workshop<'static> {
-    Workshop { format, file: "x", blocks: &[], model: "m:x" }
+fn build_env(format: Format) -> EditEnv<'static> {
+    EditEnv { format, file: "x", blocks: &[], model: "m:x" }
 }
 
 fn element_path(at: usize) -> JsonPath {
@@ -55,7 +55,7 @@ fn element_path(at: usize) -> JsonPath {
 fn deep_markdown_is_read_and_changed_or_refused() {
     for text in deep_texts() {
         let _ = Index::new(Arc::from(text.as_str()), markdown::FORMAT);
-        let _ = inspect_definition(build_workshop(markdown::FORMAT), &text);
+        let _ = inspect_definition(build_env(markdown::FORMAT), &text);
         let key = |name: &str| PathStep::Key(name.to_owned());
         for edit in [
             Edit::Set { path: vec![key("title")], value: Value::from("t") },
@@ -64,7 +64,7 @@ fn deep_markdown_is_read_and_changed_or_refused() {
             Edit::Add { list: vec![key("elements")], at: 0, kind: "GenText".to_owned() },
             Edit::Paste { list: vec![key("elements")], at: 0, text: text.clone() },
         ] {
-            let _ = apply_edits(build_workshop(markdown::FORMAT), &text, &[edit]);
+            let _ = apply_edits(build_env(markdown::FORMAT), &text, &[edit]);
         }
     }
 }
@@ -74,5 +74,5 @@ fn a_path_is_at_most_as_long_as_a_definition_is_deep() {
     let path: JsonPath = vec![PathStep::Key("k".to_owned()); 100_000];
     let text = "{\"name\": \"x\", \"steps\": []}";
     let edit = Edit::Set { path, value: Value::from(1) };
-    assert_eq!(apply_edits(build_workshop(steps::FORMAT), text, &[edit]), Err(BuildError::DeepPath));
+    assert_eq!(apply_edits(build_env(steps::FORMAT), text, &[edit]), Err(BuildError::DeepPath));
 }

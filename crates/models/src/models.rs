@@ -171,10 +171,10 @@ impl Models {
     ) -> Result<GenerateReply, ModelError> {
         let mut schema = Schema::new(schema)?;
         schema = match split_model_name(&request.model)?.0 {
-            "local" => schema.closed(),
+            "local" => schema.close_schema(),
             "scripted" => schema,
             _ if !request.purpose.is_strict() => schema,
-            _ => schema.wrapped(),
+            _ => schema.wrap_answer(),
         };
         let request = schema.build_request(request);
         let mut answer = self.ask_model(&request, context, &context.idempotency_key()).await?;

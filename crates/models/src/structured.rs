@@ -39,7 +39,7 @@ impl Schema {
     }
 
     /// The schema for a provider that only accepts schemas of objects: any other answer is a field of an object.
-    pub(crate) fn wrapped(mut self) -> Schema {
+    pub(crate) fn wrap_answer(mut self) -> Schema {
         let is_object = self.schema.get("type").and_then(Value::as_str) == Some("object");
         let is_any = self.schema.as_map().is_some_and(Map::is_empty);
         self.is_wrapped = !is_object && !is_any;
@@ -52,7 +52,7 @@ impl Schema {
 
     /// The schema for a small model, which fills open objects with fields of its own: every object has only the fields
     /// that its schema names.
-    pub(crate) fn closed(mut self) -> Schema {
+    pub(crate) fn close_schema(mut self) -> Schema {
         self.requested = self.requested.as_ref().map(close_objects);
         self
     }
@@ -185,7 +185,7 @@ mod tests {
     #[test]
     fn other_answers_than_objects_are_fields_of_one() {
         let list = new_schema(r##"{"type":"array","items":{"$ref":"#/$defs/n"},"$defs":{"n":{"type":"integer"}}}"##);
-        let list = list.unwrap().wrapped();
+        let list = list.unwrap().wrap_answer();
         let requested = json::write_json(list.requested.as_ref().unwrap());
         let expected = r##"{"type":"object","properties":{"answer":{"type":"array","items":{"$ref":"#/$defs/n"}}},"required":["answer"],"additionalProperties":false,"$defs":{"n":{"type":"integer"}}}"##;
         assert_eq!(requested, expected);
@@ -193,15 +193,15 @@ mod tests {
             assert_eq!(list.validate_answer(&text_answer(text)).unwrap(), "[1,2]");
         }
         assert!(list.validate_answer(&text_answer(r#"{"answer":["a"]}"#)).is_err());
-        let person = new_schema(PERSON_SCHEMA).unwrap().wrapped();
+        let person = new_schema(PERSON_SCHEMA).unwrap().wrap_answer();
         assert_eq!(json::write_json(person.requested.as_ref().unwrap()), PERSON_SCHEMA);
-        assert!(new_schema("{}").unwrap().wrapped().requested.is_none());
+        assert!(new_schema("{}").unwrap().wrap_answer().requested.is_none());
     }
 
     #[test]
     fn objects_that_name_their_fields_are_closed() {
         let schema = new_schema(r#"{"properties":{"a":{"items":{"properties":{"b":{}}}},"c":{"type":"object"}}}"#);
-        let closed = json::write_json(schema.unwrap().closed().requested.as_ref().unwrap());
+        let closed = json::write_json(schema.unwrap().close_schema().requested.as_ref().unwrap());
         let expected = r#"{"properties":{"a":{"items":{"properties":{"b":{}},"additionalProperties":false}},"c":{"type":"object"}},"additionalProperties":false}"#;
         assert_eq!(closed, expected);
     }

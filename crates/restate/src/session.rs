@@ -264,7 +264,7 @@ impl SessionAttempt {
         }
         let inner = self.host.journal(self.run);
         let records = match inner.read(self.run, 0).await {
-            Err(error @ JournalError::Failed(_)) => {
+            Err(error) if error.is_lasting() => {
                 return self.quarantine_run(held, &error.to_string()).await.map(Some);
             }
             read => read?,
@@ -366,14 +366,11 @@ async fn receive_batch(
 
 /// Whether every attempt to drive a run would fail in this way.
 fn is_lasting(error: &RunError) -> bool {
-    matches!(
-        error,
-        RunError::Divergence(_)
-            | RunError::OtherSemantics(_)
-            | RunError::Corrupt(_)
-            | RunError::Rejected(_)
-            | RunError::Journal(JournalError::Failed(_))
-    )
+    match error {
+        RunError::Divergence(_) | RunError::OtherSemantics(_) | RunError::Corrupt(_) | RunError::Rejected(_) => true,
+        RunError::Journal(error) => error.is_lasting(),
+        _ => false,
+    }
 }
 
 impl LiveSession {

@@ -301,7 +301,7 @@ impl Engine {
     /// Fails with [`RunError::Divergence`] if the plan does not reproduce the record.
     pub async fn replay_run(&self, records: Vec<Arc<Record>>, plan: Arc<Plan>) -> Result<RunOutcome, RunError> {
         let (mut outcome, left_over) = self.follow_records(records, plan, None).await?;
-        let has_external_end = ended_externally(&outcome.state);
+        let has_external_end = has_external_end(&outcome.state);
         let is_reproduced = left_over.as_ref().is_none_or(|record| matches!(record.event, Event::RunFinished { .. }));
         match outcome.broken.take() {
             // What ended the run came before the interpreter could produce this event.
@@ -446,7 +446,7 @@ fn start_interpreter(
 
 /// Whether the run was ended by something outside the plan: a person, a clock or another process, or a limit reached
 /// during an effect, which a replay does not perform.
-fn ended_externally(state: &RunState) -> bool {
+fn has_external_end(state: &RunState) -> bool {
     let in_flight = |path: &Path| state.find_step(path).is_some_and(|step| step.phase == Phase::Running);
     matches!(state.status, Status::Cancelled | Status::TimedOut | Status::Running | Status::Uncertain)
         || state.failed.as_ref().is_some_and(in_flight)

@@ -32,6 +32,15 @@ pub enum JournalError {
     /// The connection to the database was lost during a commit, which has happened or not.
     #[error(transparent)]
     InDoubt(StepFailure),
+    /// The engine that drives the runs cannot be reached; a later attempt may succeed.
+    #[error(transparent)]
+    DriverUnreachable(StepFailure),
+    /// What was read is damaged.
+    #[error(transparent)]
+    Damaged(StepFailure),
+    /// The file of the database is not at its path any more, so nothing can be stored.
+    #[error(transparent)]
+    Gone(StepFailure),
     /// The records cannot be read or stored for another reason.
     #[error(transparent)]
     Failed(StepFailure),
@@ -45,24 +54,41 @@ impl JournalError {
             JournalError::OwnershipLost => Code::OwnershipLost,
             JournalError::RunNotFound(_) => Code::RunNotFound,
             JournalError::CommandReused(_) => Code::KeyReused,
-            JournalError::Unavailable(failure) | JournalError::InDoubt(failure) | JournalError::Failed(failure) => {
-                failure.code
-            }
+            JournalError::Unavailable(failure)
+            | JournalError::InDoubt(failure)
+            | JournalError::DriverUnreachable(failure)
+            | JournalError::Damaged(failure)
+            | JournalError::Gone(failure)
+            | JournalError::Failed(failure) => failure.code,
         }
     }
 
-    /// Whether the database cannot be reached or cannot store, so that a later attempt may succeed.
+    /// Whether the database or the driver cannot be reached, or the database cannot store, so that a later attempt may
+    /// succeed.
     pub fn is_outage(&self) -> bool {
-        matches!(self, JournalError::Unavailable(_) | JournalError::InDoubt(_))
+        matches!(self, JournalError::Unavailable(_) | JournalError::InDoubt(_) | JournalError::DriverUnreachable(_))
+    }
+
+    /// Whether every attempt fails in this way.
+    pub fn is_lasting(&self) -> bool {
+        matches!(self, JournalError::Damaged(_) | JournalError::Gone(_) | JournalError::Failed(_))
+    }
+
+    /// Whether what was read is damaged.
+    pub fn is_damage(&self) -> bool {
+        matches!(self, JournalError::Damaged(_))
     }
 }
 
 impl From<JournalError> for StepFailure {
     fn from(error: JournalError) -> StepFailure {
         match error {
-            JournalError::Unavailable(failure) | JournalError::InDoubt(failure) | JournalError::Failed(failure) => {
-                failure
-            }
+            JournalError::Unavailable(failure)
+            | JournalError::InDoubt(failure)
+            | JournalError::DriverUnreachable(failure)
+            | JournalError::Damaged(failure)
+            | JournalError::Gone(failure)
+            | JournalError::Failed(failure) => failure,
             error => StepFailure::new(error.code(), error.to_string()),
         }
     }
@@ -187,6 +213,16 @@ impl RunError {
     /// Whether the journal could not be reached, so that a later attempt may succeed.
     pub fn is_outage(&self) -> bool {
         matches!(self, RunError::Journal(error) if error.is_outage())
+    }
+
+    /// Whether the engine that drives the runs could not be reached.
+    pub fn is_driver_unreachable(&self) -> bool {
+        matches!(self, RunError::Journal(JournalError::DriverUnreachable(_)))
+    }
+
+    /// Whether the database is gone, so that nothing can be stored any more.
+    pub fn is_store_gone(&self) -> bool {
+        matches!(self, RunError::Journal(JournalError::Gone(_)))
     }
 
     /// Whether it is not known if the last commit has happened.

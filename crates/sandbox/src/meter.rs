@@ -52,7 +52,7 @@ impl<'a> ComputingTime<'a> {
     }
 
     /// The time so far, without that since the last start.
-    pub(crate) fn used(&self) -> Duration {
+    pub(crate) fn elapsed(&self) -> Duration {
         self.used
     }
 }

@@ -70,7 +70,7 @@ pub(crate) async fn post_chat(
     headers: HeaderMap,
     JsonObject(chat, text): JsonObject<AgentChatRequest>,
 ) -> ApiResult<Response> {
-    let call = StartContext::admitted(&host, &caller, chat.user, &headers)?;
+    let call = StartContext::admit_caller(&host, &caller, chat.user, &headers)?;
     let thread = chat.thread.as_deref().unwrap_or(DEFAULT_THREAD);
     let request = format!("agent {name}\n{text}");
     let run = call.start_once(&request, async |id| {

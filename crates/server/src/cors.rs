@@ -10,7 +10,7 @@ use tower_http::cors::CorsLayer;
 const MAX_AGE_SECONDS: Duration = Duration::from_secs(600);
 
 /// Headers that pages may send.
-const SENT: [HeaderName; 29] = [
+const ALLOWED_HEADERS: [HeaderName; 29] = [
     header::AUTHORIZATION,
     header::CONTENT_TYPE,
     header::IF_MATCH,
@@ -62,7 +62,7 @@ pub(crate) fn layer(origins: &[String]) -> Option<CorsLayer> {
     let layer = CorsLayer::new()
         .allow_origin(origins)
         .allow_methods([Method::GET, Method::POST, Method::PUT, Method::DELETE])
-        .allow_headers(SENT)
+        .allow_headers(ALLOWED_HEADERS)
         .expose_headers(EXPOSED_HEADERS)
         .max_age(MAX_AGE_SECONDS)
         .vary([header::ORIGIN]);

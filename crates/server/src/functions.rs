@@ -9,8 +9,8 @@ use axum::Json;
 use axum::extract::State;
 use flowloom_app::config::Config;
 use flowloom_app::config::functions::FunctionSettings;
-use flowloom_app::engines::App;
 use flowloom_app::keys::Scope;
+use flowloom_app::tools::mcp::McpServers;
 use flowloom_core::chat::ToolDeclaration;
 use flowloom_formats::{find_built_in_parameters, list_built_in_functions};
 use serde::Serialize;
@@ -127,15 +127,15 @@ pub(crate) struct ServerTool {
 #[utoipa::path(get, path = "/api/v1/servers/{name}/tools", operation_id = "list_server_tools", tag = "functions", params(("name" = String, Path)), security(("key" = ["run"])),
     responses((status = 200, description = "The tools", body = ServerToolList), (status = 404, body = ProblemDocument), (status = 502, description = "The server cannot be reached", body = ProblemDocument)))]
 pub(crate) async fn list_server_tools(
-    State(app): State<Arc<App>>,
+    State(config): State<Arc<Config>>,
+    State(servers): State<Arc<McpServers>>,
     caller: Caller,
     PathParam(name): PathParam<String>,
 ) -> ApiResult<Json<ServerToolList>> {
     caller.require_scope(Scope::Run)?;
-    let settings = app.config.mcp.get(&name).ok_or_else(|| Problem::not_found("MCP server", &name))?;
+    let settings = config.mcp.get(&name).ok_or_else(|| Problem::not_found("MCP server", &name))?;
     let tool = |ToolDeclaration { name, description, parameters }| ServerTool { name, description, parameters };
-    let tools = app
-        .servers
+    let tools = servers
         .query_tools(&name, settings)
         .await
         .map_err(|error| Problem::from(error).with_status(axum::http::StatusCode::BAD_GATEWAY))?;

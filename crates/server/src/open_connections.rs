@@ -21,7 +21,7 @@ use crate::revoked::is_event_stream;
 const CLOSE_WAIT: Duration = Duration::from_millis(20);
 
 /// How long a connection is idle before it makes room: a client may just be sending its next request.
-const MIN_IDLE: Duration = Duration::from_secs(1);
+const MIN_IDLE_TIME: Duration = Duration::from_secs(1);
 
 /// The value of `idle_since` of a connection that answers a request, or has not received one. If the first one does not
 /// come, the time limit of a head closes the connection.
@@ -90,7 +90,7 @@ impl OpenConnections {
 
     /// Closes the connection that has been idle for the longest time, if one has been for long enough.
     fn close_oldest_idle(&self) {
-        let latest = self.now_ns().saturating_sub(to_nanos(MIN_IDLE));
+        let latest = self.now_ns().saturating_sub(to_nanos(MIN_IDLE_TIME));
         let open = self.lock_open();
         let idle = open.values().filter_map(|state| match state.idle_since.load(Ordering::Relaxed) {
             NOT_IDLE_NANOS => None,
@@ -200,7 +200,7 @@ mod tests {
         let mut waiting = Box::pin(connections.add_connection(tokens[4].clone()));
         assert!((&mut waiting).now_or_never().is_none());
         assert_eq!(closed(), [false; 5], "the next requests may be on their way");
-        tokio::time::advance(MIN_IDLE).await;
+        tokio::time::advance(MIN_IDLE_TIME).await;
         assert!((&mut waiting).now_or_never().is_none());
         assert_eq!(closed(), [false, false, false, true, false]);
         drop(open.pop());

@@ -109,6 +109,11 @@ impl Problem {
         self.code
     }
 
+    /// Whether the request names something that does not exist, or is malformed.
+    pub(crate) fn is_wrong_request(&self) -> bool {
+        matches!(self.code, Code::NotThere | Code::RequestInvalid)
+    }
+
     pub(crate) fn detail(&self) -> &str {
         &self.detail
     }

@@ -15,7 +15,7 @@ use crate::problem::{ApiResult, Problem};
 const MAX_TRACKED_CALLERS: usize = 10_000;
 
 /// The longest time between two calls of one caller that can be configured.
-const LONGEST_PERIOD: Duration = Duration::from_secs(86_400);
+const MAX_CALL_INTERVAL: Duration = Duration::from_secs(86_400);
 
 /// A caller: a key, or the address of a request without a valid key.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -54,7 +54,7 @@ impl RateLimiter {
 
 /// A rate as the limiter takes it; `None` if it is too high to be a bound.
 fn quota(per_second: f64) -> Option<Quota> {
-    let period = Duration::try_from_secs_f64(1.0 / per_second).unwrap_or(LONGEST_PERIOD).min(LONGEST_PERIOD);
+    let period = Duration::try_from_secs_f64(1.0 / per_second).unwrap_or(MAX_CALL_INTERVAL).min(MAX_CALL_INTERVAL);
     let burst = NonZeroU32::new((per_second * 2.0) as u32).unwrap_or(NonZeroU32::MIN);
     Some(Quota::with_period(period)?.allow_burst(burst))
 }

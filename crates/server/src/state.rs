@@ -13,13 +13,16 @@ use flowloom_app::definitions::catalog::Catalog;
 use flowloom_app::engines::App;
 use flowloom_app::keys::Scope;
 use flowloom_app::runs::service::RunService;
+use flowloom_app::runs::stored::StoredRuns;
 use flowloom_app::runs::supervisor::RunSupervisor;
 use flowloom_app::runs::turns::BusyThreads;
+use flowloom_app::tools::mcp::McpServers;
 use flowloom_store::Store;
 use tokio_util::sync::CancellationToken;
 
 use crate::blocking::WorkPlaces;
 use crate::body_budget::BodyBudget;
+use crate::definitions::change::DefinitionStore;
 use crate::key_uses::KeyUses;
 use crate::metrics::{Readiness, RequestDurations};
 use crate::public_url::PublicUrl;
@@ -66,10 +69,10 @@ pub(crate) struct RunHost {
 impl RunHost {
     /// Runs the definitions of a folder and of the store.
     pub(crate) fn new(app: Arc<App>, folder: PathBuf, supervisor: Arc<RunSupervisor>) -> Arc<RunHost> {
-        let catalog = Arc::new(Catalog::new(folder, app.clone()));
+        let (catalog, runs) = (app.build_catalog(folder), app.runs.clone());
         Arc::new(RunHost {
-            service: RunService::new(app.clone(), catalog.clone(), supervisor.clone()),
-            busy_threads: Arc::new(BusyThreads::new(app.clone(), supervisor.clone())),
+            service: RunService::new(runs.clone(), catalog.clone(), supervisor.clone()),
+            busy_threads: Arc::new(BusyThreads::new(runs, supervisor.clone())),
             catalog,
             supervisor,
             followers: Arc::default(),
@@ -77,6 +80,11 @@ impl RunHost {
             closing: CancellationToken::new(),
             app,
         })
+    }
+
+    /// The stored definitions.
+    pub(crate) fn definitions(&self) -> DefinitionStore {
+        DefinitionStore { store: self.app.store.clone(), blocks: self.app.blocks.clone() }
     }
 }
 
@@ -92,11 +100,13 @@ macro_rules! extract_part {
 }
 
 extract_part!(Arc<RunHost>, server => server.host.clone());
-extract_part!(Arc<App>, server => server.host.app.clone());
+extract_part!(StoredRuns, server => server.host.app.runs.clone());
+extract_part!(DefinitionStore, server => server.host.definitions());
 extract_part!(Arc<Config>, server => server.host.app.config.clone());
 extract_part!(Arc<Store>, server => server.host.app.store.clone());
 extract_part!(Arc<Catalog>, server => server.host.catalog.clone());
 extract_part!(Arc<BlockRegistry>, server => server.host.app.blocks.clone());
+extract_part!(Arc<McpServers>, server => server.host.app.servers.clone());
 
 /// The parts of a server: its runs, and the settings of the middleware.
 pub(crate) struct ServerParts {

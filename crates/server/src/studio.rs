@@ -21,7 +21,7 @@ const IMMUTABLE: &str = "public, max-age=31536000, immutable";
 const REVALIDATED: &str = "no-cache";
 
 /// The first segments of addresses that are places of the page.
-const PLACES: [&str; 11] =
+const PAGE_SEGMENTS: [&str; 11] =
     ["", "chat", "compare", "create", "inbox", "library", "new", "runs", "settings", "tests", "workflows"];
 
 /// Answers a request that no route answers.
@@ -36,7 +36,7 @@ pub(crate) async fn answer_other(
     if !is_read || !server.has_studio {
         return refuse_unknown();
     }
-    if PLACES.contains(&path.split('/').next().unwrap_or_default()) {
+    if PAGE_SEGMENTS.contains(&path.split('/').next().unwrap_or_default()) {
         return send_page(StatusCode::OK, server.public_url.as_ref());
     }
     let accepted = headers.get(header::ACCEPT_ENCODING).and_then(|value| value.to_str().ok()).unwrap_or_default();

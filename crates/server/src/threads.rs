@@ -11,11 +11,11 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use flowloom_app::definitions::catalog::CatalogEntry;
 use flowloom_app::definitions::stored::is_definition_id;
-use flowloom_app::engines::LoadedRun;
 use flowloom_app::error::AppError;
 use flowloom_app::keys::Scope;
 use flowloom_app::runs::commands::{DECISION_TIMEOUT, new_command};
 use flowloom_app::runs::service::StartRunRequest;
+use flowloom_app::runs::stored::LoadedRun;
 use flowloom_app::runs::supervisor::ActiveRun;
 use flowloom_app::runs::turns::ThreadTurn;
 use flowloom_core::code::Code;
@@ -223,7 +223,7 @@ pub(crate) async fn send_message(
     headers: HeaderMap,
     JsonObject(message, text): JsonObject<MessageRequest>,
 ) -> ApiResult<Response> {
-    let call = StartContext::admitted(&host, &caller, message.user, &headers)?;
+    let call = StartContext::admit_caller(&host, &caller, message.user, &headers)?;
     let request = format!("{}\n{text}", thread_key(&workflow, &thread));
     let run = call.start_once(&request, async |id| {
         let definition = call.find_definition(&workflow).await?;
@@ -246,7 +246,7 @@ pub(crate) async fn find_waiting_run(host: &Arc<RunHost>, user: &str, key: &str)
     let rows = list_turns(host, user, key, Status::Waiting).await?;
     let Some(row) = rows.first() else { return Ok(None) };
     // A run that waits for a time has no question.
-    let state = open_run(&host.app, row.id).await?.state();
+    let state = open_run(&host.app.runs, row.id).await?.state();
     Ok(state.open_steps().any(|step| step.question.is_some()).then_some(row.id))
 }
 
@@ -270,7 +270,7 @@ async fn cancel_open_turns(host: &Arc<RunHost>, user: &str, key: &str) -> ApiRes
         for row in list_turns(host, user, key, status).await?.into_iter().filter(is_open) {
             let command = new_command(None, user, CommandAction::Cancel {});
             let by = Actor { user: Some(user.to_owned()), source: "conversation".to_owned(), ..Actor::default() };
-            let opened = open_run(&host.app, row.id).await?;
+            let opened = open_run(&host.app.runs, row.id).await?;
             host.service.send_command(opened, command, &by, DECISION_TIMEOUT).await?;
         }
     }
@@ -378,7 +378,7 @@ pub(crate) async fn run_turn(
                 let message = "the conversation waits for an answer, and an answer is text without files";
                 return Err(Problem::new(Code::RequestInvalid, message));
             }
-            answer_with_text(call, open_run(&host.app, run).await?, sent.text, id).await?
+            answer_with_text(call, open_run(&host.app.runs, run).await?, sent.text, id).await?
         }
         _ => {
             let earlier = sent.select_earlier(load_messages(&host.app.store, call.user(), &key).await?)?;

@@ -7,9 +7,10 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
-use flowloom_app::engines::App;
+use flowloom_app::config::Config;
 use flowloom_app::keys::Scope;
 use flowloom_app::quotas::{QuotaUsage, measure_user};
+use flowloom_store::Store;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
@@ -73,12 +74,13 @@ impl UserUsage {
 #[utoipa::path(get, path = "/api/v1/usage", tag = "usage", operation_id = "get_usage", params(UsageQuery), security(("key" = ["read"])),
     responses((status = 200, body = UserUsage), (status = 404, description = "The key belongs to another user", body = ProblemDocument)))]
 pub(crate) async fn get_usage(
-    State(app): State<Arc<App>>,
+    State(store): State<Arc<Store>>,
+    State(config): State<Arc<Config>>,
     caller: Caller,
     QueryParams(query): QueryParams<UsageQuery>,
 ) -> ApiResult<Json<UserUsage>> {
     caller.require_scope(Scope::Read)?;
     let user = caller.resolve_user(query.user)?;
-    let measure = async move || Ok(Json(UserUsage::new(&user, &measure_user(&app, &user).await?)));
+    let measure = async move || Ok(Json(UserUsage::new(&user, &measure_user(&store, &config, &user).await?)));
     run_reading(measure).await
 }

@@ -190,7 +190,7 @@ pub(crate) async fn run_tests(
     let app = host.app.clone();
     let files = run_blocking(move || list_files(&app.config)).await??;
     let run_all = async move || {
-        let runner = TestRunner::for_server(&host.app, &host.catalog);
+        let runner = TestRunner::for_server(&host.app.config, &host.catalog);
         let is_wanted = |file: &String| wanted.files.as_ref().is_none_or(|names| names.contains(file));
         let mut items = Vec::new();
         let folder = test_folder(&host.app.config);

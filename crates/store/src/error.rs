@@ -285,8 +285,7 @@ impl StoreError {
         match self {
             StoreError::Corrupt(_) => true,
             StoreError::Outage(error) => error.is_damage(),
-            // The journal records the failure of the database by its code.
-            StoreError::Journal(error) => error.code() == Code::StoreCorrupt,
+            StoreError::Journal(error) => error.is_damage(),
             _ => self.database_failure() == Some(DatabaseFailure::Corrupt),
         }
     }
@@ -465,6 +464,8 @@ impl From<StoreError> for JournalError {
             error if error.is_second_insert() => JournalError::OwnershipLost,
             error if error.is_commit_unknown() => JournalError::InDoubt(error.into()),
             error if error.is_unavailable() => JournalError::Unavailable(error.into()),
+            error if error.is_damage() => JournalError::Damaged(error.into()),
+            error @ StoreError::FileGone { .. } => JournalError::Gone(error.into()),
             error => JournalError::Failed(error.into()),
         }
     }

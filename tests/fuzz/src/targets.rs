@@ -8,7 +8,7 @@ use flowloom_core::{Code, json};
 use flowloom_formats::{Compiled, Sources, compile, flow, markdown, pipeline, steps};
 use flowloom_lsp::analysis::index::Index;
 use flowloom_lsp::analysis::json_place::PathStep;
-use flowloom_lsp::builder::{Edit, Workshop, apply_edits, inspect_definition};
+use flowloom_lsp::builder::{Edit, EditEnv, apply_edits, inspect_definition};
 use flowloom_tools::EgressPolicy;
 use url::{Host, Url};
 
@@ -74,14 +74,14 @@ fn open_in_editor(input: &[u8]) {
         let index = Index::new(Arc::from(&*text), format);
         let offset = text.floor_char_boundary(text.len() / 2);
         index.find_names(offset).for_each(drop);
-        let workshop = Workshop { format, file: "a", blocks: &[], model: "m:x" };
-        let inspection = inspect_definition(workshop, &text);
+        let env = EditEnv { format, file: "a", blocks: &[], model: "m:x" };
+        let inspection = inspect_definition(env, &text);
         let key = |name: &str| PathStep::Key(name.to_owned());
         let mut edits = vec![Edit::Set { path: vec![key("name")], value: "x".into() }];
         edits.extend(inspection.parts.first().map(|part| Edit::Duplicate { path: part.path.clone() }));
         for edit in edits {
-            if let Ok(edited) = apply_edits(workshop, &text, std::slice::from_ref(&edit)) {
-                let again = inspect_definition(workshop, &edited.text);
+            if let Ok(edited) = apply_edits(env, &text, std::slice::from_ref(&edit)) {
+                let again = inspect_definition(env, &edited.text);
                 assert!(inspection.problem.is_some() || again.problem.is_none(), "{edit:?} makes {}", edited.text);
             }
         }

@@ -177,16 +177,50 @@ fn every_code_is_provoked_by_a_test() {
 }
 
 /// Maximum number of comparisons with a code in product code.
-const MAX_CODE_COMPARISONS: usize = 33;
+const MAX_CODE_COMPARISONS: usize = 41;
+
+/// The table of the codes, and what belongs to each.
+const CODE_TABLE: &str = "crates/core/src/code.rs";
+
+/// The number of comparisons with a code: by an operator, by `matches!`, or as the pattern of a match.
+fn count_comparisons(code: &str) -> usize {
+    let names_code = |text: &str| {
+        let follows_word = |at: usize| text[..at].ends_with(|c: char| c.is_alphanumeric() || c == '_');
+        text.match_indices("Code::").any(|(at, _)| !follows_word(at))
+    };
+    let operators = code.matches("== Code::").count() + code.matches("!= Code::").count();
+    let patterns = code.lines().filter_map(|line| line.split_once("=>")).filter(|(pattern, _)| {
+        // A guard that compares is an operator.
+        names_code(pattern.split(" if ").next().unwrap_or_default())
+    });
+    let macros = code.match_indices("matches!(").filter(|(at, _)| {
+        let arguments = code[*at..].split([';', '{']).next().unwrap_or_default();
+        let pattern = arguments.split_once(',').map_or("", |(_, pattern)| pattern);
+        names_code(pattern.split(" if ").next().unwrap_or_default())
+    });
+    operators + patterns.count() + macros.count()
+}
 
 /// The reactions to an error match its variants. Those to a recorded failure or to a diagnostic compare its code:
 /// `docs/decisions/error-codes.md`.
 #[test]
 fn code_comparisons_are_rare() {
-    let count_in = |code: &str| code.matches("== Code::").count() + code.matches("!= Code::").count();
     let files = read_product_files(&["crates"]);
-    let count: usize = files.iter().map(|file| count_in(&file.code)).sum();
+    let mut count = 0;
+    for file in files.iter().filter(|file| file.path != CODE_TABLE) {
+        let found = count_comparisons(&file.code);
+        count += found;
+        if found > 0 {
+            println!("{}: {found}", file.path);
+        }
+    }
     println!("{count} comparisons with a code");
     assert!(count <= MAX_CODE_COMPARISONS, "{count} comparisons; match the variants of the error instead");
-    assert_eq!(count_in("if error.code == Code::LimitSteps || code != Code::Cycle {"), 2);
+    assert_eq!(count_comparisons("if error.code == Code::LimitSteps || code != Code::Cycle {"), 2);
+    assert_eq!(count_comparisons("matches!(error.code, Code::Cycle | Code::LimitSteps);"), 1);
+    assert_eq!(
+        count_comparisons("match error.code {\n    Code::Cycle => Status::Failed,\n    _ => Code::Cycle,\n}"),
+        1
+    );
+    assert_eq!(count_comparisons("matches!(block.code, BlockCode::Prompt { .. }); Error::Cycle => Code::Cycle,"), 0);
 }

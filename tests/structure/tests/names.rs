@@ -80,6 +80,23 @@ fn is_frozen_migration(path: &str) -> bool {
     FROZEN_MIGRATIONS.iter().any(|(frozen, last)| *frozen == folder && version <= *last)
 }
 
+/// Names of one word that look like participles: a method of the standard library, and adjectives.
+const ALLOWED_PARTICIPLES: [&str; 2] = ["elapsed", "unlimited"];
+
+/// Verbs that end like participles.
+const VERBS_IN_ED: [&str; 4] = ["embed", "exceed", "feed", "need"];
+
+/// Whether a name of one word is a participle, which says what was done, and not what the function does.
+fn is_participle(name: &str) -> bool {
+    let is_one_word = split_words(name).len() == 1;
+    let is_known = ALLOWED_PARTICIPLES.contains(&name) || VERBS_IN_ED.contains(&name);
+    is_one_word && !is_known && (name.ends_with("ed") || IRREGULAR_PARTICIPLES.contains(&name))
+}
+
+/// Participles that do not end in `ed`.
+const IRREGULAR_PARTICIPLES: [&str; 10] =
+    ["broken", "chosen", "done", "given", "hidden", "known", "left", "sent", "shown", "written"];
+
 /// Maximum number of types with one name. A name that several modules use is not specific enough.
 const MAX_SAME_NAME_TYPES: usize = 2;
 
@@ -205,6 +222,18 @@ fn functions_have_a_verb_and_an_object() {
         count("fn") <= MAX_ONE_WORD_PERCENT,
         "too many functions have a name of one word; say a verb and an object"
     );
+}
+
+#[test]
+fn no_function_is_a_participle() {
+    let mut problems = Vec::new();
+    for file in read_product_files(&["crates"]) {
+        let names = declared_names(&file.code, &["fn"]).into_iter().filter(|name| is_participle(name));
+        problems.extend(names.map(|name| format!("{}: {name}", file.path)));
+    }
+    assert!(problems.is_empty(), "say a verb and an object:\n{}", problems.join("\n"));
+    assert!(is_participle("closed") && is_participle("shown"));
+    assert!(!is_participle("need") && !is_participle("elapsed") && !is_participle("is_closed"));
 }
 
 #[test]

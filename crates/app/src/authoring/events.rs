@@ -8,7 +8,7 @@ use flowloom_core::path::Path;
 use flowloom_core::status::Status;
 use flowloom_core::value::Value;
 
-use crate::authoring::happened::{AgentFlowEvent, build_fields};
+use crate::authoring::agentflow_event::{AgentFlowEvent, build_fields};
 use crate::runs::summary;
 
 /// Converts journal records, starting with the first, into stream events.

@@ -2,9 +2,9 @@
 //! them journal, resume, budget, replay and cancel. Every model call, search and trial is a child step of its stage,
 //! and the events of the stages are in the run's journal (docs/author.md).
 
+pub mod agentflow_event;
 mod events;
 mod functions;
-pub mod happened;
 mod job;
 mod persist;
 mod trials;

@@ -4,7 +4,7 @@ use flowloom_author::candidates::describe_block;
 use flowloom_author::create::numbered_ids;
 use flowloom_author::dry_run::{DryRun, DryRunInputs, DryRunner, Prompts};
 use flowloom_author::{Candidate, RequiredBlock, TrialOutcome};
-use flowloom_core::block::Card;
+use flowloom_core::block::BlockCard;
 use flowloom_core::error::StepFailure;
 use flowloom_core::json::write_json;
 use flowloom_core::limits::Limits;
@@ -53,7 +53,7 @@ impl AuthoringEnv {
         wanted: &RequiredBlock,
         user: &str,
     ) -> Result<CandidateSearch, StepFailure> {
-        let card = Card::from_definition(&wanted.to_definition());
+        let card = BlockCard::from_definition(&wanted.to_definition());
         let finding = self.blocks.find_blocks(user, &card, MAX_CANDIDATES).await?;
         let candidate = |found: BlockMatch| Candidate { block: found.block, similarity: found.similarity };
         let mut candidates: Vec<Candidate> = finding.matches.into_iter().map(candidate).collect();

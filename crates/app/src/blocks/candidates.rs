@@ -26,7 +26,7 @@ impl BlockRegistry {
 
 #[cfg(test)]
 mod tests {
-    use flowloom_core::block::Card;
+    use flowloom_core::block::BlockCard;
     use flowloom_core::json::parse_value;
     use flowloom_store::{Actor, DefinitionCondition};
 
@@ -89,7 +89,7 @@ mod tests {
             };
             let (inputs, outputs) = (build_schema(inputs), build_schema(outputs));
             let (description, execution_type) = (step.to_owned(), "python".to_owned());
-            let card = Card { description, execution_type, inputs, outputs, ..Card::default() };
+            let card = BlockCard { description, execution_type, inputs, outputs, ..BlockCard::default() };
             let finding = registry.find_blocks("ann", &card, 5).await.expect("a search");
             let first = finding.matches.iter().find(|found| found.fit.is_usable()).map(|found| id_of(&found.block));
             assert!(first.is_none_or(|first| first == id), "{step}: {first:?}");

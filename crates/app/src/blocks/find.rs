@@ -1,6 +1,6 @@
 //! Hybrid search of blocks: full text and embeddings, or full text alone where there are no embeddings.
 
-use flowloom_core::block::{Card, Fit, Thresholds, compare_block};
+use flowloom_core::block::{BlockCard, Fit, Thresholds, compare_block};
 use flowloom_core::error::StepFailure;
 use flowloom_core::json::parse_value;
 use flowloom_core::value::Value;
@@ -38,7 +38,7 @@ pub struct BlockMatch {
 impl BlockRegistry {
     /// Searches the user's blocks, everyone's and the built-in ones for a block that meets the request. Fails if the
     /// store cannot be read or written; without embeddings, words alone are compared.
-    pub async fn find_blocks(&self, user: &str, wanted: &Card, limit: usize) -> Result<BlockSearch, StepFailure> {
+    pub async fn find_blocks(&self, user: &str, wanted: &BlockCard, limit: usize) -> Result<BlockSearch, StepFailure> {
         self.index_built_in().await?;
         self.embed_built_in().await;
         let (vector, by_words) = match self.embeddings.embed_query(&wanted.embedding_text()).await {
@@ -53,7 +53,7 @@ impl BlockRegistry {
 
     /// Searches blocks by a few words that a person wrote. Fails if the store cannot be read.
     pub async fn search_blocks(&self, user: &str, words: &str, limit: usize) -> Result<BlockSearch, StepFailure> {
-        let wanted = Card { description: words.to_owned(), ..Card::default() };
+        let wanted = BlockCard { description: words.to_owned(), ..BlockCard::default() };
         self.find_blocks(user, &wanted, limit).await
     }
 }
@@ -61,7 +61,7 @@ impl BlockRegistry {
 fn query_store(
     store: &Store,
     user: &str,
-    wanted: &Card,
+    wanted: &BlockCard,
     vector: Option<&QueryEmbedding>,
     thresholds: &Thresholds,
     limit: usize,
@@ -73,7 +73,7 @@ fn query_store(
     for one in near.into_iter().filter(is_similar) {
         // The block may have been deleted since, or may belong to another release.
         let Some(block) = load_block(store, &one)? else { continue };
-        let fit = compare_block(wanted, &Card::from_definition(&block), one.similarity, thresholds);
+        let fit = compare_block(wanted, &BlockCard::from_definition(&block), one.similarity, thresholds);
         all.push(BlockMatch { block, score: one.score, similarity: one.similarity, fit });
     }
     Ok(all)
@@ -137,7 +137,7 @@ pub(super) mod tests {
             let [name, description, inputs, outputs, taken] = fields[..] else { panic!("{line}") };
             let (inputs, outputs) = (build_schema(inputs), build_schema(outputs));
             let (name, description, execution_type) = (name.to_owned(), description.to_owned(), "python".to_owned());
-            let card = Card { name, description, execution_type, inputs, outputs, ..Card::default() };
+            let card = BlockCard { name, description, execution_type, inputs, outputs, ..BlockCard::default() };
             let finding = registry.find_blocks("ann", &card, 5).await.expect("a search");
             assert_eq!(finding.fallback_reason, None);
             let first = finding.matches.iter().find(|found| found.fit.is_usable());

@@ -21,13 +21,13 @@ const METHODS: [&str; 7] = ["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OP
 const SCHEMELESS_PROVIDER: &str = "ollama";
 
 /// Placeholder of any name in a path.
-const ANY: &str = "*";
+const ANY_KEY: &str = "*";
 
 /// The settings that are addresses.
 const ADDRESSES: [&[&str]; 7] = [
-    &["functions", ANY, "url"],
-    &["mcp", ANY, "url"],
-    &["providers", ANY, "base_url"],
+    &["functions", ANY_KEY, "url"],
+    &["mcp", ANY_KEY, "url"],
+    &["providers", ANY_KEY, "base_url"],
     &["search", "url"],
     &["server", "public_url"],
     &["telemetry", "otlp"],
@@ -93,7 +93,7 @@ fn check_text(path: &[&str], text: &str) -> Option<String> {
         let address = if lacks_scheme { format!("http://{text}") } else { text.to_owned() };
         return (!is_web_address(&address)).then(|| "an http or https address".to_owned());
     }
-    let is_method = is_at(path, &["functions", ANY, "method"]);
+    let is_method = is_at(path, &["functions", ANY_KEY, "method"]);
     if !is_method || METHODS.contains(&text.to_ascii_uppercase().as_str()) {
         return None;
     }
@@ -105,7 +105,7 @@ fn check_text(path: &[&str], text: &str) -> Option<String> {
 }
 
 fn is_at(path: &[&str], pattern: &[&str]) -> bool {
-    path.len() == pattern.len() && path.iter().zip(pattern).all(|(part, wanted)| *wanted == ANY || part == wanted)
+    path.len() == pattern.len() && path.iter().zip(pattern).all(|(part, wanted)| *wanted == ANY_KEY || part == wanted)
 }
 
 /// Whether a text is the address of a web server. It may contain secrets.

@@ -8,9 +8,10 @@ use flowloom_core::plan::{NotAlone, Plan, has_own_scope, inputs_from_env, isolat
 use flowloom_core::value::Map;
 
 use super::error::DefinitionError;
-use crate::engines::{App, LoadedRun};
+use crate::engine_factory::EngineFactory;
 use crate::error::AppError;
 use crate::runs::start::PreparedDefinition;
+use crate::runs::stored::{LoadedRun, StoredRuns};
 
 /// The input with the conversation before the step.
 const CONVERSATION: &str = "messages";
@@ -21,27 +22,27 @@ pub fn plan_step(plan: &Plan, step: &Path) -> Result<Plan, DefinitionError> {
     isolate_step(plan, step).map_err(refuse)
 }
 
-impl App {
-    /// A definition of which only one step runs. `is_steered` states whether a caller with a key chose its inputs.
-    /// Fails if the definition has no such step, or if the step cannot run alone.
-    pub async fn prepare_step(
-        self: &Arc<App>,
-        whole: Arc<PreparedDefinition>,
-        step: &Path,
-        is_steered: bool,
-    ) -> Result<Arc<PreparedDefinition>, AppError> {
-        let (app, step) = (self.clone(), step.clone());
-        let prepare = move || {
-            let plan = plan_step(&whole.plan, &step)?;
-            let mut bundle = whole.parse_bundle()?;
-            bundle.step = Some(step);
-            bundle.is_steered |= is_steered;
-            app.prepare(Arc::new(plan), &bundle).map(Arc::new)
-        };
-        // The bundle of a large definition takes a while.
-        tokio::task::spawn_blocking(prepare).await?
-    }
+/// A definition of which only one step runs. `is_steered` states whether a caller with a key chose its inputs. Fails if the
+/// definition has no such step, or if the step cannot run alone.
+pub(crate) async fn prepare_step(
+    engines: &Arc<EngineFactory>,
+    whole: Arc<PreparedDefinition>,
+    step: &Path,
+    is_steered: bool,
+) -> Result<Arc<PreparedDefinition>, AppError> {
+    let (engines, step) = (engines.clone(), step.clone());
+    let prepare = move || {
+        let plan = plan_step(&whole.plan, &step)?;
+        let mut bundle = whole.parse_bundle()?;
+        bundle.step = Some(step);
+        bundle.is_steered |= is_steered;
+        engines.prepare(Arc::new(plan), &bundle).map(Arc::new)
+    };
+    // The bundle of a large definition takes a while.
+    tokio::task::spawn_blocking(prepare).await?
+}
 
+impl StoredRuns {
     /// The values of the inputs of a step alone, as a recorded run had them when it first began the step; empty if it did
     /// not. Names that exist only in an iteration have none. `alone` is the plan of the step. Nothing is performed.
     /// Fails if an engine cannot be built from the settings in the bundle of the run.

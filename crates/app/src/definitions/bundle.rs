@@ -14,7 +14,7 @@ use flowloom_runtime::effects::DefinitionIdentity;
 use serde::{Deserialize, Serialize};
 
 use super::error::DefinitionError;
-use super::sources::{ServerTools, Surroundings};
+use super::sources::{ServerTools, SourceSettings};
 use crate::config::mcp::McpSettings;
 use crate::config::{AgentSettings, Config, FunctionSettings, ToolSettings};
 
@@ -153,8 +153,8 @@ impl Bundle {
     }
 
     /// The names that a definition under these settings may use.
-    pub(crate) fn to_sources_without_files(&self) -> Surroundings<'_> {
-        Surroundings {
+    pub(crate) fn to_sources_without_files(&self) -> SourceSettings<'_> {
+        SourceSettings {
             functions: &self.functions,
             mcp: &self.mcp,
             declared: &self.server_tools,

@@ -12,6 +12,7 @@ use flowloom_formats::{StopFlag, compile};
 use flowloom_store::{DefinitionKey, DefinitionKind, DefinitionRow, Origin, Store};
 use tokio::sync::OnceCell;
 
+use super::catalog_parts::CatalogParts;
 use super::entry::DefinitionLocation;
 use super::error::DefinitionError;
 use super::flow_folder::FlowFolder;
@@ -22,7 +23,6 @@ use crate::config::Config;
 use crate::definitions::bundle::{AvailableTools, Bundle};
 use crate::definitions::source::{LoadedDefinition, Loader, problem_of_whole_file};
 use crate::definitions::stored::{self, DefinitionContent};
-use crate::engines::App;
 use crate::error::AppError;
 use crate::mutex::lock_mutex;
 use crate::runs::start::PreparedDefinition;
@@ -42,7 +42,7 @@ const MAX_COMPILED_DEFINITIONS: usize = 1024;
 /// All definitions of a server, by id.
 pub struct Catalog {
     root: PathBuf,
-    app: Arc<App>,
+    parts: CatalogParts,
     files: Mutex<BTreeMap<PathBuf, Arc<CatalogEntry>>>,
     /// Agents with the workflows that were available last, by user and id.
     agents: Mutex<BTreeMap<(String, String), Arc<PreparedDefinition>>>,
@@ -54,10 +54,10 @@ pub struct Catalog {
 
 impl Catalog {
     /// The catalog of the definitions below `root` and of those in the store.
-    pub fn new(root: PathBuf, app: Arc<App>) -> Catalog {
+    pub fn new(root: PathBuf, parts: CatalogParts) -> Catalog {
         Catalog {
             root,
-            app,
+            parts,
             files: Mutex::default(),
             last_listed: Mutex::default(),
             agents: Mutex::default(),
@@ -65,16 +65,21 @@ impl Catalog {
         }
     }
 
+    /// The parts that it uses.
+    pub(crate) fn parts(&self) -> &CatalogParts {
+        &self.parts
+    }
+
     /// The configuration of its definitions.
-    pub(crate) fn config(&self) -> &Config {
-        &self.app.config
+    pub fn config(&self) -> &Config {
+        &self.parts.config
     }
 
     /// Every definition available to a user, sorted by id. Reads the folder. Fails if the store cannot be read, or if
     /// stored content is damaged.
     pub fn list_definitions(&self, user: &str) -> Result<Vec<Arc<CatalogEntry>>, AppError> {
         let mut found = self.list_folder();
-        for row in stored::list_definitions(&self.app.store, user, DefinitionKind::Workflow)? {
+        for row in stored::list_definitions(&self.parts.store, user, DefinitionKind::Workflow)? {
             found.extend(self.load_stored(row)?);
         }
         found.sort_by(|a, b| a.id.cmp(&b.id));
@@ -91,7 +96,7 @@ impl Catalog {
         if file.is_some() {
             return Ok(file);
         }
-        match stored::find_definition(&self.app.store, user, DefinitionKind::Workflow, id)? {
+        match stored::find_definition(&self.parts.store, user, DefinitionKind::Workflow, id)? {
             Some(row) => self.load_stored(row),
             // The file may have been created since the last listing.
             None if is_listed => Ok(self.find_file(id).or_else(|| self.find_by_file_name(id))),
@@ -127,7 +132,7 @@ impl Catalog {
         compiled: &PreparedDefinition,
         user: &str,
     ) -> Result<Arc<PreparedDefinition>, AppError> {
-        let mut available = self.app.servers.query_available(&self.app.config, &agent.required_servers).await?;
+        let mut available = self.parts.servers.query_available(&self.parts.config, &agent.required_servers).await?;
         available.flows = Some(agents::load_available(self, user).await?);
         let prepared = Arc::new(self.prepare_with_tools(agent, compiled, available)?);
         let mut agents = lock_mutex(&self.agents);
@@ -151,7 +156,7 @@ impl Catalog {
     ) -> Result<Option<DefinitionContent>, AppError> {
         if let Some(version) = version {
             let key = DefinitionKey { user: user.to_owned(), kind: DefinitionKind::Workflow, id: id.to_owned() };
-            let found = self.app.store.list_versions(&key)?.into_iter().find(|row| row.version == version);
+            let found = self.parts.store.list_versions(&key)?.into_iter().find(|row| row.version == version);
             return Ok(found.map(|row| DefinitionContent::parse(&row.content)).transpose()?);
         }
         self.find_definition(user, id)?.map(|definition| self.read_content(&definition)).transpose()
@@ -291,7 +296,7 @@ impl Catalog {
         let key = (row.key.user.clone(), row.key.id.clone());
         let known = lock_mutex(&self.stored).get(&key).cloned();
         if let Some(known) = known
-            && known.is_fresh_stored(&row, &self.app)?
+            && known.is_fresh_stored(&row, &self.parts.store)?
         {
             return Ok(Some(known));
         }
@@ -345,27 +350,27 @@ impl Catalog {
     ) -> Result<stored::CompiledDefinition, AppError> {
         let content = DefinitionContent::parse(&row.content)?;
         let loader = Loader { stop, ..self.new_loader() };
-        stored::compile_for_user(&self.app.store, &loader, &row.key.user, &content)
+        stored::compile_for_user(&self.parts.store, &loader, &row.key.user, &content)
     }
 
     /// The store with the stored definitions.
     pub fn store(&self) -> &Arc<Store> {
-        &self.app.store
+        &self.parts.store
     }
 
     /// The tools of MCP servers.
     pub(super) async fn query_tools(&self, servers: &[String]) -> Result<AvailableTools, AppError> {
-        self.app.servers.query_available(&self.app.config, servers).await
+        self.parts.servers.query_available(&self.parts.config, servers).await
     }
 
     /// The parser of Python sources.
     pub fn python_syntax(&self) -> &PythonSyntax {
-        self.app.blocks.python_syntax()
+        self.parts.blocks.python_syntax()
     }
 
     /// Loads definitions with the configuration of this installation.
     pub fn new_loader(&self) -> Loader<'_> {
-        Loader::new(&self.app.config)
+        Loader::new(&self.parts.config)
     }
 
     /// Builds a definition from a compiled source; `None` if its format is unknown. A file uses its own id, if it has
@@ -405,7 +410,7 @@ impl Catalog {
 
     /// The files of the workflows that run as functions, with the times of their changes.
     fn list_function_files(&self) -> ModificationTimes {
-        let config = &self.app.config;
+        let config = &self.parts.config;
         let workflows = config.functions.values().filter_map(|function| function.workflow.as_ref());
         let paths: Vec<PathBuf> = workflows.map(|workflow| config.base_folder().join(workflow)).collect();
         read_modification_times(paths.iter())
@@ -417,8 +422,8 @@ impl Catalog {
         plan: Arc<Plan>,
         tenant: Option<String>,
     ) -> Result<PreparedDefinition, AppError> {
-        let bundle = self.app.build_bundle(source.name(), source.files(), plan.format)?;
-        self.app.prepare(plan, &Bundle { tenant, ..bundle.with_tools(source.available_tools()) })
+        let bundle = self.parts.engines.build_bundle(source.name(), source.files(), plan.format);
+        self.parts.engines.prepare(plan, &Bundle { tenant, ..bundle.with_tools(source.available_tools()) })
     }
 }
 
@@ -469,13 +474,13 @@ impl CatalogEntry {
 
     /// Whether the definition and its dependencies are unchanged. A definition with errors is always recompiled, since
     /// a missing dependency may exist by now.
-    fn is_fresh_stored(&self, now: &DefinitionRow, app: &App) -> Result<bool, AppError> {
+    fn is_fresh_stored(&self, now: &DefinitionRow, store: &Store) -> Result<bool, AppError> {
         let DefinitionLocation::Stored { row, parts, changed } = &self.location else { return Ok(false) };
         if self.is_refused || !is_unchanged(changed) || row.hash != now.hash || row.version != now.version {
             return Ok(false);
         }
         for part in parts {
-            let found = stored::find_definition(&app.store, &row.key.user, part.kind, &part.id)?;
+            let found = stored::find_definition(store, &row.key.user, part.kind, &part.id)?;
             if found.map(|found| found.hash) != part.hash {
                 return Ok(false);
             }

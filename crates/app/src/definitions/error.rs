@@ -121,6 +121,14 @@ pub enum DefinitionError {
 }
 
 impl DefinitionError {
+    /// Whether a stored definition is damaged.
+    pub(crate) fn is_damage(&self) -> bool {
+        matches!(
+            self,
+            DefinitionError::Damaged(_) | DefinitionError::BundleDamaged(_) | DefinitionError::BundleRejected(_)
+        )
+    }
+
     /// The error code.
     pub fn code(&self) -> Code {
         match self {

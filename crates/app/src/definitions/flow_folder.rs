@@ -17,7 +17,8 @@ static WRITING: Mutex<()> = Mutex::new(());
 pub(super) const FLOW_FOLDER: &str = "agent-flows";
 
 /// Where the folder is in the served one: the folder of AnythingLLM's storage, or one that contains it.
-const PLACES: [&str; 3] = ["plugins/agent-flows", "storage/plugins/agent-flows", "server/storage/plugins/agent-flows"];
+const FLOW_FOLDERS: [&str; 3] =
+    ["plugins/agent-flows", "storage/plugins/agent-flows", "server/storage/plugins/agent-flows"];
 
 /// AnythingLLM's folder of flows.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,7 +33,7 @@ impl FlowFolder {
         if root.file_name().is_some_and(|name| name == FLOW_FOLDER) {
             return Some(FlowFolder { path: root });
         }
-        PLACES.iter().map(|place| root.join(place)).find(|path| path.is_dir()).map(|path| FlowFolder { path })
+        FLOW_FOLDERS.iter().map(|place| root.join(place)).find(|path| path.is_dir()).map(|path| FlowFolder { path })
     }
 
     /// Writes a flow. The file is replaced as a whole and keeps its mode; its previous version is kept as

@@ -4,6 +4,7 @@ mod agents_above;
 pub mod alone;
 pub mod bundle;
 pub mod catalog;
+pub mod catalog_parts;
 pub mod conditions;
 pub mod convert;
 mod cost_check;

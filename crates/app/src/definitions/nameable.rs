@@ -9,14 +9,13 @@ use flowloom_core::json::parse_value;
 use flowloom_core::value::Value;
 use flowloom_formats::markdown::{FLOWS_FOLDER, PROMPTS_FOLDER};
 use flowloom_formats::{graph, list_built_in_functions, pipeline};
-use flowloom_store::{DefinitionKind, DefinitionRow};
+use flowloom_store::{DefinitionKind, DefinitionRow, Store};
 
 use super::agents_above::list_folders_above;
 use super::find::find_named;
 use super::folder::{derive_file_id, id_from_path, list_files};
 use super::stored::list_definitions;
 use crate::config::Config;
-use crate::engines::App;
 use crate::error::AppError;
 use crate::wiring::build_default_models;
 
@@ -81,23 +80,28 @@ impl NameableThings {
 impl NameableThings {
     /// The names that a definition of `user` can use on a server: those that are configured, and those that are stored
     /// for the user or for everyone. `workflows` are the ids of the catalog. Fails if the store cannot be read.
-    pub fn of_user(app: &App, user: &str, workflows: Vec<String>) -> Result<NameableThings, AppError> {
-        let stored = |kind| list_definitions(&app.store, user, kind);
+    pub fn of_user(
+        store: &Store,
+        config: &Config,
+        user: &str,
+        workflows: Vec<String>,
+    ) -> Result<NameableThings, AppError> {
+        let stored = |kind| list_definitions(store, user, kind);
         let mut blocks: Vec<Nameable> = stored(DefinitionKind::Block)?.iter().map(describe_stored).collect();
         for block in pipeline::built_in_blocks().iter().map(describe_block) {
             if !blocks.iter().any(|known| known.name == block.name) {
                 blocks.push(block);
             }
         }
-        let configured = app.config.agents.keys().map(|name| Nameable::new(name, "configured"));
+        let configured = config.agents.keys().map(|name| Nameable::new(name, "configured"));
         let agents = stored(DefinitionKind::Agent)?;
         Ok(NameableThings {
-            functions: list_functions(&app.config),
-            models: list_models(&app.config),
+            functions: list_functions(config),
+            models: list_models(config),
             blocks,
             agents: configured.chain(agents.iter().map(describe_stored)).collect(),
             workflows: workflows.into_iter().map(|id| Nameable::new(id, "")).collect(),
-            secrets: list_secrets(&app.config),
+            secrets: list_secrets(config),
             texts: Vec::new(),
         })
     }

@@ -19,7 +19,7 @@ use super::folder::leaves_folder;
 use super::missing_file::describe_read_error;
 use super::reader::{FileReader, OpenFiles, read_files_below, resolve_folder};
 use super::secret_check::check_secrets;
-use super::sources::Surroundings;
+use super::sources::SourceSettings;
 use crate::config::{AgentSettings, Config};
 use crate::definitions::bundle::AvailableTools;
 use crate::error::AppError;
@@ -154,9 +154,9 @@ impl Loader<'_> {
     }
 
     /// The settings that compiling depends on, as configured.
-    pub(crate) fn surroundings<'a>(&'a self, available_tools: &'a AvailableTools) -> Surroundings<'a> {
+    pub(crate) fn source_settings<'a>(&'a self, available_tools: &'a AvailableTools) -> SourceSettings<'a> {
         let config = self.config;
-        Surroundings {
+        SourceSettings {
             functions: &config.functions,
             mcp: &config.mcp,
             declared: &available_tools.servers,
@@ -201,7 +201,7 @@ impl Loader<'_> {
     /// Compiles the definition called `name` among `files`. Nothing is read.
     pub fn compile_files(&self, name: &str, files: BTreeMap<String, Vec<u8>>) -> LoadedDefinition {
         let available_tools = AvailableTools::default();
-        let sources = self.surroundings(&available_tools).with_files(files);
+        let sources = self.source_settings(&available_tools).with_files(files);
         let compiled = compile(name, &sources, self.format);
         LoadedDefinition::of_files(name, sources.files, compiled, available_tools)
     }
@@ -244,7 +244,7 @@ impl Loaded {
             let compiled = Compiled { diagnostics: vec![diagnostic], format, ..Compiled::default() };
             return LoadedDefinition { loaded: self, compiled };
         }
-        let mut sources = loader.surroundings(&self.available_tools).with_files(std::mem::take(&mut self.files));
+        let mut sources = loader.source_settings(&self.available_tools).with_files(std::mem::take(&mut self.files));
         let mut compiled = compile(&self.name, &sources, format);
         let patterns = compiled.format.map(flowloom_formats::related_file_patterns).unwrap_or_default();
         let is_graph = compiled.format == Some(flowloom_formats::graph::FORMAT);

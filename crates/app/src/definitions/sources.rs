@@ -14,7 +14,7 @@ use crate::config::{FunctionSettings, ToolSettings};
 pub(crate) type ServerTools = BTreeMap<String, Vec<ToolDeclaration>>;
 
 /// The settings that compiling depends on.
-pub(crate) struct Surroundings<'a> {
+pub(crate) struct SourceSettings<'a> {
     /// Configured functions by id.
     pub functions: &'a BTreeMap<String, FunctionSettings>,
     /// Configured MCP servers by name.
@@ -35,7 +35,7 @@ pub(crate) struct Surroundings<'a> {
     pub stop: StopFlag,
 }
 
-impl Surroundings<'_> {
+impl SourceSettings<'_> {
     /// The sources of a definition that consists of `files`.
     pub(crate) fn with_files(self, files: BTreeMap<String, Vec<u8>>) -> Sources {
         let functions: Vec<String> = self.functions.keys().cloned().collect();

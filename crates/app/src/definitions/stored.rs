@@ -121,7 +121,7 @@ pub(crate) fn compile_with_tools(
     content: &DefinitionContent,
     available: AvailableTools,
 ) -> Result<CompiledDefinition, AppError> {
-    let mut sources = loader.surroundings(&available).with_files(BTreeMap::new());
+    let mut sources = loader.source_settings(&available).with_files(BTreeMap::new());
     sources.files = content.files.iter().map(|(path, text)| (path.clone(), text.clone().into_bytes())).collect();
     let format = loader.format.or(content.format);
     let mut parts: Vec<Dependency> = Vec::new();

@@ -91,7 +91,7 @@ fn find_named_tools(loader: &Loader<'_>, source: &LoadedDefinition) -> Vec<(Stri
     let text = String::from_utf8_lossy(source.bytes());
     let Ok((tree, _)) = parse_node(&text) else { return Vec::new() };
     let none = AvailableTools::default();
-    let sources = loader.surroundings(&none).with_files(source.files().clone());
+    let sources = loader.source_settings(&none).with_files(source.files().clone());
     let is_record = |name: &str| {
         let file = Path::new(source.name()).with_file_name(graph::TOOLS_FOLDER).join(format!("{name}.json"));
         source.files().contains_key(&file.display().to_string())

@@ -1,11 +1,11 @@
 //! Versions of stored workflows, by number.
 
-use flowloom_store::{DefinitionKey, DefinitionKind};
+use flowloom_store::{DefinitionKey, DefinitionKind, Store};
 
 use super::error::DefinitionError;
 use super::source::{LoadedDefinition, Loader};
 use super::stored::{self, DefinitionContent};
-use crate::engines::App;
+use crate::config::Config;
 use crate::error::AppError;
 
 /// A version as people write it: `NAME@2`.
@@ -26,29 +26,32 @@ impl VersionName {
     }
 }
 
-impl App {
-    /// The files of a version of a user's stored workflow, also of a deleted one. Fails with `NotThere`, and names the
-    /// versions that there are.
-    pub fn read_version(&self, user: &str, named: &VersionName) -> Result<DefinitionContent, AppError> {
-        let VersionName { id, version } = named;
-        let key = DefinitionKey { user: user.to_owned(), kind: DefinitionKind::Workflow, id: id.clone() };
-        let rows = self.store.list_versions(&key)?;
-        match rows.iter().find(|row| row.version == *version) {
-            Some(row) => Ok(DefinitionContent::parse(&row.content)?),
-            None if rows.is_empty() => Err(DefinitionError::NotFound(id.clone()).into()),
-            None => {
-                let versions = rows.iter().rev().map(|row| row.version).collect();
-                Err(DefinitionError::NoSuchVersion { id: id.clone(), version: *version, versions }.into())
-            }
+/// The files of a version of a user's stored workflow, also of a deleted one. Fails with `NotThere`, and names the
+/// versions that there are.
+pub fn read_version(store: &Store, user: &str, named: &VersionName) -> Result<DefinitionContent, AppError> {
+    let VersionName { id, version } = named;
+    let key = DefinitionKey { user: user.to_owned(), kind: DefinitionKind::Workflow, id: id.clone() };
+    let rows = store.list_versions(&key)?;
+    match rows.iter().find(|row| row.version == *version) {
+        Some(row) => Ok(DefinitionContent::parse(&row.content)?),
+        None if rows.is_empty() => Err(DefinitionError::NotFound(id.clone()).into()),
+        None => {
+            let versions = rows.iter().rev().map(|row| row.version).collect();
+            Err(DefinitionError::NoSuchVersion { id: id.clone(), version: *version, versions }.into())
         }
     }
+}
 
-    /// Compiles a version of a user's stored workflow. Fails if there is no such workflow or version, or if its content
-    /// is damaged.
-    pub fn compile_version(&self, user: &str, named: &VersionName) -> Result<LoadedDefinition, AppError> {
-        let content = self.read_version(user, named)?;
-        Ok(stored::compile_for_user(&self.store, &Loader::new(&self.config), user, &content)?.source)
-    }
+/// Compiles a version of a user's stored workflow. Fails if there is no such workflow or version, or if its content
+/// is damaged.
+pub fn compile_version(
+    store: &Store,
+    config: &Config,
+    user: &str,
+    named: &VersionName,
+) -> Result<LoadedDefinition, AppError> {
+    let content = read_version(store, user, named)?;
+    Ok(stored::compile_for_user(store, &Loader::new(config), user, &content)?.source)
 }
 
 #[cfg(test)]

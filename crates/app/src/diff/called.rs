@@ -12,7 +12,7 @@ use crate::config::Config;
 use crate::definitions::bundle::{Bundle, compile_bundle};
 use crate::definitions::function_files::FunctionFiles;
 use crate::definitions::source::LoadedDefinition;
-use crate::engines::LoadedRun;
+use crate::runs::stored::LoadedRun;
 use crate::tools::workflows::CalledWorkflow;
 
 /// A definition to compare, with the workflows that its functions run.

@@ -8,10 +8,10 @@ use flowloom_core::path::Path;
 
 use super::called::{ComparedDefinition, WorkflowChange};
 use super::definitions::compare_definitions;
-use crate::engines::{App, LoadedRun};
 use crate::error::AppError;
 use crate::runs::details::{StepDetails, read_details};
 use crate::runs::recorded_calls::ChildRunFinder;
+use crate::runs::stored::{LoadedRun, StoredRuns};
 use crate::tools::workflows::RUN_STORED_FUNCTION;
 
 /// A run with its child runs.
@@ -31,15 +31,19 @@ struct CallingStep {
 }
 
 /// Reads two runs with their child runs. A child run that both have, because one run was forked from the other, is left out.
-pub(super) async fn read_trees(app: &App, a: &LoadedRun, b: &LoadedRun) -> Result<(RunTree, RunTree), AppError> {
-    let (steps_a, steps_b) = (read_details(app, a, None).await?, read_details(app, b, None).await?);
-    let (calls_a, calls_b) = (list_calls(app, a, &steps_a)?, list_calls(app, b, &steps_b)?);
+pub(super) async fn read_trees(
+    runs: &StoredRuns,
+    a: &LoadedRun,
+    b: &LoadedRun,
+) -> Result<(RunTree, RunTree), AppError> {
+    let (steps_a, steps_b) = (read_details(runs, a, None).await?, read_details(runs, b, None).await?);
+    let (calls_a, calls_b) = (list_calls(runs, a, &steps_a)?, list_calls(runs, b, &steps_b)?);
     let in_a: HashSet<RunId> = calls_a.iter().map(|call| call.child).collect();
     let shared: HashSet<RunId> = calls_b.iter().map(|call| call.child).filter(|child| in_a.contains(child)).collect();
     let (mut tree_a, mut tree_b) = (RunTree::default(), RunTree::default());
     for (tree, steps, calls) in [(&mut tree_a, steps_a, calls_a), (&mut tree_b, steps_b, calls_b)] {
         let own = calls.into_iter().filter(|call| !shared.contains(&call.child)).collect();
-        tree.add_steps(app, &Path::root(), steps, own).await?;
+        tree.add_steps(runs, &Path::root(), steps, own).await?;
     }
     Ok((tree_a, tree_b))
 }
@@ -48,7 +52,7 @@ impl RunTree {
     /// Adds the steps of a run, whose paths begin with `above`, and the child runs of `calls`.
     async fn add_steps(
         &mut self,
-        app: &App,
+        runs: &StoredRuns,
         above: &Path,
         steps: Vec<StepDetails>,
         calls: Vec<CallingStep>,
@@ -59,10 +63,10 @@ impl RunTree {
             let path = if *above == Path::root() { step.path.clone() } else { above.child_run_path(1, &step.path) };
             self.steps.push(StepDetails { path: path.clone(), ..step });
             if let Some(CallingStep { function, child, .. }) = call {
-                let child = app.open_run_by_id(child).await?;
-                let steps = read_details(app, &child, None).await?;
-                let calls = list_calls(app, &child, &steps)?;
-                Box::pin(self.add_steps(app, &path, steps, calls)).await?;
+                let child = runs.open_run_by_id(child).await?;
+                let steps = read_details(runs, &child, None).await?;
+                let calls = list_calls(runs, &child, &steps)?;
+                Box::pin(self.add_steps(runs, &path, steps, calls)).await?;
                 if &*function == RUN_STORED_FUNCTION {
                     self.stored.push((path, child));
                 }
@@ -73,8 +77,8 @@ impl RunTree {
 }
 
 /// The steps that started child runs, each with that of its last attempt, in the order of the steps.
-fn list_calls(app: &App, run: &LoadedRun, steps: &[StepDetails]) -> Result<Vec<CallingStep>, AppError> {
-    let mut finder = ChildRunFinder::new(&app.store);
+fn list_calls(runs: &StoredRuns, run: &LoadedRun, steps: &[StepDetails]) -> Result<Vec<CallingStep>, AppError> {
+    let mut finder = ChildRunFinder::new(&runs.store);
     finder.add_caller(run.id, &run.records);
     let mut calls = Vec::new();
     for step in steps.iter().filter(|step| step.kind.as_deref() == Some("call")) {

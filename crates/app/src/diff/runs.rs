@@ -14,10 +14,10 @@ use super::FieldChange;
 use super::called::{ComparedDefinition, WorkflowChange};
 use super::definitions::{DefinitionDiff, compare_definitions};
 use super::run_tree::{compare_stored, read_trees};
-use crate::engines::{App, LoadedRun};
 use crate::error::AppError;
 use crate::runs::details::StepDetails;
 use crate::runs::finished::read_outcome;
+use crate::runs::stored::{LoadedRun, StoredRuns};
 use crate::runs::summary::usage_to_value;
 
 /// The differences between two runs.
@@ -100,10 +100,10 @@ pub struct StepFacts {
 }
 
 /// Compares two runs. Fails if a record, a bundle or a child run of them is damaged, or cannot be read.
-pub async fn compare_runs(app: &App, a: &LoadedRun, b: &LoadedRun) -> Result<RunDiff, AppError> {
-    let (facts_a, result_a) = describe_run(app, a).await?;
-    let (facts_b, result_b) = describe_run(app, b).await?;
-    let (tree_a, tree_b) = read_trees(app, a, b).await?;
+pub async fn compare_runs(runs: &StoredRuns, a: &LoadedRun, b: &LoadedRun) -> Result<RunDiff, AppError> {
+    let (facts_a, result_a) = describe_run(runs, a).await?;
+    let (facts_b, result_b) = describe_run(runs, b).await?;
+    let (tree_a, tree_b) = read_trees(runs, a, b).await?;
     let steps = compare_steps(&tree_a.steps, &tree_b.steps);
     let both = |name| (name, result_a.get(name).cloned(), result_b.get(name).cloned());
     let fields: Vec<FieldChange> = ["status", "error", "output"]
@@ -145,8 +145,11 @@ fn find_first_divergence(steps: &[StepDiff]) -> Option<&StepDiff> {
 }
 
 /// Facts about a run, and its result as texts by name.
-async fn describe_run(app: &App, opened: &LoadedRun) -> Result<(RunFacts, HashMap<&'static str, String>), AppError> {
-    let outcome = read_outcome(app, opened).await?;
+async fn describe_run(
+    runs: &StoredRuns,
+    opened: &LoadedRun,
+) -> Result<(RunFacts, HashMap<&'static str, String>), AppError> {
+    let outcome = read_outcome(runs, opened).await?;
     let state = &outcome.state;
     let facts = RunFacts {
         run_id: opened.id,

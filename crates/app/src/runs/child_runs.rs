@@ -9,13 +9,13 @@ use flowloom_runtime::RunError;
 use flowloom_runtime::command::RunCommand;
 
 use super::commands::DECISION_TIMEOUT;
-use crate::engines::{App, LoadedRun};
 use crate::error::AppError;
+use crate::runs::stored::{LoadedRun, StoredRuns};
 
 /// Interval of looking whether a child run that another worker drives has ended.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-impl App {
+impl StoredRuns {
     /// The run that receives a command to the run `opened`, and the command in its terms. Fails if a child run cannot
     /// be opened.
     pub async fn route_command(

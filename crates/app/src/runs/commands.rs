@@ -14,8 +14,8 @@ use flowloom_store::{Actor, KeyedCommand, PostedCommand, StartKey, StoreError};
 
 use super::service::{RunService, StartCall};
 use super::supervisor::{ActiveRun, RunCompletion};
-use crate::engines::LoadedRun;
 use crate::error::AppError;
+use crate::runs::stored::LoadedRun;
 
 /// How long a caller waits for the decision about its command. The command remains stored after that.
 pub const DECISION_TIMEOUT: Duration = Duration::from_secs(10);
@@ -93,7 +93,7 @@ impl RunService {
             let is_cancelled = matches!(decision, Some(CommandOutcome::Applied))
                 && record.command.action == (CommandAction::Cancel {});
             if is_cancelled {
-                self.app.end_child_runs(receiver).await?;
+                self.stored.end_child_runs(receiver).await?;
             }
             Ok::<_, AppError>(decision)
         };
@@ -106,7 +106,7 @@ impl RunService {
         let command = new_command(None, sender, CommandAction::Cancel {});
         let by = Actor { user: Some(sender.to_owned()), ..Actor::server() };
         let cancelled =
-            async { self.send_command(self.app.open_run_by_id(run).await?, command, &by, DECISION_TIMEOUT).await };
+            async { self.send_command(self.stored.open_run_by_id(run).await?, command, &by, DECISION_TIMEOUT).await };
         if let Err(error) = cancelled.await {
             tracing::warn!("cannot cancel the run {run}, whose client has left: {error}");
         }
@@ -146,7 +146,7 @@ impl RunService {
         let keyed = KeyedCommand { user: user.clone(), key: key.clone(), reserved, run: opened.id };
         match self.send_from_conversation(&opened, vec![command], user, Some(keyed)).await {
             Err(AppError::Store(StoreError::KeyBound)) => {
-                let bound = self.app.store.find_bound_run(start)?;
+                let bound = self.stored.store.find_bound_run(start)?;
                 self.find_call_result(start, bound.ok_or(StoreError::KeyBound)?)
             }
             sent => sent,
@@ -192,11 +192,11 @@ impl RunService {
         let mut sent = Vec::with_capacity(commands.len());
         let mut pending = None;
         for command in commands {
-            let (receiver, command) = self.app.route_command(opened, command).await?;
+            let (receiver, command) = self.stored.route_command(opened, command).await?;
             if by.has_key() {
-                self.app.engines.check_chosen_output(receiver.id, &command.action)?;
+                self.stored.engines.check_chosen_output(receiver.id, &command.action)?;
             }
-            let (store, now) = (&self.app.store, SystemClock.now_ms());
+            let (store, now) = (&self.stored.store, SystemClock.now_ms());
             let posted = match &call {
                 Some(call) => store.post_keyed_command(receiver.id, command, now, by, call.clone()).await?,
                 None => store.post_command_by(receiver.id, command, now, by).await?,
@@ -235,7 +235,7 @@ impl RunService {
         deadline: Instant,
     ) -> Result<Option<CommandOutcome>, AppError> {
         let left = deadline.saturating_duration_since(Instant::now());
-        Ok(self.app.store.wait_for_decision(receiver, record, left).await?)
+        Ok(self.stored.store.wait_for_decision(receiver, record, left).await?)
     }
 
     /// Makes sure that a worker drives a run with a pending command. A living worker that had the lease when the command was
@@ -247,7 +247,7 @@ impl RunService {
         deadline: Instant,
     ) -> Result<(), AppError> {
         let receiver = opened.id;
-        let driving = self.app.open_driving_run(opened).await?;
+        let driving = self.stored.open_driving_run(opened).await?;
         if !posted.has_worker {
             // It may just have been suspended by this process, which is about to notice; or another command has continued it,
             // and the command is decided.
@@ -276,13 +276,13 @@ impl RunService {
 
     /// Reads a run and drives it. Fails with `RunOwned` if another worker drives it.
     pub async fn resume_run(&self, id: RunId) -> Result<(), AppError> {
-        self.drive_run(self.app.open_run_by_id(id).await?).await.map(|_| ())
+        self.drive_run(self.stored.open_run_by_id(id).await?).await.map(|_| ())
     }
 
     /// Drives a run, or the run around it that drives it; `None` if the run itself is not driven by this process.
     async fn drive_run(&self, opened: LoadedRun) -> Result<Option<RunCompletion>, AppError> {
         let id = opened.id;
-        let opened = self.app.open_driving_run(opened).await?;
+        let opened = self.stored.open_driving_run(opened).await?;
         let completion = self.drive_outermost_run(opened).await?;
         Ok(completion.filter(|_| self.live.find_completion(id).is_some()))
     }
@@ -290,7 +290,7 @@ impl RunService {
     async fn drive_outermost_run(&self, opened: LoadedRun) -> Result<Option<RunCompletion>, AppError> {
         let ending = self.live.find_completion(opened.id);
         let is_over = opened.state().status.is_final();
-        if ending.is_some() || (is_over && !self.app.has_pending_commands(opened.id).await?) {
+        if ending.is_some() || (is_over && !self.stored.has_pending_commands(opened.id).await?) {
             return Ok(ending);
         }
         let runs = self.clone();
@@ -302,8 +302,8 @@ impl RunService {
         if self.live.is_closed() {
             return Err(AppError::Stopping);
         }
-        self.app.check_configuration(opened).await?;
-        match self.app.resume_loaded(opened).await {
+        self.stored.check_configuration(opened).await?;
+        match self.stored.resume_loaded(opened).await {
             // The run has ended since its journal was read.
             Err(AppError::Run(RunError::Ended(_))) => Ok(None),
             run => Ok(Some(self.live.drive_run(run?, opened.plan.clone()).await)),

@@ -4,13 +4,13 @@ use flowloom_runtime::clock::SystemClock;
 use flowloom_runtime::effects::Clock as _;
 use flowloom_store::{Actor, MAX_DELETED_RUNS, Quota, RunRow, StoreError};
 
-use crate::engines::App;
 use crate::error::AppError;
+use crate::runs::stored::StoredRuns;
 
 /// How long a start or a retry of a run counts for the quota of starts, in milliseconds.
 const QUOTA_WINDOW_MS: u64 = 60_000;
 
-impl App {
+impl StoredRuns {
     /// Deletes a run that has ended, with its child runs. Fails with `NothingToDo` if it has not ended, is a child run, or has
     /// too many child runs for one commit.
     pub async fn delete_run(&self, row: &RunRow, by: &Actor) -> Result<(), AppError> {

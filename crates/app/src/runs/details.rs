@@ -15,11 +15,11 @@ use flowloom_runtime::requests::SentRequest;
 use serde::Serialize;
 use serde_json::json;
 
-use crate::engines::{App, LoadedRun};
 use crate::error::AppError;
 use crate::runs::masking::{
     MaskedValue, list_credentials_in, list_masked_in, list_masked_values, mask_header, mask_request,
 };
+use crate::runs::stored::{LoadedRun, StoredRuns};
 
 /// A step with what it sent and received.
 #[derive(Debug, Serialize)]
@@ -81,8 +81,12 @@ impl RequestDetails {
 
 /// The steps of a run, in the order of the journal: all, or those at a path and below. Fails if an engine cannot be
 /// built from the settings in the bundle of the run.
-pub async fn read_details(app: &App, opened: &LoadedRun, within: Option<&Path>) -> Result<Vec<StepDetails>, AppError> {
-    let engine = app.engine_for_run(opened)?;
+pub async fn read_details(
+    runs: &StoredRuns,
+    opened: &LoadedRun,
+    within: Option<&Path>,
+) -> Result<Vec<StepDetails>, AppError> {
+    let engine = runs.engine_for_run(opened)?;
     let sent = engine.collect_requests(opened.records.clone(), opened.plan.clone()).await;
     let mut by_path: HashMap<Path, Vec<RequestDetails>> = HashMap::new();
     for SentRequest { path, attempt, request, .. } in sent {

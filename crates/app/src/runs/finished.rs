@@ -2,13 +2,13 @@
 
 use flowloom_runtime::RunOutcome;
 
-use crate::engines::{App, LoadedRun};
 use crate::error::AppError;
+use crate::runs::stored::{LoadedRun, StoredRuns};
 
 /// Reads a stored run as if it had just been driven. Fails if an engine cannot be built from the settings in the bundle
 /// of the run.
-pub async fn read_outcome(app: &App, opened: &LoadedRun) -> Result<RunOutcome, AppError> {
+pub async fn read_outcome(runs: &StoredRuns, opened: &LoadedRun) -> Result<RunOutcome, AppError> {
     let state = opened.state();
-    let env = app.engine_for_run(opened)?.final_env(opened.records.clone(), opened.plan.clone()).await;
+    let env = runs.engine_for_run(opened)?.final_env(opened.records.clone(), opened.plan.clone()).await;
     Ok(RunOutcome { id: opened.id, state, records: opened.records.clone(), broken: None, env })
 }

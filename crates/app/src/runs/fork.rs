@@ -23,8 +23,8 @@ use super::named_step::find_named_step;
 use super::start::{PreparedDefinition, StartRun, StartedRun};
 use crate::definitions::bundle::{Bundle, compile_changed_bundle};
 use crate::definitions::edit::StepEdit;
-use crate::engines::{App, LoadedRun};
 use crate::error::AppError;
+use crate::runs::stored::{LoadedRun, StoredRuns};
 
 /// The changes of a fork.
 #[derive(Default)]
@@ -63,8 +63,8 @@ pub struct PreparedFork {
 /// Prepares a fork of a run: compiles what changes and finds the step at which it begins. Fails if the run has no such
 /// step, if nothing would change, if the changed definition does not compile, or if an input, a variable or the budget
 /// does not fit.
-pub fn prepare_fork(app: &App, from: LoadedRun, changes: ForkChanges) -> Result<PreparedFork, AppError> {
-    let at = find_start(app, &from, &changes)?;
+pub fn prepare_fork(runs: &StoredRuns, from: LoadedRun, changes: ForkChanges) -> Result<PreparedFork, AppError> {
+    let at = find_start(runs, &from, &changes)?;
     let performed = find_performed(&from, &changes, at.as_ref());
     let inherited = find_inherited(&from, at.as_ref());
     let bundle = change_bundle(&from, &changes, &inherited)?;
@@ -86,10 +86,10 @@ pub fn prepare_fork(app: &App, from: LoadedRun, changes: ForkChanges) -> Result<
     if changes.definition.is_some() {
         check_message(&plan, &inputs)?;
     }
-    let limits = find_limits(&from, &app.config.limits, changes.budget.as_deref())?;
+    let limits = find_limits(&from, &runs.config.limits, changes.budget.as_deref())?;
     let origin = ForkOrigin { run: from.id, at, set, inherited, repeats_effects: changes.repeats_effects };
     let calls = CallComparison { keeps_models: origin.at.is_some(), reads_stored: changes.definition.is_some() };
-    Ok(PreparedFork { workflow: app.prepare(plan, &bundle)?, from, origin, performed, calls, inputs, limits })
+    Ok(PreparedFork { workflow: runs.engines.prepare(plan, &bundle)?, from, origin, performed, calls, inputs, limits })
 }
 
 impl PreparedFork {
@@ -113,11 +113,11 @@ impl PreparedFork {
     /// cannot be replayed, if a quota is used up, or if the store cannot be written.
     pub async fn start(
         self,
-        app: &App,
+        runs: &StoredRuns,
         adjust: impl FnOnce(StartRun<'_>) -> StartRun<'_>,
     ) -> Result<StartedRun, AppError> {
         let PreparedFork { workflow, from, origin, mut performed, calls, inputs, limits } = self;
-        performed.extend(list_changed_calls(app, &from, &workflow.parse_bundle()?, calls).await?);
+        performed.extend(list_changed_calls(runs, &from, &workflow.parse_bundle()?, calls).await?);
         let created = from.state().created.ok_or(RunError::NothingToReplay)?;
         let start = StartRun {
             workflow_id: created.workflow.clone(),
@@ -125,7 +125,7 @@ impl PreparedFork {
             ..StartRun::new(&workflow, inputs, &created.user, limits)
         };
         let forked = ForkedRun { records: from.records.clone(), plan: from.plan.clone(), origin, performed };
-        adjust(start).start_fork(&app.store, forked).await
+        adjust(start).start_fork(&runs.store, forked).await
     }
 }
 
@@ -193,10 +193,10 @@ fn find_performed(from: &LoadedRun, changes: &ForkChanges, at: Option<&Path>) ->
 }
 
 /// The step at which the fork begins to perform. Fails if the run has no such step, or if nothing would change.
-fn find_start(app: &App, from: &LoadedRun, changes: &ForkChanges) -> Result<Option<Path>, AppError> {
+fn find_start(runs: &StoredRuns, from: &LoadedRun, changes: &ForkChanges) -> Result<Option<Path>, AppError> {
     let state = from.state();
     if let Some(text) = &changes.at {
-        return Ok(Some(find_named_step(app, from, text)?));
+        return Ok(Some(find_named_step(runs, from, text)?));
     }
     let is_same =
         changes.set.is_empty() && changes.edits.is_empty() && changes.definition.is_none() && changes.models.is_empty();

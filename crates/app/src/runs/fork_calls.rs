@@ -20,9 +20,9 @@ use flowloom_store::DefinitionKind;
 use super::recorded_calls::ChildRunFinder;
 use crate::definitions::bundle::Bundle;
 use crate::definitions::stored::{self, DefinitionContent};
-use crate::engines::{App, LoadedRun};
 use crate::error::AppError;
 use crate::run_models::RunModels;
+use crate::runs::stored::{LoadedRun, StoredRuns};
 use crate::tools::workflows::{
     CalledWorkflow, ChildOutcome, RUN_STORED_FUNCTION, STORED_ID_ARGUMENT, build_stored_bundle, choose_settings,
 };
@@ -39,7 +39,7 @@ pub(super) struct CallComparison {
 /// Lists the steps of `from` that a fork with this bundle performs again, because workflows that they call would do something
 /// else.
 pub(super) async fn list_changed_calls(
-    app: &App,
+    runs: &StoredRuns,
     from: &LoadedRun,
     bundle: &Bundle,
     comparison: CallComparison,
@@ -47,13 +47,13 @@ pub(super) async fn list_changed_calls(
     if list_ended_calls(&from.records).is_empty() {
         return Ok(Vec::new());
     }
-    let models = Arc::new(RunModels::new(app.engines.build_models(bundle), bundle));
-    let finder = ChildRunFinder::new(&app.store);
-    ForkedCalls { app, comparison, models, finder }.list_changed(from, bundle).await
+    let models = Arc::new(RunModels::new(runs.engines.build_models(bundle), bundle));
+    let finder = ChildRunFinder::new(&runs.store);
+    ForkedCalls { runs, comparison, models, finder }.list_changed(from, bundle).await
 }
 
 struct ForkedCalls<'a> {
-    app: &'a App,
+    runs: &'a StoredRuns,
     comparison: CallComparison,
     models: Arc<RunModels>,
     finder: ChildRunFinder<'a>,
@@ -92,7 +92,7 @@ impl ForkedCalls<'_> {
 
     /// The calls of a run by step and attempt, without those of blocks.
     async fn collect_requests(&self, from: &LoadedRun) -> Result<HashMap<(Path, u32), CallRequest>, AppError> {
-        let engine = self.app.engine_for_run(from)?;
+        let engine = self.runs.engine_for_run(from)?;
         let sent = engine.collect_requests(from.records.clone(), from.plan.clone()).await;
         let calls = sent.into_iter().filter_map(|sent| match sent.request {
             Request::Call(request) => Some(((sent.path, sent.attempt), request)),
@@ -111,12 +111,12 @@ impl ForkedCalls<'_> {
         let Some(child) = self.finder.find_child(from.id, &call.path, call.attempt)? else {
             return Ok(self.is_same_without_record(from.bundle(), bundle, &call.function));
         };
-        let child = self.app.open_run_by_id(child).await?;
+        let child = self.runs.open_run_by_id(child).await?;
         let Some(called) = self.build_called(bundle, call, request, &child) else { return Ok(false) };
         let text = called.to_json()?;
         if text != child.bundle().to_json()? {
-            let Ok(prepared) = self.app.engines.prepare_child(text.into(), &self.models) else { return Ok(false) };
-            let before = self.app.engine_for_run(&child)?;
+            let Ok(prepared) = self.runs.engines.prepare_child(text.into(), &self.models) else { return Ok(false) };
+            let before = self.runs.engine_for_run(&child)?;
             let before = follow_child(&before, &child, child.plan.clone()).await;
             let after = follow_child(&prepared.engine, &child, prepared.plan.clone()).await;
             let (Some(before), Some(after)) = (before, after) else { return Ok(false) };
@@ -144,7 +144,7 @@ impl ForkedCalls<'_> {
                 Some(request) => self.read_stored(caller, request, child)?,
                 None => {
                     let Bundle { entry, format, files, tenant, .. } = earlier.clone();
-                    let settings = choose_settings(&self.app.engines, caller, tenant.as_ref());
+                    let settings = choose_settings(&self.runs.engines, caller, tenant.as_ref());
                     Bundle { entry, format, files, tenant, ..settings }
                 }
             },
@@ -163,9 +163,9 @@ impl ForkedCalls<'_> {
         let arguments = request.payload.read_arguments(STORED_ID_ARGUMENT).to_redacted_map();
         let id = render::render_text(arguments.get(STORED_ID_ARGUMENT)?, render::TextStyle::Json);
         let user = child.state().created?.user.clone();
-        let row = stored::find_definition(&self.app.store, &user, DefinitionKind::Workflow, &id).ok()??;
+        let row = stored::find_definition(&self.runs.store, &user, DefinitionKind::Workflow, &id).ok()??;
         let content = DefinitionContent::parse(&row.content).ok()?;
-        build_stored_bundle(&self.app.engines, caller, content, stored::find_tenant(&row)).ok()
+        build_stored_bundle(&self.runs.engines, caller, content, stored::find_tenant(&row)).ok()
     }
 
     /// Whether a call whose child run is not known would run the same workflow with the same settings. The definition of the

@@ -27,6 +27,7 @@ use crate::config::Config;
 use crate::definitions::source::Loader;
 use crate::engines::App;
 use crate::error::AppError;
+use crate::runs::stored::StoredRuns;
 use crate::tools::agents::attach_workflows;
 use crate::wiring::build_mcp_servers;
 
@@ -64,7 +65,7 @@ pub struct HaltingRun {
     halted: mpsc::UnboundedReceiver<HaltedStep>,
     driven: JoinHandle<RunOutcome>,
     /// Keeps what the run uses.
-    _app: Arc<App>,
+    _runs: StoredRuns,
 }
 
 impl HaltingRun {
@@ -72,8 +73,8 @@ impl HaltingRun {
     pub async fn start(config: Config, file: &FilePath, inputs: Value) -> Result<HaltingRun, AppError> {
         let servers = build_mcp_servers(&config)?;
         let source = Loader::new(&config).compile_to_run(file, &servers).await?;
-        let app = Arc::new(App::open_with(config, servers)?);
-        let source = attach_workflows(&app, file, false, source, USER).await?;
+        let app = App::open_with(config, servers)?;
+        let source = attach_workflows(&app.catalog_parts(), file, false, source, USER).await?;
         let Some(plan) = source.compiled.plan.clone() else {
             let problem = source.compiled.diagnostics.iter().find(|problem| problem.is_error());
             let (code, message) = problem.map_or((Code::UnknownFormat, "this is not a definition"), |problem| {
@@ -81,26 +82,26 @@ impl HaltingRun {
             });
             return Err(StepFailure::new(code, message).into());
         };
-        let bundle = app.build_bundle(source.name(), source.files(), plan.format)?;
+        let bundle = app.engines.build_bundle(source.name(), source.files(), plan.format);
         let limits = app.config.limits.narrow_to(&plan.limits);
-        let mut workflow = app.prepare(Arc::new(plan), &bundle.with_tools(source.available_tools()))?;
+        let mut workflow = app.engines.prepare(Arc::new(plan), &bundle.with_tools(source.available_tools()))?;
         let (sender, halted) = mpsc::unbounded_channel();
         workflow.engine = halt_engine(workflow.engine, sender);
         let run = StartRun::new(&workflow, inputs, USER, limits).start(&app.store)?.run;
-        Ok(HaltingRun { id: run.id(), halted, driven: run.spawn(), _app: app })
+        Ok(HaltingRun { id: run.id(), halted, driven: run.spawn(), _runs: app.runs })
     }
 
     /// Starts a fork of a run that performs everything from the step `at` on, where the variables `set` have new
     /// values. Fails if the run does not exist or has no such step, if a value does not fit, or if the fork cannot be
     /// started.
     pub async fn fork(config: Config, run: &str, at: &Path, set: Vec<(String, Value)>) -> Result<HaltingRun, AppError> {
-        let app = Arc::new(App::open(config)?);
-        let from = app.open_run(run).await?;
+        let runs = App::open(config)?.runs;
+        let from = runs.open_run(run).await?;
         let changes = ForkChanges { at: Some(at.as_str().to_owned()), set, ..ForkChanges::default() };
         let (sender, halted) = mpsc::unbounded_channel();
-        let prepared = prepare_fork(&app, from, changes)?.map_engine(|engine| halt_engine(engine, sender));
-        let run = prepared.start(&app, |start| start).await?.run;
-        Ok(HaltingRun { id: run.id(), halted, driven: run.spawn(), _app: app })
+        let prepared = prepare_fork(&runs, from, changes)?.map_engine(|engine| halt_engine(engine, sender));
+        let run = prepared.start(&runs, |start| start).await?.run;
+        Ok(HaltingRun { id: run.id(), halted, driven: run.spawn(), _runs: runs })
     }
 
     /// Waits for the next step, or for the end. May be dropped at any time.

@@ -125,7 +125,7 @@ fn names_message(inputs: &Value, counts: impl Fn(&str) -> bool) -> bool {
 }
 
 /// Texts that count as agreement. A longer text, such as "yes, but later", does not.
-const YES: [&str; 14] = [
+const AGREEMENTS: [&str; 14] = [
     "yes",
     "y",
     "true",
@@ -143,7 +143,7 @@ const YES: [&str; 14] = [
 ];
 
 /// Texts that count as refusal.
-const NO: [&str; 12] = [
+const REFUSALS: [&str; 12] = [
     "no",
     "n",
     "false",
@@ -173,8 +173,8 @@ fn parse_decision(text: &str) -> Option<bool> {
     let words = text.split(|character: char| character.is_whitespace() || ",.!".contains(character));
     let message = words.filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ").to_lowercase();
     match message.as_str() {
-        message if YES.contains(&message) => Some(true),
-        message if NO.contains(&message) => Some(false),
+        message if AGREEMENTS.contains(&message) => Some(true),
+        message if REFUSALS.contains(&message) => Some(false),
         _ => None,
     }
 }

@@ -45,13 +45,13 @@ pub async fn find_last_run(config: &Config, name: &str) -> Result<Option<LastRun
     if config.database.value.is_none() && !config.data_dir.value.exists() {
         return Ok(None);
     }
-    let app = App::open(config.clone())?;
+    let runs = App::open(config.clone())?.runs;
     let project = Some(config.project_name.clone()).filter(|name| !name.is_empty());
     let filter = RunFilter { name: Some(name.to_owned()), project, limit: 1, ..RunFilter::default() };
-    let (rows, _) = app.store.list_intact_runs(&filter)?;
+    let (rows, _) = runs.store.list_intact_runs(&filter)?;
     let Some(row) = rows.first() else { return Ok(None) };
-    let opened = app.open_run_by_id(row.id).await?;
-    let outcome = read_outcome(&app, &opened).await?;
+    let opened = runs.open_run_by_id(row.id).await?;
+    let outcome = read_outcome(&runs, &opened).await?;
     let state = &outcome.state;
     let steps = state.steps().iter().filter_map(|step| {
         let segment = step.path.as_str().rsplit('/').next()?;

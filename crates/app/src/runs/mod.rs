@@ -33,6 +33,7 @@ pub(crate) mod secret_fields;
 pub mod service;
 
 pub mod start;
+pub mod stored;
 pub mod summary;
 pub mod supervisor;
 pub mod trigger;

@@ -11,14 +11,14 @@ use super::recorded_calls::ChildRunFinder;
 use super::retry::parse_step_path;
 use crate::definitions::edit::find_path;
 use crate::definitions::outline::outline_plan;
-use crate::engines::{App, LoadedRun};
 use crate::error::AppError;
+use crate::runs::stored::{LoadedRun, StoredRuns};
 
 /// Separates the path of a step from those of the steps of its child run.
 const CHILD_RUN_SEGMENT: &str = "/run~1/";
 
 /// The step of a run that a fork of it begins at.
-pub(super) fn find_named_step(app: &App, from: &LoadedRun, text: &str) -> Result<Path, AppError> {
+pub(super) fn find_named_step(runs: &StoredRuns, from: &LoadedRun, text: &str) -> Result<Path, AppError> {
     let state = from.state();
     let paths: Vec<&Path> = state.steps().iter().map(|step| &step.path).collect();
     let wanted = parse_step_path(text).unwrap_or_else(Path::root);
@@ -27,7 +27,7 @@ pub(super) fn find_named_step(app: &App, from: &LoadedRun, text: &str) -> Result
         Err(error @ RunError::NoSuchStep { .. }) => error,
         found => return Ok(found?),
     };
-    check_own_step(app, from, &wanted, ["fork", "at"])?;
+    check_own_step(runs, from, &wanted, ["fork", "at"])?;
     match list_repetitions(&paths, &wanted).as_slice() {
         [] if is_in_plan(&from.plan, &path) => Err(ForkError::NotRunYet(path.to_string()).into()),
         [] => Err(error.into()),
@@ -39,7 +39,7 @@ pub(super) fn find_named_step(app: &App, from: &LoadedRun, text: &str) -> Result
 /// Fails with [`NotOwnStep`] if a path is that of a step of a child run. `advice` has the command that can be given for that
 /// run, and the option of it that takes the path.
 pub(super) fn check_own_step(
-    app: &App,
+    runs: &StoredRuns,
     opened: &LoadedRun,
     path: &Path,
     advice: [&'static str; 2],
@@ -47,12 +47,12 @@ pub(super) fn check_own_step(
     if !path.as_str().contains(CHILD_RUN_SEGMENT) {
         return Ok(());
     }
-    let mut finder = ChildRunFinder::new(&app.store);
+    let mut finder = ChildRunFinder::new(&runs.store);
     finder.add_caller(opened.id, &opened.records);
     let (mut state, mut run, mut step) = (opened.state(), opened.id, path.clone());
     while let Some((call, attempt, inner)) = split_child_path(&state, &step) {
         let Some(child) = finder.find_child(run, &call, attempt)? else { break };
-        let records = app.store.read_events(child, 0, u32::MAX)?;
+        let records = runs.store.read_events(child, 0, u32::MAX)?;
         state = RunState::from_records(records.iter().map(|record| &**record)).map_err(RunError::from)?;
         (run, step) = (child, inner);
     }

@@ -13,11 +13,11 @@ use flowloom_runtime::journal::Journal as _;
 use flowloom_store::RunRow;
 
 use crate::config::list_differences;
-use crate::engines::{App, LoadedRun};
 use crate::error::AppError;
 use crate::runs::quarantine::describe_quarantine;
+use crate::runs::stored::{LoadedRun, StoredRuns};
 
-impl App {
+impl StoredRuns {
     /// Resumes a run from the end of its journal. Fails with `RunOfOtherProject` if it belongs to another project.
     pub async fn resume_loaded(&self, opened: &LoadedRun) -> Result<Run, AppError> {
         self.check_project(opened)?;

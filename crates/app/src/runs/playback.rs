@@ -17,15 +17,16 @@ use flowloom_runtime::requests::{OpenScope, ScopeKind};
 
 use crate::config::Config;
 use crate::definitions::outline::{OutlineNode, outline_plan};
-use crate::engines::{App, LoadedRun};
+use crate::engines::App;
 use crate::error::AppError;
 use crate::runs::fork_error::ForkError;
 use crate::runs::fork_names::check_set_variables;
+use crate::runs::stored::{LoadedRun, StoredRuns};
 use crate::tools::workflows::find_child_run_id;
 
 /// A recorded run and the moments at which a debugger can stop.
 pub struct Playback {
-    app: App,
+    runs: StoredRuns,
     opened: LoadedRun,
     engine: Engine,
     /// The moments, in the order of the record. There is always one. The last one is the end, if the run has ended.
@@ -58,9 +59,9 @@ pub struct VisibleScope {
 impl Playback {
     /// Opens the run with this id, unique id prefix, or `last`. Fails if there is none, or if its record is damaged.
     pub async fn open(config: Config, run: &str) -> Result<Playback, AppError> {
-        let app = App::open(config)?;
-        let opened = app.open_run(run).await?;
-        let engine = app.engine_for_run(&opened)?;
+        let runs = App::open(config)?.runs;
+        let opened = runs.open_run(run).await?;
+        let engine = runs.engine_for_run(&opened)?;
         let nodes = outline_plan(&opened.plan).nodes;
         let mut stops: Vec<Stop> = Vec::new();
         for (position, record) in opened.records.iter().enumerate() {
@@ -87,7 +88,7 @@ impl Playback {
             let (records, title) = (opened.records.len(), "end of the run".to_owned());
             stops.push(Stop { records, path: Path::root(), title, span: None });
         }
-        Ok(Playback { app, opened, engine, stops })
+        Ok(Playback { runs, opened, engine, stops })
     }
 
     /// The id of the run.
@@ -145,7 +146,7 @@ impl Playback {
             seed: 0,
         };
         let user = self.opened.state().created.map(|created| created.user.clone()).unwrap_or_default();
-        self.app.evaluate_script(&request, &user).await
+        self.runs.evaluate_script(&request, &user).await
     }
 
     /// The variables of the child runs of the steps before a stop, by the paths of the steps, with those of runs below them.
@@ -156,13 +157,13 @@ impl Playback {
             started.into_iter().map(|(path, attempt)| ChildCall::new(self.opened.id, path, attempt)).collect();
         let mut found = Vec::new();
         while let Some(call) = pending.pop() {
-            if self.app.store.get_run(call.child)?.is_none() {
+            if self.runs.store.get_run(call.child)?.is_none() {
                 continue;
             }
-            let child = self.app.open_run_by_id(call.child).await?;
+            let child = self.runs.open_run_by_id(call.child).await?;
             pending
                 .extend(list_calls(&child.records).into_iter().map(|(path, attempt)| call.call_below(path, attempt)));
-            let variables = read_variables(&self.app, &child, None).await?;
+            let variables = read_variables(&self.runs, &child, None).await?;
             found.push((call.shown.to_string(), Value::from(variables)));
         }
         found.sort_by(|(a, _), (b, _)| a.cmp(b));
@@ -199,10 +200,10 @@ fn list_calls(records: &[Arc<Record>]) -> Vec<(Path, u32)> {
 
 /// The variables of a run after its first `events` events, or after all of them, in the order of their first write. Nothing
 /// is performed. Fails if the engine of the run cannot be built.
-pub async fn read_variables(app: &App, opened: &LoadedRun, events: Option<usize>) -> Result<Map, AppError> {
+pub async fn read_variables(runs: &StoredRuns, opened: &LoadedRun, events: Option<usize>) -> Result<Map, AppError> {
     let count = events.map_or(opened.records.len(), |events| events.min(opened.records.len()));
     let records = opened.records[..count].to_vec();
-    let env = app.engine_for_run(opened)?.final_env(records, opened.plan.clone()).await;
+    let env = runs.engine_for_run(opened)?.final_env(records, opened.plan.clone()).await;
     Ok(env.vars.as_map().clone())
 }
 

@@ -7,8 +7,8 @@ use flowloom_core::state::Phase;
 use flowloom_core::status::Status;
 use flowloom_store::{MAX_WORKER_DEATHS, RunRow};
 
-use crate::engines::{App, LoadedRun};
 use crate::error::AppError;
+use crate::runs::stored::{LoadedRun, StoredRuns};
 use crate::tools::workflows::find_child_run_id;
 
 /// Number of steps that an explanation names.
@@ -22,7 +22,7 @@ pub(super) fn describe_quarantine(run: RunId, within: &str) -> String {
     )
 }
 
-impl App {
+impl StoredRuns {
     /// Why servers leave a quarantined run alone, and in which steps its workers died.
     pub(super) async fn explain_quarantine(&self, opened: &LoadedRun) -> Result<String, AppError> {
         let steps = self.list_suspected_steps(opened).await?;

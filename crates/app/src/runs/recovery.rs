@@ -98,7 +98,7 @@ impl RecoveryTask {
 
     /// Reclaims runs periodically until the server stops.
     pub async fn run_periodically(mut self, shutdown: CancellationToken) {
-        let interval = self.runs.app.config.recovery_interval;
+        let interval = self.runs.stored.config.recovery_interval;
         loop {
             let pause =
                 if self.unsettled.is_empty() && self.suspect.is_none() { interval } else { interval.min(SHORT_PAUSE) };
@@ -128,11 +128,11 @@ impl RecoveryTask {
 
     /// Reports the runs that wait for a server with another configuration, when they have changed.
     async fn report_left_runs(&mut self) {
-        if self.counted_at.is_some_and(|at| at.elapsed() < self.runs.app.config.recovery_interval) {
+        if self.counted_at.is_some_and(|at| at.elapsed() < self.runs.stored.config.recovery_interval) {
             return;
         }
         self.counted_at = Some(Instant::now());
-        let store = self.runs.app.store.clone();
+        let store = self.runs.stored.store.clone();
         let found = tokio::task::spawn_blocking(move || store.find_left_runs(MAX_NAMED_RUNS)).await;
         let Ok(Ok(left)) = found else { return };
         if left == self.left_runs {
@@ -156,21 +156,21 @@ impl RecoveryTask {
     }
 
     async fn reclaim_abandoned(&mut self) -> Result<(), AppError> {
-        let store = self.runs.app.store.clone();
+        let store = self.runs.stored.store.clone();
         let limit = self.search_limit();
         for orphan in tokio::task::spawn_blocking(move || store.abandoned_runs(limit)).await?? {
             if self.is_postponed(orphan.id) {
                 continue;
             }
             if orphan.is_over() {
-                self.runs.app.store.release_ended_run(orphan.id).await?;
+                self.runs.stored.store.release_ended_run(orphan.id).await?;
                 continue;
             }
             if self.runs.live.check_capacity().is_err() {
                 return Ok(());
             }
             // A session of another engine decides about the runs of that engine.
-            if orphan.is_hopeless() && self.runs.app.config.engine.restate.is_none() {
+            if orphan.is_hopeless() && self.runs.stored.config.engine.restate.is_none() {
                 self.quarantine_run(orphan).await?;
             } else if self.recent_claims.contains_key(&orphan.id) && !orphan.has_commands {
                 // It was left immediately, for a reason that may last.
@@ -186,11 +186,11 @@ impl RecoveryTask {
     async fn expire_questions(&mut self) -> Result<(), AppError> {
         let moment = Moment { now_ms: SystemClock.now_ms(), at: Instant::now() };
         if self.question_clock.observe_moment(moment) {
-            let store = self.runs.app.store.clone();
+            let store = self.runs.stored.store.clone();
             let list = move || store.list_waiting_questions(MAX_HELD_QUESTIONS);
             self.question_clock.hold_questions(&tokio::task::spawn_blocking(list).await??, moment);
         }
-        let (store, limit) = (self.runs.app.store.clone(), self.search_limit());
+        let (store, limit) = (self.runs.stored.store.clone(), self.search_limit());
         let list = move || store.list_expired_questions(moment.now_ms, limit);
         let mut expired: BTreeSet<QuestionExpiry> = tokio::task::spawn_blocking(list).await??.into_iter().collect();
         expired.extend(self.question_clock.list_due(moment.at));
@@ -206,8 +206,8 @@ impl RecoveryTask {
     /// Asks a run to continue until its question is no longer open. The worker that continues it may have a clock that is
     /// behind.
     async fn expire_question(&mut self, expiry: QuestionExpiry, now: u64) -> Result<(), AppError> {
-        let app = self.runs.app.clone();
-        let opened = match app.open_run_by_id(expiry.run).await {
+        let stored = self.runs.stored.clone();
+        let opened = match stored.open_run_by_id(expiry.run).await {
             Ok(opened) => Some(opened),
             // It was deleted in between.
             Err(error) if error.is_run_missing() => None,
@@ -217,16 +217,16 @@ impl RecoveryTask {
             |open: OpenStep<'_>| open.question.and_then(|question| question.expires_at) == Some(expiry.expires_at);
         let state = opened.map(|opened| opened.state());
         if state.is_none_or(|state| state.status.is_final() || !state.open_steps().any(is_meant)) {
-            app.store.forget_expiry(expiry).await?;
+            stored.store.forget_expiry(expiry).await?;
             self.question_clock.forget_question(expiry);
             return Ok(());
         }
         // Because of its command, the run is reclaimed as others are, and later if it cannot continue now.
-        if !app.has_pending_commands(expiry.run).await? {
-            app.store.post_command(expiry.run, resume_command(expiry, now), now).await?;
+        if !stored.has_pending_commands(expiry.run).await? {
+            stored.store.post_command(expiry.run, resume_command(expiry, now), now).await?;
         }
         // Runs in memory are not found by the search.
-        if app.store.is_in_memory() { self.runs.resume_run(expiry.run).await } else { Ok(()) }
+        if stored.store.is_in_memory() { self.runs.resume_run(expiry.run).await } else { Ok(()) }
     }
 
     /// Number of runs to search for, besides those that could not be resumed.
@@ -241,7 +241,7 @@ impl RecoveryTask {
 
     /// Forgets the reclaimed runs that have made progress since, or had time enough.
     async fn forget_settled(&mut self) -> Result<(), AppError> {
-        let store = &self.runs.app.store;
+        let store = &self.runs.stored.store;
         let mut unsettled = Vec::new();
         for (run, claimed) in std::mem::take(&mut self.unsettled) {
             if claimed.elapsed() < SETTLE_TIME && !store.has_settled(run)? {
@@ -274,7 +274,7 @@ impl RecoveryTask {
         let resumed = self.runs.resume_run(id).await;
         if resumed.is_ok() {
             // Another engine is asked again and again until it drives the run.
-            if self.runs.app.config.engine.restate.is_none() {
+            if self.runs.stored.config.engine.restate.is_none() {
                 self.recent_claims.insert(id, Instant::now());
                 count_event(ProcessEvent::RunReclaimed);
                 tracing::info!(run = %id, deaths = orphan.deaths, "reclaimed a run");
@@ -287,7 +287,7 @@ impl RecoveryTask {
 
     async fn quarantine_run(&mut self, orphan: AbandonedRun) -> Result<(), AppError> {
         let (id, deaths) = (orphan.id, orphan.deaths);
-        let done = self.runs.app.store.quarantine_run(id, SystemClock.now_ms()).await.map_err(AppError::from);
+        let done = self.runs.stored.store.quarantine_run(id, SystemClock.now_ms()).await.map_err(AppError::from);
         if matches!(done, Ok(true)) {
             tracing::warn!(
                 run = %id,

@@ -1,7 +1,6 @@
 //! Reports what an operator should know of runs that this process no longer drives, in the log and in the metrics: no inputs,
 //! outputs or messages of their steps.
 
-use flowloom_core::code::Code;
 use flowloom_core::id::RunId;
 use flowloom_core::plan::Plan;
 use flowloom_core::status::Status;
@@ -25,7 +24,7 @@ pub(super) fn report_outcome(outcome: &RunOutcome, plan: &Plan, user: &str) {
     let names = RunNames { run: outcome.id, workflow, user };
     match &outcome.broken {
         // The outage is reported once, and not for each run that waits for it.
-        Some(error) if error.code() == Code::RestateUnreachable => {
+        Some(error) if error.is_driver_unreachable() => {
             let RunNames { run, workflow, user } = names;
             tracing::debug!(%run, workflow, user, code = %error.code(), "left a run, which continues later: {error}");
         }

@@ -9,24 +9,24 @@ use flowloom_runtime::reopen::select_steps;
 use flowloom_store::RunFilter;
 
 use super::named_step::check_own_step;
-use crate::engines::{App, LoadedRun};
 use crate::error::AppError;
+use crate::runs::stored::{LoadedRun, StoredRuns};
 
 /// Builds the command that retries a run: from the step at `from`, or only what failed. Fails if the run cannot be retried
 /// in this way; the worker that applies the command checks it again.
-pub fn build_retry(app: &App, opened: &LoadedRun, from: Option<&str>) -> Result<CommandAction, AppError> {
+pub fn build_retry(runs: &StoredRuns, opened: &LoadedRun, from: Option<&str>) -> Result<CommandAction, AppError> {
     let from = from.and_then(parse_step_path);
-    let driving = app.store.find_driving_run(opened.id)?;
+    let driving = runs.store.find_driving_run(opened.id)?;
     if driving != opened.id && opened.state().status.is_final() {
         return Err(RunError::ParentNotEnded(driving).into());
     }
     if let Some(from) = &from {
-        check_own_step(app, opened, from, ["retry", "from"])?;
+        check_own_step(runs, opened, from, ["retry", "from"])?;
     }
     select_steps(&opened.state(), &opened.records, &opened.plan, from.as_ref())?;
-    check_last_turn(app, opened)?;
+    check_last_turn(runs, opened)?;
     let user = opened.state().created.map(|created| created.user.clone()).unwrap_or_default();
-    app.store.check_database_quota(&user, 0, SystemClock.now_ms())?;
+    runs.store.check_database_quota(&user, 0, SystemClock.now_ms())?;
     Ok(CommandAction::Retry { from })
 }
 
@@ -36,12 +36,12 @@ pub fn parse_step_path(text: &str) -> Option<Path> {
 }
 
 /// Fails if the run is a turn of a conversation that has later turns: its end would overwrite them.
-fn check_last_turn(app: &App, opened: &LoadedRun) -> Result<(), AppError> {
-    let Some(row) = app.store.get_run(opened.id)?.filter(|row| row.thread_key.is_some()) else { return Ok(()) };
-    let project = app.store.project();
+fn check_last_turn(runs: &StoredRuns, opened: &LoadedRun) -> Result<(), AppError> {
+    let Some(row) = runs.store.get_run(opened.id)?.filter(|row| row.thread_key.is_some()) else { return Ok(()) };
+    let project = runs.store.project();
     let turns =
         RunFilter { user: Some(row.user), thread_key: row.thread_key, project, limit: 1, ..RunFilter::default() };
-    match app.store.list_runs_matching(&turns)?.first() {
+    match runs.store.list_runs_matching(&turns)?.first() {
         Some(last) if last.id != opened.id => Err(RunError::LaterTurn(last.id).into()),
         _ => Ok(()),
     }

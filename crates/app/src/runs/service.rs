@@ -18,15 +18,16 @@ use super::inputs::{check_message, narrow_by_budget};
 use super::keyed_locks::KeyedLocks;
 use super::start::StartRun;
 use super::supervisor::{ActiveRun, RunCompletion, RunSupervisor, StartPlace};
+use crate::definitions::alone::prepare_step;
 use crate::definitions::catalog::{Catalog, CatalogEntry};
 use crate::definitions::error::DefinitionError;
-use crate::engines::{App, LoadedRun};
 use crate::error::AppError;
+use crate::runs::stored::{LoadedRun, StoredRuns};
 
 /// The runs that a process starts and drives for those who call it.
 #[derive(Clone)]
 pub struct RunService {
-    pub(crate) app: Arc<App>,
+    pub(crate) stored: StoredRuns,
     catalog: Arc<Catalog>,
     pub(crate) live: Arc<RunSupervisor>,
     starting: Arc<KeyedLocks>,
@@ -114,8 +115,8 @@ impl StartRunRequest {
 
 impl RunService {
     /// The runs of the definitions in `catalog`, driven by `live`.
-    pub fn new(app: Arc<App>, catalog: Arc<Catalog>, live: Arc<RunSupervisor>) -> RunService {
-        RunService { app, catalog, live, starting: Arc::default() }
+    pub fn new(stored: StoredRuns, catalog: Arc<Catalog>, live: Arc<RunSupervisor>) -> RunService {
+        RunService { stored, catalog, live, starting: Arc::default() }
     }
 
     /// The definition called `id` that counts for `user`. Fails with `NotThere` if there is none.
@@ -153,13 +154,13 @@ impl RunService {
         let request = Hash::of_bytes(request.as_bytes()).to_string();
         let id = RunId(uuid::Uuid::now_v7());
         let key = StartKey { user: &call.user, key };
-        let start = self.app.store.reserve_start(key, &request, id, SystemClock.now_ms()).await;
+        let start = self.stored.store.reserve_start(key, &request, id, SystemClock.now_ms()).await;
         match start.map_err(AppError::from)? {
             IdempotentStart::Run(id) if self.has_started(id) => Ok(self.find_call_result(key, id)?),
             // Another server may have been faster.
             IdempotentStart::Run(id) => match begin(Some(id)).await {
                 Err(_) if self.has_started(id) => Ok(self.live.find_started(id)),
-                Err(error) => match self.app.store.find_bound_run(key).map_err(AppError::from)? {
+                Err(error) => match self.stored.store.find_bound_run(key).map_err(AppError::from)? {
                     Some(answered) if answered != id => Ok(self.find_call_result(key, answered)?),
                     _ => Err(error),
                 },
@@ -171,14 +172,14 @@ impl RunService {
 
     /// Whether a run whose start was attempted is stored, or may be, because the database cannot be asked.
     pub fn may_be_stored(&self, id: RunId, ending: Option<&RunCompletion>) -> bool {
-        match self.app.store.get_run(id) {
+        match self.stored.store.get_run(id) {
             Ok(found) => found.is_some(),
             Err(_) => !ending.is_some_and(RunCompletion::is_unstored),
         }
     }
 
     fn has_started(&self, id: RunId) -> bool {
-        self.live.is_live(id) || matches!(self.app.store.get_run(id), Ok(Some(_)))
+        self.live.is_live(id) || matches!(self.stored.store.get_run(id), Ok(Some(_)))
     }
 
     /// Whether a call has an idempotency key under which it sent an answer to a run. Fails if the store cannot be read.
@@ -189,7 +190,7 @@ impl RunService {
 
     /// The command that the call with a key has sent to a run; `None` if it has sent none.
     fn find_sent_command(&self, key: StartKey<'_>, run: RunId) -> Result<Option<CommandRecord>, AppError> {
-        let found = self.app.store.find_command_within(run, &KeyedCommand::command_id(key.user, key.key))?;
+        let found = self.stored.store.find_command_within(run, &KeyedCommand::command_id(key.user, key.key))?;
         Ok(found.map(|(_, command)| command))
     }
 
@@ -214,15 +215,15 @@ impl RunService {
             return Err(definition.invalid_error().into());
         };
         let prepared = match &new.step {
-            Some(step) => self.app.prepare_step(prepared, step, new.has_key).await?,
+            Some(step) => prepare_step(&self.stored.engines, prepared, step, new.has_key).await?,
             None => prepared,
         };
         if new.step.is_none() {
             check_message(&prepared.plan, &new.inputs)?;
         }
-        let mut limits = self.app.config.limits.narrow_to(&prepared.plan.limits);
+        let mut limits = self.stored.config.limits.narrow_to(&prepared.plan.limits);
         if let Some(text) = &new.budget {
-            limits = narrow_by_budget(text, limits, &self.app.config.limits)?;
+            limits = narrow_by_budget(text, limits, &self.stored.config.limits)?;
         }
         let (id, trace) = self.continue_trace(call.trace.clone(), new.id);
         let start = StartRun {
@@ -234,7 +235,7 @@ impl RunService {
             trigger: Some(call.trigger_of(new.id)),
             ..StartRun::new(&prepared, new.inputs, &call.user, limits)
         };
-        let started = start.start(&self.app.store)?;
+        let started = start.start(&self.stored.store)?;
         Ok(self.live.start_run(started, call.place.as_deref(), call.needs_events || new.needs_events).await)
     }
 
@@ -259,15 +260,15 @@ impl RunService {
                 Some(prepared.parse_bundle()?)
             }
         };
-        let (app, changes) = (self.app.clone(), ForkChanges { definition, ..changes });
+        let (runs, changes) = (self.stored.clone(), ForkChanges { definition, ..changes });
         // Compiling a large definition takes a while.
-        let prepared = tokio::task::spawn_blocking(move || prepare_fork(&app, from, changes)).await??;
+        let prepared = tokio::task::spawn_blocking(move || prepare_fork(&runs, from, changes)).await??;
         let (id, trace) = self.continue_trace(call.trace.clone(), reserved);
         let (runs, place, needs_events) = (self.clone(), call.place.clone(), call.needs_events);
         let trigger = Some(call.trigger_of(reserved));
         // A caller who leaves in between would leave a stored run that no worker drives.
         let start = async move {
-            let started = prepared.start(&runs.app, |start| StartRun { id, trace, trigger, ..start }).await?;
+            let started = prepared.start(&runs.stored, |start| StartRun { id, trace, trigger, ..start }).await?;
             Ok(runs.live.start_run(started, place.as_deref(), needs_events).await)
         };
         tokio::spawn(start).await?

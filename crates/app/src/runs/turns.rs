@@ -13,12 +13,12 @@ use tokio::sync::watch;
 
 use super::finished::read_outcome;
 use super::supervisor::RunSupervisor;
-use crate::engines::App;
 use crate::error::AppError;
+use crate::runs::stored::StoredRuns;
 
 /// The threads with a turn in progress, by user and memory key.
 pub struct BusyThreads {
-    app: Arc<App>,
+    runs: StoredRuns,
     live: Arc<RunSupervisor>,
     taken: Mutex<HashMap<(String, String), HeldThread>>,
 }
@@ -33,8 +33,8 @@ struct HeldThread {
 
 impl BusyThreads {
     /// No thread has a turn under way yet.
-    pub fn new(app: Arc<App>, live: Arc<RunSupervisor>) -> BusyThreads {
-        BusyThreads { app, live, taken: Mutex::default() }
+    pub fn new(runs: StoredRuns, live: Arc<RunSupervisor>) -> BusyThreads {
+        BusyThreads { runs, live, taken: Mutex::default() }
     }
 
     /// Waits for an ended turn of the thread that still has to store its messages.
@@ -101,18 +101,18 @@ impl ThreadTurn {
     }
 
     async fn store_messages(&self, run: RunId) -> Result<(), AppError> {
-        let app = &self.busy.app;
-        let opened = app.open_run_by_id(run).await?;
+        let runs = &self.busy.runs;
+        let opened = runs.open_run_by_id(run).await?;
         if opened.state().status != Status::Waiting {
             return Ok(());
         }
         let Some(thread) = &opened.plan.thread else { return Ok(()) };
-        let past = read_outcome(app, &opened).await?;
+        let past = read_outcome(runs, &opened).await?;
         let messages = serde_json::to_string(past.env.find_thread(thread).messages()).unwrap_or_default();
         let Ok(messages) = parse_value(&messages) else { return Ok(()) };
         let write = MemoryWrite { key: self.at.1.clone(), value: Some(messages) };
-        let namespace = thread_namespace(&app.store.owner_of(&self.at.0));
-        Ok(app.store.write_memory(namespace, vec![write]).await?)
+        let namespace = thread_namespace(&runs.store.owner_of(&self.at.0));
+        Ok(runs.store.write_memory(namespace, vec![write]).await?)
     }
 }
 

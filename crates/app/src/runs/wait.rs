@@ -30,7 +30,7 @@ const MAX_START_WAIT: Duration = Duration::from_millis(5_500);
 impl RunService {
     /// Whether a worker drives a run or will: a run with status `queued` or `running` is reclaimed if its worker is dead.
     pub fn is_active(&self, id: RunId) -> bool {
-        matches!(self.app.store.get_run(id), Ok(Some(run)) if is_active_row(&run))
+        matches!(self.stored.store.get_run(id), Ok(Some(run)) if is_active_row(&run))
     }
 
     /// Waits until no worker drives a run.
@@ -40,7 +40,7 @@ impl RunService {
         if !self.is_active(id) {
             return;
         }
-        let mut polls = PollTimer::new(self.app.store.text_relay(), id);
+        let mut polls = PollTimer::new(self.stored.store.text_relay(), id);
         // A change after the timer was made, and before the next look, is not missed.
         while self.is_active(id) {
             polls.wait_for_next().await;
@@ -52,7 +52,7 @@ impl RunService {
     pub async fn wait_until_stored(&self, id: RunId, ending: Option<RunCompletion>) -> Result<(), AppError> {
         self.wait_for_first_commit(id).await?;
         let Some(ending) = ending else { return Ok(()) };
-        if (ending.is_unstored() || ending.is_in_doubt() || self.app.store.get_run(id)?.is_none())
+        if (ending.is_unstored() || ending.is_in_doubt() || self.stored.store.get_run(id)?.is_none())
             && let Some(ended) = ending.wait().await
         {
             ended.outcome.broken.clone().map_or(Ok(()), Err)?;
@@ -64,7 +64,7 @@ impl RunService {
     /// waits for one that hangs, and the caller does not.
     async fn wait_for_first_commit(&self, id: RunId) -> Result<(), AppError> {
         let stored = self.live.wait_until_stored(id);
-        let Some(unanswered) = self.app.store.describe_unanswered_commit() else {
+        let Some(unanswered) = self.stored.store.describe_unanswered_commit() else {
             stored.await;
             return Ok(());
         };

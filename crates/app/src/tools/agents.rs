@@ -8,8 +8,8 @@ use flowloom_formats::flow;
 
 use crate::definitions::bundle::{AvailableTools, WorkflowTool, WorkflowTools};
 use crate::definitions::catalog::{Catalog, CatalogEntry};
+use crate::definitions::catalog_parts::CatalogParts;
 use crate::definitions::source::{LoadedDefinition, Loader};
-use crate::engines::App;
 use crate::error::AppError;
 use crate::folders::name_parent;
 use crate::tools::catalog;
@@ -63,14 +63,14 @@ async fn build_tool(
 /// Recompiles an agent with the workflows in its folder and the user's stored ones as tools. Other definitions are
 /// returned unchanged. Fails like [`load_available`].
 pub async fn attach_workflows(
-    app: &Arc<App>,
+    parts: &CatalogParts,
     path: &Path,
     lenient: bool,
     source: LoadedDefinition,
     user: &str,
 ) -> Result<LoadedDefinition, AppError> {
     let folder = name_parent(path);
-    attach_listed(&Arc::new(Catalog::new(folder.to_owned(), app.clone())), lenient, source, user).await
+    attach_listed(&Arc::new(Catalog::new(folder.to_owned(), parts.clone())), lenient, source, user).await
 }
 
 /// Recompiles an agent with the workflows of a catalog as tools. Other definitions are returned unchanged. Fails like

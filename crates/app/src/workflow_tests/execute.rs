@@ -35,6 +35,7 @@ use super::responses::{list_script_values, list_step_responses};
 use super::test_runs::{RunPlace, TestRun, TestRuns};
 use crate::config::Config;
 use crate::definitions::catalog::Catalog;
+use crate::definitions::catalog_parts::CatalogParts;
 use crate::definitions::function_files::FunctionFiles;
 use crate::engines::App;
 use crate::error::AppError;
@@ -51,7 +52,7 @@ pub struct TestRunner<'a> {
     local: Arc<LocalEngine>,
     live: Option<Limits>,
     /// Opened for the first agent, whose tools are the workflows next to it, or with the workflows of the project.
-    app: OnceLock<Arc<App>>,
+    parts: OnceLock<CatalogParts>,
     /// The workflows that tests name by their ids.
     catalog: OnceLock<Arc<Catalog>>,
     /// The files of the workflows that run as functions.
@@ -65,30 +66,30 @@ impl<'a> TestRunner<'a> {
     pub fn new(config: &'a Config) -> TestRunner<'a> {
         let code = Arc::new(build_sandbox(config, None));
         let (local, function_files) = (Arc::default(), FunctionFiles::default());
-        let (app, catalog, secrets) = (OnceLock::new(), OnceLock::new(), OnceLock::new());
-        TestRunner { config, code, local, live: None, app, catalog, function_files, secrets }
+        let (parts, catalog, secrets) = (OnceLock::new(), OnceLock::new(), OnceLock::new());
+        TestRunner { config, code, local, live: None, parts, catalog, function_files, secrets }
     }
 
     /// A runner without models, for the workflows of a server.
-    pub fn for_server(app: &'a Arc<App>, catalog: &Arc<Catalog>) -> TestRunner<'a> {
-        let (app, config) = (OnceLock::from(app.clone()), &app.config);
-        TestRunner { app, catalog: OnceLock::from(catalog.clone()), ..TestRunner::new(config) }
+    pub fn for_server(config: &'a Config, catalog: &Arc<Catalog>) -> TestRunner<'a> {
+        let parts = OnceLock::from(catalog.parts().clone());
+        TestRunner { parts, catalog: OnceLock::from(catalog.clone()), ..TestRunner::new(config) }
     }
 
-    /// The project with its database.
-    pub(super) fn open_app(&self) -> Result<&Arc<App>, AppError> {
-        if let Some(opened) = self.app.get() {
+    /// The parts of the project with its database.
+    pub(super) fn open_parts(&self) -> Result<&CatalogParts, AppError> {
+        if let Some(opened) = self.parts.get() {
             return Ok(opened);
         }
-        let opened = Arc::new(App::open(self.config.clone())?);
-        Ok(self.app.get_or_init(|| opened))
+        let opened = App::open(self.config.clone())?.catalog_parts();
+        Ok(self.parts.get_or_init(|| opened))
     }
 
     /// The workflows that tests may name.
     pub(super) fn open_catalog(&self) -> Result<&Arc<Catalog>, AppError> {
-        let app = self.open_app()?;
+        let parts = self.open_parts()?;
         let root = self.config.project.root.join(".");
-        Ok(self.catalog.get_or_init(|| Arc::new(Catalog::new(root, app.clone()))))
+        Ok(self.catalog.get_or_init(|| Arc::new(Catalog::new(root, parts.clone()))))
     }
 
     /// Asks models where a request has changed or has no response, within these limits for each test.
@@ -167,11 +168,11 @@ impl<'a> TestRunner<'a> {
     pub async fn update_test(&self, outcome: &mut TestOutcome) -> Result<(), TestFileError> {
         outcome.update_file(self.live.is_some())?;
         if outcome.is_updated {
-            let (app, catalog) = (self.app.clone(), self.catalog.clone());
+            let (parts, catalog) = (self.parts.clone(), self.catalog.clone());
             let (code, local, secrets) = (self.code.clone(), self.local.clone(), self.secrets.clone());
             let function_files = FunctionFiles::default();
             let config = self.config;
-            let offline = TestRunner { config, code, local, live: None, app, catalog, function_files, secrets };
+            let offline = TestRunner { config, code, local, live: None, parts, catalog, function_files, secrets };
             let again = offline.run_test(&outcome.file).await?;
             if !again.has_passed() {
                 outcome.problems = again.problems;

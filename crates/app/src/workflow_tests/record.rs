@@ -14,18 +14,18 @@ use super::file::{Expectations, TestFile};
 use super::request_secrets::RequestSecrets;
 use super::subject::TestSubject;
 use super::test_runs::{RunPlace, TestRun, TestRuns};
-use crate::engines::{App, LoadedRun};
 use crate::error::AppError;
 use crate::runs::finished::read_outcome;
 use crate::runs::recorded_calls::ChildRunFinder;
+use crate::runs::stored::{LoadedRun, StoredRuns};
 use crate::tools::workflows::RUN_STORED_FUNCTION;
 
 /// Fails with `TestInvalid` if a run ended, or has got as far as it has, for a reason that a test does not have: its clock
 /// jumps, it is not stopped, and it has the limits of the configuration.
-fn check_repeatable(app: &App, opened: &LoadedRun) -> Result<(), AppError> {
+fn check_repeatable(runs: &StoredRuns, opened: &LoadedRun) -> Result<(), AppError> {
     let state = opened.state();
     let own_limits = state.created.as_ref().map(|created| &created.limits);
-    let has_test_limits = own_limits == Some(&app.config.limits.narrow_to(&opened.plan.limits));
+    let has_test_limits = own_limits == Some(&runs.config.limits.narrow_to(&opened.plan.limits));
     let why = match state.status {
         Status::TimedOut => "its time was up, and the clock of a test does not run",
         Status::Cancelled => "it was cancelled",
@@ -39,12 +39,12 @@ fn check_repeatable(app: &App, opened: &LoadedRun) -> Result<(), AppError> {
 
 /// The test that expects of its definition what a run did. `subject` is what the test names. Fails with
 /// `TestInvalid` if a test cannot repeat the run.
-pub async fn record_test(app: &App, opened: &LoadedRun, subject: TestSubject) -> Result<TestFile, AppError> {
-    check_repeatable(app, opened)?;
-    let runs = follow_runs(app, opened).await?;
-    let sent = runs.list_sent();
-    let (steps, expressions) = runs.build_steps();
-    let outcome = read_outcome(app, opened).await?;
+pub async fn record_test(runs: &StoredRuns, opened: &LoadedRun, subject: TestSubject) -> Result<TestFile, AppError> {
+    check_repeatable(runs, opened)?;
+    let followed = follow_runs(runs, opened).await?;
+    let sent = followed.list_sent();
+    let (steps, expressions) = followed.build_steps();
+    let outcome = read_outcome(runs, opened).await?;
     let output = render_result(&opened.plan, &outcome.state, &outcome.env).output;
     let status = outcome.state.status;
     let bundle = opened.bundle();
@@ -73,25 +73,25 @@ pub async fn record_test(app: &App, opened: &LoadedRun, subject: TestSubject) ->
     let user = opened.state().created.map(|created| created.user.clone()).unwrap_or_default();
     let received: Vec<&Value> =
         test.steps.iter().filter_map(|step| step.output.as_ref()).chain([&test.inputs]).collect();
-    let secrets = RequestSecrets::new(&sent, &received, &app.list_hidden_secrets(&user));
+    let secrets = RequestSecrets::new(&sent, &received, &runs.list_hidden_secrets(&user));
     Ok(secrets.mask_test(test))
 }
 
 /// The run and the runs of the workflows that its steps have called, followed with their requests.
-async fn follow_runs(app: &App, opened: &LoadedRun) -> Result<TestRuns, AppError> {
-    let mut finder = ChildRunFinder::new(&app.store);
-    let outermost = follow_run(app, opened, RunPlace::default()).await?;
-    let (mut children, mut pending) = (Vec::new(), find_child_runs(app, &mut finder, opened.id, &outermost).await?);
+async fn follow_runs(runs: &StoredRuns, opened: &LoadedRun) -> Result<TestRuns, AppError> {
+    let mut finder = ChildRunFinder::new(&runs.store);
+    let outermost = follow_run(runs, opened, RunPlace::default()).await?;
+    let (mut children, mut pending) = (Vec::new(), find_child_runs(runs, &mut finder, opened.id, &outermost).await?);
     while let Some((place, child)) = pending.pop() {
-        let run = follow_run(app, &child, place).await?;
-        pending.extend(find_child_runs(app, &mut finder, child.id, &run).await?);
+        let run = follow_run(runs, &child, place).await?;
+        pending.extend(find_child_runs(runs, &mut finder, child.id, &run).await?);
         children.push(run);
     }
     Ok(TestRuns::new(outermost, children))
 }
 
-async fn follow_run(app: &App, opened: &LoadedRun, place: RunPlace) -> Result<TestRun, AppError> {
-    let engine = app.engine_for_run(opened)?;
+async fn follow_run(runs: &StoredRuns, opened: &LoadedRun, place: RunPlace) -> Result<TestRun, AppError> {
+    let engine = runs.engine_for_run(opened)?;
     let collected = engine.follow_requests(opened.records.clone(), opened.plan.clone()).await;
     Ok(TestRun::new(place, opened.records.clone(), opened.state(), &collected))
 }
@@ -99,7 +99,7 @@ async fn follow_run(app: &App, opened: &LoadedRun, place: RunPlace) -> Result<Te
 /// The child runs of a run that a test can repeat. A step whose child run it cannot repeat, or that ran a definition in the
 /// database, receives the recorded result.
 async fn find_child_runs(
-    app: &App,
+    runs: &StoredRuns,
     finder: &mut ChildRunFinder<'_>,
     id: RunId,
     run: &TestRun,
@@ -113,8 +113,8 @@ async fn find_child_runs(
         }
         let attempt = run.recorded_attempt(sent);
         let Some(child) = finder.find_child(id, &sent.path, attempt)? else { continue };
-        let child = app.open_run_by_id(child).await?;
-        if check_repeatable(app, &child).is_ok() {
+        let child = runs.open_run_by_id(child).await?;
+        if check_repeatable(runs, &child).is_ok() {
             found.push((run.place.place_child_run(&sent.path, sent.attempt), child));
         }
     }

@@ -110,7 +110,7 @@ impl TestRunner<'_> {
             source = source.with_tools(recorded_tools(test)).compile(&loader);
         }
         match source.compiled.format == Some(agent::FORMAT) {
-            true => attach_workflows(self.open_app()?, path, false, source, TEST_USER).await,
+            true => attach_workflows(self.open_parts()?, path, false, source, TEST_USER).await,
             false => Ok(source),
         }
     }

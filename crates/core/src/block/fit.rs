@@ -2,7 +2,7 @@
 //! inputs and outputs must match.
 
 use super::words::{matching_share, significant_words};
-use super::{Card, schema_properties};
+use super::{BlockCard, schema_properties};
 use crate::value::Value;
 
 /// The minimum scores at which a block matches a request.
@@ -48,8 +48,8 @@ impl Fit {
 }
 
 /// Compares `block` with the request `wanted`. `similarity` is the cosine similarity of the embeddings of the two texts
-/// ([`Card::embedding_text`]); `None` if an embedding is missing.
-pub fn compare_block(wanted: &Card, block: &Card, similarity: Option<f32>, thresholds: &Thresholds) -> Fit {
+/// ([`BlockCard::embedding_text`]); `None` if an embedding is missing.
+pub fn compare_block(wanted: &BlockCard, block: &BlockCard, similarity: Option<f32>, thresholds: &Thresholds) -> Fit {
     if !runs_as(&wanted.execution_type, &block.execution_type) {
         return Fit::OtherExecution;
     }
@@ -89,7 +89,7 @@ fn runs_as(wanted: &str, block: &str) -> bool {
 /// Whether more field names match crosswise than straight. Embeddings cannot distinguish a conversion from its inverse:
 /// PDF to text is as close as can be to text to PDF. Optional inputs do not count, because nothing is converted from
 /// them.
-fn is_backwards(wanted: &Card, block: &Card) -> bool {
+fn is_backwards(wanted: &BlockCard, block: &BlockCard) -> bool {
     let is_in = |name: &str, schema: &Value| schema_properties(schema).any(|(other, _)| other == name);
     let common = |a: &Value, b: &Value| schema_properties(a).filter(|(name, _)| is_in(name, b)).count();
     let made_of =
@@ -178,7 +178,7 @@ mod tests {
     use super::*;
     use crate::json::parse_value;
 
-    fn make_card(kind: &str, inputs: &str, outputs: &str) -> Card {
+    fn make_card(kind: &str, inputs: &str, outputs: &str) -> BlockCard {
         let schema = |fields: &str| {
             let all = parse_value(fields).unwrap();
             let names = all.as_map().unwrap().keys().filter(|name| !name.starts_with("may_"));
@@ -186,29 +186,29 @@ mod tests {
             Value::map([("type", "object".into()), ("properties", all.clone()), ("required", required)])
         };
         let text = "Sends a message to the team.".to_owned();
-        Card {
+        BlockCard {
             description: text,
             execution_type: kind.into(),
             inputs: schema(inputs),
             outputs: schema(outputs),
-            ..Card::default()
+            ..BlockCard::default()
         }
     }
 
     const TEXT_FIELD: &str = r#"{"text": {"type": "string"}}"#;
     const SENT_FIELD: &str = r#"{"sent": {"type": "boolean"}}"#;
 
-    fn compare_cards(wanted: &Card, block: &Card) -> Fit {
+    fn compare_cards(wanted: &BlockCard, block: &BlockCard) -> Fit {
         compare_block(wanted, block, Some(0.9), &Thresholds::default())
     }
 
     #[test]
     fn names_may_differ_and_kinds_may_not() {
         let block = make_card("python", r#"{"message": {"type": "string"}, "may_to": {"type": "string"}}"#, SENT_FIELD);
-        let fits = |wanted: Card| compare_cards(&wanted, &block);
+        let fits = |wanted: BlockCard| compare_cards(&wanted, &block);
         assert_eq!(fits(make_card("python", TEXT_FIELD, r#"{"ok": {"type": ["boolean", "null"]}}"#)), Fit::Fits(0.9));
         assert_eq!(fits(make_card("function", TEXT_FIELD, "{}")), Fit::Fits(0.9));
-        assert_eq!(fits(Card::default()), Fit::Fits(0.9));
+        assert_eq!(fits(BlockCard::default()), Fit::Fits(0.9));
         assert_eq!(fits(make_card("llm", TEXT_FIELD, SENT_FIELD)), Fit::OtherExecution);
         assert_eq!(fits(make_card("", r#"{"list": {"type": "array"}}"#, SENT_FIELD)), Fit::Needs("message".into()));
         let three = r#"{"a": {"type": "string"}, "b": {"type": "string"}, "c": {"type": "string"}}"#;
@@ -249,7 +249,7 @@ mod tests {
         let thresholds = Thresholds { similarity_threshold: 0.5, words: 0.7 };
         assert_eq!(compare_block(&wanted, &block, Some(0.4), &thresholds), Fit::Unlike(0.4));
         assert!(compare_block(&wanted, &block, None, &thresholds).is_usable());
-        let other = Card { description: "Sends a picture.".into(), ..block };
+        let other = BlockCard { description: "Sends a picture.".into(), ..block };
         assert!(!compare_block(&wanted, &other, None, &thresholds).is_usable());
     }
 }

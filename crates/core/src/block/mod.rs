@@ -11,7 +11,7 @@ use crate::value::{Map, Value};
 
 /// The description of a block, or of a block that is searched for.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Card {
+pub struct BlockCard {
     /// The name in words.
     pub name: String,
     /// The purpose of the block.
@@ -28,14 +28,14 @@ pub struct Card {
     pub outputs: Value,
 }
 
-impl Card {
+impl BlockCard {
     /// The card of a block definition, or of a block that a plan requests (`suggested_id`).
-    pub fn from_definition(definition: &Value) -> Card {
+    pub fn from_definition(definition: &Value) -> BlockCard {
         let text = |key: &str| definition.get(key).and_then(Value::as_str).unwrap_or_default().trim();
         let named = ["name", "suggested_id", "id"].into_iter().map(text).find(|name| !name.is_empty());
         let tags = definition.get("tags").and_then(Value::as_list).unwrap_or_default();
         let schema = |key: &str| definition.get(key).cloned().unwrap_or_default();
-        Card {
+        BlockCard {
             name: identifier_to_words(named.unwrap_or_default()),
             description: text("description").to_owned(),
             use_when: text("use_when").to_owned(),
@@ -90,7 +90,7 @@ mod tests {
 
     #[test]
     fn a_block_and_a_goal_for_it_have_texts_of_one_form() {
-        let card = |text: &str| Card::from_definition(&parse_value(text).unwrap());
+        let card = |text: &str| BlockCard::from_definition(&parse_value(text).unwrap());
         let block = card(
             r#"{"id": "x", "name": "Fetch page", "description": "Reads a page.", "use_when": "a page is needed",
                 "tags": ["web"], "output_schema": {"type": "object", "properties": {"page_text": {"type": "string"}}}}"#,
@@ -102,7 +102,7 @@ mod tests {
         assert_eq!(block.search_text(), "Fetch page Reads a page. a page is needed web");
         let required = card(r#"{"suggested_id": "fetch_page", "description": "Reads a page", "input_schema": {}}"#);
         assert_eq!(required.embedding_text(), "fetch page.\nReads a page.");
-        assert_eq!(card("[1]"), Card::default());
-        assert_eq!(Card::default().embedding_text(), "");
+        assert_eq!(card("[1]"), BlockCard::default());
+        assert_eq!(BlockCard::default().embedding_text(), "");
     }
 }

@@ -21,7 +21,7 @@ impl Plan {
         let mut env = Env::from_vars(self.initial_vars(inputs));
         if let Some(thread) = &self.thread {
             // Invalid messages were refused before the run.
-            let messages = given_messages(inputs).and_then(|messages| read_messages(messages).ok()).unwrap_or_default();
+            let messages = find_messages(inputs).and_then(|messages| read_messages(messages).ok()).unwrap_or_default();
             let new = inputs.get("message").and_then(|message| read_user_message(message).ok());
             let messages = close_open_calls(messages.into_iter().chain(new));
             messages.into_iter().for_each(|message| env.append_message(thread, message));
@@ -52,12 +52,12 @@ impl Plan {
 }
 
 /// The conversation that the inputs hold.
-fn given_messages(inputs: &Value) -> Option<&Value> {
+fn find_messages(inputs: &Value) -> Option<&Value> {
     inputs.get("messages").filter(|messages| **messages != Value::Null)
 }
 
 /// The problem with the messages among the inputs, if there is one.
 fn find_conversation_problem(inputs: &Value) -> Option<String> {
     let message = inputs.get("message").and_then(|message| read_user_message(message).err());
-    message.or_else(|| given_messages(inputs).and_then(|messages| read_messages(messages).err()))
+    message.or_else(|| find_messages(inputs).and_then(|messages| read_messages(messages).err()))
 }

@@ -35,7 +35,7 @@ pub struct PatternLimits {
 
 impl PatternLimits {
     /// The tightest limits.
-    pub const LEAST: PatternLimits = PatternLimits {
+    pub const MIN: PatternLimits = PatternLimits {
         compiled_bytes: MIN_COMPILED_BYTES,
         backtracks: MAX_BACKTRACKS / MAX_BACKTRACKING_SEARCHES as usize,
     };
@@ -196,6 +196,6 @@ mod tests {
     fn expressions_share_a_budget() {
         let few = PatternLimits::share_budget(3, 1);
         assert_eq!((few.compiled_bytes, few.backtracks), (MAX_COMPILED_BYTES, MAX_BACKTRACKS));
-        assert_eq!(PatternLimits::share_budget(MAX_PATTERNS, MAX_BACKTRACKING_SEARCHES), PatternLimits::LEAST);
+        assert_eq!(PatternLimits::share_budget(MAX_PATTERNS, MAX_BACKTRACKING_SEARCHES), PatternLimits::MIN);
     }
 }

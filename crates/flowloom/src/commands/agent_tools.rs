@@ -30,5 +30,5 @@ pub(super) async fn attach_tools(
         Some(app) => app.clone(),
         None => Arc::new(App::open(config.clone())?),
     };
-    Ok(agents::attach_workflows(&app, file, lenient, source, LOCAL_USER).await?)
+    Ok(agents::attach_workflows(&app.catalog_parts(), file, lenient, source, LOCAL_USER).await?)
 }

@@ -122,7 +122,7 @@ fn build_summary(made: &Value, outcome: &RunOutcome, folder: &OutputFolder, writ
     let field = |name: &str| made.get(name).cloned().unwrap_or_default();
     Value::map([
         ("run_id", outcome.id.to_string().into()),
-        ("folder", folder.shown_path().display().to_string().into()),
+        ("folder", folder.display_path().display().to_string().into()),
         ("files", Value::list(written.iter().map(|file| file.as_str().into()).collect())),
         ("pipeline_json", field("pipeline_json")),
         ("tried", field("tried")),

@@ -9,10 +9,11 @@ use flowloom_app::definitions::catalog::Catalog;
 use flowloom_app::definitions::find::{find_definition, name_conversation};
 use flowloom_app::definitions::source::Loader;
 use flowloom_app::definitions::stored::DefinitionContent;
-use flowloom_app::engines::{App, LoadedRun};
+use flowloom_app::engines::App;
 use flowloom_app::runs::commands::new_command;
 use flowloom_app::runs::inputs::parse_answer as read_answer;
 use flowloom_app::runs::start::{PreparedDefinition, StartRun};
+use flowloom_app::runs::stored::LoadedRun;
 use flowloom_app::runs::trigger::TriggerKind;
 use flowloom_app::tools::agents;
 use flowloom_app::wiring;
@@ -60,18 +61,18 @@ pub(crate) async fn chat_with_graph(global: &Global, arguments: ChatArgs) -> Com
         return Err(CommandError::usage(message));
     }
     let app = Arc::new(App::open_with(config, servers)?);
-    let source = agents::attach_workflows(&app, &file, lenient, source, &talk.user).await?;
+    let source = agents::attach_workflows(&app.catalog_parts(), &file, lenient, source, &talk.user).await?;
     let Some(plan) = source.compiled.plan.clone() else {
         diagnostics::print_diagnostics(&source);
         return Ok(report_refused(global, &source));
     };
-    let bundle = app.build_bundle(source.name(), source.files(), plan.format)?;
+    let bundle = app.engines.build_bundle(source.name(), source.files(), plan.format);
     let bundle = Bundle { lenient, ..bundle }.with_tools(source.available_tools());
     let thread = name_conversation(&app.config, &file, &plan);
     let chat = ChatSession {
         global,
         thread,
-        workflow: Arc::new(app.prepare(Arc::new(plan), &bundle)?),
+        workflow: Arc::new(app.engines.prepare(Arc::new(plan), &bundle)?),
         app,
         talk,
         output: OutputArgs::default(),
@@ -89,7 +90,7 @@ pub(crate) async fn chat_with_agent(global: &Global, arguments: AgentArgs) -> Co
     choose_models(&mut config, &talk.model);
     let app = Arc::new(App::open(config)?);
     let place = app.config.project.describe_below(&path);
-    let catalog = Arc::new(Catalog::new(path, app.clone()));
+    let catalog = app.build_catalog(path);
     let content = DefinitionContent::agent(agent::DEFAULT_DEFINITION.to_owned());
     let definition = catalog.compile_unstored(&talk.user, "agent:default", content, &StopFlag::default())?;
     report_unusable(&catalog, &talk.user)?;
@@ -191,7 +192,7 @@ impl ChatSession<'_> {
         let Some((path, question)) = open else { return Ok(None) };
         let action = CommandAction::Answer { path, value: read_answer(question, text) };
         let command = new_command(None, &self.talk.user, action);
-        let opened = self.app.open_run_by_id(before.id).await?;
+        let opened = self.app.runs.open_run_by_id(before.id).await?;
         let display = self.open_display();
         let drive = async |run: Run, loaded: &LoadedRun| display.drive_loaded(run, loaded).await;
         match send_command(&self.app, &opened, command, drive).await? {

@@ -13,7 +13,7 @@ pub(crate) async fn delete_runs(global: &Global, names: &[String]) -> CommandRes
     let find = |name: &String| app.store.find_run(name, &app.config.project_name);
     let rows = names.iter().map(find).collect::<Result<Vec<_>, _>>()?;
     for row in &rows {
-        app.delete_run(row, &Actor::command_line()).await?;
+        app.runs.delete_run(row, &Actor::command_line()).await?;
         if !global.json {
             println!("deleted {}", row.id);
         }

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use flowloom_app::definitions::find::find_named;
 use flowloom_app::definitions::source::Loader;
-use flowloom_app::definitions::versions::VersionName;
+use flowloom_app::definitions::versions::{VersionName, compile_version};
 use flowloom_app::diff::called::ComparedDefinition;
 use flowloom_app::diff::definitions::compare_definitions;
 use flowloom_app::diff::runs::compare_runs;
@@ -25,8 +25,8 @@ pub(crate) async fn compare(global: &Global, arguments: &DiffArgs) -> CommandRes
     let same = match is_definition(global, arguments)? {
         false => {
             let app = global.open_existing()?;
-            let (a, b) = (app.open_run(&arguments.a).await?, app.open_run(&arguments.b).await?);
-            let diff = compare_runs(&app, &a, &b).await?;
+            let (a, b) = (app.runs.open_run(&arguments.a).await?, app.runs.open_run(&arguments.b).await?);
+            let diff = compare_runs(&app.runs, &a, &b).await?;
             match global.json {
                 true => print_json(&diff),
                 false => print_wrapped(render_run_diff(&diff, arguments.verbose).trim_end(), 6),
@@ -69,7 +69,10 @@ fn names_version(name: &str) -> bool {
 async fn load_definition(global: &Global, name: &str) -> Result<ComparedDefinition, CommandError> {
     let config = global.load_config()?;
     let source = match VersionName::parse(name).filter(|_| !Path::new(name).exists()) {
-        Some(version) => global.open_existing()?.compile_version(SHARED_USER, &version)?,
+        Some(version) => {
+            let app = global.open_existing()?;
+            compile_version(&app.store, &app.config, SHARED_USER, &version)?
+        }
         None => match find_named(&config, Path::new(name)) {
             Ok(file) => attach_tools(&config, None, Loader::new(&config).compile(&file), &file, false).await?,
             Err(error) => return find_definition_of_run(global, name).await.ok_or_else(|| error.into()),
@@ -82,6 +85,6 @@ async fn load_definition(global: &Global, name: &str) -> Result<ComparedDefiniti
 
 /// The definition of a run; `None` if there is no such run.
 async fn find_definition_of_run(global: &Global, run: &str) -> Option<ComparedDefinition> {
-    let opened = global.open_existing().ok()?.open_run(run).await.ok()?;
+    let opened = global.open_existing().ok()?.runs.open_run(run).await.ok()?;
     Some(ComparedDefinition::of_run(&opened))
 }

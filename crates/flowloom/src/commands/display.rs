@@ -1,10 +1,11 @@
 //! Drives a run with its progress and its answer on the terminal, and prints how it ended.
 
-use flowloom_app::engines::{App, LoadedRun};
+use flowloom_app::engines::App;
 use flowloom_app::error::AppError;
 use flowloom_app::runs::commands::new_command;
 use flowloom_app::runs::finished::read_outcome;
 use flowloom_app::runs::inputs::parse_answer;
+use flowloom_app::runs::stored::LoadedRun;
 use flowloom_app::runs::{summary, watch};
 use flowloom_core::RunId;
 use flowloom_core::code::Code;
@@ -91,7 +92,7 @@ impl<'a> RunDisplay<'a> {
             let Some((path, question)) = open else { break };
             let Some(text) = tokio::task::block_in_place(|| ask::prompt_answer(&question.question)) else { break };
             let action = CommandAction::Answer { path: path.clone(), value: parse_answer(question, &text) };
-            let opened = self.app.open_run_by_id(driven.outcome.id).await?;
+            let opened = self.app.runs.open_run_by_id(driven.outcome.id).await?;
             let command = new_command(None, user, action);
             let drive = async |run: Run, loaded: &LoadedRun| self.drive_loaded(run, loaded).await;
             match send_command(self.app, &opened, command, drive).await {
@@ -99,12 +100,12 @@ impl<'a> RunDisplay<'a> {
                 Ok(Delivery::Applied | Delivery::Stored) => break,
                 Err(error) if error.code == Code::AnswerInvalid => eprintln!("{}", error.message),
                 Err(error) => {
-                    let now = self.app.open_run_by_id(driven.outcome.id).await?;
+                    let now = self.app.runs.open_run_by_id(driven.outcome.id).await?;
                     if now.state().open_steps().any(|step| step.path == path) {
                         return Err(error);
                     }
                     eprintln!("someone else has answered this question");
-                    driven.outcome = read_outcome(self.app, &now).await?;
+                    driven.outcome = read_outcome(&self.app.runs, &now).await?;
                 }
             }
         }
@@ -153,7 +154,7 @@ impl<'a> RunDisplay<'a> {
                 print_json(&summary::summarize_run(id, plan, &broken, &outcome.env));
             }
             print_error(error.code(), "", &error.to_string());
-            if error.code() == Code::StoreGone {
+            if error.is_store_gone() {
                 eprintln!("  later steps are not stored");
                 return 1;
             }
@@ -200,7 +201,7 @@ pub(super) async fn drive_watched(
     on_interrupt: OnInterrupt,
 ) -> Result<RunOutcome, CommandError> {
     let (id, is_remote) = (run.id(), matches!(run, Run::Remote(_)));
-    let stopped = || if is_remote { CommandError::stopped_following(id) } else { CommandError::interrupted(id) };
+    let stopped = || if is_remote { CommandError::of_detachment(id) } else { CommandError::of_interruption(id) };
     let stop = stop::defer_stop();
     let forwarding = tokio::spawn(watch::forward_events(run.subscribe(), app.store.clone(), id, watcher));
     let mut driving = run.spawn();
@@ -233,7 +234,7 @@ pub(super) async fn drive_watched(
     // A retry continues the child runs that this run has cancelled, so they end before this process does.
     if outcome.broken.is_none() && outcome.state.status.is_final() {
         // A failure only delays them: the next worker ends them.
-        let _ = app.end_child_runs(id).await;
+        let _ = app.runs.end_child_runs(id).await;
     }
     Ok(outcome)
 }

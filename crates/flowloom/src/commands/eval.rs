@@ -20,7 +20,7 @@ use flowloom_runtime::RunOutcome;
 use flowloom_store::SHARED_USER;
 use serde_json::json;
 
-use super::new::{SilentWatcher, authoring_limits, load_config, run_built_in, use_scripted_model};
+use super::new::{SilentWatcher, authoring_limits, load_config, run_built_in, with_scripted_model};
 use super::results::print_json;
 use crate::cli::{EvalAuthorArgs, Global};
 use crate::failure::{CommandError, CommandResult, format_error};
@@ -47,7 +47,7 @@ pub(crate) async fn evaluate_author(global: &Global, arguments: EvalAuthorArgs) 
     let (mut rows, mut is_cut_short) = (Vec::new(), false);
     for case in &chosen {
         if arguments.recorded {
-            use_scripted_model(&mut app, scratch.write_script(case)?);
+            app = with_scripted_model(&app, scratch.write_script(case)?);
         }
         let began = Instant::now();
         let row = tokio::select! {
@@ -115,11 +115,11 @@ fn authoring_error(outcome: &RunOutcome) -> Option<StepFailure> {
 
 /// Runs the new pipeline as a dry run with the task's data.
 async fn run_pipeline(app: &App, case: &Task, made: &Value) -> Result<DryRun, StepFailure> {
-    let bundle = app.build_built_in_bundle(BuiltInWorkflow::Planner)?;
-    let models = app.build_models(&bundle);
+    let bundle = app.engines.build_built_in_bundle(BuiltInWorkflow::Planner);
+    let models = app.engines.build_models(&bundle);
     let limits = authoring_limits(&app.config)?;
     let block_model = app.config.author.block_model.as_deref();
-    let dry_runner = app.build_author(&bundle, &models).build_dry_runner(block_model, limits, SHARED_USER);
+    let dry_runner = app.engines.build_author(&bundle, &models).build_dry_runner(block_model, limits, SHARED_USER);
     let pipeline = made.get("pipeline_json").cloned().unwrap_or_default();
     let blocks = made.get("blocks").and_then(Value::as_list).unwrap_or_default();
     dry_run_definition(dry_runner, &build_definition(&pipeline, blocks), &case.initial_inputs()).await

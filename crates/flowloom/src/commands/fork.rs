@@ -28,7 +28,7 @@ use crate::terminal::diagnostics;
 
 pub(crate) async fn fork_run(global: &Global, arguments: ForkArgs) -> CommandResult {
     let app = Arc::new(global.open_existing()?);
-    let from = app.open_run(&arguments.run).await?;
+    let from = app.runs.open_run(&arguments.run).await?;
     let (parent, user) = (from.id, from.state().created.map(|created| created.user.clone()).unwrap_or_default());
     let definition = match &arguments.definition {
         Some(file) => match load_definition(global, &app, file, &user).await? {
@@ -47,10 +47,10 @@ pub(crate) async fn fork_run(global: &Global, arguments: ForkArgs) -> CommandRes
         tenant: None,
         repeats_effects: arguments.yes,
     };
-    let prepared = prepare_fork(&app, from, changes)?;
+    let prepared = prepare_fork(&app.runs, from, changes)?;
     let inputs = prepared.inputs().clone();
     let trigger = Some(TriggerKind::Terminal.to_trigger());
-    let started = prepared.start(&app, |start| StartRun { trigger, ..start }).await?;
+    let started = prepared.start(&app.runs, |start| StartRun { trigger, ..start }).await?;
     let plan = started.plan;
     let display = RunDisplay::new(global, &app, &arguments.output);
     let outcome = display.drive_run(&plan, &inputs, started.run).await?;
@@ -70,13 +70,13 @@ async fn load_definition(
 ) -> Result<Result<Bundle, u8>, CommandError> {
     let file = find_named(&app.config, file)?;
     let source = Loader::new(&app.config).compile_to_run(&file, &app.servers).await?;
-    let mut source = agents::attach_workflows(app, &file, false, source, user).await?;
+    let mut source = agents::attach_workflows(&app.catalog_parts(), &file, false, source, user).await?;
     source.add_python_errors(app.blocks.python_syntax()).await;
     diagnostics::print_diagnostics(&source);
     match source.compiled.plan.as_ref().filter(|_| !source.is_refused()) {
         None => Ok(Err(report_refused(global, &source))),
         Some(plan) => {
-            let bundle = app.build_bundle(source.name(), source.files(), plan.format)?;
+            let bundle = app.engines.build_bundle(source.name(), source.files(), plan.format);
             Ok(Ok(bundle.with_tools(source.available_tools())))
         }
     }

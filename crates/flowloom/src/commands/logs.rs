@@ -13,7 +13,7 @@ use crate::terminal::width::stdout_columns;
 
 pub(crate) async fn print_log(global: &Global, name: &str, follows: bool) -> CommandResult {
     let app = global.open_existing()?;
-    let opened = app.open_run(name).await?;
+    let opened = app.runs.open_run(name).await?;
     let start = opened.records.first().map_or(0, |record| record.at);
     if global.json && !follows {
         print_json(&opened.records.iter().map(|record| &**record).collect::<Vec<_>>());

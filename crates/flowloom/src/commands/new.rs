@@ -89,11 +89,12 @@ pub(super) fn load_config(global: &Global, models: &[String], budget: Option<&st
     Ok(config)
 }
 
-/// Lets one model, which is scripted, answer for all models of the planner.
-pub(super) fn use_scripted_model(app: &mut App, model: String) {
-    let config = Arc::make_mut(&mut app.config);
+/// The program with one model, which is scripted, that answers for all models of the planner.
+pub(super) fn with_scripted_model(app: &App, model: String) -> App {
+    let mut config = Config::clone(&app.config);
     config.default_model.value = Some(model);
     (config.author.model, config.author.block_model) = (None, None);
+    app.with_config(config)
 }
 
 /// Runs a built-in workflow for a user and reports its events to `watcher`.
@@ -104,8 +105,8 @@ pub(super) async fn run_built_in(
     user: &str,
     watcher: Box<dyn Watcher>,
 ) -> Result<(RunOutcome, Arc<Plan>), CommandError> {
-    let bundle = app.build_built_in_bundle(which)?;
-    let workflow = app.prepare(compile_bundle(&bundle)?, &bundle)?;
+    let bundle = app.engines.build_built_in_bundle(which);
+    let workflow = app.engines.prepare(compile_bundle(&bundle)?, &bundle)?;
     let outcome = run_workflow(app, &workflow, input, user, authoring_limits(&app.config)?, watcher).await?;
     Ok((outcome, workflow.plan))
 }

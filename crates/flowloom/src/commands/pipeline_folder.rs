@@ -67,7 +67,7 @@ impl OutputFolder {
     }
 
     /// The path, relative to the working directory if it is below it.
-    pub(crate) fn shown_path(&self) -> PathBuf {
+    pub(crate) fn display_path(&self) -> PathBuf {
         let current = std::env::current_dir().unwrap_or_default();
         self.0.strip_prefix(&current).unwrap_or(&self.0).to_owned()
     }
@@ -152,8 +152,8 @@ pub(crate) fn print_summary(made: &Value, folder: &OutputFolder, written: &[Stri
     iter_nodes(pipeline).for_each(|node| print_entry(&render_node(node)));
     println!("\nDry run, without side effects:");
     made.get("tried").into_iter().flat_map(iter_nodes).for_each(|node| print_entry(&render_dry_run_result(node)));
-    println!("\nWritten to {}: {}", folder.shown_path().display(), written.join(", "));
-    println!("Run it: flowloom run {}", folder.shown_path().display());
+    println!("\nWritten to {}: {}", folder.display_path().display(), written.join(", "));
+    println!("Run it: flowloom run {}", folder.display_path().display());
 }
 
 fn iter_nodes(of: &Value) -> impl Iterator<Item = &Value> {

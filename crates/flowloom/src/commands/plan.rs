@@ -53,7 +53,7 @@ pub(crate) async fn plan_definition(global: &Global, arguments: &PlanArgs) -> Co
     let estimate = estimate_plan(&plan, inputs.as_ref(), &limits, &figures, latencies);
     let open_ends = list_open_ends(&source, &estimate);
     let typical = match &app {
-        Some(app) => find_typical_case(app, &plan, None).await?,
+        Some(app) => find_typical_case(&app.runs, &plan, None).await?,
         None => None,
     };
     if global.json {

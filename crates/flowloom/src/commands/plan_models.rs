@@ -17,7 +17,7 @@ use crate::failure::CommandError;
 /// Fails if a model that the plan names, or its default, cannot be used: no key, no file, no such provider. The error names
 /// all of them.
 pub(super) fn check_models(app: &App, bundle: &Bundle, plan: &Plan) -> Result<(), CommandError> {
-    let models = app.build_models(bundle);
+    let models = app.engines.build_models(bundle);
     let unusable = list_models(plan).into_iter().filter_map(|used| {
         let failure = models.resolve(used.name.as_deref()).err()?;
         Some((used, failure))

@@ -1,12 +1,13 @@
 //! `flowloom resume`, `retry`, `cancel`, `answer` and `resolve`: commands to a run.
 
 use flowloom_app::authoring::BuiltInWorkflow;
-use flowloom_app::engines::{App, LoadedRun};
+use flowloom_app::engines::App;
 use flowloom_app::runs::commands::new_command;
 use flowloom_app::runs::finished::read_outcome;
 use flowloom_app::runs::inputs::{parse_answer, parse_json_or_text};
 use flowloom_app::runs::open_steps::{select_question, select_uncertain};
 use flowloom_app::runs::retry::build_retry;
+use flowloom_app::runs::stored::LoadedRun;
 use flowloom_core::code::Code;
 use flowloom_core::event::Resolution;
 use flowloom_core::plan::Plan;
@@ -29,14 +30,14 @@ use crate::terminal::ask;
 
 pub(crate) async fn resume_run(global: &Global, name: &str, output: &OutputArgs) -> CommandResult {
     let app = global.open_accepting_config()?;
-    let opened = app.open_run(name).await?;
+    let opened = app.runs.open_run(name).await?;
     continue_run(global, &app, opened, output).await
 }
 
 /// Drives a run from the end of its journal. A finished run is reported again, with the same exit code.
 async fn continue_run(global: &Global, app: &App, opened: LoadedRun, output: &OutputArgs) -> CommandResult {
     if opened.state().status.is_final() {
-        let past = read_outcome(app, &opened).await?;
+        let past = read_outcome(&app.runs, &opened).await?;
         eprintln!("the run has already ended: {}", past.state.status.name());
         if past.state.status != Status::Succeeded {
             eprintln!("to run again what did not succeed: {}", hint::command_line(&format!("retry {}", opened.id)));
@@ -49,11 +50,11 @@ async fn continue_run(global: &Global, app: &App, opened: LoadedRun, output: &Ou
         return report_resumed(&RunDisplay::new(global, app, output), &opened.plan, &past);
     }
     let child = opened.id;
-    let opened = app.open_driving_run(opened).await?;
+    let opened = app.runs.open_driving_run(opened).await?;
     if opened.id != child {
         eprintln!("{child} is a child run of {}, which continues", opened.id);
     }
-    let run = app.resume_loaded(&opened).await?;
+    let run = app.runs.resume_loaded(&opened).await?;
     let display = RunDisplay::new(global, app, output);
     let outcome = display.drive_loaded(run, &opened).await?;
     let driven = DrivenRun { plan: opened.plan, outcome };
@@ -82,14 +83,14 @@ fn report_resumed(display: &RunDisplay<'_>, plan: &Plan, outcome: &RunOutcome) -
 
 pub(crate) async fn retry_run(global: &Global, arguments: RetryArgs) -> CommandResult {
     let app = global.open_existing()?;
-    let opened = app.open_run(&arguments.run).await?;
-    let action = build_retry(&app, &opened, arguments.from.as_deref())?;
+    let opened = app.runs.open_run(&arguments.run).await?;
+    let action = build_retry(&app.runs, &opened, arguments.from.as_deref())?;
     send_and_report(global, &app, &opened, new_command(None, "retry", action), false, &arguments.output).await
 }
 
 pub(crate) async fn cancel_run(global: &Global, name: &str) -> CommandResult {
     let app = global.open_existing()?;
-    let opened = app.open_run(name).await?;
+    let opened = app.runs.open_run(name).await?;
     let id = opened.id;
     if opened.state().status.is_final() {
         let message = format!("the run {id} has already ended");
@@ -99,11 +100,11 @@ pub(crate) async fn cancel_run(global: &Global, name: &str) -> CommandResult {
     if matches!(send_command(&app, &opened, command, drive_silently).await?, Delivery::Stored) {
         return Err(describe_stored(id));
     }
-    app.end_child_runs(id).await?;
+    app.runs.end_child_runs(id).await?;
     if !global.json {
         println!("cancelled {id}");
     } else {
-        let past = read_outcome(&app, &app.open_run_by_id(id).await?).await?;
+        let past = read_outcome(&app.runs, &app.runs.open_run_by_id(id).await?).await?;
         super::results::print_json(&flowloom_app::runs::summary::summarize_run(
             id,
             &opened.plan,
@@ -116,7 +117,7 @@ pub(crate) async fn cancel_run(global: &Global, name: &str) -> CommandResult {
 
 pub(crate) async fn answer_question(global: &Global, arguments: AnswerArgs) -> CommandResult {
     let app = global.open_existing()?;
-    let opened = app.open_run(&arguments.run).await?;
+    let opened = app.runs.open_run(&arguments.run).await?;
     let state = opened.state();
     let mut exit = 0;
     for step in list_answered(&state, &arguments)? {
@@ -148,7 +149,7 @@ fn list_answered<'a>(state: &'a RunState, arguments: &AnswerArgs) -> Result<Vec<
 
 pub(crate) async fn resolve_effect(global: &Global, arguments: ResolveArgs) -> CommandResult {
     let app = global.open_existing()?;
-    let opened = app.open_run(&arguments.run).await?;
+    let opened = app.runs.open_run(&arguments.run).await?;
     let state = opened.state();
     let path = select_uncertain(&state, &arguments.path)?.path.clone();
     let how = match &arguments.value {
@@ -180,7 +181,7 @@ async fn send_and_report(
     output: &OutputArgs,
 ) -> CommandResult {
     if only_store {
-        let (receiver, command) = app.route_command(opened, command).await?;
+        let (receiver, command) = app.runs.route_command(opened, command).await?;
         let now = SystemClock.now_ms();
         let posted = app.store.post_command_by(receiver.id, command, now, &Actor::command_line()).await?;
         if let Some(CommandOutcome::Rejected(reason)) = posted.record.outcome {

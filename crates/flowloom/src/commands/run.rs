@@ -7,7 +7,6 @@ use std::sync::Arc;
 use flowloom_app::blocks::PythonSyntax;
 use flowloom_app::config::Config;
 use flowloom_app::definitions::bundle::Bundle;
-use flowloom_app::definitions::catalog::Catalog;
 use flowloom_app::definitions::error::DefinitionError;
 use flowloom_app::definitions::find::find_definition;
 use flowloom_app::definitions::source::{self, LoadedDefinition, Loader};
@@ -28,7 +27,7 @@ use super::plan_models::{check_models, propose_better_model, report_fixed_models
 use super::results::print_json;
 use super::send::DrivenRun;
 use crate::cli::{Global, RunArgs};
-use crate::commands::out;
+use crate::commands::result_files;
 use crate::failure::{CommandError, CommandResult};
 use crate::inputs;
 use crate::terminal::{ask, diagnostics};
@@ -64,19 +63,20 @@ pub(super) async fn run_and_list_files(
     // Prompt before anything is opened that a waiting person could hold up.
     let wanted = read_request(global, &config, arguments, &plan)?;
     if let Some(folder) = &arguments.out {
-        out::create_folder(folder)?;
+        result_files::create_folder(folder)?;
     }
     let app = Arc::new(App::open_with(config, servers)?);
-    let source = agents::attach_workflows(&app, &file, arguments.lenient, source, &arguments.user).await?;
+    let source =
+        agents::attach_workflows(&app.catalog_parts(), &file, arguments.lenient, source, &arguments.user).await?;
     let Some(plan) = source.compiled.plan.clone() else {
         diagnostics::print_diagnostics(&source);
         return Ok(report_refused(global, &source));
     };
-    let bundle = app.build_bundle(source.name(), source.files(), plan.format)?;
+    let bundle = app.engines.build_bundle(source.name(), source.files(), plan.format);
     let bundle = Bundle { lenient: arguments.lenient, ..bundle }.with_tools(source.available_tools());
     report_fixed_models(&plan, &arguments.model);
     check_models(&app, &bundle, &plan)?;
-    let workflow = app.prepare(Arc::new(plan), &bundle)?;
+    let workflow = app.engines.prepare(Arc::new(plan), &bundle)?;
     start_and_print(global, &app, arguments, &workflow, wanted).await
 }
 
@@ -113,7 +113,7 @@ async fn run_stored(global: &Global, config: Config, arguments: &RunArgs, missin
     }
     let root = config.project.root.clone();
     let app = Arc::new(App::open(config)?);
-    let catalog = Arc::new(Catalog::new(root, app.clone()));
+    let catalog = app.build_catalog(root);
     let id = arguments.file.display().to_string();
     let Some(entry) = catalog.find_definition(&arguments.user, &id)? else { return Err(missing.into()) };
     let Some(workflow) = entry.prepare_for_run(&catalog, &arguments.user).await? else {
@@ -121,7 +121,7 @@ async fn run_stored(global: &Global, config: Config, arguments: &RunArgs, missin
     };
     let wanted = read_request(global, &app.config, arguments, &workflow.plan)?;
     if let Some(folder) = &arguments.out {
-        out::create_folder(folder)?;
+        result_files::create_folder(folder)?;
     }
     report_fixed_models(&workflow.plan, &arguments.model);
     check_models(&app, &workflow.parse_bundle()?, &workflow.plan)?;
@@ -147,7 +147,7 @@ async fn start_and_print(
     let DrivenRun { outcome, .. } = display.answer_questions(driven, &arguments.user).await?;
     let exit = display.print_outcome(&workflow.plan, &outcome);
     if let Some(folder) = &arguments.out {
-        out::write_result(folder, &workflow.plan, &outcome)?;
+        result_files::write_result(folder, &workflow.plan, &outcome)?;
     }
     if is_first && exit == 0 && uses_small_model(app, &workflow.plan) {
         propose_better_model(app).await;

@@ -134,8 +134,8 @@ fn print_table(rows: &[RunRow]) {
 async fn print_summaries(app: &App, rows: &[RunRow], damaged: &mut Vec<Damage>) -> Result<(), CommandError> {
     let mut pasts = Vec::new();
     for row in rows {
-        match app.open_run_by_id(row.id).await {
-            Ok(opened) => pasts.push((row, read_outcome(app, &opened).await?, opened.plan)),
+        match app.runs.open_run_by_id(row.id).await {
+            Ok(opened) => pasts.push((row, read_outcome(&app.runs, &opened).await?, opened.plan)),
             Err(error) if error.is_damage() => {
                 damaged.push(Damage { run: Some(row.id), problem: error.to_string() });
             }
@@ -157,8 +157,8 @@ async fn print_summaries(app: &App, rows: &[RunRow], damaged: &mut Vec<Damage>) 
 
 pub(crate) async fn replay_run(global: &Global, name: &str) -> CommandResult {
     let app = global.open_existing()?;
-    let opened = app.open_run(name).await?;
-    let engine = app.engine_for_run(&opened)?;
+    let opened = app.runs.open_run(name).await?;
+    let engine = app.runs.engine_for_run(&opened)?;
     let outcome = engine.replay_run(opened.records.clone(), opened.plan.clone()).await?;
     if global.json {
         print_json(&summary::summarize_run(opened.id, &opened.plan, &outcome.state, &outcome.env));

@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use flowloom_app::engines::{App, LoadedRun};
+use flowloom_app::engines::App;
 use flowloom_app::error::AppError;
 use flowloom_app::runs::commands::DECISION_TIMEOUT;
+use flowloom_app::runs::stored::LoadedRun;
 use flowloom_core::code::Code;
 use flowloom_core::id::RunId;
 use flowloom_core::plan::Plan;
@@ -45,12 +46,12 @@ pub(super) async fn send_command(
     command: RunCommand,
     drive: impl AsyncFnOnce(Run, &LoadedRun) -> Result<RunOutcome, CommandError>,
 ) -> Result<Delivery, CommandError> {
-    let (receiver, command) = app.route_command(opened, command).await?;
+    let (receiver, command) = app.runs.route_command(opened, command).await?;
     let id = receiver.id;
     let posted = app.store.post_command_by(id, command, SystemClock.now_ms(), &Actor::command_line()).await?.record;
-    let driving = app.open_driving_run(receiver).await?;
+    let driving = app.runs.open_driving_run(receiver).await?;
     let mut driven = None;
-    match app.resume_loaded(&driving).await {
+    match app.runs.resume_loaded(&driving).await {
         Ok(run) if app.config.engine.restate.is_some() => {
             // Another engine drives the run when one of its workers takes it, which may never happen.
             let outcome = tokio::select! {

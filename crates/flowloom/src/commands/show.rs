@@ -3,12 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use flowloom_app::engines::{App, LoadedRun};
+use flowloom_app::engines::App;
 use flowloom_app::runs::details::{StepDetails, read_details};
 use flowloom_app::runs::family::{ForkParent, RunFamily, find_family};
 use flowloom_app::runs::family_tree::{FamilyMember, find_family_tree};
 use flowloom_app::runs::finished::read_outcome;
 use flowloom_app::runs::retry::parse_step_path;
+use flowloom_app::runs::stored::LoadedRun;
 use flowloom_app::runs::summary::{self, StepSummary};
 use flowloom_app::runs::trigger::{TriggerKind, describe_trigger};
 use flowloom_app::runs::watch::Watcher as _;
@@ -49,16 +50,16 @@ struct RecordFields<'a> {
 
 pub(crate) async fn show_run(global: &Global, arguments: &ShowArgs) -> CommandResult {
     let app = global.open_existing()?;
-    let mut opened = app.open_run(&arguments.run).await?;
+    let mut opened = app.runs.open_run(&arguments.run).await?;
     if arguments.follow {
         opened = follow_run(&app, opened, global.json).await?;
     }
     if let Some(path) = &arguments.path {
         return show_step(global, &app, &opened, path).await;
     }
-    let interruption = app.explain_standstill(&opened).await?;
+    let interruption = app.runs.explain_standstill(&opened).await?;
     if global.json {
-        let past = read_outcome(&app, &opened).await?;
+        let past = read_outcome(&app.runs, &opened).await?;
         let summary = summary::summarize_run(opened.id, &opened.plan, &past.state, &past.env);
         let steps = summary::summarize_steps(&past.state);
         let relatives = find_family(&app.store, opened.id, &past.state)?;
@@ -71,7 +72,7 @@ pub(crate) async fn show_run(global: &Global, arguments: &ShowArgs) -> CommandRe
     let waterfall = report::render_waterfall(opened.id, &opened.plan, &state, stdout_columns());
     print_wrapped(waterfall.trim_end_matches('\n'), 4);
     let level = if arguments.verbose { DetailLevel::Full } else { DetailLevel::Short };
-    let mut steps = read_details(&app, &opened, None).await?;
+    let mut steps = read_details(&app.runs, &opened, None).await?;
     // A step whose worker has died has no event about that.
     let unfinished = match state.status {
         Status::Interrupted => Some(state.status.name()),
@@ -121,7 +122,7 @@ fn print_next_command(run: RunId, state: &RunState, interruption: Option<String>
 
 async fn show_step(global: &Global, app: &App, opened: &LoadedRun, name: &str) -> CommandResult {
     let path = parse_step_path(name);
-    let steps = read_details(app, opened, path.as_ref()).await?;
+    let steps = read_details(&app.runs, opened, path.as_ref()).await?;
     if path.is_none() || steps.is_empty() {
         let state = opened.state();
         let known: Vec<&str> = state.steps().iter().map(|step| step.path.as_str()).collect();
@@ -158,7 +159,7 @@ pub(super) async fn follow_events(
         let is_over = app.store.get_run(id)?.is_none_or(|row| is_over(row.current_status()));
         records = app.store.read(id, last).await?;
         if is_over && records.is_empty() {
-            return Ok(app.open_run_by_id(id).await?);
+            return Ok(app.runs.open_run_by_id(id).await?);
         }
         if records.is_empty() {
             tokio::time::sleep(POLL_INTERVAL).await;

@@ -4,10 +4,10 @@ use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
 use flowloom_app::config::Config;
-use flowloom_app::definitions::catalog::Catalog;
 use flowloom_app::definitions::folder::leaves_folder;
-use flowloom_app::engines::{App, LoadedRun};
+use flowloom_app::engines::App;
 use flowloom_app::listing::count_noun;
+use flowloom_app::runs::stored::LoadedRun;
 use flowloom_app::workflow_tests::file::{FoundTests, TEST_FOLDER, TestFile, find_tests};
 use flowloom_app::workflow_tests::{TestOutcome, TestRunner, TestSubject, path_between, record_test};
 use flowloom_core::chat::Usage;
@@ -139,7 +139,7 @@ fn report_outcomes(global: &Global, report: TestReport, outcomes: &[TestOutcome]
 
 async fn record_run(global: &Global, arguments: &RecordTestArgs) -> CommandResult {
     let app = Arc::new(global.open_existing()?);
-    let opened = app.open_run(&arguments.run).await?;
+    let opened = app.runs.open_run(&arguments.run).await?;
     let folder = arguments.file.parent().unwrap_or(Path::new(""));
     let subject = match &arguments.definition {
         Some(file) => name_file(folder, file)?,
@@ -149,7 +149,7 @@ async fn record_run(global: &Global, arguments: &RecordTestArgs) -> CommandResul
         let message = format!("{} exists; use --force to replace it", arguments.file.display());
         return Err(CommandError::usage(message));
     }
-    let test: TestFile = record_test(&app, &opened, subject).await?;
+    let test: TestFile = record_test(&app.runs, &opened, subject).await?;
     test.write(&arguments.file)?;
     if !global.json {
         let steps = count_noun(test.steps.len(), "step");
@@ -165,7 +165,7 @@ async fn record_run(global: &Global, arguments: &RecordTestArgs) -> CommandResul
 /// current folder or in the project.
 fn find_subject(app: &Arc<App>, opened: &LoadedRun, folder: &Path) -> Result<TestSubject, CommandError> {
     let (root, entry) = (&app.config.project.root, opened.entry());
-    let catalog = Catalog::new(root.join("."), app.clone());
+    let catalog = app.build_catalog(root.join("."));
     if let Some(created) = opened.state().created
         && let Some(id) = &created.workflow
         && let Some(found) = catalog.find_definition(&created.user, id)?

@@ -4,7 +4,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use flowloom_app::config::Config;
-use flowloom_app::definitions::catalog::Catalog;
 use flowloom_app::definitions::find::find_definition;
 use flowloom_app::definitions::source::Loader;
 use flowloom_app::definitions::stored::{self, is_definition_id};
@@ -67,7 +66,7 @@ pub(crate) async fn manage_schedules(global: &Global, command: ScheduleCommand) 
             let id = choose_id(id, &workflow)?;
             let catches_up = missed == MissedPolicy::Once;
             let (inputs, timezone) = (Value::from(inputs), Some(timezone));
-            let catalog = Catalog::new(app.config.project.root.clone(), app.clone());
+            let catalog = app.build_catalog(app.config.project.root.clone());
             if let Some(definition) = catalog.find_definition(&user, &workflow)? {
                 definition.check_start(&inputs)?;
             }

@@ -14,7 +14,7 @@ use crate::terminal::table::print_header;
 
 pub(crate) async fn print_usage(global: &Global, user: &str) -> CommandResult {
     let app = App::open(global.load_config()?)?;
-    let measured = measure_user(&app, user).await?;
+    let measured = measure_user(&app.store, &app.config, user).await?;
     if global.json {
         print_json(&UserUsage::new(user, &measured));
         return Ok(0);

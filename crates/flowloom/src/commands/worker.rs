@@ -45,7 +45,7 @@ async fn drive_configured(mut config: Config, arguments: WorkerArgs, style: LogS
         Some(address) => Some(WorkerMonitor::bind_address(app.clone(), address).await?),
         None => None,
     };
-    let (admin, worker) = (RestateAdmin::new(&admin), Arc::new(RestateWorker::new(app, &ingress)?));
+    let (admin, worker) = (RestateAdmin::new(&admin), Arc::new(app.build_restate_worker(&ingress)?));
     check_neighbours(&worker, &admin, arguments.listen, arguments.url.as_deref()).await?;
     // A few calls share a connection.
     descriptors::raise_limit();

@@ -87,7 +87,7 @@ impl<'a> RenderedDiagnostic<'a> {
     fn new(diagnostic: &'a Diagnostic, source: &'a SourceText<'a>, columns: Option<usize>) -> RenderedDiagnostic<'a> {
         let marked = find_marked(diagnostic.span, &source.text);
         let excerpt = Excerpt::new(&diagnostic.file, source, marked.clone(), columns);
-        let marked = excerpt.shown_mark(marked);
+        let marked = excerpt.locate_mark(marked);
         RenderedDiagnostic { diagnostic, excerpt, marked }
     }
 }

@@ -44,7 +44,7 @@ impl<'a> Excerpt<'a> {
     }
 
     /// The place of the marked bytes in the shown text.
-    pub(crate) fn shown_mark(&self, marked: Range<usize>) -> Range<usize> {
+    pub(crate) fn locate_mark(&self, marked: Range<usize>) -> Range<usize> {
         self.window.as_ref().map_or(marked, |window| window.marked.clone())
     }
 

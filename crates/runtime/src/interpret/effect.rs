@@ -38,7 +38,7 @@ pub(super) enum EffectFailure {
     /// The effect failed.
     Step(FailedAttempt),
     /// The branch is interrupted.
-    Halt(Interrupt),
+    Interrupt(Interrupt),
 }
 
 /// An attempt that failed.
@@ -74,7 +74,7 @@ pub(super) struct Effect<'a> {
 
 impl From<Divergence> for EffectFailure {
     fn from(error: Divergence) -> EffectFailure {
-        EffectFailure::Halt(error.into())
+        EffectFailure::Interrupt(error.into())
     }
 }
 
@@ -94,7 +94,7 @@ impl Interpreter {
     ) -> Result<Option<Value>, EffectFailure> {
         let path = &place.path;
         let exceeded = |error| Interrupt::Limit(Status::BudgetExceeded, error, path.clone());
-        self.count_step().map_err(|error| EffectFailure::Halt(exceeded(error)))?;
+        self.count_step().map_err(|error| EffectFailure::Interrupt(exceeded(error)))?;
         let hash = effect.request.hash();
         let started = Event::StepStarted {
             kind: effect.request.kind_name().into(),
@@ -147,7 +147,7 @@ impl Interpreter {
         {
             return Ok(outcome);
         }
-        self.log.wait_until_durable().await.map_err(|error| EffectFailure::Halt(error.into()))?;
+        self.log.wait_until_durable().await.map_err(|error| EffectFailure::Interrupt(error.into()))?;
         crate::failpoint::hit("effect_dispatch_before");
         self.perform_measured(place, attempt, effect).await
     }
@@ -243,7 +243,7 @@ impl Interpreter {
         if let Request::Ask(question) = effect.request {
             return self.wait_for_answer(place, attempt, question, effect.expiry).await;
         }
-        let work = self.boxed_perform(place, attempt, effect.request);
+        let work = self.perform_boxed(place, attempt, effect.request);
         let Some(limit) = effect.timeout_ms else { return work.await };
         match scope::run_until(work, || self.effects.clock.sleep_for(limit)).await {
             Some(performed) => performed,
@@ -252,7 +252,7 @@ impl Interpreter {
     }
 
     /// A separate function, because a box created where it is awaited would also reserve space for its content there.
-    fn boxed_perform<'a>(
+    fn perform_boxed<'a>(
         &'a self,
         place: &'a StepContext,
         attempt: u32,
@@ -277,7 +277,7 @@ impl Interpreter {
             None => Some(self.in_flight.acquire_permit(self.limits.parallel).await),
         };
         // The process may have been stopped meanwhile, for longer than its lease.
-        self.log.ensure_lease().await.map_err(|error| EffectFailure::Halt(error.into()))?;
+        self.log.ensure_lease().await.map_err(|error| EffectFailure::Interrupt(error.into()))?;
         let mut aborted = AbortGuard::new(&self.log, &place.path, attempt);
         let context = self.effect_context(place, attempt);
         let effects = &self.effects;
@@ -306,7 +306,7 @@ impl Interpreter {
                 let run = || effects.code.run_python(request, &below, &context);
                 let reply = self.repeat_in_outage(|| !below.has_started(), run).await;
                 match below.into_interrupt() {
-                    Some(halt) => Err(EffectFailure::Halt(halt)),
+                    Some(halt) => Err(EffectFailure::Interrupt(halt)),
                     None => reply.map(block_outcome).map_err(EffectFailure::from),
                 }
             }

@@ -147,7 +147,7 @@ impl Interpreter {
                 }
             };
             let failed = match failure {
-                EffectFailure::Halt(halt) => return Err(halt),
+                EffectFailure::Interrupt(halt) => return Err(halt),
                 EffectFailure::Step(failed) => failed,
             };
             let (error, then, failed_at) = match failed {

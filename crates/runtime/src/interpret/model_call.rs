@@ -28,7 +28,7 @@ impl Interpreter {
         }
         let mut bounded = request.clone();
         let exceeded =
-            |error| EffectFailure::Halt(Interrupt::Limit(Status::BudgetExceeded, error, context.path.clone()));
+            |error| EffectFailure::Interrupt(Interrupt::Limit(Status::BudgetExceeded, error, context.path.clone()));
         let claim = self.bound_cost(&mut bounded).map_err(exceeded)?;
         let held = self.ledger.reserve_amount(&self.limits, claim).await.map_err(exceeded)?;
         let answered = self.generate_reply(&bounded, context).await;

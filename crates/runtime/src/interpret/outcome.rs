@@ -53,7 +53,7 @@ impl Interpreter {
 impl From<JournalError> for EffectFailure {
     fn from(error: JournalError) -> EffectFailure {
         match error {
-            error if error.is_outage() => EffectFailure::Halt(error.into()),
+            error if error.is_outage() => EffectFailure::Interrupt(error.into()),
             error => EffectFailure::Step(StepFailure::from(error).into()),
         }
     }

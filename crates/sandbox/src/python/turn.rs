@@ -69,7 +69,7 @@ impl<'a> BlockTurn<'a> {
             return self.end;
         }
         self.time.start();
-        self.end.min(Instant::now() + self.limit.saturating_sub(self.time.used()))
+        self.end.min(Instant::now() + self.limit.saturating_sub(self.time.elapsed()))
     }
 
     pub(super) fn pause_time(&mut self) {
@@ -107,7 +107,7 @@ impl<'a> BlockTurn<'a> {
         let ProcessorTime { began, seen, .. } = self.processor;
         self.processor.now = used;
         self.time.raise_to(used.saturating_sub(began));
-        if self.time.used() > self.limit {
+        if self.time.elapsed() > self.limit {
             return Err(self.time_error());
         }
         let since = used.saturating_sub(seen);

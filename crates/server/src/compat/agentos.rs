@@ -128,7 +128,7 @@ pub(crate) async fn run_workflow(
     TextBody(text): TextBody,
 ) -> ApiResult<Response> {
     let wanted: RunWorkflowRequest = parse_object(unwrap_body(&text))?;
-    let call = StartContext::admitted(&host, &caller, None, &headers)?.with_interface(TriggerKind::AgentOs);
+    let call = StartContext::admit_caller(&host, &caller, None, &headers)?.with_interface(TriggerKind::AgentOs);
     let Some(definition) = look_up_definition(&host, call.user(), &wanted.workflow_id).await? else {
         let advice = advise_similar(&host.catalog, call.user(), &wanted.workflow_id, None).await?;
         let message = steps::not_found_message(&wanted.workflow_id) + &advice;

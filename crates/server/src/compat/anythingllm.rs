@@ -293,7 +293,7 @@ pub(crate) async fn delete_flow(
     }
     reject_folder_file(&host.catalog, &uuid).await?;
     find_definition(&host.catalog, key.user.clone(), flow::FORMAT, &uuid).await?;
-    delete_definition(&host.app, key, &caller).await?;
+    delete_definition(&host.definitions(), key, &caller).await?;
     Ok(Json(Value::map([("success", true.into())])))
 }
 
@@ -341,7 +341,7 @@ pub(crate) async fn run_flow(
 ) -> Result<Response, AnythingLlmError> {
     // Without a body there are no variables.
     let body: Value = if text.trim().is_empty() { Map::new().into() } else { parse_object(&text)? };
-    let call = StartContext::admitted(&host, &caller, None, &headers)?.with_interface(TriggerKind::AnythingLlm);
+    let call = StartContext::admit_caller(&host, &caller, None, &headers)?.with_interface(TriggerKind::AnythingLlm);
     let (flow, _) = find_definition(&host.catalog, call.user().to_owned(), flow::FORMAT, &uuid).await?;
     let inputs = body.get("variables").filter(|given| given.as_map().is_some()).unwrap_or(&body).clone();
     if inputs.as_map().is_none() {

@@ -8,9 +8,9 @@ use axum::response::{IntoResponse as _, Response};
 use flowloom_app::definitions::catalog::Catalog;
 use flowloom_app::definitions::catalog::CatalogEntry;
 use flowloom_app::definitions::stored::DefinitionContent;
-use flowloom_app::engines::{App, LoadedRun};
 use flowloom_app::error::AppError;
 use flowloom_app::runs::service::StartRunRequest;
+use flowloom_app::runs::stored::{LoadedRun, StoredRuns};
 use flowloom_core::event::Record;
 use flowloom_core::id::RunId;
 use flowloom_core::plan::{Format, Plan};
@@ -63,17 +63,17 @@ pub(crate) async fn run_and_wait(
         .await?;
     let completion = active.completion;
     call.host.service.wait_with_timeout(active.id, completion.clone(), MAX_WAIT).await;
-    name_started_run(call.host, active.id, completion.as_ref(), read_snapshot(&call.host.app, active.id).await)
+    name_started_run(call.host, active.id, completion.as_ref(), read_snapshot(&call.host.app.runs, active.id).await)
 }
 
 /// Reads the state of a run.
-pub(crate) async fn read_snapshot(app: &Arc<App>, id: RunId) -> ApiResult<CompatRun> {
-    read_run(app, id, async |app: &App, opened: LoadedRun| load_snapshot(app, opened).await).await
+pub(crate) async fn read_snapshot(runs: &StoredRuns, id: RunId) -> ApiResult<CompatRun> {
+    read_run(runs, id, async |runs: &StoredRuns, opened: LoadedRun| load_snapshot(runs, opened).await).await
 }
 
 /// The state of a run that was opened.
-pub(crate) async fn load_snapshot(app: &App, opened: LoadedRun) -> ApiResult<CompatRun> {
-    let past = flowloom_app::runs::finished::read_outcome(app, &opened).await?;
+pub(crate) async fn load_snapshot(runs: &StoredRuns, opened: LoadedRun) -> ApiResult<CompatRun> {
+    let past = flowloom_app::runs::finished::read_outcome(runs, &opened).await?;
     let presented = render_result(&opened.plan, &past.state, &past.env);
     let (id, definition) = (opened.id, opened.definition().to_owned());
     Ok(CompatRun { id, definition, plan: opened.plan, state: past.state, records: past.records, presented })

@@ -9,8 +9,8 @@ use axum::Json;
 use axum::extract::State;
 use flowloom_app::definitions::alone::plan_step;
 use flowloom_app::definitions::catalog::Catalog;
-use flowloom_app::engines::{App, LoadedRun};
 use flowloom_app::keys::Scope;
+use flowloom_app::runs::stored::{LoadedRun, StoredRuns};
 use flowloom_core::path::Path;
 use flowloom_core::value::{Map, Value};
 use flowloom_store::RunFilter;
@@ -66,7 +66,7 @@ pub(crate) struct StepAlone {
 #[utoipa::path(get, path = "/api/v1/workflows/{id}/step", tag = "workflows", operation_id = "get_step_inputs", security(("key" = ["read"])), params(("id" = String, Path), StepAloneQuery),
     responses((status = 200, body = StepAlone), (status = 404, description = "The workflow or the run does not exist, or the workflow does not compile", body = ProblemDocument)))]
 pub(crate) async fn get_step_inputs(
-    State(app): State<Arc<App>>,
+    State(runs): State<StoredRuns>,
     State(catalog): State<Arc<Catalog>>,
     caller: Caller,
     PathParam(id): PathParam<String>,
@@ -88,25 +88,26 @@ pub(crate) async fn get_step_inputs(
     };
     let inputs = to_input_infos(&alone.inputs);
     let run = match query.run.as_deref() {
-        Some(LAST_RUN) => find_newest_run(&app, &caller, &id).await?,
+        Some(LAST_RUN) => find_newest_run(&runs, &caller, &id).await?,
         other => other.map(str::to_owned),
     };
     let values = match &run {
         None => Map::new(),
         Some(run) => {
-            let read =
-                async move |app: &App, opened: LoadedRun| Ok(app.find_step_inputs(&opened, &step, &alone).await?);
-            read_own_run(&app, &caller, run, read).await?
+            let read = async move |runs: &StoredRuns, opened: LoadedRun| {
+                Ok(runs.find_step_inputs(&opened, &step, &alone).await?)
+            };
+            read_own_run(&runs, &caller, run, read).await?
         }
     };
     let run = run.filter(|_| !values.is_empty());
     Ok(Json(StepAlone { problem: None, inputs, run, values: values.into() }))
 }
 
-async fn find_newest_run(app: &App, caller: &Caller, workflow: &str) -> ApiResult<Option<String>> {
+async fn find_newest_run(runs: &StoredRuns, caller: &Caller, workflow: &str) -> ApiResult<Option<String>> {
     let filter =
         RunFilter { user: caller.user.clone(), workflow: Some(workflow.to_owned()), limit: 1, ..RunFilter::default() };
-    let store = app.store.clone();
+    let store = runs.store.clone();
     let rows = run_blocking(move || store.list_runs_matching(&filter)).await??;
     Ok(rows.first().map(|row| row.id.to_string()))
 }

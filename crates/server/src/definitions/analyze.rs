@@ -8,7 +8,6 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::response::Response;
 use flowloom_app::definitions::catalog::Catalog;
-use flowloom_app::engines::App;
 use flowloom_app::keys::Scope;
 use flowloom_core::diagnostic::{Diagnostic, Fix, Span, apply_safe_fixes};
 use flowloom_formats::StopFlag;
@@ -184,7 +183,6 @@ pub(crate) struct NamedThing {
     request_body = AnalyzeRequest,
     responses((status = 200, body = Analysis), (status = 400, body = ProblemDocument)))]
 pub(crate) async fn analyze_definition(
-    State(app): State<Arc<App>>,
     State(catalog): State<Arc<Catalog>>,
     caller: Caller,
     QueryParams(whose): QueryParams<OwnerQuery>,
@@ -195,13 +193,13 @@ pub(crate) async fn analyze_definition(
     let answer = move |stop: &StopFlag| {
         let opened = asked.source.open()?;
         match asked.what {
-            Question::Fixes => list_fixes(&app, &user, opened, stop),
+            Question::Fixes => list_fixes(&catalog, &user, opened, stop),
             what => {
-                let Some(definition) = opened.build_index(app.config.limits.source_bytes, stop)? else {
+                let Some(definition) = opened.build_index(catalog.config().limits.source_bytes, stop)? else {
                     return Ok(Analysis::default());
                 };
                 let spot = Spot { what, file: asked.file.as_deref(), at: asked.at };
-                look_up(list_known(&app, &catalog, &user)?, &definition, spot)
+                look_up(list_known(&catalog, &user)?, &definition, spot)
             }
         }
     };
@@ -284,11 +282,11 @@ fn write_names(known: Known) -> NameLists {
     }
 }
 
-fn list_fixes(app: &App, user: &str, mut opened: OpenDefinition, stop: &StopFlag) -> Result<Analysis, Problem> {
+fn list_fixes(catalog: &Catalog, user: &str, mut opened: OpenDefinition, stop: &StopFlag) -> Result<Analysis, Problem> {
     let entry = opened.content.entry.clone();
     let text = opened.text().to_owned();
     let own = |opened: &OpenDefinition| -> Result<Vec<Diagnostic>, Problem> {
-        let mut found = opened.compile(app, user, stop)?.source.compiled.diagnostics;
+        let mut found = opened.compile(catalog, user, stop)?.source.compiled.diagnostics;
         found.retain(|problem| problem.file == entry && problem.fix.is_some());
         Ok(found)
     };

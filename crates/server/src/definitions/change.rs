@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
+use flowloom_app::blocks::BlockRegistry;
 use flowloom_app::definitions::catalog::Catalog;
 use flowloom_app::definitions::stored::is_definition_id;
-use flowloom_app::engines::App;
 use flowloom_app::keys::Scope;
 use flowloom_core::code::Code;
 use flowloom_runtime::clock::SystemClock;
@@ -79,14 +79,25 @@ pub(crate) async fn apply_change(
     Ok(changed.first().copied().unwrap_or(ChangeResult::Missing))
 }
 
+/// Stored definitions, of which blocks are changed through their registry.
+#[derive(Clone)]
+pub(crate) struct DefinitionStore {
+    pub(crate) store: Arc<Store>,
+    pub(crate) blocks: Arc<BlockRegistry>,
+}
+
 /// Deletes a definition. Fails with `NotThere` if there is none.
-pub(crate) async fn delete_definition(app: &App, target: impl Into<ChangeTarget>, caller: &Caller) -> ApiResult<()> {
+pub(crate) async fn delete_definition(
+    stored: &DefinitionStore,
+    target: impl Into<ChangeTarget>,
+    caller: &Caller,
+) -> ApiResult<()> {
     let ChangeTarget { key, condition } = target.into();
     let (what, id) = (key.kind.name(), key.id.clone());
     if key.kind == DefinitionKind::Block {
-        return Ok(app.blocks.remove_block(&key.user, &key.id, condition, &caller.to_actor()).await?);
+        return Ok(stored.blocks.remove_block(&key.user, &key.id, condition, &caller.to_actor()).await?);
     }
-    match apply_change(&app.store, DefinitionChange::Delete(key), condition, caller).await? {
+    match apply_change(&stored.store, DefinitionChange::Delete(key), condition, caller).await? {
         ChangeResult::Missing => Err(Problem::not_found(what, &id)),
         _ => Ok(()),
     }

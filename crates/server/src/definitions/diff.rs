@@ -8,10 +8,9 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::response::Response;
 use flowloom_app::definitions::catalog::Catalog;
-use flowloom_app::definitions::versions::VersionName;
+use flowloom_app::definitions::versions::{VersionName, read_version};
 use flowloom_app::diff::FieldChange;
 use flowloom_app::diff::definitions::{InputChange, StepChange, compare_plans};
-use flowloom_app::engines::App;
 use flowloom_app::keys::Scope;
 use flowloom_core::code::Code;
 use flowloom_core::plan::Plan;
@@ -100,7 +99,6 @@ pub(crate) struct StepDifference {
     responses((status = 200, description = "The differences", body = DefinitionDifferences), (status = 400, body = ProblemDocument), (status = 404, description = "A workflow or a version does not exist", body = ProblemDocument),
         (status = 422, description = "One of them has errors", body = ProblemDocument)))]
 pub(crate) async fn compare_workflows(
-    State(app): State<Arc<App>>,
     State(catalog): State<Arc<Catalog>>,
     caller: Caller,
     QueryParams(whose): QueryParams<OwnerQuery>,
@@ -109,8 +107,8 @@ pub(crate) async fn compare_workflows(
     caller.require_scope(Scope::Read)?;
     let user = caller.resolve_user(whose.user)?;
     let compare = move |stop: &StopFlag| {
-        let a = asked.a.compile_side(&app, &catalog, &user, stop)?;
-        let b = asked.b.compile_side(&app, &catalog, &user, stop)?;
+        let a = asked.a.compile_side(&catalog, &user, stop)?;
+        let b = asked.b.compile_side(&catalog, &user, stop)?;
         // The functions of both are those of this server.
         let diff = compare_plans(&a, &b);
         Ok::<_, Problem>(DefinitionDifferences {
@@ -124,13 +122,15 @@ pub(crate) async fn compare_workflows(
 }
 
 impl DiffSide {
-    fn compile_side(self, app: &App, catalog: &Catalog, user: &str, stop: &StopFlag) -> Result<Plan, Problem> {
+    fn compile_side(self, catalog: &Catalog, user: &str, stop: &StopFlag) -> Result<Plan, Problem> {
         let name = self.describe_name();
         let opened = match (self.workflow, self.version, self.source) {
             (None, None, Some(source)) => source.open()?,
             (Some(id), version, None) => {
                 let content = match version {
-                    Some(version) => Some(app.read_version(user, &VersionName { id: id.clone(), version })?),
+                    Some(version) => {
+                        Some(read_version(catalog.store(), user, &VersionName { id: id.clone(), version })?)
+                    }
                     None => catalog.read_source(user, &id, None)?,
                 };
                 let content = content.ok_or_else(|| Problem::not_found("workflow", &id))?;
@@ -141,7 +141,7 @@ impl DiffSide {
                 return Err(Problem::new(Code::RequestInvalid, message));
             }
         };
-        let compiled = opened.compile(app, user, stop)?.source.compiled;
+        let compiled = opened.compile(catalog, user, stop)?.source.compiled;
         compiled
             .plan
             .ok_or_else(|| Problem::new(Code::StepRefused, format!("{name} has errors, so it cannot be compared")))

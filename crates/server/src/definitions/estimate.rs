@@ -11,10 +11,10 @@ use flowloom_app::config::Config;
 use flowloom_app::definitions::bundle::AvailableTools;
 use flowloom_app::definitions::catalog::Catalog;
 use flowloom_app::definitions::stored::DefinitionContent;
-use flowloom_app::engines::App;
 use flowloom_app::error::AppError;
 use flowloom_app::estimate::{ConfiguredFigures, estimate_plan};
 use flowloom_app::keys::Scope;
+use flowloom_app::runs::stored::StoredRuns;
 use flowloom_app::tools::agents;
 use flowloom_app::typical_case::{TypicalCase, find_typical_case};
 use flowloom_app::wiring::build_default_models;
@@ -134,7 +134,7 @@ pub(crate) struct TypicalCost {
     request_body = EstimateRequest,
     responses((status = 200, description = "The estimate", body = CostEstimate), (status = 400, body = ProblemDocument), (status = 404, description = "The workflow does not exist", body = ProblemDocument)))]
 pub(crate) async fn estimate_cost(
-    State(app): State<Arc<App>>,
+    State(runs): State<StoredRuns>,
     State(catalog): State<Arc<Catalog>>,
     caller: Caller,
     QueryParams(whose): QueryParams<OwnerQuery>,
@@ -147,19 +147,19 @@ pub(crate) async fn estimate_cost(
         (source, workflow) if source.is_some() != workflow.is_some() => source,
         _ => return Err(Problem::new(Code::RequestInvalid, "give either \"workflow\" or \"source\"")),
     };
-    let (shared, listed, whose) = (app.clone(), catalog.clone(), owner.clone());
+    let (shared, whose) = (catalog.clone(), owner.clone());
     let compiled = compile_blocking(move |stop| {
         let opened = match (source, workflow) {
             (Some(source), _) => source.open()?,
-            (None, id) => read_stored(&listed, &whose, &id.unwrap_or_default())?,
+            (None, id) => read_stored(&shared, &whose, &id.unwrap_or_default())?,
         };
         Ok::<_, Problem>(opened.compile(&shared, &whose, stop)?.source)
     });
     let source = agents::attach_listed(&catalog, false, compiled.await??, &owner).await?;
     let Some(plan) = source.compiled.plan.clone() else { return Ok(Json(CostEstimate::of_nothing())) };
     let estimate = async move || {
-        let estimate = build_estimate(&app.config, &plan, source.available_tools(), inputs.as_ref())?;
-        let typical = find_typical_case(&app, &plan, caller.user.as_deref()).await?;
+        let estimate = build_estimate(&runs.config, &plan, source.available_tools(), inputs.as_ref())?;
+        let typical = find_typical_case(&runs, &plan, caller.user.as_deref()).await?;
         Ok(Json(CostEstimate { typical: typical.map(describe_typical), ..estimate }))
     };
     run_reading(estimate).await

@@ -71,7 +71,7 @@ impl<T> Tagged<T> {
     }
 
     /// A response to a request that changed something.
-    pub(crate) fn changed(status: StatusCode, tag: Option<String>, body: T) -> Tagged<T> {
+    pub(crate) fn of_change(status: StatusCode, tag: Option<String>, body: T) -> Tagged<T> {
         Tagged { tag, is_known: false, status, body }
     }
 }

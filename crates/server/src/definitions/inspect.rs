@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use axum::extract::State;
 use axum::response::Response;
+use flowloom_app::definitions::catalog::Catalog;
 use flowloom_app::definitions::outline::outline_plan;
-use flowloom_app::engines::App;
 use flowloom_app::keys::Scope;
 use flowloom_core::code::Code;
 use flowloom_core::json::parse_value;
@@ -19,7 +19,7 @@ use flowloom_core::value::Value;
 use flowloom_formats::StopFlag;
 use flowloom_formats::pipeline;
 use flowloom_lsp::analysis::json_place::{JsonPath, PathStep};
-use flowloom_lsp::builder::edit::Workshop;
+use flowloom_lsp::builder::edit::EditEnv;
 use flowloom_lsp::builder::inspect::{Link, Part};
 use flowloom_lsp::builder::{Edit, Inspection, apply_edits, inspect_definition};
 use serde::{Deserialize, Serialize};
@@ -262,7 +262,7 @@ pub(crate) struct EditedDefinition {
     request_body = InspectRequest,
     responses((status = 200, body = InspectionInfo), (status = 400, body = ProblemDocument)))]
 pub(crate) async fn inspect_open_definition(
-    State(app): State<Arc<App>>,
+    State(catalog): State<Arc<Catalog>>,
     caller: Caller,
     QueryParams(whose): QueryParams<OwnerQuery>,
     JsonObject(asked, _): JsonObject<InspectRequest>,
@@ -271,9 +271,9 @@ pub(crate) async fn inspect_open_definition(
     let user = caller.resolve_user(whose.user)?;
     let inspect = move |stop: &StopFlag| {
         let opened = asked.source.open()?;
-        let compiled = opened.compile(&app, &user, stop)?;
+        let compiled = opened.compile(&catalog, &user, stop)?;
         let blocks = list_blocks(compiled.source.files());
-        Ok::<_, Problem>(inspect_text(&app, &opened, &blocks, compiled.source.compiled.plan.as_ref()))
+        Ok::<_, Problem>(inspect_text(&catalog, &opened, &blocks, compiled.source.compiled.plan.as_ref()))
     };
     compile_to_json(inspect).await
 }
@@ -285,7 +285,7 @@ pub(crate) async fn inspect_open_definition(
         (status = 400, description = "The changes cannot be made", body = ProblemDocument),
         (status = 422, description = "The format is not known", body = ProblemDocument)))]
 pub(crate) async fn edit_open_definition(
-    State(app): State<Arc<App>>,
+    State(catalog): State<Arc<Catalog>>,
     caller: Caller,
     QueryParams(whose): QueryParams<OwnerQuery>,
     JsonObject(asked, _): JsonObject<EditsRequest>,
@@ -298,25 +298,25 @@ pub(crate) async fn edit_open_definition(
     let change = move |stop: &StopFlag| {
         let mut opened = asked.source.open()?;
         let edits: Vec<Edit> = asked.edits.into_iter().map(EditRequest::read).collect::<ApiResult<_>>()?;
-        let blocks = list_blocks(opened.compile(&app, &user, stop)?.source.files());
+        let blocks = list_blocks(opened.compile(&catalog, &user, stop)?.source.files());
         let (mut part, mut read_bytes) = (None, 0);
         for edit in edits {
             read_bytes += opened.text().len();
-            if read_bytes > MAX_EDITED_BYTES || opened.text().len() as u64 > app.config.limits.source_bytes {
+            if read_bytes > MAX_EDITED_BYTES || opened.text().len() as u64 > catalog.config().limits.source_bytes {
                 let message = "the definition is too large for so many changes in one request";
                 return Err(Problem::new(Code::RequestInvalid, message));
             }
             check_time(stop)?;
             let edit = std::slice::from_ref(&edit);
-            let edited = with_workshop(&app, &opened, &blocks, |shop| apply_edits(shop, opened.text(), edit));
+            let edited = with_env(&catalog, &opened, &blocks, |env| apply_edits(env, opened.text(), edit));
             let edited = edited
                 .ok_or_else(|| Problem::new(Code::UnknownFormat, "the format of this text is not known"))?
                 .map_err(|error| Problem::new(Code::RequestInvalid, error.to_string()))?;
             part = edited.part.or(part);
             opened.content.files.insert(opened.content.entry.clone(), edited.text);
         }
-        let plan = opened.compile(&app, &user, stop)?.source.compiled.plan;
-        let inspection = inspect_text(&app, &opened, &blocks, plan.as_ref());
+        let plan = opened.compile(&catalog, &user, stop)?.source.compiled.plan;
+        let inspection = inspect_text(&catalog, &opened, &blocks, plan.as_ref());
         let text = opened.text().to_owned();
         Ok(EditedDefinition { text, part: part.as_deref().map(write_path), inspection })
     };
@@ -331,18 +331,18 @@ fn list_blocks(files: &BTreeMap<String, Vec<u8>>) -> Vec<Value> {
 }
 
 /// Calls a function with what changes are made in; `None` if the format is not known.
-fn with_workshop<T>(
-    app: &App,
+fn with_env<T>(
+    catalog: &Catalog,
     opened: &OpenDefinition,
     blocks: &[Value],
-    work: impl FnOnce(Workshop<'_>) -> T,
+    work: impl FnOnce(EditEnv<'_>) -> T,
 ) -> Option<T> {
-    let model = app.config.default_model.value.as_deref().unwrap_or("provider:model");
-    Some(work(Workshop { format: opened.format?, file: &opened.content.entry, blocks, model }))
+    let model = catalog.config().default_model.value.as_deref().unwrap_or("provider:model");
+    Some(work(EditEnv { format: opened.format?, file: &opened.content.entry, blocks, model }))
 }
 
-fn inspect_text(app: &App, opened: &OpenDefinition, blocks: &[Value], plan: Option<&Plan>) -> InspectionInfo {
-    let inspection = with_workshop(app, opened, blocks, |workshop| inspect_definition(workshop, opened.text()));
+fn inspect_text(catalog: &Catalog, opened: &OpenDefinition, blocks: &[Value], plan: Option<&Plan>) -> InspectionInfo {
+    let inspection = with_env(catalog, opened, blocks, |env| inspect_definition(env, opened.text()));
     let inspection = inspection.unwrap_or_else(|| Inspection {
         problem: Some("the format of this text is not known".to_owned()),
         ..Inspection::default()

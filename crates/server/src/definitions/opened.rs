@@ -7,7 +7,6 @@ use flowloom_app::definitions::catalog::Catalog;
 use flowloom_app::definitions::nameable::NameableThings;
 use flowloom_app::definitions::source::{Loader, parse_format};
 use flowloom_app::definitions::stored::{self, CompiledDefinition, DefinitionContent};
-use flowloom_app::engines::App;
 use flowloom_app::error::AppError;
 use flowloom_core::code::Code;
 use flowloom_core::plan::Format;
@@ -78,9 +77,14 @@ impl OpenDefinition {
     }
 
     /// Compiles it for a user. Fails if the store cannot be read.
-    pub(crate) fn compile(&self, app: &App, user: &str, stop: &StopFlag) -> Result<CompiledDefinition, AppError> {
-        let loader = Loader { stop: Some(stop), format: self.format, ..Loader::new(&app.config) };
-        stored::compile_for_user(&app.store, &loader, user, &self.content)
+    pub(crate) fn compile(
+        &self,
+        catalog: &Catalog,
+        user: &str,
+        stop: &StopFlag,
+    ) -> Result<CompiledDefinition, AppError> {
+        let loader = Loader { stop: Some(stop), format: self.format, ..catalog.new_loader() };
+        stored::compile_for_user(catalog.store(), &loader, user, &self.content)
     }
 }
 
@@ -103,7 +107,7 @@ pub(crate) fn find_file<'d>(definition: &'d Definition, path: Option<&str>) -> A
 }
 
 /// The names that a definition of a user can use. Fails if the store cannot be read.
-pub(crate) fn list_known(app: &App, catalog: &Catalog, user: &str) -> Result<Known, AppError> {
+pub(crate) fn list_known(catalog: &Catalog, user: &str) -> Result<Known, AppError> {
     let workflows = catalog.list_definitions(user)?.iter().map(|entry| entry.id.clone()).collect();
-    Ok(NameableThings::of_user(app, user, workflows)?.into())
+    Ok(NameableThings::of_user(catalog.store(), catalog.config(), user, workflows)?.into())
 }

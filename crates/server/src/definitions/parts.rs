@@ -8,7 +8,6 @@ use std::sync::Arc;
 use axum::http::StatusCode;
 use flowloom_app::blocks::{built_in_blocks, find_built_in, id_of};
 use flowloom_app::definitions::stored;
-use flowloom_app::engines::App;
 use flowloom_app::keys::Scope;
 use flowloom_core::code::Code;
 use flowloom_core::hash::Hash;
@@ -28,7 +27,7 @@ use super::put::VersionQuery;
 use crate::blocking::run_blocking;
 use crate::bounded_list::BoundedList;
 use crate::caller::Caller;
-use crate::definitions::change::{ChangeTarget, apply_change};
+use crate::definitions::change::{ChangeTarget, DefinitionStore, apply_change};
 use crate::problem::{ApiResult, Problem};
 use crate::state::Server;
 
@@ -188,7 +187,7 @@ pub(crate) async fn find_row(
 
 /// Stores a definition under its own id. Fails with `RequestInvalid` if it names another id.
 pub(crate) async fn store_definition(
-    app: &App,
+    stored: &DefinitionStore,
     caller: &Caller,
     target: impl Into<ChangeTarget>,
     part: &Value,
@@ -214,12 +213,12 @@ pub(crate) async fn store_definition(
     }
     let part = Value::from(part);
     if key.kind == DefinitionKind::Block {
-        let changed = app.blocks.put_blocks(&key.user, &[part], condition, &caller.to_actor()).await?;
+        let changed = stored.blocks.put_blocks(&key.user, &[part], condition, &caller.to_actor()).await?;
         return Ok(changed.first().copied().unwrap_or(ChangeResult::Missing));
     }
     let content = render::to_json(&part);
     apply_change(
-        &app.store,
+        &stored.store,
         DefinitionChange::Put(NewDefinition { key, format: None, content, origin: Origin::Api, uses: Vec::new() }),
         condition,
         caller,
@@ -244,7 +243,7 @@ macro_rules! part_routes {
             use crate::definitions::change::delete_definition;
             use crate::definitions::put::VersionList;
             use crate::definitions::put::VersionQuery;
-            use super::{App, Arc, Store};
+            use super::{Arc, DefinitionStore, Store};
             use super::SharedDefinition;
             use super::SharedDefinitionList;
             use super::list_all;
@@ -310,7 +309,7 @@ macro_rules! part_routes {
                                     (status = 201, description = "Created", body = SharedDefinition), (status = 400, body = ProblemDocument),
                                     (status = 412, description = "It does not meet the condition", body = ProblemDocument)))]
             pub(crate) async fn put_part(
-                State(app): State<Arc<App>>,
+                State(definitions): State<DefinitionStore>,
                 caller: Caller,
                 PathParam(id): PathParam<String>,
                 QueryParams(whose): QueryParams<OwnerQuery>,
@@ -319,9 +318,9 @@ macro_rules! part_routes {
             ) -> ApiResult<Tagged<SharedDefinition>> {
                 let key = writable_key(&caller, whose.user, $kind, &id)?;
                 let user = key.user.clone();
-                let changed = store_definition(&app, &caller, ChangeTarget { key, condition }, &part).await?;
-                let stored = SharedDefinition::from_row(find_row(&app.store, user, $kind, &id).await?);
-                Ok(Tagged::changed(change_status(changed), stored.content_tag(), stored))
+                let changed = store_definition(&definitions, &caller, ChangeTarget { key, condition }, &part).await?;
+                let stored = SharedDefinition::from_row(find_row(&definitions.store, user, $kind, &id).await?);
+                Ok(Tagged::of_change(change_status(changed), stored.content_tag(), stored))
             }
 
             /// Deletes a definition. Fails while a workflow uses it.
@@ -329,14 +328,14 @@ macro_rules! part_routes {
                                 responses((status = 204, description = "Deleted"), (status = 404, body = ProblemDocument), (status = 409, body = ProblemDocument),
                                     (status = 412, description = "It does not meet the condition", body = ProblemDocument)))]
             pub(crate) async fn delete_part(
-                State(app): State<Arc<App>>,
+                State(definitions): State<DefinitionStore>,
                 caller: Caller,
                 PathParam(id): PathParam<String>,
                 QueryParams(whose): QueryParams<OwnerQuery>,
                 IfContent(condition): IfContent,
             ) -> ApiResult<StatusCode> {
                 let key = writable_key(&caller, whose.user, $kind, &id)?;
-                delete_definition(&app, ChangeTarget { key, condition }, &caller).await?;
+                delete_definition(&definitions, ChangeTarget { key, condition }, &caller).await?;
                 Ok(StatusCode::NO_CONTENT)
             }
         }

@@ -12,7 +12,6 @@ use axum::http::StatusCode;
 use flowloom_app::definitions::catalog::Catalog;
 use flowloom_app::definitions::source::Loader;
 use flowloom_app::definitions::stored::{self, CompiledDefinition, DefinitionContent};
-use flowloom_app::engines::App;
 use flowloom_app::error::AppError;
 use flowloom_app::keys::Scope;
 use flowloom_core::code::Code;
@@ -25,7 +24,7 @@ use utoipa::{IntoParams, ToSchema};
 use super::upload::UploadedDefinition;
 use crate::caller::Caller;
 use crate::definitions::change::{
-    ChangeTarget, OwnerQuery, apply_change, delete_definition, reject_folder_file, writable_key,
+    ChangeTarget, DefinitionStore, OwnerQuery, apply_change, delete_definition, reject_folder_file, writable_key,
 };
 use crate::definitions::etag::{IfContent, Tagged};
 use crate::definitions::workflows::{WorkflowInfo, to_workflow_info};
@@ -74,7 +73,7 @@ pub(crate) async fn put_workflow(
     let (changed, workflow) = store_workflow(&catalog, &caller, target, content, how.draft).await?;
     let status = if changed == ChangeResult::Created { StatusCode::CREATED } else { StatusCode::OK };
     let tag = workflow.content_tag();
-    Ok(Tagged::changed(status, tag, PutResult { changed: changed.name(), workflow }))
+    Ok(Tagged::of_change(status, tag, PutResult { changed: changed.name(), workflow }))
 }
 
 /// Stores a workflow. One with errors is stored only as a draft.
@@ -128,7 +127,7 @@ fn check_definition(
         (status = 409, description = "The id belongs to a file of the served folder, or the workflow is in use", body = ProblemDocument),
         (status = 412, description = "It does not meet the condition", body = ProblemDocument)))]
 pub(crate) async fn delete_workflow(
-    State(app): State<Arc<App>>,
+    State(definitions): State<DefinitionStore>,
     State(catalog): State<Arc<Catalog>>,
     caller: Caller,
     PathParam(id): PathParam<String>,
@@ -137,7 +136,7 @@ pub(crate) async fn delete_workflow(
 ) -> ApiResult<StatusCode> {
     let key = writable_key(&caller, whose.user, DefinitionKind::Workflow, &id)?;
     reject_folder_file(&catalog, &id).await?;
-    delete_definition(&app, ChangeTarget { key, condition }, &caller).await?;
+    delete_definition(&definitions, ChangeTarget { key, condition }, &caller).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 

@@ -10,7 +10,6 @@ use axum::extract::State;
 use flowloom_app::definitions::catalog::Catalog;
 use flowloom_app::definitions::source::Loader;
 use flowloom_app::definitions::sync::{self, SyncItem, SyncOutcome};
-use flowloom_app::engines::App;
 use flowloom_app::keys::Scope;
 use flowloom_core::code::Code;
 use serde::{Deserialize, Serialize};
@@ -64,7 +63,6 @@ pub(crate) struct SyncResult {
 #[utoipa::path(put, path = "/api/v1/workflows", tag = "workflows", operation_id = "sync_workflows", security(("key" = ["write"])), params(SyncQuery), request_body = SyncRequest,
     responses((status = 200, body = SyncResult), (status = 409, body = ProblemDocument), (status = 422, body = ProblemDocument)))]
 pub(crate) async fn sync_workflows(
-    State(app): State<Arc<App>>,
     State(catalog): State<Arc<Catalog>>,
     caller: Caller,
     QueryParams(how): QueryParams<SyncQuery>,
@@ -76,10 +74,10 @@ pub(crate) async fn sync_workflows(
         check_id(&item.id)?;
         reject_folder_file(&catalog, &item.id).await?;
     }
-    let shared = app.clone();
+    let shared = catalog.clone();
     let planned = compile_blocking(move |stop| {
-        let loader = Loader { stop: Some(stop), ..Loader::new(&shared.config) };
-        sync::plan_sync(&shared.store, &loader, &user, folder.items, how.prune)
+        let loader = Loader { stop: Some(stop), ..shared.new_loader() };
+        sync::plan_sync(shared.store(), &loader, &user, folder.items, how.prune)
     })
     .await??;
     let changes = planned.map_err(|problems| {
@@ -87,6 +85,6 @@ pub(crate) async fn sync_workflows(
             .with_errors(problems)
     })?;
     let SyncOutcome { created, updated, unchanged, deleted, replaced } =
-        sync::apply_plan(&app.store, changes, how.dry_run, &caller.to_actor()).await?;
+        sync::apply_plan(catalog.store(), changes, how.dry_run, &caller.to_actor()).await?;
     Ok(Json(SyncResult { created, updated, unchanged, deleted, replaced }))
 }

@@ -144,7 +144,7 @@ pub(crate) async fn get_workflow(
     };
     let workflow = to_workflow_info(&found);
     // Its problems depend on other definitions, too, so that it is sent whatever content the client has.
-    Ok(Tagged::changed(StatusCode::OK, workflow.content_tag(), workflow))
+    Ok(Tagged::of_change(StatusCode::OK, workflow.content_tag(), workflow))
 }
 
 pub(crate) fn to_workflow_info(definition: &CatalogEntry) -> WorkflowInfo {

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::http::HeaderMap;
-use flowloom_app::engines::{App, LoadedRun};
 use flowloom_app::runs::service::StartRunRequest;
+use flowloom_app::runs::stored::{LoadedRun, StoredRuns};
 use flowloom_app::runs::supervisor::ActiveRun;
 use flowloom_app::runs::trigger::TriggerKind;
 use flowloom_app::tools::descriptor::ToolDescriptor;
@@ -93,7 +93,7 @@ impl ToolCallHandler<'_> {
 
     async fn start_run(&self, request: &CallToolRequestParams) -> ApiResult<ActiveRun> {
         let mut call =
-            StartContext::admitted(self.host, &self.caller, None, &self.headers)?.with_interface(TriggerKind::Mcp);
+            StartContext::admit_caller(self.host, &self.caller, None, &self.headers)?.with_interface(TriggerKind::Mcp);
         // What such a call accepts is its transport's affair.
         call.start.needs_events = ProgressReporter::is_requested(&self.context);
         let arguments = serde_json::Value::from(request.arguments.clone().unwrap_or_default()).to_string();
@@ -121,7 +121,7 @@ impl ToolCallHandler<'_> {
     async fn resume_run(&self, run: &str, responses: InputResponses) -> ApiResult<Option<ActiveRun>> {
         let id = self.find_own_run(run).await?;
         self.host.supervisor.wait_for_run(id).await;
-        let state = open_run(&self.host.app, id).await?.state();
+        let state = open_run(&self.host.app.runs, id).await?.state();
         if state.status != Status::Waiting {
             return Ok(Some(self.host.supervisor.find_started(id)));
         }
@@ -131,7 +131,7 @@ impl ToolCallHandler<'_> {
     /// The run of this tool that the client names. The id is untrusted and checked like any other.
     async fn find_own_run(&self, run: &str) -> ApiResult<RunId> {
         let id = find_own_run(&self.host.app.store, &self.caller, run).await?;
-        let state = open_run(&self.host.app, id).await?.state();
+        let state = open_run(&self.host.app.runs, id).await?.state();
         let workflow = state.created.as_ref().and_then(|created| created.workflow.as_deref());
         if workflow == Some(&self.tool.workflow) { Ok(id) } else { Err(Problem::not_found("run", run)) }
     }
@@ -141,7 +141,7 @@ impl ToolCallHandler<'_> {
         if answers.is_empty() {
             return Ok(None);
         }
-        let opened = open_run(&self.host.app, id).await?;
+        let opened = open_run(&self.host.app.runs, id).await?;
         Ok(Some(self.host.service.send_answers(opened, answers, self.caller.user_id()).await?))
     }
 
@@ -203,12 +203,12 @@ impl ToolCallHandler<'_> {
 
     /// Reads the state of a stored run.
     async fn read_snapshot(&self, id: RunId) -> ApiResult<RunSnapshot> {
-        let read = async move |app: &App, opened: LoadedRun| {
-            let past = flowloom_app::runs::finished::read_outcome(app, &opened).await?;
+        let read = async move |runs: &StoredRuns, opened: LoadedRun| {
+            let past = flowloom_app::runs::finished::read_outcome(runs, &opened).await?;
             let presented = render_result(&opened.plan, &past.state, &past.env);
             Ok(RunSnapshot { id, state: past.state, presented })
         };
-        read_run(&self.host.app, id, read).await
+        read_run(&self.host.app.runs, id, read).await
     }
 
     async fn read_response(&self, run: Option<&str>) -> ApiResult<CallToolResponse> {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::http::StatusCode;
-use flowloom_app::engines::{App, LoadedRun};
+use flowloom_app::runs::stored::{LoadedRun, StoredRuns};
 use flowloom_app::runs::supervisor::{ActiveRun, FinishedRun, RunCompletion};
 use flowloom_core::id::RunId;
 use flowloom_formats::AnswerSource;
@@ -174,17 +174,17 @@ impl AnswerStream {
         if let Some(ended) = self.host.service.wait_with_timeout(self.run, self.completion.clone(), time).await {
             return Ok(ended);
         }
-        Ok(Arc::new(read_outcome(&self.host.app, self.run).await?))
+        Ok(Arc::new(read_outcome(&self.host.app.runs, self.run).await?))
     }
 }
 
 /// Reads the outcome of a stored run.
-pub(crate) async fn read_outcome(app: &Arc<App>, run: RunId) -> ApiResult<FinishedRun> {
-    let read = async |app: &App, opened: LoadedRun| {
-        let outcome = flowloom_app::runs::finished::read_outcome(app, &opened).await?;
+pub(crate) async fn read_outcome(runs: &StoredRuns, run: RunId) -> ApiResult<FinishedRun> {
+    let read = async |runs: &StoredRuns, opened: LoadedRun| {
+        let outcome = flowloom_app::runs::finished::read_outcome(runs, &opened).await?;
         Ok(FinishedRun { plan: opened.plan, outcome })
     };
-    read_run(app, run, read).await
+    read_run(runs, run, read).await
 }
 
 impl Drop for AnswerStream {

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use axum::http::HeaderMap;
 use flowloom_app::definitions::catalog::CatalogEntry;
-use flowloom_app::engines::{App, LoadedRun};
 use flowloom_app::runs::service::StartRunRequest;
+use flowloom_app::runs::stored::{LoadedRun, StoredRuns};
 use flowloom_app::runs::supervisor::ActiveRun;
 use flowloom_app::runs::trigger::TriggerKind;
 use flowloom_core::code::Code;
@@ -70,7 +70,7 @@ impl OpenAiContext<'_> {
     /// Starts or resumes the run that answers. `request` identifies the request under its Idempotency-Key.
     pub(crate) async fn start_answer(&self, wanted: &ModelRequest, request: &str) -> ApiResult<AnswerStream> {
         let mut call =
-            StartContext::admitted(self.host, self.caller, None, self.headers)?.with_interface(TriggerKind::OpenAi);
+            StartContext::admit_caller(self.host, self.caller, None, self.headers)?.with_interface(TriggerKind::OpenAi);
         call.start.trigger.background = wanted.is_background;
         let (mut words, mut given, mut is_repeated) = (None, 0, true);
         let active = call.start_once(request, async |id| {
@@ -96,7 +96,7 @@ impl OpenAiContext<'_> {
         });
         let active = active.await?;
         if is_repeated && call.host.service.has_answered(&call.start, active.id)? {
-            given = count_given_answers(&open_run(&self.host.app, active.id).await?.state());
+            given = count_given_answers(&open_run(&self.host.app.runs, active.id).await?.state());
         }
         let is_kept = call.start.idempotency_key.is_some();
         let cancel_as = (!is_kept).then_some(call.start.user);
@@ -160,18 +160,18 @@ impl OpenAiContext<'_> {
         };
         let key = thread_key(&definition.id, thread);
         let Some(run) = find_waiting_run(self.host, call.user(), &key).await? else { return Ok(None) };
-        let opened = open_run(&self.host.app, run).await?;
+        let opened = open_run(&self.host.app.runs, run).await?;
         let answer = read_user_answer(run, &opened.plan, &opened.state(), &wanted.conversation.last_user_text()?)?;
         Ok(answer.map(|answer| WaitingRun { opened, given: GivenAnswers::Message(answer), is_followed: false }))
     }
 
     /// Prepends the messages of an earlier run to the inputs.
     async fn continue_from(&self, previous: RunId, inputs: Value) -> ApiResult<Value> {
-        let read = async |app: &App, opened: LoadedRun| {
-            let past = flowloom_app::runs::finished::read_outcome(app, &opened).await?;
+        let read = async |runs: &StoredRuns, opened: LoadedRun| {
+            let past = flowloom_app::runs::finished::read_outcome(runs, &opened).await?;
             Ok(render_result(&opened.plan, &past.state, &past.env).result)
         };
-        let result = read_own_run(&self.host.app, self.caller, &previous.to_string(), read).await?;
+        let result = read_own_run(&self.host.app.runs, self.caller, &previous.to_string(), read).await?;
         let list = |value: &Value| value.get("messages").and_then(Value::as_list).unwrap_or_default().to_vec();
         let mut map = inputs.as_map().cloned().unwrap_or_default();
         map.insert("messages".into(), Value::list([list(&result), list(&inputs)].concat()));
@@ -183,7 +183,7 @@ impl OpenAiContext<'_> {
     async fn find_continued(&self, definition: &CatalogEntry, wanted: &ModelRequest) -> ApiResult<Option<WaitingRun>> {
         let is_next_turn = wanted.previous.is_none() && wanted.conversation.ends_with_user();
         match self.find_waiting(definition, wanted).await {
-            Err(problem) if is_next_turn && matches!(problem.code(), Code::NotThere | Code::RequestInvalid) => Ok(None),
+            Err(problem) if is_next_turn && problem.is_wrong_request() => Ok(None),
             found => found,
         }
     }
@@ -194,7 +194,7 @@ impl OpenAiContext<'_> {
         let own: Vec<_> = results.iter().filter_map(|(id, text)| Some((parse_call_id(id)?, text.as_str()))).collect();
         let run = own.last().map(|((run, _), _)| *run).or(wanted.previous);
         let Some(run) = run else { return Ok(None) };
-        let opened = open_own_run(&self.host.app, self.caller, &run.to_string()).await?;
+        let opened = open_own_run(&self.host.app.runs, self.caller, &run.to_string()).await?;
         let state = opened.state();
         let workflow = state.created.as_ref().and_then(|created| created.workflow.as_deref());
         if workflow != Some(definition.id.as_str()) {
@@ -232,10 +232,10 @@ impl OpenAiContext<'_> {
     /// Whether a run that has the results of its tools waits for more. Otherwise it is over, and the message of the user
     /// that follows the results can have its turn.
     async fn waits_again(&self, resumed: &ActiveRun) -> ApiResult<bool> {
-        let (app, run) = (&self.host.app, resumed.id);
+        let (runs, run) = (&self.host.app.runs, resumed.id);
         let status = match self.host.service.wait_with_timeout(run, resumed.completion.clone(), MAX_WAIT).await {
             Some(ended) => ended.outcome.state.status,
-            None => read_outcome(app, run).await?.outcome.state.status,
+            None => read_outcome(runs, run).await?.outcome.state.status,
         };
         Ok(!status.is_final())
     }

@@ -79,7 +79,7 @@ fn build_shape(run: RunId, id: String, state: &RunState) -> ResponseBuilder {
 }
 
 async fn stream_stored(host: &Arc<RunHost>, run: RunId, id: String) -> ApiResult<Response> {
-    let opened = open_run(&host.app, run).await?;
+    let opened = open_run(&host.app.runs, run).await?;
     let state = opened.state();
     let source = find_answer_source(&opened.plan, &state.inputs());
     let stream = AnswerStream::new(host.clone(), host.supervisor.find_started(run), source);
@@ -88,7 +88,7 @@ async fn stream_stored(host: &Arc<RunHost>, run: RunId, id: String) -> ApiResult
 }
 
 async fn read_stored(host: &Arc<RunHost>, run: RunId, id: String) -> ApiResult<Response> {
-    let ended = read_outcome(&host.app, run).await?;
+    let ended = read_outcome(&host.app.runs, run).await?;
     let state = &ended.outcome.state;
     let shape = build_shape(run, id, state);
     let response = match (build_answer(&ended), state.status) {

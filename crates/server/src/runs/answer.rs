@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
-use flowloom_app::engines::App;
-use flowloom_app::engines::LoadedRun;
 use flowloom_app::runs::family::{RunFamily, find_family};
+use flowloom_app::runs::stored::LoadedRun;
+use flowloom_app::runs::stored::StoredRuns;
 use flowloom_app::runs::summary;
 use flowloom_app::runs::supervisor::{ActiveRun, FinishedRun, RunCompletion};
 use flowloom_core::id::RunId;
@@ -118,8 +118,8 @@ pub(super) async fn build_run_response(
         }
         None => {
             host.service.wait_until_stored(id, completion).await?;
-            let read = async |app: &App, opened: LoadedRun| summarize_stored(app, &opened).await;
-            read_run(&host.app, id, read).await?
+            let read = async |runs: &StoredRuns, opened: LoadedRun| summarize_stored(runs, &opened).await;
+            read_run(&host.app.runs, id, read).await?
         }
     };
     let status = StatusCode::from_u16(status.table_row().http_status).unwrap_or(StatusCode::OK);
@@ -134,10 +134,10 @@ pub(crate) fn accepts_events(headers: &HeaderMap) -> bool {
 }
 
 /// The status and the summary of a stored run. Work for a blocking thread.
-pub(crate) async fn summarize_stored(app: &App, opened: &LoadedRun) -> ApiResult<(Status, Response)> {
-    let past = flowloom_app::runs::finished::read_outcome(app, opened).await?;
-    let family = find_family(&app.store, opened.id, &past.state)?;
-    let interruption = app.explain_standstill(opened).await?;
+pub(crate) async fn summarize_stored(runs: &StoredRuns, opened: &LoadedRun) -> ApiResult<(Status, Response)> {
+    let past = flowloom_app::runs::finished::read_outcome(runs, opened).await?;
+    let family = find_family(&runs.store, opened.id, &past.state)?;
+    let interruption = runs.explain_standstill(opened).await?;
     Ok((past.state.status, summary_response(opened.id, &opened.plan, &past, family, interruption)))
 }
 
@@ -190,37 +190,37 @@ fn read_own_row(store: &Store, caller: &Caller, id: &str) -> ApiResult<RunRow> {
 }
 
 /// Opens a run, with its records and its plan.
-pub(crate) async fn open_run(app: &Arc<App>, id: RunId) -> ApiResult<LoadedRun> {
-    read_run(app, id, async |_, opened| Ok(opened)).await
+pub(crate) async fn open_run(runs: &StoredRuns, id: RunId) -> ApiResult<LoadedRun> {
+    read_run(runs, id, async |_, opened| Ok(opened)).await
 }
 
 /// Reads something of a run on a blocking thread.
 pub(crate) async fn read_run<T: Send + 'static>(
-    app: &Arc<App>,
+    runs: &StoredRuns,
     id: RunId,
-    read: impl AsyncFnOnce(&App, LoadedRun) -> ApiResult<T> + Send + 'static,
+    read: impl AsyncFnOnce(&StoredRuns, LoadedRun) -> ApiResult<T> + Send + 'static,
 ) -> ApiResult<T> {
-    let app = app.clone();
-    run_reading(async move || read(&app, app.open_run_by_id(id).await?).await).await
+    let runs = runs.clone();
+    run_reading(async move || read(&runs, runs.open_run_by_id(id).await?).await).await
 }
 
 /// Opens a run that the caller may access. Fails with `NotThere`.
-pub(crate) async fn open_own_run(app: &Arc<App>, caller: &Caller, id: &str) -> ApiResult<LoadedRun> {
-    read_own_run(app, caller, id, async |_, opened| Ok(opened)).await
+pub(crate) async fn open_own_run(runs: &StoredRuns, caller: &Caller, id: &str) -> ApiResult<LoadedRun> {
+    read_own_run(runs, caller, id, async |_, opened| Ok(opened)).await
 }
 
 /// Reads something of a run that the caller may access, in one place, so that few records of runs are in memory at the same
 /// time. Fails with `NotThere`.
 pub(crate) async fn read_own_run<T: Send + 'static>(
-    app: &Arc<App>,
+    runs: &StoredRuns,
     caller: &Caller,
     id: &str,
-    read: impl AsyncFnOnce(&App, LoadedRun) -> ApiResult<T> + Send + 'static,
+    read: impl AsyncFnOnce(&StoredRuns, LoadedRun) -> ApiResult<T> + Send + 'static,
 ) -> ApiResult<T> {
-    let (app, caller, id) = (app.clone(), caller.clone(), id.to_owned());
+    let (runs, caller, id) = (runs.clone(), caller.clone(), id.to_owned());
     run_reading(async move || {
-        let run = read_own_row(&app.store, &caller, &id)?;
-        read(&app, app.open_run_by_id(run.id).await?).await
+        let run = read_own_row(&runs.store, &caller, &id)?;
+        read(&runs, runs.open_run_by_id(run.id).await?).await
     })
     .await
 }

@@ -10,12 +10,12 @@ use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::Response;
-use flowloom_app::engines::LoadedRun;
 use flowloom_app::error::AppError;
 use flowloom_app::keys::Scope;
 use flowloom_app::runs::commands::{DECISION_TIMEOUT, SentCommand, new_command};
 use flowloom_app::runs::open_steps::{select_question, select_uncertain};
 use flowloom_app::runs::retry::{build_retry, parse_step_path};
+use flowloom_app::runs::stored::LoadedRun;
 use flowloom_core::code::Code;
 use flowloom_core::event::Resolution;
 use flowloom_core::id::RunId;
@@ -64,7 +64,7 @@ impl CommandRequest {
     /// Opens the run if the caller may send commands to it.
     async fn open_run(&self) -> ApiResult<LoadedRun> {
         self.caller.require_scope(Scope::Run)?;
-        open_own_run(&self.host.app, &self.caller, &self.id).await
+        open_own_run(&self.host.app.runs, &self.caller, &self.id).await
     }
 
     /// Sends a command to a run that has not ended, like [`CommandRequest::send_action`]. `build` makes the command for the
@@ -82,7 +82,7 @@ impl CommandRequest {
         }
         let action = build(&state, known)?;
         let receiver = match repeated {
-            Some((receiver, _)) if receiver != run => open_run(&self.host.app, receiver).await?,
+            Some((receiver, _)) if receiver != run => open_run(&self.host.app.runs, receiver).await?,
             _ => opened,
         };
         self.send_action(run, receiver, waiting, action).await
@@ -198,7 +198,7 @@ pub(crate) async fn retry_run(
     let opened = call.open_run().await?;
     let action = match call.find_repeated(opened.id).await? {
         Some(_) => CommandAction::Retry { from: request.from.as_deref().and_then(parse_step_path) },
-        None => build_retry(&call.host.app, &opened, request.from.as_deref())?,
+        None => build_retry(&call.host.app.runs, &opened, request.from.as_deref())?,
     };
     call.send_action(opened.id, opened, waiting, action).await
 }

@@ -3,12 +3,10 @@
 // The route macros expand to longer paths than necessary.
 #![allow(unused_qualifications)]
 
-use std::sync::Arc;
-
 use axum::extract::State;
 use axum::http::StatusCode;
-use flowloom_app::engines::App;
 use flowloom_app::keys::Scope;
+use flowloom_app::runs::stored::StoredRuns;
 
 use super::answer::find_own_row;
 use crate::caller::Caller;
@@ -19,12 +17,12 @@ use crate::problem::{ApiResult, ProblemDocument};
 #[utoipa::path(delete, path = "/api/v1/runs/{id}", operation_id = "delete_run", tag = "runs", security(("key" = ["run"])), params(("id" = String, Path)),
     responses((status = 204, description = "Deleted"), (status = 404, body = ProblemDocument), (status = 409, description = "The run has not ended, or is a child run", body = ProblemDocument)))]
 pub(crate) async fn delete_run(
-    State(app): State<Arc<App>>,
+    State(runs): State<StoredRuns>,
     caller: Caller,
     PathParam(id): PathParam<String>,
 ) -> ApiResult<StatusCode> {
     caller.require_scope(Scope::Run)?;
-    let row = find_own_row(&app.store, &caller, &id).await?;
-    app.delete_run(&row, &caller.to_actor()).await?;
+    let row = find_own_row(&runs.store, &caller, &id).await?;
+    runs.delete_run(&row, &caller.to_actor()).await?;
     Ok(StatusCode::NO_CONTENT)
 }

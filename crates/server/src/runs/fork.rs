@@ -96,9 +96,9 @@ pub(crate) async fn fork_run(
     if !(request.edits.is_empty() && request.models.is_empty()) {
         caller.require_scope(Scope::Write)?;
     }
-    let opened = open_own_run(&host.app, &caller, &id).await?;
+    let opened = open_own_run(&host.app.runs, &caller, &id).await?;
     let user = opened.state().created.map(|created| created.user.clone());
-    let call = StartContext::admitted(&host, &caller, user, &headers)?;
+    let call = StartContext::admit_caller(&host, &caller, user, &headers)?;
     let workflow = request.workflow.clone();
     let changes = build_changes(request, caller.tenant())?;
     let from = format!("{id} {text}");

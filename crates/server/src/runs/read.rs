@@ -10,9 +10,9 @@ use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
 use flowloom_app::definitions::catalog::Catalog;
-use flowloom_app::engines::{App, LoadedRun};
 use flowloom_app::keys::Scope;
 use flowloom_app::runs::input_line::write_input_line;
+use flowloom_app::runs::stored::{LoadedRun, StoredRuns};
 use flowloom_core::code::Code;
 use flowloom_core::id::RunId;
 use flowloom_store::{RunFilter, RunRow, StoreError};
@@ -113,7 +113,7 @@ pub(crate) struct RunItem {
 #[utoipa::path(get, path = "/api/v1/runs", tag = "runs", operation_id = "list_runs", params(RunQuery),
     security(("key" = ["read"])), responses((status = 200, description = "A page of runs", body = RunPage)))]
 pub(crate) async fn list_runs(
-    State(app): State<Arc<App>>,
+    State(runs): State<StoredRuns>,
     State(catalog): State<Arc<Catalog>>,
     caller: Caller,
     QueryParams(filter): QueryParams<RunQuery>,
@@ -137,11 +137,11 @@ pub(crate) async fn list_runs(
         format: filter.format,
         before,
         since: filter.since,
-        project: app.store.project(),
+        project: runs.store.project(),
         limit: limit + 1,
         ..chosen
     };
-    let store = app.store.clone();
+    let store = runs.store.clone();
     let (rows, has_more, inputs, usage) = run_blocking(move || {
         let mut rows = store.list_runs_matching(&wanted)?;
         let has_more = rows.len() > limit as usize;
@@ -156,18 +156,18 @@ pub(crate) async fn list_runs(
     let items = rows.into_iter().map(|row| {
         let input = inputs.get(&row.id).and_then(write_input_line);
         let used = usage.get(&row.id).map(RunUsage::from);
-        RunItem { usage: used, ..to_item(&app, row, input) }
+        RunItem { usage: used, ..to_item(&runs, row, input) }
     });
     Ok(Json(RunPage { items: BoundedList::of_items(items), next }))
 }
 
-fn to_item(app: &App, row: RunRow, input: Option<String>) -> RunItem {
+fn to_item(runs: &StoredRuns, row: RunRow, input: Option<String>) -> RunItem {
     RunItem {
         input,
         usage: None,
         run_id: row.id.to_string(),
         status: row.current_status().to_owned(),
-        interruption: app.explain_listed(&row),
+        interruption: runs.explain_listed(&row),
         workflow: row.workflow,
         name: row.name,
         format: row.format,
@@ -184,13 +184,13 @@ fn to_item(app: &App, row: RunRow, input: Option<String>) -> RunItem {
 #[utoipa::path(get, path = "/api/v1/runs/{id}", tag = "runs", operation_id = "get_run", params(("id" = String, Path)),
     security(("key" = ["read"])), responses((status = 200, description = "The run", body = RunSchema), (status = 404, description = "The run does not exist, or belongs to another user")))]
 pub(crate) async fn get_run(
-    State(app): State<Arc<App>>,
+    State(runs): State<StoredRuns>,
     caller: Caller,
     PathParam(id): PathParam<String>,
 ) -> ApiResult<Response> {
     caller.require_scope(Scope::Read)?;
-    let read = async |app: &App, opened: LoadedRun| Ok(summarize_stored(app, &opened).await?.1);
-    read_own_run(&app, &caller, &id, read).await
+    let read = async |runs: &StoredRuns, opened: LoadedRun| Ok(summarize_stored(runs, &opened).await?.1);
+    read_own_run(&runs, &caller, &id, read).await
 }
 
 /// The result of a replay.
@@ -205,16 +205,16 @@ pub(crate) struct ReplayResult {
 #[utoipa::path(post, path = "/api/v1/runs/{id}/replay", tag = "runs", operation_id = "replay_run", security(("key" = ["read"])), params(("id" = String, Path)),
     responses((status = 200, description = "The events are identical", body = ReplayResult), (status = 404, description = "The run does not exist, or belongs to another user"), (status = 409, description = "The replay diverged")))]
 pub(crate) async fn replay_run(
-    State(app): State<Arc<App>>,
+    State(runs): State<StoredRuns>,
     caller: Caller,
     PathParam(id): PathParam<String>,
 ) -> ApiResult<Json<ReplayResult>> {
     caller.require_scope(Scope::Read)?;
-    let replay = async |app: &App, opened: LoadedRun| {
-        let outcome = app.engine_for_run(&opened)?.replay_run(opened.records, opened.plan).await?;
+    let replay = async |runs: &StoredRuns, opened: LoadedRun| {
+        let outcome = runs.engine_for_run(&opened)?.replay_run(opened.records, opened.plan).await?;
         Ok(Json(ReplayResult { events: outcome.records.len(), status: outcome.state.status.name() }))
     };
-    read_own_run(&app, &caller, &id, replay).await
+    read_own_run(&runs, &caller, &id, replay).await
 }
 
 /// Query parameters of following a run.

@@ -80,7 +80,7 @@ pub(crate) async fn post_run(
     headers: HeaderMap,
     JsonObject(new, text): JsonObject<RunRequest>,
 ) -> ApiResult<Response> {
-    let call = StartContext::admitted(&host, &caller, new.user.clone(), &headers)?;
+    let call = StartContext::admit_caller(&host, &caller, new.user.clone(), &headers)?;
     let step = new.step.as_deref().map(read_step_path).transpose()?;
     let run = call.start_once(&text, async |id| {
         let definition = call.find_definition(&new.workflow).await?;
@@ -113,7 +113,7 @@ pub(crate) struct StartContext<'a> {
 
 impl<'a> StartContext<'a> {
     /// The call of a caller who may start a run now, for themselves or for `user`.
-    pub(crate) fn admitted(
+    pub(crate) fn admit_caller(
         host: &'a Arc<RunHost>,
         caller: &Caller,
         user: Option<String>,

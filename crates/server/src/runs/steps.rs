@@ -3,15 +3,13 @@
 // The route macros expand to longer paths than necessary.
 #![allow(unused_qualifications)]
 
-use std::sync::Arc;
-
 use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse as _, Response};
-use flowloom_app::engines::{App, LoadedRun};
 use flowloom_app::keys::Scope;
 use flowloom_app::runs::details::{StepDetails, omit_requests_beyond, read_details};
 use flowloom_app::runs::retry::parse_step_path;
+use flowloom_app::runs::stored::{LoadedRun, StoredRuns};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
@@ -102,21 +100,21 @@ const MAX_REQUEST_BYTES: usize = 16 << 20;
     params(("id" = String, Path), StepQuery), security(("key" = ["read"])),
     responses((status = 200, description = "The steps", body = StepListSchema), (status = 404, description = "The run or the step does not exist, or the run belongs to another user")))]
 pub(crate) async fn list_steps(
-    State(app): State<Arc<App>>,
+    State(runs): State<StoredRuns>,
     caller: Caller,
     PathParam(id): PathParam<String>,
     QueryParams(query): QueryParams<StepQuery>,
 ) -> ApiResult<Response> {
     caller.require_scope(Scope::Read)?;
-    let read = async move |app: &App, opened: LoadedRun| {
+    let read = async move |runs: &StoredRuns, opened: LoadedRun| {
         let path = query.path.as_deref();
         let within = path.and_then(parse_step_path);
-        let mut steps = read_details(app, &opened, within.as_ref()).await?;
+        let mut steps = read_details(runs, &opened, within.as_ref()).await?;
         omit_requests_beyond(&mut steps, MAX_REQUEST_BYTES);
         match path {
             Some(path) if within.is_none() || steps.is_empty() => Err(Problem::not_found("step", path)),
             _ => Ok(Json(StepList { steps }).into_response()),
         }
     };
-    read_own_run(&app, &caller, &id, read).await
+    read_own_run(&runs, &caller, &id, read).await
 }

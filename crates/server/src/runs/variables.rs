@@ -3,14 +3,12 @@
 // The route macros expand to longer paths than necessary.
 #![allow(unused_qualifications)]
 
-use std::sync::Arc;
-
 use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse as _, Response};
-use flowloom_app::engines::{App, LoadedRun};
 use flowloom_app::keys::Scope;
 use flowloom_app::runs::playback::read_variables;
+use flowloom_app::runs::stored::{LoadedRun, StoredRuns};
 use flowloom_core::value::{Map, Value};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
@@ -43,15 +41,15 @@ pub(crate) struct RunVariables {
     params(("id" = String, Path), MomentQuery), security(("key" = ["read"])),
     responses((status = 200, description = "The variables", body = RunVariables), (status = 404, description = "The run does not exist, or belongs to another user")))]
 pub(crate) async fn get_run_variables(
-    State(app): State<Arc<App>>,
+    State(runs): State<StoredRuns>,
     caller: Caller,
     PathParam(id): PathParam<String>,
     QueryParams(moment): QueryParams<MomentQuery>,
 ) -> ApiResult<Response> {
     caller.require_scope(Scope::Read)?;
-    let read = async move |app: &App, opened: LoadedRun| {
-        let variables: Map = read_variables(app, &opened, moment.at).await?;
+    let read = async move |runs: &StoredRuns, opened: LoadedRun| {
+        let variables: Map = read_variables(runs, &opened, moment.at).await?;
         Ok(Json(RunVariables { variables: variables.into() }).into_response())
     };
-    read_own_run(&app, &caller, &id, read).await
+    read_own_run(&runs, &caller, &id, read).await
 }

@@ -10,9 +10,9 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse as _, Response};
-use flowloom_app::engines::LoadedRun;
 use flowloom_app::folders::name_folder;
 use flowloom_app::keys::Scope;
+use flowloom_app::runs::stored::LoadedRun;
 use flowloom_app::workflow_tests::file::{TEST_FOLDER, TestFile};
 use flowloom_app::workflow_tests::{TestSubject, path_between, record_test};
 use flowloom_core::code::Code;
@@ -56,7 +56,7 @@ pub(crate) async fn get_run_test(
     QueryParams(query): QueryParams<RunTestQuery>,
 ) -> ApiResult<Response> {
     caller.require_scope(Scope::Read)?;
-    let opened = open_own_run(&host.app, &caller, &id).await?;
+    let opened = open_own_run(&host.app.runs, &caller, &id).await?;
     let subject = match query.definition {
         Some(path) => TestSubject::File(path),
         None => find_subject(&host, &opened, Path::new("")).await?,
@@ -85,7 +85,7 @@ pub(crate) async fn save_run_test(
     JsonObject(wanted, _): JsonObject<SaveTestRequest>,
 ) -> ApiResult<Response> {
     caller.require_scope(Scope::Write)?;
-    let opened = open_own_run(&host.app, &caller, &id).await?;
+    let opened = open_own_run(&host.app.runs, &caller, &id).await?;
     caller.require_scope_for_all(Scope::Write, "change the tests of the project")?;
     let below = Path::new(&wanted.file).parent().unwrap_or(Path::new(""));
     let subject = find_subject(&host, &opened, below).await?;
@@ -96,8 +96,8 @@ pub(crate) async fn save_run_test(
 }
 
 async fn record_subject(host: &Arc<RunHost>, opened: LoadedRun, subject: TestSubject) -> ApiResult<TestFile> {
-    let app = host.app.clone();
-    run_reading(async move || Ok(record_test(&app, &opened, subject).await?)).await
+    let runs = host.app.runs.clone();
+    run_reading(async move || Ok(record_test(&runs, &opened, subject).await?)).await
 }
 
 fn write_test(folder: &Path, wanted: SaveTestRequest, test: TestFile) -> ApiResult<TestInfo> {

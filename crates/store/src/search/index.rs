@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use flowloom_core::block::Card;
+use flowloom_core::block::BlockCard;
 use flowloom_core::hash::Hash;
 use flowloom_core::json::parse_value;
 
@@ -117,8 +117,8 @@ struct IndexEntry {
 impl IndexEntry {
     /// Builds the entry. A content that is not a valid block is indexed by its id.
     fn from_block(id: &str, content: &str) -> IndexEntry {
-        let card = parse_value(content).map(|block| Card::from_definition(&block)).unwrap_or_default();
-        let card = if card.name.is_empty() { Card { name: id.to_owned(), ..card } } else { card };
+        let card = parse_value(content).map(|block| BlockCard::from_definition(&block)).unwrap_or_default();
+        let card = if card.name.is_empty() { BlockCard { name: id.to_owned(), ..card } } else { card };
         let text = card.embedding_text();
         let purpose = format!("{} {}", card.description, card.use_when);
         let hash = Hash::of_bytes(text.as_bytes()).to_string();

@@ -15,7 +15,7 @@ use flowloom_store::SHARED_USER;
 
 use super::ExampleResult;
 use crate::cli::{Global, OutputArgs};
-use crate::commands::new::{SilentWatcher, run_built_in, use_scripted_model};
+use crate::commands::new::{SilentWatcher, run_built_in, with_scripted_model};
 use crate::commands::pipeline_folder::{self, OutputFolder};
 use crate::commands::run::run_workflow;
 use crate::failure::CommandError;
@@ -27,7 +27,7 @@ use crate::terminal::{diagnostics, report};
 const DEMO_TASK: &str = "clean-table";
 
 /// Creates a pipeline with the answers of a recorded conversation and runs it.
-pub(super) async fn run_authoring(global: &Global, app: &mut App) -> Result<ExampleResult, CommandError> {
+pub(super) async fn run_authoring(global: &Global, app: &App) -> Result<ExampleResult, CommandError> {
     let lost = |what: &str| CommandError::usage(format!("the bundled demo has no {what}"));
     let case = load_tasks().ok().and_then(|cases| cases.into_iter().find(|case| case.id == DEMO_TASK));
     let case = case.ok_or_else(|| lost("goal"))?;
@@ -39,7 +39,7 @@ pub(super) async fn run_authoring(global: &Global, app: &mut App) -> Result<Exam
     let script = app.store.folder().join("demo.author.json");
     let text = recorded_conversation(DEMO_TASK).ok_or_else(|| lost("conversation"))?;
     std::fs::write(&script, text).map_err(|error| CommandError::usage(format!("{}: {error}", script.display())))?;
-    use_scripted_model(app, format!("scripted:{}", script.display()));
+    let app = &with_scripted_model(app, format!("scripted:{}", script.display()));
     let began = Instant::now();
     let job = to_value(&AuthoringJob::new(&case.intent, SHARED_USER, AuthoringOptions::from_config(&app.config)))?;
     let watcher: Box<dyn Watcher> = if global.json { Box::new(SilentWatcher) } else { Box::new(StageDisplay::new()) };
@@ -71,10 +71,10 @@ async fn run_pipeline(
     diagnostics::print_diagnostics(&source);
     let refused = || CommandError::usage(format!("{} cannot be run", folder.path().display()));
     let plan = Arc::new(source.compiled.plan.clone().ok_or_else(refused)?);
-    let bundle = app.build_bundle(source.name(), source.files(), plan.format)?;
+    let bundle = app.engines.build_bundle(source.name(), source.files(), plan.format);
     let watcher = Box::new(ProgressScreen::new(&OutputArgs::default(), global.json));
     let limits = app.config.limits.clone();
-    let workflow = app.prepare(plan, &bundle)?;
+    let workflow = app.engines.prepare(plan, &bundle)?;
     let outcome = run_workflow(app, &workflow, Map::new().into(), SHARED_USER, limits, watcher).await?;
     if !global.json {
         println!("{}", summary::render_output(&render_result(&workflow.plan, &outcome.state, &outcome.env).output));

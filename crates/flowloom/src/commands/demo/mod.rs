@@ -134,13 +134,13 @@ pub(crate) async fn run_demo(global: &Global, arguments: DemoArgs) -> CommandRes
     } else {
         eprintln!("Prompts are sent to that provider; nothing else leaves this machine.");
     }
-    let mut app = App::open(config)?;
+    let app = App::open(config)?;
     let mut rows = Vec::new();
     for example in &DEMO_EXAMPLES {
         eprintln!("\n── {}", example.file);
         rows.push(run_example(global, &app, example, &format!("http://{address}")).await?);
     }
-    rows.push(authored::run_authoring(global, &mut app).await?);
+    rows.push(authored::run_authoring(global, &app).await?);
     let exit = u8::from(rows.iter().any(|row| row.status != "succeeded"));
     if global.json {
         print_json(&rows.iter().map(ExampleResult::to_json).collect::<Vec<_>>());
@@ -178,7 +178,8 @@ async fn run_example(global: &Global, app: &App, example: &Example, base: &str) 
         let why = compiled.diagnostics.first().map(|problem| problem.message.clone()).unwrap_or_default();
         return Err(CommandError::usage(format!("{} does not compile: {why}", example.file)));
     };
-    let mut bundle = Bundle { lenient: example.is_lenient, ..app.build_bundle(example.file, &files, plan.format)? };
+    let mut bundle =
+        Bundle { lenient: example.is_lenient, ..app.engines.build_bundle(example.file, &files, plan.format) };
     if example.is_lenient {
         eprintln!("Three of its edges name a missing node and are ignored.");
     }
@@ -190,7 +191,7 @@ async fn run_example(global: &Global, app: &App, example: &Example, base: &str) 
     }
     let started = Instant::now();
     let watcher = Box::new(screen::ProgressScreen::new(&OutputArgs::default(), global.json));
-    let (workflow, limits) = (app.prepare(plan, &bundle)?, app.config.limits.clone());
+    let (workflow, limits) = (app.engines.prepare(plan, &bundle)?, app.config.limits.clone());
     let outcome = run_workflow(app, &workflow, (example.inputs)(base), SHARED_USER, limits, watcher).await?;
     if !global.json {
         println!("{}", summary::render_output(&render_result(&workflow.plan, &outcome.state, &outcome.env).output));

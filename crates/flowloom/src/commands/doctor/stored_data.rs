@@ -13,7 +13,7 @@ const VALUE_WIDTH: usize = 59;
 const MAX_DAMAGES: usize = 100;
 
 /// Advice for a damaged database.
-const FIX: &str = "stop the server, keep a copy of the database, and restore a backup: flowloom restore FILE --replace \
+const REPAIR_ADVICE: &str = "stop the server, keep a copy of the database, and restore a backup: flowloom restore FILE --replace \
                    (on Postgres: pg_restore)";
 
 /// Size up to which a database is read without being asked for, in bytes: reading it takes seconds.
@@ -54,7 +54,10 @@ fn read_data(check: impl FnOnce(&mut dyn FnMut(Damage)) -> Result<CheckedRows, S
             rows.push(passed_check("stored data", format!("{runs} runs with {events} events are intact"), ""));
         }
         Ok(CheckedRows { runs, events }) => {
-            rows.push(failed("stored data", &format!("{count} damages in {runs} runs with {events} events; {FIX}")));
+            rows.push(failed(
+                "stored data",
+                &format!("{count} damages in {runs} runs with {events} events; {REPAIR_ADVICE}"),
+            ));
         }
         Err(error) => rows.push(failed("stored data", &error.to_string())),
     }

@@ -53,7 +53,7 @@ pub(super) struct PlainBody {
 }
 
 impl Framing {
-    pub(super) fn chunked() -> Framing {
+    pub(super) fn new_chunked() -> Framing {
         Framing::Chunked(ChunkState::Size)
     }
 

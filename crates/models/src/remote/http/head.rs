@@ -93,7 +93,7 @@ fn find_framing(status: u16, headers: &HeaderMap) -> io::Result<Framing> {
     if let Some(last) = headers.get_all(TRANSFER_ENCODING).iter().next_back() {
         let last = last.as_bytes().rsplit(|byte| *byte == b',').next().unwrap_or_default();
         return Ok(match last.trim_ascii().eq_ignore_ascii_case(b"chunked") {
-            true => Framing::chunked(),
+            true => Framing::new_chunked(),
             false => Framing::Close,
         });
     }

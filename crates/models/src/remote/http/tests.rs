@@ -21,7 +21,7 @@ fn framing_of(bytes: &str) -> (Framing, bool) {
 
 #[test]
 fn a_head_says_how_its_body_ends() {
-    let chunked = Framing::chunked();
+    let chunked = Framing::new_chunked();
     for (head, expected) in [
         ("HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\n", (Framing::Length(5), true)),
         ("HTTP/1.1 200 OK\r\nContent-Length: 5, 5\r\ncontent-length: 5\r\n\r\n", (Framing::Length(5), true)),
@@ -97,10 +97,10 @@ proptest! {
     ) {
         let chunked = encode_chunks(&body, &sizes);
         let pieces: Vec<&[u8]> = chunked.chunks(cut).collect();
-        prop_assert_eq!(collect_body(Framing::chunked(), &pieces).unwrap(), (body.clone(), true));
+        prop_assert_eq!(collect_body(Framing::new_chunked(), &pieces).unwrap(), (body.clone(), true));
         // Without its last byte it never ends.
         let short: Vec<&[u8]> = chunked[..chunked.len() - 1].chunks(cut).collect();
-        prop_assert_eq!(collect_body(Framing::chunked(), &short).unwrap(), (body.clone(), false));
+        prop_assert_eq!(collect_body(Framing::new_chunked(), &short).unwrap(), (body.clone(), false));
         let pieces: Vec<&[u8]> = body.chunks(cut).chain([&b""[..]]).collect();
         prop_assert_eq!(collect_body(Framing::Length(body.len() as u64), &pieces).unwrap(), (body.clone(), true));
         prop_assert_eq!(collect_body(Framing::Close, &pieces).unwrap(), (body, false));
@@ -109,7 +109,7 @@ proptest! {
     #[test]
     fn noise_is_an_error_or_a_body_but_never_a_panic(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
         let _ = head::take_head(&mut BytesMut::from(&bytes[..]));
-        let _ = collect_body(Framing::chunked(), &[&bytes]);
+        let _ = collect_body(Framing::new_chunked(), &[&bytes]);
     }
 }
 

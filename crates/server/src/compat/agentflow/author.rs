@@ -10,7 +10,7 @@ use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::sse::Event as Sse;
 use axum::response::{IntoResponse as _, Response};
-use flowloom_app::authoring::happened::AgentFlowEvent;
+use flowloom_app::authoring::agentflow_event::AgentFlowEvent;
 use flowloom_app::authoring::{AuthoringEvents, AuthoringJob, AuthoringOptions, BuiltInWorkflow, to_value};
 use flowloom_app::definitions::catalog::CatalogEntry;
 use flowloom_app::keys::Scope;
@@ -69,7 +69,7 @@ pub(crate) async fn clarify_goal(
     JsonObject(request, text): JsonObject<ClarifyMessage>,
 ) -> ApiResult<Response> {
     check_goal("message", &request.message)?;
-    let call = StartContext::admitted(&host, &caller, request.user_id.clone(), &headers)?
+    let call = StartContext::admit_caller(&host, &caller, request.user_id.clone(), &headers)?
         .with_interface(TriggerKind::AgentFlow);
     let definition = compile_built_in(&call, BuiltInWorkflow::Clarifier).await?;
     let mut inputs = to_value(&request)?.as_map().cloned().unwrap_or_default();
@@ -131,7 +131,7 @@ pub(crate) async fn create_agent(
 ) -> ApiResult<Response> {
     caller.require_scope(Scope::Write)?;
     request.validate()?;
-    let call = StartContext::admitted(&host, &caller, request.user_id.clone(), &headers)?
+    let call = StartContext::admit_caller(&host, &caller, request.user_id.clone(), &headers)?
         .with_interface(TriggerKind::AgentFlow);
     let ended = run_authoring(&call, &request, &text).await?;
     Ok(ended.to_response(authoring_response(&ended)))
@@ -181,8 +181,8 @@ async fn stream_authoring(
         let run = find_own_run(&host.app.store, caller, &last.run.to_string()).await?;
         return resume_stream(host, run, last.seq).await;
     }
-    let call =
-        StartContext::admitted(host, caller, request.user_id.clone(), headers)?.with_interface(TriggerKind::AgentFlow);
+    let call = StartContext::admit_caller(host, caller, request.user_id.clone(), headers)?
+        .with_interface(TriggerKind::AgentFlow);
     let ActiveRun { id, subscription, .. } = start_authoring(&call, &request, text).await?;
     let subscription = subscription.or_else(|| host.supervisor.subscribe(id));
     Ok(events::stream_encoded(host.clone(), id, 0, Box::new(StageEncoder::starting_after(0)), subscription))
@@ -201,7 +201,7 @@ pub(crate) async fn start_authoring(
 
 /// Streams the events of an authoring run after the last one that the client has.
 async fn resume_stream(host: &Arc<RunHost>, run: RunId, after: u64) -> ApiResult<Response> {
-    let opened = open_run(&host.app, run).await?;
+    let opened = open_run(&host.app.runs, run).await?;
     if opened.state().status.is_final() {
         let mut events = AuthoringEvents::default();
         let has_more = opened.records.iter().any(|record| events.convert(record).is_some() && record.seq > after);

@@ -9,7 +9,7 @@ use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
 use axum::response::sse::Event as Sse;
-use flowloom_app::authoring::happened::AgentFlowEvent;
+use flowloom_app::authoring::agentflow_event::AgentFlowEvent;
 use flowloom_app::keys::Scope;
 use flowloom_app::runs::service::StartRunRequest;
 use flowloom_app::runs::supervisor::ActiveRun;
@@ -50,7 +50,7 @@ pub(crate) async fn automate_goal(
 ) -> ApiResult<Response> {
     caller.require_scope(Scope::Write)?;
     request.validate()?;
-    let call = StartContext::admitted(&host, &caller, request.user_id.clone(), &headers)?
+    let call = StartContext::admit_caller(&host, &caller, request.user_id.clone(), &headers)?
         .with_interface(TriggerKind::AgentFlow);
     let planner_run = run_authoring(&call, &request, &text).await?;
     let authored = authoring_response(&planner_run);
@@ -108,14 +108,14 @@ async fn stream_automation(
     let (active, after) = match parse_last_event_id(headers) {
         Some(last) => {
             let run = find_own_run(&host.app.store, caller, &last.run.to_string()).await?;
-            if open_run(&host.app, run).await?.plan.format == flowloom_formats::pipeline::FORMAT {
+            if open_run(&host.app.runs, run).await?.plan.format == flowloom_formats::pipeline::FORMAT {
                 let authored = find_authored(host, run).await?;
                 return run_stream::resume_stream(host, caller, last, response_with(authored)).await;
             }
             (host.supervisor.find_started(run), last.seq)
         }
         None => {
-            let call = StartContext::admitted(host, caller, request.user_id.clone(), headers)?
+            let call = StartContext::admit_caller(host, caller, request.user_id.clone(), headers)?
                 .with_interface(TriggerKind::AgentFlow);
             (author::start_authoring(&call, &request, text).await?, 0)
         }
@@ -148,7 +148,7 @@ async fn stream_pipeline_run(host: &Arc<RunHost>, planner_run: RunId) -> BoxStre
 
 /// Starts the run of the pipeline that an authoring run created, for the same user. Repeated calls return the same run.
 async fn start_pipeline_run(host: &Arc<RunHost>, planner_run: RunId) -> ApiResult<Option<PipelineRun>> {
-    let ended = read_snapshot(&host.app, planner_run).await?;
+    let ended = read_snapshot(&host.app.runs, planner_run).await?;
     let authored = authoring_response(&ended);
     let Some(id) = created_pipeline_id(&authored) else { return Ok(None) };
     let user = ended.state.created.as_deref().map(|created| created.user.clone()).unwrap_or_default();
@@ -177,7 +177,7 @@ async fn find_authored(host: &Arc<RunHost>, pipeline_run: RunId) -> ApiResult<Ma
         Ok::<_, StoreError>(keys.iter().find_map(|key| RunId::parse(key.strip_prefix(KEY_PREFIX)?)))
     });
     match planner_run.await?? {
-        Some(planner_run) => Ok(authoring_response(&read_snapshot(&host.app, planner_run).await?)),
+        Some(planner_run) => Ok(authoring_response(&read_snapshot(&host.app.runs, planner_run).await?)),
         None => Ok(Map::new()),
     }
 }

@@ -4,12 +4,11 @@
 #![allow(unused_qualifications)]
 
 use std::collections::HashMap;
-use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
-use flowloom_app::engines::App;
 use flowloom_app::keys::Scope;
+use flowloom_app::runs::stored::StoredRuns;
 use flowloom_app::runs::summary;
 use flowloom_core::chat::Usage;
 use flowloom_core::json::parse_value;
@@ -87,7 +86,7 @@ fn node_usage(plan: &Plan, state: &RunState) -> HashMap<String, Usage> {
     used
 }
 
-async fn list_all(app: Arc<App>, caller: Caller, limit: u32) -> ApiResult<Json<BoundedList>> {
+async fn list_all(runs: StoredRuns, caller: Caller, limit: u32) -> ApiResult<Json<BoundedList>> {
     caller.require_scope(Scope::Read)?;
     let filter = RunFilter {
         user: caller.user,
@@ -97,10 +96,10 @@ async fn list_all(app: Arc<App>, caller: Caller, limit: u32) -> ApiResult<Json<B
     };
     // In one place, so that few records of runs are in memory at the same time.
     run_reading(async move || {
-        let rows = app.store.list_runs_matching(&filter)?;
+        let rows = runs.store.list_runs_matching(&filter)?;
         let mut executions = BoundedList::with_count(rows.len());
         for row in rows {
-            let ended = load_snapshot(&app, app.open_run_by_id(row.id).await?).await?;
+            let ended = load_snapshot(&runs, runs.open_run_by_id(row.id).await?).await?;
             executions.push_value(&build_execution(&ended).into());
         }
         Ok(Json(executions))
@@ -108,9 +107,9 @@ async fn list_all(app: Arc<App>, caller: Caller, limit: u32) -> ApiResult<Json<B
     .await
 }
 
-async fn find_execution(app: &Arc<App>, caller: &Caller, id: &str) -> ApiResult<Json<Value>> {
+async fn find_execution(runs: &StoredRuns, caller: &Caller, id: &str) -> ApiResult<Json<Value>> {
     caller.require_scope(Scope::Read)?;
-    let ended = read_snapshot(app, find_own_run(&app.store, caller, id).await?).await?;
+    let ended = read_snapshot(runs, find_own_run(&runs.store, caller, id).await?).await?;
     match ended.plan.format {
         flowloom_formats::pipeline::FORMAT => Ok(Json(build_execution(&ended).into())),
         _ => Err(Problem::not_found("run", id)),
@@ -121,42 +120,42 @@ async fn find_execution(app: &Arc<App>, caller: &Caller, id: &str) -> ApiResult<
 #[utoipa::path(get, path = "/api/executions", operation_id = "agentflow_executions", tag = "AgentFlow", security(("key" = ["read"])), params(LimitQuery),
     responses((status = 200, description = "A list of executions", body = Vec<ExecutionSchema>)))]
 pub(crate) async fn list_executions(
-    State(app): State<Arc<App>>,
+    State(runs): State<StoredRuns>,
     caller: Caller,
     QueryParams(limit): QueryParams<LimitQuery>,
 ) -> ApiResult<Json<BoundedList>> {
-    list_all(app, caller, limit.clamped()).await
+    list_all(runs, caller, limit.clamp_limit()).await
 }
 
 /// Returns a run of a pipeline.
 #[utoipa::path(get, path = "/api/executions/{id}", operation_id = "agentflow_execution", tag = "AgentFlow", security(("key" = ["read"])), params(("id" = String, Path)),
     responses((status = 200, description = "The execution", body = ExecutionSchema), (status = 404, body = ProblemDocument)))]
 pub(crate) async fn get_execution(
-    State(app): State<Arc<App>>,
+    State(runs): State<StoredRuns>,
     caller: Caller,
     PathParam(id): PathParam<String>,
 ) -> ApiResult<Json<Value>> {
-    find_execution(&app, &caller, &id).await
+    find_execution(&runs, &caller, &id).await
 }
 
 /// Same as `/api/executions`.
 #[utoipa::path(get, path = "/api/v1/executions", operation_id = "list_executions", tag = "executions", security(("key" = ["read"])), params(LimitQuery),
     responses((status = 200, description = "A list of executions", body = Vec<ExecutionSchema>)))]
 pub(crate) async fn list_native(
-    State(app): State<Arc<App>>,
+    State(runs): State<StoredRuns>,
     caller: Caller,
     QueryParams(limit): QueryParams<LimitQuery>,
 ) -> ApiResult<Json<BoundedList>> {
-    list_all(app, caller, limit.clamped()).await
+    list_all(runs, caller, limit.clamp_limit()).await
 }
 
 /// Same as `/api/executions/{id}`.
 #[utoipa::path(get, path = "/api/v1/executions/{id}", operation_id = "get_execution", tag = "executions", security(("key" = ["read"])), params(("id" = String, Path)),
     responses((status = 200, description = "The execution", body = ExecutionSchema), (status = 404, body = ProblemDocument)))]
 pub(crate) async fn get_native(
-    State(app): State<Arc<App>>,
+    State(runs): State<StoredRuns>,
     caller: Caller,
     PathParam(id): PathParam<String>,
 ) -> ApiResult<Json<Value>> {
-    find_execution(&app, &caller, &id).await
+    find_execution(&runs, &caller, &id).await
 }

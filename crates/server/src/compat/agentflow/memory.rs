@@ -8,7 +8,7 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
-use flowloom_app::engines::App;
+use flowloom_app::config::Config;
 use flowloom_app::error::AppError;
 use flowloom_app::keys::Scope;
 use flowloom_core::code::Code;
@@ -73,82 +73,100 @@ pub(crate) async fn get_native(
 #[utoipa::path(put, path = "/api/memory/{user_id}", operation_id = "agentflow_replace_memory", tag = "AgentFlow", security(("key" = ["write"])), params(("user_id" = String, Path)),
     request_body = Object, responses((status = 204, description = "Stored"), (status = 400, body = ProblemDocument), (status = 404, body = ProblemDocument)))]
 pub(crate) async fn replace_memory(
-    State(app): State<Arc<App>>,
+    State(store): State<Arc<Store>>,
+    State(config): State<Arc<Config>>,
     caller: Caller,
     PathParam(user_id): PathParam<String>,
     JsonBody(memory): JsonBody<Value>,
 ) -> ApiResult<StatusCode> {
-    replace_all(&app, &caller, user_id, &memory).await
+    replace_all(&store, &config, &caller, user_id, &memory).await
 }
 
 /// Same as `PUT /api/memory/{user_id}`.
 #[utoipa::path(put, path = "/api/v1/memory/{user}", operation_id = "replace_memory", tag = "memory", security(("key" = ["write"])), params(("user" = String, Path)),
     request_body = Object, responses((status = 204, description = "Stored"), (status = 400, body = ProblemDocument), (status = 404, body = ProblemDocument)))]
 pub(crate) async fn replace_native(
-    State(app): State<Arc<App>>,
+    State(store): State<Arc<Store>>,
+    State(config): State<Arc<Config>>,
     caller: Caller,
     PathParam(user): PathParam<String>,
     JsonBody(memory): JsonBody<Value>,
 ) -> ApiResult<StatusCode> {
-    replace_all(&app, &caller, user, &memory).await
+    replace_all(&store, &config, &caller, user, &memory).await
 }
 
 /// Same as `PUT /api/v1/memory/{user}/{key}`.
 #[utoipa::path(put, path = "/api/memory/{user_id}/{key}", operation_id = "agentflow_put_memory", tag = "AgentFlow", security(("key" = ["write"])), params(("user_id" = String, Path), ("key" = String, Path)),
     request_body = serde_json::Value, responses((status = 204, description = "Stored"), (status = 400, body = ProblemDocument), (status = 404, body = ProblemDocument)))]
 pub(crate) async fn put_one(
-    State(app): State<Arc<App>>,
+    State(store): State<Arc<Store>>,
+    State(config): State<Arc<Config>>,
     caller: Caller,
     PathParam((named, key)): PathParam<(String, String)>,
     JsonBody(value): JsonBody<Value>,
 ) -> ApiResult<StatusCode> {
-    write_keys(&app, &caller, named, vec![MemoryWrite { key, value: Some(value) }]).await
+    write_keys(&store, &config, &caller, named, vec![MemoryWrite { key, value: Some(value) }]).await
 }
 
 /// Same as `DELETE /api/v1/memory/{user}/{key}`.
 #[utoipa::path(delete, path = "/api/memory/{user_id}/{key}", operation_id = "agentflow_delete_memory", tag = "AgentFlow", security(("key" = ["write"])), params(("user_id" = String, Path), ("key" = String, Path)),
     responses((status = 204, description = "Deleted"), (status = 404, body = ProblemDocument)))]
 pub(crate) async fn remove_one(
-    State(app): State<Arc<App>>,
+    State(store): State<Arc<Store>>,
+    State(config): State<Arc<Config>>,
     caller: Caller,
     PathParam((named, key)): PathParam<(String, String)>,
 ) -> ApiResult<StatusCode> {
-    delete_key(&app, &caller, named, key).await
+    delete_key(&store, &config, &caller, named, key).await
 }
 
 /// Stores a value, any JSON, under a key.
 #[utoipa::path(put, path = "/api/v1/memory/{user}/{key}", operation_id = "put_memory", tag = "memory", security(("key" = ["write"])), params(("user" = String, Path), ("key" = String, Path)),
     request_body = serde_json::Value, responses((status = 204, description = "Stored"), (status = 400, body = ProblemDocument), (status = 404, body = ProblemDocument)))]
 pub(crate) async fn put_native(
-    State(app): State<Arc<App>>,
+    State(store): State<Arc<Store>>,
+    State(config): State<Arc<Config>>,
     caller: Caller,
     PathParam((named, key)): PathParam<(String, String)>,
     JsonBody(value): JsonBody<Value>,
 ) -> ApiResult<StatusCode> {
-    write_keys(&app, &caller, named, vec![MemoryWrite { key, value: Some(value) }]).await
+    write_keys(&store, &config, &caller, named, vec![MemoryWrite { key, value: Some(value) }]).await
 }
 
 /// Deletes a key.
 #[utoipa::path(delete, path = "/api/v1/memory/{user}/{key}", operation_id = "delete_memory", tag = "memory", security(("key" = ["write"])), params(("user" = String, Path), ("key" = String, Path)),
     responses((status = 204, description = "Deleted"), (status = 404, body = ProblemDocument)))]
 pub(crate) async fn remove_native(
-    State(app): State<Arc<App>>,
+    State(store): State<Arc<Store>>,
+    State(config): State<Arc<Config>>,
     caller: Caller,
     PathParam((named, key)): PathParam<(String, String)>,
 ) -> ApiResult<StatusCode> {
-    delete_key(&app, &caller, named, key).await
+    delete_key(&store, &config, &caller, named, key).await
 }
 
-async fn delete_key(app: &App, caller: &Caller, named: String, key: String) -> ApiResult<StatusCode> {
+async fn delete_key(
+    store: &Arc<Store>,
+    config: &Config,
+    caller: &Caller,
+    named: String,
+    key: String,
+) -> ApiResult<StatusCode> {
     caller.require_scope(Scope::Write)?;
     let user = resolve_user(caller, named.clone())?;
-    if !read_memories(&app.store, user).await?.contains_key(key.as_str()) {
+    if !read_memories(store, user).await?.contains_key(key.as_str()) {
         return Err(Problem::not_found("memory", &key));
     }
-    write_keys(app, caller, named, vec![MemoryWrite { key, value: None }]).await
+    write_keys(store, config, caller, named, vec![MemoryWrite { key, value: None }]).await
 }
 
-async fn replace_all(app: &App, caller: &Caller, named: String, memory: &Value) -> ApiResult<StatusCode> {
+async fn replace_all(
+    store: &Arc<Store>,
+    config: &Config,
+    caller: &Caller,
+    named: String,
+    memory: &Value,
+) -> ApiResult<StatusCode> {
     caller.require_scope(Scope::Write)?;
     let user = resolve_user(caller, named.clone())?;
     let Some(map) = memory.as_map() else {
@@ -157,16 +175,22 @@ async fn replace_all(app: &App, caller: &Caller, named: String, memory: &Value) 
             format!("a memory must be an object, not {}", memory.kind_name()),
         ));
     };
-    let before = read_memories(&app.store, user).await?;
+    let before = read_memories(store, user).await?;
     let gone = before.keys().filter(|key| !map.contains_key(&**key));
     let mut writes: Vec<MemoryWrite> = gone.map(|key| MemoryWrite { key: key.to_string(), value: None }).collect();
     let memories = map.iter().map(|(key, value)| MemoryWrite { key: key.to_string(), value: Some(value.clone()) });
     writes.extend(memories);
-    write_keys(app, caller, named, writes).await
+    write_keys(store, config, caller, named, writes).await
 }
 
 /// Writes keys, all or none; other keys remain unchanged. Fails with `MemoryFull` if the memory would exceed its limit.
-async fn write_keys(app: &App, caller: &Caller, named: String, writes: Vec<MemoryWrite>) -> ApiResult<StatusCode> {
+async fn write_keys(
+    store: &Arc<Store>,
+    config: &Config,
+    caller: &Caller,
+    named: String,
+    writes: Vec<MemoryWrite>,
+) -> ApiResult<StatusCode> {
     caller.require_scope(Scope::Write)?;
     if writes.iter().any(|write| write.key.len() > MAX_KEY_BYTES) {
         return Err(Problem::new(Code::RequestInvalid, format!("a key may have at most {MAX_KEY_BYTES} bytes")));
@@ -175,10 +199,10 @@ async fn write_keys(app: &App, caller: &Caller, named: String, writes: Vec<Memor
         return Err(Problem::new(Code::RequestInvalid, "a key cannot contain a null character"));
     }
     let user = resolve_user(caller, named)?;
-    let mut usage = MemoryUsage::of_memories(&read_memories(&app.store, user.clone()).await?);
-    let limit = app.store.quotas().find_memory_limit(&user, app.config.limits.memory_bytes);
+    let mut usage = MemoryUsage::of_memories(&read_memories(store, user.clone()).await?);
+    let limit = store.quotas().find_memory_limit(&user, config.limits.memory_bytes);
     usage.add_writes(&writes, limit).map_err(AppError::from)?;
     let written = PersonalWrites { user, is_profile: false, writes };
-    app.store.write_memory_as(written, &caller.to_actor(), SystemClock.now_ms()).await?;
+    store.write_memory_as(written, &caller.to_actor(), SystemClock.now_ms()).await?;
     Ok(StatusCode::NO_CONTENT)
 }

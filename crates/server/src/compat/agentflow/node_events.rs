@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use flowloom_app::authoring::happened::{AgentFlowEvent, build_fields};
+use flowloom_app::authoring::agentflow_event::{AgentFlowEvent, build_fields};
 use flowloom_core::event::{AfterFailure, Event, Record};
 use flowloom_core::path::Path;
 use flowloom_core::plan::{Block, Leaf, Plan, StepKind};

@@ -82,7 +82,7 @@ pub(crate) async fn list_notifications(
     caller: Caller,
     QueryParams(limit): QueryParams<LimitQuery>,
 ) -> ApiResult<Json<BoundedList>> {
-    list_all(store, caller, limit.clamped()).await
+    list_all(store, caller, limit.clamp_limit()).await
 }
 
 /// Marks a notification as read.
@@ -104,7 +104,7 @@ pub(crate) async fn list_native(
     caller: Caller,
     QueryParams(limit): QueryParams<LimitQuery>,
 ) -> ApiResult<Json<BoundedList>> {
-    list_all(store, caller, limit.clamped()).await
+    list_all(store, caller, limit.clamp_limit()).await
 }
 
 /// Returns a notification.

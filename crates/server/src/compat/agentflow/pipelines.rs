@@ -173,7 +173,7 @@ pub(crate) async fn delete_pipeline(
     let key = writable_key(&caller, Some(user), DefinitionKind::Workflow, &id)?;
     reject_folder_file(&host.catalog, &id).await?;
     find_definition(&host.catalog, key.user.clone(), flowloom_formats::pipeline::FORMAT, &id).await?;
-    delete_definition(&host.app, key, &caller).await?;
+    delete_definition(&host.definitions(), key, &caller).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -191,7 +191,7 @@ pub(crate) async fn run_workflow(
 ) -> ApiResult<Response> {
     caller.require_scope(Scope::Run)?;
     let user = find_owner(&host.app.store, &caller, whose.user_id, DefinitionKind::Workflow, &id).await?;
-    let call = StartContext::admitted(&host, &caller, Some(user), &headers)?.with_interface(TriggerKind::AgentFlow);
+    let call = StartContext::admit_caller(&host, &caller, Some(user), &headers)?.with_interface(TriggerKind::AgentFlow);
     let (definition, _) =
         find_definition(&host.catalog, call.user().to_owned(), flowloom_formats::pipeline::FORMAT, &id).await?;
     let ended = run_and_wait(&call, &definition, StartRunRequest::with_inputs(Map::new().into()), "").await?;
@@ -231,7 +231,7 @@ pub(crate) async fn run_unstored(
     headers: HeaderMap,
     JsonObject(wanted, text): JsonObject<RunPipelineRequest>,
 ) -> ApiResult<Response> {
-    let call = StartContext::admitted(&host, &caller, wanted.user_id.clone(), &headers)?
+    let call = StartContext::admit_caller(&host, &caller, wanted.user_id.clone(), &headers)?
         .with_interface(TriggerKind::AgentFlow);
     let definition = compile_unstored(&call, &caller, wanted).await?;
     let ended = run_and_wait(&call, &definition, StartRunRequest::with_inputs(Map::new().into()), &text).await?;

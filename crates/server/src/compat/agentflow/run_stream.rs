@@ -9,7 +9,7 @@ use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::sse::Event as Sse;
 use axum::response::{IntoResponse as _, Response};
-use flowloom_app::authoring::happened::{AgentFlowEvent, build_fields};
+use flowloom_app::authoring::agentflow_event::{AgentFlowEvent, build_fields};
 use flowloom_app::definitions::catalog::CatalogEntry;
 use flowloom_app::keys::Scope;
 use flowloom_app::runs::service::StartRunRequest;
@@ -57,7 +57,7 @@ pub(crate) async fn stream_unstored(
     if let Some(last) = parse_last_event_id(&headers) {
         return resume_stream(&host, &caller, last, Arc::new(unstored_response)).await;
     }
-    let call = StartContext::admitted(&host, &caller, wanted.user_id.clone(), &headers)?
+    let call = StartContext::admit_caller(&host, &caller, wanted.user_id.clone(), &headers)?
         .with_interface(TriggerKind::AgentFlow);
     let definition = compile_unstored(&call, &caller, wanted).await?;
     start_stream(&call, &definition, &text, Arc::new(unstored_response)).await
@@ -106,7 +106,7 @@ async fn stream_stored_run(
         return resume_stream(host, caller, last, Arc::new(stored_response)).await;
     }
     let user = find_owner(&host.app.store, caller, whose.user_id, DefinitionKind::Workflow, id).await?;
-    let call = StartContext::admitted(host, caller, Some(user), headers)?.with_interface(TriggerKind::AgentFlow);
+    let call = StartContext::admit_caller(host, caller, Some(user), headers)?.with_interface(TriggerKind::AgentFlow);
     let (definition, _) =
         find_definition(&host.catalog, call.user().to_owned(), flowloom_formats::pipeline::FORMAT, id).await?;
     start_stream(&call, &definition, "", Arc::new(stored_response)).await
@@ -137,7 +137,7 @@ pub(crate) async fn start_run(
     let plan = match (&active.subscription, &definition.prepared) {
         (Some(_), Some(prepared)) => prepared.plan.clone(),
         // The definition under this id may have changed since.
-        _ => open_run(&call.host.app, active.id).await?.plan,
+        _ => open_run(&call.host.app.runs, active.id).await?.plan,
     };
     Ok((active, plan))
 }
@@ -151,7 +151,7 @@ pub(crate) async fn resume_stream(
 ) -> ApiResult<Response> {
     caller.require_scope(Scope::Run)?;
     let run = find_own_run(&host.app.store, caller, &last.run.to_string()).await?;
-    let opened = open_run(&host.app, run).await?;
+    let opened = open_run(&host.app.runs, run).await?;
     let state = opened.state();
     if state.status.is_final() && last.seq >= state.seq {
         return Ok(StatusCode::NO_CONTENT.into_response());
@@ -178,7 +178,7 @@ pub(crate) fn stream_nodes(
 
 /// The final event: the response of the route without a stream, or an error.
 async fn final_event(host: &Arc<RunHost>, run: RunId, whole: BuildResponse) -> Sse {
-    match read_snapshot(&host.app, run).await {
+    match read_snapshot(&host.app.runs, run).await {
         Ok(ended) => {
             let at = ended.state.finished_at.unwrap_or_else(|| SystemClock.now_ms());
             encode_event(&AgentFlowEvent::new("complete", at, whole(&ended)), EventId { run, seq: ended.state.seq })

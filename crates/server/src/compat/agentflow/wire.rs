@@ -2,7 +2,7 @@
 
 use axum::http::HeaderMap;
 use axum::response::sse::Event as Sse;
-use flowloom_app::authoring::happened::AgentFlowEvent;
+use flowloom_app::authoring::agentflow_event::AgentFlowEvent;
 use flowloom_core::event::Record;
 use flowloom_core::id::RunId;
 use serde::Deserialize;
@@ -22,7 +22,7 @@ pub(crate) struct LimitQuery {
 }
 
 impl LimitQuery {
-    pub(crate) fn clamped(&self) -> u32 {
+    pub(crate) fn clamp_limit(&self) -> u32 {
         self.limit.unwrap_or(DEFAULT_ENTRIES).min(MAX_ENTRIES)
     }
 }

@@ -11,7 +11,7 @@ use tokio_postgres::Config;
 use tokio_postgres::config::{Host, SslMode};
 
 /// Timeout for data sent without acknowledgement.
-const CONNECTION_TIMEOUT: Duration = Duration::from_secs(10);
+const UNACKNOWLEDGED_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Address of a Postgres database.
 #[derive(Clone)]
@@ -43,8 +43,8 @@ impl Database {
         config.ssl_mode(ssl_mode(mode, is_local)?);
         // One host that cannot be reached leaves time for the others.
         let for_each = ANSWER_TIMEOUT / u32::try_from(config.get_hosts().len()).unwrap_or(1);
-        config.application_name("flowloom").connect_timeout(for_each).tcp_user_timeout(CONNECTION_TIMEOUT);
-        config.keepalives_idle(CONNECTION_TIMEOUT);
+        config.application_name("flowloom").connect_timeout(for_each).tcp_user_timeout(UNACKNOWLEDGED_TIMEOUT);
+        config.keepalives_idle(UNACKNOWLEDGED_TIMEOUT);
         let server = format_hosts(&config).into();
         Ok(Database { config: Arc::new(config), contact: Arc::default(), server, answer_timeout: ANSWER_TIMEOUT })
     }
