@@ -125,3 +125,22 @@ fn a_fork_sets_variables_before_the_text_that_its_step_sends() {
     let (_, shown) = place.run_json(&["show", forked["run_id"].as_str().expect("an id")]);
     assert!(shown.to_string().contains("LLM(Two CHANGED.)"), "{shown}");
 }
+
+#[test]
+fn a_step_is_expected_by_the_end_of_its_path() {
+    let text = "Write.\n\n<GenText as=\"poem\" model=\"\" />\n\n---\n\nTitle.\n\n<GenText as=\"title\" model=\"\" />\n";
+    let test = |step: &str| {
+        json!({"definition": "../p.mdx", "answers": ["roses", "T"], "expect": {"steps": {step: [{"equals": "roses"}]}}})
+    };
+    for step in ["poem", "/poem"] {
+        let place = place_with("p.mdx", text, &test(step));
+        assert_eq!(run_test(&place, &[]).0, 0, "{step}");
+    }
+    let place = place_with("p.mdx", text, &test("/poen"));
+    let advised = place.run(&["test"]);
+    let shown = String::from_utf8_lossy(&advised.stdout).into_owned();
+    assert!(shown.contains("accept what happens now") && shown.contains("ask the models again"), "{shown}");
+    let advised = place.run(&["test", "--update"]);
+    let shown = String::from_utf8_lossy(&advised.stdout).into_owned();
+    assert!(!shown.contains("accept what happens now") && shown.contains("ask the models again"), "{shown}");
+}

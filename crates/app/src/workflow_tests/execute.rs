@@ -39,8 +39,12 @@ use crate::definitions::catalog_parts::CatalogParts;
 use crate::definitions::function_files::FunctionFiles;
 use crate::engines::App;
 use crate::error::AppError;
+use crate::listing::list_first;
 use crate::redaction::UserRedactors;
 use crate::wiring::{ModelChoice, build_models, build_sandbox};
+
+/// Number of steps that a problem lists.
+const MAX_LISTED_STEPS: usize = 5;
 
 /// The user of the runs of tests.
 pub(super) const TEST_USER: &str = "local";
@@ -295,6 +299,11 @@ fn check_expectations(
 }
 
 fn describe_unknown_step(place: &str, runs: &TestRuns) -> String {
+    let named = runs.list_steps_at_end(place);
+    if named.len() > 1 {
+        let listed = list_first(named.iter().map(|(path, _)| path), MAX_LISTED_STEPS);
+        return format!("several steps of the run have this name; give the path of one: {listed}");
+    }
     let paths: Vec<Path> = runs.list_steps().map(|(path, _)| path).collect();
     let similar = find_similar_name(place, paths.iter().map(Path::as_str))
         .map(|path| format!("; did you mean {path}?"))

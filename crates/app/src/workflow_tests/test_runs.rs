@@ -115,9 +115,19 @@ impl TestRuns {
         all.map(|(place, step)| (place.to_outer_path(&step.path), step))
     }
 
-    /// The step at a path.
+    /// The step at a path, or the only one whose path ends with it.
     pub(super) fn find_step(&self, path: &str) -> Option<&StepState> {
-        self.runs.iter().find_map(|run| run.state.find_step(&run.place.to_own_path(path)?))
+        let exact = self.runs.iter().find_map(|run| run.state.find_step(&run.place.to_own_path(path)?));
+        exact.or_else(|| match self.list_steps_at_end(path).as_slice() {
+            [(_, only)] => Some(*only),
+            _ => None,
+        })
+    }
+
+    /// The steps whose paths end with `end`, with their paths.
+    pub(super) fn list_steps_at_end(&self, end: &str) -> Vec<(Path, &StepState)> {
+        let end = format!("/{}", end.trim_start_matches('/'));
+        self.list_steps().filter(|(path, _)| path.as_str().ends_with(&end)).collect()
     }
 
     /// The steps and expressions of a test that repeats these runs.

@@ -62,7 +62,7 @@ pub(crate) async fn test_workflows(global: &Global, arguments: TestArgs) -> Comm
         let others: Vec<String> = others.iter().map(|file| show_path(file)).collect();
         eprintln!("not tests: {}", others.join(", "));
     }
-    report_outcomes(global, arguments.report, &outcomes);
+    report_outcomes(global, &arguments, &outcomes);
     match outcomes.iter().all(|outcome| outcome.is_accepted()) {
         _ if outcomes.iter().any(|outcome| outcome.invalid.is_some()) => Ok(2),
         true => Ok(0),
@@ -128,12 +128,12 @@ fn list_files(config: &Config, paths: &[PathBuf]) -> Result<FoundTests, CommandE
     }
 }
 
-fn report_outcomes(global: &Global, report: TestReport, outcomes: &[TestOutcome]) {
-    match report {
+fn report_outcomes(global: &Global, arguments: &TestArgs, outcomes: &[TestOutcome]) {
+    match arguments.report {
         TestReport::Junit => print!("{}", render_junit(outcomes)),
         TestReport::Tap => print!("{}", render_tap(outcomes)),
         TestReport::Text if global.json => print_json(&outcomes.iter().map(describe_outcome).collect::<Vec<_>>()),
-        TestReport::Text => print!("{}", render_summary(outcomes)),
+        TestReport::Text => print!("{}", render_summary(outcomes, arguments)),
     }
 }
 

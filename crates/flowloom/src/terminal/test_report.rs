@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use super::diff::render_lines;
 use super::report::format_duration;
+use crate::cli::TestArgs;
 use crate::print::{show_name, show_path};
 use crate::style::{Style, paint_text};
 
@@ -40,8 +41,8 @@ pub(crate) fn render_outcome(outcome: &TestOutcome) -> String {
     out
 }
 
-/// The last lines for people.
-pub(crate) fn render_summary(outcomes: &[TestOutcome]) -> String {
+/// The last lines for people, with the options that could help and were not given.
+pub(crate) fn render_summary(outcomes: &[TestOutcome], given: &TestArgs) -> String {
     let count = |is: fn(&&TestOutcome) -> bool| outcomes.iter().filter(is).count();
     let updated = count(|outcome| outcome.is_updated && !outcome.still_fails);
     let failed = count(|outcome| !outcome.is_accepted());
@@ -60,8 +61,12 @@ pub(crate) fn render_summary(outcomes: &[TestOutcome]) -> String {
     }
     // A test that cannot be read is not updated either.
     if outcomes.iter().any(|outcome| !outcome.is_accepted() && outcome.invalid.is_none()) {
-        let advice = "accept what happens now: flowloom test --update; ask the models again: flowloom test --live";
-        let _ = writeln!(out, "{}", paint_text(Style::Dim, advice));
+        let update = (!given.update).then_some("accept what happens now: flowloom test --update");
+        let live = (!given.live).then_some("ask the models again: flowloom test --live");
+        let advice: Vec<&str> = [update, live].into_iter().flatten().collect();
+        if !advice.is_empty() {
+            let _ = writeln!(out, "{}", paint_text(Style::Dim, &advice.join("; ")));
+        }
     }
     out
 }
