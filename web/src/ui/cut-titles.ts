@@ -1,4 +1,4 @@
-// Texts that do not fit are cut with an ellipsis. Pointing at one shows all of it.
+// Texts that do not fit are cut with an ellipsis, in one line or after several. Pointing at one shows all of it.
 import { useEffect } from "react";
 
 /** How many elements around the one that is pointed at may be those that cut it. */
@@ -24,14 +24,24 @@ function showWhole(target: HTMLElement): void {
     around.push(element);
     element = element.parentElement;
   }
-  const cutter = around.find((element) => getComputedStyle(element).textOverflow === "ellipsis");
+  const cutter = around.find(cutsText);
   if (cutter) updateTitle(cutter);
+}
+
+/** Whether an element cuts a text that does not fit: at the end of its line, or after its last line. */
+function cutsText(element: HTMLElement): boolean {
+  return getComputedStyle(element).textOverflow === "ellipsis" || cutsLines(element);
+}
+
+function cutsLines(element: HTMLElement): boolean {
+  return !["none", ""].includes(getComputedStyle(element).webkitLineClamp);
 }
 
 /** Gives an element the title that it needs now. One that the place has given stays: it is more informative. */
 function updateTitle(element: HTMLElement): void {
   if (element.title !== "" && !added.has(element)) return;
-  const isCut = element.scrollWidth > element.clientWidth;
+  const hidesLines = cutsLines(element) && element.scrollHeight > element.clientHeight + 1;
+  const isCut = hidesLines || element.scrollWidth > element.clientWidth;
   if (isCut) {
     element.title = element.innerText.replace(/\s+/g, " ").trim();
     added.add(element);

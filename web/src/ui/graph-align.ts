@@ -2,7 +2,7 @@
 import type { graphlib } from "@dagrejs/dagre";
 
 /** A node that is nearer to the axis of the node before it than this is moved onto it. */
-const NEAR_PX = 12;
+const NEAR_PX = 20;
 /** The least space between two nodes of a row. */
 const MIN_GAP_PX = 8;
 /** The grid on which the nodes are placed. */

@@ -32,11 +32,13 @@ export function ExportDialog({ workflow, format, source, onClose }: ExportDialog
           <span>{t.build.exportTo}</span>
           <select className="input" value={to} onChange={(event) => setTo(event.target.value)}>
             <option value={format}>{t.build.exportSame(t.build.formats[format]?.name ?? format)}</option>
-            {Object.keys(t.build.formats).filter((other) => other !== format).map((other) => (
-              <option key={other} value={other}>
-                {t.build.formats[other]?.name ?? other}
-              </option>
-            ))}
+            {Object.keys(t.build.formats)
+              .filter((other) => other !== format)
+              .map((other) => (
+                <option key={other} value={other}>
+                  {t.build.formats[other]?.name ?? other}
+                </option>
+              ))}
           </select>
         </label>
         {converted.error && !isSame && <ErrorBox error={converted.error} />}
