@@ -129,9 +129,7 @@ fn a_fork_sets_variables_before_the_text_that_its_step_sends() {
 #[test]
 fn a_step_is_expected_by_the_end_of_its_path() {
     let text = "Write.\n\n<GenText as=\"poem\" model=\"\" />\n\n---\n\nTitle.\n\n<GenText as=\"title\" model=\"\" />\n";
-    let test = |step: &str| {
-        json!({"definition": "../p.mdx", "answers": ["roses", "T"], "expect": {"steps": {step: [{"equals": "roses"}]}}})
-    };
+    let test = |step: &str| json!({"definition": "../p.mdx", "answers": ["roses", "T"], "expect": {"steps": {step: [{"equals": "roses"}]}}});
     for step in ["poem", "/poem"] {
         let place = place_with("p.mdx", text, &test(step));
         assert_eq!(run_test(&place, &[]).0, 0, "{step}");

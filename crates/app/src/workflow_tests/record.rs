@@ -7,6 +7,7 @@ use flowloom_core::id::RunId;
 use flowloom_core::path::Path;
 use flowloom_core::state::RunState;
 use flowloom_core::status::Status;
+use flowloom_core::value::Value;
 use flowloom_formats::render_result;
 
 use super::expectation::Expectation;
