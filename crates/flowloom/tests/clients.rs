@@ -135,6 +135,20 @@ fn openais_client_for_node_and_the_ai_sdk_talk_to_workflows() {
     assert_eq!(run_successfully(talk.arg(format!("http://{}/v1", server.address))), "ok\n");
 }
 
+/// LangChain and Pydantic AI want data in several ways: as a format, as a function that must be called, and as one of several.
+#[test]
+fn frameworks_talk_to_workflows() {
+    let Some(clients) = find_clients("frameworks") else { return };
+    let place = Workspace::with_hello("");
+    let answer = json!({"default": r#"{"name": "Bonn", "people": 330000}"#});
+    let model = format!("scripted:{}", place.write("city.script.json", &answer.to_string()).display());
+    place.write("city.mdx", &format!("Describe a city.\n\n<GenText as=\"city\" model=\"{model}\" />\n"));
+    let server = RunningServer::start(&place, &[]);
+    let mut talk = Command::new(clients.join("python/bin/python"));
+    talk.arg(repository_root().join("tests/clients/frameworks/talk.py"));
+    assert_eq!(run_successfully(talk.arg(format!("http://{}/v1", server.address))), "ok\n");
+}
+
 /// Number of cases of all operations. Some operations have fewer variations than their share, so about five thousand
 /// cases run.
 const TOTAL_CASES: usize = 6000;

@@ -48,8 +48,15 @@ pub(crate) enum AnswerFormat {
     Text,
     /// An object that fits the schema.
     Object(Value),
-    /// A call of this tool, whose arguments fit the schema.
-    Call { name: String, schema: Value },
+    /// A call of one of these functions, whose arguments fit its schema.
+    Call(Vec<ChosenFunction>),
+}
+
+/// A function that an answer may have to call.
+pub(crate) struct ChosenFunction {
+    name: String,
+    /// The schema of its arguments.
+    schema: Value,
 }
 
 impl AnswerFormat {
@@ -72,28 +79,18 @@ impl AnswerFormat {
         }
     }
 
-    /// The form that `tool_choice` demands. A tool that the workflow does not call itself is called with its output.
+    /// The form that `tool_choice` demands. A tool that the workflow does not call itself is called with its output. Fails with
+    /// `RequestInvalid` if the choice is no function of `tools`, or if the schema of a function is invalid.
     pub(crate) fn with_tool_choice(self, choice: Option<&Value>, tools: &[Value]) -> ApiResult<AnswerFormat> {
-        // Chat requests nest the function, requests for responses do not.
-        let function = |value: &Value| value.get("function").unwrap_or(value).clone();
-        let name_of = |value: &Value| function(value).get("name").and_then(Value::as_str).map(str::to_owned);
-        let name = match choice {
-            None => return Ok(self),
-            Some(choice) if matches!(choice_mode(choice), Some("auto" | "none")) => return Ok(self),
-            Some(choice) if choice_mode(choice) == Some("required") => {
-                let message = "tool_choice \"required\" is not possible: the workflow decides which tools it calls; name \
-                               the one function that the answer must call, or leave tool_choice out";
-                return Err(invalid_request(message.to_owned()));
-            }
-            Some(choice) => name_of(choice),
+        let Some(choice) = choice.filter(|choice| !matches!(choice_mode(choice), Some("auto" | "none"))) else {
+            return Ok(self);
         };
-        let tool = name.as_ref().and_then(|name| tools.iter().find(|tool| name_of(tool).as_ref() == Some(name)));
-        let (Some(name), Some(tool)) = (name, tool) else {
+        let functions = list_chosen_functions(choice, tools);
+        if functions.is_empty() {
             return Err(invalid_request("tool_choice does not name a function of tools".to_owned()));
-        };
-        let schema = function(tool).get("parameters").cloned().unwrap_or_else(|| Map::new().into());
-        check_schema(&schema)?;
-        Ok(AnswerFormat::Call { name, schema })
+        }
+        functions.iter().try_for_each(|function| check_schema(&function.schema))?;
+        Ok(AnswerFormat::Call(functions))
     }
 
     /// Whether the answer is a text that can be sent while it is written.
@@ -103,20 +100,22 @@ impl AnswerFormat {
 
     /// The answer of a run in this form. Fails with `ModelNotJson` if its output has no such form.
     pub(crate) fn apply(&self, run: RunId, answer: RunAnswer) -> ApiResult<RunAnswer> {
-        let schema = match self {
+        let schemas: Vec<&Value> = match self {
             AnswerFormat::Text => return Ok(answer),
-            AnswerFormat::Object(schema) | AnswerFormat::Call { schema, .. } => schema,
+            AnswerFormat::Object(schema) => vec![schema],
+            AnswerFormat::Call(functions) => functions.iter().map(|function| &function.schema).collect(),
         };
         // The workflow calls a tool first; its answer follows.
         if !answer.calls.is_empty() {
             return Ok(answer);
         }
-        let object = find_fitting(run, &answer, schema)?;
+        let (fitting, object) = find_fitting(run, &answer, &schemas)?;
         let text = render::to_json(&object);
         Ok(match self {
-            AnswerFormat::Call { name, .. } => {
+            AnswerFormat::Call(functions) => {
                 let id = format!("call_{}_output", run.0.simple());
-                let call = ClientToolCall { id, name: name.clone(), arguments: text };
+                let name = functions.get(fitting).map(|function| function.name.clone()).unwrap_or_default();
+                let call = ClientToolCall { id, name, arguments: text };
                 RunAnswer { text: String::new(), calls: vec![call], ..answer }
             }
             _ => RunAnswer { text, ..answer },
@@ -124,8 +123,23 @@ impl AnswerFormat {
     }
 }
 
-/// The first object of the answer that fits the schema.
-fn find_fitting(run: RunId, answer: &RunAnswer, schema: &Value) -> ApiResult<Value> {
+/// The functions that `tool_choice` allows an answer to call: the one that it names, those that it lists, or all.
+fn list_chosen_functions(choice: &Value, tools: &[Value]) -> Vec<ChosenFunction> {
+    // Chat requests nest the function, requests for responses do not.
+    let function = |value: &Value| value.get("function").unwrap_or(value).clone();
+    let name_of = |value: &Value| function(value).get("name").and_then(Value::as_str).map(str::to_owned);
+    let listed = choice.get("allowed_tools").unwrap_or(choice).get("tools").and_then(Value::as_list);
+    let is_chosen = |name: &String| match choice_mode(choice) {
+        Some("required") => listed.is_none_or(|listed| listed.iter().any(|tool| name_of(tool).as_ref() == Some(name))),
+        _ => name_of(choice).as_ref() == Some(name),
+    };
+    let chosen = tools.iter().filter_map(|tool| Some((name_of(tool).filter(is_chosen)?, tool)));
+    let schema = |tool| function(tool).get("parameters").cloned().unwrap_or_else(|| Map::new().into());
+    chosen.map(|(name, tool)| ChosenFunction { name, schema: schema(tool) }).collect()
+}
+
+/// The first object of the answer that fits one of the schemas, after the index of the schema.
+fn find_fitting(run: RunId, answer: &RunAnswer, schemas: &[&Value]) -> ApiResult<(usize, Value)> {
     let not_json = |why: &str| Problem::new(Code::ModelNotJson, format!("the output of the run {run} {why}"));
     if answer.status != Status::Succeeded {
         return Err(not_json("is not there yet: the run waits for a person"));
@@ -133,9 +147,11 @@ fn find_fitting(run: RunId, answer: &RunAnswer, schema: &Value) -> ApiResult<Val
     let in_text = read_lenient(strip_fence(&answer.text)).filter(|value| value.as_map().is_some());
     let mut reason = None;
     for object in in_text.into_iter().chain(answer.objects.iter().cloned()) {
-        match validation_errors(schema, &object) {
-            None => return Ok(object),
-            Some(why) => reason = reason.or(Some(why)),
+        for (index, schema) in schemas.iter().enumerate() {
+            match validation_errors(schema, &object) {
+                None => return Ok((index, object)),
+                Some(why) => reason = reason.or(Some(why)),
+            }
         }
     }
     Err(match reason {
@@ -230,7 +246,28 @@ mod tests {
         ] {
             assert!(choice(auto).expect("valid").is_text(), "{auto}");
         }
-        assert!(choice("\"required\"").is_err() && choice(r#"{"function": {"name": "other"}}"#).is_err());
+        assert!(choice(r#"{"function": {"name": "other"}}"#).is_err());
+        assert!(AnswerFormat::Text.with_tool_choice(Some(&"required".into()), &[]).is_err());
+    }
+
+    /// Clients that want data offer it as functions, and require that one of them is called.
+    #[test]
+    fn one_of_the_required_tools_is_called_with_the_output_that_fits_it() {
+        let tool = |name: &str, field: &str| {
+            let schema = format!(r#"{{"type": "object", "properties": {{}}, "required": ["{field}"]}}"#);
+            parse_value(&format!(r#"{{"type": "function", "name": "{name}", "parameters": {schema}}}"#)).expect("JSON")
+        };
+        let tools = [tool("city", "city"), tool("number", "n"), tool("any", "n")];
+        let name_of = |choice: &str, text: &str| {
+            let choice = parse_value(choice).expect("JSON");
+            let format = AnswerFormat::Text.with_tool_choice(Some(&choice), &tools).expect("valid");
+            format.apply(RunId::new(1, [1; 10]), answer(text, &[])).map(|reply| reply.calls[0].name.clone())
+        };
+        assert_eq!(name_of("\"required\"", r#"{"n": 1}"#).expect("a call"), "number");
+        assert_eq!(name_of("\"required\"", r#"{"city": "Rome"}"#).expect("a call"), "city");
+        let listed = r#"{"type": "allowed_tools", "mode": "required", "tools": [{"type": "function", "name": "any"}]}"#;
+        assert_eq!(name_of(listed, r#"{"n": 1}"#).expect("a call"), "any");
+        assert!(name_of("\"required\"", r#"{"m": 1}"#).is_err() && name_of(listed, r#"{"city": "Rome"}"#).is_err());
     }
 
     #[test]
