@@ -19,6 +19,7 @@ use flowloom_core::state::RunState;
 use flowloom_core::value::Value;
 
 use super::display::RunDisplay;
+use super::plan_models::check_given_models;
 use super::run::report_refused;
 use super::send::DrivenRun;
 use crate::cli::{ForkArgs, Global};
@@ -37,6 +38,7 @@ pub(crate) async fn fork_run(global: &Global, arguments: ForkArgs) -> CommandRes
         },
         None => None,
     };
+    check_given_models(&app, &arguments.model)?;
     let changes = ForkChanges {
         at: arguments.at,
         set: arguments.set.iter().map(|text| parse_setting(text)).collect::<Result<_, _>>()?,

@@ -35,6 +35,13 @@ pub(super) fn check_models(app: &App, bundle: &Bundle, plan: &Plan) -> Result<()
     Err(CommandError { exit: 1, ..CommandError::from(failure) })
 }
 
+/// Fails if a model that was given for a run cannot be used: `p:m`, or `name=p:m` for an alias.
+pub(super) fn check_given_models(app: &App, given: &[String]) -> Result<(), CommandError> {
+    let models = build_default_models(&app.config);
+    let targets = given.iter().map(|model| model.split_once('=').map_or(model.as_str(), |(_, target)| target));
+    targets.into_iter().try_for_each(|target| Ok(models.resolve(Some(target)).map(drop)?))
+}
+
 /// Reports which steps `--model` does not change, because they name their own model.
 pub(super) fn report_fixed_models(plan: &Plan, given: &[String]) {
     let Some(default) = given.iter().find(|model| !model.contains('=')) else { return };
