@@ -19,6 +19,9 @@ const REFLECTIVE_NAMES: [&str; 11] = [
 /// Parts of names with which code can find every other name.
 const REFLECTIVE_PARTS: [&str; 2] = ["globals", "__"];
 
+/// How the function of a block begins.
+const SIGNATURE: &str = "def execute(";
+
 /// Whether the Python code of a block can call models or send requests.
 pub fn can_call_out(source: &str) -> bool {
     let names = BlockNames::read(source);
@@ -52,21 +55,35 @@ impl BlockNames {
         self.can_use("memory") || self.passes_context_on()
     }
 
-    /// Whether the context is used for more than one of its fields, whose name is a literal.
+    /// Whether the context, the second parameter of `execute`, is used for more than fields of it whose names are literals.
     fn passes_context_on(&self) -> bool {
-        let signature = self.code.split_once("def execute(").and_then(|(before, rest)| {
-            let (parameters, _) = rest.split_once(')')?;
-            Some((self.code.len() - rest.len(), before.len(), parameters))
-        });
-        let Some((start, _, parameters)) = signature.filter(|(_, _, parameters)| !parameters.contains('*')) else {
-            return true;
-        };
-        let context = parameters.split(',').nth(1).and_then(|parameter| list_identifiers(parameter).next());
-        let Some((_, context)) = context else { return true };
-        let is_parameter = |at: usize| (start..start + parameters.len()).contains(&at);
-        let uses = list_identifiers(&self.code).filter(|(at, name)| *name == context && !is_parameter(*at));
-        uses.into_iter().any(|(at, name)| !reads_literal_field(&self.code[at + name.len()..]))
+        let Some((_, after)) = self.code.split_once(SIGNATURE) else { return true };
+        let (parameters, body) = split_parameters(after);
+        let second = parameters.get(1).filter(|_| !parameters.iter().any(|parameter| parameter.contains('*')));
+        let Some((_, context)) = second.and_then(|parameter| list_identifiers(parameter).next()) else { return true };
+        list_identifiers(body).any(|(at, name)| name == context && !reads_literal_field(&body[at + name.len()..]))
     }
+}
+
+/// Splits the code after `(` into the parameters, which may have brackets in their annotations, and what follows `)`.
+fn split_parameters(code: &str) -> (Vec<&str>, &str) {
+    let (mut parameters, mut start, mut depth) = (Vec::new(), 0, 0_usize);
+    for (at, c) in code.char_indices() {
+        match c {
+            '(' | '[' | '{' => depth += 1,
+            ',' if depth == 0 => {
+                parameters.push(&code[start..at]);
+                start = at + 1;
+            }
+            ')' if depth == 0 => {
+                parameters.push(&code[start..at]);
+                return (parameters, &code[at + 1..]);
+            }
+            ')' | ']' | '}' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+    }
+    (parameters, "")
 }
 
 /// Whether code that follows a name reads a field of it, such as `["user"]` or `.get("user", None)`.
@@ -197,6 +214,9 @@ mod tests {
             assert!(!BlockNames::read(&body(code)).can_write_memory(), "{code}");
         }
         assert!(BlockNames::read("def execute(inputs, c):\n    c[k] = 1\n").can_write_memory());
+        let annotated = "async def execute(inputs: dict[str, int], context: dict[str, object] = {}) -> dict:\n    ";
+        assert!(BlockNames::read(&format!("{annotated}context[key] = 1\n")).can_write_memory());
+        assert!(!BlockNames::read(&format!("{annotated}return context[\"user\"]\n")).can_write_memory());
         assert!(BlockNames::read("def execute(*given):\n    given[1][k] = 1\n").can_write_memory());
         assert!(!BlockNames::read("def execute(inputs, c=None):\n    return {'x': inputs[k]}\n").can_write_memory());
     }
