@@ -121,7 +121,7 @@ impl CaseWorld {
 
 impl Model for CaseWorld {
     fn resolve(&self, named: Option<&str>) -> Result<String, StepFailure> {
-        Ok(named.unwrap_or("scripted:case").to_owned())
+        Ok(named.filter(|name| !name.is_empty()).unwrap_or("scripted:case").to_owned())
     }
 
     fn generate_reply<'a>(

@@ -174,10 +174,7 @@ impl Emitter<'_> {
         if title != own && Some(title) != variable && !item.step.title.contains('~') {
             self.report.add_change(item.span, format!("the step {title} is shown as {own}"));
         }
-        if item.step.capability.is_some() {
-            let message = format!("the grants of an agent are not checked before {title}");
-            self.report.add_difference(item.span, message);
-        }
+        self.note_grants(item);
     }
 
     fn flow_prompt(&mut self, item: &Item<'_>, prompt: &Prompt<'_>) -> (&'static str, ObjectBuilder, &'static str) {

@@ -289,10 +289,7 @@ impl Emitter<'_> {
             self.report.add_loss(span, format!("the instructions of {title}: {how}"));
         }
         self.check_tools(item, prompt);
-        if item.step.capability.is_some() {
-            let message = format!("the grants of an agent are not checked before {title}");
-            self.report.add_difference(span, message);
-        }
+        self.note_grants(item);
     }
 
     /// The pieces of a prompt, with references in the names of the target.

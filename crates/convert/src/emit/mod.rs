@@ -9,6 +9,7 @@ mod markdown_inputs;
 mod markdown_text;
 mod parts;
 mod pipeline;
+mod pipeline_prompts;
 mod steps;
 
 use std::collections::{HashMap, HashSet};
@@ -16,7 +17,7 @@ use std::collections::{HashMap, HashSet};
 use flowloom_core::chat::GenerateOptions;
 use flowloom_core::diagnostic::Span;
 use flowloom_core::expr::Template;
-use flowloom_core::plan::{Format, Generate, Inputs, OnError, Plan};
+use flowloom_core::plan::{Format, Generate, Inputs, Plan};
 use flowloom_core::value::Value;
 use flowloom_formats::{
     StopFlag, agent, flow as flow_format, graph, markdown as markdown_format, pipeline as pipeline_format,
@@ -24,7 +25,7 @@ use flowloom_formats::{
 };
 
 use crate::calls::Call;
-use crate::draft::{Body, Item, ItemKind, Prompt, read_body};
+use crate::draft::{Body, FailureRule, Item, ItemKind, Prompt, read_body};
 use crate::names::{Known, Names, chains_outputs};
 use crate::report::Report;
 use crate::text::{Piece, Reference, read_pieces, shorten_line};
@@ -103,8 +104,13 @@ pub(crate) fn emit_plan(emitter: &mut Emitter<'_>, to: Format) -> Option<String>
 }
 
 impl Emitter<'_> {
-    /// Reports that the output has more or less text: only Markdown workflows output what they ask.
+    /// Reports that the output has more or less text, since only Markdown workflows output what they ask, or is an object.
     fn report_other_output(&mut self, to: Format) {
+        if to == pipeline_format::FORMAT {
+            let message = "each prompt is a block with code, which needs the sandbox, and the output is an object with the \
+                           answer as its field text";
+            self.report.add_difference(self.plan.root.span, message);
+        }
         let message = match (self.plan.format == markdown_format::FORMAT, to == markdown_format::FORMAT) {
             (false, true) => "the output: the whole text with its answers, and no longer the last answer alone",
             (true, false) => "the output: the last answer alone, and no longer the whole text with its answers",
@@ -207,7 +213,7 @@ impl Emitter<'_> {
         let has = [
             (policy.timeout_ms.is_some() && abilities.timeout, "time limit", "the time limit"),
             (policy.retry.is_some() && abilities.retry, "retry", "the retries"),
-            (policy.on_error == OnError::Continue && abilities.skip_errors, "error rule", "that a failure is skipped"),
+            (item.on_failure == FailureRule::Skip && abilities.skip_errors, "error rule", "that a failure is skipped"),
             (step.condition.is_some() && abilities.condition, "condition", "the condition"),
         ];
         self.kept_parts
@@ -218,8 +224,17 @@ impl Emitter<'_> {
         if policy.retry.is_some() && !abilities.retry {
             self.report.add_loss(span, format!("the retries of {title}: a failure ends the run here"));
         }
-        if policy.on_error == OnError::Continue && !abilities.skip_errors {
-            self.report.add_loss(span, format!("that {title} may fail: a failure ends the run here"));
+        match item.on_failure {
+            FailureRule::Skip if !abilities.skip_errors => {
+                self.report.add_loss(span, format!("that {title} may fail: a failure ends the run here"));
+            }
+            FailureRule::FinishOthers => {
+                let message = format!(
+                    "the failure of {title}: later steps that do not need it still run, and here a failure ends the run"
+                );
+                self.report.add_loss(span, message);
+            }
+            FailureRule::Skip | FailureRule::EndRun => {}
         }
         let is_named = item.variable.is_some() || step.capability.is_some();
         if !step.writes.is_empty() && !is_named {
@@ -232,17 +247,22 @@ impl Emitter<'_> {
             self.report.add_change(span, format!("{title} is the last step, so its output is the answer"));
         }
         if let Some(prefix) = policy.error_prefix.filter(|_| !abilities.answer) {
-            self.report.add_difference(span, format!("errors of {title} do not start with {:?}", prefix.trim_end()));
+            let message = format!("errors of steps do not start with {:?}", prefix.trim_end());
+            self.report.add_general_difference(self.plan.root.span, message);
+        }
+    }
+
+    /// Reports that an agent's grants, which steps of step lists need, are not checked.
+    fn note_grants(&mut self, item: &Item<'_>) {
+        if item.step.capability.is_some() {
+            let message = "the grants of an agent are not checked before the steps";
+            self.report.add_general_difference(self.plan.root.span, message);
         }
     }
 
     /// Reports the parts of a model call that a plain prompt cannot have.
     fn check_plain_prompt(&mut self, item: &Item<'_>, prompt: &Prompt<'_>) {
         let (generate, span, title) = (prompt.generate, item.span, item.title().to_owned());
-        if let Some(model) = generate.model.as_ref().filter(|model| model.as_literal() != Some("")) {
-            let message = format!("the model {} of {title}: the default model is asked here", model.show_source());
-            self.report.add_loss(span, message);
-        }
         if generate.system.is_some() {
             self.has_other_text |= !parts::own_instructions(prompt).parts.is_empty();
             let how = match parts::own_instructions(prompt).parts.is_empty() {
@@ -254,7 +274,17 @@ impl Emitter<'_> {
         if generate.schema.is_some() {
             self.report.add_loss(span, format!("the schema of {title}: its answer is text here"));
         }
-        self.check_options(item, generate);
+        self.check_call_settings(item, prompt);
+    }
+
+    /// Reports the settings of a model call, besides its messages, that a plain call does not have.
+    fn check_call_settings(&mut self, item: &Item<'_>, prompt: &Prompt<'_>) {
+        let (span, title) = (item.span, item.title().to_owned());
+        if let Some(model) = prompt.generate.model.as_ref().filter(|model| model.as_literal() != Some("")) {
+            let message = format!("the model {} of {title}: the default model is asked here", model.show_source());
+            self.report.add_loss(span, message);
+        }
+        self.check_options(item, prompt.generate);
         if prompt.earlier > 0 {
             let message = format!("the earlier messages of {title}: the model sees only its last text here");
             self.report.add_loss(span, message);
@@ -398,7 +428,7 @@ impl Emitter<'_> {
             self.report.add_loss(span, message);
         } else if !self.inputs.contains(&reference.name) {
             let message = "a reference to an answer without any text is written as this format writes missing values";
-            self.report.add_difference(self.plan.root.span, message);
+            self.report.add_general_difference(self.plan.root.span, message);
         }
         Some(known)
     }
