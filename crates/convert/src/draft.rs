@@ -178,7 +178,8 @@ fn find_failure_rules(dag: &Dag, order: &[usize]) -> Vec<FailureRule> {
     // For each node, the number of nodes up to the last one that it waits for, and with it. A trigger does nothing itself.
     let is_trigger = |node: usize| !dag.nodes[node].step.kind.is_leaf();
     let mut ends = vec![0; dag.nodes.len()];
-    let find_end = |node: usize, ends: &[usize]| dag.nodes[node].needs.iter().map(|need| ends[*need]).max().unwrap_or(0);
+    let find_end =
+        |node: usize, ends: &[usize]| dag.nodes[node].needs.iter().map(|need| ends[*need]).max().unwrap_or(0);
     for (position, node) in order.iter().enumerate() {
         ends[*node] = if is_trigger(*node) { find_end(*node, &ends) } else { position + 1 };
     }

@@ -1,10 +1,8 @@
 //! What a run of a plan does to the world of a case: everything that it sends, and its answer.
 
-use std::fmt;
 use std::sync::Arc;
 
 use flowloom_core::effect::GenerateRequest;
-use flowloom_core::event::Event;
 use flowloom_core::hash::Hash;
 use flowloom_core::path::Path;
 use flowloom_core::plan::Plan;
@@ -45,10 +43,9 @@ pub struct RequestList {
 /// A request of a step.
 #[derive(Clone, Debug)]
 pub struct StepRequest {
-    path: Path,
-    kind: String,
-    target: Arc<str>,
-    hash: Hash,
+    pub(crate) path: Path,
+    /// Everything that is sent. Equal requests have equal texts.
+    pub text: String,
 }
 
 impl StepRequest {
@@ -58,27 +55,11 @@ impl StepRequest {
     }
 }
 
-/// Equal requests have equal texts.
-impl fmt::Display for StepRequest {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {} {}", self.kind, self.target, self.hash)
-    }
-}
-
-/// Kinds of effects that send nothing: code, and what a run loads before its first step.
-const LOCAL_KINDS: [&str; 3] = ["python", "profile", "memories"];
-
 /// Runs a plan in the world of a case, and lists what its steps request. `None` as for [`observe_run`].
 pub fn observe_requests(case: &Value, plan: &Plan, inputs: Value) -> Option<RequestList> {
-    let outcome = run_observed(&CaseWorld::new(case), &Arc::new(plan.clone()), inputs)?;
-    let requests = outcome.records.iter().filter_map(|record| match &record.event {
-        Event::StepStarted { kind, target, hash, .. } if !LOCAL_KINDS.contains(&&**kind) => {
-            let (kind, target) = (kind.to_string(), target.clone());
-            Some(StepRequest { path: record.path.clone(), kind, target, hash: *hash })
-        }
-        _ => None,
-    });
-    Some(RequestList { status: outcome.state.status, requests: requests.collect() })
+    let world = CaseWorld::new(case);
+    let outcome = run_observed(&world, &Arc::new(plan.clone()), inputs)?;
+    Some(RequestList { status: outcome.state.status, requests: world.trace().sent })
 }
 
 fn run_observed(world: &Arc<CaseWorld>, plan: &Arc<Plan>, inputs: Value) -> Option<RunOutcome> {
@@ -147,7 +128,7 @@ fn run_with_sandbox(world: &Arc<CaseWorld>, plan: Arc<Plan>, inputs: Value) -> O
 }
 
 /// A call of a model without what differs between runs. A model that a definition does not name is the default one.
-fn describe_call(request: &GenerateRequest) -> String {
+pub(crate) fn describe_call(request: &GenerateRequest) -> String {
     let model = Some(request.model.as_str()).filter(|model| !model.is_empty()).unwrap_or("scripted:case");
     let messages: Vec<String> =
         request.messages.iter().map(|message| format!("{:?}: {:?}", message.role, message.content)).collect();

@@ -118,7 +118,7 @@ impl Emitter<'_> {
                 self.report.add_loss(span, format!("the loop {title}: a flow has no loops, so its step runs once"));
                 self.names.lose("iteration");
                 rows.push(Row { comments: self.loss_comments(mark), value: None });
-                return self.push_flow_item(body, rows);
+                return self.emit_once(body, |emitter, body| emitter.push_flow_item(body, rows));
             }
             ItemKind::Call(_) | ItemKind::Block(_) => self.flow_call(item),
             ItemKind::Memory(_) => {

@@ -240,7 +240,7 @@ impl Emitter<'_> {
             self.report.add_loss(item.span, message);
             self.names.lose("iteration");
             phases.push(Phase::new_comment(self.loss_comments(mark)));
-            return self.push_phase(body, system, phases);
+            return self.emit_once(body, |emitter, body| emitter.push_phase(body, system, phases));
         };
         let title = item.title().to_owned();
         self.check_policy(item, Abilities::default());

@@ -52,6 +52,8 @@ pub(crate) struct Emitter<'p> {
     pub(crate) has_comments: bool,
     /// Whether the present step is a member of a fan-out, whose output does not become the next input.
     pub(crate) is_member: bool,
+    /// Whether the present step runs once in the result, but in the definition as often as a loop or a choice says.
+    pub(crate) is_unrolled: bool,
     /// Whether an output has replaced the input of the step list that is written.
     pub(crate) is_input_replaced: bool,
     /// The parts of the present step that are the same in the result, each with its kind.
@@ -191,7 +193,9 @@ impl Emitter<'_> {
     /// Reports that a step is kept, or the parts of it that are, if something else was reported about it.
     fn finish_item(&mut self, item: &Item<'_>, mark: usize) {
         let title = item.title();
-        if !self.report.has_more_than(mark) {
+        // The conversation is reported for the whole definition.
+        let is_changed = self.has_other_text || self.is_unrolled || self.plan.thread.is_some();
+        if !is_changed && !self.report.has_more_than(mark) {
             return self.report.add_kept(item.kind.name_kind(), item.span, format!("the step {title}"));
         }
         for (construct, part) in std::mem::take(&mut self.kept_parts) {

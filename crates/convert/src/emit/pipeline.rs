@@ -116,7 +116,7 @@ impl Emitter<'_> {
                 self.report.add_loss(span, format!("the loop {title}: a pipeline has no loops, so its step runs once"));
                 self.names.lose("iteration");
                 rows.nodes.push(Row { comments: self.loss_comments(mark), value: None });
-                return self.push_node(body, rows);
+                return self.emit_once(body, |emitter, body| emitter.push_node(body, rows));
             }
             ItemKind::Other(what) => self.report.add_loss(span, format!("{what}: a pipeline has none")),
         }
