@@ -11,10 +11,10 @@ use conformance::{CaseDefinition, Observation, describe_plan, observe_run};
 use flowloom_convert::{Conversion, ConversionSource, Fate, Finding, convert_definition};
 use flowloom_core::diagnostic::Span;
 use flowloom_core::expr::{Data, TemplatePart};
-use flowloom_core::plan::{Format, Leaf, Plan, StepKind};
+use flowloom_core::plan::{Format, Leaf, Plan, Step, StepKind};
 use flowloom_core::value::{Map, Value};
 use flowloom_formats::StopFlag;
-use flowloom_formats::{find_format, formats};
+use flowloom_formats::{find_format, formats, is_found_definition, markdown};
 use proptest::prelude::*;
 use subjects::{
     Subject, all_subjects, has_missing_answer, has_plain_inputs, map_inputs, repository, specimens, subjects,
@@ -64,6 +64,29 @@ fn the_parts_that_are_kept_are_in_the_result() {
         }
     }
     assert!(checked > 0 && failed.is_empty(), "{checked} checked\n{}", failed.join("\n"));
+}
+
+#[test]
+fn every_definition_is_one_where_it_is_found() {
+    let is_found = |subject: &Subject| {
+        let text = subject.definition.text();
+        let functions: Vec<&str> = subject.definition.functions.iter().map(String::as_str).collect();
+        match subject.plan.format {
+            // A text without an action is a workflow only where nothing includes it.
+            markdown::FORMAT => {
+                let acts = subject.plan.root.kind.child_steps().iter().any(|step| has_leaf(step));
+                !acts || markdown::has_action(text, &functions, &[])
+            }
+            _ => is_found_definition(&subject.definition.entry, text),
+        }
+    };
+    let lost: Vec<String> =
+        all_subjects().into_iter().filter(|subject| !is_found(subject)).map(|lost| lost.id).collect();
+    assert!(lost.is_empty(), "{lost:?}");
+}
+
+fn has_leaf(step: &Step) -> bool {
+    step.kind.is_leaf() || step.kind.child_steps().into_iter().any(has_leaf)
 }
 
 #[test]
