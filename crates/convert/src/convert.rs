@@ -103,6 +103,7 @@ pub fn convert_definition(source: &ConversionSource<'_>, to: Format, has_comment
         stop: source.stop,
         has_comments,
         is_member: false,
+        is_unrolled: false,
         is_input_replaced: false,
         kept_parts: Vec::new(),
         has_other_text: false,

@@ -33,7 +33,19 @@ pub(crate) struct Item<'p> {
     pub(crate) variable: Option<String>,
     /// Whether its output ends the run.
     pub(crate) is_answer: bool,
+    pub(crate) on_failure: FailureRule,
     pub(crate) kind: ItemKind<'p>,
+}
+
+/// What follows from the failure of an item.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FailureRule {
+    /// The run ends.
+    EndRun,
+    /// The run goes on without its output.
+    Skip,
+    /// The run fails, but later items that do not need this one still run.
+    FinishOthers,
 }
 
 /// The action of an item.
@@ -134,7 +146,9 @@ fn read_nodes(dag: &Dag) -> Vec<Item<'_>> {
     let mut ready: BinaryHeap<Reverse<usize>> =
         needs.iter().enumerate().filter(|(_, count)| **count == 0).map(|(index, _)| Reverse(index)).collect();
     let mut items = Vec::new();
+    let mut order = Vec::new();
     while let Some(Reverse(next)) = ready.pop() {
+        order.push(next);
         for index in &needed_by[next] {
             needs[*index] -= 1;
             ready.extend((needs[*index] == 0).then_some(Reverse(*index)));
@@ -152,7 +166,34 @@ fn read_nodes(dag: &Dag) -> Vec<Item<'_>> {
         };
         items.push(new_item(step, kind));
     }
+    for (item, rule) in items.iter_mut().zip(find_failure_rules(dag, &order)) {
+        item.on_failure = rule;
+    }
     items
+}
+
+/// What follows from the failure of each node, in the order in which the nodes are written. The nodes that need a failed one
+/// are skipped, so its failure ends the run if all later ones need it.
+fn find_failure_rules(dag: &Dag, order: &[usize]) -> Vec<FailureRule> {
+    // For each node, the number of nodes up to the last one that it waits for, and with it. A trigger does nothing itself.
+    let is_trigger = |node: usize| !dag.nodes[node].step.kind.is_leaf();
+    let mut ends = vec![0; dag.nodes.len()];
+    let find_end =
+        |node: usize, ends: &[usize]| dag.nodes[node].needs.iter().map(|need| ends[*need]).max().unwrap_or(0);
+    for (position, node) in order.iter().enumerate() {
+        ends[*node] = if is_trigger(*node) { find_end(*node, &ends) } else { position + 1 };
+    }
+    let mut least_end = usize::MAX;
+    let mut rules = Vec::new();
+    for (position, node) in order.iter().enumerate().rev() {
+        // All later nodes need this one, if each needs one from here on.
+        rules.push(if least_end > position { FailureRule::EndRun } else { FailureRule::FinishOthers });
+        if !is_trigger(*node) {
+            least_end = least_end.min(find_end(*node, &ends));
+        }
+    }
+    rules.reverse();
+    rules
 }
 
 /// A prompt of a block with the inputs of its node in the place of their names.
@@ -245,7 +286,11 @@ fn new_item<'p>(step: &'p Step, kind: ItemKind<'p>) -> Item<'p> {
     let variable = variable
         .filter(|name| *name != "input" || step.writes.len() > 1 || step.capability.is_none())
         .map(str::to_owned);
-    Item { step, span: step.span, variable, is_answer: false, kind }
+    let on_failure = match step.policy.on_error {
+        OnError::Fail => FailureRule::EndRun,
+        OnError::Continue => FailureRule::Skip,
+    };
+    Item { step, span: step.span, variable, is_answer: false, on_failure, kind }
 }
 
 fn read_item(step: &Step, text: Template, earlier: usize) -> Item<'_> {
@@ -309,7 +354,7 @@ fn read_scope(step: &Step) -> Scope<'_> {
 impl Item<'_> {
     /// Whether its variable is set whenever the run continues.
     pub(crate) fn is_certain(&self) -> bool {
-        self.step.condition.is_none() && self.step.policy.on_error == OnError::Fail
+        self.step.condition.is_none() && self.on_failure != FailureRule::Skip
     }
 
     /// Whether its output is always a text.

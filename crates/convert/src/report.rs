@@ -63,6 +63,8 @@ pub(crate) struct Report {
     findings: Vec<Finding>,
     /// The findings that there are, since each is reported once.
     known: HashSet<(Fate, usize, usize, String)>,
+    /// The positions of the findings about the whole definition, which say nothing about the step that caused them.
+    general: Vec<usize>,
 }
 
 impl Report {
@@ -86,6 +88,13 @@ impl Report {
         self.add(Fate::Differently, span, message.into());
     }
 
+    /// A difference of the whole definition, found at one of its steps, which can still be kept.
+    pub(crate) fn add_general_difference(&mut self, span: Span, message: impl Into<String>) {
+        let position = self.findings.len();
+        self.add_difference(span, message);
+        self.general.extend((self.findings.len() > position).then_some(position));
+    }
+
     /// A difference that stays if the result is converted back, such as another name.
     pub(crate) fn add_change(&mut self, span: Span, message: impl Into<String>) {
         let (fate, message) = (Fate::Differently, message.into());
@@ -101,9 +110,10 @@ impl Report {
         self.findings.len()
     }
 
-    /// Whether something was reported since a mark.
+    /// Whether something was reported since a mark, except about the whole definition.
     pub(crate) fn has_more_than(&self, mark: usize) -> bool {
-        self.findings.len() > mark
+        let general = self.general.iter().rev().take_while(|position| **position >= mark).count();
+        self.findings.len() > mark + general
     }
 
     /// The losses since a mark, for comments.

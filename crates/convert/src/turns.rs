@@ -5,7 +5,7 @@ use flowloom_core::expr::{Ref, Template, TemplatePart};
 use flowloom_core::plan::{Agent, AgentTool, Composite, Generate, Machine, Plan, Step, StepKind};
 use flowloom_formats::graph::{MAX_NODE_VISITS, TIMEOUT_MS};
 
-use crate::draft::{Item, ItemKind, Prompt};
+use crate::draft::{FailureRule, Item, ItemKind, Prompt};
 use crate::names::Names;
 use crate::report::Report;
 use crate::text::to_identifier;
@@ -21,7 +21,7 @@ pub(crate) fn describe_graph_limits() -> String {
 /// An agent as one prompt.
 pub(crate) fn read_agent<'p>(plan: &'p Plan, agent: &'p Agent) -> Vec<Item<'p>> {
     let kind = prompt_of(&agent.generate, &agent.tools, MESSAGE_INPUT);
-    vec![Item { step: &plan.root, span: plan.root.span, variable: None, is_answer: false, kind }]
+    vec![new_item(&plan.root, None, kind)]
 }
 
 /// The agents of a graph as prompts, in the order in which edges lead to them first.
@@ -52,7 +52,7 @@ pub(crate) fn read_machine<'p>(plan: &'p Plan, machine: &'p Machine, report: &mu
 }
 
 fn new_item<'p>(step: &'p Step, variable: Option<String>, kind: ItemKind<'p>) -> Item<'p> {
-    Item { step, span: step.span, variable, is_answer: false, kind }
+    Item { step, span: step.span, variable, is_answer: false, on_failure: FailureRule::EndRun, kind }
 }
 
 /// A prompt that is the value of a variable.

@@ -39,3 +39,26 @@ fn variables_of_the_system_in_the_env_file_are_ignored() {
     assert_eq!(exit_code(&refused), 2, "{}", stderr_text(&refused));
     assert!(stderr_text(&refused).contains(".env:2"), "{}", stderr_text(&refused));
 }
+
+#[test]
+fn files_of_other_programs_in_a_folder_are_no_workflows() {
+    let place = Workspace::new("");
+    let others = [
+        ("network.json", r#"{"nodes": [{"id": "a", "label": "b"}], "edges": [{"from": "a", "to": "a"}]}"#),
+        ("cytoscape.json", r#"{"nodes": [{"id": 1}], "edges": []}"#),
+        ("ci.json", r#"{"steps": [{"name": "build", "run": "make"}]}"#),
+        ("package.json", r#"{"name": "site", "version": "1.0.0", "steps": ["a"]}"#),
+        ("README.md", "Write `<GenText as=\"a\" />` to ask a model.\n"),
+    ];
+    others.iter().for_each(|(name, text)| drop(place.write(name, text)));
+    place.write("hello.mdx", "Hi.\n\n<GenText as=\"a\" model=\"scripted:echo\" />\n");
+    let checked = place.run(&["check", "."]);
+    let notes = stderr_text(&checked);
+    assert_eq!(exit_code(&checked), 0, "{notes}");
+    for (name, _) in others {
+        assert!(notes.contains(name), "{name}: {notes}");
+    }
+    // A person who names one means a workflow.
+    let named = place.run(&["check", "network.json"]);
+    assert_eq!(exit_code(&named), 2, "{}", stderr_text(&named));
+}

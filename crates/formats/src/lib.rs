@@ -28,6 +28,7 @@ mod shape;
 mod sources;
 pub mod steps;
 mod stop;
+mod telling;
 mod wording;
 
 pub use answer_source::AnswerSource;
@@ -45,3 +46,4 @@ pub use servers::tool_name;
 pub use shape::DocumentShape;
 pub use sources::{Approval, FunctionDeclaration, Sources, ToolHost, ToolServer};
 pub use stop::StopFlag;
+pub use telling::{guess_broken_format, is_found_definition, recognise_found};

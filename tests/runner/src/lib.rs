@@ -31,7 +31,7 @@ pub use compare::changed_leaves;
 pub use definitions::{CaseDefinition, describe_plan};
 pub use engines::{CaseEngine, set_engine};
 use expectation::CaseJudge;
-pub use observe::{Observation, observe_run};
+pub use observe::{Observation, RequestList, StepRequest, observe_requests, observe_run};
 
 /// A case: a JSON file, or a part of a Markdown page.
 pub struct TestCase {

@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use flowloom_core::effect::GenerateRequest;
 use flowloom_core::hash::Hash;
+use flowloom_core::path::Path;
 use flowloom_core::plan::Plan;
 use flowloom_core::status::Status;
 use flowloom_core::value::Value;
-use flowloom_formats::{markdown, render_result};
+use flowloom_formats::{markdown, pipeline, render_result};
 use flowloom_runtime::clock::SystemClock;
 use flowloom_runtime::effects::Effects;
 use flowloom_runtime::memory::MemoryJournal;
@@ -30,14 +31,49 @@ pub struct Observation {
     pub answer: Value,
 }
 
+/// The requests of a run, each with its step.
+#[derive(Clone, Debug)]
+pub struct RequestList {
+    /// How the run ended.
+    pub status: Status,
+    /// The requests in the order in which they started.
+    pub requests: Vec<StepRequest>,
+}
+
+/// A request of a step.
+#[derive(Clone, Debug)]
+pub struct StepRequest {
+    pub(crate) path: Path,
+    /// Everything that is sent. Equal requests have equal texts.
+    pub text: String,
+}
+
+impl StepRequest {
+    /// The keys of its step and of the steps around that.
+    pub fn keys(&self) -> impl Iterator<Item = &str> {
+        self.path.as_str().split('/').map(|part| part.split(['[', '#']).next().unwrap_or(part))
+    }
+}
+
+/// Runs a plan in the world of a case, and lists what its steps request. `None` as for [`observe_run`].
+pub fn observe_requests(case: &Value, plan: &Plan, inputs: Value) -> Option<RequestList> {
+    let world = CaseWorld::new(case);
+    let outcome = run_observed(&world, &Arc::new(plan.clone()), inputs)?;
+    Some(RequestList { status: outcome.state.status, requests: world.trace().sent })
+}
+
+fn run_observed(world: &Arc<CaseWorld>, plan: &Arc<Plan>, inputs: Value) -> Option<RunOutcome> {
+    match needs_sandbox(plan) {
+        true => run_with_sandbox(world, plan.clone(), inputs),
+        false => run_plan(world, plan.clone(), inputs, None)?.ok(),
+    }
+}
+
 /// Runs a plan in the world of a case. `None` if the run does not start or never ends.
 pub fn observe_run(case: &Value, plan: &Plan, inputs: Value) -> Option<Observation> {
     let world = CaseWorld::new(case);
     let plan = Arc::new(plan.clone());
-    let outcome = match has_scripts(&plan) {
-        true => run_with_sandbox(&world, plan.clone(), inputs)?,
-        false => run_plan(&world, plan.clone(), inputs, None)?.ok()?,
-    };
+    let outcome = run_observed(&world, &plan, inputs)?;
     let trace = world.trace();
     let requests = trace.requests.iter().map(|request| format!("{request:?}"));
     let others = trace.scrapes.iter().chain(&trace.calls).map(flowloom_core::render::to_json);
@@ -48,6 +84,7 @@ pub fn observe_run(case: &Value, plan: &Plan, inputs: Value) -> Option<Observati
             let mut answers = results.values().filter_map(unwrap_answer);
             answers.next_back().unwrap_or_default()
         }
+        pipeline::FORMAT => unwrap_text(&rendered.output),
         _ => rendered.output,
     };
     Some(Observation {
@@ -68,12 +105,21 @@ fn unwrap_answer(result: &Value) -> Option<Value> {
     }
 }
 
-/// Whether a plan needs the sandbox for expressions.
-fn has_scripts(plan: &Plan) -> bool {
-    format!("{plan:?}").contains("Script {")
+/// The answer in the output of a block that asks a model.
+fn unwrap_text(output: &Value) -> Value {
+    match output {
+        Value::Map(map) if map.len() == 1 => map.get("text").unwrap_or(output).clone(),
+        other => other.clone(),
+    }
 }
 
-/// Runs a plan whose expressions the sandbox evaluates, on a real clock.
+/// Whether a plan needs the sandbox, for expressions or blocks.
+fn needs_sandbox(plan: &Plan) -> bool {
+    let text = format!("{plan:?}");
+    text.contains("Script {") || text.contains("Python {")
+}
+
+/// Runs a plan in the sandbox, on a real clock.
 fn run_with_sandbox(world: &Arc<CaseWorld>, plan: Arc<Plan>, inputs: Value) -> Option<RunOutcome> {
     let effects = Effects { code: crate::shared_sandbox(), clock: Arc::new(SystemClock), ..world.to_effects() };
     let engine = connect_engine(Engine::new(effects, Arc::new(MemoryJournal::new())), &plan);
@@ -82,7 +128,7 @@ fn run_with_sandbox(world: &Arc<CaseWorld>, plan: Arc<Plan>, inputs: Value) -> O
 }
 
 /// A call of a model without what differs between runs. A model that a definition does not name is the default one.
-fn describe_call(request: &GenerateRequest) -> String {
+pub(crate) fn describe_call(request: &GenerateRequest) -> String {
     let model = Some(request.model.as_str()).filter(|model| !model.is_empty()).unwrap_or("scripted:case");
     let messages: Vec<String> =
         request.messages.iter().map(|message| format!("{:?}: {:?}", message.role, message.content)).collect();

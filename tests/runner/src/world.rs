@@ -17,6 +17,8 @@ use flowloom_runtime::effects::{
 };
 use flowloom_runtime::sim::SimClock;
 
+use crate::observe::{StepRequest, describe_call};
+
 /// Default context window in tokens.
 const DEFAULT_WINDOW_TOKENS: i64 = 8192;
 
@@ -45,6 +47,8 @@ pub(crate) struct WorldTrace {
     pub(crate) asked: Vec<GenerateRequest>,
     pub(crate) scrapes: Vec<Value>,
     pub(crate) calls: Vec<Value>,
+    /// All requests of steps, each with its step.
+    pub(crate) sent: Vec<StepRequest>,
 }
 
 impl CaseWorld {
@@ -79,6 +83,10 @@ impl CaseWorld {
 
     fn lock_state(&self) -> MutexGuard<'_, WorldState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn note_request(&self, context: &EffectContext, text: String) {
+        self.lock_state().trace.sent.push(StepRequest { path: context.path.clone(), text });
     }
 
     fn next_answer(&self, request: &GenerateRequest) -> Result<Option<String>, StepFailure> {
@@ -121,15 +129,16 @@ impl CaseWorld {
 
 impl Model for CaseWorld {
     fn resolve(&self, named: Option<&str>) -> Result<String, StepFailure> {
-        Ok(named.unwrap_or("scripted:case").to_owned())
+        Ok(named.filter(|name| !name.is_empty()).unwrap_or("scripted:case").to_owned())
     }
 
     fn generate_reply<'a>(
         &'a self,
         request: &'a GenerateRequest,
-        _context: &'a EffectContext,
+        context: &'a EffectContext,
     ) -> EffectFuture<'a, GenerateReply> {
         Box::pin(async move {
+            self.note_request(context, describe_call(request));
             let text = self.next_answer(request)?;
             Ok(GenerateReply { text, tool_calls: Vec::new(), usage: Usage::none(), ..GenerateReply::default() })
         })
@@ -154,12 +163,9 @@ impl Model for CaseWorld {
 }
 
 impl HttpSender for CaseWorld {
-    fn send_request<'a>(
-        &'a self,
-        request: &'a HttpRequest,
-        _context: &'a EffectContext,
-    ) -> EffectFuture<'a, HttpReply> {
+    fn send_request<'a>(&'a self, request: &'a HttpRequest, context: &'a EffectContext) -> EffectFuture<'a, HttpReply> {
         Box::pin(async move {
+            self.note_request(context, format!("{request:?}"));
             let mut request = request.clone();
             for _ in 0..MAX_REDIRECTS {
                 let reply = self.mock_reply(&request)?;
@@ -219,8 +225,9 @@ impl CaseWorld {
 }
 
 impl Scraper for CaseWorld {
-    fn fetch_page<'a>(&'a self, request: &'a ScrapeRequest, _context: &'a EffectContext) -> EffectFuture<'a, String> {
+    fn fetch_page<'a>(&'a self, request: &'a ScrapeRequest, context: &'a EffectContext) -> EffectFuture<'a, String> {
         Box::pin(async move {
+            self.note_request(context, format!("{request:?}"));
             let capture = if request.capture == Capture::Html { "html" } else { "text" };
             let asked = Value::map([("url", Value::from(request.url.as_str())), ("captureAs", capture.into())]);
             self.lock_state().trace.scrapes.push(asked);
@@ -280,13 +287,15 @@ impl Functions for CaseWorld {
     fn call_function<'a>(
         &'a self,
         request: &'a CallRequest,
-        _context: &'a EffectContext,
+        context: &'a EffectContext,
         _below: &'a dyn ChildEffects,
     ) -> EffectFuture<'a, Value> {
         Box::pin(async move {
             let payload = request.payload.to_value();
             let call = [("fn", Value::from(&*request.function)), ("payload", payload.clone())];
-            self.lock_state().trace.calls.push(Value::map(call));
+            let call = Value::map(call);
+            self.note_request(context, flowloom_core::render::to_json(&call));
+            self.lock_state().trace.calls.push(call);
             let behaviour = self.next_behaviour(&request.function);
             let behaviour = behaviour.as_ref().and_then(Value::as_map).cloned().unwrap_or_else(echo_behaviour);
             if let Some(delay) = behaviour.get("delay_ms").and_then(Value::as_i64) {

@@ -49,7 +49,7 @@ pub fn find_definitions(folder: &Path, loader: &Loader<'_>) -> FolderContent {
         if is_foreign && is_test(&String::from_utf8_lossy(source.bytes())) {
             continue;
         }
-        if is_foreign || !is_definition(&path, source.bytes()) {
+        if is_foreign || !is_definition(&path, source.bytes(), loader.config) {
             others.push(path);
         } else {
             let file = path.strip_prefix(folder).unwrap_or(&path).to_owned();
@@ -57,15 +57,15 @@ pub fn find_definitions(folder: &Path, loader: &Loader<'_>) -> FolderContent {
             found.push(FoundFile { id, file, source });
         }
     }
-    let (included, mut definitions) = separate_included(found);
+    let (included, mut definitions) = separate_included(found, loader.config);
     report_shared_ids(&mut definitions);
     FolderContent { definitions, included, others }
 }
 
 /// Separates texts that another definition includes from the definitions, which come second.
-fn separate_included(found: Vec<FoundFile>) -> (Vec<FoundFile>, Vec<FoundFile>) {
+fn separate_included(found: Vec<FoundFile>, config: &Config) -> (Vec<FoundFile>, Vec<FoundFile>) {
     let read = |FoundFile { source, .. }: &FoundFile| {
-        let is_text = is_text(source.compiled.format, source.bytes());
+        let is_text = is_text(source.compiled.format, source.bytes(), config);
         ReadFile::new(Path::new(source.name()), source.files().keys().map(Path::new), is_text)
     };
     let included = find_included(&found.iter().map(read).collect::<Vec<_>>());

@@ -7,6 +7,7 @@ use flowloom_core::plan::Format;
 use flowloom_formats::markdown;
 
 use super::folder::has_action;
+use crate::config::Config;
 
 /// A file of a folder with definitions.
 pub(super) struct ReadFile {
@@ -36,8 +37,8 @@ fn canonicalize_path(path: &Path) -> PathBuf {
 }
 
 /// Whether a definition may be there only to be included: Markdown without an action.
-pub(super) fn is_text(format: Option<Format>, bytes: &[u8]) -> bool {
-    format == Some(markdown::FORMAT) && !has_action(bytes)
+pub(super) fn is_text(format: Option<Format>, bytes: &[u8], config: &Config) -> bool {
+    format == Some(markdown::FORMAT) && !has_action(bytes, config)
 }
 
 /// Which of the files are texts that another one includes. Two files that include each other are both definitions.

@@ -51,7 +51,7 @@ pub fn read_folder(root: &Path, loader: &Loader<'_>) -> (Vec<SyncItem>, Vec<Load
     let (mut found, mut refused) = (Vec::new(), Vec::new());
     for path in folder::list_files(root) {
         let source = loader.compile(&path);
-        if source.compiled.format.is_none() || !folder::is_definition(&path, source.bytes()) {
+        if source.compiled.format.is_none() || !folder::is_definition(&path, source.bytes(), loader.config) {
             continue;
         }
         match build_item(root, &source).filter(|_| !source.is_refused()) {

@@ -11,7 +11,7 @@ use super::{Abilities, Emitter};
 use crate::calls::{Call, read_call};
 use crate::draft::{Item, ItemKind, Prompt};
 use crate::json_text::{ObjectBuilder, Row, write_definition};
-use crate::names::declared_inputs;
+use crate::names::read_inputs;
 use crate::text::{Piece, read_pieces, to_identifier};
 use crate::turns::describe_graph_limits;
 
@@ -30,7 +30,7 @@ impl Emitter<'_> {
     pub(super) fn emit_agents(&mut self, items: &[Item<'_>], to: Format) -> Option<String> {
         let span = self.plan.root.span;
         let is_conversation = self.plan.thread.is_some();
-        for input in declared_inputs(self.plan).iter().filter(|_| !is_conversation) {
+        for input in read_inputs(self.plan, items).iter().filter(|_| !is_conversation) {
             let message = format!("the input {}: a conversation has only the message of the user", input.name);
             self.report.add_loss(span, message);
         }
@@ -76,9 +76,7 @@ impl Emitter<'_> {
                 return inner.for_each(|inner| self.push_task(inner, to, tasks, losses));
             }
             ItemKind::Defaults(rows) => {
-                if !rows.is_empty() {
-                    self.report.add_loss(item.span, format!("{title}: agents have no variables with defaults"));
-                }
+                self.lose_defaults(item, rows);
                 None
             }
             ItemKind::Memory(_) => {

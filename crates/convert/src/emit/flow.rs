@@ -118,7 +118,7 @@ impl Emitter<'_> {
                 self.report.add_loss(span, format!("the loop {title}: a flow has no loops, so its step runs once"));
                 self.names.lose("iteration");
                 rows.push(Row { comments: self.loss_comments(mark), value: None });
-                return self.push_flow_item(body, rows);
+                return self.emit_once(body, |emitter, body| emitter.push_flow_item(body, rows));
             }
             ItemKind::Call(_) | ItemKind::Block(_) => self.flow_call(item),
             ItemKind::Memory(_) => {
@@ -174,10 +174,7 @@ impl Emitter<'_> {
         if title != own && Some(title) != variable && !item.step.title.contains('~') {
             self.report.add_change(item.span, format!("the step {title} is shown as {own}"));
         }
-        if item.step.capability.is_some() {
-            let message = format!("the grants of an agent are not checked before {title}");
-            self.report.add_difference(item.span, message);
-        }
+        self.note_grants(item);
     }
 
     fn flow_prompt(&mut self, item: &Item<'_>, prompt: &Prompt<'_>) -> (&'static str, ObjectBuilder, &'static str) {

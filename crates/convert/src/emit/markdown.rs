@@ -240,7 +240,7 @@ impl Emitter<'_> {
             self.report.add_loss(item.span, message);
             self.names.lose("iteration");
             phases.push(Phase::new_comment(self.loss_comments(mark)));
-            return self.push_phase(body, system, phases);
+            return self.emit_once(body, |emitter, body| emitter.push_phase(body, system, phases));
         };
         let title = item.title().to_owned();
         self.check_policy(item, Abilities::default());
@@ -289,10 +289,7 @@ impl Emitter<'_> {
             self.report.add_loss(span, format!("the instructions of {title}: {how}"));
         }
         self.check_tools(item, prompt);
-        if item.step.capability.is_some() {
-            let message = format!("the grants of an agent are not checked before {title}");
-            self.report.add_difference(span, message);
-        }
+        self.note_grants(item);
     }
 
     /// The pieces of a prompt, with references in the names of the target.

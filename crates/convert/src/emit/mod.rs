@@ -9,6 +9,7 @@ mod markdown_inputs;
 mod markdown_text;
 mod parts;
 mod pipeline;
+mod pipeline_prompts;
 mod steps;
 
 use std::collections::{HashMap, HashSet};
@@ -16,7 +17,7 @@ use std::collections::{HashMap, HashSet};
 use flowloom_core::chat::GenerateOptions;
 use flowloom_core::diagnostic::Span;
 use flowloom_core::expr::Template;
-use flowloom_core::plan::{Format, Generate, Inputs, OnError, Plan};
+use flowloom_core::plan::{Format, Generate, Inputs, Plan};
 use flowloom_core::value::Value;
 use flowloom_formats::{
     StopFlag, agent, flow as flow_format, graph, markdown as markdown_format, pipeline as pipeline_format,
@@ -24,7 +25,7 @@ use flowloom_formats::{
 };
 
 use crate::calls::Call;
-use crate::draft::{Body, Item, ItemKind, Prompt, read_body};
+use crate::draft::{Body, FailureRule, Item, ItemKind, Prompt, read_body};
 use crate::names::{Known, Names, chains_outputs};
 use crate::report::Report;
 use crate::text::{Piece, Reference, read_pieces, shorten_line};
@@ -51,6 +52,8 @@ pub(crate) struct Emitter<'p> {
     pub(crate) has_comments: bool,
     /// Whether the present step is a member of a fan-out, whose output does not become the next input.
     pub(crate) is_member: bool,
+    /// Whether the present step runs once in the result, but in the definition as often as a loop or a choice says.
+    pub(crate) is_unrolled: bool,
     /// Whether an output has replaced the input of the step list that is written.
     pub(crate) is_input_replaced: bool,
     /// The parts of the present step that are the same in the result, each with its kind.
@@ -103,8 +106,13 @@ pub(crate) fn emit_plan(emitter: &mut Emitter<'_>, to: Format) -> Option<String>
 }
 
 impl Emitter<'_> {
-    /// Reports that the output has more or less text: only Markdown workflows output what they ask.
+    /// Reports that the output has more or less text, since only Markdown workflows output what they ask, or is an object.
     fn report_other_output(&mut self, to: Format) {
+        if to == pipeline_format::FORMAT {
+            let message = "each prompt is a block with code, which needs the sandbox, and the output is an object with the \
+                           answer as its field text";
+            self.report.add_difference(self.plan.root.span, message);
+        }
         let message = match (self.plan.format == markdown_format::FORMAT, to == markdown_format::FORMAT) {
             (false, true) => "the output: the whole text with its answers, and no longer the last answer alone",
             (true, false) => "the output: the last answer alone, and no longer the whole text with its answers",
@@ -185,7 +193,9 @@ impl Emitter<'_> {
     /// Reports that a step is kept, or the parts of it that are, if something else was reported about it.
     fn finish_item(&mut self, item: &Item<'_>, mark: usize) {
         let title = item.title();
-        if !self.report.has_more_than(mark) {
+        // The conversation is reported for the whole definition.
+        let is_changed = self.has_other_text || self.is_unrolled || self.plan.thread.is_some();
+        if !is_changed && !self.report.has_more_than(mark) {
             return self.report.add_kept(item.kind.name_kind(), item.span, format!("the step {title}"));
         }
         for (construct, part) in std::mem::take(&mut self.kept_parts) {
@@ -207,7 +217,7 @@ impl Emitter<'_> {
         let has = [
             (policy.timeout_ms.is_some() && abilities.timeout, "time limit", "the time limit"),
             (policy.retry.is_some() && abilities.retry, "retry", "the retries"),
-            (policy.on_error == OnError::Continue && abilities.skip_errors, "error rule", "that a failure is skipped"),
+            (item.on_failure == FailureRule::Skip && abilities.skip_errors, "error rule", "that a failure is skipped"),
             (step.condition.is_some() && abilities.condition, "condition", "the condition"),
         ];
         self.kept_parts
@@ -218,8 +228,17 @@ impl Emitter<'_> {
         if policy.retry.is_some() && !abilities.retry {
             self.report.add_loss(span, format!("the retries of {title}: a failure ends the run here"));
         }
-        if policy.on_error == OnError::Continue && !abilities.skip_errors {
-            self.report.add_loss(span, format!("that {title} may fail: a failure ends the run here"));
+        match item.on_failure {
+            FailureRule::Skip if !abilities.skip_errors => {
+                self.report.add_loss(span, format!("that {title} may fail: a failure ends the run here"));
+            }
+            FailureRule::FinishOthers => {
+                let message = format!(
+                    "the failure of {title}: later steps that do not need it still run, and here a failure ends the run"
+                );
+                self.report.add_loss(span, message);
+            }
+            FailureRule::Skip | FailureRule::EndRun => {}
         }
         let is_named = item.variable.is_some() || step.capability.is_some();
         if !step.writes.is_empty() && !is_named {
@@ -232,17 +251,22 @@ impl Emitter<'_> {
             self.report.add_change(span, format!("{title} is the last step, so its output is the answer"));
         }
         if let Some(prefix) = policy.error_prefix.filter(|_| !abilities.answer) {
-            self.report.add_difference(span, format!("errors of {title} do not start with {:?}", prefix.trim_end()));
+            let message = format!("errors of steps do not start with {:?}", prefix.trim_end());
+            self.report.add_general_difference(self.plan.root.span, message);
+        }
+    }
+
+    /// Reports that an agent's grants, which steps of step lists need, are not checked.
+    fn note_grants(&mut self, item: &Item<'_>) {
+        if item.step.capability.is_some() {
+            let message = "the grants of an agent are not checked before the steps";
+            self.report.add_general_difference(self.plan.root.span, message);
         }
     }
 
     /// Reports the parts of a model call that a plain prompt cannot have.
     fn check_plain_prompt(&mut self, item: &Item<'_>, prompt: &Prompt<'_>) {
         let (generate, span, title) = (prompt.generate, item.span, item.title().to_owned());
-        if let Some(model) = generate.model.as_ref().filter(|model| model.as_literal() != Some("")) {
-            let message = format!("the model {} of {title}: the default model is asked here", model.show_source());
-            self.report.add_loss(span, message);
-        }
         if generate.system.is_some() {
             self.has_other_text |= !parts::own_instructions(prompt).parts.is_empty();
             let how = match parts::own_instructions(prompt).parts.is_empty() {
@@ -254,7 +278,17 @@ impl Emitter<'_> {
         if generate.schema.is_some() {
             self.report.add_loss(span, format!("the schema of {title}: its answer is text here"));
         }
-        self.check_options(item, generate);
+        self.check_call_settings(item, prompt);
+    }
+
+    /// Reports the settings of a model call, besides its messages, that a plain call does not have.
+    fn check_call_settings(&mut self, item: &Item<'_>, prompt: &Prompt<'_>) {
+        let (span, title) = (item.span, item.title().to_owned());
+        if let Some(model) = prompt.generate.model.as_ref().filter(|model| model.as_literal() != Some("")) {
+            let message = format!("the model {} of {title}: the default model is asked here", model.show_source());
+            self.report.add_loss(span, message);
+        }
+        self.check_options(item, prompt.generate);
         if prompt.earlier > 0 {
             let message = format!("the earlier messages of {title}: the model sees only its last text here");
             self.report.add_loss(span, message);
@@ -398,7 +432,7 @@ impl Emitter<'_> {
             self.report.add_loss(span, message);
         } else if !self.inputs.contains(&reference.name) {
             let message = "a reference to an answer without any text is written as this format writes missing values";
-            self.report.add_difference(self.plan.root.span, message);
+            self.report.add_general_difference(self.plan.root.span, message);
         }
         Some(known)
     }

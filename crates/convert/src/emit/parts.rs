@@ -96,6 +96,7 @@ impl<'p> Emitter<'p> {
         group: &'m Group<'m>,
         mut write: impl FnMut(&mut Self, &'m Item<'m>),
     ) {
+        let is_unrolled = std::mem::replace(&mut self.is_unrolled, true);
         for scope in group.scopes.iter().take_while(|_| !self.stop.is_stopped()) {
             let before = self.names.mark();
             self.names.lose("$");
@@ -108,7 +109,15 @@ impl<'p> Emitter<'p> {
             let set = scope.items.iter().filter_map(|inner| inner.variable.as_deref());
             set.for_each(|variable| self.names.overwrite(variable));
         }
+        self.is_unrolled = is_unrolled;
         self.lose_result(item);
+    }
+
+    /// Writes the step of a loop, which runs once.
+    pub(super) fn emit_once<'m>(&mut self, body: &'m Item<'m>, write: impl FnOnce(&mut Self, &'m Item<'m>)) {
+        let is_unrolled = std::mem::replace(&mut self.is_unrolled, true);
+        write(self, body);
+        self.is_unrolled = is_unrolled;
     }
 
     /// Notes what a name in a scope means: a variable outside, or nothing that can be expressed.

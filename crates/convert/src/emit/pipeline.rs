@@ -11,16 +11,16 @@ use super::{Abilities, Emitter};
 use crate::calls::{Call, FETCH_FUNCTION, REQUEST_FUNCTION, read_call};
 use crate::draft::{Item, ItemKind, Prompt};
 use crate::json_text::{ObjectBuilder, Row, write_beside, write_definition};
-use crate::names::declared_inputs;
+use crate::names::read_inputs;
 use crate::prose::write_value;
 use crate::text::{PathPart, Piece, Reference, is_word, read_pieces, to_identifier};
 
-const ABILITIES: Abilities =
+pub(super) const ABILITIES: Abilities =
     Abilities { timeout: false, retry: false, skip_errors: false, condition: false, answer: false };
 
 /// The rows of a pipeline under construction.
 #[derive(Default)]
-struct PipelineRows {
+pub(super) struct PipelineRows {
     nodes: Vec<Row>,
     edges: Vec<Row>,
     blocks: Vec<Row>,
@@ -28,18 +28,29 @@ struct PipelineRows {
 }
 
 impl PipelineRows {
-    /// Makes a node wait for the one before it, if no reference does.
-    fn add_order(&mut self, needs_order: bool, id: &str) {
-        if let (true, Some(last)) = (needs_order, &self.last) {
+    /// Makes a node wait for the one before it, if no reference does: steps run one after another.
+    pub(super) fn add_order(&mut self, inputs: &Map, id: &str) {
+        let Some(last) = &self.last else { return };
+        if !to_json(&inputs.clone().into()).contains(&format!("{{{{{last}.")) {
             let edge = ObjectBuilder::default().with("from", last.as_str()).with("to", id).build();
             self.edges.push(Row { comments: Vec::new(), value: Some(edge) });
         }
+    }
+
+    /// Adds a node, which the next one follows.
+    pub(super) fn push_node(&mut self, id: &str, row: Row) {
+        self.nodes.push(row);
+        self.last = Some(id.to_owned());
+    }
+
+    pub(super) fn push_block(&mut self, block: Value) {
+        self.blocks.push(Row { comments: Vec::new(), value: Some(block) });
     }
 }
 
 impl Emitter<'_> {
     pub(super) fn emit_pipeline(&mut self, items: &[Item<'_>]) -> Option<String> {
-        declared_inputs(self.plan).iter().for_each(|input| self.fix_input(input));
+        read_inputs(self.plan, items).iter().for_each(|input| self.fix_input(input));
         let mut rows = PipelineRows::default();
         for item in items.iter().take_while(|_| !self.stop.is_stopped()) {
             self.push_node(item, &mut rows);
@@ -76,8 +87,12 @@ impl Emitter<'_> {
         let mark = self.report.mark();
         let (span, title) = (item.span, item.title().to_owned());
         match &item.kind {
+            ItemKind::Prompt(prompt) if prompt.generate.schema.is_none() => {
+                return self.push_model_node(item, prompt, rows);
+            }
             ItemKind::Prompt(prompt) => return self.push_prompt_node(item, prompt, rows),
             ItemKind::Fanout(members) => {
+                self.report.add_change(span, "the steps of a fan-out run one after another here");
                 return self.emit_members(members, |emitter, member| emitter.push_node(member, rows));
             }
             ItemKind::Defaults(_) => return,
@@ -101,7 +116,7 @@ impl Emitter<'_> {
                 self.report.add_loss(span, format!("the loop {title}: a pipeline has no loops, so its step runs once"));
                 self.names.lose("iteration");
                 rows.nodes.push(Row { comments: self.loss_comments(mark), value: None });
-                return self.push_node(body, rows);
+                return self.emit_once(body, |emitter, body| emitter.push_node(body, rows));
             }
             ItemKind::Other(what) => self.report.add_loss(span, format!("{what}: a pipeline has none")),
         }
@@ -109,7 +124,7 @@ impl Emitter<'_> {
         rows.nodes.push(Row { comments: self.loss_comments(mark), value: None });
     }
 
-    /// A prompt as a block of its own. Its instructions and the form of its answer are those of pipelines.
+    /// A prompt with a schema as a block of its own. Its instructions and the form of its answer are those of pipelines.
     fn push_prompt_node(&mut self, item: &Item<'_>, prompt: &Prompt<'_>, rows: &mut PipelineRows) {
         let mark = self.report.mark();
         let (span, title) = (item.span, item.title().to_owned());
@@ -126,7 +141,6 @@ impl Emitter<'_> {
         self.report.add_loss(span, message);
         let id = self.node_id(item, &title);
         let (mut template, mut inputs, mut properties) = (String::new(), Map::new(), Map::new());
-        let mut needs_order = rows.last.is_some();
         for piece in read_pieces(&text) {
             match piece {
                 Piece::Text(text) => template.push_str(&text),
@@ -139,14 +153,12 @@ impl Emitter<'_> {
                     let name = to_identifier(&write_value(&reference), "value");
                     template.push_str(&format!("{{{name}}}"));
                     let value = self.pipeline_value(&reference, span);
-                    needs_order &= !has_pipeline_reference(&value);
                     inputs.insert(name.as_str().into(), value.into());
                     properties.insert(name.into(), Value::map([("type", Value::from("string"))]));
                 }
             }
         }
         let schema = prompt.generate.schema.clone().filter(|schema| schema.get("properties").is_some());
-        let text = Map::from_iter([("text".into(), Value::map([("type", Value::from("string"))]))]);
         let block = ObjectBuilder::default()
             .with("id", id.as_str())
             .with("name", title.as_str())
@@ -154,16 +166,15 @@ impl Emitter<'_> {
             .with("category", "process")
             .with("execution_type", "llm")
             .with("input_schema", object_schema(properties, ""))
-            .with("output_schema", schema.unwrap_or_else(|| object_schema(text, "text")))
+            .with("output_schema", schema.unwrap_or_else(text_schema))
             .with("prompt_template", template);
+        rows.add_order(&inputs, &id);
         let node =
             ObjectBuilder::default().with("id", id.as_str()).with("block_id", id.as_str()).with("inputs", inputs);
-        rows.add_order(needs_order, &id);
-        rows.nodes.push(Row { comments: self.loss_comments(mark), value: Some(node.build()) });
-        rows.blocks.push(Row { comments: Vec::new(), value: Some(block.build()) });
+        rows.push_node(&id, Row { comments: self.loss_comments(mark), value: Some(node.build()) });
+        rows.push_block(block.build());
         let sets_input = self.sets_input();
         self.names.note_result(item, &format!("{id}.text"), sets_input);
-        rows.last = Some(id);
     }
 
     /// The value of an input of a node. What cannot be a reference is text, or nothing if it would be another reference.
@@ -201,25 +212,23 @@ impl Emitter<'_> {
         let inputs = self.write_arguments(call, &|emitter, text| {
             emitter.write_text(text, span, write_pipeline_reference, has_pipeline_reference)
         });
-        let needs_order = !to_json(&inputs.clone().into()).contains("{{");
         let (block, field) = match function {
             REQUEST_FUNCTION => ("http_request", call.output_field),
             FETCH_FUNCTION => ("web_scrape", Some("content")),
             _ => {
-                rows.blocks.push(Row { comments: Vec::new(), value: Some(function_block(&id, &title, function)) });
+                rows.push_block(function_block(&id, &title, function));
                 (id.as_str(), None)
             }
         };
+        rows.add_order(&inputs, &id);
         let node = ObjectBuilder::default().with("id", id.as_str()).with("block_id", block).with("inputs", inputs);
-        rows.add_order(needs_order, &id);
-        rows.nodes.push(Row { comments: self.loss_comments(mark), value: Some(node.build()) });
+        rows.push_node(&id, Row { comments: self.loss_comments(mark), value: Some(node.build()) });
         let sets_input = self.sets_input();
         let target = field.map_or_else(|| id.clone(), |field| format!("{id}.{field}"));
         self.names.note_result(item, &target, sets_input);
-        rows.last = Some(id);
     }
 
-    fn node_id(&mut self, item: &Item<'_>, title: &str) -> String {
+    pub(super) fn node_id(&mut self, item: &Item<'_>, title: &str) -> String {
         let base = to_identifier(item.variable.as_deref().unwrap_or(title), "answer");
         let base = if matches!(base.as_str(), "memory" | "user") { format!("{base}1") } else { base };
         self.names.take_name(&base)
@@ -240,8 +249,13 @@ fn function_block(id: &str, title: &str, function: &str) -> Value {
         .build()
 }
 
+/// The schema of an object with a text.
+pub(super) fn text_schema() -> Value {
+    object_schema(Map::from_iter([("text".into(), Value::map([("type", Value::from("string"))]))]), "text")
+}
+
 /// The schema of an object with these properties.
-fn object_schema(properties: Map, required: &str) -> Value {
+pub(super) fn object_schema(properties: Map, required: &str) -> Value {
     let required = if required.is_empty() { Vec::new() } else { vec![required.into()] };
     Value::map([
         ("type", Value::from("object")),
@@ -251,7 +265,7 @@ fn object_schema(properties: Map, required: &str) -> Value {
 }
 
 /// `{{node.field}}`; `None` if the notation cannot say it, such as a whole output.
-fn write_pipeline_reference(name: &str, reference: &Reference) -> Option<String> {
+pub(super) fn write_pipeline_reference(name: &str, reference: &Reference) -> Option<String> {
     let mut out = name.to_owned();
     for part in &reference.path {
         match part {

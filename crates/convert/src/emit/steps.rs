@@ -1,7 +1,7 @@
 //! Writes step lists.
 
 use flowloom_core::expr::{Data, Template};
-use flowloom_core::plan::{Exhausted, LoopTest, MemoryOperation, OnError};
+use flowloom_core::plan::{Exhausted, LoopTest, MemoryOperation};
 use flowloom_core::render::to_json;
 use flowloom_core::value::Value;
 use flowloom_formats::steps;
@@ -9,7 +9,7 @@ use flowloom_formats::steps;
 use super::parts::join_instructions;
 use super::{Abilities, Emitter};
 use crate::calls::{FETCH_FUNCTION, REQUEST_FUNCTION, read_call};
-use crate::draft::{Item, ItemKind, contained_text};
+use crate::draft::{FailureRule, Item, ItemKind, contained_text};
 use crate::json_text::{ObjectBuilder, Row, write_definition};
 use crate::names::{chains_outputs, declared_inputs};
 use crate::text::{PathPart, Reference, is_word};
@@ -196,10 +196,10 @@ impl Emitter<'_> {
             let message = format!("the delays of the retries of {title}, {} to {} ms", retry.base_ms, retry.cap_ms);
             self.report.add_change(span, message);
         }
-        let error_mode = match (&policy.retry, policy.on_error) {
+        let error_mode = match (&policy.retry, item.on_failure) {
             (Some(_), _) => "retry",
-            (None, OnError::Continue) => "skip",
-            (None, OnError::Fail) => "fail",
+            (None, FailureRule::Skip) => "skip",
+            (None, FailureRule::EndRun | FailureRule::FinishOthers) => "fail",
         };
         ObjectBuilder::default()
             .with("name", item.variable.as_deref().filter(|_| item.step.title.contains(" → ")).unwrap_or(&title))

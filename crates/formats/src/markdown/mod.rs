@@ -10,6 +10,7 @@ mod attribute_gaps;
 mod build;
 mod check;
 mod combine;
+mod elements;
 mod expression;
 mod front_end;
 mod frontmatter;
@@ -62,6 +63,7 @@ use nodes::node_range;
 use parse::TextPiece;
 use scope::{Meaning, ScopeNames};
 
+pub use elements::has_action;
 pub(crate) use front_end::FRONT_END;
 pub use frontmatter::read_yaml;
 pub use include::{FLOWS_FOLDER, PROMPTS_FOLDER};

@@ -83,6 +83,11 @@ pub(crate) fn literal_start(text: &str) -> Option<usize> {
     rest.starts_with('{').then(|| text.len() - rest.len())
 }
 
+/// Whether a word is the mode of a step.
+pub(crate) fn is_mode(word: &str) -> bool {
+    STEP_MODES.contains(&word)
+}
+
 /// The definition in a file, as data: JSON, or the argument of a JavaScript call of `workflow::create`.
 pub fn read_definition(text: &str) -> Map {
     let read = match literal_start(text) {

@@ -6,28 +6,18 @@ use std::sync::Arc;
 
 use flowloom_app::config::Config;
 use flowloom_app::config::error::ConfigError;
+use flowloom_app::definitions::folder::has_action;
 use flowloom_app::definitions::reader::OpenFiles;
 use flowloom_app::definitions::source::{LoadedDefinition, Loader};
 use flowloom_core::code::Code;
 use flowloom_core::diagnostic::{Diagnostic, Span};
 use flowloom_core::json::parse_node;
 use flowloom_core::plan::{Format, Plan};
-use flowloom_formats::{
-    Sources, StopFlag, agent, blank_comments, compile, flow, graph, markdown, pipeline, recognise, steps,
-};
+use flowloom_formats::{Sources, StopFlag, blank_comments, compile, guess_broken_format, markdown, recognise_found};
 
 use super::LoadConfig;
 use super::documents::Document;
 use crate::analysis::json_tree::parse_tolerant;
-
-/// Keys and types that only definitions of one format have.
-const TELLING_KEYS: [(Format, &[&str]); 5] = [
-    (steps::FORMAT, &["functionId", "promptTemplate"]),
-    (flow::FORMAT, &["llmInstruction", "apiCall", "webScraping", "resultVariable"]),
-    (pipeline::FORMAT, &["block_id", "user_prompt"]),
-    (graph::FORMAT, &["entrypointNodeId", "nodeType"]),
-    (agent::FORMAT, &["systemPrompt"]),
-];
 
 /// The inputs of a check. Later changes do not affect them.
 pub(super) struct CheckJob {
@@ -62,11 +52,12 @@ impl CheckJob {
         let document = &self.document;
         let name = document.path.display().to_string();
         let checked = Checked { version: document.version, name: name.clone(), ..Checked::default() };
-        let Some(format) = find_format(document) else {
+        let loaded = (self.load_config)(&document.path);
+        let Some(format) = find_format(document, loaded.as_ref().ok()) else {
             return Checked { diagnostics: find_misspelt_key(&name, &document.text), ..checked };
         };
         let format = Some(format);
-        let config = match (self.load_config)(&document.path) {
+        let config = match loaded {
             Ok(config) => config,
             Err(error) => {
                 let message = error.to_string();
@@ -119,12 +110,19 @@ impl CheckJob {
     }
 }
 
-/// The format of a document: the one that its text looks like, or the one that it had.
-fn find_format(document: &Document) -> Option<Format> {
+/// The format of a document: the one that its text looks like, or the one that it had. Markdown is a workflow, and not only a
+/// page or an included file, if it has an action.
+fn find_format(document: &Document, config: Option<&Config>) -> Option<Format> {
     let (path, text) = (&document.path, &*document.text);
-    let name = path.display().to_string();
-    let tree = if is_markdown(path) { None } else { parse_tolerant(text) };
-    let found = recognise(&name, text, tree.as_ref()).filter(|format| *format != markdown::FORMAT || has_action(text));
+    let found = if is_markdown(path) {
+        let has_action = match config {
+            Some(config) => has_action(text.as_bytes(), config),
+            None => markdown::has_action(text, &[], &[]),
+        };
+        has_action.then_some(markdown::FORMAT)
+    } else {
+        recognise_found(&path.display().to_string(), text, parse_tolerant(text).as_ref())
+    };
     found.or(document.format).or_else(|| guess_format(document))
 }
 
@@ -136,22 +134,14 @@ fn find_misspelt_key(name: &str, text: &str) -> Vec<Diagnostic> {
     compiled.diagnostics
 }
 
-/// The format that broken JSON probably has: so much of it is lost that only single keys indicate the format. Other
-/// broken JSON is not a definition.
+/// The format that broken JSON probably has. Other broken JSON is not a definition.
 fn guess_format(document: &Document) -> Option<Format> {
     let text = &*document.text;
-    let tells = |keys: &[&str]| keys.iter().any(|key| text.contains(&format!("\"{key}\"")));
-    let found = TELLING_KEYS.into_iter().find(|(_, keys)| tells(keys)).map(|(format, _)| format);
-    found.filter(|_| !is_markdown(&document.path) && parse_node(&blank_comments(text)).is_err())
+    let is_broken = || !is_markdown(&document.path) && parse_node(&blank_comments(text)).is_err();
+    guess_broken_format(text).filter(|_| is_broken())
 }
 
 /// Whether a file is Markdown by its name.
 pub(super) fn is_markdown(path: &Path) -> bool {
     path.extension().is_some_and(|end| end.eq_ignore_ascii_case("md") || end.eq_ignore_ascii_case("mdx"))
-}
-
-/// Whether a Markdown text is a workflow and not only a page or an included file: it has an action.
-fn has_action(text: &str) -> bool {
-    let text = text.to_ascii_lowercase();
-    ["<gen", "<loop", "<cond"].iter().any(|action| text.contains(action))
 }

@@ -1,5 +1,6 @@
 //! The features that are answered from the index of a definition, in the form of the protocol.
 
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -15,9 +16,10 @@ use super::called_files::{find_called_file, find_element_file};
 use super::check::{Checked, is_markdown};
 use super::convert::TextView;
 use super::documents::Document;
+use super::readers::{find_readers, list_other_files, resolve_path};
 use super::runs::show_value;
 use super::state::Snapshot;
-use super::workspace::{MAX_FILE_BYTES, read_definition};
+use super::workspace::read_definition;
 use crate::analysis::completion::{Proposal, ProposalKind, list_proposals};
 use crate::analysis::definition::{Definition, FilePlace, IndexedFile};
 use crate::analysis::hover::find_meaning;
@@ -66,21 +68,34 @@ impl<'s> Opened<'s> {
         Some(Opened { snapshot, document, definition, checked })
     }
 
-    /// Adds the other definitions of the folder that can name the same agents and blocks. An agent or a block of the
-    /// definition's own file is named nowhere else.
+    /// Adds the other definitions of the project that name the same agent or block: those of the folder, and those that read
+    /// its files. An agent or a block of the definition's own file is named nowhere else.
     pub(super) fn add_neighbours(&mut self, name: &Name) {
         let is_shared = matches!(name.kind, NameKind::Agent | NameKind::Block);
-        let main = &self.definition.main().path;
-        if !is_shared || self.definition.find_origins(name).any(|place| place.file.path == *main) {
+        let main = PathBuf::from(&self.definition.main().path);
+        if !is_shared || self.definition.find_origins(name).any(|place| Path::new(&place.file.path) == main) {
             return;
         }
-        let (main, format) = (PathBuf::from(main), self.definition.main().index.format);
-        for path in list_json_files(&main) {
+        let has_name = |path: &Path, text: &str| !is_markdown(path) && text.contains(&name.text);
+        let (beside, others): (Vec<_>, Vec<_>) =
+            list_other_files(self.snapshot, &main).into_iter().partition(|path| path.parent() == main.parent());
+        let shared = self.list_shared_files(name);
+        let readers = find_readers(self, others, &shared, has_name);
+        let format = self.definition.main().index.format;
+        for path in beside.into_iter().take(MAX_NEIGHBOURS).chain(readers) {
             let found = read_definition(self.snapshot, &path);
             if let Some((text, found)) = found.filter(|(_, found)| Some(*found) == format) {
                 self.definition.add_neighbour(&path.display().to_string(), text, found);
             }
         }
+    }
+
+    /// The files that give an agent or a block its meaning: where its name is, or those of the folder with its name.
+    fn list_shared_files(&self, name: &Name) -> HashSet<PathBuf> {
+        let named = self.definition.find_origins(name).map(|place| PathBuf::from(&place.file.path));
+        let read = self.checked.iter().flat_map(|checked| checked.files.keys()).map(PathBuf::from);
+        let of_folder = read.filter(|path| path.parent().is_some_and(|folder| folder.ends_with(&name.text)));
+        named.chain(of_folder).map(|path| resolve_path(&path)).collect()
     }
 
     /// The document's part of the definition.
@@ -124,17 +139,6 @@ impl<'s> Opened<'s> {
         let offset = self.view().find_offset(position);
         self.file()?.index.find_names(offset).min_by_key(|name| std::cmp::Reverse(name.role))
     }
-}
-
-/// The other JSON files next to a file.
-fn list_json_files(main: &Path) -> Vec<PathBuf> {
-    let entries = main.parent().and_then(|folder| std::fs::read_dir(folder).ok()).into_iter().flatten().flatten();
-    let is_json = |path: &PathBuf| path.extension().is_some_and(|end| end == "json" || end == "jsonc");
-    let mut paths: Vec<PathBuf> = entries.map(|entry| entry.path()).filter(is_json).collect();
-    paths.retain(|path| path != main && std::fs::metadata(path).is_ok_and(|file| file.len() <= MAX_FILE_BYTES));
-    paths.sort();
-    paths.truncate(MAX_NEIGHBOURS);
-    paths
 }
 
 /// The completions at a position.

@@ -15,6 +15,7 @@ mod features;
 mod gate;
 mod pages;
 mod parts;
+mod readers;
 mod rename_check;
 mod renames;
 mod requests;

@@ -12,6 +12,7 @@ use lsp_types::{
 
 use super::convert::TextView;
 use super::features::Opened;
+use super::readers::check_includers;
 use super::rename_check::check_meaning;
 use super::state::Snapshot;
 use crate::analysis::names::NameKind;
@@ -32,6 +33,7 @@ pub(super) fn rename_at(snapshot: &Snapshot, params: &RenameParams) -> Result<Op
     let is_named_by_folder = folder.is_some() && opened.definition.find_origins(&name).next().is_none();
     if !is_named_by_folder {
         check_meaning(&opened, &name, &params.new_name, &replacements).map_err(refuse)?;
+        check_includers(&opened, &replacements).map_err(refuse)?;
     }
     let mut edits: BTreeMap<String, Vec<TextEdit>> = BTreeMap::new();
     for replacement in replacements {
