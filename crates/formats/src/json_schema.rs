@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_of_names_and_types_is_told_from_a_schema() {
+    fn a_list_of_names_and_types_is_distinguished_from_a_schema() {
         let find = |schema: &str| read_type_list(&parse_value(schema).expect("JSON"));
         let meant = json!({"type": "object", "properties": {"city": {"type": "string"}, "size": {"type": "integer"}}});
         assert_eq!(find(r#"{"city": "string", "size": "integer"}"#), Some(meant));

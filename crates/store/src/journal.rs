@@ -38,37 +38,14 @@ impl Journal for Store {
                 self.worker.register_run(run)?;
                 return Ok(self.finish_claim(run, runs.claim_run(run))?);
             }
-            let (seen, living) =
-                self.read_with(|db| Ok((read_run_lease(db, run)?, self.worker.living_workers(db)?)))?;
-            if seen.worker.as_deref().is_some_and(|worker| self.worker.is_driven_by(worker, run, &living)) {
-                return Err(JournalError::RunOwned(run));
-            }
+            let seen = self.read_free_lease(run)?;
             let claim = UnfinishedClaim::register_run(self, run)?;
             flowloom_runtime::failpoint::hit("claim_before");
-            let (worker, epoch) = (self.worker.name().to_owned(), seen.epoch);
-            let (claimant, earlier) = (self.worker.clone(), seen.worker);
-            let claimed = self
-                .writer
-                .submit_job(Box::new(move |connection| {
-                    // The job may have waited for the end of an outage, in which nobody could renew a lease.
-                    if let Some(earlier) = &earlier
-                        && (!claimant.knows_the_dead() || claimant.has_come_back(connection, run, earlier)?)
-                    {
-                        return Err(JournalError::RunOwned(run).into());
-                    }
-                    // Another process may have claimed it since. Only one claimant finds the epoch it read.
-                    // A lease of another worker that was not released is one of a worker that died.
-                    let sql = "update run set epoch = epoch + 1, worker = $1, failed_claims = failed_claims + \
-                               case when worker <> $1 and status in ('queued', 'running') then 1 else 0 end \
-                               where id = $2 and epoch = $3";
-                    match connection.execute_sql(sql, params![&worker, &run.to_string(), epoch])? {
-                        1 => Ok(()),
-                        _ => Err(JournalError::RunOwned(run).into()),
-                    }
-                }))
-                .await;
+            let lease = Lease { run, epoch: (seen.epoch + 1) as u64 };
+            let claimant = self.worker.clone();
+            let write = move |connection: &DbConnection| write_claim(connection, &claimant, run, &seen);
+            let claimed = self.writer.submit_job(Box::new(write)).await;
             flowloom_runtime::failpoint::hit("claim_after");
-            let lease = Lease { run, epoch: (epoch + 1) as u64 };
             Ok(claim.finish_claim(claimed.map(|()| lease))?)
         })
     }
@@ -207,6 +184,15 @@ impl Drop for UnfinishedClaim<'_> {
 }
 
 impl Store {
+    /// The lease of a run that no living worker drives. Fails with `RunOwned` if one does.
+    fn read_free_lease(&self, run: RunId) -> Result<RunLease, JournalError> {
+        let (seen, living) = self.read_with(|db| Ok((read_run_lease(db, run)?, self.worker.living_workers(db)?)))?;
+        match seen.worker.as_deref() {
+            Some(worker) if self.worker.is_driven_by(worker, run, &living) => Err(JournalError::RunOwned(run)),
+            _ => Ok(seen),
+        }
+    }
+
     /// Opens the mailbox of a run that was claimed, or forgets the run if it was not.
     pub(crate) fn finish_claim(&self, run: RunId, claimed: Result<Lease, StoreError>) -> Result<Lease, StoreError> {
         match &claimed {
@@ -324,6 +310,31 @@ pub fn memory_writes_of(owner: &str, event: &Event) -> Vec<(String, MemoryWrite)
 pub(crate) struct RunLease {
     pub(crate) epoch: i64,
     pub(crate) worker: Option<String>,
+}
+
+/// Gives a run to a worker that has seen this lease. Fails with `RunOwned` if the earlier worker lives, or if another one was
+/// faster.
+fn write_claim(
+    connection: &DbConnection,
+    claimant: &LocalWorker,
+    run: RunId,
+    seen: &RunLease,
+) -> Result<(), StoreError> {
+    // The job may have waited for the end of an outage, in which nobody could renew a lease.
+    if let Some(earlier) = &seen.worker
+        && (!claimant.knows_the_dead() || claimant.has_come_back(connection, run, earlier)?)
+    {
+        return Err(JournalError::RunOwned(run).into());
+    }
+    // Another process may have claimed it since. Only one claimant finds the epoch it read.
+    // A lease of another worker that was not released is one of a worker that died.
+    let sql = "update run set epoch = epoch + 1, worker = $1, failed_claims = failed_claims + \
+               case when worker <> $1 and status in ('queued', 'running') then 1 else 0 end \
+               where id = $2 and epoch = $3";
+    match connection.execute_sql(sql, params![&claimant.name().to_owned(), &run.to_string(), seen.epoch])? {
+        1 => Ok(()),
+        _ => Err(JournalError::RunOwned(run).into()),
+    }
 }
 
 pub(crate) fn read_run_lease(connection: &DbConnection, run: RunId) -> Result<RunLease, StoreError> {

@@ -9,7 +9,7 @@ use crate::config::Config;
 use crate::engine_factory::EngineFactory;
 use crate::tools::mcp::McpServers;
 
-/// What a catalog needs to find, compile and prepare definitions. Clones are handles of the same.
+/// The parts of the program with which a catalog finds, compiles and prepares definitions. Clones are handles of the same.
 #[derive(Clone)]
 pub struct CatalogParts {
     /// The configuration of its definitions.

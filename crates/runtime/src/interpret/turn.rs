@@ -56,30 +56,14 @@ impl Interpreter {
             let (next, unknown) = match choose_destination(turn.router.as_ref(), routes, place.text.wording) {
                 RoutingChoice::Unknown { .. } if runs_tools => (None, None),
                 RoutingChoice::Unknown { calls: wrong, reply, .. } if round < retries => {
-                    request.messages.push(Message { tool_calls: wrong.clone(), ..Message::new(Role::Assistant, text) });
-                    for call in wrong {
-                        let message = Message::new(Role::Tool, reply.clone());
-                        request.messages.push(Message { tool_call_id: Some(call.id), ..message });
-                    }
+                    refuse_calls(text, wrong, &reply).for_each(|message| request.messages.push(message));
                     continue;
                 }
                 RoutingChoice::To(next) => (Some(next), None),
                 RoutingChoice::Missing => (None, None),
                 RoutingChoice::Unknown { named, .. } => (None, Some(named)),
             };
-            if let Some(thread) = &turn.generate.thread {
-                new.into_iter().for_each(|message| env.append_message(thread, message));
-                // An agent that only routes adds no message.
-                if !text.is_empty() || !calls.is_empty() {
-                    let answer = Message::new(Role::Assistant, text.as_str());
-                    env.append_message(thread, Message { tool_calls: calls.clone(), ..answer });
-                    if let Some(why) = &turn.not_run_reason {
-                        calls
-                            .iter()
-                            .for_each(|call| env.append_message(thread, unanswered_call_message(call.clone(), why)));
-                    }
-                }
-            }
+            append_turn(env, turn, new, &text, &calls);
             let entries = [
                 ("agent", Value::from(&*turn.name)),
                 ("turn", Value::from(&*turn.id)),
@@ -131,6 +115,28 @@ impl Interpreter {
         let last = calls.last().map_or(Value::Null, |call| name_of(call).into());
         self.emit_finished(place, None)?;
         Ok(Some(Value::map([("tool", last), ("results", Value::list(results))])))
+    }
+}
+
+/// The messages for a model whose calls name an unknown destination: what it answered, and `reply` to each call.
+fn refuse_calls(text: String, calls: Vec<ToolCall>, reply: &str) -> impl Iterator<Item = Message> {
+    let answer = Message { tool_calls: calls.clone(), ..Message::new(Role::Assistant, text) };
+    let reply = reply.to_owned();
+    let refuse =
+        move |call: ToolCall| Message { tool_call_id: Some(call.id), ..Message::new(Role::Tool, reply.clone()) };
+    std::iter::once(answer).chain(calls.into_iter().map(refuse))
+}
+
+/// Appends a turn to its thread: the new messages of its request and the answer. An agent that only routes adds no answer.
+fn append_turn(env: &mut Env, turn: &Turn, new: Vec<Message>, text: &str, calls: &[ToolCall]) {
+    let Some(thread) = &turn.generate.thread else { return };
+    new.into_iter().for_each(|message| env.append_message(thread, message));
+    if text.is_empty() && calls.is_empty() {
+        return;
+    }
+    env.append_message(thread, Message { tool_calls: calls.to_vec(), ..Message::new(Role::Assistant, text) });
+    if let Some(why) = &turn.not_run_reason {
+        calls.iter().for_each(|call| env.append_message(thread, unanswered_call_message(call.clone(), why)));
     }
 }
 

@@ -28,6 +28,8 @@ const UNITS_PX: [(&str, f64); 9] = [
 ];
 /// Sizes below this many pixels cannot be read.
 const LEGIBLE_PX: f64 = 2.0;
+/// Text of this opacity, as a fraction, or a lower one cannot be seen.
+const INVISIBLE_OPACITY: f64 = 0.05;
 
 /// The properties of CSS that can hide an element.
 const HIDING_PROPERTIES: [&str; 22] = [
@@ -113,26 +115,53 @@ impl Style {
 
     /// Whether an element with these declarations cannot be seen.
     fn is_hiding(&self) -> bool {
-        let is_placed = matches!(self.get("position"), "absolute" | "fixed");
-        let is_cut = self.get("overflow").starts_with("hidden") || self.get("overflow").starts_with("clip");
-        let is_flat = |property| is_cut && read_px(self.get(property)).is_some_and(|size| size < LEGIBLE_PX);
-        let is_outside = |property| read_px(self.get(property)).is_some_and(|at| at <= -OFF_SCREEN_PX);
-        self.get("display") == "none"
-            || matches!(self.get("visibility"), "hidden" | "collapse")
-            || self.get("content-visibility") == "hidden"
-            || read_number(self.get("opacity")).is_some_and(|opacity| opacity <= 0.05)
-            || is_transparent(self.get("color"))
-            || is_transparent(self.get("-webkit-text-fill-color"))
-            || read_argument(self.get("filter"), "opacity").and_then(read_number) == Some(0.0)
-            || read_px(self.get("font-size")).is_some_and(|size| size < LEGIBLE_PX)
-            || self.get("font").split([' ', '/']).any(|part| part.starts_with('0') && read_px(part) == Some(0.0))
-            || read_px(self.get("text-indent")).is_some_and(|indent| indent.abs() >= OFF_SCREEN_PX)
-            || !self.get("position").is_empty() && ["left", "right", "top", "bottom"].into_iter().any(is_outside)
-            || is_placed && is_empty_clip(self.get("clip"))
-            || is_empty_clip(self.get("clip-path"))
-            || moves_away(self.get("transform"))
-            || ["width", "height", "max-height"].into_iter().any(is_flat)
+        HIDING_VALUES.iter().any(|(property, hides)| hides(self.get(property)))
+            || self.is_off_screen()
+            || self.is_clipped_away()
+            || self.is_cut_to_nothing()
     }
+
+    /// Whether an offset moves the element out of the page.
+    fn is_off_screen(&self) -> bool {
+        let is_outside = |side| read_px(self.get(side)).is_some_and(|at| at <= -OFF_SCREEN_PX);
+        !self.get("position").is_empty() && ["left", "right", "top", "bottom"].into_iter().any(is_outside)
+    }
+
+    /// Whether the old form of a clip, which only affects placed elements, leaves nothing.
+    fn is_clipped_away(&self) -> bool {
+        matches!(self.get("position"), "absolute" | "fixed") && is_empty_clip(self.get("clip"))
+    }
+
+    /// Whether the element has no size, and its content is cut to it.
+    fn is_cut_to_nothing(&self) -> bool {
+        let overflow = self.get("overflow");
+        let is_cut = overflow.starts_with("hidden") || overflow.starts_with("clip");
+        is_cut && ["width", "height", "max-height"].into_iter().any(|size| is_illegible(self.get(size)))
+    }
+}
+
+/// Whether a value of a property hides its element.
+type HidingTest = fn(&str) -> bool;
+
+/// The values that hide an element by themselves, by property.
+const HIDING_VALUES: [(&str, HidingTest); 12] = [
+    ("display", |value| value == "none"),
+    ("visibility", |value| matches!(value, "hidden" | "collapse")),
+    ("content-visibility", |value| value == "hidden"),
+    ("opacity", |value| read_number(value).is_some_and(|opacity| opacity <= INVISIBLE_OPACITY)),
+    ("color", is_transparent),
+    ("-webkit-text-fill-color", is_transparent),
+    ("filter", |value| read_argument(value, "opacity").and_then(read_number) == Some(0.0)),
+    ("font-size", is_illegible),
+    ("font", |value| value.split([' ', '/']).any(|part| part.starts_with('0') && read_px(part) == Some(0.0))),
+    ("text-indent", |value| read_px(value).is_some_and(|indent| indent.abs() >= OFF_SCREEN_PX)),
+    ("clip-path", is_empty_clip),
+    ("transform", moves_away),
+];
+
+/// Whether a length is too small to read.
+fn is_illegible(length: &str) -> bool {
+    read_px(length).is_some_and(|size| size < LEGIBLE_PX)
 }
 
 /// A text without the comments of CSS.
