@@ -140,8 +140,11 @@ impl Style {
     }
 }
 
+/// Whether a value of a property hides its element.
+type HidingTest = fn(&str) -> bool;
+
 /// The values that hide an element by themselves, by property.
-const HIDING_VALUES: [(&str, fn(&str) -> bool); 12] = [
+const HIDING_VALUES: [(&str, HidingTest); 12] = [
     ("display", |value| value == "none"),
     ("visibility", |value| matches!(value, "hidden" | "collapse")),
     ("content-visibility", |value| value == "hidden"),
