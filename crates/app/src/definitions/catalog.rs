@@ -282,7 +282,7 @@ impl Catalog {
 
     fn compile_file(&self, path: &Path) -> Option<CatalogEntry> {
         let source = self.new_loader().compile(path);
-        if source.compiled.format.is_none() || !folder::is_definition(path, source.bytes(), &self.app.config) {
+        if source.compiled.format.is_none() || !folder::is_definition(path, source.bytes(), &self.parts.config) {
             return None;
         }
         let file = path.strip_prefix(&self.root).unwrap_or(path).display().to_string();
@@ -400,7 +400,7 @@ impl Catalog {
             location: place,
             problems,
             is_refused,
-            is_text: is_text(Some(format), source.bytes(), &self.app.config),
+            is_text: is_text(Some(format), source.bytes(), &self.parts.config),
             prepared,
             required_servers: source.compiled.required_servers,
             prepared_with_tools: OnceCell::new(),
