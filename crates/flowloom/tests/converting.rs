@@ -74,6 +74,30 @@ fn losses_are_reported_at_their_place_and_refused_if_asked() {
 }
 
 #[test]
+fn a_result_is_written_only_where_it_can_be_read() {
+    let place = Workspace::with_hello("");
+    for (to, out, wanted) in [("markdown", "x.json", "x.mdx"), ("graph", "x.mdx", "x.json")] {
+        let refused = place.run(&["convert", "hello.json", "--to", to, "--out", out]);
+        assert_eq!((exit_code(&refused), place.path(out).exists()), (2, false), "{to}");
+        assert!(stderr_text(&refused).contains(&format!("name it {wanted}")), "{}", stderr_text(&refused));
+    }
+}
+
+#[test]
+fn an_excerpt_shows_only_a_part_of_a_long_line() {
+    let place = Workspace::new("");
+    let step = |index: u32| {
+        let config = json!({"url": format!("http://mock.local/{index}"), "responseVariable": format!("r{index}")});
+        json!({"type": "apiCall", "config": config})
+    };
+    let text = json!({"name": "Long", "description": "d", "steps": (0..20).map(step).collect::<Vec<_>>()}).to_string();
+    place.write("long.json", &text);
+    let printed = stderr_text(&place.run(&["convert", "long.json", "--to", "steps"]));
+    assert!(printed.lines().all(|line| line.chars().count() < 250), "{printed}");
+    assert!(printed.contains("http://mock.local/7"), "{printed}");
+}
+
+#[test]
 fn the_report_is_a_value_too() {
     let place = Workspace::new("");
     place.write("flow.json", &flow_text());
@@ -105,11 +129,14 @@ fn what_is_kept_is_reported_too() {
     for line in ["kept: the text of draft  x.json:1:", "kept: the name draft of the result of draft  x.json:1:"] {
         assert!(printed.contains(line), "{line}: {printed}");
     }
-    assert!(printed.contains("5 kept (1 name, 2 texts, 2 results), 4 expressed differently, 1 lost"), "{printed}");
+    assert!(
+        printed.contains("4 kept (1 name, 1 text, 1 result, 1 model call), 3 expressed differently, 1 lost"),
+        "{printed}"
+    );
     let silent = stderr_text(&place.run(&["convert", "x.json", "--to", "flow"]));
-    assert!(silent.contains("5 kept (") && !silent.contains("kept: the text"), "{silent}");
+    assert!(silent.contains("4 kept (") && !silent.contains("kept: the text"), "{silent}");
     let (_, report) = place.run_json(&["convert", "x.json", "--to", "flow"]);
-    assert_eq!(report["kept_by_kind"], json!({"name": 1, "text": 2, "result": 2}), "{report}");
+    assert_eq!(report["kept_by_kind"], json!({"name": 1, "text": 1, "result": 1, "model call": 1}), "{report}");
     let found = report["findings"].as_array().expect("findings").iter().find(|one| one["construct"] == "text");
     assert_eq!(found.map(|one| &one["fate"]), Some(&json!("kept")), "{report}");
 }

@@ -19,6 +19,9 @@ const TELLING_WORDS: [(Format, &[&str]); 5] = [
     (agent::FORMAT, &["systemPrompt"]),
 ];
 
+/// The lists that the definitions of most formats have.
+const LISTS: [&str; 2] = ["steps", "nodes"];
+
 /// The format of a document that was found, not named; `None` if nothing tells that it is a definition. `tree`: its JSON, as
 /// far as it can be read.
 pub fn recognise_found(file: &str, text: &str, tree: Option<&Node>) -> Option<Format> {
@@ -32,7 +35,11 @@ pub fn recognise_found(file: &str, text: &str, tree: Option<&Node>) -> Option<Fo
 pub fn is_found_definition(file: &str, text: &str) -> bool {
     match parse_node(&blank_comments(text)) {
         Ok((tree, _)) => recognise_found(file, text, Some(&tree)).is_some() || is_misspelt(&tree),
-        Err(_) => recognise(file, text, None).is_some() || guess_broken_format(text).is_some(),
+        // Nobody can say more of a broken file, and the person who broke a definition wants to know.
+        Err(_) => {
+            let has_list = LISTS.iter().any(|list| text.contains(&format!("\"{list}\"")));
+            has_list || recognise(file, text, None).is_some() || guess_broken_format(text).is_some()
+        }
     }
 }
 
@@ -79,10 +86,10 @@ fn tell_nodes(shape: &DocumentShape<'_>) -> bool {
         || (shape.has(&["nodes"]) && shape.whole.get("blocks").is_some())
 }
 
-/// Whether a document has the name of a definition and an empty list, in which a person is about to write.
+/// Whether a document has the name of a definition and nothing in its list yet: a person is about to write there.
 fn is_empty_definition(shape: &DocumentShape<'_>) -> bool {
-    let is_empty = |list: &str| shape.definition.get(list).and_then(Node::items).is_some_and(<[Node]>::is_empty);
-    shape.has(&["name"]) && ["steps", "nodes"].into_iter().any(is_empty)
+    let is_empty = |node: &Node| node.items().is_none_or(<[Node]>::is_empty);
+    shape.has(&["name"]) && LISTS.iter().any(|list| shape.definition.get(list).is_some_and(is_empty))
 }
 
 #[cfg(test)]
@@ -99,7 +106,7 @@ mod tests {
             r#"{"steps": [{"name": "build", "run": "make"}]}"#,
             r#"{"name": "site", "version": "1.0.0", "scripts": {}, "steps": ["a"]}"#,
             r#"{"steps": [{"uses": "actions/checkout"}], "mode": "fast"}"#,
-            r#"{"compilerOptions": {"strict": true}, "steps": [}"#,
+            r#"{"compilerOptions": {"strict": true}, "files": [}"#,
         ];
         for text in others {
             assert!(!is_found_definition("found.json", text), "{text}");
@@ -124,7 +131,7 @@ mod tests {
             assert_eq!(recognise_found("found.json", text, Some(&tree)), Some(format), "{text}");
             assert!(is_found_definition("found.json", text), "{text}");
         }
-        for broken in [r#"{"steps": [{"functionId": "#, r#"{"nodes": [{"block_id": "a",,}]}"#] {
+        for broken in [r#"{"steps": [{"functionId": "#, r#"{"nodes": [{"block_id": "a",,}]}"#, "{\"steps\": ["] {
             assert!(is_found_definition("found.json", broken), "{broken}");
         }
     }

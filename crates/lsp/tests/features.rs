@@ -129,7 +129,7 @@ fn write_parts(parts: &[OutlineItem], depth: usize, out: &mut String) {
 fn known() -> Known {
     let known_name = |name: &str| vec![KnownName::new(name, "for tests")];
     Known {
-        functions: [known_name("agent::chat"), known_name("tool::web_fetch")].concat(),
+        functions: [known_name("crm::lookup"), known_name("agent::chat"), known_name("tool::web_fetch")].concat(),
         models: known_name("scripted:echo"),
         blocks: vec![KnownName {
             inputs: [known_name("key"), known_name("default")].concat(),

@@ -17,6 +17,7 @@ use super::entry::DefinitionLocation;
 use super::error::DefinitionError;
 use super::flow_folder::FlowFolder;
 use super::folder::{self, ModificationTimes, is_unchanged, read_modification_times};
+use super::found;
 use super::included::{ReadFile, find_included, is_text};
 use crate::blocks::PythonSyntax;
 use crate::config::Config;
@@ -282,7 +283,7 @@ impl Catalog {
 
     fn compile_file(&self, path: &Path) -> Option<CatalogEntry> {
         let source = self.new_loader().compile(path);
-        if source.compiled.format.is_none() || !folder::is_definition(path, source.bytes(), &self.parts.config) {
+        if source.compiled.format.is_none() || !found::is_definition(path, source.bytes(), &self.parts.config) {
             return None;
         }
         let file = path.strip_prefix(&self.root).unwrap_or(path).display().to_string();

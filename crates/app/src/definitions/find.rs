@@ -9,9 +9,9 @@ use flowloom_formats::is_test;
 
 use super::error::DefinitionError;
 use super::folder::{
-    derive_file_id, find_definition_id, find_shared_ids, has_definition_extension, id_from_path, is_definition,
-    list_files,
+    derive_file_id, find_definition_id, find_shared_ids, has_definition_extension, id_from_path, list_files,
 };
+use super::found::is_definition;
 use super::included::{ReadFile, find_included, is_text};
 use super::missing_file::find_similar_file;
 use super::reader::{MAX_TEST_BYTES, read_bounded_text};

@@ -9,11 +9,9 @@ use flowloom_core::code::Code;
 use flowloom_core::diagnostic::{Diagnostic, Span};
 use flowloom_core::plan::Plan;
 use flowloom_formats::graph::WORKFLOW_TABLE_FILE;
-use flowloom_formats::{is_found_definition, markdown};
 use unicode_normalization::UnicodeNormalization as _;
 
 use super::flow_folder::FLOW_FOLDER;
-use crate::config::Config;
 use crate::folders::name_folder;
 
 /// Maximum depth of subfolders that are searched.
@@ -108,23 +106,6 @@ pub(super) fn has_definition_extension(path: &Path) -> bool {
 /// Whether a file may be a definition, by its name: the table of workflows is one, with the tables next to it.
 fn may_be_definition(path: &Path) -> bool {
     has_definition_extension(path) || path.file_name().is_some_and(|name| name == WORKFLOW_TABLE_FILE)
-}
-
-/// Whether a file that was found is a definition, and neither documentation nor the file of another program: most `.md` files
-/// contain no action.
-pub(crate) fn is_definition(path: &Path, bytes: &[u8], config: &Config) -> bool {
-    match path.extension().and_then(OsStr::to_str) {
-        Some("md") => has_action(bytes, config),
-        Some("json" | "jsonc") => is_found_definition(&path.display().to_string(), &String::from_utf8_lossy(bytes)),
-        _ => true,
-    }
-}
-
-/// Whether Markdown has an action: a built-in one, or one of the configuration.
-pub fn has_action(bytes: &[u8], config: &Config) -> bool {
-    let functions: Vec<&str> = config.functions.keys().map(String::as_str).collect();
-    let servers: Vec<&str> = config.mcp.keys().map(String::as_str).collect();
-    markdown::has_action(&String::from_utf8_lossy(bytes), &functions, &servers)
 }
 
 /// Derives an id from a path: `flow/weather.json` becomes `flow.weather`. Letters, marks and symbols are kept; a letter

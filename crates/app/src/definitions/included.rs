@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use flowloom_core::plan::Format;
 use flowloom_formats::markdown;
 
-use super::folder::has_action;
+use super::found::has_action;
 use crate::config::Config;
 
 /// A file of a folder with definitions.

@@ -15,6 +15,7 @@ pub mod error;
 pub mod find;
 pub mod flow_folder;
 pub mod folder;
+pub mod found;
 pub mod function_files;
 pub mod functions;
 mod included;

@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize};
 
 use super::error::DefinitionError;
 use super::stored::{DefinitionContent, compile_for_user, new_definition};
-use crate::definitions::folder;
 use crate::definitions::source::{LoadedDefinition, Loader};
+use crate::definitions::{folder, found};
 use crate::error::AppError;
 
 /// A workflow of the folder.
@@ -51,7 +51,7 @@ pub fn read_folder(root: &Path, loader: &Loader<'_>) -> (Vec<SyncItem>, Vec<Load
     let (mut found, mut refused) = (Vec::new(), Vec::new());
     for path in folder::list_files(root) {
         let source = loader.compile(&path);
-        if source.compiled.format.is_none() || !folder::is_definition(&path, source.bytes(), loader.config) {
+        if source.compiled.format.is_none() || !found::is_definition(&path, source.bytes(), loader.config) {
             continue;
         }
         match build_item(root, &source).filter(|_| !source.is_refused()) {

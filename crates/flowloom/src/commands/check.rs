@@ -7,7 +7,7 @@ use flowloom_app::config::Config;
 use flowloom_app::config::project::ProjectTarget;
 use flowloom_app::definitions::find::{FoundFile, find_definitions, find_named};
 use flowloom_app::definitions::source::{self, LoadedDefinition, Loader, resolve_entry};
-use flowloom_app::listing::count_noun;
+use flowloom_app::listing::{count_noun, list_first};
 use flowloom_core::diagnostic::apply_safe_fixes;
 
 use super::results::print_json;
@@ -16,6 +16,9 @@ use crate::failure::{CommandError, CommandResult};
 use crate::print::{show_name, show_path};
 use crate::replace_file::replace_file;
 use crate::terminal::diagnostics;
+
+/// Maximum number of files without a workflow that are named.
+const MAX_SHOWN_OTHERS: usize = 10;
 
 /// Maximum number of rounds of fixes.
 const MAX_FIX_ROUNDS: u32 = 10;
@@ -74,8 +77,7 @@ pub(super) fn load_definitions(path: &Path, loader: &Loader<'_>) -> Result<Named
     }
     let found = find_definitions(path, loader);
     if !found.others.is_empty() {
-        let names: Vec<String> = found.others.iter().map(|other| show_path(other)).collect();
-        eprintln!("not workflows: {}", names.join(", "));
+        eprintln!("not workflows: {}", list_first(found.others.iter().map(|other| show_path(other)), MAX_SHOWN_OTHERS));
     }
     if found.definitions.is_empty() {
         return Err(CommandError::usage(format!("there are no workflows in {}", path.display())));

@@ -24,6 +24,9 @@ pub(crate) fn convert_file(global: &Global, arguments: &ConvertArgs) -> CommandR
     let Some(to) = source::parse_format(Some(&arguments.to))? else {
         return Err(CommandError::usage("name the format of the result with --to"));
     };
+    if let Some(out) = &arguments.out {
+        check_extension(out, to == markdown::FORMAT)?;
+    }
     let config = global.load_config()?;
     let file = find_definition(&config, &arguments.file)?;
     let loader = Loader { format, ..Loader::new(&config) };
@@ -47,6 +50,20 @@ pub(crate) fn convert_file(global: &Global, arguments: &ConvertArgs) -> CommandR
         false => print_conversion(&converted, arguments),
     }
     Ok(if converted.is_refused { REFUSED_EXIT } else { 0 })
+}
+
+/// Fails if no command could read the result under this name.
+fn check_extension(out: &Path, is_markdown: bool) -> Result<(), CommandError> {
+    let end = out.extension().unwrap_or_default().to_string_lossy().to_ascii_lowercase();
+    let fits = |ends: [&str; 2]| ends.contains(&end.as_str());
+    let wanted = match is_markdown {
+        true if !fits(["mdx", "md"]) => "mdx",
+        false if fits(["mdx", "md"]) || fits(["yaml", "yml"]) => "json",
+        _ => return Ok(()),
+    };
+    let name = out.with_extension(wanted);
+    let message = format!("{} would not be read as the result; name it {}", out.display(), name.display());
+    Err(CommandError::usage(message))
 }
 
 /// Fails if the result would replace a file of the definition: losses of the conversion would be irreversible.

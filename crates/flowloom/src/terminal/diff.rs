@@ -213,6 +213,6 @@ mod tests {
         let mut out = String::new();
         render_lines(&field, "", &mut out);
         assert_eq!(out.lines().count(), MAX_SHOWN_LINES + 1);
-        assert!(out.starts_with("- a0\n- a1\n") && out.ends_with("… and 39800 more lines\n"), "{out}");
+        assert!(out.contains("- a199") && !out.contains("- a200") && out.contains("… and 39800 more lines"), "{out}");
     }
 }

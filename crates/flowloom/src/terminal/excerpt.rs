@@ -12,6 +12,9 @@ use crate::print::replace_controls;
 /// Maximum number of bytes that are shown before a problem, of it, and after it.
 pub(crate) const MAX_EXCERPT_BYTES: usize = 400;
 
+/// Maximum number of columns of an excerpt that no terminal shows: a line may be the whole file.
+const MAX_FILE_COLUMNS: usize = 200;
+
 /// A file, of which the surroundings of a problem are shown.
 #[derive(Debug)]
 pub(crate) struct Excerpt<'a> {
@@ -37,7 +40,7 @@ impl<'a> Excerpt<'a> {
     ) -> Excerpt<'a> {
         let text = &*source.text;
         let at = marked.start;
-        let window = columns.and_then(|columns| SourceWindow::find_window(source, marked, columns));
+        let window = SourceWindow::find_window(source, marked, columns.unwrap_or(MAX_FILE_COLUMNS));
         let start = text.floor_char_boundary(at.saturating_sub(MAX_EXCERPT_BYTES));
         let end = text.ceil_char_boundary(at.saturating_add(2 * MAX_EXCERPT_BYTES + 1));
         Excerpt { file, source, shown: replace_controls(&text[start..end]), shown_start: start, window }

@@ -75,7 +75,8 @@ fn write_in_shape(shape: &'static keys::ValueShape, text: &str) -> String {
     }
 }
 
-/// The line end of a text: CR LF if all of its lines have it, otherwise LF. A second layout finds the same one.
+/// The line end of a text: CR LF if all of its lines have it, otherwise LF, also where lines differ. A second layout finds the
+/// same one.
 pub(crate) fn find_line_end(text: &str) -> &'static str {
     let lines = text.matches('\n').count();
     if lines > 0 && text.matches("\r\n").count() == lines { "\r\n" } else { "\n" }

@@ -17,8 +17,8 @@ use super::generate::DEFAULT_TEMPERATURE;
 use super::native::static_key;
 use super::parse::TextPiece;
 
-/// The options, as they are written.
-const OPTIONS: [&str; 8] =
+/// The options of a model call, as they are written.
+pub const MODEL_OPTIONS: [&str; 8] =
     ["maxTokens", "temperature", "seed", "stop", "topP", "topK", "presencePenalty", "frequencyPenalty"];
 
 /// Where an option is written.
@@ -74,12 +74,12 @@ impl MarkdownCompiler<'_> {
         text: &TextPiece<'_>,
     ) {
         let (start, end) = action.get("options").map_or((action.start, action.end), |given| (given.start, given.end));
-        let absent: Vec<&str> = OPTIONS.into_iter().filter(|known| !map.contains_key(*known)).collect();
-        for key in map.keys().filter(|key| !OPTIONS.contains(&&***key)) {
+        let absent: Vec<&str> = MODEL_OPTIONS.into_iter().filter(|known| !map.contains_key(*known)).collect();
+        for key in map.keys().filter(|key| !MODEL_OPTIONS.contains(&&***key)) {
             let span = places.get(&**key).map_or_else(|| text.file_span(start, end), |place| place.key);
             let help = match self.problems.find_similar(key, absent.iter().copied()) {
                 Some(meant) => format!("did you mean {meant}?"),
-                None => format!("the options are {}", OPTIONS.join(", ")),
+                None => format!("the options are {}", MODEL_OPTIONS.join(", ")),
             };
             let message = format!("the option {key} is not known and has no effect");
             self.problems.add_warning(Code::IgnoredKey, span, message).help = Some(help);

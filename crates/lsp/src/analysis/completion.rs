@@ -4,17 +4,14 @@ use std::collections::HashSet;
 
 use flowloom_core::diagnostic::Span;
 use flowloom_core::json::Node;
-use flowloom_formats::find_format;
+use flowloom_formats::{find_built_in_parameters, find_format, list_built_in_functions};
 
 use super::block_inputs::find_block_inputs;
-use super::completion_frontmatter::list_frontmatter;
 use super::definition::{Definition, IndexedFile};
-use super::elements::{ELEMENTS, GLOBALS, find_element, find_members};
 use super::index::{Body, Index};
-use super::json_place::{JsonPath, JsonPlace, PathStep, find_place, to_pattern, touches_offset};
+use super::json_place::{JsonPath, JsonPlace, PathStep, find_place, to_pattern};
 use super::json_tree::inner_span;
 use super::known::{Known, KnownName};
-use super::mdx::{Element, MdxDocument};
 use super::names::{Name, NameKind, Role};
 use super::pipeline_order::list_refused_nodes;
 use super::roles::{TextRole, find_role};
@@ -62,7 +59,7 @@ impl Proposal {
         Proposal { label, kind, detail, meaning, replaces, insert, is_snippet: false }
     }
 
-    fn of_name(name: &Name, replaces: Span) -> Proposal {
+    pub(super) fn of_name(name: &Name, replaces: Span) -> Proposal {
         let about = &name.about;
         let detail = [&about.type_name, &about.origin].into_iter().filter(|text| !text.is_empty());
         let detail = detail.cloned().collect::<Vec<_>>().join(", ");
@@ -96,28 +93,28 @@ struct WrittenReference<'a> {
 }
 
 /// A position, and what can be named there.
-struct Context<'a> {
-    definition: &'a Definition,
-    file: &'a IndexedFile,
+pub(super) struct Context<'a> {
+    pub(super) definition: &'a Definition,
+    pub(super) file: &'a IndexedFile,
     index: &'a Index,
-    offset: usize,
-    known: &'a Known,
+    pub(super) offset: usize,
+    pub(super) known: &'a Known,
 }
 
 impl Context<'_> {
-    fn text(&self) -> &str {
+    pub(super) fn text(&self) -> &str {
         &self.index.text
     }
 
     /// The word that ends at the position.
-    fn word_span(&self) -> Span {
+    pub(super) fn word_span(&self) -> Span {
         let before = &self.text()[..self.offset];
         let length: usize = before.chars().rev().take_while(|c| is_word(*c)).map(char::len_utf8).sum();
         Span { start: self.offset - length, length }
     }
 
     /// The word around the position.
-    fn whole_word_span(&self) -> Span {
+    pub(super) fn whole_word_span(&self) -> Span {
         let before = self.word_span();
         let after: usize = self.text()[self.offset..].chars().take_while(|c| is_word(*c)).map(char::len_utf8).sum();
         Span { length: before.length + after, ..before }
@@ -183,7 +180,7 @@ impl Context<'_> {
     }
 
     /// The fields of a name: those that the definition declares, or those of its last value.
-    fn list_value_fields(&self, name: &Name) -> Vec<String> {
+    pub(super) fn list_value_fields(&self, name: &Name) -> Vec<String> {
         let declared = self.definition.list_fields(name);
         match declared.is_empty() {
             true => self.known.fields.get(&name.text).cloned().unwrap_or_default(),
@@ -285,7 +282,9 @@ impl Context<'_> {
                 (NameKind::Function, _) => propose_names(&self.known.functions, kind),
                 (NameKind::Model, _) => propose_names(&self.known.models, kind),
                 (NameKind::Tool, _) => {
-                    [propose_names(&self.known.workflows, kind), propose_names(&self.known.functions, kind)].concat()
+                    let functions = propose_names(&self.known.functions, kind).into_iter();
+                    let tools = functions.filter(|function| is_tool(&function.label));
+                    propose_names(&self.known.workflows, kind).into_iter().chain(tools).collect()
                 }
                 (NameKind::Block, Role::Read) => join_unique(own(), propose_names(&self.known.blocks, kind)),
                 (NameKind::Agent, Role::Read) => join_unique(own(), propose_names(&self.known.agents, kind)),
@@ -326,146 +325,21 @@ impl Context<'_> {
         };
         all.into_iter().map(propose).collect()
     }
-
-    fn list_markdown(&self, document: &MdxDocument) -> Vec<Proposal> {
-        if let Some(range) = &document.frontmatter
-            && range.start <= self.offset
-            && self.offset <= range.end
-        {
-            return list_frontmatter(self.text(), range.clone(), self.word_span());
-        }
-        let is_here = |span: Span| touches_offset(span, self.offset);
-        if document.expressions.iter().any(|expression| is_here(expression.span)) {
-            return self.list_expression();
-        }
-        let tag = document.elements.iter().find(|element| element.tag.start < self.offset && is_here(element.tag));
-        match tag {
-            Some(element) if is_here(element.name_span) => self.list_elements(element.name_span.start - 1),
-            Some(element) if self.offset < element.tag.end() || !self.text()[..self.offset].ends_with('>') => {
-                self.list_attributes(element)
-            }
-            _ => {
-                let word = self.word_span();
-                let before = &self.text()[..word.start];
-                match before.ends_with('<') {
-                    true => self.list_elements(word.start - 1),
-                    false
-                        if before.trim_end_matches([' ', '\t']).is_empty()
-                            || before.trim_end_matches([' ', '\t']).ends_with('\n') =>
-                    {
-                        self.list_elements(word.start)
-                    }
-                    false => Vec::new(),
-                }
-            }
-        }
-    }
-
-    fn list_elements(&self, start: usize) -> Vec<Proposal> {
-        let end = self.word_span().end();
-        let replaces = Span { start, length: end - start };
-        let propose = |element: &super::elements::ElementKind| Proposal {
-            meaning: element.meaning.to_owned(),
-            insert: element.skeleton.to_owned(),
-            is_snippet: true,
-            ..Proposal::new(element.name, ProposalKind::Skeleton, replaces)
-        };
-        ELEMENTS.iter().map(propose).collect()
-    }
-
-    fn list_attributes(&self, element: &Element) -> Vec<Proposal> {
-        let value = element.attributes.iter().find(|attribute| {
-            attribute.value.is_some_and(|value| value.start <= self.offset && self.offset <= value.end())
-        });
-        if let Some(attribute) = value {
-            let replaces = attribute.value.unwrap_or_default();
-            let models = if attribute.name == "model" { self.known.models.as_slice() } else { &[] };
-            let propose = |known: &KnownName| Proposal {
-                detail: known.detail.clone(),
-                ..Proposal::new(&known.name, ProposalKind::Name(NameKind::Model), replaces)
-            };
-            return models.iter().map(propose).collect();
-        }
-        let replaces = self.word_span();
-        let Some(kind) = find_element(&element.name) else { return Vec::new() };
-        let is_there = |name: &str| element.attributes.iter().any(|one| one.name == name && one.value.is_some());
-        let propose = |attribute: &super::elements::AttributeKind| Proposal {
-            meaning: attribute.meaning.to_owned(),
-            insert: format!("{}={}", attribute.name, attribute.value),
-            is_snippet: true,
-            ..Proposal::new(attribute.name, ProposalKind::Key, replaces)
-        };
-        kind.attributes.iter().filter(|attribute| !is_there(attribute.name)).map(propose).collect()
-    }
-
-    fn list_expression(&self) -> Vec<Proposal> {
-        if let Some(replaces) = self.find_included() {
-            let propose = |known: &KnownName| Proposal {
-                detail: known.detail.clone(),
-                ..Proposal::new(&known.name, ProposalKind::Value, replaces)
-            };
-            return self.known.texts.iter().map(propose).collect();
-        }
-        let word = self.whole_word_span();
-        let before = &self.text()[..word.start];
-        let names = self.definition.list_visible(self.file, self.offset, NameKind::Variable);
-        if let Some(object) = before.strip_suffix('.') {
-            // An item of a list has the fields of the list.
-            let (list, is_item) = match object.strip_suffix(']').and_then(find_open_bracket) {
-                Some(at) => (&object[..at], true),
-                None => (object, false),
-            };
-            let length: usize = list.chars().rev().take_while(|c| is_word(*c)).map(char::len_utf8).sum();
-            return self.list_members(&list[list.len() - length..], is_item, &names, word);
-        }
-        let own = names.iter().map(|name| Proposal::of_name(name, word));
-        let globals = GLOBALS.iter().map(|name| Proposal::new(name, ProposalKind::Member, word));
-        own.chain(globals).collect()
-    }
-
-    /// The name between the quotes of an `include('…')`, if the position is in one.
-    fn find_included(&self) -> Option<Span> {
-        let (before, after) = self.text().split_at(self.offset);
-        let quote = ['\'', '"', '`'].into_iter().filter_map(|quote| Some((before.rfind(quote)?, quote)));
-        let (open, quote) = quote.max_by_key(|(at, _)| *at)?;
-        let (written, rest) = (&before[open + 1..], after.find([quote, '\n', ')']).unwrap_or(0));
-        let is_name = written.chars().all(|c| is_word(c) || matches!(c, '-' | '.' | '/'));
-        let is_included = before[..open].trim_end().ends_with("include(");
-        (is_included && is_name).then_some(Span { start: open + 1, length: written.len() + rest })
-    }
-
-    /// The members of a value, or of an item of it if it is a list.
-    fn list_members(&self, object: &str, is_item: bool, names: &[Name], replaces: Span) -> Vec<Proposal> {
-        let propose = |(member, meaning): &(&str, &str)| Proposal {
-            detail: (*meaning).to_owned(),
-            ..Proposal::new(member, ProposalKind::Member, replaces)
-        };
-        let name = names.iter().find(|name| name.text == object);
-        let is_list = name.is_some_and(|name| name.about.type_name == "list");
-        let fields = name.filter(|_| is_list == is_item).map(|name| self.list_value_fields(name)).unwrap_or_default();
-        let fields = fields.iter().map(|field| Proposal {
-            detail: "field".to_owned(),
-            ..Proposal::new(field, ProposalKind::Member, replaces)
-        });
-        let is_helper = object.starts_with('$');
-        let members = match name {
-            _ if is_item => &[],
-            Some(name) => find_members(&name.about.type_name),
-            None if is_helper => find_members("$"),
-            None => find_members(object),
-        };
-        fields.chain(members.iter().map(propose)).collect()
-    }
-}
-
-/// The innermost bracket at the end of a text that has no end there; `None` if there are others after it.
-fn find_open_bracket(text: &str) -> Option<usize> {
-    text.rfind('[').filter(|at| !text[*at..].contains(']'))
 }
 
 /// Whether a character is part of a word of an expression.
-fn is_word(c: char) -> bool {
+pub(super) fn is_word(c: char) -> bool {
     c.is_alphanumeric() || matches!(c, '_' | '$')
+}
+
+/// Whether a model can call a function: not those that are only kinds of steps or stages of the planner.
+pub(super) fn is_tool(function: &str) -> bool {
+    is_configured(function) || find_built_in_parameters(function).is_some()
+}
+
+/// Whether a function is one of the configuration.
+pub(super) fn is_configured(function: &str) -> bool {
+    list_built_in_functions().iter().all(|(id, _)| id != function)
 }
 
 /// The proposals of both lists, each label once.

@@ -134,6 +134,26 @@ pub fn find_members(of: &str) -> Members {
     }
 }
 
+/// The functions of `$.z` that begin a schema.
+pub const SCHEMA_BUILDERS: [&str; 16] = [
+    "object",
+    "array",
+    "string",
+    "number",
+    "boolean",
+    "int",
+    "enum",
+    "literal",
+    "union",
+    "discriminatedUnion",
+    "tuple",
+    "record",
+    "date",
+    "null",
+    "any",
+    "unknown",
+];
+
 /// The global names of expressions.
 pub const GLOBALS: [&str; 11] =
     ["Object", "Array", "String", "Number", "Boolean", "Date", "Math", "JSON", "RegExp", "dedent", "include"];

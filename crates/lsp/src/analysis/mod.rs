@@ -3,6 +3,7 @@
 mod block_inputs;
 pub mod completion;
 mod completion_frontmatter;
+mod completion_markdown;
 pub mod definition;
 pub mod elements;
 pub mod field_reads;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use flowloom_app::config::Config;
 use flowloom_app::config::error::ConfigError;
-use flowloom_app::definitions::folder::has_action;
+use flowloom_app::definitions::found::has_action;
 use flowloom_app::definitions::reader::OpenFiles;
 use flowloom_app::definitions::source::{LoadedDefinition, Loader};
 use flowloom_core::code::Code;

@@ -16,7 +16,7 @@ use super::called_files::{find_called_file, find_element_file};
 use super::check::{Checked, is_markdown};
 use super::convert::TextView;
 use super::documents::Document;
-use super::readers::{find_readers, list_other_files, resolve_path};
+use super::readers::{ProjectFiles, resolve_path};
 use super::runs::show_value;
 use super::state::Snapshot;
 use super::workspace::read_definition;
@@ -76,11 +76,11 @@ impl<'s> Opened<'s> {
         if !is_shared || self.definition.find_origins(name).any(|place| Path::new(&place.file.path) == main) {
             return;
         }
-        let has_name = |path: &Path, text: &str| !is_markdown(path) && text.contains(&name.text);
-        let (beside, others): (Vec<_>, Vec<_>) =
-            list_other_files(self.snapshot, &main).into_iter().partition(|path| path.parent() == main.parent());
-        let shared = self.list_shared_files(name);
-        let readers = find_readers(self, others, &shared, has_name);
+        let project = self.project_files();
+        let mut all = project.list_others(&main);
+        all.retain(|path| !is_markdown(path));
+        let (beside, others): (Vec<_>, Vec<_>) = all.into_iter().partition(|path| path.parent() == main.parent());
+        let readers = project.find_readers(others, &self.list_shared_files(name), |text| text.contains(&name.text));
         let format = self.definition.main().index.format;
         for path in beside.into_iter().take(MAX_NEIGHBOURS).chain(readers) {
             let found = read_definition(self.snapshot, &path);
@@ -88,6 +88,12 @@ impl<'s> Opened<'s> {
                 self.definition.add_neighbour(&path.display().to_string(), text, found);
             }
         }
+    }
+
+    /// The files around the definition.
+    pub(super) fn project_files(&self) -> ProjectFiles<'s> {
+        let config = self.checked.as_ref().and_then(|checked| checked.config.clone());
+        ProjectFiles { folders: &self.snapshot.folders, open_files: self.snapshot.documents.open_files(), config }
     }
 
     /// The files that give an agent or a block its meaning: where its name is, or those of the folder with its name.

@@ -1,7 +1,7 @@
 //! Renames, in the form of the protocol. An agent with a folder of its own is renamed with its folder.
 
-use std::collections::BTreeMap;
-use std::path::Path;
+use std::collections::{BTreeMap, HashSet};
+use std::path::{Path, PathBuf};
 
 use async_lsp::{ErrorCode, ResponseError};
 use flowloom_app::definitions::nameable::AGENTS_FOLDERS;
@@ -10,13 +10,14 @@ use lsp_types::{
     ResourceOp, TextDocumentEdit, TextEdit, Url, WorkspaceEdit,
 };
 
+use super::check::is_markdown;
 use super::convert::TextView;
 use super::features::Opened;
-use super::readers::check_includers;
+use super::readers::resolve_path;
 use super::rename_check::check_meaning;
 use super::state::Snapshot;
 use crate::analysis::names::NameKind;
-use crate::analysis::rename::{find_renamable, rename};
+use crate::analysis::rename::{Replacement, find_renamable, rename};
 
 /// The edits that give the name at a position another text.
 pub(super) fn rename_at(snapshot: &Snapshot, params: &RenameParams) -> Result<Option<WorkspaceEdit>, ResponseError> {
@@ -66,8 +67,27 @@ pub(super) fn rename_at(snapshot: &Snapshot, params: &RenameParams) -> Result<Op
     Ok(Some(WorkspaceEdit { document_changes: Some(changes), ..WorkspaceEdit::default() }))
 }
 
+/// Fails if another workflow includes a text that changes: it would read a variable that only this definition has.
+fn check_includers(opened: &Opened<'_>, replacements: &[Replacement]) -> Result<(), String> {
+    let main = Path::new(&opened.definition.main().path);
+    if !is_markdown(main) {
+        return Ok(());
+    }
+    let changed: HashSet<PathBuf> =
+        replacements.iter().map(|replacement| resolve_path(Path::new(&replacement.file))).collect();
+    let own: HashSet<&Path> = opened.definition.files.iter().map(|file| Path::new(&file.path)).collect();
+    let project = opened.project_files();
+    let mut files = project.list_others(main);
+    files.retain(|file| is_markdown(file) && !own.contains(file.as_path()));
+    let readers = project.find_readers(files, &changed, |text| text.contains("include"));
+    let Some(reader) = readers.first() else { return Ok(()) };
+    let folder = main.parent().unwrap_or(main);
+    let shown = reader.strip_prefix(folder).unwrap_or(reader).display();
+    Err(format!("{shown} includes a text that would change, too, and has its own names: rename it there by hand first"))
+}
+
 /// The folder of an agent that is named by it: next to its graph, or above.
-fn find_agent_folder(opened: &Opened<'_>, agent: &str) -> Option<std::path::PathBuf> {
+fn find_agent_folder(opened: &Opened<'_>, agent: &str) -> Option<PathBuf> {
     let is_of_agents = |folder: &Path| AGENTS_FOLDERS.iter().any(|name| folder.ends_with(name));
     let folders =
         opened.checked.iter().flat_map(|checked| checked.files.keys()).filter_map(|path| Path::new(path).parent());

@@ -10,14 +10,11 @@ use lsp_types::{InitializeParams, Location, SymbolInformation, Url, WorkspaceFol
 
 use super::convert::TextView;
 use super::parts::symbol_kind;
+use super::readers::{MAX_FILES, read_text};
 use super::state::Snapshot;
 use crate::analysis::index::Index;
 use crate::analysis::json_tree::parse_tolerant;
 use crate::analysis::outline::{ItemKind, OutlineItem, list_parts};
-
-/// Maximum number and size of the files that are searched.
-pub(super) const MAX_FILES: usize = 2_000;
-const MAX_FILE_BYTES: u64 = 1 << 20;
 
 /// Maximum number of parts that a search finds: people write more of the name then.
 const MAX_FOUND: usize = 500;
@@ -67,16 +64,9 @@ pub(super) fn search_symbols(snapshot: &Snapshot, query: &str) -> Vec<SymbolInfo
 /// The text of a file as the editor shows it, or else as it is stored, and its format; `None` if it is no definition, or too
 /// large to be searched.
 pub(super) fn read_definition(snapshot: &Snapshot, path: &Path) -> Option<(Arc<str>, Format)> {
-    let text = read_text(snapshot, path)?;
+    let text = read_text(snapshot.documents.open_files(), path)?;
     let format = recognise_found(&path.display().to_string(), &text, parse_tolerant(&text).as_ref())?;
     Some((text, format))
-}
-
-/// The text of a file as the editor shows it, or else as it is stored; `None` if it is too large to be searched.
-pub(super) fn read_text(snapshot: &Snapshot, path: &Path) -> Option<Arc<str>> {
-    let is_small = || std::fs::metadata(path).is_ok_and(|file| file.len() <= MAX_FILE_BYTES);
-    let stored = || is_small().then(|| std::fs::read_to_string(path).ok().map(Arc::from)).flatten();
-    snapshot.documents.open_files().get(path).cloned().or_else(stored)
 }
 
 /// Adds the parts of one file, if it is a definition.
