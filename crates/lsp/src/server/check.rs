@@ -126,7 +126,7 @@ fn find_format(document: &Document, config: Option<&Config>) -> Option<Format> {
     found.or(document.format).or_else(|| guess_format(document))
 }
 
-/// The misspelt key for which a text is in no format. Other JSON is none of ours.
+/// The misspelt key for which a text is in no format. Other JSON is not a workflow.
 fn find_misspelt_key(name: &str, text: &str) -> Vec<Diagnostic> {
     let files = [(name.to_owned(), text.as_bytes().to_vec())].into();
     let mut compiled = compile(name, &Sources { files, source_bytes: text.len() as u64, ..Sources::default() }, None);
