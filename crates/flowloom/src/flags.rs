@@ -67,14 +67,17 @@ pub(crate) fn hint_for_failure(code: Code) -> Option<&'static str> {
     (code == Code::ModelNone).then_some("name one with --model provider:model")
 }
 
-/// The hint of a problem of a definition.
+/// The hints of errors in definitions.
+const DEFINITION_HINTS: [(Code, &str); 3] = [
+    (Code::UnknownFormat, "or name the format with --as"),
+    (Code::DanglingEdge, "--lenient leaves it out"),
+    (Code::ConversionLoss, "leave out --strict to convert the rest"),
+];
+
+/// The hint of a problem of a definition; warnings have none.
 pub(crate) fn hint_for_diagnostic(code: Code, is_error: bool) -> Option<&'static str> {
-    match code {
-        Code::UnknownFormat => Some("or name the format with --as"),
-        Code::DanglingEdge if is_error => Some("--lenient leaves it out"),
-        Code::ConversionLoss if is_error => Some("leave out --strict to convert the rest"),
-        _ => None,
-    }
+    let hint = DEFINITION_HINTS.iter().find(|(known, _)| *known == code).map(|(_, hint)| *hint);
+    hint.filter(|_| is_error)
 }
 
 /// A message with a hint at its end.
