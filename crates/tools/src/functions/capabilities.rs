@@ -23,7 +23,7 @@ impl Capabilities {
     }
 
     /// Checks whether `agent` may call `function`. An unknown agent may call nothing. Fails with
-    /// [`FunctionError::Denied`] if it may not.
+    /// `FunctionError::Denied` if it may not.
     pub fn check_permission(&self, agent: &str, function: &str) -> Result<(), FunctionError> {
         // An empty grant is a mistake and grants nothing, although it is a prefix of every id.
         let grants = |grant: &String| grant == "*" || (!grant.is_empty() && function.starts_with(grant.as_str()));

@@ -88,6 +88,26 @@ fn encode_chunks(body: &[u8], sizes: &[usize]) -> Vec<u8> {
     written
 }
 
+/// The status, the body, and whether that has ended, of a response that arrives in pieces; `None` if it is refused.
+fn read_response(pieces: &[&[u8]]) -> Option<(u16, Vec<u8>, bool)> {
+    let (mut read, mut head, mut body) = (BytesMut::new(), None, Vec::new());
+    for piece in pieces {
+        read.extend_from_slice(piece);
+        if head.is_none() {
+            head = head::take_head(&mut read).ok()?;
+        }
+        let Some(ResponseHead { framing, status, .. }) = &mut head else { continue };
+        loop {
+            match framing.take_part(&mut read).ok()? {
+                BodyPart::Piece(bytes) => body.extend_from_slice(&bytes),
+                BodyPart::NeedMore => break,
+                BodyPart::End => return Some((*status, body, true)),
+            }
+        }
+    }
+    Some((head.map_or(0, |head| head.status), body, false))
+}
+
 proptest! {
     #[test]
     fn a_body_is_the_same_however_it_is_cut(
@@ -104,6 +124,30 @@ proptest! {
         let pieces: Vec<&[u8]> = body.chunks(cut).chain([&b""[..]]).collect();
         prop_assert_eq!(collect_body(Framing::Length(body.len() as u64), &pieces).unwrap(), (body.clone(), true));
         prop_assert_eq!(collect_body(Framing::Close, &pieces).unwrap(), (body, false));
+    }
+
+    /// Responses with any bytes replaced, so that most of the head or of a chunk is as it should be.
+    #[test]
+    fn a_damaged_response_means_the_same_however_it_is_cut(
+        body in proptest::collection::vec(any::<u8>(), 0..200),
+        sizes in proptest::collection::vec(1..90usize, 1..6),
+        damage in proptest::collection::vec((any::<proptest::sample::Index>(), any::<u8>()), 0..6),
+        head in 0..3usize,
+        cut in 1..40usize,
+    ) {
+        let head = [
+            "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n".to_owned(),
+            format!("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n", body.len()),
+            "HTTP/1.0 429 Slow\r\nretry-after: 1\r\n\r\n".to_owned(),
+        ][head].clone();
+        let written = if head.contains("chunked") { encode_chunks(&body, &sizes) } else { body };
+        let mut response = [head.as_bytes(), &written].concat();
+        for (place, byte) in damage {
+            let length = response.len();
+            response[place.index(length)] = byte;
+        }
+        let pieces: Vec<&[u8]> = response.chunks(cut).collect();
+        prop_assert_eq!(read_response(&pieces), read_response(&[&response]));
     }
 
     #[test]
