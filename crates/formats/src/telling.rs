@@ -1,5 +1,5 @@
-//! Tells definitions from the files of other programs, which have lists of steps, nodes and edges, too. A file that a person
-//! names is a definition; a file that is found in a folder, or opened in an editor, must have keys that tell.
+//! Distinguishes definitions from the files of other programs, which have lists of steps, nodes and edges, too. A file that a
+//! person names is a definition; a file that is found in a folder, or opened in an editor, must have a distinctive key.
 
 use flowloom_core::json::{Node, NodeKind, parse_node};
 use flowloom_core::plan::Format;
@@ -22,7 +22,7 @@ const TELLING_WORDS: [(Format, &[&str]); 5] = [
 /// The lists that the definitions of most formats have.
 const LISTS: [&str; 2] = ["steps", "nodes"];
 
-/// The format of a document that was found, not named; `None` if nothing tells that it is a definition. `tree`: its JSON, as
+/// The format of a document that was found, not named; `None` if nothing in it is distinctive. `tree`: its JSON, as
 /// far as it can be read.
 pub fn recognise_found(file: &str, text: &str, tree: Option<&Node>) -> Option<Format> {
     let format = recognise(file, text, tree)?;
@@ -35,7 +35,7 @@ pub fn recognise_found(file: &str, text: &str, tree: Option<&Node>) -> Option<Fo
 pub fn is_found_definition(file: &str, text: &str) -> bool {
     match parse_node(&blank_comments(text)) {
         Ok((tree, _)) => recognise_found(file, text, Some(&tree)).is_some() || is_misspelt(&tree),
-        // Nobody can say more of a broken file, and the person who broke a definition wants to know.
+        // A broken file shows no more than this, and a definition that was broken must be reported.
         Err(_) => {
             let has_list = LISTS.iter().any(|list| text.contains(&format!("\"{list}\"")));
             has_list || recognise(file, text, None).is_some() || guess_broken_format(text).is_some()
@@ -43,7 +43,7 @@ pub fn is_found_definition(file: &str, text: &str) -> bool {
     }
 }
 
-/// The format that broken JSON probably has: so much of it is lost that only single words tell.
+/// The format that broken JSON probably has: so much of it is lost that only single words identify it.
 pub fn guess_broken_format(text: &str) -> Option<Format> {
     let has = |words: &[&str]| words.iter().any(|word| text.contains(&format!("\"{word}\"")));
     TELLING_WORDS.into_iter().find(|(_, words)| has(words)).map(|(format, _)| format)

@@ -3,6 +3,10 @@
 use super::actions::{BUILT_IN_ACTIONS, to_kebab_case};
 use super::lex::{find_expression_end, measure_tag};
 
+/// Maximum number of tags, expressions and code spans whose ends are looked for in vain, each to the end of the text. After
+/// them, such a beginning is text, so that every text takes linear time.
+const MAX_FAILED_SEARCHES: usize = 16;
+
 /// Whether a text has an action: a built-in one, a function or a tool of a server. What is in code or in an expression is none.
 pub fn has_action(text: &str, functions: &[&str], servers: &[&str]) -> bool {
     let is_tool = |name: &str, server: &str| {
@@ -19,23 +23,29 @@ pub fn has_action(text: &str, functions: &[&str], servers: &[&str]) -> bool {
 /// The names of the elements, as written.
 fn list_element_names(text: &str) -> Vec<&str> {
     let mut names = Vec::new();
+    let mut searches_left = MAX_FAILED_SEARCHES;
+    let mut search = |find: &dyn Fn() -> Option<usize>| {
+        let found = (searches_left > 0).then(find).flatten();
+        searches_left = searches_left.saturating_sub(usize::from(found.is_none()));
+        found
+    };
     let mut at = 0;
     while at < text.len() {
         let rest = &text[at..];
         let is_line_start = at == 0 || text[..at].ends_with('\n');
-        if let Some(length) = measure_fence(rest).filter(|_| is_line_start) {
+        if let Some(length) = is_line_start.then(|| measure_fence(rest)).flatten() {
             at += length;
             continue;
         }
         let Some(first) = rest.chars().next() else { break };
         at += match first {
             '\\' => 1 + rest[1..].chars().next().map_or(0, char::len_utf8),
-            '`' => measure_code(rest),
-            '{' => find_expression_end(&rest[1..]).map_or(1, |end| end + 2),
+            '`' => search(&|| measure_code(rest)).unwrap_or_else(|| count_leading(rest, '`')),
+            '{' => search(&|| find_expression_end(&rest[1..])).map_or(1, |end| end + 2),
             '<' => {
                 let name = read_name(&rest[1..]);
                 names.extend((!name.is_empty()).then_some(name));
-                if name.is_empty() { 1 } else { measure_tag(rest).unwrap_or(1 + name.len()) }
+                if name.is_empty() { 1 } else { search(&|| measure_tag(rest)).unwrap_or(1 + name.len()) }
             }
             other => other.len_utf8(),
         };
@@ -53,7 +63,7 @@ fn read_name(text: &str) -> &str {
 fn measure_fence(text: &str) -> Option<usize> {
     let line = text.lines().next().unwrap_or_default().trim_start();
     let sign = line.chars().next().filter(|c| matches!(c, '`' | '~'))?;
-    let count = line.chars().take_while(|c| *c == sign).count();
+    let count = count_leading(line, sign);
     if count < 3 || (sign == '`' && line[count..].contains('`')) {
         return None;
     }
@@ -68,9 +78,13 @@ fn measure_fence(text: &str) -> Option<usize> {
     Some(length)
 }
 
-/// The length of a code span, or of its signs if it does not end in its paragraph.
-fn measure_code(text: &str) -> usize {
-    let count = text.bytes().take_while(|byte| *byte == b'`').count();
+fn count_leading(text: &str, sign: char) -> usize {
+    text.chars().take_while(|c| *c == sign).count()
+}
+
+/// The length of a code span; `None` if it does not end in its paragraph.
+fn measure_code(text: &str) -> Option<usize> {
+    let count = count_leading(text, '`');
     let paragraph = &text[..text.find("\n\n").unwrap_or(text.len())];
     let mut at = count;
     while let Some(found) = paragraph[at..].find('`') {
@@ -78,10 +92,10 @@ fn measure_code(text: &str) -> usize {
         let length = paragraph[start..].bytes().take_while(|byte| *byte == b'`').count();
         at = start + length;
         if length == count {
-            return at;
+            return Some(at);
         }
     }
-    count
+    None
 }
 
 #[cfg(test)]
@@ -115,6 +129,14 @@ mod tests {
             "",
         ] {
             assert!(!found(text), "{text}");
+        }
+    }
+
+    #[test]
+    fn an_action_is_found_after_much_that_does_not_end() {
+        for beginning in ["{", "<a {", "<a b=\"", "`` "] {
+            let text = format!("{}\n\n<GenText />\n", beginning.repeat(200_001));
+            assert!(has_action(&text, &[], &[]), "{beginning}");
         }
     }
 }
