@@ -74,9 +74,14 @@ fn tell_steps(shape: &DocumentShape<'_>) -> bool {
         let is_object = |node: &Node| matches!(node.kind, NodeKind::Map(_));
         step.get("type").is_some() && step.get("config").is_some_and(is_object)
     };
+    let has_only_flow_keys = |step: &Node| {
+        let is_flow_key = |key: &str| matches!(key, "type" | "config");
+        step.get("type").is_some() && step.entries().iter().all(|(key, _, _)| is_flow_key(key))
+    };
     let items = shape.definition.get("steps").and_then(Node::items).unwrap_or_default();
     shape.has_item_with("steps", &["functionId", "promptTemplate", "errorMode"])
         || items.iter().any(|step| is_mode(step) || is_block_type(step) || has_config(step))
+        || (shape.has(&["name"]) && !items.is_empty() && items.iter().all(has_only_flow_keys))
         || (shape.has(&["steps"]) && shape.has(&["uuid", "active"]) && shape.has(&["name"]))
 }
 
@@ -104,6 +109,7 @@ mod tests {
             r#"{"nodes": [], "edges": []}"#,
             r#"{"elements": {"nodes": [{"data": {"id": "a"}}], "edges": [{"data": {"source": "a"}}]}}"#,
             r#"{"steps": [{"name": "build", "run": "make"}]}"#,
+            r#"{"name": "ci", "steps": [{"type": "shell", "run": "make"}]}"#,
             r#"{"name": "site", "version": "1.0.0", "scripts": {}, "steps": ["a"]}"#,
             r#"{"steps": [{"uses": "actions/checkout"}], "mode": "fast"}"#,
             r#"{"compilerOptions": {"strict": true}, "files": [}"#,
@@ -123,6 +129,7 @@ mod tests {
             (r#"{"steps": [{"name": "a", "mode": "fanout"}]}"#, steps::FORMAT),
             (r#"{"steps": [{"type": "llmInstruction"}]}"#, flow::FORMAT),
             (r#"{"steps": [{"type": "mistyped", "config": {}}]}"#, flow::FORMAT),
+            (r#"{"name": "n", "steps": [{"type": "mistyped"}]}"#, flow::FORMAT),
             (r#"{"name": "n", "uuid": "u", "steps": [{}]}"#, flow::FORMAT),
             (r#"{"systemPrompt": "Help."}"#, agent::FORMAT),
         ];

@@ -9,6 +9,7 @@ use flowloom_core::plan::{Inputs, Plan, find_scoped, list_scoped_names, list_var
 use flowloom_core::value::Value;
 
 use super::fork_error::ForkError;
+use super::inputs::is_conversation;
 
 /// Fails if a variable is set right before the step `at` that is none there: no step in the same scope reads or writes it, or
 /// it has begun the conversation already.
@@ -57,6 +58,10 @@ pub(super) fn check_set_inputs<'n>(
 /// The inputs of a run for another definition. Fails if that does not have some of them, unless new inputs are set.
 pub(super) fn carry_inputs(plan: &Plan, inputs: Value, sets_others: bool) -> Result<Value, ForkError> {
     let Inputs::Named { declared, .. } = &plan.inputs else { return Ok(inputs) };
+    // A conversation reads its message, and whatever else its agents name.
+    if is_conversation(plan) {
+        return Ok(if inputs.as_map().is_some() { inputs } else { Value::map::<&str>([]) });
+    }
     let Value::Map(given) = &inputs else {
         let is_empty = matches!(inputs, Value::Null) || inputs.as_str() == Some("");
         let has_names = is_empty || sets_others;

@@ -330,7 +330,7 @@ fn ctrl_c_cancels_a_turn_of_a_conversation() {
         server.wait_for_requests("/slow", 1);
         session.wait_for("/tool_executor#1");
         session.send_keys("\x03");
-        session.wait_for("stays in the conversation\n\n>");
+        session.wait_for("stay in the conversation\n\n>");
         session.send_keys("/exit\r");
         user.check_screen("chat-cancelled", &chat, &session.finish());
         server.release_slow();
