@@ -156,7 +156,7 @@ impl EngineFactory {
 
     /// A plan that was compiled from a bundle, ready to be run. Fails with `ConfigInvalid` if it calls a function whose
     /// workflow cannot be read.
-    pub fn prepare(&self, plan: Arc<Plan>, bundle: &Bundle) -> Result<PreparedDefinition, AppError> {
+    pub fn prepare_definition(&self, plan: Arc<Plan>, bundle: &Bundle) -> Result<PreparedDefinition, AppError> {
         self.check_called_functions(bundle, &plan)?;
         PreparedDefinition::new(plan, self.build_engine(bundle)?, bundle)
     }

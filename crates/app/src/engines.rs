@@ -53,15 +53,15 @@ impl App {
         if config.data_dir.value == config.project.data_folder() && config.database.value.is_none() {
             exclude_from_git(&config.data_dir.value);
         }
-        Ok(App::assemble(config, store, Arc::new(servers)))
+        Ok(App::wire_parts(config, store, Arc::new(servers)))
     }
 
     /// The same store and servers under another configuration.
     pub fn with_config(&self, config: Config) -> App {
-        App::assemble(config, self.store.clone(), self.servers.clone())
+        App::wire_parts(config, self.store.clone(), self.servers.clone())
     }
 
-    fn assemble(config: Config, store: Arc<Store>, servers: Arc<McpServers>) -> App {
+    fn wire_parts(config: Config, store: Arc<Store>, servers: Arc<McpServers>) -> App {
         let config = Arc::new(config);
         let sandbox = Arc::new(build_sandbox(&config, build_sandbox_meter(&store)));
         let blocks = Arc::new(Blocks::new(store.clone(), &config, PythonSyntax::new(sandbox.clone())));

@@ -12,6 +12,11 @@ use serde::Serialize;
 use crate::config::Config;
 use crate::wiring::build_default_models;
 
+/// The alias and the model of a choice such as `--model`: `p:m` has no alias, `name=p:m` has one.
+pub fn split_model_choice(given: &str) -> (Option<&str>, &str) {
+    given.split_once('=').map_or((None, given), |(alias, model)| (Some(alias), model))
+}
+
 /// The usable models.
 #[derive(Debug, Serialize)]
 pub struct ModelList {

@@ -22,18 +22,18 @@ struct Case {
 }
 
 impl Case {
-    fn env(&self) -> EditEnv<'_> {
+    fn edit_env(&self) -> EditEnv<'_> {
         EditEnv { format: self.format, file: "definition", blocks: &[], model: "house:small" }
     }
 
     fn inspect(&self, text: &str) -> Inspection {
-        let inspection = inspect_definition(self.env(), text);
+        let inspection = inspect_definition(self.edit_env(), text);
         assert_eq!(inspection.problem, None, "{}:\n{text}", self.name);
         inspection
     }
 
     fn edit(&self, text: &str, edit: &Edit) -> String {
-        match apply_edits(self.env(), text, std::slice::from_ref(edit)) {
+        match apply_edits(self.edit_env(), text, std::slice::from_ref(edit)) {
             Ok(edited) => edited.text,
             Err(error) => panic!("{}: {edit:?}: {error}\n{text}", self.name),
         }
@@ -96,7 +96,7 @@ fn list_cases() -> Vec<Case> {
         }
     }
     // What cannot be read is mended as text.
-    cases.retain(|case| inspect_definition(case.env(), &case.text).problem.is_none());
+    cases.retain(|case| inspect_definition(case.edit_env(), &case.text).problem.is_none());
     cases
 }
 
@@ -240,7 +240,7 @@ fn a_copy_is_added_and_removed() {
             if is_container || part.value.as_map().is_none_or(|map| map.is_empty()) {
                 continue;
             }
-            let edited = apply_edits(case.env(), &case.text, &[Edit::Duplicate { path: part.path.clone() }]);
+            let edited = apply_edits(case.edit_env(), &case.text, &[Edit::Duplicate { path: part.path.clone() }]);
             // A value that is not a part of the format cannot be copied.
             let Ok(edited) = edited else { continue };
             let copy = edited.part.expect("the copy");
@@ -260,7 +260,7 @@ fn every_kind_of_part_can_be_added_to_every_definition() {
         for kind in &inspection.kinds {
             let list = vec![key(kind.list)];
             let add = Edit::Add { list, at: usize::MAX, kind: kind.name.clone() };
-            let edited = apply_edits(case.env(), &case.text, &[add]).expect("a part");
+            let edited = apply_edits(case.edit_env(), &case.text, &[add]).expect("a part");
             let after = case.inspect(&edited.text);
             let path = edited.part.expect("the part");
             let part = after.parts.iter().find(|part| part.path == path);
@@ -326,11 +326,11 @@ fn a_renamed_node_keeps_its_references_and_a_removed_one_loses_its_connections()
     let renamed = case.edit(text, &Edit::Rename { path: path("nodes.0.id"), to: "first".to_owned() });
     assert_eq!(renamed, text.replace("n1", "first"));
     let taken = Edit::Rename { path: path("nodes.0.id"), to: "n2".to_owned() };
-    let refused = apply_edits(case.env(), text, &[taken]).expect_err("the name is taken");
+    let refused = apply_edits(case.edit_env(), text, &[taken]).expect_err("the name is taken");
     assert_eq!(refused.to_string(), "there is a node n2 already");
     let removed = case.edit(text, &Edit::Remove { path: path("nodes.0") });
     assert!(removed.contains("\"edges\": []"), "{removed}");
     let again = Edit::Connect { from: path("nodes.0"), to: Some(path("nodes.1")) };
-    let refused = apply_edits(case.env(), text, &[again]).expect_err("they are connected");
+    let refused = apply_edits(case.edit_env(), text, &[again]).expect_err("they are connected");
     assert_eq!(refused.to_string(), "these parts cannot be connected: they are connected already");
 }

@@ -41,7 +41,7 @@ use crate::start_options::StartOptions;
 /// use flowloom_runtime::memory::MemoryJournal;
 /// use flowloom_runtime::{Engine, RunError, RunOutcome, StartOptions};
 ///
-/// async fn greet(effects: Effects, plan: Arc<Plan>, bundle: Hash) -> Result<RunOutcome, RunError> {
+/// async fn run_greeting(effects: Effects, plan: Arc<Plan>, bundle: Hash) -> Result<RunOutcome, RunError> {
 ///     let engine = Engine::new(effects, Arc::new(MemoryJournal::new()));
 ///     let inputs = Value::map([("name", "Ann".into())]);
 ///     let run = engine.start_run(StartOptions::new(plan, bundle, inputs, "local"))?;

@@ -83,7 +83,7 @@ impl RunHost {
     }
 
     /// The stored definitions.
-    pub(crate) fn definitions(&self) -> DefinitionStore {
+    pub(crate) fn definition_store(&self) -> DefinitionStore {
         DefinitionStore { store: self.app.store.clone(), blocks: self.app.blocks.clone() }
     }
 }
@@ -101,7 +101,7 @@ macro_rules! extract_part {
 
 extract_part!(Arc<RunHost>, server => server.host.clone());
 extract_part!(StoredRuns, server => server.host.app.runs.clone());
-extract_part!(DefinitionStore, server => server.host.definitions());
+extract_part!(DefinitionStore, server => server.host.definition_store());
 extract_part!(Arc<Config>, server => server.host.app.config.clone());
 extract_part!(Arc<Store>, server => server.host.app.store.clone());
 extract_part!(Arc<Catalog>, server => server.host.catalog.clone());

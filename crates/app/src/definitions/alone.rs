@@ -36,7 +36,7 @@ pub(crate) async fn prepare_step(
         let mut bundle = whole.parse_bundle()?;
         bundle.step = Some(step);
         bundle.is_steered |= is_steered;
-        engines.prepare(Arc::new(plan), &bundle).map(Arc::new)
+        engines.prepare_definition(Arc::new(plan), &bundle).map(Arc::new)
     };
     // The bundle of a large definition takes a while.
     tokio::task::spawn_blocking(prepare).await?

@@ -67,7 +67,7 @@ impl Catalog {
     }
 
     /// The parts that it uses.
-    pub(crate) fn parts(&self) -> &CatalogParts {
+    pub(crate) fn catalog_parts(&self) -> &CatalogParts {
         &self.parts
     }
 
@@ -424,7 +424,7 @@ impl Catalog {
         tenant: Option<String>,
     ) -> Result<PreparedDefinition, AppError> {
         let bundle = self.parts.engines.build_bundle(source.name(), source.files(), plan.format);
-        self.parts.engines.prepare(plan, &Bundle { tenant, ..bundle.with_tools(source.available_tools()) })
+        self.parts.engines.prepare_definition(plan, &Bundle { tenant, ..bundle.with_tools(source.available_tools()) })
     }
 }
 

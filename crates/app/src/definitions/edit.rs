@@ -155,12 +155,17 @@ pub(crate) fn find_path<'a>(paths: &[&'a Path], wanted: &str) -> Option<&'a Path
     if let Some(exact) = paths.iter().find(|path| path.as_str() == wanted) {
         return Some(exact);
     }
-    let end = if wanted.starts_with('/') { wanted.to_owned() } else { format!("/{wanted}") };
-    let mut ends = paths.iter().filter(|path| path.as_str().ends_with(&end));
+    let mut ends = paths.iter().filter(|path| has_end(path, wanted));
     match (ends.next(), ends.next()) {
         (Some(only), None) => Some(only),
         _ => None,
     }
+}
+
+/// Whether a path ends with `end`, which may lack its first slash.
+pub(crate) fn has_end(path: &Path, end: &str) -> bool {
+    let end = end.strip_prefix('/').unwrap_or(end);
+    path.as_str().strip_suffix(end).is_some_and(|before| before.ends_with('/'))
 }
 
 /// The smallest object that contains a place.

@@ -24,6 +24,7 @@ use super::start::{PreparedDefinition, StartRun, StartedRun};
 use crate::definitions::bundle::{Bundle, compile_changed_bundle};
 use crate::definitions::edit::StepEdit;
 use crate::error::AppError;
+use crate::models::split_model_choice;
 use crate::runs::stored::{LoadedRun, StoredRuns};
 
 /// The changes of a fork.
@@ -89,7 +90,15 @@ pub fn prepare_fork(runs: &StoredRuns, from: LoadedRun, changes: ForkChanges) ->
     let limits = find_limits(&from, &runs.config.limits, changes.budget.as_deref())?;
     let origin = ForkOrigin { run: from.id, at, set, inherited, repeats_effects: changes.repeats_effects };
     let calls = CallComparison { keeps_models: origin.at.is_some(), reads_stored: changes.definition.is_some() };
-    Ok(PreparedFork { workflow: runs.engines.prepare(plan, &bundle)?, from, origin, performed, calls, inputs, limits })
+    Ok(PreparedFork {
+        workflow: runs.engines.prepare_definition(plan, &bundle)?,
+        from,
+        origin,
+        performed,
+        calls,
+        inputs,
+        limits,
+    })
 }
 
 impl PreparedFork {
@@ -214,16 +223,16 @@ fn change_bundle(from: &LoadedRun, changes: &ForkChanges, inherited: &[SetVariab
         bundle = bundle.edit_step(&plan, edit).map_err(ForkError::from)?;
     }
     for model in &changes.models {
-        let target = model.split_once('=').map_or(model.as_str(), |(_, target)| target);
+        let (alias, target) = split_model_choice(model);
         if changes.tenant.is_some() && is_file_model(target) {
             return Err(ForkError::FileModel(target.to_owned()).into());
         }
-        match model.split_once('=') {
-            Some((named, target)) => {
+        match alias {
+            Some(named) => {
                 bundle.aliases.retain(|(name, _)| name != named);
                 bundle.aliases.push((named.to_owned(), target.to_owned()));
             }
-            None => bundle.model = Some(model.clone()),
+            None => bundle.model = Some(target.to_owned()),
         }
     }
     // What a tenant writes into a definition of the operator has the rights of the tenant.

@@ -39,7 +39,7 @@ pub enum ForkError {
     #[error(
         "the input of this run has no name, and the definition has {0}; set one of them, and the others keep their defaults"
     )]
-    InputWithoutName(String),
+    UnnamedInput(String),
     /// The other definition does not have all inputs of the run.
     #[error(
         "the definition does not read {} of this run; it has {known}; set one of them, and what it does not read is left out",
@@ -113,7 +113,7 @@ impl ForkError {
             ForkError::NothingChanges | ForkError::NotRunYet(_) | ForkError::AmbiguousStep { .. } => Code::NothingToDo,
             ForkError::FileModel(_) => Code::ModelUnknown,
             ForkError::InputWithoutNames(_)
-            | ForkError::InputWithoutName(_)
+            | ForkError::UnnamedInput(_)
             | ForkError::DroppedInputs { .. }
             | ForkError::UnknownVariable { .. }
             | ForkError::UnknownInput { .. }

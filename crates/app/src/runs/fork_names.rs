@@ -63,13 +63,11 @@ pub(super) fn carry_inputs(plan: &Plan, inputs: Value, sets_others: bool) -> Res
         return Ok(if inputs.as_map().is_some() { inputs } else { Value::map::<&str>([]) });
     }
     let Value::Map(given) = &inputs else {
-        let is_empty = matches!(inputs, Value::Null) || inputs.as_str() == Some("");
-        let has_names = is_empty || sets_others;
-        return if has_names {
-            Ok(Value::map::<&str>([]))
-        } else {
-            Err(ForkError::InputWithoutName(list_declared(plan)))
-        };
+        let is_given = !matches!(inputs, Value::Null) && inputs.as_str() != Some("");
+        if is_given && !sets_others {
+            return Err(ForkError::UnnamedInput(list_declared(plan)));
+        }
+        return Ok(Value::map::<&str>([]));
     };
     let Some(mut known) = list_variable_names(&plan.root) else { return Ok(inputs) };
     known.extend(declared.iter().map(|input| input.name.as_str().into()));

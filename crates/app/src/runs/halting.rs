@@ -84,7 +84,8 @@ impl HaltingRun {
         };
         let bundle = app.engines.build_bundle(source.name(), source.files(), plan.format);
         let limits = app.config.limits.narrow_to(&plan.limits);
-        let mut workflow = app.engines.prepare(Arc::new(plan), &bundle.with_tools(source.available_tools()))?;
+        let mut workflow =
+            app.engines.prepare_definition(Arc::new(plan), &bundle.with_tools(source.available_tools()))?;
         let (sender, halted) = mpsc::unbounded_channel();
         workflow.engine = halt_engine(workflow.engine, sender);
         let run = StartRun::new(&workflow, inputs, USER, limits).start(&app.store)?.run;

@@ -181,13 +181,17 @@ fn visit_headers(headers: &mut Json, visit: &mut dyn FnMut(&str, &mut String)) {
 }
 
 /// The object or list that a text is.
+pub(crate) fn parse_json_text(text: &str) -> Option<Json> {
+    if text.trim_start().starts_with(['{', '[']) { serde_json::from_str(text).ok() } else { None }
+}
+
+/// The same, if it may have headers or parameters.
 fn read_json_text(text: &str) -> Option<Json> {
     let has_table = || {
         let lower = text.to_ascii_lowercase();
         lower.contains("headers") || PARAMETER_TABLES.iter().any(|table| lower.contains(table))
     };
-    let may_be_json = text.trim_start().starts_with(['{', '[']) && has_table();
-    if may_be_json { serde_json::from_str(text).ok() } else { None }
+    has_table().then(|| parse_json_text(text)).flatten()
 }
 
 fn is_secret(name: &str) -> bool {

@@ -3,7 +3,8 @@
 use flowloom_core::value::Value;
 use serde_json::Value as Json;
 
-use crate::runs::masking::{MASK, MIN_FOLLOWED_BYTES, MaskedValue, names_secret};
+use crate::runs::masking::{MASK, MIN_FOLLOWED_BYTES, MaskedValue, names_secret, parse_json_text};
+use crate::runs::url_credentials::simplify_name;
 
 /// The names of fields that hold secrets, in lower case and without other characters than letters and digits.
 const SECRET_FIELDS: [&str; 21] = [
@@ -37,7 +38,7 @@ const MIN_POSSIBLE_SECRET_BYTES: usize = 16;
 
 /// Whether a field of this name with this value holds a secret that is not masked yet.
 pub(crate) fn is_secret_field(name: &str, value: &str) -> bool {
-    let plain: String = name.chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_ascii_lowercase();
+    let plain = simplify_name(name);
     let may_be_secret = value.len() >= MIN_POSSIBLE_SECRET_BYTES && !value.contains(char::is_whitespace);
     let is_secret =
         SECRET_FIELDS.contains(&plain.as_str()) || (may_be_secret && POSSIBLE_SECRET_FIELDS.contains(&plain.as_str()));
@@ -46,7 +47,7 @@ pub(crate) fn is_secret_field(name: &str, value: &str) -> bool {
 
 /// A text with the secrets masked that it has as fields, if it is JSON. All else stays as it is written.
 pub(crate) fn mask_secret_fields(text: &str) -> String {
-    let Some(mut inner) = read_json_text(text) else { return text.to_owned() };
+    let Some(mut inner) = parse_json_text(text) else { return text.to_owned() };
     let mut secrets = Vec::new();
     visit_secret_fields(&mut inner, &mut |value| secrets.push(value.clone()));
     secrets.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
@@ -84,17 +85,12 @@ fn visit_secret_fields(value: &mut Json, visit: &mut dyn FnMut(&mut String)) {
         }
         Json::Array(items) => items.iter_mut().for_each(|item| visit_secret_fields(item, visit)),
         Json::String(text) => {
-            if let Some(mut inner) = read_json_text(text) {
+            if let Some(mut inner) = parse_json_text(text) {
                 visit_secret_fields(&mut inner, visit);
             }
         }
         _ => {}
     }
-}
-
-/// The object or list that a text is.
-fn read_json_text(text: &str) -> Option<Json> {
-    if text.trim_start().starts_with(['{', '[']) { serde_json::from_str(text).ok() } else { None }
 }
 
 #[cfg(test)]

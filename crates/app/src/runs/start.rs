@@ -65,7 +65,7 @@ impl PreparedDefinition {
 /// use flowloom_core::RunId;
 /// use flowloom_core::value::Value;
 ///
-/// async fn greet(app: &App, greeting: &PreparedDefinition) -> Result<RunId, AppError> {
+/// async fn start_greeting(app: &App, greeting: &PreparedDefinition) -> Result<RunId, AppError> {
 ///     let limits = app.config.limits.narrow_to(&greeting.plan.limits);
 ///     let inputs = Value::map([("name", "Ann".into())]);
 ///     let started = StartRun::new(greeting, inputs, "local", limits).start(&app.store)?;

@@ -50,8 +50,12 @@ const CREDENTIAL_NAMES: [&str; 36] = [
 /// Whether a parameter of this name holds a credential. The name may be encoded.
 pub(crate) fn is_credential_name(name: &str) -> bool {
     let decoded = form_urlencoded::parse(name.as_bytes()).next().map(|(name, _)| name.into_owned()).unwrap_or_default();
-    let plain: String = decoded.chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_ascii_lowercase();
-    CREDENTIAL_NAMES.contains(&plain.as_str())
+    CREDENTIAL_NAMES.contains(&simplify_name(&decoded).as_str())
+}
+
+/// A name in lower case and without other characters than letters and digits.
+pub(crate) fn simplify_name(name: &str) -> String {
+    name.chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_ascii_lowercase()
 }
 
 /// A text with the credentials in its addresses masked. The text itself may be a form.

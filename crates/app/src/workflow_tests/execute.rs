@@ -76,7 +76,7 @@ impl<'a> TestRunner<'a> {
 
     /// A runner without models, for the workflows of a server.
     pub fn for_server(config: &'a Config, catalog: &Arc<Catalog>) -> TestRunner<'a> {
-        let parts = OnceLock::from(catalog.parts().clone());
+        let parts = OnceLock::from(catalog.catalog_parts().clone());
         TestRunner { parts, catalog: OnceLock::from(catalog.clone()), ..TestRunner::new(config) }
     }
 

@@ -13,6 +13,7 @@ use flowloom_runtime::{ResetAttempts, Response, ScriptValue, list_responses};
 
 use super::compare::request_to_test_json;
 use super::file::{TestExpression, TestStep};
+use crate::definitions::edit::has_end;
 
 /// Separates the path of a step from those of the steps of its child run.
 const CHILD_RUN_SEGMENT: &str = "/run~1/";
@@ -126,8 +127,7 @@ impl TestRuns {
 
     /// The steps whose paths end with `end`, with their paths.
     pub(super) fn list_steps_at_end(&self, end: &str) -> Vec<(Path, &StepState)> {
-        let end = format!("/{}", end.trim_start_matches('/'));
-        self.list_steps().filter(|(path, _)| path.as_str().ends_with(&end)).collect()
+        self.list_steps().filter(|(path, _)| has_end(path, end)).collect()
     }
 
     /// The steps and expressions of a test that repeats these runs.

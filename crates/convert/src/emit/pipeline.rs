@@ -154,17 +154,12 @@ impl Emitter<'_> {
                     template.push_str(&format!("{{{name}}}"));
                     let value = self.pipeline_value(&reference, span);
                     inputs.insert(name.as_str().into(), value.into());
-                    properties.insert(name.into(), Value::map([("type", Value::from("string"))]));
+                    properties.insert(name.into(), string_schema());
                 }
             }
         }
         let schema = prompt.generate.schema.clone().filter(|schema| schema.get("properties").is_some());
-        let block = ObjectBuilder::default()
-            .with("id", id.as_str())
-            .with("name", title.as_str())
-            .with("description", format!("Answers the prompt of {title}"))
-            .with("category", "process")
-            .with("execution_type", "llm")
+        let block = begin_block(&id, &title, format!("Answers the prompt of {title}"), "llm")
             .with("input_schema", object_schema(properties, ""))
             .with("output_schema", schema.unwrap_or_else(text_schema))
             .with("prompt_template", template);
@@ -189,14 +184,19 @@ impl Emitter<'_> {
         }
         let source = &reference.source;
         if known.is_some() {
-            let message = format!("{source}: a node reads fields of an output, and not the whole, so it is text here");
-            self.report.add_loss(span, message);
+            self.lose_whole_output(source, span);
         }
         if !has_pipeline_reference(source) {
             return source.clone();
         }
         self.report.add_loss(span, format!("{source}: it would be a reference to a node here, so it is left out"));
         String::new()
+    }
+
+    /// Reports a reference to an output as a whole, which stays as it is written.
+    pub(super) fn lose_whole_output(&mut self, source: &str, span: Span) {
+        let message = format!("{source}: a node reads fields of an output, and not the whole, so it is text here");
+        self.report.add_loss(span, message);
     }
 
     /// A call of a function as a block of its own. Pages and requests have built-in blocks.
@@ -237,21 +237,30 @@ impl Emitter<'_> {
 
 /// A block that calls a function.
 fn function_block(id: &str, title: &str, function: &str) -> Value {
-    ObjectBuilder::default()
-        .with("id", id)
-        .with("name", title)
-        .with("description", format!("Calls {function}"))
-        .with("category", "process")
-        .with("execution_type", "function")
+    begin_block(id, title, format!("Calls {function}"), "function")
         .with("function_id", function)
         .with("input_schema", object_schema(Map::new(), ""))
         .with("output_schema", Map::new())
         .build()
 }
 
+/// The fields with which every block begins.
+pub(super) fn begin_block(id: &str, title: &str, description: String, execution_type: &str) -> ObjectBuilder {
+    ObjectBuilder::default()
+        .with("id", id)
+        .with("name", title)
+        .with("description", description)
+        .with("category", "process")
+        .with("execution_type", execution_type)
+}
+
 /// The schema of an object with a text.
 pub(super) fn text_schema() -> Value {
-    object_schema(Map::from_iter([("text".into(), Value::map([("type", Value::from("string"))]))]), "text")
+    object_schema(Map::from_iter([("text".into(), string_schema())]), "text")
+}
+
+pub(super) fn string_schema() -> Value {
+    Value::map([("type", Value::from("string"))])
 }
 
 /// The schema of an object with these properties.

@@ -5,7 +5,9 @@ use flowloom_core::render::to_json;
 use flowloom_core::value::{Map, Value};
 
 use super::Emitter;
-use super::pipeline::{ABILITIES, PipelineRows, object_schema, text_schema, write_pipeline_reference};
+use super::pipeline::{
+    ABILITIES, PipelineRows, begin_block, object_schema, string_schema, text_schema, write_pipeline_reference,
+};
 use crate::draft::{Item, Prompt};
 use crate::json_text::{ObjectBuilder, Row};
 use crate::prose::write_value;
@@ -54,14 +56,8 @@ impl Emitter<'_> {
         let text = self.write_python(&prompt.text, item, &mut inputs);
         let source = format!("def execute(inputs, context):\n    return {{\"text\": call_llm({system}, {text})}}\n");
         let inputs = inputs.values;
-        let text_input = |name| (name, Value::map([("type", Value::from("string"))]));
-        let properties: Map = inputs.keys().cloned().map(text_input).collect();
-        let block = ObjectBuilder::default()
-            .with("id", id.as_str())
-            .with("name", title.as_str())
-            .with("description", format!("Asks the model of {title}"))
-            .with("category", "process")
-            .with("execution_type", "python")
+        let properties: Map = inputs.keys().map(|name| (name.clone(), string_schema())).collect();
+        let block = begin_block(&id, &title, format!("Asks the model of {title}"), "python")
             .with("input_schema", object_schema(properties, ""))
             .with("output_schema", text_schema())
             .with("source_code", source);
@@ -86,12 +82,9 @@ impl Emitter<'_> {
                     format!("inputs[{}]", to_json(&name.into()))
                 }
                 None => {
-                    let source = &reference.source;
-                    let message =
-                        format!("{source}: a node reads fields of an output, and not the whole, so it is text here");
                     self.has_other_text = true;
-                    self.report.add_loss(item.span, message);
-                    to_json(&source.as_str().into())
+                    self.lose_whole_output(&reference.source, item.span);
+                    to_json(&reference.source.as_str().into())
                 }
             },
         };

@@ -157,7 +157,7 @@ impl Bound {
     }
 
     /// The same, again and again.
-    fn repeat(mut self, times: Count) -> Bound {
+    fn repeat_times(mut self, times: Count) -> Bound {
         let scale = |count: &mut Count| *count = count.times(times);
         for call in self.models.values_mut() {
             scale(&mut call.calls);

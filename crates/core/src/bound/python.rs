@@ -144,7 +144,7 @@ fn split_literal(text: &str, mark: char) -> (&str, &str) {
     (inner, "")
 }
 
-/// Adds what stands in braces in a format string.
+/// Adds the expressions in the braces of a format string.
 fn push_expressions(literal: &str, code: &mut String) {
     let mut depth = 0_usize;
     for c in literal.chars() {
@@ -164,7 +164,7 @@ fn push_expressions(literal: &str, code: &mut String) {
 mod tests {
     use super::*;
 
-    fn body(code: &str) -> String {
+    fn write_block(code: &str) -> String {
         format!("async def execute(inputs, context):\n    {code}\n")
     }
 
@@ -181,7 +181,7 @@ mod tests {
             "return execute.__globals__",
         ];
         for code in calls {
-            assert!(can_call_out(&body(code)), "{code}");
+            assert!(can_call_out(&write_block(code)), "{code}");
         }
         let silent = [
             "return {'evaluation': inputs['text'].upper()}",
@@ -191,7 +191,7 @@ mod tests {
             "return re.compile('x').sub('', inputs['sysname'])",
         ];
         for code in silent {
-            assert!(!can_call_out(&body(code)), "{code}");
+            assert!(!can_call_out(&write_block(code)), "{code}");
         }
     }
 
@@ -206,12 +206,12 @@ mod tests {
             "context.get('mem' + 'ory')",
         ];
         for code in writes {
-            assert!(BlockNames::read(&body(code)).can_write_memory(), "{code}");
+            assert!(BlockNames::read(&write_block(code)).can_write_memory(), "{code}");
         }
         let reads =
             ["return context['user']", "return context.get('user', {})", "return call('the context', 1)", "pass"];
         for code in reads {
-            assert!(!BlockNames::read(&body(code)).can_write_memory(), "{code}");
+            assert!(!BlockNames::read(&write_block(code)).can_write_memory(), "{code}");
         }
         assert!(BlockNames::read("def execute(inputs, c):\n    c[k] = 1\n").can_write_memory());
         let annotated = "async def execute(inputs: dict[str, int], context: dict[str, object] = {}) -> dict:\n    ";

@@ -337,7 +337,7 @@ impl Walk<'_> {
                 Count::UNBOUNDED
             }
         };
-        visit.repeat(times)
+        visit.repeat_times(times)
     }
 
     fn bound_loop(&mut self, step: &Step, looped: &Loop, place: &StepLocation) -> Bound {
@@ -351,7 +351,7 @@ impl Walk<'_> {
             }
             max => Count::from(max),
         };
-        body.repeat(times)
+        body.repeat_times(times)
     }
 
     fn bound_agent(&mut self, step: &Step, agent: &Agent, place: &StepLocation) -> Bound {
@@ -363,11 +363,11 @@ impl Walk<'_> {
             1 => self.bound_call(&agent.generate),
             _ => self.bound_conversation_call(&agent.generate),
         };
-        let calls = with_retries(step, call).repeat(Count::from(rounds));
+        let calls = with_retries(step, call).repeat_times(Count::from(rounds));
         match agent.limit {
             _ if agent.tools.is_empty() => calls,
             CallLimit::Calls(most) => {
-                let tools = self.bound_each_tool(step, place, &agent.tools).repeat(Count::from(u64::from(most)));
+                let tools = self.bound_each_tool(step, place, &agent.tools).repeat_times(Count::from(u64::from(most)));
                 calls.then(tools)
             }
             CallLimit::Rounds(_) => {
@@ -380,7 +380,7 @@ impl Walk<'_> {
     fn bound_turn(&mut self, step: &Step, turn: &Turn) -> Bound {
         let retries = turn.router.as_ref().map_or(0, |router| router.retries);
         let call = self.bound_conversation_call(&turn.generate);
-        with_retries(step, call).repeat(Count::from(u64::from(retries) + 1))
+        with_retries(step, call).repeat_times(Count::from(u64::from(retries) + 1))
     }
 
     /// Any number of calls of tools.
@@ -389,7 +389,7 @@ impl Walk<'_> {
             return Bound::default();
         }
         self.report_endless(step, place, reason);
-        self.bound_each_tool(step, place, tools).repeat(Count::UNBOUNDED)
+        self.bound_each_tool(step, place, tools).repeat_times(Count::UNBOUNDED)
     }
 
     /// One call of the tool that does the most.
@@ -444,6 +444,6 @@ impl Walk<'_> {
 fn with_retries(step: &Step, attempt: Bound) -> Bound {
     let Some(retry) = &step.policy.retry else { return attempt };
     let delays = Count::from(retry.cap_ms).times(Count::from(u64::from(retry.max)));
-    let all = attempt.repeat(Count::from(u64::from(retry.max) + 1));
+    let all = attempt.repeat_times(Count::from(u64::from(retry.max) + 1));
     Bound { chain_ms: all.chain_ms.plus(delays), ..all }
 }

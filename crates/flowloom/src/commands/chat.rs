@@ -72,7 +72,7 @@ pub(crate) async fn chat_with_graph(global: &Global, arguments: ChatArgs) -> Com
     let chat = ChatSession {
         global,
         thread,
-        workflow: Arc::new(app.engines.prepare(Arc::new(plan), &bundle)?),
+        workflow: Arc::new(app.engines.prepare_definition(Arc::new(plan), &bundle)?),
         app,
         talk,
         output: OutputArgs::default(),

@@ -106,7 +106,7 @@ pub(super) async fn run_built_in(
     watcher: Box<dyn Watcher>,
 ) -> Result<(RunOutcome, Arc<Plan>), CommandError> {
     let bundle = app.engines.build_built_in_bundle(which);
-    let workflow = app.engines.prepare(compile_bundle(&bundle)?, &bundle)?;
+    let workflow = app.engines.prepare_definition(compile_bundle(&bundle)?, &bundle)?;
     let outcome = run_workflow(app, &workflow, input, user, authoring_limits(&app.config)?, watcher).await?;
     Ok((outcome, workflow.plan))
 }

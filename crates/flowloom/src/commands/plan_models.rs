@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use flowloom_app::definitions::bundle::Bundle;
 use flowloom_app::engines::App;
 use flowloom_app::listing::list_first;
-use flowloom_app::models::ModelList;
+use flowloom_app::models::{ModelList, split_model_choice};
 use flowloom_app::wiring::build_default_models;
 use flowloom_core::error::StepFailure;
 use flowloom_core::plan::{Block, BlockCode, Composite, Generate, Leaf, Plan, Step, StepKind};
@@ -38,8 +38,7 @@ pub(super) fn check_models(app: &App, bundle: &Bundle, plan: &Plan) -> Result<()
 /// Fails if a model that was given for a run cannot be used: `p:m`, or `name=p:m` for an alias.
 pub(super) fn check_given_models(app: &App, given: &[String]) -> Result<(), CommandError> {
     let models = build_default_models(&app.config);
-    let targets = given.iter().map(|model| model.split_once('=').map_or(model.as_str(), |(_, target)| target));
-    targets.into_iter().try_for_each(|target| Ok(models.resolve(Some(target)).map(drop)?))
+    given.iter().try_for_each(|model| Ok(models.resolve(Some(split_model_choice(model).1)).map(drop)?))
 }
 
 /// Reports which steps `--model` does not change, because they name their own model.
@@ -83,7 +82,7 @@ pub(super) async fn propose_better_model(app: &App) {
 }
 
 fn is_alias_of(given: &str, name: &str) -> bool {
-    given.split_once('=').is_some_and(|(alias, _)| alias == name)
+    split_model_choice(given).0 == Some(name)
 }
 
 /// A model of a plan, with the steps that use it.

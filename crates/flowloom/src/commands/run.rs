@@ -11,6 +11,7 @@ use flowloom_app::definitions::error::DefinitionError;
 use flowloom_app::definitions::find::find_definition;
 use flowloom_app::definitions::source::{self, LoadedDefinition, Loader};
 use flowloom_app::engines::App;
+use flowloom_app::models::split_model_choice;
 use flowloom_app::runs::start::{PreparedDefinition, StartRun};
 use flowloom_app::runs::trigger::TriggerKind;
 use flowloom_app::runs::{summary, watch};
@@ -76,7 +77,7 @@ pub(super) async fn run_and_list_files(
     let bundle = Bundle { lenient: arguments.lenient, ..bundle }.with_tools(source.available_tools());
     report_fixed_models(&plan, &arguments.model);
     check_models(&app, &bundle, &plan)?;
-    let workflow = app.engines.prepare(Arc::new(plan), &bundle)?;
+    let workflow = app.engines.prepare_definition(Arc::new(plan), &bundle)?;
     start_and_print(global, &app, arguments, &workflow, wanted).await
 }
 
@@ -174,10 +175,10 @@ pub(super) async fn run_workflow(
 /// Applies `--model`: `p:m` sets the default model, `name=p:m` adds an alias.
 pub(super) fn choose_models(config: &mut Config, models: &[String]) {
     for model in models {
-        match model.split_once('=') {
-            Some((named, target)) => config.aliases.push((named.to_owned(), target.to_owned())),
-            None => {
-                config.default_model.value = Some(model.clone());
+        match split_model_choice(model) {
+            (Some(named), target) => config.aliases.push((named.to_owned(), target.to_owned())),
+            (None, target) => {
+                config.default_model.value = Some(target.to_owned());
                 config.default_model.origin = "--model".to_owned();
             }
         }

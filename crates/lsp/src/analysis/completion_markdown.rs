@@ -36,20 +36,21 @@ impl Context<'_> {
             Some(element) if self.offset < element.tag.end() || !self.text()[..self.offset].ends_with('>') => {
                 self.list_attributes(element)
             }
-            _ => {
-                let word = self.word_span();
-                let before = &self.text()[..word.start];
-                match before.ends_with('<') {
-                    true => self.list_elements(word.start - 1),
-                    false
-                        if before.trim_end_matches([' ', '\t']).is_empty()
-                            || before.trim_end_matches([' ', '\t']).ends_with('\n') =>
-                    {
-                        self.list_elements(word.start)
-                    }
-                    false => Vec::new(),
-                }
-            }
+            _ => self.list_elements_at_word(),
+        }
+    }
+
+    /// The elements that can begin here: after a `<`, or as the first word of a line.
+    fn list_elements_at_word(&self) -> Vec<Proposal> {
+        let start = self.word_span().start;
+        let before = &self.text()[..start];
+        let line = before.trim_end_matches([' ', '\t']);
+        if before.ends_with('<') {
+            self.list_elements(start - 1)
+        } else if line.is_empty() || line.ends_with('\n') {
+            self.list_elements(start)
+        } else {
+            Vec::new()
         }
     }
 

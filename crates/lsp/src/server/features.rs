@@ -79,10 +79,10 @@ impl<'s> Opened<'s> {
         let project = self.project_files();
         let mut all = project.list_others(&main);
         all.retain(|path| !is_markdown(path));
-        let (beside, others): (Vec<_>, Vec<_>) = all.into_iter().partition(|path| path.parent() == main.parent());
+        let (siblings, others): (Vec<_>, Vec<_>) = all.into_iter().partition(|path| path.parent() == main.parent());
         let readers = project.find_readers(others, &self.list_shared_files(name), |text| text.contains(&name.text));
         let format = self.definition.main().index.format;
-        for path in beside.into_iter().take(MAX_NEIGHBOURS).chain(readers) {
+        for path in siblings.into_iter().take(MAX_NEIGHBOURS).chain(readers) {
             let found = read_definition(self.snapshot, &path);
             if let Some((text, found)) = found.filter(|(_, found)| Some(*found) == format) {
                 self.definition.add_neighbour(&path.display().to_string(), text, found);

@@ -42,7 +42,7 @@ impl ProjectFiles<'_> {
         files
     }
 
-    /// Those of the definitions that read one of the files `read`. `may_read` says of a text whether it is worth compiling.
+    /// The definitions among `files` that read one of the files `read`. Texts for which `may_read` is false are not compiled.
     pub(super) fn find_readers(
         &self,
         files: Vec<PathBuf>,
@@ -50,14 +50,14 @@ impl ProjectFiles<'_> {
         may_read: impl Fn(&str) -> bool,
     ) -> Vec<PathBuf> {
         let Some(config) = &self.config else { return Vec::new() };
-        let is_worth_it = |path: &PathBuf| read_text(self.open_files, path).is_some_and(|text| may_read(&text));
+        let may_be_reader = |path: &PathBuf| read_text(self.open_files, path).is_some_and(|text| may_read(&text));
         let loader = Loader { open_files: Some(self.open_files), ..Loader::new(config) };
         let is_reader = |path: &PathBuf| {
             let source = loader.compile(path);
             let others = source.files().keys().map(Path::new).filter(|file| *file != path.as_path());
             others.map(resolve_path).any(|file| read.contains(&file))
         };
-        files.into_iter().filter(is_worth_it).take(MAX_COMPILED).filter(is_reader).collect()
+        files.into_iter().filter(may_be_reader).take(MAX_COMPILED).filter(is_reader).collect()
     }
 }
 

@@ -293,7 +293,7 @@ pub(crate) async fn delete_flow(
     }
     reject_folder_file(&host.catalog, &uuid).await?;
     find_definition(&host.catalog, key.user.clone(), flow::FORMAT, &uuid).await?;
-    delete_definition(&host.definitions(), key, &caller).await?;
+    delete_definition(&host.definition_store(), key, &caller).await?;
     Ok(Json(Value::map([("success", true.into())])))
 }
 

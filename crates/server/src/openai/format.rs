@@ -1,5 +1,7 @@
 //! The form that a client wants the answer in: `response_format`, `text.format`, or a tool that the answer must call.
 
+use std::collections::HashSet;
+
 use flowloom_core::code::Code;
 use flowloom_core::id::RunId;
 use flowloom_core::json::read_lenient;
@@ -125,17 +127,27 @@ impl AnswerFormat {
 
 /// The functions that `tool_choice` allows an answer to call: the one that it names, those that it lists, or all.
 fn list_chosen_functions(choice: &Value, tools: &[Value]) -> Vec<ChosenFunction> {
-    // Chat requests nest the function, requests for responses do not.
-    let function = |value: &Value| value.get("function").unwrap_or(value).clone();
-    let name_of = |value: &Value| function(value).get("name").and_then(Value::as_str).map(str::to_owned);
     let listed = choice.get("allowed_tools").unwrap_or(choice).get("tools").and_then(Value::as_list);
-    let is_chosen = |name: &String| match choice_mode(choice) {
-        Some("required") => listed.is_none_or(|listed| listed.iter().any(|tool| name_of(tool).as_ref() == Some(name))),
-        _ => name_of(choice).as_ref() == Some(name),
+    let names: Option<HashSet<&str>> = match choice_mode(choice) {
+        Some("required") => listed.map(|listed| listed.iter().filter_map(read_function_name).collect()),
+        _ => Some(read_function_name(choice).into_iter().collect()),
     };
-    let chosen = tools.iter().filter_map(|tool| Some((name_of(tool).filter(is_chosen)?, tool)));
-    let schema = |tool| function(tool).get("parameters").cloned().unwrap_or_else(|| Map::new().into());
-    chosen.map(|(name, tool)| ChosenFunction { name, schema: schema(tool) }).collect()
+    let is_chosen = |name: &&str| names.as_ref().is_none_or(|names| names.contains(name));
+    let read_chosen = |tool| {
+        let name = read_function_name(tool).filter(is_chosen)?.to_owned();
+        let schema = find_function(tool).get("parameters").cloned().unwrap_or_else(|| Map::new().into());
+        Some(ChosenFunction { name, schema })
+    };
+    tools.iter().filter_map(read_chosen).collect()
+}
+
+/// The function of a tool, which chat requests nest and requests for responses do not.
+fn find_function(tool: &Value) -> &Value {
+    tool.get("function").unwrap_or(tool)
+}
+
+fn read_function_name(tool: &Value) -> Option<&str> {
+    find_function(tool).get("name").and_then(Value::as_str)
 }
 
 /// The first object of the answer that fits one of the schemas, after the index of the schema.

@@ -74,7 +74,7 @@ async fn run_pipeline(
     let bundle = app.engines.build_bundle(source.name(), source.files(), plan.format);
     let watcher = Box::new(ProgressScreen::new(&OutputArgs::default(), global.json));
     let limits = app.config.limits.clone();
-    let workflow = app.engines.prepare(plan, &bundle)?;
+    let workflow = app.engines.prepare_definition(plan, &bundle)?;
     let outcome = run_workflow(app, &workflow, Map::new().into(), SHARED_USER, limits, watcher).await?;
     if !global.json {
         println!("{}", summary::render_output(&render_result(&workflow.plan, &outcome.state, &outcome.env).output));

@@ -191,7 +191,7 @@ async fn run_example(global: &Global, app: &App, example: &Example, base: &str) 
     }
     let started = Instant::now();
     let watcher = Box::new(screen::ProgressScreen::new(&OutputArgs::default(), global.json));
-    let (workflow, limits) = (app.engines.prepare(plan, &bundle)?, app.config.limits.clone());
+    let (workflow, limits) = (app.engines.prepare_definition(plan, &bundle)?, app.config.limits.clone());
     let outcome = run_workflow(app, &workflow, (example.inputs)(base), SHARED_USER, limits, watcher).await?;
     if !global.json {
         println!("{}", summary::render_output(&render_result(&workflow.plan, &outcome.state, &outcome.env).output));

@@ -173,7 +173,7 @@ pub(crate) async fn delete_pipeline(
     let key = writable_key(&caller, Some(user), DefinitionKind::Workflow, &id)?;
     reject_folder_file(&host.catalog, &id).await?;
     find_definition(&host.catalog, key.user.clone(), flowloom_formats::pipeline::FORMAT, &id).await?;
-    delete_definition(&host.definitions(), key, &caller).await?;
+    delete_definition(&host.definition_store(), key, &caller).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 

@@ -11,7 +11,7 @@ use crate::shape::DocumentShape;
 use crate::{agent, flow, graph, pipeline, steps};
 
 /// Keys and types that only definitions of one format have.
-const TELLING_WORDS: [(Format, &[&str]); 5] = [
+const DISTINCTIVE_WORDS: [(Format, &[&str]); 5] = [
     (steps::FORMAT, &["functionId", "promptTemplate", "errorMode"]),
     (flow::FORMAT, &["llmInstruction", "apiCall", "webScraping", "resultVariable"]),
     (pipeline::FORMAT, &["block_id", "user_prompt", "user_intent"]),
@@ -28,7 +28,7 @@ pub fn recognise_found(file: &str, text: &str, tree: Option<&Node>) -> Option<Fo
     let format = recognise(file, text, tree)?;
     let Some(tree) = tree else { return Some(format) };
     let is_named = recognise(file, text, None).is_some();
-    (is_named || tells(&DocumentShape::from_node(tree))).then_some(format)
+    (is_named || has_distinctive_key(&DocumentShape::from_node(tree))).then_some(format)
 }
 
 /// Whether a JSON file that was found is a definition, or a broken one.
@@ -46,7 +46,7 @@ pub fn is_found_definition(file: &str, text: &str) -> bool {
 /// The format that broken JSON probably has: so much of it is lost that only single words identify it.
 pub fn guess_broken_format(text: &str) -> Option<Format> {
     let has = |words: &[&str]| words.iter().any(|word| text.contains(&format!("\"{word}\"")));
-    TELLING_WORDS.into_iter().find(|(_, words)| has(words)).map(|(format, _)| format)
+    DISTINCTIVE_WORDS.into_iter().find(|(_, words)| has(words)).map(|(format, _)| format)
 }
 
 /// Whether the list of a definition has a misspelt key.
@@ -55,18 +55,18 @@ fn is_misspelt(tree: &Node) -> bool {
 }
 
 /// Whether a document has a key or a value that other programs do not have.
-fn tells(shape: &DocumentShape<'_>) -> bool {
+fn has_distinctive_key(shape: &DocumentShape<'_>) -> bool {
     let has_flow = || find_wrapped_flow(shape.whole).is_some() || find_replied_flow(shape.whole).is_some();
-    let telling = ["systemPrompt", "system_prompt", "entrypointNodeId", "user_prompt", "user_intent", "memory_keys"];
+    let keys = ["systemPrompt", "system_prompt", "entrypointNodeId", "user_prompt", "user_intent", "memory_keys"];
     has_flow()
-        || shape.has(&telling)
+        || shape.has(&keys)
         || shape.has_similar("systemPrompt")
-        || tell_steps(shape)
-        || tell_nodes(shape)
+        || has_distinctive_steps(shape)
+        || has_distinctive_nodes(shape)
         || is_empty_definition(shape)
 }
 
-fn tell_steps(shape: &DocumentShape<'_>) -> bool {
+fn has_distinctive_steps(shape: &DocumentShape<'_>) -> bool {
     let is_mode = |step: &Node| step.get("mode").and_then(Node::as_str).is_some_and(steps::is_mode);
     let is_block_type =
         |step: &Node| step.get("type").and_then(Node::as_str).is_some_and(|kind| flow::BLOCK_TYPES.contains(&kind));
@@ -85,7 +85,7 @@ fn tell_steps(shape: &DocumentShape<'_>) -> bool {
         || (shape.has(&["steps"]) && shape.has(&["uuid", "active"]) && shape.has(&["name"]))
 }
 
-fn tell_nodes(shape: &DocumentShape<'_>) -> bool {
+fn has_distinctive_nodes(shape: &DocumentShape<'_>) -> bool {
     shape.has_item_with("nodes", &["block_id", "nodeType", "node_type", "agentId", "agent_id"])
         || shape.has_item_with("edges", &["sourceNodeId", "source_node_id", "conditionType", "condition_type"])
         || (shape.has(&["nodes"]) && shape.whole.get("blocks").is_some())
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn one_telling_key_is_enough() {
+    fn one_distinctive_key_is_enough() {
         let definitions = [
             (r#"{"nodes": [{"id": "a", "block_id": "filter"}]}"#, pipeline::FORMAT),
             (r#"{"nodes": [{"id": "a", "nodeType": "AGENT"}], "edges": []}"#, graph::FORMAT),
