@@ -18,7 +18,7 @@ use flowloom_sandbox::Sandbox;
 use flowloom_store::Store;
 use flowloom_tools::secrets::parse_secret_text;
 use flowloom_tools::{
-    Capabilities, FunctionConfig, FunctionRegistry, HttpClient, HttpFunction, HttpLimits, PageScraper,
+    Capabilities, FunctionConfig, FunctionRegistry, HttpClient, HttpFunction, HttpLimits, PageScraper, UserFiles,
 };
 
 use crate::authoring::{self, AuthoringEnv, BuiltInWorkflow};
@@ -41,6 +41,7 @@ use crate::telemetry::TraceExporter;
 use crate::tools::mcp::McpServers;
 use crate::tools::memory_keys::scope_to_bundle;
 use crate::tools::workflows::{self, ChildPlaces, WorkflowHost};
+use crate::user_files::build_user_files;
 use crate::wiring::{ModelChoice, build_egress_policy, build_models, limit_trials};
 
 /// Maximum number of compiled bundles held in memory, and of engines of child runs.
@@ -61,6 +62,8 @@ pub struct EngineFactory {
     itself: Weak<EngineFactory>,
     /// The calls of models in progress, for the daily quotas of users.
     model_calls: Arc<DailyReservations>,
+    /// The files of users. All bundles share the sizes that are known.
+    files: Option<UserFiles>,
     /// Loads each local model once for all runs.
     local_engine: Arc<LocalEngine>,
     /// Built with the first engine, like the redactors: commands that run nothing do not need it.
@@ -97,6 +100,7 @@ impl EngineFactory {
         sandbox: Arc<Sandbox>,
         restate_outages: Arc<OutageLog>,
     ) -> Arc<EngineFactory> {
+        let files = build_user_files(&config);
         Arc::new_cyclic(|itself| EngineFactory {
             config,
             store,
@@ -109,6 +113,7 @@ impl EngineFactory {
             function_files: FunctionFiles::default(),
             itself: itself.clone(),
             model_calls: Arc::default(),
+            files,
             local_engine: Arc::default(),
             client: OnceLock::new(),
             redactors: OnceLock::new(),
@@ -261,8 +266,8 @@ impl EngineFactory {
         let grants: BTreeMap<String, Vec<String>> =
             bundle.agents.iter().map(|(id, agent)| (id.clone(), agent.tools.clone())).collect();
         let mut registry = FunctionRegistry::new(client.clone()).with_capabilities(Capabilities::new(grants));
-        if let Some(root) = &self.config.files_root {
-            registry = registry.with_files(root);
+        if let Some(files) = &self.files {
+            registry = registry.with_files(files.clone());
         }
         if let Some(search) = &self.config.search {
             registry = registry.with_search(search.clone());

@@ -34,5 +34,6 @@ pub mod telemetry;
 pub mod times;
 pub mod tools;
 pub mod typical_case;
+mod user_files;
 pub mod wiring;
 pub mod workflow_tests;

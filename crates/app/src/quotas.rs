@@ -14,12 +14,14 @@ use flowloom_runtime::journal::Journal as _;
 use flowloom_runtime::memory_quota::MemoryUsage;
 use flowloom_sandbox::{SandboxMeter, TimeReservation};
 use flowloom_store::{DailyUsage, QUOTA_TABLE, Quota, QuotaInfo, QuotaWindow, Store, StoreError};
+use flowloom_tools::UserFiles;
 use tokio::runtime::Handle;
 
 use crate::config::Config;
 use crate::daily_reservations::{DailyReservation, DailyReservations};
 use crate::error::AppError;
 use crate::mutex::lock_mutex;
+use crate::user_files::build_user_files;
 
 /// Models whose calls count for the daily quotas of the run's user. A call that begins within the quota is completed.
 struct MeteredModel {
@@ -221,7 +223,7 @@ pub struct QuotaUsage {
     pub name: &'static str,
     /// Unit of the amounts.
     pub unit: &'static str,
-    /// The amount used; `None` if it is not counted because no daily quota is set.
+    /// The amount used; `None` if it is not counted, because no daily quota is set or the user has no files of their own.
     pub used: Option<f64>,
     /// The maximum amount; `None` if there is no limit.
     pub limit: Option<f64>,
@@ -234,12 +236,23 @@ pub async fn measure_user(store: &Arc<Store>, config: &Config, user: &str) -> Re
     let (measured, owner) = (store.clone(), user.to_owned());
     // Measuring the size of a user's data reads all of it.
     let mut rows = tokio::task::spawn_blocking(move || measure_quotas(&measured, &owner)).await??;
+    let (files, owner) = (build_user_files(config), user.to_owned());
+    let file_bytes = tokio::task::spawn_blocking(move || measure_files(files.as_ref(), &owner)).await?;
+    if let Some(row) = rows.iter_mut().find(|row| row.name == Quota::FileBytes.info().name) {
+        row.used = file_bytes.map(|bytes| bytes as f64);
+    }
     let memories = store.read_memories(&store.owner_of(user)).await?;
     if let Some(row) = rows.iter_mut().find(|row| row.name == Quota::MemoryBytes.info().name) {
         row.used = Some(MemoryUsage::of_memories(&memories).total_bytes() as f64);
         row.limit = Some(store.quotas().find_memory_limit(user, config.limits.memory_bytes) as f64);
     }
     Ok(rows)
+}
+
+/// The size of a user's own files; `None` if there are none, or if they cannot be measured.
+fn measure_files(files: Option<&UserFiles>, user: &str) -> Option<u64> {
+    let measured = files?.measure_bytes(user);
+    measured.inspect_err(|error| tracing::warn!(user, %error, "cannot measure the files of a user")).ok().flatten()
 }
 
 fn measure_quotas(store: &Store, user: &str) -> Result<Vec<QuotaUsage>, StoreError> {

@@ -51,7 +51,7 @@ pub(crate) struct QuotaItem {
     name: &'static str,
     /// Unit of the amounts.
     unit: &'static str,
-    /// The amount used; null if it is not counted because no daily quota is set.
+    /// The amount used; null if it is not counted, because no daily quota is set or the user has no files of their own.
     used: Option<f64>,
     /// The maximum amount; null if there is no limit.
     limit: Option<f64>,

@@ -24,6 +24,8 @@ pub enum Quota {
     DatabaseBytes,
     /// Bytes of the user's memory, keys and values. It replaces `limits.memory_bytes`.
     MemoryBytes,
+    /// Bytes of the user's files. The file functions enforce it.
+    FileBytes,
     /// Time that the sandbox computes, each day.
     SandboxTime,
     /// Tokens of model calls, each day.
@@ -58,7 +60,7 @@ pub struct QuotaInfo {
     /// Advice for a user who has used it up.
     advice: &'static str,
     /// Measures what the user `$1` uses; `$2` is where the window begins: the id of a run, with the time in
-    /// milliseconds as `$3`, or the number of a day. `None` if the runtime measures it.
+    /// milliseconds as `$3`, or the number of a day. `None` if the database does not contain it.
     pub(crate) sql: Option<&'static str>,
 }
 
@@ -71,7 +73,7 @@ macro_rules! retries_sql {
 pub(crate) use retries_sql;
 
 /// Every quota. The daily ones are counted in `daily_usage`, the others follow from the other tables.
-pub const QUOTA_TABLE: [QuotaInfo; 9] = [
+pub const QUOTA_TABLE: [QuotaInfo; 10] = [
     QuotaInfo {
         quota: Quota::ConcurrentRuns,
         name: "concurrent_runs",
@@ -162,6 +164,15 @@ pub const QUOTA_TABLE: [QuotaInfo; 9] = [
         window: QuotaWindow::Now,
         scale: 1,
         advice: "delete keys",
+        sql: None,
+    },
+    QuotaInfo {
+        quota: Quota::FileBytes,
+        name: "file_bytes",
+        unit: "bytes",
+        window: QuotaWindow::Now,
+        scale: 1,
+        advice: "replace files by smaller ones, or ask the operator to delete some",
         sql: None,
     },
     QuotaInfo {

@@ -13,7 +13,7 @@ pub(crate) fn refuse_above(used: u64, limit: u64, exceeded: impl FnOnce() -> Quo
     if used < limit { Ok(()) } else { Err(StoreError::Quota(exceeded())) }
 }
 
-/// A user's usage of a quota; zero if the runtime measures it.
+/// A user's usage of a quota; zero if the database does not contain it.
 pub(crate) fn measure_quota(db: &DbConnection, user: &str, quota: Quota, now: u64) -> Result<u64, StoreError> {
     let QuotaInfo { sql, window, .. } = quota.info();
     let Some(sql) = *sql else { return Ok(0) };

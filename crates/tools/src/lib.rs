@@ -20,8 +20,8 @@ mod tests;
 pub use egress::{EgressError, EgressPolicy, HostPort, HostResolver, SystemResolver};
 pub use error::ToolError;
 pub use functions::{
-    Capabilities, FunctionConfig, FunctionRegistry, HttpFunction, NativeFunction, SearchProvider, WebSearch,
-    find_request_method,
+    Capabilities, FileLimit, FunctionConfig, FunctionRegistry, HttpFunction, NativeFunction, SearchProvider, UserFiles,
+    WebSearch, find_request_method,
 };
 pub use http::{Download, HttpClient, HttpLimits};
 pub use mcp::{McpConfig, McpServer, RemoteServer};

@@ -19,6 +19,7 @@ export const settings = {
     definitions: "Definitions",
     database_bytes: "Database",
     memory_bytes: "Memory of users",
+    file_bytes: "Files of users",
     schedules: "Schedules",
     sandbox_seconds_per_day: "Time in the sandbox in a day",
     tokens_per_day: "Tokens in a day",

@@ -151,6 +151,7 @@ pub struct EmbeddingSettings {
 #[serde(default, deny_unknown_fields)]
 struct FilesSettings {
     root: Option<PathBuf>,
+    per_user: Option<bool>,
 }
 
 /// `[tools]`: the server that provides the HTTP tools of a graph's agents. Its host is allowed implicitly.
@@ -257,6 +258,8 @@ pub struct Config {
     pub engine: engine::EngineSettings,
     /// The folder that file functions may use.
     pub files_root: Option<PathBuf>,
+    /// Whether each user has files of their own in it.
+    pub files_per_user: bool,
     /// The server that provides the HTTP tools of a graph's agents.
     pub tools: ToolSettings,
     /// Agents, by id.
@@ -349,6 +352,7 @@ impl Config {
             engine: file.engine,
             tools: file.tools,
             files_root: file.files.root.map(|root| base.join(root)),
+            files_per_user: file.files.per_user.unwrap_or(true),
             agents: file.agents,
             functions: file.functions,
             mcp: file.mcp,

@@ -76,6 +76,7 @@ impl World {
             ("file".to_owned(), outside.path().join("canary.txt").display().to_string()),
             ("json_file".to_owned(), outside.path().join("canary.json").display().to_string()),
             ("data".to_owned(), place.path("data").display().to_string()),
+            ("files".to_owned(), place.path("files").display().to_string()),
         ]);
         let mut world = World { place, server, receiver, trusted, forbidden, outside, served: vec![], keys, values };
         world.served = world.list_served();
@@ -146,6 +147,9 @@ impl World {
         let node = json!({"id": "n1", "block_id": "notify_push", "inputs": {"title": canary, "body": canary}});
         call("POST", "/api/pipelines", json!({"id": "mypipe", "name": canary, "nodes": [node], "edges": []}));
         let execution = call("POST", "/api/pipelines/mypipe/run", json!({}));
+        let file = json!({"path": "diary.txt", "content": canary});
+        let written = call("POST", "/api/v1/runs?wait=60", json!({"workflow": "steps-write", "inputs": file}));
+        assert_eq!(written["status"], "succeeded", "{written}");
         let run = call("POST", "/api/v1/runs?wait=60", json!({"workflow": "ask", "inputs": canary}));
         call("POST", "/api/v1/threads/graph/secret-thread?wait=60", json!({"message": canary}));
         let text = |value: &Value| value["run_id"].as_str().expect("an id").to_owned();

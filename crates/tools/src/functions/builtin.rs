@@ -13,7 +13,7 @@ use flowloom_runtime::effects::{EffectContext, HttpSender as _};
 use super::FunctionRegistry;
 use super::arguments::CallArguments;
 use super::error::{FileError, FunctionError};
-use super::files::FileFolder;
+use super::user_files::UserFiles;
 use crate::error::ToolError;
 use crate::http::error::RequestError;
 use crate::http::{HttpClient, HttpResponse, RequestSender};
@@ -152,7 +152,8 @@ impl BuiltinFunction {
             |text: &Rich| used.fill_text(text, SecretEncoding::Plain, Requester::Definition(&context.definition));
         let path = fill(path)?;
         let content = content.as_ref().map(fill).transpose()?;
-        let work = move || read_or_write_file(&files, &path, content.as_deref());
+        let user = context.user.clone();
+        let work = move || read_or_write_file(&files, &user, &path, content.as_deref());
         let result = tokio::task::spawn_blocking(work).await.unwrap_or_else(|error| Err(FileError::Aborted(error)));
         Ok(result.map_err(|error| used.redact_error(error))?)
     }
@@ -167,11 +168,11 @@ pub fn find_request_method(function: &str) -> Option<&'static str> {
     }
 }
 
-fn read_or_write_file(files: &FileFolder, path: &str, content: Option<&str>) -> Result<Value, FileError> {
+fn read_or_write_file(files: &UserFiles, user: &str, path: &str, content: Option<&str>) -> Result<Value, FileError> {
     match content {
-        None => files.read_text(path).map(Value::from),
+        None => files.read_text(user, path).map(Value::from),
         Some(content) => {
-            let bytes = files.write_text(path, content)?;
+            let bytes = files.write_text(user, path, content)?;
             Ok(Value::map([("path", path.into()), ("bytes", Value::from(bytes as i64))]))
         }
     }

@@ -182,6 +182,25 @@ pub enum FileError {
         /// The reason.
         source: io::Error,
     },
+    /// The files of the user would be larger than their quota.
+    #[error(
+        "the files of the user {user} have {used_bytes} of {limit_bytes} bytes (quota file_bytes); \
+         replace files by smaller ones, or ask the operator to delete some"
+    )]
+    QuotaExceeded {
+        /// The user.
+        user: String,
+        /// The size before.
+        used_bytes: u64,
+        /// The maximum size.
+        limit_bytes: u64,
+    },
+    /// The size of the user's files cannot be measured.
+    #[error("cannot measure the files of the user: {source}")]
+    FolderNotMeasured {
+        /// The reason.
+        source: io::Error,
+    },
     /// The thread of the operation panicked.
     #[error("the file operation was aborted: {0}")]
     Aborted(#[source] tokio::task::JoinError),
@@ -238,6 +257,7 @@ impl FileError {
     pub fn code(&self) -> Code {
         match self {
             FileError::Outside { .. } | FileError::SymbolicLink { .. } => Code::FileDenied,
+            FileError::QuotaExceeded { .. } => Code::QuotaExceeded,
             FileError::NoFileName { .. }
             | FileError::NotAFile { .. }
             | FileError::Missing { .. }
@@ -247,6 +267,7 @@ impl FileError {
             | FileError::NotOpened { .. }
             | FileError::NotRead { .. }
             | FileError::NotWritten { .. }
+            | FileError::FolderNotMeasured { .. }
             | FileError::Aborted(_) => Code::FileFailed,
         }
     }

@@ -3,7 +3,7 @@
 //! A path is opened component by component, starting at the open folder, and no component may be a symbolic link. A
 //! change between a check and its use cannot lead out of the folder, because opening is the check.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
@@ -25,11 +25,27 @@ static NEXT_TEMP_NUMBER: AtomicU64 = AtomicU64::new(0);
 #[derive(Clone, Debug)]
 pub(super) struct FileFolder {
     root: PathBuf,
+    /// The folders that lead from the root to the files. Writing creates them, for nobody else to read.
+    below: Vec<OsString>,
 }
 
 impl FileFolder {
-    pub(super) fn new(root: PathBuf) -> FileFolder {
-        FileFolder { root }
+    pub(super) fn new(root: PathBuf, below: Vec<OsString>) -> FileFolder {
+        FileFolder { root, below }
+    }
+
+    /// The size of a file in bytes, zero if there is none.
+    pub(super) fn size_of_file(&self, path: &str) -> Result<u64, FileError> {
+        let (parents, name) = self.split_path(path)?;
+        let folder = match self.open_folder(path, &parents, false) {
+            Err(FileError::Missing { .. }) => return Ok(0),
+            folder => folder?,
+        };
+        match rustix::fs::statat(&folder, name, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(stat) => Ok(u64::try_from(stat.st_size).unwrap_or_default()),
+            Err(Errno::NOENT) => Ok(0),
+            Err(error) => Err(open_error(path, error)),
+        }
     }
 
     /// Reads a file as UTF-8 text.
@@ -105,15 +121,16 @@ impl FileFolder {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let mut folder = rustix::fs::open(&self.root, flags, Mode::empty())
             .map_err(|error| FileError::RootNotOpened { root: self.root.clone(), source: error.into() })?;
-        for part in parents {
+        let below = self.below.iter().map(|part| (part.as_os_str(), 0o700));
+        for (part, mode) in below.chain(parents.iter().map(|part| (*part, 0o755))) {
             let flags = flags | OFlags::NOFOLLOW;
-            let mut next = rustix::fs::openat(&folder, *part, flags, Mode::empty());
+            let mut next = rustix::fs::openat(&folder, part, flags, Mode::empty());
             if create && next.as_ref().err() == Some(&Errno::NOENT) {
-                match rustix::fs::mkdirat(&folder, *part, Mode::from_raw_mode(0o755)) {
+                match rustix::fs::mkdirat(&folder, part, Mode::from_raw_mode(mode)) {
                     Ok(()) | Err(Errno::EXIST) => {}
                     Err(error) => return Err(open_error(path, error)),
                 }
-                next = rustix::fs::openat(&folder, *part, flags, Mode::empty());
+                next = rustix::fs::openat(&folder, part, flags, Mode::empty());
             }
             folder = match next {
                 Ok(next) => next,

@@ -1,6 +1,6 @@
 //! Functions by id (`ns::name`): the registry, and which agent may call what.
 //!
-//! Built-in functions are in `builtin` and `files`, configured HTTP endpoints in `endpoint`. Functions that need the
+//! Built-in functions are in `builtin`, with files in `user_files`, configured HTTP endpoints in `endpoint`. Functions that need the
 //! engine itself (`agent::`, `memory::`, `workflow::`) are in the interpreter, or added as native functions.
 
 mod arguments;
@@ -8,11 +8,12 @@ mod builtin;
 mod capabilities;
 mod endpoint;
 pub(crate) mod error;
+mod file_sizes;
 mod files;
 mod search;
+mod user_files;
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use flowloom_core::code::Code;
@@ -27,6 +28,7 @@ pub use builtin::find_request_method;
 pub use capabilities::Capabilities;
 pub use endpoint::HttpFunction;
 pub use search::{SearchProvider, WebSearch};
+pub use user_files::{FileLimit, UserFiles};
 
 use crate::error::ToolError;
 use crate::http::HttpClient;
@@ -34,7 +36,6 @@ use crate::mcp::McpServer;
 use crate::scrape::PageScraper;
 use builtin::BuiltinFunction;
 use error::FunctionError;
-use files::FileFolder;
 
 /// A function implemented in Rust, here or by the program that uses this crate.
 pub trait NativeFunction: Send + Sync {
@@ -66,7 +67,7 @@ pub enum FunctionConfig {
 pub struct FunctionRegistry {
     client: Arc<HttpClient>,
     scraper: PageScraper,
-    files: Option<FileFolder>,
+    files: Option<UserFiles>,
     search: Option<WebSearch>,
     configured: BTreeMap<String, FunctionConfig>,
     servers: BTreeMap<String, Arc<McpServer>>,
@@ -82,9 +83,9 @@ impl FunctionRegistry {
         FunctionRegistry { client, scraper, files: None, search: None, configured, servers, capabilities }
     }
 
-    /// Allows the file functions to use the folder `root` (`files.root`).
-    pub fn with_files(mut self, root: impl Into<PathBuf>) -> FunctionRegistry {
-        self.files = Some(FileFolder::new(root.into()));
+    /// Allows the file functions to use these files (`[files]`).
+    pub fn with_files(mut self, files: UserFiles) -> FunctionRegistry {
+        self.files = Some(files);
         self
     }
 

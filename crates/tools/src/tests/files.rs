@@ -10,10 +10,10 @@ use tempfile::TempDir;
 
 use super::client_for;
 use super::functions::call_function;
-use crate::functions::FunctionRegistry;
+use crate::functions::{FunctionRegistry, UserFiles};
 
 /// A folder `root` next to a folder with a secret, with links of every kind from the first to the second.
-fn create_folders() -> (TempDir, FunctionRegistry) {
+pub(super) fn create_folders() -> (TempDir, FunctionRegistry) {
     let base = TempDir::new().expect("a folder");
     let (root, outside) = (base.path().join("root"), base.path().join("outside"));
     fs::create_dir_all(root.join("sub")).expect("folders");
@@ -26,15 +26,15 @@ fn create_folders() -> (TempDir, FunctionRegistry) {
     symlink(&outside, root.join("linked")).expect("a link");
     symlink("../..", root.join("sub/up")).expect("a link");
     symlink("note.txt", root.join("inside-link")).expect("a link");
-    let registry = FunctionRegistry::new(client_for(&[])).with_files(root);
+    let registry = FunctionRegistry::new(client_for(&[])).with_files(UserFiles::new(root));
     (base, registry)
 }
 
-async fn read_file(registry: &FunctionRegistry, path: &str) -> Result<Value, StepFailure> {
+pub(super) async fn read_file(registry: &FunctionRegistry, path: &str) -> Result<Value, StepFailure> {
     call_function(registry, "tool::file_read", &[("path", path.into())]).await
 }
 
-async fn write_file(registry: &FunctionRegistry, path: &str, content: &str) -> Result<Value, StepFailure> {
+pub(super) async fn write_file(registry: &FunctionRegistry, path: &str, content: &str) -> Result<Value, StepFailure> {
     call_function(registry, "tool::file_write", &[("path", path.into()), ("content", content.into())]).await
 }
 

@@ -12,10 +12,10 @@ use flowloom_core::value::{Map, Value};
 use flowloom_runtime::effects::{ChildEffects, EffectContext, EffectFuture, Functions};
 
 use super::{NoChildEffects, TestServer, client_for, html_reply, http_reply, rich_text, test_context};
-use crate::functions::{Capabilities, FunctionConfig, FunctionRegistry, HttpFunction, NativeFunction};
+use crate::functions::{Capabilities, FunctionConfig, FunctionRegistry, HttpFunction, NativeFunction, UserFiles};
 
 /// A call with plain arguments.
-fn call_with_values(function: &str, arguments: &[(&str, Value)]) -> CallRequest {
+pub(super) fn call_with_values(function: &str, arguments: &[(&str, Value)]) -> CallRequest {
     let map: Map = arguments.iter().map(|(name, value)| ((*name).into(), value.clone())).collect();
     CallRequest { function: function.into(), payload: Payload::from_arguments(map) }
 }
@@ -150,7 +150,7 @@ async fn secrets_in_arguments() {
 
 #[tokio::test]
 async fn missing_arguments_are_named() {
-    let registry = FunctionRegistry::new(client_for(&[])).with_files("/nonexistent");
+    let registry = FunctionRegistry::new(client_for(&[])).with_files(UserFiles::new("/nonexistent"));
     let cases = [
         ("tool::web_fetch", vec![], "url"),
         ("tool::web_fetch", vec![("url", Value::Null)], "url"),

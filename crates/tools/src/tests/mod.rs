@@ -10,6 +10,7 @@ mod http;
 mod mcp;
 mod scrape;
 mod search;
+mod user_files;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};

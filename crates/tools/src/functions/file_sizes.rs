@@ -1,0 +1,120 @@
+//! The sizes of the folders of users. A folder is measured when its size is not known, and again after a minute, because
+//! other processes write too.
+
+use std::collections::HashMap;
+use std::io::{self, ErrorKind};
+use std::path::Path;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use super::error::FileError;
+
+/// How long a measured size is used.
+const MAX_AGE: Duration = Duration::from_secs(60);
+
+/// The sizes that are known, by user.
+#[derive(Default)]
+pub(super) struct FileSizes(Mutex<HashMap<String, KnownSize>>);
+
+#[derive(Clone, Copy)]
+struct KnownSize {
+    bytes: u64,
+    measured_at: Instant,
+}
+
+/// Room for a file, given back when it is dropped and the file was not written.
+pub(super) struct ReservedBytes<'a> {
+    sizes: &'a FileSizes,
+    user: &'a str,
+    added: u64,
+    replaced: u64,
+    is_kept: bool,
+}
+
+impl FileSizes {
+    /// Reserves room for a file of `added` bytes that replaces one of `replaced` bytes. Fails if the files in `folder` would
+    /// then have more than `limit` bytes, or if the folder cannot be measured.
+    pub(super) fn reserve_bytes<'a>(
+        &'a self,
+        user: &'a str,
+        folder: &Path,
+        added: u64,
+        replaced: u64,
+        limit: u64,
+    ) -> Result<ReservedBytes<'a>, FileError> {
+        let is_known = self.lock_sizes().get(user).is_some_and(KnownSize::is_fresh);
+        // The folder is measured without the lock, so that other users do not wait.
+        let measured = if is_known { None } else { Some(measure_folder(folder)) };
+        let measured = measured.transpose().map_err(|source| FileError::FolderNotMeasured { source })?;
+        let mut sizes = self.lock_sizes();
+        if let Some(bytes) = measured
+            && !sizes.get(user).is_some_and(KnownSize::is_fresh)
+        {
+            sizes.retain(|_, size| size.is_fresh());
+            sizes.insert(user.to_owned(), KnownSize { bytes, measured_at: Instant::now() });
+        }
+        let known = sizes.entry(user.to_owned()).or_insert(KnownSize { bytes: 0, measured_at: Instant::now() });
+        let after = (known.bytes + added).saturating_sub(replaced);
+        if added > replaced && after > limit {
+            return Err(FileError::QuotaExceeded {
+                user: user.to_owned(),
+                used_bytes: known.bytes,
+                limit_bytes: limit,
+            });
+        }
+        known.bytes = after;
+        Ok(ReservedBytes { sizes: self, user, added, replaced, is_kept: false })
+    }
+
+    fn lock_sizes(&self) -> MutexGuard<'_, HashMap<String, KnownSize>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl KnownSize {
+    fn is_fresh(&self) -> bool {
+        self.measured_at.elapsed() < MAX_AGE
+    }
+}
+
+impl ReservedBytes<'_> {
+    /// The file was written.
+    pub(super) fn keep(mut self) {
+        self.is_kept = true;
+    }
+}
+
+impl Drop for ReservedBytes<'_> {
+    fn drop(&mut self) {
+        if self.is_kept {
+            return;
+        }
+        if let Some(known) = self.sizes.lock_sizes().get_mut(self.user) {
+            known.bytes = (known.bytes + self.replaced).saturating_sub(self.added);
+        }
+    }
+}
+
+/// The size of all files in a folder, in bytes; zero if there is no such folder. Links are not followed. Fails if a folder
+/// cannot be read.
+pub(super) fn measure_folder(folder: &Path) -> io::Result<u64> {
+    let mut open = vec![folder.to_owned()];
+    let mut bytes = 0;
+    while let Some(folder) = open.pop() {
+        let entries = match std::fs::read_dir(&folder) {
+            Err(error) if error.kind() == ErrorKind::NotFound => continue,
+            entries => entries?,
+        };
+        for entry in entries {
+            let entry = entry?;
+            match entry.metadata() {
+                Ok(metadata) if metadata.is_dir() => open.push(entry.path()),
+                Ok(metadata) => bytes += metadata.len(),
+                // A temporary file was renamed in the meantime.
+                Err(error) if error.kind() == ErrorKind::NotFound => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+    Ok(bytes)
+}
