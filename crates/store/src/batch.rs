@@ -1,8 +1,8 @@
 //! Writes a batch of the journal in one transaction: events, what they change in other tables, and decisions about
 //! commands.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use flowloom_core::event::{Event, MemoryWrite, Record, RunCreated};
 use flowloom_core::hash::Hash;
@@ -13,6 +13,7 @@ use flowloom_runtime::JournalError;
 use flowloom_runtime::clock::SystemClock;
 use flowloom_runtime::effects::Clock as _;
 use flowloom_runtime::journal::{Batch, Lease, memory_owner, scope_user, thread_namespace};
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::checksum::{RunColumns, StatusColumns, memory_checksum};
 use crate::commands::{self, CausedCommand};
@@ -58,12 +59,12 @@ pub(crate) struct BatchEffects {
 impl BatchEffects {
     /// Commands to child runs that the batch stored.
     pub(crate) fn lock_caused(&self) -> MutexGuard<'_, Vec<CausedCommand>> {
-        self.caused.lock().unwrap_or_else(PoisonError::into_inner)
+        self.caused.lock()
     }
 
     /// The immutable columns of the run's row.
     pub(crate) fn lock_run(&self) -> MutexGuard<'_, Option<RunIdentity>> {
-        self.run.lock().unwrap_or_else(PoisonError::into_inner)
+        self.run.lock()
     }
 }
 

@@ -3,12 +3,12 @@
 
 use std::collections::HashSet;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::sync::{Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 use flowloom_core::id::RunId;
 use flowloom_runtime::blocking::run_blocking;
 use flowloom_runtime::journal::{LeaseTerm, MAX_OUTAGE_MS};
+use parking_lot::Mutex;
 
 use crate::db::postgres::{Database, Postgres, WorkerIdentity};
 use crate::db::{DbConnection, params};
@@ -37,7 +37,7 @@ impl LeaseRenewal {
 
     /// Starts renewing the lease. The lease begins with the commit that names this process as a worker.
     pub(crate) fn start_renewal(&self) -> Result<(), StoreError> {
-        let mut renewing = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut renewing = self.thread.lock();
         if renewing.is_none() {
             let (stop, stopped) = channel();
             let (postgres, process) = (Postgres::for_renewals(&self.database), self.process.clone());
@@ -78,7 +78,7 @@ impl LeaseRenewal {
 
     /// Stops renewing the lease; `false` if it was not being renewed.
     pub(crate) fn stop_renewal(&self) -> bool {
-        let renewing = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let renewing = self.thread.lock().take();
         let Some(RenewalThread { stop, thread }) = renewing else { return false };
         drop(stop);
         let _ = run_blocking(|| thread.join());

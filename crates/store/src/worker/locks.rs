@@ -1,10 +1,11 @@
 //! Liveness of processes on one machine: each holds a lock file as long as it lives.
 
+use parking_lot::Mutex;
+
 use crate::error::StoreError;
 use crate::private;
 use std::fs::{File, TryLockError};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
 
 /// Folder of the workers' lock files.
 const WORKERS_FOLDER: &str = "owners";
@@ -27,7 +28,7 @@ impl LockFiles {
 
     /// Acquires this process's lock, unless it is held already.
     pub(crate) fn acquire_lock(&self) -> Result<(), StoreError> {
-        let mut lock = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut lock = self.lock.lock();
         if lock.is_none() {
             *lock = Some(self.create_lock().map_err(|source| StoreError::NotCreated {
                 what: "create a lock file in",
@@ -62,8 +63,7 @@ impl LockFiles {
 
 impl Drop for LockFiles {
     fn drop(&mut self) {
-        let lock = self.lock.get_mut().unwrap_or_else(PoisonError::into_inner);
-        if lock.take().is_some() {
+        if self.lock.get_mut().take().is_some() {
             let _ = std::fs::remove_file(&self.own_file);
         }
     }

@@ -6,11 +6,12 @@ pub(crate) mod locks;
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use flowloom_core::id::RunId;
 use flowloom_runtime::JournalError;
 use flowloom_runtime::journal::LeaseTerm;
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::db::postgres::{Database, WorkerIdentity};
 use crate::db::{DbConnection, WriteJob};
@@ -74,7 +75,7 @@ impl LocalWorker {
     }
 
     fn lock_runs(&self) -> MutexGuard<'_, HashMap<RunId, Option<RunIdentity>>> {
-        self.runs.lock().unwrap_or_else(PoisonError::into_inner)
+        self.runs.lock()
     }
 
     /// Registers a run with this process, after making sure that others see it as alive. Fails with `RunOwned` if this
