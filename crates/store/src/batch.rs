@@ -17,15 +17,15 @@ use parking_lot::{Mutex, MutexGuard};
 
 use crate::checksum::{RunColumns, StatusColumns, memory_checksum};
 use crate::commands::{self, CausedCommand};
-use crate::db::postgres::AssumedRun;
-use crate::db::{DbConnection, DbRow, params};
+use crate::db::{AssumedRun, DbConnection, DbRow, params};
 use crate::error::StoreError;
 use crate::event_effects::{is_progress, status_after};
+use crate::event_row::EventRow;
 use crate::keyed_command::check_still_reserved;
 use crate::question_expiry::write_expiry;
 use crate::quota::Quotas;
 use crate::quota_check::check_start;
-use crate::rows::{EventRow, insert_events};
+use crate::rows::insert_events;
 use crate::run_tree::find_next_position;
 use crate::worker::{LocalWorker, RunIdentity};
 
@@ -274,18 +274,17 @@ impl BatchWrite {
     /// Writes the status that the run has after the batch, and, if the row was not read, verifies it and gives up the lease.
     fn write_status(&self, connection: &DbConnection, locked: &LockedRun, is_released: bool) -> Result<(), StoreError> {
         let status = find_last_status(&self.batch.records);
-        match (locked.origin, connection) {
-            (RowOrigin::Assumed, DbConnection::Postgres(postgres)) => {
+        match locked.origin {
+            RowOrigin::Assumed => {
                 let status = status.map(|columns| {
                     let checksum = columns.checksum(self.lease.run);
                     (columns, checksum)
                 });
                 let (number, epoch) = (locked.number, self.lease.epoch);
-                postgres.queue_run(AssumedRun { number, epoch, status, is_released });
-                Ok(())
+                connection.write_assumed_run(AssumedRun { number, epoch, status, is_released })
             }
-            (RowOrigin::Inserted, _) => Ok(()),
-            (RowOrigin::Read | RowOrigin::Assumed, _) => match status {
+            RowOrigin::Inserted => Ok(()),
+            RowOrigin::Read => match status {
                 Some(columns) => set_status(connection, locked, self.lease.run, &columns),
                 None => Ok(()),
             },

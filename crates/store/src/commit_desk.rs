@@ -35,10 +35,7 @@ pub(crate) struct CommitDesk {
 
 impl CommitDesk {
     pub(crate) fn new(connection: DbConnection) -> CommitDesk {
-        let log = match &connection {
-            DbConnection::Sqlite(sqlite) => Some(sqlite.log_file()),
-            DbConnection::Postgres(_) => None,
-        };
+        let log = connection.log_file();
         CommitDesk {
             connection: Mutex::new(connection),
             queued: AtomicUsize::new(0),

@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use crate::audit_entry::{Actor, AuditAction, AuditedChange, DONE};
 use crate::db::{DbConnection, DbRow, params};
 use crate::error::StoreError;
-use crate::rows::MAX_EVENTS_PER_RUN;
+use crate::event_row::MAX_EVENTS_PER_RUN;
 use crate::run_row::RunRow;
 use crate::store::Store;
 

@@ -8,6 +8,12 @@ use parking_lot::{Condvar, Mutex, MutexGuard};
 use crate::db::{DbConnection, DbSource};
 use crate::error::StoreError;
 
+/// How long a read may take that looks at many rows.
+pub(crate) const LONG_READ_TIMEOUT: Duration = Duration::from_mins(10);
+
+/// How long a read of the whole journal of a run may take.
+pub(crate) const JOURNAL_READ_TIMEOUT: Duration = Duration::from_mins(1);
+
 /// Read connections of one database.
 pub(crate) struct Readers {
     source: DbSource,
@@ -156,9 +162,7 @@ impl LentConnection<'_> {
             Some(connection) => connection,
             none => none.insert(source.connect()?),
         };
-        if let DbConnection::Postgres(postgres) = connection {
-            postgres.set_deadline(wait.started_at + wait.max_wait);
-        }
+        connection.set_deadline(wait.started_at + wait.max_wait);
         Ok(connection)
     }
 }

@@ -110,7 +110,7 @@ impl Store {
 
     /// Whether other processes are notified of a batch that is announced.
     pub fn has_announcements(&self) -> bool {
-        self.worker.is_leased()
+        self.worker.is_shared()
     }
 
     /// Completes when another process has announced news of a run. It may miss some.

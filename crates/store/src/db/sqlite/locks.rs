@@ -1,11 +1,14 @@
 //! Liveness of processes on one machine: each holds a lock file as long as it lives.
 
-use parking_lot::Mutex;
-
-use crate::error::StoreError;
-use crate::private;
 use std::fs::{File, TryLockError};
 use std::path::{Path, PathBuf};
+
+use parking_lot::Mutex;
+
+use crate::db::DbConnection;
+use crate::db::liveness::{Liveness, LivingWorkers};
+use crate::error::StoreError;
+use crate::private;
 
 /// Folder of the workers' lock files.
 const WORKERS_FOLDER: &str = "owners";
@@ -26,8 +29,17 @@ impl LockFiles {
         LockFiles { own_file: lock_path(&folder, name), folder, lock: Mutex::default() }
     }
 
+    fn create_lock(&self) -> std::io::Result<File> {
+        private::create_folder(&self.folder)?;
+        let file = private::create_file(&self.own_file)?;
+        file.try_lock().map_err(std::io::Error::from)?;
+        Ok(file)
+    }
+}
+
+impl Liveness for LockFiles {
     /// Acquires this process's lock, unless it is held already.
-    pub(crate) fn acquire_lock(&self) -> Result<(), StoreError> {
+    fn show_process(&self) -> Result<(), StoreError> {
         let mut lock = self.lock.lock();
         if lock.is_none() {
             *lock = Some(self.create_lock().map_err(|source| StoreError::NotCreated {
@@ -39,15 +51,12 @@ impl LockFiles {
         Ok(())
     }
 
-    fn create_lock(&self) -> std::io::Result<File> {
-        private::create_folder(&self.folder)?;
-        let file = private::create_file(&self.own_file)?;
-        file.try_lock().map_err(std::io::Error::from)?;
-        Ok(file)
+    fn read_living(&self, _db: &DbConnection) -> Result<LivingWorkers, StoreError> {
+        Ok(LivingWorkers::Locks)
     }
 
     /// Whether another process holds its lock.
-    pub(crate) fn is_held(&self, name: &str) -> bool {
+    fn is_alive(&self, name: &str) -> bool {
         let path = lock_path(&self.folder, name);
         let Ok(file) = File::open(&path) else { return false };
         match file.try_lock() {
