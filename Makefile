@@ -137,8 +137,8 @@ man: program  ## Write the man pages into target/man
 conversions:  ## Write the table of conversions in docs/convert.md
 	FLOWLOOM_UPDATE_TABLE=1 $(CARGO) test --locked --workspace --test conversion table
 
-errors:  ## Add the lines of new error codes to docs/errors/README.md and docs/SUMMARY.md
-	FLOWLOOM_UPDATE_LISTS=1 $(CARGO) test --locked -p structure --test codes lists
+errors:  ## Add new error codes, and pages of formats, to docs/errors/README.md and docs/SUMMARY.md
+	FLOWLOOM_UPDATE_LISTS=1 $(CARGO) test --locked -p structure --test codes lists -- --test-threads=1
 
 # With PEERS, the peers take turns with the engine: all workloads (PEERS=1), or those that it names (PEERS="W1 W5").
 ifdef PEERS

@@ -4,7 +4,7 @@
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Instant;
 
 use flowloom_core::chat::{GenerateOptions, Message, Role};
@@ -13,6 +13,7 @@ use flowloom_core::{Path as StepPath, RunId};
 use flowloom_models::{InferenceEngine as _, LOCAL_MODEL, ProcessEnvironment, cache_dir};
 use flowloom_models_local::LocalEngine;
 use flowloom_runtime::effects::{Deltas, EffectContext};
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use crate::BenchError;
@@ -102,7 +103,7 @@ struct Arrivals(Mutex<Option<Instant>>);
 
 impl Deltas for Arrivals {
     fn push(&self, _: &StepPath, _: u32, _: &str) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_with(Instant::now);
+        self.0.lock().get_or_insert_with(Instant::now);
     }
 }
 
@@ -134,7 +135,7 @@ async fn ask_ours(engine: &LocalEngine, file: &Path, words: usize, tokens: u32) 
     let start = Instant::now();
     let reply = engine.generate(file, &request, &context).await.map_err(|failure| failure.message)?;
     let whole = start.elapsed().as_secs_f64();
-    let arrived = *arrivals.0.lock().unwrap_or_else(PoisonError::into_inner);
+    let arrived = *arrivals.0.lock();
     let first = arrived.map_or(whole, |at| at.duration_since(start).as_secs_f64());
     let rates = Rates {
         prompt_tokens: reply.usage.input_tokens,

@@ -3,14 +3,13 @@
 //! no others.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use flowloom_core::error::StepFailure;
 use flowloom_runtime::effects::BoxFuture;
 use flowloom_store::DailyUsage;
+use parking_lot::Mutex;
 use tokio::sync::Notify;
-
-use crate::mutex::lock_mutex;
 
 /// Number of users from which on those without a reservation are forgotten.
 const MAX_IDLE_USERS: usize = 1024;
@@ -70,7 +69,7 @@ impl DailyReservations {
     }
 
     fn find_user(&self, user: &str) -> Arc<UserReservations> {
-        let mut users = lock_mutex(&self.users);
+        let mut users = self.users.lock();
         if users.len() >= MAX_IDLE_USERS {
             users.retain(|_, of_user| Arc::strong_count(of_user) > 1);
         }
@@ -84,7 +83,7 @@ impl UserReservations {
         most: DailyUsage,
         measure_left: impl Fn() -> Result<DailyUsage, StepFailure>,
     ) -> Result<Option<DailyReservation>, StepFailure> {
-        let mut sums = lock_mutex(&self.sums);
+        let mut sums = self.sums.lock();
         // Measured while nothing is released, so that usage counts once.
         let left = measure_left()?;
         let ReservedSums { reserved, calls } = &mut *sums;
@@ -110,7 +109,7 @@ fn is_within(used: DailyUsage, left: DailyUsage) -> bool {
 impl DailyReservation {
     /// Reserves what the call has used instead, until that is stored.
     pub(crate) fn settle_use(mut self, used: DailyUsage, stored: BoxFuture<'static, ()>) {
-        let mut sums = lock_mutex(&self.of_user.sums);
+        let mut sums = self.of_user.sums.lock();
         sums.reserved = sums.reserved.subtract_usage(self.reserved).add_usage(used);
         sums.calls -= 1;
         drop(sums);
@@ -125,7 +124,7 @@ impl DailyReservation {
 
 impl Drop for DailyReservation {
     fn drop(&mut self) {
-        let mut sums = lock_mutex(&self.of_user.sums);
+        let mut sums = self.of_user.sums.lock();
         sums.reserved = sums.reserved.subtract_usage(self.reserved);
         sums.calls -= usize::from(self.is_in_progress);
         drop(sums);

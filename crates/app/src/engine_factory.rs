@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::Hash as StdHash;
-use std::sync::{Arc, Mutex, OnceLock, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 
 use flowloom_core::event::RunProject;
 use flowloom_core::hash::Hash;
@@ -20,6 +20,7 @@ use flowloom_tools::secrets::parse_secret_text;
 use flowloom_tools::{
     Capabilities, FunctionConfig, FunctionRegistry, HttpClient, HttpFunction, HttpLimits, PageScraper, UserFiles,
 };
+use parking_lot::Mutex;
 
 use crate::authoring::{self, AuthoringEnv, BuiltInWorkflow};
 use crate::blocks::BlockRegistry as Blocks;
@@ -30,7 +31,6 @@ use crate::definitions::bundle::{Bundle, compile_bundle};
 use crate::definitions::function_files::FunctionFiles;
 use crate::definitions::reachable_secrets::{list_called_workflows, list_reachable_secrets};
 use crate::error::AppError;
-use crate::mutex::lock_mutex;
 use crate::quotas::meter_model;
 use crate::redaction::UserRedactors;
 use crate::restate::RestateDriver;
@@ -319,7 +319,7 @@ impl EngineFactory {
 
     fn child_engine(&self, hash: Hash, bundle: &Bundle, caller: &Arc<RunModels>) -> Result<Engine, AppError> {
         let key = (hash, caller.number);
-        if let Some(engine) = lock_mutex(&self.children).get(&key) {
+        if let Some(engine) = self.children.lock().get(&key) {
             return Ok(engine.clone());
         }
         let engine = match caller.fits_bundle(bundle) {
@@ -336,7 +336,7 @@ impl EngineFactory {
         hash: Hash,
         read: impl FnOnce() -> Result<Arc<str>, AppError>,
     ) -> Result<Arc<CompiledBundle>, AppError> {
-        if let Some(ready) = lock_mutex(&self.ready).get(&hash) {
+        if let Some(ready) = self.ready.lock().get(&hash) {
             return Ok(ready.clone());
         }
         let bundle = Bundle::parse(&read()?)?;
@@ -349,7 +349,7 @@ impl EngineFactory {
 
 /// Adds an entry to a cache, which is emptied when it is full.
 fn insert_bounded<K: Eq + StdHash, V>(cache: &Mutex<HashMap<K, V>>, key: K, value: V) {
-    let mut entries = lock_mutex(cache);
+    let mut entries = cache.lock();
     if entries.len() >= MAX_CACHED_BUNDLES {
         entries.clear();
     }

@@ -21,7 +21,6 @@ pub mod hooks;
 pub mod keys;
 pub mod listing;
 pub mod models;
-mod mutex;
 pub mod quotas;
 mod redaction;
 pub mod restate;

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use flowloom_core::code::Code;
@@ -15,12 +15,12 @@ use flowloom_runtime::memory_quota::MemoryUsage;
 use flowloom_sandbox::{SandboxMeter, TimeReservation};
 use flowloom_store::{DailyUsage, QUOTA_TABLE, Quota, QuotaInfo, QuotaWindow, Store, StoreError};
 use flowloom_tools::UserFiles;
+use parking_lot::Mutex;
 use tokio::runtime::Handle;
 
 use crate::config::Config;
 use crate::daily_reservations::{DailyReservation, DailyReservations};
 use crate::error::AppError;
-use crate::mutex::lock_mutex;
 use crate::user_files::build_user_files;
 
 /// Models whose calls count for the daily quotas of the run's user. A call that begins within the quota is completed.
@@ -144,7 +144,7 @@ pub(crate) fn build_sandbox_meter(store: &Arc<Store>) -> Option<Arc<dyn SandboxM
 impl CollectedTimes {
     /// Adds time. Returns the time that is to be stored.
     fn add_time(&self, user: &str, time: Duration) -> Option<Duration> {
-        let mut users = lock_mutex(&self.0);
+        let mut users = self.0.lock();
         let collected = users.entry(user.to_owned()).or_default();
         collected.kept += time;
         if collected.kept < STORED_TIME {
@@ -157,7 +157,7 @@ impl CollectedTimes {
 
     /// Forgets time that is stored.
     fn forget_stored(&self, user: &str, time: Duration) {
-        let mut users = lock_mutex(&self.0);
+        let mut users = self.0.lock();
         if let Some(collected) = users.get_mut(user) {
             collected.storing = collected.storing.saturating_sub(time);
             if collected.kept.is_zero() && collected.storing.is_zero() {
@@ -167,7 +167,7 @@ impl CollectedTimes {
     }
 
     fn read_ms(&self, user: &str) -> u64 {
-        lock_mutex(&self.0).get(user).map_or(0, |time| (time.kept + time.storing).as_millis() as u64)
+        self.0.lock().get(user).map_or(0, |time| (time.kept + time.storing).as_millis() as u64)
     }
 }
 

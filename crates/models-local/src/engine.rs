@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use flowloom_core::StepFailure;
 use flowloom_core::effect::{GenerateReply, GenerateRequest};
@@ -10,6 +10,7 @@ use flowloom_models::embed::Embed;
 use flowloom_models::{InferenceEngine, LOCAL_MAX_ANSWER_TOKENS};
 use flowloom_runtime::effects::{EffectContext, EffectFuture};
 use flowloom_runtime::timing::ResponseTimer;
+use parking_lot::Mutex;
 
 use crate::embedding::LocalEmbedder;
 use crate::gguf;
@@ -43,7 +44,7 @@ impl LocalEngine {
     }
 
     fn find_slot(&self, file: &Path) -> Arc<ModelSlot> {
-        let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut slots = self.slots.lock();
         let slot = slots.entry(file.to_owned());
         slot.or_insert_with(|| ModelSlot::new(self.program.clone(), file.to_owned())).clone()
     }

@@ -1,9 +1,9 @@
 //! Answers that are given in place of those of models: a test has them.
 
 use std::collections::VecDeque;
-use std::sync::{Mutex, PoisonError};
 
 use flowloom_core::Value;
+use parking_lot::Mutex;
 
 /// Answers in the order of the calls, in the form of scripted models.
 pub(crate) struct GivenAnswers {
@@ -19,11 +19,11 @@ impl GivenAnswers {
 
     /// The next answer; `None` if all are used.
     pub(crate) fn take_next(&self) -> Option<Value> {
-        self.answers.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
+        self.answers.lock().pop_front()
     }
 
     /// The number of answers that no call has taken.
     pub(crate) fn count_unused(&self) -> usize {
-        self.answers.lock().unwrap_or_else(PoisonError::into_inner).len()
+        self.answers.lock().len()
     }
 }

@@ -3,11 +3,12 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use flowloom_core::StepFailure;
 use flowloom_core::effect::{GenerateReply, GenerateRequest};
 use flowloom_runtime::effects::{EffectContext, EffectFuture};
+use parking_lot::Mutex;
 
 use crate::catalog::LOCAL_MODEL;
 use crate::embed::Embed;
@@ -86,7 +87,7 @@ impl LocalModels {
         let (false, Ok(file), Ok(engine)) = (name == LOCAL_MODEL, self.find_file(name), self.engine()) else {
             return DEFAULT_WINDOW_TOKENS;
         };
-        let mut windows = self.windows.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut windows = self.windows.lock();
         *windows.entry(file).or_insert_with_key(|file| engine.read_window(file).unwrap_or(DEFAULT_WINDOW_TOKENS))
     }
 

@@ -7,12 +7,12 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::{Mutex, PoisonError};
 
 use flowloom_core::chat::{Role, ToolCall, Usage};
 use flowloom_core::effect::{GenerateReply, GenerateRequest};
 use flowloom_core::{Value, json};
 use flowloom_runtime::effects::EffectContext;
+use parking_lot::Mutex;
 
 use crate::error::ScriptError;
 
@@ -55,7 +55,7 @@ impl ScriptedModel {
     fn find_answer(&self, path: &str, question: &str, request: &GenerateRequest) -> Result<Value, ScriptError> {
         let script = load_script(Path::new(path))?;
         if let Some(answers) = script.as_list() {
-            let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut used = self.used.lock();
             let next = used.entry(path.to_owned()).or_default();
             let exhausted = || ScriptError::Exhausted { path: path.to_owned(), count: answers.len() };
             let answer = answers.get(*next).cloned().ok_or_else(exhausted)?;

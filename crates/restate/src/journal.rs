@@ -2,7 +2,7 @@
 //! stored as events.
 
 use std::collections::HashSet;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use flowloom_core::code::Code;
 use flowloom_core::error::StepFailure;
@@ -13,6 +13,7 @@ use flowloom_runtime::effects::BoxFuture;
 use flowloom_runtime::journal::{AppendResult, Batch, Journal, Lease, LeaseState, LeaseTerm};
 use flowloom_runtime::relay::TextRelay;
 use flowloom_runtime::{JournalError, RunCommand};
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::projection::ProjectionHandle;
@@ -72,11 +73,11 @@ impl SessionJournal {
 
     /// When the run is to be woken, in milliseconds since the Unix epoch; `None` if it was not put aside.
     pub(crate) fn asleep_until(&self) -> Option<u64> {
-        *self.asleep_until.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.asleep_until.lock()
     }
 
     fn lock_first(&self) -> MutexGuard<'_, FirstReads> {
-        self.first.lock().unwrap_or_else(PoisonError::into_inner)
+        self.first.lock()
     }
 }
 
@@ -122,7 +123,7 @@ impl Journal for SessionJournal {
     }
 
     fn put_to_sleep(&self, _lease: Lease, until: u64) {
-        *self.asleep_until.lock().unwrap_or_else(PoisonError::into_inner) = Some(until);
+        *self.asleep_until.lock() = Some(until);
     }
 
     fn was_asleep(&self, _lease: Lease) -> bool {

@@ -1,11 +1,12 @@
 //! Runs that wait for timers of Restate. This process keeps their leases, and wakes them when a command arrives.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use flowloom_core::id::RunId;
 use flowloom_runtime::journal::Lease;
+use parking_lot::{Mutex, MutexGuard};
 use tokio::task::JoinHandle;
 
 use crate::session::WorkerHost;
@@ -26,7 +27,7 @@ struct SleepingRun {
 
 impl SleepingRuns {
     fn lock_runs(&self) -> MutexGuard<'_, HashMap<RunId, SleepingRun>> {
-        self.by_id.lock().unwrap_or_else(PoisonError::into_inner)
+        self.by_id.lock()
     }
 
     /// Puts a run aside for `duration`.

@@ -6,7 +6,7 @@
 
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use flowloom_core::chat::{Message, Usage};
 use flowloom_core::effect::{
@@ -22,6 +22,7 @@ use flowloom_core::path::Path;
 use flowloom_core::plan::EffectClass;
 use flowloom_core::trace::TraceContext;
 use flowloom_core::value::Value;
+use parking_lot::Mutex;
 
 /// A boxed future, because the traits are used as trait objects.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -122,23 +123,23 @@ impl BudgetAllowance {
 
     /// Adds the usage of a child workflow, or of an answer that was refused.
     pub fn add_usage(&self, usage: &Usage) {
-        let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut used = self.used.lock();
         used.get_or_insert_with(Usage::none).add(usage);
     }
 
     /// Notes that a child workflow ended because it reached a limit or the budget.
     pub fn note_exceeded_limit(&self, error: StepFailure) {
-        *self.exceeded_limit.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+        *self.exceeded_limit.lock() = Some(error);
     }
 
     /// The error of a child workflow that reached a limit or the budget; `None` if none did.
     pub fn find_exceeded_limit(&self) -> Option<StepFailure> {
-        self.exceeded_limit.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.exceeded_limit.lock().clone()
     }
 
     /// The usage so far; `None` if none was recorded.
     pub fn recorded_usage(&self) -> Option<Usage> {
-        *self.used.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.used.lock()
     }
 }
 

@@ -4,8 +4,9 @@
 //! recently. A user who queues a thousand requests therefore delays another user by at most one permit's time.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
@@ -118,7 +119,7 @@ impl FairSemaphore {
 
 impl PermitPool {
     fn lock_state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// Takes free permits for those who are next.

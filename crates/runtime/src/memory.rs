@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::future::poll_fn;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::task::Poll;
 
 use flowloom_core::code::Code;
@@ -10,6 +10,7 @@ use flowloom_core::error::StepFailure;
 use flowloom_core::event::{Event, Record};
 use flowloom_core::id::RunId;
 use flowloom_core::value::{Map, Value};
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::command::{CommandRecord, RunCommand};
 use crate::effects::BoxFuture;
@@ -89,7 +90,7 @@ impl MemoryJournal {
     }
 
     fn lock_state(&self) -> MutexGuard<'_, MemoryState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }
 
@@ -192,7 +193,7 @@ impl Journal for MemoryJournal {
     fn next_commands(&self, run: RunId) -> BoxFuture<'static, Vec<RunCommand>> {
         let state = self.state.clone();
         Box::pin(poll_fn(move |context| {
-            let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut state = state.lock();
             match state.runs.get_mut(&run) {
                 Some(stored) => stored.inbox.poll_commands(context),
                 None => Poll::Pending,

@@ -3,9 +3,9 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use flowloom_core::chat::Usage;
+use parking_lot::{Mutex, MutexGuard};
 
 /// Upper bounds of the buckets, in milliseconds. Longer durations are in a last bucket without a bound.
 pub const BUCKET_BOUNDS_MS: [u64; 14] =
@@ -124,7 +124,7 @@ static FIGURES: Mutex<Figures> = Mutex::new(Figures {
 });
 
 fn lock_figures() -> MutexGuard<'static, Figures> {
-    FIGURES.lock().unwrap_or_else(PoisonError::into_inner)
+    FIGURES.lock()
 }
 
 /// The figures so far.

@@ -1,9 +1,9 @@
 //! Reports an outage of something that the program needs: once when it begins, and once when it is over.
 
 use std::fmt::Display;
-use std::sync::{Mutex, PoisonError};
 
 use flowloom_core::code::Code;
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
 /// The outages of one thing, such as the database.
@@ -23,7 +23,7 @@ impl OutageLog {
 
     /// Notes a failure, and reports it if it is the first one. Returns whether it is. The error must not contain a secret.
     pub fn note_failure(&self, code: Code, error: &dyn Display) -> bool {
-        let mut since = self.since.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut since = self.since.lock();
         let is_first = since.is_none();
         if is_first {
             *since = Some(Instant::now());
@@ -34,7 +34,7 @@ impl OutageLog {
 
     /// Notes a success, and reports the end of an outage.
     pub fn note_success(&self) {
-        let began = self.since.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let began = self.since.lock().take();
         if let Some(began) = began {
             let seconds = began.elapsed().as_secs();
             tracing::info!(seconds, "{} is available again", self.subject);
@@ -43,7 +43,7 @@ impl OutageLog {
 
     /// Whether there is an outage.
     pub fn is_out(&self) -> bool {
-        self.since.lock().unwrap_or_else(PoisonError::into_inner).is_some()
+        self.since.lock().is_some()
     }
 }
 

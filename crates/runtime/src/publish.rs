@@ -7,11 +7,12 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::future::poll_fn;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::task::{Poll, Waker};
 
 use flowloom_core::event::{Event, Record};
 use flowloom_core::path::Path;
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::effects::Deltas;
 
@@ -167,7 +168,7 @@ impl Publisher {
 
 impl PublisherState {
     fn lock_hub(&self) -> MutexGuard<'_, Hub> {
-        self.hub.lock().unwrap_or_else(PoisonError::into_inner)
+        self.hub.lock()
     }
 }
 
@@ -218,7 +219,7 @@ impl Drop for PublisherState {
 
 impl Queue {
     fn lock_state(&self) -> MutexGuard<'_, QueueState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// Appends updates, and wakes the subscriber if at least `batch` of them are queued.

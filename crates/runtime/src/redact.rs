@@ -2,10 +2,11 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use flowloom_core::path::Path;
 use flowloom_core::value::{Map, Value};
+use parking_lot::Mutex;
 
 use crate::effects::Deltas;
 
@@ -82,7 +83,7 @@ struct RedactedDeltas {
 
 impl Deltas for RedactedDeltas {
     fn push(&self, path: &Path, attempt: u32, text: &str) {
-        let mut streams = self.streams.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut streams = self.streams.lock();
         let stream = streams.entry((path.clone(), attempt)).or_insert_with(|| self.redactor.start_stream());
         let safe = stream.push_piece(text);
         if !safe.is_empty() {
@@ -93,7 +94,7 @@ impl Deltas for RedactedDeltas {
 
 impl Drop for RedactedDeltas {
     fn drop(&mut self) {
-        let streams = std::mem::take(&mut *self.streams.lock().unwrap_or_else(PoisonError::into_inner));
+        let streams = std::mem::take(&mut *self.streams.lock());
         for ((path, attempt), mut stream) in streams {
             let rest = stream.finish_text();
             if !rest.is_empty() {

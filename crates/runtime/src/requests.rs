@@ -1,12 +1,13 @@
 //! The requests of a recorded run. The record holds only their hashes; following it builds them again.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use flowloom_core::effect::Request;
 use flowloom_core::hash::Hash;
 use flowloom_core::path::Path;
 use flowloom_core::value::Map;
+use parking_lot::{Mutex, MutexGuard};
 
 /// A request as a step sent it.
 #[derive(Clone, Debug)]
@@ -95,6 +96,6 @@ impl CollectedRequests {
     }
 
     fn lock_collected(&self) -> MutexGuard<'_, Collected> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }

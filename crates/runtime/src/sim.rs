@@ -3,9 +3,11 @@
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::pin::{Pin, pin};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
+
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::effects::{BoxFuture, Clock};
 
@@ -48,7 +50,7 @@ impl SimClock {
     }
 
     fn lock_state(&self) -> MutexGuard<'_, ClockState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// Runs a future to completion and advances the clock whenever nothing else can make progress. `None` if the future

@@ -1,9 +1,10 @@
 //! Bounds the memory that request bodies take: those of one caller, and those of all.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use flowloom_core::code::Code;
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::problem::{ApiResult, Problem};
 
@@ -67,7 +68,7 @@ impl HeldBytes {
 
 impl BodyBudget {
     fn lock_held(&self) -> MutexGuard<'_, HeldBytes> {
-        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+        self.held.lock()
     }
 
     fn hold_bytes(&self, sender: &BodySender, count: usize) -> ApiResult<()> {
@@ -119,7 +120,7 @@ impl OpenBody {
     /// Counts bytes that have arrived. Fails with `TooManyCalls` if that is too much together with other requests.
     pub(crate) fn add_bytes(&self, sender: &BodySender, count: usize) -> ApiResult<()> {
         self.0.budget.hold_bytes(sender, count)?;
-        let mut arrived = self.0.arrived.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut arrived = self.0.arrived.lock();
         arrived.get_or_insert_with(|| (sender.clone(), 0)).1 += count;
         Ok(())
     }
@@ -127,8 +128,7 @@ impl OpenBody {
 
 impl Drop for BodyShare {
     fn drop(&mut self) {
-        let arrived = self.arrived.get_mut().unwrap_or_else(PoisonError::into_inner);
-        if let Some((sender, count)) = arrived.take() {
+        if let Some((sender, count)) = self.arrived.get_mut().take() {
             self.budget.free_bytes(&sender, count);
         }
     }

@@ -1,9 +1,9 @@
 //! Records the last use of each API key, at most once a minute and without delaying the request.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
 
 use flowloom_store::{KeyRow, Store};
+use parking_lot::Mutex;
 
 /// Shortest time between two records of one key.
 const RECORD_INTERVAL_MS: u64 = 60_000;
@@ -27,7 +27,7 @@ impl KeyUses {
         if key.last_used_at.is_some_and(is_recent) {
             return false;
         }
-        let mut recorded = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut recorded = self.0.lock();
         if recorded.get(&key.id).copied().is_some_and(is_recent) {
             return false;
         }

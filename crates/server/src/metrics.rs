@@ -5,7 +5,7 @@
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use axum::extract::{MatchedPath, State};
@@ -19,6 +19,7 @@ use flowloom_runtime::metrics::{
     BUCKET_BOUNDS_MS, EndedRuns, Figures, Histogram, LabeledHistograms, ProcessEvent, add_duration, read_figures,
 };
 use flowloom_store::StoreError;
+use parking_lot::Mutex;
 
 use crate::caller::Caller;
 use crate::health::check_ready;
@@ -40,11 +41,11 @@ impl RequestDurations {
             ("route", Cow::Owned(route.to_owned())),
             ("status", Cow::Owned(response.status().as_u16().to_string())),
         ];
-        add_duration(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner), &labels, duration_ms);
+        add_duration(&mut self.0.lock(), &labels, duration_ms);
     }
 
     fn read(&self) -> LabeledHistograms {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.0.lock().clone()
     }
 }
 

@@ -3,14 +3,15 @@
 
 use std::collections::HashMap;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use axum::body::{Body, BodyDataStream, Bytes};
 use axum::response::Response;
 use futures_util::{Stream, StreamExt as _};
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -61,7 +62,7 @@ impl OpenConnections {
     }
 
     fn lock_open(&self) -> MutexGuard<'_, HashMap<u64, Arc<ConnectionState>>> {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+        self.open.lock()
     }
 
     /// Nanoseconds since the server started, never [`NOT_IDLE_NANOS`].

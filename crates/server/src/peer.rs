@@ -8,9 +8,10 @@ use std::future::ready;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::OwnedFd;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use flowloom_runtime::descriptors::retry_without_descriptors;
+use parking_lot::Mutex;
 use rustix::net::netlink::{SOCK_DIAG, SocketAddrNetlink};
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recv, sendto, socket_with};
 use rustix::process::geteuid;
@@ -78,7 +79,7 @@ impl OwnerFinder {
     /// The owner of a socket by a query of its exact addresses; `None` if there is no such socket, or no process has it.
     fn query_kernel(&self, local: SocketAddr, peer: SocketAddr) -> io::Result<Option<u32>> {
         let socket = self.socket.as_ref().ok_or(io::ErrorKind::Unsupported)?;
-        let socket = socket.lock().unwrap_or_else(PoisonError::into_inner);
+        let socket = socket.lock();
         sendto(&*socket, &build_request(local, peer), SendFlags::empty(), &SocketAddrNetlink::new(0, 0))?;
         let mut buffer = [0; 1024];
         // The kernel has answered when the request is sent, with one message.

@@ -1,7 +1,7 @@
 //! Ends calls and event streams whose API key was revoked, has expired or was rotated: they may outlive their permission.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Body;
@@ -12,6 +12,7 @@ use flowloom_runtime::clock::SystemClock;
 use flowloom_runtime::effects::Clock as _;
 use flowloom_store::Store;
 use futures_util::StreamExt as _;
+use parking_lot::{Mutex, MutexGuard};
 use tokio_util::sync::CancellationToken;
 
 use crate::blocking::run_blocking;
@@ -43,7 +44,7 @@ impl KeyCalls {
     }
 
     fn lock_open(&self) -> MutexGuard<'_, OpenCalls> {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+        self.open.lock()
     }
 
     /// Counts a call until it is answered. Fails with `TooManyCalls` if too many calls of the user are open, with whichever

@@ -4,13 +4,11 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::damage::Damage;
-use crate::db::DbConnection;
-use crate::db::sqlite::Sqlite;
+use crate::db::sqlite::{Sqlite, locks};
 use crate::error::{BackupError, Corruption, StoreError};
 use crate::private;
 use crate::settings::{DATABASE_FILE, Durability};
 use crate::store::Store;
-use crate::worker::locks;
 
 /// The folder in the data folder in which a backup is checked before it becomes the database.
 const RESTORE_FOLDER: &str = "restoring";
@@ -22,29 +20,8 @@ impl Store {
         if file.exists() {
             return Err(BackupError::Exists(file.to_owned()).into());
         }
-        self.read_long_with(|connection| match connection {
-            DbConnection::Sqlite(sqlite) => write_copy(sqlite, file),
-            DbConnection::Postgres(_) => Err(BackupError::Postgres.into()),
-        })
+        self.read_long_with(|db| db.back_up(file))
     }
-}
-
-/// Writes a copy next to `file`, which exists only when the copy is complete.
-fn write_copy(sqlite: &Sqlite, file: &Path) -> Result<(), StoreError> {
-    let mut partial = file.as_os_str().to_owned();
-    partial.push(".part");
-    let partial = PathBuf::from(partial);
-    // A backup may have been interrupted.
-    let _ = std::fs::remove_file(&partial);
-    let copied = private::create_file(&partial)
-        .map_err(|error| BackupError::Unwritable(error).into())
-        // SQLite accepts an empty file, and keeps its mode.
-        .and_then(|_| sqlite.copy_to(&partial))
-        .and_then(|()| Ok(std::fs::rename(&partial, file).map_err(BackupError::Unwritable)?));
-    if copied.is_err() {
-        let _ = std::fs::remove_file(&partial);
-    }
-    copied
 }
 
 /// Permissions of a restore.

@@ -1,8 +1,8 @@
 //! Writes a batch of the journal in one transaction: events, what they change in other tables, and decisions about
 //! commands.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use flowloom_core::event::{Event, MemoryWrite, Record, RunCreated};
 use flowloom_core::hash::Hash;
@@ -13,18 +13,19 @@ use flowloom_runtime::JournalError;
 use flowloom_runtime::clock::SystemClock;
 use flowloom_runtime::effects::Clock as _;
 use flowloom_runtime::journal::{Batch, Lease, memory_owner, scope_user, thread_namespace};
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::checksum::{RunColumns, StatusColumns, memory_checksum};
 use crate::commands::{self, CausedCommand};
-use crate::db::postgres::AssumedRun;
-use crate::db::{DbConnection, DbRow, params};
+use crate::db::{AssumedRun, DbConnection, DbRow, params};
 use crate::error::StoreError;
 use crate::event_effects::{is_progress, status_after};
+use crate::event_row::EventRow;
 use crate::keyed_command::check_still_reserved;
 use crate::question_expiry::write_expiry;
 use crate::quota::Quotas;
 use crate::quota_check::check_start;
-use crate::rows::{EventRow, insert_events};
+use crate::rows::insert_events;
 use crate::run_tree::find_next_position;
 use crate::worker::{LocalWorker, RunIdentity};
 
@@ -58,12 +59,12 @@ pub(crate) struct BatchEffects {
 impl BatchEffects {
     /// Commands to child runs that the batch stored.
     pub(crate) fn lock_caused(&self) -> MutexGuard<'_, Vec<CausedCommand>> {
-        self.caused.lock().unwrap_or_else(PoisonError::into_inner)
+        self.caused.lock()
     }
 
     /// The immutable columns of the run's row.
     pub(crate) fn lock_run(&self) -> MutexGuard<'_, Option<RunIdentity>> {
-        self.run.lock().unwrap_or_else(PoisonError::into_inner)
+        self.run.lock()
     }
 }
 
@@ -273,18 +274,17 @@ impl BatchWrite {
     /// Writes the status that the run has after the batch, and, if the row was not read, verifies it and gives up the lease.
     fn write_status(&self, connection: &DbConnection, locked: &LockedRun, is_released: bool) -> Result<(), StoreError> {
         let status = find_last_status(&self.batch.records);
-        match (locked.origin, connection) {
-            (RowOrigin::Assumed, DbConnection::Postgres(postgres)) => {
+        match locked.origin {
+            RowOrigin::Assumed => {
                 let status = status.map(|columns| {
                     let checksum = columns.checksum(self.lease.run);
                     (columns, checksum)
                 });
                 let (number, epoch) = (locked.number, self.lease.epoch);
-                postgres.queue_run(AssumedRun { number, epoch, status, is_released });
-                Ok(())
+                connection.write_assumed_run(AssumedRun { number, epoch, status, is_released })
             }
-            (RowOrigin::Inserted, _) => Ok(()),
-            (RowOrigin::Read | RowOrigin::Assumed, _) => match status {
+            RowOrigin::Inserted => Ok(()),
+            RowOrigin::Read => match status {
                 Some(columns) => set_status(connection, locked, self.lease.run, &columns),
                 None => Ok(()),
             },

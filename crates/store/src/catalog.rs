@@ -11,6 +11,7 @@ use flowloom_runtime::journal::profile_namespace;
 
 use crate::audit::{Actor, AuditAction, AuditedChange, DONE};
 use crate::damage::Damage;
+use crate::db::liveness::LivingWorkers;
 use crate::db::{DbConnection, DbRow, Param, params};
 use crate::error::{Corruption, StoreError};
 use crate::memory_runs::MemoryRuns;
@@ -18,7 +19,6 @@ use crate::open_questions::{OpenQuestions, build_open_questions_sql};
 use crate::rows;
 use crate::run_row::{RUN_COLUMNS, RunFilter, RunRow, SUSPENDED_STATUSES, StoredRunRow, read_settled_rows};
 use crate::store::Store;
-use crate::worker::LivingWorkers;
 
 /// Maximum number of keys that an entry of the audit log names.
 const MAX_NAMED_KEYS: usize = 5;

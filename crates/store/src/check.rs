@@ -12,7 +12,7 @@ use flowloom_core::trigger::RunTrigger;
 use flowloom_runtime::JournalError;
 
 use crate::damage::Damage;
-use crate::db::{DbConnection, params};
+use crate::db::{CheckedPages, params};
 use crate::error::{Corruption, StoreError};
 use crate::event_effects::status_after;
 use crate::journal::parse_memory;
@@ -21,9 +21,6 @@ use crate::store::Store;
 
 /// Rows read at a time.
 const PAGE_ROWS: u32 = 1000;
-
-/// Checks the pages of the list of runs: a lost page hides runs without a trace in the rows that are left.
-const CHECK_RUN_PAGES: &str = "PRAGMA quick_check(run)";
 
 /// The rows that [`Store::check_database`] read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -39,7 +36,7 @@ impl Store {
     /// database cannot be read; damage is reported instead.
     pub fn check_database(&self, report: &mut dyn FnMut(Damage)) -> Result<CheckedRows, StoreError> {
         let mut check = DatabaseCheck::new(self, report);
-        check.check_pages("PRAGMA integrity_check")?;
+        check.check_pages(CheckedPages::All)?;
         check.check_runs()?;
         check.check_memory()?;
         Ok(check.checked)
@@ -51,7 +48,7 @@ impl Store {
         let mut found = Vec::new();
         let mut report = |damage| found.push(damage);
         let mut check = DatabaseCheck::new(self, &mut report);
-        check.check_pages(CHECK_RUN_PAGES)?;
+        check.check_pages(CheckedPages::Runs)?;
         check.for_each_run(|_, _| Ok(()))?;
         Ok(found)
     }
@@ -60,7 +57,7 @@ impl Store {
     pub(crate) fn check_run_pages(&self) -> Result<Option<String>, StoreError> {
         let mut found = None;
         let mut report = |damage: Damage| found = found.take().or(Some(damage.problem));
-        DatabaseCheck::new(self, &mut report).check_pages(CHECK_RUN_PAGES)?;
+        DatabaseCheck::new(self, &mut report).check_pages(CheckedPages::Runs)?;
         Ok(found)
     }
 
@@ -118,12 +115,8 @@ impl<'a> DatabaseCheck<'a> {
         (self.report)(Damage { run: Some(run), problem: format!("run {run}: {problem}") });
     }
 
-    fn check_pages(&mut self, pragma: &str) -> Result<(), StoreError> {
-        let problems = self.store.read_long_with(|db| match db {
-            DbConnection::Sqlite(sqlite) => sqlite.list_problems(pragma),
-            // Postgres has checksums of its own.
-            DbConnection::Postgres(_) => Ok(Vec::new()),
-        });
+    fn check_pages(&mut self, pages: CheckedPages) -> Result<(), StoreError> {
+        let problems = self.store.read_long_with(|db| db.list_damaged_pages(pages));
         for problem in self.sort_out(None, problems)?.unwrap_or_default() {
             (self.report)(Damage { run: None, problem });
         }

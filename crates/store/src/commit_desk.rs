@@ -5,9 +5,10 @@
 //! when the tasks that are ready have had their turn: what a commit costs depends little on the number of its jobs.
 
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
 use flowloom_runtime::failpoint;
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::checkpoints::CheckpointSchedule;
 use crate::db::{DbConnection, WriteJob};
@@ -34,10 +35,7 @@ pub(crate) struct CommitDesk {
 
 impl CommitDesk {
     pub(crate) fn new(connection: DbConnection) -> CommitDesk {
-        let log = match &connection {
-            DbConnection::Sqlite(sqlite) => Some(sqlite.log_file()),
-            DbConnection::Postgres(_) => None,
-        };
+        let log = connection.log_file();
         CommitDesk {
             connection: Mutex::new(connection),
             queued: AtomicUsize::new(0),
@@ -48,11 +46,11 @@ impl CommitDesk {
     }
 
     pub(crate) fn lock_connection(&self) -> MutexGuard<'_, DbConnection> {
-        self.connection.lock().unwrap_or_else(PoisonError::into_inner)
+        self.connection.lock()
     }
 
     pub(crate) fn lock_gathered(&self) -> MutexGuard<'_, Vec<QueuedJob>> {
-        self.gathered.lock().unwrap_or_else(PoisonError::into_inner)
+        self.gathered.lock()
     }
 
     /// Commits a job on the caller's thread; `None` if it would have to wait, or if jobs are to be gathered.
@@ -67,7 +65,7 @@ impl CommitDesk {
         {
             return None;
         }
-        let Ok(connection) = self.connection.try_lock() else {
+        let Some(connection) = self.connection.try_lock() else {
             self.lone_commits.store(0, Ordering::Relaxed);
             return None;
         };
@@ -119,7 +117,7 @@ impl CommitDesk {
     /// Commits the gathered jobs. If the commit fails, the thread tries again and finds the job that fails. Returns
     /// whether the connection was free.
     fn try_commit_gathered(&self, queue: &Weak<WriterQueue>) -> bool {
-        let Ok(connection) = self.connection.try_lock() else { return false };
+        let Some(connection) = self.connection.try_lock() else { return false };
         let mut gathered = std::mem::take(&mut *self.lock_gathered());
         // Without the queue, the store is closed.
         let Some(queue) = queue.upgrade().filter(|_| !gathered.is_empty()) else { return true };

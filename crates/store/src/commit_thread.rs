@@ -9,7 +9,6 @@ use flowloom_runtime::metrics::{ProcessEvent, count_event};
 use flowloom_runtime::outage_log::OutageLog;
 
 use crate::commit_desk::CommitDesk;
-use crate::db::sqlite::Sqlite;
 use crate::db::{DbConnection, WriteJob};
 use crate::error::StoreError;
 use crate::writer::{QueuedJob, WriterCommand};
@@ -21,7 +20,7 @@ const RETRY_INTERVAL: Duration = Duration::from_millis(100);
 pub(crate) struct CommitThread {
     desk: Arc<CommitDesk>,
     /// The connection for checkpoints.
-    background: Option<Sqlite>,
+    background: Option<DbConnection>,
     commands: Receiver<WriterCommand>,
     /// Jobs of the next batch.
     next: Vec<QueuedJob>,
@@ -34,7 +33,7 @@ pub(crate) struct CommitThread {
 impl CommitThread {
     pub(crate) fn new(
         desk: Arc<CommitDesk>,
-        background: Option<Sqlite>,
+        background: Option<DbConnection>,
         commands: Receiver<WriterCommand>,
     ) -> CommitThread {
         let outages = OutageLog::new("the database");
@@ -202,10 +201,8 @@ impl CommitThread {
     }
 
     fn run_checkpoint(&self) {
-        if self.background.as_ref().is_some_and(Sqlite::run_checkpoint)
-            && let DbConnection::Sqlite(sqlite) = &*self.desk.lock_connection()
-        {
-            sqlite.restart_log();
+        if self.background.as_ref().is_some_and(DbConnection::run_checkpoint) {
+            self.desk.lock_connection().restart_log();
         }
     }
 }

@@ -4,10 +4,11 @@
 //! is applied completely or not at all.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use flowloom_core::hash::Hash;
 use flowloom_runtime::journal::{scope_user, split_owner};
+use parking_lot::Mutex;
 
 use crate::audit::{Actor, AuditAction, AuditedChange};
 use crate::db::{DbConnection, DbRow, params};
@@ -266,11 +267,11 @@ impl Store {
             counts.try_for_each(|(user, created)| check_definitions(&quotas, connection, user, created, at))?;
             let mut recorded = audited.iter().zip(&done).filter(|(_, result)| result.is_change());
             recorded.try_for_each(|(change, result)| change.record_entry(connection, &actor, at, result.name()))?;
-            *tell.lock().unwrap_or_else(PoisonError::into_inner) = done;
+            *tell.lock() = done;
             Ok(())
         };
         self.submit_audited(Box::new(job), attempted, by, at).await?;
-        let notified = std::mem::take(&mut *notified.lock().unwrap_or_else(PoisonError::into_inner));
+        let notified = std::mem::take(&mut *notified.lock());
         Ok(notified)
     }
 

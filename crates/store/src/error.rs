@@ -11,7 +11,9 @@ use flowloom_runtime::causes::log_causes;
 
 pub use crate::corruption::Corruption;
 use crate::damage::Damage;
-use crate::db::failure::{self, DatabaseFailure};
+use crate::db::failure::DatabaseFailure;
+use crate::db::postgres::failure as postgres_failure;
+use crate::db::sqlite::failure as sqlite_failure;
 use crate::quota::QuotaExceeded;
 
 /// An error of the store.
@@ -30,10 +32,10 @@ use crate::quota::QuotaExceeded;
 #[non_exhaustive]
 pub enum StoreError {
     /// SQLite refused a statement.
-    #[error("{}", failure::describe_sqlite(.0))]
+    #[error("{}", sqlite_failure::describe_error(.0))]
     Sqlite(#[from] rusqlite::Error),
     /// Postgres refused a statement or cannot be reached.
-    #[error("{}", failure::describe_postgres(source, server, *is_connecting))]
+    #[error("{}", postgres_failure::describe_error(source, server, *is_connecting))]
     Postgres {
         /// Hosts and ports of the server.
         server: Arc<str>,
@@ -303,9 +305,9 @@ impl StoreError {
     /// The class of a failure of SQLite or Postgres itself.
     fn database_failure(&self) -> Option<DatabaseFailure> {
         match self {
-            StoreError::Sqlite(error) => Some(failure::classify_sqlite(error)),
+            StoreError::Sqlite(error) => Some(sqlite_failure::classify_error(error)),
             StoreError::Postgres { source, is_connecting, .. } => {
-                Some(failure::classify_postgres(source, *is_connecting))
+                Some(postgres_failure::classify_error(source, *is_connecting))
             }
             StoreError::Outage(error) => error.database_failure(),
             _ => None,
@@ -315,9 +317,9 @@ impl StoreError {
     /// The error code.
     pub fn code(&self) -> Code {
         match self {
-            StoreError::Sqlite(error) => failure::classify_sqlite(error).code(),
+            StoreError::Sqlite(error) => sqlite_failure::classify_error(error).code(),
             StoreError::Postgres { source, is_connecting, .. } => {
-                failure::classify_postgres(source, *is_connecting).code()
+                postgres_failure::classify_error(source, *is_connecting).code()
             }
             StoreError::ConnectionLost { .. } | StoreError::CommitUnknown { .. } | StoreError::Unanswered { .. } => {
                 Code::StoreUnreachable
@@ -417,7 +419,7 @@ impl StoreError {
     /// Whether the connection was lost; a new connection may succeed.
     pub(crate) fn is_connection_lost(&self) -> bool {
         match self {
-            StoreError::Postgres { source, .. } => failure::is_connection_lost(source),
+            StoreError::Postgres { source, .. } => postgres_failure::is_connection_lost(source),
             StoreError::Unanswered { .. } => true,
             _ => false,
         }
@@ -427,14 +429,14 @@ impl StoreError {
     pub(crate) fn is_hang(&self) -> bool {
         match self {
             StoreError::Unanswered { .. } => true,
-            StoreError::Postgres { source, .. } => failure::is_lock_timeout(source),
+            StoreError::Postgres { source, .. } => postgres_failure::is_lock_timeout(source),
             _ => false,
         }
     }
 
     /// Whether the same transaction may succeed on a retry.
     pub(crate) fn is_transient(&self) -> bool {
-        matches!(self, StoreError::Postgres { source, .. } if failure::is_transient(source))
+        matches!(self, StoreError::Postgres { source, .. } if postgres_failure::is_transient(source))
     }
 }
 
@@ -450,8 +452,8 @@ impl StoreError {
     /// Whether a run was inserted that another process has inserted under the same id.
     fn is_second_insert(&self) -> bool {
         match self {
-            StoreError::Sqlite(error) => failure::is_second_insert_sqlite(error),
-            StoreError::Postgres { source, .. } => failure::is_second_insert_postgres(source),
+            StoreError::Sqlite(error) => sqlite_failure::is_second_insert(error),
+            StoreError::Postgres { source, .. } => postgres_failure::is_second_insert(source),
             _ => false,
         }
     }

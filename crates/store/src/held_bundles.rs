@@ -2,9 +2,10 @@
 //! not another run does: the other one may fail, or be stored later.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use flowloom_core::hash::Hash;
+use parking_lot::{Mutex, MutexGuard};
 
 /// The bundles, by hash. Those of runs in memory stay here.
 #[derive(Default)]
@@ -18,7 +19,7 @@ struct HeldBundle {
 
 impl HeldBundles {
     fn lock_bundles(&self) -> MutexGuard<'_, HashMap<Hash, HeldBundle>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 
     /// Holds a bundle for one more run.

@@ -18,8 +18,8 @@ use crate::checksum::memory_checksum;
 use crate::commands::Mailboxes;
 use crate::db::{DbConnection, DbRow, params};
 use crate::error::{Corruption, StoreError};
+use crate::event_row::EventRow;
 use crate::memory_runs::MemoryRuns;
-use crate::rows::EventRow;
 use crate::store::Store;
 use crate::worker::LocalWorker;
 use crate::writer::{MAX_APPEND_WAIT, MAX_REQUEST_WAIT};
@@ -144,7 +144,7 @@ impl Journal for Store {
     }
 
     fn text_relay(&self) -> Option<Arc<dyn TextRelay>> {
-        self.text_relay.clone().map(|relay| relay as Arc<dyn TextRelay>)
+        self.text_relay.clone()
     }
 }
 

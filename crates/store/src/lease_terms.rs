@@ -1,10 +1,10 @@
 //! The terms of this process's lease, as it knows them without asking the database. A term ends when the lease may have
 //! expired: the process was stopped, or could not renew it in time. Other processes may then have claimed its runs.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use flowloom_runtime::journal::LeaseTerm;
+use parking_lot::{Mutex, MutexGuard};
 
 /// A statement that renewed the lease, at a time of `read_uptime` between these two. So the lease lasts from when it was
 /// sent, and had not expired before if it had not when the statement was acknowledged.
@@ -40,7 +40,7 @@ impl TermState {
 
 impl LeaseTerms {
     fn lock_state(&self) -> MutexGuard<'_, TermState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// Notes that a commit renewed the lease. Commits are noted in their order, so what they append is stored in this term.

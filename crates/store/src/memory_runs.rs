@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::ops::Bound;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use flowloom_core::event::{Event, ParentStep, Record, RunCreated};
 use flowloom_core::id::RunId;
@@ -14,6 +14,7 @@ use flowloom_runtime::command::{CommandRecord, RunCommand};
 use flowloom_runtime::inbox::MemoryInbox;
 use flowloom_runtime::journal::{Batch, Lease, LeaseState, scope_user};
 use flowloom_runtime::remote::DriveState;
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::commands::{
     CancelledChildren, CausedCommand, PostedCommand, cancel_command, find_cancelled, reject_second_decision,
@@ -55,7 +56,7 @@ struct MemoryRun {
 
 impl MemoryRuns {
     fn lock_state(&self) -> MutexGuard<'_, MemoryState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// Claims a run under a new epoch. Fails if there is no such run.

@@ -5,7 +5,7 @@ use flowloom_core::id::RunId;
 use crate::checksum::{EventColumns, RunColumns, StatusColumns, memory_checksum};
 use crate::db::{DbRow, MigratedDatabase, params};
 use crate::error::StoreError;
-use crate::rows::MAX_EVENTS_PER_RUN;
+use crate::event_row::MAX_EVENTS_PER_RUN;
 
 /// Rows read at a time.
 const BATCH_ROWS: u32 = 1000;

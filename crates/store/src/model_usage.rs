@@ -1,9 +1,9 @@
 //! Tokens and cost of the model calls of a period, aggregated in SQL from the events.
 
 use crate::catalog::FilterParams;
+use crate::db::dialect::EventSql;
 use crate::db::{DbConnection, DbRow, params};
 use crate::error::StoreError;
-use crate::event_sql::EventSql;
 use crate::run_row::RunFilter;
 use crate::store::Store;
 
@@ -45,12 +45,8 @@ impl Store {
 /// The events of a run have adjacent numbers, so each run is one range of the table. The start of an attempt, which names
 /// the model, is the event of the same step before its end.
 fn usage_sql(connection: &DbConnection, condition: &str) -> String {
-    let (kind, model) = match connection {
-        DbConnection::Sqlite(_) => ("json_extract(started, '$[0]')", "json_extract(started, '$[1]')"),
-        DbConnection::Postgres(_) => ("started::json ->> 0", "started::json ->> 1"),
-    };
-    let sql = EventSql::for_database(connection);
-    let EventSql { data, is_own, .. } = sql;
+    let sql = connection.event_sql();
+    let EventSql { data, is_own, started_kind: kind, started_target: model, .. } = sql;
     let [input, output, cost] = ["input_tokens", "output_tokens", "micro_usd"].map(|name| sql.usage_field(name));
     format!(
         "with answered as (select run.created_at, coalesce(run.workflow, run.name) as flow, event.kind, {data} as data, \

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use flowloom_core::event::{Event, Record};
 use flowloom_core::path::Path;
 
-use crate::rows::MAX_EVENTS_PER_RUN;
+use crate::event_row::MAX_EVENTS_PER_RUN;
 
 /// The questions that are open. Those with an answer that waits for a process with the configuration
 /// of the run are not.

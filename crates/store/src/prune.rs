@@ -1,17 +1,18 @@
 //! Deletes finished runs, old ones or one that a person chooses, and the data that only they reference. Memory and threads
 //! belong to users and are kept.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 
 use flowloom_core::status::Status;
 use flowloom_runtime::clock::SystemClock;
 use flowloom_runtime::effects::Clock as _;
+use parking_lot::Mutex;
 
 use crate::audit_entry::{Actor, AuditAction, AuditedChange, DONE};
 use crate::db::{DbConnection, DbRow, params};
 use crate::error::StoreError;
-use crate::rows::MAX_EVENTS_PER_RUN;
+use crate::event_row::MAX_EVENTS_PER_RUN;
 use crate::run_row::RunRow;
 use crate::store::Store;
 
@@ -83,11 +84,11 @@ impl Store {
                 let job = move |connection: &DbConnection| {
                     connection.lock_tables("blob, bundle, event, run")?;
                     // A transaction that is rolled back runs again.
-                    *report.lock().unwrap_or_else(PoisonError::into_inner) = delete_candidates(connection, old, &ids)?;
+                    *report.lock() = delete_candidates(connection, old, &ids)?;
                     Ok(())
                 };
                 self.writer.submit_long_job(Box::new(job)).await?;
-                let PruneProgress { handled, deleted } = *progress.lock().unwrap_or_else(PoisonError::into_inner);
+                let PruneProgress { handled, deleted } = *progress.lock();
                 count += deleted;
                 candidates.drain(..handled);
             }

@@ -8,7 +8,7 @@ use flowloom_core::path::Path;
 use crate::abandoned::IN_SCOPE_SQL;
 use crate::db::{DbConnection, DbRow, params};
 use crate::error::StoreError;
-use crate::rows::MAX_EVENTS_PER_RUN;
+use crate::event_row::MAX_EVENTS_PER_RUN;
 use crate::settings::RecoveryScope;
 use crate::store::Store;
 

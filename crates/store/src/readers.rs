@@ -1,10 +1,18 @@
 //! Pool of read connections. A connection is opened when it is first needed and lent to one reader at a time.
 
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
+
+use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use crate::db::{DbConnection, DbSource};
 use crate::error::StoreError;
+
+/// How long a read may take that looks at many rows.
+pub(crate) const LONG_READ_TIMEOUT: Duration = Duration::from_mins(10);
+
+/// How long a read of the whole journal of a run may take.
+pub(crate) const JOURNAL_READ_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// Read connections of one database.
 pub(crate) struct Readers {
@@ -60,7 +68,7 @@ impl Readers {
     }
 
     fn lock_state(&self) -> MutexGuard<'_, ReaderPool> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// Fails if the database hangs and another read waits for it, and if no connection to a server is free in time.
@@ -73,13 +81,13 @@ impl Readers {
             if state.lent < self.max {
                 break;
             }
-            state = match self.source.describe_hang() {
-                None => self.freed.wait(state).unwrap_or_else(PoisonError::into_inner),
+            match self.source.describe_hang() {
+                None => self.freed.wait(&mut state),
                 Some(unanswered) => match wait.remaining_time() {
                     left if left.is_zero() => return Err(unanswered),
-                    left => self.freed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0,
+                    left => drop(self.freed.wait_for(&mut state, left)),
                 },
-            };
+            }
         }
         state.lent += 1;
         let is_probe = state.hang.is_some();
@@ -154,9 +162,7 @@ impl LentConnection<'_> {
             Some(connection) => connection,
             none => none.insert(source.connect()?),
         };
-        if let DbConnection::Postgres(postgres) = connection {
-            postgres.set_deadline(wait.started_at + wait.max_wait);
-        }
+        connection.set_deadline(wait.started_at + wait.max_wait);
         Ok(connection)
     }
 }

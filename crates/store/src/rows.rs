@@ -1,6 +1,6 @@
 //! Converts between events and rows.
 
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 
 use flowloom_core::event::{Event, Record};
 use flowloom_core::hash::Hash;
@@ -8,118 +8,20 @@ use flowloom_core::id::RunId;
 use flowloom_core::json::parse_value;
 use flowloom_core::path::Path;
 use flowloom_core::plan::EffectClass;
-use flowloom_core::render;
 use flowloom_runtime::JournalError;
 
 use crate::checksum::{EventColumns, StatusColumns};
 use crate::db::{DbConnection, DbRow, params};
 use crate::error::{Corruption, StoreError};
+use crate::event_row::{EventRow, MAX_EVENTS_PER_RUN};
 
-/// Size in bytes from which an output is stored by its hash in a table of its own, so that equal outputs are stored
-/// once.
-const LARGE_OUTPUT_BYTES: usize = 4096;
-
-/// Maximum number of events that one statement inserts. Databases prepare a statement for each number of rows.
-const MAX_ROWS_PER_INSERT: usize = 4;
-
-/// Number of columns of the table of events.
-const EVENT_COLUMN_COUNT: usize = 8;
-
-/// Maximum number of events of a run; events are numbered `run.number * EVENTS + seq`.
-pub(crate) const MAX_EVENTS_PER_RUN: i64 = 1 << 32;
-
-/// An event in its stored form.
-pub(crate) struct EventRow {
-    pub(crate) seq: u64,
-    at: u64,
-    path: Path,
-    attempt: u32,
-    pub(crate) kind: &'static str,
-    data: Option<String>,
-    blob: Option<(String, String)>,
-    pub(crate) checksum: i64,
-}
-
-impl EventRow {
-    /// Serialises an event. Done before the writer's turn, so that the writer only binds and executes.
-    pub(crate) fn from_record(record: &Record) -> Result<EventRow, StoreError> {
-        let mut stored = EventRow {
-            seq: record.seq,
-            at: record.at,
-            path: record.path.clone(),
-            attempt: record.attempt,
-            kind: record.event.name(),
-            data: None,
-            blob: None,
-            checksum: 0,
-        };
-        match &record.event {
-            Event::StepFinished { output: Some(output), usage, memory, reused, response }
-                if output.approximate_bytes() >= LARGE_OUTPUT_BYTES =>
-            {
-                let (memory, response) = (memory.clone(), response.clone());
-                let slim = Event::StepFinished { output: None, usage: *usage, memory, reused: *reused, response };
-                let content = render::to_json(output);
-                stored.data = slim.data_json().map_err(StoreError::Unserializable)?;
-                stored.blob = Some((Hash::of_bytes(content.as_bytes()).to_string(), content));
-            }
-            // Half of all rows; field names would be a third of what a small step stores.
-            Event::StepStarted { kind, target, hash, class } => {
-                stored.data =
-                    Some(serde_json::to_string(&(kind, target, hash, class)).map_err(StoreError::Unserializable)?);
-            }
-            event => stored.data = event.data_json().map_err(StoreError::Unserializable)?,
-        }
-        stored.checksum = stored.columns().checksum(record.run, record.seq);
-        Ok(stored)
-    }
-
-    /// The columns that its checksum covers.
-    pub(crate) fn columns(&self) -> EventColumns<'_> {
-        EventColumns {
-            at: self.at,
-            path: self.path.as_str(),
-            attempt: self.attempt.into(),
-            kind: self.kind,
-            data: self.data.as_deref(),
-            output: self.blob.as_ref().map(|(hash, _)| hash.as_str()),
-        }
-    }
-}
-
-/// Inserts events of a run: on SQLite several with each statement, on Postgres when the transaction commits.
+/// Inserts events of a run, some databases when the transaction commits.
 pub(crate) fn insert_events(connection: &DbConnection, run: i64, rows: &[EventRow]) -> Result<(), StoreError> {
     for (hash, content) in rows.iter().filter_map(|row| row.blob.as_ref()) {
         let sql = "insert into blob values ($1, $2) on conflict do nothing";
         connection.execute_unchecked(sql, params![hash, content])?;
     }
-    if let DbConnection::Postgres(postgres) = connection {
-        postgres.queue_events(run, rows);
-        return Ok(());
-    }
-    for rows in rows.chunks(MAX_ROWS_PER_INSERT) {
-        let mut all = Vec::with_capacity(rows.len() * EVENT_COLUMN_COUNT);
-        for row in rows {
-            let id = run * MAX_EVENTS_PER_RUN + row.seq as i64;
-            let EventColumns { at, path, attempt, kind, data, output } = row.columns();
-            all.extend_from_slice(params![id, at, path, attempt, kind, data, output, row.checksum]);
-        }
-        connection.execute_unchecked(&INSERT_EVENTS_SQL[rows.len() - 1], &all)?;
-    }
-    Ok(())
-}
-
-/// The statements that insert events: the first one row, the next one two rows, and so on.
-static INSERT_EVENTS_SQL: LazyLock<[String; MAX_ROWS_PER_INSERT]> =
-    LazyLock::new(|| std::array::from_fn(|index| insert_events_sql(index + 1)));
-
-fn insert_events_sql(row_count: usize) -> String {
-    let values = |row: usize| {
-        let numbers = (1..=EVENT_COLUMN_COUNT).map(|column| format!("${}", row * EVENT_COLUMN_COUNT + column));
-        format!("({})", numbers.collect::<Vec<_>>().join(", "))
-    };
-    let rows: Vec<String> = (0..row_count).map(values).collect();
-    format!("insert into event (id, at, path, attempt, kind, data, output, checksum) values {}", rows.join(", "))
+    connection.insert_events(run, rows)
 }
 
 /// The events of a run after `after`, at most `most`, as they are stored: [`parse_records`] takes longer than reading them,

@@ -9,7 +9,7 @@ use flowloom_core::value::Value;
 
 use crate::catalog::list_literals;
 use crate::error::StoreError;
-use crate::rows::MAX_EVENTS_PER_RUN;
+use crate::event_row::MAX_EVENTS_PER_RUN;
 use crate::store::Store;
 
 /// Number of characters of the first event of a run that are read: enough for one line about its inputs.

@@ -6,10 +6,10 @@ use flowloom_core::chat::Usage;
 use flowloom_core::event::Event;
 use flowloom_core::id::RunId;
 
+use crate::db::dialect::EventSql;
 use crate::db::{DbConnection, DbRow};
 use crate::error::StoreError;
-use crate::event_sql::EventSql;
-use crate::rows::MAX_EVENTS_PER_RUN;
+use crate::event_row::MAX_EVENTS_PER_RUN;
 use crate::run_row::RunRow;
 use crate::store::Store;
 use crate::usage_cache::{KnownUsage, NewerUsage};
@@ -66,7 +66,7 @@ fn add_usage<'a>(events: impl Iterator<Item = &'a Event>) -> Option<Usage> {
 
 /// The events of a run have adjacent numbers, so each run is one range of the table.
 fn usage_sql(connection: &DbConnection, wanted: &str) -> String {
-    let sql = EventSql::for_database(connection);
+    let sql = connection.event_sql();
     let EventSql { data, is_own, .. } = sql;
     let [input, output, cost] = ["input_tokens", "output_tokens", "micro_usd"].map(|name| sql.usage_field(name));
     format!(

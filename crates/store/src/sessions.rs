@@ -1,7 +1,7 @@
 //! The store operations for an engine outside of this program, which decides which worker drives a run, and keeps large texts
 //! here.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use flowloom_core::hash::Hash;
 use flowloom_core::id::RunId;
@@ -9,6 +9,7 @@ use flowloom_runtime::JournalError;
 use flowloom_runtime::effects::BoxFuture;
 use flowloom_runtime::journal::{Journal as _, Lease, scope_user};
 use flowloom_runtime::remote::ClaimedSession;
+use parking_lot::Mutex;
 
 use crate::abandoned::MAX_WORKER_DEATHS;
 use crate::db::{DbConnection, DbRow, params};
@@ -83,12 +84,12 @@ impl Store {
                 // Before the commit: a command that is stored after it is delivered, and was counted otherwise.
                 mailboxes.open_mailbox(Lease { run, epoch: row.epoch });
             }
-            *slot.lock().unwrap_or_else(PoisonError::into_inner) = row;
+            *slot.lock() = row;
             Ok(())
         };
         self.writer.submit_job(Box::new(job)).await?;
         flowloom_runtime::failpoint::hit("session_claim_after");
-        let Some(row) = found.lock().unwrap_or_else(PoisonError::into_inner).take() else { return Ok(None) };
+        let Some(row) = found.lock().take() else { return Ok(None) };
         claim.keep_claim();
         let ClaimedRow { epoch, identity, failed_claims, pending_commands } = row;
         if failed_claims == 0 && pending_commands == 0 {
@@ -109,7 +110,7 @@ impl Store {
 
     /// Whether other processes are notified of a batch that is announced.
     pub fn has_announcements(&self) -> bool {
-        self.worker.is_leased()
+        self.worker.is_shared()
     }
 
     /// Completes when another process has announced news of a run. It may miss some.

@@ -72,6 +72,11 @@ pub struct RecoveryScope {
 }
 
 impl StoreSettings {
+    /// Whether the data folder holds the data of users: it does without a server.
+    pub(crate) fn keeps_data_in_folder(&self) -> bool {
+        self.database.is_none()
+    }
+
     /// Settings for SQLite in a data folder that the caller has made. Who can read it is not checked.
     pub fn for_folder(folder: &Path, durability: Durability) -> StoreSettings {
         StoreSettings {

@@ -1,7 +1,8 @@
 //! The sizes of users' data, which take long to measure.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::error::StoreError;
 
@@ -50,7 +51,7 @@ impl SizeCache {
     }
 
     fn lock_sizes(&self) -> MutexGuard<'_, HashMap<String, MeasuredSize>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

@@ -3,24 +3,22 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use flowloom_runtime::blocking::run_blocking;
+use flowloom_runtime::relay::TextRelay;
 
 use crate::commands::Mailboxes;
-use crate::db::postgres::{self, Database, JOURNAL_READ_TIMEOUT, LONG_READ_TIMEOUT, Postgres, WorkerIdentity};
-use crate::db::sqlite::Sqlite;
-use crate::db::{DbConnection, DbSource, params};
+use crate::db::sqlite::locks::ServerLock;
+use crate::db::{self, DbConnection, OpenedDatabase, params};
 use crate::error::StoreError;
 use crate::held_bundles::HeldBundles;
 use crate::memory_runs::MemoryRuns;
 use crate::private;
 use crate::quota::Quotas;
-use crate::readers::Readers;
-use crate::relay::PostgresRelay;
+use crate::readers::{JOURNAL_READ_TIMEOUT, LONG_READ_TIMEOUT, Readers};
 use crate::search;
-use crate::settings::{DATABASE_FILE, Durability, RecoveryScope, StoreSettings};
+use crate::settings::{Durability, RecoveryScope, StoreSettings};
 use crate::size_cache::SizeCache;
 use crate::usage_cache::UsageCache;
-use crate::worker::{self, LocalWorker, ServerLock};
+use crate::worker::{self, LocalWorker};
 use crate::writer::Writer;
 
 /// A database with all its runs, definitions and users' data.
@@ -35,8 +33,8 @@ pub struct Store {
     pub(crate) recovery: RecoveryScope,
     pub(crate) sizes: SizeCache,
     pub(crate) usage: UsageCache,
-    /// Carries text to other processes, on Postgres.
-    pub(crate) text_relay: Option<Arc<PostgresRelay>>,
+    /// Carries text to other processes, if they may be on other machines.
+    pub(crate) text_relay: Option<Arc<dyn TextRelay>>,
     /// The runs, if they are stored in memory.
     pub(crate) runs: Option<MemoryRuns>,
     pub(crate) bundles: HeldBundles,
@@ -70,89 +68,44 @@ impl Store {
     pub fn open_with(settings: &StoreSettings) -> Result<Arc<Store>, StoreError> {
         let folder = &settings.folder;
         let made = private::create_folder(folder);
-        // With Postgres the folder holds no data of users.
-        if settings.database.is_none() && !settings.allow_readable {
-            private::check_private(folder)?;
-        }
-        match (&settings.database, made) {
-            // Postgres does not need the data folder.
-            (Some(database), _) => Store::open_postgres(settings, database),
-            (None, Ok(())) => Store::open_sqlite(settings),
-            (None, Err(error)) => {
-                Err(StoreError::NotCreated { what: "create the data folder", path: folder.clone(), source: error })
+        // A server does not need the data folder.
+        if settings.keeps_data_in_folder() {
+            if !settings.allow_readable {
+                private::check_private(folder)?;
             }
+            made.map_err(|source| StoreError::NotCreated {
+                what: "create the data folder",
+                path: folder.clone(),
+                source,
+            })?;
         }
-    }
-
-    fn open_sqlite(settings: &StoreSettings) -> Result<Arc<Store>, StoreError> {
-        let (folder, durability) = (&settings.folder, settings.durability);
-        let file = folder.join(DATABASE_FILE);
-        // SQLite gives its other files the mode of this one.
-        private::create_database_file(&file).map_err(|source| StoreError::NotCreated {
-            what: "create the database",
-            path: file.clone(),
-            source,
-        })?;
-        let connection = Sqlite::open(&file)?;
-        connection.migrate_schema(&file)?;
-        connection.set_durability(durability)?;
-        connection.disable_auto_checkpoints()?;
-        let connection = DbConnection::Sqlite(connection);
-        search::index_missing_blocks(&connection)?;
-        let background = Sqlite::open(&file)?;
-        background.set_durability(durability)?;
-        let is_quick = durability != Durability::Full;
-        let writer = Writer::start_thread(connection, Some(background), is_quick)?;
-        let runs = (durability == Durability::Memory).then(MemoryRuns::default);
-        Ok(Store::from_parts(settings, writer, DbSource::Sqlite(file), LocalWorker::with_lock(folder), runs))
-    }
-
-    fn open_postgres(settings: &StoreSettings, database: &Database) -> Result<Arc<Store>, StoreError> {
-        run_blocking(|| postgres::migrate_schema(database))?;
-        let process = WorkerIdentity::new(worker::new_worker_name(), settings.lease);
-        let writer = DbConnection::Postgres(Box::new(Postgres::for_commits(database, process.clone())));
-        let writer = Writer::start_thread(writer, None, false)?;
-        Ok(Store::from_parts(
-            settings,
-            writer,
-            DbSource::Postgres(database.clone()),
-            LocalWorker::with_lease(database, process),
-            None,
-        ))
-    }
-
-    fn from_parts(
-        settings: &StoreSettings,
-        writer: Writer,
-        source: DbSource,
-        worker: LocalWorker,
-        runs: Option<MemoryRuns>,
-    ) -> Arc<Store> {
-        let text_relay = match &source {
-            DbSource::Sqlite(_) => None,
-            DbSource::Postgres(database) => Some(Arc::new(PostgresRelay::new(database.clone()))),
-        };
-        Arc::new(Store {
-            folder: settings.folder.clone(),
-            writer,
+        let name = worker::new_worker_name();
+        let opened = db::open_database(settings, name.clone())?;
+        if opened.may_lack_index {
+            search::index_missing_blocks(&opened.writer)?;
+        }
+        let OpenedDatabase { source, liveness, .. } = opened;
+        Ok(Arc::new(Store {
+            folder: folder.clone(),
+            writer: Writer::start_thread(opened.writer, opened.checkpoints, opened.is_quick)?,
             readers: Readers::new(source.clone()),
-            worker: Arc::new(worker),
-            runs,
-            mailboxes: Arc::new(Mailboxes::new(source)),
+            worker: Arc::new(LocalWorker::new(name, liveness)),
+            runs: opened.keeps_runs_in_memory.then(MemoryRuns::default),
             vectors: search::VectorCache::default(),
             quotas: Arc::new(settings.quotas.clone()),
             recovery: settings.recovery.clone(),
             sizes: SizeCache::default(),
             usage: UsageCache::default(),
-            text_relay,
+            text_relay: source.relay_text(),
+            mailboxes: Arc::new(Mailboxes::new(source)),
             bundles: HeldBundles::default(),
-        })
+        }))
     }
 
     /// Locks the data folder for one server; the lock is held as long as the returned value lives. Fails with
     /// `StoreLocked` if another server holds it. Returns `None` on Postgres, which servers may share.
     pub fn lock_for_server(&self) -> Result<Option<ServerLock>, StoreError> {
-        if self.worker.is_leased() { Ok(None) } else { ServerLock::acquire_in(&self.folder).map(Some) }
+        if self.worker.is_shared() { Ok(None) } else { ServerLock::acquire_in(&self.folder).map(Some) }
     }
 
     /// The data folder.
@@ -206,11 +159,7 @@ impl Store {
     /// Limits SQLite's file to a number of pages, to simulate a full disk in tests. Fails on Postgres, which has no
     /// such limit.
     pub fn limit_pages(&self, pages: u32) -> Result<(), StoreError> {
-        let set = format!("PRAGMA max_page_count={pages}");
-        self.writer.with_connection(|connection| match connection {
-            DbConnection::Sqlite(sqlite) => sqlite.run_script(&set),
-            DbConnection::Postgres(_) => Err(StoreError::NoPageLimit),
-        })
+        self.writer.with_connection(|connection| connection.limit_pages(pages))
     }
 
     pub(crate) fn read_with<T: Send>(

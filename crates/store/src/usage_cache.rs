@@ -1,10 +1,10 @@
 //! The usage of listed runs so far, so that a list reads only the events since the last one.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use flowloom_core::chat::Usage;
 use flowloom_core::id::RunId;
+use parking_lot::{Mutex, MutexGuard};
 
 /// Number of runs whose usage is kept.
 const MAX_KNOWN_RUNS: usize = 10_000;
@@ -43,7 +43,7 @@ pub(crate) struct NewerUsage {
 
 impl UsageCache {
     fn lock_known(&self) -> MutexGuard<'_, HashMap<RunId, KnownUsage>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 
     /// The known usage of these runs.

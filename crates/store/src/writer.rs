@@ -21,7 +21,6 @@ use tokio::sync::oneshot;
 
 use crate::commit_desk::CommitDesk;
 use crate::commit_thread::CommitThread;
-use crate::db::sqlite::Sqlite;
 use crate::db::{DbConnection, WriteJob};
 use crate::error::StoreError;
 
@@ -151,16 +150,11 @@ impl Writer {
     /// not wait for the disk.
     pub(crate) fn start_thread(
         connection: DbConnection,
-        background: Option<Sqlite>,
+        background: Option<DbConnection>,
         is_quick: bool,
     ) -> Result<Writer, StoreError> {
-        if let DbConnection::Sqlite(sqlite) = &connection {
-            sqlite.shorten_busy_timeout()?;
-        }
-        let server = match &connection {
-            DbConnection::Sqlite(_) => None,
-            DbConnection::Postgres(postgres) => Some(postgres.server_name()),
-        };
+        connection.prepare_commits()?;
+        let server = connection.server_name();
         let (commands, orders) = channel();
         let desk = Arc::new(CommitDesk::new(connection));
         let shared = desk.clone();

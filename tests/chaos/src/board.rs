@@ -1,8 +1,9 @@
 //! Where clients learn which servers are alive.
 
 use std::net::SocketAddr;
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+
+use parking_lot::{Condvar, Mutex, MutexGuard};
 
 /// The addresses of the living servers.
 #[derive(Default)]
@@ -30,7 +31,7 @@ pub(crate) struct ServerPlace {
 
 impl Board {
     fn lock_state(&self) -> MutexGuard<'_, BoardState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     pub(crate) fn add(&self, address: SocketAddr) {
@@ -65,10 +66,7 @@ impl Board {
             let late = state.is_stopped || state.deadline.is_some_and(|deadline| Instant::now() >= deadline);
             match state.addresses.len() {
                 _ if late => return None,
-                0 => {
-                    let pause = Duration::from_millis(200);
-                    state = self.changed.wait_timeout(state, pause).unwrap_or_else(PoisonError::into_inner).0;
-                }
+                0 => drop(self.changed.wait_for(&mut state, Duration::from_millis(200))),
                 count => return Some(ServerPlace { address: state.addresses[choice % count], version: state.version }),
             }
         }
@@ -83,8 +81,8 @@ impl Board {
 
     /// Waits until the servers have changed since `place` was read, at most for `limit`.
     pub(crate) fn wait_for_change(&self, place: ServerPlace, limit: Duration) {
-        let state = self.lock_state();
+        let mut state = self.lock_state();
         let same = |state: &mut BoardState| state.version == place.version && !state.is_stopped;
-        drop(self.changed.wait_timeout_while(state, limit, same));
+        self.changed.wait_while_for(&mut state, same, limit);
     }
 }

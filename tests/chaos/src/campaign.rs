@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
 
 use crate::board::Board;
 use crate::definitions::CASES;
@@ -119,7 +120,7 @@ impl<'a> Crowd<'a> {
             }
             last_server
         })?;
-        let clients = clients.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let clients = clients.into_inner();
         self.judge_all(&last_server, &clients, report)
     }
 
@@ -163,7 +164,7 @@ impl<'a> Crowd<'a> {
             }
             let has_ended = client.run_to_end();
             self.ended_runs.fetch_add(1, Ordering::Relaxed);
-            clients.lock().unwrap_or_else(PoisonError::into_inner).push((client, has_ended));
+            clients.lock().push((client, has_ended));
         }
     }
 

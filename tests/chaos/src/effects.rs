@@ -4,9 +4,10 @@
 use std::collections::HashMap;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use crate::model;
@@ -59,7 +60,7 @@ impl EffectServer {
 
     /// The requests of a run, in the order in which they arrived.
     pub(crate) fn requests_of(&self, tag: &str) -> Vec<RecordedRequest> {
-        let requests = lock(&self.log.requests);
+        let requests = self.log.requests.lock();
         requests.iter().filter(|request| request.tag.as_deref() == Some(tag)).cloned().collect()
     }
 
@@ -70,19 +71,15 @@ impl EffectServer {
 
     /// Number of all requests.
     pub(crate) fn request_count(&self) -> usize {
-        lock(&self.log.requests).len()
+        self.log.requests.lock().len()
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn serve_connection(stream: &TcpStream, log: &RequestLog) -> std::io::Result<()> {
     stream.set_nodelay(true)?;
     let mut reader = BufReader::new(stream);
     while let Some((request, delay)) = read_request(&mut reader, log.started)? {
-        lock(&log.requests).push(request.clone());
+        log.requests.lock().push(request.clone());
         std::thread::sleep(delay);
         let (status, content_type, body) = answer_request(&request, log);
         let head =
@@ -147,7 +144,7 @@ fn answer_request(request: &RecordedRequest, log: &RequestLog) -> (&'static str,
     let name = request.path.rsplit('/').next().unwrap_or_default();
     if request.path.starts_with("/flaky/") || request.path.starts_with("/broken/") {
         let place = format!("{} {}", request.tag.as_deref().unwrap_or_default(), request.path);
-        let mut tries = lock(&log.tries);
+        let mut tries = log.tries.lock();
         let tried = tries.entry(place).or_default();
         *tried += 1;
         if *tried == 1 {

@@ -5,8 +5,9 @@ use std::io::{BufRead as _, BufReader};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 use test_postgres::TestDatabase;
@@ -119,7 +120,7 @@ impl Site {
             command.env("FLOWLOOM_FAILPOINT", name);
         }
         if let Some(clocks) = &self.clocks {
-            let choice = clocks.lock().unwrap_or_else(PoisonError::into_inner).below(CLOCK_OFFSETS_MS.len());
+            let choice = clocks.lock().below(CLOCK_OFFSETS_MS.len());
             command.env("FLOWLOOM_CLOCK_OFFSET_MS", CLOCK_OFFSETS_MS[choice].to_string());
         }
         command.stdout(Stdio::null()).stderr(Stdio::piped());
@@ -132,7 +133,7 @@ impl Site {
                 // A full pipe would stop the server.
                 let log = Arc::<Mutex<Vec<String>>>::default();
                 let lines_of_log = log.clone();
-                let keep = move |line| lines_of_log.lock().unwrap_or_else(PoisonError::into_inner).push(line);
+                let keep = move |line| lines_of_log.lock().push(line);
                 std::thread::spawn(move || lines.map_while(Result::ok).for_each(keep));
                 return Ok(Some(Server { child, address, log }));
             }
@@ -162,7 +163,7 @@ pub(crate) fn is_killed(status: ExitStatus) -> bool {
 impl Server {
     /// The output of the server since it listens.
     pub(crate) fn printed_lines(&self) -> String {
-        self.log.lock().unwrap_or_else(PoisonError::into_inner).join("\n")
+        self.log.lock().join("\n")
     }
 
     /// Ends the server with SIGKILL.

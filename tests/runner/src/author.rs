@@ -5,7 +5,7 @@
 //! an error; the wiring is validated and corrected until it passes; a block is run again after each fix and its outputs
 //! are checked; and a block that could not be created ends the authoring instead of leaving a gap in the pipeline.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use flowloom_author::candidates::describe_block;
 use flowloom_author::clarify::{Clarification, Conversation, ConversationMessage, ConversationRole, clarify_goal};
@@ -22,6 +22,7 @@ use flowloom_core::value::{Map, Value};
 use flowloom_formats::Sources;
 use flowloom_runtime::clock::SystemClock;
 use flowloom_runtime::effects::EffectFuture;
+use parking_lot::Mutex;
 
 use crate::expectation::CaseJudge;
 use crate::pipeline::ScriptedAnswers;
@@ -111,7 +112,7 @@ pub(crate) fn judge_authoring(case: &Value, expectation: &Map, judge: &mut CaseJ
     let settings = PlannerSettings::default();
     // Only the events are compared: a client of the original event stream sees nothing else either.
     let _ = crate::block_on(run_planner(&world, &settings, &mut draft));
-    let events = world.events.lock().unwrap_or_else(PoisonError::into_inner);
+    let events = world.events.lock();
     let names: Vec<&str> = events.iter().map(PlannerEvent::name).collect();
     check_event_names(expectation, judge);
     judge.compare_events(expectation, &names);
@@ -177,7 +178,7 @@ impl ScriptedWorld {
     }
 
     fn recorded_questions(&self) -> Vec<ModelQuestion> {
-        self.asked.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.asked.lock().clone()
     }
 
     /// Whether the query occurs in a block's id, name, description or tags.
@@ -204,7 +205,7 @@ impl ScriptedWorld {
 impl PlannerEnv for ScriptedWorld {
     fn ask_model<'a>(&'a self, question: &'a ModelQuestion) -> EffectFuture<'a, ModelAnswer> {
         Box::pin(async move {
-            self.asked.lock().unwrap_or_else(PoisonError::into_inner).push(question.clone());
+            self.asked.lock().push(question.clone());
             Ok(ModelAnswer { text: self.answers.next_answer()?, elapsed: 0.0 })
         })
     }
@@ -233,6 +234,6 @@ impl PlannerEnv for ScriptedWorld {
     }
 
     fn emit_event(&self, event: PlannerEvent) {
-        self.events.lock().unwrap_or_else(PoisonError::into_inner).push(event);
+        self.events.lock().push(event);
     }
 }

@@ -98,6 +98,11 @@ impl TestCase {
                 let files = files.iter().map(|(name, text)| (name.to_string(), bytes(text))).collect();
                 vec![CaseDefinition { files, input: part("inputs"), ..made }]
             }
+            CaseKind::Registered(format) => {
+                let text = definition.as_str().map_or_else(|| render::to_json(&definition), str::to_owned);
+                let file = self.content.get("file").and_then(Value::as_str).unwrap_or("definition.json");
+                vec![CaseDefinition { input: part("input"), ..CaseDefinition::new(format, file, text) }]
+            }
             CaseKind::Resolver
             | CaseKind::Sources
             | CaseKind::Clarify

@@ -1,13 +1,14 @@
 //! The drivers of the runs of cases: this process, on virtual time, or an engine that a test connects.
 
 use std::future::Future;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use flowloom_core::plan::Plan;
 use flowloom_runtime::Engine;
 use flowloom_runtime::effects::Clock as _;
 use flowloom_runtime::sim::SimClock;
+use parking_lot::Mutex;
 
 /// Real time after which the virtual clock advances, if another engine drives a run.
 const TICK: Duration = Duration::from_millis(2);
@@ -27,12 +28,12 @@ const STEP_MS: u64 = 100;
 static CONNECTED: Mutex<Option<Arc<dyn CaseEngine>>> = Mutex::new(None);
 
 fn connected() -> Option<Arc<dyn CaseEngine>> {
-    CONNECTED.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    CONNECTED.lock().clone()
 }
 
 /// Sets what drives the runs of all further cases; `None`: this process.
 pub fn set_engine(engine: Option<Arc<dyn CaseEngine>>) {
-    *CONNECTED.lock().unwrap_or_else(PoisonError::into_inner) = engine;
+    *CONNECTED.lock() = engine;
 }
 
 /// The engine of a case, whose runs follow `plan`.

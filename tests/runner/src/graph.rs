@@ -1,7 +1,7 @@
 //! Cases of the `graph` format: scripted agents and tools, on virtual time.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use flowloom_core::chat::{Role, ToolCall, Usage};
 use flowloom_core::code::Code;
@@ -24,6 +24,7 @@ use flowloom_runtime::effects::{
 use flowloom_runtime::memory::MemoryJournal;
 use flowloom_runtime::sim::SimClock;
 use flowloom_runtime::{Engine, RunOutcome, StartOptions};
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::bound_check::check_bound;
 use crate::engines::{block_on_clock, connect_engine};
@@ -352,7 +353,7 @@ impl ScriptedAgents {
     }
 
     fn lock_state(&self) -> MutexGuard<'_, AgentRequests> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     fn router_enum(&self, node: &str) -> Value {

@@ -13,6 +13,7 @@ mod markdown;
 mod observe;
 mod page;
 mod pipeline;
+mod registered;
 mod steps;
 mod world;
 
@@ -22,8 +23,10 @@ use std::sync::{Arc, OnceLock};
 use flowloom_core::code::Code;
 use flowloom_core::error::StepFailure;
 use flowloom_core::json::parse_value;
+use flowloom_core::plan::Format;
 use flowloom_core::render;
 use flowloom_core::value::{Map, Value};
+use flowloom_formats::find_format;
 use flowloom_runtime::effects::{self, Effects};
 use flowloom_sandbox::{Sandbox, SandboxConfig};
 
@@ -126,14 +129,21 @@ impl TestCase {
             CaseKind::MarkdownRun => markdown::judge_run(&self.content, expectation, &mut judge),
             CaseKind::MarkdownCheck => markdown::judge_check(&self.content, expectation, &mut judge),
             CaseKind::StepsPage => steps::judge_page(&self.content, expectation, &mut judge),
+            CaseKind::Registered(_) => match self.definitions().pop() {
+                Some(definition) => registered::judge_run(&self.content, definition, expectation, &mut judge),
+                None => judge.add_failure("there is no definition"),
+            },
             CaseKind::Unknown(kind) => judge.add_failure(format!("the kind {kind:?} is not known")),
         }
         judge.finish_case()
     }
 
-    /// Determines the kind: a flow case has a `flow`; the others state their system and kind.
+    /// Determines the kind: a flow case has a `flow`; the others state their format, or their system and kind.
     fn case_kind(&self) -> CaseKind {
         let text = |key: &str| self.content.get(key).and_then(Value::as_str).unwrap_or_default();
+        if let Some(format) = find_format(text("format")) {
+            return CaseKind::Registered(format);
+        }
         match (text("system"), text("kind")) {
             ("", "") if self.content.get("flow").is_some() => CaseKind::Flow,
             ("agent-graph", "graph-run") => CaseKind::Graph,
@@ -237,5 +247,6 @@ enum CaseKind {
     StepsPage,
     MarkdownRun,
     MarkdownCheck,
+    Registered(Format),
     Unknown(String),
 }

@@ -1,6 +1,6 @@
 //! Cases of the `markdown` format.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use flowloom_core::chat::{Message, MessagePart, Role, Usage};
 use flowloom_core::code::Code;
@@ -17,6 +17,7 @@ use flowloom_runtime::clock::SystemClock;
 use flowloom_runtime::effects::{EffectContext, EffectFuture, Effects, Model, Price};
 use flowloom_runtime::memory::MemoryJournal;
 use flowloom_runtime::{Engine, RunOutcome, StartOptions};
+use parking_lot::Mutex;
 
 use crate::bound_check::check_bound;
 use crate::engines::connect_engine;
@@ -347,11 +348,11 @@ struct ScriptedModel {
 
 impl ScriptedModel {
     fn recorded_calls(&self) -> Value {
-        Value::list(self.calls.lock().unwrap_or_else(PoisonError::into_inner).clone())
+        Value::list(self.calls.lock().clone())
     }
 
     fn next_answer(&self, request: &GenerateRequest) -> Result<String, StepFailure> {
-        let mut calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut calls = self.calls.lock();
         let index = calls.len();
         calls.push(request_value(request));
         let answer = self.script.as_list().and_then(|answers| answers.get(index)).cloned();

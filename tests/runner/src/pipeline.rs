@@ -1,6 +1,6 @@
 //! Cases of the `pipeline` format. Blocks run in the real sandbox, so these cases use a real clock.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use flowloom_core::chat::Usage;
 use flowloom_core::code::Code;
@@ -20,6 +20,7 @@ use flowloom_runtime::effects::{EffectContext, EffectFuture, Effects, HttpSender
 use flowloom_runtime::journal::{AppendResult, Batch, Journal as _};
 use flowloom_runtime::memory::MemoryJournal;
 use flowloom_runtime::{Engine, RunOutcome, StartOptions};
+use parking_lot::Mutex;
 
 use crate::bound_check::check_bound;
 use crate::engines::connect_engine;
@@ -242,11 +243,11 @@ impl ScriptedAnswers {
 
     /// Number of answers that were requested.
     fn call_count(&self) -> usize {
-        *self.used.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.used.lock()
     }
 
     pub(crate) fn next_answer(&self) -> Result<String, StepFailure> {
-        let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut used = self.used.lock();
         let answer = self.script.get(*used);
         *used += 1;
         let answer = answer.ok_or_else(|| StepFailure::new(Code::ScriptExhausted, "there is no further answer"))?;

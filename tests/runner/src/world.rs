@@ -1,7 +1,7 @@
 //! The scripted world of a case: answers of models, servers, pages and functions, and a record of their requests.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use flowloom_core::chat::{Role, Usage};
 use flowloom_core::code::Code;
@@ -16,6 +16,7 @@ use flowloom_runtime::effects::{
     Scraper,
 };
 use flowloom_runtime::sim::SimClock;
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::observe::{StepRequest, describe_call};
 
@@ -82,7 +83,7 @@ impl CaseWorld {
     }
 
     fn lock_state(&self) -> MutexGuard<'_, WorldState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     fn note_request(&self, context: &EffectContext, text: String) {

@@ -1,6 +1,6 @@
 //! The random choices of a schedule. All of them come from its seed, in the order in which they are made.
 
-use std::sync::{Mutex, PoisonError};
+use parking_lot::Mutex;
 
 /// A seeded generator (SplitMix64), shared by everything that chooses.
 pub(crate) struct Choices {
@@ -17,7 +17,7 @@ impl Choices {
     }
 
     fn next_number(&self) -> u64 {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state.lock();
         *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = *state;
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

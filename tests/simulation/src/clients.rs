@@ -13,7 +13,7 @@ use flowloom_runtime::effects::Clock as _;
 use tokio::sync::oneshot;
 
 use crate::process::{Process, SentCommand};
-use crate::world::{World, lock};
+use crate::world::World;
 
 /// Longest pause of a client between two commands, in milliseconds.
 const MAX_PAUSE_MS: u64 = 600;
@@ -131,7 +131,7 @@ impl World {
                 self.send_command(&process, run, command).await;
             }
         }
-        lock(&self.clients_left).remove(&number);
+        self.clients_left.lock().remove(&number);
     }
 
     fn choose_action(&self, run: RunId, client: u64) -> Option<CommandAction> {

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeSet, VecDeque};
 use std::future::poll_fn;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
@@ -16,10 +16,11 @@ use flowloom_runtime::effects::{BoxFuture, Clock as _};
 use flowloom_runtime::journal::{AppendResult, Batch, Journal, Lease, LeaseState, LeaseTerm};
 use flowloom_store::parts::{CausedCommand, LeaseTerms, Mailboxes, Renewal};
 use flowloom_store::{PostedCommand, QuestionExpiry};
+use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
 use crate::database::{Database, LEASE_MS, outage_error};
-use crate::world::{ProcessId, World, lock};
+use crate::world::{ProcessId, World};
 
 /// How long a request waits for the database, in milliseconds.
 pub(crate) const MAX_REQUEST_WAIT_MS: u64 = 1_500;
@@ -93,11 +94,11 @@ impl Connection {
 
     /// Whether the process drives a run.
     pub(crate) fn is_driving(&self, run: RunId) -> bool {
-        lock(&self.driven).contains(&run)
+        self.driven.lock().contains(&run)
     }
 
     fn register_run(&self, run: RunId) -> Result<(), JournalError> {
-        if !lock(&self.driven).insert(run) {
+        if !self.driven.lock().insert(run) {
             return Err(JournalError::RunOwned(run));
         }
         Ok(())
@@ -105,14 +106,14 @@ impl Connection {
 
     fn unregister_run(&self, run: RunId) -> bool {
         self.mailboxes.close_mailbox(run);
-        lock(&self.driven).remove(&run)
+        self.driven.lock().remove(&run)
     }
 
     /// Applies the writes of the process, one after the other, until the process dies.
     pub(crate) async fn apply_writes(self: Arc<Connection>) {
         loop {
             let give_up_at = poll_fn(|context| {
-                let mut queue = lock(&self.queue);
+                let mut queue = self.queue.lock();
                 let Some(next) = queue.waiting.pop_front() else {
                     queue.waker = Some(context.waker().clone());
                     return Poll::Pending;
@@ -127,12 +128,12 @@ impl Connection {
                 self.world.clock.sleep_for(RETRY_MS).await;
                 self.refuse_expired_jobs();
             }
-            let Some(next) = lock(&self.queue).in_flight.take() else { continue };
+            let Some(next) = self.queue.lock().in_flight.take() else { continue };
             let database = (!self.world.database.is_down()).then_some(&self.world.database);
-            lock(&self.queue).is_answering = true;
+            self.queue.lock().is_answering = true;
             let reply = (next.job)(database);
             self.travel().await;
-            lock(&self.queue).is_answering = false;
+            self.queue.lock().is_answering = false;
             reply();
         }
     }
@@ -140,7 +141,7 @@ impl Connection {
     /// Refuses the jobs that have waited too long, also behind one that may wait longer, as the writer of the store does.
     fn refuse_expired_jobs(&self) {
         let now = self.world.clock.elapsed_ms();
-        let mut queue = lock(&self.queue);
+        let mut queue = self.queue.lock();
         let jobs = std::mem::take(&mut queue.waiting);
         let (expired, waiting): (Vec<QueuedJob>, _) = jobs.into_iter().partition(|job| job.give_up_at <= now);
         queue.waiting = waiting.into();
@@ -150,7 +151,7 @@ impl Connection {
 
     /// A commit that is on its way when the process dies may still be applied.
     pub(crate) fn abandon_writes(&self) {
-        let in_flight = std::mem::take(&mut *lock(&self.queue)).in_flight;
+        let in_flight = std::mem::take(&mut *self.queue.lock()).in_flight;
         if let Some(next) = in_flight
             && !self.world.database.is_down()
             && self.world.choices.one_in(2)
@@ -177,7 +178,7 @@ impl Connection {
             Box::new(move || drop(done.send(result)))
         };
         let give_up_at = self.world.clock.elapsed_ms() + max_wait_ms;
-        let mut queue = lock(&self.queue);
+        let mut queue = self.queue.lock();
         queue.waiting.push_back(QueuedJob { job: Box::new(job), give_up_at });
         queue.waker.take().into_iter().for_each(Waker::wake);
         Box::pin(async move { written.await.unwrap_or_else(|_| Err(outage_error())) })
@@ -185,7 +186,7 @@ impl Connection {
 
     /// Whether a write can be applied immediately, as on a SQLite that does not wait for the disk.
     fn is_quick(&self) -> bool {
-        let queue = lock(&self.queue);
+        let queue = self.queue.lock();
         self.world.settings.is_quick
             && queue.waiting.is_empty()
             && queue.in_flight.is_none()
@@ -276,7 +277,7 @@ impl Connection {
 
     /// Delivers the pending commands of every run that this process drives.
     pub(crate) async fn deliver_all_pending(&self) {
-        let driven: Vec<RunId> = lock(&self.driven).iter().copied().collect();
+        let driven: Vec<RunId> = self.driven.lock().iter().copied().collect();
         for run in driven {
             self.deliver_pending(run).await;
         }

@@ -3,7 +3,6 @@
 //! lease, which workers are alive, and the memory of the users.
 
 use std::collections::BTreeMap;
-use std::sync::Mutex;
 
 use flowloom_core::code::Code;
 use flowloom_core::error::StepFailure;
@@ -15,8 +14,9 @@ use flowloom_runtime::JournalError;
 use flowloom_runtime::journal::{Batch, Lease, LeaseState};
 use flowloom_store::StoreError;
 use flowloom_store::parts::{CausedCommand, MemoryRuns, memory_writes_of};
+use parking_lot::Mutex;
 
-use crate::world::{ProcessId, lock};
+use crate::world::ProcessId;
 
 /// How long a process counts as alive after it renewed its lease, in milliseconds.
 pub(crate) const LEASE_MS: u64 = 2_000;
@@ -58,32 +58,32 @@ pub(crate) fn outage_error() -> JournalError {
 impl Database {
     /// Whether the database cannot be reached.
     pub(crate) fn is_down(&self) -> bool {
-        lock(&self.tables).is_down
+        self.tables.lock().is_down
     }
 
     /// Starts or ends an outage.
     pub(crate) fn set_down(&self, is_down: bool) {
-        lock(&self.tables).is_down = is_down;
+        self.tables.lock().is_down = is_down;
     }
 
     /// Notes that a process is alive.
     pub(crate) fn renew_lease(&self, process: ProcessId, now_ms: u64) {
-        lock(&self.tables).alive_until.insert(process, now_ms + LEASE_MS);
+        self.tables.lock().alive_until.insert(process, now_ms + LEASE_MS);
     }
 
     /// Whether a process counts as alive.
     pub(crate) fn is_alive(&self, process: ProcessId, now_ms: u64) -> bool {
-        lock(&self.tables).alive_until.get(&process).is_some_and(|until| now_ms < *until)
+        self.tables.lock().alive_until.get(&process).is_some_and(|until| now_ms < *until)
     }
 
     /// The lease of a run; `None` if there is no such run.
     pub(crate) fn read_lease(&self, run: RunId) -> Option<LeaseRow> {
-        lock(&self.tables).leases.get(&run).copied()
+        self.tables.lock().leases.get(&run).copied()
     }
 
     /// All runs that are stored.
     pub(crate) fn run_ids(&self) -> Vec<RunId> {
-        lock(&self.tables).leases.keys().copied().collect()
+        self.tables.lock().leases.keys().copied().collect()
     }
 
     /// Claims a run whose lease is still the one that was read, unless its worker has come back.
@@ -97,7 +97,7 @@ impl Database {
         if seen.worker.is_some_and(|worker| worker != process && self.is_alive(worker, now_ms)) {
             return Err(JournalError::RunOwned(run));
         }
-        let mut tables = lock(&self.tables);
+        let mut tables = self.tables.lock();
         let Some(row) = tables.leases.get_mut(&run) else { return Err(JournalError::RunNotFound(run)) };
         if row.epoch != seen.epoch {
             return Err(JournalError::RunOwned(run));
@@ -109,7 +109,7 @@ impl Database {
 
     /// Releases a lease without looking at the inbox.
     pub(crate) fn release_run(&self, lease: Lease, process: ProcessId) {
-        let mut tables = lock(&self.tables);
+        let mut tables = self.tables.lock();
         if let Some(row) = tables.leases.get_mut(&lease.run)
             && *row == (LeaseRow { epoch: lease.epoch, worker: Some(process) })
         {
@@ -126,7 +126,7 @@ impl Database {
         process: ProcessId,
         now_ms: u64,
     ) -> Result<(LeaseState, Vec<CausedCommand>), StoreError> {
-        let mut tables = lock(&self.tables);
+        let mut tables = self.tables.lock();
         let appended = self.runs.append_batch(lease, batch)?;
         tables.alive_until.insert(process, now_ms + LEASE_MS);
         let creates = batch.records.iter().any(|record| matches!(record.event, Event::RunCreated(_)));
@@ -153,19 +153,19 @@ impl Database {
 
     /// The memory of a namespace.
     pub(crate) fn read_memories(&self, namespace: &str) -> Map {
-        let tables = lock(&self.tables);
+        let tables = self.tables.lock();
         let own = tables.memory.iter().filter(|((owner, _), _)| owner == namespace);
         own.map(|((_, key), value)| (key.as_str().into(), value.clone())).collect()
     }
 
     /// Number of memory writes so far.
     pub(crate) fn memory_write_count(&self) -> u64 {
-        lock(&self.tables).memory_writes
+        self.tables.lock().memory_writes
     }
 
     /// Number of leases that were released although a command was pending.
     pub(crate) fn count_releases_with_commands(&self) -> u64 {
-        lock(&self.tables).releases_with_commands
+        self.tables.lock().releases_with_commands
     }
 
     /// Runs that a worker must drive and no living worker does, as `process` sees them: it drives those that `is_driving`

@@ -1,11 +1,12 @@
 //! Runs all tasks of a schedule on one thread. The next task to poll is chosen at random, and time advances only when no
 //! task can continue. A task belongs to a process, which can be killed or paused between any two polls.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Wake, Waker};
 
 use flowloom_runtime::effects::BoxFuture;
+use parking_lot::Mutex;
 
 use crate::world::{ProcessId, World};
 
@@ -42,13 +43,9 @@ struct TaskWake {
 impl Wake for TaskWake {
     fn wake(self: Arc<Self>) {
         if !self.is_ready.swap(true, Ordering::Relaxed) {
-            lock(&self.ready).push(self.index);
+            self.ready.lock().push(self.index);
         }
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl TaskQueue {
@@ -59,12 +56,12 @@ impl TaskQueue {
         label: &'static str,
         future: impl Future<Output = ()> + Send + 'static,
     ) {
-        lock(&self.new).push(NewTask { process, label, future: Box::pin(future) });
+        self.new.lock().push(NewTask { process, label, future: Box::pin(future) });
     }
 
     /// Drops the tasks that were not polled yet.
     pub(crate) fn clear(&self) {
-        let dropped = std::mem::take(&mut *lock(&self.new));
+        let dropped = std::mem::take(&mut *self.new.lock());
         drop(dropped);
     }
 }
@@ -106,20 +103,20 @@ impl Executor {
     }
 
     fn admit_tasks(&mut self) {
-        let new = std::mem::take(&mut *lock(&self.world.tasks.new));
+        let new = std::mem::take(&mut *self.world.tasks.new.lock());
         for NewTask { process, label, future } in new {
             let index = self.tasks.len();
             let wake =
                 Arc::new(TaskWake { index, is_ready: AtomicBool::new(true), ready: self.world.tasks.ready.clone() });
             let waker = Waker::from(wake.clone());
             self.tasks.push(Some(Task { process, label, future, waker, wake }));
-            lock(&self.world.tasks.ready).push(index);
+            self.world.tasks.ready.lock().push(index);
         }
     }
 
     /// Chooses one of the tasks that can continue and whose process is not paused.
     fn choose_task(&self) -> Option<usize> {
-        let mut ready = lock(&self.world.tasks.ready);
+        let mut ready = self.world.tasks.ready.lock();
         let count = ready.len();
         let first = self.world.choices.index(count);
         let can_continue = |at: &usize| {
@@ -150,7 +147,7 @@ impl Executor {
                 *slot = None;
             }
         }
-        let mut new = lock(&self.world.tasks.new);
+        let mut new = self.world.tasks.new.lock();
         let (killed, kept): (Vec<_>, Vec<_>) =
             std::mem::take(&mut *new).into_iter().partition(|task| task.process == Some(process));
         *new = kept;

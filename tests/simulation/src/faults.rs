@@ -2,15 +2,16 @@
 //! the database cannot be reached, notifications are lost, and the wall clock is set.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex};
 
 use flowloom_core::id::RunId;
 use flowloom_runtime::effects::Clock as _;
+use parking_lot::Mutex;
 
 use crate::database::LEASE_MS;
 use crate::schedule::Settings;
-use crate::world::{ProcessId, World, lock};
+use crate::world::{ProcessId, World};
 
 /// Longest time until a dead process starts again, in milliseconds.
 const MAX_RESTART_MS: u64 = 1_500;
@@ -71,19 +72,19 @@ impl Faults {
 
     /// Whether a task of this process must wait.
     pub(crate) fn is_paused(&self, process: Option<ProcessId>) -> bool {
-        process.is_some_and(|process| lock(&self.paused).contains(&process))
+        process.is_some_and(|process| self.paused.lock().contains(&process))
     }
 
     /// The processes that have died since the last call.
     pub(crate) fn take_killed(&self) -> Vec<ProcessId> {
-        std::mem::take(&mut lock(&self.killed))
+        std::mem::take(&mut self.killed.lock())
     }
 
     /// Ends all faults: processes that were killed start again, and paused ones continue.
     pub(crate) fn end(&self, world: &Arc<World>) {
         self.is_over.store(true, Ordering::Relaxed);
         world.database.set_down(false);
-        lock(&self.paused).clear();
+        self.paused.lock().clear();
         for slot in 0..self.slots.len() {
             if world.process_in(slot).is_none() {
                 world.start_process(slot);
@@ -112,7 +113,7 @@ impl Faults {
 
     /// The chosen kind of fault, if one of it is left.
     fn take_fault(&self, choice: u64) -> Option<Fault> {
-        let mut left = lock(&self.left);
+        let mut left = self.left.lock();
         let (count, fault) = match choice {
             0..=3 => (&mut left.crashes, Fault::Crash),
             4..=5 => (&mut left.pauses, Fault::Pause),
@@ -129,8 +130,8 @@ impl Faults {
             world.trace(format!("CRASH p{}", process.id));
         }
         process.connection.abandon_writes();
-        lock(&self.paused).remove(&process.id);
-        lock(&self.killed).push(process.id);
+        self.paused.lock().remove(&process.id);
+        self.killed.lock().push(process.id);
         let restarted = world.clone();
         world.tasks.spawn(None, "restart", async move {
             restarted.sleep_up_to(MAX_RESTART_MS).await;
@@ -142,7 +143,7 @@ impl Faults {
 
     fn pause_process(&self, world: &Arc<World>, slot: usize) {
         let Some(process) = world.process_in(slot) else { return };
-        if !lock(&self.paused).insert(process.id) {
+        if !self.paused.lock().insert(process.id) {
             return;
         }
         let pause_ms = 1 + world.choices.below(3 * LEASE_MS);
@@ -152,7 +153,7 @@ impl Faults {
         let (id, continued) = (process.id, world.clone());
         world.tasks.spawn(None, "continue", async move {
             continued.clock.sleep_for(pause_ms).await;
-            lock(&continued.faults.paused).remove(&id);
+            continued.faults.paused.lock().remove(&id);
         });
     }
 }

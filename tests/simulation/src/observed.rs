@@ -2,7 +2,6 @@
 //! promises that were broken.
 
 use std::collections::BTreeMap;
-use std::sync::Mutex;
 
 use flowloom_core::event::{Event, Record};
 use flowloom_core::id::RunId;
@@ -10,8 +9,9 @@ use flowloom_core::path::Path;
 use flowloom_core::plan::EffectClass;
 use flowloom_runtime::command::{CommandOutcome, RunCommand};
 use flowloom_runtime::effects::EffectContext;
+use parking_lot::Mutex;
 
-use crate::world::{ProcessId, World, lock};
+use crate::world::{ProcessId, World};
 
 /// An attempt at an effect.
 pub(crate) type AttemptKey = (RunId, Path, u32);
@@ -48,28 +48,28 @@ pub(crate) struct ClientCommand {
 impl Observed {
     /// Adds a broken promise.
     pub(crate) fn add_violation(&self, violation: String) {
-        lock(&self.violations).push(violation);
+        self.violations.lock().push(violation);
     }
 
     /// The broken promises.
     pub(crate) fn violations(&self) -> Vec<String> {
-        lock(&self.violations).clone()
+        self.violations.lock().clone()
     }
 
     /// All requests by attempt.
     pub(crate) fn requests(&self) -> Vec<(AttemptKey, Requests)> {
-        lock(&self.requests).iter().map(|(key, requests)| (key.clone(), *requests)).collect()
+        self.requests.lock().iter().map(|(key, requests)| (key.clone(), *requests)).collect()
     }
 
     /// Notes that a client is about to send a command.
     pub(crate) fn note_sent(&self, run: RunId, command: &RunCommand) {
         let sent = ClientCommand { command: command.clone(), acknowledged_at: None, outcome: None };
-        lock(&self.commands).entry((run, command.id.clone())).or_insert(sent);
+        self.commands.lock().entry((run, command.id.clone())).or_insert(sent);
     }
 
     /// Notes what a process confirmed, and when. Returns whether an earlier confirmation differs.
     pub(crate) fn note_confirmed(&self, run: RunId, id: &str, outcome: Option<&CommandOutcome>, at: u64) -> bool {
-        let mut commands = lock(&self.commands);
+        let mut commands = self.commands.lock();
         let Some(sent) = commands.get_mut(&(run, id.to_owned())) else { return false };
         sent.acknowledged_at.get_or_insert(at);
         let Some(outcome) = outcome else { return false };
@@ -80,7 +80,7 @@ impl Observed {
 
     /// The commands to a run.
     pub(crate) fn commands_to(&self, run: RunId) -> Vec<ClientCommand> {
-        let commands = lock(&self.commands);
+        let commands = self.commands.lock();
         commands.iter().filter(|((receiver, _), _)| *receiver == run).map(|(_, sent)| sent.clone()).collect()
     }
 }
@@ -92,12 +92,12 @@ impl World {
         if self.is_traced {
             self.trace(format!("p{process} sends {} {} attempt {}", key.0, key.1, key.2));
         }
-        let known = lock(&self.observed.keys).entry(context.idempotency_key()).or_insert_with(|| key.clone()).clone();
+        let known = self.observed.keys.lock().entry(context.idempotency_key()).or_insert_with(|| key.clone()).clone();
         if known != key {
             self.report_violation(format!("{} attempt {} has the key of attempt {}", key.1, key.2, known.2));
         }
         self.check_journal_before(process, &key);
-        let mut requests = lock(&self.observed.requests);
+        let mut requests = self.observed.requests.lock();
         requests.entry(key).or_insert(Requests { count: 0, class }).count += 1;
     }
 

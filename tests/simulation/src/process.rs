@@ -2,7 +2,7 @@
 //! services take the same steps as those of the program (`crates/app/src/runs`), on virtual time.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use flowloom_core::hash::Hash;
 use flowloom_core::id::RunId;
@@ -15,12 +15,13 @@ use flowloom_runtime::publish::{Delivery, RunUpdate, Subscription};
 use flowloom_runtime::{Engine, JournalError, Run, RunError, StartOptions};
 use flowloom_store::{PostedCommand, QuestionExpiry};
 use futures_util::future::{Either, select};
+use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
 use crate::connection::{Connection, ConnectionJournal};
 use crate::database::LEASE_MS;
 use crate::effects::make_effects;
-use crate::world::{ProcessId, World, lock};
+use crate::world::{ProcessId, World};
 
 /// Interval of looking for abandoned runs, in milliseconds.
 const RECOVERY_INTERVAL_MS: u64 = 700;
@@ -150,18 +151,18 @@ impl Process {
 
     /// Whether this process drives a run.
     pub(crate) fn is_driving(&self, run: RunId) -> bool {
-        lock(&self.live).contains_key(&run)
+        self.live.lock().contains_key(&run)
     }
 
     /// Drives a run on a task of its own.
     pub(crate) fn drive_run(self: &Arc<Process>, run: Run) {
         let id = run.id();
-        lock(&self.live).insert(id, Vec::new());
+        self.live.lock().insert(id, Vec::new());
         self.spawn("subscriber", self.clone().follow_run(id, run.subscribe()));
         let process = self.clone();
         self.spawn("run", async move {
             let outcome = run.drive_to_end().await;
-            let waiting = lock(&process.live).remove(&id);
+            let waiting = process.live.lock().remove(&id);
             for waiting in waiting.into_iter().flatten() {
                 let _ = waiting.send(());
             }
@@ -221,7 +222,7 @@ impl Process {
     /// Waits until this process does not drive a run.
     async fn wait_for_run(&self, run: RunId) {
         let ended = {
-            let mut live = lock(&self.live);
+            let mut live = self.live.lock();
             let Some(waiting) = live.get_mut(&run) else { return };
             let (sender, receiver) = oneshot::channel();
             waiting.push(sender);

@@ -13,7 +13,7 @@ use flowloom_runtime::remote::DriveState;
 use crate::choices::Choices;
 use crate::executor::Executor;
 use crate::plans::choose_plan;
-use crate::world::{START_MS, World, lock};
+use crate::world::{START_MS, World};
 
 /// How long a run may take to come to rest when nothing fails, in milliseconds.
 const MAX_QUIET_MS: u64 = 60_000;
@@ -161,11 +161,11 @@ async fn conduct(world: Arc<World>) {
         world.tasks.spawn(None, "start", world.clone().start_run_surely(*run));
     }
     let clients: BTreeSet<u64> = (0..world.settings.clients).collect();
-    lock(&world.clients_left).clone_from(&clients);
+    world.clients_left.lock().clone_from(&clients);
     for client in clients {
         world.tasks.spawn(None, "client", world.clone().run_client(client, runs.clone()));
     }
-    while !lock(&world.clients_left).is_empty() || runs.iter().any(|run| world.database.read_lease(*run).is_none()) {
+    while !world.clients_left.lock().is_empty() || runs.iter().any(|run| world.database.read_lease(*run).is_none()) {
         world.clock.sleep_for(LOOK_MS).await;
     }
     world.sleep_up_to(2_000).await;

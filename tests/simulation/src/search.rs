@@ -1,11 +1,11 @@
 //! Runs schedules on all processors until one fails.
 
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
+
 use crate::schedule::{FailedSchedule, Settings, run_schedule};
-use crate::world::lock;
 
 /// The result of a search.
 pub struct SearchReport {
@@ -36,7 +36,7 @@ pub fn search_schedules(first_seed: u64, count: u64, max_time: Duration) -> Sear
                 Ok(count) => drop(polls.fetch_add(count, Ordering::Relaxed)),
                 Err(found) => {
                     is_over.store(true, Ordering::Relaxed);
-                    let mut failed = lock(&failed);
+                    let mut failed = failed.lock();
                     if failed.as_ref().is_none_or(|known| found.seed < known.seed) {
                         *failed = Some(found);
                     }
@@ -50,6 +50,6 @@ pub fn search_schedules(first_seed: u64, count: u64, max_time: Duration) -> Sear
         schedules: schedules.into_inner(),
         polls: polls.into_inner(),
         elapsed: started.elapsed(),
-        failed: lock(&failed).take(),
+        failed: failed.lock().take(),
     }
 }

@@ -1,14 +1,15 @@
 //! Everything that a schedule shares: the clock, the choices, the database, the processes, and the observations.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use flowloom_core::id::RunId;
 use flowloom_core::path::Path;
 use flowloom_core::plan::Plan;
 use flowloom_runtime::effects::Clock as _;
 use flowloom_runtime::sim::SimClock;
+use parking_lot::Mutex;
 
 use crate::choices::Choices;
 use crate::database::Database;
@@ -104,7 +105,7 @@ impl World {
     /// Adds a line to the trace.
     pub(crate) fn trace(&self, line: String) {
         let at = self.clock.elapsed_ms() - START_MS;
-        let mut trace = lock(&self.trace);
+        let mut trace = self.trace.lock();
         if trace.len() >= MAX_TRACE_LINES {
             trace.drain(..MAX_TRACE_LINES / 2);
         }
@@ -113,7 +114,7 @@ impl World {
 
     /// The trace so far.
     pub(crate) fn take_trace(&self) -> Vec<String> {
-        std::mem::take(&mut lock(&self.trace))
+        std::mem::take(&mut self.trace.lock())
     }
 
     /// Waits for a random time of at most `max_ms` milliseconds.
@@ -126,44 +127,39 @@ impl World {
 
     /// Adds a run and its plan, before the run is started.
     pub(crate) fn plan_run(&self, run: RunId, planned: PlannedRun) {
-        lock(&self.runs).insert(run, planned);
+        self.runs.lock().insert(run, planned);
     }
 
     /// The plan of a run.
     pub(crate) fn planned_run(&self, run: RunId) -> Option<PlannedRun> {
-        lock(&self.runs).get(&run).cloned()
+        self.runs.lock().get(&run).cloned()
     }
 
     /// Starts a process in the slot `slot`.
     pub(crate) fn start_process(self: &Arc<World>, slot: usize) {
         let process = Process::start(self, self.faults.next_process(slot));
-        lock(&self.processes)[slot] = Some(process);
+        self.processes.lock()[slot] = Some(process);
     }
 
     /// Forgets the process in a slot, which has died.
     pub(crate) fn remove_process(&self, slot: usize) -> Option<Arc<Process>> {
-        lock(&self.processes)[slot].take()
+        self.processes.lock()[slot].take()
     }
 
     /// The living processes.
     pub(crate) fn living_processes(&self) -> Vec<Arc<Process>> {
-        lock(&self.processes).iter().flatten().cloned().collect()
+        self.processes.lock().iter().flatten().cloned().collect()
     }
 
     /// The process in a slot, if it lives.
     pub(crate) fn process_in(&self, slot: usize) -> Option<Arc<Process>> {
-        lock(&self.processes)[slot].clone()
+        self.processes.lock()[slot].clone()
     }
 
     /// Releases what refers to the world, so that it is freed.
     pub(crate) fn close(&self) {
-        let processes = std::mem::take(&mut *lock(&self.processes));
+        let processes = std::mem::take(&mut *self.processes.lock());
         drop(processes);
         self.tasks.clear();
     }
-}
-
-/// Locks a mutex of the simulation, which has one thread.
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -127,6 +127,41 @@ fn the_lists_have_a_line_for_every_code() {
     }
 }
 
+/// The folder of the pages of formats, and their list.
+const FORMAT_PAGES: (&str, &str) = ("docs/formats", "docs/SUMMARY.md");
+
+/// A list of pages with a line for each format. A missing line follows those of the other formats.
+fn complete_formats(text: &str, formats: &[String]) -> String {
+    let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+    for format in formats {
+        let line = format!("- [{format}](formats/{format}.md)");
+        let last = lines.iter().rposition(|line| line.contains("](formats/")).map_or(lines.len(), |last| last + 1);
+        if !lines.contains(&line) {
+            lines.insert(last, line);
+        }
+    }
+    lines.join("\n") + "\n"
+}
+
+#[test]
+fn the_lists_have_a_line_for_every_format() {
+    let (folder, list) = (repository_root().join(FORMAT_PAGES.0), repository_root().join(FORMAT_PAGES.1));
+    let names = std::fs::read_dir(folder).expect("readable").flatten().map(|entry| entry.file_name());
+    let mut formats: Vec<String> =
+        names.filter_map(|name| Some(name.to_str()?.strip_suffix(".md")?.to_owned())).collect();
+    formats.sort_unstable();
+    assert!(formats.iter().any(|format| format == "markdown"), "{formats:?}");
+    let text = std::fs::read_to_string(&list).expect("the list");
+    let complete = complete_formats(&text, &formats);
+    if std::env::var_os(UPDATE_VARIABLE).is_some() {
+        std::fs::write(&list, complete).expect("the list is written");
+    } else {
+        assert_eq!(text, complete, "`make errors` adds the missing lines");
+    }
+    let added = complete_formats("- [a](formats/a.md)\n- other\n", &["a".to_owned(), "b".to_owned()]);
+    assert_eq!(added, "- [a](formats/a.md)\n- [b](formats/b.md)\n- other\n");
+}
+
 #[test]
 fn every_page_has_a_code() {
     for entry in std::fs::read_dir(repository_root().join("docs/errors")).expect("readable").flatten() {

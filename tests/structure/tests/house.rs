@@ -313,6 +313,26 @@ fn what_runs_does_not_know_where_it_came_from() {
     }
 }
 
+/// The types with a variant for each database.
+const DATABASE_ENUMS: [&str; 3] = ["DbConnection::", "DbSource::", "DbRow::"];
+
+/// Whether a code names a variant of a type with a variant for each database. Functions begin in lower case.
+fn asks_for_database(code: &str) -> bool {
+    DATABASE_ENUMS.iter().any(|name| {
+        code.match_indices(name).any(|(at, _)| code[at + name.len()..].starts_with(|c: char| c.is_ascii_uppercase()))
+    })
+}
+
+#[test]
+fn only_the_databases_ask_for_the_database() {
+    let files = read_product_files(&["crates/store/src"]);
+    let outside = files.iter().filter(|file| !file.path.starts_with("crates/store/src/db/"));
+    let broken: Vec<&str> =
+        outside.filter(|file| asks_for_database(&file.code)).map(|file| file.path.as_str()).collect();
+    assert!(broken.is_empty(), "move what differs to crates/store/src/db: {}", broken.join(", "));
+    assert!(asks_for_database("DbRow::Sqlite(row) => row") && !asks_for_database("DbConnection::size_bytes"));
+}
+
 /// Names of the systems that the formats come from, and words of theirs, in lower case.
 const ORIGINS: [&str; 11] = [
     "anythingllm",

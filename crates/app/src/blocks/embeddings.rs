@@ -1,6 +1,6 @@
 //! Embeddings for the block registry: the configured model, and its last failure.
 
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use flowloom_core::block::Thresholds;
@@ -8,9 +8,9 @@ use flowloom_core::code::Code;
 use flowloom_core::error::StepFailure;
 use flowloom_models::Models;
 use flowloom_models::embed::{Embed, Vector};
+use parking_lot::Mutex;
 
 use crate::config::Config;
-use crate::mutex::lock_mutex;
 use crate::wiring::{ModelChoice, build_models};
 
 /// The model name that disables embeddings.
@@ -67,7 +67,7 @@ impl BlockEmbedder {
         if named == Some(DISABLED_MODEL) {
             return Ok(None);
         }
-        let mut embedder_slot = lock_mutex(&self.embedder);
+        let mut embedder_slot = self.embedder.lock();
         if embedder_slot.is_none() {
             let choice = ModelChoice { default: None, aliases: &self.config.aliases, allows_named_files: true };
             let models = self.models.get_or_init(|| build_models(&self.config, choice, Arc::default()));
@@ -105,12 +105,12 @@ impl BlockEmbedder {
 
     /// Whether the model failed recently and is not called for now.
     pub(super) fn is_cooling_down(&self) -> bool {
-        lock_mutex(&self.failure).as_ref().is_some_and(|(_, at)| at.elapsed() < FAILURE_COOLDOWN)
+        self.failure.lock().as_ref().is_some_and(|(_, at)| at.elapsed() < FAILURE_COOLDOWN)
     }
 
     /// The last failure, if it was not followed by a success.
     pub(super) fn last_failure(&self) -> Option<StepFailure> {
-        lock_mutex(&self.failure).as_ref().map(|(failure, _)| failure.clone())
+        self.failure.lock().as_ref().map(|(failure, _)| failure.clone())
     }
 
     /// Whether a failure reports that the default model, which no setting requests, is missing.
@@ -121,8 +121,8 @@ impl BlockEmbedder {
     /// Records the outcome of an embedding call; logs only changes.
     pub(super) fn record_outcome(&self, failure: Option<&StepFailure>) {
         let before = match failure {
-            Some(failure) => lock_mutex(&self.failure).replace((failure.clone(), Instant::now())),
-            None => lock_mutex(&self.failure).take(),
+            Some(failure) => self.failure.lock().replace((failure.clone(), Instant::now())),
+            None => self.failure.lock().take(),
         };
         match (before, failure) {
             (None, Some(failure)) if self.is_missing_default(failure) => {

@@ -3,13 +3,14 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use flowloom_core::diagnostic::{Diagnostic, Span};
 use flowloom_core::plan::Plan;
 use flowloom_formats::{StopFlag, compile};
 use flowloom_store::{DefinitionKey, DefinitionKind, DefinitionRow, Origin, Store};
+use parking_lot::Mutex;
 use tokio::sync::OnceCell;
 
 use super::catalog_parts::CatalogParts;
@@ -25,7 +26,6 @@ use crate::definitions::bundle::{AvailableTools, Bundle};
 use crate::definitions::source::{LoadedDefinition, Loader, problem_of_whole_file};
 use crate::definitions::stored::{self, DefinitionContent};
 use crate::error::AppError;
-use crate::mutex::lock_mutex;
 use crate::runs::start::PreparedDefinition;
 use crate::tools::agents;
 
@@ -92,7 +92,7 @@ impl Catalog {
     /// The definition called `id` that is effective for a user. A file with an id of its own also has the name of the
     /// file. Fails if the store cannot be read, or if the stored content is damaged.
     pub fn find_definition(&self, user: &str, id: &str) -> Result<Option<Arc<CatalogEntry>>, AppError> {
-        let is_listed = lock_mutex(&self.last_listed).is_some_and(|at| at.elapsed() < LISTING_LIFETIME);
+        let is_listed = self.last_listed.lock().is_some_and(|at| at.elapsed() < LISTING_LIFETIME);
         let file = if is_listed { self.find_known_file(id) } else { self.find_file(id) };
         if file.is_some() {
             return Ok(file);
@@ -136,7 +136,7 @@ impl Catalog {
         let mut available = self.parts.servers.query_available(&self.parts.config, &agent.required_servers).await?;
         available.flows = Some(agents::load_available(self, user).await?);
         let prepared = Arc::new(self.prepare_with_tools(agent, compiled, available)?);
-        let mut agents = lock_mutex(&self.agents);
+        let mut agents = self.agents.lock();
         if agents.len() >= MAX_COMPILED_DEFINITIONS {
             agents.clear();
         }
@@ -203,7 +203,7 @@ impl Catalog {
     /// The definition in the folder called `id`, if it is compiled and its files are unchanged. Checking a file's time
     /// takes microseconds; compiling needs a thread that may block.
     pub fn find_compiled_file(&self, id: &str) -> Option<Arc<CatalogEntry>> {
-        let files = lock_mutex(&self.files);
+        let files = self.files.lock();
         let mut known = files.values().filter(|definition| definition.id == id);
         let (first, another) = (known.next().cloned(), known.next());
         // Definitions that share an id are compared with each other, which takes longer.
@@ -218,7 +218,7 @@ impl Catalog {
     }
 
     fn find_known_file(&self, id: &str) -> Option<Arc<CatalogEntry>> {
-        let files = lock_mutex(&self.files);
+        let files = self.files.lock();
         let named = files.iter().filter(|(_, definition)| definition.id == id);
         let paths: Vec<PathBuf> = named.map(|(path, _)| path.clone()).collect();
         drop(files);
@@ -234,7 +234,7 @@ impl Catalog {
 
     /// The only definition in the folder whose file has this name, as far as the folder is known.
     fn find_by_file_name(&self, name: &str) -> Option<Arc<CatalogEntry>> {
-        let files = lock_mutex(&self.files);
+        let files = self.files.lock();
         let path = files.keys().find(|path| folder::derive_file_id(&self.root, path) == name).cloned();
         drop(files);
         let id = self.load_file(&path?)?.id.clone();
@@ -243,7 +243,7 @@ impl Catalog {
 
     fn list_folder(&self) -> Vec<Arc<CatalogEntry>> {
         let found = folder::list_files(&self.root).iter().filter_map(|file| self.load_file(file)).collect();
-        *lock_mutex(&self.last_listed) = Some(Instant::now());
+        *self.last_listed.lock() = Some(Instant::now());
         refuse_shared_ids(self.drop_included(found))
     }
 
@@ -268,12 +268,12 @@ impl Catalog {
 
     /// Compiles a file unless its compiled definition is up to date; `None` if it is not a definition.
     fn load_file(&self, path: &Path) -> Option<Arc<CatalogEntry>> {
-        let known = lock_mutex(&self.files).get(path).cloned();
+        let known = self.files.lock().get(path).cloned();
         if let Some(known) = known.filter(|known| known.is_fresh_file()) {
             return Some(known);
         }
         let read = self.compile_file(path).map(Arc::new);
-        let mut all = lock_mutex(&self.files);
+        let mut all = self.files.lock();
         match &read {
             Some(definition) => all.insert(path.to_owned(), definition.clone()),
             None => all.remove(path),
@@ -295,7 +295,7 @@ impl Catalog {
     /// Compiles a stored definition unless its compiled form is up to date.
     fn load_stored(&self, row: DefinitionRow) -> Result<Option<Arc<CatalogEntry>>, AppError> {
         let key = (row.key.user.clone(), row.key.id.clone());
-        let known = lock_mutex(&self.stored).get(&key).cloned();
+        let known = self.stored.lock().get(&key).cloned();
         if let Some(known) = known
             && known.is_fresh_stored(&row, &self.parts.store)?
         {
@@ -310,7 +310,7 @@ impl Catalog {
             return Ok(None);
         };
         let definition = Arc::new(definition);
-        let mut all = lock_mutex(&self.stored);
+        let mut all = self.stored.lock();
         if all.len() >= MAX_COMPILED_DEFINITIONS {
             all.clear();
         }
@@ -462,14 +462,14 @@ impl CatalogEntry {
 
     fn is_fresh_file(&self) -> bool {
         let DefinitionLocation::File { changed, .. } = &self.location else { return false };
-        let last_checked = *lock_mutex(&self.last_checked);
+        let last_checked = *self.last_checked.lock();
         // What a refused definition lacks may be there at any time.
         if !self.is_refused && last_checked.is_some_and(|at| at.elapsed() < CHECK_LIFETIME) {
             return true;
         }
         // Without the lock: other lookups need not wait for the file system.
         let is_fresh = is_unchanged(changed);
-        *lock_mutex(&self.last_checked) = is_fresh.then(Instant::now);
+        *self.last_checked.lock() = is_fresh.then(Instant::now);
         is_fresh
     }
 

@@ -1,10 +1,11 @@
 //! A definition of the catalog.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
 use flowloom_core::plan::Format;
 use flowloom_store::DefinitionRow;
+use parking_lot::Mutex;
 use tokio::sync::OnceCell;
 
 use super::catalog::Catalog;

@@ -4,7 +4,8 @@
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+
+use parking_lot::Mutex;
 
 use super::folder::id_from_path;
 use super::replace_file::replace_file;
@@ -39,7 +40,7 @@ impl FlowFolder {
     /// Writes a flow. The file is replaced as a whole and keeps its mode; its previous version is kept as
     /// `UUID.json.previous`. Fails if the folder cannot be written.
     pub fn write_flow(&self, uuid: &str, text: &str) -> io::Result<()> {
-        let _writing = WRITING.lock().unwrap_or_else(PoisonError::into_inner);
+        let _writing = WRITING.lock();
         self.keep_previous(uuid)?;
         replace_file(&self.path_of(uuid), text)
     }
@@ -47,7 +48,7 @@ impl FlowFolder {
     /// Deletes a flow. Its last version is kept as `UUID.json.previous`. Fails if there is no such file, or if the
     /// folder cannot be written.
     pub fn delete_flow(&self, uuid: &str) -> io::Result<()> {
-        let _writing = WRITING.lock().unwrap_or_else(PoisonError::into_inner);
+        let _writing = WRITING.lock();
         fs::rename(self.path_of(uuid), self.previous_of(uuid))?;
         File::open(&self.path)?.sync_all()
     }

@@ -3,10 +3,11 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use flowloom_core::diagnostic::{Diagnostic, Span};
 use flowloom_core::plan::list_called_functions;
+use parking_lot::Mutex;
 
 use super::folder::{ModificationTimes, is_unchanged, read_modification_times};
 use super::source::{LoadedDefinition, Loader};
@@ -76,7 +77,7 @@ impl FunctionFiles {
 
     fn read_workflow(&self, config: &Config, id: &str, workflow: &str) -> Result<Arc<WorkflowFiles>, ConfigError> {
         let file = config.base_folder().join(workflow);
-        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner).get(&file).cloned();
+        let known = self.known.lock().get(&file).cloned();
         if let Some(known) = known.filter(|known| is_unchanged(&known.changed)) {
             return Ok(known);
         }
@@ -92,7 +93,7 @@ impl FunctionFiles {
         let read = Arc::new(read);
         // A file that is missing now may be there next time.
         if !source.is_refused() {
-            self.known.lock().unwrap_or_else(PoisonError::into_inner).insert(file, read.clone());
+            self.known.lock().insert(file, read.clone());
         }
         Ok(read)
     }

@@ -1,8 +1,9 @@
 //! Locks by user and key. A lock exists while a task holds it or waits for it.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::OwnedMutexGuard;
 
 type LockKey = (String, String);
@@ -30,7 +31,7 @@ impl KeyedLocks {
     }
 
     fn lock_map(&self) -> MutexGuard<'_, HashMap<LockKey, Arc<tokio::sync::Mutex<()>>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

@@ -1,14 +1,15 @@
 //! Supervises the runs that this process drives for those who call it.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use flowloom_core::id::RunId;
 use flowloom_core::plan::Plan;
 use flowloom_runtime::publish::Subscription;
 use flowloom_runtime::{Run, RunError, RunOutcome, SubscribeHandle};
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::watch;
 
 use super::report::report_outcome;
@@ -165,7 +166,7 @@ impl RunSupervisor {
     }
 
     fn lock_runs(&self) -> MutexGuard<'_, LiveRuns> {
-        self.runs.lock().unwrap_or_else(PoisonError::into_inner)
+        self.runs.lock()
     }
 
     /// Whether the runs are exported as traces when they end.

@@ -2,13 +2,14 @@
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use flowloom_core::event::MemoryWrite;
 use flowloom_core::id::RunId;
 use flowloom_core::json::parse_value;
 use flowloom_core::status::Status;
 use flowloom_runtime::journal::thread_namespace;
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::watch;
 
 use super::finished::read_outcome;
@@ -52,7 +53,7 @@ impl BusyThreads {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<(String, String), HeldThread>> {
-        self.taken.lock().unwrap_or_else(PoisonError::into_inner)
+        self.taken.lock()
     }
 }
 

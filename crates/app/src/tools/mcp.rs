@@ -3,13 +3,14 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use flowloom_core::chat::ToolDeclaration;
 use flowloom_core::diagnostic::find_similar_name;
 use flowloom_tools::secrets::parse_secret_text;
 use flowloom_tools::{HttpClient, McpConfig, McpServer, RemoteServer, Secrets};
+use parking_lot::Mutex;
 
 use crate::config::Config;
 use crate::config::error::{ConfigError, TableProblem};
@@ -40,7 +41,7 @@ impl McpServers {
     /// The server with this name and settings. This does not start it.
     pub fn get_or_create(&self, name: &str, mcp: &McpSettings) -> Arc<McpServer> {
         let settings = serde_json::to_string(mcp).unwrap_or_default();
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.known.lock();
         let make = || Arc::new(McpServer::new(name, self.build_config(mcp), self.secrets.clone()));
         known.entry(format!("{name} {settings}")).or_insert_with(make).clone()
     }
@@ -108,7 +109,6 @@ impl McpServers {
 impl Drop for McpServers {
     fn drop(&mut self) {
         // Functions and the engine reference each other, so servers would not be dropped on their own.
-        let known = self.known.get_mut().unwrap_or_else(PoisonError::into_inner);
-        known.values().for_each(|server| server.stop_process());
+        self.known.get_mut().values().for_each(|server| server.stop_process());
     }
 }

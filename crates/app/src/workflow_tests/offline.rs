@@ -2,8 +2,8 @@
 //! if that is asked for. Functions that run workflows start child runs, which are given what the test has for them.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 
 use flowloom_core::bound::can_call_out;
 use flowloom_core::code::Code;
@@ -25,6 +25,7 @@ use flowloom_runtime::effects::{
 use flowloom_runtime::memory::MemoryJournal;
 use flowloom_runtime::{Engine, StartOptions};
 use flowloom_tools::PageScraper;
+use parking_lot::Mutex;
 
 use super::compare::request_to_test_json;
 use super::file::{StepAttempt, TestExpression, TestFile, TestStep};
@@ -128,7 +129,7 @@ impl OfflineEffects {
 
     /// The child runs of the test, once its outermost run is no longer driven.
     pub(super) fn take_child_runs(&self) -> Vec<TestRun> {
-        std::mem::take(&mut self.given.child_runs.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut self.given.child_runs.lock())
     }
 
     /// The failure that the test has for an effect, or that it has no response.
@@ -195,7 +196,7 @@ impl OfflineEffects {
         // On its own task, because runs within runs need a deep stack.
         let outcome = run.spawn().await.map_err(|error| StepFailure::new(Code::FunctionFailed, error.to_string()))?;
         let run = TestRun::new(place, outcome.records, outcome.state.clone(), &collected);
-        self.given.child_runs.lock().unwrap_or_else(PoisonError::into_inner).push(run);
+        self.given.child_runs.lock().push(run);
         if let Some(error) = outcome.broken {
             return Err(error.into());
         }

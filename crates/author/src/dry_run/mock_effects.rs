@@ -1,8 +1,8 @@
 //! The effects of a dry run: harmless ones are performed, all others are mocked or rejected, and notes record which.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use flowloom_core::chat::{Message, Usage};
 use flowloom_core::code::Code;
@@ -20,6 +20,7 @@ use flowloom_runtime::effects::{
     ChildEffects, CodeRunner as Sandbox, EffectContext, EffectFuture, Functions, HttpSender, Model, Price, SandboxHost,
     Scraper,
 };
+use parking_lot::{Mutex, MutexGuard};
 
 use super::mocks::{self, Fixtures, MockSource};
 use super::{DryRunInputs, DryRunner, Prompts};
@@ -84,7 +85,7 @@ impl MockEffects {
     }
 
     fn lock_notes(&self) -> MutexGuard<'_, HashMap<Path, Note>> {
-        self.notes.lock().unwrap_or_else(PoisonError::into_inner)
+        self.notes.lock()
     }
 
     fn update_note(&self, path: &Path, note: impl FnOnce(&mut Note)) {

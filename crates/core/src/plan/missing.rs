@@ -1,6 +1,8 @@
 //! Reports references that have no value when a step runs.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::expr::js::Js;
 use crate::expr::{Expr, FoundValue, Lookup, Ref};
@@ -27,7 +29,7 @@ struct CollectedMessages {
 
 impl MissingReferences {
     fn lock_messages(&self) -> MutexGuard<'_, CollectedMessages> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 
     /// Adds a message, unless it was already added or there are many.

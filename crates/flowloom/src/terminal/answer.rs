@@ -2,12 +2,13 @@
 //! line: reports that arrive meanwhile are held back until the text has ended.
 
 use std::io::{IsTerminal as _, Write as _};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use flowloom_core::path::Path;
 use flowloom_core::plan::{Composite, Plan, StepKind};
 use flowloom_core::value::Value;
 use flowloom_formats::{AnswerSource, find_answer_source};
+use parking_lot::Mutex;
 
 use super::width::stdout_columns;
 use super::word_wrap::WordWrap;
@@ -20,16 +21,16 @@ pub(crate) struct StreamedText(Arc<Mutex<String>>);
 impl StreamedText {
     /// Whether stdout shows exactly this output already.
     pub(crate) fn is_shown(&self, output: &str) -> bool {
-        let text = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let text = self.0.lock();
         !text.is_empty() && text.trim() == output.trim()
     }
 
     fn replace(&self, text: &str) {
-        text.clone_into(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner));
+        text.clone_into(&mut self.0.lock());
     }
 
     fn append(&self, text: &str) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).push_str(text);
+        self.0.lock().push_str(text);
     }
 }
 

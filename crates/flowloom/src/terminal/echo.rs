@@ -3,8 +3,8 @@
 //! which a part is lost cannot be cleared.
 
 use std::io::{Stderr, stderr};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use parking_lot::{Mutex, MutexGuard};
 use rustix::process::getpgrp;
 use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcgetpgrp, tcsetattr};
 
@@ -12,7 +12,7 @@ use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcgetpgrp
 static SAVED: Mutex<Option<Termios>> = Mutex::new(None);
 
 fn lock_saved() -> MutexGuard<'static, Option<Termios>> {
-    SAVED.lock().unwrap_or_else(PoisonError::into_inner)
+    SAVED.lock()
 }
 
 /// Hides typed control characters until [`show_typed_controls`].

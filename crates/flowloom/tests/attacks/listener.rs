@@ -2,7 +2,9 @@
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
 
 /// A TCP server that nothing may contact.
 pub(crate) struct ForbiddenListener {
@@ -34,13 +36,13 @@ impl ForbiddenListener {
 
     /// The contacts since the last call.
     pub(crate) fn take_contacts(&self) -> Vec<String> {
-        std::mem::take(&mut *self.contacts.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut *self.contacts.lock())
     }
 }
 
 fn record_contact(mut stream: TcpStream, contacts: &Mutex<Vec<String>>) {
     let at = stream.local_addr().map(|address| address.to_string()).unwrap_or_default();
-    contacts.lock().unwrap_or_else(PoisonError::into_inner).push(at);
+    contacts.lock().push(at);
     let _ = stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\nconnection: close\r\n\r\nforbidden");
 }
 
@@ -68,7 +70,7 @@ impl RecordingServer {
 
     /// The requests received since the last call.
     pub(crate) fn take_requests(&self) -> Vec<String> {
-        std::mem::take(&mut *self.requests.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut *self.requests.lock())
     }
 }
 
@@ -84,7 +86,7 @@ fn answer_request(mut stream: TcpStream, requests: &Mutex<Vec<String>>) {
     let Some((head, body)) = read_request(&mut BufReader::new(handle)) else { return };
     let path = head.split(' ').nth(1).unwrap_or_default().to_owned();
     let text = format!("{head}{body}");
-    requests.lock().unwrap_or_else(PoisonError::into_inner).push(text.clone());
+    requests.lock().push(text.clone());
     let _ = stream.write_all(&build_reply(&path, &text));
 }
 

@@ -3,8 +3,8 @@
 
 use std::io::{BufReader, Write as _};
 use std::net::TcpStream;
-use std::sync::{Mutex, PoisonError};
 
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use crate::listener::{RecordingServer, read_request};
@@ -21,7 +21,7 @@ fn answer_request(mut stream: TcpStream, requests: &Mutex<Vec<String>>) {
     let Ok(handle) = stream.try_clone() else { return };
     let Some((_, body)) = read_request(&mut BufReader::new(handle)) else { return };
     let reply = reply_obediently(&serde_json::from_str(&body).unwrap_or_default()).to_string();
-    requests.lock().unwrap_or_else(PoisonError::into_inner).push(body);
+    requests.lock().push(body);
     let head = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nconnection: close\r\n";
     let _ = write!(stream, "{head}content-length: {}\r\n\r\n{reply}", reply.len());
 }

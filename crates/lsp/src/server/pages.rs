@@ -4,11 +4,11 @@
 
 use std::collections::HashMap;
 use std::path::PathBuf;
-use std::sync::{Mutex, PoisonError};
 
 use flowloom_app::error_pages;
 use flowloom_core::code::Code;
 use lsp_types::Url;
+use parking_lot::Mutex;
 
 /// The pages that were written, by code; `None` for one that cannot be.
 #[derive(Default)]
@@ -30,7 +30,7 @@ impl ErrorPages {
 
     /// The address of a code's page; `None` if there is no place for it.
     pub(super) fn find_address(&self, code: Code) -> Option<Url> {
-        let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut written = self.written.lock();
         written.entry(code).or_insert_with(|| self.write_page(code)).clone()
     }
 

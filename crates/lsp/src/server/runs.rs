@@ -2,12 +2,13 @@
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use flowloom_app::runs::last::{LastRun, find_last_run};
 use flowloom_core::render::to_json;
 use flowloom_core::value::Value;
+use parking_lot::Mutex;
 
 use super::check::Checked;
 
@@ -41,7 +42,7 @@ impl LastRuns {
     /// The newest run of a definition; `None` if there is none, or if the data cannot be read. Blocks while it reads.
     pub(super) fn find_last(&self, checked: &Checked) -> Option<Arc<LastRun>> {
         let key = run_key(checked)?;
-        let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut read = self.read.lock();
         if let Some((_, run)) = read.get(&key).filter(|(when, _)| when.elapsed() < FRESH_TIME) {
             return run.clone();
         }
@@ -59,11 +60,11 @@ impl LastRuns {
     /// Whether the newest run of a definition differs from the one that was shown. `None` if none was shown.
     fn compare_last(&self, checked: &Checked) -> Option<bool> {
         let key = run_key(checked)?;
-        let mut compared = self.compared.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut compared = self.compared.lock();
         if compared.get(&key) == Some(&stamp_database(&key.0)) {
             return Some(false);
         }
-        let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut read = self.read.lock();
         let (_, shown) = read.get(&key)?;
         let run = read_last(checked);
         // Reading changes the files, too.

@@ -6,12 +6,12 @@ mod minilm;
 
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Mutex, PoisonError};
 
 use flowloom_core::StepFailure;
 use flowloom_models::LOCAL_EMBEDDING_MODEL as NAME;
 use flowloom_models::embed::{Embed, Vector, normalize};
 use flowloom_runtime::effects::BoxFuture;
+use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
 use error::EmbeddingError;
@@ -58,7 +58,7 @@ impl LocalEmbedder {
 
     /// Hands a job to the thread, which is started if there is none, or if it panicked.
     fn send_job(&self, mut job: EmbedJob) -> Result<(), LocalModelError> {
-        let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut thread = self.thread.lock();
         if let Some(jobs) = &*thread {
             match jobs.send(job) {
                 Ok(()) => return Ok(()),

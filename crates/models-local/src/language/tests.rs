@@ -1,12 +1,13 @@
 //! The local model itself, in the process of the test; skipped if it is not cached.
 
 use std::path::PathBuf;
+use std::sync::OnceLock;
 use std::sync::atomic::AtomicBool;
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use flowloom_core::chat::{GenerateOptions, Message, Role, ToolDeclaration};
 use flowloom_core::{Value, json};
 use flowloom_models::{LOCAL_MODEL, ProcessEnvironment, cache_dir};
+use parking_lot::{Mutex, MutexGuard};
 
 use super::error::GenerationError;
 use super::*;
@@ -16,7 +17,7 @@ fn lock_model() -> Option<MutexGuard<'static, LanguageModel>> {
     static MODEL: OnceLock<Option<Mutex<LanguageModel>>> = OnceLock::new();
     let load = |file: PathBuf| Mutex::new(LanguageModel::load_model(&file).unwrap());
     let model = MODEL.get_or_init(|| cached_file().map(load)).as_ref()?;
-    Some(model.lock().unwrap_or_else(PoisonError::into_inner))
+    Some(model.lock())
 }
 
 #[allow(clippy::print_stderr)]

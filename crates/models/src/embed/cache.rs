@@ -1,10 +1,10 @@
 //! Cache of embeddings by the hash of their text. Each cache belongs to one model.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use flowloom_core::{Hash, StepFailure};
 use flowloom_runtime::effects::BoxFuture;
+use parking_lot::{Mutex, MutexGuard};
 
 use super::{Embed, Vector};
 use crate::error::ModelError;
@@ -51,7 +51,7 @@ impl Cached {
     }
 
     fn lock_generations(&self) -> MutexGuard<'_, Generations> {
-        self.generations.lock().unwrap_or_else(PoisonError::into_inner)
+        self.generations.lock()
     }
 
     async fn embed_all(&self, texts: &[String]) -> Result<Vec<Vector>, ModelError> {
@@ -110,7 +110,7 @@ mod tests {
         }
 
         fn embed_texts<'a>(&'a self, texts: &'a [String]) -> BoxFuture<'a, Result<Vec<Vector>, StepFailure>> {
-            self.0.lock().unwrap().extend_from_slice(texts);
+            self.0.lock().extend_from_slice(texts);
             let vectors = texts.iter().map(|text| Vector::from([text.len() as f32])).collect();
             Box::pin(std::future::ready(Ok(vectors)))
         }
@@ -127,7 +127,7 @@ mod tests {
         let embed = async |all: &[&str]| {
             let lengths =
                 cached.embed_texts(&to_texts(all)).await.unwrap().iter().map(|vector| vector[0] as usize).collect();
-            (lengths, std::mem::take(&mut *counting.0.lock().unwrap()))
+            (lengths, std::mem::take(&mut *counting.0.lock()))
         };
         assert_eq!(embed(&["a", "bb", "a"]).await, (vec![1, 2, 1], to_texts(&["a", "bb"])));
         assert_eq!(embed(&["bb", "ccc"]).await, (vec![2, 3], to_texts(&["ccc"])));

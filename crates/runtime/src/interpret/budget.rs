@@ -1,7 +1,6 @@
 //! The budget of a run: a model call reserves the worst case before it and settles the actual use after it.
 
 use std::future::poll_fn;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
 
 use flowloom_core::budget::{Amount, Ledger, Reservation};
@@ -9,6 +8,7 @@ use flowloom_core::chat::Usage;
 use flowloom_core::code::Code;
 use flowloom_core::error::StepFailure;
 use flowloom_core::limits::Limits;
+use parking_lot::{Mutex, MutexGuard};
 
 /// The budget of a run, shared by its branches.
 pub(crate) struct Budget {
@@ -21,7 +21,7 @@ impl Budget {
     }
 
     fn lock_state(&self) -> MutexGuard<'_, (Ledger, Vec<Waker>)> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// Adds the cost of a call that needed no reservation.

@@ -6,7 +6,7 @@
 //! results of the requests of that attempt that changed something and succeeded, as long as it sends the same ones.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 
 use flowloom_core::chat::{GenerateOptions, Message};
 use flowloom_core::code::Code;
@@ -18,6 +18,7 @@ use flowloom_core::path::{Key, Path};
 use flowloom_core::plan::{EffectClass, Policy};
 use flowloom_core::status::Status;
 use flowloom_core::value::Value;
+use parking_lot::Mutex;
 
 use super::effect::{EffectFailure, EffectOutcome, FailedAttempt, plain_outcome};
 use super::{Interpreter, Interrupt, StepContext};
@@ -72,7 +73,7 @@ impl<'a> ChildEffectRunner<'a> {
 
     /// The interrupt of the run, if one occurred during a child effect.
     pub(super) fn into_interrupt(self) -> Option<Interrupt> {
-        self.interrupt.into_inner().unwrap_or_else(PoisonError::into_inner).map(|halt| *halt)
+        self.interrupt.into_inner().map(|halt| *halt)
     }
 
     /// Whether the step has requested or reported anything.
@@ -111,7 +112,7 @@ impl<'a> ChildEffectRunner<'a> {
         if retried == 0 || retried >= self.attempt || !self.changes_something(request) {
             return None;
         }
-        let mut earlier = self.earlier.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut earlier = self.earlier.lock();
         let earlier = earlier.get_or_insert_with(|| log.list_child_effects(&self.attempt_path(retried)));
         let hash = request.hash();
         let at = earlier.iter().position(|effect| effect.hash == hash)?;
@@ -164,7 +165,7 @@ impl<'a> ChildEffectRunner<'a> {
             Interrupt::Limit(_, error, _) => error.clone(),
             _ => StepFailure::new(Code::StepRefused, "the run is ending"),
         };
-        *self.interrupt.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(halt));
+        *self.interrupt.lock() = Some(Box::new(halt));
         reason
     }
 }

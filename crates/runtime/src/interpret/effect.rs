@@ -1,6 +1,6 @@
 //! One attempt of an effect: its start is recorded, it is performed, and its finish is recorded.
 
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use flowloom_core::chat::Usage;
 use flowloom_core::code::Code;
@@ -172,7 +172,7 @@ impl Interpreter {
     /// Holds the memory writes of a block until they are applied to its variables.
     pub(super) fn hold_memory_writes(&self, request: &Request, path: &Path, memory: &[MemoryWrite]) {
         if matches!(request, Request::Python(_)) && !memory.is_empty() {
-            let mut learned = self.pending_memory_writes.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut learned = self.pending_memory_writes.lock();
             learned.insert(path.clone(), memory.to_vec());
         }
     }

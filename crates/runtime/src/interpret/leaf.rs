@@ -1,7 +1,5 @@
 //! Leaves: the request of each kind, and the handling of failures.
 
-use std::sync::PoisonError;
-
 use flowloom_core::chat::content;
 use flowloom_core::chat::{GenerateOptions, Message, Messages, Role};
 use flowloom_core::code::Code;
@@ -103,8 +101,7 @@ impl Interpreter {
 
     /// Applies the memory writes of the block at `path` to the variables.
     pub(super) fn apply_memory_writes(&self, path: &Path, env: &mut Env) {
-        let Some(writes) = self.pending_memory_writes.lock().unwrap_or_else(PoisonError::into_inner).get(path).cloned()
-        else {
+        let Some(writes) = self.pending_memory_writes.lock().get(path).cloned() else {
             return;
         };
         let mut memory = env.lookup_name("memory").and_then(Value::as_map).cloned().unwrap_or_default();

@@ -25,8 +25,8 @@ mod tool;
 mod turn;
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, Mutex, PoisonError};
 
 use flowloom_core::budget::Ledger;
 use flowloom_core::code::Code;
@@ -41,6 +41,7 @@ use flowloom_core::plan::{Composite, Env, MissingReferences, OnError, Plan, Step
 use flowloom_core::status::Status;
 use flowloom_core::trace::TraceContext;
 use flowloom_core::value::Value;
+use parking_lot::Mutex;
 
 use crate::divergence::Divergence;
 use crate::effects::{BoxFuture, DefinitionIdentity, Effects};
@@ -330,7 +331,7 @@ pub(crate) struct FinalEnv(Arc<Mutex<Env>>);
 
 impl FinalEnv {
     pub(crate) fn take_env(&self) -> Env {
-        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut *self.0.lock())
     }
 }
 
@@ -351,7 +352,7 @@ impl ThreadStorage {
     /// The messages as a memory write. `None` if the run ended before it began to follow its record; the stored thread
     /// is then kept.
     pub(crate) fn to_memory_write(&self) -> Option<MemoryWrite> {
-        let thread = self.final_env.0.lock().unwrap_or_else(PoisonError::into_inner).find_thread(&self.thread);
+        let thread = self.final_env.0.lock().find_thread(&self.thread);
         let text = serde_json::to_string(thread.messages()).ok().filter(|_| !thread.messages().is_empty())?;
         Some(MemoryWrite { key: self.key.clone(), value: Some(parse_value(&text).ok()?) })
     }
@@ -364,7 +365,7 @@ struct EnvGuard<'a> {
 
 impl Drop for EnvGuard<'_> {
     fn drop(&mut self) {
-        *self.final_env.0.lock().unwrap_or_else(PoisonError::into_inner) = std::mem::take(&mut self.env);
+        *self.final_env.0.lock() = std::mem::take(&mut self.env);
     }
 }
 

@@ -1,8 +1,6 @@
 //! Checks and changes to the outcome of an effect before it is recorded: its size, the size of the memory that it
 //! writes, secrets, and whether the journal failed instead of the effect.
 
-use std::sync::PoisonError;
-
 use flowloom_core::code::Code;
 use flowloom_core::effect::{Request, ResponseFacts};
 use flowloom_core::error::StepFailure;
@@ -36,7 +34,7 @@ impl Interpreter {
             let message = "a key of the memory cannot contain a null character";
             return Err(StepFailure::new(Code::StepRefused, message).into());
         }
-        let lock_usage = || self.memory_usage.lock().unwrap_or_else(PoisonError::into_inner);
+        let lock_usage = || self.memory_usage.lock();
         let is_known = lock_usage().is_some();
         if !is_known {
             // The effect was performed. It does not fail because the database cannot be reached now.

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
+
+use parking_lot::{Mutex, MutexGuard};
 
 /// The semaphore of one run.
 #[derive(Default)]
@@ -22,7 +23,7 @@ struct SemaphoreState {
 
 impl Semaphore {
     fn lock_state(&self) -> MutexGuard<'_, SemaphoreState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// Acquires a permit as soon as fewer than `limit` are held.

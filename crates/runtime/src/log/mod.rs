@@ -18,8 +18,8 @@ mod timers;
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::future::poll_fn;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
 
 use flowloom_core::code::Code;
@@ -27,6 +27,7 @@ use flowloom_core::error::StepFailure;
 use flowloom_core::event::{Event, EventKind, Record, Resolution};
 use flowloom_core::path::Path;
 use flowloom_core::value::Value;
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::command::{CommandOutcome, DecidedCommand};
 use crate::divergence::{Divergence, compare_event};
@@ -143,7 +144,7 @@ impl RunLog {
     }
 
     fn lock_state(&self) -> MutexGuard<'_, LogState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// Appends an event, or finds it in the record and returns the recorded one. Fails if the record differs.

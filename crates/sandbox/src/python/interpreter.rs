@@ -3,10 +3,11 @@
 use std::future::ready;
 use std::path::Path;
 use std::process::Stdio;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use flowloom_runtime::descriptors::retry_without_descriptors;
+use parking_lot::Mutex;
 use serde::Deserialize;
 use tokio::io::AsyncWriteExt;
 use tokio::process::Command;
@@ -58,10 +59,6 @@ struct IdleProcesses {
     wanted: usize,
 }
 
-fn lock_idle(idle: &Mutex<IdleProcesses>) -> std::sync::MutexGuard<'_, IdleProcesses> {
-    idle.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 impl InterpreterPool {
     pub(super) fn new(config: Arc<SandboxConfig>, warm: usize) -> InterpreterPool {
         InterpreterPool { config, warm, interpreter: OnceCell::new(), idle: Arc::default() }
@@ -91,7 +88,7 @@ impl InterpreterPool {
             BlockProcess::start_interpreter(&self.config, &interpreter).await.map_err(InterpreterError::Io)?;
         process.wait_until_ready().await?;
         interpreter.lock_report.clone_from(&process.lock_report);
-        lock_idle(&self.idle).waiting.push(process);
+        self.idle.lock().waiting.push(process);
         Ok(Arc::new(interpreter))
     }
 
@@ -99,7 +96,7 @@ impl InterpreterPool {
     pub(super) async fn take_process(&self) -> Result<(BlockProcess, bool), UnavailableError> {
         let interpreter = self.get_interpreter().await?;
         let waiting = {
-            let mut idle = lock_idle(&self.idle);
+            let mut idle = self.idle.lock();
             idle.wanted = (idle.wanted + 1).min(self.warm);
             std::iter::from_fn(|| idle.waiting.pop()).find_map(|mut process| process.is_alive().then_some(process))
         };
@@ -114,7 +111,7 @@ impl InterpreterPool {
     pub(super) fn refill_idle(&self) {
         let Some(Ok(interpreter)) = self.interpreter.get() else { return };
         let missing = {
-            let mut idle = lock_idle(&self.idle);
+            let mut idle = self.idle.lock();
             let missing = idle.wanted.saturating_sub(idle.waiting.len() + idle.starting);
             idle.starting += missing;
             missing
@@ -128,7 +125,7 @@ impl InterpreterPool {
                 };
                 // The sandbox may be dropped by now; then so is the interpreter.
                 let Some(idle) = idle.upgrade() else { return };
-                let mut idle = lock_idle(&idle);
+                let mut idle = idle.lock();
                 idle.starting -= 1;
                 idle.waiting.extend(process);
             });

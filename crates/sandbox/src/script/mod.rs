@@ -11,7 +11,7 @@ mod worker;
 use std::future::ready;
 use std::os::unix::process::ExitStatusExt;
 use std::process::Stdio;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use flowloom_core::effect::ScriptRequest;
@@ -19,6 +19,7 @@ use flowloom_core::json;
 use flowloom_core::value::Value;
 use flowloom_runtime::descriptors::{max_sandbox_processes, retry_without_descriptors};
 use flowloom_runtime::fair::FairSemaphore;
+use parking_lot::Mutex;
 use tokio::io::AsyncWriteExt;
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use tokio::time::timeout;
@@ -132,7 +133,7 @@ impl WorkerPool {
 
     /// A worker that has served only the user `user`, or no user.
     fn take_worker(&self, user: &Arc<str>) -> Option<ScriptWorker> {
-        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut idle = self.idle.lock();
         let fits = |worker: &ScriptWorker| worker.user == *user || worker.user.is_empty();
         let at = idle.iter().rposition(fits)?;
         let mut worker = idle.remove(at);
@@ -141,7 +142,7 @@ impl WorkerPool {
     }
 
     fn return_worker(&self, worker: ScriptWorker) {
-        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut idle = self.idle.lock();
         idle.push(worker);
         if idle.len() > self.workers {
             idle.remove(0);

@@ -2,7 +2,7 @@
 //! of the same user may have fewer scopes, and within a session questions are answered and calls cancelled.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use axum::Json;
 use axum::body::Body;
@@ -11,6 +11,7 @@ use axum::http::{HeaderMap, Method, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{MethodRouter, any};
 use flowloom_core::code::Code;
+use parking_lot::Mutex;
 use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
 
@@ -73,7 +74,7 @@ struct OpeningSession<'a> {
 
 impl Drop for OpeningSession<'_> {
     fn drop(&mut self) {
-        let mut owners = lock_owners(self.owners);
+        let mut owners = self.owners.lock();
         if let Some(index) = owners.opening.iter().position(|owner| *owner == self.owner) {
             owners.opening.swap_remove(index);
         }
@@ -111,7 +112,7 @@ impl McpEndpoint {
     async fn handle(&self, server: &Server, caller: Caller, request: Request) -> ApiResult<Response> {
         let owner = SessionOwner::of_caller(&caller);
         if let Some(id) = session_id(request.headers())
-            && lock_owners(&self.owners).open.get(&id).is_some_and(|opened_by| *opened_by != owner)
+            && self.owners.lock().open.get(&id).is_some_and(|opened_by| *opened_by != owner)
         {
             return Err(Problem::not_found("session", &id));
         }
@@ -136,7 +137,7 @@ impl McpEndpoint {
             *answer.status_mut() = StatusCode::NO_CONTENT;
         }
         if let Some(id) = session_id(answer.headers()) {
-            lock_owners(&self.owners).open.insert(id, owner);
+            self.owners.lock().open.insert(id, owner);
         }
         drop(opening);
         to_problem(answer).await
@@ -149,7 +150,7 @@ impl McpEndpoint {
             return Ok(opening);
         }
         let there = self.sessions.sessions.read().await;
-        lock_owners(&self.owners).open.retain(|id, _| there.contains_key(id.as_str()));
+        self.owners.lock().open.retain(|id, _| there.contains_key(id.as_str()));
         self.try_reserve(owner).map_err(|SessionCounts { all, own }| {
             let message = format!(
                 "{all} sessions are open, {own} of them of this user; the limits are {MAX_SESSIONS} and \
@@ -160,7 +161,7 @@ impl McpEndpoint {
     }
 
     fn try_reserve(&self, owner: &SessionOwner) -> Result<OpeningSession<'_>, SessionCounts> {
-        let mut owners = lock_owners(&self.owners);
+        let mut owners = self.owners.lock();
         let counts = owners.count_sessions(&owner.user);
         if counts.all >= MAX_SESSIONS || counts.own >= MAX_SESSIONS_OF_USER {
             return Err(counts);
@@ -168,10 +169,6 @@ impl McpEndpoint {
         owners.opening.push(owner.clone());
         Ok(OpeningSession { owners: &self.owners, owner: owner.clone() })
     }
-}
-
-fn lock_owners(owners: &Mutex<SessionOwners>) -> MutexGuard<'_, SessionOwners> {
-    owners.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The response of the protocol's library, whose plain texts become problem documents.

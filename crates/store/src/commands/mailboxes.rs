@@ -2,13 +2,14 @@
 
 use std::collections::{HashMap, HashSet};
 use std::future::poll_fn;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use flowloom_core::id::RunId;
 use flowloom_runtime::command::RunCommand;
 use flowloom_runtime::effects::BoxFuture;
 use flowloom_runtime::journal::Lease;
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::oneshot;
 
 use super::{CausedCommand, watcher};
@@ -55,7 +56,7 @@ impl Mailboxes {
     }
 
     fn lock_state(&self) -> MutexGuard<'_, MailboxState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// Opens the mailbox of a run that this process drives under a lease, before it reads the pending commands.
@@ -127,7 +128,7 @@ impl Mailboxes {
 
 impl Mailbox {
     fn lock_content(&self) -> MutexGuard<'_, MailboxContent> {
-        self.content.lock().unwrap_or_else(PoisonError::into_inner)
+        self.content.lock()
     }
 
     fn poll_commands(&self, context: &Context<'_>) -> Poll<Vec<RunCommand>> {

@@ -6,7 +6,7 @@ mod child_runs;
 mod mailboxes;
 mod watcher;
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use flowloom_core::code::Code;
@@ -17,6 +17,7 @@ use flowloom_core::path::Path;
 use flowloom_core::status::Status;
 use flowloom_runtime::JournalError;
 use flowloom_runtime::command::{CommandAction, CommandOutcome, CommandRecord, DecidedCommand, RunCommand};
+use parking_lot::Mutex;
 
 use serde_json::json;
 
@@ -103,11 +104,11 @@ impl Store {
                 let filled = slot.clone();
                 let job = move |db: &DbConnection| {
                     let posted = post.write(db)?;
-                    *filled.lock().unwrap_or_else(PoisonError::into_inner) = Some(posted);
+                    *filled.lock() = Some(posted);
                     Ok(())
                 };
                 self.writer.submit_job(Box::new(job)).await?;
-                let posted = slot.lock().unwrap_or_else(PoisonError::into_inner).take();
+                let posted = slot.lock().take();
                 posted.ok_or(StoreError::Closed)?
             }
         };

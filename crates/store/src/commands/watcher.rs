@@ -1,5 +1,5 @@
-//! The thread that learns of commands of other processes. On Postgres it is notified; on SQLite it polls. It also polls
-//! on Postgres, more rarely, in case a notification is lost with its session.
+//! The thread that learns of commands of other processes. Some databases notify it; then it polls as well, more rarely, in
+//! case a notification is lost with its session.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -7,15 +7,12 @@ use std::time::Duration;
 use flowloom_core::id::RunId;
 
 use super::{CausedCommand, Mailboxes};
-use crate::db::postgres::{CommandListener, RunNews};
+use crate::db::news::{NewsListener, RunNews};
 use crate::db::{DbConnection, DbSource, params};
 use crate::error::StoreError;
 
-/// Interval at which SQLite is polled.
-const SQLITE_POLL_INTERVAL: Duration = Duration::from_millis(100);
-
-/// Interval at which Postgres is polled.
-const POSTGRES_POLL_INTERVAL: Duration = Duration::from_secs(1);
+/// Pause before a lost database is connected again.
+const RECONNECT_DELAY: Duration = Duration::from_millis(100);
 
 /// Starts the thread. It ends with the mailboxes.
 pub(super) fn start_watcher(mailboxes: &Arc<Mailboxes>, source: DbSource) -> bool {
@@ -36,7 +33,7 @@ fn watch_commands(mailboxes: &Weak<Mailboxes>, source: &DbSource) {
             Some(watcher) if polled && !watcher.is_lost() => watcher.wait(),
             _ => {
                 watcher = None;
-                std::thread::sleep(SQLITE_POLL_INTERVAL);
+                std::thread::sleep(RECONNECT_DELAY);
             }
         }
     }
@@ -45,34 +42,25 @@ fn watch_commands(mailboxes: &Weak<Mailboxes>, source: &DbSource) {
 /// The connections of the thread.
 struct CommandWatcher {
     connection: DbConnection,
-    listener: Option<CommandListener>,
+    listener: Box<dyn NewsListener>,
     /// The notifications; `None`: any run may have news.
     notified: Option<Vec<RunNews>>,
 }
 
 impl CommandWatcher {
     fn connect(source: &DbSource) -> Result<CommandWatcher, StoreError> {
-        let listener = match source {
-            DbSource::Sqlite(_) => None,
-            DbSource::Postgres(database) => Some(CommandListener::connect(database)?),
-        };
+        let listener = source.listen_to_news()?;
         Ok(CommandWatcher { connection: source.connect()?, listener, notified: None })
     }
 
     /// Whether notifications no longer arrive.
     fn is_lost(&self) -> bool {
-        self.listener.as_ref().is_some_and(CommandListener::is_lost)
+        self.listener.is_lost()
     }
 
     /// Waits for a notification, or until it is time to poll.
     fn wait(&mut self) {
-        self.notified = match &mut self.listener {
-            None => {
-                std::thread::sleep(SQLITE_POLL_INTERVAL);
-                None
-            }
-            Some(listener) => listener.wait_for_notifications(POSTGRES_POLL_INTERVAL),
-        };
+        self.notified = self.listener.wait_for_news();
     }
 
     fn poll(&mut self, mailboxes: &Mailboxes) -> Result<(), StoreError> {

@@ -1,107 +1,40 @@
-//! Common interface of the two databases. Queries are written once, in SQL that both databases accept. This module
-//! holds statement parameters, rows and connections; how each database commits, migrates and fails is in its own
-//! module.
+//! Common interface of the databases. Queries are written once, in SQL that all databases accept. This module holds rows
+//! and connections, and asks the right database for everything in which they differ. No code outside of this folder does.
 
+pub(crate) mod dialect;
 pub(crate) mod failure;
-mod opened_file;
+pub(crate) mod liveness;
+pub(crate) mod news;
+mod param;
 pub(crate) mod postgres;
 pub(crate) mod sqlite;
 
 use std::num::NonZeroUsize;
-use std::path::PathBuf;
-use std::time::Duration;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use flowloom_core::id::RunId;
+use flowloom_runtime::JournalError;
 use flowloom_runtime::blocking::run_blocking;
-use rusqlite::types::{FromSql, ToSql, ToSqlOutput};
+use flowloom_runtime::relay::TextRelay;
+use rusqlite::types::FromSql;
 
-use crate::error::{Corruption, StoreError};
-use postgres::{Database, Postgres};
+use crate::error::{BackupError, Corruption, StoreError};
+use crate::event_row::EventRow;
+use crate::settings::StoreSettings;
+use dialect::{EventSql, WordSearch};
+use liveness::Liveness;
+use news::{NewsListener, PollingListener};
+pub(crate) use param::{Param, params};
+pub(crate) use postgres::AssumedRun;
+use postgres::{CommandListener, Database, Postgres, PostgresRelay};
 use sqlite::Sqlite;
 
 /// A change to the database. If it fails, the transaction is rolled back and the other jobs of the batch are run again.
 pub(crate) type WriteJob = Box<dyn FnMut(&DbConnection) -> Result<(), StoreError> + Send>;
 
-/// A statement parameter. Integers have 64 bits in both databases.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Param<'a> {
-    Text(Option<&'a str>),
-    Int(Option<i64>),
-    Bytes(&'a [u8]),
-}
-
-impl<'a> From<&'a [u8]> for Param<'a> {
-    fn from(bytes: &'a [u8]) -> Param<'a> {
-        Param::Bytes(bytes)
-    }
-}
-
-impl<'a> From<&'a str> for Param<'a> {
-    fn from(text: &'a str) -> Param<'a> {
-        Param::Text(Some(text))
-    }
-}
-
-impl<'a> From<&'a String> for Param<'a> {
-    fn from(text: &'a String) -> Param<'a> {
-        Param::Text(Some(text))
-    }
-}
-
-impl<'a> From<Option<&'a str>> for Param<'a> {
-    fn from(text: Option<&'a str>) -> Param<'a> {
-        Param::Text(text)
-    }
-}
-
-impl<'a> From<&'a Option<String>> for Param<'a> {
-    fn from(text: &'a Option<String>) -> Param<'a> {
-        Param::Text(text.as_deref())
-    }
-}
-
-impl From<i64> for Param<'_> {
-    fn from(number: i64) -> Self {
-        Param::Int(Some(number))
-    }
-}
-
-impl From<u64> for Param<'_> {
-    fn from(number: u64) -> Self {
-        Param::Int(Some(number as i64))
-    }
-}
-
-impl From<u32> for Param<'_> {
-    fn from(number: u32) -> Self {
-        Param::Int(Some(i64::from(number)))
-    }
-}
-
-impl From<Option<i64>> for Param<'_> {
-    fn from(number: Option<i64>) -> Self {
-        Param::Int(number)
-    }
-}
-
-impl ToSql for Param<'_> {
-    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
-        match self {
-            Param::Text(text) => Ok(text.map_or(ToSqlOutput::from(rusqlite::types::Null), ToSqlOutput::from)),
-            Param::Int(number) => number.map_or(Ok(ToSqlOutput::from(rusqlite::types::Null)), |it| Ok(it.into())),
-            Param::Bytes(bytes) => Ok(ToSqlOutput::from(*bytes)),
-        }
-    }
-}
-
-/// Builds the parameter list of a statement; the first is `$1`. Parameters must appear in the statement in the order of
-/// their numbers.
-macro_rules! params {
-    ($($value:expr),* $(,)?) => { &[$($crate::db::Param::from($value)),*] };
-}
-pub(crate) use params;
-
-/// A type that can be read from a column of both databases.
+/// A type that can be read from a column of all databases.
 pub(crate) trait ColumnType: FromSql + for<'a> tokio_postgres::types::FromSql<'a> {}
 
 impl<T: FromSql + for<'a> tokio_postgres::types::FromSql<'a>> ColumnType for T {}
@@ -327,10 +260,126 @@ impl DbConnection {
             DbConnection::Postgres(_) => None,
         }
     }
+
+    /// Prepares the connection for the writer.
+    pub(crate) fn prepare_commits(&self) -> Result<(), StoreError> {
+        match self {
+            DbConnection::Sqlite(sqlite) => sqlite.shorten_busy_timeout(),
+            DbConnection::Postgres(_) => Ok(()),
+        }
+    }
+
+    /// The file of the log that checkpoints move into the database, if it has one.
+    pub(crate) fn log_file(&self) -> Option<PathBuf> {
+        match self {
+            DbConnection::Sqlite(sqlite) => Some(sqlite.log_file()),
+            DbConnection::Postgres(_) => None,
+        }
+    }
+
+    /// Moves the log into the database. Returns whether the log has grown so large that [`DbConnection::restart_log`] is due.
+    pub(crate) fn run_checkpoint(&self) -> bool {
+        match self {
+            DbConnection::Sqlite(sqlite) => sqlite.run_checkpoint(),
+            DbConnection::Postgres(_) => false,
+        }
+    }
+
+    /// Moves the whole log into the database while commits wait.
+    pub(crate) fn restart_log(&self) {
+        match self {
+            DbConnection::Sqlite(sqlite) => sqlite.restart_log(),
+            DbConnection::Postgres(_) => {}
+        }
+    }
+
+    /// The server, for messages; `None` if there is none that could hang.
+    pub(crate) fn server_name(&self) -> Option<Arc<str>> {
+        match self {
+            DbConnection::Sqlite(_) => None,
+            DbConnection::Postgres(postgres) => Some(postgres.server_name()),
+        }
+    }
+
+    /// Sets until when a server must answer everything that is asked from now on.
+    pub(crate) fn set_deadline(&self, deadline: Instant) {
+        match self {
+            DbConnection::Sqlite(_) => {}
+            DbConnection::Postgres(postgres) => postgres.set_deadline(deadline),
+        }
+    }
+
+    /// Inserts events of a run: on SQLite several with each statement, on Postgres when the transaction commits.
+    pub(crate) fn insert_events(&self, run: i64, rows: &[EventRow]) -> Result<(), StoreError> {
+        match self {
+            DbConnection::Sqlite(sqlite) => sqlite::insert_events(sqlite, run, rows),
+            DbConnection::Postgres(postgres) => {
+                postgres.queue_events(run, rows);
+                Ok(())
+            }
+        }
+    }
+
+    /// Changes the row of a run whose state was assumed, see [`DbConnection::may_assume`]. The commit verifies the
+    /// assumption. A database that assumes nothing cannot verify it.
+    pub(crate) fn write_assumed_run(&self, run: AssumedRun) -> Result<(), StoreError> {
+        match self {
+            DbConnection::Sqlite(_) => Err(JournalError::OwnershipLost.into()),
+            DbConnection::Postgres(postgres) => {
+                postgres.queue_run(run);
+                Ok(())
+            }
+        }
+    }
+
+    /// The expressions that read fields of stored events.
+    pub(crate) fn event_sql(&self) -> EventSql {
+        match self {
+            DbConnection::Sqlite(_) => sqlite::dialect::EVENT_SQL,
+            DbConnection::Postgres(_) => postgres::dialect::EVENT_SQL,
+        }
+    }
+
+    /// A search for blocks with any of these words.
+    pub(crate) fn search_words(&self, words: &[String]) -> WordSearch {
+        match self {
+            DbConnection::Sqlite(_) => sqlite::dialect::search_words(words),
+            DbConnection::Postgres(_) => postgres::dialect::search_words(words),
+        }
+    }
+
+    /// The damaged pages of the database, or of the list of runs. Postgres has checksums of its own.
+    pub(crate) fn list_damaged_pages(&self, pages: CheckedPages) -> Result<Vec<String>, StoreError> {
+        match self {
+            DbConnection::Sqlite(sqlite) => sqlite.list_problems(pages),
+            DbConnection::Postgres(_) => Ok(Vec::new()),
+        }
+    }
+
+    /// Writes a copy of the database to a new file. Postgres has its own tools for this.
+    pub(crate) fn back_up(&self, file: &Path) -> Result<(), StoreError> {
+        match self {
+            DbConnection::Sqlite(sqlite) => sqlite.back_up(file),
+            DbConnection::Postgres(_) => Err(BackupError::Postgres.into()),
+        }
+    }
+
+    /// Limits the size of the database, to simulate a full disk in tests.
+    pub(crate) fn limit_pages(&self, pages: u32) -> Result<(), StoreError> {
+        match self {
+            DbConnection::Sqlite(sqlite) => sqlite.run_script(&format!("PRAGMA max_page_count={pages}")),
+            DbConnection::Postgres(_) => Err(StoreError::NoPageLimit),
+        }
+    }
 }
 
-/// How long a server has to show that it responds, after a read was not answered.
-const PROBE_TIMEOUT: Duration = Duration::from_secs(1);
+/// The pages that a check reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum CheckedPages {
+    All,
+    /// Those of the list of runs.
+    Runs,
+}
 
 /// Number of concurrent read connections, at least.
 const MIN_READERS: usize = 4;
@@ -371,11 +420,10 @@ impl DbSource {
 
     /// Whether a server does not answer at all: a read may also have been slow.
     pub(crate) fn is_hanging(&self) -> bool {
-        let DbSource::Postgres(database) = self else { return false };
-        let patient = database.answer_timeout.min(PROBE_TIMEOUT);
-        let probed = Postgres::open(&database.clone().with_answer_timeout(patient))
-            .and_then(|session| session.query_first("select 1", &[], |_| Ok(())));
-        probed.is_err_and(|error| error.is_hang())
+        match self {
+            DbSource::Sqlite(_) => false,
+            DbSource::Postgres(database) => postgres::is_hanging(database),
+        }
     }
 
     /// Maximum number of concurrent read connections. Those of SQLite cost little, and a read there computes.
@@ -395,5 +443,45 @@ impl DbSource {
             DbSource::Sqlite(_) => work(),
             DbSource::Postgres(_) => run_blocking(work),
         }
+    }
+
+    /// Learns of commands and ends that other processes write. Processes that share a SQLite file poll.
+    pub(crate) fn listen_to_news(&self) -> Result<Box<dyn NewsListener>, StoreError> {
+        match self {
+            DbSource::Sqlite(_) => Ok(Box::new(PollingListener { interval: sqlite::POLL_INTERVAL })),
+            DbSource::Postgres(database) => Ok(Box::new(CommandListener::connect(database)?)),
+        }
+    }
+
+    /// Carries text to processes on other machines; `None` if there are none.
+    pub(crate) fn relay_text(&self) -> Option<Arc<dyn TextRelay>> {
+        match self {
+            DbSource::Sqlite(_) => None,
+            DbSource::Postgres(database) => Some(Arc::new(PostgresRelay::new(database.clone()))),
+        }
+    }
+}
+
+/// A database that was opened and migrated by a process that will write to it.
+pub(crate) struct OpenedDatabase {
+    pub(crate) source: DbSource,
+    /// The connection that commits.
+    pub(crate) writer: DbConnection,
+    /// A connection for checkpoints, if the database needs them.
+    pub(crate) checkpoints: Option<DbConnection>,
+    /// Whether a commit does not wait for the disk.
+    pub(crate) is_quick: bool,
+    /// Whether an older version may have stored blocks without an index.
+    pub(crate) may_lack_index: bool,
+    /// Whether runs are in the memory of the process only.
+    pub(crate) keeps_runs_in_memory: bool,
+    pub(crate) liveness: Box<dyn Liveness>,
+}
+
+/// Opens the configured database for a process with this name, and migrates its schema.
+pub(crate) fn open_database(settings: &StoreSettings, process: String) -> Result<OpenedDatabase, StoreError> {
+    match &settings.database {
+        None => sqlite::open_database(&settings.folder, settings.durability, &process),
+        Some(database) => postgres::open_database(database, process, settings.lease),
     }
 }

@@ -15,6 +15,7 @@ use std::collections::BTreeMap;
 use flowloom_core::block::significant_words;
 use flowloom_runtime::journal::split_owner;
 
+use crate::db::dialect::WordSearch;
 use crate::db::{DbConnection, params};
 use crate::error::StoreError;
 use crate::store::Store;
@@ -93,19 +94,7 @@ fn search_words(
     if words.is_empty() {
         return Ok(Vec::new());
     }
-    let (matching, asked) = match connection {
-        DbConnection::Sqlite(_) => (
-            "select card.user_id, card.id, -block_words.rank as score from block_words \
-             join block_card card on card.number = block_words.rowid where block_words match $1",
-            // A quoted word has no special meaning.
-            words.iter().map(|word| format!("\"{word}\"")).collect::<Vec<_>>().join(" OR "),
-        ),
-        DbConnection::Postgres(_) => (
-            "select card.user_id, card.id, ts_rank(card.words, asked)::float8 as score \
-             from to_tsquery('english', $1) asked, block_card card where card.words @@ asked",
-            words.iter().map(|word| format!("'{word}'")).collect::<Vec<_>>().join(" | "),
-        ),
-    };
+    let WordSearch { matching, asked } = connection.search_words(&words);
     // Blocks that the user overrides are filtered out of the best matches only. Checking every match would take longer
     // than all the rest.
     let sql = format!(

@@ -1,7 +1,9 @@
 //! Embeddings of blocks, cached in memory until a block changes, and their similarity to a query.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
 
 use super::BlockOwners;
 use crate::db::{DbConnection, params};
@@ -71,7 +73,7 @@ impl VectorCache {
         model: &str,
         version: u64,
     ) -> Result<Arc<VectorTable>, StoreError> {
-        let lock = || self.tables.lock().unwrap_or_else(PoisonError::into_inner);
+        let lock = || self.tables.lock();
         let is_it = |table: &Arc<VectorTable>| table.user == user && table.model == model;
         let cached = lock().iter().find(|table| is_it(table)).cloned();
         if let Some(table) = cached.filter(|table| table.version == version) {

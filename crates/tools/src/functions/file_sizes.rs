@@ -4,8 +4,9 @@
 use std::collections::HashMap;
 use std::io::{self, ErrorKind};
 use std::path::Path;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
 
 use super::error::FileError;
 
@@ -42,11 +43,11 @@ impl FileSizes {
         replaced: u64,
         limit: u64,
     ) -> Result<ReservedBytes<'a>, FileError> {
-        let is_known = self.lock_sizes().get(user).is_some_and(KnownSize::is_fresh);
+        let is_known = self.0.lock().get(user).is_some_and(KnownSize::is_fresh);
         // The folder is measured without the lock, so that other users do not wait.
         let measured = if is_known { None } else { Some(measure_folder(folder)) };
         let measured = measured.transpose().map_err(|source| FileError::FolderNotMeasured { source })?;
-        let mut sizes = self.lock_sizes();
+        let mut sizes = self.0.lock();
         if let Some(bytes) = measured
             && !sizes.get(user).is_some_and(KnownSize::is_fresh)
         {
@@ -64,10 +65,6 @@ impl FileSizes {
         }
         known.bytes = after;
         Ok(ReservedBytes { sizes: self, user, added, replaced, is_kept: false })
-    }
-
-    fn lock_sizes(&self) -> MutexGuard<'_, HashMap<String, KnownSize>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -89,7 +86,7 @@ impl Drop for ReservedBytes<'_> {
         if self.is_kept {
             return;
         }
-        if let Some(known) = self.sizes.lock_sizes().get_mut(self.user) {
+        if let Some(known) = self.sizes.0.lock().get_mut(self.user) {
             known.bytes = (known.bytes + self.replaced).saturating_sub(self.added);
         }
     }

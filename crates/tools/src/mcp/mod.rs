@@ -12,7 +12,7 @@ mod result;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use flowloom_core::chat::ToolDeclaration;
@@ -22,6 +22,7 @@ use flowloom_core::plan::EffectClass;
 use flowloom_core::rich::Rich;
 use flowloom_core::value::{Map, Value};
 use flowloom_runtime::effects::EffectContext;
+use parking_lot::Mutex;
 
 use crate::egress::HostPort;
 use crate::error::ToolError;
@@ -116,7 +117,7 @@ impl McpServer {
 
     /// Stops its process, if it has one.
     pub fn stop_process(&self) {
-        if let Some(process) = self.process.lock().unwrap_or_else(PoisonError::into_inner).take() {
+        if let Some(process) = self.process.lock().take() {
             process.kill_group();
         }
     }
@@ -188,7 +189,7 @@ impl McpServer {
     async fn start_process(&self, env: &[(String, String)]) -> Result<McpConnection, ConnectError> {
         let (process, pipes) = ServerProcess::start_program(&self.config, env).await?;
         let process = Arc::new(process);
-        let before = self.process.lock().unwrap_or_else(PoisonError::into_inner).replace(process.clone());
+        let before = self.process.lock().replace(process.clone());
         if let Some(before) = before {
             before.kill_group();
         }

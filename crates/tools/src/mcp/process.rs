@@ -4,9 +4,10 @@
 use std::future::ready;
 use std::path::Path;
 use std::process::Stdio;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use flowloom_runtime::descriptors::retry_without_descriptors;
+use parking_lot::Mutex;
 use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::io::AsyncReadExt as _;
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
@@ -61,7 +62,7 @@ impl ServerProcess {
 
     /// Kills the process and everything it started.
     pub(super) fn kill_group(&self) {
-        let Some(child) = lock_mutex(&self.child).take() else { return };
+        let Some(child) = self.child.lock().take() else { return };
         if let Some(group) = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw) {
             // The group may be gone already.
             let _ = kill_process_group(group, Signal::KILL);
@@ -70,12 +71,12 @@ impl ServerProcess {
 
     /// Whether it was killed.
     pub(super) fn is_killed(&self) -> bool {
-        lock_mutex(&self.child).is_none()
+        self.child.lock().is_none()
     }
 
     /// The last line on stderr.
     pub(super) fn last_stderr_line(&self) -> Option<String> {
-        let tail = lock_mutex(&self.stderr_tail);
+        let tail = self.stderr_tail.lock();
         let text = String::from_utf8_lossy(&tail);
         let last = text.lines().rev().map(str::trim).find(|line| !line.is_empty());
         last.map(|line| line.chars().take(MAX_STDERR_CHARS).collect())
@@ -104,13 +105,9 @@ async fn collect_stderr(mut stderr: ChildStderr, tail: Arc<Mutex<Vec<u8>>>) {
         if count == 0 {
             return;
         }
-        let mut tail = lock_mutex(&tail);
+        let mut tail = tail.lock();
         tail.extend_from_slice(&buffer[..count]);
         let surplus = tail.len().saturating_sub(MAX_STDERR_BYTES);
         tail.drain(..surplus);
     }
-}
-
-fn lock_mutex<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

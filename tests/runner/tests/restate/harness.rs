@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use conformance::{CaseEngine, block_on};
@@ -18,6 +18,7 @@ use flowloom_runtime::effects::BoxFuture;
 use flowloom_runtime::journal::{AppendResult, Batch, Journal, Lease, LeaseState};
 use flowloom_runtime::remote::{ClaimedSession, DriveRequest, DriveState, RunDriver};
 use flowloom_runtime::{ENGINE_SEMANTICS, Engine, JournalError, RunError};
+use parking_lot::Mutex;
 use test_restate::{RestateServer, free_addresses};
 use tokio::net::{TcpListener, TcpSocket};
 
@@ -40,14 +41,10 @@ pub(crate) struct ObservedRuns {
     records: Mutex<BTreeMap<RunId, Vec<Arc<Record>>>>,
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 impl ObservedRuns {
     /// The events so far, which are forgotten.
     pub(crate) fn take_events(&self) -> CaseEvents {
-        let all = std::mem::take(&mut *lock(&self.records));
+        let all = std::mem::take(&mut *self.records.lock());
         // Restate may wake a run of an earlier case that waits for a person, which then continues to wait.
         let is_wake =
             |record: &Arc<Record>| matches!(record.event, Event::RunStarted { .. } | Event::RunSuspended { .. });
@@ -88,8 +85,8 @@ fn describe_events(records: &[Arc<Record>]) -> Vec<String> {
 impl CaseJournal {
     fn note_claim(&self, inner: Lease) -> Lease {
         let lease = Lease { run: inner.run, epoch: inner.epoch - self.ahead };
-        lock(&self.observed.epochs).insert(lease.run, lease.epoch);
-        lock(&self.observed.driven).insert(lease.run);
+        self.observed.epochs.lock().insert(lease.run, lease.epoch);
+        self.observed.driven.lock().insert(lease.run);
         lease
     }
 }
@@ -104,7 +101,7 @@ impl Journal for CaseJournal {
     }
 
     fn release_run(&self, lease: Lease) {
-        lock(&self.observed.driven).remove(&lease.run);
+        self.observed.driven.lock().remove(&lease.run);
     }
 
     fn abandon_run(&self, lease: Lease) {
@@ -116,9 +113,9 @@ impl Journal for CaseJournal {
         let inner = Lease { run: lease.run, epoch: lease.epoch + self.ahead };
         let appended = poll_at_once(self.inner.append_batch(inner, batch).wait());
         if let Ok(state) = &appended {
-            lock(&self.observed.records).entry(lease.run).or_default().extend(records);
+            self.observed.records.lock().entry(lease.run).or_default().extend(records);
             if *state == LeaseState::Released {
-                lock(&self.observed.driven).remove(&lease.run);
+                self.observed.driven.lock().remove(&lease.run);
             }
         }
         // Like a database, so that parallel steps start together.
@@ -241,12 +238,12 @@ impl OnRestate {
 
     /// Number of sessions that a run has had.
     pub(crate) fn count_sessions(&self, run: RunId) -> u64 {
-        lock(&self.observed.epochs).get(&run).copied().unwrap_or_default()
+        self.observed.epochs.lock().get(&run).copied().unwrap_or_default()
     }
 
     /// Number of large texts that were stored, and of those that are left.
     pub(crate) fn count_texts(&self) -> (usize, usize) {
-        let texts = lock(&self.runs.texts);
+        let texts = self.runs.texts.lock();
         (texts.len(), texts.values().flatten().count())
     }
 }
@@ -288,7 +285,7 @@ impl RunDriver for CaseDriver {
     fn wake_run(&self, request: DriveRequest) -> BoxFuture<'_, Result<(), JournalError>> {
         let run = request.run;
         Box::pin(async move {
-            lock(&self.runs.by_id).insert(run, (self.engine.clone(), self.plan.clone()));
+            self.runs.by_id.lock().insert(run, (self.engine.clone(), self.plan.clone()));
             self.runs.wake(run).await;
             Ok(())
         })
@@ -300,7 +297,7 @@ impl RunDriver for CaseDriver {
 
     fn read_drive_state(&self, run: RunId) -> Result<DriveState, JournalError> {
         let has_commands = !poll_at_once(self.engine.journal().pending_commands(run))?.is_empty();
-        Ok(DriveState::new(lock(&self.runs.observed.driven).contains(&run), has_commands))
+        Ok(DriveState::new(self.runs.observed.driven.lock().contains(&run), has_commands))
     }
 }
 
@@ -308,14 +305,14 @@ impl CaseRuns {
     async fn wake(&self, run: RunId) {
         let (services, life) = (case_services(), RunLife { run, reopened_at: None, lost_count: 0 });
         self.client.start_workflow(&services, life).await.expect("it is started");
-        let epoch = lock(&self.observed.epochs).get(&run).copied();
+        let epoch = self.observed.epochs.lock().get(&run).copied();
         if let Some(epoch) = epoch {
             self.client.wake_workflow(&services, life, epoch).await.expect("it is woken");
         }
     }
 
     fn find(&self, run: RunId) -> (Engine, Arc<Plan>) {
-        lock(&self.by_id).get(&run).cloned().expect("a run of a case")
+        self.by_id.lock().get(&run).cloned().expect("a run of a case")
     }
 }
 
@@ -357,17 +354,17 @@ impl WorkerHost for CaseWorker {
     }
 
     fn store_text(&self, hash: Hash, text: String) -> BoxFuture<'_, Result<(), JournalError>> {
-        lock(&self.runs.texts).insert(hash, Some(text));
+        self.runs.texts.lock().insert(hash, Some(text));
         Box::pin(async { Ok(()) })
     }
 
     fn read_text(&self, hash: Hash) -> BoxFuture<'_, Result<Option<String>, JournalError>> {
-        let text = lock(&self.runs.texts).get(&hash).cloned().flatten();
+        let text = self.runs.texts.lock().get(&hash).cloned().flatten();
         Box::pin(async { Ok(text) })
     }
 
     fn delete_text(&self, hash: Hash) -> BoxFuture<'_, Result<(), JournalError>> {
-        lock(&self.runs.texts).insert(hash, None);
+        self.runs.texts.lock().insert(hash, None);
         Box::pin(async { Ok(()) })
     }
 }

@@ -1,8 +1,9 @@
 //! Places for child runs: how many are driven at the same time, fairly among users.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use flowloom_runtime::fair::{FairPermit, FairSemaphore, user_share};
+use parking_lot::Mutex;
 
 /// Child runs of each depth of nesting that this process drives at the same time.
 const PLACES_PER_DEPTH: usize = 128;
@@ -24,7 +25,7 @@ impl ChildPlaces {
     }
 
     fn find_depth(&self, depth: usize) -> FairSemaphore {
-        let mut depths = self.depths.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut depths = self.depths.lock();
         while depths.len() <= depth {
             depths.push(FairSemaphore::new("child_runs", PLACES_PER_DEPTH, user_share(PLACES_PER_DEPTH)));
         }

@@ -2,9 +2,9 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::io;
-use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
+use parking_lot::Mutex;
 use tokio::net::TcpStream;
 
 use super::IDLE_CONNECTION_TIMEOUT;
@@ -19,14 +19,14 @@ pub(super) struct ConnectionPool(Mutex<HashMap<String, VecDeque<(Instant, TcpStr
 impl ConnectionPool {
     /// An idle connection that is still open.
     pub(super) fn take_connection(&self, server: &str) -> Option<TcpStream> {
-        let mut connections = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut connections = self.0.lock();
         let connections = connections.get_mut(server)?;
         drop_expired(connections);
         std::iter::from_fn(|| connections.pop_back()).map(|(_, stream)| stream).find(is_open)
     }
 
     pub(super) fn return_connection(&self, server: String, stream: TcpStream) {
-        let mut connections = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut connections = self.0.lock();
         let connections = connections.entry(server).or_default();
         drop_expired(connections);
         if connections.len() < MAX_IDLE_CONNECTIONS {

@@ -1,8 +1,9 @@
 //! Since when this process has reached the database without a break. After an outage the leases of all processes have
 //! expired, although the processes live.
 
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
 
 /// The contact of this process with a database.
 #[derive(Default)]
@@ -20,12 +21,12 @@ struct ContactState {
 impl DatabaseContact {
     /// Notes that the database could not be reached, or that a session with it was lost.
     pub(crate) fn note_lost(&self) {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner).is_lost = true;
+        self.state.lock().is_lost = true;
     }
 
     /// Notes that a session was opened.
     pub(crate) fn note_reached(&self) {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state.lock();
         if std::mem::take(&mut state.is_lost) {
             state.restored_at = Some(Instant::now());
         }
@@ -33,7 +34,7 @@ impl DatabaseContact {
 
     /// Whether the database was reached for the whole of the last `duration`, as far as this process knows.
     pub(crate) fn is_steady_for(&self, duration: Duration) -> bool {
-        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let state = self.state.lock();
         !state.is_lost && state.restored_at.is_none_or(|at| at.elapsed() >= duration)
     }
 }

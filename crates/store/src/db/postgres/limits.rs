@@ -3,16 +3,10 @@
 
 use std::time::Duration;
 
-use super::WorkerIdentity;
+use super::identity::WorkerIdentity;
 
 /// How long connecting, a read and a renewal of the lease may take, by default.
 pub(super) const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
-
-/// How long a read may take that looks at many rows.
-pub(crate) const LONG_READ_TIMEOUT: Duration = Duration::from_mins(10);
-
-/// How long a read of the whole journal of a run may take.
-pub(crate) const JOURNAL_READ_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// How much longer a statement of a commit may take, such as the deletion of a large run. No caller waits that long: a
 /// caller is answered before (`writer.rs`).

@@ -10,6 +10,7 @@ use tokio_postgres::{AsyncMessage, Client, Notification};
 
 use super::address::Database;
 use super::tls::TlsConnection;
+use crate::db::news::{NewsListener, RunNews};
 use crate::error::StoreError;
 
 /// Channel of the notifications of commands; each carries the id of a run.
@@ -18,26 +19,19 @@ const COMMAND_CHANNEL: &str = "flowloom_commands";
 /// Channel of the notifications of runs that have ended or wait; each carries the id of a run.
 const END_CHANNEL: &str = "flowloom_ends";
 
+/// Interval at which the database is polled, in case a notification is lost with its session.
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
+
 /// Notifies every process of a command to a run, or of a decision, when the transaction commits.
 pub(crate) const NOTIFY_SQL: &str = "select pg_notify('flowloom_commands', $1)::text";
 
 /// Notifies every process, when the transaction commits, that a run has ended or waits.
 pub(crate) const ANNOUNCE_SQL: &str = "select pg_notify('flowloom_ends', $1)::text";
 
-/// The content of a notification.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum RunNews {
-    /// The run has a new command or decision.
-    Command(RunId),
-    /// The run has ended or waits.
-    End(RunId),
-}
-
-impl RunNews {
-    fn parse(notification: &Notification) -> Option<RunNews> {
-        let run = RunId::parse(notification.payload())?;
-        Some(if notification.channel() == END_CHANNEL { RunNews::End(run) } else { RunNews::Command(run) })
-    }
+/// The news in a notification.
+fn parse_news(notification: &Notification) -> Option<RunNews> {
+    let run = RunId::parse(notification.payload())?;
+    Some(if notification.channel() == END_CHANNEL { RunNews::End(run) } else { RunNews::Command(run) })
 }
 
 /// A session that listens. It ends with its client.
@@ -80,16 +74,17 @@ impl CommandListener {
         let session = runtime.block_on(ListenSession::open(database, &[COMMAND_CHANNEL, END_CHANNEL]))?;
         Ok(CommandListener { runtime, session })
     }
+}
 
-    /// Waits for notifications, at most for `timeout`. `None`: every run may have news, because none came or because the
-    /// session was lost.
-    pub(crate) fn wait_for_notifications(&mut self, timeout: Duration) -> Option<Vec<RunNews>> {
+impl NewsListener for CommandListener {
+    /// `None` if no notification came, or if the session was lost.
+    fn wait_for_news(&mut self) -> Option<Vec<RunNews>> {
         let notifications = &mut self.session.notifications;
-        let end = Instant::now() + timeout;
+        let end = Instant::now() + POLL_INTERVAL;
         self.runtime.block_on(async {
             let mut received = Vec::new();
-            match tokio::time::timeout(timeout, notifications.recv_many(&mut received, usize::MAX)).await {
-                Ok(count) if count > 0 => Some(received.iter().filter_map(RunNews::parse).collect()),
+            match tokio::time::timeout(POLL_INTERVAL, notifications.recv_many(&mut received, usize::MAX)).await {
+                Ok(count) if count > 0 => Some(received.iter().filter_map(parse_news).collect()),
                 Ok(_) => {
                     // The session was lost. Without this pause a lost server would be polled without pause.
                     tokio::time::sleep_until(end.into()).await;
@@ -100,8 +95,7 @@ impl CommandListener {
         })
     }
 
-    /// Whether the session was lost.
-    pub(crate) fn is_lost(&self) -> bool {
+    fn is_lost(&self) -> bool {
         self.session.notifications.is_closed()
     }
 }

@@ -33,7 +33,7 @@ const BEGIN_MIGRATION_SQL: &str = "begin; select pg_advisory_xact_lock(7305803);
     create table if not exists schema_version (version bigint not null)";
 
 /// Migrates an empty or older database to [`SCHEMA_VERSION`]. Fails with `StoreNewer` if the database has a higher version.
-pub(crate) fn migrate_schema(database: &Database) -> Result<(), StoreError> {
+pub(super) fn migrate_schema(database: &Database) -> Result<(), StoreError> {
     let postgres = Postgres::open_for_migration(database)?;
     let is_there =
         postgres.query_first("select to_regclass('schema_version') is not null", &[], |row| row.get::<bool>(0))?;

@@ -6,10 +6,15 @@
 
 mod address;
 mod contact;
+pub(super) mod dialect;
+pub(crate) mod failure;
+mod identity;
+mod leases;
 mod limits;
 mod listener;
 mod migrate;
 mod queued_writes;
+mod relay;
 mod session;
 mod tls;
 
@@ -17,22 +22,29 @@ use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use flowloom_runtime::blocking::run_blocking;
+
 pub use address::Database;
+pub(crate) use identity::WorkerIdentity;
+use leases::LeaseRenewal;
 use limits::ConnectionPurpose;
-pub(crate) use limits::{JOURNAL_READ_TIMEOUT, LONG_READ_TIMEOUT};
-pub(crate) use listener::{ANNOUNCE_SQL, CommandListener, ListenSession, NOTIFY_SQL, RunNews};
-pub(crate) use migrate::migrate_schema;
+pub(super) use listener::{ANNOUNCE_SQL, CommandListener, NOTIFY_SQL};
+use migrate::migrate_schema;
 pub(crate) use queued_writes::AssumedRun;
 use queued_writes::QueuedWrites;
+pub(super) use relay::PostgresRelay;
 use session::PgSession;
 
-use super::{DbRow, MigratedDatabase, Param, params};
+use super::{DbConnection, DbRow, DbSource, MigratedDatabase, OpenedDatabase, Param, params};
 use crate::error::StoreError;
-use crate::lease_terms::{LeaseTerms, Renewal, read_uptime};
-use crate::rows::EventRow;
+use crate::event_row::EventRow;
+use crate::lease_terms::{Renewal, read_uptime};
 
 /// How often a commit is attempted when the server rolls it back because of another transaction, or never receives it.
 const MAX_COMMIT_ATTEMPTS: u32 = 4;
+
+/// How long a server has to show that it responds, after a read was not answered.
+const PROBE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Number of runs whose numbers are reserved together.
 const RESERVED_NUMBER_COUNT: i64 = 1000;
@@ -58,22 +70,27 @@ const SETTLE_COMMIT_SQL: &str = "insert into worker (name, commit_number, expire
     commit_number = case worker.commit_number when excluded.commit_number - 1 then worker.commit_number \
     else greatest(worker.commit_number, excluded.commit_number) end returning commit_number";
 
-/// Name and lease duration of this process, as other processes see it.
-#[derive(Clone, Debug)]
-pub(crate) struct WorkerIdentity {
-    pub(crate) name: String,
-    pub(crate) lease: Duration,
-    pub(crate) terms: Arc<LeaseTerms>,
+/// Migrates the schema and opens the database for a process with this name and lease.
+pub(super) fn open_database(database: &Database, name: String, lease: Duration) -> Result<OpenedDatabase, StoreError> {
+    run_blocking(|| migrate_schema(database))?;
+    let process = WorkerIdentity::new(name, lease);
+    Ok(OpenedDatabase {
+        source: DbSource::Postgres(database.clone()),
+        writer: DbConnection::Postgres(Box::new(Postgres::for_commits(database, process.clone()))),
+        checkpoints: None,
+        is_quick: false,
+        may_lack_index: false,
+        keeps_runs_in_memory: false,
+        liveness: Box::new(LeaseRenewal::new(database, process)),
+    })
 }
 
-impl WorkerIdentity {
-    pub(crate) fn new(name: String, lease: Duration) -> WorkerIdentity {
-        WorkerIdentity { name, lease, terms: Arc::default() }
-    }
-
-    pub(crate) fn lease_ms(&self) -> i64 {
-        i64::try_from(self.lease.as_millis()).unwrap_or(i64::MAX)
-    }
+/// Whether the server does not answer at all.
+pub(super) fn is_hanging(database: &Database) -> bool {
+    let patient = database.answer_timeout.min(PROBE_TIMEOUT);
+    let probed = Postgres::open(&database.clone().with_answer_timeout(patient))
+        .and_then(|session| session.query_first("select 1", &[], |_| Ok(())));
+    probed.is_err_and(|error| error.is_hang())
 }
 
 /// A renewal of the lease that has just been acknowledged.

@@ -4,7 +4,7 @@
 use tokio_postgres::types::ToSql;
 
 use crate::checksum::{EventColumns, StatusColumns};
-use crate::rows::{EventRow, MAX_EVENTS_PER_RUN};
+use crate::event_row::{EventRow, MAX_EVENTS_PER_RUN};
 
 /// Parameters of a statement, which own their values.
 pub(super) type OwnedParams = Vec<Box<dyn ToSql + Send + Sync>>;

@@ -1,10 +1,14 @@
 //! Liveness of processes on one machine: each holds a lock file as long as it lives.
 
-use crate::error::StoreError;
-use crate::private;
 use std::fs::{File, TryLockError};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+
+use parking_lot::Mutex;
+
+use crate::db::DbConnection;
+use crate::db::liveness::{Liveness, LivingWorkers};
+use crate::error::StoreError;
+use crate::private;
 
 /// Folder of the workers' lock files.
 const WORKERS_FOLDER: &str = "owners";
@@ -25,9 +29,18 @@ impl LockFiles {
         LockFiles { own_file: lock_path(&folder, name), folder, lock: Mutex::default() }
     }
 
+    fn create_lock(&self) -> std::io::Result<File> {
+        private::create_folder(&self.folder)?;
+        let file = private::create_file(&self.own_file)?;
+        file.try_lock().map_err(std::io::Error::from)?;
+        Ok(file)
+    }
+}
+
+impl Liveness for LockFiles {
     /// Acquires this process's lock, unless it is held already.
-    pub(crate) fn acquire_lock(&self) -> Result<(), StoreError> {
-        let mut lock = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
+    fn show_process(&self) -> Result<(), StoreError> {
+        let mut lock = self.lock.lock();
         if lock.is_none() {
             *lock = Some(self.create_lock().map_err(|source| StoreError::NotCreated {
                 what: "create a lock file in",
@@ -38,15 +51,12 @@ impl LockFiles {
         Ok(())
     }
 
-    fn create_lock(&self) -> std::io::Result<File> {
-        private::create_folder(&self.folder)?;
-        let file = private::create_file(&self.own_file)?;
-        file.try_lock().map_err(std::io::Error::from)?;
-        Ok(file)
+    fn read_living(&self, _db: &DbConnection) -> Result<LivingWorkers, StoreError> {
+        Ok(LivingWorkers::Locks)
     }
 
     /// Whether another process holds its lock.
-    pub(crate) fn is_held(&self, name: &str) -> bool {
+    fn is_alive(&self, name: &str) -> bool {
         let path = lock_path(&self.folder, name);
         let Ok(file) = File::open(&path) else { return false };
         match file.try_lock() {
@@ -62,8 +72,7 @@ impl LockFiles {
 
 impl Drop for LockFiles {
     fn drop(&mut self) {
-        let lock = self.lock.get_mut().unwrap_or_else(PoisonError::into_inner);
-        if lock.take().is_some() {
+        if self.lock.get_mut().take().is_some() {
             let _ = std::fs::remove_file(&self.own_file);
         }
     }

@@ -17,7 +17,8 @@ use tokio_postgres::Notification;
 use super::RelayRequest;
 use super::message::{EndMessage, FOLLOW_CHANNEL, FollowKind, FollowMessage, TextMessage, new_text_channel};
 use super::sending::{Notifier, send_text};
-use crate::db::postgres::{Database, ListenSession};
+use crate::db::postgres::address::Database;
+use crate::db::postgres::listener::ListenSession;
 
 /// Interval at which a process repeats what it follows.
 const RENEW_INTERVAL: Duration = Duration::from_secs(10);

@@ -18,7 +18,7 @@ use flowloom_runtime::relay::{RelayedText, TextRelay};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::oneshot;
 
-use crate::db::postgres::Database;
+use super::address::Database;
 
 /// A request to the relay.
 enum RelayRequest {

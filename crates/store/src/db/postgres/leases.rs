@@ -1,17 +1,17 @@
-//! Leases of processes that share a Postgres database. Each process has a row with the time at which its lease expires,
+//! Leases of processes that share the database. Each process has a row with the time at which its lease expires,
 //! by the database's clock. Every commit renews it; without commits, a thread does.
 
-use std::collections::HashSet;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::sync::{Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 use flowloom_core::id::RunId;
 use flowloom_runtime::blocking::run_blocking;
 use flowloom_runtime::journal::{LeaseTerm, MAX_OUTAGE_MS};
+use parking_lot::Mutex;
 
-use crate::db::postgres::{Database, Postgres, WorkerIdentity};
-use crate::db::{DbConnection, params};
+use super::{Database, Postgres, WorkerIdentity};
+use crate::db::liveness::{Liveness, LivingWorkers};
+use crate::db::{DbConnection, WriteJob, params};
 use crate::error::StoreError;
 use crate::lease_terms::read_uptime;
 
@@ -35,9 +35,25 @@ impl LeaseRenewal {
         LeaseRenewal { database: database.clone(), process, thread: Mutex::default() }
     }
 
+    /// Whether this process has reached the database for as long as living ones need to renew their leases.
+    fn is_contact_steady(&self) -> bool {
+        self.database.contact.is_steady_for(self.process.lease)
+    }
+
+    /// Stops renewing the lease; `false` if it was not being renewed.
+    fn stop_renewal(&self) -> bool {
+        let renewing = self.thread.lock().take();
+        let Some(RenewalThread { stop, thread }) = renewing else { return false };
+        drop(stop);
+        let _ = run_blocking(|| thread.join());
+        true
+    }
+}
+
+impl Liveness for LeaseRenewal {
     /// Starts renewing the lease. The lease begins with the commit that names this process as a worker.
-    pub(crate) fn start_renewal(&self) -> Result<(), StoreError> {
-        let mut renewing = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
+    fn show_process(&self) -> Result<(), StoreError> {
+        let mut renewing = self.thread.lock();
         if renewing.is_none() {
             let (stop, stopped) = channel();
             let (postgres, process) = (Postgres::for_renewals(&self.database), self.process.clone());
@@ -49,13 +65,11 @@ impl LeaseRenewal {
         }
         Ok(())
     }
-}
 
-impl LeaseRenewal {
     /// Names of the living processes. After an outage every lease has expired. So a process counts as dead only if the
     /// database was up, and this process reached it, for the time in which each living one renews its lease; or if its lease
     /// expired longer ago than any process waits for the database.
-    pub(crate) fn read_living(&self, db: &DbConnection) -> Result<HashSet<String>, StoreError> {
+    fn read_living(&self, db: &DbConnection) -> Result<LivingWorkers, StoreError> {
         let lease = self.process.lease_ms();
         let may_wait = lease + MAX_OUTAGE_MS as i64;
         let was_lost = !self.is_contact_steady();
@@ -63,43 +77,46 @@ impl LeaseRenewal {
                    or expires_at > clock_timestamp() - $2 * interval '1 millisecond' and ($3 = 1 \
                    or clock_timestamp() - pg_postmaster_start_time() < $1 * interval '1 millisecond')";
         let names = db.query_rows(sql, params![lease, may_wait, i64::from(was_lost)], |row| row.get(0))?;
-        Ok(names.into_iter().collect())
+        Ok(LivingWorkers::Named(names.into_iter().collect()))
     }
 
-    /// The term of the lease, as this process knows it.
-    pub(crate) fn read_term(&self) -> LeaseTerm {
+    fn is_alive(&self, _name: &str) -> bool {
+        false
+    }
+
+    fn is_shared(&self) -> bool {
+        true
+    }
+
+    fn shutdown_job(&self) -> Option<WriteJob> {
+        let name = self.process.name.clone();
+        self.stop_renewal().then(|| -> WriteJob { Box::new(move |db| end_lease(db, &name)) })
+    }
+
+    /// After an outage, living processes have not renewed their leases yet.
+    fn knows_the_dead(&self) -> bool {
+        self.is_contact_steady()
+    }
+
+    fn read_term(&self) -> LeaseTerm {
         self.process.terms.term_at(read_uptime(), self.process.lease)
     }
 
-    /// Whether this process has reached the database for as long as living ones need to renew their leases.
-    pub(crate) fn is_contact_steady(&self) -> bool {
-        self.database.contact.is_steady_for(self.process.lease)
-    }
-
-    /// Stops renewing the lease; `false` if it was not being renewed.
-    pub(crate) fn stop_renewal(&self) -> bool {
-        let renewing = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let Some(RenewalThread { stop, thread }) = renewing else { return false };
-        drop(stop);
-        let _ = run_blocking(|| thread.join());
-        true
+    /// Whether the lease of a process is valid again, although it had expired. A transaction of that process that renews it and
+    /// appends to `run` is awaited first.
+    fn has_come_back(&self, db: &DbConnection, run: RunId, name: &str) -> Result<bool, StoreError> {
+        // The second statement sees commits that happened while the first one waited.
+        db.query_first("select 1::bigint from run where id = $1 for update", params![&run.to_string()], |row| {
+            row.get::<i64>(0)
+        })?;
+        let sql = "select 1::bigint from worker where name = $1 and expires_at > clock_timestamp()";
+        Ok(db.query_first(sql, params![name], |row| row.get::<i64>(0))?.is_some())
     }
 }
 
 /// Ends the lease of a process.
-pub(crate) fn end_lease(db: &DbConnection, name: &str) -> Result<(), StoreError> {
+fn end_lease(db: &DbConnection, name: &str) -> Result<(), StoreError> {
     db.execute_unchecked("delete from worker where name = $1", params![name])
-}
-
-/// Whether the lease of a process is valid again, although it had expired. A transaction of that process that renews it and
-/// appends to `run` is awaited first.
-pub(crate) fn has_come_back(db: &DbConnection, run: RunId, name: &str) -> Result<bool, StoreError> {
-    // The second statement sees commits that happened while the first one waited.
-    db.query_first("select 1::bigint from run where id = $1 for update", params![&run.to_string()], |row| {
-        row.get::<i64>(0)
-    })?;
-    let sql = "select 1::bigint from worker where name = $1 and expires_at > clock_timestamp()";
-    Ok(db.query_first(sql, params![name], |row| row.get::<i64>(0))?.is_some())
 }
 
 /// Renews the lease every third of its duration. If the database cannot be reached, the next interval tries again.

@@ -1,28 +1,22 @@
 //! Which process drives a run. A run whose worker is no longer alive may be claimed, however the worker ended.
 
-mod leases;
-pub(crate) mod locks;
-
+use std::collections::HashMap;
 use std::collections::hash_map::Entry;
-use std::collections::{HashMap, HashSet};
-use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use flowloom_core::id::RunId;
 use flowloom_runtime::JournalError;
 use flowloom_runtime::journal::LeaseTerm;
+use parking_lot::{Mutex, MutexGuard};
 
-use crate::db::postgres::{Database, WorkerIdentity};
+use crate::db::liveness::{Liveness, LivingWorkers};
 use crate::db::{DbConnection, WriteJob};
 use crate::error::StoreError;
-use leases::LeaseRenewal;
-use locks::LockFiles;
-pub use locks::ServerLock;
 
 /// This process as a worker.
 pub(crate) struct LocalWorker {
     name: String,
-    proof: LivenessProof,
+    liveness: Box<dyn Liveness>,
     /// The runs that this process drives, with what it knows of their rows.
     runs: Mutex<HashMap<RunId, Option<RunIdentity>>>,
 }
@@ -34,39 +28,14 @@ pub(crate) struct RunIdentity {
     pub(crate) memory_owner: Arc<str>,
 }
 
-/// How processes detect that others are alive.
-enum LivenessProof {
-    /// By locked files in the data folder.
-    Locks(LockFiles),
-    /// By rows of a database that several machines share.
-    Leases(LeaseRenewal),
-}
-
-/// The living processes, as far as the database records them.
-pub(crate) enum LivingWorkers {
-    /// Not recorded: a process is alive if it holds its lock file.
-    Locks,
-    /// The names of the living processes.
-    Named(HashSet<String>),
-}
-
 impl LocalWorker {
-    /// A worker that proves with a lock file that it is alive.
-    pub(crate) fn with_lock(folder: &Path) -> LocalWorker {
-        let name = new_worker_name();
-        let proof = LivenessProof::Locks(LockFiles::new(folder, &name));
-        LocalWorker { name, proof, runs: Mutex::default() }
+    pub(crate) fn new(name: String, liveness: Box<dyn Liveness>) -> LocalWorker {
+        LocalWorker { name, liveness, runs: Mutex::default() }
     }
 
-    /// A worker that proves with a row of the database that it is alive.
-    pub(crate) fn with_lease(database: &Database, process: WorkerIdentity) -> LocalWorker {
-        let name = process.name.clone();
-        LocalWorker { name, proof: LivenessProof::Leases(LeaseRenewal::new(database, process)), runs: Mutex::default() }
-    }
-
-    /// Whether other processes may share the database.
-    pub(crate) fn is_leased(&self) -> bool {
-        matches!(self.proof, LivenessProof::Leases(_))
+    /// Whether processes on several machines may share the database.
+    pub(crate) fn is_shared(&self) -> bool {
+        self.liveness.is_shared()
     }
 
     pub(crate) fn name(&self) -> &str {
@@ -74,16 +43,13 @@ impl LocalWorker {
     }
 
     fn lock_runs(&self) -> MutexGuard<'_, HashMap<RunId, Option<RunIdentity>>> {
-        self.runs.lock().unwrap_or_else(PoisonError::into_inner)
+        self.runs.lock()
     }
 
     /// Registers a run with this process, after making sure that others see it as alive. Fails with `RunOwned` if this
     /// process drives it already.
     pub(crate) fn register_run(&self, run: RunId) -> Result<(), StoreError> {
-        match &self.proof {
-            LivenessProof::Locks(locks) => locks.acquire_lock()?,
-            LivenessProof::Leases(leases) => leases.start_renewal()?,
-        }
+        self.liveness.show_process()?;
         match self.lock_runs().entry(run) {
             Entry::Vacant(vacant) => {
                 vacant.insert(None);
@@ -117,13 +83,7 @@ impl LocalWorker {
 
     /// The job to run when this process ends, if others would otherwise wait for its lease to expire.
     pub(crate) fn shutdown_job(&self) -> Option<WriteJob> {
-        match &self.proof {
-            LivenessProof::Leases(leases) if leases.stop_renewal() => {
-                let name = self.name.clone();
-                Some(Box::new(move |db| leases::end_lease(db, &name)))
-            }
-            LivenessProof::Leases(_) | LivenessProof::Locks(_) => None,
-        }
+        self.liveness.shutdown_job()
     }
 
     /// Whether this process drives a run.
@@ -133,44 +93,31 @@ impl LocalWorker {
 
     /// Reads which processes are alive.
     pub(crate) fn living_workers(&self, db: &DbConnection) -> Result<LivingWorkers, StoreError> {
-        match &self.proof {
-            LivenessProof::Locks(_) => Ok(LivingWorkers::Locks),
-            LivenessProof::Leases(leases) => leases.read_living(db).map(LivingWorkers::Named),
-        }
+        self.liveness.read_living(db)
     }
 
     /// Whether a process that seems to be dead is: after an outage, living ones have not renewed their leases yet.
     pub(crate) fn knows_the_dead(&self) -> bool {
-        match &self.proof {
-            LivenessProof::Locks(_) => true,
-            LivenessProof::Leases(leases) => leases.is_contact_steady(),
-        }
+        self.liveness.knows_the_dead()
     }
 
     /// The term of the lease of this process. A process with a lock file is alive as long as it holds it.
     pub(crate) fn lease_term(&self) -> LeaseTerm {
-        match &self.proof {
-            LivenessProof::Locks(_) => LeaseTerm::ENDLESS,
-            LivenessProof::Leases(leases) => leases.read_term(),
-        }
+        self.liveness.read_term()
     }
 
     /// Whether another process, which seemed to be dead, has renewed its lease by now. From the answer to the end of the
     /// transaction it appends nothing to `run`.
     pub(crate) fn has_come_back(&self, db: &DbConnection, run: RunId, name: &str) -> Result<bool, StoreError> {
-        match &self.proof {
-            LivenessProof::Leases(_) if name != self.name => leases::has_come_back(db, run, name),
-            LivenessProof::Leases(_) | LivenessProof::Locks(_) => Ok(false),
-        }
+        if name == self.name { Ok(false) } else { self.liveness.has_come_back(db, run, name) }
     }
 
     /// Whether the process called `name` is alive.
     pub(crate) fn is_alive(&self, name: &str, living: &LivingWorkers) -> bool {
-        match (living, &self.proof) {
+        match living {
             _ if name == self.name => true,
-            (LivingWorkers::Named(names), _) => names.contains(name),
-            (LivingWorkers::Locks, LivenessProof::Locks(locks)) => locks.is_held(name),
-            (LivingWorkers::Locks, LivenessProof::Leases(_)) => false,
+            LivingWorkers::Named(names) => names.contains(name),
+            LivingWorkers::Locks => self.liveness.is_alive(name),
         }
     }
 

@@ -1,41 +1,54 @@
 //! SQLite: opening and migrating the file, statements, commits and checkpoints.
 
+mod backup;
+pub(super) mod dialect;
+mod events;
+pub(crate) mod failure;
+pub(crate) mod locks;
+mod opened_file;
+
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rusqlite::{CachedStatement, params_from_iter};
 
-use super::opened_file::OpenedFile;
-use super::{DbRow, MigratedDatabase, Param};
+use super::{CheckedPages, DbConnection, DbRow, DbSource, MigratedDatabase, OpenedDatabase, Param};
 use crate::checkpoints::KEPT_LOG_BYTES;
 use crate::error::{Corruption, StoreError};
 use crate::migrate_checksums::migrate_checksums;
-use crate::settings::Durability;
+use crate::private;
+use crate::settings::{DATABASE_FILE, Durability};
+pub(super) use events::insert_events;
+use locks::LockFiles;
+use opened_file::OpenedFile;
+
+/// Interval at which processes look for what others have written.
+pub(super) const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Version of the schema; a database with a higher version is rejected.
 const SCHEMA_VERSION: i64 = MIGRATION_SCRIPTS.len() as i64;
 
 /// Scripts that migrate the schema from each version to the next.
 const MIGRATION_SCRIPTS: [&str; 19] = [
-    include_str!("../schema.sql"),
-    include_str!("../schema-2.sql"),
-    include_str!("../schema-3.sql"),
-    include_str!("../schema-4.sql"),
-    include_str!("../schema-5.sql"),
-    include_str!("../schema-6.sql"),
-    include_str!("../schema-7.sql"),
-    include_str!("../schema-8.sql"),
-    include_str!("../schema-9.sql"),
-    include_str!("../schema-10.sql"),
-    include_str!("../schema-11.sql"),
-    include_str!("../schema-12.sql"),
-    include_str!("../schema-13.sql"),
-    include_str!("../schema-14.sql"),
-    include_str!("../schema-15.sql"),
-    include_str!("../schema-16.sql"),
-    include_str!("../schema-17.sql"),
-    include_str!("../schema-18.sql"),
-    include_str!("../schema-19.sql"),
+    include_str!("../../schema.sql"),
+    include_str!("../../schema-2.sql"),
+    include_str!("../../schema-3.sql"),
+    include_str!("../../schema-4.sql"),
+    include_str!("../../schema-5.sql"),
+    include_str!("../../schema-6.sql"),
+    include_str!("../../schema-7.sql"),
+    include_str!("../../schema-8.sql"),
+    include_str!("../../schema-9.sql"),
+    include_str!("../../schema-10.sql"),
+    include_str!("../../schema-11.sql"),
+    include_str!("../../schema-12.sql"),
+    include_str!("../../schema-13.sql"),
+    include_str!("../../schema-14.sql"),
+    include_str!("../../schema-15.sql"),
+    include_str!("../../schema-16.sql"),
+    include_str!("../../schema-17.sql"),
+    include_str!("../../schema-18.sql"),
+    include_str!("../../schema-19.sql"),
 ];
 
 /// Version since which rows have checksums.
@@ -51,6 +64,36 @@ const WRITER_BUSY_TIMEOUT: Duration = Duration::from_millis(250);
 /// Size of the write-ahead log, in pages, above which a checkpoint blocks commits (64 MB). Otherwise steady writing
 /// would let the log grow without bound.
 const MAX_LOG_PAGES: i64 = 8192;
+
+/// Opens the file in a data folder, creating it if necessary, for a process with this name.
+pub(super) fn open_database(
+    folder: &Path,
+    durability: Durability,
+    process: &str,
+) -> Result<OpenedDatabase, StoreError> {
+    let file = folder.join(DATABASE_FILE);
+    // SQLite gives its other files the mode of this one.
+    private::create_database_file(&file).map_err(|source| StoreError::NotCreated {
+        what: "create the database",
+        path: file.clone(),
+        source,
+    })?;
+    let writer = Sqlite::open(&file)?;
+    writer.migrate_schema(&file)?;
+    writer.set_durability(durability)?;
+    writer.disable_auto_checkpoints()?;
+    let background = Sqlite::open(&file)?;
+    background.set_durability(durability)?;
+    Ok(OpenedDatabase {
+        source: DbSource::Sqlite(file),
+        writer: DbConnection::Sqlite(writer),
+        checkpoints: Some(DbConnection::Sqlite(background)),
+        is_quick: durability != Durability::Full,
+        may_lack_index: true,
+        keeps_runs_in_memory: durability == Durability::Memory,
+        liveness: Box::new(LockFiles::new(folder, process)),
+    })
+}
 
 /// A connection to a database file.
 pub(crate) struct Sqlite {
@@ -133,14 +176,13 @@ impl Sqlite {
         self.run_script(&format!("PRAGMA user_version={version}"))
     }
 
-    /// Writes a copy of the current database to a new file.
-    pub(crate) fn copy_to(&self, file: &Path) -> Result<(), StoreError> {
-        self.connection.execute("VACUUM INTO ?1", [file.to_string_lossy()])?;
-        Ok(())
-    }
-
-    /// The problems that a check of SQLite finds.
-    pub(crate) fn list_problems(&self, pragma: &str) -> Result<Vec<String>, StoreError> {
+    /// The problems that a check of SQLite finds. A lost page of the list hides runs without a trace in the rows that are
+    /// left.
+    pub(crate) fn list_problems(&self, pages: CheckedPages) -> Result<Vec<String>, StoreError> {
+        let pragma = match pages {
+            CheckedPages::All => "PRAGMA integrity_check",
+            CheckedPages::Runs => "PRAGMA quick_check(run)",
+        };
         let mut found: Vec<String> = self.query_rows(pragma, &[], |row| row.get(0))?;
         found.retain(|problem| problem != "ok");
         Ok(found)
