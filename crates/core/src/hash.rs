@@ -98,13 +98,14 @@ impl<'de> Deserialize<'de> for Hash {
     }
 }
 
-/// Size of the inline buffer in bytes. Most inputs are shorter, and hashing one whole input costs half as much as the
-/// streaming state of the hash function.
-const INLINE_BYTES: usize = 256;
+/// Size of the buffer in bytes. Most inputs are shorter, and hashing one whole input costs half as much as the streaming
+/// state of the hash function.
+const BUFFER_BYTES: usize = 256;
 
 /// Hashes a sequence of parts. Every part is length-prefixed, so different sequences never collide.
 pub struct Hasher {
-    small: [u8; INLINE_BYTES],
+    /// What the streaming state has not received yet: it is slow for parts of a few bytes.
+    buffer: [u8; BUFFER_BYTES],
     used: usize,
     large: Option<Box<blake3::Hasher>>,
 }
@@ -118,26 +119,36 @@ impl Default for Hasher {
 impl Hasher {
     /// An empty hasher.
     pub fn new() -> Hasher {
-        Hasher { small: [0; INLINE_BYTES], used: 0, large: None }
+        Hasher { buffer: [0; BUFFER_BYTES], used: 0, large: None }
     }
 
+    #[inline]
     fn add_bytes(&mut self, bytes: &[u8]) -> &mut Hasher {
         let end = self.used + bytes.len();
-        if self.large.is_none()
-            && let Some(room) = self.small.get_mut(self.used..end)
-        {
-            room.copy_from_slice(bytes);
-            self.used = end;
-            return self;
+        match self.buffer.get_mut(self.used..end) {
+            Some(room) => {
+                room.copy_from_slice(bytes);
+                self.used = end;
+            }
+            None => self.add_to_large(bytes),
         }
-        let gathered = &self.small[..self.used];
-        let large = self.large.get_or_insert_with(|| {
-            let mut large = Box::new(blake3::Hasher::new());
-            large.update(gathered);
-            large
-        });
-        large.update(bytes);
         self
+    }
+
+    /// Empties the buffer, and adds bytes for which it has no room.
+    fn add_to_large(&mut self, bytes: &[u8]) {
+        let large = self.large.get_or_insert_with(Box::default);
+        large.update(&self.buffer[..self.used]);
+        self.used = 0;
+        match self.buffer.get_mut(..bytes.len()) {
+            Some(room) => {
+                room.copy_from_slice(bytes);
+                self.used = bytes.len();
+            }
+            None => {
+                large.update(bytes);
+            }
+        }
     }
 
     /// Adds text.
@@ -160,7 +171,7 @@ impl Hasher {
         match value {
             Value::Null => self.add_number(0),
             Value::Bool(value) => self.add_number(1 + u64::from(*value)),
-            Value::Number(number) => self.add_number(3).add_text(&number.to_text()),
+            Value::Number(number) => number.read_text(|text| self.add_number(3).add_text(text)),
             Value::String(text) => self.add_number(4).add_text(text),
             Value::List(items) => {
                 self.add_number(5).add_number(items.len() as u64);
@@ -175,10 +186,31 @@ impl Hasher {
     }
 
     /// The hash of everything added.
-    pub fn finish(&self) -> Hash {
+    pub fn finish(&mut self) -> Hash {
+        if self.large.is_some() {
+            self.add_to_large(&[]);
+        }
         Hash::from_blake(match &self.large {
             Some(large) => large.finalize(),
-            None => blake3::hash(&self.small[..self.used]),
+            None => blake3::hash(&self.buffer[..self.used]),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_hash_does_not_depend_on_the_buffer() {
+        for lengths in [vec![], vec![256], vec![257, 3], vec![7; 300], vec![250, 6, 1000, 1, 255, 256]] {
+            let parts: Vec<Vec<u8>> = lengths.iter().map(|length| vec![*length as u8; *length]).collect();
+            let mut hasher = Hasher::new();
+            parts.iter().for_each(|part| {
+                hasher.add_bytes(part);
+            });
+            let whole = Hash::of_bytes(&parts.concat());
+            assert_eq!((hasher.finish(), hasher.finish()), (whole, whole), "{lengths:?}");
+        }
     }
 }

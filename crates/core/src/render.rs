@@ -99,8 +99,9 @@ fn write_json(value: &Value, js: bool, out: &mut String) {
     match value {
         Value::Null => out.push_str("null"),
         Value::Bool(value) => out.push_str(if *value { "true" } else { "false" }),
-        Value::Number(number) if js => out.push_str(&to_js_number(number)),
-        Value::Number(number) => out.push_str(&number.to_text()),
+        // The text of an integer is the same in both.
+        Value::Number(number) if js && number.as_i64().is_none() => out.push_str(&to_js_number(number)),
+        Value::Number(number) => number.read_text(|text| out.push_str(text)),
         Value::String(text) => write_string(text, out),
         Value::List(items) => {
             out.push('[');

@@ -129,9 +129,14 @@ impl Number {
 
     /// The source text of the number.
     pub fn to_text(&self) -> String {
+        self.read_text(str::to_owned)
+    }
+
+    /// Passes the source text of the number to `read`, which allocates nothing.
+    pub(crate) fn read_text<T>(&self, read: impl FnOnce(&str) -> T) -> T {
         match &self.0 {
-            Repr::Int(int) => int.to_string(),
-            Repr::Text(text) => text.to_string(),
+            Repr::Int(int) => read(write_digits(*int, &mut [0; MAX_INT_BYTES])),
+            Repr::Text(text) => read(text),
         }
     }
 
@@ -173,6 +178,28 @@ impl From<i64> for Number {
     fn from(int: i64) -> Number {
         Number(Repr::Int(int))
     }
+}
+
+/// Length of the text of the longest integer, in bytes.
+const MAX_INT_BYTES: usize = 20;
+
+/// Writes an integer to the end of `room`, and returns its text.
+fn write_digits(int: i64, room: &mut [u8; MAX_INT_BYTES]) -> &str {
+    let mut start = room.len();
+    let mut rest = int.unsigned_abs();
+    loop {
+        start -= 1;
+        room[start] = b'0' + (rest % 10) as u8;
+        rest /= 10;
+        if rest == 0 {
+            break;
+        }
+    }
+    if int < 0 {
+        start -= 1;
+        room[start] = b'-';
+    }
+    str::from_utf8(&room[start..]).unwrap_or_default()
 }
 
 /// The digits of a number without zeros at both ends, the power of ten of the last one, and whether it is negative. Two
@@ -394,6 +421,13 @@ impl<'de> Deserialize<'de> for Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_text_of_an_integer() {
+        for int in [0, 7, -7, 10, -120, i64::MAX, i64::MIN] {
+            assert_eq!(Number::from(int).to_text(), int.to_string());
+        }
+    }
 
     #[test]
     fn numbers_that_a_double_cannot_hold() {

@@ -123,13 +123,36 @@ static FIGURES: Mutex<Figures> = Mutex::new(Figures {
     event_counts: [0; PROCESS_EVENT_COUNT],
 });
 
+/// Durations of effects of one kind with one outcome.
+struct EffectDurations {
+    kind: &'static str,
+    has_failed: bool,
+    durations: Histogram,
+}
+
+/// Durations of effects. Each effect adds one, so they get their labels when they are read.
+static EFFECTS: Mutex<Vec<EffectDurations>> = Mutex::new(Vec::new());
+
 fn lock_figures() -> MutexGuard<'static, Figures> {
     FIGURES.lock()
 }
 
+fn lock_effects() -> MutexGuard<'static, Vec<EffectDurations>> {
+    EFFECTS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// The figures so far.
 pub fn read_figures() -> Figures {
-    lock_figures().clone()
+    let label = |effect: &EffectDurations| {
+        let labels = vec![("kind", Cow::Borrowed(effect.kind)), label_outcome(effect.has_failed)];
+        (labels, effect.durations.clone())
+    };
+    let steps = lock_effects().iter().map(label).collect();
+    Figures { steps, ..lock_figures().clone() }
+}
+
+fn label_outcome(has_failed: bool) -> (&'static str, Cow<'static, str>) {
+    ("outcome", Cow::Borrowed(if has_failed { "failed" } else { "finished" }))
 }
 
 /// An effect that was performed.
@@ -147,15 +170,27 @@ pub(crate) fn record_effect(effect: &PerformedEffect<'_>) {
     if matches!(effect.kind, "ask" | "wait") {
         return;
     }
-    let outcome = ("outcome", Cow::Borrowed(if effect.has_failed { "failed" } else { "finished" }));
-    let mut figures = lock_figures();
-    add_duration(&mut figures.steps, &[("kind", Cow::Borrowed(effect.kind)), outcome.clone()], effect.duration_ms);
+    count_duration(effect);
     let Some(model) = effect.model else { return };
+    let mut figures = lock_figures();
     let provider = model.split_once(':').map_or(model, |(provider, _)| provider);
-    let labels = [("provider", Cow::Owned(provider.to_owned())), outcome];
+    let labels = [("provider", Cow::Owned(provider.to_owned())), label_outcome(effect.has_failed)];
     add_duration(&mut figures.model_calls, &labels, effect.duration_ms);
     if let Some(usage) = effect.usage {
         figures.model_usage.entry(provider.to_owned()).or_insert_with(Usage::none).add(usage);
+    }
+}
+
+fn count_duration(effect: &PerformedEffect<'_>) {
+    let &PerformedEffect { kind, has_failed, duration_ms, .. } = effect;
+    let mut effects = lock_effects();
+    match effects.iter_mut().find(|known| known.kind == kind && known.has_failed == has_failed) {
+        Some(known) => known.durations.add(duration_ms),
+        None => {
+            let mut durations = Histogram::default();
+            durations.add(duration_ms);
+            effects.push(EffectDurations { kind, has_failed, durations });
+        }
     }
 }
 

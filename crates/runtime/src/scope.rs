@@ -7,7 +7,6 @@ use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use futures_util::future::{Either, select};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 
 use crate::effects::BoxFuture;
@@ -71,15 +70,14 @@ pub(crate) async fn join_all<F: Future + Unpin>(children: impl Iterator<Item = F
 /// waits for the first time: most work never does, and needs no timer.
 pub(crate) async fn run_until<T, L: Future<Output = ()> + Unpin>(
     mut work: impl Future<Output = T> + Unpin,
-    start_limit: impl FnOnce() -> L,
+    start_limit: impl Fn() -> L,
 ) -> Option<T> {
-    if let Poll::Ready(output) = poll_fn(|context| Poll::Ready(Pin::new(&mut work).poll(context))).await {
-        return Some(output);
-    }
-    match select(work, start_limit()).await {
-        Either::Left((output, _)) => Some(output),
-        Either::Right(((), _)) => None,
-    }
+    let mut limit = None;
+    poll_fn(|context| match Pin::new(&mut work).poll(context) {
+        Poll::Ready(output) => Poll::Ready(Some(output)),
+        Poll::Pending => Pin::new(limit.get_or_insert_with(&start_limit)).poll(context).map(|()| None),
+    })
+    .await
 }
 
 /// Returns control to what polls the run, once.

@@ -244,7 +244,7 @@ mod tests {
         let mut hashers = [Hasher::new(), Hasher::new()];
         payload.hash_into(&mut hashers[0]);
         Payload { escaped_prompt: None, ..payload }.hash_into(&mut hashers[1]);
-        let [with, without] = hashers.map(|hasher| hasher.finish());
+        let [with, without] = hashers.map(|mut hasher| hasher.finish());
         assert_ne!(with, without, "the arguments are others");
     }
 }

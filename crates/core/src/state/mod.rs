@@ -351,6 +351,11 @@ impl RunState {
     /// The index of the step that an event is about, which is added if it is new; an error if the event cannot follow the
     /// step's earlier ones.
     fn advance(&mut self, record: &Record) -> Result<usize, Violation> {
+        // Most events follow one of the same step, which is not looked up again.
+        if let Some(step) = self.steps.last_mut().filter(|step| step.path == record.path) {
+            step.order.advance(record)?;
+            return Ok(self.steps.len() - 1);
+        }
         match self.index.entry(record.path.clone()) {
             Entry::Occupied(known) => {
                 let at = *known.get();

@@ -23,7 +23,7 @@ use parking_lot::Mutex;
 use super::effect::{EffectFailure, EffectOutcome, FailedAttempt, plain_outcome};
 use super::{Interpreter, Interrupt, StepContext};
 use crate::effects::{BoxFuture, BudgetAllowance, ChildEffects, EffectContext, EffectFuture, SandboxHost};
-use crate::log::{ActivityScope, EarlierEffect, EarlierOutcome, HostGuard};
+use crate::log::{Activity, EarlierEffect, EarlierOutcome, HostGuard};
 
 /// The run as seen by one attempt of a step. Most steps have no child effects, so this is small and clones nothing
 /// until the first one.
@@ -31,7 +31,7 @@ pub(super) struct ChildEffectRunner<'a> {
     interpreter: &'a Interpreter,
     place: &'a StepContext,
     attempt: u32,
-    scope: Arc<ActivityScope>,
+    activity: &'a Activity<'a>,
     /// Held from the first request on, or from the start if one may have been recorded.
     host: OnceLock<HostGuard>,
     request_count: AtomicUsize,
@@ -46,14 +46,14 @@ impl<'a> ChildEffectRunner<'a> {
         interpreter: &'a Interpreter,
         place: &'a StepContext,
         attempt: u32,
-        scope: &Arc<ActivityScope>,
+        activity: &'a Activity<'a>,
     ) -> ChildEffectRunner<'a> {
         let (request_count, progress_count, interrupt) = (AtomicUsize::new(0), AtomicUsize::new(0), Mutex::new(None));
         let runner = ChildEffectRunner {
             interpreter,
             place,
             attempt,
-            scope: scope.clone(),
+            activity,
             host: OnceLock::new(),
             request_count,
             progress_count,
@@ -138,7 +138,7 @@ impl<'a> ChildEffectRunner<'a> {
     async fn perform_child(&self, request: Request) -> Result<Value, StepFailure> {
         self.register_host();
         let mut place = StepContext {
-            enclosing: Some(self.scope.clone()),
+            enclosing: Some(self.activity.scope().clone()),
             ..self.place.with_path(self.next_path(request.kind_name(), &self.request_count))
         };
         let is_recorded = self.interpreter.log.has_record(&place.path, 1, EventKind::StepStarted);
@@ -221,7 +221,7 @@ impl ChildEffects for ChildEffectRunner<'_> {
     fn wait_for_child<'a>(&'a self, child: ChildSuspension, seen: u64) -> BoxFuture<'a, ()> {
         Box::pin(async move {
             self.register_host();
-            let _paused = self.interpreter.pause_enclosing(Some(&self.scope));
+            let _paused = self.interpreter.pause_enclosing(Some(self.activity.scope()));
             self.interpreter.log.wait_for_child(&self.place.path, self.attempt, child, seen).await;
         })
     }
@@ -238,11 +238,11 @@ impl Interpreter {
         request: &CallRequest,
         mut context: EffectContext,
         place: &StepContext,
-        scope: &Arc<ActivityScope>,
+        activity: &Activity<'_>,
     ) -> Result<EffectOutcome, EffectFailure> {
         let allowance = Arc::new(BudgetAllowance::new(self.ledger.remaining_limits(&self.limits)));
         context.allowance = Some(allowance.clone());
-        let below = ChildEffectRunner::new(self, place, context.attempt, scope);
+        let below = ChildEffectRunner::new(self, place, context.attempt, activity);
         let functions = &self.effects.functions;
         let may_repeat = || !below.has_started() && functions.effect_class(request) == EffectClass::AtLeastOnce;
         let call = || functions.call_function(request, &context, &below);

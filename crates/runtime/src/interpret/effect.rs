@@ -292,7 +292,7 @@ impl Interpreter {
                 let content = effects.scraper.fetch_page(request, &context).await;
                 content.map(|content| plain_outcome(content.into())).map_err(EffectFailure::from)
             }
-            Request::Call(request) => self.call_function(request, context, place, activity.scope()).await,
+            Request::Call(request) => self.call_function(request, context, place, &activity).await,
             Request::HttpExchange(request) => {
                 let reply = effects.http.send_request(request, &context).await;
                 let outcome = |reply: HttpReply| EffectOutcome {
@@ -302,7 +302,7 @@ impl Interpreter {
                 reply.map(outcome).map_err(EffectFailure::from)
             }
             Request::Python(request) => {
-                let below = ChildEffectRunner::new(self, place, attempt, activity.scope());
+                let below = ChildEffectRunner::new(self, place, attempt, &activity);
                 let run = || effects.code.run_python(request, &below, &context);
                 let reply = self.repeat_in_outage(|| !below.has_started(), run).await;
                 match below.into_interrupt() {

@@ -54,13 +54,15 @@ impl Interpreter {
         let answer = Box::pin(self.log.wait_for_answer(&place.path, attempt, question.schema.as_ref()));
         let Some(Expiry { expires_at, asked_at, timeout_ms }) = expiry else { return Ok(plain_outcome(answer.await)) };
         let _timer = self.log.start_timer(expires_at, TimerKind::Question);
-        let expired = Box::pin(async {
-            let remaining_ms = self.log.remaining_ms(expires_at, asked_at);
-            let is_known = Box::pin(self.log.wait_for_known_time(expires_at));
-            scope::run_until(is_known, || self.effects.clock.sleep_for(remaining_ms)).await;
-            self.log.wait_for_decisions().await;
-        });
-        match scope::run_until(answer, || expired).await {
+        let start_expiry = || {
+            Box::pin(async {
+                let remaining_ms = self.log.remaining_ms(expires_at, asked_at);
+                let is_known = Box::pin(self.log.wait_for_known_time(expires_at));
+                scope::run_until(is_known, || self.effects.clock.sleep_for(remaining_ms)).await;
+                self.log.wait_for_decisions().await;
+            })
+        };
+        match scope::run_until(answer, start_expiry).await {
             Some(answer) => Ok(plain_outcome(answer)),
             None => {
                 let message = format!("no answer within {timeout_ms} ms");

@@ -1,8 +1,8 @@
 //! Activities: what keeps a run from being suspended. An effect in progress is one, and so is a pause between attempts. A
 //! function or block that only waits, because one of its child effects waits for a person, is none while it waits.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use flowloom_core::path::Path;
 
@@ -17,10 +17,9 @@ pub(crate) struct ActivityScope {
 
 impl RunLog {
     /// Counts an effect (or a pause between attempts) within `parent` as in progress until the guard is dropped.
-    pub(crate) fn start_activity(self: &Arc<RunLog>, parent: Option<&Arc<ActivityScope>>) -> Activity {
-        let scope = ActivityScope { waiting: AtomicUsize::new(0), parent: parent.cloned() };
+    pub(crate) fn start_activity<'a>(&'a self, parent: Option<&'a Arc<ActivityScope>>) -> Activity<'a> {
         self.lock_state().active += 1;
-        Activity { log: self.clone(), scope: Arc::new(scope) }
+        Activity { log: self, parent, scope: OnceLock::new() }
     }
 
     /// Registers a block or function that can have child effects until the guard is dropped.
@@ -47,22 +46,25 @@ fn enclosing_scopes(scope: Option<&Arc<ActivityScope>>) -> impl Iterator<Item = 
 }
 
 /// Marks an activity as in progress until it is dropped.
-pub(crate) struct Activity {
-    log: Arc<RunLog>,
-    scope: Arc<ActivityScope>,
+pub(crate) struct Activity<'a> {
+    log: &'a RunLog,
+    parent: Option<&'a Arc<ActivityScope>>,
+    /// `None` without child effects, which most effects do not have.
+    scope: OnceLock<Arc<ActivityScope>>,
 }
 
-impl Activity {
+impl Activity<'_> {
     /// The scope of the child effects.
     pub(crate) fn scope(&self) -> &Arc<ActivityScope> {
-        &self.scope
+        let new = || Arc::new(ActivityScope { waiting: AtomicUsize::new(0), parent: self.parent.cloned() });
+        self.scope.get_or_init(new)
     }
 }
 
-impl Drop for Activity {
+impl Drop for Activity<'_> {
     fn drop(&mut self) {
         let mut state = self.log.lock_state();
-        if self.scope.waiting.load(Ordering::Relaxed) == 0 {
+        if self.scope.get().is_none_or(|scope| scope.waiting.load(Ordering::Relaxed) == 0) {
             state.active -= 1;
         }
     }

@@ -35,7 +35,7 @@ use crate::effects::Clock;
 use crate::error::JournalError;
 use crate::journal::{AppendResult, Batch, Journal, Lease, LeaseState};
 use crate::publish::Publisher;
-pub(crate) use activity::{ActivityPause, ActivityScope, HostGuard};
+pub(crate) use activity::{Activity, ActivityPause, ActivityScope, HostGuard};
 use child_runs::ChildRuns;
 pub(crate) use earlier_effects::{EarlierEffect, EarlierOutcome};
 use forgotten::ForgottenAttempts;
