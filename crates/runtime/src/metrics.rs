@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use flowloom_core::chat::Usage;
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 
 /// Upper bounds of the buckets, in milliseconds. Longer durations are in a last bucket without a bound.
 pub const BUCKET_BOUNDS_MS: [u64; 14] =
@@ -133,22 +133,14 @@ struct EffectDurations {
 /// Durations of effects. Each effect adds one, so they get their labels when they are read.
 static EFFECTS: Mutex<Vec<EffectDurations>> = Mutex::new(Vec::new());
 
-fn lock_figures() -> MutexGuard<'static, Figures> {
-    FIGURES.lock()
-}
-
-fn lock_effects() -> MutexGuard<'static, Vec<EffectDurations>> {
-    EFFECTS.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 /// The figures so far.
 pub fn read_figures() -> Figures {
     let label = |effect: &EffectDurations| {
         let labels = vec![("kind", Cow::Borrowed(effect.kind)), label_outcome(effect.has_failed)];
         (labels, effect.durations.clone())
     };
-    let steps = lock_effects().iter().map(label).collect();
-    Figures { steps, ..lock_figures().clone() }
+    let steps = EFFECTS.lock().iter().map(label).collect();
+    Figures { steps, ..FIGURES.lock().clone() }
 }
 
 fn label_outcome(has_failed: bool) -> (&'static str, Cow<'static, str>) {
@@ -172,7 +164,7 @@ pub(crate) fn record_effect(effect: &PerformedEffect<'_>) {
     }
     count_duration(effect);
     let Some(model) = effect.model else { return };
-    let mut figures = lock_figures();
+    let mut figures = FIGURES.lock();
     let provider = model.split_once(':').map_or(model, |(provider, _)| provider);
     let labels = [("provider", Cow::Owned(provider.to_owned())), label_outcome(effect.has_failed)];
     add_duration(&mut figures.model_calls, &labels, effect.duration_ms);
@@ -183,7 +175,7 @@ pub(crate) fn record_effect(effect: &PerformedEffect<'_>) {
 
 fn count_duration(effect: &PerformedEffect<'_>) {
     let &PerformedEffect { kind, has_failed, duration_ms, .. } = effect;
-    let mut effects = lock_effects();
+    let mut effects = EFFECTS.lock();
     match effects.iter_mut().find(|known| known.kind == kind && known.has_failed == has_failed) {
         Some(known) => known.durations.add(duration_ms),
         None => {
@@ -196,12 +188,12 @@ fn count_duration(effect: &PerformedEffect<'_>) {
 
 /// Counts an event.
 pub fn count_event(event: ProcessEvent) {
-    lock_figures().event_counts[event as usize] += 1;
+    FIGURES.lock().event_counts[event as usize] += 1;
 }
 
 /// Counts a run that has ended.
 pub fn count_ended_run(status: &'static str, workflow: &str) {
-    add_ended_run(&mut lock_figures().ended_runs, status, workflow);
+    add_ended_run(&mut FIGURES.lock().ended_runs, status, workflow);
 }
 
 fn add_ended_run(ended: &mut BTreeMap<EndedRuns, u64>, status: &'static str, workflow: &str) {
@@ -218,7 +210,7 @@ fn add_ended_run(ended: &mut BTreeMap<EndedRuns, u64>, status: &'static str, wor
 
 /// Counts the time that a request waited for a place.
 pub(crate) fn record_wait(queue: &'static str, duration_ms: u64) {
-    add_duration(&mut lock_figures().queues, &[("queue", Cow::Borrowed(queue))], duration_ms);
+    add_duration(&mut FIGURES.lock().queues, &[("queue", Cow::Borrowed(queue))], duration_ms);
 }
 
 #[cfg(test)]
