@@ -389,6 +389,22 @@ test("problems are marked in the list and in the graph, and fold into one line",
   await closePage(opened);
 });
 
+test("the table of workflows is sorted by the figure that a person chooses", async () => {
+  await startRun(studio.address, "broken", "Ada", 30);
+  for (let at = 0; at < 3; at += 1) await startRun(studio.address, "echo", { topic: "tea" }, 30);
+  const opened = await openPage(browser, studio.address);
+  const { page } = opened;
+  await page.goto(`${studio.address}/runs`);
+  await page.getByText("By workflow", { exact: false }).first().click();
+  const table = page.locator(".charts-tables table").first();
+  const failed = table.getByRole("columnheader", { name: "Failed" });
+  assert.equal(await failed.getAttribute("aria-sort"), null);
+  await failed.getByRole("button").click();
+  assert.equal(await failed.getAttribute("aria-sort"), "descending");
+  await table.locator("tbody tr").first().getByText("Broken on purpose").waitFor();
+  await closePage(opened);
+});
+
 test("the filters apply to the charts, and the whole row leads to the run", async () => {
   await startRun(studio.address, "broken", "Ada", 30);
   await startRun(studio.address, "echo", { topic: "tea" }, 30);

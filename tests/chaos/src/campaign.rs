@@ -131,6 +131,7 @@ impl<'a> Crowd<'a> {
         clients: &[(RunClient<'_>, bool)],
         report: &mut CampaignReport,
     ) -> Result<(), String> {
+        let known = report.violations.len();
         report.runs += clients.len();
         report.requests = self.site.effects.request_count();
         for (client, has_ended) in clients {
@@ -141,7 +142,7 @@ impl<'a> Crowd<'a> {
         }
         let lost = |_: ConnectionLost| "the last server does not answer".to_owned();
         report.violations.extend(find_unfinished(server.address).map_err(lost)?);
-        if !report.violations.is_empty() {
+        if report.violations.len() > known {
             report.violations.push(format!("the last server printed:\n{}", server.printed_lines()));
             let kept = self.site.keep_folder().map_err(|error| error.to_string())?;
             report.violations.push(format!("the folder of the runs was copied to {}", kept.display()));

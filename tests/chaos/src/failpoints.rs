@@ -60,8 +60,8 @@ pub const HITS: [usize; 3] = [1, 2, 5];
 
 /// How often a failpoint is tried again that was not reached at any hit.
 const MAX_EXTRA_ATTEMPTS: usize = 6;
-/// How long a server with a failpoint runs at most.
-const FAILPOINT_TIMEOUT: Duration = Duration::from_secs(15);
+/// How long a server with a failpoint runs at most. Usually its runs end before.
+const FAILPOINT_TIMEOUT: Duration = Duration::from_secs(60);
 /// How often it is checked whether the server has ended.
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
