@@ -302,6 +302,16 @@ fn the_frontmatter_keeps_its_comments_and_its_order() {
 }
 
 #[test]
+fn keys_between_braces_get_lines() {
+    let text = "---\n{title: A, input: {topic: {type: text}}}\n---\n\nHi.\n";
+    let case = Case { name: "braces".to_owned(), format: markdown::FORMAT, text: text.to_owned() };
+    let titled = case.edit(text, &Edit::Set { path: path("title"), value: "B".into() });
+    assert_eq!(titled, "---\ntitle: B\ninput: {topic: {type: text}}\n---\n\nHi.\n");
+    let removed = case.edit(text, &Edit::Remove { path: path("title") });
+    assert_eq!(removed, "---\ninput: {topic: {type: text}}\n---\n\nHi.\n");
+}
+
+#[test]
 fn comments_stay_where_they_are() {
     let text = "{\n  // steps\n  \"steps\": [\n    // first\n    {\"name\": \"a\", \"functionId\": \"agent::chat\", \"mode\": \"sequential\"}, // one\n    {\"name\": \"b\", \"functionId\": \"agent::chat\", \"mode\": \"sequential\"} // two\n  ]\n}\n";
     let format = find_format("steps").expect("a format");

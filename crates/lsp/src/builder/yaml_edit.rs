@@ -1,5 +1,7 @@
 //! Changes of the frontmatter of a Markdown workflow, line by line, so that comments and order stay.
 
+use std::sync::Arc;
+
 use flowloom_core::json::write_json;
 use flowloom_core::value::Value;
 use flowloom_formats::markdown::read_yaml;
@@ -10,16 +12,32 @@ use crate::analysis::json_place::PathStep;
 use crate::analysis::mdx::read_mdx;
 use crate::analysis::yaml::{YamlKey, find_yaml_keys};
 
-/// The frontmatter as a value. Fails if it is not valid.
+/// The frontmatter as an object. Fails if it is not valid, or if it is something else.
 pub(super) fn read_frontmatter(text: &str) -> Result<Value, BuildError> {
     let Some(range) = read_mdx(text).frontmatter else { return Ok(Value::map::<&str>([])) };
-    let value = read_yaml(&text[range]).map_err(BuildError::Unreadable)?;
-    Ok(if value == Value::Null { Value::map::<&str>([]) } else { value })
+    match read_yaml(&text[range]).map_err(BuildError::Unreadable)? {
+        Value::Null => Ok(Value::map::<&str>([])),
+        value @ Value::Map(_) => Ok(value),
+        _ => Err(BuildError::Unreadable("the frontmatter has no keys".to_owned())),
+    }
+}
+
+/// The frontmatter, whose keys have a line each afterwards: not all keys of one object between braces have one.
+fn read_lines(text: &mut String) -> Result<Value, BuildError> {
+    let whole = read_frontmatter(text)?;
+    let Some((range, map)) = read_mdx(text).frontmatter.zip(whole.as_map()) else { return Ok(whole) };
+    let is_blank = |line: &str| line.trim().is_empty() || line.trim_start().starts_with('#');
+    let has_line = |key: &Arc<str>| find_line(text, range.clone(), &[key.to_string()]).is_some();
+    if !text[range.clone()].lines().all(is_blank) && !map.keys().any(has_line) {
+        let lines: String = map.iter().map(|(key, value)| write_entry(&[key.to_string()], value)).collect();
+        text.replace_range(range, &lines);
+    }
+    Ok(whole)
 }
 
 /// Gives the value at a path of keys another content.
 pub(super) fn set_value(text: &mut String, path: &[String], value: &Value) -> Result<(), BuildError> {
-    let whole = read_frontmatter(text)?;
+    let whole = read_lines(text)?;
     let Some(range) = read_mdx(text).frontmatter else {
         let line = write_entry(path, value);
         text.insert_str(0, &format!("---\n{line}---\n\n"));
@@ -55,7 +73,7 @@ fn insert_lines(text: &mut String, at: usize, lines: &str) {
 
 /// Removes the entry at a path of keys.
 pub(super) fn remove(text: &mut String, path: &[String]) -> Result<(), BuildError> {
-    let whole = read_frontmatter(text)?;
+    let whole = read_lines(text)?;
     let Some(range) = read_mdx(text).frontmatter else { return Ok(()) };
     for depth in (1..=path.len()).rev() {
         let Some(line) = find_line(text, range.clone(), &path[..depth]) else { continue };
@@ -173,7 +191,7 @@ fn write_entry(path: &[String], value: &Value) -> String {
     let key = if is_plain_key(first) { first.clone() } else { write_json(&Value::from(first.as_str())) };
     match value.as_map().filter(|map| !map.is_empty() && path.len() > 1) {
         Some(map) => {
-            let line = |(name, value): (&std::sync::Arc<str>, &Value)| {
+            let line = |(name, value): (&Arc<str>, &Value)| {
                 let name = if is_plain_key(name) { name.to_string() } else { write_json(&Value::from(&**name)) };
                 format!("  {name}: {}\n", write_flow(value))
             };
@@ -193,7 +211,7 @@ fn write_flow(value: &Value) -> String {
         Value::String(text) if is_plain_text(text) => text.to_string(),
         Value::List(items) => format!("[{}]", items.iter().map(write_flow).collect::<Vec<_>>().join(", ")),
         Value::Map(map) => {
-            let entry = |(key, value): (&std::sync::Arc<str>, &Value)| {
+            let entry = |(key, value): (&Arc<str>, &Value)| {
                 let key = if is_plain_key(key) { key.to_string() } else { write_json(&Value::from(&**key)) };
                 format!("{key}: {}", write_flow(value))
             };
