@@ -59,7 +59,7 @@ pub const UNREACHED: &[(&str, &str)] = &[
 pub const HITS: [usize; 3] = [1, 2, 5];
 
 /// How often a failpoint is tried again that was not reached at any hit.
-const MAX_EXTRA_ATTEMPTS: usize = 6;
+const MAX_EXTRA_ATTEMPTS: usize = 16;
 /// How long a server with a failpoint runs at most. Usually its runs end before.
 const FAILPOINT_TIMEOUT: Duration = Duration::from_secs(60);
 /// How often it is checked whether the server has ended.
