@@ -233,11 +233,11 @@ pub struct QuotaUsage {
 
 /// Measures what a user uses. Fails if the store cannot be read.
 pub async fn measure_user(store: &Arc<Store>, config: &Config, user: &str) -> Result<Vec<QuotaUsage>, AppError> {
-    let (measured, owner) = (store.clone(), user.to_owned());
-    // Measuring the size of a user's data reads all of it.
-    let mut rows = tokio::task::spawn_blocking(move || measure_quotas(&measured, &owner)).await??;
-    let (files, owner) = (build_user_files(config), user.to_owned());
-    let file_bytes = tokio::task::spawn_blocking(move || measure_files(files.as_ref(), &owner)).await?;
+    let (measured, files, owner) = (store.clone(), build_user_files(config), user.to_owned());
+    // Measuring the size of a user's data and files reads all of them.
+    let measure = move || (measure_quotas(&measured, &owner), measure_files(files.as_ref(), &owner));
+    let (rows, file_bytes) = tokio::task::spawn_blocking(measure).await?;
+    let mut rows = rows?;
     if let Some(row) = rows.iter_mut().find(|row| row.name == Quota::FileBytes.info().name) {
         row.used = file_bytes.map(|bytes| bytes as f64);
     }

@@ -24,7 +24,7 @@ impl EventColumns<'_> {
         add_run(&mut hasher, run).add_text(self.path).add_text(self.kind);
         add_optional(&mut hasher, self.data);
         add_optional(&mut hasher, self.output);
-        shorten(&mut hasher)
+        truncate_hash(&mut hasher)
     }
 }
 
@@ -64,7 +64,7 @@ impl RunColumns<'_> {
             hasher.add_text(kind);
             add_optional(&mut hasher, id.as_deref());
         }
-        shorten(&mut hasher)
+        truncate_hash(&mut hasher)
     }
 }
 
@@ -82,13 +82,13 @@ impl StatusColumns<'_> {
         let mut hasher = Hasher::new();
         add_run(&mut hasher, run).add_text(self.status).add_number(self.seq);
         hasher.add_number(self.finished_at.is_some().into()).add_number(self.finished_at.unwrap_or_default());
-        shorten(&mut hasher)
+        truncate_hash(&mut hasher)
     }
 }
 
 /// The checksum of an entry of a memory.
 pub(crate) fn memory_checksum(namespace: &str, key: &str, value: &str) -> i64 {
-    shorten(Hasher::new().add_text(namespace).add_text(key).add_text(value))
+    truncate_hash(Hasher::new().add_text(namespace).add_text(key).add_text(value))
 }
 
 fn add_run(hasher: &mut Hasher, run: RunId) -> &mut Hasher {
@@ -101,7 +101,7 @@ fn add_optional(hasher: &mut Hasher, text: Option<&str>) {
 }
 
 /// 64 bits are enough against accidents, and fit into an integer column.
-fn shorten(hasher: &mut Hasher) -> i64 {
+fn truncate_hash(hasher: &mut Hasher) -> i64 {
     let [a, b, c, d, e, f, g, h, ..] = *hasher.finish().as_bytes();
     i64::from_le_bytes([a, b, c, d, e, f, g, h])
 }

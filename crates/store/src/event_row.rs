@@ -58,12 +58,12 @@ impl EventRow {
             }
             event => stored.data = event.data_json().map_err(StoreError::Unserializable)?,
         }
-        stored.checksum = stored.columns().checksum(record.run, record.seq);
+        stored.checksum = stored.as_columns().checksum(record.run, record.seq);
         Ok(stored)
     }
 
     /// The columns that its checksum covers.
-    pub(crate) fn columns(&self) -> EventColumns<'_> {
+    pub(crate) fn as_columns(&self) -> EventColumns<'_> {
         EventColumns {
             at: self.at,
             path: self.path.as_str(),

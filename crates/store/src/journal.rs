@@ -322,7 +322,7 @@ fn write_claim(
 ) -> Result<(), StoreError> {
     // The job may have waited for the end of an outage, in which no worker could renew a lease.
     if let Some(earlier) = &seen.worker
-        && (!claimant.knows_the_dead() || claimant.has_come_back(connection, run, earlier)?)
+        && (!claimant.can_identify_dead_workers() || claimant.has_come_back(connection, run, earlier)?)
     {
         return Err(JournalError::RunOwned(run).into());
     }

@@ -172,7 +172,7 @@ pub const QUOTA_TABLE: [QuotaInfo; 10] = [
         unit: "bytes",
         window: QuotaWindow::Now,
         scale: 1,
-        advice: "replace files by smaller ones, or ask the operator to delete some",
+        advice: "replace files with smaller ones, or ask the operator to delete some",
         sql: None,
     },
     QuotaInfo {

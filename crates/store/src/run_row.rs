@@ -149,7 +149,7 @@ impl StoredRunRow {
         let id = row.get::<String>(0).ok().as_deref().and_then(RunId::parse).ok_or_else(damaged)?;
         let corrupt = |what: Corruption| StoreError::Corrupt(what);
         let stored = StoredRunRow::read_columns(row, id).map_err(|_| corrupt(Corruption::Run(id)))?;
-        if stored.columns().checksum() != row.get::<i64>(11)? {
+        if stored.as_columns().checksum() != row.get::<i64>(11)? {
             return Err(corrupt(Corruption::Run(id)));
         }
         let StoredRunRow { row: RunRow { status, finished_at, .. }, .. } = &stored;
@@ -187,7 +187,7 @@ impl StoredRunRow {
         })
     }
 
-    fn columns(&self) -> RunColumns<'_> {
+    fn as_columns(&self) -> RunColumns<'_> {
         let RunRow { id, created_at, format, name, workflow, user, thread_key, parent, .. } = &self.row;
         let RunRow { project, forked_from, trigger, .. } = &self.row;
         RunColumns {

@@ -96,9 +96,9 @@ impl LocalWorker {
         self.liveness.read_living(db)
     }
 
-    /// Whether a process that seems to be dead is: after an outage, living ones have not renewed their leases yet.
-    pub(crate) fn knows_the_dead(&self) -> bool {
-        self.liveness.knows_the_dead()
+    /// Whether each process that seems dead has really ended. After an outage, living ones have not renewed their leases yet.
+    pub(crate) fn can_identify_dead_workers(&self) -> bool {
+        self.liveness.can_identify_dead_workers()
     }
 
     /// The term of the lease of this process. A process with a lock file is alive as long as it holds it.

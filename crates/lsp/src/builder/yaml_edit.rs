@@ -22,8 +22,9 @@ pub(super) fn read_frontmatter(text: &str) -> Result<Value, BuildError> {
     }
 }
 
-/// The frontmatter, whose keys have a line each afterwards: not all keys of one object between braces have one.
-fn read_lines(text: &mut String) -> Result<Value, BuildError> {
+/// Gives each key of a frontmatter that is one object between braces a line of its own, so that lines can be changed. Returns
+/// the frontmatter. Fails like [`read_frontmatter`].
+fn put_keys_on_lines(text: &mut String) -> Result<Value, BuildError> {
     let whole = read_frontmatter(text)?;
     let Some((range, map)) = read_mdx(text).frontmatter.zip(whole.as_map()) else { return Ok(whole) };
     let is_blank = |line: &str| line.trim().is_empty() || line.trim_start().starts_with('#');
@@ -37,7 +38,7 @@ fn read_lines(text: &mut String) -> Result<Value, BuildError> {
 
 /// Gives the value at a path of keys another content.
 pub(super) fn set_value(text: &mut String, path: &[String], value: &Value) -> Result<(), BuildError> {
-    let whole = read_lines(text)?;
+    let whole = put_keys_on_lines(text)?;
     let Some(range) = read_mdx(text).frontmatter else {
         let line = write_entry(path, value);
         text.insert_str(0, &format!("---\n{line}---\n\n"));
@@ -73,7 +74,7 @@ fn insert_lines(text: &mut String, at: usize, lines: &str) {
 
 /// Removes the entry at a path of keys.
 pub(super) fn remove(text: &mut String, path: &[String]) -> Result<(), BuildError> {
-    let whole = read_lines(text)?;
+    let whole = put_keys_on_lines(text)?;
     let Some(range) = read_mdx(text).frontmatter else { return Ok(()) };
     for depth in (1..=path.len()).rev() {
         let Some(line) = find_line(text, range.clone(), &path[..depth]) else { continue };

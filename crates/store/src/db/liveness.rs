@@ -38,8 +38,8 @@ pub(crate) trait Liveness: Send + Sync {
         None
     }
 
-    /// Whether a process that seems to be dead is.
-    fn knows_the_dead(&self) -> bool {
+    /// Whether each process that seems dead has really ended.
+    fn can_identify_dead_workers(&self) -> bool {
         true
     }
 

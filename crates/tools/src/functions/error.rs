@@ -185,7 +185,7 @@ pub enum FileError {
     /// The files of the user would be larger than their quota.
     #[error(
         "the files of the user {user} have {used_bytes} of {limit_bytes} bytes (quota file_bytes); \
-         replace files by smaller ones, or ask the operator to delete some"
+         replace files with smaller ones, or ask the operator to delete some"
     )]
     QuotaExceeded {
         /// The user.

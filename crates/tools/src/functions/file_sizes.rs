@@ -23,26 +23,25 @@ struct KnownSize {
     measured_at: Instant,
 }
 
-/// Room for a file, given back when it is dropped and the file was not written.
-pub(super) struct ReservedBytes<'a> {
-    sizes: &'a FileSizes,
-    user: &'a str,
-    added: u64,
-    replaced: u64,
-    is_kept: bool,
+/// The change of a folder by a file that is written, in bytes.
+#[derive(Clone, Copy)]
+pub(super) struct SizeChange {
+    /// The size of the new content.
+    pub(super) added: u64,
+    /// The size of the old content.
+    pub(super) replaced: u64,
 }
 
 impl FileSizes {
-    /// Reserves room for a file of `added` bytes that replaces one of `replaced` bytes. Fails if the files in `folder` would
-    /// then have more than `limit` bytes, or if the folder cannot be measured.
-    pub(super) fn reserve_bytes<'a>(
-        &'a self,
-        user: &'a str,
+    /// Reserves room for a file before it is written. Fails if the files in `folder` would then have more than `limit` bytes,
+    /// or if the folder cannot be measured.
+    pub(super) fn reserve_bytes(
+        &self,
+        user: &str,
         folder: &Path,
-        added: u64,
-        replaced: u64,
+        change: SizeChange,
         limit: u64,
-    ) -> Result<ReservedBytes<'a>, FileError> {
+    ) -> Result<(), FileError> {
         let is_known = self.0.lock().get(user).is_some_and(KnownSize::is_fresh);
         // The folder is measured without the lock, so that other users do not wait.
         let measured = if is_known { None } else { Some(measure_folder(folder)) };
@@ -55,6 +54,7 @@ impl FileSizes {
             sizes.insert(user.to_owned(), KnownSize { bytes, measured_at: Instant::now() });
         }
         let known = sizes.entry(user.to_owned()).or_insert(KnownSize { bytes: 0, measured_at: Instant::now() });
+        let SizeChange { added, replaced } = change;
         let after = (known.bytes + added).saturating_sub(replaced);
         if added > replaced && after > limit {
             return Err(FileError::QuotaExceeded {
@@ -64,31 +64,20 @@ impl FileSizes {
             });
         }
         known.bytes = after;
-        Ok(ReservedBytes { sizes: self, user, added, replaced, is_kept: false })
+        Ok(())
+    }
+
+    /// Gives back the room of a file that was not written.
+    pub(super) fn release_bytes(&self, user: &str, SizeChange { added, replaced }: SizeChange) {
+        if let Some(known) = self.0.lock().get_mut(user) {
+            known.bytes = (known.bytes + replaced).saturating_sub(added);
+        }
     }
 }
 
 impl KnownSize {
     fn is_fresh(&self) -> bool {
         self.measured_at.elapsed() < MAX_AGE
-    }
-}
-
-impl ReservedBytes<'_> {
-    /// The file was written.
-    pub(super) fn keep(mut self) {
-        self.is_kept = true;
-    }
-}
-
-impl Drop for ReservedBytes<'_> {
-    fn drop(&mut self) {
-        if self.is_kept {
-            return;
-        }
-        if let Some(known) = self.sizes.0.lock().get_mut(self.user) {
-            known.bytes = (known.bytes + self.replaced).saturating_sub(self.added);
-        }
     }
 }
 

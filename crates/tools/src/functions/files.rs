@@ -34,6 +34,17 @@ impl FileFolder {
         FileFolder { root, below }
     }
 
+    /// Where the files are.
+    pub(super) fn to_path(&self) -> PathBuf {
+        self.below.iter().fold(self.root.clone(), |folder, part| folder.join(part))
+    }
+
+    /// Whether a path begins with the folder `name`. The case of letters does not count: file systems may ignore it.
+    pub(super) fn is_in_subfolder(&self, path: &str, name: &str) -> bool {
+        let Ok((parents, file)) = self.split_path(path) else { return false };
+        parents.first().unwrap_or(&file).eq_ignore_ascii_case(name)
+    }
+
     /// The size of a file in bytes, zero if there is none.
     pub(super) fn size_of_file(&self, path: &str) -> Result<u64, FileError> {
         let (parents, name) = self.split_path(path)?;

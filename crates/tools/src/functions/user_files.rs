@@ -2,13 +2,13 @@
 //! of their own in `.users`, and can also read the operator's files.
 
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use flowloom_core::hash::Hash;
 
 use super::error::FileError;
-use super::file_sizes::{FileSizes, measure_folder};
+use super::file_sizes::{FileSizes, SizeChange, measure_folder};
 use super::files::FileFolder;
 
 /// The folder that contains the folders of users.
@@ -49,54 +49,39 @@ impl UserFiles {
     /// Measures the files of a user, in bytes. `None` if the user has no folder of their own. Fails if the folder cannot be
     /// read.
     pub fn measure_bytes(&self, user: &str) -> std::io::Result<Option<u64>> {
-        self.own_path(user).map(|path| measure_folder(&path)).transpose()
+        self.own_folder(user).map(|own| measure_folder(&own.to_path())).transpose()
     }
 
     /// Reads a file as UTF-8 text.
     pub(super) fn read_text(&self, user: &str, path: &str) -> Result<String, FileError> {
-        let Some(own) = self.own_folder(user) else { return self.shared_folder().read_text(path) };
+        let shared = self.shared_folder();
+        let Some(own) = self.own_folder(user) else { return shared.read_text(path) };
         match own.read_text(path) {
-            Err(FileError::Missing { .. }) if !self.is_in_users_folder(path) => self.shared_folder().read_text(path),
+            Err(FileError::Missing { .. }) if !shared.is_in_subfolder(path, USERS_FOLDER) => shared.read_text(path),
             read => read,
         }
     }
 
     /// Writes `content` to a file atomically, creating missing folders. Returns the number of bytes.
     pub(super) fn write_text(&self, user: &str, path: &str, content: &str) -> Result<usize, FileError> {
-        let Some((own, folder)) = self.own_folder(user).zip(self.own_path(user)) else {
-            return self.shared_folder().write_text(path, content);
-        };
+        let Some(own) = self.own_folder(user) else { return self.shared_folder().write_text(path, content) };
         let Some(limit) = self.limit.as_ref().and_then(|limit| limit(user)) else {
             return own.write_text(path, content);
         };
-        let replaced = own.size_of_file(path)?;
-        let reserved = self.sizes.reserve_bytes(user, &folder, content.len() as u64, replaced, limit)?;
-        let written = own.write_text(path, content)?;
-        reserved.keep();
-        Ok(written)
+        let change = SizeChange { added: content.len() as u64, replaced: own.size_of_file(path)? };
+        self.sizes.reserve_bytes(user, &own.to_path(), change, limit)?;
+        own.write_text(path, content).inspect_err(|_| self.sizes.release_bytes(user, change))
     }
 
     fn shared_folder(&self) -> FileFolder {
         FileFolder::new(self.root.clone(), Vec::new())
     }
 
+    /// The folder of a user; `None` for the operator, and if all users share the files.
     fn own_folder(&self, user: &str) -> Option<FileFolder> {
         let operator = self.operator.as_deref()?;
-        let parts = || vec![OsString::from(USERS_FOLDER), folder_name(user).into()];
-        (user != operator).then(|| FileFolder::new(self.root.clone(), parts()))
-    }
-
-    fn own_path(&self, user: &str) -> Option<PathBuf> {
-        let operator = self.operator.as_deref()?;
-        (user != operator).then(|| self.root.join(USERS_FOLDER).join(folder_name(user)))
-    }
-
-    /// Whether a path leads to the files of users. File systems may ignore the case of letters.
-    fn is_in_users_folder(&self, path: &str) -> bool {
-        let path = Path::new(path);
-        let inner = path.strip_prefix(&self.root).unwrap_or(path);
-        let mut parts = inner.components().filter(|part| !matches!(part, std::path::Component::CurDir));
-        parts.next().is_some_and(|first| first.as_os_str().eq_ignore_ascii_case(USERS_FOLDER))
+        let below = || vec![OsString::from(USERS_FOLDER), folder_name(user).into()];
+        (user != operator).then(|| FileFolder::new(self.root.clone(), below()))
     }
 }
 

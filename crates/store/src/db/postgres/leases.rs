@@ -94,7 +94,7 @@ impl Liveness for LeaseRenewal {
     }
 
     /// After an outage, living processes have not renewed their leases yet.
-    fn knows_the_dead(&self) -> bool {
+    fn can_identify_dead_workers(&self) -> bool {
         self.is_contact_steady()
     }
 

@@ -95,7 +95,7 @@ struct QueuedEvents {
 
 impl QueuedEvents {
     fn push(&mut self, run: i64, row: &EventRow) {
-        let EventColumns { at, path, attempt, data, output, .. } = row.columns();
+        let EventColumns { at, path, attempt, data, output, .. } = row.as_columns();
         self.ids.push(run * MAX_EVENTS_PER_RUN + row.seq as i64);
         self.times.push(at as i64);
         self.attempts.push(attempt as i64);

@@ -20,7 +20,7 @@ pub(crate) fn insert_events(sqlite: &Sqlite, run: i64, rows: &[EventRow]) -> Res
         let mut all = Vec::with_capacity(rows.len() * EVENT_COLUMN_COUNT);
         for row in rows {
             let id = run * MAX_EVENTS_PER_RUN + row.seq as i64;
-            let EventColumns { at, path, attempt, kind, data, output } = row.columns();
+            let EventColumns { at, path, attempt, kind, data, output } = row.as_columns();
             all.extend_from_slice(params![id, at, path, attempt, kind, data, output, row.checksum]);
         }
         sqlite.execute_sql(&INSERT_EVENTS_SQL[rows.len() - 1], &all)?;
