@@ -244,7 +244,8 @@ fn a_hook_takes_calls_that_know_its_secret() {
         &["Content-Type: application/json", key],
         "{\"workflow\": \"beats\"}",
     );
-    assert_eq!(started.status, 202, "{started:?}");
+    // 200 if the run finished before the response was written.
+    assert!([200, 202].contains(&started.status), "{started:?}");
 }
 
 #[test]
