@@ -82,7 +82,8 @@ fn a_step_list_without_an_input_keeps_its_references() {
 /// The original servers ignore parameters that they do not know. Flowloom's own routes refuse them.
 #[test]
 fn unknown_parameters_are_ignored_where_the_originals_ignore_them() {
-    let server = RunningServer::start(&Workspace::new(ECHO_CONFIG), &[]);
+    let place = Workspace::new(ECHO_CONFIG);
+    let server = RunningServer::start(&place, &[]);
     for path in ["/api/blocks", "/api/executions", "/api/notifications", "/api/pipelines"] {
         let answer = server.get(&format!("{path}?origin=studio"));
         assert_eq!(answer.status, 200, "{path}: {answer:?}");

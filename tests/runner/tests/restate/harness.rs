@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use conformance::{CaseEngine, block_on};
+use flowloom_core::effect::ResponseFacts;
 use flowloom_core::event::{AfterFailure, Event, Record};
 use flowloom_core::hash::Hash;
 use flowloom_core::id::RunId;
@@ -75,11 +76,21 @@ fn describe_events(records: &[Arc<Record>]) -> Vec<String> {
     let describe = |record: &Arc<Record>| {
         let data = match &record.event {
             Event::TimerSet { .. } | Event::StepFailed { then: AfterFailure::Retry(_), .. } => String::new(),
-            event => event.data_json().expect("JSON").unwrap_or_default(),
+            event => without_times(event).data_json().expect("JSON").unwrap_or_default(),
         };
         format!("{} {} {} {} {data}", record.seq, record.path, record.attempt, record.event.name())
     };
     records.iter().map(|record| describe(record).replace(&record.run.to_string(), "RUN")).collect()
+}
+
+/// An event without the times that were measured during its effect.
+fn without_times(event: &Event) -> Event {
+    let mut event = event.clone();
+    if let Event::StepFinished { response, .. } = &mut event {
+        let timeless = |facts: Box<ResponseFacts>| ResponseFacts { queued_ms: None, first_token_ms: None, ..*facts };
+        *response = response.take().map(timeless).filter(|facts| *facts != ResponseFacts::default()).map(Box::new);
+    }
+    event
 }
 
 impl CaseJournal {
