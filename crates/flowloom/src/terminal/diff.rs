@@ -11,6 +11,7 @@ use flowloom_core::render;
 use flowloom_core::value::Value;
 use similar::{Change, ChangeTag};
 
+use super::line_window::{cut_changed_lines, cut_line};
 use super::report::{clean_line, format_duration};
 use crate::line_diff::compare_lines;
 use crate::style::{Style, paint_text};
@@ -180,10 +181,12 @@ pub(super) fn render_lines(field: &FieldChange, indent: &str, out: &mut String) 
         if number > 0 && shown < MAX_SHOWN_LINES {
             let _ = writeln!(out, "{indent}{}", paint_text(Style::Dim, "…"));
         }
-        for change in group.iter().flat_map(|operation| diff.iter_changes(operation)) {
+        for (tag, line) in
+            group.iter().flat_map(|operation| cut_changes(&diff.iter_changes(operation).collect::<Vec<_>>()))
+        {
             shown += 1;
             if shown <= MAX_SHOWN_LINES {
-                render_line(&change, indent, out);
+                render_line(tag, &line, indent, out);
             }
         }
     }
@@ -193,9 +196,27 @@ pub(super) fn render_lines(field: &FieldChange, indent: &str, out: &mut String) 
     }
 }
 
-fn render_line(change: &Change<&str>, indent: &str, out: &mut String) {
-    let line = change.value().trim_end_matches('\n');
-    let _ = match change.tag() {
+/// The lines of an operation. The first removed line and the first added one are cut to what differs between them, and so
+/// are the next ones.
+fn cut_changes(changes: &[Change<&str>]) -> Vec<(ChangeTag, String)> {
+    let lines = changes.iter().map(|change| (change.tag(), change.value().trim_end_matches('\n')));
+    let lines_of = |tag| lines.clone().filter(move |line| line.0 == tag).map(|line| line.1);
+    let pairs = lines_of(ChangeTag::Delete).zip(lines_of(ChangeTag::Insert));
+    let (removed, added): (Vec<_>, Vec<_>) = pairs.map(|(removed, added)| cut_changed_lines(removed, added)).unzip();
+    let (mut removed, mut added) = (removed.into_iter(), added.into_iter());
+    let cut = |(tag, line): (ChangeTag, &str)| {
+        let paired = match tag {
+            ChangeTag::Delete => removed.next(),
+            ChangeTag::Insert => added.next(),
+            ChangeTag::Equal => None,
+        };
+        (tag, paired.unwrap_or_else(|| cut_line(line)))
+    };
+    lines.clone().map(cut).collect()
+}
+
+fn render_line(tag: ChangeTag, line: &str, indent: &str, out: &mut String) {
+    let _ = match tag {
         ChangeTag::Equal => writeln!(out, "{indent}  {}", paint_text(Style::Dim, line)),
         ChangeTag::Delete => writeln!(out, "{indent}{}", paint_text(Style::Bad, &format!("- {line}"))),
         ChangeTag::Insert => writeln!(out, "{indent}{}", paint_text(Style::Good, &format!("+ {line}"))),
@@ -205,6 +226,15 @@ fn render_line(change: &Change<&str>, indent: &str, out: &mut String) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_word_in_a_long_line_is_shown_with_its_surroundings() {
+        let text = |word: &str| format!("{}{word}{}\n", "b".repeat(5_000), "e".repeat(5_000));
+        let field = FieldChange { name: "prompt", before: Some(text("rain")), after: Some(text("snow")) };
+        let mut out = String::new();
+        render_lines(&field, "", &mut out);
+        assert!(out.contains("brain") && out.contains("bsnowe") && out.len() < 400, "{out}");
+    }
 
     #[test]
     fn a_long_difference_is_cut_with_its_number_of_lines() {

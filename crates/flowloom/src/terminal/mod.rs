@@ -10,6 +10,7 @@ pub(crate) mod echo;
 pub(crate) mod estimate;
 mod excerpt;
 pub(crate) mod family;
+mod line_window;
 pub(crate) mod log;
 pub(crate) mod measure;
 mod prompt;

@@ -112,7 +112,13 @@ function Card({ workflow, isScheduled }: { workflow: Workflow; isScheduled: bool
   });
   return (
     <li className="card panel" ref={element}>
-      <Link to="/workflows/$workflow" params={{ workflow: workflow.id }} className="card-link">
+      {/* The link covers the card, so its title shows a description that is cut off. */}
+      <Link
+        to="/workflows/$workflow"
+        params={{ workflow: workflow.id }}
+        className="card-link"
+        title={workflow.description || undefined}
+      >
         <h2>{workflow.name || workflow.id}</h2>
       </Link>
       <p className="card-about soft">{workflow.description || workflow.id}</p>
