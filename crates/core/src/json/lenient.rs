@@ -2,15 +2,11 @@
 //! pasted in. All of them are read at run time, in every format, so the repair is here and not in a front end.
 //!
 //! In order: strict JSON; a repair, if the text starts like an object or list; the first bracketed part of the text that
-//! can be read. The repair is a port of the one that JavaScript programs use.
+//! can be read. AnythingLLM reads replies, bodies and arguments in this way.
 
-use std::borrow::Cow;
-
+use super::repair::repair_json;
 use crate::json::parse_value;
 use crate::value::Value;
-
-/// Numbers that JSON does not have.
-const NON_FINITE: [&str; 3] = ["NaN", "-Infinity", "Infinity"];
 
 /// Reads `text` leniently; `None` if nothing JSON-like is in it.
 pub fn read_lenient(text: &str) -> Option<Value> {
@@ -19,44 +15,8 @@ pub fn read_lenient(text: &str) -> Option<Value> {
 
 /// Reads a text that starts like an object or list and breaks some rules of JSON; `None` if it cannot be repaired.
 pub fn read_repaired(text: &str) -> Option<Value> {
-    let repaired = text.starts_with(['{', '[']).then(|| jsonrepair_rs::jsonrepair(&quote_non_finite(text)))?;
-    parse_value(&repaired.ok()?).ok()
-}
-
-/// Quotes the numbers that JSON does not have and Python writes. JavaScript's repair makes texts of them.
-fn quote_non_finite(text: &str) -> Cow<'_, str> {
-    if !NON_FINITE.iter().any(|word| text.contains(word)) {
-        return text.into();
-    }
-    let mut out = String::with_capacity(text.len() + 16);
-    let mut quote = None;
-    // The last character that is not white space.
-    let mut last = ' ';
-    let mut characters = text.char_indices();
-    while let Some((at, character)) = characters.next() {
-        let word = NON_FINITE.iter().find(|word| text[at..].starts_with(**word));
-        let is_value = |word: &&&str| {
-            let behind = text[at + word.len()..].trim_start();
-            quote.is_none()
-                && matches!(last, ':' | ',' | '[')
-                && (behind.is_empty() || behind.starts_with([',', '}', ']']))
-        };
-        if let Some(word) = word.filter(is_value) {
-            out.extend(["\"", word, "\""]);
-            characters.nth(word.len() - 2);
-            last = '"';
-            continue;
-        }
-        out.push(character);
-        match (quote, character) {
-            (Some(_), '\\') => out.extend(characters.next().map(|(_, escaped)| escaped)),
-            (Some(open), character) if character == open => quote = None,
-            (None, '"' | '\'') => quote = Some(character),
-            _ => {}
-        }
-        last = if character.is_whitespace() { last } else { character };
-    }
-    out.into()
+    let repaired = text.starts_with(['{', '[']).then(|| repair_json(text))?;
+    parse_value(&repaired?).ok()
 }
 
 /// The first part between matching brackets that parses as JSON, either unchanged or with its keys and quotes repaired.

@@ -1,14 +1,15 @@
 //! JSON: a parser that preserves positions and exact numbers, a compact writer, and the repair of almost-JSON text.
 
+mod lenient;
 mod mistake;
 mod parse;
 mod repair;
 
 use std::sync::Arc;
 
+pub use lenient::{read_lenient, read_repaired};
 pub use mistake::find_constant;
 pub use parse::{Duplicate, JsonError, JsonErrorKind, Node, NodeKind, parse_literal, parse_misspelt, parse_node};
-pub use repair::{read_lenient, read_repaired};
 
 use crate::diagnostic::Span;
 use crate::value::{Map, Value};
