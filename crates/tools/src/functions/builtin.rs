@@ -45,6 +45,17 @@ impl BuiltinFunction {
         BuiltinFunction::ALL.into_iter().find(|builtin| builtin.id() == id)
     }
 
+    /// Fails if every call fails, because the configuration lacks what the function needs.
+    pub(super) fn check_settings(self, has_search: bool, has_files: bool) -> Result<(), FunctionError> {
+        match self {
+            BuiltinFunction::WebSearch if !has_search => Err(FunctionError::NoSearchProvider),
+            BuiltinFunction::FileRead | BuiltinFunction::FileWrite | BuiltinFunction::WriteFiles if !has_files => {
+                Err(FunctionError::NoFileFolder { function: self.id() })
+            }
+            _ => Ok(()),
+        }
+    }
+
     pub(super) fn id(self) -> &'static str {
         match self {
             BuiltinFunction::WebFetch => "tool::web_fetch",

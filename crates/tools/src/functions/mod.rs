@@ -194,6 +194,13 @@ impl Functions for FunctionRegistry {
     }
 }
 
+/// Fails with the failure of every call of a built-in function, if `[search]` or `[files]` is not configured and it needs that.
+pub fn check_settings(function: &str, has_search: bool, has_files: bool) -> Result<(), StepFailure> {
+    let built_in = BuiltinFunction::from_id(function);
+    let checked = built_in.map_or(Ok(()), |built_in| built_in.check_settings(has_search, has_files));
+    Ok(checked.map_err(ToolError::from)?)
+}
+
 /// The failure of a function that cannot fill in the secrets of its input.
 fn secret_in_input(request: &CallRequest) -> StepFailure {
     let (function, name) = (&request.function, request.payload.first_secret().unwrap_or_default());

@@ -32,7 +32,7 @@ const LEGIBLE_PX: f64 = 2.0;
 const INVISIBLE_OPACITY: f64 = 0.05;
 
 /// The properties of CSS that can hide an element.
-const HIDING_PROPERTIES: [&str; 22] = [
+const HIDING_PROPERTIES: [&str; 24] = [
     "display",
     "visibility",
     "content-visibility",
@@ -55,6 +55,8 @@ const HIDING_PROPERTIES: [&str; 22] = [
     "height",
     "max-height",
     "overflow",
+    "margin-left",
+    "margin-top",
 ];
 
 /// Whether attributes hide their element from readers.
@@ -144,7 +146,7 @@ impl Style {
 type HidingTest = fn(&str) -> bool;
 
 /// The values that hide an element by themselves, by property.
-const HIDING_VALUES: [(&str, HidingTest); 12] = [
+const HIDING_VALUES: [(&str, HidingTest); 14] = [
     ("display", |value| value == "none"),
     ("visibility", |value| matches!(value, "hidden" | "collapse")),
     ("content-visibility", |value| value == "hidden"),
@@ -155,6 +157,8 @@ const HIDING_VALUES: [(&str, HidingTest); 12] = [
     ("font-size", is_illegible),
     ("font", |value| value.split([' ', '/']).any(|part| part.starts_with('0') && read_px(part) == Some(0.0))),
     ("text-indent", |value| read_px(value).is_some_and(|indent| indent.abs() >= OFF_SCREEN_PX)),
+    ("margin-left", |value| read_px(value).is_some_and(|margin| margin <= -OFF_SCREEN_PX)),
+    ("margin-top", |value| read_px(value).is_some_and(|margin| margin <= -OFF_SCREEN_PX)),
     ("clip-path", is_empty_clip),
     ("transform", moves_away),
 ];
@@ -236,7 +240,7 @@ struct StyleRule {
 }
 
 /// The elements that the page's style sheets hide, together with their own styles. Only rules with simple selectors count:
-/// those without pseudo-classes, outside of conditions such as `@media`.
+/// those without pseudo-classes, outside of conditions other than `@media screen`.
 pub(super) fn find_hidden_by_rules(page: &Html) -> Vec<NodeId> {
     let rules = read_rules(page);
     let mut budget = MAX_COMPARISONS;
@@ -272,10 +276,15 @@ fn read_rules(page: &Html) -> Vec<StyleRule> {
         let text = strip_comments(&sheet.text().collect::<String>());
         let mut rest = text.as_str();
         while let Some((head, after)) = rest.split_once('{') {
+            // Statements such as `@import` end with a semicolon, and the braces of conditions are behind their rules.
+            let head =
+                head.rsplit(';').next().unwrap_or_default().trim_start_matches(['}', ' ', '\n', '\r', '\t']).trim();
+            if head.strip_prefix("@media").is_some_and(covers_screens) {
+                rest = after;
+                continue;
+            }
             let (body, behind) = split_block(after);
             rest = behind;
-            // Statements such as `@import` end with a semicolon.
-            let head = head.rsplit(';').next().unwrap_or_default().trim();
             if head.starts_with('@') {
                 continue;
             }
@@ -298,7 +307,12 @@ fn read_rules(page: &Html) -> Vec<StyleRule> {
 }
 
 fn is_for_screens(sheet: &ElementRef<'_>) -> bool {
-    sheet.attr("media").is_none_or(|media| matches!(media.trim().to_ascii_lowercase().as_str(), "" | "all" | "screen"))
+    sheet.attr("media").is_none_or(covers_screens)
+}
+
+/// Whether a media query holds for every screen.
+fn covers_screens(query: &str) -> bool {
+    matches!(query.trim().to_ascii_lowercase().as_str(), "" | "all" | "screen" | "only screen" | "only all")
 }
 
 /// Splits after the brace that closes a block.
@@ -341,6 +355,7 @@ mod tests {
             "font-size: 1px",
             "text-indent:-9999px",
             "text-indent: -999em",
+            "margin-left: -9999em",
             "position:absolute;left:-10000px",
             "position: fixed; top: -100em",
             "position:absolute;clip:rect(0 0 0 0)",
@@ -389,10 +404,10 @@ mod tests {
     fn the_strongest_rule_decides() {
         let page = Html::parse_document(
             "<style>@import 'a.css'; .a, .b { display: none } @media print { p { display: none } }
-             p.b { display: block } #c { text-indent: -9999px } /* .d { display: none } */ p:hover { display: none }</style>
+             @media only screen { .f { display: none } } p.b { display: block } #c { text-indent: -9999px } /* .d { display: none } */ p:hover { display: none }</style>
              <style media=print>.e { display: none }</style><body style='opacity:0'>
              <p class=a>1</p><p class=b>2</p><p id=c>3</p><p class=d>4</p><p class=e>5</p>
-             <p class=a style='display:block'>6</p></body>",
+             <p class=a style='display:block'>6</p><p class=f>7</p></body>",
         );
         let hidden = find_hidden_by_rules(&page);
         let texts: Vec<String> = page
@@ -401,6 +416,6 @@ mod tests {
             .filter(|element| hidden.contains(&element.id()))
             .map(|element| element.text().collect())
             .collect();
-        assert_eq!(texts, ["1", "3"]);
+        assert_eq!(texts, ["1", "3", "7"]);
     }
 }

@@ -5,10 +5,38 @@ use std::collections::HashSet;
 use ego_tree::NodeId;
 use flowloom_core::selector::{Alternative, PageSelector, Relation, SelectorError, SelectorStep, describe_unreadable};
 use html5ever::serialize::{SerializeOpts, TraversalScope, serialize};
+use scraper::selector::ToCss as _;
 use scraper::{ElementRef, Html, Selector};
 
 use super::error::ScrapeError;
 use super::shape::PageShape;
+
+/// A page and all of its elements, in order.
+struct PageElements<'a> {
+    page: &'a Html,
+    all: Vec<ElementRef<'a>>,
+}
+
+impl<'a> PageElements<'a> {
+    /// Those of `among` that match a selector. The search of the whole page remembers the positions among siblings, which
+    /// every other match counts again.
+    fn filter_matches(&self, css: &Selector, among: &[ElementRef<'a>]) -> Vec<ElementRef<'a>> {
+        let is_match: Box<dyn Fn(&ElementRef<'a>) -> bool> = match counts_siblings(css) {
+            true => {
+                let ids: ElementIds = self.page.select(css).map(|element| element.id()).collect();
+                Box::new(move |element| ids.contains(&element.id()))
+            }
+            false => Box::new(|element| css.matches(element)),
+        };
+        among.iter().copied().filter(is_match).collect()
+    }
+}
+
+/// Whether a match depends on the position among siblings, or on the elements within.
+fn counts_siblings(css: &Selector) -> bool {
+    let text = css.to_css_string();
+    ["nth-", "-of-type", ":has("].iter().any(|part| text.contains(part))
+}
 
 /// The inner HTML of each element that the selector matches, in the order of the page; the whole page for an empty
 /// selector.
@@ -23,19 +51,19 @@ pub(super) fn select_inner_html(html: &str, text: &str) -> Result<Vec<String>, S
     if PageShape::scan_html(html).is_excessive() {
         return Err(ScrapeError::TooDeep);
     }
-    let page = Html::parse_document(html);
-    let elements: Vec<ElementRef<'_>> = page.root_element().descendent_elements().collect();
+    let document = Html::parse_document(html);
+    let page = PageElements { page: &document, all: document.root_element().descendent_elements().collect() };
     let mut found = HashSet::new();
     for alternative in &selector.alternatives {
         match alternative {
-            Alternative::Css(css) => found.extend(page.select(&parse_css(text, css)?).map(|element| element.id())),
+            Alternative::Css(css) => found.extend(document.select(&parse_css(text, css)?).map(|element| element.id())),
             Alternative::Steps(steps) => {
-                let matches = take_steps(text, steps, None, &elements)?;
+                let matches = take_steps(text, steps, None, &page)?;
                 found.extend(matches.into_iter().map(|element| element.id()));
             }
         }
     }
-    Ok(elements.iter().filter(|element| found.contains(&element.id())).map(write_inner_html).collect())
+    Ok(page.all.iter().filter(|element| found.contains(&element.id())).map(write_inner_html).collect())
 }
 
 /// Elements whose content is text that HTML does not escape.
@@ -65,10 +93,10 @@ fn take_steps<'a>(
     selector: &str,
     steps: &[SelectorStep],
     mut matches: Option<Vec<ElementRef<'a>>>,
-    elements: &[ElementRef<'a>],
+    page: &PageElements<'a>,
 ) -> Result<Vec<ElementRef<'a>>, ScrapeError> {
     for step in steps {
-        matches = Some(take_step(selector, step, matches, elements)?);
+        matches = Some(take_step(selector, step, matches, page)?);
     }
     Ok(matches.unwrap_or_default())
 }
@@ -81,22 +109,22 @@ fn match_nested<'a>(
     selector: &str,
     inner: &PageSelector,
     among: &[ElementRef<'a>],
-    elements: &[ElementRef<'a>],
+    page: &PageElements<'a>,
 ) -> Result<ElementIds, ScrapeError> {
     let mut ids = HashSet::new();
     for alternative in &inner.alternatives {
         let matches = match alternative {
             Alternative::Css(css) => {
                 let css = parse_css(selector, css)?;
-                among.iter().copied().filter(|element| css.matches(element)).collect()
+                page.filter_matches(&css, among)
             }
             Alternative::Steps(steps) => match &steps[..] {
                 [SelectorStep::Follow(_, css), rest @ ..] if !rest.iter().any(is_follow) => {
                     let first = SelectorStep::Match(css.clone());
-                    let narrowed = take_step(selector, &first, Some(among.to_vec()), elements)?;
-                    take_steps(selector, rest, Some(narrowed), elements)?
+                    let narrowed = take_step(selector, &first, Some(among.to_vec()), page)?;
+                    take_steps(selector, rest, Some(narrowed), page)?
                 }
-                steps => take_steps(selector, steps, None, elements)?,
+                steps => take_steps(selector, steps, None, page)?,
             },
         };
         ids.extend(matches.into_iter().map(|element| element.id()));
@@ -109,13 +137,13 @@ fn is_follow(step: &SelectorStep) -> bool {
 }
 
 /// The elements that have a related element which matches an inner selector.
-fn find_owners(selector: &str, inner: &PageSelector, elements: &[ElementRef<'_>]) -> Result<ElementIds, ScrapeError> {
+fn find_owners(selector: &str, inner: &PageSelector, page: &PageElements<'_>) -> Result<ElementIds, ScrapeError> {
     let mut owners = HashSet::new();
     for alternative in &inner.alternatives {
         match alternative {
             Alternative::Css(css) => {
                 let css = parse_css(selector, &format!(":has({css})"))?;
-                owners.extend(elements.iter().filter(|element| css.matches(element)).map(|element| element.id()));
+                owners.extend(page.page.select(&css).map(|element| element.id()));
             }
             Alternative::Steps(steps) => {
                 let relation = match steps.first() {
@@ -123,7 +151,7 @@ fn find_owners(selector: &str, inner: &PageSelector, elements: &[ElementRef<'_>]
                     _ => Relation::Descendant,
                 };
                 let mut found = HashSet::new();
-                for element in take_steps(selector, steps, None, elements)? {
+                for element in take_steps(selector, steps, None, page)? {
                     add_owners(&mut found, element, relation);
                 }
                 owners.extend(found);
@@ -150,7 +178,7 @@ fn take_step<'a>(
     selector: &str,
     step: &SelectorStep,
     matches: Option<Vec<ElementRef<'a>>>,
-    elements: &[ElementRef<'a>],
+    page: &PageElements<'a>,
 ) -> Result<Vec<ElementRef<'a>>, ScrapeError> {
     let count = matches.as_ref().map_or(0, Vec::len) as i64;
     let from_start = |position: i64| if position < 0 { count + position } else { position };
@@ -161,7 +189,7 @@ fn take_step<'a>(
     Ok(match step {
         SelectorStep::Follow(relation, css) => {
             let css = parse_css(selector, css)?;
-            let candidates = elements.iter().copied().filter(|element| css.matches(element));
+            let candidates = page.filter_matches(&css, &page.all).into_iter();
             match &matches {
                 None => candidates.collect(),
                 Some(matches) => find_related(*relation, matches, candidates),
@@ -169,19 +197,19 @@ fn take_step<'a>(
         }
         SelectorStep::Match(css) => {
             let css = parse_css(selector, css)?;
-            keep(&|_, element| css.matches(element))
+            page.filter_matches(&css, matches.as_deref().unwrap_or_default())
         }
         SelectorStep::Contains(text) => keep(&|_, element| element.text().collect::<String>().contains(text)),
         SelectorStep::ContainsIgnoringCase(text) => {
             keep(&|_, element| element.text().collect::<String>().to_lowercase().contains(text))
         }
         SelectorStep::Is(inner) | SelectorStep::Not(inner) => {
-            let ids = match_nested(selector, inner, matches.as_deref().unwrap_or_default(), elements)?;
+            let ids = match_nested(selector, inner, matches.as_deref().unwrap_or_default(), page)?;
             let is_wanted = matches!(step, SelectorStep::Is(_));
             keep(&|_, element| ids.contains(&element.id()) == is_wanted)
         }
         SelectorStep::Has(inner) => {
-            let owners = find_owners(selector, inner, elements)?;
+            let owners = find_owners(selector, inner, page)?;
             keep(&|_, element| owners.contains(&element.id()))
         }
         SelectorStep::At(position) => keep(&|index, _| index == from_start(*position)),
@@ -270,6 +298,19 @@ mod tests {
         assert_eq!(select("form :input").len(), 4);
         assert_eq!(select(":scope p").len(), 4);
         assert_eq!(select(":first p").len(), 4);
+    }
+
+    #[test]
+    fn positions_among_many_siblings_take_linear_time() {
+        let page = format!("<ul>{}</ul>", "<li>x</li>".repeat(100_000));
+        for selector in [
+            "li:nth-child(2):first",
+            "li:last-of-type:not(:eq(3))",
+            "li:eq(7):nth-child(8)",
+            "ul:has(li:nth-child(9)):first",
+        ] {
+            assert_eq!(select_inner_html(&page, selector).expect(selector).len(), 1, "{selector}");
+        }
     }
 
     #[test]
