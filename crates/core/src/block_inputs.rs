@@ -12,8 +12,7 @@ const MAX_SHOWN_VALUES: usize = 8;
 /// The value as its schema wants it: a text that holds a number becomes one, and lists and objects become text where text is
 /// wanted.
 pub fn coerce_value(value: &Value, property: &Value) -> Value {
-    let wanted = property.get("type").and_then(Value::as_str).unwrap_or_default();
-    match (wanted, value) {
+    match (find_single_type(property), value) {
         ("number", Value::String(text)) => match parse_python_number(text) {
             Some(number) => render::to_python_float(&number),
             None => value.clone(),
@@ -30,6 +29,18 @@ pub fn coerce_value(value: &Value, property: &Value) -> Value {
         ("string", Value::List(_) | Value::Map(_)) => render::to_python_json(value).into(),
         ("string", Value::Number(number)) => number.to_text().into(),
         _ => value.clone(),
+    }
+}
+
+/// The type that a schema wants besides null; empty if it names none or several.
+fn find_single_type(property: &Value) -> &str {
+    match property.get("type") {
+        Some(Value::String(kind)) => kind,
+        Some(Value::List(kinds)) => {
+            let mut kinds = kinds.iter().filter_map(Value::as_str).filter(|kind| *kind != "null");
+            kinds.next().filter(|_| kinds.next().is_none()).unwrap_or_default()
+        }
+        _ => "",
     }
 }
 

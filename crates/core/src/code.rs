@@ -68,7 +68,7 @@ codes! {
     UnknownBlock = 201 Rejected "unknown block type";
     UnknownVariable = 202 Rejected "a reference names a variable that nothing sets";
     LateVariable = 203 Rejected "a variable is used before it is set";
-    DoubleBraces = 204 Rejected "double braces are not a reference in this format";
+    NotAReference = 204 Rejected "this looks like a reference, but is text in this format";
     TrailingFinish = 205 Rejected "a finish block does nothing";
     HeaderRow = 206 Rejected "a header row has no usable key";
     StartResult = 207 Rejected "a start block cannot store a result";

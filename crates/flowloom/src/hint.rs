@@ -27,9 +27,10 @@ pub(crate) fn project_options(project: &Project) -> String {
     }
 }
 
-/// A path as a shell reads it.
+/// A path as a shell reads it. One that begins with a hyphen is no option.
 pub(crate) fn quote_argument(path: &Path) -> String {
-    quote_text(&path.display().to_string())
+    let text = path.display().to_string();
+    quote_text(&if text.starts_with('-') { format!("./{text}") } else { text })
 }
 
 /// A text as a shell reads it.

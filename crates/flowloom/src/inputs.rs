@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use flowloom_app::config::Config;
 use flowloom_app::runs;
-use flowloom_app::runs::inputs::{coerce_to_kind, lacks_message};
+use flowloom_app::runs::inputs::{check_conversation_inputs, coerce_to_kind, lacks_message};
 use flowloom_core::diagnostic::find_similar_name;
 use flowloom_core::json::parse_value;
 use flowloom_core::limits::Limits;
@@ -68,11 +68,7 @@ pub(crate) fn read_inputs(
     {
         return Ok(value.clone());
     }
-    if plan.thread.is_some()
-        && let Some(unknown) = map.keys().find(|name| !is_conversation_input(plan, name))
-    {
-        return Err(CommandError::usage(describe_unknown_input(unknown)));
-    }
+    check_conversation_inputs(plan, &map).map_err(|failure| CommandError::usage(failure.message))?;
     if plan.format == flow::FORMAT {
         for warning in flow::describe_unused_inputs(plan, &map) {
             eprintln!("warning: {warning}");
@@ -133,23 +129,6 @@ fn is_left_empty(option: &str) -> bool {
 fn requires_input(inputs: &Inputs, name: &str) -> bool {
     let Inputs::Named { declared, .. } = inputs else { return false };
     declared.iter().any(|input| input.required && input.name == name)
-}
-
-/// The inputs that every conversation has.
-const CONVERSATION_INPUTS: [&str; 2] = ["message", "messages"];
-
-/// Whether a conversation does something with an input: functions receive all variables.
-fn is_conversation_input(plan: &Plan, name: &str) -> bool {
-    CONVERSATION_INPUTS.contains(&name)
-        || !plan.functions.is_empty()
-        || list_read_names(&plan.root).iter().any(|read| &**read == name)
-}
-
-fn describe_unknown_input(name: &str) -> String {
-    match find_similar_name(name, CONVERSATION_INPUTS) {
-        Some(meant) => format!("there is no input {name}; did you mean {meant}?"),
-        None => format!("there is no input {name}; the inputs of a conversation are message and messages"),
-    }
 }
 
 /// Parses one `-i` according to the input's declared kind.

@@ -57,6 +57,9 @@ fn main() -> ExitCode {
             }
             // Help and version are not errors; clap prints each to the right stream.
             let _ = error.print();
+            if let Some(hint) = cli::hint_at_input(&error) {
+                eprintln!("\nhint: {hint}");
+            }
             if error.use_stderr() && wants_json {
                 print_json(&commands::results::build_error(Code::UsageInvalid, &cli::describe_error(&error)));
             }

@@ -34,6 +34,28 @@ const STEP_FUNCTIONS: [(&str, &str); 10] = [
     ("author::keep", "Stores the generated blocks."),
 ];
 
+/// The built-in functions that fill no secrets in. The others send a request, or write a file for the operator.
+const FUNCTIONS_WITHOUT_SECRETS: [&str; 13] = [
+    "tool::web_search",
+    "tool::file_read",
+    "workflow::create",
+    "workflow::run",
+    "workflow::list",
+    "workflow::runs",
+    "notify::push",
+    "author::clarify",
+    "author::decompose",
+    "author::search",
+    "author::create",
+    "author::wire",
+    "author::keep",
+];
+
+/// Whether the inputs of a function may refer to secrets.
+pub(crate) fn fills_secrets(function: &str) -> bool {
+    !FUNCTIONS_WITHOUT_SECRETS.contains(&function)
+}
+
 /// The functions that every installation has, each with its description.
 pub fn list_built_in_functions() -> Vec<(String, String)> {
     let describe = |id: &&str| {

@@ -8,7 +8,6 @@
 
 pub mod agent;
 mod answer_source;
-mod blank_references;
 mod conversation;
 mod detect;
 mod distinctive;
@@ -20,6 +19,7 @@ pub mod json_schema;
 mod jsonc;
 mod layout;
 pub mod markdown;
+mod notations;
 pub mod pipeline;
 mod problems;
 mod reader;

@@ -1,4 +1,5 @@
-//! `{{ name }}`: a reference that only its blanks keep from being one, in formats whose references have none.
+//! Texts that look like references and are none: `{{ name }}`, which only its blanks keep from being one, and the notation of
+//! another format, such as `${name}`. For formats whose references are `{{name}}`.
 
 use std::collections::HashSet;
 
@@ -9,8 +10,8 @@ use flowloom_core::expr::Template;
 use crate::problems::Problems;
 use crate::reader::find_span;
 
-/// Longest reference with blanks that is looked for, in bytes.
-const MAX_BLANK_REFERENCE_BYTES: usize = 200;
+/// Longest text that is looked at as a reference, in bytes.
+const MAX_REFERENCE_BYTES: usize = 200;
 
 /// A text in a definition.
 pub(crate) struct PlacedText<'a> {
@@ -22,40 +23,136 @@ pub(crate) struct PlacedText<'a> {
     pub(crate) span: Span,
 }
 
+/// The references of a format.
+pub(crate) struct ReferenceRules<'r> {
+    /// Reads the references of a text.
+    pub(crate) parse: fn(&str) -> Template,
+    /// Whether something has this name. What begins with another name may belong to a template of another program.
+    pub(crate) is_known: &'r dyn Fn(&str) -> bool,
+    /// How a reference is written.
+    pub(crate) example: &'static str,
+}
+
+/// How a text that looks like a reference is written.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Notation {
+    /// `${name}`, as in flows.
+    Dollar,
+    /// `{{name}}`, as in step lists and pipelines.
+    Double,
+    /// `{name}`, as in Markdown workflows.
+    Single,
+}
+
+/// A text that looks like a reference.
+struct Candidate<'t> {
+    notation: Notation,
+    /// The whole text.
+    written: &'t str,
+    /// What the braces enclose, with its blanks.
+    inner: &'t str,
+}
+
 impl PlacedText<'_> {
-    /// Warns about references with blanks, which stay as text. `parse` reads the references of the format. Names for which
-    /// `is_known` is false may belong to a template of another program, so the fix for them is a suggestion.
-    pub(crate) fn warn_blank_references(
-        &self,
-        parse: fn(&str) -> Template,
-        is_known: impl Fn(&str) -> bool,
-        problems: &mut Problems,
-    ) {
+    /// Reports what looks like a reference and stays as text: as an error if it looks like a secret, because the text would be
+    /// sent instead, and as a warning otherwise.
+    pub(crate) fn report_lookalikes(&self, rules: &ReferenceRules<'_>, problems: &mut Problems) {
         let mut seen = HashSet::new();
-        for (written, name) in find_blank_references(self.text, parse) {
-            if !seen.insert(written) || !problems.has_room_for_warning() {
+        let mut at = 0;
+        while let Some(candidate) = Candidate::find_next(self.text, at) {
+            at = candidate.end_in(self.text);
+            let Some(lookalike) = candidate.judge(rules) else { continue };
+            if !seen.insert(candidate.written) {
+                continue;
+            }
+            if !problems.has_room_for_warning() {
                 return;
             }
-            let at = find_span(self.source, self.span, written);
-            let message = format_args!("{written} has blanks, so it is not a reference and stays as text");
-            let diagnostic = problems.add_warning(Code::DoubleBraces, at, message);
-            let title = format!("write {{{{{name}}}}}");
-            diagnostic.help = Some(title.clone());
-            let is_known = name.split('.').next().is_some_and(&is_known);
-            diagnostic.fix = (at.length == written.len())
-                .then(|| Fix::new_safe(title, vec![(at, format!("{{{{{name}}}}}"))]).safe_if(is_known));
+            self.report_lookalike(&candidate, &lookalike, problems);
         }
+    }
+
+    fn report_lookalike(&self, candidate: &Candidate<'_>, found: &Lookalike, problems: &mut Problems) {
+        let written = candidate.written;
+        let at = find_span(self.source, self.span, written);
+        let message = match candidate.has_blanks() {
+            true => format!("{written} has blanks, so it is not a reference and stays as text"),
+            false => format!("{written} is not a reference in this format and stays as text"),
+        };
+        let diagnostic = match found.is_secret {
+            true => problems.add_error(Code::NotAReference, at, message),
+            false => problems.add_warning(Code::NotAReference, at, message),
+        };
+        diagnostic.help = Some(found.help.clone());
+        let is_exact = at.length == written.len();
+        diagnostic.fix = found.replacement.as_ref().filter(|_| is_exact).map(|replacement| {
+            Fix::new_safe(found.help.clone(), vec![(at, replacement.clone())]).safe_if(found.is_meant)
+        });
     }
 }
 
-/// The references that only blanks keep from being one: as they are written, and the name.
-fn find_blank_references(text: &str, parse: fn(&str) -> Template) -> impl Iterator<Item = (&str, &str)> {
-    text.match_indices("{{").filter_map(move |(start, _)| {
-        let rest = &text[start + 2..];
-        let near = &rest[..rest.floor_char_boundary(MAX_BLANK_REFERENCE_BYTES)];
-        let (inner, _) = near.split_once("}}")?;
+/// A text that was probably meant as a reference.
+struct Lookalike {
+    is_secret: bool,
+    /// Whether it certainly was.
+    is_meant: bool,
+    help: String,
+    /// The reference, if it is clear.
+    replacement: Option<String>,
+}
+
+impl<'t> Candidate<'t> {
+    /// The first candidate at or after a place.
+    fn find_next(text: &'t str, from: usize) -> Option<Candidate<'t>> {
+        text[from..].match_indices('{').find_map(|(found, _)| Candidate::read_at(text, from + found))
+    }
+
+    /// The candidate whose first brace is at `brace`.
+    fn read_at(text: &'t str, brace: usize) -> Option<Candidate<'t>> {
+        let is_double = text[brace..].starts_with("{{");
+        let (notation, close) = match (is_double, text[..brace].ends_with('$')) {
+            (true, _) => (Notation::Double, "}}"),
+            (false, true) => (Notation::Dollar, "}"),
+            (false, false) => (Notation::Single, "}"),
+        };
+        let rest = &text[brace + close.len()..];
+        let near = &rest[..rest.floor_char_boundary(MAX_REFERENCE_BYTES)];
+        let (inner, _) = near.split_once(close)?;
+        let is_path = |part: char| part.is_alphanumeric() || matches!(part, '_' | '.' | '-' | '[' | ']');
         let name = inner.trim();
-        let is_one = name != inner && parse(&format!("{{{{{name}}}}}")).iter_refs().next().is_some();
-        is_one.then(|| (&text[start..start + inner.len() + 4], name))
-    })
+        if name.is_empty() || !name.chars().all(is_path) {
+            return None;
+        }
+        let start = brace - usize::from(notation == Notation::Dollar);
+        Some(Candidate { notation, written: &text[start..brace + inner.len() + 2 * close.len()], inner })
+    }
+
+    /// Where it ends in the text that it was found in.
+    fn end_in(&self, text: &str) -> usize {
+        self.written.as_ptr() as usize - text.as_ptr() as usize + self.written.len()
+    }
+
+    fn has_blanks(&self) -> bool {
+        self.inner.trim() != self.inner
+    }
+
+    /// Whether it looks like a reference of the format, and is none.
+    fn judge(&self, rules: &ReferenceRules<'_>) -> Option<Lookalike> {
+        let name = self.inner.trim();
+        let native = format!("{{{{{name}}}}}");
+        let template = (rules.parse)(&native);
+        let is_secret = template.iter_secrets().next().is_some();
+        let is_reference = is_secret || template.iter_refs().next().is_some();
+        let is_known = name.split(['.', '[']).next().is_some_and(rules.is_known);
+        let has_blanks = self.has_blanks();
+        let is_lookalike = match self.notation {
+            Notation::Double if is_reference => has_blanks,
+            Notation::Double | Notation::Single => is_known && !has_blanks,
+            Notation::Dollar => is_known || is_secret,
+        };
+        let replacement = is_reference.then_some(native);
+        let help = replacement.as_deref().map_or_else(|| rules.example.to_owned(), |native| format!("write {native}"));
+        let is_meant = is_secret || (is_known && self.notation != Notation::Single);
+        is_lookalike.then_some(Lookalike { is_secret, is_meant, help, replacement })
+    }
 }

@@ -76,7 +76,12 @@ pub struct ProcessEnvironment;
 
 impl Environment for ProcessEnvironment {
     fn get_var(&self, name: &str) -> Option<String> {
-        std::env::var(name).ok().filter(|value| !value.is_empty())
+        let set = std::env::var(name).ok().filter(|value| !value.is_empty());
+        match name {
+            // Services often run without it; the user database has it, too.
+            "HOME" => set.or_else(|| std::env::home_dir()?.into_os_string().into_string().ok()),
+            _ => set,
+        }
     }
 }
 

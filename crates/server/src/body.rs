@@ -13,6 +13,7 @@ use serde::de::DeserializeOwned;
 use crate::blocking::parse_text;
 use crate::body_budget::{BodySender, OpenBody};
 use crate::caller::Caller;
+use crate::invalid_input::deserialize_json;
 use crate::problem::Problem;
 use crate::state::Server;
 
@@ -68,7 +69,7 @@ pub(crate) fn parse_object<T: DeserializeOwned>(text: &str) -> Result<T, Problem
 }
 
 fn parse_json<T: DeserializeOwned>(text: &str) -> Result<T, Problem> {
-    serde_json::from_str(text).map_err(|error| invalid_request(format!("invalid request body: {error}")))
+    deserialize_json(text).map_err(|error| invalid_request(format!("invalid request body: {error}")))
 }
 
 /// A deserialised body that may be left out, with its text.

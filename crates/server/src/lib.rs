@@ -21,6 +21,7 @@ mod guard;
 mod health;
 mod hook_credential;
 mod hooks;
+mod invalid_input;
 mod key_uses;
 mod keys;
 mod listen;

@@ -5,6 +5,7 @@ use axum::http::request::Parts;
 use flowloom_core::code::Code;
 use serde::de::DeserializeOwned;
 
+use crate::invalid_input::describe_parameter_error;
 use crate::problem::Problem;
 use crate::state::Server;
 
@@ -19,7 +20,8 @@ impl<T: DeserializeOwned> FromRequestParts<Server> for QueryParams<T> {
 
     async fn from_request_parts(parts: &mut Parts, server: &Server) -> Result<QueryParams<T>, Problem> {
         let read = Query::from_request_parts(parts, server).await;
-        read.map(|Query(given)| QueryParams(given)).map_err(|refused| invalid_request(&refused.body_text()))
+        read.map(|Query(given)| QueryParams(given))
+            .map_err(|refused| invalid_request(&describe_parameter_error(&refused.body_text())))
     }
 }
 
@@ -28,7 +30,8 @@ impl<T: DeserializeOwned + Send> FromRequestParts<Server> for PathParam<T> {
 
     async fn from_request_parts(parts: &mut Parts, server: &Server) -> Result<PathParam<T>, Problem> {
         let read = Path::from_request_parts(parts, server).await;
-        read.map(|Path(given)| PathParam(given)).map_err(|refused| invalid_request(&refused.body_text()))
+        read.map(|Path(given)| PathParam(given))
+            .map_err(|refused| invalid_request(&describe_parameter_error(&refused.body_text())))
     }
 }
 

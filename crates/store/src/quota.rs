@@ -81,10 +81,11 @@ pub const QUOTA_TABLE: [QuotaInfo; 10] = [
         window: QuotaWindow::Now,
         scale: 1,
         advice: "wait until a run ends, or cancel one",
-        // The indexes run_active and run_unclaimed have the same conditions. A run that is about to be retried counts.
+        // The indexes run_active and run_unclaimed have the same conditions. A run that was interrupted does not count, because
+        // waiting would never help; one that is about to be retried does.
         sql: Some(
             "select (select count(*) from run where user_id = $1 and status in ('queued', 'running') \
-             and parent is null) + (select count(*) from run where user_id = $1 and worker is null \
+             and parent is null and (status = 'queued' or worker is not null)) + (select count(*) from run where user_id = $1 and worker is null \
              and pending_commands > 0 and finished_at is not null and parent is null)",
         ),
     },

@@ -5,7 +5,7 @@ use flowloom_core::value::Value;
 use super::catalog::CatalogEntry;
 use super::error::DefinitionError;
 use crate::error::AppError;
-use crate::runs::inputs::check_message;
+use crate::runs::inputs::{check_conversation_inputs, check_message};
 
 impl CatalogEntry {
     /// Fails unless runs with these inputs can start. Without the check, a schedule would fail only when it is due,
@@ -17,10 +17,13 @@ impl CatalogEntry {
         Ok(check_message(&prepared.plan, inputs)?)
     }
 
-    /// Fails if the inputs of a caller would be ignored, because they have no names.
+    /// Fails if an input of a caller would be ignored: it has no name, or none that the conversation reads.
     pub fn check_names(&self, inputs: &Value) -> Result<(), AppError> {
-        let problem = self.prepared.as_ref().and_then(|prepared| prepared.plan.inputs.check_names(inputs));
-        problem.map_or(Ok(()), |failure| Err(failure.into()))
+        let Some(prepared) = &self.prepared else { return Ok(()) };
+        if let Some(failure) = prepared.plan.inputs.check_names(inputs) {
+            return Err(failure.into());
+        }
+        Ok(inputs.as_map().map_or(Ok(()), |inputs| check_conversation_inputs(&prepared.plan, inputs))?)
     }
 
     /// The inputs of a run that is given none.

@@ -1,11 +1,13 @@
 //! The warnings of `check`: those about tools of an agent that nothing declares, and the others.
 
+use std::collections::HashSet;
 use std::path::Path;
 use std::sync::Arc;
 
 use flowloom_core::code::Code;
 use flowloom_core::diagnostic::{Diagnostic, Span, find_similar_name};
 use flowloom_core::json::{Node, parse_node};
+use flowloom_core::plan::{Composite, Plan, StepKind};
 use flowloom_formats::{agent, graph};
 use flowloom_store::{DATABASE_FILE, DefinitionKind, Store};
 
@@ -29,8 +31,8 @@ impl LoadedDefinition {
         let models = build_default_models(loader.config);
         if let Some(worst) = self.bound_worst_case(loader.config, &models) {
             self.warn_about_cost(loader.config, &worst);
-            self.warn_about_models(&models, &worst);
         }
+        self.warn_about_models(&models);
     }
 }
 
@@ -97,11 +99,25 @@ fn find_named_tools(loader: &Loader<'_>, source: &LoadedDefinition) -> Vec<(Stri
         source.files().contains_key(&file.display().to_string())
     };
     let items = tree.get("tools").and_then(Node::items).unwrap_or_default();
-    let names = items.iter().filter_map(|item| Some((item.as_str()?.to_owned(), item.span)));
+    let approvals = tree.get("needsApproval").and_then(Node::items).unwrap_or_default();
+    let own = source.compiled.plan.as_ref().map(list_tool_names).unwrap_or_default();
+    let approvals = approvals.iter().filter(|item| item.as_str().is_some_and(|name| !own.contains(name)));
+    let names = items.iter().chain(approvals).filter_map(|item| Some((item.as_str()?.to_owned(), item.span)));
     let is_workflow = |name: &str| {
         !name.contains("::") && !sources.functions.iter().any(|function| function == name) && !is_record(name)
     };
     names.filter(|(name, _)| is_workflow(name)).collect()
+}
+
+/// The names of the tools that an agent has without the workflows in its folder.
+fn list_tool_names(plan: &Plan) -> HashSet<String> {
+    let mut names = HashSet::new();
+    plan.root.visit(&mut |step| {
+        if let StepKind::Composite(Composite::Agent(agent)) = &step.kind {
+            names.extend(agent.tools.iter().map(|tool| tool.declaration.name.clone()));
+        }
+    });
+    names
 }
 
 /// The ids and the tool names of the other definitions in the folder of a file.

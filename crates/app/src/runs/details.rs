@@ -9,7 +9,8 @@ use flowloom_core::error::StepFailure;
 use flowloom_core::path::Path;
 use flowloom_core::plan::Capture;
 use flowloom_core::render;
-use flowloom_core::state::StepState;
+use flowloom_core::state::{Phase, StepState};
+use flowloom_core::status::Status;
 use flowloom_core::value::Value;
 use flowloom_runtime::requests::SentRequest;
 use serde::Serialize;
@@ -95,7 +96,7 @@ pub async fn read_details(
     let state = opened.state();
     let is_within = |step: &&StepState| within.is_none_or(|within| step.path.is_within(within));
     let mut describe = |step: &StepState| {
-        let details = describe_step(step, by_path.remove(&step.path).unwrap_or_default());
+        let details = describe_step(step, state.status, by_path.remove(&step.path).unwrap_or_default());
         let is_wanted = within.is_some_and(|within| *within == step.path);
         StepDetails {
             prompt: is_wanted.then(|| opened.bundle().read_prompt(&opened.plan, &step.path)).flatten(),
@@ -118,11 +119,21 @@ pub fn omit_requests_beyond(steps: &mut [StepDetails], max_bytes: usize) {
     }
 }
 
+/// The phase of a step in a run of this status. A step whose worker has died, or whose run has ended without it, has no event
+/// about that.
+pub(super) fn name_phase(step: &StepState, run: Status) -> &'static str {
+    match step.phase {
+        Phase::Running if run == Status::Interrupted => run.name(),
+        Phase::Running if run.is_final() => Phase::Aborted.name(),
+        phase => phase.name(),
+    }
+}
+
 /// `requests` are those of the step, in order.
-fn describe_step(step: &StepState, requests: Vec<RequestDetails>) -> StepDetails {
+fn describe_step(step: &StepState, run: Status, requests: Vec<RequestDetails>) -> StepDetails {
     StepDetails {
         path: step.path.clone(),
-        phase: step.phase.name(),
+        phase: name_phase(step, run),
         kind: step.kind.as_deref().map(str::to_owned),
         target: step.target.as_deref().map(str::to_owned),
         prompt: None,

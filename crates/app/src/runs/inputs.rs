@@ -3,12 +3,13 @@
 use std::collections::BTreeSet;
 
 use flowloom_core::code::Code;
+use flowloom_core::diagnostic::find_similar_name;
 use flowloom_core::effect::AskRequest;
 use flowloom_core::error::StepFailure;
 use flowloom_core::json::parse_value;
 use flowloom_core::limits::Limits;
-use flowloom_core::plan::{InputKind, Inputs, Plan};
-use flowloom_core::value::Value;
+use flowloom_core::plan::{InputKind, Inputs, Plan, list_read_names};
+use flowloom_core::value::{Map, Value};
 
 /// Converts typed text to an input kind: the text of a JSON array becomes a list where a list is expected.
 pub fn coerce_to_kind(kind: &InputKind, typed: Value) -> Value {
@@ -105,6 +106,26 @@ pub fn check_message(plan: &Plan, inputs: &Value) -> Result<(), StepFailure> {
     }
     let message = "there is no message to answer; give one as the input \"message\"";
     Err(StepFailure::new(Code::InputMissing, message))
+}
+
+/// The inputs that every conversation has.
+const CONVERSATION_INPUTS: [&str; 2] = ["message", "messages"];
+
+/// Fails if a definition is a conversation, and does nothing with an input that it is given.
+pub fn check_conversation_inputs(plan: &Plan, inputs: &Map) -> Result<(), StepFailure> {
+    // Functions receive all variables.
+    if !is_conversation(plan) || !plan.functions.is_empty() {
+        return Ok(());
+    }
+    let is_used = |name: &str| {
+        CONVERSATION_INPUTS.contains(&name) || list_read_names(&plan.root).iter().any(|read| &**read == name)
+    };
+    let Some(unknown) = inputs.keys().find(|name| !is_used(name)) else { return Ok(()) };
+    let message = match find_similar_name(unknown, CONVERSATION_INPUTS) {
+        Some(meant) => format!("there is no input {unknown}; did you mean {meant}?"),
+        None => format!("there is no input {unknown}; the inputs of a conversation are message and messages"),
+    };
+    Err(StepFailure::new(Code::InputInvalid, message))
 }
 
 /// Whether a definition is a conversation, and the inputs hold no message with a text.

@@ -13,6 +13,8 @@ use flowloom_core::value::{Map, Value};
 use flowloom_formats::render_result;
 use serde::Serialize;
 
+use super::details::name_phase;
+
 /// The object printed by `run --json` and `resume --json`, and, with additional fields, for each run by `runs --json`.
 #[derive(Serialize)]
 pub struct RunSummary<'a, More = NoFields> {
@@ -160,7 +162,7 @@ impl<'a> StepSummary<'a> {
         let question = step.question.as_ref().filter(|_| !state.is_decided(&step.path));
         StepSummary {
             path: step.path.clone(),
-            phase: step.phase.name(),
+            phase: name_phase(step, state.status),
             kind: step.kind.as_deref(),
             target: step.target.as_deref(),
             attempts: step.attempts,

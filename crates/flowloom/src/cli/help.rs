@@ -1,11 +1,13 @@
 //! The help texts that clap does not generate, from the groups and examples in `listing`.
 
 use clap::builder::StyledStr;
+use clap::error::{ContextKind, ContextValue};
 use clap::{Command, CommandFactory as _};
 
 use super::exit_codes::find_exit_codes;
 use super::listing::{GROUPS, find_examples};
 use super::{Cli, MAX_HELP_COLUMNS};
+use crate::hint::quote_text;
 use crate::terminal::width::{stdout_columns, wrap_hanging};
 
 /// The last lines of `flowloom --help`.
@@ -76,6 +78,25 @@ pub(crate) fn find_help(words: &[String]) -> clap::Error {
         Ok(_) => command.error(clap::error::ErrorKind::DisplayHelp, ""),
     }
 }
+
+/// How an input is given, if an argument that a command does not have looks like one: `topic=x` or `--topic`.
+pub(crate) fn hint_at_input(error: &clap::Error) -> Option<String> {
+    let command = std::env::args().nth(1)?;
+    if error.kind() != clap::error::ErrorKind::UnknownArgument || !INPUT_COMMANDS.contains(&command.as_str()) {
+        return None;
+    }
+    let Some(ContextValue::String(argument)) = error.get(ContextKind::InvalidArg) else { return None };
+    let name = argument.strip_prefix("--").unwrap_or(argument);
+    match name.split_once('=') {
+        _ if name.starts_with('-') => None,
+        Some((name, value)) => Some(format!("an input is given with -i {name}={}", quote_text(value))),
+        None if argument.starts_with("--") => Some(format!("an input is given with -i {name}=VALUE")),
+        None => None,
+    }
+}
+
+/// The commands that take inputs with `-i`.
+const INPUT_COMMANDS: [&str; 3] = ["run", "plan", "dev"];
 
 /// The problem with the command line, in one line.
 pub(crate) fn describe_error(error: &clap::Error) -> String {

@@ -33,7 +33,7 @@ pub(crate) use blocks::BlocksCommand;
 pub(crate) use eval::{EvalAuthorArgs, EvalCommand};
 pub(crate) use fork::{DiffArgs, ForkArgs};
 pub(crate) use global::{ExistingData, Global};
-pub(crate) use help::{build_command, describe_error, find_help};
+pub(crate) use help::{build_command, describe_error, find_help, hint_at_input};
 pub(crate) use keys::KeysCommand;
 pub(crate) use maintain::{ConvertArgs, FmtArgs};
 pub(crate) use man::write_man_pages;

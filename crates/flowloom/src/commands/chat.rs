@@ -27,7 +27,7 @@ use flowloom_runtime::journal::{Journal as _, thread_namespace};
 use flowloom_runtime::{Run, RunOutcome};
 
 use super::display::{OnInterrupt, RunDisplay};
-use super::plan_models::check_models;
+use super::plan_models::check_needs;
 use super::run::{choose_models, report_refused};
 use super::send::{Delivery, send_command};
 use crate::cli::{AgentArgs, ChatArgs, Global, OutputArgs, TalkArgs};
@@ -113,7 +113,7 @@ fn report_unusable(catalog: &Catalog, user: &str) -> Result<(), CommandError> {
 
 impl ChatSession<'_> {
     async fn run_turns(&self) -> CommandResult {
-        check_models(&self.app, &self.workflow.parse_bundle()?, &self.workflow.plan)?;
+        check_needs(&self.app, &self.workflow.parse_bundle()?, &self.workflow.plan)?;
         let user = thread_namespace(&self.app.store.owner_of(&self.talk.user));
         let stored = if self.talk.new { None } else { self.app.store.read_memory(&user, &self.thread).await? };
         let mut messages = stored.unwrap_or_else(|| Value::list(Vec::new()));

@@ -16,6 +16,7 @@ use serde_json::{Value, json};
 use super::results::print_json;
 use crate::cli::{Global, InitArgs};
 use crate::failure::{CommandError, CommandResult};
+use crate::hint::quote_argument;
 use crate::terminal::diagnostics;
 
 /// The configuration of a new project.
@@ -187,7 +188,7 @@ fn print_next_steps(global: &Global, folder: &Path, first: &Path, can_run: bool)
     let config = global.load_config()?;
     eprintln!("\nNext:");
     if folder != Path::new(".") {
-        eprintln!("  cd {}", folder.display());
+        eprintln!("  cd {}", quote_argument(folder));
     }
     if config.default_model.value.is_none() && wiring::build_default_models(&config).list_local_models().is_empty() {
         eprintln!("  flowloom models pull          # the small model, once; or set default_model in {CONFIG_FILE}");

@@ -24,7 +24,7 @@ use flowloom_runtime::RunOutcome;
 
 use super::dev::{WatchedFile, watch_file};
 use super::display::{OnInterrupt, RunDisplay, drive_watched};
-use super::plan_models::{check_models, propose_better_model, report_fixed_models, uses_small_model};
+use super::plan_models::{check_needs, propose_better_model, report_fixed_models, uses_small_model};
 use super::results::print_json;
 use super::send::DrivenRun;
 use crate::cli::{Global, RunArgs};
@@ -76,7 +76,7 @@ pub(super) async fn run_and_list_files(
     let bundle = app.engines.build_bundle(source.name(), source.files(), plan.format);
     let bundle = Bundle { lenient: arguments.lenient, ..bundle }.with_tools(source.available_tools());
     report_fixed_models(&plan, &arguments.model);
-    check_models(&app, &bundle, &plan)?;
+    check_needs(&app, &bundle, &plan)?;
     let workflow = app.engines.prepare_definition(Arc::new(plan), &bundle)?;
     start_and_print(global, &app, arguments, &workflow, wanted).await
 }
@@ -125,7 +125,7 @@ async fn run_stored(global: &Global, config: Config, arguments: &RunArgs, missin
         result_files::create_folder(folder)?;
     }
     report_fixed_models(&workflow.plan, &arguments.model);
-    check_models(&app, &workflow.parse_bundle()?, &workflow.plan)?;
+    check_needs(&app, &workflow.parse_bundle()?, &workflow.plan)?;
     start_and_print(global, &app, arguments, &workflow, wanted).await
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use flowloom_app::engines::App;
-use flowloom_app::runs::details::{StepDetails, read_details};
+use flowloom_app::runs::details::read_details;
 use flowloom_app::runs::family::{ForkParent, RunFamily, find_family};
 use flowloom_app::runs::family_tree::{FamilyMember, find_family_tree};
 use flowloom_app::runs::finished::read_outcome;
@@ -15,7 +15,7 @@ use flowloom_app::runs::trigger::{TriggerKind, describe_trigger};
 use flowloom_app::runs::watch::Watcher as _;
 use flowloom_core::RunId;
 use flowloom_core::event::Record;
-use flowloom_core::state::{Phase, RunState};
+use flowloom_core::state::RunState;
 use flowloom_core::status::Status;
 use flowloom_runtime::journal::Journal as _;
 use serde::Serialize;
@@ -72,16 +72,7 @@ pub(crate) async fn show_run(global: &Global, arguments: &ShowArgs) -> CommandRe
     let waterfall = report::render_waterfall(opened.id, &opened.plan, &state, stdout_columns());
     print_wrapped(waterfall.trim_end_matches('\n'), 4);
     let level = if arguments.verbose { DetailLevel::Full } else { DetailLevel::Short };
-    let mut steps = read_details(&app.runs, &opened, None).await?;
-    // A step whose worker has died has no event about that.
-    let unfinished = match state.status {
-        Status::Interrupted => Some(state.status.name()),
-        status => status.is_final().then(|| Phase::Aborted.name()),
-    };
-    if let Some(phase) = unfinished {
-        let is_open = |step: &&mut StepDetails| step.phase == Phase::Running.name();
-        steps.iter_mut().filter(is_open).for_each(|step| step.phase = phase);
-    }
+    let steps = read_details(&app.runs, &opened, None).await?;
     let details = render_details(&steps, level, terminal_columns());
     if !details.is_empty() {
         print_wrapped(details.trim_end_matches('\n'), 4);
@@ -112,6 +103,10 @@ fn print_next_command(run: RunId, state: &RunState, interruption: Option<String>
             let (resume, cancel) =
                 (hint::command_line(&format!("resume {run}")), hint::command_line(&format!("cancel {run}")));
             print_for_people!("\ninterrupted; continue it with {resume}, or end it with {cancel}\n");
+        }
+        Status::BudgetExceeded => {
+            let fork = hint::command_line(&format!("fork {run} --budget tokens=…"));
+            print_for_people!("\nthe budget is used up; a larger one continues from the finished steps: {fork}\n");
         }
         _ => {}
     }

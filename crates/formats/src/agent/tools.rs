@@ -183,11 +183,18 @@ impl<'a> ToolCollector<'a> {
         };
         match self.tools.iter_mut().find(|tool| is_wanted(tool)) {
             Some(tool) => tool.needs_approval = true,
-            // The available tools may not be known yet.
-            None if self.sources.flows.is_none() || self.functions.iter().any(|(name, _)| name.ends_with("::*")) => {}
+            // The available tools may not be known yet; a name with colons is no workflow's.
+            None if self.functions.iter().any(|(name, _)| name.ends_with("::*")) => {}
+            None if self.sources.flows.is_none() && !name.contains("::") => {}
             None => {
+                let functions = self.functions.iter().map(|(function, _)| &**function);
                 let names: Vec<&str> = self.tools.iter().map(|tool| tool.declaration.name.as_str()).collect();
-                let help = format!("its tools are {}", names.join(", "));
+                let meant = find_similar_name(name, functions.chain(names.iter().copied()));
+                let help = match meant {
+                    Some(meant) => format!("did you mean {meant:?}?"),
+                    None if names.is_empty() => "list it under \"tools\"".to_owned(),
+                    None => format!("its tools are {}", names.join(", ")),
+                };
                 let message = format!("the agent has no tool {name:?}");
                 self.problems.add_error(Code::UnknownTool, item.span, message).help = Some(help);
             }

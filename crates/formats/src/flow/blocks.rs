@@ -156,7 +156,8 @@ impl FlowCompiler<'_> {
             if let (Some(node), "POST" | "PUT" | "PATCH") = (node, upper.as_str()) {
                 let title = format!("write {upper:?}");
                 diagnostic.help = Some(title.clone());
-                diagnostic.fix = Some(Fix::new_safe(title, vec![(node.span, format!("{upper:?}"))]));
+                // AnythingLLM runs it without the body, so this may change what the flow does.
+                diagnostic.fix = Some(Fix::new_suggestion(title, vec![(node.span, format!("{upper:?}"))]));
             }
         }
         let broken = broken.or_else(|| body.as_ref().err().cloned());

@@ -150,7 +150,13 @@ fn check_reference(
         format_args!("nothing in the flow sets {}; unless an argument does, it stays as text", reference.source);
     let (name, source) = (reference.name.trim(), remove_blanks(&reference.source));
     let is_known = known.contains(name);
+    let field = match reference.path.last() {
+        Some(Segment::Field(field)) if known.contains(&**field) => Some(format!("did you mean ${{{field}}}?")),
+        _ => None,
+    };
     let (help, fix) = match problems.find_similar(name, known.iter().map(String::as_str)) {
+        // As in other formats, where a variable is a field of the input.
+        _ if !is_known && field.is_some() => (field.unwrap_or_default(), None),
         Some(meant) if !is_known => (format!("did you mean {}?", source.replacen(name, meant, 1)), None),
         _ if *source != *reference.source => {
             let title = format!("write {source}, without blanks");
@@ -234,7 +240,7 @@ pub(super) fn double_braces(source: &str, span: Span, variables: &HashSet<String
         if is_path {
             let span = Span { start: span.start + start, length: end - start };
             let message = format_args!("{{{{{name}}}}} is not a reference in a flow and stays as text");
-            let diagnostic = problems.add_warning(Code::DoubleBraces, span, message);
+            let diagnostic = problems.add_warning(Code::NotAReference, span, message);
             diagnostic.help = Some(format!("write ${{{path}}}"));
             let fix = Fix::new_safe(format!("write ${{{path}}}"), vec![(span, format!("${{{path}}}"))]);
             // Another name may belong to a template of another program.

@@ -271,7 +271,7 @@ impl FlowCompiler<'_> {
     }
 
     /// The parameters and their defaults: the rows of the first start block, wherever it is.
-    fn read_inputs(&self, items: &[Node]) -> (Vec<Input>, Map) {
+    fn read_inputs(&mut self, items: &[Node]) -> (Vec<Input>, Map) {
         let start = items.iter().find(|item| item.get("type").and_then(Node::as_str) == Some("start"));
         let rows = start.and_then(|step| step.get("config")?.get("variables")?.items()).unwrap_or_default();
         let (mut declared, mut defaults) = (Vec::new(), Map::new());
@@ -282,6 +282,9 @@ impl FlowCompiler<'_> {
             if is_blank {
                 continue;
             }
+            if let Some(value) = row.get("value") {
+                self.refuse_secret_default(value);
+            }
             // A row without a value keeps its place among the variables; the start block makes it an empty text.
             defaults.insert(name.as_str().into(), value.clone().unwrap_or_default());
             if !name.is_empty() {
@@ -291,6 +294,16 @@ impl FlowCompiler<'_> {
             }
         }
         (declared, defaults)
+    }
+
+    /// Reports a secret in the default of a variable, which is a text without references: the reference would be sent.
+    fn refuse_secret_default(&mut self, value: &Node) {
+        let parsed = value.as_str().map(|text| template::parse(text, self.variables.contains("secret")));
+        let Some(name) = parsed.as_ref().and_then(|parsed| parsed.iter_secrets().next()) else { return };
+        let message = format_args!("the secret {name} cannot be the value of a variable");
+        self.problems.add_error(Code::SecretPlace, value.span, message).help = Some(format!(
+            "write ${{secret.{name}}} where it is used: in the query of a URL, in a header value or in a body"
+        ));
     }
 }
 

@@ -12,10 +12,12 @@ pub(super) fn parse(text: &str, has_secret_variable: bool) -> Template {
     let mut at = 0;
     while let Some(found) = text[at..].find("${") {
         let start = at + found;
-        let Some(length) = text[start + 2..].find('}').filter(|length| *length > 0) else {
+        // No reference after this one ends either.
+        let Some(length) = text[start + 2..].find('}') else { break };
+        if length == 0 {
             at = start + 2;
             continue;
-        };
+        }
         let end = start + 2 + length + 1;
         if plain < start {
             parts.push(TemplatePart::Text(text[plain..start].into()));

@@ -76,6 +76,10 @@ impl ExpressionCheck {
 
     fn add_finding(&mut self, code: Code, span: oxc_span::Span, message: String, help: &str) {
         let (start, end) = (span.start as usize, span.end as usize);
+        // One part can be refused for several reasons that read the same.
+        if self.findings.iter().any(|known| known.start == start && known.message == message) {
+            return;
+        }
         let help = Some(help.to_owned());
         self.findings.push(Finding { code, start, end, message, help, swap: None });
     }

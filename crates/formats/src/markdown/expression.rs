@@ -287,6 +287,10 @@ impl MarkdownCompiler<'_> {
         let use_ = text.text.get(range.end..).unwrap_or_default();
         let is_list =
             use_.starts_with('[') || [".length", ".map", ".join", ".filter"].iter().any(|m| use_.starts_with(m));
+        let field = use_
+            .strip_prefix('.')
+            .map(|rest| rest.split(|next: char| !next.is_alphanumeric() && next != '_').next().unwrap_or_default());
+        let field = field.filter(|field| names.find_meaning(field).is_some());
         let span = text.file_span(range.start, range.end);
         let message = format!("{name} is not known here: no input, data or earlier result has this name");
         let diagnostic = self.report_error(text, Code::UnknownName, range.start, range.end, message);
@@ -298,6 +302,8 @@ impl MarkdownCompiler<'_> {
                 diagnostic.help =
                     Some(format!("a block sees only provided values: add {name} to its provide={{{{ … }}}}"));
             }
+            // As in other formats, where a variable is a field of the input.
+            _ if field.is_some() => diagnostic.help = field.map(|field| format!("did you mean {field}?")),
             Some(meant) => {
                 diagnostic.help = Some(format!("did you mean {meant}?"));
                 let title = format!("write {meant}");

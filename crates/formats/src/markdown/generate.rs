@@ -122,9 +122,10 @@ impl MarkdownCompiler<'_> {
                 None
             }
             ActionValue::Expression(expression) => match self.compile_expression(expression, names, &[])? {
-                CompiledExpression::Value(source) => {
-                    Some(to_template(vec![ParagraphPart::Value(source)], &mut self.slots, scripts))
-                }
+                CompiledExpression::Value(source) => Some(match source.constant_value() {
+                    Some(Value::String(constant)) => Template::from_literal(&constant),
+                    _ => to_template(vec![ParagraphPart::Value(source)], &mut self.slots, scripts),
+                }),
                 CompiledExpression::Blocks(blocks) => Some(to_template(join_blocks(blocks), &mut self.slots, scripts)),
                 CompiledExpression::Empty => {
                     self.attribute_error(action, name, "is empty", text);

@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use flowloom_core::code::Code;
+use flowloom_core::diagnostic::Fix;
 use markdown::mdast::Node;
 
 use super::expression::{CompiledExpression, Paragraph, ParagraphPart, join_blocks};
@@ -66,6 +67,7 @@ impl MarkdownCompiler<'_> {
     fn compile_block(&mut self, nodes: &[&Node], text: &TextPiece<'_>, around: &TextContext<'_>) -> Vec<Paragraph> {
         if let [Node::MdxFlowExpression(expression)] = nodes {
             let inner = text.expression_piece(&expression.value, &expression.stops);
+            self.warn_doubled_braces(&inner, around.names);
             return match self.compile_expression(&inner, around.names, around.locals) {
                 Some(CompiledExpression::Blocks(blocks)) => blocks,
                 Some(CompiledExpression::Value(source)) => vec![vec![ParagraphPart::Value(source)]],
@@ -116,6 +118,7 @@ impl MarkdownCompiler<'_> {
         };
         if let Some((value, stops)) = expression {
             let inner = text.expression_piece(value, stops);
+            self.warn_doubled_braces(&inner, around.names);
             let put = match self.compile_expression(&inner, around.names, around.locals) {
                 Some(CompiledExpression::Blocks(blocks)) => join_blocks(blocks),
                 Some(CompiledExpression::Value(source)) => vec![ParagraphPart::Value(source)],
@@ -132,6 +135,19 @@ impl MarkdownCompiler<'_> {
         for child in node.children().into_iter().flatten() {
             self.collect_replacements(child, text, around, holes);
         }
+    }
+
+    /// Warns about `{{name}}` in a text, which is a reference in other formats, and here an object with one field.
+    fn warn_doubled_braces(&mut self, expression: &TextPiece<'_>, names: &ScopeNames) {
+        let written = expression.text.trim();
+        let name = written.strip_prefix('{').and_then(|rest| rest.strip_suffix('}')).map(str::trim);
+        let Some(name) = name.filter(|name| names.find_meaning(name).is_some()) else { return };
+        let start = expression.text.find('{').unwrap_or_default();
+        let span = expression.file_span(start, start + written.len());
+        let message = format!("{{{{{name}}}}} is an object with the field {name}, not the value of {name}");
+        let diagnostic = self.problems.add_warning(Code::NotAReference, span, message);
+        diagnostic.help = Some(format!("write {{{name}}}"));
+        diagnostic.fix = Some(Fix::new_suggestion(format!("write {{{name}}}"), vec![(span, name.to_owned())]));
     }
 
     /// Collects the lines of a block quote that are not comments.
@@ -232,14 +248,14 @@ fn escaping_backslashes(node: &Node, text: &str) -> impl Iterator<Item = Replace
     found.map(|at| Replacement { start: at, end: at + 1, put: Vec::new() })
 }
 
-/// The backslashes before braces and `<` that are only signs. They are for the parser of this format; everything else is
+/// The backslashes before braces, `<` and `>` that are only signs. They are for the parser of this format; everything else is
 /// sent as it is written.
 fn escaped_signs(source: &str) -> impl Iterator<Item = usize> {
     let mut is_escaped = false;
     source.char_indices().zip(source.chars().skip(1)).filter_map(move |((at, c), next)| {
         let is_escape = c == '\\' && !is_escaped;
         is_escaped = is_escape;
-        (is_escape && matches!(next, '{' | '}' | '<')).then_some(at)
+        (is_escape && matches!(next, '{' | '}' | '<' | '>')).then_some(at)
     })
 }
 
@@ -338,7 +354,8 @@ fn comment_range(text: &str, start: usize, end: usize) -> Replacement {
     Replacement { start: line, end, put: Vec::new() }
 }
 
-/// The text from `start` to `end` with its holes filled. The indentation of the first line is removed from the others.
+/// The text from `start` to `end` with its holes filled. The indentation of the first line is removed from the others. Lines end
+/// with a line feed, however the file was stored, so that prompts are the same on all systems.
 fn fill_replacements(text: &str, start: usize, end: usize, mut holes: Vec<Replacement>) -> Paragraph {
     let line = text[..start].rfind('\n').map_or(0, |at| at + 1);
     let indent = text[line..start].chars().take_while(|c| matches!(c, ' ' | '\t')).count();
@@ -352,7 +369,7 @@ fn fill_replacements(text: &str, start: usize, end: usize, mut holes: Vec<Replac
     }
     push_text(&mut block, &text[at.min(end)..end], indent);
     if let Some(ParagraphPart::Text(last)) = block.last_mut() {
-        last.truncate(last.trim_end_matches(['\n', ' ', '\t']).len());
+        last.truncate(last.trim_end_matches(['\n', '\r', ' ', '\t']).len());
     }
     block.retain(|chunk| !matches!(chunk, ParagraphPart::Text(text) if text.is_empty()));
     block
@@ -360,7 +377,7 @@ fn fill_replacements(text: &str, start: usize, end: usize, mut holes: Vec<Replac
 
 fn push_text(block: &mut Paragraph, piece: &str, indent: usize) {
     let mut text = String::with_capacity(piece.len());
-    for (index, line) in piece.split('\n').enumerate() {
+    for (index, line) in piece.replace("\r\n", "\n").split('\n').enumerate() {
         if index == 0 {
             text.push_str(line);
             continue;

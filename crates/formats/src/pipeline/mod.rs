@@ -26,8 +26,8 @@ use flowloom_core::plan::{
 use flowloom_core::render::TextStyle;
 use flowloom_core::value::{Map, Value};
 
-use crate::blank_references::PlacedText;
 use crate::front_end::DefinitionSource;
+use crate::notations::{PlacedText, ReferenceRules};
 use crate::problems::Problems;
 use crate::reader::{Fields, find_span, read_json, related_path};
 use crate::sources::Sources;
@@ -54,6 +54,9 @@ const SKIP_REASON: &str = "upstream node(s) {} failed";
 
 /// Reference names that are not nodes.
 const RESERVED_NAMES: [&str; 2] = ["memory", "user"];
+
+/// How a reference is written, for texts that look like one and are none.
+const REFERENCE_EXAMPLE: &str = "a reference names a node and a field of its output: {{node.field}}";
 
 /// Maximum size of the blocks of all nodes together, in bytes.
 const MAX_PLAN_BYTES: usize = 64 << 20;
@@ -259,7 +262,7 @@ impl PipelineCompiler<'_> {
             for (key, _, value) in given.entries() {
                 let data = Data::from_value(&value.to_value(), &|text| memory::parse(text, &self.keys));
                 inputs.push((key.clone(), data, value.span));
-                self.warn_blank_references(value);
+                self.report_lookalikes(value);
             }
         }
         if let Some(function) = block.as_ref().and_then(BlockDefinition::function_id) {
@@ -273,15 +276,16 @@ impl PipelineCompiler<'_> {
         Some(PipelineNode { id, span, block, inputs })
     }
 
-    /// Warns about references with blanks in the texts of an input.
-    fn warn_blank_references(&mut self, value: &Node) {
+    /// Reports what looks like a reference and is none in the texts of an input.
+    fn report_lookalikes(&mut self, value: &Node) {
         for item in value.items().unwrap_or_default().iter().chain(value.entries().iter().map(|(_, _, value)| value)) {
-            self.warn_blank_references(item);
+            self.report_lookalikes(item);
         }
         if let Some(text) = value.as_str() {
             let written = PlacedText { source: self.text, text, span: value.span };
             let is_known = |name: &str| self.node_ids.contains(name) || RESERVED_NAMES.contains(&name);
-            written.warn_blank_references(template::parse, is_known, self.problems);
+            let rules = ReferenceRules { parse: template::parse, is_known: &is_known, example: REFERENCE_EXAMPLE };
+            written.report_lookalikes(&rules, self.problems);
         }
     }
 

@@ -5,11 +5,16 @@ use std::collections::HashSet;
 use flowloom_core::block_inputs::describe_wanted;
 use flowloom_core::code::Code;
 use flowloom_core::diagnostic::Span;
-use flowloom_core::expr::Data;
+use flowloom_core::expr::{Data, Template, TemplatePart};
 use flowloom_core::value::{Map, Value};
 
 use super::blocks::BlockDefinition;
+use super::template;
+use crate::functions::fills_secrets;
 use crate::problems::Problems;
+
+/// The function that sends a request.
+const HTTP_REQUEST: &str = "tool::http_request";
 
 /// The inputs of a node.
 pub(super) struct NodeInputs<'a> {
@@ -118,17 +123,41 @@ impl NodeInputs<'_> {
         }
     }
 
-    /// Reports secrets in inputs of blocks that cannot keep them: a model or a block of Python would see them.
+    /// Reports secrets in inputs of blocks that cannot keep them, and in the parts of a request that show them.
     fn report_secrets(&self, problems: &mut Problems) {
-        if self.block.function_id().is_some() {
-            return;
-        }
+        let function = self.block.function_id();
         for (input, data, span) in self.inputs {
-            let Some(name) = data.first_secret() else { continue };
+            let Some(name) = self.find_misplaced_secret(function, input, data) else { continue };
             let message =
                 format!("the secret {name} cannot be in the input {input:?} of the block {:?}", self.block.id);
-            problems.add_error(Code::SecretPlace, *span, message).help =
-                Some("secrets can be in the inputs of blocks that call a function, such as http_request".to_owned());
+            problems.add_error(Code::SecretPlace, *span, message).help = Some(match function {
+                Some(HTTP_REQUEST) => {
+                    "secrets can be in the query of the URL, in header values and in the body".to_owned()
+                }
+                _ => "secrets can be in the inputs of blocks that send requests, such as http_request".to_owned(),
+            });
         }
     }
+
+    /// A secret of an input that the block does not fill in at that place.
+    fn find_misplaced_secret(&self, function: Option<&str>, input: &str, data: &Data) -> Option<String> {
+        match (function, input, data) {
+            (Some(HTTP_REQUEST), "url", Data::Text(url)) => find_secret_before_query(url),
+            (Some(HTTP_REQUEST), "headers", Data::Map(headers)) => {
+                headers.iter().find_map(|(name, _)| template::parse(name).iter_secrets().next().map(str::to_owned))
+            }
+            (Some(HTTP_REQUEST), "method", data) => data.first_secret(),
+            (Some(function), _, _) if fills_secrets(function) => None,
+            (_, _, data) => data.first_secret(),
+        }
+    }
+}
+
+/// The first secret in the part of a URL that names the host and the path.
+fn find_secret_before_query(url: &Template) -> Option<String> {
+    let is_before = |part: &&TemplatePart| !matches!(part, TemplatePart::Text(text) if text.contains('?'));
+    url.parts.iter().take_while(is_before).find_map(|part| match part {
+        TemplatePart::Secret(name) => Some(name.to_string()),
+        _ => None,
+    })
 }

@@ -25,8 +25,9 @@ use flowloom_core::plan::{
 use flowloom_core::render::TextStyle;
 use flowloom_core::value::{Map, Value};
 
-use crate::blank_references::PlacedText;
 use crate::front_end::DefinitionSource;
+use crate::functions::fills_secrets;
+use crate::notations::{PlacedText, ReferenceRules};
 use crate::problems::Problems;
 use crate::reader::{Fields, find_span, label_span, read_json};
 use crate::sources::Sources;
@@ -36,6 +37,9 @@ pub(crate) use front_end::FRONT_END;
 use functions::StepPrompt;
 pub(crate) use functions::{BUILT_IN_FUNCTIONS, STEP_KIND_FUNCTIONS};
 pub use present::{not_found_message, run_record, run_word, status_word};
+
+/// How a reference is written, for texts that look like one and are none.
+const REFERENCE_EXAMPLE: &str = "references are {{name}} and {{name.field}}, without blanks";
 
 /// The text rules of a step list: unknown names stay as text, objects become compact JSON.
 pub const TEXT_RULES: TextRules = TextRules {
@@ -292,18 +296,17 @@ impl StepsCompiler<'_> {
             self.check_references(row, &prompt, span);
             let written = PlacedText { source: self.text, text, span };
             let known = &self.known.names;
-            written.warn_blank_references(template::parse, |name| known.contains(name), self.problems);
+            let is_known = |name: &str| known.contains(name);
+            let rules = ReferenceRules { parse: template::parse, is_known: &is_known, example: REFERENCE_EXAMPLE };
+            written.report_lookalikes(&rules, self.problems);
         }
         let (function, span) = function?;
         let secret = prompt.iter_secrets().next().map(|name| name.to_string());
         let is_default = written.is_none_or(|(prompt, _)| prompt == default);
         let kind = self.compile_function(function, span, StepPrompt { text: prompt, is_default, is_collect })?;
-        if let (Some(name), Some((_, prompt)), false) = (secret, written, matches!(kind, StepKind::Leaf(Leaf::Call(_))))
-        {
+        if let (Some(name), Some((_, prompt))) = (secret, written) {
             let at = find_span(self.text, prompt, &format!("{{{{secret.{name}}}}}"));
-            let message = format_args!("the secret {name} would reach a model, a person or the memory");
-            self.problems.add_error(Code::SecretInPrompt, at, message).help =
-                Some("secrets can be in the arguments of functions that are called, such as tool::http_request".into());
+            self.check_secret(&name, at, function, &kind);
         }
         let key = siblings.next_key(Some(&row.name), row.mode);
         let mut step = Step { title: row.name.clone(), span: row.node.span, ..Step::new(key, kind) };
@@ -320,6 +323,23 @@ impl StepsCompiler<'_> {
             "loop" => self.wrap_loop(row, step),
             _ => step,
         })
+    }
+
+    /// Reports a secret in the prompt of a step that does not fill it in.
+    fn check_secret(&mut self, name: &str, at: Span, function: &str, kind: &StepKind) {
+        let (code, message) = match kind {
+            StepKind::Leaf(Leaf::Call(_)) if fills_secrets(function) => return,
+            StepKind::Leaf(Leaf::Call(_)) => (
+                Code::SecretPlace,
+                format!("the secret {name} cannot be an input of {function}, which sends no request"),
+            ),
+            _ => {
+                let message = format!("the secret {name} would reach a model, a person or the memory");
+                (Code::SecretInPrompt, message)
+            }
+        };
+        self.problems.add_error(code, at, message).help =
+            Some("secrets can be in the arguments of functions that send requests, such as tool::http_request".into());
     }
 
     /// Notes the variable that a step sets.

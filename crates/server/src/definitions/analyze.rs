@@ -256,15 +256,20 @@ fn to_completion(proposal: Proposal) -> Completion {
     }
 }
 
+/// Maximum number of fields in a list of variables. Many nodes can have a block with many fields, so the list could be as long
+/// as the square of the definition.
+const MAX_VARIABLE_FIELDS: usize = 10_000;
+
 fn list_variables(definition: &Definition, file: &IndexedFile, offset: usize) -> Vec<VariableInfo> {
     let kind = if file.index.is_pipeline() { NameKind::Node } else { NameKind::Variable };
     let kind = file.index.find_template(offset).map_or(kind, |template| template.kind);
     let visible = definition.list_visible(file, offset, kind);
-    let variable = |name: Name| VariableInfo {
-        fields: definition.list_fields(&name).into_iter().map(FieldInfo::from).collect(),
-        name: name.text,
-        type_name: name.about.type_name,
-        origin: name.about.origin,
+    let mut fields_left = MAX_VARIABLE_FIELDS;
+    let variable = |name: Name| {
+        let fields = if fields_left == 0 { Vec::new() } else { definition.list_fields(&name) };
+        let fields: Vec<FieldInfo> = fields.into_iter().take(fields_left).map(FieldInfo::from).collect();
+        fields_left -= fields.len();
+        VariableInfo { fields, name: name.text, type_name: name.about.type_name, origin: name.about.origin }
     };
     visible.into_iter().map(variable).collect()
 }

@@ -39,6 +39,12 @@ pub(crate) fn read_method(body: &str) -> Result<Option<String>, Value> {
     }
 }
 
+/// The version of the protocol that the message in a body asks for, if it opens a session.
+pub(crate) fn read_requested_version(body: &str) -> Option<String> {
+    let message: Envelope = serde_json::from_str(body).ok()?;
+    Some(message.params.get("protocolVersion")?.as_str()?.to_owned())
+}
+
 impl Envelope {
     fn find_problem(&self) -> Option<(ErrorCode, String)> {
         let invalid = |why: &str| Some((ErrorCode::INVALID_REQUEST, why.to_owned()));

@@ -7,17 +7,15 @@ use std::sync::Arc;
 use axum::Json;
 use axum::body::Body;
 use axum::extract::{Request, State};
-use axum::http::{HeaderMap, Method, StatusCode, header};
+use axum::http::{Method, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{MethodRouter, any};
 use flowloom_core::code::Code;
 use parking_lot::Mutex;
-use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
-use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
 
-use super::envelope::read_method;
-use super::{McpHandler, SESSION_HEADER};
-use crate::body::{MAX_BODY_BYTES, read_json_text};
+use super::envelope::{read_method, read_requested_version};
+use super::transport::{McpTransports, session_id};
+use crate::body::read_json_text;
 use crate::caller::Caller;
 use crate::problem::{ApiResult, Problem};
 use crate::state::Server;
@@ -39,8 +37,7 @@ const OPENING_METHOD: &str = "initialize";
 
 /// State shared by all requests.
 struct McpEndpoint {
-    service: StreamableHttpService<McpHandler, LocalSessionManager>,
-    sessions: Arc<LocalSessionManager>,
+    transports: McpTransports,
     owners: Mutex<SessionOwners>,
 }
 
@@ -96,13 +93,7 @@ impl SessionOwner {
 
 /// The route of the endpoint.
 pub(crate) fn mcp_route(server: &Server) -> MethodRouter<Server> {
-    let (host, sessions) = (server.host.clone(), Arc::<LocalSessionManager>::default());
-    // The guard has checked host and origin already.
-    let config = StreamableHttpServerConfig::default().disable_allowed_hosts().with_json_response(true);
-    let handler = move || Ok(McpHandler { host: host.clone(), local_client: None });
-    let service =
-        StreamableHttpService::new(handler, sessions.clone(), config.with_max_request_body_bytes(MAX_BODY_BYTES));
-    let endpoint = Arc::new(McpEndpoint { service, sessions, owners: Mutex::default() });
+    let endpoint = Arc::new(McpEndpoint { transports: McpTransports::new(&server.host), owners: Mutex::default() });
     any(async move |State(server): State<Server>, caller: Caller, request: Request| {
         endpoint.handle(&server, caller, request).await.unwrap_or_else(|problem| problem.into_response())
     })
@@ -119,7 +110,7 @@ impl McpEndpoint {
         let (mut parts, body) = request.into_parts();
         // Read with the time-out of all request bodies.
         let text = read_json_text(server, Request::from_parts(parts.clone(), body)).await?;
-        let mut opening = None;
+        let (mut opening, mut version) = (None, None);
         if parts.method == Method::POST {
             let method = match read_method(&text) {
                 Ok(method) => method,
@@ -127,11 +118,13 @@ impl McpEndpoint {
             };
             if method.as_deref() == Some(OPENING_METHOD) && session_id(&parts.headers).is_none() {
                 opening = Some(self.reserve_session(&owner).await?);
+                version = read_requested_version(&text);
             }
         }
         parts.extensions.insert(caller);
         let ends_session = parts.method == Method::DELETE;
-        let mut answer = self.service.handle(Request::from_parts(parts, Body::from(text))).await.map(Body::new);
+        let transport = self.transports.find_transport(&parts.headers, version.as_deref()).await;
+        let mut answer = transport.handle(Request::from_parts(parts, Body::from(text))).await;
         // The session has ended already. Clients take 202 for a failure.
         if ends_session && answer.status() == StatusCode::ACCEPTED {
             *answer.status_mut() = StatusCode::NO_CONTENT;
@@ -149,8 +142,8 @@ impl McpEndpoint {
         if let Ok(opening) = self.try_reserve(owner) {
             return Ok(opening);
         }
-        let there = self.sessions.sessions.read().await;
-        self.owners.lock().open.retain(|id, _| there.contains_key(id.as_str()));
+        let open = self.transports.list_sessions().await;
+        self.owners.lock().open.retain(|id, _| open.contains(id));
         self.try_reserve(owner).map_err(|SessionCounts { all, own }| {
             let message = format!(
                 "{all} sessions are open, {own} of them of this user; the limits are {MAX_SESSIONS} and \
@@ -186,8 +179,4 @@ async fn to_problem(response: Response) -> ApiResult<Response> {
         answer.headers_mut().insert(header::ALLOW, methods.clone());
     }
     Ok(answer)
-}
-
-fn session_id(headers: &HeaderMap) -> Option<String> {
-    headers.get(SESSION_HEADER).and_then(|id| id.to_str().ok()).map(str::to_owned)
 }

@@ -10,6 +10,7 @@ mod progress;
 mod result;
 pub(crate) mod stdio;
 mod tools;
+mod transport;
 
 use std::sync::Arc;
 

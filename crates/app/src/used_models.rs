@@ -1,0 +1,115 @@
+//! The models that the steps of a plan name, and those of the workflows that its functions run.
+
+use std::collections::{HashMap, HashSet};
+
+use flowloom_core::error::StepFailure;
+use flowloom_core::plan::{Block, BlockCode, Composite, Generate, Leaf, Plan, Step, StepKind};
+
+use crate::config::Config;
+use crate::definitions::source::Loader;
+use crate::listing::list_first;
+
+/// A model of a plan, with the steps that use it.
+pub struct UsedModel {
+    /// The name as it is written; `None` for the default.
+    pub name: Option<String>,
+    /// The titles of the steps.
+    steps: Vec<String>,
+}
+
+impl UsedModel {
+    /// A failure of the model, with the first steps that use it.
+    pub fn describe_failure(&self, failure: &StepFailure) -> String {
+        format!("{}: {}", list_first(self.steps.iter(), MAX_NAMED_STEPS), failure.message)
+    }
+}
+
+/// Maximum number of steps that an error about a model names.
+const MAX_NAMED_STEPS: usize = 3;
+
+/// The models of the steps, each once. Names that are computed are left out.
+pub fn list_used_models(plan: &Plan) -> Vec<UsedModel> {
+    let mut collector = ModelCollector::default();
+    collector.add_steps(&plan.root);
+    collector.models
+}
+
+/// The same, with the models of the workflows that functions of the configuration run. Reads their files.
+pub fn list_reached_models(plan: &Plan, config: &Config) -> Vec<UsedModel> {
+    let mut collector = ModelCollector { config: Some(config), ..ModelCollector::default() };
+    collector.add_steps(&plan.root);
+    collector.models
+}
+
+#[derive(Default)]
+struct ModelCollector<'c> {
+    models: Vec<UsedModel>,
+    /// The index of each model, by name.
+    places: HashMap<Option<String>, usize>,
+    /// The configuration whose functions are followed.
+    config: Option<&'c Config>,
+    /// The functions whose workflows were read.
+    functions: HashSet<String>,
+}
+
+impl ModelCollector<'_> {
+    fn add_steps(&mut self, root: &Step) {
+        root.visit(&mut |step| {
+            // The plan of another definition is no child of its step.
+            if let StepKind::Composite(Composite::Subflow(subflow)) = &step.kind {
+                self.add_steps(&subflow.plan.root);
+            }
+            if let Some(function) = find_function(step) {
+                self.add_function(function);
+            }
+            match find_generate(step).map(|generate| &generate.model) {
+                None => {}
+                Some(None) => self.add_model(None, &step.title),
+                Some(Some(model)) => {
+                    if let Some(name) = model.as_literal() {
+                        self.add_model(Some(name.to_owned()), &step.title);
+                    }
+                }
+            }
+        });
+    }
+
+    fn add_model(&mut self, name: Option<String>, title: &str) {
+        let place = *self.places.entry(name.clone()).or_insert(self.models.len());
+        match self.models.get_mut(place) {
+            Some(used) => used.steps.push(title.to_owned()),
+            None => self.models.push(UsedModel { name, steps: vec![title.to_owned()] }),
+        }
+    }
+
+    /// Adds the models of the workflow that a function runs. One that cannot be read is another problem.
+    fn add_function(&mut self, function: &str) {
+        let Some(config) = self.config else { return };
+        let workflow = config.functions.get(function).and_then(|settings| settings.workflow.as_ref());
+        let Some(file) = workflow.filter(|_| self.functions.insert(function.to_owned())) else { return };
+        let compiled = Loader::new(config).compile(&config.base_folder().join(file)).compiled;
+        if let Some(plan) = compiled.plan {
+            self.add_steps(&plan.root);
+        }
+    }
+}
+
+/// The function that a step calls.
+fn find_function(step: &Step) -> Option<&str> {
+    match &step.kind {
+        StepKind::Leaf(Leaf::Call(call)) => Some(&call.function),
+        StepKind::Leaf(Leaf::Block(Block { code: BlockCode::Function(function), .. })) => Some(function),
+        _ => None,
+    }
+}
+
+/// The model call of a step.
+fn find_generate(step: &Step) -> Option<&Generate> {
+    match &step.kind {
+        StepKind::Leaf(Leaf::Generate(generate)) => Some(generate),
+        StepKind::Leaf(Leaf::Block(Block { code: BlockCode::Prompt { generate, .. }, .. })) => Some(generate),
+        StepKind::Composite(Composite::Agent(agent)) => Some(&agent.generate),
+        StepKind::Composite(Composite::Turn(turn)) => Some(&turn.generate),
+        _ => None,
+    }
+}

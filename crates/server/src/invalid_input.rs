@@ -1,0 +1,101 @@
+//! Errors about the parameters and the body of a request, in words for its sender: where the mistake is, and what was
+//! expected, without names of Rust types.
+
+use serde::de::DeserializeOwned;
+
+/// What the libraries that read parameters and bodies say, and the words for it. The first that fits is used.
+const WORDINGS: [(&str, &str); 6] = [
+    ("invalid digit found in string", "not a whole number of at least 0"),
+    ("cannot parse integer from empty string", "not a whole number"),
+    ("number too large to fit in target type", "the number is too large"),
+    ("number too small to fit in target type", "the number is too small"),
+    ("invalid float literal", "not a number"),
+    ("provided string was not `true` or `false`", "neither true nor false"),
+];
+
+/// How the messages about types name those of this program.
+const TYPE_WORDS: [&str; 4] =
+    ["expected struct ", "expected internally tagged enum ", "expected enum ", "expected tuple struct "];
+
+/// Deserialises a JSON text. Fails with a message that names the field, if the text is no JSON or does not fit.
+pub(crate) fn deserialize_json<T: DeserializeOwned>(text: &str) -> Result<T, String> {
+    let mut reader = serde_json::Deserializer::from_str(text);
+    let value = serde_path_to_error::deserialize(&mut reader).map_err(|error| {
+        let path = error.path().to_string();
+        let message = describe_type_error(&error.inner().to_string());
+        if path == "." { message } else { format!("{path}: {message}") }
+    })?;
+    reader.end().map_err(|error| error.to_string())?;
+    Ok(value)
+}
+
+/// The message for a parameter of the URL that cannot be read; `refused` is what the library says.
+pub(crate) fn describe_parameter_error(refused: &str) -> String {
+    let message = refused.strip_prefix("Failed to deserialize query string: ").unwrap_or(refused);
+    let worded = WORDINGS.iter().find_map(|(theirs, ours)| Some(format!("{}{ours}", message.strip_suffix(theirs)?)));
+    worded.unwrap_or_else(|| describe_type_error(message))
+}
+
+/// The message of a type that does not fit, without the name of a Rust type.
+fn describe_type_error(message: &str) -> String {
+    for words in TYPE_WORDS {
+        if let Some((before, rest)) = message.split_once(words) {
+            let name = rest.find(|next: char| !next.is_alphanumeric() && next != '_').unwrap_or(rest.len());
+            return format!("{before}expected an object{}", &rest[name..]);
+        }
+    }
+    message.to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde::Deserialize;
+
+    use super::*;
+
+    #[derive(Debug, Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Settings {
+        #[allow(dead_code)]
+        limits: Vec<Limit>,
+    }
+
+    #[derive(Debug, Deserialize)]
+    struct Limit {
+        #[allow(dead_code)]
+        steps: u32,
+    }
+
+    #[test]
+    fn a_body_error_names_the_field_and_no_type_of_the_program() {
+        let cases = [
+            ("3", "invalid type: integer `3`, expected an object at line 1 column 1"),
+            (
+                r#"{"limits": [{"steps": "x"}]}"#,
+                "limits[0].steps: invalid type: string \"x\", expected u32 at line 1 column 25",
+            ),
+            (r#"{"limits": [1]}"#, "limits[0]: invalid type: integer `1`, expected an object at line 1 column 13"),
+            (r#"{"limit": []}"#, "limit: unknown field `limit`, expected `limits` at line 1 column 8"),
+            ("{} x", "missing field `limits` at line 1 column 2"),
+            (r#"{"limits": []} x"#, "trailing characters at line 1 column 16"),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(deserialize_json::<Settings>(text).expect_err(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_parameter_error_says_what_was_expected() {
+        let cases = [
+            ("Failed to deserialize query string: wait: invalid float literal", "wait: not a number"),
+            (
+                "Failed to deserialize query string: limit: invalid digit found in string",
+                "limit: not a whole number of at least 0",
+            ),
+            ("Failed to deserialize query string: unknown field `a`, expected `b`", "unknown field `a`, expected `b`"),
+        ];
+        for (refused, expected) in cases {
+            assert_eq!(describe_parameter_error(refused), expected);
+        }
+    }
+}
