@@ -17,8 +17,8 @@ use flowloom_runtime::remote::DriveState;
 use parking_lot::{Mutex, MutexGuard};
 
 use crate::commands::{
-    CancelledChildren, CausedCommand, PostedCommand, cancel_command, find_cancelled, reject_second_decision,
-    resume_command,
+    CancelledChildren, CausedCommand, PostedCommand, cancel_command, find_cancelled, is_cancelled_by_parent,
+    reject_second_decision, resume_command,
 };
 use crate::error::StoreError;
 use crate::event_effects::status_after;
@@ -76,8 +76,8 @@ impl MemoryRuns {
         }
     }
 
-    /// Appends a batch. Returns the commands to child runs that it causes, too. Fails if the lease is lost, or if the
-    /// run has an event at one of these positions.
+    /// Appends a batch. Returns the commands to child runs that it causes, too. Fails if the lease is lost, if the run was
+    /// created before, or if the run has an event at one of these positions.
     pub fn append_batch(&self, lease: Lease, batch: &Batch) -> Result<(LeaseState, Vec<CausedCommand>), StoreError> {
         // All runs share the lock, so as little as possible happens under it.
         let new_run = match batch.records.first().map(|record| (record, &record.event)) {
@@ -119,7 +119,7 @@ impl MemoryRuns {
     pub fn find_driving_run(&self, run: RunId) -> RunId {
         let state = self.lock_state();
         let is_unfinished = |run: &RunId| state.runs.get(run).is_some_and(|stored| stored.row.finished_at.is_none());
-        let outwards = std::iter::successors(Some(run), |run| state.find_parent(*run).filter(is_unfinished));
+        let outwards = std::iter::successors(Some(run), |run| state.find_driving_parent(*run).filter(is_unfinished));
         outwards.last().unwrap_or(run)
     }
 
@@ -137,7 +137,7 @@ impl MemoryRuns {
     }
 
     /// The child runs of a run, with theirs.
-    pub(crate) fn list_runs_within(&self, run: RunId) -> Vec<RunId> {
+    pub fn list_runs_within(&self, run: RunId) -> Vec<RunId> {
         let state = self.lock_state();
         let (mut open, mut found) = (vec![run], Vec::new());
         while let Some(parent) = open.pop() {
@@ -299,6 +299,9 @@ impl MemoryState {
     ) -> Result<(LeaseState, Vec<CausedCommand>), StoreError> {
         let records = batch.records.as_slice();
         if let Some(new_run) = new_run {
+            if self.runs.contains_key(&lease.run) {
+                return Err(JournalError::OwnershipLost.into());
+            }
             if let Some(parent) = &new_run.row.parent {
                 self.children.entry(parent.run).or_default().push(lease.run);
                 *self.tree_sizes.entry(self.find_outermost(parent.run)).or_default() += 1;
@@ -375,6 +378,12 @@ impl MemoryState {
         self.runs.get(&run)?.row.parent.as_ref().map(|parent| parent.run)
     }
 
+    /// The run whose step drives a run, unless the step was abandoned and has cancelled it.
+    fn find_driving_parent(&self, run: RunId) -> Option<RunId> {
+        let is_left = self.runs.get(&run)?.inbox.pending_commands().iter().any(is_cancelled_by_parent);
+        self.find_parent(run).filter(|_| !is_left)
+    }
+
     fn find_outermost(&self, run: RunId) -> RunId {
         std::iter::successors(Some(run), |run| self.find_parent(*run)).last().unwrap_or(run)
     }
@@ -424,7 +433,7 @@ impl MemoryState {
         let mut caused = Vec::new();
         for id in self.unfinished_children(record.run) {
             let Some(child) = self.runs.get_mut(&id) else { continue };
-            let cancel = cancel_command();
+            let cancel = cancel_command(record);
             if child.row.parent.as_ref().is_some_and(is_cancelled)
                 && child.inbox.post_command(cancel.clone(), record.at).is_ok()
             {

@@ -15,31 +15,36 @@ use flowloom_runtime::RunOutcome;
 use flowloom_runtime::command::{CommandAction, CommandOutcome, RunCommand};
 
 use crate::connection::MAX_REQUEST_WAIT_MS;
+use crate::database::is_person;
 use crate::observed::ClientCommand;
 use crate::world::World;
 
 type Records = [Arc<Record>];
 
 impl World {
-    /// Checks everything about runs that have ended.
-    pub(crate) async fn check_runs(&self, runs: &[RunId]) {
+    /// Checks everything about the runs, which have ended.
+    pub(crate) async fn check_runs(&self) {
         let mut expected_writes = 0;
-        for run in runs {
-            let records = self.database.runs.read_records(*run, 0).unwrap_or_default();
+        for run in self.database.run_ids() {
+            let records = self.database.runs.read_records(run, 0).unwrap_or_default();
             let checked = check_sequence(&records)
-                .and_then(|()| self.check_commands(*run, &records))
+                .and_then(|()| self.check_commands(run, &records))
                 .and_then(|()| check_answers(&records))
-                .and_then(|()| self.check_expired(*run, &records))
-                .and_then(|()| self.check_requests(*run, &records))
+                .and_then(|()| self.check_expired(run, &records))
+                .and_then(|()| self.check_requests(run, &records))
+                .and_then(|()| self.check_children(run, &records))
                 .and_then(|()| self.check_memory(&records));
             match checked {
                 Ok(writes) => expected_writes += writes,
                 Err(violation) => self.report_violation(format!("run {run}: {violation}")),
             }
-            self.check_replay(*run, records).await;
+            self.check_replay(run, records).await;
         }
         if self.database.count_releases_with_commands() > 0 {
             self.report_violation("a lease was released although a command was pending".to_owned());
+        }
+        if let Some(child) = self.database.late_children().first() {
+            self.report_violation(format!("a step has started the child run {child} after its run had ended"));
         }
         let writes = self.database.memory_write_count();
         if writes != expected_writes {
@@ -51,7 +56,7 @@ impl World {
         let Some(planned) = self.planned_run(run) else { return };
         let Some(process) = self.living_processes().into_iter().next() else { return };
         let planned_plan = planned.plan.clone();
-        match process.engine.replay_run(records.clone(), planned.plan).await {
+        match process.engine.replay_run(records.clone(), planned.plan.clone()).await {
             Ok(outcome) if outcome.records == records => {
                 if let Err(violation) = check_worst_case(&planned_plan, &outcome) {
                     self.report_violation(format!("run {run}: {violation}"));
@@ -262,12 +267,12 @@ fn check_causes(applied: &[RunCommand], records: &Records) -> Result<(), String>
         ),
         (
             "cancellations",
-            count_events(&|record| matches!(record.event, Event::CancelRequested { .. })),
+            count_events(&|record| matches!(&record.event, Event::CancelRequested { by } if is_person(by))),
             count_commands(|action| matches!(action, CommandAction::Cancel {})),
         ),
         (
             "retries",
-            count_events(&|record| matches!(record.event, Event::RunReopened { .. })),
+            count_events(&|record| matches!(&record.event, Event::RunReopened { by, .. } if is_person(by))),
             count_commands(|action| matches!(action, CommandAction::Retry { .. })),
         ),
     ];

@@ -15,9 +15,14 @@ use crate::error::StoreError;
 use crate::run_tree::find_next_position;
 use crate::store::Store;
 
-/// SQL condition of a run that has no unfinished parent run.
+/// The sender of the commands that cancel child runs.
+const PARENT_SENDER: &str = "the parent run";
+
+/// SQL condition of a run that no step drives: it has no unfinished parent run, or its step was abandoned and has cancelled
+/// it.
 pub(crate) const IS_OUTERMOST_SQL: &str = "(parent is null or not exists (select 1 from run parent_run \
-                                           where parent_run.id = run.parent and parent_run.finished_at is null))";
+     where parent_run.id = run.parent and parent_run.finished_at is null) or exists (select 1 from command \
+     where command.run = run.id and outcome is null and sender = 'the parent run'))";
 
 /// A pending command that is delivered to the worker of its run when the transaction that stored it is committed.
 #[derive(Clone, Debug)]
@@ -39,19 +44,20 @@ pub(super) struct AncestorRun {
 }
 
 impl Store {
-    /// The run that must be driven so that `run` continues: the outermost unfinished run around it, or `run` itself.
-    /// Fails if the database cannot be read.
+    /// The run that must be driven so that `run` continues: the outermost unfinished run around it, or `run` itself. No run
+    /// around a child run drives it if its step was abandoned and has cancelled it. Fails if the database cannot be read.
     pub fn find_driving_run(&self, run: RunId) -> Result<RunId, StoreError> {
         if let Some(runs) = &self.runs {
             return Ok(runs.find_driving_run(run));
         }
         self.read_with(|db| {
             let sql = "select p.id from run c join run p on p.id = c.parent \
-                       where c.id = $1 and p.finished_at is null";
+                       where c.id = $1 and p.finished_at is null and not exists (select 1 from command \
+                       where command.run = c.id and outcome is null and sender = $2)";
             let (mut found, mut next) = (run, Some(run));
             while let Some(run) = next {
                 found = run;
-                next = db.query_first(sql, params![&run.to_string()], read_id)?.flatten();
+                next = db.query_first(sql, params![&run.to_string(), PARENT_SENDER], read_id)?.flatten();
             }
             Ok(found)
         })
@@ -190,9 +196,16 @@ pub(crate) fn resume_command(child: RunId, command: &RunCommand) -> RunCommand {
     }
 }
 
-/// The command that cancels a child run.
-pub(crate) fn cancel_command() -> RunCommand {
-    RunCommand { id: "parent-ended".to_owned(), sender: "the parent run".to_owned(), action: CommandAction::Cancel {} }
+/// The command with which a record of the parent run cancels a child run. A child run that is retried with its parent run
+/// can be cancelled again, so each record has a command of its own.
+pub(crate) fn cancel_command(record: &Record) -> RunCommand {
+    let (id, sender) = (format!("parent-ended-{}", record.seq), PARENT_SENDER.to_owned());
+    RunCommand { id, sender, action: CommandAction::Cancel {} }
+}
+
+/// Whether a command is one that [`cancel_command`] makes.
+pub(crate) fn is_cancelled_by_parent(command: &RunCommand) -> bool {
+    command.sender == PARENT_SENDER
 }
 
 /// Which child runs a record of their parent run cancels.
@@ -227,7 +240,7 @@ pub(crate) fn cancel_children(db: &DbConnection, record: &Record) -> Result<Vec<
     let mut caused = Vec::new();
     for (child, number) in children {
         let Some(child) = child else { continue };
-        let cancel = cancel_command();
+        let cancel = cancel_command(record);
         if let Some(epoch) = insert_command(db, child, number, &cancel, record.at)? {
             caused.push(CausedCommand { run: child, epoch, command: cancel });
         }
