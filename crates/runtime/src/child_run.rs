@@ -5,7 +5,7 @@
 //! The caller knows the definition of the child run, and a [`ChildRunHost`] drives it.
 
 use std::future::Future;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use flowloom_core::code::Code;
 use flowloom_core::error::StepFailure;
@@ -122,7 +122,7 @@ pub async fn choose_child_run(host: &impl ChildRunHost, context: &EffectContext)
         // The same id for each time that this attempt is performed.
         let command = RunCommand {
             id: format!("retry-{}", context.attempt),
-            sender: format!("the run {}", context.run),
+            sender: retry_sender(context.run),
             action: CommandAction::Retry { from: None },
         };
         match repeat_in_outage(host.clock(), || host.post_command(id, command.clone())).await {
@@ -132,6 +132,11 @@ pub async fn choose_child_run(host: &impl ChildRunHost, context: &EffectContext)
         }
     }
     Ok(find_child_run_id(context.run, &context.path, context.attempt))
+}
+
+/// The sender of the commands with which the steps of a run retry its child runs.
+pub fn retry_sender(parent: RunId) -> String {
+    format!("the run {parent}")
 }
 
 /// Drives a child run, which `start` starts unless it was started before, until it ends, and charges the budget of the
@@ -144,17 +149,19 @@ pub async fn drive_child_run(
     start: impl Fn() -> Result<Run, StepFailure>,
 ) -> Result<ChildOutcome, StepFailure> {
     let (context, parent) = (step.context, step.effects);
+    let attempt = Arc::new(());
     let pause = || host.clock().sleep_for(POLL_INTERVAL_MS);
     loop {
         let seen = parent.resume_count();
         let place = host.acquire_place(context.depth + 1, &context.user).await;
         let opening: OpeningRun = match find_started(host, child).await? {
             EarlierRun::None => match start() {
-                Err(error) if error.code.is_store_outage() => {
+                // This process may be about to store it, for a step that was interrupted.
+                Err(error) if error.code.is_store_outage() || error.code == Code::RunOwned => {
                     pause().await;
                     continue;
                 }
-                run => Box::pin(std::future::ready(Ok(run?))),
+                run => Box::pin(open_started(run?, Arc::downgrade(&attempt))),
             },
             EarlierRun::Interrupted => {
                 let (engine, id, plan) = (child.engine.clone(), child.id, child.plan.clone());
@@ -202,6 +209,17 @@ pub async fn drive_child_run(
                 return Ok(ChildOutcome { plan: child.plan.clone(), state: outcome.state, env: outcome.env });
             }
         }
+    }
+}
+
+/// Opens a run that was just started, unless its step is abandoned by now: no event would cancel it.
+async fn open_started(run: Run, attempt: Weak<()>) -> Result<Run, RunError> {
+    match attempt.strong_count() {
+        0 => {
+            run.abandon();
+            Err(JournalError::OwnershipLost.into())
+        }
+        _ => Ok(run),
     }
 }
 

@@ -165,8 +165,8 @@ impl World {
         Some(match choice {
             0..=1 => CommandAction::Cancel {},
             2..=4 => CommandAction::RESUME,
-            // A child run that has ended is retried with its parent run.
-            5..=8 if state.status.is_final() && self.database.runs.find_driving_run(run) != run => return None,
+            // A child run is retried with its parent run, unless both have ended.
+            5..=8 if self.database.runs.find_driving_run(run) != run => return None,
             5..=8 => CommandAction::Retry { from: None },
             _ if questions.is_empty() => return None,
             // The question may be asked in this moment.

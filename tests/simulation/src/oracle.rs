@@ -12,7 +12,7 @@ use flowloom_core::path::Path;
 use flowloom_core::plan::{EffectClass, Plan};
 use flowloom_core::value::Value;
 use flowloom_runtime::RunOutcome;
-use flowloom_runtime::command::{CommandAction, CommandOutcome, RunCommand};
+use flowloom_runtime::command::{CommandAction, CommandOutcome, CommandRecord, RunCommand};
 
 use crate::connection::MAX_REQUEST_WAIT_MS;
 use crate::database::is_person;
@@ -100,8 +100,13 @@ impl World {
             let is_in_time = |answer: &&ClientCommand| {
                 let stored = self.database.runs.find_command(run, &answer.command.id);
                 let is_meant = matches!(&answer.command.action, CommandAction::Answer { path: of, .. } if of == path);
+                // The end of the run has rejected an answer from before a retry.
+                let is_of_this_life = |stored: &CommandRecord| {
+                    let decided = stored.decided_at.unwrap_or(u64::MAX);
+                    !records.iter().any(|record| is_reopened(record) && record.at >= decided)
+                };
                 is_meant
-                    && stored.is_some_and(|stored| {
+                    && stored.filter(is_of_this_life).is_some_and(|stored| {
                         asked_at < stored.sent_at && self.stored_by(answer, stored.sent_at) < expires_at
                     })
             };
@@ -160,7 +165,7 @@ impl World {
 /// No run does more than the worst case of its plan.
 fn check_worst_case(plan: &Plan, outcome: &RunOutcome) -> Result<(), String> {
     // A retry performs steps again, on top of the plan.
-    if outcome.records.iter().any(|record| matches!(record.event, Event::RunReopened { .. })) {
+    if outcome.records.iter().any(|record| is_reopened(record)) {
         return Ok(());
     }
     let worst = bound_plan(plan, None, &Limits::default(), &NoFigures, Latencies::default()).bound;
@@ -206,6 +211,10 @@ fn check_sequence(records: &Records) -> Result<(), String> {
         Some((record, expected)) => Err(format!("event {} has the number {}", expected, record.seq)),
         None => Ok(()),
     }
+}
+
+fn is_reopened(record: &Record) -> bool {
+    matches!(record.event, Event::RunReopened { .. })
 }
 
 /// A question has at most one answer.

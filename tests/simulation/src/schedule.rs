@@ -234,11 +234,15 @@ async fn wait_for_rest(world: &Arc<World>, run: RunId) {
         }
         world.clock.sleep_for(LOOK_MS).await;
     }
-    let (lease, pending) = (world.database.read_lease(run), world.database.runs.pending_commands(run).len());
-    let status = world.database.runs.get_run(run).map(|row| row.status);
-    world.report_violation(format!(
-        "the run {run} is stuck: {status:?}, {lease:?}, {pending} pending commands, and nothing that it waits for"
-    ));
+    let within = world.database.runs.list_runs_within(run);
+    let is_moving = |run: &RunId| world.database.runs.read_drive_state(*run) != DriveState::AtRest;
+    for run in std::iter::once(run).chain(within.into_iter().filter(is_moving)) {
+        let (lease, pending) = (world.database.read_lease(run), world.database.runs.pending_commands(run));
+        let status = world.database.runs.get_run(run).map(|row| row.status);
+        world.report_violation(format!(
+            "the run {run} is stuck: {status:?}, {lease:?}, pending commands {pending:?}, and nothing that it waits for"
+        ));
+    }
 }
 
 fn waits_for_someone(world: &World, run: RunId) -> bool {

@@ -31,7 +31,7 @@ use crate::store::Store;
 pub use child_runs::CausedCommand;
 pub(crate) use child_runs::{
     CancelledChildren, IS_OUTERMOST_SQL, cancel_children, cancel_command, find_cancelled, is_cancelled_by_parent,
-    resume_command,
+    reject_retries, reopens_without_command, resume_command,
 };
 pub use mailboxes::Mailboxes;
 
