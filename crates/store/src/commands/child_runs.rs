@@ -1,6 +1,6 @@
 //! Commands that a child run and its parent run cause in each other's inbox. A step drives the child run that it started,
 //! so a command to a suspended child run also asks its parent run to continue, and so on up to the run that a worker
-//! drives. A run that ends, and a step that is abandoned, cancel their child runs. All of this is part of the transaction
+//! drives. A run that ends, and a step that fails or is abandoned, cancel their child runs. All of this is part of the transaction
 //! of the command or event that causes it.
 
 use std::sync::Arc;
@@ -226,7 +226,8 @@ pub(crate) enum CancelledChildren<'a> {
 pub(crate) fn find_cancelled(record: &Record) -> Option<CancelledChildren<'_>> {
     match record.event {
         Event::RunFinished { .. } => Some(CancelledChildren::All),
-        Event::StepAborted { .. } => Some(CancelledChildren::OfStep(&record.path)),
+        // A step that fails at a time limit may have had no time to look at its child run.
+        Event::StepAborted { .. } | Event::StepFailed { .. } => Some(CancelledChildren::OfStep(&record.path)),
         _ => None,
     }
 }
