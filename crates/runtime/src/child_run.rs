@@ -149,12 +149,14 @@ pub async fn drive_child_run(
     start: impl Fn() -> Result<Run, StepFailure>,
 ) -> Result<ChildOutcome, StepFailure> {
     let (context, parent) = (step.context, step.effects);
-    let attempt = Arc::new(());
+    let (attempt, mut is_refused) = (Arc::new(()), false);
     let pause = || host.clock().sleep_for(POLL_INTERVAL_MS);
     loop {
         let seen = parent.resume_count();
         let place = host.acquire_place(context.depth + 1, &context.user).await;
         let opening: OpeningRun = match find_started(host, child).await? {
+            // Its parent run has ended, so this worker has lost that one.
+            EarlierRun::None if is_refused => return Err(JournalError::OwnershipLost.into()),
             EarlierRun::None => match start() {
                 // This process may be about to store it, for a step that was interrupted.
                 Err(error) if error.code.is_store_outage() || error.code == Code::RunOwned => {
@@ -178,36 +180,44 @@ pub async fn drive_child_run(
             }
         };
         parent.record_child_resumed(child.id);
-        crate::failpoint::hit("child_run_start_before");
-        let driven = host.drive_run(opening).await;
+        let driven = drive_opening(host, child.id, opening).await;
         drop(place);
-        crate::failpoint::hit("child_run_end_after");
-        let outcome = match driven {
-            Ok(outcome) => outcome,
-            // Another worker drives it.
-            Err(ChildRunError::Unopened(error)) if error.is_owned() || error.is_outage() => {
-                pause().await;
-                continue;
-            }
+        match driven? {
+            Ok(outcome) => match outcome.state.to_child_suspension() {
+                Some(suspension) => parent.wait_for_child(suspension, seen).await,
+                None => {
+                    charge_child_run(context, &outcome.state);
+                    return Ok(ChildOutcome { plan: child.plan.clone(), state: outcome.state, env: outcome.env });
+                }
+            },
             // It has ended since its events were read.
-            Err(ChildRunError::Unopened(RunError::Ended(_))) => continue,
-            Err(ChildRunError::Unopened(error)) => return Err(error.into()),
-            Err(ChildRunError::Aborted(reason)) => {
-                let message = format!("the run {} ended unexpectedly: {reason}", child.id);
-                return Err(StepFailure::new(Code::FunctionFailed, message));
+            Err(RunError::Ended(_)) => {}
+            // Another worker drives it on, or it is driven on from where it was stored.
+            Err(error) if error.is_owned() || error.is_ownership_lost() || error.is_outage() => {
+                is_refused = error.is_ownership_lost();
+                pause().await;
             }
-        };
-        match (outcome.broken, outcome.state.to_child_suspension()) {
-            // The worker that has claimed it drives it on.
-            (Some(error), _) if error.is_ownership_lost() => {}
-            // The run is as it was stored, and is driven on from there.
-            (Some(error), _) if error.is_outage() => pause().await,
-            (Some(error), _) => return Err(error.into()),
-            (None, Some(suspension)) => parent.wait_for_child(suspension, seen).await,
-            (None, None) => {
-                charge_child_run(context, &outcome.state);
-                return Ok(ChildOutcome { plan: child.plan.clone(), state: outcome.state, env: outcome.env });
-            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+/// Drives a child run until it ends or waits. The outcome of the run is an error if it is no longer driven for another
+/// reason.
+async fn drive_opening(
+    host: &impl ChildRunHost,
+    id: RunId,
+    opening: OpeningRun,
+) -> Result<Result<RunOutcome, RunError>, StepFailure> {
+    crate::failpoint::hit("child_run_start_before");
+    let driven = host.drive_run(opening).await;
+    crate::failpoint::hit("child_run_end_after");
+    match driven {
+        Ok(RunOutcome { broken: Some(error), .. }) | Err(ChildRunError::Unopened(error)) => Ok(Err(error)),
+        Ok(outcome) => Ok(Ok(outcome)),
+        Err(ChildRunError::Aborted(reason)) => {
+            let message = format!("the run {id} ended unexpectedly: {reason}");
+            Err(StepFailure::new(Code::FunctionFailed, message))
         }
     }
 }
