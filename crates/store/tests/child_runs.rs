@@ -72,6 +72,8 @@ async fn check_abandoned(store: &Store) {
     let aborted = new_record(parent, 3, Event::StepAborted { reason: "cancelled".into() });
     append_records(store, parent_lease, vec![aborted]).await.expect("stored");
     assert_eq!(store.find_driving_run(child).expect("readable"), child);
+    let abandoned = store.abandoned_runs(10).expect("readable");
+    assert!(store.is_in_memory() || abandoned.iter().any(|run| run.id == child), "{abandoned:?}");
     // It ends because of its cancellation, and the step retries it.
     let lease = store.claim_run(child).await.expect("free");
     let cancel = store.pending_commands(child).await.expect("readable");
