@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use flowloom_core::id::RunId;
 use flowloom_core::json::parse_value;
+use flowloom_runtime::child_run::derive_run_id;
 use flowloom_runtime::clock::SystemClock;
 use flowloom_runtime::effects::Clock as _;
 use flowloom_store::{RunRow, ScheduleKey, ScheduleRow, StoreError};
@@ -16,7 +17,6 @@ use crate::runs::service::{RunService, StartCall, StartRunRequest};
 use crate::runs::supervisor::{ActiveRun, StartPlace};
 use crate::runs::trigger::TriggerKind;
 use crate::schedules::CronTimes;
-use crate::tools::workflows::derive_run_id;
 
 /// Interval in milliseconds of polling for due schedules. Due times are whole seconds, and so are the times of the polls.
 const POLL_INTERVAL_MS: u64 = 1_000;

@@ -5,7 +5,9 @@ use std::collections::HashSet;
 
 use flowloom_core::error::StepFailure;
 use flowloom_core::event::Resolution;
+use flowloom_core::id::RunId;
 use flowloom_core::path::Path;
+use flowloom_core::state::RunState;
 use flowloom_core::status::Status;
 use flowloom_core::value::Value;
 use serde::{Deserialize, Serialize};
@@ -21,6 +23,16 @@ pub struct RunCommand {
     pub sender: String,
     /// The requested action.
     pub action: CommandAction,
+}
+
+impl RunCommand {
+    /// The child run that receives a command to the run with this state, because it is about a step of the child run, and
+    /// the command in the terms of the child run; `None` if the run itself receives it.
+    pub fn route_to_child(&self, state: &RunState) -> Option<(RunId, RunCommand)> {
+        let child = state.find_child_step(self.action.path()?)?;
+        let action = self.action.clone().with_path(child.path.clone());
+        Some((child.run, RunCommand { action, ..self.clone() }))
+    }
 }
 
 /// The request of a command to a run.
@@ -77,7 +89,7 @@ impl CommandAction {
     }
 
     /// The same action about another step. Unchanged if it is about the whole run.
-    pub fn with_path(self, path: Path) -> CommandAction {
+    fn with_path(self, path: Path) -> CommandAction {
         match self {
             CommandAction::Answer { value, .. } => CommandAction::Answer { path, value },
             CommandAction::Resolve { how, .. } => CommandAction::Resolve { path, how },

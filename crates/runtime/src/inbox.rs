@@ -5,7 +5,7 @@ use std::task::{Context, Poll, Waker};
 use flowloom_core::event::Event;
 use flowloom_core::status::Status;
 
-use crate::command::{CommandRecord, RunCommand};
+use crate::command::{CommandRecord, DecidedCommand, RunCommand};
 use crate::error::JournalError;
 use crate::journal::{Batch, LeaseState};
 
@@ -49,6 +49,21 @@ impl MemoryInbox {
         self.commands.iter().filter(|record| record.outcome.is_none()).map(|record| record.command.clone()).collect()
     }
 
+    /// Whether a command with this id is pending.
+    pub fn is_pending(&self, id: &str) -> bool {
+        self.find_command(id).is_some_and(|record| record.outcome.is_none())
+    }
+
+    /// Stores decisions about pending commands.
+    pub fn store_decisions(&mut self, decided: &[DecidedCommand], at: u64) {
+        for decided in decided {
+            if let Some(record) = self.commands.iter_mut().find(|record| record.command.id == decided.id) {
+                record.outcome.get_or_insert_with(|| decided.outcome.clone());
+                record.decided_at.get_or_insert(at);
+            }
+        }
+    }
+
     /// The commands that were not delivered yet.
     pub fn poll_commands(&mut self, context: &Context<'_>) -> Poll<Vec<RunCommand>> {
         let new: Vec<_> = self.commands.iter().skip(self.delivered).map(|record| record.command.clone()).collect();
@@ -62,12 +77,7 @@ impl MemoryInbox {
 
     /// Stores the decisions of a batch. The end of the run rejects the commands that are left.
     pub fn apply_batch(&mut self, batch: &Batch, at: u64) -> LeaseState {
-        for decided in &batch.decided {
-            if let Some(record) = self.commands.iter_mut().find(|record| record.command.id == decided.id) {
-                record.outcome.get_or_insert_with(|| decided.outcome.clone());
-                record.decided_at.get_or_insert(at);
-            }
-        }
+        self.store_decisions(&batch.decided, at);
         let mut ends = None;
         for record in &batch.records {
             match &record.event {

@@ -6,6 +6,7 @@
 pub mod blocking;
 mod branches;
 pub mod causes;
+pub mod child_run;
 pub mod clock;
 pub mod command;
 pub mod descriptors;

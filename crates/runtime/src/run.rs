@@ -76,6 +76,13 @@ impl Run {
         }
     }
 
+    /// Gives up a run that was started and is not stored yet.
+    pub(crate) fn abandon(self) {
+        if let Run::Local(run) = self {
+            run.journal.abandon_run(run.log.lease);
+        }
+    }
+
     /// Drives the run on a task of its own.
     pub fn spawn(self) -> tokio::task::JoinHandle<RunOutcome> {
         tokio::spawn(self.drive_to_end())

@@ -16,7 +16,7 @@ use flowloom_runtime::journal::{Batch, Lease, memory_owner, scope_user, thread_n
 use parking_lot::{Mutex, MutexGuard};
 
 use crate::checksum::{RunColumns, StatusColumns, memory_checksum};
-use crate::commands::{self, CausedCommand};
+use crate::commands::{self, CausedCommand, reopens_without_command};
 use crate::db::{AssumedRun, DbConnection, DbRow, params};
 use crate::error::StoreError;
 use crate::event_effects::{is_progress, status_after};
@@ -35,6 +35,13 @@ const INSERT_RUN_SQL: &str = "insert into run (number, id, epoch, worker, create
     project, config, forked_from, trigger_kind, trigger_id, root, tree_number) \
     values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, \
     $20, $21, $22, $23, $24, $25) returning number";
+
+/// Fails with `OwnershipLost` if the parent run of a new run has ended: its end cannot cancel the new one.
+fn check_parent(connection: &DbConnection, parent: RunId) -> Result<(), StoreError> {
+    let sql = "select finished_at is not null from run where id = $1";
+    let has_ended = connection.query_first_for_update(sql, params![&parent.to_string()], |row| row.get::<bool>(0))?;
+    if has_ended == Some(true) { Err(JournalError::OwnershipLost.into()) } else { Ok(()) }
+}
 
 /// One batch, ready to be written.
 pub(crate) struct BatchWrite {
@@ -123,6 +130,9 @@ impl BatchWrite {
             _ => None,
         });
         let decided_count = commands::write_decisions(connection, run, decided, at)?;
+        if reopens_without_command(&self.batch, |_| decided_count > 0) {
+            return Err(JournalError::OwnershipLost.into());
+        }
         let left = locked.pending_commands.saturating_sub(decided_count);
         if let Some(status) = ended.filter(|_| left > 0) {
             commands::decide_pending(connection, run, status, at)?;
@@ -176,6 +186,9 @@ impl BatchWrite {
         let (checksum, status_checksum) = (columns.checksum(), status.checksum(record.run));
         let parent_path = parent.as_ref().map(|parent| parent.path.as_str().to_owned());
         let position = parent.as_ref().map(|parent| find_next_position(connection, parent.run)).transpose()?;
+        if let Some(parent) = parent {
+            check_parent(connection, parent.run)?;
+        }
         let reserved = connection.reserve_run_number()?;
         let params = params![
             reserved,

@@ -17,8 +17,8 @@ use flowloom_runtime::remote::DriveState;
 use parking_lot::{Mutex, MutexGuard};
 
 use crate::commands::{
-    CancelledChildren, CausedCommand, PostedCommand, cancel_command, find_cancelled, reject_second_decision,
-    resume_command,
+    CancelledChildren, CausedCommand, PostedCommand, cancel_command, find_cancelled, is_cancelled_by_parent,
+    reject_retries, reject_second_decision, reopens_without_command, resume_command,
 };
 use crate::error::StoreError;
 use crate::event_effects::status_after;
@@ -76,8 +76,8 @@ impl MemoryRuns {
         }
     }
 
-    /// Appends a batch. Returns the commands to child runs that it causes, too. Fails if the lease is lost, or if the
-    /// run has an event at one of these positions.
+    /// Appends a batch. Returns the commands to child runs that it causes, too. Fails if the lease is lost, if the run was
+    /// created before or its parent run has ended, or if the run has an event at one of these positions.
     pub fn append_batch(&self, lease: Lease, batch: &Batch) -> Result<(LeaseState, Vec<CausedCommand>), StoreError> {
         // All runs share the lock, so as little as possible happens under it.
         let new_run = match batch.records.first().map(|record| (record, &record.event)) {
@@ -119,7 +119,7 @@ impl MemoryRuns {
     pub fn find_driving_run(&self, run: RunId) -> RunId {
         let state = self.lock_state();
         let is_unfinished = |run: &RunId| state.runs.get(run).is_some_and(|stored| stored.row.finished_at.is_none());
-        let outwards = std::iter::successors(Some(run), |run| state.find_parent(*run).filter(is_unfinished));
+        let outwards = std::iter::successors(Some(run), |run| state.find_driving_parent(*run).filter(is_unfinished));
         outwards.last().unwrap_or(run)
     }
 
@@ -137,7 +137,7 @@ impl MemoryRuns {
     }
 
     /// The child runs of a run, with theirs.
-    pub(crate) fn list_runs_within(&self, run: RunId) -> Vec<RunId> {
+    pub fn list_runs_within(&self, run: RunId) -> Vec<RunId> {
         let state = self.lock_state();
         let (mut open, mut found) = (vec![run], Vec::new());
         while let Some(parent) = open.pop() {
@@ -150,10 +150,11 @@ impl MemoryRuns {
         found
     }
 
-    /// The unfinished runs within a run that has ended, or is about to, whose parent run has ended.
+    /// The unfinished runs within a run whose parent run has ended; none if the run has not.
     pub fn list_orphaned_runs(&self, run: RunId) -> Vec<RunId> {
         let state = self.lock_state();
         let (mut ended, mut orphans) = (vec![run], Vec::new());
+        ended.retain(|run| !state.is_unfinished(*run));
         while let Some(parent) = ended.pop() {
             let children = state.children.get(&parent).into_iter().flatten().copied();
             let (unfinished, finished): (Vec<_>, Vec<_>) = children.partition(|child| state.is_unfinished(*child));
@@ -299,6 +300,11 @@ impl MemoryState {
     ) -> Result<(LeaseState, Vec<CausedCommand>), StoreError> {
         let records = batch.records.as_slice();
         if let Some(new_run) = new_run {
+            let parent = new_run.row.parent.as_ref().and_then(|parent| self.runs.get(&parent.run));
+            let is_late = parent.is_some_and(|parent| parent.row.finished_at.is_some());
+            if is_late || self.runs.contains_key(&lease.run) {
+                return Err(JournalError::OwnershipLost.into());
+            }
             if let Some(parent) = &new_run.row.parent {
                 self.children.entry(parent.run).or_default().push(lease.run);
                 *self.tree_sizes.entry(self.find_outermost(parent.run)).or_default() += 1;
@@ -312,6 +318,9 @@ impl MemoryState {
             .ok_or(JournalError::OwnershipLost)?;
         if let Some(known) = records.iter().find(|record| record.seq <= stored.records.len() as u64) {
             return Err(StoreError::EventExists { run: lease.run, seq: known.seq });
+        }
+        if reopens_without_command(batch, |decided| stored.inbox.is_pending(&decided.id)) {
+            return Err(JournalError::OwnershipLost.into());
         }
         for record in records {
             if let Some(status) = status_after(&record.event) {
@@ -375,16 +384,18 @@ impl MemoryState {
         self.runs.get(&run)?.row.parent.as_ref().map(|parent| parent.run)
     }
 
+    /// The run whose step drives a run, unless the step was abandoned and has cancelled it.
+    fn find_driving_parent(&self, run: RunId) -> Option<RunId> {
+        let is_left = self.runs.get(&run)?.inbox.pending_commands().iter().any(is_cancelled_by_parent);
+        self.find_parent(run).filter(|_| !is_left)
+    }
+
     fn find_outermost(&self, run: RunId) -> RunId {
         std::iter::successors(Some(run), |run| self.find_parent(*run)).last().unwrap_or(run)
     }
 
     fn is_unfinished(&self, run: RunId) -> bool {
         self.runs.get(&run).is_some_and(|stored| stored.row.finished_at.is_none())
-    }
-
-    fn unfinished_children(&self, run: RunId) -> Vec<RunId> {
-        self.children.get(&run).into_iter().flatten().copied().filter(|child| self.is_unfinished(*child)).collect()
     }
 
     fn find_command_within(&self, run: RunId, id: &str) -> Option<(RunId, CommandRecord)> {
@@ -414,7 +425,7 @@ impl MemoryState {
         (caused, false)
     }
 
-    /// Cancels the unfinished child runs that a record cancels.
+    /// Cancels the unfinished child runs that a record cancels, and rejects the commands that would retry the others.
     fn cancel_children(&mut self, record: &Record) -> Vec<CausedCommand> {
         let Some(which) = find_cancelled(record) else { return Vec::new() };
         let is_cancelled = |parent: &ParentStep| match which {
@@ -422,13 +433,19 @@ impl MemoryState {
             CancelledChildren::OfStep(path) => parent.path == *path,
         };
         let mut caused = Vec::new();
-        for id in self.unfinished_children(record.run) {
-            let Some(child) = self.runs.get_mut(&id) else { continue };
-            let cancel = cancel_command();
-            if child.row.parent.as_ref().is_some_and(is_cancelled)
-                && child.inbox.post_command(cancel.clone(), record.at).is_ok()
-            {
-                caused.push(CausedCommand { run: id, epoch: child.epoch, command: cancel });
+        for id in self.children.get(&record.run).into_iter().flatten() {
+            let Some(child) = self.runs.get_mut(id) else { continue };
+            if !child.row.parent.as_ref().is_some_and(is_cancelled) {
+                continue;
+            }
+            if child.row.finished_at.is_some() {
+                let rejected = reject_retries(child.inbox.pending_commands(), record.run);
+                child.inbox.store_decisions(&rejected, record.at);
+                continue;
+            }
+            let cancel = cancel_command(record);
+            if child.inbox.post_command(cancel.clone(), record.at).is_ok() {
+                caused.push(CausedCommand { run: *id, epoch: child.epoch, command: cancel });
             }
         }
         caused

@@ -114,12 +114,13 @@ impl World {
         let mut earlier: Vec<(RunId, RunCommand)> = Vec::new();
         for count in 0..self.settings.commands {
             self.sleep_up_to(MAX_PAUSE_MS).await;
-            let run = runs[self.choices.index(runs.len())];
+            let run = self.choose_run(&runs);
             let (run, command) = match earlier.is_empty() || !self.choices.one_in(6) {
                 false => earlier[self.choices.index(earlier.len())].clone(),
                 true => {
                     let Some(action) = self.choose_action(run, number) else { continue };
-                    (run, RunCommand { id: format!("c{number}-{count}"), sender: format!("client {number}"), action })
+                    let (id, sender) = (format!("c{number}-{count}"), format!("client {number}"));
+                    self.route_command(run, RunCommand { id, sender, action })
                 }
             };
             earlier.push((run, command.clone()));
@@ -134,6 +135,23 @@ impl World {
         self.clients_left.lock().remove(&number);
     }
 
+    /// One of `runs`, or, if there are child runs, any run.
+    fn choose_run(&self, runs: &[RunId]) -> RunId {
+        let all = self.database.run_ids();
+        match all.len() > runs.len() && self.choices.one_in(2) {
+            true => all[self.choices.index(all.len())],
+            false => runs[self.choices.index(runs.len())],
+        }
+    }
+
+    /// The run that receives a command to `run`, and the command in its terms.
+    pub(crate) fn route_command(&self, mut run: RunId, mut command: RunCommand) -> (RunId, RunCommand) {
+        while let Some((child, routed)) = self.read_state(run).and_then(|state| command.route_to_child(&state)) {
+            (run, command) = (child, routed);
+        }
+        (run, command)
+    }
+
     fn choose_action(&self, run: RunId, client: u64) -> Option<CommandAction> {
         let state = self.read_state(run)?;
         let open: Vec<_> = state.open_steps().collect();
@@ -142,10 +160,13 @@ impl World {
             let step = &open[self.choices.index(open.len())];
             return Some(self.choose_reply(step.path.clone(), step.question.is_some(), client));
         }
-        let questions = self.planned_run(run)?.questions;
+        let planned = self.planned_run(run)?;
+        let questions = &planned.questions;
         Some(match choice {
             0..=1 => CommandAction::Cancel {},
             2..=4 => CommandAction::RESUME,
+            // A child run is retried with its parent run, unless both have ended.
+            5..=8 if self.database.runs.find_driving_run(run) != run => return None,
             5..=8 => CommandAction::Retry { from: None },
             _ if questions.is_empty() => return None,
             // The question may be asked in this moment.

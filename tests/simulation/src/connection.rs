@@ -14,6 +14,7 @@ use flowloom_runtime::JournalError;
 use flowloom_runtime::command::{CommandRecord, RunCommand};
 use flowloom_runtime::effects::{BoxFuture, Clock as _};
 use flowloom_runtime::journal::{AppendResult, Batch, Journal, Lease, LeaseState, LeaseTerm};
+use flowloom_runtime::remote::DriveState;
 use flowloom_store::parts::{CausedCommand, LeaseTerms, Mailboxes, Renewal};
 use flowloom_store::{PostedCommand, QuestionExpiry};
 use parking_lot::Mutex;
@@ -234,6 +235,16 @@ impl Connection {
     /// The run to drive so that `run` continues.
     pub(crate) async fn find_driving_run(&self, run: RunId) -> Result<RunId, JournalError> {
         self.read(|database| database.runs.find_driving_run(run)).await
+    }
+
+    /// Whether a worker drives a run, or a command to it is pending.
+    pub(crate) async fn read_drive_state(&self, run: RunId) -> Result<DriveState, JournalError> {
+        self.read(|database| database.runs.read_drive_state(run)).await
+    }
+
+    /// The unfinished runs within a run that has ended, whose parent run has ended.
+    pub(crate) async fn list_orphaned_runs(&self, run: RunId) -> Result<Vec<RunId>, JournalError> {
+        self.read(|database| database.runs.list_orphaned_runs(run)).await
     }
 
     /// Runs that no living worker drives.

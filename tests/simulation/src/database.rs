@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use flowloom_core::code::Code;
 use flowloom_core::error::StepFailure;
-use flowloom_core::event::Event;
+use flowloom_core::event::{Event, Record};
 use flowloom_core::id::RunId;
 use flowloom_core::status::Status;
 use flowloom_core::value::{Map, Value};
@@ -39,6 +39,8 @@ struct Tables {
     is_down: bool,
     /// Number of leases that were released although a command was pending.
     releases_with_commands: u64,
+    /// Child runs that a step started or retried after its run had ended.
+    late_children: Vec<RunId>,
 }
 
 /// The holder of the lease of a run.
@@ -48,6 +50,11 @@ pub(crate) struct LeaseRow {
     pub(crate) epoch: u64,
     /// The worker; `None` if the lease was released.
     pub(crate) worker: Option<ProcessId>,
+}
+
+/// Whether a person sent a command, and not another run or a timer.
+pub(crate) fn is_person(sender: &str) -> bool {
+    !sender.starts_with("the ")
 }
 
 /// The error of a database that cannot be reached.
@@ -127,7 +134,9 @@ impl Database {
         now_ms: u64,
     ) -> Result<(LeaseState, Vec<CausedCommand>), StoreError> {
         let mut tables = self.tables.lock();
+        let is_late = batch.records.iter().any(|record| self.starts_late(record));
         let appended = self.runs.append_batch(lease, batch)?;
+        tables.late_children.extend(is_late.then_some(lease.run));
         tables.alive_until.insert(process, now_ms + LEASE_MS);
         let creates = batch.records.iter().any(|record| matches!(record.event, Event::RunCreated(_)));
         let row = tables.leases.entry(lease.run).or_insert(LeaseRow { epoch: lease.epoch, worker: None });
@@ -149,6 +158,28 @@ impl Database {
             }
         }
         Ok(appended)
+    }
+
+    /// Whether a step starts or retries a child run with this record, although the run of the step has ended.
+    fn starts_late(&self, record: &Record) -> bool {
+        match &record.event {
+            Event::RunCreated(created) => created.parent.as_ref().is_some_and(|parent| self.has_ended(parent.run)),
+            Event::RunReopened { by, .. } if !is_person(by) => {
+                let parent = self.runs.get_run(record.run).and_then(|row| row.parent);
+                parent.is_some_and(|parent| self.has_ended(parent.run))
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether a run has ended.
+    pub(crate) fn has_ended(&self, run: RunId) -> bool {
+        self.runs.get_run(run).is_some_and(|row| row.finished_at.is_some())
+    }
+
+    /// Child runs that a step started or retried after its run had ended.
+    pub(crate) fn late_children(&self) -> Vec<RunId> {
+        self.tables.lock().late_children.clone()
     }
 
     /// The memory of a namespace.

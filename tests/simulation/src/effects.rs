@@ -10,11 +10,13 @@ use flowloom_core::effect::{
 use flowloom_core::error::StepFailure;
 use flowloom_core::plan::EffectClass;
 use flowloom_core::value::Value;
+use flowloom_runtime::child_run::CallingStep;
 use flowloom_runtime::effects::{
     ChildEffects, CodeRunner, EffectContext, EffectFuture, Effects, Functions, HttpSender, Model, Price, SandboxHost,
     Scraper,
 };
 
+use crate::plans::find_child_number;
 use crate::world::{ProcessId, World};
 
 /// Longest time that an effect takes, in milliseconds.
@@ -71,10 +73,13 @@ impl Functions for EffectServer {
         &'a self,
         request: &'a CallRequest,
         context: &'a EffectContext,
-        _below: &'a dyn ChildEffects,
+        below: &'a dyn ChildEffects,
     ) -> EffectFuture<'a, Value> {
         Box::pin(async move {
             let function = &*request.function;
+            if let Some(number) = find_child_number(function) {
+                return self.world.run_child(self.process, number, &CallingStep { context, effects: below }).await;
+            }
             self.receive_request(context, function_class(function)).await;
             if function.ends_with("flaky") && !context.attempt.is_multiple_of(3) {
                 return Err(StepFailure::new_retryable(Code::FunctionFailed, "try again"));

@@ -4,6 +4,8 @@
 //! The ideas are those of FoundationDB, madsim, turmoil and shuttle: all sources of chance are replaced, the scheduler
 //! chooses the next task at random, and an oracle checks promises instead of expected outputs.
 
+mod child_oracle;
+mod child_runs;
 mod choices;
 mod clients;
 mod connection;

@@ -12,34 +12,39 @@ use flowloom_core::path::Path;
 use flowloom_core::plan::{EffectClass, Plan};
 use flowloom_core::value::Value;
 use flowloom_runtime::RunOutcome;
-use flowloom_runtime::command::{CommandAction, CommandOutcome, RunCommand};
+use flowloom_runtime::command::{CommandAction, CommandOutcome, CommandRecord, RunCommand};
 
 use crate::connection::MAX_REQUEST_WAIT_MS;
+use crate::database::is_person;
 use crate::observed::ClientCommand;
 use crate::world::World;
 
 type Records = [Arc<Record>];
 
 impl World {
-    /// Checks everything about runs that have ended.
-    pub(crate) async fn check_runs(&self, runs: &[RunId]) {
+    /// Checks everything about the runs, which have ended.
+    pub(crate) async fn check_runs(&self) {
         let mut expected_writes = 0;
-        for run in runs {
-            let records = self.database.runs.read_records(*run, 0).unwrap_or_default();
+        for run in self.database.run_ids() {
+            let records = self.database.runs.read_records(run, 0).unwrap_or_default();
             let checked = check_sequence(&records)
-                .and_then(|()| self.check_commands(*run, &records))
+                .and_then(|()| self.check_commands(run, &records))
                 .and_then(|()| check_answers(&records))
-                .and_then(|()| self.check_expired(*run, &records))
-                .and_then(|()| self.check_requests(*run, &records))
+                .and_then(|()| self.check_expired(run, &records))
+                .and_then(|()| self.check_requests(run, &records))
+                .and_then(|()| self.check_children(run, &records))
                 .and_then(|()| self.check_memory(&records));
             match checked {
                 Ok(writes) => expected_writes += writes,
                 Err(violation) => self.report_violation(format!("run {run}: {violation}")),
             }
-            self.check_replay(*run, records).await;
+            self.check_replay(run, records).await;
         }
         if self.database.count_releases_with_commands() > 0 {
             self.report_violation("a lease was released although a command was pending".to_owned());
+        }
+        if let Some(child) = self.database.late_children().first() {
+            self.report_violation(format!("a step has started the child run {child} after its run had ended"));
         }
         let writes = self.database.memory_write_count();
         if writes != expected_writes {
@@ -51,7 +56,7 @@ impl World {
         let Some(planned) = self.planned_run(run) else { return };
         let Some(process) = self.living_processes().into_iter().next() else { return };
         let planned_plan = planned.plan.clone();
-        match process.engine.replay_run(records.clone(), planned.plan).await {
+        match process.engine.replay_run(records.clone(), planned.plan.clone()).await {
             Ok(outcome) if outcome.records == records => {
                 if let Err(violation) = check_worst_case(&planned_plan, &outcome) {
                     self.report_violation(format!("run {run}: {violation}"));
@@ -95,8 +100,13 @@ impl World {
             let is_in_time = |answer: &&ClientCommand| {
                 let stored = self.database.runs.find_command(run, &answer.command.id);
                 let is_meant = matches!(&answer.command.action, CommandAction::Answer { path: of, .. } if of == path);
+                // The end of the run has rejected an answer from before a retry.
+                let is_of_this_life = |stored: &CommandRecord| {
+                    let decided = stored.decided_at.unwrap_or(u64::MAX);
+                    !records.iter().any(|record| is_reopened(record) && record.at >= decided)
+                };
                 is_meant
-                    && stored.is_some_and(|stored| {
+                    && stored.filter(is_of_this_life).is_some_and(|stored| {
                         asked_at < stored.sent_at && self.stored_by(answer, stored.sent_at) < expires_at
                     })
             };
@@ -155,7 +165,7 @@ impl World {
 /// No run does more than the worst case of its plan.
 fn check_worst_case(plan: &Plan, outcome: &RunOutcome) -> Result<(), String> {
     // A retry performs steps again, on top of the plan.
-    if outcome.records.iter().any(|record| matches!(record.event, Event::RunReopened { .. })) {
+    if outcome.records.iter().any(|record| is_reopened(record)) {
         return Ok(());
     }
     let worst = bound_plan(plan, None, &Limits::default(), &NoFigures, Latencies::default()).bound;
@@ -201,6 +211,10 @@ fn check_sequence(records: &Records) -> Result<(), String> {
         Some((record, expected)) => Err(format!("event {} has the number {}", expected, record.seq)),
         None => Ok(()),
     }
+}
+
+fn is_reopened(record: &Record) -> bool {
+    matches!(record.event, Event::RunReopened { .. })
 }
 
 /// A question has at most one answer.
@@ -262,12 +276,12 @@ fn check_causes(applied: &[RunCommand], records: &Records) -> Result<(), String>
         ),
         (
             "cancellations",
-            count_events(&|record| matches!(record.event, Event::CancelRequested { .. })),
+            count_events(&|record| matches!(&record.event, Event::CancelRequested { by } if is_person(by))),
             count_commands(|action| matches!(action, CommandAction::Cancel {})),
         ),
         (
             "retries",
-            count_events(&|record| matches!(record.event, Event::RunReopened { .. })),
+            count_events(&|record| matches!(&record.event, Event::RunReopened { by, .. } if is_person(by))),
             count_commands(|action| matches!(action, CommandAction::Retry { .. })),
         ),
     ];

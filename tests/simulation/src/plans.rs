@@ -1,4 +1,5 @@
-//! Small plans with random steps: effects of both classes, retries, fan-out, loops, questions, pauses, memory writes.
+//! Small plans with random steps: effects of both classes, retries, fan-out, loops, questions, pauses, memory writes, and
+//! child runs.
 
 use std::sync::Arc;
 
@@ -26,13 +27,30 @@ const MAX_DEPTH: u32 = 2;
 /// Longest time limit of a question, in milliseconds.
 const MAX_QUESTION_MS: u64 = 5_000;
 
-/// A random plan of at most `size` steps.
-pub(crate) fn choose_plan(choices: &Choices, size: u64) -> PlannedRun {
-    let mut builder = PlanBuilder { choices, left: 1 + choices.below(size), questions: Vec::new() };
+/// Longest time limit of a step that starts a child run, in milliseconds.
+const MAX_CALL_MS: u64 = 3_000;
+
+/// The function that runs the child plan with a number.
+const CHILD_FUNCTION: &str = "child-";
+
+/// The number of the child plan that a function runs; `None` if it runs none.
+pub(crate) fn find_child_number(function: &str) -> Option<usize> {
+    function.strip_prefix(CHILD_FUNCTION)?.parse().ok()
+}
+
+/// A random plan of at most `size` steps, with child runs that are nested at most `call_depth` levels deep.
+pub(crate) fn choose_plan(choices: &Choices, size: u64, call_depth: u64) -> PlannedRun {
+    choose_plan_within(choices, &mut (1 + choices.below(size)), call_depth)
+}
+
+/// A random plan of at most `left` steps, which are subtracted from `left`.
+fn choose_plan_within(choices: &Choices, left: &mut u64, call_depth: u64) -> PlannedRun {
+    let mut builder = PlanBuilder { choices, left: *left, call_depth, questions: Vec::new(), children: Vec::new() };
     let mut steps = Vec::new();
     while builder.left > 0 {
         steps.push(builder.choose_step("", steps.len(), 0));
     }
+    *left = builder.left;
     let root = make_step("root", Composite::Sequence(steps));
     let plan = Plan {
         format: Format::new("steps"),
@@ -46,14 +64,17 @@ pub(crate) fn choose_plan(choices: &Choices, size: u64) -> PlannedRun {
         thread: None,
         root,
     };
-    PlannedRun { plan: Arc::new(plan), questions: builder.questions }
+    PlannedRun { plan: Arc::new(plan), questions: builder.questions, children: builder.children }
 }
 
 struct PlanBuilder<'a> {
     choices: &'a Choices,
     /// Steps that may still be added.
     left: u64,
+    /// How deep child runs may be nested.
+    call_depth: u64,
     questions: Vec<Path>,
+    children: Vec<Arc<PlannedRun>>,
 }
 
 impl PlanBuilder<'_> {
@@ -61,7 +82,9 @@ impl PlanBuilder<'_> {
         self.left = self.left.saturating_sub(1);
         let key = format!("s{number}");
         let path = format!("{above}/{key}");
-        let kinds = if depth < MAX_DEPTH && self.left > 0 { 15 } else { 12 };
+        let can_nest = depth < MAX_DEPTH && self.left > 0;
+        let can_call = self.call_depth > 0 && self.left > 0;
+        let kinds = 12 + if can_nest { 3 } else { 0 } + if can_call { 4 } else { 0 };
         match self.choices.below(kinds) {
             0..=1 => call_step(&key, "once"),
             2..=3 => call_step(&key, "many"),
@@ -72,8 +95,9 @@ impl PlanBuilder<'_> {
             9 => make_step(&key, Leaf::Wait { duration_ms: self.choices.below(400) }),
             10 => self.choose_memory_write(&key),
             11 => python_step(&key),
-            12..=13 => make_step(&key, Composite::Parallel(self.choose_children(&path, depth))),
-            _ => self.choose_loop(&key, &path, depth),
+            12..=13 if can_nest => make_step(&key, Composite::Parallel(self.choose_children(&path, depth))),
+            14 if can_nest => self.choose_loop(&key, &path, depth),
+            _ => self.choose_call(&key),
         }
     }
 
@@ -107,6 +131,24 @@ impl PlanBuilder<'_> {
             output: LoopOutput::All,
         };
         make_step(key, Composite::Loop(looped))
+    }
+
+    /// A step that starts a child run, which may fail, take too long, and be started again.
+    fn choose_call(&mut self, key: &str) -> Step {
+        let mut size = 1 + self.choices.below(self.left.min(3));
+        self.left -= size;
+        let child = choose_plan_within(self.choices, &mut size, self.call_depth - 1);
+        self.left += size;
+        let mut step = call_step(key, &format!("{CHILD_FUNCTION}{}", self.children.len()));
+        self.children.push(Arc::new(child));
+        if self.choices.one_in(4) {
+            step.policy.timeout_ms = Some(1 + self.choices.below(MAX_CALL_MS));
+            step = retried_step(step);
+        }
+        if self.choices.one_in(2) {
+            step.policy.on_error = OnError::Continue;
+        }
+        step
     }
 
     fn choose_failure(&mut self, key: &str, depth: u32) -> Step {

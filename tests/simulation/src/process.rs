@@ -43,7 +43,8 @@ pub(crate) struct Process {
     pub(crate) connection: Arc<Connection>,
     /// Its engine.
     pub(crate) engine: Engine,
-    world: Arc<World>,
+    /// The world around it.
+    pub(crate) world: Arc<World>,
     /// The runs that it drives, with those who wait until they are no longer driven.
     live: Mutex<BTreeMap<RunId, Vec<oneshot::Sender<()>>>>,
 }
@@ -141,7 +142,7 @@ impl Process {
         let options = StartOptions {
             limits: Limits::default(),
             id: Some(id),
-            ..StartOptions::new(planned.plan, Hash::of_bytes(b"bundle"), Value::Null, format!("user of {id}"))
+            ..StartOptions::new(planned.plan.clone(), Hash::of_bytes(b"bundle"), Value::Null, format!("user of {id}"))
         };
         match self.engine.start_run(options) {
             Ok(run) => self.drive_run(run),
@@ -173,7 +174,7 @@ impl Process {
     }
 
     /// Only a lost lease and an outage may keep a process from driving a run.
-    fn check_run_error(&self, run: RunId, error: &RunError) {
+    pub(crate) fn check_run_error(&self, run: RunId, error: &RunError) {
         let is_expected = matches!(
             error,
             RunError::Journal(JournalError::OwnershipLost | JournalError::RunOwned(_) | JournalError::Unavailable(_))
@@ -188,7 +189,7 @@ impl Process {
     }
 
     /// A subscriber sees only stored events, in order and without gaps.
-    async fn follow_run(self: Arc<Process>, run: RunId, mut subscription: Subscription) {
+    pub(crate) async fn follow_run(self: Arc<Process>, run: RunId, mut subscription: Subscription) {
         let mut last = subscription.after();
         while let Some(delivery) = subscription.next().await {
             let Delivery::Update(RunUpdate::Event(seen)) = delivery else { continue };
@@ -209,7 +210,7 @@ impl Process {
             return Ok(());
         }
         let Some(planned) = self.world.planned_run(run) else { return Ok(()) };
-        match self.engine.resume_run(run, planned.plan).await {
+        match self.engine.resume_run(run, planned.plan.clone()).await {
             Ok(resumed) => self.drive_run(resumed),
             Err(error) => {
                 self.check_run_error(run, &error);
@@ -245,6 +246,9 @@ impl Process {
             self.ensure_driven(run, &posted).await?;
         }
         let outcome = self.wait_for_decision(run, &posted.record).await?;
+        if outcome == Some(CommandOutcome::Applied) && posted.record.command.action == (CommandAction::Cancel {}) {
+            self.end_child_runs(run).await?;
+        }
         Ok(SentCommand { record: posted.record, outcome })
     }
 
@@ -261,6 +265,23 @@ impl Process {
             Err(RunError::Ended(_) | RunError::Journal(JournalError::RunOwned(_))) => Ok(()),
             resumed => resumed,
         }
+    }
+
+    /// Waits until the child runs of a run that was cancelled have ended, and ends those that no worker drives.
+    async fn end_child_runs(self: &Arc<Process>, run: RunId) -> Result<(), JournalError> {
+        let give_up_at = self.world.clock.elapsed_ms() + DECISION_TIMEOUT_MS;
+        while self.world.clock.elapsed_ms() < give_up_at {
+            let orphans = self.connection.list_orphaned_runs(run).await?;
+            if orphans.is_empty() {
+                return Ok(());
+            }
+            for child in orphans {
+                // Another worker may drive it.
+                let _ = self.resume_run(child).await;
+            }
+            self.world.clock.sleep_for(DECISION_POLL_MS).await;
+        }
+        Ok(())
     }
 
     async fn wait_for_decision(

@@ -33,6 +33,8 @@ pub struct Settings {
     pub runs: u64,
     /// Largest number of steps in a plan.
     pub steps: u64,
+    /// How deep child runs are nested, at most.
+    pub call_depth: u64,
     /// Number of clients that send commands.
     pub clients: u64,
     /// Number of commands of each client.
@@ -70,6 +72,7 @@ impl Settings {
             pauses: choices.below(3),
             outages: choices.below(2),
             clock_changes: choices.below(2),
+            call_depth: choices.below(3),
         }
     }
 }
@@ -127,7 +130,7 @@ fn trace_journals(world: &World) {
 /// smallest one, with its trace.
 pub fn shrink_schedule(failed: &FailedSchedule) -> FailedSchedule {
     let mut smallest = failed.clone();
-    let changes: [fn(&mut Settings); 10] = [
+    let changes: [fn(&mut Settings); 11] = [
         |settings| settings.outages = 0,
         |settings| settings.clock_changes = 0,
         |settings| settings.pauses = 0,
@@ -137,6 +140,7 @@ pub fn shrink_schedule(failed: &FailedSchedule) -> FailedSchedule {
         |settings| settings.clients = settings.clients.saturating_sub(1),
         |settings| settings.commands = (settings.commands - 1).max(1),
         |settings| settings.runs = 1,
+        |settings| settings.call_depth = settings.call_depth.saturating_sub(1),
         |settings| settings.steps = (settings.steps - 1).max(1),
     ];
     for _ in 0..3 {
@@ -170,56 +174,75 @@ async fn conduct(world: Arc<World>) {
     }
     world.sleep_up_to(2_000).await;
     world.faults.end(&world);
-    for round in 0..MAX_ROUNDS {
-        for run in &runs {
-            wait_for_rest(&world, *run).await;
+    let mut round = 0;
+    while !end_runs(&world, round).await && !world.is_over() {
+        round += 1;
+        if round == MAX_ROUNDS {
+            world.report_violation(format!("runs do not end: {:?}", list_outermost_runs(&world)));
         }
-        if runs.iter().all(|run| has_ended(&world, *run)) {
-            break;
-        }
-        for run in &runs {
-            reply_to_open_steps(&world, *run, round).await;
-        }
-    }
-    if let Some(run) = runs.iter().find(|run| !has_ended(&world, **run)) {
-        world.report_violation(format!("the run {run} does not end"));
     }
     if !world.is_over() {
-        world.check_runs(&runs).await;
+        world.check_runs().await;
     }
     world.finish();
+}
+
+/// Waits until every run has come to rest, and replies to what they wait for. Returns whether all have ended.
+async fn end_runs(world: &Arc<World>, round: u64) -> bool {
+    for run in list_outermost_runs(world) {
+        wait_for_rest(world, run).await;
+    }
+    let waiting: Vec<RunId> = list_outermost_runs(world).into_iter().filter(|run| !has_ended(world, *run)).collect();
+    for run in &waiting {
+        world.check_waiting_tree(*run);
+        reply_to_open_steps(world, *run, round).await;
+    }
+    waiting.is_empty()
+}
+
+/// The runs that no unfinished run is around.
+fn list_outermost_runs(world: &World) -> Vec<RunId> {
+    let runs = &world.database.runs;
+    world.database.run_ids().into_iter().filter(|run| runs.find_driving_run(*run) == *run).collect()
 }
 
 fn plan_runs(world: &World) -> Vec<RunId> {
     let mut runs = Vec::new();
     for number in 0..world.settings.runs {
         let run = RunId::new(START_MS + number, [number as u8 + 1; 10]);
-        world.plan_run(run, choose_plan(&world.choices, world.settings.steps));
+        let planned = choose_plan(&world.choices, world.settings.steps, world.settings.call_depth);
+        world.plan_run(run, Arc::new(planned));
         runs.push(run);
     }
     runs
 }
 
 fn has_ended(world: &World, run: RunId) -> bool {
-    world.database.runs.get_run(run).is_some_and(|row| row.finished_at.is_some())
+    world.database.has_ended(run)
 }
 
 /// Waits until a run has ended, or no worker drives it and it waits for someone.
 async fn wait_for_rest(world: &Arc<World>, run: RunId) {
     let give_up_at = world.clock.elapsed_ms() + MAX_QUIET_MS;
     while world.clock.elapsed_ms() < give_up_at {
-        if world.database.runs.read_drive_state(run) == DriveState::AtRest
+        let runs = &world.database.runs;
+        let mut tree = std::iter::once(run).chain(runs.list_runs_within(run));
+        if tree.all(|run| runs.read_drive_state(run) == DriveState::AtRest)
             && (has_ended(world, run) || waits_for_someone(world, run))
         {
             return;
         }
         world.clock.sleep_for(LOOK_MS).await;
     }
-    let (lease, pending) = (world.database.read_lease(run), world.database.runs.pending_commands(run).len());
-    let status = world.database.runs.get_run(run).map(|row| row.status);
-    world.report_violation(format!(
-        "the run {run} is stuck: {status:?}, {lease:?}, {pending} pending commands, and nothing that it waits for"
-    ));
+    let within = world.database.runs.list_runs_within(run);
+    let is_moving = |run: &RunId| world.database.runs.read_drive_state(*run) != DriveState::AtRest;
+    for run in std::iter::once(run).chain(within.into_iter().filter(is_moving)) {
+        let (lease, pending) = (world.database.read_lease(run), world.database.runs.pending_commands(run));
+        let status = world.database.runs.get_run(run).map(|row| row.status);
+        world.report_violation(format!(
+            "the run {run} is stuck: {status:?}, {lease:?}, pending commands {pending:?}, and nothing that it waits for"
+        ));
+    }
 }
 
 fn waits_for_someone(world: &World, run: RunId) -> bool {
@@ -239,8 +262,9 @@ async fn reply_to_open_steps(world: &Arc<World>, run: RunId, round: u64) {
     for (number, step) in state.open_steps().filter(|open| !expires_soon(world, open)).enumerate() {
         let action = world.choose_reply(step.path.clone(), step.question.is_some(), 100 + round);
         let command = RunCommand { id: format!("last-{round}-{number}"), sender: "operator".to_owned(), action };
+        let (receiver, command) = world.route_command(run, command);
         let process = world.choose_process().await;
-        let sent = world.send_command(&process, run, command).await;
+        let sent = world.send_command(&process, receiver, command).await;
         if sent.is_none_or(|sent| sent.outcome.is_none()) {
             world.report_violation(format!("the reply to {} is not decided", step.path));
         }

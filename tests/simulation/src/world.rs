@@ -48,19 +48,20 @@ pub(crate) struct World {
     pub(crate) is_traced: bool,
     /// Clients that still send commands.
     pub(crate) clients_left: Mutex<BTreeSet<u64>>,
-    runs: Mutex<BTreeMap<RunId, PlannedRun>>,
+    runs: Mutex<BTreeMap<RunId, Arc<PlannedRun>>>,
     processes: Mutex<Vec<Option<Arc<Process>>>>,
     trace: Mutex<Vec<String>>,
     is_done: AtomicBool,
 }
 
 /// A run of the schedule.
-#[derive(Clone)]
 pub(crate) struct PlannedRun {
     /// Its plan.
     pub(crate) plan: Arc<Plan>,
     /// Paths of its questions.
     pub(crate) questions: Vec<Path>,
+    /// The child runs that its steps start.
+    pub(crate) children: Vec<Arc<PlannedRun>>,
 }
 
 impl World {
@@ -126,12 +127,12 @@ impl World {
     }
 
     /// Adds a run and its plan, before the run is started.
-    pub(crate) fn plan_run(&self, run: RunId, planned: PlannedRun) {
+    pub(crate) fn plan_run(&self, run: RunId, planned: Arc<PlannedRun>) {
         self.runs.lock().insert(run, planned);
     }
 
     /// The plan of a run.
-    pub(crate) fn planned_run(&self, run: RunId) -> Option<PlannedRun> {
+    pub(crate) fn planned_run(&self, run: RunId) -> Option<Arc<PlannedRun>> {
         self.runs.lock().get(&run).cloned()
     }
 
@@ -149,6 +150,11 @@ impl World {
     /// The living processes.
     pub(crate) fn living_processes(&self) -> Vec<Arc<Process>> {
         self.processes.lock().iter().flatten().cloned().collect()
+    }
+
+    /// The living process with a number.
+    pub(crate) fn find_process(&self, id: ProcessId) -> Option<Arc<Process>> {
+        self.processes.lock().iter().flatten().find(|process| process.id == id).cloned()
     }
 
     /// The process in a slot, if it lives.

@@ -25,13 +25,11 @@ impl StoredRuns {
     ) -> Result<(LoadedRun, RunCommand), AppError> {
         let mut receiver = opened.clone();
         loop {
-            let state = receiver.state();
-            let child = command.action.path().and_then(|path| state.find_child_step(path));
-            let Some((run, path)) = child.map(|child| (child.run, child.path.clone())) else {
+            let Some((child, routed)) = command.route_to_child(&receiver.state()) else {
                 return Ok((receiver, command));
             };
-            command.action = command.action.with_path(path);
-            receiver = self.open_run_by_id(run).await?;
+            receiver = self.open_run_by_id(child).await?;
+            command = routed;
         }
     }
 

@@ -13,6 +13,7 @@ use flowloom_core::plan::Plan;
 use flowloom_core::render;
 use flowloom_core::value::Value;
 use flowloom_formats::render_result;
+use flowloom_runtime::child_run::ChildOutcome;
 use flowloom_runtime::reopen::find_performed_step;
 use flowloom_runtime::{Engine, FollowedRun};
 use flowloom_store::DefinitionKind;
@@ -24,7 +25,7 @@ use crate::error::AppError;
 use crate::run_models::RunModels;
 use crate::runs::stored::{LoadedRun, StoredRuns};
 use crate::tools::workflows::{
-    CalledWorkflow, ChildOutcome, RUN_STORED_FUNCTION, STORED_ID_ARGUMENT, build_stored_bundle, choose_settings,
+    CalledWorkflow, RUN_STORED_FUNCTION, STORED_ID_ARGUMENT, build_stored_bundle, choose_settings,
 };
 
 /// How a fork compares the workflows that it calls.

@@ -13,6 +13,7 @@ use flowloom_core::state::RunState;
 use flowloom_core::value::{Map, Value};
 use flowloom_formats::markdown::VariableExpression;
 use flowloom_runtime::Engine;
+use flowloom_runtime::child_run::find_child_run_id;
 use flowloom_runtime::requests::{OpenScope, ScopeKind};
 
 use crate::config::Config;
@@ -22,7 +23,6 @@ use crate::error::AppError;
 use crate::runs::fork_error::ForkError;
 use crate::runs::fork_names::check_set_variables;
 use crate::runs::stored::{LoadedRun, StoredRuns};
-use crate::tools::workflows::find_child_run_id;
 
 /// A recorded run and the moments at which a debugger can stop.
 pub struct Playback {

@@ -5,11 +5,11 @@ use flowloom_core::id::RunId;
 use flowloom_core::path::Path;
 use flowloom_core::state::Phase;
 use flowloom_core::status::Status;
+use flowloom_runtime::child_run::find_child_run_id;
 use flowloom_store::{MAX_WORKER_DEATHS, RunRow};
 
 use crate::error::AppError;
 use crate::runs::stored::{LoadedRun, StoredRuns};
-use crate::tools::workflows::find_child_run_id;
 
 /// Number of steps that an explanation names.
 const MAX_NAMED_STEPS: usize = 5;

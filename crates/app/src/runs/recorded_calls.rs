@@ -8,10 +8,10 @@ use flowloom_core::event::{Event, Record};
 use flowloom_core::id::RunId;
 use flowloom_core::path::Path;
 use flowloom_runtime::ResetAttempts;
+use flowloom_runtime::child_run::find_child_run_id;
 use flowloom_store::Store;
 
 use crate::error::AppError;
-use crate::tools::workflows::find_child_run_id;
 
 /// Finds the child runs of calls, and reads each record for that only once.
 pub(crate) struct ChildRunFinder<'s> {

@@ -17,6 +17,7 @@ use flowloom_core::limits::Limits;
 use flowloom_core::plan::EffectClass;
 use flowloom_core::value::Value;
 use flowloom_models::{ModelError, Models, ResolveError};
+use flowloom_runtime::child_run::{ChildOutcome, charge_child_run, find_child_limits};
 use flowloom_runtime::clock::SystemClock;
 use flowloom_runtime::effects::{
     BoxFuture, ChildEffects, Clock, CodeRunner, EffectContext, EffectFuture, Effects, Functions, HttpSender, Model,
@@ -32,7 +33,7 @@ use super::file::{StepAttempt, TestExpression, TestFile, TestStep};
 use super::responses::{list_script_values, list_step_responses};
 use super::test_runs::{RunPlace, TestRun};
 use crate::definitions::bundle::{Bundle, compile_bundle};
-use crate::tools::workflows::{CalledWorkflow, ChildOutcome, charge_child_run, find_child_limits};
+use crate::tools::workflows::CalledWorkflow;
 
 /// Start of the clock of a test, in milliseconds since the Unix epoch: 2026-01-01.
 const START_MS: u64 = 1_767_225_600_000;

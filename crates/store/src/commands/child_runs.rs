@@ -1,23 +1,34 @@
 //! Commands that a child run and its parent run cause in each other's inbox. A step drives the child run that it started,
 //! so a command to a suspended child run also asks its parent run to continue, and so on up to the run that a worker
-//! drives. A run that ends, and a step that is abandoned, cancel their child runs. All of this is part of the transaction
+//! drives. A run that ends, and a step that fails or is abandoned, cancel their child runs. All of this is part of the transaction
 //! of the command or event that causes it.
 
+use std::sync::Arc;
+
+use flowloom_core::code::Code;
+use flowloom_core::error::StepFailure;
 use flowloom_core::event::{Event, Record};
 use flowloom_core::id::RunId;
 use flowloom_core::path::Path;
-use flowloom_runtime::command::{CommandAction, CommandRecord, RunCommand};
+use flowloom_runtime::child_run::retry_sender;
+use flowloom_runtime::command::{CommandAction, CommandOutcome, CommandRecord, DecidedCommand, RunCommand};
+use flowloom_runtime::journal::Batch;
 use flowloom_runtime::remote::DriveState;
 
-use super::insert_command;
+use super::{insert_command, read_pending_commands, write_decisions};
 use crate::db::{DbConnection, DbRow, params};
 use crate::error::StoreError;
 use crate::run_tree::find_next_position;
 use crate::store::Store;
 
-/// SQL condition of a run that has no unfinished parent run.
+/// The sender of the commands that cancel child runs.
+const PARENT_SENDER: &str = "the parent run";
+
+/// SQL condition of a run that no step drives: it has no unfinished parent run, or its step was abandoned and has cancelled
+/// it.
 pub(crate) const IS_OUTERMOST_SQL: &str = "(parent is null or not exists (select 1 from run parent_run \
-                                           where parent_run.id = run.parent and parent_run.finished_at is null))";
+     where parent_run.id = run.parent and parent_run.finished_at is null) or exists (select 1 from command \
+     where command.run = run.id and outcome is null and sender = 'the parent run'))";
 
 /// A pending command that is delivered to the worker of its run when the transaction that stored it is committed.
 #[derive(Clone, Debug)]
@@ -39,19 +50,20 @@ pub(super) struct AncestorRun {
 }
 
 impl Store {
-    /// The run that must be driven so that `run` continues: the outermost unfinished run around it, or `run` itself.
-    /// Fails if the database cannot be read.
+    /// The run that must be driven so that `run` continues: the outermost unfinished run around it, or `run` itself. No run
+    /// around a child run drives it if its step was abandoned and has cancelled it. Fails if the database cannot be read.
     pub fn find_driving_run(&self, run: RunId) -> Result<RunId, StoreError> {
         if let Some(runs) = &self.runs {
             return Ok(runs.find_driving_run(run));
         }
         self.read_with(|db| {
             let sql = "select p.id from run c join run p on p.id = c.parent \
-                       where c.id = $1 and p.finished_at is null";
+                       where c.id = $1 and p.finished_at is null and not exists (select 1 from command \
+                       where command.run = c.id and outcome is null and sender = $2)";
             let (mut found, mut next) = (run, Some(run));
             while let Some(run) = next {
                 found = run;
-                next = db.query_first(sql, params![&run.to_string()], read_id)?.flatten();
+                next = db.query_first(sql, params![&run.to_string(), PARENT_SENDER], read_id)?.flatten();
             }
             Ok(found)
         })
@@ -93,14 +105,14 @@ impl Store {
         Ok(found.unwrap_or(DriveState::Driven))
     }
 
-    /// The unfinished runs within a run that has ended, or is about to, whose parent run has ended. Fails if the
-    /// database cannot be read.
+    /// The unfinished runs within a run whose parent run has ended; none if the run has not. Fails if the database cannot
+    /// be read.
     pub fn list_orphaned_runs(&self, run: RunId) -> Result<Vec<RunId>, StoreError> {
         if let Some(runs) = &self.runs {
             return Ok(runs.list_orphaned_runs(run));
         }
-        let sql = "with recursive ended (id) as (select id from run where id = $1 union all \
-                   select run.id from run join ended on run.parent = ended.id where run.finished_at is not null) \
+        let sql = "with recursive ended (id) as (select id from run where id = $1 and finished_at is not null \
+                   union all select run.id from run join ended on run.parent = ended.id where run.finished_at is not null) \
                    select run.id from run join ended on run.parent = ended.id where run.finished_at is null order by run.id";
         let rows = self.read_with(|db| db.query_rows(sql, params![&run.to_string()], read_id))?;
         Ok(rows.into_iter().flatten().collect())
@@ -190,9 +202,16 @@ pub(crate) fn resume_command(child: RunId, command: &RunCommand) -> RunCommand {
     }
 }
 
-/// The command that cancels a child run.
-pub(crate) fn cancel_command() -> RunCommand {
-    RunCommand { id: "parent-ended".to_owned(), sender: "the parent run".to_owned(), action: CommandAction::Cancel {} }
+/// The command with which a record of the parent run cancels a child run. A child run that is retried with its parent run
+/// can be cancelled again, so each record has a command of its own.
+pub(crate) fn cancel_command(record: &Record) -> RunCommand {
+    let (id, sender) = (format!("parent-ended-{}", record.seq), PARENT_SENDER.to_owned());
+    RunCommand { id, sender, action: CommandAction::Cancel {} }
+}
+
+/// Whether a command is one that [`cancel_command`] makes.
+pub(crate) fn is_cancelled_by_parent(command: &RunCommand) -> bool {
+    command.sender == PARENT_SENDER
 }
 
 /// Which child runs a record of their parent run cancels.
@@ -207,17 +226,34 @@ pub(crate) enum CancelledChildren<'a> {
 pub(crate) fn find_cancelled(record: &Record) -> Option<CancelledChildren<'_>> {
     match record.event {
         Event::RunFinished { .. } => Some(CancelledChildren::All),
-        Event::StepAborted { .. } => Some(CancelledChildren::OfStep(&record.path)),
+        // A step that fails at a time limit may have had no time to look at its child run.
+        Event::StepAborted { .. } | Event::StepFailed { .. } => Some(CancelledChildren::OfStep(&record.path)),
         _ => None,
     }
 }
 
-/// Cancels the unfinished child runs that a record cancels.
+/// The rejections of the commands with which the abandoned steps of a run would have retried a child run.
+pub(crate) fn reject_retries(pending: Vec<RunCommand>, parent: RunId) -> Vec<DecidedCommand> {
+    let sender = retry_sender(parent);
+    let rejected = pending.into_iter().filter(|command| command.sender == sender).map(|command| {
+        let error = StepFailure::new(Code::NothingToDo, "the step that retries the run was abandoned");
+        DecidedCommand { id: command.id, outcome: CommandOutcome::Rejected(error) }
+    });
+    rejected.collect()
+}
+
+/// Whether a batch reopens a run by commands that are not pending any more, because the step that sent them was abandoned.
+pub(crate) fn reopens_without_command(batch: &Batch, is_pending: impl Fn(&DecidedCommand) -> bool) -> bool {
+    let is_reopened = |record: &Arc<Record>| matches!(record.event, Event::RunReopened { .. });
+    batch.records.iter().any(is_reopened) && !batch.decided.iter().any(is_pending)
+}
+
+/// Cancels the unfinished child runs that a record cancels, and rejects the commands that would retry the others.
 pub(crate) fn cancel_children(db: &DbConnection, record: &Record) -> Result<Vec<CausedCommand>, StoreError> {
     let Some(which) = find_cancelled(record) else { return Ok(Vec::new()) };
     let run = record.run.to_string();
     let read = |row: &DbRow<'_>| Ok((RunId::parse(&row.get::<String>(0)?), row.get::<i64>(1)?));
-    let sql = "select id, number from run where parent = $1 and finished_at is null";
+    let sql = "select id, number from run where parent = $1 and (finished_at is null or pending_commands > 0)";
     let children = match which {
         CancelledChildren::All => db.query_rows(sql, params![&run], read)?,
         CancelledChildren::OfStep(path) => {
@@ -227,7 +263,16 @@ pub(crate) fn cancel_children(db: &DbConnection, record: &Record) -> Result<Vec<
     let mut caused = Vec::new();
     for (child, number) in children {
         let Some(child) = child else { continue };
-        let cancel = cancel_command();
+        let lock = "select finished_at is not null from run where id = $1";
+        let has_ended = db.query_first_for_update(lock, params![&child.to_string()], |row| row.get::<bool>(0))?;
+        if has_ended == Some(true) {
+            let rejected = reject_retries(read_pending_commands(db, child)?, record.run);
+            let count = write_decisions(db, child, &rejected, record.at)?;
+            let sql = "update run set pending_commands = pending_commands - $1 where number = $2";
+            db.execute_unchecked(sql, params![count, number])?;
+            continue;
+        }
+        let cancel = cancel_command(record);
         if let Some(epoch) = insert_command(db, child, number, &cancel, record.at)? {
             caused.push(CausedCommand { run: child, epoch, command: cancel });
         }

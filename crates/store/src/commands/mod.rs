@@ -30,7 +30,8 @@ use crate::quota_check::check_start;
 use crate::store::Store;
 pub use child_runs::CausedCommand;
 pub(crate) use child_runs::{
-    CancelledChildren, IS_OUTERMOST_SQL, cancel_children, cancel_command, find_cancelled, resume_command,
+    CancelledChildren, IS_OUTERMOST_SQL, cancel_children, cancel_command, find_cancelled, is_cancelled_by_parent,
+    reject_retries, reopens_without_command, resume_command,
 };
 pub use mailboxes::Mailboxes;
 

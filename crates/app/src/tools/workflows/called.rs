@@ -1,41 +1,17 @@
 //! The workflows that functions of a bundle run: `flow::ID` for an agent, and files that the configuration declares. The same
 //! functions run them in a run and in a test.
 
-use std::sync::Arc;
-
 use flowloom_core::code::Code;
 use flowloom_core::effect::{Arguments, CallRequest, Payload};
 use flowloom_core::error::StepFailure;
-use flowloom_core::plan::{Env, Plan, find_flow_id};
+use flowloom_core::plan::find_flow_id;
 use flowloom_core::render;
-use flowloom_core::state::RunState;
-use flowloom_core::status::Status;
 use flowloom_core::value::Value;
 use flowloom_formats::{compile, flow, render_result};
+use flowloom_runtime::child_run::ChildOutcome;
 
 use crate::definitions::bundle::{Bundle, WorkflowTool, compile_bundle};
 use crate::tools::descriptor::ToolDescriptor;
-
-/// A run that has ended.
-pub(crate) struct ChildOutcome {
-    pub(crate) plan: Arc<Plan>,
-    pub(crate) state: RunState,
-    pub(crate) env: Env,
-}
-
-impl ChildOutcome {
-    /// The same outcome. Fails unless the run has succeeded.
-    pub(crate) fn require_success(self) -> Result<ChildOutcome, StepFailure> {
-        match (&self.state.error, self.state.status) {
-            // It is what the child run recorded, not an outage now.
-            (Some(error), status) if status != Status::Succeeded && error.code.is_store_outage() => {
-                Err(StepFailure::new(Code::FunctionFailed, error.message.clone()))
-            }
-            (Some(error), status) if status != Status::Succeeded => Err(error.clone()),
-            _ => Ok(self),
-        }
-    }
-}
 
 /// The workflow that a call runs.
 pub(crate) enum CalledWorkflow<'b> {

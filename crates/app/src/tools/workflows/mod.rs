@@ -23,6 +23,7 @@ use flowloom_core::state::RunState;
 use flowloom_core::value::{Map, Value};
 use flowloom_formats::steps::runs::PageBounds;
 use flowloom_formats::{render_result, steps};
+use flowloom_runtime::child_run::{CallingStep, derive_run_id};
 use flowloom_runtime::clock::SystemClock;
 use flowloom_runtime::effects::{ChildEffects, Clock as _, EffectContext, EffectFuture};
 use flowloom_runtime::journal::Journal as _;
@@ -36,11 +37,9 @@ use crate::definitions::bundle::{Bundle, compile_bundle};
 use crate::definitions::stored::{self, DefinitionContent};
 use crate::engine_factory::EngineFactory;
 use crate::run_models::RunModels;
+pub(crate) use called::CalledWorkflow;
 use called::detect_format;
-pub(crate) use called::{CalledWorkflow, ChildOutcome};
-pub use child::derive_run_id;
-use child::{CallingStep, ChildRun};
-pub(crate) use child::{charge_child_run, find_child_limits, find_child_run_id};
+use child::NewChildRun;
 pub(crate) use places::ChildPlaces;
 pub(crate) use tool::tool_function;
 
@@ -115,7 +114,7 @@ impl WorkflowHost {
             let agent = agent.map(str::to_owned);
             let agent = agent.or_else(|| context.agent.as_deref().map(str::to_owned));
             let inputs = arguments.get("input").cloned().unwrap_or_default();
-            Ok(ChildRun { bundle, workflow: None, inputs, agent })
+            Ok(NewChildRun { bundle, workflow: None, inputs, agent })
         };
         let ended = self.run_child(new_child, step).await?;
         Ok(render_result(&ended.plan, &ended.state, &ended.env).result)
@@ -326,7 +325,7 @@ impl NativeFunction for FileFunction {
             let new_child = || {
                 let agent = context.agent.as_deref().map(str::to_owned);
                 let (bundle, inputs) = (called.build_bundle(&self.host.bundle)?, called.build_inputs(request)?);
-                Ok(ChildRun { bundle, workflow: None, inputs, agent })
+                Ok(NewChildRun { bundle, workflow: None, inputs, agent })
             };
             called.render_reply(self.host.run_child_to_end(new_child, &CallingStep { context, effects }).await?)
         })

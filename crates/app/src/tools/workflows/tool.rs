@@ -7,12 +7,13 @@ use flowloom_core::effect::CallRequest;
 use flowloom_core::error::StepFailure;
 use flowloom_core::plan::EffectClass;
 use flowloom_core::value::Value;
+use flowloom_runtime::child_run::CallingStep;
 use flowloom_runtime::effects::{ChildEffects, EffectContext, EffectFuture};
 use flowloom_tools::{FunctionConfig, NativeFunction};
 
 use super::WorkflowHost;
 use super::called::CalledWorkflow;
-use super::child::{CallingStep, ChildRun};
+use super::child::NewChildRun;
 
 /// A workflow as a tool of an agent.
 struct FlowFunction {
@@ -45,7 +46,7 @@ impl NativeFunction for FlowFunction {
             let new_child = || {
                 let agent = context.agent.as_deref().map(str::to_owned);
                 let (bundle, inputs) = (called.build_bundle(&self.host.bundle)?, called.build_inputs(request)?);
-                Ok(ChildRun { bundle, workflow: Some(self.id.clone()), inputs, agent })
+                Ok(NewChildRun { bundle, workflow: Some(self.id.clone()), inputs, agent })
             };
             called.render_reply(self.host.run_child_to_end(new_child, &CallingStep { context, effects }).await?)
         })
