@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-use flowloom_core::diagnostic::Span;
 use flowloom_core::json::Node;
 
 use super::index::Index;
@@ -63,12 +62,13 @@ impl<'t> Order<'t> {
             }
         }
         let is_read = |name: &&super::names::Name| name.kind == NameKind::Node && name.role == Role::Read;
-        let references: Vec<_> =
+        let mut references: Vec<_> =
             index.names.iter().filter(is_read).filter(|name| !touches_offset(name.span, offset)).collect();
+        references.sort_by_key(|name| name.span.start);
         for node in items("nodes") {
             let Some(id) = text(node, "id") else { continue };
-            let is_inside = |span: Span| node.span.start <= span.start && span.end() <= node.span.end();
-            for reference in references.iter().filter(|name| is_inside(name.span)) {
+            let first = references.partition_point(|name| name.span.start < node.span.start);
+            for reference in references[first..].iter().take_while(|name| name.span.end() <= node.span.end()) {
                 order.add_dependency(id, &reference.text);
             }
         }

@@ -1,11 +1,13 @@
 //! Selects what a reader sees of a page: its main part, without navigation, hidden elements and scripts, and with
 //! absolute links. Nothing is scored, so that no text of the main part is lost.
 
+use html5ever::serialize::TraversalScope;
 use scraper::node::Element;
 use scraper::{ElementRef, Html, Node, Selector};
 use url::Url;
 
 use super::hidden::{find_hidden_by_rules, is_hidden_by};
+use super::write_html::write_html;
 
 /// The main part of a page, in order of preference.
 const MAIN_PARTS: [&str; 3] = ["article", "main", "[role=main]"];
@@ -39,13 +41,14 @@ pub(super) fn select_content(html: &str, url: &str) -> String {
         let has_heading = Selector::parse("h1").is_ok_and(|heading| main.select(&heading).next().is_some());
         let heading =
             if has_heading || title.is_empty() { String::new() } else { format!("<h1>{}</h1>", escape(&title)) };
-        return heading + &main.html();
+        return heading + &write_html(main, TraversalScope::IncludeNode, false);
     }
     let is_surrounding = |element: &Element| is_one_of(element, &SURROUNDING_TAGS, &SURROUNDING_ROLES);
-    let whole = page.root_element().inner_html();
+    let write_content = |page: &Html| write_html(page.root_element(), TraversalScope::ChildrenOnly(None), false);
+    let whole = write_content(&page);
     remove_elements(&mut page, &is_surrounding);
     let has_content = !collect_text(page.root_element()).is_empty();
-    if has_content { page.root_element().inner_html() } else { whole }
+    if has_content { write_content(&page) } else { whole }
 }
 
 /// The main part of the page that has text. A page with several articles lists them, so none of them is the main part.
@@ -80,21 +83,29 @@ fn collect_text(element: ElementRef<'_>) -> String {
     element.text().collect::<String>().split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// The address that relative links of the page start from.
+/// Longest address that relative links start from, in bytes. Each link repeats most of it.
+const MAX_BASE_BYTES: usize = 4096;
+
+/// Maximum number of bytes of all links that are made absolute.
+const MAX_LINK_BYTES: usize = 16 << 20;
+
+/// The address that relative links of the page start from; `None` if it is too long, and they stay relative.
 fn find_base(page: &Html, url: &str) -> Option<Url> {
     let url = Url::parse(url).ok()?;
     let given = select_first(page, "base[href]").and_then(|base| url.join(base.attr("href")?).ok());
-    Some(given.unwrap_or(url))
+    Some(given.unwrap_or(url)).filter(|base| base.as_str().len() <= MAX_BASE_BYTES)
 }
 
 fn make_links_absolute(page: &mut Html, base: &Url) {
     let ids: Vec<_> = page.tree.nodes().filter(|node| node.value().is_element()).map(|node| node.id()).collect();
+    let mut bytes_left = MAX_LINK_BYTES;
     for id in ids {
         let Some(mut node) = page.tree.get_mut(id) else { continue };
         let Node::Element(element) = node.value() else { continue };
         for (name, value) in &mut element.attrs {
-            let is_address = matches!(&*name.local, "href" | "src");
+            let is_address = matches!(&*name.local, "href" | "src") && value.len() < bytes_left;
             if let Some(absolute) = is_address.then(|| base.join(value.trim()).ok()).flatten() {
+                bytes_left = bytes_left.saturating_sub(absolute.as_str().len());
                 *value = absolute.as_str().into();
             }
         }

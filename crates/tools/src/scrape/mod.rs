@@ -11,6 +11,7 @@ mod markdown;
 mod select;
 mod shape;
 mod table;
+mod write_html;
 
 use std::sync::Arc;
 

@@ -4,12 +4,13 @@ use std::collections::HashSet;
 
 use ego_tree::NodeId;
 use flowloom_core::selector::{Alternative, PageSelector, Relation, SelectorError, SelectorStep, describe_unreadable};
-use html5ever::serialize::{SerializeOpts, TraversalScope, serialize};
+use html5ever::serialize::TraversalScope;
 use scraper::selector::ToCss as _;
 use scraper::{ElementRef, Html, Selector};
 
 use super::error::ScrapeError;
 use super::shape::PageShape;
+use super::write_html::write_html;
 
 /// A page and all of its elements, in order.
 struct PageElements<'a> {
@@ -75,12 +76,7 @@ fn write_inner_html(element: &ElementRef<'_>) -> String {
     if RAW_TEXT_ELEMENTS.contains(&element.value().name()) {
         return element.text().collect();
     }
-    let scope = TraversalScope::ChildrenOnly(None);
-    let options = SerializeOpts { scripting_enabled: true, traversal_scope: scope, create_missing_parent: false };
-    let mut html = Vec::new();
-    // Writing to memory cannot fail.
-    let _ = serialize(&mut html, element, options);
-    String::from_utf8_lossy(&html).into_owned()
+    write_html(*element, TraversalScope::ChildrenOnly(None), true)
 }
 
 fn parse_css(selector: &str, css: &str) -> Result<Selector, ScrapeError> {
