@@ -150,7 +150,7 @@ fn fixes_give_a_file_that_is_fine() {
     let fixed = place.run(&["check", "flow.json", "--fix"]);
     assert_eq!(exit_code(&fixed), 0, "{}", stderr_text(&fixed));
     let text = std::fs::read_to_string(place.path("flow.json")).expect("readable");
-    for expected in ["Hi ${who}", "\"key\":\"Accept\"", "\"llmInstruction\"", "\"directOutput\":true", "\"POST\""] {
+    for expected in ["Hi ${who}", "\"key\":\"Accept\"", "\"llmInstruction\"", "\"directOutput\":true", "\"post\""] {
         assert!(text.contains(expected), "{expected} is not in {text}");
     }
     assert!(!text.contains("finish"), "{text}");

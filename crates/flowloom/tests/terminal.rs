@@ -135,6 +135,7 @@ fn a_misspelled_name_gets_a_suggestion() {
     let place = create_workspace();
     check_output("no-such-command", &place, &["rnu"]);
     check_output("no-such-flag", &place, &["run", "flow.json", "--modle", "x"]);
+    check_output("input-without-option", &place, &["run", "flow.json", "city=New York"]);
 }
 
 #[test]

@@ -202,6 +202,10 @@ fn inputs_that_would_be_ignored_are_refused_before_a_model_is_asked() {
         let refused = server.post(path, &body);
         assert_eq!((refused.status, refused.error_code()), (422, "FL1031".to_owned()), "{path}: {}", refused.json());
     }
+    let misspelt = json!({"workflow": "g", "inputs": {"message": "hello", "mesages": []}});
+    let refused = server.post("/api/v1/runs?wait=60", &misspelt);
+    assert_eq!((refused.status, refused.error_code()), (422, "FL1038".to_owned()), "{}", refused.json());
+    assert!(refused.json()["detail"].as_str().is_some_and(|detail| detail.contains("did you mean messages?")));
     let flow = json!({"name": "f", "description": "d", "steps": [
         {"type": "start", "config": {"variables": [{"name": "city", "value": "Bergen"}]}},
         {"type": "llmInstruction", "config": {"instruction": "Greet ${city}", "resultVariable": "a"}},

@@ -72,9 +72,21 @@ impl PlacedText<'_> {
         }
     }
 
+    /// Where a candidate is in the definition. `{name}` may also be a part of `${name}` or `{{name}}`.
+    fn find_place(&self, candidate: &Candidate<'_>) -> Span {
+        let text = self.source.get(self.span.start..self.span.end()).unwrap_or_default();
+        let mut found = text.match_indices(candidate.written);
+        match found.find(|(at, _)| !text[..*at].ends_with(['$', '{'])) {
+            Some((at, _)) if candidate.notation == Notation::Single => {
+                Span { start: self.span.start + at, length: candidate.written.len() }
+            }
+            _ => find_span(self.source, self.span, candidate.written),
+        }
+    }
+
     fn report_lookalike(&self, candidate: &Candidate<'_>, found: &Lookalike, problems: &mut Problems) {
         let written = candidate.written;
-        let at = find_span(self.source, self.span, written);
+        let at = self.find_place(candidate);
         let message = match candidate.has_blanks() {
             true => format!("{written} has blanks, so it is not a reference and stays as text"),
             false => format!("{written} is not a reference in this format and stays as text"),

@@ -32,6 +32,10 @@ pub(crate) fn deserialize_json<T: DeserializeOwned>(text: &str) -> Result<T, Str
 /// The message for a parameter of the URL that cannot be read; `refused` is what the library says.
 pub(crate) fn describe_parameter_error(refused: &str) -> String {
     let message = refused.strip_prefix("Failed to deserialize query string: ").unwrap_or(refused);
+    // A part of the path; all that are no texts are numbers.
+    if let Some((value, _)) = message.split_once("Cannot parse `").and_then(|(_, rest)| rest.split_once("` to a `")) {
+        return format!("`{value}` is not a number");
+    }
     let worded = WORDINGS.iter().find_map(|(theirs, ours)| Some(format!("{}{ours}", message.strip_suffix(theirs)?)));
     worded.unwrap_or_else(|| describe_type_error(message))
 }
@@ -92,6 +96,7 @@ mod tests {
                 "Failed to deserialize query string: limit: invalid digit found in string",
                 "limit: not a whole number of at least 0",
             ),
+            ("Invalid URL: Cannot parse `nope` to a `i64`", "`nope` is not a number"),
             ("Failed to deserialize query string: unknown field `a`, expected `b`", "unknown field `a`, expected `b`"),
         ];
         for (refused, expected) in cases {

@@ -23,7 +23,9 @@ impl CatalogEntry {
         if let Some(failure) = prepared.plan.inputs.check_names(inputs) {
             return Err(failure.into());
         }
-        Ok(inputs.as_map().map_or(Ok(()), |inputs| check_conversation_inputs(&prepared.plan, inputs))?)
+        // A message that is missing is the more important problem.
+        let named = inputs.as_map().filter(|_| check_message(&prepared.plan, inputs).is_ok());
+        Ok(named.map_or(Ok(()), |named| check_conversation_inputs(&prepared.plan, named))?)
     }
 
     /// The inputs of a run that is given none.

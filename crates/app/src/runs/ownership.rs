@@ -135,6 +135,17 @@ impl StoredRuns {
         is_due.then(|| other_owner().or_else(|| self.explain_quarantined_parent(row.parent.as_ref()))).flatten()
     }
 
+    /// A warning for a person who continues a run here: its configuration was another one, and how it differs; `None` if it
+    /// was the same.
+    pub fn describe_changed_config(&self, opened: &LoadedRun) -> Option<String> {
+        let differences = self.list_differences_from(opened.project());
+        if differences.is_empty() {
+            return None;
+        }
+        let all = differences.join(", ");
+        Some(format!("the configuration has changed since the run started ({all}); it continues with the one here"))
+    }
+
     /// Why servers of this project and configuration leave a run alone; `None` if they do not.
     fn explain_other_owner(&self, run: RunId, project: Option<&RunProject>, has_commands: bool) -> Option<String> {
         if let Err(error) = self.check_project_of(run, project) {

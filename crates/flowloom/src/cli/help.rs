@@ -82,7 +82,9 @@ pub(crate) fn find_help(words: &[String]) -> clap::Error {
 /// How an input is given, if an argument that a command does not have looks like one: `topic=x` or `--topic`.
 pub(crate) fn hint_at_input(error: &clap::Error) -> Option<String> {
     let command = std::env::args().nth(1)?;
-    if error.kind() != clap::error::ErrorKind::UnknownArgument || !INPUT_COMMANDS.contains(&command.as_str()) {
+    let is_unknown = error.kind() == clap::error::ErrorKind::UnknownArgument;
+    // A misspelt option is no input.
+    if !is_unknown || error.get(ContextKind::SuggestedArg).is_some() || !INPUT_COMMANDS.contains(&command.as_str()) {
         return None;
     }
     let Some(ContextValue::String(argument)) = error.get(ContextKind::InvalidArg) else { return None };

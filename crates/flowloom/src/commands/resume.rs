@@ -54,6 +54,9 @@ async fn continue_run(global: &Global, app: &App, opened: LoadedRun, output: &Ou
     if opened.id != child {
         eprintln!("{child} is a child run of {}, which continues", opened.id);
     }
+    if let Some(changed) = app.runs.describe_changed_config(&opened) {
+        eprintln!("warning: {changed}");
+    }
     let run = app.runs.resume_loaded(&opened).await?;
     let display = RunDisplay::new(global, app, output);
     let outcome = display.drive_loaded(run, &opened).await?;

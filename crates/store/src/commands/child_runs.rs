@@ -242,10 +242,12 @@ pub(crate) fn reject_retries(pending: Vec<RunCommand>, parent: RunId) -> Vec<Dec
     rejected.collect()
 }
 
-/// Whether a batch reopens a run by commands that are not pending any more, because the step that sent them was abandoned.
+/// Whether a batch reopens a run by commands that are not pending any more, because the step that sent them was abandoned. A
+/// batch that creates the run is a whole journal, whose commands were decided where it was written.
 pub(crate) fn reopens_without_command(batch: &Batch, is_pending: impl Fn(&DecidedCommand) -> bool) -> bool {
     let is_reopened = |record: &Arc<Record>| matches!(record.event, Event::RunReopened { .. });
-    batch.records.iter().any(is_reopened) && !batch.decided.iter().any(is_pending)
+    let is_created = batch.records.first().is_some_and(|first| matches!(first.event, Event::RunCreated(_)));
+    !is_created && batch.records.iter().any(is_reopened) && !batch.decided.iter().any(is_pending)
 }
 
 /// Cancels the unfinished child runs that a record cancels, and rejects the commands that would retry the others.
