@@ -1,4 +1,4 @@
-//! Broken JSON is repaired as version 3.7.0 of the JavaScript library `jsonrepair` does it, which AnythingLLM uses. Each line
+//! Broken JSON is repaired as version 3.7.0 of the JavaScript library `jsonrepair` does it, which the original of the flow format uses. Each line
 //! of `json_repair.jsonl` has a text with random mistakes, and what the library made of it: null if that is no JSON.
 
 use flowloom_core::json::{parse_value, read_repaired};

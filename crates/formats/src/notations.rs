@@ -45,7 +45,7 @@ enum Notation {
 }
 
 /// A text that looks like a reference.
-struct Candidate<'t> {
+struct ReferenceCandidate<'t> {
     notation: Notation,
     /// The whole text.
     written: &'t str,
@@ -59,7 +59,7 @@ impl PlacedText<'_> {
     pub(crate) fn report_lookalikes(&self, rules: &ReferenceRules<'_>, problems: &mut Problems) {
         let mut seen = HashSet::new();
         let mut at = 0;
-        while let Some(candidate) = Candidate::find_next(self.text, at) {
+        while let Some(candidate) = ReferenceCandidate::find_next(self.text, at) {
             at = candidate.end_in(self.text);
             let Some(lookalike) = candidate.judge(rules) else { continue };
             if !seen.insert(candidate.written) {
@@ -73,7 +73,7 @@ impl PlacedText<'_> {
     }
 
     /// Where a candidate is in the definition. `{name}` may also be a part of `${name}` or `{{name}}`.
-    fn find_place(&self, candidate: &Candidate<'_>) -> Span {
+    fn find_place(&self, candidate: &ReferenceCandidate<'_>) -> Span {
         let text = self.source.get(self.span.start..self.span.end()).unwrap_or_default();
         let mut found = text.match_indices(candidate.written);
         match found.find(|(at, _)| !text[..*at].ends_with(['$', '{'])) {
@@ -84,7 +84,7 @@ impl PlacedText<'_> {
         }
     }
 
-    fn report_lookalike(&self, candidate: &Candidate<'_>, found: &Lookalike, problems: &mut Problems) {
+    fn report_lookalike(&self, candidate: &ReferenceCandidate<'_>, found: &Lookalike, problems: &mut Problems) {
         let written = candidate.written;
         let at = self.find_place(candidate);
         let message = match candidate.has_blanks() {
@@ -113,14 +113,14 @@ struct Lookalike {
     replacement: Option<String>,
 }
 
-impl<'t> Candidate<'t> {
+impl<'t> ReferenceCandidate<'t> {
     /// The first candidate at or after a place.
-    fn find_next(text: &'t str, from: usize) -> Option<Candidate<'t>> {
-        text[from..].match_indices('{').find_map(|(found, _)| Candidate::read_at(text, from + found))
+    fn find_next(text: &'t str, from: usize) -> Option<ReferenceCandidate<'t>> {
+        text[from..].match_indices('{').find_map(|(found, _)| ReferenceCandidate::read_at(text, from + found))
     }
 
     /// The candidate whose first brace is at `brace`.
-    fn read_at(text: &'t str, brace: usize) -> Option<Candidate<'t>> {
+    fn read_at(text: &'t str, brace: usize) -> Option<ReferenceCandidate<'t>> {
         let is_double = text[brace..].starts_with("{{");
         let (notation, close) = match (is_double, text[..brace].ends_with('$')) {
             (true, _) => (Notation::Double, "}}"),
@@ -136,7 +136,7 @@ impl<'t> Candidate<'t> {
             return None;
         }
         let start = brace - usize::from(notation == Notation::Dollar);
-        Some(Candidate { notation, written: &text[start..brace + inner.len() + 2 * close.len()], inner })
+        Some(ReferenceCandidate { notation, written: &text[start..brace + inner.len() + 2 * close.len()], inner })
     }
 
     /// Where it ends in the text that it was found in.

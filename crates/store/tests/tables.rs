@@ -226,13 +226,16 @@ async fn a_child_run_is_deleted_with_its_parent(place: &TestDatabase) {
     let store = place.open();
     let end = |run, status| new_record(run, 2, Event::RunFinished { status, error: None, failed: None, thread: None });
     let (parent, child) = (run_id(2), run_id(1));
-    for (run, around, status) in [(parent, None, Status::Failed), (child, Some(parent), Status::Cancelled)] {
-        let lease = store.begin_run(run).expect("new");
+    let created = |run, around: Option<_>| {
         let Event::RunCreated(mut created) = created_event(&store) else { panic!("an event of another kind") };
         created.parent = around.map(|run| ParentStep { run, path: Path::parse("/sub").expect("a path") });
-        let records = vec![new_record(run, 1, Event::RunCreated(created)), end(run, status)];
-        append_records(&*store, lease, records).await.expect("stored");
-    }
+        new_record(run, 1, Event::RunCreated(created))
+    };
+    let leases = [parent, child].map(|run| store.begin_run(run).expect("new"));
+    append_records(&*store, leases[0], vec![created(parent, None)]).await.expect("stored");
+    let of_child = vec![created(child, Some(parent)), end(child, Status::Cancelled)];
+    append_records(&*store, leases[1], of_child).await.expect("stored");
+    append_records(&*store, leases[0], vec![end(parent, Status::Failed)]).await.expect("stored");
     let old = |status| PruneFilter { status, before: 1 << 60 };
     // A retry of the parent run looks for it.
     assert_eq!(store.prune_runs(old(Status::Cancelled)).await.expect("done"), 0);

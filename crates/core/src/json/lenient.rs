@@ -2,7 +2,7 @@
 //! pasted in. All of them are read at run time, in every format, so the repair is here and not in a front end.
 //!
 //! In order: strict JSON; a repair, if the text starts like an object or list; the first bracketed part of the text that
-//! can be read. AnythingLLM reads replies, bodies and arguments in this way.
+//! can be read. The original of the flow format reads replies, bodies and arguments in this way.
 
 use super::repair::repair_json;
 use crate::json::parse_value;

@@ -1,6 +1,6 @@
-//! Repairs text that breaks some rules of JSON, as version 3.7.0 of the JavaScript library `jsonrepair` does. AnythingLLM
-//! uses that version, and the values of its flows depend on the details: which words are quoted, where a string without an
-//! end stops, and what is refused. A test compares both on recorded texts.
+//! Repairs text that breaks some rules of JSON, as version 3.7.0 of the JavaScript library `jsonrepair` does. The original of
+//! the flow format uses that version, and the values of flows depend on the details: which words are quoted, where a string
+//! without an end stops, and what is refused. A test compares both on recorded texts.
 
 use super::{MAX_DEPTH, write_json};
 use crate::value::Value;
