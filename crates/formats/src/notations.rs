@@ -51,6 +51,8 @@ struct ReferenceCandidate<'t> {
     written: &'t str,
     /// What the braces enclose, with its blanks.
     inner: &'t str,
+    /// Where it ends in the text.
+    end: usize,
 }
 
 impl PlacedText<'_> {
@@ -60,7 +62,7 @@ impl PlacedText<'_> {
         let mut seen = HashSet::new();
         let mut at = 0;
         while let Some(candidate) = ReferenceCandidate::find_next(self.text, at) {
-            at = candidate.end_in(self.text);
+            at = candidate.end;
             let Some(lookalike) = candidate.judge(rules) else { continue };
             if !seen.insert(candidate.written) {
                 continue;
@@ -136,12 +138,8 @@ impl<'t> ReferenceCandidate<'t> {
             return None;
         }
         let start = brace - usize::from(notation == Notation::Dollar);
-        Some(ReferenceCandidate { notation, written: &text[start..brace + inner.len() + 2 * close.len()], inner })
-    }
-
-    /// Where it ends in the text that it was found in.
-    fn end_in(&self, text: &str) -> usize {
-        self.written.as_ptr() as usize - text.as_ptr() as usize + self.written.len()
+        let end = brace + inner.len() + 2 * close.len();
+        Some(ReferenceCandidate { notation, written: &text[start..end], inner, end })
     }
 
     fn has_blanks(&self) -> bool {
