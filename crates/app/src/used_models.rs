@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use flowloom_core::error::StepFailure;
-use flowloom_core::plan::{Block, BlockCode, Composite, Generate, Leaf, Plan, Step, StepKind};
+use flowloom_core::plan::{Block, BlockCode, Composite, Generate, Leaf, Plan, Step, StepKind, find_called_function};
 
 use crate::config::Config;
 use crate::definitions::source::Loader;
@@ -59,7 +59,7 @@ impl ModelCollector<'_> {
             if let StepKind::Composite(Composite::Subflow(subflow)) = &step.kind {
                 self.add_steps(&subflow.plan.root);
             }
-            if let Some(function) = find_function(step) {
+            if let Some(function) = find_called_function(step) {
                 self.add_function(function);
             }
             match find_generate(step).map(|generate| &generate.model) {
@@ -91,15 +91,6 @@ impl ModelCollector<'_> {
         if let Some(plan) = compiled.plan {
             self.add_steps(&plan.root);
         }
-    }
-}
-
-/// The function that a step calls.
-fn find_function(step: &Step) -> Option<&str> {
-    match &step.kind {
-        StepKind::Leaf(Leaf::Call(call)) => Some(&call.function),
-        StepKind::Leaf(Leaf::Block(Block { code: BlockCode::Function(function), .. })) => Some(function),
-        _ => None,
     }
 }
 

@@ -34,26 +34,12 @@ const STEP_FUNCTIONS: [(&str, &str); 10] = [
     ("author::keep", "Stores the generated blocks."),
 ];
 
-/// The built-in functions that fill no secrets in. The others send a request, or write a file for the operator.
-const FUNCTIONS_WITHOUT_SECRETS: [&str; 13] = [
-    "tool::web_search",
-    "tool::file_read",
-    "workflow::create",
-    "workflow::run",
-    "workflow::list",
-    "workflow::runs",
-    "notify::push",
-    "author::clarify",
-    "author::decompose",
-    "author::search",
-    "author::create",
-    "author::wire",
-    "author::keep",
-];
+/// The built-in functions that fill secrets in: they send a request, or write a file for the operator.
+const FUNCTIONS_WITH_SECRETS: [&str; 4] = ["tool::web_fetch", "tool::http_request", "tool::file_write", "write_files"];
 
-/// Whether the inputs of a function may refer to secrets.
+/// Whether the inputs of a function may refer to secrets. Those of the configuration may.
 pub(crate) fn fills_secrets(function: &str) -> bool {
-    !FUNCTIONS_WITHOUT_SECRETS.contains(&function)
+    !BUILT_IN_FUNCTIONS.contains(&function) || FUNCTIONS_WITH_SECRETS.contains(&function)
 }
 
 /// The functions that every installation has, each with its description.

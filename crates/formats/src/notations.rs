@@ -63,7 +63,7 @@ impl PlacedText<'_> {
         let mut at = 0;
         while let Some(candidate) = ReferenceCandidate::find_next(self.text, at) {
             at = candidate.end;
-            let Some(lookalike) = candidate.judge(rules) else { continue };
+            let Some(lookalike) = candidate.find_lookalike(rules) else { continue };
             if !seen.insert(candidate.written) {
                 continue;
             }
@@ -76,14 +76,14 @@ impl PlacedText<'_> {
 
     /// Where a candidate is in the definition. `{name}` may also be a part of `${name}` or `{{name}}`.
     fn find_place(&self, candidate: &ReferenceCandidate<'_>) -> Span {
+        let somewhere = || find_span(self.source, self.span, candidate.written);
+        if candidate.notation != Notation::Single {
+            return somewhere();
+        }
         let text = self.source.get(self.span.start..self.span.end()).unwrap_or_default();
         let mut found = text.match_indices(candidate.written);
-        match found.find(|(at, _)| !text[..*at].ends_with(['$', '{'])) {
-            Some((at, _)) if candidate.notation == Notation::Single => {
-                Span { start: self.span.start + at, length: candidate.written.len() }
-            }
-            _ => find_span(self.source, self.span, candidate.written),
-        }
+        let alone = found.find(|(at, _)| !text[..*at].ends_with(['$', '{']));
+        alone.map_or_else(somewhere, |(at, found)| Span { start: self.span.start + at, length: found.len() })
     }
 
     fn report_lookalike(&self, candidate: &ReferenceCandidate<'_>, found: &Lookalike, problems: &mut Problems) {
@@ -146,8 +146,8 @@ impl<'t> ReferenceCandidate<'t> {
         self.inner.trim() != self.inner
     }
 
-    /// Whether it looks like a reference of the format, and is none.
-    fn judge(&self, rules: &ReferenceRules<'_>) -> Option<Lookalike> {
+    /// The reference of the format that it looks like; `None` if it is one, or looks like none.
+    fn find_lookalike(&self, rules: &ReferenceRules<'_>) -> Option<Lookalike> {
         let name = self.inner.trim();
         let native = format!("{{{{{name}}}}}");
         let template = (rules.parse)(&native);

@@ -226,7 +226,7 @@ async fn drive_opening(
 async fn open_started(run: Run, attempt: Weak<()>) -> Result<Run, RunError> {
     match attempt.strong_count() {
         0 => {
-            run.abandon();
+            run.abandon_start();
             Err(JournalError::OwnershipLost.into())
         }
         _ => Ok(run),

@@ -77,7 +77,7 @@ impl Run {
     }
 
     /// Gives up a run that was started and is not stored yet.
-    pub(crate) fn abandon(self) {
+    pub(crate) fn abandon_start(self) {
         if let Run::Local(run) = self {
             run.journal.abandon_run(run.log.lease);
         }

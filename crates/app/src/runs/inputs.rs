@@ -1,6 +1,6 @@
 //! Inputs, answers and budgets as people write them.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 
 use flowloom_core::code::Code;
 use flowloom_core::diagnostic::find_similar_name;
@@ -117,10 +117,12 @@ pub fn check_conversation_inputs(plan: &Plan, inputs: &Map) -> Result<(), StepFa
     if !is_conversation(plan) || !plan.functions.is_empty() {
         return Ok(());
     }
-    let is_used = |name: &str| {
-        CONVERSATION_INPUTS.contains(&name) || list_read_names(&plan.root).iter().any(|read| &**read == name)
-    };
-    let Some(unknown) = inputs.keys().find(|name| !is_used(name)) else { return Ok(()) };
+    let mut others = inputs.keys().filter(|name| !CONVERSATION_INPUTS.contains(&&***name)).peekable();
+    if others.peek().is_none() {
+        return Ok(());
+    }
+    let read: HashSet<_> = list_read_names(&plan.root).into_iter().collect();
+    let Some(unknown) = others.find(|name| !read.contains(*name)) else { return Ok(()) };
     let message = match find_similar_name(unknown, CONVERSATION_INPUTS) {
         Some(meant) => format!("there is no input {unknown}; did you mean {meant}?"),
         None => format!("there is no input {unknown}; the inputs of a conversation are message and messages"),

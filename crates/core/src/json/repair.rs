@@ -5,8 +5,8 @@
 use super::{MAX_DEPTH, write_json};
 use crate::value::Value;
 
-/// Places that are looked at for each byte of the text, at most. Only texts made for it need more than a few.
-const MAX_LOOKS_PER_BYTE: usize = 16;
+/// Maximum number of characters that are read for each byte of the text. Only texts made to be slow need more than a few.
+const MAX_STEPS_PER_BYTE: usize = 16;
 
 /// Keywords of JSON and of Python, with their JSON.
 const KEYWORDS: [(&str, &str); 6] =
@@ -19,7 +19,7 @@ pub(super) fn repair_json(text: &str) -> Option<String> {
         at: 0,
         out: String::with_capacity(text.len() + 16),
         depth: 0,
-        looks_left: MAX_LOOKS_PER_BYTE * (text.len() + 256),
+        steps_left: MAX_STEPS_PER_BYTE * (text.len() + 256),
     };
     repairer.copy_document().ok().map(|()| repairer.out)
 }
@@ -38,7 +38,8 @@ struct Repairer<'t> {
     out: String,
     /// Values and joined strings around this place.
     depth: usize,
-    looks_left: usize,
+    /// Number of characters that may still be read.
+    steps_left: usize,
 }
 
 impl Repairer<'_> {
@@ -50,7 +51,7 @@ impl Repairer<'_> {
         if has_comma {
             self.skip_blanks();
         }
-        if self.peek().is_some_and(starts_value) && ends_line(&self.out) {
+        if self.peek_char().is_some_and(starts_value) && ends_line(&self.out) {
             // Values one after another, such as one on each line.
             if !has_comma {
                 insert_before_blanks(&mut self.out, ',');
@@ -59,7 +60,7 @@ impl Repairer<'_> {
         } else if has_comma {
             self.remove_last(',');
         }
-        while matches!(self.peek(), Some('}' | ']')) {
+        while matches!(self.peek_char(), Some('}' | ']')) {
             self.at += 1;
             self.skip_blanks();
         }
@@ -69,9 +70,7 @@ impl Repairer<'_> {
     /// Copies the values behind the first one, and makes a list of all.
     fn copy_further_values(&mut self) -> Result<(), Unrepairable> {
         while self.copy_value()? {
-            if !self.copy_char(',') {
-                insert_before_blanks(&mut self.out, ',');
-            }
+            self.copy_or_insert(',');
         }
         self.remove_last(',');
         self.out = format!("[\n{}\n]", self.out);
@@ -79,7 +78,7 @@ impl Repairer<'_> {
     }
 
     fn copy_value(&mut self) -> Copied {
-        self.enter()?;
+        self.enter_value()?;
         self.skip_blanks();
         let is_copied = self.copy_map()?
             || self.copy_list()?
@@ -98,13 +97,13 @@ impl Repairer<'_> {
         }
         self.skip_blanks();
         let mut is_first = true;
-        while self.peek().is_some_and(|next| next != '}') {
+        while self.peek_char().is_some_and(|next| next != '}') {
             if !std::mem::take(&mut is_first) {
                 self.copy_or_insert(',');
                 self.skip_blanks();
             }
             if !self.copy_string(false)? && !self.copy_bare_text()? {
-                if !matches!(self.peek(), None | Some('{' | '}' | '[' | ']')) {
+                if !matches!(self.peek_char(), None | Some('{' | '}' | '[' | ']')) {
                     return Err(Unrepairable);
                 }
                 self.remove_last(',');
@@ -112,7 +111,7 @@ impl Repairer<'_> {
             }
             self.copy_entry_value()?;
         }
-        self.close('}');
+        self.copy_or_insert('}');
         Ok(true)
     }
 
@@ -122,7 +121,7 @@ impl Repairer<'_> {
         let has_colon = self.copy_char(':');
         let is_end = self.at >= self.text.len();
         if !has_colon {
-            if !is_end && !self.peek().is_some_and(starts_value) {
+            if !is_end && !self.peek_char().is_some_and(starts_value) {
                 return Err(Unrepairable);
             }
             insert_before_blanks(&mut self.out, ':');
@@ -142,7 +141,7 @@ impl Repairer<'_> {
         }
         self.skip_blanks();
         let mut is_first = true;
-        while self.peek().is_some_and(|next| next != ']') {
+        while self.peek_char().is_some_and(|next| next != ']') {
             if !std::mem::take(&mut is_first) {
                 self.copy_or_insert(',');
             }
@@ -151,22 +150,22 @@ impl Repairer<'_> {
                 break;
             }
         }
-        self.close(']');
+        self.copy_or_insert(']');
         Ok(true)
     }
 
     /// Copies a text between quotes of any kind. With `stops_early`, it ends before the first delimiter, because its end
     /// quote is missing.
     fn copy_string(&mut self, stops_early: bool) -> Copied {
-        let is_escaped = self.peek() == Some('\\');
+        let is_escaped = self.peek_char() == Some('\\');
         self.at += usize::from(is_escaped);
-        let Some(open) = self.peek().filter(|open| is_quote(*open)) else { return Ok(false) };
+        let Some(open) = self.peek_char().filter(|open| is_quote(*open)) else { return Ok(false) };
         let (start, out_start) = (self.at, self.out.len());
         let mut string = String::from("\"");
         self.at += open.len_utf8();
         loop {
-            self.look(1)?;
-            let Some(next) = self.peek() else {
+            self.count_step()?;
+            let Some(next) = self.peek_char() else {
                 if !stops_early && self.is_behind_delimiter(self.at) {
                     return self.copy_string_again(start, out_start);
                 }
@@ -197,7 +196,7 @@ impl Repairer<'_> {
             } else {
                 self.copy_character(next, &mut string)?;
             }
-            if is_escaped && self.peek() == Some('\\') {
+            if is_escaped && self.peek_char() == Some('\\') {
                 self.at += 1;
             }
         }
@@ -214,7 +213,7 @@ impl Repairer<'_> {
     fn is_end_quote(&mut self, stops_early: bool) -> bool {
         self.skip_blanks();
         let is_next = |next: char| is_delimiter(next) || is_quote(next) || next.is_ascii_digit();
-        stops_early || self.peek().is_none_or(is_next)
+        stops_early || self.peek_char().is_none_or(is_next)
     }
 
     /// Copies an escape sequence, or what remains of one.
@@ -261,7 +260,7 @@ impl Repairer<'_> {
 
     /// Joins texts with `+` between them.
     fn copy_joined_strings(&mut self) -> Result<(), Unrepairable> {
-        self.enter()?;
+        self.enter_value()?;
         self.skip_blanks();
         while self.skip_char('+') {
             self.skip_blanks();
@@ -325,7 +324,7 @@ impl Repairer<'_> {
     }
 
     fn starts_digit(&self) -> bool {
-        self.peek().is_some_and(|next| next.is_ascii_digit())
+        self.peek_char().is_some_and(|next| next.is_ascii_digit())
     }
 
     fn skip_digits(&mut self) -> bool {
@@ -336,7 +335,7 @@ impl Repairer<'_> {
     }
 
     fn is_number_end(&self) -> bool {
-        self.peek().is_none_or(|next| is_delimiter(next) || is_blank(next))
+        self.peek_char().is_none_or(|next| is_delimiter(next) || is_blank(next))
     }
 
     fn copy_keyword(&mut self) -> bool {
@@ -380,7 +379,7 @@ impl Repairer<'_> {
 
     fn copy_blanks(&mut self) -> bool {
         let start = self.at;
-        while let Some(next) = self.peek().filter(|next| is_blank(*next) || is_unusual_blank(*next)) {
+        while let Some(next) = self.peek_char().filter(|next| is_blank(*next) || is_unusual_blank(*next)) {
             self.out.push(if is_blank(next) { next } else { ' ' });
             self.at += next.len_utf8();
         }
@@ -396,17 +395,17 @@ impl Repairer<'_> {
         } else {
             return false;
         };
-        self.looks_left = self.looks_left.saturating_sub(length);
+        self.steps_left = self.steps_left.saturating_sub(length);
         self.at += length;
         true
     }
 
-    fn peek(&self) -> Option<char> {
+    fn peek_char(&self) -> Option<char> {
         self.text[self.at..].chars().next()
     }
 
     fn skip_char(&mut self, wanted: char) -> bool {
-        let is_next = self.peek() == Some(wanted);
+        let is_next = self.peek_char() == Some(wanted);
         self.at += if is_next { wanted.len_utf8() } else { 0 };
         is_next
     }
@@ -423,14 +422,10 @@ impl Repairer<'_> {
         }
     }
 
-    fn close(&mut self, bracket: char) {
-        self.copy_or_insert(bracket);
-    }
-
     /// Removes the last `unwanted` of the output, wherever it is.
     fn remove_last(&mut self, unwanted: char) {
         if let Some(found) = self.out.rfind(unwanted) {
-            self.looks_left = self.looks_left.saturating_sub(self.out.len() - found);
+            self.steps_left = self.steps_left.saturating_sub(self.out.len() - found);
             self.out.remove(found);
         }
     }
@@ -440,13 +435,13 @@ impl Repairer<'_> {
         self.text[..at].trim_end_matches(is_blank).ends_with(is_delimiter)
     }
 
-    fn enter(&mut self) -> Result<(), Unrepairable> {
+    fn enter_value(&mut self) -> Result<(), Unrepairable> {
         self.depth += 1;
-        if self.depth > 2 * MAX_DEPTH { Err(Unrepairable) } else { self.look(1) }
+        if self.depth > 2 * MAX_DEPTH { Err(Unrepairable) } else { self.count_step() }
     }
 
-    fn look(&mut self, places: usize) -> Result<(), Unrepairable> {
-        self.looks_left = self.looks_left.checked_sub(places).ok_or(Unrepairable)?;
+    fn count_step(&mut self) -> Result<(), Unrepairable> {
+        self.steps_left = self.steps_left.checked_sub(1).ok_or(Unrepairable)?;
         Ok(())
     }
 }

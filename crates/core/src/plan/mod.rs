@@ -28,5 +28,7 @@ pub use http::*;
 pub use input::*;
 pub use leaf::*;
 pub use missing::MissingReferences;
-pub use reads::{find_scoped, list_called_functions, list_read_names, list_scoped_names, list_variable_names};
+pub use reads::{
+    find_called_function, find_scoped, list_called_functions, list_read_names, list_scoped_names, list_variable_names,
+};
 pub use step::*;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::agent::AgentTool;
 use super::fields::Field;
-use super::leaf::Leaf;
+use super::leaf::{Block, BlockCode, Leaf};
 use super::step::{Composite, Loop, ScopedSteps, Step, StepKind};
 use crate::chat::Content;
 use crate::expr::{Data, Expr, Template};
@@ -194,18 +194,21 @@ impl Reads {
 pub fn list_called_functions(step: &Step) -> HashSet<Arc<str>> {
     let mut called = HashSet::new();
     step.visit(&mut |step| match &step.kind {
-        StepKind::Leaf(Leaf::Call(call)) => called.extend([call.function.clone()]),
-        StepKind::Leaf(Leaf::Block(block)) => {
-            if let super::leaf::BlockCode::Function(function) = &block.code {
-                called.insert(function.clone());
-            }
-        }
         StepKind::Composite(Composite::Agent(agent)) => called.extend(list_tool_functions(&agent.tools)),
         StepKind::Composite(Composite::Turn(turn)) => called.extend(list_tool_functions(&turn.tools)),
         StepKind::Composite(Composite::Tools(calls)) => called.extend(list_tool_functions(&calls.tools)),
-        _ => {}
+        _ => called.extend(find_called_function(step).cloned()),
     });
     called
+}
+
+/// The function that a step calls itself: not the steps in it, and not a model with tools.
+pub fn find_called_function(step: &Step) -> Option<&Arc<str>> {
+    match &step.kind {
+        StepKind::Leaf(Leaf::Call(call)) => Some(&call.function),
+        StepKind::Leaf(Leaf::Block(Block { code: BlockCode::Function(function), .. })) => Some(function),
+        _ => None,
+    }
 }
 
 fn list_tool_functions(tools: &[AgentTool]) -> impl Iterator<Item = Arc<str>> {

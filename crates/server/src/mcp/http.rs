@@ -124,7 +124,7 @@ impl McpEndpoint {
         parts.extensions.insert(caller);
         let ends_session = parts.method == Method::DELETE;
         let transport = self.transports.find_transport(&parts.headers, version.as_deref()).await;
-        let mut answer = transport.handle(Request::from_parts(parts, Body::from(text))).await;
+        let mut answer = transport.handle_request(Request::from_parts(parts, Body::from(text))).await;
         // The session has ended already. Clients take 202 for a failure.
         if ends_session && answer.status() == StatusCode::ACCEPTED {
             *answer.status_mut() = StatusCode::NO_CONTENT;

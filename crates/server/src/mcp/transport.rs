@@ -79,7 +79,7 @@ impl McpTransport {
         McpTransport { service: StreamableHttpService::new(handler, sessions.clone(), config), sessions }
     }
 
-    pub(super) async fn handle(&self, request: axum::http::Request<Body>) -> Response {
+    pub(super) async fn handle_request(&self, request: axum::http::Request<Body>) -> Response {
         self.service.handle(request).await.map(Body::new)
     }
 }

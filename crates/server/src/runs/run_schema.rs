@@ -101,7 +101,7 @@ impl From<&Usage> for RunUsage {
 #[schema(as = RunStep)]
 pub(crate) struct StepSchema {
     path: String,
-    /// `running`, `waiting`, `uncertain`, `finished`, `failed`, `skipped` or `aborted`.
+    /// `running`, `waiting`, `uncertain`, `finished`, `failed`, `skipped`, `aborted`, or `interrupted` if no worker drives the run.
     phase: String,
     kind: Option<String>,
     target: Option<String>,

@@ -46,7 +46,7 @@ pub(crate) struct StepListSchema {
 #[derive(Serialize, ToSchema)]
 pub(crate) struct StepDetailsSchema {
     path: String,
-    /// `running`, `waiting`, `uncertain`, `finished`, `failed`, `skipped` or `aborted`.
+    /// `running`, `waiting`, `uncertain`, `finished`, `failed`, `skipped`, `aborted`, or `interrupted` if no worker drives the run.
     phase: String,
     /// Kind of its effect, such as `generate`, `http` or `call`; null if it has none of its own.
     kind: Option<String>,

@@ -277,8 +277,8 @@ fn read_rules(page: &Html) -> Vec<StyleRule> {
         let mut rest = text.as_str();
         while let Some((head, after)) = rest.split_once('{') {
             // Statements such as `@import` end with a semicolon, and the braces of conditions are behind their rules.
-            let head =
-                head.rsplit(';').next().unwrap_or_default().trim_start_matches(['}', ' ', '\n', '\r', '\t']).trim();
+            let head = head.rsplit(';').next().unwrap_or_default();
+            let head = head.trim_start_matches(|next: char| next == '}' || next.is_whitespace()).trim_end();
             if head.strip_prefix("@media").is_some_and(covers_screens) {
                 rest = after;
                 continue;

@@ -10,11 +10,11 @@ use scraper::{ElementRef, Html, Selector};
 
 use super::error::ScrapeError;
 use super::shape::PageShape;
-use super::write_html::write_html;
+use super::write_html::{is_raw_element, write_html};
 
 /// A page and all of its elements, in order.
 struct PageElements<'a> {
-    page: &'a Html,
+    document: &'a Html,
     all: Vec<ElementRef<'a>>,
 }
 
@@ -22,14 +22,11 @@ impl<'a> PageElements<'a> {
     /// Those of `among` that match a selector. The search of the whole page remembers the positions among siblings, which
     /// every other match counts again.
     fn filter_matches(&self, css: &Selector, among: &[ElementRef<'a>]) -> Vec<ElementRef<'a>> {
-        let is_match: Box<dyn Fn(&ElementRef<'a>) -> bool> = match counts_siblings(css) {
-            true => {
-                let ids: ElementIds = self.page.select(css).map(|element| element.id()).collect();
-                Box::new(move |element| ids.contains(&element.id()))
-            }
-            false => Box::new(|element| css.matches(element)),
-        };
-        among.iter().copied().filter(is_match).collect()
+        if !counts_siblings(css) {
+            return among.iter().copied().filter(|element| css.matches(element)).collect();
+        }
+        let ids: ElementIds = self.document.select(css).map(|element| element.id()).collect();
+        among.iter().copied().filter(|element| ids.contains(&element.id())).collect()
     }
 }
 
@@ -53,7 +50,7 @@ pub(super) fn select_inner_html(html: &str, text: &str) -> Result<Vec<String>, S
         return Err(ScrapeError::TooDeep);
     }
     let document = Html::parse_document(html);
-    let page = PageElements { page: &document, all: document.root_element().descendent_elements().collect() };
+    let page = PageElements { document: &document, all: document.root_element().descendent_elements().collect() };
     let mut found = HashSet::new();
     for alternative in &selector.alternatives {
         match alternative {
@@ -67,13 +64,9 @@ pub(super) fn select_inner_html(html: &str, text: &str) -> Result<Vec<String>, S
     Ok(page.all.iter().filter(|element| found.contains(&element.id())).map(write_inner_html).collect())
 }
 
-/// Elements whose content is text that HTML does not escape.
-const RAW_TEXT_ELEMENTS: [&str; 8] =
-    ["script", "style", "noscript", "iframe", "noembed", "noframes", "xmp", "plaintext"];
-
 /// The content of an element as HTML.
 fn write_inner_html(element: &ElementRef<'_>) -> String {
-    if RAW_TEXT_ELEMENTS.contains(&element.value().name()) {
+    if is_raw_element(element.value().name(), true) {
         return element.text().collect();
     }
     write_html(*element, TraversalScope::ChildrenOnly(None), true)
@@ -139,7 +132,7 @@ fn find_owners(selector: &str, inner: &PageSelector, page: &PageElements<'_>) ->
         match alternative {
             Alternative::Css(css) => {
                 let css = parse_css(selector, &format!(":has({css})"))?;
-                owners.extend(page.page.select(&css).map(|element| element.id()));
+                owners.extend(page.document.select(&css).map(|element| element.id()));
             }
             Alternative::Steps(steps) => {
                 let relation = match steps.first() {

@@ -7,8 +7,13 @@ use html5ever::serialize::{AttrRef, Serialize, Serializer, TraversalScope};
 use html5ever::{QualName, ns};
 use scraper::ElementRef;
 
-/// Elements whose text is not escaped.
+/// Elements whose text is never escaped.
 const RAW_ELEMENTS: [&str; 7] = ["style", "script", "xmp", "iframe", "noembed", "noframes", "plaintext"];
+
+/// Whether the text of an HTML element with this name is not escaped.
+pub(super) fn is_raw_element(name: &str, has_scripts: bool) -> bool {
+    RAW_ELEMENTS.contains(&name) || (name == "noscript" && has_scripts)
+}
 
 /// Elements without content and end tag.
 const VOID_ELEMENTS: [&str; 18] = [
@@ -40,7 +45,7 @@ struct OpenElement {
 }
 
 impl HtmlWriter {
-    fn parent(&self) -> OpenElement {
+    fn parent_element(&self) -> OpenElement {
         self.open.last().copied().unwrap_or_default()
     }
 
@@ -74,15 +79,17 @@ impl Serializer for HtmlWriter {
     fn start_elem<'a, A: Iterator<Item = AttrRef<'a>>>(&mut self, name: QualName, attributes: A) -> io::Result<()> {
         let is_html = name.ns == ns!(html);
         let local = &*name.local;
-        if self.parent().is_void {
+        if self.parent_element().is_void {
             self.open.push(OpenElement { is_raw: false, is_void: true });
             return Ok(());
         }
         self.html.extend(["<", local]);
         attributes.for_each(|attribute| self.push_attribute(attribute));
         self.html.push('>');
-        let is_raw = RAW_ELEMENTS.contains(&local) || (local == "noscript" && self.has_scripts);
-        self.open.push(OpenElement { is_raw: is_html && is_raw, is_void: is_html && VOID_ELEMENTS.contains(&local) });
+        self.open.push(OpenElement {
+            is_raw: is_html && is_raw_element(local, self.has_scripts),
+            is_void: is_html && VOID_ELEMENTS.contains(&local),
+        });
         Ok(())
     }
 
@@ -94,7 +101,7 @@ impl Serializer for HtmlWriter {
     }
 
     fn write_text(&mut self, text: &str) -> io::Result<()> {
-        match self.parent().is_raw {
+        match self.parent_element().is_raw {
             true => self.html.push_str(text),
             false => self.push_escaped(text, false),
         }
