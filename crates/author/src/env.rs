@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::dry_run::DryRun;
 use crate::event::PlannerEvent;
-use crate::model::{Candidate, ModelAnswer, TrialOutcome};
+use crate::model::{FoundBlocks, ModelAnswer, TrialOutcome};
 use crate::required::RequiredBlock;
 
 /// The environment of one planner run. An error of its methods is a failure of the environment (no provider, no
@@ -24,8 +24,8 @@ pub trait PlannerEnv: Send + Sync {
     /// cannot be read.
     fn list_candidate_blocks<'a>(&'a self, intent: &'a str) -> EffectFuture<'a, Vec<Value>>;
 
-    /// Candidates for the required block from the registry, best first. Fails if the registry cannot be searched.
-    fn find_blocks<'a>(&'a self, wanted: &'a RequiredBlock) -> EffectFuture<'a, Vec<Candidate>>;
+    /// Candidates for the required block from the registry. Fails if the registry cannot be searched.
+    fn find_blocks<'a>(&'a self, wanted: &'a RequiredBlock) -> EffectFuture<'a, FoundBlocks>;
 
     /// Runs a block once in the sandbox, without network access, the user's memory or secrets, like
     /// [`DryRunner::try_block`](crate::dry_run::DryRunner::try_block). Fails if the trial cannot be started; a failure

@@ -35,6 +35,6 @@ pub use env::{ModelQuestion, PlannerEnv, PlannerSettings};
 pub use event::PlannerEvent;
 pub use export::{EXPORT_FORMATS, ExportedDefinition, export_pipeline};
 pub use limits::{MAX_REPAIRS, MAX_TRIAL_TIMEOUTS};
-pub use model::{Candidate, ModelAnswer, TrialOutcome};
+pub use model::{Candidate, FoundBlocks, ModelAnswer, TrialOutcome};
 pub use planner::{Draft, Stage, run_planner};
 pub use required::RequiredBlock;

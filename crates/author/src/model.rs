@@ -22,6 +22,16 @@ pub struct Candidate {
     pub similarity: Option<f32>,
 }
 
+/// The result of a search for a block.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct FoundBlocks {
+    /// The candidates, best first.
+    pub candidates: Vec<Candidate>,
+    /// Further ids that a new block must not have.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub taken: Vec<String>,
+}
+
 /// The result of running a block once.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum TrialOutcome {

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::choose::choose_candidate;
 use crate::env::PlannerEnv;
 use crate::event::{PlannerEvent, count_value};
+use crate::model::FoundBlocks;
 use crate::required::RequiredBlock;
 
 /// The name of the stage.
@@ -20,7 +21,7 @@ pub struct SearchResults {
     pub found: Vec<MatchedBlock>,
     /// Required blocks that do not exist.
     pub missing: Vec<RequiredBlock>,
-    /// Ids of all blocks considered; a new block must not have any of them.
+    /// Ids that a new block must not have, among them those of all blocks considered.
     pub taken: Vec<String>,
 }
 
@@ -55,9 +56,9 @@ pub async fn search_blocks(
     world.emit_event(PlannerEvent::Stage { stage: STAGE_NAME, status: "running", message });
     let mut searched = SearchResults::default();
     for one in wanted {
-        let candidates = world.find_blocks(one).await?;
+        let FoundBlocks { candidates, taken } = world.find_blocks(one).await?;
         let ids = candidates.iter().filter_map(|found| found.block.get("id").and_then(Value::as_str));
-        searched.taken.extend(ids.map(str::to_owned));
+        searched.taken.extend(ids.map(str::to_owned).chain(taken));
         let suggested_id = one.suggested_id.clone();
         match choose_candidate(one, &candidates, thresholds) {
             Some((place, similarity)) => {

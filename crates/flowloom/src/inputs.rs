@@ -69,10 +69,8 @@ pub(crate) fn read_inputs(
         return Ok(value.clone());
     }
     check_conversation_inputs(plan, &map).map_err(|failure| CommandError::usage(failure.message))?;
-    if plan.format == flow::FORMAT {
-        for warning in flow::describe_unused_inputs(plan, &map) {
-            eprintln!("warning: {warning}");
-        }
+    for warning in flow::describe_unused_inputs(plan, &map) {
+        eprintln!("warning: {warning}");
     }
     Ok(map.into())
 }

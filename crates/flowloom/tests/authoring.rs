@@ -248,13 +248,45 @@ fn what_is_made_for_a_user_is_found_and_run_without_a_key() {
     let saved = server.post("/api/pipelines", &json!({"pipeline": made["pipeline_json"]})).json();
     assert_eq!(saved["problems"], json!([]), "{saved}");
     assert_eq!(server.get("/api/pipelines").json().as_array().map(Vec::len), Some(1));
-    // Two users with the same id: the request must name one.
-    server.post("/api/create-agent", &json!({"intent": "Shout hello", "user_id": "ann"}));
-    let unclear = server.get("/api/pipelines/pipeline_shout");
-    assert_eq!((unclear.status, unclear.error_code()), (400, "FL1505".to_owned()), "{unclear:?}");
-    assert_eq!(server.get("/api/pipelines/pipeline_shout?user_id=ann").status, 200);
-    assert_eq!(server.send_and_read("DELETE", "/api/pipelines/pipeline_shout?user_id=ann", &[], "").status, 204);
+    // What is created for another user has other ids, because requests name pipelines and blocks by their id alone.
+    let made = server.post("/api/create-agent", &json!({"intent": "Shout hello", "user_id": "ann"})).json();
+    assert_eq!(made["pipeline_json"]["id"], "pipeline_shout_2", "{made}");
+    assert_eq!(made["pipeline_json"]["nodes"][0]["block_id"], "shout_2", "{made}");
+    let ran = server.post("/api/pipelines/pipeline_shout_2/run", &json!({})).json();
+    assert_eq!(ran["status"], "completed", "{ran}");
+    assert_eq!(server.get("/api/blocks/shout_2/source").json()["type"], "python");
+    for (user, count) in [("ann", 1), ("user_999", 2), ("nobody", 0)] {
+        let listed = server.get(&format!("/api/executions?user_id={user}")).json();
+        assert_eq!(listed.as_array().map(Vec::len), Some(count), "{user}: {listed}");
+    }
+    assert_eq!(server.send_and_read("DELETE", "/api/pipelines/pipeline_shout_2", &[], "").status, 204);
     assert_eq!(server.get("/api/pipelines").json().as_array().map(Vec::len), Some(1));
+}
+
+/// A client that chooses ids itself can give two users the same id; its requests must then name the user.
+#[test]
+fn a_pipeline_that_two_users_have_is_run_for_the_user_in_the_request() {
+    let place = create_workspace();
+    let server = RunningServer::start(&place, &[]);
+    let node = json!({"id": "n1", "block_id": "memory_read", "inputs": {"key": "a"}});
+    let pipeline = json!({"id": "same", "name": "Same", "nodes": [node], "edges": []});
+    for user in ["ann", "bob"] {
+        let stored = server.post("/api/pipelines", &json!({"pipeline": pipeline, "user_id": user})).json();
+        assert_eq!(stored["problems"], json!([]), "{stored}");
+    }
+    for unclear in [server.get("/api/pipelines/same"), server.post("/api/pipelines/same/run", &json!({}))] {
+        assert_eq!((unclear.status, unclear.error_code()), (400, "FL1505".to_owned()), "{unclear:?}");
+    }
+    let ran = server.post("/api/pipelines/same/run", &json!({"user_id": "bob"}));
+    assert_eq!(ran.status, 200, "{ran:?}");
+    assert_eq!(server.post("/api/pipelines/same/run?user_id=ann", &json!({})).status, 200);
+    let users: Vec<Value> = ["ann", "bob"]
+        .iter()
+        .map(|user| server.get(&format!("/api/executions?user_id={user}")).json()[0]["user_id"].clone())
+        .collect();
+    assert_eq!(users, ["ann", "bob"]);
+    assert_eq!(server.send_and_read("DELETE", "/api/pipelines/same?user_id=ann", &[], "").status, 204);
+    assert_eq!(server.get("/api/pipelines/same").status, 200);
 }
 
 #[test]

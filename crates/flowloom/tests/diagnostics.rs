@@ -109,3 +109,18 @@ fn agents_are_reported_what_they_may_not_do() {
     }
     snapshot_settings("agents").bind(|| insta::assert_snapshot!("refused", printed));
 }
+
+/// A path that names nothing does not hide the problems of the others.
+#[test]
+fn every_path_is_checked() {
+    let place = Workspace::new("");
+    std::fs::copy(diagnostics_folder("flow").join("wild.json"), place.path("wild.json")).expect("copied");
+    let output = place.run(&["check", "nowhere", "wild.json", "gone.json"]);
+    let (errors, exit) = (stderr_text(&output), exit_code(&output));
+    assert_eq!(exit, 2, "{errors}");
+    for part in ["wild.json (flow):", "nowhere", "gone.json"] {
+        assert!(errors.contains(part), "{part}: {errors}");
+    }
+    let (exit, printed) = place.run_json(&["check", "nowhere", "wild.json"]);
+    assert_eq!((exit, printed["problems"][0]["file"].as_str()), (2, Some("wild.json")), "{printed}");
+}

@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use flowloom_core::expr::js::{CONVERSIONS_KEY, STRICT_CONVERSION, apply_conversions, reveal_checks};
+use flowloom_core::expr::js::{CONVERSIONS_KEY, STRICT_CONVERSION, apply_conversions, find_catch, reveal_checks};
 use flowloom_core::value::{Map, Value};
 use flowloom_runtime::schema::CompiledSchema;
 
@@ -21,6 +21,15 @@ struct AnswerFitter {
 
 impl AnswerFitter {
     fn fit_value(&mut self, value: Value, schema: &Value) -> Value {
+        let fitted = self.fit_parts(value, schema);
+        match find_catch(schema) {
+            Some(caught) if !self.is_accepted(&fitted, schema) => caught.clone(),
+            _ => fitted,
+        }
+    }
+
+    /// The value with its parts fitted to their schemas.
+    fn fit_parts(&mut self, value: Value, schema: &Value) -> Value {
         if let Some(fitted) = self.fit_alternative(&value, schema) {
             return fitted;
         }
@@ -79,8 +88,8 @@ impl AnswerFitter {
                 None => drop(fitted.insert(name.clone(), value.clone())),
             }
         }
-        for (name, property) in properties {
-            if let Some(default) = property.get("default").filter(|_| !fitted.contains_key(name)) {
+        for (name, property) in properties.iter().filter(|(name, _)| !given.contains_key(&**name)) {
+            if let Some(default) = property.get("default").or_else(|| find_catch(property)) {
                 // A default has defaults, too.
                 fitted.insert(name.clone(), self.fit_value(default.clone(), property));
             }
@@ -141,6 +150,17 @@ mod tests {
                 r#"{"z":1}"#,
                 r#"{"z":1}"#,
             ),
+            (
+                r#"{"items":{"type":"number","x-conversions":["number",{"catch":0}]}}"#,
+                r#"["1","none",2,null]"#,
+                "[1,0,2,0]",
+            ),
+            (
+                r#"{"properties":{"a":{"enum":["x","y"],"x-conversions":[{"catch":"x"}]}}}"#,
+                r#"{"a":"z"}"#,
+                r#"{"a":"x"}"#,
+            ),
+            (r#"{"properties":{"a":{"type":"string","x-conversions":[{"catch":"?"}]}}}"#, "{}", r#"{"a":"?"}"#),
             (r#"{"items":{"anyOf":[{"x-conversions":["number"]},{"type":"null"}]}}"#, r#"["1",2,null]"#, "[1,2,null]"),
         ];
         for (schema, given, fitted) in cases {

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use flowloom_author::clarify::{Clarification, Conversation, clarify_goal};
-use flowloom_author::{PlannerSettings, RequiredBlock, Stage};
+use flowloom_author::{PlannerSettings, Stage};
 use flowloom_core::effect::{CallRequest, Payload};
 use flowloom_core::error::StepFailure;
 use flowloom_core::plan::EffectClass;
@@ -14,7 +14,7 @@ use flowloom_tools::{FunctionConfig, NativeFunction};
 use serde::Deserialize;
 
 use super::job::{AuthoringJob, AuthoringOptions, function_input, parse_as, to_value};
-use super::trials::{DryRunRequest, TrialRequest};
+use super::trials::{DryRunRequest, FindRequest, TrialRequest};
 use super::world::RecordedEnv;
 use super::{AuthoringEnv, persist};
 
@@ -91,9 +91,8 @@ impl NativeFunction for AuthorFunction {
                     to_value(&author.list_candidate_blocks(intent.as_str().unwrap_or_default(), &context.user).await?)
                 }
                 AuthorOperation::Find => {
-                    let wanted: RequiredBlock =
-                        parse_as(&payload.get("wanted").unwrap_or_default(), "a block that is wanted")?;
-                    to_value(&author.find_candidates(&wanted, &context.user).await?)
+                    let request: FindRequest = parse_as(&payload.to_value(), "a block that is wanted")?;
+                    to_value(&author.find_candidates(&request, &context.user).await?)
                 }
                 AuthorOperation::Trial => {
                     let request: TrialRequest = parse_as(&payload.to_value(), "a block and its inputs")?;

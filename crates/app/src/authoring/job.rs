@@ -45,6 +45,9 @@ pub struct AuthoringOptions {
     /// Ids that the pipeline may not use.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub taken: Vec<String>,
+    /// Whether the pipeline and the new blocks get ids that no user has, because clients open them by their id alone.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub has_global_id: bool,
 }
 
 /// Where a pipeline is written as files. It is part of the run's input, so that the process that resumes the run writes

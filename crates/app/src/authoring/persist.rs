@@ -67,14 +67,16 @@ pub(super) async fn finish_pipeline(
     ]))
 }
 
-/// The pipeline under an id that no other definition of the user has.
+/// The pipeline under an id that no other definition of the user has, or of any user if the job demands it.
 fn assign_free_id(author: &AuthoringEnv, job: &AuthoringJob, context: &EffectContext) -> Result<Value, StepFailure> {
     let mut pipeline = job.draft.pipeline.as_ref().and_then(Value::as_map).cloned().unwrap_or_default();
     pipeline.insert("user_intent".into(), job.draft.intent.as_str().into());
     let wanted = pipeline.get("id").and_then(Value::as_str).unwrap_or("pipeline").to_owned();
     for id in numbered_ids(&wanted) {
         pipeline.insert("id".into(), id.as_str().into());
-        if !job.how.taken.contains(&id) && !is_id_taken(author, context, &pipeline.clone().into())? {
+        let is_others =
+            job.how.has_global_id && author.has_other_owner(DefinitionKind::Workflow, &id, &context.user)?;
+        if !is_others && !job.how.taken.contains(&id) && !is_id_taken(author, context, &pipeline.clone().into())? {
             break;
         }
     }

@@ -3,13 +3,14 @@
 use flowloom_author::candidates::describe_block;
 use flowloom_author::create::numbered_ids;
 use flowloom_author::dry_run::{DryRun, DryRunInputs, DryRunner, Prompts};
-use flowloom_author::{Candidate, RequiredBlock, TrialOutcome};
+use flowloom_author::{Candidate, FoundBlocks, RequiredBlock, TrialOutcome};
 use flowloom_core::block::BlockCard;
 use flowloom_core::error::StepFailure;
 use flowloom_core::json::write_json;
 use flowloom_core::limits::Limits;
 use flowloom_core::value::Value;
 use flowloom_runtime::effects::EffectContext;
+use flowloom_store::DefinitionKind;
 use serde::{Deserialize, Serialize};
 
 use super::AuthoringEnv;
@@ -34,10 +35,20 @@ pub(super) struct DryRunRequest {
     pub(super) model: Option<String>,
 }
 
+/// A search for an existing block.
+#[derive(Serialize, Deserialize)]
+pub(super) struct FindRequest {
+    pub(super) wanted: RequiredBlock,
+    /// Whether a new block gets an id that no user has.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(super) has_global_id: bool,
+}
+
 /// The result of a block search.
 #[derive(Default, Serialize, Deserialize)]
 pub(super) struct CandidateSearch {
-    pub(super) candidates: Vec<Candidate>,
+    #[serde(flatten)]
+    pub(super) found: FoundBlocks,
     /// Why the search used full text only, if vectors were expected.
     pub(super) by_words: Option<String>,
 }
@@ -50,28 +61,41 @@ impl AuthoringEnv {
 
     pub(super) async fn find_candidates(
         &self,
-        wanted: &RequiredBlock,
+        request: &FindRequest,
         user: &str,
     ) -> Result<CandidateSearch, StepFailure> {
+        let wanted = &request.wanted;
         let card = BlockCard::from_definition(&wanted.to_definition());
         let finding = self.blocks.find_blocks(user, &card, MAX_CANDIDATES).await?;
         let candidate = |found: BlockMatch| Candidate { block: found.block, similarity: found.similarity };
         let mut candidates: Vec<Candidate> = finding.matches.into_iter().map(candidate).collect();
         let is_there = |block: &Value| candidates.iter().any(|other| other.block.get("id") == block.get("id"));
-        let mut alike = self.find_same_name(&wanted.suggested_id, user)?;
-        alike.retain(|block| !is_there(block));
-        candidates.extend(alike.into_iter().map(|block| Candidate { block, similarity: Some(0.0) }));
-        Ok(CandidateSearch { candidates, by_words: finding.fallback_reason.map(|error| error.message) })
+        let mut named = self.find_same_name(request, user)?;
+        named.candidates.retain(|named| !is_there(&named.block));
+        candidates.extend(named.candidates);
+        let found = FoundBlocks { candidates, taken: named.taken };
+        Ok(CandidateSearch { found, by_words: finding.fallback_reason.map(|error| error.message) })
     }
 
-    /// The blocks whose id is `id` or `id` with a number appended. A new block needs an id that none of them has.
-    fn find_same_name(&self, id: &str, user: &str) -> Result<Vec<Value>, StepFailure> {
-        let mut alike = Vec::new();
-        for id in numbered_ids(id) {
-            let Some(block) = self.blocks.find_block(user, &id)? else { break };
-            alike.push(block);
+    /// The blocks whose id is the wanted one, or that with a number appended. A new block needs an id that none of them
+    /// has.
+    fn find_same_name(&self, request: &FindRequest, user: &str) -> Result<FoundBlocks, StepFailure> {
+        let mut named = FoundBlocks::default();
+        for id in numbered_ids(&request.wanted.suggested_id) {
+            if let Some(block) = self.blocks.find_block(user, &id)? {
+                named.candidates.push(Candidate { block, similarity: Some(0.0) });
+            } else if request.has_global_id && self.has_other_owner(DefinitionKind::Block, &id, user)? {
+                named.taken.push(id);
+            } else {
+                break;
+            }
         }
-        Ok(alike)
+        Ok(named)
+    }
+
+    /// Whether another user has a definition with this id.
+    pub(super) fn has_other_owner(&self, kind: DefinitionKind, id: &str, user: &str) -> Result<bool, StepFailure> {
+        Ok(self.store.list_owners(kind, Some(id))?.iter().any(|owner| owner != user))
     }
 
     /// Runs a trial of a block. Its usage is charged to the budget of the run.

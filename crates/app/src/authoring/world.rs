@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use flowloom_author::dry_run::DryRun;
-use flowloom_author::{Candidate, ModelAnswer, ModelQuestion, PlannerEnv, PlannerEvent, RequiredBlock, TrialOutcome};
+use flowloom_author::{FoundBlocks, ModelAnswer, ModelQuestion, PlannerEnv, PlannerEvent, RequiredBlock, TrialOutcome};
 use flowloom_core::chat::{GenerateOptions, Message, Role};
 use flowloom_core::effect::{CallRequest, GenerateRequest, Payload, Purpose, Request};
 use flowloom_core::error::StepFailure;
@@ -14,7 +14,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::job::{AuthoringOptions, parse_as, to_value};
-use super::trials::{CandidateSearch, DryRunRequest, TrialRequest};
+use super::trials::{CandidateSearch, DryRunRequest, FindRequest, TrialRequest};
 use super::{AuthoringEnv, functions};
 
 /// The world of one stage.
@@ -86,13 +86,12 @@ impl PlannerEnv for RecordedEnv<'_> {
         })
     }
 
-    fn find_blocks<'a>(&'a self, wanted: &'a RequiredBlock) -> EffectFuture<'a, Vec<Candidate>> {
+    fn find_blocks<'a>(&'a self, wanted: &'a RequiredBlock) -> EffectFuture<'a, FoundBlocks> {
         Box::pin(async move {
-            let found: CandidateSearch = self
-                .call_function(functions::FIND_FUNCTION, &Map::from_iter([("wanted".into(), to_value(wanted)?)]))
-                .await?;
-            found.by_words.iter().for_each(|reason| self.warn_text_only(reason));
-            Ok(found.candidates)
+            let request = FindRequest { wanted: wanted.clone(), has_global_id: self.options.has_global_id };
+            let search: CandidateSearch = self.call_function(functions::FIND_FUNCTION, &request).await?;
+            search.by_words.iter().for_each(|reason| self.warn_text_only(reason));
+            Ok(search.found)
         })
     }
 

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use flowloom_core::code::Code;
 use flowloom_core::diagnostic::find_similar_name;
+use flowloom_core::json::parse_value;
 use flowloom_core::plan::Plan;
 use flowloom_formats::is_test;
 
@@ -164,7 +165,18 @@ fn read_own_id(config: &Config, file: &Path, id: &str) -> Option<String> {
     if is_test(&text) {
         return None;
     }
-    Loader::new(config).compile(file).compiled.plan?.id.filter(|own| own == id)
+    let own = match Loader::new(config).compile(file).compiled.plan {
+        Some(plan) => plan.id,
+        None => find_written_id(&text),
+    };
+    own.filter(|own| own == id)
+}
+
+/// The id in a definition with errors, so that its errors are found under its name.
+fn find_written_id(text: &str) -> Option<String> {
+    let whole = parse_value(text).ok()?;
+    let definition = whole.get("pipeline").unwrap_or(&whole);
+    ["id", "uuid"].iter().find_map(|key| definition.get(key)?.as_str().map(str::to_owned))
 }
 
 fn is_test_file(path: &Path) -> bool {
@@ -228,6 +240,10 @@ mod tests {
         let find = |name: &str| find_named(&config, Path::new(name)).map_err(|error| error.to_string());
         assert_eq!(find("g"), Ok(root.join("g.json")));
         assert_eq!(find("gg"), Ok(root.join("g.json")), "the id that the file gives itself");
+        std::fs::write(root.join("bad.json"), r#"{"id": "broken", "nodes": [{"id": 1}], "edges": 7}"#)
+            .expect("written");
+        assert_eq!(find("broken"), Ok(root.join("bad.json")), "its errors are shown under its id");
+        std::fs::remove_file(root.join("bad.json")).expect("removed");
         assert_eq!(find_workflow_id(&config, "g").as_deref(), Some("gg"));
         assert_eq!(find_definitions(root, &Loader::new(&config)).definitions[0].id, "gg");
         assert_eq!(find("poem"), Ok(root.join("poem.json")));

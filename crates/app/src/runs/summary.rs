@@ -10,6 +10,7 @@ use flowloom_core::plan::Plan;
 use flowloom_core::state::{OpenStep, Phase, RunState, StepState};
 use flowloom_core::status::Status;
 use flowloom_core::value::{Map, Value};
+use flowloom_formats::flow::describe_unused_inputs;
 use flowloom_formats::render_result;
 use serde::Serialize;
 
@@ -26,6 +27,9 @@ pub struct RunSummary<'a, More = NoFields> {
     result: Value,
     error: Option<ErrorSummary<'a>>,
     usage: Value,
+    /// Inputs that the definition does not use.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    warnings: Vec<String>,
     #[serde(flatten)]
     more: More,
 }
@@ -73,8 +77,15 @@ pub fn summarize_run<'a>(id: RunId, plan: &'a Plan, state: &'a RunState, env: &E
             .as_ref()
             .map(|error| ErrorSummary { error: ErrorFields::new(error.code, &error.message), path }),
         usage: usage_to_value(&state.usage),
+        warnings: describe_warnings(plan, state),
         more: NoFields {},
     }
+}
+
+/// Warnings about the inputs of a run.
+fn describe_warnings(plan: &Plan, state: &RunState) -> Vec<String> {
+    let inputs = state.created.as_ref().and_then(|created| created.inputs.as_map());
+    inputs.map(|given| describe_unused_inputs(plan, given)).unwrap_or_default()
 }
 
 /// The summary of a definition or a call that was rejected before a run was created.
@@ -87,6 +98,7 @@ pub fn summarize_rejection<'a>(format: Option<&'a str>, code: Code, message: &'a
         result: Value::Null,
         error: Some(ErrorSummary { error: ErrorFields::new(code, message), path: None }),
         usage: Value::Null,
+        warnings: Vec::new(),
         more: NoFields {},
     }
 }
@@ -94,8 +106,8 @@ pub fn summarize_rejection<'a>(format: Option<&'a str>, code: Code, message: &'a
 impl<'a> RunSummary<'a> {
     /// Adds fields to the summary.
     pub fn with_fields<More: Serialize>(self, more: More) -> RunSummary<'a, More> {
-        let RunSummary { run_id, format, status, output, result, error, usage, more: NoFields {} } = self;
-        RunSummary { run_id, format, status, output, result, error, usage, more }
+        let RunSummary { run_id, format, status, output, result, error, usage, warnings, more: NoFields {} } = self;
+        RunSummary { run_id, format, status, output, result, error, usage, warnings, more }
     }
 }
 

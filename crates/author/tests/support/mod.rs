@@ -6,7 +6,7 @@ use std::sync::Mutex;
 
 use flowloom_author::candidates::describe_block;
 use flowloom_author::{
-    Candidate, DryRun, ModelAnswer, ModelQuestion, PlannerEnv, PlannerEvent, RequiredBlock, TrialOutcome,
+    Candidate, DryRun, FoundBlocks, ModelAnswer, ModelQuestion, PlannerEnv, PlannerEvent, RequiredBlock, TrialOutcome,
 };
 use flowloom_core::code::Code;
 use flowloom_core::error::StepFailure;
@@ -85,8 +85,8 @@ impl PlannerEnv for Scripted {
         Box::pin(async move { Ok(blocks) })
     }
 
-    fn find_blocks<'a>(&'a self, _wanted: &'a RequiredBlock) -> EffectFuture<'a, Vec<Candidate>> {
-        Box::pin(async move { Ok(self.registry.clone()) })
+    fn find_blocks<'a>(&'a self, _wanted: &'a RequiredBlock) -> EffectFuture<'a, FoundBlocks> {
+        Box::pin(async move { Ok(FoundBlocks { candidates: self.registry.clone(), taken: Vec::new() }) })
     }
 
     /// A source is the name of its behaviour.

@@ -9,6 +9,7 @@ use flowloom_app::definitions::find::{FoundFile, find_definitions, find_named};
 use flowloom_app::definitions::source::{self, LoadedDefinition, Loader, resolve_entry};
 use flowloom_app::listing::{count_noun, list_first};
 use flowloom_core::diagnostic::apply_safe_fixes;
+use flowloom_core::plan::Format;
 
 use super::results::print_json;
 use crate::cli::{CheckArgs, Global, ReportStyle};
@@ -28,27 +29,20 @@ pub(crate) async fn check_definitions(global: &Global, arguments: CheckArgs) -> 
         return Err(CommandError::usage("--json and --report cannot be used together; remove one of them"));
     }
     let format = source::parse_format(arguments.format.as_deref())?;
-    let mut sources = Vec::new();
-    let mut loaded: Option<Config> = None;
+    let mut checker = Checker { global, arguments: &arguments, format, loaded: None };
+    let (mut sources, mut unusable) = (Vec::new(), Vec::new());
     for path in &arguments.files {
-        // Each file counts for the project around it.
-        let target = ProjectTarget::Definition(path.clone());
-        let project = global.find_project(Some(&target))?;
-        let config = match loaded.take().filter(|config| config.project == project) {
-            Some(config) => loaded.insert(config),
-            None => loaded.insert(global.load_config_for(Some(&target))?),
-        };
-        let config = &*config;
-        let loader = Loader { format, lenient: arguments.lenient, ..Loader::new(config) };
-        let path = find_named(config, path)?;
-        for mut source in load_definitions(&path, &loader)?.definitions {
-            if arguments.fix {
-                source = fix_source(source, &loader)?;
-            }
-            source.add_check_warnings(&loader);
-            source.add_python_errors(&PythonSyntax::with_system_python(config)).await;
-            sources.push(source);
+        match checker.check_path(path).await {
+            Ok(checked) => sources.extend(checked),
+            Err(error) => unusable.push(error),
         }
+    }
+    if let Some(error) = join_errors(unusable) {
+        if !global.json && matches!(arguments.report, ReportStyle::Human) && !sources.is_empty() {
+            print_report(&sources);
+        }
+        let problems = sources.iter().flat_map(LoadedDefinition::problems).collect();
+        return Err(CommandError { problems, ..error });
     }
     let style = if global.json { ReportStyle::Json } else { arguments.report };
     match style {
@@ -59,6 +53,49 @@ pub(crate) async fn check_definitions(global: &Global, arguments: CheckArgs) -> 
     }
     let refused = sources.iter().any(LoadedDefinition::is_refused);
     Ok(if refused { 2 } else { 0 })
+}
+
+/// Checks what the paths of a command line name.
+struct Checker<'a> {
+    global: &'a Global,
+    arguments: &'a CheckArgs,
+    format: Option<Format>,
+    /// The configuration of the last path, which often counts for the next one, too.
+    loaded: Option<Config>,
+}
+
+impl Checker<'_> {
+    /// The checked definitions at a path. Fails if there is no such path or workflow, or if its project has an invalid
+    /// configuration.
+    async fn check_path(&mut self, path: &Path) -> Result<Vec<LoadedDefinition>, CommandError> {
+        // Each file counts for the project around it.
+        let target = ProjectTarget::Definition(path.to_owned());
+        let project = self.global.find_project(Some(&target))?;
+        let config = match self.loaded.take().filter(|config| config.project == project) {
+            Some(config) => self.loaded.insert(config),
+            None => self.loaded.insert(self.global.load_config_for(Some(&target))?),
+        };
+        let config = &*config;
+        let loader = Loader { format: self.format, lenient: self.arguments.lenient, ..Loader::new(config) };
+        let path = find_named(config, path)?;
+        let mut checked = Vec::new();
+        for mut source in load_definitions(&path, &loader)?.definitions {
+            if self.arguments.fix {
+                source = fix_source(source, &loader)?;
+            }
+            source.add_check_warnings(&loader);
+            source.add_python_errors(&PythonSyntax::with_system_python(config)).await;
+            checked.push(source);
+        }
+        Ok(checked)
+    }
+}
+
+/// One error with the messages of all; `None` if there are none.
+fn join_errors(errors: Vec<CommandError>) -> Option<CommandError> {
+    let messages: Vec<String> = errors.iter().map(|error| error.message.clone()).collect();
+    let first = errors.into_iter().next()?;
+    Some(CommandError { message: messages.join("; "), ..first })
 }
 
 /// The definition at a path, or those of a folder.

@@ -10,6 +10,7 @@ use flowloom_core::expr::{Data, Ref, Segment, Template, TemplatePart};
 use flowloom_core::plan::{BodySpec, Composite, Inputs, Leaf, Plan, Step, StepKind};
 use flowloom_core::value::Map;
 
+use super::FORMAT;
 use crate::problems::Problems;
 use crate::reader::find_span;
 
@@ -66,11 +67,15 @@ pub(super) fn check_references(plan: &Plan, source: &str, problems: &mut Problem
     }
 }
 
-/// Warnings about inputs that nothing in the flow refers to. AnythingLLM ignores them.
+/// Warnings about inputs that nothing in a flow refers to. AnythingLLM ignores them. The other formats reject them.
 pub fn describe_unused_inputs(plan: &Plan, given: &Map) -> Vec<String> {
     let Inputs::Named { declared, defaults, .. } = &plan.inputs else { return Vec::new() };
     let mut known: HashSet<String> = declared.iter().map(|input| input.name.clone()).collect();
     known.extend(defaults.keys().map(|name| name.to_string()));
+    // Most runs have no others, and steps are many.
+    if plan.format != FORMAT || given.keys().all(|name| known.contains(&**name)) {
+        return Vec::new();
+    }
     plan.root.visit(&mut |step| {
         visit_templates(step, &mut |template, _| {
             known.extend(template.iter_refs().map(|reference| reference.name.to_string()));

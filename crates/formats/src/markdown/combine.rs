@@ -1,5 +1,6 @@
 //! Combines JSON Schemas like the library behind `$.z`, in the shortest form.
 
+use flowloom_core::expr::js::find_catch;
 use flowloom_core::value::{Map, Value};
 
 /// The type of a schema that consists only of a primitive type and keys in `allowed_keys`.
@@ -76,6 +77,66 @@ pub(super) fn extend_object(schema: &mut Map, more: &Map) {
     required.extend(more.get("required").and_then(Value::as_list).unwrap_or_default().iter().cloned());
     fields.extend(added);
     set_fields(schema, fields, required);
+}
+
+/// A schema for values that match both. The fields of two objects are those of either.
+pub(super) fn intersect_schemas(mut left: Map, right: Map) -> Map {
+    let is_object = |schema: &Map| schema.get("type").and_then(Value::as_str) == Some("object");
+    if !is_object(&left) || !is_object(&right) {
+        return Map::from_iter([("allOf".into(), Value::list(vec![left.into(), right.into()]))]);
+    }
+    let (fields, mut required) = fields_and_required(&left);
+    let (mut added, also_required) = fields_and_required(&right);
+    for (name, field) in &mut added {
+        if let (Some(mine), Value::Map(theirs)) = (fields.get(name).and_then(Value::as_map), &*field) {
+            *field = intersect_schemas(mine.clone(), Map::clone(theirs)).into();
+        }
+    }
+    required.retain(|name| !also_required.contains(name));
+    required.extend(also_required);
+    set_fields(&mut left, fields.into_iter().chain(added).collect(), required);
+    left
+}
+
+/// Makes every field of an object required, except those with a value of their own for what is missing.
+pub(super) fn require_fields(schema: &mut Map) {
+    let (fields, _) = fields_and_required(schema);
+    let is_filled = |field: &Value| field.get("default").is_some() || find_catch(field).is_some();
+    let required = fields.iter().filter(|(_, field)| !is_filled(field)).map(|(name, _)| (&**name).into()).collect();
+    set_fields(schema, fields, required);
+}
+
+/// Makes every field optional, also those of objects within.
+pub(super) fn make_fields_optional(schema: &mut Map) {
+    schema.shift_remove("required");
+    let within = |value: &Value| match value {
+        Value::Map(map) => {
+            let mut inner = Map::clone(map);
+            make_fields_optional(&mut inner);
+            inner.into()
+        }
+        other => other.clone(),
+    };
+    for key in ["items", "anyOf", "prefixItems"] {
+        let changed = match schema.get(key) {
+            Some(Value::List(members)) => Value::list(members.iter().map(within).collect()),
+            Some(member) => within(member),
+            None => continue,
+        };
+        schema.insert(key.into(), changed);
+    }
+    if let Some(fields) = schema.get("properties").and_then(Value::as_map) {
+        let fields: Map = fields.iter().map(|(name, field)| (name.clone(), within(field))).collect();
+        schema.insert("properties".into(), fields.into());
+    }
+}
+
+/// A schema for one of several values.
+pub(super) fn enum_schema(values: &[Value]) -> Map {
+    let kind = |value: &Value| Value::from(if value.as_str().is_some() { "string" } else { "number" });
+    let kinds = unique_values(values.iter().map(kind).collect::<Vec<_>>().iter());
+    let kind = if let [only] = kinds.as_slice() { only.clone() } else { Value::list(kinds) };
+    Map::from_iter([("type".into(), kind), ("enum".into(), Value::list(values.to_vec()))])
 }
 
 /// Keeps the named fields (`keeps`), or all others.

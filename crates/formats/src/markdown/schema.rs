@@ -1,6 +1,7 @@
 //! Schemas of generated objects: literal JSON Schema, or the builder `$.z`.
 
-use flowloom_core::expr::js::{CONVERSIONS_KEY, STRICT_CONVERSION, is_conversion};
+use flowloom_core::diagnostic::find_similar_name;
+use flowloom_core::expr::js::{CONVERSIONS_KEY, STRICT_CONVERSION, add_catch, is_conversion};
 use flowloom_core::render;
 use flowloom_core::value::{Map, Number, Value};
 use oxc_ast::ast::{Argument, ArrayExpressionElement, Expression, ObjectPropertyKind, UnaryOperator};
@@ -25,10 +26,97 @@ struct PartialSchema {
     is_optional: bool,
 }
 
-const METHOD_LIST: &str = "string, number, boolean, array, object, enum, literal, union, tuple, record, date, null, any, coerce.string, coerce.number, coerce.boolean, and after them \
-                       optional, nullable, nullish, describe, default, int, positive, nonnegative, negative, min, max, \
-                       gt, gte, lt, lte, multipleOf, length, nonempty, email, url, uuid, datetime, date, regex, \
-                       startsWith, endsWith, includes, trim, toLowerCase, toUpperCase, array, or, extend, merge, pick, omit, partial, strict, passthrough";
+/// The functions of `$.z`.
+const BUILDERS: [&str; 23] = [
+    "string",
+    "number",
+    "boolean",
+    "int",
+    "null",
+    "any",
+    "unknown",
+    "never",
+    "undefined",
+    "void",
+    "date",
+    "array",
+    "object",
+    "record",
+    "tuple",
+    "enum",
+    "nativeEnum",
+    "literal",
+    "union",
+    "discriminatedUnion",
+    "intersection",
+    "nullable",
+    "optional",
+];
+
+/// The methods of a schema.
+const METHODS: [&str; 57] = [
+    "optional",
+    "nullable",
+    "nullish",
+    "default",
+    "catch",
+    "describe",
+    "array",
+    "or",
+    "and",
+    "min",
+    "max",
+    "length",
+    "nonempty",
+    "int",
+    "positive",
+    "nonnegative",
+    "negative",
+    "nonpositive",
+    "gt",
+    "gte",
+    "lt",
+    "lte",
+    "multipleOf",
+    "step",
+    "finite",
+    "safe",
+    "email",
+    "url",
+    "uuid",
+    "ip",
+    "cuid",
+    "cuid2",
+    "ulid",
+    "nanoid",
+    "base64",
+    "emoji",
+    "datetime",
+    "date",
+    "time",
+    "regex",
+    "startsWith",
+    "endsWith",
+    "includes",
+    "trim",
+    "toLowerCase",
+    "toUpperCase",
+    "extend",
+    "merge",
+    "pick",
+    "omit",
+    "partial",
+    "deepPartial",
+    "required",
+    "keyof",
+    "strict",
+    "passthrough",
+    "catchall",
+];
+
+/// Functions and methods of the library behind `$.z` that call a function of the definition.
+const CALLING: [&str; 9] =
+    ["refine", "superRefine", "transform", "preprocess", "pipe", "custom", "function", "lazy", "instanceof"];
 
 /// Reads schemas; `data` resolves the constants that they may refer to.
 pub(super) struct SchemaReader<'d> {
@@ -138,7 +226,7 @@ impl SchemaReader<'_> {
             schema.insert("description".into(), description.clone());
         }
         // A field of any type may be missing as well.
-        Ok(PartialSchema { schema, is_optional: matches!(name, "any" | "unknown") })
+        Ok(PartialSchema { schema, is_optional: matches!(name, "any" | "unknown" | "undefined" | "void") })
     }
 
     /// The schema without its description.
@@ -150,11 +238,27 @@ impl SchemaReader<'_> {
             "string" | "number" | "boolean" | "null" => plain(name),
             "int" => plain("integer"),
             "any" | "unknown" => Ok(Map::new()),
+            "never" | "undefined" | "void" => Ok(Map::from_iter([("not".into(), Map::new().into())])),
             "array" => {
                 let items = self.read_builder(first()?)?.schema;
                 Ok(Map::from_iter([("type".into(), "array".into()), ("items".into(), items.into())]))
             }
             "object" => self.object_schema(first()?),
+            "nativeEnum" => {
+                let values = self.read_constant(first()?)?;
+                let values: Vec<Value> = values.as_map().iter().flat_map(|map| map.values()).cloned().collect();
+                if values.is_empty() || values.iter().any(|value| value.as_str().is_none() && value.as_f64().is_none())
+                {
+                    return Err(schema_error(at, "nativeEnum() needs an object whose values are strings or numbers"));
+                }
+                Ok(combine::enum_schema(&values))
+            }
+            "intersection" => match arguments {
+                [left, right, ..] => {
+                    Ok(combine::intersect_schemas(self.read_builder(left)?.schema, self.read_builder(right)?.schema))
+                }
+                _ => Err(schema_error(at, "intersection() needs two schemas")),
+            },
             "enum" => {
                 let values = self.read_constant(first()?)?;
                 if values.as_list().is_none_or(|list| list.is_empty() || list.iter().any(|v| v.as_str().is_none())) {
@@ -190,7 +294,7 @@ impl SchemaReader<'_> {
                 let values = self.read_builder(values)?.schema;
                 Ok(Map::from_iter([("type".into(), "object".into()), ("additionalProperties".into(), values.into())]))
             }
-            _ => Err(schema_error(at, &format!("$.z has no {name}() here; it has {METHOD_LIST}"))),
+            _ => Err(schema_error(at, &describe_unknown("$.z", name, &BUILDERS))),
         }
     }
 
@@ -247,6 +351,10 @@ impl SchemaReader<'_> {
                 set("default", first()?);
                 built.is_optional = true;
             }
+            ("catch", _) => {
+                add_catch(&mut built.schema, first()?);
+                built.is_optional = true;
+            }
             ("describe", _) => set("description", first()?),
             ("int", _) => set("type", "integer".into()),
             ("trim" | "toLowerCase" | "toUpperCase", "string") => add_conversion(&mut built.schema, name),
@@ -290,7 +398,7 @@ impl SchemaReader<'_> {
                 }
             }
             (_, "string") if add_form(&mut built.schema, name) => {}
-            _ => return Err(schema_error(at, &format!("a schema has no {name}() here; it has {METHOD_LIST}"))),
+            _ => return Err(schema_error(at, &describe_unknown("this schema", name, &METHODS))),
         }
         Ok(())
     }
@@ -316,6 +424,19 @@ impl SchemaReader<'_> {
             ("or", _) => {
                 *schema = combine::union_schema(vec![std::mem::take(schema), self.read_builder(first()?)?.schema])
             }
+            ("and", _) => {
+                *schema = combine::intersect_schemas(std::mem::take(schema), self.read_builder(first()?)?.schema)
+            }
+            ("catchall", "object") => {
+                let rest = self.read_builder(first()?)?.schema;
+                schema.insert("additionalProperties".into(), rest.into());
+            }
+            ("keyof", "object") => {
+                let fields = schema.get("properties").and_then(Value::as_map).cloned().unwrap_or_default();
+                *schema = combine::enum_schema(&fields.keys().map(|name| (&**name).into()).collect::<Vec<_>>())
+            }
+            ("required", "object") => combine::require_fields(schema),
+            ("deepPartial", "object") => combine::make_fields_optional(schema),
             ("extend", "object") => combine::extend_object(schema, &self.object_schema(first()?)?),
             ("merge", "object") => combine::extend_object(schema, &self.read_builder(first()?)?.schema),
             ("pick" | "omit", "object") => {
@@ -325,6 +446,20 @@ impl SchemaReader<'_> {
             _ => return Ok(false),
         }
         Ok(true)
+    }
+}
+
+/// Describes that `owner` has no function of this name, or not for this type.
+fn describe_unknown(owner: &str, name: &str, known: &[&'static str]) -> String {
+    if CALLING.contains(&name) {
+        return format!(
+            "{name}() cannot be used: a schema is fixed before the run, and no functions are called for it"
+        );
+    }
+    match find_similar_name(name, known.iter().copied()) {
+        Some(similar) if similar != name => format!("{owner} has no {name}(); did you mean {similar}()?"),
+        Some(_) => format!("{name}() cannot be used with a schema of this type"),
+        None => format!("{owner} has no {name}(); it has {}", known.join(", ")),
     }
 }
 

@@ -8,6 +8,7 @@ const DATE: &str = r"(\d{4}-(0[13578]|1[02])-(0[1-9]|[12]\d|3[01])|\d{4}-(0[469]
 const TIME: &str = r"([01]\d|2[0-3]):[0-5]\d:[0-5]\d(\.\d+)?";
 const EMAIL: &str = r"[A-Za-z0-9_'+-]+(\.[A-Za-z0-9_'+-]+)*@([A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?\.)+[A-Za-z]{2,}";
 const UUID: &str = "[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}";
+const IP: &str = r"(?:(?:(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)\.){3}(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)|(?:[0-9a-fA-F]{1,4}:){7}[0-9a-fA-F]{1,4}|(?:[0-9a-fA-F]{1,4}:){1,7}:|(?:[0-9a-fA-F]{1,4}:){1,6}(?::[0-9a-fA-F]{1,4}){1,1}|(?:[0-9a-fA-F]{1,4}:){1,5}(?::[0-9a-fA-F]{1,4}){1,2}|(?:[0-9a-fA-F]{1,4}:){1,4}(?::[0-9a-fA-F]{1,4}){1,3}|(?:[0-9a-fA-F]{1,4}:){1,3}(?::[0-9a-fA-F]{1,4}){1,4}|(?:[0-9a-fA-F]{1,4}:){1,2}(?::[0-9a-fA-F]{1,4}){1,5}|(?:[0-9a-fA-F]{1,4}:){1,1}(?::[0-9a-fA-F]{1,4}){1,6}|:(?:(?::[0-9a-fA-F]{1,4}){1,7}|:))";
 const URL: &str = r"[A-Za-z][A-Za-z0-9+.-]*:[^\s]+";
 
 /// Adds the form of a method without arguments, by its name; `false` if there is no such form.
@@ -18,9 +19,18 @@ pub(super) fn add_form(schema: &mut Map, name: &str) -> bool {
         "uuid" => ("uuid", UUID),
         "date" => ("date", DATE),
         "time" => ("time", TIME),
+        "ip" => ("", IP),
+        "cuid" => ("", r"[cC][^\s-]{8,}"),
+        "cuid2" => ("", "[0-9a-z]+"),
+        "ulid" => ("", "[0-9A-HJKMNP-TV-Za-hjkmnp-tv-z]{26}"),
+        "nanoid" => ("", "[A-Za-z0-9_-]{21}"),
+        "base64" => ("", "(?:[0-9a-zA-Z+/]{4})*(?:[0-9a-zA-Z+/]{2}==|[0-9a-zA-Z+/]{3}=)?"),
+        "emoji" => ("", r"(?:\p{Extended_Pictographic}|\p{Emoji_Component})+"),
         _ => return false,
     };
-    schema.insert("format".into(), format.into());
+    if !format.is_empty() {
+        schema.insert("format".into(), format.into());
+    }
     add_check(schema, format!("^{pattern}$"), None);
     true
 }

@@ -1,11 +1,11 @@
 //! Block definitions: from the file of the pipeline, from files below `blocks/`, and built-in ones.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::{Arc, LazyLock};
 
 use flowloom_core::chat::{GenerateOptions, Role};
 use flowloom_core::code::Code;
-use flowloom_core::diagnostic::{Diagnostic, Span};
+use flowloom_core::diagnostic::{Diagnostic, Fix, Span};
 use flowloom_core::expr::{Data, Missing, Template, TextRules};
 use flowloom_core::json::{Node, parse_node, parse_value};
 use flowloom_core::plan::{Block, BlockCode, EffectClass, Generate};
@@ -15,7 +15,7 @@ use flowloom_core::value::{Map, Value};
 use super::{BLOCKS_FOLDER, template};
 use crate::json_schema::{list_schema_problems, read_type_list};
 use crate::problems::Problems;
-use crate::reader::{Fields, find_pointer_span, label_span};
+use crate::reader::{Fields, find_pointer_span, find_span, label_span};
 use crate::sources::Sources;
 use crate::wording::ORIGINAL_WORDING;
 
@@ -99,9 +99,10 @@ pub(super) struct BlockDefinition {
 
 impl BlockCatalog {
     /// Loads all blocks. Blocks of the file override those of the folder, which override built-in ones. `places` are the
-    /// objects of the file that may have a list of blocks.
+    /// objects of the file, whose content is `text`, that may have a list of blocks.
     pub(super) fn load_blocks(
         file: &str,
+        text: &str,
         places: &[&Node],
         sources: &Sources,
         problems: &mut Problems,
@@ -115,7 +116,7 @@ impl BlockCatalog {
         }
         let embedded = places.iter().filter_map(|place| place.get("blocks").and_then(Node::items));
         for node in embedded.flatten() {
-            let value = report_node(node, problems);
+            let value = report_node(node, text, problems);
             // What the folder has under this id is not used.
             value.get("id").and_then(Value::as_str).map(|id| blocks.deferred.remove(id));
             blocks.add_block(value, false);
@@ -134,7 +135,7 @@ impl BlockCatalog {
         };
         for block in node.items().unwrap_or(std::slice::from_ref(&node)) {
             let mut problems = Problems::new(path);
-            let value = report_node(block, &mut problems);
+            let value = report_node(block, text, &mut problems);
             if let Some(id) = value.get("id").and_then(Value::as_str) {
                 self.deferred.insert(id.to_owned(), problems.into_list().0);
             }
@@ -174,12 +175,13 @@ fn is_block_file(path: &str) -> bool {
     (folder == "blocks" || folder.ends_with("/blocks")) && path.ends_with(".json")
 }
 
-/// The block at a node. Its problems are reported.
-fn report_node(node: &Node, problems: &mut Problems) -> Value {
+/// The block at a node of a file with this text. Its problems are reported.
+fn report_node(node: &Node, text: &str, problems: &mut Problems) -> Value {
     let value = node.to_value();
     report_missing_parts(&value, |key| node.get(key).map_or_else(|| label_span(node), |part| part.span), problems);
     report_bad_schemas(&value, node, problems);
     report_secrets(&value, node, problems);
+    report_misspelt_inputs(&value, node, text, problems);
     if let Some(fields) = Fields::read_object(node, "a block", problems) {
         fields.warn_unknown_keys(&KNOWN_KEYS, problems);
     }
@@ -231,6 +233,26 @@ fn report_secrets(block: &Value, node: &Node, problems: &mut Problems) {
         let message = format_args!("the secret {name} cannot be in {key:?} of the block {id}");
         problems.add_error(Code::SecretPlace, node.get(key).map_or(node.span, |part| part.span), message).help =
             Some("secrets can be in the inputs of nodes whose blocks call a function, such as http_request".to_owned());
+    }
+}
+
+/// Warns about placeholders of a prompt that are probably misspelt inputs. Others may be text that is meant to stay.
+fn report_misspelt_inputs(block: &Value, node: &Node, source: &str, problems: &mut Problems) {
+    let text = |key: &str| block.get(key).and_then(Value::as_str).unwrap_or_default();
+    let Some(inputs) = block.get("input_schema").and_then(|schema| schema.get("properties")?.as_map()) else { return };
+    let mut seen = HashSet::new();
+    for reference in template::parse_prompt(text("prompt_template")).iter_refs() {
+        let name = &*reference.name;
+        if inputs.contains_key(name) || !problems.has_room_for_warning() || !seen.insert(name.to_owned()) {
+            continue;
+        }
+        let Some(similar) = problems.find_similar(name, inputs.keys().map(|input| &**input)) else { continue };
+        let at = node.get("prompt_template").map_or(node.span, |prompt| prompt.span);
+        let span = find_span(source, at, &format!("{{{name}}}"));
+        let message = format_args!("the block {} has no input {name}; did you mean {similar}?", text("id"));
+        let diagnostic = problems.add_warning(Code::UnknownVariable, span, message);
+        diagnostic.help = Some("the placeholder stays in the prompt as it is".to_owned());
+        diagnostic.fix = Some(Fix::new_suggestion(format!("write {similar}"), vec![(span, format!("{{{similar}}}"))]));
     }
 }
 

@@ -99,7 +99,7 @@ fn compile(
     let inner = unwrap_pipeline(&node);
     let wrapper = (!std::ptr::eq(inner, &node)).then_some(&node);
     let places: Vec<&Node> = wrapper.into_iter().chain([inner]).collect();
-    let blocks = BlockCatalog::load_blocks(file, &places, sources, problems);
+    let blocks = BlockCatalog::load_blocks(file, text, &places, sources, problems);
     PipelineCompiler {
         problems,
         blocks,

@@ -27,6 +27,8 @@ pub(crate) struct RunSchema {
     /// Error of a run that did not succeed.
     error: Option<RunError>,
     usage: Option<RunUsage>,
+    /// Inputs that the definition does not use; absent if there are none.
+    warnings: Option<Vec<String>>,
     /// Milliseconds since the Unix epoch.
     created_at: Option<u64>,
     finished_at: Option<u64>,

@@ -42,6 +42,19 @@ pub fn add_check(schema: &mut Map, pattern: String, replaces: Option<&str>) {
     schema.insert(CONVERSIONS_KEY.into(), Value::list(listed));
 }
 
+/// Adds the value that replaces one which does not match the schema. Models do not see it.
+pub fn add_catch(schema: &mut Map, value: Value) {
+    let mut listed = schema.get(CONVERSIONS_KEY).and_then(Value::as_list).unwrap_or_default().to_vec();
+    listed.push(Value::map([("catch", value)]));
+    schema.insert(CONVERSIONS_KEY.into(), Value::list(listed));
+}
+
+/// The value that replaces one which does not match the schema.
+pub fn find_catch(schema: &Value) -> Option<&Value> {
+    let listed = schema.get(CONVERSIONS_KEY).and_then(Value::as_list).unwrap_or_default();
+    listed.iter().find_map(|listed| listed.get("catch"))
+}
+
 /// The schema that answers are checked against.
 pub fn reveal_checks(schema: &Value) -> Value {
     let map = match schema {
@@ -51,7 +64,7 @@ pub fn reveal_checks(schema: &Value) -> Value {
     };
     let mut revealed: Map = map.iter().map(|(key, value)| (key.clone(), reveal_checks(value))).collect();
     let listed = map.get(CONVERSIONS_KEY).and_then(Value::as_list).unwrap_or_default();
-    for check in listed.iter().filter(|listed| listed.as_map().is_some()) {
+    for check in listed.iter().filter(|listed| listed.get("pattern").is_some()) {
         let replaced = check.get("replaces").filter(|replaced| **replaced != Value::Null);
         let is_replaced = |schema: &Value| replaced.is_some() && schema.get("pattern") == replaced;
         let mut all = revealed.get("allOf").and_then(Value::as_list).unwrap_or_default().to_vec();

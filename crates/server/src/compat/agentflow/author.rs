@@ -133,7 +133,7 @@ pub(crate) async fn create_agent(
     request.validate()?;
     let call = StartContext::admit_caller(&host, &caller, request.user_id.clone(), &headers)?
         .with_interface(TriggerKind::AgentFlow);
-    let ended = run_authoring(&call, &request, &text).await?;
+    let ended = run_authoring(&call, &caller, &request, &text).await?;
     Ok(ended.to_response(authoring_response(&ended)))
 }
 
@@ -183,7 +183,7 @@ async fn stream_authoring(
     }
     let call = StartContext::admit_caller(host, caller, request.user_id.clone(), headers)?
         .with_interface(TriggerKind::AgentFlow);
-    let ActiveRun { id, subscription, .. } = start_authoring(&call, &request, text).await?;
+    let ActiveRun { id, subscription, .. } = start_authoring(&call, caller, &request, text).await?;
     let subscription = subscription.or_else(|| host.supervisor.subscribe(id));
     Ok(events::stream_encoded(host.clone(), id, 0, Box::new(StageEncoder::starting_after(0)), subscription))
 }
@@ -191,11 +191,13 @@ async fn stream_authoring(
 /// Starts an authoring run, or finds the run that the same request has started.
 pub(crate) async fn start_authoring(
     call: &StartContext<'_>,
+    caller: &Caller,
     request: &CreateAgentRequest,
     body: &str,
 ) -> ApiResult<ActiveRun> {
     let definition = compile_built_in(call, BuiltInWorkflow::Planner).await?;
-    let starting = StartRunRequest { needs_events: true, ..start_options(call.host, build_job(call, request).await?) };
+    let starting =
+        StartRunRequest { needs_events: true, ..start_options(call.host, build_job(call, caller, request).await?) };
     call.start_once(body, async |id| call.start_run(&definition, StartRunRequest { id, ..starting }).await).await
 }
 
@@ -242,11 +244,12 @@ impl EventEncoder for StageEncoder {
 /// Runs the authoring pipeline to its end.
 pub(crate) async fn run_authoring(
     call: &StartContext<'_>,
+    caller: &Caller,
     request: &CreateAgentRequest,
     body: &str,
 ) -> ApiResult<CompatRun> {
     let definition = compile_built_in(call, BuiltInWorkflow::Planner).await?;
-    let inputs = build_job(call, request).await?;
+    let inputs = build_job(call, caller, request).await?;
     run_and_wait(call, &definition, start_options(call.host, inputs), body).await
 }
 
@@ -293,12 +296,15 @@ async fn compile_built_in(call: &StartContext<'_>, which: BuiltInWorkflow) -> Ap
     Ok(found.await??)
 }
 
-async fn build_job(call: &StartContext<'_>, request: &CreateAgentRequest) -> ApiResult<Value> {
+async fn build_job(call: &StartContext<'_>, caller: &Caller, request: &CreateAgentRequest) -> ApiResult<Value> {
     let shared = call.host.clone();
     // Files of the folder take precedence over stored definitions, so a pipeline stored under the id of a file could
     // not be run.
     let taken = crate::blocking::run_blocking(move || shared.catalog.folder_ids()).await?;
-    let how = AuthoringOptions { keep: true, taken, ..AuthoringOptions::from_config(&call.host.app.config) };
+    // A caller who acts for all users opens pipelines without naming their user.
+    let has_global_id = caller.user.is_none();
+    let how =
+        AuthoringOptions { keep: true, taken, has_global_id, ..AuthoringOptions::from_config(&call.host.app.config) };
     Ok(to_value(&AuthoringJob::new(&request.intent, call.user(), how))?)
 }
 

@@ -52,7 +52,7 @@ pub(crate) async fn automate_goal(
     request.validate()?;
     let call = StartContext::admit_caller(&host, &caller, request.user_id.clone(), &headers)?
         .with_interface(TriggerKind::AgentFlow);
-    let planner_run = run_authoring(&call, &request, &text).await?;
+    let planner_run = run_authoring(&call, &caller, &request, &text).await?;
     let authored = authoring_response(&planner_run);
     let Some(id) = created_pipeline_id(&authored) else {
         let fields = authored.into_iter().filter(|(key, _)| &**key != "pipeline_json");
@@ -117,7 +117,7 @@ async fn stream_automation(
         None => {
             let call = StartContext::admit_caller(host, caller, request.user_id.clone(), headers)?
                 .with_interface(TriggerKind::AgentFlow);
-            (author::start_authoring(&call, &request, text).await?, 0)
+            (author::start_authoring(&call, caller, &request, text).await?, 0)
         }
     };
     let ActiveRun { id, subscription, .. } = active;

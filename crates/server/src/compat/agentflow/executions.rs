@@ -19,7 +19,7 @@ use flowloom_formats::pipeline::{node_results, plan_nodes};
 use flowloom_store::RunFilter;
 
 use super::pipelines::unwrap_pipeline;
-use super::wire::{LimitQuery, format_time};
+use super::wire::{ListQuery, format_time};
 use crate::blocking::run_reading;
 use crate::bounded_list::BoundedList;
 use crate::caller::Caller;
@@ -86,12 +86,12 @@ fn node_usage(plan: &Plan, state: &RunState) -> HashMap<String, Usage> {
     used
 }
 
-async fn list_all(runs: StoredRuns, caller: Caller, limit: u32) -> ApiResult<Json<BoundedList>> {
+async fn list_all(runs: StoredRuns, caller: Caller, query: ListQuery) -> ApiResult<Json<BoundedList>> {
     caller.require_scope(Scope::Read)?;
     let filter = RunFilter {
-        user: caller.user,
+        limit: query.clamp_limit(),
+        user: query.select_user(&caller)?,
         format: Some(flowloom_formats::pipeline::FORMAT.name().into()),
-        limit,
         ..RunFilter::default()
     };
     // In one place, so that few records of runs are in memory at the same time.
@@ -117,14 +117,14 @@ async fn find_execution(runs: &StoredRuns, caller: &Caller, id: &str) -> ApiResu
 }
 
 /// Lists runs of pipelines, newest first. Large values are shortened; the route of a single execution has them whole.
-#[utoipa::path(get, path = "/api/executions", operation_id = "agentflow_executions", tag = "AgentFlow", security(("key" = ["read"])), params(LimitQuery),
+#[utoipa::path(get, path = "/api/executions", operation_id = "agentflow_executions", tag = "AgentFlow", security(("key" = ["read"])), params(ListQuery),
     responses((status = 200, description = "A list of executions", body = Vec<ExecutionSchema>)))]
 pub(crate) async fn list_executions(
     State(runs): State<StoredRuns>,
     caller: Caller,
-    QueryParams(limit): QueryParams<LimitQuery>,
+    QueryParams(query): QueryParams<ListQuery>,
 ) -> ApiResult<Json<BoundedList>> {
-    list_all(runs, caller, limit.clamp_limit()).await
+    list_all(runs, caller, query).await
 }
 
 /// Returns a run of a pipeline.
@@ -139,14 +139,14 @@ pub(crate) async fn get_execution(
 }
 
 /// Same as `/api/executions`.
-#[utoipa::path(get, path = "/api/v1/executions", operation_id = "list_executions", tag = "executions", security(("key" = ["read"])), params(LimitQuery),
+#[utoipa::path(get, path = "/api/v1/executions", operation_id = "list_executions", tag = "executions", security(("key" = ["read"])), params(ListQuery),
     responses((status = 200, description = "A list of executions", body = Vec<ExecutionSchema>)))]
 pub(crate) async fn list_native(
     State(runs): State<StoredRuns>,
     caller: Caller,
-    QueryParams(limit): QueryParams<LimitQuery>,
+    QueryParams(query): QueryParams<ListQuery>,
 ) -> ApiResult<Json<BoundedList>> {
-    list_all(runs, caller, limit.clamp_limit()).await
+    list_all(runs, caller, query).await
 }
 
 /// Same as `/api/executions/{id}`.

@@ -15,7 +15,7 @@ use serde::Serialize;
 use serde_json::Value;
 use utoipa::ToSchema;
 
-use super::wire::{LimitQuery, format_time};
+use super::wire::{ListQuery, format_time};
 use crate::blocking::run_blocking;
 use crate::bounded_list::BoundedList;
 use crate::caller::Caller;
@@ -59,10 +59,12 @@ pub(crate) struct MarkedNotification {
     id: i64,
 }
 
-async fn list_all(store: Arc<Store>, caller: Caller, limit: u32) -> ApiResult<Json<BoundedList>> {
+async fn list_all(store: Arc<Store>, caller: Caller, query: ListQuery) -> ApiResult<Json<BoundedList>> {
     caller.require_scope(Scope::Read)?;
+    let limit = query.clamp_limit();
+    let user = query.select_user(&caller)?;
     let list = move || {
-        let rows = store.list_notifications(caller.user.as_deref(), limit)?;
+        let rows = store.list_notifications(user.as_deref(), limit)?;
         Ok(Json(BoundedList::of_items(rows.into_iter().map(Notification::from))))
     };
     run_blocking(list).await?
@@ -75,14 +77,14 @@ async fn mark_read(store: &Arc<Store>, caller: &Caller, id: i64) -> ApiResult<Js
 }
 
 /// Lists notifications, newest first. Large values are shortened; the route of a single notification has them whole.
-#[utoipa::path(get, path = "/api/notifications", operation_id = "agentflow_notifications", tag = "AgentFlow", security(("key" = ["read"])), params(LimitQuery),
+#[utoipa::path(get, path = "/api/notifications", operation_id = "agentflow_notifications", tag = "AgentFlow", security(("key" = ["read"])), params(ListQuery),
     responses((status = 200, description = "The notifications", body = Vec<Notification>)))]
 pub(crate) async fn list_notifications(
     State(store): State<Arc<Store>>,
     caller: Caller,
-    QueryParams(limit): QueryParams<LimitQuery>,
+    QueryParams(query): QueryParams<ListQuery>,
 ) -> ApiResult<Json<BoundedList>> {
-    list_all(store, caller, limit.clamp_limit()).await
+    list_all(store, caller, query).await
 }
 
 /// Marks a notification as read.
@@ -97,14 +99,14 @@ pub(crate) async fn read_notification(
 }
 
 /// Same as `/api/notifications`.
-#[utoipa::path(get, path = "/api/v1/notifications", operation_id = "list_notifications", tag = "notifications", security(("key" = ["read"])), params(LimitQuery),
+#[utoipa::path(get, path = "/api/v1/notifications", operation_id = "list_notifications", tag = "notifications", security(("key" = ["read"])), params(ListQuery),
     responses((status = 200, description = "The notifications", body = Vec<Notification>)))]
 pub(crate) async fn list_native(
     State(store): State<Arc<Store>>,
     caller: Caller,
-    QueryParams(limit): QueryParams<LimitQuery>,
+    QueryParams(query): QueryParams<ListQuery>,
 ) -> ApiResult<Json<BoundedList>> {
-    list_all(store, caller, limit.clamp_limit()).await
+    list_all(store, caller, query).await
 }
 
 /// Returns a notification.

@@ -26,7 +26,7 @@ use utoipa::ToSchema;
 use super::executions::build_execution;
 use super::owner::{UserQuery, find_owner, list_users};
 use super::wire::format_time;
-use crate::body::{JsonBody, JsonObject};
+use crate::body::{JsonBody, JsonObject, OptionalJsonObject};
 use crate::bounded_list::BoundedList;
 use crate::caller::Caller;
 use crate::compat::runs::{CompatRun, build_list, ensure_id, find_definition, list_definitions, run_and_wait};
@@ -177,8 +177,16 @@ pub(crate) async fn delete_pipeline(
     Ok(StatusCode::NO_CONTENT)
 }
 
+/// The optional body of a run of a stored pipeline.
+#[derive(Default, Deserialize, ToSchema)]
+pub(crate) struct RunStoredRequest {
+    /// Same as the query parameter `user_id`, which takes precedence.
+    #[serde(default)]
+    pub(crate) user_id: Option<String>,
+}
+
 /// Runs a stored pipeline and waits for its end.
-#[utoipa::path(post, path = "/api/pipelines/{id}/run", operation_id = "agentflow_run_kept", tag = "AgentFlow", security(("key" = ["run"])),
+#[utoipa::path(post, path = "/api/pipelines/{id}/run", operation_id = "agentflow_run_kept", tag = "AgentFlow", security(("key" = ["run"])), request_body = Option<RunStoredRequest>,
     params(("id" = String, Path), UserQuery, ("Idempotency-Key" = Option<String>, Header, description = "Requests with the same key start a single run")),
     responses((status = 200, description = "`{pipeline_id, run_id, status, shared_context, node_results, errors}`", body = PipelineRunSchema),
         (status = 404, body = ProblemDocument), (status = 409, body = ProblemDocument), (status = 422, body = ProblemDocument)))]
@@ -188,13 +196,15 @@ pub(crate) async fn run_workflow(
     PathParam(id): PathParam<String>,
     QueryParams(whose): QueryParams<UserQuery>,
     headers: HeaderMap,
+    OptionalJsonObject(request, text): OptionalJsonObject<RunStoredRequest>,
 ) -> ApiResult<Response> {
     caller.require_scope(Scope::Run)?;
-    let user = find_owner(&host.app.store, &caller, whose.user_id, DefinitionKind::Workflow, &id).await?;
+    let named = whose.user_id.or(request.user_id);
+    let user = find_owner(&host.app.store, &caller, named, DefinitionKind::Workflow, &id).await?;
     let call = StartContext::admit_caller(&host, &caller, Some(user), &headers)?.with_interface(TriggerKind::AgentFlow);
     let (definition, _) =
         find_definition(&host.catalog, call.user().to_owned(), flowloom_formats::pipeline::FORMAT, &id).await?;
-    let ended = run_and_wait(&call, &definition, StartRunRequest::with_inputs(Map::new().into()), "").await?;
+    let ended = run_and_wait(&call, &definition, StartRunRequest::with_inputs(Map::new().into()), &text).await?;
     Ok(ended.to_response(stored_response(&ended)))
 }
 

@@ -25,9 +25,9 @@ use flowloom_store::DefinitionKind;
 use futures_util::stream::{self, Stream, StreamExt as _};
 
 use super::owner::{UserQuery, find_owner};
-use super::pipelines::{RunPipelineRequest, compile_unstored, stored_response, unstored_response};
+use super::pipelines::{RunPipelineRequest, RunStoredRequest, compile_unstored, stored_response, unstored_response};
 use super::wire::{EventId, encode_event, parse_last_event_id, with_event};
-use crate::body::JsonObject;
+use crate::body::{JsonObject, OptionalJsonObject};
 use crate::caller::Caller;
 use crate::compat::agentflow::node_events::NodeEvents;
 use crate::compat::runs::{CompatRun, find_definition, read_snapshot};
@@ -64,7 +64,7 @@ pub(crate) async fn stream_unstored(
 }
 
 /// Runs a stored pipeline and streams the events of its nodes.
-#[utoipa::path(post, path = "/api/pipelines/{id}/run/stream", operation_id = "agentflow_run_kept_stream", tag = "AgentFlow", security(("key" = ["run"])),
+#[utoipa::path(post, path = "/api/pipelines/{id}/run/stream", operation_id = "agentflow_run_kept_stream", tag = "AgentFlow", security(("key" = ["run"])), request_body = Option<RunStoredRequest>,
     params(("id" = String, Path), UserQuery, ("Idempotency-Key" = Option<String>, Header, description = "Requests with the same key start a single run"), ("Last-Event-ID" = Option<String>, Header, description = "Id of the last event that the client has")),
     responses((status = 200, description = "Stream of events", body = String, content_type = "text/event-stream"), (status = 204, description = "No further events"),
         (status = 404, body = ProblemDocument), (status = 409, body = ProblemDocument), (status = 422, body = ProblemDocument)))]
@@ -74,8 +74,10 @@ pub(crate) async fn stream_stored(
     PathParam(id): PathParam<String>,
     QueryParams(whose): QueryParams<UserQuery>,
     headers: HeaderMap,
+    OptionalJsonObject(request, text): OptionalJsonObject<RunStoredRequest>,
 ) -> ApiResult<Response> {
-    stream_stored_run(&host, &caller, whose, &id, &headers).await
+    stream_stored_run(&host, &caller, &headers, StoredRunQuery { id, user: whose.user_id.or(request.user_id), text })
+        .await
 }
 
 /// Like the POST route, for a browser's `EventSource`, which can only send GET. Rejects pages of other sites.
@@ -91,25 +93,34 @@ pub(crate) async fn follow_stored(
     headers: HeaderMap,
 ) -> ApiResult<Response> {
     guard::reject_cross_site(&headers)?;
-    stream_stored_run(&host, &caller, whose, &id, &headers).await
+    let wanted = StoredRunQuery { id, user: whose.user_id, text: String::new() };
+    stream_stored_run(&host, &caller, &headers, wanted).await
+}
+
+/// A request to run a stored pipeline.
+struct StoredRunQuery {
+    id: String,
+    /// The user whose pipeline is meant, if the request names one.
+    user: Option<String>,
+    /// The body.
+    text: String,
 }
 
 async fn stream_stored_run(
     host: &Arc<RunHost>,
     caller: &Caller,
-    whose: UserQuery,
-    id: &str,
     headers: &HeaderMap,
+    StoredRunQuery { id, user, text }: StoredRunQuery,
 ) -> ApiResult<Response> {
     caller.require_scope(Scope::Run)?;
     if let Some(last) = parse_last_event_id(headers) {
         return resume_stream(host, caller, last, Arc::new(stored_response)).await;
     }
-    let user = find_owner(&host.app.store, caller, whose.user_id, DefinitionKind::Workflow, id).await?;
+    let user = find_owner(&host.app.store, caller, user, DefinitionKind::Workflow, &id).await?;
     let call = StartContext::admit_caller(host, caller, Some(user), headers)?.with_interface(TriggerKind::AgentFlow);
     let (definition, _) =
-        find_definition(&host.catalog, call.user().to_owned(), flowloom_formats::pipeline::FORMAT, id).await?;
-    start_stream(&call, &definition, "", Arc::new(stored_response)).await
+        find_definition(&host.catalog, call.user().to_owned(), flowloom_formats::pipeline::FORMAT, &id).await?;
+    start_stream(&call, &definition, &text, Arc::new(stored_response)).await
 }
 
 /// Starts a run and streams its events from the beginning.

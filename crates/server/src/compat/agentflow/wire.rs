@@ -8,22 +8,38 @@ use flowloom_core::id::RunId;
 use serde::Deserialize;
 use utoipa::IntoParams;
 
+use crate::caller::Caller;
+use crate::problem::ApiResult;
+
 /// Default and maximum number of entries of a list.
 const DEFAULT_ENTRIES: u32 = 50;
 const MAX_ENTRIES: u32 = 500;
 
-/// Query parameter of lists.
+/// Query parameters of lists.
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
-pub(crate) struct LimitQuery {
+pub(crate) struct ListQuery {
     /// Maximum number of entries (0 to 500; default 50).
     #[serde(default)]
     limit: Option<u32>,
+    /// Only what belongs to this user. A key that belongs to a user determines the user itself. If neither is given, what
+    /// belongs to all users.
+    #[serde(default)]
+    user_id: Option<String>,
 }
 
-impl LimitQuery {
+impl ListQuery {
     pub(crate) fn clamp_limit(&self) -> u32 {
         self.limit.unwrap_or(DEFAULT_ENTRIES).min(MAX_ENTRIES)
+    }
+
+    /// The user whose entries the list contains; `None` for those of all users. Fails if the caller may not act for the
+    /// given user.
+    pub(crate) fn select_user(self, caller: &Caller) -> ApiResult<Option<String>> {
+        match self.user_id {
+            Some(named) => caller.resolve_user(Some(named)).map(Some),
+            None => Ok(caller.user.clone()),
+        }
     }
 }
 
